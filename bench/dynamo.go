@@ -38,7 +38,7 @@ func dynamo(ctx context.Context, w io.Writer, server servers.Dynamo, r *run) err
 	if err != nil {
 		return err
 	}
-	ours := &subject{name: "holdfast", claimant: newHoldfast(st, &lease.Options{Manual: true}), holder: newHoldfast(uncounted, nil), requests: n}
+	ours := &subject{name: "holdfast", claimant: newHoldfast(st, &lease.Options{ManualRenewal: true}), holder: newHoldfast(uncounted, nil), requests: n}
 
 	c2, n2 := client()
 	peerTable := servers.Unique("dynamolock")

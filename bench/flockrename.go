@@ -77,7 +77,7 @@ func (s *flockRename) write(_ context.Context, key string, prev store.Version, v
 		return "", store.MarkNotApplied(err)
 	}
 	if v != prev {
-		return "", &store.ConflictError{Key: key, Known: true, Value: current, Version: v}
+		return "", &store.ConflictError{Key: key, HasCurrent: true, Value: current, Version: v}
 	}
 	next := store.Version(rand.Text())
 	temp := s.path(key) + ".tmp"

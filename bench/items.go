@@ -37,7 +37,7 @@ func largeItems(ctx context.Context, w io.Writer, dynamo servers.Dynamo, server 
 	if err != nil {
 		return err
 	}
-	b, err := s3bucket.New(s3, bucket, &s3bucket.Options{Assume: object.Abilities()})
+	b, err := s3bucket.New(s3, bucket, &s3bucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func largeItems(ctx context.Context, w io.Writer, dynamo servers.Dynamo, server 
 			})
 			return err
 		}},
-		{"`Update` with `Base`", "SDK, `PutObject` and `UpdateItem`", func() error { return update(base) }},
+		{"`Update` with `BaseURI`", "SDK, `PutObject` and `UpdateItem`", func() error { return update(base) }},
 		{"`Update`", "SDK, `PutObject` and `UpdateItem`", func() error { return update(nil) }},
 		{"SDK, `GetItem` and `GetObject`", "", func() error {
 			item, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &name, Key: map[string]types.AttributeValue{"pk": str("raw " + id)}, ConsistentRead: aws.Bool(true)})

@@ -87,7 +87,7 @@ func (p *place) join(ctx context.Context) (member, error) {
 	}
 	st = store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		switch op.Kind {
-		case store.OpPutVolatile: // what only has to survive the program: a renewal
+		case store.OpPutUnsynced: // what only has to survive the program: a renewal
 			p.beats.Add(1)
 			p.requests.Add(1)
 		case store.OpWatch:

@@ -71,7 +71,7 @@ func openPostgres(kind, url string, n *counter, keep bool) (func(lock string) (c
 	if _, err := st.Put(context.Background(), "first/"+rand.Text(), "", nil); err != nil {
 		return nil, err
 	}
-	return newHoldfast(st, &lease.Options{Manual: !keep}), nil
+	return newHoldfast(st, &lease.Options{ManualRenewal: !keep}), nil
 }
 
 // advisory is a lock that ends with its session: one connection for each holder and each

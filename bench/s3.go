@@ -42,13 +42,13 @@ func s3(ctx context.Context, w io.Writer, server servers.S3, r *run) error {
 		if err != nil {
 			return nil, err
 		}
-		return &subject{name: name, claimant: newHoldfast(st, &lease.Options{Manual: true, Fresh: fresh}), requests: n}, nil
+		return &subject{name: name, claimant: newHoldfast(st, &lease.Options{ManualRenewal: true, AssumeNew: fresh}), requests: n}, nil
 	}
 	normal, err := ours("holdfast", false)
 	if err != nil {
 		return err
 	}
-	fresh, err := ours("holdfast, `Fresh`", true)
+	fresh, err := ours("holdfast, `AssumeNew`", true)
 	if err != nil {
 		return err
 	}
@@ -74,11 +74,11 @@ func deadOnS3(ctx context.Context, w io.Writer, server servers.S3, bucket string
 	if err != nil {
 		return err
 	}
-	st, err := s3store.New(b, "dead", &s3store.Options{Trusted: true, Safety: 3 * time.Second})
+	st, err := s3store.New(b, "dead", &s3store.Options{Trusted: true, MaxClockSkew: 3 * time.Second})
 	if err != nil {
 		return err
 	}
-	s := &subject{claimant: newHoldfast(st, &lease.Options{Manual: true, TTL: ttl, Grace: -1, Tuning: lease.Tuning{Margin: ttl / 10}}), requests: n}
+	s := &subject{claimant: newHoldfast(st, &lease.Options{ManualRenewal: true, TTL: ttl, Grace: -1, Tuning: lease.Tuning{Margin: ttl / 10}}), requests: n}
 	for i := range locks {
 		c, err := s.claimant(fmt.Sprint("dead", i))
 		if err != nil {

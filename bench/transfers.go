@@ -39,7 +39,7 @@ func transfers(ctx context.Context, w io.Writer, server servers.S3, dir string, 
 // bucket, and those of a client.
 func smallPuts(ctx context.Context, w io.Writer, server servers.S3, bucket string, d time.Duration) error {
 	requests := &counter{}
-	b, err := s3bucket.New(server.Client(func(o *awss3.Options) { o.HTTPClient = requests }), bucket, &s3bucket.Options{Assume: object.Abilities()})
+	b, err := s3bucket.New(server.Client(func(o *awss3.Options) { o.HTTPClient = requests }), bucket, &s3bucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func largeBodies(ctx context.Context, w io.Writer, server servers.S3, bucket, di
 	down := manager.NewDownloader(client, func(d *manager.Downloader) {
 		d.PartSize, d.Concurrency = object.DefaultRange, object.DefaultParallel
 	})
-	b, err := s3bucket.New(client, bucket, &s3bucket.Options{Assume: object.Abilities()})
+	b, err := s3bucket.New(client, bucket, &s3bucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 // Verb names what a [Change] does.
 type Verb string
 
-// The verbs, named like the methods of a [Keeper].
+// The verbs, named like the methods of a [Store].
 const (
 	VerbAdvance Verb = "advance"
 	VerbFence   Verb = "fence"
@@ -17,26 +17,26 @@ const (
 	VerbDelete  Verb = "delete"
 )
 
-// Change is one call that may change a checkpoint. [Change.Judge] has all rules of
-// checkpoints. An implementation of [Keeper] needs only to read a state, and to write the
+// Change is one call that may change a checkpoint. [Change.Decide] has all rules of
+// checkpoints. An implementation of [Store] needs only to read a state, and to write the
 // next one safely.
 type Change struct {
-	Verb     Verb
-	Position Position // of VerbAdvance and VerbReset
-	Token    uint64   // the caller's fencing token; 0 means none
-	Epoch    uint64   // of VerbAdvance: the epoch that its work began in; 0 means any
-	Force    bool     // allows a call without a token on a checkpoint that carries one
-	Expect   *uint64  // of VerbReset and VerbDelete: the sequence that must be saved
+	Verb             Verb
+	Position         Position // of VerbAdvance and VerbReset
+	Token            uint64   // the caller's fencing token; 0 means none
+	Epoch            uint64   // of VerbAdvance: the epoch that its work began in; 0 means any
+	Force            bool     // allows a call without a token on a checkpoint that carries one
+	ExpectedSequence *uint64  // of VerbReset and VerbDelete: the sequence that must be saved
 
 	// Shown, if not nil, is the state that the keeper last showed to its user. Set it on
 	// a medium that other programs can move back without a new epoch. Then an Advance
 	// gets RolledBack where the state is older than the one shown, and a Delete without
 	// Expect is refused where the state has advanced.
-	Shown *Checkpoint
+	LastShown *Checkpoint
 }
 
-// Verdict is the result of a [Change] on one state of its checkpoint.
-type Verdict struct {
+// Decision is the result of a [Change] on one state of its checkpoint.
+type Decision struct {
 	Next   Checkpoint // the state after the change; the unchanged state if Write is false
 	Write  bool       // Next has to be written
 	Status Status     // of VerbAdvance; see [Status.Err]
@@ -45,7 +45,7 @@ type Verdict struct {
 
 // Judge judges the change against the state now. It uses and sets only Exists, Position,
 // Epoch and Token; it copies the other fields.
-func (c *Change) Judge(now Checkpoint) Verdict {
+func (c *Change) Decide(now Checkpoint) Decision {
 	fenced := c.Token != 0 && c.Token < now.Token || c.Token == 0 && now.Token != 0 && !c.Force
 	next := now
 	next.Token = max(now.Token, c.Token)
@@ -53,22 +53,22 @@ func (c *Change) Judge(now Checkpoint) Verdict {
 	case VerbAdvance:
 		status := c.advance(now, fenced)
 		if status != Advanced {
-			return Verdict{Next: now, Status: status}
+			return Decision{Next: now, Status: status}
 		}
 		next.Exists, next.Position = true, c.Position
-		return Verdict{Next: next, Write: true, Status: Advanced}
+		return Decision{Next: next, Write: true, Status: Advanced}
 	case VerbFence:
 		if fenced {
-			return Verdict{Next: now, Err: fencedOff(now, c.Token)}
+			return Decision{Next: now, Err: fencedOff(now, c.Token)}
 		}
-		return Verdict{Next: next, Write: next.Token != now.Token}
+		return Decision{Next: next, Write: next.Token != now.Token}
 	}
 	if err := c.refusal(now, fenced); err != nil {
-		return Verdict{Next: now, Err: err}
+		return Decision{Next: now, Err: err}
 	}
 	next.Exists, next.Position = c.Verb == VerbReset, c.Position
 	next.Epoch++
-	return Verdict{Next: next, Write: true}
+	return Decision{Next: next, Write: true}
 }
 
 // fencedOff is the error of a call with this token, or none, that the state now refuses.
@@ -81,7 +81,7 @@ func fencedOff(now Checkpoint, token uint64) error {
 
 // advance returns the status of an Advance on the state now.
 func (c *Change) advance(now Checkpoint, fenced bool) Status {
-	switch s := c.Shown; {
+	switch s := c.LastShown; {
 	case fenced:
 		return Fenced
 	case c.Epoch != 0 && c.Epoch != now.Epoch:
@@ -90,7 +90,7 @@ func (c *Change) advance(now Checkpoint, fenced bool) Status {
 		return RolledBack
 	case now.Exists && c.Position.Sequence < now.Sequence:
 		return Behind
-	case now.Exists && c.Position.Sequence == now.Sequence && now.Position.Agrees(c.Position):
+	case now.Exists && c.Position.Sequence == now.Sequence && now.Position.Matches(c.Position):
 		return Unchanged
 	case now.Exists && c.Position.Sequence == now.Sequence:
 		return Mismatch
@@ -100,15 +100,15 @@ func (c *Change) advance(now Checkpoint, fenced bool) Status {
 
 // refusal returns why a Reset or Delete is refused on the state now, or nil.
 func (c *Change) refusal(now Checkpoint, fenced bool) error {
-	switch s := c.Shown; {
+	switch s := c.LastShown; {
 	case fenced:
 		return fencedOff(now, c.Token)
-	case !now.Exists && (c.Verb == VerbDelete || c.Expect != nil):
+	case !now.Exists && (c.Verb == VerbDelete || c.ExpectedSequence != nil):
 		return store.ErrNotFound
-	case c.Expect != nil && *c.Expect != now.Sequence:
-		return fmt.Errorf("%w: it is %d, not %d", ErrExpected, now.Sequence, *c.Expect)
-	case c.Verb == VerbDelete && c.Expect == nil && s != nil && s.Epoch == now.Epoch && s.Exists && now.Sequence > s.Sequence:
-		return fmt.Errorf("%w: it was %d when it was read, and has advanced to %d", ErrExpected, s.Sequence, now.Sequence)
+	case c.ExpectedSequence != nil && *c.ExpectedSequence != now.Sequence:
+		return fmt.Errorf("%w: it is %d, not %d", ErrUnexpectedSequence, now.Sequence, *c.ExpectedSequence)
+	case c.Verb == VerbDelete && c.ExpectedSequence == nil && s != nil && s.Epoch == now.Epoch && s.Exists && now.Sequence > s.Sequence:
+		return fmt.Errorf("%w: it was %d when it was read, and has advanced to %d", ErrUnexpectedSequence, s.Sequence, now.Sequence)
 	}
 	return nil
 }
@@ -116,16 +116,16 @@ func (c *Change) refusal(now Checkpoint, fenced bool) error {
 // shared reports whether the change may be merged with others into one write.
 func (c *Change) shared() bool { return c.Verb == VerbAdvance || c.Verb == VerbFence }
 
-// verdict is a [Verdict] with the record to write.
-type verdict struct {
-	Verdict
+// decision is a [Decision] with the record to write.
+type decision struct {
+	Decision
 	next record
 }
 
 // on judges the change against the record r.
-func (c *Change) on(r record) verdict {
-	v := c.Judge(Checkpoint{Exists: r.exists, Position: r.pos, Epoch: r.epoch, Token: r.token})
+func (c *Change) on(r record) decision {
+	v := c.Decide(Checkpoint{Exists: r.exists, Position: r.pos, Epoch: r.epoch, Token: r.token})
 	next := r
 	next.exists, next.pos, next.epoch, next.token = v.Next.Exists, v.Next.Position, v.Next.Epoch, v.Next.Token
-	return verdict{v, next}
+	return decision{v, next}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // open returns a keeper on st, closed at the end of the test.
-func open(t testing.TB, st store.Store, opts *checkpoint.Options) *checkpoint.StoreKeeper {
+func open(t testing.TB, st store.Store, opts *checkpoint.Options) *checkpoint.RegisterStore {
 	t.Helper()
 	k, err := checkpoint.New(st, opts)
 	if err != nil {
@@ -29,7 +29,7 @@ func open(t testing.TB, st store.Store, opts *checkpoint.Options) *checkpoint.St
 func at(sequence uint64) checkpoint.Position { return checkpoint.Position{Sequence: sequence} }
 
 // advance advances and demands a status.
-func advance(t testing.TB, k checkpoint.Keeper, key string, p checkpoint.Position, opts *checkpoint.AdvanceOptions, want checkpoint.Status) checkpoint.Checkpoint {
+func advance(t testing.TB, k checkpoint.Store, key string, p checkpoint.Position, opts *checkpoint.AdvanceOptions, want checkpoint.Status) checkpoint.Checkpoint {
 	t.Helper()
 	r, err := k.Advance(t.Context(), key, p, opts)
 	if want := want.Err(); !errors.Is(err, want) {
@@ -42,7 +42,7 @@ func advance(t testing.TB, k checkpoint.Keeper, key string, p checkpoint.Positio
 }
 
 // standsAt demands that the checkpoint is saved at a sequence.
-func standsAt(t testing.TB, k checkpoint.Keeper, key string, want uint64) checkpoint.Checkpoint {
+func standsAt(t testing.TB, k checkpoint.Store, key string, want uint64) checkpoint.Checkpoint {
 	t.Helper()
 	c, err := k.Get(t.Context(), key, nil)
 	if err != nil {
@@ -245,18 +245,18 @@ func TestFence(t *testing.T) {
 func TestResetAndDeleteWithExpectation(t *testing.T) {
 	st := memstore.New()
 	k, other := open(t, st, nil), open(t, st, nil)
-	expect := func(n uint64) *checkpoint.ChangeOptions { return &checkpoint.ChangeOptions{Expect: &n} }
+	expect := func(n uint64) *checkpoint.ChangeOptions { return &checkpoint.ChangeOptions{ExpectedSequence: &n} }
 	_, err := k.Reset(t.Context(), "k", at(1), expect(0))
 	refused(t, err, store.ErrNotFound)
 	advance(t, k, "k", at(10), nil, checkpoint.Advanced)
 	advance(t, other, "k", at(12), nil, checkpoint.Advanced)
 	c, err := k.Reset(t.Context(), "k", at(1), expect(10))
-	refused(t, err, checkpoint.ErrExpected)
+	refused(t, err, checkpoint.ErrUnexpectedSequence)
 	if c.Sequence != 12 {
 		t.Errorf("the refusal shows %+v", c)
 	}
 	_, err = k.Delete(t.Context(), "k", expect(10))
-	refused(t, err, checkpoint.ErrExpected)
+	refused(t, err, checkpoint.ErrUnexpectedSequence)
 	c, err = k.Reset(t.Context(), "k", at(1), expect(12))
 	if err != nil || c.Sequence != 1 || c.Epoch != 2 {
 		t.Fatalf("got %+v, %v", c, err)
@@ -354,10 +354,10 @@ func TestKeys(t *testing.T) {
 	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{KeyPrefix: "a//b"}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a bad prefix: %v", err)
 	}
-	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{SettleTimeout: -1}); !errors.Is(err, store.ErrInvalid) {
+	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{ResolveTimeout: -1}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a negative settle: %v", err)
 	}
-	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{Poll: -1}); !errors.Is(err, store.ErrInvalid) {
+	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{PollInterval: -1}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a negative poll: %v", err)
 	}
 }
@@ -527,11 +527,11 @@ func TestResetReadsFirst(t *testing.T) {
 	advance(t, first, "k", at(10), nil, checkpoint.Advanced)
 	advance(t, second, "k", at(20), nil, checkpoint.Advanced)
 	expect := uint64(20)
-	if _, err := first.Reset(t.Context(), "k", at(5), &checkpoint.ChangeOptions{Expect: &expect}); err != nil {
+	if _, err := first.Reset(t.Context(), "k", at(5), &checkpoint.ChangeOptions{ExpectedSequence: &expect}); err != nil {
 		t.Errorf("a reset of what another keeper has saved: %v", err)
 	}
 	expect = 5
-	if _, err := second.Delete(t.Context(), "k", &checkpoint.ChangeOptions{Expect: &expect}); err != nil {
+	if _, err := second.Delete(t.Context(), "k", &checkpoint.ChangeOptions{ExpectedSequence: &expect}); err != nil {
 		t.Errorf("a delete of what another keeper has saved: %v", err)
 	}
 }

@@ -9,7 +9,7 @@
 //	...
 //	_, err = keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 17}, nil)
 //
-// A [Keeper] keeps any number of checkpoints, each under a key. [StoreKeeper] keeps
+// A [Store] keeps any number of checkpoints, each under a key. [RegisterStore] keeps
 // each in a register of a [store.Store]; package avisofile keeps them in one JSON
 // file that other programs share. [Run] is the loop of a worker.
 //
@@ -50,7 +50,7 @@
 //
 // A lease expires by time, and its holder may notice last. So the holder passes the token
 // of its grant with each call. The checkpoint keeps the highest token that it has seen,
-// and refuses lower ones. A new holder raises the fence first, with [Keeper].Fence, and
+// and refuses lower ones. A new holder raises the fence first, with [Store].Fence, and
 // continues from the state that this returns; from then on the keeper refuses all calls
 // of earlier holders. A call without a token is refused on a checkpoint that has one,
 // unless it is forced. Use the tokens of one lock only: tokens of two locks cannot be
@@ -68,11 +68,11 @@
 //
 // Each record carries a random nonce and those of the eight writes before it. When the
 // reply to a write is lost, the keeper reads the record back. If the write's nonce is
-// there, the write was applied. (A [store.VolatilePutter] shows writes before they are
+// there, the write was applied. (A [store.UnsyncedPutter] shows writes before they are
 // durable; there, one more write of the same state makes it durable.) If the old state is
 // there, the keeper sends the same bytes again. If the nonces there reach back to the old
 // state without the write's own, the write will never be applied. On stores where a write
-// cannot be recognised ([store.Traits].NoReadBack) the keeper does not read back, and the
+// cannot be recognised ([store.Traits].CannotReadOwnWrites) the keeper does not read back, and the
 // outcome stays unknown.
 //
 // # The record

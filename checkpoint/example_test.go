@@ -21,7 +21,7 @@ func must[T any](v T, err error) T {
 }
 
 // newKeeper makes a keeper in memory. Programs open a file store, or a bucket.
-func newKeeper() *checkpoint.StoreKeeper {
+func newKeeper() *checkpoint.RegisterStore {
 	return must(checkpoint.New(memstore.New(), nil))
 }
 
@@ -63,7 +63,7 @@ func Example_fence() {
 	must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 10}, &checkpoint.AdvanceOptions{Token: first}))
 
 	// The first holder stands still, its lease is broken, another goes on.
-	broken := must(leases.Break(ctx, "orders", first, &lease.BreakOptions{Now: true}))
+	broken := must(leases.Break(ctx, "orders", first, &lease.BreakOptions{Immediate: true}))
 	second := broken.Token + 1
 	from := must(keeper.Fence(ctx, "orders", second))
 	fmt.Println("the second goes on from", from.Sequence)
@@ -110,7 +110,7 @@ func ExampleNew() {
 	// <nil>
 }
 
-func ExampleStoreKeeper_Advance() {
+func ExampleRegisterStore_Advance() {
 	ctx := context.Background()
 	keeper := newKeeper()
 	defer keeper.Close(ctx)
@@ -130,7 +130,7 @@ func ExampleStoreKeeper_Advance() {
 }
 
 // A cursor that is no number travels as data; the sequence counts the pages.
-func ExampleStoreKeeper_Advance_cursor() {
+func ExampleRegisterStore_Advance_cursor() {
 	ctx := context.Background()
 	keeper := newKeeper()
 	defer keeper.Close(ctx)
@@ -141,7 +141,7 @@ func ExampleStoreKeeper_Advance_cursor() {
 	// Output: page 1, then {"next":"eyJpZCI6NDJ9"}
 }
 
-func ExampleStoreKeeper_Fence() {
+func ExampleRegisterStore_Fence() {
 	ctx := context.Background()
 	keeper := newKeeper()
 	defer keeper.Close(ctx)
@@ -154,17 +154,17 @@ func ExampleStoreKeeper_Fence() {
 	// true
 }
 
-func ExampleStoreKeeper_Reset() {
+func ExampleRegisterStore_Reset() {
 	ctx := context.Background()
 	keeper := newKeeper()
 	defer keeper.Close(ctx)
 	must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 100}, nil))
 
 	expected := uint64(99) // a look from a while ago
-	c, err := keeper.Reset(ctx, "orders", checkpoint.Position{Sequence: 10}, &checkpoint.ChangeOptions{Expect: &expected})
-	fmt.Println(errors.Is(err, checkpoint.ErrExpected), c.Sequence)
+	c, err := keeper.Reset(ctx, "orders", checkpoint.Position{Sequence: 10}, &checkpoint.ChangeOptions{ExpectedSequence: &expected})
+	fmt.Println(errors.Is(err, checkpoint.ErrUnexpectedSequence), c.Sequence)
 
-	c, err = keeper.Reset(ctx, "orders", checkpoint.Position{Sequence: 10}, &checkpoint.ChangeOptions{Expect: &c.Sequence})
+	c, err = keeper.Reset(ctx, "orders", checkpoint.Position{Sequence: 10}, &checkpoint.ChangeOptions{ExpectedSequence: &c.Sequence})
 	fmt.Println(err, c.Sequence, "in epoch", c.Epoch)
 
 	// A worker that began before the reset cannot undo it.
@@ -176,7 +176,7 @@ func ExampleStoreKeeper_Reset() {
 	// rolled back true
 }
 
-func ExampleStoreKeeper_Delete() {
+func ExampleRegisterStore_Delete() {
 	ctx := context.Background()
 	keeper := newKeeper()
 	defer keeper.Close(ctx)
@@ -187,7 +187,7 @@ func ExampleStoreKeeper_Delete() {
 	// Output: true
 }
 
-func ExampleStoreKeeper_Get() {
+func ExampleRegisterStore_Get() {
 	ctx := context.Background()
 	st := memstore.New()
 	ours, theirs := must(checkpoint.New(st, nil)), must(checkpoint.New(st, nil))
@@ -202,7 +202,7 @@ func ExampleStoreKeeper_Get() {
 	// fresh: 2
 }
 
-func ExampleStoreKeeper_List() {
+func ExampleRegisterStore_List() {
 	ctx := context.Background()
 	keeper := newKeeper()
 	defer keeper.Close(ctx)
@@ -221,7 +221,7 @@ func ExampleStoreKeeper_List() {
 	// jobs/b 2
 }
 
-func ExampleStoreKeeper_Watch() {
+func ExampleRegisterStore_Watch() {
 	ctx := context.Background()
 	keeper := newKeeper()
 	defer keeper.Close(ctx)
@@ -242,7 +242,7 @@ func ExampleStoreKeeper_Watch() {
 	// true 2
 }
 
-func ExampleStoreKeeper_Close() {
+func ExampleRegisterStore_Close() {
 	ctx := context.Background()
 	keeper := newKeeper()
 	fmt.Println(keeper.Close(ctx))
@@ -253,10 +253,10 @@ func ExampleStoreKeeper_Close() {
 	// true
 }
 
-func ExamplePosition_Agrees() {
+func ExamplePosition_Matches() {
 	saved := checkpoint.Position{Sequence: 17, EventID: "order-17"}
-	fmt.Println(saved.Agrees(checkpoint.Position{Sequence: 17}))
-	fmt.Println(saved.Agrees(checkpoint.Position{Sequence: 17, EventID: "order-4711"}))
+	fmt.Println(saved.Matches(checkpoint.Position{Sequence: 17}))
+	fmt.Println(saved.Matches(checkpoint.Position{Sequence: 17, EventID: "order-4711"}))
 	// Output:
 	// true
 	// false

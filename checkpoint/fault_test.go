@@ -39,7 +39,7 @@ func onceLost(st store.Store, n int64, then func()) store.Store {
 		if then != nil {
 			then()
 		}
-		return &store.UnknownError{Version: op.Version, Err: fmt.Errorf("reply lost: %w", store.ErrUnavailable)}
+		return &store.InDoubtError{Version: op.Version, Err: fmt.Errorf("reply lost: %w", store.ErrUnavailable)}
 	})
 }
 
@@ -223,7 +223,7 @@ func TestStoreDownThenUp(t *testing.T) {
 		began := time.Now()
 		_, err := k.Advance(t.Context(), "k", at(2), nil)
 		unknown(t, err)
-		if d := time.Since(began); d < checkpoint.DefaultSettleTimeout || d > checkpoint.DefaultSettleTimeout+time.Second {
+		if d := time.Since(began); d < checkpoint.DefaultResolveTimeout || d > checkpoint.DefaultResolveTimeout+time.Second {
 			t.Errorf("gave up after %v", d)
 		}
 		// Memory is not trusted after that, and a read that fails writes nothing.
@@ -265,7 +265,7 @@ func TestNoReadBack(t *testing.T) {
 
 type noReadBack struct{ store.Store }
 
-func (noReadBack) Traits() store.Traits { return store.Traits{NoReadBack: true} }
+func (noReadBack) Traits() store.Traits { return store.Traits{CannotReadOwnWrites: true} }
 
 // peeking is a store that shows states which may yet turn out not to have happened.
 type peeking struct {
@@ -273,7 +273,7 @@ type peeking struct {
 	peek func(ctx context.Context, key string) ([]byte, store.Version, error)
 }
 
-func (p peeking) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
+func (p peeking) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
 	return p.peek(ctx, key)
 }
 
@@ -320,7 +320,7 @@ func TestPeek(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := c.Sequence
-		fresh := func() checkpoint.Keeper { return open(t, peeking{st, peek}, nil) }
+		fresh := func() checkpoint.Store { return open(t, peeking{st, peek}, nil) }
 		if c := advance(t, fresh(), "k", at(now-1), nil, checkpoint.Behind); c.Sequence != now {
 			t.Errorf("%s: behind %d, want %d", name, c.Sequence, now)
 		}
@@ -346,7 +346,7 @@ func TestDiskErrors(t *testing.T) {
 					if puts++; puts != n+1 || fault == error(syscall.EIO) {
 						err = next(ctx, op)
 					}
-					var unclear *store.UnknownError
+					var unclear *store.InDoubtError
 					if errors.As(err, &unclear) {
 						unclear.Err = fault
 					}

@@ -122,7 +122,7 @@ func model(t *testing.T, seed uint64, total map[string]int) {
 		if i == 0 { // that cannot tell what became of a write when others followed
 			s = struct{ store.Store }{st}
 		}
-		k := open(t, s, &checkpoint.Options{SettleTimeout: time.Second})
+		k := open(t, s, &checkpoint.Options{ResolveTimeout: time.Second})
 		for j := range uint64(3) {
 			r := rand.New(rand.NewPCG(seed+1, i<<8|j))
 			work.Go(func() {
@@ -149,7 +149,7 @@ func model(t *testing.T, seed uint64, total map[string]int) {
 	}
 	if t.Failed() {
 		for i, st := range stores {
-			t.Logf("keeper %d: %v", i, st.Produced())
+			t.Logf("keeper %d: %v", i, st.Injected())
 		}
 	}
 }
@@ -166,7 +166,7 @@ type modelCall struct {
 	err      error
 }
 
-func randomCall(t *testing.T, h *history, k *checkpoint.StoreKeeper, r *rand.Rand, id string) modelCall {
+func randomCall(t *testing.T, h *history, k *checkpoint.RegisterStore, r *rand.Rand, id string) modelCall {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.IntN(20_000))*time.Millisecond)
 	defer cancel()
 	c := modelCall{key: fmt.Sprintf("k%d", r.IntN(2)), token: uint64(r.IntN(20) / 18)}

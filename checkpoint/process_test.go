@@ -51,7 +51,7 @@ func advanceForEver(dir string) error {
 	if os.Getenv("HOLDFAST_VOLATILE") != "" {
 		registers = careless{st}
 	}
-	k, err := checkpoint.New(registers, &checkpoint.Options{SettleTimeout: 300 * time.Millisecond})
+	k, err := checkpoint.New(registers, &checkpoint.Options{ResolveTimeout: 300 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func advanceForEver(dir string) error {
 type careless struct{ *filestore.Store }
 
 func (c careless) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
-	return c.PutVolatile(ctx, key, prev, value)
+	return c.PutUnsynced(ctx, key, prev, value)
 }
 
 // advanceForASecond advances HOLDFAST_KEY from as many goroutines as

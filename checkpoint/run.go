@@ -15,10 +15,10 @@ import (
 
 // Defaults of [RunOptions].
 const (
-	DefaultEvery    = 100
-	DefaultInterval = time.Second
-	DefaultFlush    = 5 * time.Second
-	DefaultRetry    = time.Minute
+	DefaultSaveEvery    = 100
+	DefaultSaveInterval = time.Second
+	DefaultFlushTimeout = 5 * time.Second
+	DefaultRetryTimeout = time.Minute
 
 	// maxTermPause is the longest pause after a term that saved nothing.
 	maxTermPause = 5 * time.Second
@@ -59,26 +59,26 @@ type RunOptions struct {
 	// no fence.
 	Acquire func(ctx context.Context) (Guard, error)
 
-	// Every is the number of events after which the checkpoint is saved before the
+	// SaveEvery is the number of events after which the checkpoint is saved before the
 	// next one is handled: the most that are handled a second time after a crash.
-	// At least 1. Default: [DefaultEvery].
-	Every int
+	// At least 1. Default: [DefaultSaveEvery].
+	SaveEvery int
 
-	// Interval is the time after which an event that was handled is saved at the
-	// latest, while the store answers. At least 1 ms. Default: [DefaultInterval].
-	Interval time.Duration
+	// SaveInterval is the time after which an event that was handled is saved at the
+	// latest, while the store answers. At least 1 ms. Default: [DefaultSaveInterval].
+	SaveInterval time.Duration
 
 	// Flush is the most time for the last save after the context has ended or the lease
-	// was lost, and again for the release of the lease. Default: [DefaultFlush].
-	Flush time.Duration
+	// was lost, and again for the release of the lease. Default: [DefaultFlushTimeout].
+	FlushTimeout time.Duration
 
-	// Retry is how long the loop tries to read or save the checkpoint on a store
-	// that fails before it gives up. Default: [DefaultRetry].
-	Retry time.Duration
+	// RetryTimeout is how long the loop tries to read or save the checkpoint on a store
+	// that fails before it gives up. Default: [DefaultRetryTimeout].
+	RetryTimeout time.Duration
 
-	// Log hears of terms that begin and end and of saves that are repeated.
+	// Logger hears of terms that begin and end and of saves that are repeated.
 	// Default: nothing is logged.
-	Log *slog.Logger
+	Logger *slog.Logger
 }
 
 func (o *RunOptions) checked() (RunOptions, error) {
@@ -86,14 +86,14 @@ func (o *RunOptions) checked() (RunOptions, error) {
 	if o != nil {
 		c = *o
 	}
-	if c.Every == 0 {
-		c.Every = DefaultEvery
+	if c.SaveEvery == 0 {
+		c.SaveEvery = DefaultSaveEvery
 	}
 	for _, d := range []struct {
 		name  string
 		value *time.Duration
 		def   time.Duration
-	}{{"Interval", &c.Interval, DefaultInterval}, {"Flush", &c.Flush, DefaultFlush}, {"Retry", &c.Retry, DefaultRetry}} {
+	}{{"Interval", &c.SaveInterval, DefaultSaveInterval}, {"Flush", &c.FlushTimeout, DefaultFlushTimeout}, {"Retry", &c.RetryTimeout, DefaultRetryTimeout}} {
 		if *d.value == 0 {
 			*d.value = d.def
 		}
@@ -101,11 +101,11 @@ func (o *RunOptions) checked() (RunOptions, error) {
 			return c, fmt.Errorf("%w: %s is %v, at least 1ms is needed", store.ErrInvalid, d.name, *d.value)
 		}
 	}
-	if c.Every < 1 {
-		return c, fmt.Errorf("%w: Every is %d, at least 1 is needed", store.ErrInvalid, c.Every)
+	if c.SaveEvery < 1 {
+		return c, fmt.Errorf("%w: Every is %d, at least 1 is needed", store.ErrInvalid, c.SaveEvery)
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c, nil
 }
@@ -126,9 +126,9 @@ func (o *RunOptions) checked() (RunOptions, error) {
 // Run returns nil when the source has no more events, the cause of ctx when that has
 // ended, and the error of handle, of source, of Acquire, or of a store that failed for
 // longer than Retry. Before that it saves the position of the last handled event, and
-// releases the lease. It returns [ErrFenced] only where there is no Acquire: a worker
+// releases the lease. It returns [ErrRevoked] only where there is no Acquire: a worker
 // without a token must not write where other workers have one.
-func Run[T any](ctx context.Context, k Keeper, key string, source Source[T], handle func(ctx context.Context, e Event[T]) error, opts *RunOptions) error {
+func Run[T any](ctx context.Context, k Store, key string, source Source[T], handle func(ctx context.Context, e Event[T]) error, opts *RunOptions) error {
 	o, err := opts.checked()
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func Run[T any](ctx context.Context, k Keeper, key string, source Source[T], han
 			}
 			return err
 		case errors.As(err, new(termOver)) || errors.Is(err, ErrRolledBack) || errors.Is(err, ErrFenced) && o.Acquire != nil:
-			o.Log.Info("checkpoint: term over", "key", key, "cause", err)
+			o.Logger.Info("checkpoint: term over", "key", key, "cause", err)
 		default:
 			return err
 		}
@@ -175,7 +175,7 @@ func Token(ctx context.Context) uint64 {
 
 // worker holds what the terms of one run share.
 type worker struct {
-	k    Keeper
+	k    Store
 	key  string
 	opts RunOptions
 }
@@ -215,7 +215,7 @@ func runTerm[T any](ctx context.Context, w *worker, source Source[T], handle fun
 	if err != nil {
 		return false, cause(tctx, err)
 	}
-	w.opts.Log.Info("checkpoint: term begins", "key", w.key, "exists", from.Exists, "sequence", from.Sequence, "token", t.token)
+	w.opts.Logger.Info("checkpoint: term begins", "key", w.key, "exists", from.Exists, "sequence", from.Sequence, "token", t.token)
 
 	var saver sync.WaitGroup
 	saver.Go(func() { t.saveRegularly(tctx, end) })
@@ -271,7 +271,7 @@ func follow[T any](ctx context.Context, t *term, from Checkpoint, source Source[
 		if err := handle(ctx, e); err != nil {
 			return err
 		}
-		if t.handled(e.Position) >= t.opts.Every {
+		if t.handled(e.Position) >= t.opts.SaveEvery {
 			if err := t.save(ctx); err != nil {
 				return err
 			}
@@ -293,7 +293,7 @@ func (t *term) handled(p Position) int {
 // saveRegularly saves the position of the last handled event every Interval, also while
 // the source waits. An error ends the term.
 func (t *term) saveRegularly(ctx context.Context, end context.CancelCauseFunc) {
-	tick := time.NewTicker(t.opts.Interval)
+	tick := time.NewTicker(t.opts.SaveInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -343,7 +343,7 @@ func (t *term) flush(ctx context.Context, err error) error {
 	if errors.Is(err, ErrFenced) || errors.Is(err, ErrRolledBack) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Flush)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.FlushTimeout)
 	defer cancel()
 	switch failed := t.save(ctx); {
 	case failed == nil:
@@ -360,16 +360,16 @@ func (t *term) flush(ctx context.Context, err error) error {
 // release releases the lease. If that fails, the next worker waits until the lease
 // expires.
 func (w *worker) release(ctx context.Context, guard Guard) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.opts.Flush)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.opts.FlushTimeout)
 	defer cancel()
 	if err := guard.Release(ctx); err != nil {
-		w.opts.Log.Warn("checkpoint: release", "key", w.key, "error", err)
+		w.opts.Logger.Warn("checkpoint: release", "key", w.key, "error", err)
 	}
 }
 
 // retry calls f until it succeeds, fails permanently, or has failed for Retry.
 func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, w.opts.Retry)
+	limited, cancel := context.WithTimeout(ctx, w.opts.RetryTimeout)
 	defer cancel()
 	for pause := minPause; ; pause = min(2*pause, 4*maxPause) {
 		err := f(limited)
@@ -379,6 +379,6 @@ func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Cont
 		if sleep(limited, pause) != nil {
 			return cause(ctx, err)
 		}
-		w.opts.Log.Warn("checkpoint: "+what+" is tried again", "key", w.key, "error", err)
+		w.opts.Logger.Warn("checkpoint: "+what+" is tried again", "key", w.key, "error", err)
 	}
 }

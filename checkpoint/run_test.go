@@ -102,7 +102,7 @@ func TestRunSaves(t *testing.T) {
 		stop := errors.New("told to stop")
 		done := make(chan error)
 		go func() {
-			done <- checkpoint.Run(ctx, k, "k", numbers(27, false), handled, &checkpoint.RunOptions{Every: 10, Interval: time.Second})
+			done <- checkpoint.Run(ctx, k, "k", numbers(27, false), handled, &checkpoint.RunOptions{SaveEvery: 10, SaveInterval: time.Second})
 		}()
 		time.Sleep(1500 * time.Millisecond)
 		standsAt(t, k, "k", 27) // the source waits, and the interval is over
@@ -168,7 +168,7 @@ func TestRunErrors(t *testing.T) {
 		if !errors.Is(err, broken) {
 			t.Errorf("got %v", err)
 		}
-		for _, o := range []checkpoint.RunOptions{{Every: -1}, {Interval: -1}, {Flush: 1}, {Retry: -1}} {
+		for _, o := range []checkpoint.RunOptions{{SaveEvery: -1}, {SaveInterval: -1}, {FlushTimeout: 1}, {RetryTimeout: -1}} {
 			if err := checkpoint.Run(t.Context(), k, "k", numbers(9, true), new(tally).handle, &o); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("%+v: %v", o, err)
 			}
@@ -209,7 +209,7 @@ func TestRunOutlivesAnOutage(t *testing.T) {
 				outage(40 * time.Second) // while it saves
 			}
 			return c.handle(ctx, e)
-		}, &checkpoint.RunOptions{Every: 5})
+		}, &checkpoint.RunOptions{SaveEvery: 5})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func TestRunFollowsAReset(t *testing.T) {
 					reset()
 				}
 				return c.handle(ctx, e)
-			}, &checkpoint.RunOptions{Every: 5})
+			}, &checkpoint.RunOptions{SaveEvery: 5})
 		}()
 		time.Sleep(time.Minute)
 		standsAt(t, k, "k", 100)
@@ -316,8 +316,8 @@ func TestRunUnderALease(t *testing.T) {
 						return c.handle(ctx, e)
 					}
 					err = checkpoint.Run(ctx, k, "k", numbers(events, false), handle, &checkpoint.RunOptions{
-						Every:   20,
-						Acquire: func(ctx context.Context) (checkpoint.Guard, error) { return client.Acquire(ctx, "k") },
+						SaveEvery: 20,
+						Acquire:   func(ctx context.Context) (checkpoint.Guard, error) { return client.Acquire(ctx, "k") },
 					})
 					if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 						t.Errorf("worker %d: %v", w, err)
@@ -397,7 +397,7 @@ func TestRunFencedOff(t *testing.T) {
 				defer stop()
 			}
 			return c.handle(ctx, e)
-		}, &checkpoint.RunOptions{Every: 10, Acquire: func(ctx context.Context) (checkpoint.Guard, error) {
+		}, &checkpoint.RunOptions{SaveEvery: 10, Acquire: func(ctx context.Context) (checkpoint.Guard, error) {
 			held, lose := context.WithCancelCause(context.Background())
 			guards = append(guards, &lost{ctx: held, lose: lose, token: uint64(2*len(guards) + 1)})
 			return guards[len(guards)-1], nil

@@ -37,7 +37,7 @@ func TestHardKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.table, w.bucket = table, bucket
-		w.store = w.open(table, bucket, &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true, Adopt: true})
+		w.store = w.open(table, bucket, &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true, AdoptPrefix: true})
 		w.create(k, attrs{"n": "1"}, texts("body", "v1"))
 		if _, err := w.store.Update(t.Context(), k, largeitem.Change{}, texts("body", "v2", "é/=!", "x"), nil); err != nil {
 			t.Errorf("%.40v: %v", k, err)
@@ -307,9 +307,9 @@ func TestSources(t *testing.T) {
 	}
 	defer pipeRead.Close()
 	long := strings.Repeat("0123456789", 30_000)
-	for _, layout := range []largeitem.Layout{largeitem.OwnLayout(), largeitem.MateLayout()} {
+	for _, layout := range []largeitem.Layout{largeitem.DefaultLayout(), largeitem.PynamoDBMateLayout()} {
 		spool := t.TempDir()
-		opts := &largeitem.Options{Layout: layout, Base: "s3://b", SpoolMemory: 1000, SpoolDir: spool, RemoveSuperseded: true, RemoveYoung: true}
+		opts := &largeitem.Options{Layout: layout, BaseURI: "s3://b", SpoolMemory: 1000, SpoolDir: spool, RemoveSuperseded: true, RemoveYoung: true}
 		for want, src := range map[string]func() largeitem.Source{
 			"":  func() largeitem.Source { return largeitem.Bytes(nil) },
 			"x": func() largeitem.Source { return stream("x") },
@@ -352,7 +352,7 @@ func TestSources(t *testing.T) {
 // left.
 func TestBrokenSources(t *testing.T) {
 	broken := errors.New("the disk is gone")
-	for _, layout := range []largeitem.Layout{largeitem.OwnLayout(), largeitem.MateLayout()} {
+	for _, layout := range []largeitem.Layout{largeitem.DefaultLayout(), largeitem.PynamoDBMateLayout()} {
 		for name, c := range map[string]struct {
 			src  largeitem.Source
 			is   error
@@ -363,7 +363,7 @@ func TestBrokenSources(t *testing.T) {
 			"too long":      {largeitem.Source{Body: io.MultiReader(strings.NewReader("xyz")), Size: 2}, store.ErrInvalid, "bytes"},
 			"cannot rewind": {largeitem.Source{Body: &failing{Reader: strings.NewReader("x"), err: broken, seeks: 2}}, broken, "the disk is gone"},
 		} {
-			w := newWorld(t, &largeitem.Options{Layout: layout, Base: "s3://b"})
+			w := newWorld(t, &largeitem.Options{Layout: layout, BaseURI: "s3://b"})
 			_, err := w.store.Create(t.Context(), k1, nil, large{"body": c.src}, nil)
 			if !errors.Is(err, c.is) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), `"body"`) {
 				t.Errorf("%T: %s: %v (%v)", layout, name, err, store.OutcomeOf(err))

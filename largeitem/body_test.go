@@ -61,7 +61,7 @@ func (l *liar) Seek(_ int64, whence int) (int64, error) {
 // TestEndlessBody: of a body that is longer than its size, no more than a buffer is read
 // and kept, also where it is hashed before the upload.
 func TestEndlessBody(t *testing.T) {
-	hashed, err := largeitem.NamesLayout(largeitem.Names{
+	hashed, err := largeitem.CustomLayout(largeitem.CustomNames{
 		Name: func(c largeitem.Content) (string, error) {
 			return c.Key.Partition.Text + "/" + c.Attr + "/" + c.ID, nil
 		},
@@ -116,8 +116,8 @@ func (*idle) Read([]byte) (int, error) { return 0, nil }
 
 // TestIdleBody: a body that returns neither bytes nor an error is given up.
 func TestIdleBody(t *testing.T) {
-	for name, layout := range map[string]largeitem.Layout{"own": nil, "hashed": largeitem.MateLayout()} {
-		w := newWorld(t, &largeitem.Options{Layout: layout, Base: "s3://bucket"})
+	for name, layout := range map[string]largeitem.Layout{"own": nil, "hashed": largeitem.PynamoDBMateLayout()} {
+		w := newWorld(t, &largeitem.Options{Layout: layout, BaseURI: "s3://bucket"})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		_, err := w.store.Create(ctx, key("a"), nil, large{"x": {Body: &idle{}}}, nil)
 		cancel()

@@ -12,7 +12,7 @@ import (
 
 // DeleteOptions are the options of [Store.Delete].
 type DeleteOptions struct {
-	// If is a condition. If it does not hold, the error is a [RefusedError], or matches
+	// If is a condition. If it does not hold, the error is a [ConditionFailedError], or matches
 	// [store.ErrNotFound] if there is no item.
 	If Condition
 
@@ -73,7 +73,7 @@ func (d *deletion) run(ctx context.Context, o DeleteOptions) (*Result, error) {
 		for attr, value := range base {
 			_, is, _ := d.s.refer(d.schema, d.key, attr, value)
 			if wanted, ok := o.If.Equal[attr]; is && ok && !Equal(wanted, value) {
-				return nil, &RefusedError{Key: d.key, Known: true, Current: base}
+				return nil, &ConditionFailedError{Key: d.key, HasCurrent: true, Current: base}
 			}
 			if is {
 				o.If.Equal[attr] = value
@@ -101,7 +101,7 @@ func (d *deletion) send(ctx context.Context) (*Result, error) {
 		if store.OutcomeOf(err) != store.NotApplied {
 			doubt = cmp.Or(doubt, err)
 			var gone bool
-			if gone, again = d.settle(ctx); gone {
+			if gone, again = d.resolve(ctx); gone {
 				return &Result{}, nil
 			}
 		}
@@ -114,11 +114,11 @@ func (d *deletion) send(ctx context.Context) (*Result, error) {
 
 // failure gives the last error its outcome.
 func (d *deletion) failure(doubt, cause error) error {
-	var refused *RefusedError
+	var refused *ConditionFailedError
 	switch {
 	case doubt != nil:
 		return store.MarkUnknown(bare(d.key, doubt))
-	case errors.As(cause, &refused) && refused.Known && refused.Current == nil:
+	case errors.As(cause, &refused) && refused.HasCurrent && refused.Current == nil:
 		// A proxy can repeat a request: the refusal may be that of a second copy.
 		return store.MarkUnknown(fmt.Errorf("%w: there is no such item; another program has deleted it, or a repeated request of this one", store.ErrNotFound))
 	}
@@ -128,9 +128,9 @@ func (d *deletion) failure(doubt, cause error) error {
 // settle looks for the item after a lost reply. It reports whether the item is gone, so that
 // a delete without a condition has succeeded, and whether it still has a reference that the
 // condition names, so that the delete was not made yet.
-func (d *deletion) settle(ctx context.Context) (gone, again bool) {
+func (d *deletion) resolve(ctx context.Context) (gone, again bool) {
 	w := &write{s: d.s, schema: d.schema, key: d.key}
-	found, err := w.look(ctx)
+	found, err := w.readItem(ctx)
 	switch {
 	case err != nil:
 		return false, false

@@ -18,7 +18,7 @@
 //   - No write of an item takes effect later than half the grace period after it was sent.
 //     The grace period belongs to the table: 24 hours by default, at least one hour. The
 //     object that marks the table's names says it, so that no writer takes longer, and no
-//     sweep looks earlier; see [Store.ChangeGrace].
+//     sweep looks earlier; see [Store.ChangeOrphanAge].
 //   - Programs that write references do it by this package, in one call or in two steps
 //     ([Store.Prepare]).
 //
@@ -38,7 +38,7 @@
 //
 // # Where the parts are
 //
-// A [Table] holds the items: package memtable in memory, package storetable on any register
+// A [Description] holds the items: package memtable in memory, package storetable on any register
 // of package store (files, for example), package sqltable in a SQL database, and
 // aws/dynamotable in DynamoDB. Any [object.Bucket] holds the objects. Package itemtest
 // checks the contract of a Table.

@@ -12,17 +12,17 @@ import (
 // The errors that package store does not have. They are read with [errors.Is].
 var (
 	// ErrInvalid: the arguments contradict each other or break a rule. Nothing was done.
-	ErrInvalid = store.NewSentinel("invalid argument", store.NotApplied, store.ErrInvalid)
+	ErrInvalid = store.NewError("invalid argument", store.NotApplied, store.ErrInvalid)
 
 	// ErrKey: the key cannot name an item of this table. Nothing was done.
-	ErrKey = store.NewSentinel("invalid key", store.NotApplied, store.ErrKey, ErrInvalid, store.ErrInvalid)
+	ErrKey = store.NewError("invalid key", store.NotApplied, store.ErrKey, ErrInvalid, store.ErrInvalid)
 
 	// ErrForeign: a reference is not of this attribute of this item, or not to this bucket.
 	// See [ReferenceError].
-	ErrForeign = store.NewSentinel("foreign reference", store.NotApplied, store.ErrPermanent)
+	ErrForeign = store.NewError("foreign reference", store.NotApplied, store.ErrPermanent)
 
-	// ErrWritten: the write that was to be aborted was made. Nothing was removed.
-	ErrWritten = errors.New("the item was written")
+	// ErrCommitted: the write that was to be aborted was made. Nothing was removed.
+	ErrCommitted = errors.New("the item was written")
 
 	// ErrMissing: an item refers to an object that is not there.
 	ErrMissing = errors.New("the object is missing")
@@ -62,12 +62,12 @@ func (e *OtherTableError) Is(target error) bool { return target == store.ErrMisc
 // Outcome is NotApplied.
 func (e *OtherTableError) Outcome() store.Outcome { return store.NotApplied }
 
-// GraceError says that the grace of a program does not fit to that of the table. A sweep with
+// OrphanAgeError says that the grace of a program does not fit to that of the table. A sweep with
 // a shorter one would remove what a slow writer is about to refer to; so would, in the end, a
 // writer with a longer one lose its objects. Leave [Options].Grace zero, for the grace of the
-// table, or change that by [Store.ChangeGrace]. It matches [store.ErrMisconfigured]; nothing
+// table, or change that by [Store.ChangeOrphanAge]. It matches [store.ErrMisconfigured]; nothing
 // was done, unless it ends a sweep that is under way.
-type GraceError struct {
+type OrphanAgeError struct {
 	Object string        // that says the grace of the table
 	Table  time.Duration // the longest grace of a writer, or the shortest of a sweep
 	Given  time.Duration
@@ -78,7 +78,7 @@ type GraceError struct {
 	Until time.Time
 }
 
-func (e *GraceError) Error() string {
+func (e *OrphanAgeError) Error() string {
 	limit, change, why := "at most", "longer", "a write that takes longer could refer to what a sweep has removed"
 	if e.Sweep {
 		limit, change, why = "at least", "shorter", "a slow writer may be about to refer to what a shorter sweep removes"
@@ -87,12 +87,12 @@ func (e *GraceError) Error() string {
 	if !e.Until.IsZero() {
 		until = fmt.Sprintf(", until %s, since it was made shorter", e.Until.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("the grace is %v, and the object %q says that the table has %v%s: %s: use %s %[3]v, or 0 for that of the table, or make that %[7]s (Store.ChangeGrace)",
+	return fmt.Sprintf("the grace is %v, and the object %q says that the table has %v%s: %s: use %s %[3]v, or 0 for that of the table, or make that %[7]s (Store.ChangeOrphanAge)",
 		e.Given, e.Object, e.Table, until, why, limit, change)
 }
 
-// Is makes a GraceError match store.ErrMisconfigured.
-func (e *GraceError) Is(target error) bool { return target == store.ErrMisconfigured }
+// Is makes a OrphanAgeError match store.ErrMisconfigured.
+func (e *OrphanAgeError) Is(target error) bool { return target == store.ErrMisconfigured }
 
 // Outcome is NotApplied.
-func (e *GraceError) Outcome() store.Outcome { return store.NotApplied }
+func (e *OrphanAgeError) Outcome() store.Outcome { return store.NotApplied }

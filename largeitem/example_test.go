@@ -103,7 +103,7 @@ func ExampleStore_Update_condition() {
 	s, _, key := memory()
 	o := &largeitem.WriteOptions{If: largeitem.Condition{Equal: largeitem.Attributes{"title": "Draft"}}}
 	_, err := s.Update(ctx, key, largeitem.Change{}, largeitem.Large{"body": largeitem.Text("text")}, o)
-	var refused *largeitem.RefusedError
+	var refused *largeitem.ConditionFailedError
 	fmt.Println(errors.As(err, &refused), store.OutcomeOf(err))
 	// Output: true not applied
 }
@@ -185,9 +185,9 @@ func ExampleStore_Open() {
 	// Output: a long text <nil>
 }
 
-func ExampleStore_Mark() {
+func ExampleStore_ClaimPrefix() {
 	s, _, _ := memory()
-	fmt.Println(s.Mark(context.Background()))
+	fmt.Println(s.ClaimPrefix(context.Background()))
 	// Output: <nil>
 }
 
@@ -213,8 +213,8 @@ func ExampleStore_Prepare() {
 	// Output: Both at once 8 <nil> <nil>
 }
 
-func ExampleNamesLayout() {
-	layout, err := largeitem.NamesLayout(largeitem.Names{
+func ExampleCustomLayout() {
+	layout, err := largeitem.CustomLayout(largeitem.CustomNames{
 		Name: func(c largeitem.Content) (string, error) {
 			return strings.Join([]string{c.Attr, c.Key.Partition.Text, c.ID}, ":"), nil
 		},
@@ -231,23 +231,23 @@ func ExampleNamesLayout() {
 	// Output: true <nil>
 }
 
-func ExampleMateLayout() {
+func ExamplePynamoDBMateLayout() {
 	table, err := memtable.New(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	// The store reads what pynamodb_mate has written, and writes what it can read.
-	_, err = largeitem.New(table, membucket.New(), &largeitem.Options{Layout: largeitem.MateLayout(), Base: "s3://bucket", Prefix: "items"})
+	_, err = largeitem.New(table, membucket.New(), &largeitem.Options{Layout: largeitem.PynamoDBMateLayout(), BaseURI: "s3://bucket", Prefix: "items"})
 	fmt.Println(err)
 	// Output: <nil>
 }
 
-func ExampleOwnLayout() {
+func ExampleDefaultLayout() {
 	table, err := memtable.New(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = largeitem.New(table, membucket.New(), &largeitem.Options{Layout: largeitem.OwnLayout(), Prefix: "items"})
+	_, err = largeitem.New(table, membucket.New(), &largeitem.Options{Layout: largeitem.DefaultLayout(), Prefix: "items"})
 	fmt.Println(err)
 	// Output: <nil>
 }

@@ -105,7 +105,7 @@ func twoSteps(ctx context.Context, s *largeitem.Store, table largeitem.Table, wr
 	_, err = table.Update(ctx, k1, change, &cond)
 	switch store.OutcomeOf(err) {
 	case store.NotApplied:
-		if abortErr := p.Abort(ctx); errors.Is(abortErr, largeitem.ErrWritten) {
+		if abortErr := p.Abort(ctx); errors.Is(abortErr, largeitem.ErrCommitted) {
 			return nil // a repeated request: the first copy was applied
 		}
 		return err
@@ -158,7 +158,7 @@ func schedules(n int, faults ...objecttest.Fault) (all []schedule) {
 
 // removing are options with which the most is removed.
 func removing() *largeitem.Options {
-	return &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true, RemoveRefused: true, Parallel: 1}
+	return &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true, RemoveFailed: true, Parallel: 1}
 }
 
 // TestEveryCallFaulty: whatever fails, and wherever the process dies, what an item refers
@@ -217,7 +217,7 @@ func runFaulty(t *testing.T, c scenario, s schedule) {
 func sweepUp(t *testing.T, w *world) {
 	t.Helper()
 	before := w.contents(k1)
-	time.Sleep(largeitem.DefaultGrace + time.Second)
+	time.Sleep(largeitem.DefaultOrphanAge + time.Second)
 	if _, err := w.store.Sweep(t.Context(), nil); err != nil {
 		t.Errorf("sweep: %v", err)
 	}

@@ -136,7 +136,7 @@ func (h *writers) process(rng *rand.Rand, faulty bool) (*largeitem.Store, largei
 }
 
 func (h *writers) options() *largeitem.Options {
-	return &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true, Layout: h.layout, Base: "s3://b", Parallel: 2}
+	return &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true, Layout: h.layout, BaseURI: "s3://b", Parallel: 2}
 }
 
 func (h *writers) writer(ctx context.Context, rng *rand.Rand, id int) {
@@ -192,7 +192,7 @@ func (h *writers) twoSteps(ctx context.Context, rng *rand.Rand, s *largeitem.Sto
 		change.Set[name] = value
 	}
 	if _, err = table.Update(ctx, k, change, &cond); store.OutcomeOf(err) == store.NotApplied {
-		if abortErr := p.Abort(ctx); errors.Is(abortErr, largeitem.ErrWritten) {
+		if abortErr := p.Abort(ctx); errors.Is(abortErr, largeitem.ErrCommitted) {
 			return nil
 		}
 		return store.MarkUnknown(err) // the first copy of a repeated request can have been made, and superseded
@@ -253,11 +253,11 @@ func TestHistories(t *testing.T) {
 	made := 0
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
-			h := &writers{world: newWorld(t, nil), outcomes: map[string]store.Outcome{}, layout: []largeitem.Layout{largeitem.OwnLayout(), largeitem.MateLayout()}[seed%2]}
+			h := &writers{world: newWorld(t, nil), outcomes: map[string]store.Outcome{}, layout: []largeitem.Layout{largeitem.DefaultLayout(), largeitem.PynamoDBMateLayout()}[seed%2]}
 			h.table = &loggedTable{Table: h.world.table, made: map[string]int{}}
 			h.bucket = &oldBucket{Bucket: h.world.bucket, born: map[string]time.Time{}}
 			h.store = h.open(h.table, h.bucket, h.options())
-			if err := h.store.Mark(t.Context()); err != nil {
+			if err := h.store.ClaimPrefix(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			h.end = time.Now().Add(7 * 24 * time.Hour)
@@ -269,7 +269,7 @@ func TestHistories(t *testing.T) {
 			wg.Go(func() { h.reader(t.Context(), random(100)) })
 			wg.Go(func() { h.sweeper(t.Context(), random(101)) })
 			wg.Wait()
-			time.Sleep(2 * largeitem.DefaultGrace) // what is late has come, and is old
+			time.Sleep(2 * largeitem.DefaultOrphanAge) // what is late has come, and is old
 			h.look(t.Context(), h.store)
 			if _, err := h.store.Sweep(t.Context(), nil); err != nil {
 				t.Error(err)

@@ -58,7 +58,7 @@ type Reference struct {
 }
 
 // A Layout says what objects are called, and how an item refers to them. It is
-// [OwnLayout], [MateLayout], or one that [NamesLayout] or [MateNamesLayout] makes.
+// [DefaultLayout], [PynamoDBMateLayout], or one that [CustomLayout] or [PynamoDBMateCustomLayout] makes.
 type Layout interface {
 	// hashed reports whether name needs the size and the hashes of the body.
 	hashed() bool
@@ -121,7 +121,7 @@ const (
 
 // Names is a custom way to name objects. Both functions may be called from any number of
 // goroutines.
-type Names struct {
+type CustomNames struct {
 	// Name returns the key of an object after the prefix. It must contain c.ID, and have
 	// at most [MaxObjectName] bytes.
 	Name func(c Content) (string, error)
@@ -135,25 +135,25 @@ type Names struct {
 	Hashed bool
 }
 
-// NamesLayout returns the layout with custom names. References are those of [OwnLayout].
+// CustomLayout returns the layout with custom names. References are those of [DefaultLayout].
 // The prefix is for one table alone.
-func NamesLayout(n Names) (Layout, error) {
+func CustomLayout(n CustomNames) (Layout, error) {
 	if n.Name == nil || n.Owner == nil {
 		return nil, errNames
 	}
-	return namesLayout{fragments{}, n}, nil
+	return customLayout{fragments{}, n}, nil
 }
 
 var errNames = fmt.Errorf("%w: custom names need both Names.Name and its inverse, Names.Owner", ErrInvalid)
 
-type namesLayout struct {
+type customLayout struct {
 	fragments
-	n Names
+	n CustomNames
 }
 
-func (l namesLayout) hashed() bool { return l.n.Hashed }
+func (l customLayout) hashed() bool { return l.n.Hashed }
 
-func (l namesLayout) name(_ Schema, c Content) (string, error) {
+func (l customLayout) name(_ Schema, c Content) (string, error) {
 	name, err := l.n.Name(c)
 	if err != nil {
 		return "", fmt.Errorf("Names.Name: %w", err)
@@ -177,12 +177,12 @@ func (l namesLayout) name(_ Schema, c Content) (string, error) {
 	return name, nil
 }
 
-func (l namesLayout) owns(s Schema, key Key, attr, name string) bool {
+func (l customLayout) owns(s Schema, key Key, attr, name string) bool {
 	o, ok := l.owner(s, name)
 	return ok && o.Key == key && o.Attr == attr
 }
 
-func (l namesLayout) owner(s Schema, name string) (Owner, bool) {
+func (l customLayout) owner(s Schema, name string) (Owner, bool) {
 	if name == l.marker(s) {
 		return Owner{}, false
 	}
@@ -193,7 +193,7 @@ func (l namesLayout) owner(s Schema, name string) (Owner, bool) {
 	return o, true
 }
 
-func (l namesLayout) marker(Schema) string { return markerName }
+func (l customLayout) marker(Schema) string { return markerName }
 
 // markerName is the last part of the key of the object that says which table the names
 // belong to.

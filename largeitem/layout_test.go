@@ -63,7 +63,7 @@ func badKeys() []Key {
 // TestOwnNames: of every key the name of an object is unique, fit for every server, and
 // turned back.
 func TestOwnNames(t *testing.T) {
-	l := OwnLayout()
+	l := DefaultLayout()
 	seen := map[string]string{}
 	for _, k := range badKeys() {
 		for _, attr := range []string{"body", "a/b", "attr=x", "é", "!"} {
@@ -112,7 +112,7 @@ func checkOwnName(t *testing.T, name string) {
 
 // TestOwnNamesOfOthers: what the layout would not have written belongs to no item.
 func TestOwnNamesOfOthers(t *testing.T) {
-	l := OwnLayout()
+	l := DefaultLayout()
 	hash := strings.Repeat("0", 64)
 	for _, name := range []string{
 		"", "books", "books/.table", "books/pk=a", "books/pk=a/attr=b", "books/pk=a/attr=b/x", "books/pk=a/attr=b/" + testID + "0", "books/pk=a/attr=b/" + strings.ToUpper(testID),
@@ -135,7 +135,7 @@ func TestOwnNamesOfOthers(t *testing.T) {
 }
 
 func TestOwnNamesRefused(t *testing.T) {
-	l := OwnLayout()
+	l := DefaultLayout()
 	s := testSchema("text", "")
 	if _, err := l.name(s, testContent(mustKey("a"), strings.Repeat("é/", 50), "x")); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "at most 200") {
 		t.Errorf("a long attribute: %v", err)
@@ -163,14 +163,14 @@ func TestPrefix(t *testing.T) {
 		l           Layout
 		given, want string
 	}{
-		{OwnLayout(), "", ""}, {OwnLayout(), "a", "a/"}, {OwnLayout(), "a/", "a/"}, {OwnLayout(), "/a", "/a/"}, {OwnLayout(), "/", "/"},
-		{MateLayout(), "", ""}, {MateLayout(), "a", "a/"}, {MateLayout(), "a/", "a/"}, {MateLayout(), "/a", "a/"}, {MateLayout(), "/both/", "both//"}, {MateLayout(), "/", "/"}, {MateLayout(), "a//", "a//"},
+		{DefaultLayout(), "", ""}, {DefaultLayout(), "a", "a/"}, {DefaultLayout(), "a/", "a/"}, {DefaultLayout(), "/a", "/a/"}, {DefaultLayout(), "/", "/"},
+		{PynamoDBMateLayout(), "", ""}, {PynamoDBMateLayout(), "a", "a/"}, {PynamoDBMateLayout(), "a/", "a/"}, {PynamoDBMateLayout(), "/a", "a/"}, {PynamoDBMateLayout(), "/both/", "both//"}, {PynamoDBMateLayout(), "/", "/"}, {PynamoDBMateLayout(), "a//", "a//"},
 	} {
 		if got, err := c.l.prefix(c.given); got != c.want || err != nil {
 			t.Errorf("%T: %q becomes %q, %v, want %q", c.l, c.given, got, err, c.want)
 		}
 	}
-	for _, l := range []Layout{OwnLayout(), MateLayout()} {
+	for _, l := range []Layout{DefaultLayout(), PynamoDBMateLayout()} {
 		for _, given := range []string{strings.Repeat("x", MaxPrefix), "\xff"} {
 			if _, err := l.prefix(given); !errors.Is(err, ErrInvalid) {
 				t.Errorf("%T: %.20q: %v", l, given, err)
@@ -182,7 +182,7 @@ func TestPrefix(t *testing.T) {
 // TestReferences: a reference is taken for one in its only form, and a reference to
 // another bucket is told apart from a text of the user.
 func TestReferences(t *testing.T) {
-	l := OwnLayout()
+	l := DefaultLayout()
 	sum := sha256.Sum256([]byte("x"))
 	const key = "p/books/pk=a/attr=b/" + testID
 	text := l.reference("s3://bucket", Reference{Object: key, Size: 1, SHA256: sum[:]})
@@ -211,7 +211,7 @@ func TestReferences(t *testing.T) {
 
 // TestMateNames: the names and references of pynamodb_mate, byte for byte.
 func TestMateNames(t *testing.T) {
-	l := MateLayout()
+	l := PynamoDBMateLayout()
 	// md5("x"), by the other program's own key function
 	const md = "9dd4e461268c8034f5c8564e155c67a6"
 	for _, c := range []struct {
@@ -287,7 +287,7 @@ func TestMateNames(t *testing.T) {
 // TestMateMetadata: what HTTP cannot transport is left out; the rest is the other program's.
 func TestMateMetadata(t *testing.T) {
 	at := time.Date(2024, 2, 3, 4, 5, 6, 7000, time.FixedZone("", 3600))
-	m := MateLayout().metadata(testContent(mustKey("ä", "b"), "html", "x"), at)
+	m := PynamoDBMateLayout().metadata(testContent(mustKey("ä", "b"), "html", "x"), at)
 	if m["pk"] != "" || m["sk"] != "b" || m["attr"] != "html" || m["update_at"] != "2024-02-03T03:05:06.000007+00:00" || len(m["sha256"]) != 64 {
 		t.Errorf("got %q", m)
 	}
@@ -299,7 +299,7 @@ func TestMateMetadata(t *testing.T) {
 // TestOwnMetadata: the metadata tells the key, whatever it is.
 func TestOwnMetadata(t *testing.T) {
 	for _, k := range badKeys() {
-		m := OwnLayout().metadata(testContent(k, "body", "x"), time.Now())
+		m := DefaultLayout().metadata(testContent(k, "body", "x"), time.Now())
 		if got, ok := keyIn(m); !ok || got != k {
 			t.Errorf("%.50v: got %.50v, %v from %.100q", k, got, ok, m)
 		}
@@ -315,8 +315,8 @@ func TestOwnMetadata(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for _, n := range []Names{{}, {Name: func(Content) (string, error) { return "", nil }}, {Owner: func(string) (Owner, bool) { return Owner{}, false }}} {
-		if _, err := NamesLayout(n); !errors.Is(err, ErrInvalid) {
+	for _, n := range []CustomNames{{}, {Name: func(Content) (string, error) { return "", nil }}, {Owner: func(string) (Owner, bool) { return Owner{}, false }}} {
+		if _, err := CustomLayout(n); !errors.Is(err, ErrInvalid) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -329,7 +329,7 @@ func TestNames(t *testing.T) {
 		return Owner{Key: Key{Partition: KeyValue{Text: p[0]}}, Attr: p[1], ID: p[2]}, true
 	}
 	s := testSchema("text", "")
-	l, err := NamesLayout(Names{Name: name, Owner: owner})
+	l, err := CustomLayout(CustomNames{Name: name, Owner: owner})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,13 +339,13 @@ func TestNames(t *testing.T) {
 		t.Errorf("%s: %v", got, err)
 	}
 	broken := errors.New("no name for it")
-	for why, n := range map[string]Names{
+	for why, n := range map[string]CustomNames{
 		"does not contain Content.ID": {Name: func(c Content) (string, error) { return "a:b:c", nil }, Owner: owner},
 		"is not turned back":          {Name: func(c Content) (string, error) { return name(Content{Key: c.Key, Attr: "x", ID: c.ID}) }, Owner: owner},
 		"has 7":                       {Name: func(c Content) (string, error) { return strings.Repeat("x", 750) + c.ID, nil }, Owner: owner},
 		"control characters":          {Name: func(c Content) (string, error) { return "\n" + c.ID, nil }, Owner: owner},
 	} {
-		l, err := NamesLayout(n)
+		l, err := CustomLayout(n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,11 +353,11 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: got %q, %v", why, got, err)
 		}
 	}
-	l, _ = NamesLayout(Names{Name: func(Content) (string, error) { return "", broken }, Owner: owner})
+	l, _ = CustomLayout(CustomNames{Name: func(Content) (string, error) { return "", broken }, Owner: owner})
 	if _, err := l.name(s, c); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	l, _ = NamesLayout(Names{Name: name, Owner: func(string) (Owner, bool) { return Owner{Key: c.Key, Attr: "a", ID: testID}, true }})
+	l, _ = CustomLayout(CustomNames{Name: name, Owner: func(string) (Owner, bool) { return Owner{Key: c.Key, Attr: "a", ID: testID}, true }})
 	if o, ok := l.owner(s, ".table"); ok {
 		t.Errorf("the object with the table's name is of %+v", o)
 	}
@@ -375,7 +375,7 @@ func FuzzOwnNames(f *testing.F) {
 		if err != nil || !utf8.ValidString(attr) || attr == "" {
 			return
 		}
-		l, schema := OwnLayout(), schemaOf(k)
+		l, schema := DefaultLayout(), schemaOf(k)
 		name, err := l.name(schema, testContent(k, attr, "x"))
 		if err != nil {
 			if len(attr) <= MaxAttr/3 {
@@ -401,13 +401,13 @@ func FuzzOwner(f *testing.F) {
 	f.Add("books/key=" + testID + testID + "/attr=b/" + testID)
 	f.Fuzz(func(t *testing.T, name string) {
 		for _, s := range []Schema{testSchema("text", ""), testSchema("number", ""), testSchema("text", "text"), testSchema("text", "number")} {
-			for _, l := range []Layout{OwnLayout(), MateLayout()} {
+			for _, l := range []Layout{DefaultLayout(), PynamoDBMateLayout()} {
 				o, ok := l.owner(s, name)
 				if !ok || o.Key == (Key{}) {
 					continue
 				}
 				c := Content{Table: "books", Key: o.Key, Attr: o.Attr, ID: o.ID}
-				if m, mate := l.(mateLayout); mate {
+				if m, mate := l.(pynamoDBMateLayout); mate {
 					_, c.MD5, _, _ = m.cutHash(name)
 				}
 				again, err := l.name(s, c)
@@ -422,10 +422,10 @@ func FuzzOwner(f *testing.F) {
 
 func FuzzParse(f *testing.F) {
 	sum := sha256.Sum256(nil)
-	f.Add(OwnLayout().reference("s3://b", Reference{Object: "a", SHA256: sum[:]}))
+	f.Add(DefaultLayout().reference("s3://b", Reference{Object: "a", SHA256: sum[:]}))
 	f.Add("s3://b/pk=a/attr=b/md5=" + testID)
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, l := range []Layout{OwnLayout(), MateLayout()} {
+		for _, l := range []Layout{DefaultLayout(), PynamoDBMateLayout()} {
 			if r, err := l.parse("s3://b", text); err == nil && l.reference("s3://b", r) != text {
 				t.Errorf("%q is taken for %+v", text, r)
 			}

@@ -71,7 +71,7 @@ func listed(t *testing.T) *largeitem.Store {
 func TestAlways(t *testing.T) {
 	s := listed(t)
 	for _, c := range []struct{ always, uploaded bool }{{false, true}, {false, false}, {true, true}} {
-		r, err := s.Upsert(t.Context(), key("a"), largeitem.Change{}, large{"body": {Body: strings.NewReader("x"), Always: c.always}}, nil)
+		r, err := s.Upsert(t.Context(), key("a"), largeitem.Change{}, large{"body": {Body: strings.NewReader("x"), ForceUpload: c.always}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -169,7 +169,7 @@ func TestLookFails(t *testing.T) {
 	}
 	controlLoses(t, n)
 
-	mate := &largeitem.Options{Layout: largeitem.MateLayout(), Base: "s3://b", RemoveSuperseded: true, RemoveYoung: true, RemoveRefused: true}
+	mate := &largeitem.Options{Layout: largeitem.PynamoDBMateLayout(), BaseURI: "s3://b", RemoveSuperseded: true, RemoveYoung: true, RemoveFailed: true}
 	for _, fault := range []objecttest.Fault{objecttest.Pass, objecttest.Fail} {
 		w := newWorld(t, mate)
 		w.create(k1, nil, texts("body", "v1"))
@@ -340,11 +340,11 @@ func TestKeysThatCollide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, layout := range []largeitem.Layout{largeitem.OwnLayout(), largeitem.MateLayout()} {
+	for _, layout := range []largeitem.Layout{largeitem.DefaultLayout(), largeitem.PynamoDBMateLayout()} {
 		w := newWorld(t, nil)
 		w.table = table
-		w.store = w.open(table, w.bucket, &largeitem.Options{Layout: layout, Base: "s3://b", RemoveSuperseded: true, RemoveYoung: true})
-		if layout == largeitem.MateLayout() {
+		w.store = w.open(table, w.bucket, &largeitem.Options{Layout: layout, BaseURI: "s3://b", RemoveSuperseded: true, RemoveYoung: true})
+		if layout == largeitem.PynamoDBMateLayout() {
 			if _, err := w.store.Create(t.Context(), key(x[0], x[1]), nil, texts("body", "v1"), nil); !errors.Is(err, largeitem.ErrKey) {
 				t.Errorf("a create: %v", err)
 			}
@@ -391,7 +391,7 @@ func TestKeysThatCollide(t *testing.T) {
 // TestMateCustomNames: the other program names its objects by a function of its own. They are
 // read, and replaced by objects that it can follow; its own are never removed at once.
 func TestMateCustomNames(t *testing.T) {
-	layout, err := largeitem.MateNamesLayout(largeitem.Names{
+	layout, err := largeitem.PynamoDBMateCustomLayout(largeitem.CustomNames{
 		Name: func(c largeitem.Content) (string, error) {
 			return fmt.Sprintf("%s-%s-%x.bin", c.Key.Partition.Text, c.Attr, c.MD5), nil
 		},
@@ -407,7 +407,7 @@ func TestMateCustomNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorld(t, nil)
-	o := &largeitem.Options{Layout: layout, Base: "s3://b", Prefix: "app", RemoveSuperseded: true, RemoveYoung: true}
+	o := &largeitem.Options{Layout: layout, BaseURI: "s3://b", Prefix: "app", RemoveSuperseded: true, RemoveYoung: true}
 	if _, err := largeitem.New(w.table, w.bucket, o); !errors.Is(err, largeitem.ErrInvalid) {
 		t.Errorf("without Attributes: %v", err)
 	}
@@ -483,7 +483,7 @@ func TestRepeatedCreateAfterDelete(t *testing.T) {
 			if _, err := s.Create(t.Context(), k1, nil, texts("body", "v1"), nil); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(largeitem.DefaultGrace / 2)
+			time.Sleep(largeitem.DefaultOrphanAge / 2)
 			w.update(s, "v2")
 			if _, err := s.Delete(t.Context(), k1, nil); err != nil {
 				t.Fatal(err)
@@ -494,7 +494,7 @@ func TestRepeatedCreateAfterDelete(t *testing.T) {
 				t.Errorf("young: %v: %q, %v", young, text, err)
 			}
 			// What is older than the grace is removed at once.
-			time.Sleep(largeitem.DefaultGrace)
+			time.Sleep(largeitem.DefaultOrphanAge)
 			if r, err := s.Delete(t.Context(), k1, nil); err != nil || r.Removed != 1 {
 				t.Errorf("young: %v: %+v, %v", young, r, err)
 			}

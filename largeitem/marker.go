@@ -20,7 +20,7 @@ type marker struct {
 
 	// Grace is how many milliseconds a sweep keeps an object without a reference at least,
 	// and a writer's grace may have at most; 0, as in markers of earlier versions, stands
-	// for [DefaultGrace].
+	// for [DefaultOrphanAge].
 	Grace int64 `json:"grace_ms,omitempty"`
 
 	// Longer is the grace of before, if it was longer: writers may still have it.
@@ -33,12 +33,12 @@ type marker struct {
 
 const maxMarker = 64 << 10
 
-func validGrace(d time.Duration) bool { return d >= MinGrace && d <= MaxGrace }
+func validOrphanAge(d time.Duration) bool { return d >= MinOrphanAge && d <= MaxOrphanAge }
 
 // grace is the longest grace that a writer may have.
 func (m *marker) grace() time.Duration {
 	if m.Grace == 0 {
-		return DefaultGrace
+		return DefaultOrphanAge
 	}
 	return time.Duration(m.Grace) * time.Millisecond
 }
@@ -62,15 +62,15 @@ func (m *marker) changed(schema Schema, grace time.Duration) marker {
 	return next
 }
 
-// graces are what a store knows from its marker.
-type graces struct {
+// orphanAges are what a store knows from its marker.
+type orphanAges struct {
 	grace time.Duration // for the writes of this store; 0 if nothing is known yet
 	least time.Duration // for removals
 	asked sysclock.Reading
 }
 
 // fresh reports whether the marker need not be read again.
-func (m graces) fresh() bool { return m.grace > 0 && m.asked.Until(sysclock.Read()) < m.grace/2 }
+func (m orphanAges) fresh() bool { return m.grace > 0 && m.asked.Until(sysclock.Read()) < m.grace/2 }
 
 func (s *Store) markerKey(schema Schema) string { return s.prefix + s.layout.marker(schema) }
 
@@ -94,7 +94,7 @@ func (s *Store) readMarker(ctx context.Context, schema Schema) (m marker, found 
 	if err == nil {
 		err = json.Unmarshal(text, &m)
 	}
-	if err == nil && (!validGrace(m.grace()) || m.Grace > MaxGrace.Milliseconds() || m.Longer < 0 || m.Longer > MaxGrace.Milliseconds()) {
+	if err == nil && (!validOrphanAge(m.grace()) || m.Grace > MaxOrphanAge.Milliseconds() || m.Longer < 0 || m.Longer > MaxOrphanAge.Milliseconds()) {
 		err = errors.New("it says a grace that is out of bounds")
 	}
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Store) dated(info object.Info) object.Info {
 
 // markOnce returns what the marker says. It reads the marker again when half of the grace has
 // passed since the last look. With makes, it makes a marker where there is none.
-func (s *Store) markOnce(ctx context.Context, makes bool) (m graces, err error) {
+func (s *Store) markOnce(ctx context.Context, makes bool) (m orphanAges, err error) {
 	select {
 	case m = <-s.marked:
 	case <-ctx.Done():
@@ -148,17 +148,17 @@ func (s *Store) markOnce(ctx context.Context, makes bool) (m graces, err error) 
 // Mark makes sure that the names of objects belong to the table of the store, as the first
 // upload of each process does. It takes them if they belong to no table, and with
 // [Options].Adopt also if they belong to another one. Otherwise the error matches
-// [store.ErrMisconfigured]; it is a [GraceError] where [Options].Grace is longer than that
+// [store.ErrMisconfigured]; it is a [OrphanAgeError] where [Options].Grace is longer than that
 // of the table.
-func (s *Store) Mark(ctx context.Context) error {
+func (s *Store) ClaimPrefix(ctx context.Context) error {
 	_, err := s.mark(ctx, true)
 	return err
 }
 
-func (s *Store) mark(ctx context.Context, makes bool) (graces, error) {
+func (s *Store) mark(ctx context.Context, makes bool) (orphanAges, error) {
 	schema, err := s.table.Schema(ctx)
 	if err != nil {
-		return graces{}, store.MarkNotApplied(err)
+		return orphanAges{}, store.MarkNotApplied(err)
 	}
 	asked := sysclock.Read()
 	var m marker
@@ -167,25 +167,25 @@ func (s *Store) mark(ctx context.Context, makes bool) (graces, error) {
 	} else {
 		m, err = s.checkMarker(ctx, schema)
 	}
-	if err == nil && s.o.Grace > m.grace() {
-		err = &GraceError{Object: s.markerKey(schema), Table: m.grace(), Given: s.o.Grace}
+	if err == nil && s.o.OrphanAge > m.grace() {
+		err = &OrphanAgeError{Object: s.markerKey(schema), Table: m.grace(), Given: s.o.OrphanAge}
 	}
 	if err != nil {
-		return graces{}, err
+		return orphanAges{}, err
 	}
-	grace := s.o.Grace
+	grace := s.o.OrphanAge
 	setDefault(&grace, m.grace())
-	return graces{grace, m.least(), asked}, nil
+	return orphanAges{grace, m.least(), asked}, nil
 }
 
 // makeMarker returns the marker of this table, and makes it where it is missing, or is to be
 // adopted.
 func (s *Store) makeMarker(ctx context.Context, schema Schema) (marker, error) {
 	old, found, err := s.readMarker(ctx, schema)
-	if err == nil && found || err != nil && !(found && s.o.Adopt) {
+	if err == nil && found || err != nil && !(found && s.o.AdoptPrefix) {
 		return old, err
 	}
-	grace := s.o.Grace
+	grace := s.o.OrphanAge
 	setDefault(&grace, old.grace())
 	m := marker{ID: schema.id(), Name: schema.Name, Grace: grace.Milliseconds()}
 	if found {
@@ -217,9 +217,9 @@ func (s *Store) putMarker(ctx context.Context, schema Schema, m marker, o *objec
 	return err
 }
 
-// Grace returns the grace of the table; see [Store.ChangeGrace]. The error matches
+// OrphanAge returns the grace of the table; see [Store.ChangeOrphanAge]. The error matches
 // [store.ErrMisconfigured] if nothing was ever written there.
-func (s *Store) Grace(ctx context.Context) (time.Duration, error) {
+func (s *Store) OrphanAge(ctx context.Context) (time.Duration, error) {
 	schema, err := s.table.Schema(ctx)
 	if err != nil {
 		return 0, store.MarkNotApplied(err)
@@ -231,12 +231,12 @@ func (s *Store) Grace(ctx context.Context) (time.Duration, error) {
 	return m.grace(), nil
 }
 
-// ChangeGrace changes the grace of the table: how long sweeps keep an object without a
+// ChangeOrphanAge changes the grace of the table: how long sweeps keep an object without a
 // reference, and the longest [Options].Grace of programs that write. It may be called at any
 // time.
 //
 // A longer grace holds at once, also for a sweep that is under way: it ends with a
-// [GraceError]. A shorter one holds for writers, each of which looks again when half of its
+// [OrphanAgeError]. A shorter one holds for writers, each of which looks again when half of its
 // own grace has passed; for sweeps it holds only when one and a half times the longer grace
 // have passed, by the bucket's clock. Until then writes can be under way that began with the
 // longer one.
@@ -246,10 +246,10 @@ func (s *Store) Grace(ctx context.Context) (time.Duration, error) {
 //
 // The error matches [store.ErrMisconfigured] if nothing was ever written there, and
 // [store.ErrConflict] if another program has changed the grace meanwhile. It matches
-// [ErrInvalid] for a grace that is not between [MinGrace] and [MaxGrace].
-func (s *Store) ChangeGrace(ctx context.Context, grace time.Duration) error {
-	if grace = grace.Truncate(time.Millisecond); !validGrace(grace) {
-		return fmt.Errorf("%w: a grace of %v; %v to %v are allowed", ErrInvalid, grace, MinGrace, MaxGrace)
+// [ErrInvalid] for a grace that is not between [MinOrphanAge] and [MaxGrace].
+func (s *Store) ChangeOrphanAge(ctx context.Context, grace time.Duration) error {
+	if grace = grace.Truncate(time.Millisecond); !validOrphanAge(grace) {
+		return fmt.Errorf("%w: a grace of %v; %v to %v are allowed", ErrInvalid, grace, MinOrphanAge, MaxOrphanAge)
 	}
 	schema, err := s.table.Schema(ctx)
 	if err != nil {

@@ -32,7 +32,7 @@ func TestAlteredMarker(t *testing.T) {
 		if _, err := w.store.Sweep(t.Context(), nil); !errors.Is(err, store.ErrMisconfigured) {
 			t.Errorf("%s: sweep: %v", name, err)
 		}
-		adopting := w.open(w.table, w.bucket, &largeitem.Options{Adopt: true})
+		adopting := w.open(w.table, w.bucket, &largeitem.Options{AdoptPrefix: true})
 		if _, err := adopting.Create(t.Context(), k1, nil, texts("body", "new"), nil); err != nil {
 			t.Errorf("%s: adopting: %v", name, err)
 		}

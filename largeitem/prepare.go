@@ -24,9 +24,9 @@ type PrepareOptions struct {
 	Progress object.Progress
 }
 
-// Prepared are large attributes that are in the bucket, but not in the item yet. Its methods
+// PreparedWrite are large attributes that are in the bucket, but not in the item yet. Its methods
 // may be called from any number of goroutines, and again.
-type Prepared struct {
+type PreparedWrite struct {
 	w      *write
 	before current
 	cond   Condition
@@ -45,7 +45,7 @@ type Prepared struct {
 //
 // So the two steps promise what [Store.Update] promises, as long as the caller keeps to the
 // condition and to the deadline, and the write is sent once.
-func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *PrepareOptions) (*Prepared, error) {
+func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *PrepareOptions) (*PreparedWrite, error) {
 	schema, key, err := s.item(ctx, key)
 	if err != nil {
 		return nil, failed(opPrepare, schema, key, err)
@@ -62,7 +62,7 @@ func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *Prepare
 	return p, nil
 }
 
-func (w *write) prepared(ctx context.Context, large Large) (*Prepared, error) {
+func (w *write) prepared(ctx context.Context, large Large) (*PreparedWrite, error) {
 	if len(large) == 0 {
 		return nil, fmt.Errorf("%w: nothing to prepare: Large is empty", ErrInvalid)
 	}
@@ -74,7 +74,7 @@ func (w *write) prepared(ctx context.Context, large Large) (*Prepared, error) {
 	if err == nil {
 		err = w.upload(ctx, now)
 	}
-	var m graces
+	var m orphanAges
 	if err == nil {
 		m, err = w.s.markOnce(ctx, true)
 	}
@@ -82,16 +82,16 @@ func (w *write) prepared(ctx context.Context, large Large) (*Prepared, error) {
 		return nil, w.giveUp(ctx, err)
 	}
 	cond, _ := w.condition(now) // no condition of the caller's that it could contradict
-	p := &Prepared{w: w, before: now, cond: *cond, puts: w.puts(), ready: sysclock.Read(), left: w.ups.left(m.grace)}
+	p := &PreparedWrite{w: w, before: now, cond: *cond, puts: w.puts(), ready: sysclock.Read(), left: w.ups.left(m.grace)}
 	return p, nil
 }
 
 // Puts says which contents were uploaded, and which the item has already.
-func (p *Prepared) Puts() []Put { return slices.Clone(p.puts) }
+func (p *PreparedWrite) Puts() []Put { return slices.Clone(p.puts) }
 
 // References are what the item must have in place of the large attributes, by name. They
 // are texts.
-func (p *Prepared) References() map[string]string {
+func (p *PreparedWrite) References() map[string]string {
 	refs := make(map[string]string)
 	for _, put := range p.puts {
 		refs[put.Attr] = put.Reference.URI
@@ -100,7 +100,7 @@ func (p *Prepared) References() map[string]string {
 }
 
 // Change is the change of the item that sets the references.
-func (p *Prepared) Change() Change {
+func (p *PreparedWrite) Change() Change {
 	set := make(Attributes)
 	for attr, uri := range p.References() {
 		set[attr] = uri
@@ -110,7 +110,7 @@ func (p *Prepared) Change() Change {
 
 // Condition is what the caller's write must be conditional on: that the item still refers to
 // what it referred to, or that there still is none.
-func (p *Prepared) Condition() Condition {
+func (p *PreparedWrite) Condition() Condition {
 	c := p.cond
 	c.Equal, c.Missing = c.Equal.Clone(), slices.Clone(c.Missing)
 	return c
@@ -120,7 +120,7 @@ func (p *Prepared) Condition() Condition {
 // half of the grace after the first upload began. It is compared by the wall clock,
 // which goes on while the machine sleeps. If the machine has slept, or its wall clock was
 // set back, a later call returns what is right by then.
-func (p *Prepared) Deadline() time.Time {
+func (p *PreparedWrite) Deadline() time.Time {
 	now := sysclock.Read()
 	byWall := p.ready.Now.Round(0).Add(p.left)
 	if passed := now.Now.Add(p.left - p.ready.Until(now)).Round(0); passed.Before(byWall) {
@@ -133,9 +133,9 @@ func (p *Prepared) Deadline() time.Time {
 // the item has the new references, Commit removes what it has superseded, where
 // [Options].RemoveSuperseded asks for it. If not, Commit removes nothing, and the outcome of
 // the error is unknown: the write was not made, or another has followed.
-func (p *Prepared) Commit(ctx context.Context) (*Result, error) {
+func (p *PreparedWrite) Commit(ctx context.Context) (*Result, error) {
 	w := p.w
-	found, err := w.look(ctx)
+	found, err := w.readItem(ctx)
 	if err != nil {
 		return nil, failed(opCommit, w.schema, w.key, store.MarkUnknown(err))
 	}
@@ -151,7 +151,7 @@ func (p *Prepared) Commit(ctx context.Context) (*Result, error) {
 
 // isIn reports whether the item has the prepared references: at least one that was uploaded,
 // or all if none was.
-func (p *Prepared) isIn(found current) bool {
+func (p *PreparedWrite) isIn(found current) bool {
 	if len(p.w.ups.now) > 0 {
 		return p.w.ups.isIn(found.attrs)
 	}
@@ -160,16 +160,16 @@ func (p *Prepared) isIn(found current) bool {
 
 // Abort is called when it is certain that the caller's write was not made, and never will
 // be. It reads the item, and removes what was uploaded, unless the item refers to it: then
-// Abort removes nothing, and its error matches [ErrWritten]. After a timeout, or a lost
+// Abort removes nothing, and its error matches [ErrCommitted]. After a timeout, or a lost
 // reply, nothing is certain: do not call Abort then.
-func (p *Prepared) Abort(ctx context.Context) error {
+func (p *PreparedWrite) Abort(ctx context.Context) error {
 	w := p.w
-	found, err := w.look(ctx)
+	found, err := w.readItem(ctx)
 	if err != nil {
 		return failed(opAbort, w.schema, w.key, store.MarkUnknown(err))
 	}
 	if w.ups.isIn(found.attrs) {
-		return failed(opAbort, w.schema, w.key, appliedError{fmt.Errorf("%w: it has the references that were prepared; nothing was removed", ErrWritten)})
+		return failed(opAbort, w.schema, w.key, appliedError{fmt.Errorf("%w: it has the references that were prepared; nothing was removed", ErrCommitted)})
 	}
 	w.aborted.Store(true)
 	w.ups.discard(ctx, true)

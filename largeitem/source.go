@@ -47,9 +47,9 @@ type Source struct {
 	StorageClass string
 	Tags         map[string]string
 
-	// Always uploads the content also where the item refers to the same content already: to
+	// ForceUpload uploads the content also where the item refers to the same content already: to
 	// mend an item whose object is missing or damaged.
-	Always bool
+	ForceUpload bool
 
 	// Metadata is kept with the object, beside that which the layout writes. All of it
 	// together is at most [object.MaxMetadata] bytes.

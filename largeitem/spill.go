@@ -15,69 +15,71 @@ import (
 
 // mark stands for a text: the first half of its SHA-256. Two texts with one mark make the
 // sweep keep an object that it could have removed, and nothing worse.
-type mark [16]byte
+type fingerprint [16]byte
 
-func markOf(text string) mark {
+func fingerprintOf(text string) fingerprint {
 	sum := sha256.Sum256([]byte(text))
-	return mark(sum[:16])
+	return fingerprint(sum[:16])
 }
 
-func compareMarks(a, b mark) int { return bytes.Compare(a[:], b[:]) }
+func compareFingerprints(a, b fingerprint) int { return bytes.Compare(a[:], b[:]) }
 
 const (
-	markSize = len(mark{})
+	fingerprintSize = len(fingerprint{})
 
-	// maxMarks is how many marks a marks holds in memory: 4 MiB.
-	maxMarks = 1 << 18
+	// maxFingerprints is how many marks a marks holds in memory: 4 MiB.
+	maxFingerprints = 1 << 18
 
 	// mergeBuffers is what the buffers of a merge hold together, in bytes.
 	mergeBuffers = 4 << 20
 
-	// leafMarks is how many marks a look-up reads in the end: 4 KiB.
-	leafMarks = 256
+	// leafFingerprints is how many marks a look-up reads in the end: 4 KiB.
+	leafFingerprints = 256
 
-	// maxFences is how many marks of the sorted file are held in memory, so that few must
+	// maxIndex is how many marks of the sorted file are held in memory, so that few must
 	// be read to find one: 1 MiB.
-	maxFences = 1 << 16
+	maxIndex = 1 << 16
 )
 
 // marks is a set of texts of any size in bounded memory. Texts are added, then the set is
 // sealed, then it can be asked. What does not fit into memory lies in temporary files, as
 // sorted runs, which seal merges into one.
-type marks struct {
-	dir       string // of temporary files
-	max       int    // how many are held in memory
-	maxFences int64
+type fingerprintSet struct {
+	dir      string // of temporary files
+	max      int    // how many are held in memory
+	maxIndex int64
 
-	held   []mark
+	held   []fingerprint
 	runs   *scratch
 	ends   []int64 // of the runs
 	sorted *scratch
-	n      int64  // in sorted
-	fences []mark // each stride-th of sorted
+	n      int64         // in sorted
+	index  []fingerprint // each stride-th of sorted
 	stride int64
 }
 
-func newMarks(dir string) *marks { return &marks{dir: dir, max: maxMarks, maxFences: maxFences} }
+func newFingerprintSet(dir string) *fingerprintSet {
+	return &fingerprintSet{dir: dir, max: maxFingerprints, maxIndex: maxIndex}
+}
 
-func (m *marks) add(text string) error {
+func (m *fingerprintSet) add(text string) error {
 	if len(m.held) == m.max {
 		if err := m.flush(); err != nil {
 			return err
 		}
 	}
-	m.held = append(m.held, markOf(text))
+	m.held = append(m.held, fingerprintOf(text))
 	return nil
 }
 
 // sort makes what is held a set.
-func (m *marks) sort() {
-	slices.SortFunc(m.held, compareMarks)
+func (m *fingerprintSet) sort() {
+	slices.SortFunc(m.held, compareFingerprints)
 	m.held = slices.Compact(m.held)
 }
 
 // flush writes what is held as a run.
-func (m *marks) flush() (err error) {
+func (m *fingerprintSet) flush() (err error) {
 	m.sort()
 	if m.runs == nil {
 		if m.runs, err = newScratch(m.dir); err != nil {
@@ -94,13 +96,13 @@ func (m *marks) flush() (err error) {
 	if len(m.ends) > 0 {
 		end = m.ends[len(m.ends)-1]
 	}
-	m.ends = append(m.ends, end+int64(len(m.held)*markSize))
+	m.ends = append(m.ends, end+int64(len(m.held)*fingerprintSize))
 	m.held = m.held[:0]
 	return w.Flush()
 }
 
 // seal ends the adding.
-func (m *marks) seal() error {
+func (m *fingerprintSet) seal() error {
 	if len(m.ends) == 0 {
 		m.sort()
 		return nil
@@ -114,14 +116,14 @@ func (m *marks) seal() error {
 }
 
 // merge writes the runs into one sorted file.
-func (m *marks) merge() (err error) {
+func (m *fingerprintSet) merge() (err error) {
 	if m.sorted, err = newScratch(m.dir); err != nil {
 		return err
 	}
 	var runs runHeap
 	begin := int64(0)
 	for _, end := range m.ends {
-		r := &run{r: bufio.NewReaderSize(io.NewSectionReader(m.runs, begin, end-begin), max(mergeBuffers/len(m.ends), 4<<10)&^(markSize-1)), left: (end - begin) / int64(markSize)}
+		r := &run{r: bufio.NewReaderSize(io.NewSectionReader(m.runs, begin, end-begin), max(mergeBuffers/len(m.ends), 4<<10)&^(fingerprintSize-1)), left: (end - begin) / int64(fingerprintSize)}
 		begin = end
 		more, err := r.next()
 		if err != nil {
@@ -132,18 +134,18 @@ func (m *marks) merge() (err error) {
 		}
 	}
 	heap.Init(&runs)
-	m.stride = begin/int64(markSize)/m.maxFences + 1
+	m.stride = begin/int64(fingerprintSize)/m.maxIndex + 1
 	w := bufio.NewWriterSize(m.sorted, 64<<10)
-	var last mark
+	var last fingerprint
 	for len(runs) > 0 {
 		first := runs[0]
-		if compareMarks(first.at, last) < 0 {
+		if compareFingerprints(first.at, last) < 0 {
 			return errors.New("the temporary file of the sweep was changed by another program")
 		}
 		if m.n == 0 || first.at != last {
 			last = first.at
 			if m.n%m.stride == 0 {
-				m.fences = append(m.fences, last)
+				m.index = append(m.index, last)
 			}
 			m.n++
 			if _, err := w.Write(last[:]); err != nil {
@@ -164,37 +166,37 @@ func (m *marks) merge() (err error) {
 }
 
 // has reports whether a text was added. It may be called by one goroutine at a time.
-func (m *marks) has(text string) (bool, error) {
-	want := markOf(text)
+func (m *fingerprintSet) has(text string) (bool, error) {
+	want := fingerprintOf(text)
 	if m.sorted == nil {
-		_, found := slices.BinarySearchFunc(m.held, want, compareMarks)
+		_, found := slices.BinarySearchFunc(m.held, want, compareFingerprints)
 		return found, nil
 	}
-	fence, found := slices.BinarySearchFunc(m.fences, want, compareMarks)
+	fence, found := slices.BinarySearchFunc(m.index, want, compareFingerprints)
 	if found || fence == 0 {
 		return found, nil
 	}
 	from := int64(fence-1) * m.stride
 	to := min(from+m.stride, m.n)
-	var at mark
-	for to-from > leafMarks {
+	var at fingerprint
+	for to-from > leafFingerprints {
 		middle := (from + to) / 2
-		if _, err := m.sorted.ReadAt(at[:], middle*int64(markSize)); err != nil {
+		if _, err := m.sorted.ReadAt(at[:], middle*int64(fingerprintSize)); err != nil {
 			return false, err
 		}
-		if compareMarks(at, want) <= 0 {
+		if compareFingerprints(at, want) <= 0 {
 			from = middle
 		} else {
 			to = middle
 		}
 	}
-	var leaf [leafMarks * markSize]byte
-	some := leaf[:int(to-from)*markSize]
-	if _, err := m.sorted.ReadAt(some, from*int64(markSize)); err != nil {
+	var leaf [leafFingerprints * fingerprintSize]byte
+	some := leaf[:int(to-from)*fingerprintSize]
+	if _, err := m.sorted.ReadAt(some, from*int64(fingerprintSize)); err != nil {
 		return false, err
 	}
-	for ; len(some) > 0; some = some[markSize:] {
-		if mark(some[:markSize]) == want {
+	for ; len(some) > 0; some = some[fingerprintSize:] {
+		if fingerprint(some[:fingerprintSize]) == want {
 			return true, nil
 		}
 	}
@@ -202,13 +204,13 @@ func (m *marks) has(text string) (bool, error) {
 }
 
 // close removes the temporary files.
-func (m *marks) close() error { return errors.Join(m.runs.Close(), m.sorted.Close()) }
+func (m *fingerprintSet) close() error { return errors.Join(m.runs.Close(), m.sorted.Close()) }
 
 // run is a sorted run while it is merged.
 type run struct {
 	r    *bufio.Reader
 	left int64
-	at   mark
+	at   fingerprint
 }
 
 // next reads the next mark. It returns false at the end of the run.
@@ -224,7 +226,7 @@ func (r *run) next() (bool, error) {
 type runHeap []*run
 
 func (h runHeap) Len() int           { return len(h) }
-func (h runHeap) Less(i, j int) bool { return compareMarks(h[i].at, h[j].at) < 0 }
+func (h runHeap) Less(i, j int) bool { return compareFingerprints(h[i].at, h[j].at) < 0 }
 func (h runHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *runHeap) Push(x any)        { *h = append(*h, x.(*run)) }
 func (h *runHeap) Pop() any {

@@ -15,7 +15,7 @@ func TestMarks(t *testing.T) {
 		{10, 0, 1}, {20, 9, 1}, {10, 7, 1}, {10, 8, 1}, {10, 10, 9}, {10, 11, 9}, {1, 3, 9}, {100, 5000, 9999}, {100, 5000, 700}, {700, 20_000, 3}, {4096, 4096 * 3, 2},
 	} {
 		dir := t.TempDir()
-		m := &marks{dir: dir, max: c.held, maxFences: int64(c.fences)}
+		m := &fingerprintSet{dir: dir, max: c.held, maxIndex: int64(c.fences)}
 		text := func(i int) string { return fmt.Sprint("text ", i) }
 		for _, n := range []int{c.n / 2, c.n} { // half of the texts twice
 			for _, i := range rand.Perm(n) {
@@ -48,17 +48,17 @@ func TestMarks(t *testing.T) {
 // TestMarksFileFails: a file that cannot be written, or was cut, is an error: never a text
 // that was not found.
 func TestMarksFileFails(t *testing.T) {
-	fill := func(m *marks) (err error) {
+	fill := func(m *fingerprintSet) (err error) {
 		for i := range 1000 {
 			err = errors.Join(err, m.add(fmt.Sprint(i)))
 		}
 		return err
 	}
-	m := &marks{dir: filepath.Join(t.TempDir(), "none"), max: 100, maxFences: 10}
+	m := &fingerprintSet{dir: filepath.Join(t.TempDir(), "none"), max: 100, maxIndex: 10}
 	if err := fill(m); err == nil {
 		t.Error("no file could be made, and there is no error")
 	}
-	m = &marks{dir: t.TempDir(), max: 100, maxFences: 10}
+	m = &fingerprintSet{dir: t.TempDir(), max: 100, maxIndex: 10}
 	if err := fill(m); err != nil {
 		t.Fatal(err)
 	}
@@ -68,14 +68,14 @@ func TestMarksFileFails(t *testing.T) {
 	if err := m.seal(); err == nil {
 		t.Error("the runs were cut, and there is no error")
 	}
-	m = &marks{dir: t.TempDir(), max: 100, maxFences: 10}
+	m = &fingerprintSet{dir: t.TempDir(), max: 100, maxIndex: 10}
 	if err := errors.Join(fill(m), m.runs.File.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.seal(); err == nil {
 		t.Error("the last run could not be written, and there is no error")
 	}
-	m = &marks{dir: t.TempDir(), max: 100, maxFences: 10}
+	m = &fingerprintSet{dir: t.TempDir(), max: 100, maxIndex: 10}
 	if err := errors.Join(fill(m), m.seal(), m.sorted.Truncate(0)); err != nil {
 		t.Fatal(err)
 	}

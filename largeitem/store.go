@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// DefaultGrace is how long an object without a reference is kept, MinGrace the least
+	// DefaultOrphanAge is how long an object without a reference is kept, MinOrphanAge the least
 	// time, and MaxGrace the longest.
-	DefaultGrace = 24 * time.Hour
-	MinGrace     = time.Hour
-	MaxGrace     = 100 * 365 * 24 * time.Hour
+	DefaultOrphanAge = 24 * time.Hour
+	MinOrphanAge     = time.Hour
+	MaxOrphanAge     = 100 * 365 * 24 * time.Hour
 
 	// DefaultParallel is how many objects of one item are uploaded or opened at a time, and
 	// MaxParallel the most.
@@ -38,12 +38,12 @@ type Options struct {
 	// the layout says otherwise.
 	Prefix string
 
-	// Base is the URI of the bucket, s3://BUCKET for example, that references begin with.
+	// BaseURI is the URI of the bucket, s3://BUCKET for example, that references begin with.
 	// It is the same for all programs that use the table. Empty means the name of the
 	// bucket ([object.Traits]).
-	Base string
+	BaseURI string
 
-	// Layout says how objects are called; nil means [OwnLayout].
+	// Layout says how objects are called; nil means [DefaultLayout].
 	Layout Layout
 
 	// Attributes are the large attributes. Nil means that an attribute is large if it
@@ -52,13 +52,13 @@ type Options struct {
 	// another program wrote it.
 	Attributes []string
 
-	// Grace is how long an object without a reference is kept, from [MinGrace] to [MaxGrace];
+	// OrphanAge is how long an object without a reference is kept, from [MinOrphanAge] to [MaxGrace];
 	// a write fails that needs more than half of it. 0 means the grace of the table: that of
-	// the first program that wrote to it, or what [Store.ChangeGrace] has made of it. A
-	// table that has none yet gets this one; there 0 means [DefaultGrace]. Elsewhere a write
-	// is refused with a [GraceError] where this grace is longer than that of the table, and a
+	// the first program that wrote to it, or what [Store.ChangeOrphanAge] has made of it. A
+	// table that has none yet gets this one; there 0 means [DefaultOrphanAge]. Elsewhere a write
+	// is refused with a [OrphanAgeError] where this grace is longer than that of the table, and a
 	// sweep where it is shorter.
-	Grace time.Duration
+	OrphanAge time.Duration
 
 	// RemoveSuperseded removes objects at once that an item no longer refers to after a
 	// write has succeeded, if they are older than the grace. The sweep removes the others. A
@@ -70,11 +70,11 @@ type Options struct {
 	// changed and deleted, would make it anew, with references to what was removed.
 	RemoveYoung bool
 
-	// RemoveRefused removes what a write has uploaded at once, also where a condition was
+	// RemoveFailed removes what a write has uploaded at once, also where a condition was
 	// refused that can still come true. It is safe where no proxy repeats requests.
 	// Otherwise such objects are left to the sweep. What no item can refer to any more is
 	// always removed at once.
-	RemoveRefused bool
+	RemoveFailed bool
 
 	// Parallel is how many objects of one item are uploaded or opened at a time, 1 to
 	// [MaxParallel]; 0 means [DefaultParallel].
@@ -87,12 +87,12 @@ type Options struct {
 	SpoolMemory int64
 	SpoolDir    string
 
-	// Adopt lets this store take over a prefix that belongs to another table, or to an
+	// AdoptPrefix lets this store take over a prefix that belongs to another table, or to an
 	// earlier one of the same name. The sweep then removes the other table's objects.
-	Adopt bool
+	AdoptPrefix bool
 
-	// Log is told what is left to the sweep; nil discards.
-	Log *slog.Logger
+	// Logger is told what is left to the sweep; nil discards.
+	Logger *slog.Logger
 }
 
 // Store keeps items whose large attributes are objects. Its methods may be called from any
@@ -107,7 +107,7 @@ type Store struct {
 	o      Options
 	pause  time.Duration // of the first of several tries
 
-	marked chan graces // one slot: the last look at the marker; zero before
+	marked chan orphanAges // one slot: the last look at the marker; zero before
 }
 
 // New returns a store of the items of t with their large attributes in b. It sends
@@ -122,15 +122,15 @@ func New(t Table, b object.Bucket, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: a store needs a table and a bucket", ErrInvalid)
 	}
 	if o.Layout == nil {
-		o.Layout = OwnLayout()
+		o.Layout = DefaultLayout()
 	}
-	if o.Base == "" {
-		o.Base = object.TraitsOf(b).Name
+	if o.BaseURI == "" {
+		o.BaseURI = object.TraitsOf(b).Name
 	}
 	setDefault(&o.Parallel, DefaultParallel)
 	setDefault(&o.SpoolMemory, DefaultSpoolMemory)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if err := o.check(); err != nil {
 		return nil, err
@@ -139,8 +139,8 @@ func New(t Table, b object.Bucket, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{table: t, bucket: b, layout: o.Layout, prefix: prefix, base: o.Base, o: o, pause: 10 * time.Millisecond, marked: make(chan graces, 1)}
-	s.marked <- graces{}
+	s := &Store{table: t, bucket: b, layout: o.Layout, prefix: prefix, base: o.BaseURI, o: o, pause: 10 * time.Millisecond, marked: make(chan orphanAges, 1)}
+	s.marked <- orphanAges{}
 	return s, nil
 }
 
@@ -156,12 +156,12 @@ func (o Options) check() error {
 		return fmt.Errorf("%w: Options."+format, append([]any{ErrInvalid}, args...)...)
 	}
 	switch {
-	case o.Base == "":
+	case o.BaseURI == "":
 		return bad("Base is needed: the bucket has no name that a reference could begin with")
-	case !utf8.ValidString(o.Base) || strings.HasSuffix(o.Base, "/") || strings.ContainsFunc(o.Base, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return bad("Base %q: it must be a URI that does not end with a slash", o.Base)
-	case o.Grace != 0 && !validGrace(o.Grace):
-		return bad("Grace is %v; %v to %v are allowed, and 0 for that of the table", o.Grace, MinGrace, MaxGrace)
+	case !utf8.ValidString(o.BaseURI) || strings.HasSuffix(o.BaseURI, "/") || strings.ContainsFunc(o.BaseURI, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return bad("Base %q: it must be a URI that does not end with a slash", o.BaseURI)
+	case o.OrphanAge != 0 && !validOrphanAge(o.OrphanAge):
+		return bad("Grace is %v; %v to %v are allowed, and 0 for that of the table", o.OrphanAge, MinOrphanAge, MaxOrphanAge)
 	case o.RemoveYoung && !o.RemoveSuperseded:
 		return bad("RemoveYoung is for RemoveSuperseded")
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
@@ -171,8 +171,8 @@ func (o Options) check() error {
 	case o.Attributes != nil && len(o.Attributes) == 0:
 		return bad("Attributes is empty; nil means those that look like references")
 	}
-	if l, ok := o.Layout.(mateLayout); ok && l.names != nil && o.Attributes == nil {
-		return bad("Attributes is needed with MateNamesLayout, whose references do not look like references")
+	if l, ok := o.Layout.(pynamoDBMateLayout); ok && l.names != nil && o.Attributes == nil {
+		return bad("Attributes is needed with PynamoDBMateCustomLayout, whose references do not look like references")
 	}
 	for i, attr := range o.Attributes {
 		if err := checkAttr(attr); err != nil {
@@ -182,7 +182,7 @@ func (o Options) check() error {
 			return bad("Attributes names %q twice", attr)
 		}
 	}
-	return o.Layout.base(o.Base)
+	return o.Layout.base(o.BaseURI)
 }
 
 // checkAttr reports why an attribute cannot be a large one.
@@ -237,14 +237,14 @@ func (s *Store) isLarge(attr string) bool {
 // ReferenceError says that an attribute of an item has a reference which the store does
 // not follow. It matches [ErrForeign], and [store.ErrPermanent].
 type ReferenceError struct {
-	Key  Key
-	Attr string
-	URI  string
-	Why  string
+	Key    Key
+	Attr   string
+	URI    string
+	Reason string
 }
 
 func (e *ReferenceError) Error() string {
-	return fmt.Sprintf("attribute %q of item %v refers to %q, %s", e.Attr, e.Key, e.URI, e.Why)
+	return fmt.Sprintf("attribute %q of item %v refers to %q, %s", e.Attr, e.Key, e.URI, e.Reason)
 }
 
 // Is makes a ReferenceError match ErrForeign.
@@ -277,7 +277,7 @@ func (s *Store) refer(schema Schema, key Key, attr string, value any) (Reference
 // unique reports whether no second write can ever refer to the object of a reference that
 // is this item's: it comes back to no item that has lost it.
 func (s *Store) unique(schema Schema, r Reference) bool {
-	if l, ok := s.layout.(mateLayout); ok {
+	if l, ok := s.layout.(pynamoDBMateLayout); ok {
 		_, id := l.cutID(r.Object)
 		return id != ""
 	}

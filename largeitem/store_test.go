@@ -94,7 +94,7 @@ func TestRequests(t *testing.T) {
 			}
 			faults := objecttest.NewFaults(nil)
 			s := w.open(itemtest.NewFaulty(w.table, faults), faults.Bucket(w.bucket), c.opts)
-			if err := s.Mark(t.Context()); err != nil {
+			if err := s.ClaimPrefix(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			marked := faults.Len()
@@ -149,7 +149,7 @@ func TestMarker(t *testing.T) {
 			t.Errorf("an item without large attributes: %v", err)
 		}
 	}
-	adopting := w.open(other, w.bucket, &largeitem.Options{Adopt: true})
+	adopting := w.open(other, w.bucket, &largeitem.Options{AdoptPrefix: true})
 	if _, err := adopting.Create(t.Context(), k1, nil, texts("body", "x"), nil); err != nil && !errors.Is(err, store.ErrConflict) {
 		t.Error(err)
 	}
@@ -170,17 +170,17 @@ func TestMarkerFaulty(t *testing.T) {
 	for _, s := range schedules(3, objecttest.Pass, objecttest.Fail, objecttest.Lose, objecttest.Late) {
 		w := newWorld(t, nil)
 		faults := objecttest.NewFaults(s.decide)
-		first := w.open(w.table, faults.Bucket(w.bucket), nil).Mark(t.Context())
+		first := w.open(w.table, faults.Bucket(w.bucket), nil).ClaimPrefix(t.Context())
 		other, err := memtable.New(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		second := w.open(other, w.bucket, nil).Mark(t.Context())
+		second := w.open(other, w.bucket, nil).ClaimPrefix(t.Context())
 		faults.Deliver()
 		if (first == nil) == (second == nil) && first == nil {
 			t.Errorf("%v: both tables own the prefix", s.faults)
 		}
-		if again := w.open(other, w.bucket, nil).Mark(t.Context()); (again == nil) != (second == nil) {
+		if again := w.open(other, w.bucket, nil).ClaimPrefix(t.Context()); (again == nil) != (second == nil) {
 			t.Errorf("%v: the second table: %v, then %v", s.faults, second, again)
 		}
 	}
@@ -193,19 +193,19 @@ func TestOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, o := range map[string]largeitem.Options{
-		"Grace is 59m":        {Grace: 59 * time.Minute},
+		"Grace is 59m":        {OrphanAge: 59 * time.Minute},
 		"Parallel is 65":      {Parallel: 65},
 		"Parallel is -1":      {Parallel: -1},
 		"Prefix has 256":      {Prefix: strings.Repeat("x", 255) + "/"},
 		"Prefix: invalid key": {Prefix: "\xff"},
-		"Base \"x/\"":         {Base: "x/"},
-		"Base \"x\\n\"":       {Base: "x\n"},
+		"Base \"x/\"":         {BaseURI: "x/"},
+		"Base \"x\\n\"":       {BaseURI: "x\n"},
 		"SpoolMemory is -1":   {SpoolMemory: -1},
 		"Attributes is empty": {Attributes: []string{}},
 		"names \"a\" twice":   {Attributes: []string{"a", "b", "a"}},
 		"an empty name":       {Attributes: []string{""}},
 		"at most 200":         {Attributes: []string{strings.Repeat("x", 201)}},
-		"s3://BUCKET":         {Layout: largeitem.MateLayout()},
+		"s3://BUCKET":         {Layout: largeitem.PynamoDBMateLayout()},
 	} {
 		_, err := largeitem.New(table, membucket.New(), &o)
 		if want == "Prefix has 256" {
@@ -218,7 +218,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("got %v, want one with %q", err, want)
 		}
 	}
-	for _, o := range []largeitem.Options{{Grace: time.Hour}, {Parallel: 64}, {Parallel: 1}, {Layout: largeitem.MateLayout(), Base: "s3://b"}} {
+	for _, o := range []largeitem.Options{{OrphanAge: time.Hour}, {Parallel: 64}, {Parallel: 1}, {Layout: largeitem.PynamoDBMateLayout(), BaseURI: "s3://b"}} {
 		if _, err := largeitem.New(table, membucket.New(), &o); err != nil {
 			t.Error(err)
 		}

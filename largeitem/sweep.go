@@ -29,13 +29,13 @@ type SweepOptions struct {
 	// Attributes restricts the sweep to the objects of these attributes; nil means all.
 	Attributes []string
 
-	// Grace is how old an object must be, by the bucket's clock, before it can be removed.
+	// OrphanAge is how old an object must be, by the bucket's clock, before it can be removed.
 	// 0 means [Options].Grace, and where that is 0 the grace of the table. Less than either
-	// is refused; see [GraceError].
-	Grace time.Duration
+	// is refused; see [OrphanAgeError].
+	OrphanAge time.Duration
 
 	// Scan reads the whole table before the bucket is listed, and keeps every object that
-	// any item refers to, also an item to which the reference was copied. [MateLayout] is
+	// any item refers to, also an item to which the reference was copied. [PynamoDBMateLayout] is
 	// always swept so. Such a sweep cannot be continued.
 	Scan bool
 
@@ -46,7 +46,7 @@ type SweepOptions struct {
 
 	// Exclusive says that no program of the other kind writes to the table while the sweep
 	// runs, nor has a write in flight. It lets the sweep remove objects that are named by
-	// their content alone, which only [MateLayout] reads. Without it they are removed only
+	// their content alone, which only [PynamoDBMateLayout] reads. Without it they are removed only
 	// where the bucket keeps every version ([object.VersionRemover]), by the id of the
 	// version that was listed. Then an upload of the same content meanwhile stays. But where
 	// the other program finds the object in place of an upload, just before it is removed,
@@ -72,7 +72,7 @@ type SweepOptions struct {
 	// DryRun reports what would be removed, and removes nothing.
 	DryRun bool
 
-	// After continues a sweep at the cursor of an earlier one ([Swept].Cursor or
+	// After continues a sweep at the cursor of an earlier one ([SweepStats].Cursor or
 	// Checkpoint). The other options should be the same.
 	After string
 
@@ -87,7 +87,7 @@ type SweepOptions struct {
 	// that was removed. Report is told of each object that was removed, or would be in a
 	// dry run, and of each that could not be removed, with the error. One goroutine at a time
 	// calls them, and never after Sweep has returned. They must not block.
-	Progress func(Swept)
+	Progress func(SweepStats)
 	Report   func(o Orphan, err error)
 }
 
@@ -106,21 +106,21 @@ type Failure struct {
 	Err    error
 }
 
-// Swept is the report of [Store.Sweep]. The counts from Foreign to Failed add up to Seen.
-type Swept struct {
+// SweepStats is the report of [Store.Sweep]. The counts from Foreign to Failed add up to Seen.
+type SweepStats struct {
 	Seen  int64 // objects below the prefix that were judged
 	Bytes int64 // their sizes together
 
-	Foreign    int64 // kept: their names or metadata do not tell that they belong to an item of this table
-	Young      int64 // kept: younger than the grace
-	Undated    int64 // kept: the bucket does not tell their age
-	Referenced int64 // kept: they are older than the grace, and an item refers to them
-	Unreadable int64 // kept: their item has something else there than a reference to this bucket
-	Shared     int64 // kept: named by their content alone, and not safe to remove; see [SweepOptions].Exclusive
-	Left       int64 // kept since the sweep ended before; told at its end
-	Gone       int64 // removed or written anew by another program meanwhile
-	Deleted    int64 // removed, or in a dry run those that would be
-	Failed     int64 // could not be judged or removed
+	Foreign          int64 // kept: their names or metadata do not tell that they belong to an item of this table
+	TooYoung         int64 // kept: younger than the grace
+	Undated          int64 // kept: the bucket does not tell their age
+	Referenced       int64 // kept: they are older than the grace, and an item refers to them
+	Unreadable       int64 // kept: their item has something else there than a reference to this bucket
+	Shared           int64 // kept: named by their content alone, and not safe to remove; see [SweepOptions].Exclusive
+	NotReached       int64 // kept since the sweep ended before; told at its end
+	ChangedMeanwhile int64 // removed or written anew by another program meanwhile
+	Deleted          int64 // removed, or in a dry run those that would be
+	Failed           int64 // could not be judged or removed
 
 	DeletedBytes int64     // the sizes of those that Deleted counts
 	Failures     []Failure // the first [MaxFailures] of those that Failed counts
@@ -134,14 +134,14 @@ type Swept struct {
 	Cursor    string
 	Unordered bool
 
-	Items   int64        // that a scan has read
-	Uploads object.Swept // with [SweepOptions].Uploads
+	Items   int64             // that a scan has read
+	Uploads object.SweepStats // with [SweepOptions].Uploads
 	Elapsed time.Duration
 }
 
-// judged is how many of the objects seen were kept for a reason, or removed.
-func (s *Swept) judged() int64 {
-	return s.Foreign + s.Young + s.Undated + s.Referenced + s.Unreadable + s.Shared + s.Gone + s.Deleted + s.Failed
+// classified is how many of the objects seen were kept for a reason, or removed.
+func (s *SweepStats) classified() int64 {
+	return s.Foreign + s.TooYoung + s.Undated + s.Referenced + s.Unreadable + s.Shared + s.ChangedMeanwhile + s.Deleted + s.Failed
 }
 
 // Sweep removes the objects of this table's large attributes to which no item refers: what
@@ -168,7 +168,7 @@ func (s *Swept) judged() int64 {
 // matter how long after the second read the object is removed. The delete is conditional
 // on the listed version where the bucket can do that, and unconditional elsewhere, which
 // is as safe for the same reason. An object named by its content alone is another matter;
-// see [MateLayout] and [SweepOptions].Exclusive.
+// see [PynamoDBMateLayout] and [SweepOptions].Exclusive.
 //
 // A reference that was copied to another item protects the object only in a sweep with
 // [SweepOptions].Scan. A table that is restored from a backup can refer to what was removed
@@ -189,15 +189,15 @@ func (s *Swept) judged() int64 {
 // times. A delete that fails does not: the sweep goes on, and returns an error in the end.
 // The report tells in both cases what was done, and it does not matter what became of the
 // delete. A sweep that scans removes nothing unless the scan and the listing were complete.
-func (s *Store) Sweep(ctx context.Context, opts *SweepOptions) (Swept, error) {
+func (s *Store) Sweep(ctx context.Context, opts *SweepOptions) (SweepStats, error) {
 	w, err := s.newSweep(ctx, opts)
 	if err != nil {
-		return Swept{}, err
+		return SweepStats{}, err
 	}
 	began := time.Now()
 	err = w.run(ctx)
 	w.swept.Elapsed = time.Since(began)
-	w.swept.Left = w.swept.Seen - w.swept.judged()
+	w.swept.NotReached = w.swept.Seen - w.swept.classified()
 	return w.swept, err
 }
 
@@ -207,19 +207,19 @@ func (s *Store) checkSweep(opts *SweepOptions) (SweepOptions, error) {
 	if opts != nil {
 		o = *opts
 	}
-	setDefault(&o.Grace, s.o.Grace)
+	setDefault(&o.OrphanAge, s.o.OrphanAge)
 	setDefault(&o.Parallel, DefaultSweepParallel)
-	if _, mate := s.layout.(mateLayout); mate {
+	if _, mate := s.layout.(pynamoDBMateLayout); mate {
 		o.Scan = true
 	}
 	bad := func(format string, args ...any) (SweepOptions, error) {
 		return o, fmt.Errorf("%w: SweepOptions."+format, append([]any{ErrInvalid}, args...)...)
 	}
 	switch {
-	case o.Grace < s.o.Grace:
-		return bad("Grace is %v; it must not be less than Options.Grace, %v", o.Grace, s.o.Grace)
-	case o.Grace != 0 && !validGrace(o.Grace):
-		return bad("Grace is %v; %v to %v are allowed", o.Grace, MinGrace, MaxGrace)
+	case o.OrphanAge < s.o.OrphanAge:
+		return bad("Grace is %v; it must not be less than Options.OrphanAge, %v", o.OrphanAge, s.o.OrphanAge)
+	case o.OrphanAge != 0 && !validOrphanAge(o.OrphanAge):
+		return bad("Grace is %v; %v to %v are allowed", o.OrphanAge, MinOrphanAge, MaxOrphanAge)
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
 		return bad("Parallel is %d, 1 to %d are allowed", o.Parallel, MaxParallel)
 	case o.Rate < 0:

@@ -16,7 +16,7 @@ func ExampleStore_Sweep() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, err := largeitem.New(table, membucket.New(), &largeitem.Options{Base: "mem://bucket"})
+	s, err := largeitem.New(table, membucket.New(), &largeitem.Options{BaseURI: "mem://bucket"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func ExampleStore_Sweep() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%d objects, %d of them younger than the grace, %d to remove\n", swept.Seen, swept.Young, swept.Deleted)
+	fmt.Printf("%d objects, %d of them younger than the grace, %d to remove\n", swept.Seen, swept.TooYoung, swept.Deleted)
 	// Output: 2 objects, 2 of them younger than the grace, 0 to remove
 }
 
@@ -46,7 +46,7 @@ func ExampleStore_Verify() {
 		log.Fatal(err)
 	}
 	bucket := membucket.New()
-	s, err := largeitem.New(table, bucket, &largeitem.Options{Base: "mem://bucket"})
+	s, err := largeitem.New(table, bucket, &largeitem.Options{BaseURI: "mem://bucket"})
 	if err != nil {
 		log.Fatal(err)
 	}

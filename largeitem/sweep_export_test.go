@@ -2,7 +2,7 @@ package largeitem
 
 // ObjectName is the name of an object in the layout of this package.
 func ObjectName(s Schema, key Key, attr, id string) string {
-	name, err := OwnLayout().name(s, Content{Table: s.Table, Key: key, Attr: attr, ID: id})
+	name, err := DefaultLayout().name(s, Content{Table: s.Table, Key: key, Attr: attr, ID: id})
 	if err != nil {
 		panic(err)
 	}

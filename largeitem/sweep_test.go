@@ -235,7 +235,7 @@ func (s *swept) open(opts *largeitem.Options) {
 	if opts != nil {
 		o = *opts
 	}
-	o.Prefix, o.Base = "p", cmp.Or(o.Base, sweptBase)
+	o.Prefix, o.BaseURI = "p", cmp.Or(o.BaseURI, sweptBase)
 	var err error
 	if s.store, err = largeitem.New(s.table, s.list, &o); err != nil {
 		s.t.Fatal(err)
@@ -288,10 +288,10 @@ func (s *swept) keys() []string {
 func (s *swept) has(key string) bool { return slices.Contains(s.keys(), key) }
 
 // sweep sweeps, and checks that the report adds up.
-func (s *swept) sweep(opts *largeitem.SweepOptions) (largeitem.Swept, error) {
+func (s *swept) sweep(opts *largeitem.SweepOptions) (largeitem.SweepStats, error) {
 	s.t.Helper()
 	got, err := s.store.Sweep(s.t.Context(), opts)
-	if sum := got.Foreign + got.Young + got.Undated + got.Referenced + got.Unreadable + got.Shared + got.Left + got.Gone + got.Deleted + got.Failed; sum != got.Seen {
+	if sum := got.Foreign + got.TooYoung + got.Undated + got.Referenced + got.Unreadable + got.Shared + got.NotReached + got.ChangedMeanwhile + got.Deleted + got.Failed; sum != got.Seen {
 		s.t.Errorf("the counts add up to %d, and %d objects were seen: %+v", sum, got.Seen, got)
 	}
 	if err == nil && got.Failed > 0 || int64(len(got.Failures)) != min(got.Failed, largeitem.MaxFailures) {
@@ -301,13 +301,13 @@ func (s *swept) sweep(opts *largeitem.SweepOptions) (largeitem.Swept, error) {
 }
 
 // expect sweeps, and expects these counts.
-func (s *swept) expect(opts *largeitem.SweepOptions, want largeitem.Swept) {
+func (s *swept) expect(opts *largeitem.SweepOptions, want largeitem.SweepStats) {
 	s.t.Helper()
 	got, err := s.sweep(opts)
 	if err != nil {
 		s.t.Errorf("sweep: %v", err)
 	}
-	for _, r := range []*largeitem.Swept{&got, &want} {
+	for _, r := range []*largeitem.SweepStats{&got, &want} {
 		r.Seen, r.Bytes, r.DeletedBytes, r.Elapsed, r.Cursor, r.Items, r.Failures = 0, 0, 0, 0, "", 0, nil
 		r.Complete = true
 	}
@@ -355,17 +355,17 @@ func TestSweep(t *testing.T) {
 		young := s.object("a", "x", 5)
 
 		before := s.keys()
-		s.expect(&largeitem.SweepOptions{DryRun: true}, largeitem.Swept{Foreign: 7, Young: 1, Referenced: 1, Deleted: 3})
+		s.expect(&largeitem.SweepOptions{DryRun: true}, largeitem.SweepStats{Foreign: 7, TooYoung: 1, Referenced: 1, Deleted: 3})
 		if !slices.Equal(s.keys(), before) {
 			t.Errorf("a dry run removed something")
 		}
-		s.expect(&largeitem.SweepOptions{Attributes: []string{"y"}}, largeitem.Swept{Foreign: 11, Deleted: 1})
+		s.expect(&largeitem.SweepOptions{Attributes: []string{"y"}}, largeitem.SweepStats{Foreign: 11, Deleted: 1})
 		for _, key := range before {
 			if s.has(key) == (key == other) {
 				t.Errorf("attribute y alone: %s is there: %v", key, s.has(key))
 			}
 		}
-		s.expect(nil, largeitem.Swept{Foreign: 7, Young: 1, Referenced: 1, Deleted: 2})
+		s.expect(nil, largeitem.SweepStats{Foreign: 7, TooYoung: 1, Referenced: 1, Deleted: 2})
 		for _, key := range before {
 			if removed := key == other || key == orphan || key == gone; s.has(key) == removed {
 				t.Errorf("%s is there: %v", key, s.has(key))
@@ -374,7 +374,7 @@ func TestSweep(t *testing.T) {
 		if !s.has(young) || !s.has(kept) {
 			t.Error("an object was removed that is in use")
 		}
-		s.expect(nil, largeitem.Swept{Foreign: 7, Young: 1, Referenced: 1})
+		s.expect(nil, largeitem.SweepStats{Foreign: 7, TooYoung: 1, Referenced: 1})
 	})
 }
 
@@ -384,16 +384,16 @@ func TestSweepGrace(t *testing.T) {
 	for name, c := range map[string]struct {
 		now  time.Duration // by the bucket's clock, less that of this machine
 		age  time.Duration
-		want largeitem.Swept
+		want largeitem.SweepStats
 	}{
-		"just older":                      {0, day + time.Second, largeitem.Swept{Deleted: 1}},
-		"just as old":                     {0, day, largeitem.Swept{Young: 1}},
-		"young, and our clock is ahead":   {-1000 * day, day - time.Second, largeitem.Swept{Young: 1}},
-		"old, and our clock is behind":    {1000 * day, day + time.Second, largeitem.Swept{Deleted: 1}},
-		"young, and our clock is behind":  {1000 * day, day - time.Second, largeitem.Swept{Young: 1}},
-		"from the future":                 {0, -day, largeitem.Swept{Young: 1}},
-		"the bucket's clock went back":    {-3 * day, -2 * day, largeitem.Swept{Young: 1}},
-		"from the future of a slow clock": {-1000 * day, -999 * day, largeitem.Swept{Young: 1}},
+		"just older":                      {0, day + time.Second, largeitem.SweepStats{Deleted: 1}},
+		"just as old":                     {0, day, largeitem.SweepStats{TooYoung: 1}},
+		"young, and our clock is ahead":   {-1000 * day, day - time.Second, largeitem.SweepStats{TooYoung: 1}},
+		"old, and our clock is behind":    {1000 * day, day + time.Second, largeitem.SweepStats{Deleted: 1}},
+		"young, and our clock is behind":  {1000 * day, day - time.Second, largeitem.SweepStats{TooYoung: 1}},
+		"from the future":                 {0, -day, largeitem.SweepStats{TooYoung: 1}},
+		"the bucket's clock went back":    {-3 * day, -2 * day, largeitem.SweepStats{TooYoung: 1}},
+		"from the future of a slow clock": {-1000 * day, -999 * day, largeitem.SweepStats{TooYoung: 1}},
 	} {
 		bubbles(t, name, func(t *testing.T) {
 			s := newSwept(t, nil)
@@ -409,16 +409,16 @@ func TestSweepGrace(t *testing.T) {
 		})
 	}
 	bubbles(t, "longer", func(t *testing.T) {
-		s := newSwept(t, &largeitem.Options{Grace: 2 * day})
+		s := newSwept(t, &largeitem.Options{OrphanAge: 2 * day})
 		s.object("a", "x", 1)
 		time.Sleep(day + time.Second)
-		if _, err := s.sweep(&largeitem.SweepOptions{Grace: 2*day - 1}); !errors.Is(err, largeitem.ErrInvalid) {
+		if _, err := s.sweep(&largeitem.SweepOptions{OrphanAge: 2*day - 1}); !errors.Is(err, largeitem.ErrInvalid) {
 			t.Errorf("a shorter grace than that of the store: %v", err)
 		}
-		s.expect(nil, largeitem.Swept{Young: 1})
+		s.expect(nil, largeitem.SweepStats{TooYoung: 1})
 		time.Sleep(day)
-		s.expect(&largeitem.SweepOptions{Grace: 3 * day}, largeitem.Swept{Young: 1})
-		s.expect(nil, largeitem.Swept{Deleted: 1})
+		s.expect(&largeitem.SweepOptions{OrphanAge: 3 * day}, largeitem.SweepStats{TooYoung: 1})
+		s.expect(nil, largeitem.SweepStats{Deleted: 1})
 	})
 }
 
@@ -442,7 +442,7 @@ func TestSweepAsksForTheTime(t *testing.T) {
 			}
 			return info
 		}
-		s.expect(nil, largeitem.Swept{Young: 1, Undated: 1, Deleted: 1})
+		s.expect(nil, largeitem.SweepStats{TooYoung: 1, Undated: 1, Deleted: 1})
 		if s.has(orphan) || !s.has(second) {
 			t.Errorf("there are %q", s.keys())
 		}
@@ -450,7 +450,7 @@ func TestSweepAsksForTheTime(t *testing.T) {
 			info.Modified = time.Time{}
 			return info
 		}
-		s.expect(nil, largeitem.Swept{Undated: 2})
+		s.expect(nil, largeitem.SweepStats{Undated: 2})
 	})
 }
 
@@ -468,9 +468,9 @@ func TestSweepLooksTwice(t *testing.T) {
 				}
 				return nil
 			}
-			want := largeitem.Swept{Referenced: 1}
+			want := largeitem.SweepStats{Referenced: 1}
 			if look == 3 {
-				want = largeitem.Swept{Deleted: 1} // the control: there is no third look
+				want = largeitem.SweepStats{Deleted: 1} // the control: there is no third look
 			}
 			s.expect(nil, want)
 		})
@@ -485,22 +485,22 @@ func TestSweepUnreadable(t *testing.T) {
 		name  string
 		value any
 		named bool // the attribute is in Options.Attributes
-		want  largeitem.Swept
+		want  largeitem.SweepStats
 	}{
-		{"no item", nil, false, largeitem.Swept{Deleted: 1}},
-		{"null", any(nil), true, largeitem.Swept{Deleted: 1}},
-		{"another object of the attribute", refer(strings.ReplaceAll(key, "1", "2")), true, largeitem.Swept{Deleted: 1}},
-		{"the object", refer(key), true, largeitem.Swept{Referenced: 1}},
-		{"another bucket", strings.ReplaceAll(refer(key), "mem:", "s3:"), false, largeitem.Swept{Unreadable: 1}},
-		{"a damaged hash", refer(key) + "0", false, largeitem.Swept{Referenced: 1}},
-		{"no hash", sweptBase + "/" + key, false, largeitem.Swept{Referenced: 1}},
-		{"half a name", sweptBase + "/p/T/pk=", false, largeitem.Swept{Unreadable: 1}},
-		{"a list with the reference", []any{"u", map[string]any{"v": refer(key)}}, false, largeitem.Swept{Referenced: 1}},
-		{"a set with the reference", largeitem.StringSet{refer(key)}, false, largeitem.Swept{Referenced: 1}},
-		{"a number where references belong", largeitem.Number("7"), true, largeitem.Swept{Unreadable: 1}},
-		{"a text where references belong", "text", true, largeitem.Swept{Unreadable: 1}},
-		{"a text of the user's", "text", false, largeitem.Swept{Deleted: 1}},
-		{"bytes of the user's", []byte("text"), false, largeitem.Swept{Deleted: 1}},
+		{"no item", nil, false, largeitem.SweepStats{Deleted: 1}},
+		{"null", any(nil), true, largeitem.SweepStats{Deleted: 1}},
+		{"another object of the attribute", refer(strings.ReplaceAll(key, "1", "2")), true, largeitem.SweepStats{Deleted: 1}},
+		{"the object", refer(key), true, largeitem.SweepStats{Referenced: 1}},
+		{"another bucket", strings.ReplaceAll(refer(key), "mem:", "s3:"), false, largeitem.SweepStats{Unreadable: 1}},
+		{"a damaged hash", refer(key) + "0", false, largeitem.SweepStats{Referenced: 1}},
+		{"no hash", sweptBase + "/" + key, false, largeitem.SweepStats{Referenced: 1}},
+		{"half a name", sweptBase + "/p/T/pk=", false, largeitem.SweepStats{Unreadable: 1}},
+		{"a list with the reference", []any{"u", map[string]any{"v": refer(key)}}, false, largeitem.SweepStats{Referenced: 1}},
+		{"a set with the reference", largeitem.StringSet{refer(key)}, false, largeitem.SweepStats{Referenced: 1}},
+		{"a number where references belong", largeitem.Number("7"), true, largeitem.SweepStats{Unreadable: 1}},
+		{"a text where references belong", "text", true, largeitem.SweepStats{Unreadable: 1}},
+		{"a text of the user's", "text", false, largeitem.SweepStats{Deleted: 1}},
+		{"bytes of the user's", []byte("text"), false, largeitem.SweepStats{Deleted: 1}},
 	} {
 		bubbles(t, c.name, func(t *testing.T) {
 			var o largeitem.Options
@@ -529,8 +529,8 @@ func TestSweepCopiedItem(t *testing.T) {
 		s.table.set("c", "x", refer(neighbour))
 		s.object("c", "x", 3)
 		time.Sleep(day + time.Second)
-		s.expect(&largeitem.SweepOptions{Scan: true, DryRun: true}, largeitem.Swept{Referenced: 2, Deleted: 1})
-		s.expect(nil, largeitem.Swept{Referenced: 1, Deleted: 2})
+		s.expect(&largeitem.SweepOptions{Scan: true, DryRun: true}, largeitem.SweepStats{Referenced: 2, Deleted: 1})
+		s.expect(nil, largeitem.SweepStats{Referenced: 1, Deleted: 2})
 		if s.has(copied) || !s.has(neighbour) {
 			t.Errorf("there are %q", s.keys())
 		}
@@ -542,22 +542,22 @@ func TestSweepCopiedItem(t *testing.T) {
 func TestSweepListing(t *testing.T) {
 	for name, c := range map[string]struct {
 		change    func([]object.Info) []object.Info
-		want      largeitem.Swept
+		want      largeitem.SweepStats
 		cursorEnd int
 	}{
 		"repeated": {func(all []object.Info) []object.Info {
 			return slices.Concat(all[:2], all[1:2], all[1:])
-		}, largeitem.Swept{Referenced: 1, Deleted: 2}, 3},
+		}, largeitem.SweepStats{Referenced: 1, Deleted: 2}, 3},
 		"backwards": {func(all []object.Info) []object.Info {
 			slices.Reverse(all)
 			return all
-		}, largeitem.Swept{Referenced: 1, Deleted: 2, Unordered: true}, 0},
+		}, largeitem.SweepStats{Referenced: 1, Deleted: 2, Unordered: true}, 0},
 		"not asked for": {func(all []object.Info) []object.Info {
 			for _, key := range []string{"p/Tz/pk=b/attr=x/00000000000000000000000000000009", "zzz"} {
 				all = append(all, object.Info{Key: key, Now: all[0].Now, Modified: all[0].Modified})
 			}
 			return all
-		}, largeitem.Swept{Foreign: 2, Referenced: 1, Deleted: 2}, -1},
+		}, largeitem.SweepStats{Foreign: 2, Referenced: 1, Deleted: 2}, -1},
 	} {
 		bubbles(t, name, func(t *testing.T) {
 			s := newSwept(t, nil)
@@ -594,7 +594,7 @@ func TestSweepTwiceListed(t *testing.T) {
 		s.object("b", "x", 1)
 		time.Sleep(day + time.Second)
 		s.list.change = func(all []object.Info) []object.Info { return append(all, all...) }
-		s.expect(&largeitem.SweepOptions{Parallel: 1}, largeitem.Swept{Deleted: 2, Gone: 2, Foreign: 0, Unordered: true})
+		s.expect(&largeitem.SweepOptions{Parallel: 1}, largeitem.SweepStats{Deleted: 2, ChangedMeanwhile: 2, Foreign: 0, Unordered: true})
 	})
 }
 
@@ -635,7 +635,7 @@ func TestSweepFailures(t *testing.T) {
 		}
 		s = open(t, 250)
 		s.table.onLook = failAt(2, store.ErrUnavailable)
-		s.expect(nil, largeitem.Swept{Deleted: 250})
+		s.expect(nil, largeitem.SweepStats{Deleted: 250})
 
 		s = open(t, 250)
 		s.list.delete = func(key string) error {
@@ -654,7 +654,7 @@ func TestSweepFailures(t *testing.T) {
 			t.Errorf("deletes failed: %v, %+v", err, got)
 		}
 		s.list.delete = nil
-		s.expect(nil, largeitem.Swept{Deleted: 43})
+		s.expect(nil, largeitem.SweepStats{Deleted: 43})
 
 		s = open(t, 250)
 		s.list.cut = errTest
@@ -703,10 +703,10 @@ func sweepWithoutConditions(t *testing.T, why error) {
 	refused := 0
 	b := &plainDeletes{listing: s.list, why: why, refused: &refused}
 	var err error
-	if s.store, err = largeitem.New(s.table, b, &largeitem.Options{Prefix: "p", Base: sweptBase}); err != nil {
+	if s.store, err = largeitem.New(s.table, b, &largeitem.Options{Prefix: "p", BaseURI: sweptBase}); err != nil {
 		t.Fatal(err)
 	}
-	s.expect(&largeitem.SweepOptions{Parallel: 1}, largeitem.Swept{Deleted: 5})
+	s.expect(&largeitem.SweepOptions{Parallel: 1}, largeitem.SweepStats{Deleted: 5})
 	if refused != 1 {
 		t.Errorf("the bucket refused %d conditions, want 1", refused)
 	}
@@ -739,7 +739,7 @@ func TestSweepRewritten(t *testing.T) {
 			}
 			return nil
 		}
-		s.expect(nil, largeitem.Swept{Gone: 1})
+		s.expect(nil, largeitem.SweepStats{ChangedMeanwhile: 1})
 		if !s.has(orphan) {
 			t.Error("the new state was removed")
 		}
@@ -757,7 +757,7 @@ func TestSweepCalls(t *testing.T) {
 			}
 		}
 		time.Sleep(day + time.Second)
-		s.expect(nil, largeitem.Swept{Referenced: 2980, Deleted: 20})
+		s.expect(nil, largeitem.SweepStats{Referenced: 2980, Deleted: 20})
 		// One look-up for each 100 items, and one more for the orphans of a page.
 		if got, want := s.list.made(), "delete 20, get 1, list 1"; got != want || s.table.many != 31 || s.table.looks != 3020 {
 			t.Errorf("requests: %s, %d look-ups at %d items; want %s, 31 at 3020", got, s.table.many, s.table.looks, want)
@@ -775,7 +775,7 @@ func TestSweepLimits(t *testing.T) {
 		time.Sleep(day + time.Second)
 		for _, dry := range []bool{true, false} {
 			got, err := s.sweep(&largeitem.SweepOptions{Limit: 1200, DryRun: dry})
-			if err != nil || got.Deleted != 1200 || got.Left != 800 || got.Complete || got.Cursor != "p/T/pk=k00999/attr=x/"+strings.Repeat("0", 31)+"1" {
+			if err != nil || got.Deleted != 1200 || got.NotReached != 800 || got.Complete || got.Cursor != "p/T/pk=k00999/attr=x/"+strings.Repeat("0", 31)+"1" {
 				t.Errorf("limited to 1200: %v, %+v", err, got)
 			}
 		}
@@ -783,8 +783,8 @@ func TestSweepLimits(t *testing.T) {
 			t.Errorf("%d objects are left, want 1301", n)
 		}
 		began := time.Now()
-		var last largeitem.Swept
-		got, err := s.sweep(&largeitem.SweepOptions{Rate: 10, Progress: func(s largeitem.Swept) {
+		var last largeitem.SweepStats
+		got, err := s.sweep(&largeitem.SweepOptions{Rate: 10, Progress: func(s largeitem.SweepStats) {
 			if s.Deleted < last.Deleted || s.Seen < last.Seen {
 				t.Errorf("progress falls from %+v to %+v", last, s)
 			}
@@ -817,7 +817,7 @@ func TestSweepResumed(t *testing.T) {
 			}
 			time.Sleep(day + time.Second)
 			faulty := objecttest.NewFaulty(s.bucket, objecttest.Nth(n, objecttest.Cut))
-			dying, err := largeitem.New(s.table, faulty, &largeitem.Options{Prefix: "p", Base: sweptBase})
+			dying, err := largeitem.New(s.table, faulty, &largeitem.Options{Prefix: "p", BaseURI: sweptBase})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -870,7 +870,7 @@ func TestSweepTwoAtOnce(t *testing.T) {
 		for i := range deleted {
 			wg.Go(func() {
 				got, err := s.store.Sweep(t.Context(), nil)
-				if err != nil || got.Deleted+got.Gone > 1500 || got.Failed != 0 {
+				if err != nil || got.Deleted+got.ChangedMeanwhile > 1500 || got.Failed != 0 {
 					t.Errorf("sweep %d: %v, %+v", i, err, got)
 				}
 				deleted[i] = got.Deleted
@@ -911,9 +911,9 @@ func TestSweepOptions(t *testing.T) {
 		"no parallel":     {Parallel: -1},
 		"rate":            {Rate: -1},
 		"limit":           {Limit: -1},
-		"short grace":     {Grace: largeitem.MinGrace - 1},
-		"long grace":      {Grace: largeitem.MaxGrace + 1},
-		"negative grace":  {Grace: -1},
+		"short grace":     {OrphanAge: largeitem.MinOrphanAge - 1},
+		"long grace":      {OrphanAge: largeitem.MaxOrphanAge + 1},
+		"negative grace":  {OrphanAge: -1},
 		"after":           {After: "elsewhere"},
 		"after a scan":    {After: "p/T/pk=a", Scan: true},
 		"no attributes":   {Attributes: []string{}},

@@ -30,9 +30,9 @@ func TestSweepAlteredReference(t *testing.T) {
 				s.put("p/T/pk=Ä/attr=y/"+id, "control: of another attribute")
 				time.Sleep(day + time.Second)
 				s.table.set("Ä", "x", altered)
-				want := largeitem.Swept{Unreadable: 1, Deleted: 1}
+				want := largeitem.SweepStats{Unreadable: 1, Deleted: 1}
 				if name == "as bytes" {
-					want = largeitem.Swept{Referenced: 1, Deleted: 1}
+					want = largeitem.SweepStats{Referenced: 1, Deleted: 1}
 				}
 				s.expect(&largeitem.SweepOptions{Scan: scan}, want)
 			})

@@ -20,12 +20,12 @@ import (
 // sweeper is one run of a sweep. One goroutine runs it; jobs of a crew change only what
 // mu guards, or what is theirs alone.
 type sweeper struct {
-	s      *Store
-	o      SweepOptions
-	schema Schema
-	below  string           // what the keys of this table's objects begin with
-	marked sysclock.Reading // the last look at the marker
-	team   team
+	s       *Store
+	o       SweepOptions
+	schema  Schema
+	below   string           // what the keys of this table's objects begin with
+	marked  sysclock.Reading // the last look at the marker
+	workers workers
 
 	// scanned is the time by the bucket's clock before a scan of the table began.
 	scanned time.Time
@@ -38,7 +38,7 @@ type sweeper struct {
 	asked    bool
 
 	mu            sync.Mutex
-	swept         Swept
+	swept         SweepStats
 	unconditional bool // the bucket does not delete conditionally
 }
 
@@ -47,7 +47,7 @@ func (s *Store) newSweep(ctx context.Context, opts *SweepOptions) (*sweeper, err
 	if err != nil {
 		return nil, err
 	}
-	w := &sweeper{s: s, o: o, team: newTeam(o.Parallel, o.Rate)}
+	w := &sweeper{s: s, o: o, workers: newWorkers(o.Parallel, o.Rate)}
 	if w.schema, err = s.table.Schema(ctx); err != nil {
 		return nil, err
 	}
@@ -94,9 +94,9 @@ func (w *sweeper) checkMarker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	setDefault(&w.o.Grace, m.least())
-	if least := m.least(); w.o.Grace < least {
-		e := &GraceError{Object: w.s.markerKey(w.schema), Table: least, Given: w.o.Grace, Sweep: true}
+	setDefault(&w.o.OrphanAge, m.least())
+	if least := m.least(); w.o.OrphanAge < least {
+		e := &OrphanAgeError{Object: w.s.markerKey(w.schema), Table: least, Given: w.o.OrphanAge, Sweep: true}
 		if least > m.grace() && !m.modified.IsZero() {
 			e.Until = m.modified.Add(least / 2 * 3)
 		}
@@ -110,11 +110,11 @@ func (w *sweeper) checkMarker(ctx context.Context) error {
 // passed since the last look. A writer with a longer grace looks at the marker before its
 // first upload. So none of its objects can have been older than the sweep's grace.
 func (w *sweeper) recheckMarker(ctx context.Context) error {
-	if w.marked.Until(sysclock.Read()) < w.o.Grace/2 {
+	if w.marked.Until(sysclock.Read()) < w.o.OrphanAge/2 {
 		return nil
 	}
 	err := w.checkMarker(ctx)
-	if errors.As(err, new(*GraceError)) {
+	if errors.As(err, new(*OrphanAgeError)) {
 		err = fmt.Errorf("the grace of the table was changed meanwhile: begin the sweep again: %w", err)
 	}
 	return err
@@ -134,12 +134,12 @@ func (w *sweeper) byLookups(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		orphans, err := w.judge(ctx, page)
+		orphans, err := w.classify(ctx, page)
 		if err == nil {
 			err = w.recheckMarker(ctx)
 		}
 		for look := 1; err == nil && look <= 2; look++ {
-			orphans, err = w.look(ctx, orphans)
+			orphans, err = w.lookUp(ctx, orphans)
 		}
 		if err == nil {
 			err = w.remove(ctx, orphans)
@@ -169,7 +169,7 @@ func (w *sweeper) byScan(ctx context.Context) (err error) {
 	if err := w.recheckMarker(ctx); err != nil {
 		return err
 	}
-	refs := newMarks(w.o.Dir)
+	refs := newFingerprintSet(w.o.Dir)
 	defer func() { err = errors.Join(err, refs.close()) }()
 	if err := w.readTable(ctx, refs); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (w *sweeper) byScan(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		some, err := w.judge(ctx, page)
+		some, err := w.classify(ctx, page)
 		if err != nil {
 			return err
 		}
@@ -200,14 +200,14 @@ func (w *sweeper) byScan(ctx context.Context) (err error) {
 				}
 			}
 		}
-		w.tell()
+		w.report()
 	}
 	for page, err := range inPages(orphans.all) {
 		if w.full() {
 			return nil
 		}
 		if err == nil {
-			page, err = w.look(ctx, page)
+			page, err = w.lookUp(ctx, page)
 		}
 		if err == nil {
 			err = w.remove(ctx, page)
@@ -221,7 +221,7 @@ func (w *sweeper) byScan(ctx context.Context) (err error) {
 }
 
 // readTable adds the keys of all objects to which items refer.
-func (w *sweeper) readTable(ctx context.Context, refs *marks) error {
+func (w *sweeper) readTable(ctx context.Context, refs *fingerprintSet) error {
 	for row, err := range w.s.table.Scan(ctx, nil) {
 		if err != nil {
 			return err
@@ -235,7 +235,7 @@ func (w *sweeper) readTable(ctx context.Context, refs *marks) error {
 			}
 		}
 		if w.swept.Items%sweepPage == 0 {
-			w.tell()
+			w.report()
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -268,7 +268,7 @@ func (w *sweeper) pages(ctx context.Context) iter.Seq2[[]object.Info, error] {
 	return func(yield func([]object.Info, error) bool) {
 		for page, err := range inPages(listing) {
 			if err == nil {
-				err = w.team.pace.wait(ctx)
+				err = w.workers.pace.wait(ctx)
 			}
 			if !yield(page, err) || err != nil {
 				return
@@ -310,7 +310,7 @@ func (w *sweeper) pageDone(page []object.Info) error {
 	case strings.HasPrefix(last, w.below):
 		w.swept.Cursor = last
 	}
-	w.tell()
+	w.report()
 	if w.o.Checkpoint != nil {
 		return w.o.Checkpoint(w.swept.Cursor)
 	}
@@ -318,11 +318,11 @@ func (w *sweeper) pageDone(page []object.Info) error {
 }
 
 // judge returns those of a page that may be orphans, by name and age.
-func (w *sweeper) judge(ctx context.Context, page []object.Info) ([]Orphan, error) {
+func (w *sweeper) classify(ctx context.Context, page []object.Info) ([]Orphan, error) {
 	listed := make([]Orphan, len(page))
-	verdicts := make([]func(*Swept), len(page)) // nil: it may be an orphan
-	err := w.team.each(ctx, len(page), func(i int) bool {
-		listed[i], verdicts[i] = w.judgeName(page[i])
+	verdicts := make([]func(*SweepStats), len(page)) // nil: it may be an orphan
+	err := w.workers.each(ctx, len(page), func(i int) bool {
+		listed[i], verdicts[i] = w.classifyName(page[i])
 		return verdicts[i] == nil && (page[i].Now.IsZero() || listed[i].Owner.Key == Key{})
 	}, func(ctx context.Context, i int) error {
 		info, err := again(ctx, w.s, func() (object.Info, error) { return w.s.bucket.Stat(ctx, page[i].Key) })
@@ -336,7 +336,7 @@ func (w *sweeper) judge(ctx context.Context, page []object.Info) ([]Orphan, erro
 			verdicts[i] = w.failed(listed[i], err)
 			return nil
 		}
-		verdicts[i] = w.judgeObject(&listed[i], w.s.dated(info))
+		verdicts[i] = w.classifyObject(&listed[i], w.s.dated(info))
 		return nil
 	})
 	if err != nil {
@@ -344,7 +344,7 @@ func (w *sweeper) judge(ctx context.Context, page []object.Info) ([]Orphan, erro
 	}
 	var orphans []Orphan
 	for i, info := range page {
-		w.count(func(s *Swept) {
+		w.count(func(s *SweepStats) {
 			s.Seen++
 			s.Bytes += info.Size
 		})
@@ -358,17 +358,17 @@ func (w *sweeper) judge(ctx context.Context, page []object.Info) ([]Orphan, erro
 }
 
 // The verdicts on an object.
-func foreign(s *Swept)    { s.Foreign++ }
-func young(s *Swept)      { s.Young++ }
-func undated(s *Swept)    { s.Undated++ }
-func referenced(s *Swept) { s.Referenced++ }
-func unreadable(s *Swept) { s.Unreadable++ }
-func shared(s *Swept)     { s.Shared++ }
-func gone(s *Swept)       { s.Gone++ }
+func foreign(s *SweepStats)    { s.Foreign++ }
+func young(s *SweepStats)      { s.TooYoung++ }
+func undated(s *SweepStats)    { s.Undated++ }
+func referenced(s *SweepStats) { s.Referenced++ }
+func unreadable(s *SweepStats) { s.Unreadable++ }
+func shared(s *SweepStats)     { s.Shared++ }
+func gone(s *SweepStats)       { s.ChangedMeanwhile++ }
 
-// judgeName judges an object by the listing. Where that does not tell all, the object is
+// classifyName judges an object by the listing. Where that does not tell all, the object is
 // asked for.
-func (w *sweeper) judgeName(info object.Info) (Orphan, func(*Swept)) {
+func (w *sweeper) classifyName(info object.Info) (Orphan, func(*SweepStats)) {
 	o := Orphan{Object: info.Key, Version: info.Version, Size: info.Size, Modified: info.Modified}
 	if !strings.HasPrefix(info.Key, w.below) {
 		return o, foreign
@@ -379,13 +379,13 @@ func (w *sweeper) judgeName(info object.Info) (Orphan, func(*Swept)) {
 		return o, foreign
 	}
 	if !info.Now.IsZero() {
-		return o, w.judgeAge(info)
+		return o, w.classifyAge(info)
 	}
 	return o, nil
 }
 
-// judgeAge compares times of one answer of the bucket.
-func (w *sweeper) judgeAge(info object.Info) func(*Swept) {
+// classifyAge compares times of one answer of the bucket.
+func (w *sweeper) classifyAge(info object.Info) func(*SweepStats) {
 	now := info.Now
 	if w.o.Scan && w.scanned.Before(now) {
 		now = w.scanned // references of later writes are not known
@@ -393,16 +393,16 @@ func (w *sweeper) judgeAge(info object.Info) func(*Swept) {
 	switch {
 	case info.Modified.IsZero() || now.IsZero():
 		return undated
-	case now.Sub(info.Modified) <= w.o.Grace:
+	case now.Sub(info.Modified) <= w.o.OrphanAge:
 		return young
 	}
 	return nil
 }
 
-// judgeObject judges an object by an answer with its metadata.
-func (w *sweeper) judgeObject(o *Orphan, info object.Info) func(*Swept) {
+// classifyObject judges an object by an answer with its metadata.
+func (w *sweeper) classifyObject(o *Orphan, info object.Info) func(*SweepStats) {
 	o.Version, o.Modified = info.Version, info.Modified
-	if verdict := w.judgeAge(info); verdict != nil {
+	if verdict := w.classifyAge(info); verdict != nil {
 		return verdict
 	}
 	if (o.Owner.Key == Key{}) {
@@ -418,28 +418,30 @@ func (w *sweeper) judgeObject(o *Orphan, info object.Info) func(*Swept) {
 // sight is what a look has found.
 type sight struct {
 	mu         sync.Mutex
-	referenced map[string]bool // keys of objects
-	unclear    map[place]bool  // what has something there that is no reference
-	altered    map[place]bool  // by ID: those of which the item has a text with the ID
+	referenced map[string]bool       // keys of objects
+	unclear    map[attributeRef]bool // what has something there that is no reference
+	altered    map[attributeRef]bool // by ID: those of which the item has a text with the ID
 }
 
 // place is an attribute of an item.
-type place struct {
+type attributeRef struct {
 	key      Key
 	attr, id string
 }
 
-// placeOf is where an item refers to an object.
-func placeOf(o Orphan) place { return place{o.Owner.Key, o.Owner.Attr, o.Owner.ID} }
+// attributeRefOf is where an item refers to an object.
+func attributeRefOf(o Orphan) attributeRef {
+	return attributeRef{o.Owner.Key, o.Owner.Attr, o.Owner.ID}
+}
 
 // look reads the items of what may be orphans, and returns those to which none refers.
-func (w *sweeper) look(ctx context.Context, orphans []Orphan) ([]Orphan, error) {
+func (w *sweeper) lookUp(ctx context.Context, orphans []Orphan) ([]Orphan, error) {
 	names, known := map[string]bool{}, map[Key]bool{}
-	seen := &sight{referenced: map[string]bool{}, unclear: map[place]bool{}, altered: map[place]bool{}}
+	seen := &sight{referenced: map[string]bool{}, unclear: map[attributeRef]bool{}, altered: map[attributeRef]bool{}}
 	var keys []Key
 	for _, o := range orphans {
 		if isID(o.Owner.ID) {
-			seen.altered[placeOf(o)] = false
+			seen.altered[attributeRefOf(o)] = false
 		}
 		if names[o.Owner.Attr] = true; !known[o.Owner.Key] {
 			known[o.Owner.Key] = true
@@ -451,7 +453,7 @@ func (w *sweeper) look(ctx context.Context, orphans []Orphan) ([]Orphan, error) 
 	}
 	read := &GetOptions{Attributes: slices.Sorted(maps.Keys(names))}
 	batches := slices.Collect(slices.Chunk(keys, sweepBatch))
-	err := w.team.each(ctx, len(batches), nil, func(ctx context.Context, i int) error {
+	err := w.workers.each(ctx, len(batches), nil, func(ctx context.Context, i int) error {
 		items, err := again(ctx, w.s, func() ([]Attributes, error) { return GetMany(ctx, w.s.table, batches[i], read) })
 		if err == nil && len(items) != len(batches[i]) {
 			err = fmt.Errorf("%w: the table answered with %d items to a look-up of %d", store.ErrUnavailable, len(items), len(batches[i]))
@@ -469,7 +471,7 @@ func (w *sweeper) look(ctx context.Context, orphans []Orphan) ([]Orphan, error) 
 		switch {
 		case seen.referenced[o.Object]:
 			w.count(referenced)
-		case seen.unclear[place{o.Owner.Key, o.Owner.Attr, ""}], seen.altered[placeOf(o)]:
+		case seen.unclear[attributeRef{o.Owner.Key, o.Owner.Attr, ""}], seen.altered[attributeRefOf(o)]:
 			w.count(unreadable)
 		default:
 			left = append(left, o)
@@ -488,11 +490,11 @@ func (w *sweeper) note(seen *sight, keys []Key, items []Attributes) {
 				seen.referenced[key] = true
 			}
 			if !w.s.isReference(value) && !w.s.isPlain(attr, value) {
-				seen.unclear[place{keys[i], attr, ""}] = true
+				seen.unclear[attributeRef{keys[i], attr, ""}] = true
 			}
 			for text := range textsOf(value) {
 				for _, id := range ids.FindAllString(strings.ToLower(text), -1) {
-					at := place{keys[i], attr, id}
+					at := attributeRef{keys[i], attr, id}
 					if _, asked := seen.altered[at]; asked {
 						seen.altered[at] = true
 					}
@@ -592,7 +594,7 @@ func (w *sweeper) remove(ctx context.Context, orphans []Orphan) error {
 	if err := w.askForVersions(ctx, orphans); err != nil {
 		return err
 	}
-	return w.team.each(ctx, len(orphans), func(i int) bool {
+	return w.workers.each(ctx, len(orphans), func(i int) bool {
 		if w.full() {
 			return false
 		}
@@ -672,7 +674,7 @@ func (w *sweeper) removed(o Orphan, err error) {
 	verdict, deleted := w.failed(o, err), err == nil
 	switch {
 	case deleted:
-		verdict = func(s *Swept) {
+		verdict = func(s *SweepStats) {
 			s.Deleted++
 			s.DeletedBytes += o.Size
 		}
@@ -693,8 +695,8 @@ func (w *sweeper) removed(o Orphan, err error) {
 }
 
 // failed is the verdict on an object after an error.
-func (w *sweeper) failed(o Orphan, err error) func(*Swept) {
-	return func(s *Swept) {
+func (w *sweeper) failed(o Orphan, err error) func(*SweepStats) {
+	return func(s *SweepStats) {
 		s.Failed++
 		if len(s.Failures) < MaxFailures {
 			s.Failures = append(s.Failures, Failure{o.Object, err})
@@ -702,13 +704,13 @@ func (w *sweeper) failed(o Orphan, err error) func(*Swept) {
 	}
 }
 
-func (w *sweeper) count(verdict func(*Swept)) {
+func (w *sweeper) count(verdict func(*SweepStats)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	verdict(&w.swept)
 }
 
-func (w *sweeper) tell() {
+func (w *sweeper) report() {
 	if w.o.Progress != nil {
 		w.o.Progress(w.swept)
 	}
@@ -717,10 +719,10 @@ func (w *sweeper) tell() {
 // uploads removes what uploads left that were never completed.
 func (w *sweeper) uploads(ctx context.Context) (err error) {
 	w.swept.Uploads, err = object.SweepUploads(ctx, w.s.bucket, w.below, &object.SweepOptions{
-		Age:    max(w.o.Grace, object.MinUploadAge),
+		MinAge: max(w.o.OrphanAge, object.MinUploadAge),
 		DryRun: w.o.DryRun,
-		Pick: func(u object.Upload) bool {
-			_, verdict := w.judgeName(object.Info{Key: u.Key})
+		Filter: func(u object.Upload) bool {
+			_, verdict := w.classifyName(object.Info{Key: u.Key})
 			return verdict == nil
 		},
 	})

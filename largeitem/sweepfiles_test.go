@@ -40,7 +40,7 @@ func TestSweepFiles(t *testing.T) {
 		}
 	})
 	aged := &agedBucket{b, 0}
-	s, err := largeitem.New(table, aged, &largeitem.Options{Base: "file:data"})
+	s, err := largeitem.New(table, aged, &largeitem.Options{BaseURI: "file:data"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestSweepFiles(t *testing.T) {
 			}
 		}
 	}
-	if got, err := s.Sweep(t.Context(), nil); err != nil || got.Young != 25 || got.Seen != 25 || !got.Complete {
+	if got, err := s.Sweep(t.Context(), nil); err != nil || got.TooYoung != 25 || got.Seen != 25 || !got.Complete {
 		t.Errorf("at once: %v, %+v", err, got)
 	}
 	aged.by = 2 * day

@@ -43,7 +43,7 @@ func (d *delays) wait(most time.Duration) {
 }
 
 const (
-	historyGrace = largeitem.MinGrace
+	historyGrace = largeitem.MinOrphanAge
 
 	// longestWrite is how late a write of an item takes effect at most: what package
 	// largeitem assumes.
@@ -184,7 +184,7 @@ func TestSweepBesideWriters(t *testing.T) {
 	var writes, swept, refused int64
 	for seed := range seeds {
 		bubble(t, func(t *testing.T) {
-			h := &history{world: newWorld(t, &largeitem.Options{Base: "mem://bucket", Grace: historyGrace, Prefix: "p"}), seed: seed, changes: seed%2 == 1}
+			h := &history{world: newWorld(t, &largeitem.Options{BaseURI: "mem://bucket", OrphanAge: historyGrace, Prefix: "p"}), seed: seed, changes: seed%2 == 1}
 			h.run()
 			writes, swept, refused = writes+h.writes, swept+h.swept, refused+h.refused
 		})
@@ -213,9 +213,9 @@ func (h *history) rng(n uint64) *delays { return &delays{rng: rand.New(rand.NewP
 // process returns a store as a process of its own has it.
 func (h *history) process(n uint64, opts largeitem.Options) (*largeitem.Store, largeitem.Table, *delays) {
 	d := h.rng(n)
-	opts.Base, opts.Prefix = "mem://bucket", "p"
+	opts.BaseURI, opts.Prefix = "mem://bucket", "p"
 	if !h.changes {
-		opts.Grace = historyGrace
+		opts.OrphanAge = historyGrace
 	}
 	table := &slowTable{h.table, d, &h.late}
 	return h.open(table, &slowBucket{h.bucket, d}, &opts), table, d
@@ -224,14 +224,14 @@ func (h *history) process(n uint64, opts largeitem.Options) (*largeitem.Store, l
 var historyKeys = []largeitem.Key{key("a"), key("b"), key(strings.Repeat("long", 100))}
 
 func (h *history) run() {
-	if err := h.store.Mark(h.t.Context()); err != nil {
+	if err := h.store.ClaimPrefix(h.t.Context()); err != nil {
 		h.t.Fatal(err)
 	}
 	var writers, others sync.WaitGroup
 	ctx, stop := context.WithCancel(h.t.Context())
 	defer stop()
 	for n := range uint64(4) {
-		s, table, d := h.process(n, largeitem.Options{RemoveSuperseded: n == 1, RemoveRefused: n == 2, Parallel: 2})
+		s, table, d := h.process(n, largeitem.Options{RemoveSuperseded: n == 1, RemoveFailed: n == 2, Parallel: 2})
 		writers.Go(func() {
 			for range 12 {
 				h.write(s, table, d)
@@ -244,7 +244,7 @@ func (h *history) run() {
 		others.Go(func() {
 			for ctx.Err() == nil {
 				got, err := s.Sweep(ctx, &largeitem.SweepOptions{Scan: d.n(3) == 0, Parallel: 1 + d.n(3), Dir: os.TempDir()})
-				if changed := errors.As(err, new(*largeitem.GraceError)); err != nil && ctx.Err() == nil && !(changed && h.changes) {
+				if changed := errors.As(err, new(*largeitem.OrphanAgeError)); err != nil && ctx.Err() == nil && !(changed && h.changes) {
 					h.t.Errorf("sweep: %v", err)
 				}
 				h.mu.Lock()
@@ -259,7 +259,7 @@ func (h *history) run() {
 		others.Go(func() {
 			for ctx.Err() == nil {
 				time.Sleep(time.Duration(d.n(8*3600)) * time.Second)
-				if err := s.ChangeGrace(ctx, time.Duration(1+d.n(5))*historyGrace); err != nil && ctx.Err() == nil {
+				if err := s.ChangeOrphanAge(ctx, time.Duration(1+d.n(5))*historyGrace); err != nil && ctx.Err() == nil {
 					h.t.Errorf("a change of the grace: %v", err)
 				}
 			}
@@ -277,7 +277,7 @@ func (h *history) run() {
 	others.Wait()
 	h.check()
 	time.Sleep(10 * historyGrace)
-	last := h.open(h.table, h.bucket, &largeitem.Options{Base: "mem://bucket", Prefix: "p"})
+	last := h.open(h.table, h.bucket, &largeitem.Options{BaseURI: "mem://bucket", Prefix: "p"})
 	if _, err := last.Sweep(h.t.Context(), nil); err != nil {
 		h.t.Errorf("the last sweep: %v", err)
 	}

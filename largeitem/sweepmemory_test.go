@@ -124,13 +124,13 @@ func TestSweepMemory(t *testing.T) {
 	for _, scan := range []bool{false, true} {
 		t.Run(fmt.Sprintf("scan %v", scan), func(t *testing.T) {
 			c := &crowd{n: n, now: time.Now()}
-			s, err := largeitem.New(crowdTable{c: c}, c, &largeitem.Options{Prefix: "p", Base: sweptBase})
+			s, err := largeitem.New(crowdTable{c: c}, c, &largeitem.Options{Prefix: "p", BaseURI: sweptBase})
 			if err != nil {
 				t.Fatal(err)
 			}
 			runtime.GC()
 			before, peak := heap(), uint64(0)
-			got, err := s.Sweep(t.Context(), &largeitem.SweepOptions{Scan: scan, Dir: t.TempDir(), Progress: func(largeitem.Swept) {
+			got, err := s.Sweep(t.Context(), &largeitem.SweepOptions{Scan: scan, Dir: t.TempDir(), Progress: func(largeitem.SweepStats) {
 				peak = max(peak, heap())
 			}})
 			orphans := int64((n + 9) / 10)
@@ -159,7 +159,7 @@ func TestSweepRate(t *testing.T) {
 		for parallel, want := range map[int]time.Duration{8: 160 * time.Millisecond, 64: 50 * time.Millisecond} {
 			bubbles(t, fmt.Sprintf("%d objects, %d at a time", n, parallel), func(t *testing.T) {
 				c := &crowd{n: n, now: time.Now(), latency: 10 * time.Millisecond}
-				s, err := largeitem.New(crowdTable{c: c}, c, &largeitem.Options{Prefix: "p", Base: sweptBase})
+				s, err := largeitem.New(crowdTable{c: c}, c, &largeitem.Options{Prefix: "p", BaseURI: sweptBase})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -184,12 +184,12 @@ func BenchmarkSweep(b *testing.B) {
 			b.Run(fmt.Sprintf("objects=%d/scan=%v", n, scan), func(b *testing.B) {
 				for b.Loop() {
 					c := &crowd{n: n, now: time.Now()}
-					s, err := largeitem.New(crowdTable{c: c}, c, &largeitem.Options{Prefix: "p", Base: sweptBase})
+					s, err := largeitem.New(crowdTable{c: c}, c, &largeitem.Options{Prefix: "p", BaseURI: sweptBase})
 					if err != nil {
 						b.Fatal(err)
 					}
 					peak := uint64(0)
-					got, err := s.Sweep(b.Context(), &largeitem.SweepOptions{Scan: scan, Dir: b.TempDir(), Progress: func(largeitem.Swept) {
+					got, err := s.Sweep(b.Context(), &largeitem.SweepOptions{Scan: scan, Dir: b.TempDir(), Progress: func(largeitem.SweepStats) {
 						peak = max(peak, heap())
 					}})
 					if err != nil || got.Deleted != int64(n/10) {

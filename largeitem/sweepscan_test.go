@@ -18,7 +18,7 @@ import (
 // newMate returns a swept in the layout of pynamodb_mate.
 func newMate(t *testing.T) *swept {
 	t.Helper()
-	s := newSwept(t, &largeitem.Options{Layout: largeitem.MateLayout(), Base: "s3://bucket"})
+	s := newSwept(t, &largeitem.Options{Layout: largeitem.PynamoDBMateLayout(), BaseURI: "s3://bucket"})
 	if err := s.bucket.Delete(t.Context(), "p/T/.table", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -58,12 +58,12 @@ func TestSweepMateLayout(t *testing.T) {
 		young, _ := s.mate("d", "x", 1, 4)
 		s.table.items[textKey("null")] = largeitem.Attributes{"x": nil}
 
-		s.expect(&largeitem.SweepOptions{DryRun: true, Exclusive: true}, largeitem.Swept{Foreign: 2, Young: 1, Referenced: 3, Deleted: 2})
-		s.expect(nil, largeitem.Swept{Foreign: 2, Young: 1, Referenced: 3, Shared: 1, Deleted: 1})
+		s.expect(&largeitem.SweepOptions{DryRun: true, Exclusive: true}, largeitem.SweepStats{Foreign: 2, TooYoung: 1, Referenced: 3, Deleted: 2})
+		s.expect(nil, largeitem.SweepStats{Foreign: 2, TooYoung: 1, Referenced: 3, Shared: 1, Deleted: 1})
 		if s.has(ourOrphan) || !s.has(theirOrphan) {
 			t.Errorf("there are %q", s.keys())
 		}
-		s.expect(&largeitem.SweepOptions{Exclusive: true}, largeitem.Swept{Foreign: 2, Young: 1, Referenced: 3, Deleted: 1})
+		s.expect(&largeitem.SweepOptions{Exclusive: true}, largeitem.SweepStats{Foreign: 2, TooYoung: 1, Referenced: 3, Deleted: 1})
 		for _, key := range []string{theirs, ours, copied, ambiguous, young} {
 			if !s.has(key) {
 				t.Errorf("%s was removed", key)
@@ -86,10 +86,10 @@ func TestSweepScanLooksAgain(t *testing.T) {
 			s.table.set("a", "x", reference)
 			return nil
 		}
-		s.expect(nil, largeitem.Swept{Referenced: 1})
+		s.expect(nil, largeitem.SweepStats{Referenced: 1})
 		s.table.set("a", "x", "s3://other/pk=a/attr=x/md5="+strings.Repeat("0", 32))
 		s.table.onLook = nil
-		s.expect(nil, largeitem.Swept{Unreadable: 1})
+		s.expect(nil, largeitem.SweepStats{Unreadable: 1})
 		if !s.has(orphan) {
 			t.Error("the object was removed")
 		}
@@ -107,8 +107,8 @@ func TestSweepScanTakesLong(t *testing.T) {
 			time.Sleep(2 * day)
 			return nil
 		}
-		s.expect(&largeitem.SweepOptions{Scan: true}, largeitem.Swept{Young: 1})
-		s.expect(&largeitem.SweepOptions{Scan: true}, largeitem.Swept{Deleted: 1})
+		s.expect(&largeitem.SweepOptions{Scan: true}, largeitem.SweepStats{TooYoung: 1})
+		s.expect(&largeitem.SweepOptions{Scan: true}, largeitem.SweepStats{Deleted: 1})
 		if s.has(key) {
 			t.Error("the control: it is old enough for the second sweep")
 		}
@@ -181,7 +181,7 @@ func TestSweepScanCalls(t *testing.T) {
 			}
 		}
 		time.Sleep(day + time.Second)
-		s.expect(&largeitem.SweepOptions{Scan: true, Dir: t.TempDir()}, largeitem.Swept{Referenced: 2750, Deleted: 250})
+		s.expect(&largeitem.SweepOptions{Scan: true, Dir: t.TempDir()}, largeitem.SweepStats{Referenced: 2750, Deleted: 250})
 		if got, want := s.list.made(), "delete 250, get 1, list 1, stat 1"; got != want || s.table.many != 3 || s.table.looks != 250 {
 			t.Errorf("requests: %s, %d look-ups at %d items; want %s, 3 at 250", got, s.table.many, s.table.looks, want)
 		}
@@ -213,7 +213,7 @@ func TestSweepHashedNames(t *testing.T) {
 		s.table.set(long, "x", refer(kept))
 		time.Sleep(day + time.Second)
 		young := write(8, nil)
-		want := largeitem.Swept{Foreign: 5, Young: 1, Referenced: 1, Deleted: 1}
+		want := largeitem.SweepStats{Foreign: 5, TooYoung: 1, Referenced: 1, Deleted: 1}
 		s.expect(&largeitem.SweepOptions{Scan: true, DryRun: true}, want)
 		s.list.calls = nil
 		s.expect(nil, want)
@@ -282,13 +282,13 @@ func TestSweepVersions(t *testing.T) {
 	for name, c := range map[string]struct {
 		bucket versioned
 		again  bool // the content is uploaded again meanwhile
-		want   largeitem.Swept
+		want   largeitem.SweepStats
 	}{
-		"kept":            {versioned{keeps: true}, false, largeitem.Swept{Deleted: 2}},
-		"not kept":        {versioned{}, false, largeitem.Swept{Deleted: 1, Shared: 1}},
-		"not any more":    {versioned{keeps: true, refuses: true}, false, largeitem.Swept{Deleted: 1, Shared: 1}},
-		"no right to ask": {versioned{denied: store.ErrDenied}, false, largeitem.Swept{Deleted: 1, Shared: 1}},
-		"uploaded again":  {versioned{keeps: true}, true, largeitem.Swept{Deleted: 1, Gone: 1}},
+		"kept":            {versioned{keeps: true}, false, largeitem.SweepStats{Deleted: 2}},
+		"not kept":        {versioned{}, false, largeitem.SweepStats{Deleted: 1, Shared: 1}},
+		"not any more":    {versioned{keeps: true, refuses: true}, false, largeitem.SweepStats{Deleted: 1, Shared: 1}},
+		"no right to ask": {versioned{denied: store.ErrDenied}, false, largeitem.SweepStats{Deleted: 1, Shared: 1}},
+		"uploaded again":  {versioned{keeps: true}, true, largeitem.SweepStats{Deleted: 1, ChangedMeanwhile: 1}},
 	} {
 		bubbles(t, name, func(t *testing.T) {
 			s := newMate(t)
@@ -298,7 +298,7 @@ func TestSweepVersions(t *testing.T) {
 			b := &c.bucket
 			b.listing = s.list
 			var err error
-			if s.store, err = largeitem.New(s.table, b, &largeitem.Options{Prefix: "p", Base: "s3://bucket", Layout: largeitem.MateLayout()}); err != nil {
+			if s.store, err = largeitem.New(s.table, b, &largeitem.Options{Prefix: "p", BaseURI: "s3://bucket", Layout: largeitem.PynamoDBMateLayout()}); err != nil {
 				t.Fatal(err)
 			}
 			s.table.onLook = func(int, []largeitem.Key) error {

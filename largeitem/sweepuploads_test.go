@@ -58,7 +58,7 @@ func TestSweepUploadsToo(t *testing.T) {
 		s := newSwept(t, nil)
 		y := &yard{listing: s.list}
 		var err error
-		if s.store, err = largeitem.New(s.table, y, &largeitem.Options{Prefix: "p", Base: sweptBase}); err != nil {
+		if s.store, err = largeitem.New(s.table, y, &largeitem.Options{Prefix: "p", BaseURI: sweptBase}); err != nil {
 			t.Fatal(err)
 		}
 		leave := func(key string) string {
@@ -73,7 +73,7 @@ func TestSweepUploadsToo(t *testing.T) {
 		time.Sleep(day + time.Second)
 		leave("p/T/pk=b/attr=x/" + id)
 
-		sweep := func(o largeitem.SweepOptions, want object.Swept, removed ...string) {
+		sweep := func(o largeitem.SweepOptions, want object.SweepStats, removed ...string) {
 			t.Helper()
 			y.aborted = nil
 			got, err := s.sweep(&o)
@@ -81,11 +81,11 @@ func TestSweepUploadsToo(t *testing.T) {
 				t.Errorf("%+v: %v, %+v, removed %q; want %+v, %q", o, err, got.Uploads, y.aborted, want, removed)
 			}
 		}
-		sweep(largeitem.SweepOptions{}, object.Swept{})
-		sweep(largeitem.SweepOptions{Uploads: true, DryRun: true}, object.Swept{Found: 3, Young: 1, Removed: 2})
-		sweep(largeitem.SweepOptions{Uploads: true, Attributes: []string{"y"}}, object.Swept{Found: 1, Removed: 1}, other)
-		sweep(largeitem.SweepOptions{Uploads: true, Grace: 2 * day}, object.Swept{Found: 3, Young: 3})
+		sweep(largeitem.SweepOptions{}, object.SweepStats{})
+		sweep(largeitem.SweepOptions{Uploads: true, DryRun: true}, object.SweepStats{Found: 3, TooYoung: 1, Removed: 2})
+		sweep(largeitem.SweepOptions{Uploads: true, Attributes: []string{"y"}}, object.SweepStats{Found: 1, Removed: 1}, other)
+		sweep(largeitem.SweepOptions{Uploads: true, OrphanAge: 2 * day}, object.SweepStats{Found: 3, TooYoung: 3})
 		y.denied = other
-		sweep(largeitem.SweepOptions{Uploads: true}, object.Swept{Found: 3, Young: 1, Removed: 1, Failed: 1}, old)
+		sweep(largeitem.SweepOptions{Uploads: true}, object.SweepStats{Found: 3, TooYoung: 1, Removed: 1, Failed: 1}, old)
 	})
 }

@@ -24,7 +24,7 @@ const MaxItem = 400 << 10
 //     its error: nil is applied and durable, a definite failure was not applied, and
 //     everything else is unknown. A write is sent once: a Table does not repeat it, nor
 //     lets a driver or an SDK repeat it.
-//   - A write whose condition does not hold fails with a [RefusedError], which matches
+//   - A write whose condition does not hold fails with a [ConditionFailedError], which matches
 //     [store.ErrConflict].
 //   - Attributes that a write does not name stay as they are, whatever their type.
 //   - Other errors are those of package store: ErrNotFound, ErrDenied, ErrMisconfigured,
@@ -201,19 +201,19 @@ type ExprReader interface {
 	ExprAttributes(expr any) ([]string, error)
 }
 
-// RefusedError says that the condition of a write of an item did not hold. It matches
+// ConditionFailedError says that the condition of a write of an item did not hold. It matches
 // [store.ErrConflict]; its outcome is NotApplied, for the one request that got this answer.
-type RefusedError struct {
+type ConditionFailedError struct {
 	Key Key
 
 	// Known says that Current is the item that the write found, nil if there was none.
-	Known   bool
-	Current Attributes
+	HasCurrent bool
+	Current    Attributes
 }
 
-func (e *RefusedError) Error() string {
+func (e *ConditionFailedError) Error() string {
 	switch {
-	case !e.Known:
+	case !e.HasCurrent:
 		return fmt.Sprintf("the condition on the item %v does not hold", e.Key)
 	case e.Current == nil:
 		return fmt.Sprintf("the condition on the item %v does not hold: there is no such item", e.Key)
@@ -221,8 +221,8 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the condition on the item %v does not hold for what it is now", e.Key)
 }
 
-// Is makes a RefusedError match store.ErrConflict.
-func (e *RefusedError) Is(target error) bool { return target == store.ErrConflict }
+// Is makes a ConditionFailedError match store.ErrConflict.
+func (e *ConditionFailedError) Is(target error) bool { return target == store.ErrConflict }
 
 // Outcome is NotApplied.
-func (e *RefusedError) Outcome() store.Outcome { return store.NotApplied }
+func (e *ConditionFailedError) Outcome() store.Outcome { return store.NotApplied }

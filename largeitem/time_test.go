@@ -37,7 +37,7 @@ type onlyReader struct{ io.Reader }
 // TestUploadTakesLong: an item does not refer to an object that a sweep may already look at.
 // What can be read again is uploaded again; for the rest the write fails, and nothing is left.
 func TestUploadTakesLong(t *testing.T) {
-	const half = largeitem.DefaultGrace / 2
+	const half = largeitem.DefaultOrphanAge / 2
 	for _, c := range []struct {
 		name    string
 		d       time.Duration
@@ -136,7 +136,7 @@ func TestPreparedTooLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := time.Until(p.Deadline()); d > largeitem.DefaultGrace/2 || d < largeitem.DefaultGrace/2-time.Second {
+		if d := time.Until(p.Deadline()); d > largeitem.DefaultOrphanAge/2 || d < largeitem.DefaultOrphanAge/2-time.Second {
 			t.Errorf("the deadline is in %v", d)
 		}
 		time.Sleep(25 * time.Hour)

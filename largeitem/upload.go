@@ -12,21 +12,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/crew"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // upload is an object that a call has written, or has tried to write.
 type upload struct {
-	ref     Reference
-	began   sysclock.Reading
-	grace   time.Duration // of the writes of the store when it began
-	replied sysclock.Reading
-	age     time.Duration // of the object at the reply, by the bucket's clock; 0 if unknown
-	nothing bool          // it is certain that nothing was written
-	sent    bool          // an item write with this reference was sent
+	ref       Reference
+	began     sysclock.Reading
+	orphanAge time.Duration // of the writes of the store when it began
+	replied   sysclock.Reading
+	age       time.Duration // of the object at the reply, by the bucket's clock; 0 if unknown
+	nothing   bool          // it is certain that nothing was written
+	sent      bool          // an item write with this reference was sent
 }
 
 // passed returns how long ago the upload began at least by one clock.
@@ -136,26 +136,26 @@ func (us *uploads) run(ctx context.Context, attrs []string) error {
 		if before := us.now[attr]; before != nil {
 			us.old = append(us.old, before)
 		}
-		us.now[attr] = &upload{nothing: true, grace: m.grace}
+		us.now[attr] = &upload{nothing: true, orphanAge: m.grace}
 	}
 	us.count()
-	c := crew.New(ctx, us.s.o.Parallel, 0)
+	c := workerpool.New(ctx, us.s.o.Parallel, 0)
 	defer c.Close()
 	slices.Sort(attrs)
 	for _, attr := range attrs {
-		if !c.Wait(0) {
+		if !c.WaitRoom(0) {
 			break
 		}
 		u := us.now[attr]
 		u.began = sysclock.Read()
-		c.Work(0, func(ctx context.Context) error {
+		c.Go(0, func(ctx context.Context) error {
 			if err := us.put(ctx, us.bodies[attr], u); err != nil {
 				return fmt.Errorf("the large attribute %q: %w", attr, err)
 			}
 			return nil
 		})
 	}
-	return c.Finish()
+	return c.Wait()
 }
 
 func (us *uploads) put(ctx context.Context, b *body, u *upload) error {
@@ -240,7 +240,7 @@ func (us *uploads) progressOf(attr string) object.Progress {
 func (us *uploads) left(grace time.Duration) time.Duration {
 	left := grace / 2
 	for _, u := range us.now {
-		left = min(left, min(u.grace, grace)/2-u.passed())
+		left = min(left, min(u.orphanAge, grace)/2-u.passed())
 	}
 	return left
 }
@@ -269,7 +269,7 @@ func (us *uploads) renew(ctx context.Context, again bool) error {
 		var late []string
 		for attr, u := range us.now {
 			// A grace that has become longer since is none for this object.
-			if limit = min(u.grace, m.grace) / 2; u.passed() < limit {
+			if limit = min(u.orphanAge, m.grace) / 2; u.passed() < limit {
 				continue
 			}
 			if !again || !us.bodies[attr].again() {
@@ -296,7 +296,7 @@ const renewals = 3
 
 // inTime reports whether no sweep can have removed one of the uploads yet, also none that does
 // not keep to the grace of the table.
-func (us *uploads) inTime() bool { return us.oldest() < MinGrace/2 }
+func (us *uploads) inTime() bool { return us.oldest() < MinOrphanAge/2 }
 
 // stillThere checks that those of the uploads are there which the item now refers to.
 func (us *uploads) stillThere(ctx context.Context, item Attributes) error {
@@ -345,7 +345,7 @@ func mapValues(m map[string]*upload) (values []*upload) {
 // not be uploaded. It reads the body if that is likely.
 func (us *uploads) same(ctx context.Context, b *body, r Reference) (bool, error) {
 	s := us.s
-	if b.src.Always || b.seeker == nil || !s.unique(us.schema, r) || r.Size >= 0 && r.Size != b.size {
+	if b.src.ForceUpload || b.seeker == nil || !s.unique(us.schema, r) || r.Size >= 0 && r.Size != b.size {
 		return false, nil
 	}
 	if err := b.hash(ctx, s.layout.hashed(), s.o.SpoolMemory, s.o.SpoolDir); err != nil {
@@ -404,7 +404,7 @@ func (s *Store) expired(ctx context.Context, key Key, name string) bool {
 		info, err = s.bucket.Stat(ctx, name)
 	}
 	if err != nil {
-		s.o.Log.Warn("an object is left to the sweep", "item", key.String(), "object", name, "error", err)
+		s.o.Logger.Warn("an object is left to the sweep", "item", key.String(), "object", name, "error", err)
 		return false
 	}
 	info = s.dated(info)
@@ -415,7 +415,7 @@ func (s *Store) expired(ctx context.Context, key Key, name string) bool {
 func (s *Store) remove(ctx context.Context, key Key, name string) bool {
 	err := s.bucket.Delete(ctx, name, nil)
 	if err != nil {
-		s.o.Log.Warn("an object is left to the sweep", "item", key.String(), "object", name, "error", err)
+		s.o.Logger.Warn("an object is left to the sweep", "item", key.String(), "object", name, "error", err)
 	}
 	return err == nil
 }

@@ -31,7 +31,7 @@ type VerifyOptions struct {
 	Rate int
 
 	// After continues a verification at the position of an earlier one
-	// ([Verified].Position or Checkpoint).
+	// ([VerifyStats].Position or Checkpoint).
 	After string
 
 	// Checkpoint is told of the position up to which all items were verified, from time to
@@ -42,7 +42,7 @@ type VerifyOptions struct {
 	// goroutine at a time calls them, and never after Verify has returned. They must not
 	// block.
 	Report   func(Problem)
-	Progress func(Verified)
+	Progress func(VerifyStats)
 }
 
 // ProblemKind tells what is wrong with a reference.
@@ -64,8 +64,8 @@ type Problem struct {
 	Err  error  // matches ErrMissing, store.ErrCorrupt, ErrForeign, or is why reading failed
 }
 
-// Verified is the report of [Store.Verify].
-type Verified struct {
+// VerifyStats is the report of [Store.Verify].
+type VerifyStats struct {
 	Items      int64
 	References int64 // that were verified, with the problems
 	Bytes      int64 // of the objects without a problem
@@ -99,7 +99,7 @@ type Verified struct {
 // It costs the scan of the table and one request for each reference. It reads 64 KiB of an
 // object at a time, [VerifyOptions].Parallel objects at once, and holds one page of the
 // table's scan.
-func (s *Store) Verify(ctx context.Context, opts *VerifyOptions) (Verified, error) {
+func (s *Store) Verify(ctx context.Context, opts *VerifyOptions) (VerifyStats, error) {
 	var o VerifyOptions
 	if opts != nil {
 		o = *opts
@@ -109,17 +109,17 @@ func (s *Store) Verify(ctx context.Context, opts *VerifyOptions) (Verified, erro
 	}
 	switch {
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
-		return Verified{}, fmt.Errorf("%w: VerifyOptions.Parallel is %d, 1 to %d are allowed", ErrInvalid, o.Parallel, MaxParallel)
+		return VerifyStats{}, fmt.Errorf("%w: VerifyOptions.Parallel is %d, 1 to %d are allowed", ErrInvalid, o.Parallel, MaxParallel)
 	case o.Rate < 0:
-		return Verified{}, fmt.Errorf("%w: VerifyOptions.Rate is negative", ErrInvalid)
+		return VerifyStats{}, fmt.Errorf("%w: VerifyOptions.Rate is negative", ErrInvalid)
 	case o.Attributes != nil && len(o.Attributes) == 0:
-		return Verified{}, fmt.Errorf("%w: VerifyOptions.Attributes is empty; nil means all large ones", ErrInvalid)
+		return VerifyStats{}, fmt.Errorf("%w: VerifyOptions.Attributes is empty; nil means all large ones", ErrInvalid)
 	}
 	schema, err := s.table.Schema(ctx)
 	if err != nil {
-		return Verified{}, err
+		return VerifyStats{}, err
 	}
-	v := &verifier{s: s, o: o, schema: schema, team: newTeam(o.Parallel, o.Rate)}
+	v := &verifier{s: s, o: o, schema: schema, workers: newWorkers(o.Parallel, o.Rate)}
 	v.found.Position = o.After
 	began := time.Now()
 	err = v.run(ctx)
@@ -129,13 +129,13 @@ func (s *Store) Verify(ctx context.Context, opts *VerifyOptions) (Verified, erro
 
 // verifier is one run of a verification.
 type verifier struct {
-	s      *Store
-	o      VerifyOptions
-	schema Schema
-	team   team
+	s       *Store
+	o       VerifyOptions
+	schema  Schema
+	workers workers
 
 	mu    sync.Mutex
-	found Verified
+	found VerifyStats
 }
 
 // held is what an item has as an attribute.
@@ -185,7 +185,7 @@ func (v *verifier) run(ctx context.Context) error {
 // verifyBatch is how many references are verified between two checkpoints.
 const verifyBatch = 256
 
-func (f *Verified) problems() int64 { return f.Missing + f.Damaged + f.Foreign + f.Unreadable }
+func (f *VerifyStats) problems() int64 { return f.Missing + f.Damaged + f.Foreign + f.Unreadable }
 
 // isLarge reports whether there is a reference, or should be one.
 func (v *verifier) isLarge(h held) bool {
@@ -202,7 +202,7 @@ func (v *verifier) isLarge(h held) bool {
 
 // verify verifies the references of some items, of which the last is at a position.
 func (v *verifier) verify(ctx context.Context, batch []held, position string) error {
-	err := v.team.each(ctx, len(batch), nil, func(ctx context.Context, i int) error { return v.one(ctx, batch[i]) })
+	err := v.workers.each(ctx, len(batch), nil, func(ctx context.Context, i int) error { return v.one(ctx, batch[i]) })
 	if err != nil {
 		return err
 	}
@@ -232,13 +232,13 @@ func (v *verifier) one(ctx context.Context, h held) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case problem == nil:
-			v.count(func(f *Verified) {
+			v.count(func(f *VerifyStats) {
 				f.References++
 				f.Bytes += size
 			})
 			return nil
 		case second || moves == maxMoves:
-			v.tell(*problem)
+			v.report(*problem)
 			return nil
 		}
 		now, err := again(ctx, v.s, func() (Attributes, error) {
@@ -254,7 +254,7 @@ func (v *verifier) one(ctx context.Context, h held) error {
 		}
 		moves++
 		h.value = value
-		v.count(func(f *Verified) { f.Moved++ })
+		v.count(func(f *VerifyStats) { f.Moved++ })
 		if !v.isLarge(h) {
 			return nil
 		}
@@ -308,15 +308,15 @@ func (v *verifier) checkObject(ctx context.Context, h held, r Reference) (int64,
 	return io.CopyBuffer(onlyWriter{io.Discard}, body, make([]byte, copyBuffer))
 }
 
-func (v *verifier) count(change func(*Verified)) {
+func (v *verifier) count(change func(*VerifyStats)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	change(&v.found)
 }
 
 // tell reports a problem.
-func (v *verifier) tell(p Problem) {
-	v.count(func(f *Verified) {
+func (v *verifier) report(p Problem) {
+	v.count(func(f *VerifyStats) {
 		f.References++
 		*map[ProblemKind]*int64{Missing: &f.Missing, Damaged: &f.Damaged, Foreign: &f.Foreign, Unreadable: &f.Unreadable}[p.Kind]++
 		if len(f.Problems) < MaxFailures {

@@ -30,7 +30,7 @@ func sound(key, body string) string {
 }
 
 // verified is a report in short words.
-func verified(v largeitem.Verified) string {
+func verified(v largeitem.VerifyStats) string {
 	return fmt.Sprintf("%d items, %d references, %d bytes, %d moved; %d missing, %d damaged, %d foreign, %d unreadable", v.Items, v.References, v.Bytes, v.Moved, v.Missing, v.Damaged, v.Foreign, v.Unreadable)
 }
 
@@ -174,7 +174,7 @@ func TestVerifyFailures(t *testing.T) {
 		}
 		b := &breaking{listing: s.list, breaks: 1}
 		var err error
-		if s.store, err = largeitem.New(s.table, b, &largeitem.Options{Prefix: "p", Base: sweptBase}); err != nil {
+		if s.store, err = largeitem.New(s.table, b, &largeitem.Options{Prefix: "p", BaseURI: sweptBase}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := s.store.Verify(t.Context(), nil); err != nil || got.Bytes != 20*21 {

@@ -19,11 +19,11 @@ import (
 // [Store.Replace].
 type WriteOptions struct {
 	// If is a further condition of the caller's own. If it does not hold, the error is a
-	// [RefusedError].
+	// [ConditionFailedError].
 	If Condition
 
 	// Base is the item as it was read: the write is made only if all references that it
-	// changes or keeps are still those. Otherwise the error is a [RefusedError]. It saves
+	// changes or keeps are still those. Otherwise the error is a [ConditionFailedError]. It saves
 	// the read. Without it a write reads the item, and begins anew when another writer was
 	// faster.
 	Base *Item
@@ -83,7 +83,7 @@ const (
 )
 
 // Create writes a new item, with its large attributes. If there is one already, the error
-// is a [RefusedError].
+// is a [ConditionFailedError].
 //
 // It is one request for each large attribute, and one for the item. A create whose reply was
 // lost, and which cannot be found in the table, has an unknown outcome and is not sent
@@ -496,7 +496,7 @@ func (w *write) puts() (puts []Put) {
 }
 
 // removable reports whether what a refused try has named may be removed.
-func (w *write) removable() bool { return !w.loose || w.s.o.RemoveRefused }
+func (w *write) removable() bool { return !w.loose || w.s.o.RemoveFailed }
 
 // supersede finds the objects that an item no longer refers to, and removes them if it may.
 func (s *Store) supersede(ctx context.Context, schema Schema, key Key, before, after Attributes, r *Result) {
@@ -521,7 +521,7 @@ func (w *write) judge(ctx context.Context, now current, cond *Condition, cause e
 		if w.doubt == nil {
 			w.doubt = bare(w.key, cause)
 		}
-		return w.settle(ctx, now, cause)
+		return w.resolve(ctx, now, cause)
 	case errors.Is(cause, store.ErrConflict):
 		return w.conflict(ctx, now, cond, cause)
 	case errors.Is(cause, store.ErrUnavailable) && w.tries < writeTries && ctx.Err() == nil:
@@ -531,8 +531,8 @@ func (w *write) judge(ctx context.Context, now current, cond *Condition, cause e
 }
 
 // settle looks for a write whose reply was lost.
-func (w *write) settle(ctx context.Context, now current, cause error) (current, Attributes, error) {
-	found, err := w.look(ctx)
+func (w *write) resolve(ctx context.Context, now current, cause error) (current, Attributes, error) {
+	found, err := w.readItem(ctx)
 	switch {
 	case err != nil:
 		return now, nil, w.giveUp(ctx, cause)
@@ -545,7 +545,7 @@ func (w *write) settle(ctx context.Context, now current, cause error) (current, 
 }
 
 // look reads the whole item, and tries several times.
-func (w *write) look(ctx context.Context) (current, error) {
+func (w *write) readItem(ctx context.Context) (current, error) {
 	for tries := 1; ; tries++ {
 		found, err := w.s.read(ctx, w.key, nil)
 		if err == nil || tries == readTries || store.Permanent(err) || ctx.Err() != nil {
@@ -578,13 +578,13 @@ func inMap(m Attributes, name string) bool {
 
 // conflict is for a try that the table has refused.
 func (w *write) conflict(ctx context.Context, now current, cond *Condition, cause error) (current, Attributes, error) {
-	var refused *RefusedError
+	var refused *ConditionFailedError
 	found := current{}
-	if errors.As(cause, &refused) && refused.Known {
+	if errors.As(cause, &refused) && refused.HasCurrent {
 		found.attrs = refused.Current
 	} else {
 		var err error
-		if found, err = w.look(ctx); err != nil {
+		if found, err = w.readItem(ctx); err != nil {
 			// A proxy can repeat a request: the refusal may be that of a second copy.
 			return now, nil, store.MarkUnknown(fmt.Errorf("%w; what the item is now cannot be read: %w", cause, err))
 		}
@@ -606,7 +606,7 @@ func (w *write) conflict(ctx context.Context, now current, cond *Condition, caus
 		return now, nil, w.giveUp(ctx, fmt.Errorf("the item has other large attributes than WriteOptions.Base: %w", cause))
 	case w.tries >= writeTries:
 		return now, nil, w.giveUp(ctx, fmt.Errorf("other writers were faster %d times: %w", w.tries, cause))
-	case moved, (refused == nil || !refused.Known) && !w.hasIf():
+	case moved, (refused == nil || !refused.HasCurrent) && !w.hasIf():
 		return found, nil, nil
 	}
 	return now, nil, w.giveUp(ctx, cause)
@@ -652,7 +652,7 @@ func (w *write) notFound() error {
 // refused is the error of a write that was not sent, since the caller's own condition does
 // not hold.
 func (w *write) refused(now current) error {
-	return &RefusedError{Key: w.key, Known: !now.exists()}
+	return &ConditionFailedError{Key: w.key, HasCurrent: !now.exists()}
 }
 
 // giveUp is the end of a write that was not made, or may have been. It removes the uploads

@@ -98,19 +98,19 @@ func TestLostReplyIsFound(t *testing.T) {
 }
 
 // TestRefusedLeavesUploads: what a refused create has uploaded stays for the sweep, since a
-// second copy of the request could still be made; with RemoveRefused it goes at once.
+// second copy of the request could still be made; with RemoveFailed it goes at once.
 func TestRefusedLeavesUploads(t *testing.T) {
 	for remove, want := range map[bool]int{false: 1, true: 0} {
 		w := newWorld(t, nil)
 		w.create(k1, nil, nil)
-		s := w.open(w.table, w.bucket, &largeitem.Options{RemoveRefused: remove})
+		s := w.open(w.table, w.bucket, &largeitem.Options{RemoveFailed: remove})
 		_, err := s.Create(t.Context(), k1, nil, texts("body", "x"), nil)
-		var refused *largeitem.RefusedError
+		var refused *largeitem.ConditionFailedError
 		if !errors.As(err, &refused) || !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), "there is an item already") {
 			t.Errorf("got %v", err)
 		}
 		if n := len(w.objects()); n != want {
-			t.Errorf("RemoveRefused %v: %d objects are left", remove, n)
+			t.Errorf("RemoveFailed %v: %d objects are left", remove, n)
 		}
 		// A condition that wants a reference which is gone cannot come true any more.
 		w.update(w.store, "v1")
@@ -124,7 +124,7 @@ func TestRefusedLeavesUploads(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if n := len(w.objects()); n != before {
-			t.Errorf("RemoveRefused %v: %d objects, were %d", remove, n, before)
+			t.Errorf("RemoveFailed %v: %d objects, were %d", remove, n, before)
 		}
 	}
 }
@@ -250,7 +250,7 @@ func TestResult(t *testing.T) {
 // TestPutArguments: content type and metadata of each attribute reach the bucket.
 func TestPutArguments(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for _, o := range []*largeitem.Options{nil, {Layout: largeitem.MateLayout(), Base: "s3://b"}} {
+	for _, o := range []*largeitem.Options{nil, {Layout: largeitem.PynamoDBMateLayout(), BaseURI: "s3://b"}} {
 		w := newWorld(t, o)
 		_, err := w.store.Create(t.Context(), key("a"), nil, large{"body": {Body: strings.NewReader("x"), ContentType: "text/plain", Metadata: map[string]string{"by": "me"}}}, &largeitem.WriteOptions{UpdateTime: at})
 		if err != nil {
@@ -272,7 +272,7 @@ func TestParallel(t *testing.T) {
 	for _, parallel := range []int{1, 3, 64} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, nil)
-			if err := w.store.Mark(t.Context()); err != nil {
+			if err := w.store.ClaimPrefix(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			var now, most atomic.Int64
@@ -350,9 +350,9 @@ func TestMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, layout := range []largeitem.Layout{largeitem.OwnLayout(), largeitem.MateLayout()} {
+	for _, layout := range []largeitem.Layout{largeitem.DefaultLayout(), largeitem.PynamoDBMateLayout()} {
 		w := newWorld(t, nil)
-		if err := w.open(table, w.bucket, &largeitem.Options{Layout: layout, Base: "s3://b", Adopt: true}).Mark(t.Context()); err != nil {
+		if err := w.open(table, w.bucket, &largeitem.Options{Layout: layout, BaseURI: "s3://b", AdoptPrefix: true}).ClaimPrefix(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		s := w.open(table, discardBucket{w.bucket}, &largeitem.Options{Layout: layout, SpoolDir: t.TempDir()})
@@ -501,7 +501,7 @@ func TestLostBesideKept(t *testing.T) {
 
 // TestSameMD5: an object of the same MD5 is not taken for the content.
 func TestSameMD5(t *testing.T) {
-	w := newWorld(t, &largeitem.Options{Layout: largeitem.MateLayout(), Base: "s3://b"})
+	w := newWorld(t, &largeitem.Options{Layout: largeitem.PynamoDBMateLayout(), BaseURI: "s3://b"})
 	w.create(k1, nil, texts("body", "old"))
 	w.create(key("other"), nil, texts("body", "new"))
 	other, err := w.store.GetMeta(t.Context(), key("other"))

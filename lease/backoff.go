@@ -17,7 +17,7 @@ func (c *Client) backoff(from, to time.Duration) *backoff {
 }
 
 // settling is the pause between two looks at an outcome that is not clear.
-func (c *Client) settling() *backoff { return c.backoff(10*time.Millisecond, time.Second) }
+func (c *Client) resolveBackoff() *backoff { return c.backoff(10*time.Millisecond, time.Second) }
 
 // pause returns the next pause.
 func (b *backoff) pause() time.Duration {
@@ -28,14 +28,14 @@ func (b *backoff) pause() time.Duration {
 // wait sleeps for the next pause, or returns the reason why ctx ended.
 func (b *backoff) wait(ctx context.Context) error { return sleep(ctx, b.pause()) }
 
-// crowding is the pause before another try where many write the same record.
-func (c *Client) crowding() *backoff { return c.backoff(5*time.Millisecond, 200*time.Millisecond) }
+// contention is the pause before another try where many write the same record.
+func (c *Client) contention() *backoff { return c.backoff(5*time.Millisecond, 200*time.Millisecond) }
 
-// crowd spreads the writes of many who change one record: each write that is applied makes
+// contention spreads the writes of many who change one record: each write that is applied makes
 // those of the others conflict. The holder's own write comes first: after a conflict the others
 // pause for longer than it takes to find out what stands there and to write over that, and twice
 // as long after each further one.
-type crowd struct {
+type contention struct {
 	h         *Handle
 	pause     time.Duration
 	conflicts int
@@ -52,7 +52,7 @@ const renewalTakes = 4
 
 // met notes a conflict. It pauses, and returns what stands in the
 // record then: what the conflict told is old.
-func (c *crowd) met(ctx context.Context) (*seen, error) {
+func (c *contention) conflict(ctx context.Context) (*seen, error) {
 	if c.conflicts++; c.conflicts <= c.free {
 		return nil, nil
 	}
@@ -84,7 +84,7 @@ type polls struct {
 
 // met adapts the pauses to a grant that was not seen before: it may be a short one. They
 // stay below a third of its TTL.
-func (p *polls) met(set *settings, random func() float64, ttl time.Duration) {
+func (p *polls) sawHeld(set *settings, random func() float64, ttl time.Duration) {
 	p.random, p.least, p.most = random, set.leastPoll(ttl), set.mostPoll(ttl)
 	p.early = max(p.least, min(p.most, set.MaxPoll/2))
 	p.next = min(p.next, 2*p.least)

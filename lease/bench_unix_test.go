@@ -78,7 +78,7 @@ func BenchmarkSessionLocks(b *testing.B) {
 				b.ReportMetric(float64(resident()-pages)/float64(b.N), "B-resident/held")
 			}
 			if b.N > 1 { // it is called with 1 first, for nothing that is reported
-				busy, window := processor(), c.Options().Renew
+				busy, window := processor(), c.Options().RenewInterval
 				time.Sleep(window)
 				b.ReportMetric(100*float64(processor()-busy)/float64(window), "%core")
 			}

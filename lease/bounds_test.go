@@ -39,7 +39,7 @@ func newWaiting(wait time.Duration) waiting {
 
 func (w waiting) Unwrap() store.Store { return w.Store }
 
-func (w waiting) Traits() store.Traits { return store.Traits{WriteTime: w.wait} }
+func (w waiting) Traits() store.Traits { return store.Traits{MinWriteTime: w.wait} }
 
 // A store on which a write takes seconds keeps a lease as long as any other; options
 // with which no renewal would be through in time are refused.
@@ -91,7 +91,7 @@ type floored struct {
 
 func (f floored) Unwrap() store.Store { return f.Store }
 
-func (f floored) HighestMark(context.Context, string) (uint64, error) { return f.floor, nil }
+func (f floored) HighestToken(context.Context, string) (uint64, error) { return f.floor, nil }
 
 // Above the highest token there is none: no grant, and nothing written, rather than one
 // that is lower.
@@ -144,8 +144,8 @@ func TestCollectBesideDamage(t *testing.T) {
 		if err := g.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * lease.MinCollectAge)
-		n, err := c.Collect(t.Context(), &lease.CollectOptions{OlderThan: lease.MinCollectAge})
+		time.Sleep(2 * lease.MinSweepAge)
+		n, err := c.Sweep(t.Context(), &lease.SweepOptions{OlderThan: lease.MinSweepAge})
 		if n != 1 || !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("removed %d, %v", n, err)
 		}
@@ -160,7 +160,7 @@ func TestCollectBesideDamage(t *testing.T) {
 func TestReleaseBesideClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := client(t, newWaiting(time.Second), &lease.Options{TTL: time.Minute})
-		set, err := lease.All(t.Context(), handle(t, c, "a"), handle(t, c, "b"))
+		set, err := lease.AcquireAll(t.Context(), handle(t, c, "a"), handle(t, c, "b"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,12 +37,12 @@ func TestBreakKeepsTheSighting(t *testing.T) {
 	breakWatched(t, named(t), 2*time.Second, &sightings{})
 }
 
-func breakWatched(t *testing.T, st store.Store, ttl time.Duration, memory lease.Memory) {
-	dead := client(t, st, &lease.Options{TTL: ttl, Manual: true})
+func breakWatched(t *testing.T, st store.Store, ttl time.Duration, memory lease.Cache) {
+	dead := client(t, st, &lease.Options{TTL: ttl, ManualRenewal: true})
 	g := mustTry(t, dead, "job")
 	o := &lease.Options{TTL: ttl}
 	if memory != nil {
-		o.Memory = memory
+		o.Cache = memory
 	}
 	h := handle(t, client(t, st, o), "job")
 	if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
@@ -70,7 +70,7 @@ func breakWatched(t *testing.T, st store.Store, ttl time.Duration, memory lease.
 // The watch of an earlier write does not count: the holder renewed after it.
 func TestBreakAfterARenewal(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
-		g := mustTry(t, client(t, st, &lease.Options{Manual: true}), "job")
+		g := mustTry(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")
 		h := handle(t, client(t, st, nil), "job")
 		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func TestBreakOfADeadProcess(t *testing.T) {
 		for _, diesFirst := range []bool{true, false} {
 			p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
 			die := func() { p.set(store.Dead); close(p.died) }
-			g := mustTry(t, client(t, p, &lease.Options{Manual: true}), "job")
+			g := mustTry(t, client(t, p, &lease.Options{ManualRenewal: true}), "job")
 			if diesFirst {
 				die()
 			}
@@ -120,7 +120,7 @@ func TestBreakOfADeadProcess(t *testing.T) {
 func TestBreakKeepsTheAge(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		aged := &agedStore{Store: st}
-		g := mustTry(t, client(t, aged, &lease.Options{Manual: true}), "job")
+		g := mustTry(t, client(t, aged, &lease.Options{ManualRenewal: true}), "job")
 		time.Sleep(20 * time.Second)
 		aged.age = 20 * time.Second
 		if _, err := client(t, aged, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
@@ -199,7 +199,7 @@ func TestBreakBesideARenewalTellsNoAge(t *testing.T) {
 		bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 			const age = 20 * time.Second
 			aged := &agedStore{Store: st, age: age}
-			g := mustTry(t, client(t, aged, &lease.Options{Manual: true}), "job")
+			g := mustTry(t, client(t, aged, &lease.Options{ManualRenewal: true}), "job")
 			want := age
 			if renews {
 				want = 0
@@ -214,7 +214,7 @@ func TestBreakBesideARenewalTellsNoAge(t *testing.T) {
 				return next(ctx, op)
 			})
 			rec, err := client(t, between, nil).Break(t.Context(), "job", g.Token(), nil)
-			if err != nil || rec.Stood != want {
+			if err != nil || rec.HolderWriteAge != want {
 				t.Errorf("Break = %+v, %v; want an age of %v", rec, err, want)
 			}
 		})

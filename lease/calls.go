@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// leaveAfter is how long a call may go on after its context has ended, to tell what
+	// abandonAfter is how long a call may go on after its context has ended, to tell what
 	// became of it. Then it is left behind.
-	leaveAfter = 200 * time.Millisecond
+	abandonAfter = 200 * time.Millisecond
 
-	// maxLeft is how many requests for one key may be left behind before further ones
+	// maxAbandoned is how many requests for one key may be left behind before further ones
 	// fail at once; and so many watches of it, and calls of a presence.
-	maxLeft = 16
+	maxAbandoned = 16
 
-	// memoryTime bounds one call of a [Memory].
-	memoryTime = time.Second
+	// cacheTimeout bounds one call of a [Cache].
+	cacheTimeout = time.Second
 )
 
 // calls carries out every call that a client makes of its store, of the store's
@@ -39,8 +39,8 @@ type calls struct {
 	limit time.Duration   // of one request
 	life  context.Context // ends when the client is closed
 
-	mu   sync.Mutex
-	left map[string]int // calls that were left behind and have not returned, by what they were for
+	mu        sync.Mutex
+	abandoned map[string]int // calls that were left behind and have not returned, by what they were for
 
 	took atomic.Int64 // see takes
 }
@@ -74,7 +74,7 @@ func (c *Client) ending(ctx context.Context) (context.Context, context.CancelFun
 
 // carry is the handler through which every call of the store goes.
 func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) error {
-	limit, patience, key := c.limit, patienceOf(ctx), op.Key
+	limit, patience, key := c.limit, storeTimeoutOf(ctx), op.Key
 	switch op.Kind {
 	case store.OpList:
 		own := *op
@@ -84,20 +84,20 @@ func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) err
 		limit, patience, key = 0, nil, "watch "+key
 	}
 	if op.Kind.Write() {
-		ctx = store.WithMark(ctx, tokenOf(op.Value))
+		ctx = store.WithToken(ctx, tokenOf(op.Value))
 	}
 	began := time.Now()
 	// A call that was left behind must not change what the caller looks at.
 	own := *op
-	sent := patience.sends()
+	sent := patience.sent()
 	err := c.run(ctx, key, limit, func(ctx context.Context) error { return next(ctx, &own) }, nil)
 	if op.Kind != store.OpWatch && (err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict)) {
 		c.note(time.Since(began))
 	}
 	if err == nil || ctx.Err() == nil { // else the store is not why it failed
-		patience.hears(sent, op.Kind.Write(), err)
+		patience.answered(sent, op.Kind.Write(), err)
 	}
-	if !errors.Is(err, errLeft) {
+	if !errors.Is(err, errAbandoned) {
 		*op = own
 	}
 	return err
@@ -124,7 +124,7 @@ func (c *calls) list(ctx context.Context, op *store.Op, list store.Handler, yiel
 			name, notice, more = next()
 			return nil
 		}, stop)
-		if errors.Is(err, errLeft) {
+		if errors.Is(err, errAbandoned) {
 			yield("", err)
 			return // the call that was left behind stops it
 		}
@@ -139,11 +139,11 @@ func (c *calls) list(ctx context.Context, op *store.Op, list store.Handler, yiel
 	}
 }
 
-// errLeft marks the error of a call that was left behind.
-var errLeft = errors.New("the call ignores that its time is over, and is left behind")
+// errAbandoned marks the error of a call that was left behind.
+var errAbandoned = errors.New("the call ignores that its time is over, and is left behind")
 
 // run calls f with a context that ends with ctx, with the client, and after limit unless
-// that is zero, and returns what f does, at the latest leaveAfter after the end of that
+// that is zero, and returns what f does, at the latest abandonAfter after the end of that
 // context. A call that is left behind calls late when it returns after all.
 func (c *calls) run(ctx context.Context, key string, limit time.Duration, f func(context.Context) error, late func()) error {
 	if ctx.Value(outliving{}) == nil {
@@ -164,9 +164,9 @@ func (c *calls) run(ctx context.Context, key string, limit time.Duration, f func
 		return err
 	}
 	c.mu.Lock()
-	n := c.left[key]
+	n := c.abandoned[key]
 	c.mu.Unlock()
-	if n >= maxLeft {
+	if n >= maxAbandoned {
 		return store.MarkNotApplied(fmt.Errorf("the store does not answer: %d calls for %q are left behind", n, key))
 	}
 	var (
@@ -195,7 +195,7 @@ func (c *calls) run(ctx context.Context, key string, limit time.Duration, f func
 		return err
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(leaveAfter)
+	timer := time.NewTimer(abandonAfter)
 	defer timer.Stop()
 	select {
 	case err := <-done:
@@ -210,23 +210,23 @@ func (c *calls) run(ctx context.Context, key string, limit time.Duration, f func
 	default:
 	}
 	isLeft = true
-	c.left[key]++
-	return store.MarkUnknown(fmt.Errorf("%w: %w", errLeft, context.Cause(ctx)))
+	c.abandoned[key]++
+	return store.MarkUnknown(fmt.Errorf("%w: %w", errAbandoned, context.Cause(ctx)))
 }
 
 // forget counts a call off that returned after all. The caller holds c.mu.
 func (c *calls) forget(key string) {
-	if c.left[key]--; c.left[key] == 0 {
-		delete(c.left, key)
+	if c.abandoned[key]--; c.abandoned[key] == 0 {
+		delete(c.abandoned, key)
 	}
 }
 
-// behind returns how many calls are left behind.
-func (c *calls) behind() int {
+// abandonedCount returns how many calls are left behind.
+func (c *calls) abandonedCount() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
-	for _, k := range c.left {
+	for _, k := range c.abandoned {
 		n += k
 	}
 	return n
@@ -254,10 +254,10 @@ func (p boundPresence) Announce(ctx context.Context) (string, error) {
 }
 
 // Judge implements store.Presence.
-func (p boundPresence) Judge(ctx context.Context, announcement string) store.Liveness {
+func (p boundPresence) Liveness(ctx context.Context, announcement string) store.Liveness {
 	var liveness store.Liveness
 	err := p.calls.run(ctx, presenceKey, p.calls.limit, func(ctx context.Context) error {
-		liveness = p.Presence.Judge(ctx, announcement)
+		liveness = p.Presence.Liveness(ctx, announcement)
 		return nil
 	}, nil)
 	if err != nil {
@@ -266,40 +266,40 @@ func (p boundPresence) Judge(ctx context.Context, announcement string) store.Liv
 	return liveness
 }
 
-// Await implements store.Presence.
-func (p boundPresence) Await(ctx context.Context, announcement string) error {
+// WaitLiveness implements store.Presence.
+func (p boundPresence) WaitLiveness(ctx context.Context, announcement string) error {
 	return p.calls.run(ctx, "await "+presenceKey, 0, func(ctx context.Context) error {
-		return p.Presence.Await(ctx, announcement)
+		return p.Presence.WaitLiveness(ctx, announcement)
 	}, nil)
 }
 
-// boundMemory is a memory whose calls end in time. What does not answer knows nothing.
-type boundMemory struct {
-	memory Memory
+// boundCache is a memory whose calls end in time. What does not answer knows nothing.
+type boundCache struct {
+	memory Cache
 	calls  *calls
 }
 
-func (m boundMemory) run(key string, f func()) error {
+func (m boundCache) run(key string, f func()) error {
 	// A release tells the memory, too.
-	return m.calls.run(outlive(context.Background()), "memory "+key, memoryTime, func(context.Context) error {
+	return m.calls.run(outlive(context.Background()), "memory "+key, cacheTimeout, func(context.Context) error {
 		f()
 		return nil
 	}, nil)
 }
 
 // Load implements Memory.
-func (m boundMemory) Load(storeName, key string) (Sighting, bool) {
+func (m boundCache) Load(storeName, key string) (Observation, bool) {
 	var (
-		s  Sighting
+		s  Observation
 		ok bool
 	)
 	if m.run(key, func() { s, ok = m.memory.Load(storeName, key) }) != nil {
-		return Sighting{}, false
+		return Observation{}, false
 	}
 	return s, ok
 }
 
 // Save implements Memory.
-func (m boundMemory) Save(s Sighting) {
+func (m boundCache) Save(s Observation) {
 	_ = m.run(s.Key, func() { m.memory.Save(s) })
 }

@@ -36,7 +36,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 		}
 		defer s.endClaim(h.name)
 	}
-	at := c.clock.look() // before the token is chosen, which may rest on the time
+	at := c.clock.sinceStart() // before the token is chosen, which may rest on the time
 	rec, err := h.newRecord(ctx, base)
 	if err != nil {
 		return nil, nil, err
@@ -44,28 +44,28 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 	settled, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
 	defer cancel()
 	t := h.over(base.version, base.rec)
-	t.noReadBack = c.set.traits.NoReadBack
-	for pause := c.settling(); ; {
+	t.noReadBack = c.set.traits.CannotReadOwnWrites
+	for pause := c.resolveBackoff(); ; {
 		rec.Nonce, rec.Granted = rand.Text(), c.clock.wall()
 		rec.Renewed = rec.Granted
-		if c.set.AtLeast > 0 && h.kind == "" {
-			rec.NotBefore = rec.Granted.Add(c.set.AtLeast)
+		if c.set.MinInterval > 0 && h.kind == "" {
+			rec.NotBefore = rec.Granted.Add(c.set.MinInterval)
 		}
 		f := t.send(settled, rec, at)
 		switch {
-		case f.fate == store.FateApplied:
+		case f.resolution == store.ResolutionApplied:
 			return h.begin(ctx, base, f, Member{Grant: rec.Grant, Token: f.now.rec.Token}, reason)
-		case f.fate == store.FateNotYet: // the same again, on the same predecessor
+		case f.resolution == store.ResolutionPending: // the same again, on the same predecessor
 			if pause.wait(settled) != nil {
 				return nil, nil, errors.Join(f.err, h.giveUp(ctx, t, rec))
 			}
-			at = c.clock.look()
+			at = c.clock.sinceStart()
 		case f.now != nil: // base was replaced: nothing that was sent can still be applied
 			if f.now.rec != nil && f.now.rec.State == Broken && f.now.rec.Grant == rec.Grant {
 				h.abandon(rec.Grant) // broken before it was handed out: no waiter has to wait for it
 			}
 			return nil, f.now, nil
-		case f.fate == store.FateNever, errors.Is(f.err, store.ErrCorrupt): // so it is here
+		case f.resolution == store.ResolutionNotApplied, errors.Is(f.err, store.ErrCorrupt): // so it is here
 			return nil, nil, f.err
 		case t.noReadBack && h.under != nil: // or it would stand for as long as the session lives
 			return nil, nil, errors.Join(f.err, h.giveUp(ctx, h.over(base.version, base.rec), rec))
@@ -113,8 +113,8 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 // dress makes rec, which this client has granted to itself, what newRecord makes.
 func (h *Handle) dress(ctx context.Context, rec *Record) error {
 	rec.Granted, rec.Linger = rec.Renewed, h.opts.Linger
-	if h.c.set.AtLeast > 0 {
-		rec.NotBefore = rec.Granted.Add(h.c.set.AtLeast)
+	if h.c.set.MinInterval > 0 {
+		rec.NotBefore = rec.Granted.Add(h.c.set.MinInterval)
 	}
 	h.c.sign(ctx, rec)
 	return h.campaigns(rec)
@@ -139,7 +139,7 @@ func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error 
 		// that holders still have. The same goes for a record that was made where there was
 		// none, by a claim that took too long.
 		rec.Token = max(rec.Token, firstToken(c.clock.wall()))
-		if c.set.Floor {
+		if c.set.CheckTokenFloor {
 			floor, err := c.floor(ctx)
 			if err == nil {
 				err = rec.raise(floor)
@@ -158,7 +158,7 @@ func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error 
 		}
 	}
 	// A claim that lost, or whose reply was lost, may have shown its token.
-	mark, err := store.HighestMark(ctx, c.st, h.key)
+	mark, err := store.HighestToken(ctx, c.st, h.key)
 	if err != nil {
 		return fmt.Errorf("lock %q: %w", h.name, err)
 	}
@@ -192,7 +192,7 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, rea
 		}
 		return nil, now, nil
 	}
-	if h.under == nil && c.clock.look() >= sent+c.set.trust || h.under != nil && h.under.Err() != nil {
+	if h.under == nil && c.clock.sinceStart() >= sent+c.set.trust || h.under != nil && h.under.Err() != nil {
 		return late(now)
 	}
 	g := newGrant(ctx, h, base, now, m, sent, f.durable)
@@ -218,7 +218,7 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, rea
 	}
 	h.mu.Lock()
 	h.passed = h.grant != nil && base.rec != nil && base.rec.Process != processID()
-	h.grant, h.began = g, c.clock.look()
+	h.grant, h.began = g, c.clock.sinceStart()
 	h.abandoned = nil
 	h.mu.Unlock()
 	h.note(now)
@@ -232,12 +232,12 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, rea
 		c.emit(e)
 	}
 	g.emit(EventAcquired, nil)
-	g.hear(now.rec)
+	g.acknowledge(now.rec)
 	return guard, nil, nil
 }
 
 // errLate tells why a session was not opened.
-var errLate = store.NewSentinel("the reply came so late that no trust was left", store.NotApplied)
+var errLate = store.NewError("the reply came so late that no trust was left", store.NotApplied)
 
 // giveUp makes sure that the claims of rec, of which t may yet be applied, can't be. It does
 // not heed the end of ctx, which is usually why it is called. After an error the lock may be

@@ -90,7 +90,7 @@ func TestOwnConflictWhileAnotherHolds(t *testing.T) {
 			if reads(op) && won == nil {
 				// The claim was applied; another client breaks it and takes the lock.
 				rec := wantState(t, b, "job", lease.Held)
-				if _, err := b.Break(t.Context(), "job", rec.Token, &lease.BreakOptions{Now: true}); err != nil {
+				if _, err := b.Break(t.Context(), "job", rec.Token, &lease.BreakOptions{Immediate: true}); err != nil {
 					t.Error(err)
 				}
 				won = mustTry(t, b, "job")
@@ -110,11 +110,11 @@ func TestOwnConflictWhileAnotherHolds(t *testing.T) {
 // Many short tries, as of separate processes, take a dead holder's lock in the end.
 func TestShortTriesWinInTheEnd(t *testing.T) {
 	st := named(t)
-	memory := lease.FileMemory(filepath.Join(t.TempDir(), "seen"))
-	dead := client(t, st, &lease.Options{Manual: true, TTL: 600 * time.Millisecond})
+	memory := lease.FileCache(filepath.Join(t.TempDir(), "seen"))
+	dead := client(t, st, &lease.Options{ManualRenewal: true, TTL: 600 * time.Millisecond})
 	mustTry(t, dead, "job")
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		c, err := lease.New(st, &lease.Options{Memory: memory})
+		c, err := lease.New(st, &lease.Options{Cache: memory})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +265,7 @@ func TestTokensRise(t *testing.T) {
 		}
 		next("expired", g.Token())
 		w.set(nil)
-		broken, err := a.Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Now: true})
+		broken, err := a.Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Immediate: true})
 		if err != nil {
 			t.Fatal(err)
 		}

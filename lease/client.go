@@ -20,15 +20,15 @@ var processID = sync.OnceValue(rand.Text)
 // Client takes leases on the locks of one store, with one set of options. It may
 // be used by any number of goroutines.
 type Client struct {
-	given    store.Store // as it was given to New, to be compared
-	st       store.Store // the same through calls
-	set      *settings
-	clock    *clock
-	presence store.Presence // nil where the store knows of none
-	memory   Memory         // nil where nothing is kept
-	surveys  *surveys       // nil where waiters make no use of listings
-	silence  silence        // of the store, for those who wait
-	calls    *calls         // carries out all calls of these
+	given       store.Store // as it was given to New, to be compared
+	st          store.Store // the same through calls
+	set         *settings
+	clock       *clock
+	presence    store.Presence // nil where the store knows of none
+	cache       Cache          // nil where nothing is kept
+	batchPolls  *batchPolls    // nil where waiters make no use of listings
+	storeHealth storeHealth    // of the store, for those who wait
+	calls       *calls         // carries out all calls of these
 
 	listeners []*listener
 
@@ -37,37 +37,37 @@ type Client struct {
 	life context.Context // ends with Close
 	end  context.CancelCauseFunc
 
-	mu       sync.Mutex
-	grants   map[*grant]struct{} // plain ones that Close has to end
-	owned    map[string]int      // the ids of these
-	sessions map[string]*Session // by their ids; those that Close has to end
-	lines    map[string]*line    // who waits, by the lock's key
-	rivals   recents[*rival]     // sessions that are waited for, by their ids
-	sights   recents[sight]      // of holders that may be dead, by the keys of their records
+	mu             sync.Mutex
+	grants         map[*grant]struct{}     // plain ones that Close has to end
+	owned          map[string]int          // the ids of these
+	sessions       map[string]*Session     // by their ids; those that Close has to end
+	waitQueues     map[string]*waitQueue   // who waits, by the lock's key
+	holderSessions recents[*holderSession] // sessions that are waited for, by their ids
+	firstSeen      recents[firstSeen]      // of holders that may be dead, by the keys of their records
 }
 
 // New returns a client for the locks in st. It sends nothing. The options are
 // checked; the error matches [store.ErrInvalid]. A nil o means all defaults.
 func New(st store.Store, o *Options) (*Client, error) {
-	set, err := resolve(o, store.TraitsOf(st))
+	set, err := checkOptions(o, store.TraitsOf(st))
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{
 		given: st, set: set, clock: newClock(readClocks), random: mathrand.Float64,
 		grants: map[*grant]struct{}{}, owned: map[string]int{}, sessions: map[string]*Session{},
-		lines: map[string]*line{},
+		waitQueues: map[string]*waitQueue{},
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.listeners = listeners(&set.Options)
-	c.calls = &calls{limit: set.callTimeout(), life: c.life, left: map[string]int{}}
+	c.calls = &calls{limit: set.callTimeout(), life: c.life, abandoned: map[string]int{}}
 	c.st = store.Intercept(st, c.calls.carry)
-	c.surveys = newSurveys(st, set)
+	c.batchPolls = newBatchPolls(st, set)
 	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {
 		c.presence = boundPresence{presence, c.calls}
 	}
-	if set.Memory != nil {
-		c.memory = boundMemory{set.Memory, c.calls}
+	if set.Cache != nil {
+		c.cache = boundCache{set.Cache, c.calls}
 	}
 	return c, nil
 }
@@ -134,10 +134,10 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	errs := inParallel(ends, len(ends), func(end func() error) error { return end() })
-	c.awaitSurvey()
+	c.awaitBatchPoll()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
-	_ = c.Flush(ctx) // events that no handler took are counted
+	_ = c.FlushEvents(ctx) // events that no handler took are counted
 	for _, l := range c.listeners {
 		l.close()
 	}
@@ -160,9 +160,9 @@ func inParallel[T any](all []T, most int, f func(T) error) []error {
 	return errs
 }
 
-// Flush waits until Options.OnEvent and Options.Log have returned from what happened
+// Flush waits until Options.OnEvent and Options.Logger have returned from what happened
 // before, or ctx ends, whose cause it returns then.
-func (c *Client) Flush(ctx context.Context) error {
+func (c *Client) FlushEvents(ctx context.Context) error {
 	var errs []error
 	for _, l := range c.listeners {
 		errs = append(errs, l.flush(ctx))
@@ -172,21 +172,21 @@ func (c *Client) Flush(ctx context.Context) error {
 
 // Stats counts what a client has left behind.
 type Stats struct {
-	// Calls of the store, of its abilities, or of Options.Memory, that ignored the
+	// AbandonedCalls of the store, of its abilities, or of Options.Cache, that ignored the
 	// end of their context and have not returned yet. Each keeps a goroutine.
-	Calls int
+	AbandonedCalls int
 
-	// Events that were dropped because a handler or a logger did not keep up. An
+	// DroppedEvents that were dropped because a handler or a logger did not keep up. An
 	// event that both should have heard of counts for each.
-	Events uint64
+	DroppedEvents uint64
 }
 
 // Stats returns what the client has left behind. It sends nothing.
 func (c *Client) Stats() Stats {
-	s := Stats{Calls: c.calls.behind()}
+	s := Stats{AbandonedCalls: c.calls.abandonedCount()}
 	for _, l := range c.listeners {
 		l.mu.Lock()
-		s.Events += l.total
+		s.DroppedEvents += l.total
 		l.mu.Unlock()
 	}
 	return s

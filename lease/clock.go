@@ -42,7 +42,7 @@ func newClock(read func() reading) *clock {
 
 // look returns the time that has passed since the clock was made, by the clock
 // that ran most.
-func (c *clock) look() time.Duration {
+func (c *clock) sinceStart() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.read()

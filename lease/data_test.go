@@ -63,7 +63,7 @@ func TestDataAtTheLimit(t *testing.T) {
 					t.Fatal(err)
 				}
 				rec := check(short, lease.Broken)
-				if _, err := short.Break(t.Context(), longestName(), rec.Token, &lease.BreakOptions{Now: true}); err != nil {
+				if _, err := short.Break(t.Context(), longestName(), rec.Token, &lease.BreakOptions{Immediate: true}); err != nil {
 					t.Fatal(err)
 				}
 				last := mustTry(t, client(t, st, &lease.Options{Holder: longestHolder}), longestName())

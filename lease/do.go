@@ -36,12 +36,12 @@ func (c *Client) TryDo(ctx context.Context, name string, f func(ctx context.Cont
 // The context of f has the values and the deadline of ctx. It ends with ctx, and when the
 // lease does: the reason is its cause, and f should stop. After the end of ctx the lease is
 // renewed until f has returned, however long that takes. After the loss of the lease
-// Options.Grace is left before another may hold the lock. [Client.Close] frees the lock at
+// Options.OrphanAge is left before another may hold the lock. [Client.Close] frees the lock at
 // once: end ctx before, and wait for Do. The guard is for the token, the data and so on. If f
 // releases or detaches it, its context ends, and f goes on without the lock.
 //
-// When the holder is asked to give way (see [Client.Ask]) the context ends, too, unless the
-// handle was made with [IgnoreAsks]. The lock is held until f has returned.
+// When the holder is asked to give way (see [Client.RequestYield]) the context ends, too, unless the
+// handle was made with [IgnoreYieldRequests]. The lock is held until f has returned.
 //
 // Do returns nil only if f returned nil, the lease lasted until then, and the lock was
 // released. Else the error matches each of these that apply:
@@ -49,11 +49,11 @@ func (c *Client) TryDo(ctx context.Context, name string, f func(ctx context.Cont
 //   - [ErrLost]: the lease was lost before f returned, whatever f returned, and another holder
 //     may have worked at the same time. Or [ErrClosed]: the client was closed.
 //   - The cause of ctx: ctx ended, and f returned an error. If f returned nil, its work is done.
-//   - [ErrAsked]: the holder was asked to give way, and f returned an error. If f returned nil,
+//   - [ErrYieldRequested]: the holder was asked to give way, and f returned an error. If f returned nil,
 //     its work is done.
 //   - The error of f. If the lease was lost, or the holder asked, the error does not match
 //     [context.Canceled]: f was told to stop by that, and the caller was not.
-//   - [ErrUnreleased]: the release failed, or its outcome is not known. If the error matches
+//   - [ErrReleaseFailed]: the release failed, or its outcome is not known. If the error matches
 //     none of the others, f returned nil.
 //
 // A release does not need ctx; see [Guard.Release]. If f panics, or ends its goroutine, the
@@ -82,9 +82,9 @@ func (h *Handle) TryDo(ctx context.Context, f func(ctx context.Context, g *Guard
 
 // do runs f and releases the guard.
 func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (err error) {
-	if j := g.g.h.job; j != nil && j.Max > 0 {
+	if j := g.g.h.job; j != nil && j.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, j.Max, ErrTooLong)
+		ctx, cancel = context.WithTimeoutCause(ctx, j.Timeout, ErrRunTimeout)
 		defer cancel()
 	}
 	around, _ := ctx.Value(workKey{}).(*work)
@@ -92,15 +92,15 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 	w.Context, w.end = context.WithCancelCause(context.WithValue(ctx, workKey{}, w))
 	stop := context.AfterFunc(g.Context(), func() { w.end(g.Err()) })
 	ignore := func() bool { return true }
-	if g.g.h.opts.OnAsk == StepDown {
-		ignore = context.AfterFunc(g.g.asking(), func() { w.end(g.stepsDown()) })
+	if g.g.h.opts.OnYieldRequest == YieldOnRequest {
+		ignore = context.AfterFunc(g.g.yieldContext(), func() { w.end(g.yieldsOnRequest()) })
 	}
 	returned := false
 	defer func() { // if f panics, too
 		if !returned {
 			err = errNotReturned
 		}
-		g.End(err)
+		g.SetRunResult(err)
 		stop()
 		ignore()
 		over := g.Err()
@@ -132,7 +132,7 @@ func result(own, told, ended, over, release error) error {
 		why = release
 	case errors.Is(over, ErrClosed):
 		why = over
-	case own != nil && told == nil && errors.Is(ended, ErrAsked):
+	case own != nil && told == nil && errors.Is(ended, ErrYieldRequested):
 		why = ended
 	case own != nil:
 		why = told
@@ -147,7 +147,7 @@ func result(own, told, ended, over, release error) error {
 		why = fmt.Errorf("%w: %w", why, own)
 	}
 	if release != nil && !errors.Is(release, ErrLost) {
-		release = fmt.Errorf("%w: %w", ErrUnreleased, release)
+		release = fmt.Errorf("%w: %w", ErrReleaseFailed, release)
 		if why != nil {
 			return errors.Join(why, release)
 		}

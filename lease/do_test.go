@@ -17,7 +17,7 @@ var errWork = errors.New("the work failed")
 // has noticed.
 func breaks(t *testing.T, st store.Store, g *lease.Guard) {
 	t.Helper()
-	if _, err := client(t, st, nil).Break(t.Context(), g.Name(), g.Token(), &lease.BreakOptions{Now: true}); err != nil {
+	if _, err := client(t, st, nil).Break(t.Context(), g.Name(), g.Token(), &lease.BreakOptions{Immediate: true}); err != nil {
 		t.Errorf("Break: %v", err)
 	}
 	<-g.Context().Done()
@@ -74,16 +74,16 @@ func TestDoTellsWhatHappened(t *testing.T) {
 		plain    bool // it is refused under a session
 	}{
 		{"an error of the function", func(*run) error { return errWork },
-			[]error{errWork}, []error{lease.ErrUnreleased, lease.ErrLost}, true, false},
+			[]error{errWork}, []error{lease.ErrReleaseFailed, lease.ErrLost}, true, false},
 		{"the lease is lost", func(r *run) error { breaks(r.t, r.st, r.g); <-r.work.Done(); return r.work.Err() },
-			[]error{lease.ErrLost, lease.ErrBroken}, []error{context.Canceled, lease.ErrUnreleased}, true, false},
+			[]error{lease.ErrLost, lease.ErrBroken}, []error{context.Canceled, lease.ErrReleaseFailed}, true, false},
 		{"the lease is lost, and the function fails for another reason",
 			func(r *run) error { breaks(r.t, r.st, r.g); return errors.Join(errWork, &store.OpError{Err: errWork}) },
-			[]error{lease.ErrLost, errWork}, []error{lease.ErrUnreleased}, true, false},
+			[]error{lease.ErrLost, errWork}, []error{lease.ErrReleaseFailed}, true, false},
 		{"the lease is lost, and the function does not notice", func(r *run) error { breaks(r.t, r.st, r.g); return nil },
 			[]error{lease.ErrLost}, nil, true, false},
 		{"the context ends", func(r *run) error { r.end(cause); <-r.work.Done(); return r.work.Err() },
-			[]error{cause, context.Canceled}, []error{lease.ErrLost, lease.ErrUnreleased}, true, false},
+			[]error{cause, context.Canceled}, []error{lease.ErrLost, lease.ErrReleaseFailed}, true, false},
 		{"the context ends, and the function returns its cause", func(r *run) error { r.end(cause); return cause },
 			[]error{cause}, nil, true, false},
 		{"the context ends, and the work is done", func(r *run) error { r.end(cause); return nil },
@@ -94,25 +94,25 @@ func TestDoTellsWhatHappened(t *testing.T) {
 		{"the client is closed", func(r *run) error { end(r.c.Client); return r.work.Err() },
 			[]error{lease.ErrClosed}, []error{context.Canceled, lease.ErrLost}, true, false},
 		{"the reply to the release is lost, and nothing can be read", func(r *run) error { r.w.set(everything(lose)); return nil },
-			[]error{lease.ErrUnreleased, lease.ErrUnresolved}, []error{lease.ErrLost}, true, false},
+			[]error{lease.ErrReleaseFailed, lease.ErrUnresolved}, []error{lease.ErrLost}, true, false},
 		{"the function fails, and the release too", func(r *run) error { r.w.set(everything(drop)); return errWork },
-			[]error{lease.ErrUnreleased, errWork}, []error{lease.ErrLost}, false, false},
+			[]error{lease.ErrReleaseFailed, errWork}, []error{lease.ErrLost}, false, false},
 		{"the context ends in the release", func(r *run) error {
 			r.w.set(func(*store.Op) fault { r.end(cause); return pass })
 			return errWork
 		}, []error{errWork}, []error{cause}, true, false},
 		{"another took the lock while it was trusted", func(r *run) error {
-			if _, err := client(r.t, r.st, nil).Break(r.t.Context(), "job", r.g.Token(), &lease.BreakOptions{Now: true}); err != nil {
+			if _, err := client(r.t, r.st, nil).Break(r.t.Context(), "job", r.g.Token(), &lease.BreakOptions{Immediate: true}); err != nil {
 				r.t.Error(err)
 			}
 			return nil
-		}, []error{lease.ErrLost, lease.ErrBroken}, []error{lease.ErrUnreleased}, true, false},
+		}, []error{lease.ErrLost, lease.ErrBroken}, []error{lease.ErrReleaseFailed}, true, false},
 		{"the function releases its guard", func(r *run) error { mustRelease(r.t, r.g); <-r.work.Done(); return nil },
 			nil, nil, true, false},
 		{"the function detaches its guard", func(r *run) error {
 			_, err := r.g.Detach(r.t.Context())
 			return errors.Join(err, r.work.Err())
-		}, []error{context.Canceled}, []error{lease.ErrUnreleased, lease.ErrLost}, false, true},
+		}, []error{context.Canceled}, []error{lease.ErrReleaseFailed, lease.ErrLost}, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ways := bothWays

@@ -13,7 +13,7 @@
 // # What is promised
 //
 // At most one holder believes that it holds a lock, provided that no machine's
-// clock runs more than Options.Rho too fast or too slow, or stops without the other
+// clock runs more than Options.MaxClockDrift too fast or too slow, or stops without the other
 // clocks of its machine noticing, and that no user calls Break with immediate effect.
 // Belief is what [Guard.Err], and the context of a guard, tell.
 //
@@ -46,7 +46,7 @@
 //     wrote.
 //   - A holder is known to be dead at once where the store can tell
 //     ([store.Presence]), or by the age of the record on the store's own clock
-//     ([store.Ager]), unless the holder's last renewal, by its own wall clock,
+//     ([store.AgeReader]), unless the holder's last renewal, by its own wall clock,
 //     looks too recent.
 //   - After an unknown outcome the register is read back. Our own grant id: the
 //     write was applied, and the lease counts from the sending of the attempt whose
@@ -55,12 +55,12 @@
 //     deadline. An acquire that is given up while unknown first writes a free
 //     record on the same predecessor, so that it cannot land later.
 //   - A record names who holds the lease now: the process, its presence, the holder.
-//     A process that takes a lease up with a [Ticket] puts its own in with its first
+//     A process that takes a lease up with a [Waiter] puts its own in with its first
 //     write. A ticket is good once: it works on the one version that it names, or on a
 //     write whose nonce it announces, and a guard trusts only in a write that no
 //     ticket has announced. A ticket that is too late frees that version alone.
 //   - Others may write into the record of a grant, to ask its holder to give way: see
-//     [Client.Ask]. Their write names the version that was read and copies all else, and
+//     [Client.RequestYield]. Their write names the version that was read and copies all else, and
 //     mark, the nonce of the holder's own last write. Waiters time the mark. So an ask
 //     prolongs no dead holder's lease, and is no sign of life. The holder's next write meets
 //     the record, finds its grant with a mark of its own, and goes on over it; any other
@@ -93,7 +93,7 @@
 //     A session whose record cannot be read is neither dead nor absent: its locks have to be
 //     broken with immediate effect.
 //   - A fenced or closed session never returns; another one has another random id. Nothing is
-//     acquired while the outcome of the last renewal is not known ([ErrDoubtful]).
+//     acquired while the outcome of the last renewal is not known ([ErrSessionInDoubt]).
 //   - A claim that was given up, or a release, whose outcome is not known would hold its lock
 //     for as long as the session lives. So the session goes on with it after each renewal.
 //   - Close ends all contexts, then writes closed, then frees the records of the locks.
@@ -211,7 +211,7 @@
 //
 // A record has room for [MaxMembers] holders and waiters; the next one gets [ErrFull]. A lock is
 // of one kind at a time: a client that takes a slot of a lock in use, or a semaphore as a lock, gets
-// [ErrKind], and one that names another number of slots a [*SlotsError]; see [Client.Resize]. A
+// [ErrWrongKind], and one that names another number of slots a [*SlotCountError]; see [Client.Resize]. A
 // reader that acquires the same lock as a writer in its own [Handle.Do] would wait for itself: it
 // gets [store.ErrInvalid].
 //
@@ -255,11 +255,11 @@
 // # Goroutines
 //
 // A grant under a session owns no goroutine and no timer: the session has one of each.
-// Every other grant owns one goroutine, for renewals (none with Options.Manual), and a timer.
+// Every other grant owns one goroutine, for renewals (none with Options.ManualRenewal), and a timer.
 // A grant that its handle keeps (see HandleOptions.Linger) owns another goroutine where the
 // store tells of changes.
 // They end with the release, which waits for them, or with the loss of the lease.
 // Release every guard, the lost ones too. A waiting Acquire uses up to two goroutines
 // while it waits. Each request runs in a goroutine of its own, and so do Options.OnEvent
-// and Options.Log while there is something to tell.
+// and Options.Logger while there is something to tell.
 package lease

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrNoLeader says that no candidate leads now.
-var ErrNoLeader = store.NewSentinel("no leader", store.NotApplied)
+var ErrNoLeader = store.NewError("no leader", store.NotApplied)
 
 // Election is one candidate for the leadership of one name. The candidate leads while it
 // holds the lock of that name; its value stands in the lock's record, and is written
@@ -60,7 +60,7 @@ func (s *Session) Election(name string) (*Election, error) {
 // lead when none waits in line. A leader that resigns hands the lock over, and does not know the
 // value of the next one. So the next leader has no value at first: it writes its own, in one
 // more request, before its Campaign returns. The [HandleOptions] of an election are Fair and
-// OnAsk; with others the error matches [store.ErrInvalid]. A nil o means all defaults.
+// OnYieldRequest; with others the error matches [store.ErrInvalid]. A nil o means all defaults.
 func (s *Session) ElectionWith(name string, o *HandleOptions) (*Election, error) {
 	h, err := s.HandleWith(name, o)
 	if err != nil {
@@ -171,7 +171,7 @@ func (e *Election) Resign(ctx context.Context) error {
 
 // Lead campaigns with value, and runs f in the calling goroutine while it leads, like
 // [Handle.Do]. When the leadership is lost, or the leader is asked to give way (see
-// [Client.Ask]), the context of f ends. Lead waits until f has returned, and campaigns again
+// [Client.RequestYield]), the context of f ends. Lead waits until f has returned, and campaigns again
 // with the same value, whatever f returned: so f can run many times, one after the other. A
 // leader that was asked leaves the lock to others for Options.MaxPoll first. It is for a service that has to run on one machine at a time, for ever. The
 // guard is for the token, and for Proclaim.
@@ -185,7 +185,7 @@ func (e *Election) Resign(ctx context.Context) error {
 //     In a campaign the error is that of [Handle.Acquire], which matches the cause, too.
 //   - a campaign fails: the client or the session was closed ([ErrClosed]), the session was
 //     lost ([ErrLost]), or the error is one that waiting does not mend. Errors of the store
-//     that may pass are waited out, within Options.Patience.
+//     that may pass are waited out, within Options.StoreTimeout.
 func (e *Election) Lead(ctx context.Context, value []byte, f func(ctx context.Context, g *Guard) error) error {
 	_, err := e.lead(ctx, value, f)
 	return err
@@ -200,7 +200,7 @@ func (e *Election) lead(ctx context.Context, value []byte, f func(ctx context.Co
 		}
 		asked := false
 		err = guard.do(ctx, func(ctx context.Context, g *Guard) error {
-			defer func() { asked = errors.Is(context.Cause(ctx), ErrAsked) }()
+			defer func() { asked = errors.Is(context.Cause(ctx), ErrYieldRequested) }()
 			return f(ctx, g)
 		})
 		// The guard was released, and says the same again.
@@ -242,8 +242,8 @@ type LeaderState string
 
 // The states of a [Leader].
 const (
-	// LeaderLeads: it leads, as far as is known.
-	LeaderLeads LeaderState = "led"
+	// LeaderActive: it leads, as far as is known.
+	LeaderActive LeaderState = "led"
 
 	// LeaderExpired: the record names it, and it leads no more: it has not renewed its lease for
 	// its TTL, or it is known to be dead. No other candidate has taken its place.
@@ -331,7 +331,7 @@ func (h *Handle) dead(ctx context.Context, s *seen) (dead, lasts bool, doubt tim
 		}
 		now = of.note(now)
 	}
-	v := of.vacant(ctx, now)
+	v := of.evaluateGrant(ctx, now)
 	dead = now.rec.State != Held || v.open
 	if !dead && h.c.clock.wall().Sub(now.rec.Renewed) > h.c.set.expiry(now.rec.TTL) {
 		doubt = max(min(v.wait, h.c.set.mostPoll(now.rec.TTL)), time.Millisecond)
@@ -345,7 +345,7 @@ func leaderOf(name string, r *Record, over bool) (Leader, error) {
 	if r == nil || r.State != Held {
 		return Leader{Name: name, State: LeaderNone}, fmt.Errorf("election %q: %w", name, ErrNoLeader)
 	}
-	leader := Leader{Name: name, State: LeaderLeads, Value: r.Data, Token: r.Token, Holder: r.Holder, Since: r.Granted}
+	leader := Leader{Name: name, State: LeaderActive, Value: r.Data, Token: r.Token, Holder: r.Holder, Since: r.Granted}
 	if over {
 		leader.State = LeaderExpired
 		return leader, fmt.Errorf("election %q: %w: %s (token %d) is dead, or has not renewed its lease for its TTL", name, ErrNoLeader, r.Holder, r.Token)
@@ -378,7 +378,7 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 		ctx, cancel := c.bind(ctx)
 		defer cancel(nil)
 		w := &waiter{h: h, wake: make(chan struct{}, 1)}
-		l := &line{}
+		l := &waitQueue{}
 		told := "" // what was yielded last
 		for {
 			s, err := h.inspect(ctx)
@@ -411,7 +411,7 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 					p = c.set.mostPoll(s.rec.TTL)
 				}
 				l.polls = polls{least: p, most: p, early: p, random: c.random, waited: 1}
-				h.rest(l, h.held(s, wait))
+				h.beginPause(l, h.held(s, wait))
 			}
 			h.await(ctx, l, w)
 		}
@@ -425,12 +425,12 @@ func (h *Handle) isExpired(ctx context.Context, s *seen) (over bool, wait time.D
 	case s.rec == nil || s.rec.State != Held:
 		return false, h.c.set.expiry(h.c.set.TTL), nil
 	case s.rec.Session == "":
-		v := h.vacant(ctx, s)
+		v := h.evaluateGrant(ctx, s)
 		if v.open {
-			v.wait = h.c.set.lookAgain(s.rec.TTL)
+			v.wait = h.c.set.rereadDelay(s.rec.TTL)
 		}
 		return v.open, max(v.wait, time.Millisecond), nil
 	}
 	over, _, err = h.c.isDead(ctx, s.rec.Session, h.name, s.rec.TTL, s.at)
-	return over, h.c.set.lookAgain(s.rec.TTL), err
+	return over, h.c.set.rereadDelay(s.rec.TTL), err
 }

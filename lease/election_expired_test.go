@@ -48,7 +48,7 @@ func TestLeaderThatDiedExpires(t *testing.T) {
 						}
 						states = append(states, l.State)
 						switch l.State {
-						case lease.LeaderLeads:
+						case lease.LeaderActive:
 							if err != nil || !died.IsZero() {
 								t.Errorf("%v: %+v", err, l)
 							}

@@ -349,7 +349,7 @@ func TestObserveTellsEachChange(t *testing.T) {
 			rest()
 			next := mustCampaign(t, b, "b")
 			rest()
-			if _, err := c.Break(t.Context(), "job", next.Token(), &lease.BreakOptions{Now: true}); err != nil {
+			if _, err := c.Break(t.Context(), "job", next.Token(), &lease.BreakOptions{Immediate: true}); err != nil {
 				t.Error(err)
 			}
 			rest()
@@ -378,7 +378,7 @@ func TestObserveTellsAnotherTermWithTheSameValue(t *testing.T) {
 			if err != nil || string(l.Value) != "the same" || l.Token != g.Token() {
 				t.Fatalf("told of %q (token %d), %v; want the token %d", l.Value, l.Token, err, g.Token())
 			}
-			if g.Continuous() { // the second term
+			if g.WasLastHolder() { // the second term
 				break
 			}
 			_ = e.Resign(t.Context())
@@ -459,7 +459,7 @@ func TestLeaderThatDied(t *testing.T) {
 		p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
 		c := client(t, p, nil)
 		wantNoLeader(t, c, "job")
-		g := mustCampaign(t, election(t, client(t, p, &lease.Options{Manual: true}), "job"), "leader")
+		g := mustCampaign(t, election(t, client(t, p, &lease.Options{ManualRenewal: true}), "job"), "leader")
 		for _, verdict := range []store.Liveness{store.Alive, store.LivenessUnknown} {
 			p.set(verdict)
 			time.Sleep(ttl / 4)
@@ -954,8 +954,8 @@ func TestLeadGivesWayWhenAsked(t *testing.T) {
 			time.Sleep(time.Hour)
 			other := client(t, st, nil)
 			for range 3 {
-				asked, err := other.Ask(t.Context(), "job", &lease.AskOptions{Reason: "maintenance", Wait: true})
-				if err != nil || !asked.Over {
+				asked, err := other.RequestYield(t.Context(), "job", &lease.YieldOptions{Reason: "maintenance", Wait: true})
+				if err != nil || !asked.GrantEnded {
 					t.Fatalf("Ask: %+v, %v", asked, err)
 				}
 				time.Sleep(time.Second)

@@ -14,14 +14,14 @@ import (
 // are also the causes of contexts, and the write that they interrupt may be applied.
 var (
 	// ErrHeld: another client or handle holds the lock. The error is a [*HeldError].
-	ErrHeld = store.NewSentinel("lock is held", store.NotApplied)
+	ErrHeld = store.NewError("lock is held", store.NotApplied)
 
 	// ErrLost: the lease is over although it was not released. The error is a
 	// [*LostError], whose Reason is one of the next seven.
 	ErrLost = errors.New("lease lost")
 
-	// ErrStolen: another grant stands in the record.
-	ErrStolen = errors.New("taken over by another")
+	// ErrTakenOver: another grant stands in the record.
+	ErrTakenOver = errors.New("taken over by another")
 
 	// ErrExpired: no renewal was known to have been applied until the deadline.
 	ErrExpired = errors.New("not renewed in time")
@@ -32,88 +32,88 @@ var (
 	// ErrRemoved: the record was removed from the store.
 	ErrRemoved = errors.New("record removed from the store")
 
-	// ErrFenced: another client has ended the session, which was not renewed in time; or it was
+	// ErrRevoked: another client has ended the session, which was not renewed in time; or it was
 	// judged dead, see Options.ReclaimOwn.
-	ErrFenced = errors.New("session fenced by another client")
+	ErrRevoked = errors.New("session fenced by another client")
 
-	// ErrUsed: the ticket was used before, or it is a copy of one that was. The lease
+	// ErrTicketUsed: the ticket was used before, or it is a copy of one that was. The lease
 	// goes on, and the [LostError] tells in whose hands; this ticket is void.
-	ErrUsed = errors.New("the ticket was used before")
+	ErrTicketUsed = errors.New("the ticket was used before")
 
-	// ErrAsked: the holder was asked to give way; see [Client.Ask]. It is the cause of the end
+	// ErrYieldRequested: the holder was asked to give way; see [Client.RequestYield]. It is the cause of the end
 	// of the context of a function in a [Handle.Do], and no [ErrLost].
-	ErrAsked = errors.New("asked to give way")
+	ErrYieldRequested = errors.New("asked to give way")
 
-	// ErrRefused: the holder of the lock refuses to give way.
-	ErrRefused = store.NewSentinel("the holder refuses to give way", store.NotApplied)
+	// ErrYieldRefused: the holder of the lock refuses to give way.
+	ErrYieldRefused = store.NewError("the holder refuses to give way", store.NotApplied)
 
-	// ErrNotAsked: the holder has heard of no ask.
-	ErrNotAsked = store.NewSentinel("not asked to give way", store.NotApplied)
+	// ErrNoYieldRequest: the holder has heard of no ask.
+	ErrNoYieldRequest = store.NewError("not asked to give way", store.NotApplied)
 
 	// ErrReleased: the guard was released. It is the cause of the end of a guard's
 	// context after Release, and no [ErrLost].
 	ErrReleased = errors.New("lease released")
 
-	// ErrUnreleased: the function of a [Client.Do] has returned, and it is not known that
+	// ErrReleaseFailed: the function of a [Client.Do] has returned, and it is not known that
 	// the lock was released. Then others wait until the lease expires.
-	ErrUnreleased = errors.New("the lock may not be released")
+	ErrReleaseFailed = errors.New("the lock may not be released")
 
 	// ErrClosed: the client, or the session, was closed.
 	ErrClosed = errors.New("lease client or session closed")
 
-	// ErrSilent: the store has answered no request, or no write, for Options.Patience. An error that matches it
+	// ErrUnresponsive: the store has answered no request, or no write, for Options.StoreTimeout. An error that matches it
 	// matches [store.ErrUnavailable], too, and [ErrHeld] if the lock was held when the store answered
 	// last.
-	ErrSilent = errors.New("the store is silent")
+	ErrUnresponsive = errors.New("the store is silent")
 
-	// ErrDoubtful: no lock is taken under a session now, since the outcome of its last renewal
+	// ErrSessionInDoubt: no lock is taken under a session now, since the outcome of its last renewal
 	// is not known. An Acquire waits until it is.
-	ErrDoubtful = store.NewSentinel("the outcome of the session's last renewal is not known", store.NotApplied)
+	ErrSessionInDoubt = store.NewError("the outcome of the session's last renewal is not known", store.NotApplied)
 
 	// ErrDetached: the guard was detached, see [Guard.Detach]; the lease goes on
 	// without it.
 	ErrDetached = errors.New("lease detached")
 
-	// ErrRan: the job has run in this period. The error is a [*RanError].
-	ErrRan = store.NewSentinel("ran already in this period", store.NotApplied, store.ErrPermanent)
+	// ErrAlreadyRan: the job has run in this period. The error is a [*AlreadyRanError].
+	ErrAlreadyRan = store.NewError("ran already in this period", store.NotApplied, store.ErrPermanent)
 
-	// ErrAheadRun: the last run of the job is of a later period by this machine's clock, and
-	// more than [MaxAhead] ahead of it. The error is a [*RanError].
-	ErrAheadRun = store.NewSentinel("the last run is ahead of the clock", store.NotApplied, store.ErrPermanent)
+	// ErrRunInFuture: the last run of the job is of a later period by this machine's clock, and
+	// more than [MaxClockSkew] ahead of it. The error is a [*AlreadyRanError].
+	ErrRunInFuture = store.NewError("the last run is ahead of the clock", store.NotApplied, store.ErrPermanent)
 
-	// ErrTooLong: a run has lasted longer than [OnceOptions.Max].
-	ErrTooLong = errors.New("it ran for too long")
+	// ErrRunTimeout: a run has lasted longer than [OnceOptions.Timeout].
+	ErrRunTimeout = errors.New("it ran for too long")
 
 	// ErrNotHeld: there is no grant to act on.
-	ErrNotHeld = store.NewSentinel("lock is not held", store.NotApplied)
+	ErrNotHeld = store.NewError("lock is not held", store.NotApplied)
 
-	// ErrToken: the lock has another token than the one named.
-	ErrToken = store.NewSentinel("another token", store.NotApplied)
+	// ErrTokenMismatch: the lock has another token than the one named.
+	ErrTokenMismatch = store.NewError("another token", store.NotApplied)
 
-	// ErrAhead: the token of a lock is ahead of the clock, so that
-	// [Client.Collect] leaves the lock alone.
-	ErrAhead = store.NewSentinel("the token is ahead of the clock", store.NotApplied)
+	// ErrTokenInFuture: the token of a lock is ahead of the clock, so that
+	// [Client.Sweep] leaves the lock alone.
+	ErrTokenInFuture = store.NewError("the token is ahead of the clock", store.NotApplied)
 
 	// ErrUnresolved: it is not known whether a write was applied. It is said
 	// after all attempts to find out.
-	ErrUnresolved = store.NewSentinel("outcome unknown", store.Unknown)
+	ErrUnresolved = store.NewError("outcome unknown", store.Unknown)
 
-	// ErrFormat: the record is of a newer format than this program knows.
-	ErrFormat = errors.New("record of a newer format")
+	// ErrNewerFormat: the record is of a newer format than this program knows.
+	ErrNewerFormat = errors.New("record of a newer format")
 
 	// ErrFull: the lock has [MaxMembers] holders and waiters already, or its record has no room
 	// for another one.
-	ErrFull = store.NewSentinel("no room for another holder", store.NotApplied, store.ErrPermanent)
+	ErrFull = store.NewError("no room for another holder", store.NotApplied, store.ErrPermanent)
 
-	// ErrKind: the lock is a semaphore and was used as a lock, or the other way round.
-	ErrKind = store.NewSentinel("a lock of another kind", store.NotApplied, store.ErrPermanent)
+	// ErrWrongKind: the lock is a semaphore and was used as a lock, or the other way round.
+	ErrWrongKind = store.NewError("a lock of another kind", store.NotApplied, store.ErrPermanent)
 
-	// ErrSlots: the semaphore has another number of slots than the caller names. The error
-	// is a [*SlotsError].
-	ErrSlots = store.NewSentinel("another number of slots", store.NotApplied, store.ErrPermanent)
+	// ErrSlotCount: the semaphore has another number of slots than the caller names. The error
+	// is a [*SlotCountError].
+	ErrSlotCount = store.NewError("another number of slots", store.NotApplied, store.ErrPermanent)
 
-	// ErrTicket: a [Ticket] contradicts the record that it names, or itself.
-	ErrTicket = store.NewSentinel("invalid ticket", store.NotApplied, store.ErrPermanent)
+	// ErrInvalidTicket: a [Waiter] contradicts the record that it names, or itself.
+	ErrInvalidTicket = store.NewError("invalid ticket", store.NotApplied, store.ErrPermanent)
 )
 
 // HeldError tells who holds a lock. It matches [ErrHeld].
@@ -190,12 +190,12 @@ func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
 
 // LostError tells why a lease ended. It matches [ErrLost] and its Reason.
 type LostError struct {
-	Name    string // of the lock; empty if a session was lost
-	Session string // the session that was lost, or that the lease was under
-	Token   uint64
-	Reason  error  // ErrStolen, ErrExpired, ErrBroken, ErrRemoved, ErrFenced, ErrUsed
-	By      string // who holds the lock now, if known
-	Cause   error  // the last error of the store, if any
+	Name      string // of the lock; empty if a session was lost
+	Session   string // the session that was lost, or that the lease was under
+	Token     uint64
+	Reason    error  // ErrTakenOver, ErrExpired, ErrBroken, ErrRemoved, ErrRevoked, ErrTicketUsed
+	NewHolder string // who holds the lock now, if known
+	Cause     error  // the last error of the store, if any
 
 	now bool // it was broken with immediate effect
 }
@@ -205,8 +205,8 @@ func (e *LostError) Error() string {
 	if e.Name == "" {
 		s = fmt.Sprintf("session %s lost: %v", e.Session, e.Reason)
 	}
-	if e.By != "" {
-		s += ": " + e.By
+	if e.NewHolder != "" {
+		s += ": " + e.NewHolder
 	}
 	if e.Cause != nil {
 		s += ": " + strings.ReplaceAll(e.Cause.Error(), "\n", "; ")
@@ -225,20 +225,20 @@ func (e *LostError) Unwrap() []error {
 	return []error{e.Reason, e.Cause}
 }
 
-// SlotsError tells that a semaphore has another number of slots than the caller names. It
-// matches [ErrSlots].
-type SlotsError struct {
+// SlotCountError tells that a semaphore has another number of slots than the caller names. It
+// matches [ErrSlotCount].
+type SlotCountError struct {
 	Name string
 	Want int // what the caller names
 	Have int // what stands in the store
 }
 
-func (e *SlotsError) Error() string {
+func (e *SlotCountError) Error() string {
 	return fmt.Sprintf("semaphore %q: it has %d slots, and the caller names %d: name the same number, or resize it", e.Name, e.Have, e.Want)
 }
 
-// Unwrap returns ErrSlots.
-func (e *SlotsError) Unwrap() error { return ErrSlots }
+// Unwrap returns ErrSlotCount.
+func (e *SlotCountError) Unwrap() error { return ErrSlotCount }
 
 // OptionError tells which fields of [Options] have values that a client does not take, or that
 // do not go together. It matches [store.ErrInvalid].

@@ -16,10 +16,10 @@ const (
 	// that the client waits for, however many of its goroutines do.
 	EventWaiting EventKind = "waiting"
 
-	// EventSilent: the store has answered no request, or no write, of those who wait for
-	// [FirstSilence], and then again every [NextSilence]. It is sent once for all who wait
-	// through the client. Only with Options.Patience.
-	EventSilent EventKind = "store silent"
+	// EventUnresponsive: the store has answered no request, or no write, of those who wait for
+	// [UnresponsiveAfter], and then again every [UnresponsiveRepeat]. It is sent once for all who wait
+	// through the client. Only with Options.StoreTimeout.
+	EventUnresponsive EventKind = "store silent"
 
 	// EventAcquired: a grant began.
 	EventAcquired EventKind = "acquired"
@@ -39,8 +39,8 @@ const (
 	// context has ended already.
 	EventLost EventKind = "lost"
 
-	// EventAsked: the holder was asked to give way; see [Client.Ask]. Once for each grant.
-	EventAsked EventKind = "asked"
+	// EventYieldRequested: the holder was asked to give way; see [Client.RequestYield]. Once for each grant.
+	EventYieldRequested EventKind = "asked"
 
 	// EventReleased: the lease was released. With an Err the free record may not be in
 	// the store; then the lease expires there.
@@ -51,15 +51,15 @@ const (
 	EventOpened EventKind = "session opened"
 	EventClosed EventKind = "session closed"
 
-	// EventFenced: this client has ended the session of another client, which was not
+	// EventRevoked: this client has ended the session of another client, which was not
 	// renewed or whose process is dead, to take a lock that is under it.
-	EventFenced EventKind = "session fenced"
+	EventRevoked EventKind = "session fenced"
 )
 
-// When a client reports that the store does not answer; see [EventSilent].
+// When a client reports that the store does not answer; see [EventUnresponsive].
 const (
-	FirstSilence = 3 * time.Second
-	NextSilence  = 5 * time.Second
+	UnresponsiveAfter  = 3 * time.Second
+	UnresponsiveRepeat = 5 * time.Second
 )
 
 // Event tells of one lock, or of a session.
@@ -75,7 +75,7 @@ type Event struct {
 	Since    time.Time     // when waiting: when that grant began, by its holder's clock
 	Wait     time.Duration // when waiting: until a takeover, if the holder is dead; when silent: until it gives up
 	Err      error         // when at risk, lost, released: why, if there is more to say; when silent: the last error, or nil
-	Missed   int           // how many events were dropped since the one delivered before
+	Dropped  int           // how many events were dropped since the one delivered before
 }
 
 // maxEvents is how many events wait for a handler, or for a logger, that is busy. Half
@@ -86,7 +86,7 @@ const maxEvents = 512
 func (c *Client) emit(e Event) {
 	e.Time = c.clock.wall()
 	for _, l := range c.listeners {
-		l.hear(e)
+		l.enqueue(e)
 	}
 }
 
@@ -109,17 +109,17 @@ func listeners(o *Options) []*listener {
 	if o.OnEvent != nil {
 		all = append(all, &listener{tell: o.OnEvent})
 	}
-	if o.Log != nil {
-		all = append(all, &listener{tell: func(e Event) { e.log(o.Log) }})
+	if o.Logger != nil {
+		all = append(all, &listener{tell: func(e Event) { e.log(o.Logger) }})
 	}
 	return all
 }
 
-func (l *listener) hear(e Event) {
+func (l *listener) enqueue(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	room := maxEvents
-	if e.Kind == EventRenewed || e.Kind == EventWaiting || e.Kind == EventSilent {
+	if e.Kind == EventRenewed || e.Kind == EventWaiting || e.Kind == EventUnresponsive {
 		room /= 2
 	}
 	if l.closed || len(l.queue) >= room {
@@ -127,7 +127,7 @@ func (l *listener) hear(e Event) {
 		l.total++
 		return
 	}
-	e.Missed, l.missed = l.missed, 0
+	e.Dropped, l.missed = l.missed, 0
 	l.queue = append(l.queue, e)
 	if l.busy == nil {
 		l.busy = make(chan struct{})
@@ -187,11 +187,11 @@ func (l *listener) close() {
 func (e *Event) log(logger *slog.Logger) {
 	level := slog.LevelDebug
 	switch e.Kind {
-	case EventTakenOver, EventAtRisk, EventFenced:
+	case EventTakenOver, EventAtRisk, EventRevoked:
 		level = slog.LevelWarn
 	case EventLost:
 		level = slog.LevelError
-	case EventAcquired, EventAsked, EventReleased, EventOpened, EventClosed:
+	case EventAcquired, EventYieldRequested, EventReleased, EventOpened, EventClosed:
 		level = slog.LevelInfo
 	}
 	ctx := context.Background()
@@ -214,8 +214,8 @@ func (e *Event) log(logger *slog.Logger) {
 	if e.Err != nil {
 		record.AddAttrs(slog.Any("err", e.Err))
 	}
-	if e.Missed > 0 {
-		record.AddAttrs(slog.Int("missed", e.Missed))
+	if e.Dropped > 0 {
+		record.AddAttrs(slog.Int("missed", e.Dropped))
 	}
 	_ = logger.Handler().Handle(ctx, record)
 }

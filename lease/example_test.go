@@ -54,7 +54,7 @@ func ExampleClient_Do() {
 
 // A program that wants the lock asks its holder to give way. The function of the holder is
 // stopped, and the error says who asked, and why.
-func ExampleClient_Ask() {
+func ExampleClient_RequestYield() {
 	var st memstore.Store
 	worker, _ := lease.New(&st, &lease.Options{TTL: lease.MinLocalTTL})
 	operator, _ := lease.New(&st, &lease.Options{Holder: "ada"})
@@ -62,7 +62,7 @@ func ExampleClient_Ask() {
 	started := make(chan struct{})
 	go func() {
 		<-started
-		asked, err := operator.Ask(ctx, "nightly", &lease.AskOptions{Reason: "the machine is needed"})
+		asked, err := operator.RequestYield(ctx, "nightly", &lease.YieldOptions{Reason: "the machine is needed"})
 		if err != nil {
 			fmt.Println("not asked:", asked, err)
 		}
@@ -72,24 +72,24 @@ func ExampleClient_Ask() {
 		<-ctx.Done() // the lock is held until the function returns
 		return context.Cause(ctx)
 	})
-	fmt.Println(errors.Is(err, lease.ErrAsked), err)
+	fmt.Println(errors.Is(err, lease.ErrYieldRequested), err)
 	// Output: true lock "nightly": asked to give way by ada: the machine is needed
 }
 
 // A holder can say that it does not give way now.
-func ExampleGuard_Refuse() {
+func ExampleGuard_RefuseYield() {
 	var st memstore.Store
 	worker, _ := lease.New(&st, nil)
 	operator, _ := lease.New(&st, nil)
 	ctx := context.Background()
 	guard, _ := worker.TryAcquire(ctx, "nightly")
 	defer guard.Release(ctx)
-	_, _ = operator.Ask(ctx, "nightly", nil)
+	_, _ = operator.RequestYield(ctx, "nightly", nil)
 	_ = guard.Renew(ctx) // the holder hears with its next renewal, by itself or like this
-	<-guard.Asked()
-	_ = guard.Refuse(ctx, "it is done in a minute")
-	asked, err := operator.Ask(ctx, "nightly", &lease.AskOptions{Wait: true})
-	fmt.Println(errors.Is(err, lease.ErrRefused), asked.Refused)
+	<-guard.YieldRequested()
+	_ = guard.RefuseYield(ctx, "it is done in a minute")
+	asked, err := operator.RequestYield(ctx, "nightly", &lease.YieldOptions{Wait: true})
+	fmt.Println(errors.Is(err, lease.ErrYieldRefused), asked.RefusalReason)
 	// Output: true it is done in a minute
 }
 
@@ -120,7 +120,7 @@ func ExampleHandleOptions() {
 // The holder goes on when it is asked, and decides by itself when to give way.
 func ExampleClient_HandleWith() {
 	client, _ := lease.New(&memstore.Store{}, nil)
-	handle, err := client.HandleWith("nightly", &lease.HandleOptions{OnAsk: lease.IgnoreAsks})
+	handle, err := client.HandleWith("nightly", &lease.HandleOptions{OnYieldRequest: lease.IgnoreYieldRequests})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -128,7 +128,7 @@ func ExampleClient_HandleWith() {
 	err = handle.Do(context.Background(), func(ctx context.Context, guard *lease.Guard) error {
 		for range 3 { // rounds
 			select {
-			case <-guard.Asked():
+			case <-guard.YieldRequested():
 				return nil // between two rounds it is easy to stop
 			default:
 			}
@@ -260,7 +260,7 @@ func ExampleHandle() {
 	_ = outer.Release(ctx)
 
 	again, _ := handle.Acquire(ctx)
-	fmt.Println("no other holder in between:", again.Continuous())
+	fmt.Println("no other holder in between:", again.WasLastHolder())
 	_ = again.Release(ctx)
 	// Output:
 	// true
@@ -269,14 +269,14 @@ func ExampleHandle() {
 }
 
 // Several locks, or none, also across stores.
-func ExampleAll() {
+func ExampleAcquireAll() {
 	ctx := context.Background()
 	here, _ := lease.New(&memstore.Store{}, nil)
 	there, _ := lease.New(&memstore.Store{}, nil)
 	a, _ := here.Handle("old")
 	b, _ := there.Handle("new")
 
-	set, err := lease.All(ctx, a, b)
+	set, err := lease.AcquireAll(ctx, a, b)
 	if err != nil {
 		panic(err)
 	}
@@ -306,7 +306,7 @@ func ExampleClient_Break() {
 	guard, _ := client.Acquire(ctx, "deploy")
 
 	info, _ := client.Inspect(ctx, "deploy")
-	if _, err := client.Break(ctx, "deploy", info.Record.Token, &lease.BreakOptions{Now: true}); err != nil {
+	if _, err := client.Break(ctx, "deploy", info.Record.Token, &lease.BreakOptions{Immediate: true}); err != nil {
 		panic(err)
 	}
 	next, err := client.TryAcquire(ctx, "deploy")
@@ -322,7 +322,7 @@ func ExampleClient_Break() {
 func ExampleGuard_Detach() {
 	ctx := context.Background()
 	st := &memstore.Store{}
-	o := &lease.Options{TTL: time.Hour, Manual: true, NoPresence: true}
+	o := &lease.Options{TTL: time.Hour, ManualRenewal: true, NoPresence: true}
 	first, _ := lease.New(st, o)
 	guard, _ := first.Acquire(ctx, "pipeline")
 	ticket, err := guard.Detach(ctx)
@@ -343,7 +343,7 @@ func ExampleGuard_Detach() {
 // What announce stores is good if the step dies before it stores the next ticket.
 func ExampleClient_RenewTicket() {
 	ctx := context.Background()
-	client, _ := lease.New(&memstore.Store{}, &lease.Options{TTL: time.Hour, Manual: true, NoPresence: true})
+	client, _ := lease.New(&memstore.Store{}, &lease.Options{TTL: time.Hour, ManualRenewal: true, NoPresence: true})
 	guard, _ := client.Acquire(ctx, "pipeline")
 	file, _ := guard.Detach(ctx)
 
@@ -380,7 +380,7 @@ func ExampleClient_Once() {
 	if err != nil {
 		panic(err)
 	}
-	options := &lease.OnceOptions{Retries: 2, Max: time.Hour}
+	options := &lease.OnceOptions{Retries: 2, Timeout: time.Hour}
 	for _, machine := range []string{"db1", "db2"} {
 		client, _ := lease.New(st, &lease.Options{Holder: machine})
 		result, err := client.Once(ctx, "report", lease.Daily(zurich), func(ctx context.Context, guard *lease.Guard) error {
@@ -418,11 +418,11 @@ func ExampleClient_HandleOnce() {
 	if err != nil {
 		panic(err)
 	}
-	guard.End(errors.New("no paper")) // nil: it is done
+	guard.SetRunResult(errors.New("no paper")) // nil: it is done
 	fmt.Println(guard.Release(ctx))
 
 	_, err = handle.Acquire(ctx)
-	var ran *lease.RanError
+	var ran *lease.AlreadyRanError
 	if errors.As(err, &ran) {
 		fmt.Println(ran.Last.Outcome, ran.Last.Error)
 	}

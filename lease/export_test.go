@@ -34,14 +34,14 @@ func DecodeKind(kind, name string, value []byte) (*Record, error) {
 	return decodeKind(kind, name, value)
 }
 
-// SweepMemory removes what a [FileMemory] in dir has not needed for long.
-func SweepMemory(dir string) {
+// SweepCache removes what a [FileCache] in dir has not needed for long.
+func SweepCache(dir string) {
 	d, err := private.OpenPrivateDir(dir)
 	if err != nil {
 		panic(err)
 	}
 	defer d.Close()
-	sweepSightings(d)
+	removeOldObservations(d)
 }
 
 // TokenOf is how the marks of writes are found.
@@ -96,24 +96,24 @@ func (r Roster) Before(grant string) []Member { return r.before(grant) }
 // Consistent is what decoding checks.
 func (r Roster) Consistent() error { return r.consistent() }
 
-// SurveysAlways makes a client make use of surveys for a single lock, however short its pauses.
-func SurveysAlways(c *Client) {
-	if c.surveys != nil {
-		c.surveys.lines, c.surveys.pause = 1, 0
+// BatchPollsAlways makes a client make use of surveys for a single lock, however short its pauses.
+func BatchPollsAlways(c *Client) {
+	if c.batchPolls != nil {
+		c.batchPolls.minWaitQueues, c.batchPolls.pause = 1, 0
 	}
 }
 
-// SurveyProves tells whether surveys prove that a record is what a look has shown: numbers of the
+// BatchPollProves tells whether surveys prove that a record is what a look has shown: numbers of the
 // events that the tag was answered first, that the last survey began, and that the look began and
 // was answered, and that a look began that had shown another version; and whether they are wrong.
-func SurveyProves(since, last, began, answered, other uint64) (proves, wrong bool) {
-	s := &surveys{last: &survey{began: last}, tags: map[string]tagRun{"job": {"tag", since}}}
-	proves = s.confirms("job", "v", &looked{began: began, answered: answered, version: "v", other: other})
+func BatchPollProves(since, last, began, answered, other uint64) (proves, wrong bool) {
+	s := &batchPolls{last: &batchPoll{began: last}, tags: map[string]tagRun{"job": {"tag", since}}}
+	proves = s.confirms("job", "v", &readTimes{began: began, answered: answered, version: "v", other: other})
 	return proves, s.wrong
 }
 
 // MaxRecent is how many keys one generation has of what a client keeps of each.
 const MaxRecent = maxRecent
 
-// Sights is of how many locks a client remembers when it saw them first.
-func Sights(c *Client) int { return len(c.sights.young) + len(c.sights.old) }
+// FirstSeenCount is of how many locks a client remembers when it saw them first.
+func FirstSeenCount(c *Client) int { return len(c.firstSeen.young) + len(c.firstSeen.old) }

@@ -99,7 +99,7 @@ const moment = time.Second
 // free in the end, or a TTL later, and no other holder loses its lease.
 func TestFrozenCallsEnd(t *testing.T) {
 	const timeout = 2 * time.Second
-	o := lease.Options{Patience: time.Minute, Tuning: lease.Tuning{ReleaseTimeout: timeout}}
+	o := lease.Options{StoreTimeout: time.Minute, Tuning: lease.Tuning{ReleaseTimeout: timeout}}
 	deadline := func(ctx context.Context, f func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
@@ -132,7 +132,7 @@ func TestFrozenCallsEnd(t *testing.T) {
 		}},
 		{"Collect", 3 * time.Second, func(ctx context.Context, c *lease.Client, _ *lease.Guard) error {
 			return deadline(ctx, func(ctx context.Context) error {
-				_, err := c.Collect(ctx, &lease.CollectOptions{OlderThan: time.Hour})
+				_, err := c.Sweep(ctx, &lease.SweepOptions{OlderThan: time.Hour})
 				return err
 			})
 		}},
@@ -152,7 +152,7 @@ func TestFrozenCallsEnd(t *testing.T) {
 					synctest.Wait()
 					d.freeze(passing)
 					if passing > 0 { // with a renewal in flight
-						time.Sleep(c.Options().Renew + 2*time.Second)
+						time.Sleep(c.Options().RenewInterval + 2*time.Second)
 					}
 					within(t, tt.name, tt.bound+moment, func() {
 						err := tt.call(t.Context(), c, g)
@@ -161,12 +161,12 @@ func TestFrozenCallsEnd(t *testing.T) {
 						}
 					})
 					within(t, "Close", timeout+2*moment, func() { _ = c.Close(t.Context()) })
-					if int(d.stuck.Load()) != c.Stats().Calls {
-						t.Errorf("%d calls are left behind, counted %d", d.stuck.Load(), c.Stats().Calls)
+					if int(d.stuck.Load()) != c.Stats().AbandonedCalls {
+						t.Errorf("%d calls are left behind, counted %d", d.stuck.Load(), c.Stats().AbandonedCalls)
 					}
 					d.thaw()
 					time.Sleep(time.Second)
-					if n := c.Stats().Calls; n != 0 {
+					if n := c.Stats().AbandonedCalls; n != 0 {
 						t.Errorf("%d calls are left behind after the thaw", n)
 					}
 					for _, name := range []string{"job", "other"} {
@@ -217,7 +217,7 @@ func TestFrozenForLong(t *testing.T) {
 			waiting.Go(func() { _, _ = c.Acquire(ctx, "job") })
 		}
 		time.Sleep(6 * time.Hour)
-		if n := c.Stats().Calls; n < 10 || n > 20 {
+		if n := c.Stats().AbandonedCalls; n < 10 || n > 20 {
 			t.Errorf("%d calls are left behind", n)
 		}
 		cancel()
@@ -234,18 +234,18 @@ func TestFrozenForLong(t *testing.T) {
 // frozenMemory is a memory that answers nothing until it thaws.
 type frozenMemory struct{ thaw chan struct{} }
 
-func (m frozenMemory) Load(string, string) (lease.Sighting, bool) {
+func (m frozenMemory) Load(string, string) (lease.Observation, bool) {
 	<-m.thaw
-	return lease.Sighting{}, false
+	return lease.Observation{}, false
 }
 
-func (m frozenMemory) Save(lease.Sighting) { <-m.thaw }
+func (m frozenMemory) Save(lease.Observation) { <-m.thaw }
 
 // A memory that does not answer holds up an acquire and a release for a moment.
 func TestFrozenMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := frozenMemory{make(chan struct{})}
-		c := client(t, named(t), &lease.Options{Memory: m})
+		c := client(t, named(t), &lease.Options{Cache: m})
 		t.Cleanup(func() { close(m.thaw) })
 		within(t, "acquire and release", 5*time.Second, func() { mustRelease(t, mustTry(t, c, "job")) })
 	})
@@ -260,7 +260,7 @@ func TestBlockedHandler(t *testing.T) {
 		c := client(t, d, &lease.Options{
 			TTL:     5 * time.Second,
 			OnEvent: func(lease.Event) { <-block },
-			Log:     slog.New(blockedLog{slog.DiscardHandler, block}),
+			Logger:  slog.New(blockedLog{slog.DiscardHandler, block}),
 			Tuning:  lease.Tuning{ReleaseTimeout: 2 * time.Second},
 		})
 		g, other := mustTry(t, c, "job"), mustTry(t, c, "other")
@@ -269,7 +269,7 @@ func TestBlockedHandler(t *testing.T) {
 			t.Fatalf("no renewal: %v, %v", g.Err(), other.Err())
 		}
 		mustRelease(t, other)
-		if c.Stats().Events == 0 {
+		if c.Stats().DroppedEvents == 0 {
 			t.Error("no event was dropped")
 		}
 		d.freeze(0)
@@ -315,12 +315,12 @@ func TestRenewalsLeaveRoomInTheQueue(t *testing.T) {
 		}})
 		g := mustTry(t, c, "job")
 		time.Sleep(time.Hour)
-		if c.Stats().Events == 0 {
+		if c.Stats().DroppedEvents == 0 {
 			t.Fatal("no event was dropped")
 		}
 		mustRelease(t, g)
 		close(block)
-		if err := c.Flush(t.Context()); err != nil {
+		if err := c.FlushEvents(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if delivered[lease.EventRenewed] == 0 || delivered[lease.EventReleased] != 1 {
@@ -341,7 +341,7 @@ func TestSlowHandler(t *testing.T) {
 		for i := range 100 {
 			mustRelease(t, mustTry(t, c, fmt.Sprint(i)))
 		}
-		if err := c.Flush(t.Context()); err != nil || len(events) != 200 {
+		if err := c.FlushEvents(t.Context()); err != nil || len(events) != 200 {
 			t.Fatalf("%v, %d events; want 200", err, len(events))
 		}
 		last := map[string]lease.EventKind{}
@@ -350,8 +350,8 @@ func TestSlowHandler(t *testing.T) {
 			if last[e.Name] == "" {
 				want = lease.EventAcquired
 			}
-			if e.Kind != want || e.Missed != 0 {
-				t.Errorf("%s: %s after %s, %d missed", e.Name, e.Kind, last[e.Name], e.Missed)
+			if e.Kind != want || e.Dropped != 0 {
+				t.Errorf("%s: %s after %s, %d missed", e.Name, e.Kind, last[e.Name], e.Dropped)
 			}
 			last[e.Name] = e.Kind
 		}
@@ -361,20 +361,20 @@ func TestSlowHandler(t *testing.T) {
 			mustRelease(t, mustTry(t, c, "again"))
 		}
 		delivered := 0
-		if err := c.Flush(t.Context()); err != nil {
+		if err := c.FlushEvents(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		mustRelease(t, mustTry(t, c, "again"))
-		if err := c.Flush(t.Context()); err != nil {
+		if err := c.FlushEvents(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		missed := 0
 		for _, e := range events {
 			delivered++
-			missed += e.Missed
+			missed += e.Dropped
 		}
-		if delivered+missed != 802 || missed == 0 || uint64(missed) != c.Stats().Events {
-			t.Errorf("%d delivered, %d missed, %d counted, of 802", delivered, missed, c.Stats().Events)
+		if delivered+missed != 802 || missed == 0 || uint64(missed) != c.Stats().DroppedEvents {
+			t.Errorf("%d delivered, %d missed, %d counted, of 802", delivered, missed, c.Stats().DroppedEvents)
 		}
 	})
 }
@@ -401,10 +401,10 @@ func TestClosedClientSendsNothing(t *testing.T) {
 			"TryAcquire":        func(ctx context.Context) error { _, err := c.TryAcquire(ctx, "a"); return err },
 			"Handle.Acquire":    func(ctx context.Context) error { _, err := h.Acquire(ctx); return err },
 			"Handle.TryAcquire": func(ctx context.Context) error { _, err := h.TryAcquire(ctx); return err },
-			"All":               func(ctx context.Context) error { _, err := lease.All(ctx, h); return err },
+			"All":               func(ctx context.Context) error { _, err := lease.AcquireAll(ctx, h); return err },
 			"Attach":            func(ctx context.Context) error { _, err := c.Attach(ctx, ticket); return err },
 			"Break": func(ctx context.Context) error {
-				_, err := c.Break(ctx, "held", held.Token(), &lease.BreakOptions{Now: true})
+				_, err := c.Break(ctx, "held", held.Token(), &lease.BreakOptions{Immediate: true})
 				return err
 			},
 			"Inspect": func(ctx context.Context) error { _, err := c.Inspect(ctx, "held"); return err },
@@ -412,11 +412,11 @@ func TestClosedClientSendsNothing(t *testing.T) {
 			"Renew":   g.Renew,
 			"Detach":  func(ctx context.Context) error { _, err := g.Detach(ctx); return err },
 			"Collect": func(ctx context.Context) error {
-				_, err := c.Collect(ctx, &lease.CollectOptions{OlderThan: time.Hour})
+				_, err := c.Sweep(ctx, &lease.SweepOptions{OlderThan: time.Hour})
 				return err
 			},
 			"Names": func(ctx context.Context) error {
-				for _, err := range c.Names(ctx, "") {
+				for _, err := range c.List(ctx, "") {
 					return err
 				}
 				return nil

@@ -16,37 +16,37 @@ type grant struct {
 	member *Member // of a lock with several holders, nil for others
 	before *Run    // the last run before that of this grant; see [Client.HandleOnce]
 
-	mu        sync.Mutex    // never held across I/O
-	sent      time.Duration // when the last write known to be applied was sent
-	guards    []*Guard
-	idle      *time.Timer        // until it is freed: no guard is left, and it is kept; or nil
-	unlisten  context.CancelFunc // ends the goroutine that listens to the store, if there is one
-	ended     error              // why belief ended; nil while it lasts
-	ask       *Asked             // the holder has heard of it; nil if of none
-	whenAsked context.Context    // ends when ask is set; nil until it is needed
-	tellAsked context.CancelFunc // ends it
-	problem   error              // of the last renewal
-	timer     *time.Timer
-	inFlight  context.CancelFunc // ends the write in flight
-	isCut     bool               // the grant writes no more
-	atRisk    bool
-	wanted    bool // others wait for it, so that it is not kept
-	releasing bool // every guard was released
-	detached  bool
-	taken     bool // another may hold the lock
+	mu          sync.Mutex    // never held across I/O
+	sent        time.Duration // when the last write known to be applied was sent
+	guards      []*Guard
+	idle        *time.Timer        // until it is freed: no guard is left, and it is kept; or nil
+	unlisten    context.CancelFunc // ends the goroutine that listens to the store, if there is one
+	ended       error              // why belief ended; nil while it lasts
+	yieldStatus *YieldStatus       // the holder has heard of it; nil if of none
+	yieldCtx    context.Context    // ends when ask is set; nil until it is needed
+	signalYield context.CancelFunc // ends it
+	problem     error              // of the last renewal
+	timer       *time.Timer
+	inFlight    context.CancelFunc // ends the write in flight
+	isCut       bool               // the grant writes no more
+	atRisk      bool
+	wanted      bool // others wait for it, so that it is not kept
+	releasing   bool // every guard was released
+	detached    bool
+	taken       bool // another may hold the lock
 
-	continuous bool // the grant before it was this handle's, too
+	wasLastHolder bool // the grant before it was this handle's, too
 
 	// The goroutine that writes the record, whose turn it is, alone changes the next two, with mu
 	// taken, too; so either is enough to read them.
 	firm  bool   // the record survives a power cut
 	tries *tries // the record, and renewals over it, of unknown outcome
 
-	again     atomic.Bool         // the next grant may follow at once; see [Guard.AllowAgain]
-	finishing atomic.Bool         // a release is under way
-	ending    atomic.Pointer[Run] // the end of its run, as the release writes it; see [Guard.End]
-	renewals  sync.WaitGroup
-	result    error
+	rerunAllowed atomic.Bool         // the next grant may follow at once; see [Guard.AllowRerun]
+	finishing    atomic.Bool         // a release is under way
+	ending       atomic.Pointer[Run] // the end of its run, as the release writes it; see [Guard.SetRunResult]
+	renewals     sync.WaitGroup
+	result       error
 
 	// Few grants are waited for, so that each of these is made when it is needed. They are
 	// guarded by mu.
@@ -67,15 +67,15 @@ func newGrant(ctx context.Context, h *Handle, base, now *seen, m Member, sent ti
 		g.before = h.job.before[g.id]
 	}
 	h.mu.Lock()
-	g.continuous = h.grant != nil && base.rec != nil && base.rec.Grant == h.grant.id && !h.grant.isDetached()
+	g.wasLastHolder = h.grant != nil && base.rec != nil && base.rec.Grant == h.grant.id && !h.grant.isDetached()
 	h.mu.Unlock()
 	if h.under != nil {
 		return g // the session renews, and watches the time
 	}
 	g.mu.Lock()
-	g.timer = time.AfterFunc(g.c.set.look, g.tick)
+	g.timer = time.AfterFunc(g.c.set.clockCheckInterval, g.tick)
 	g.mu.Unlock()
-	if !h.c.set.Manual {
+	if !h.c.set.ManualRenewal {
 		g.renewals.Go(func() { g.renewAll(context.WithoutCancel(ctx)) })
 	}
 	return g
@@ -87,7 +87,7 @@ func (g *grant) tick() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended == nil {
-		g.timer.Reset(max(time.Millisecond, min(g.c.set.look, left)))
+		g.timer.Reset(max(time.Millisecond, min(g.c.set.clockCheckInterval, left)))
 	}
 }
 
@@ -103,7 +103,7 @@ func (g *grant) check() time.Duration {
 		}
 		return left
 	}
-	now := g.c.clock.look()
+	now := g.c.clock.sinceStart()
 	set := g.c.set
 	g.mu.Lock()
 	if g.ended != nil {
@@ -117,7 +117,7 @@ func (g *grant) check() time.Duration {
 		g.lose(&LostError{Reason: ErrExpired, Cause: problem})
 		return 0
 	}
-	risk := !g.atRisk && now >= g.sent+set.Renew+(set.trust-set.Renew)/2
+	risk := !g.atRisk && now >= g.sent+set.RenewInterval+(set.trust-set.RenewInterval)/2
 	if risk {
 		g.atRisk = true
 	}
@@ -189,7 +189,7 @@ func (g *grant) halt(cause error) bool {
 	if g.stopped != nil {
 		close(g.stopped)
 	}
-	idle := g.rouse()
+	idle := g.endIdle()
 	if g.unlisten != nil {
 		g.unlisten()
 	}
@@ -262,7 +262,7 @@ func (g *grant) fail(err error) {
 
 // deadline is the end of trust by the wall clock.
 func (g *grant) deadline() time.Time {
-	now := g.c.clock.look()
+	now := g.c.clock.sinceStart()
 	return g.c.clock.wall().Add(g.lastSent() + g.c.set.trust - now)
 }
 
@@ -284,7 +284,7 @@ func (g *grant) guard(ctx context.Context) *Guard {
 	if g.ended != nil || g.releasing {
 		return nil
 	}
-	guard := &Guard{g: g, ctx: unbound(ctx), continuous: g.rouse() || g.continuous}
+	guard := &Guard{g: g, ctx: unbound(ctx), wasLastHolder: g.endIdle() || g.wasLastHolder}
 	g.guards = append(g.guards, guard)
 	return guard
 }

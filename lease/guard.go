@@ -26,9 +26,9 @@ type Guard struct {
 	cancel context.CancelCauseFunc // nil until the context is needed
 	cause  error                   // why the guard has ended, nil until it has
 
-	continuous bool // no other handle has held the lock since the guard before
-	released   bool // guarded likewise
-	last       bool // guarded likewise: it was the last guard of the grant that was released
+	wasLastHolder bool // no other handle has held the lock since the guard before
+	released      bool // guarded likewise
+	last          bool // guarded likewise: it was the last guard of the grant that was released
 }
 
 // Handle returns the handle that the guard was acquired through.
@@ -38,14 +38,14 @@ func (g *Guard) Handle() *Handle { return g.g.h }
 // has ended.
 func (g *Guard) Grace() time.Duration { return g.g.c.set.Grace }
 
-// GraceLeft returns how much of the grace is left for guarded work to stop in: all of
+// GraceRemaining returns how much of the grace is left for guarded work to stop in: all of
 // it while the lease is trusted, what the TTL leaves of it after the lease has expired or
 // was broken, and nothing when another may hold the lock at once: it was stolen, removed,
 // broken with immediate effect, released, closed or detached.
-func (g *Guard) GraceLeft() time.Duration {
+func (g *Guard) GraceRemaining() time.Duration {
 	gr := g.g
 	gr.check()
-	now, sent := gr.c.clock.look(), gr.lastSent()
+	now, sent := gr.c.clock.sinceStart(), gr.lastSent()
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	if gr.taken {
@@ -105,18 +105,18 @@ func (g *Guard) Err() error {
 }
 
 // Deadline returns when trust ends if no further renewal succeeds, by this
-// machine's wall clock as it is now: for display. Work has Options.Grace more to
+// machine's wall clock as it is now: for display. Work has Options.OrphanAge more to
 // stop in.
 func (g *Guard) Deadline() time.Time { return g.g.deadline() }
 
-// Trust returns how long the lease is still trusted if no further renewal
+// Remaining returns how long the lease is still trusted if no further renewal
 // succeeds; zero when it is over.
-func (g *Guard) Trust() time.Duration { return g.g.check() }
+func (g *Guard) Remaining() time.Duration { return g.g.check() }
 
-// Continuous reports whether no other handle has held the lock since this handle's
+// WasLastHolder reports whether no other handle has held the lock since this handle's
 // last grant, so that what was cached under that grant is still good. It is false
 // for the first grant of a handle, and whenever it is not certain.
-func (g *Guard) Continuous() bool { return g.continuous }
+func (g *Guard) WasLastHolder() bool { return g.wasLastHolder }
 
 // Data returns a copy of the data in the record, nil if there is none: what was
 // set last, by this or an earlier grant.
@@ -136,7 +136,7 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	if err := g.Err(); err != nil {
 		return err
 	}
-	if g.g.beside() {
+	if g.g.isMember() {
 		return fmt.Errorf("%w: lock %q: its data belongs to a holder that has it alone", store.ErrInvalid, g.Name())
 	}
 	data = bytes.Clone(data)
@@ -168,13 +168,13 @@ func (g *Guard) rewrite(ctx context.Context, change func(*Record) error, done fu
 	}
 }
 
-// AllowAgain makes the release of this guard's grant take back [Options.AtLeast], and the run
+// AllowRerun makes the release of this guard's grant take back [Options.MinInterval], and the run
 // of a job (see [Client.Once]), in the same request: the next grant may begin at once, and the
 // run does not count. It is for work that was not done.
-func (g *Guard) AllowAgain() { g.g.again.Store(true) }
+func (g *Guard) AllowRerun() { g.g.rerunAllowed.Store(true) }
 
 // Renew renews the lease now, in one request, besides the renewals that a guard
-// makes by itself. With Options.Manual it is the only one. An error that matches
+// makes by itself. With Options.ManualRenewal it is the only one. An error that matches
 // [ErrLost] ends the lease; after any other it lasts until its deadline, and Renew
 // can be called again. A store that does not answer is waited for until ctx or the trust
 // ends.
@@ -214,7 +214,7 @@ func (g *Guard) Release(ctx context.Context) error {
 	if !g.released {
 		g.end(ErrReleased)
 		gr.guards = slices.DeleteFunc(gr.guards, func(other *Guard) bool { return other == g })
-		g.released, g.last = true, len(gr.guards) == 0 && !gr.rest(most)
+		g.released, g.last = true, len(gr.guards) == 0 && !gr.becomeIdle(most)
 		gr.releasing = gr.releasing || g.last
 	}
 	last, cause := g.last, g.cause

@@ -33,14 +33,14 @@ type Handle struct {
 	abandoned map[string]bool // grants that were sent and never handed out
 	began     time.Duration   // when grant began
 	passed    bool            // another process has held the lock since the grant before
-	crowded   bool            // others were met when the lock was taken last
+	contended bool            // others were met when the lock was taken last
 
 	entry   string    // the grant under which the handle stands in the lock's queue
 	joined  time.Time // when it came there, behind as many
 	behind  int
 	turn    time.Duration        // in which the queue came forward by one when it stood there before
 	timedAt time.Time            // when that was
-	looksAt map[string]time.Time // when the sessions of those it waits for are due for a look
+	readAt  map[string]time.Time // when the sessions of those it waits for are due for a look
 	pace    time.Duration        // in which the queue came forward by one, as the goroutine knows that has the turn
 	shown   *seen                // what another handle of the client has seen of that; see shows
 	waiting int                  // goroutines that wait
@@ -80,11 +80,11 @@ func (h *Handle) same(other *Handle) bool {
 	return id == otherID && key == otherKey
 }
 
-// maxRounds bounds how often one attempt begins anew after others were faster, and maxCrowd
+// maxRounds bounds how often one attempt begins anew after others were faster, and maxContenders
 // where the lock has several holders, who all write its record.
 const (
-	maxRounds = 8
-	maxCrowd  = 64
+	maxRounds     = 8
+	maxContenders = 64
 )
 
 // TryAcquire takes the lock if it is free, or if its holder is known to be dead,
@@ -113,21 +113,21 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 // Acquire takes the lock, waiting until it is free, its holder is dead, or ctx
 // ends. Then the error matches the context's cause, and [ErrHeld] if the
 // lock was held. Errors of the store that may pass are waited out, within
-// Options.Patience; others are returned. An unreadable record is an error, and
+// Options.StoreTimeout; others are returned. An unreadable record is an error, and
 // never taken over. What is said of ctx at [Handle.TryAcquire] holds here too.
 //
 // The goroutines that wait for one lock through one client, whatever their handles,
 // stand in line: the first looks at the store for all of them, so that together they
 // cost the requests of one, and each has the lock in its turn. Between clients there is
 // no such order. A handle that has met others leaves them a chance before it takes the
-// lock again; see Tuning.Yield.
+// lock again; see Tuning.ReacquireDelay.
 func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	if err := h.waitsForItself(ctx); err != nil {
 		return nil, err
 	}
 	ctx, cancel := h.bind(ctx)
 	defer cancel(nil)
-	ctx, stop := h.c.withPatience(ctx, h.event(EventSilent))
+	ctx, stop := h.c.withStoreTimeout(ctx, h.event(EventUnresponsive))
 	defer stop()
 	for g := h.barred(); g != nil; g = h.barred() {
 		select {
@@ -150,12 +150,12 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	}()
 	l, w := h.c.enter(ctx, h)
 	defer h.c.leave(l, w)
-	if guard, err := h.lineUp(ctx, w); guard != nil || err != nil {
+	if guard, err := h.enterFairQueue(ctx, w); guard != nil || err != nil {
 		return guard, err
 	}
 	// What failed out of turn is not sent again before the turn: until then nothing is asked for
 	// this waiter, but by the one that has the turn.
-	patience := patienceOf(ctx)
+	patience := storeTimeoutOf(ctx)
 	for {
 		patience.share(&l.unanswered)
 		select {
@@ -181,7 +181,7 @@ func (h *Handle) ended(ctx context.Context, held *HeldError) error {
 }
 
 // acquire is Acquire by the goroutine whose turn it is.
-func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error) {
+func (h *Handle) acquire(ctx context.Context, l *waitQueue, w *waiter) (*Guard, error) {
 	h.adopt(l.last)
 	met := false // whether another's grant was in the way
 	var err error
@@ -189,19 +189,19 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 		if !l.until.IsZero() {
 			h.await(ctx, l, w)
 		} else {
-			h.stepAside(ctx, l, w)
+			h.reacquirePause(ctx, l, w)
 		}
 		if ctx.Err() != nil {
 			return nil, cancelled(ctx, h.name, cmp.Or(err, h.ended(ctx, l.held.Load())))
 		}
-		sure := h.surveyed(ctx, l)
+		sure := h.batchPolled(ctx, l)
 		l.until = time.Time{}
 		var guard *Guard
 		guard, err = h.attemptOver(ctx, sure, true)
 		l.last = h.known()
 		if err == nil {
-			h.c.silence.rest(&l.unanswered)
-			h.meet(met, guard)
+			h.c.storeHealth.pause(&l.unanswered)
+			h.noteContention(met, guard)
 			l.held.Store(h.held(l.last, 0))
 			return guard, nil
 		}
@@ -217,15 +217,15 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 		case held != nil:
 			if id := held.Record.possession(); l.notified != id || id == "" {
 				l.notified = id
-				l.polls.met(h.c.set, h.c.random, held.Record.TTL)
+				l.polls.sawHeld(h.c.set, h.c.random, held.Record.TTL)
 				e := h.event(EventWaiting)
 				e.Token, e.Holder, e.Since, e.Wait = held.Record.Token, held.Record.holders(), held.Record.Granted, held.Wait
 				h.c.emit(e)
 			}
-			h.askIdle(ctx, l)
-			h.tellBroken(ctx, l)
-			h.c.silence.rest(&l.unanswered)
-			h.rest(l, held)
+			h.requestIdleYield(ctx, l)
+			h.notifyBroken(ctx, l)
+			h.c.storeHealth.pause(&l.unanswered)
+			h.beginPause(l, held)
 		case store.Permanent(err):
 			return nil, err // and no ErrHeld: waiting for the holder helps nothing
 		default:
@@ -237,7 +237,7 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 
 // lastSeen adds who held the lock last to an error that does not tell it.
 func lastSeen(err error, held *HeldError) error {
-	if held == nil || errors.Is(err, ErrHeld) || errors.Is(err, ErrRan) {
+	if held == nil || errors.Is(err, ErrHeld) || errors.Is(err, ErrAlreadyRan) {
 		return err
 	}
 	return errors.Join(err, held)
@@ -287,9 +287,9 @@ func cancelled(ctx context.Context, name string, err error) error {
 	return fmt.Errorf("waiting for lock %q: %w: %w", name, cause, err)
 }
 
-// lineUp enters the lock's queue at once, though it is not the handle's turn to look at the
+// enterFairQueue enters the lock's queue at once, though it is not the handle's turn to look at the
 // store, where the order of arrival counts. It returns an error only if waiting is of no use.
-func (h *Handle) lineUp(ctx context.Context, w *waiter) (*Guard, error) {
+func (h *Handle) enterFairQueue(ctx context.Context, w *waiter) (*Guard, error) {
 	if !h.opts.Fair && !h.opts.Shared {
 		return nil, nil
 	}
@@ -298,7 +298,7 @@ func (h *Handle) lineUp(ctx context.Context, w *waiter) (*Guard, error) {
 		return nil, nil
 	default:
 	}
-	for pause := h.c.crowding(); ; {
+	for pause := h.c.contention(); ; {
 		guard, err := h.attempt(ctx, true)
 		if err == nil || store.Permanent(err) {
 			return guard, err
@@ -382,15 +382,15 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 	if shown := h.takeShown(); shown != nil {
 		now, fresh = shown, true
 	}
-	others := crowd{h: h, free: freeConflicts}
-	for round := 0; round < maxRounds || h.several(now) && round < maxCrowd; round++ {
+	others := contention{h: h, free: freeConflicts}
+	for round := 0; round < maxRounds || h.several(now) && round < maxContenders; round++ {
 		if now == nil || !fresh && (h.entered() != "" || h.job != nil || !h.goesOn(now, queue) && !h.c.mayBeOver(ctx, now.rec)) {
 			if now == nil && h.guesses() {
 				// If this guess, that there is no record, is wrong, the conflict shows the record.
 				now = &seen{at: h.c.clock.monotonic(), age: -1}
 			} else {
 				var err error
-				if now, err = h.look(ctx); err != nil {
+				if now, err = h.readRecord(ctx); err != nil {
 					return nil, err
 				}
 				fresh = true
@@ -399,7 +399,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 		if h.several(now) || h.entered() != "" {
 			guard, next, wait, err := h.enter(ctx, now, queue)
 			switch {
-			case !fresh && (errors.Is(err, ErrSlots) || errors.Is(err, ErrKind) || errors.Is(err, ErrFull)):
+			case !fresh && (errors.Is(err, ErrSlotCount) || errors.Is(err, ErrWrongKind) || errors.Is(err, ErrFull)):
 				// What is remembered refuses nothing: the record may be another by now.
 			case guard != nil || err != nil:
 				return guard, err
@@ -411,7 +411,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 				if next.rec.isRenewed() {
 					others.free = 0
 				}
-				newer, err := others.met(ctx)
+				newer, err := others.conflict(ctx)
 				if ctx.Err() != nil {
 					return nil, h.held(now, h.c.set.MinPoll)
 				}
@@ -425,13 +425,13 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 			case fresh:
 				return nil, h.held(now, wait)
 			}
-			if now, err = h.look(ctx); err != nil {
+			if now, err = h.readRecord(ctx); err != nil {
 				return nil, err
 			}
 			fresh = true
 			continue
 		}
-		verdict := h.judge(ctx, now)
+		verdict := h.evaluate(ctx, now)
 		if verdict.err != nil {
 			return nil, verdict.err
 		}
@@ -449,7 +449,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 				return nil, h.held(now, verdict.wait)
 			}
 			var err error
-			if now, err = h.look(ctx); err != nil {
+			if now, err = h.readRecord(ctx); err != nil {
 				return nil, err
 			}
 			fresh = true
@@ -468,7 +468,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 // lock to others just now, without another look. If they have written meanwhile, it conflicts;
 // where writes wait that takes longer than a look.
 func (h *Handle) goesOn(s *seen, queue bool) bool {
-	return queue && h.several(s) && h.c.set.traits.WriteTime == 0 && h.c.clock.monotonic().Sub(s.at) < h.c.set.MinPoll
+	return queue && h.several(s) && h.c.set.traits.MinWriteTime == 0 && h.c.clock.monotonic().Sub(s.at) < h.c.set.MinPoll
 }
 
 // guesses reports whether a handle that knows nothing of its record tries to create it without
@@ -477,7 +477,7 @@ func (h *Handle) guesses() bool {
 	if h.kind == KindSession {
 		return true
 	}
-	return h.job == nil && (h.c.set.traits.ConflictTells || h.c.set.Fresh) && !h.c.set.Floor
+	return h.job == nil && (h.c.set.traits.ConflictCarriesState || h.c.set.AssumeNew) && !h.c.set.CheckTokenFloor
 }
 
 // join returns a guard of the grant that the handle holds already, or neither
@@ -512,16 +512,16 @@ func (h *Handle) join(ctx context.Context) (*Guard, error) {
 
 // barred returns the handle's grant if it is in force and too old to be joined.
 func (h *Handle) barred() *grant {
-	if h.c.set.MaxJoin == 0 {
+	if h.c.set.ReentryWindow == 0 {
 		return nil
 	}
 	h.mu.Lock()
 	g, began := h.grant, h.began
 	h.mu.Unlock()
-	if g == nil || g.cause() != nil || h.c.clock.look()-began < h.c.set.MaxJoin {
+	if g == nil || g.cause() != nil || h.c.clock.sinceStart()-began < h.c.set.ReentryWindow {
 		return nil
 	}
-	if g.cool() {
+	if g.freeIdle() {
 		return nil // a clock has jumped: it was to be free by now
 	}
 	return g
@@ -536,10 +536,10 @@ func (h *Handle) barring() *HeldError {
 	return h.held(last, 0)
 }
 
-// stepAside leaves the lock, which the handle has released, to others for a time, or
+// reacquirePause leaves the lock, which the handle has released, to others for a time, or
 // until one of them has it where the store tells of that.
-func (h *Handle) stepAside(ctx context.Context, l *line, w *waiter) {
-	d := h.yields()
+func (h *Handle) reacquirePause(ctx context.Context, l *waitQueue, w *waiter) {
+	d := h.reacquireDelay()
 	if d <= 0 {
 		return
 	}
@@ -549,21 +549,21 @@ func (h *Handle) stepAside(ctx context.Context, l *line, w *waiter) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	h.attend(ctx, cancel, l, w, h.known())
+	h.waitForChange(ctx, cancel, l, w, h.known())
 }
 
 const (
-	// watchedYield is for how long a handle leaves the lock to others whom the store
+	// watchedReacquireDelay is for how long a handle leaves the lock to others whom the store
 	// wakes: longer than that takes.
-	watchedYield = 10 * time.Millisecond
+	watchedReacquireDelay = 10 * time.Millisecond
 
-	// yieldPart is for which part of its last grant a handle leaves the lock to others
+	// reacquirePart is for which part of its last grant a handle leaves the lock to others
 	// when it knows of none: it cannot know of all.
-	yieldPart = 10
+	reacquirePart = 10
 )
 
-// yields tells how long the handle leaves the lock, which it has released, to others.
-func (h *Handle) yields() time.Duration {
+// reacquireDelay tells how long the handle leaves the lock, which it has released, to others.
+func (h *Handle) reacquireDelay() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	set, last := h.c.set, h.last
@@ -571,30 +571,30 @@ func (h *Handle) yields() time.Duration {
 		return 0
 	}
 	since := h.c.clock.monotonic().Sub(last.at)
-	yield := set.Yield
+	yield := set.ReacquireDelay
 	switch watched := h.watches(); {
-	case h.grant.wasAsked(): // for as long as a waiter needs that does not hear of it
+	case h.grant.yieldRequested(): // for as long as a waiter needs that does not hear of it
 		yield = max(yield, set.MaxPoll)
 	case yield != 0:
-	case watched && h.crowded:
-		yield = watchedYield
+	case watched && h.contended:
+		yield = watchedReacquireDelay
 	case watched:
-	case h.crowded:
+	case h.contended:
 		yield = set.MaxPoll
 	default:
-		if part := (h.c.clock.look() - h.began - since) / yieldPart; part >= set.MinPoll {
+		if part := (h.c.clock.sinceStart() - h.began - since) / reacquirePart; part >= set.MinPoll {
 			yield = min(part, set.MaxPoll)
 		}
 	}
 	return yield - since
 }
 
-// meet notes whether others were met on the way to a grant: while it was waited for, or
+// noteContention notes whether others were met on the way to a grant: while it was waited for, or
 // since the handle's last one.
-func (h *Handle) meet(others bool, guard *Guard) {
+func (h *Handle) noteContention(others bool, guard *Guard) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.crowded = others || h.passed && !guard.Continuous()
+	h.contended = others || h.passed && !guard.WasLastHolder()
 }
 
 // adopt takes over what another goroutine of the client has seen of the lock.
@@ -621,7 +621,7 @@ func (h *Handle) known() *seen {
 // others have changed, and a broken one, it is when the last write of the grant's holder was
 // seen first: its mark is still that write, so that the holder wrote none after it.
 func (h *Handle) note(s *seen) *seen {
-	s = h.c.firstSight(h.key, s)
+	s = h.c.sinceFirstSeen(h.key, s)
 	h.mu.Lock()
 	if h.last != nil && h.last.version == s.version && s.version != "" {
 		if s.age > h.last.age || s.at.Before(h.last.at) {
@@ -636,7 +636,7 @@ func (h *Handle) note(s *seen) *seen {
 		h.mu.Unlock()
 		return s
 	}
-	if last := h.last; last != nil && last.rec != nil && s.rec != nil && last.rec.Grant == s.rec.Grant && last.rec.mark() == s.rec.mark() {
+	if last := h.last; last != nil && last.rec != nil && s.rec != nil && last.rec.Grant == s.rec.Grant && last.rec.holderNonce() == s.rec.holderNonce() {
 		unchanged := *s
 		unchanged.at = last.at
 		s = &unchanged
@@ -654,10 +654,10 @@ func (h *Handle) note(s *seen) *seen {
 
 // look reads the lock as a waiter does: without settling, with the store's clock
 // at the first sight, and without the value when nothing changed.
-func (h *Handle) look(ctx context.Context) (*seen, error) {
-	last, began, at := h.known(), h.c.lookBegins(), h.c.clock.monotonic()
+func (h *Handle) readRecord(ctx context.Context) (*seen, error) {
+	last, began, at := h.known(), h.c.readBegins(), h.c.clock.monotonic()
 	_, conditional := store.As[store.ConditionalGetter](h.c.st)
-	ager, ages := store.As[store.Ager](h.c.st)
+	ager, ages := store.As[store.AgeReader](h.c.st)
 	var (
 		value []byte
 		v     store.Version
@@ -665,23 +665,23 @@ func (h *Handle) look(ctx context.Context) (*seen, error) {
 		err   error
 	)
 	switch {
-	case conditional && last != nil && last.version != "" && (!ages || h.c.set.NoStoreAge || last.age >= 0):
+	case conditional && last != nil && last.version != "" && (!ages || h.c.set.IgnoreStoreClock || last.age >= 0):
 		var changed bool
 		if value, v, changed, err = store.GetIfChanged(ctx, h.c.st, h.key, last.version); err == nil && !changed {
-			h.c.lookAnswered(h.key, began, at, last.version)
+			h.c.readAnswered(h.key, began, at, last.version)
 			return last, nil
 		}
-	case ages && !h.c.set.NoStoreAge:
+	case ages && !h.c.set.IgnoreStoreClock:
 		value, v, age, err = ager.GetAge(ctx, h.key)
 	default:
-		value, v, err = store.Peek(ctx, h.c.st, h.key)
+		value, v, err = store.GetUncommitted(ctx, h.c.st, h.key)
 	}
 	s, err := h.decode(value, v, err)
 	if err != nil {
 		return nil, err
 	}
 	s.at, s.age = h.c.clock.monotonic(), age
-	h.c.lookAnswered(h.key, began, at, s.version)
+	h.c.readAnswered(h.key, began, at, s.version)
 	return h.note(s), nil
 }
 

@@ -21,7 +21,7 @@ func TestHandleAcquireBesideClose(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 				return err
 			})
-			c := client(t, slow, &lease.Options{Manual: true})
+			c := client(t, slow, &lease.Options{ManualRenewal: true})
 			time.AfterFunc(time.Duration(after)*time.Millisecond, func() { _ = c.Close(context.Background()) })
 			g, err := c.TryAcquire(t.Context(), "job")
 			if g == nil && err == nil {
@@ -41,7 +41,7 @@ func TestHandleAcquireBesideClose(t *testing.T) {
 // What went on in a ticket may have been changed by others.
 func TestHandleContinuousAfterDetach(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		o := &lease.Options{TTL: time.Minute, NoPresence: true, Manual: true}
+		o := &lease.Options{TTL: time.Minute, NoPresence: true, ManualRenewal: true}
 		a, b := client(t, st, o), client(t, st, o)
 		h := handle(t, a, "job")
 		g, err := h.TryAcquire(t.Context())
@@ -60,7 +60,7 @@ func TestHandleContinuousAfterDetach(t *testing.T) {
 		if g, err = h.TryAcquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if g.Continuous() {
+		if g.WasLastHolder() {
 			t.Error("another process went on with the ticket in between")
 		}
 		mustRelease(t, g)

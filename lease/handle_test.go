@@ -26,7 +26,7 @@ func TestHandleRequests(t *testing.T) {
 	}{
 		"conflict tells":  {func(st store.Store) store.Store { return st }, nil, 1, 1, 1, 1, 1, 2},
 		"plain register":  {plain, nil, 2, 1, 1, 1, 1, 2},
-		"plain and fresh": {plain, &lease.Options{Fresh: true}, 1, 2, 1, 1, 1, 3},
+		"plain and fresh": {plain, &lease.Options{AssumeNew: true}, 1, 2, 1, 1, 1, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -46,7 +46,7 @@ func TestHandleRequests(t *testing.T) {
 				check("a new lock", c.create)
 				wantHeld(t, client2, "job")
 				check("contended", c.contended)
-				time.Sleep(client1.Options().Renew * 11 / 10)
+				time.Sleep(client1.Options().RenewInterval * 11 / 10)
 				check("renewal", c.renewal)
 				mustRelease(t, g)
 				check("release", c.release)
@@ -122,8 +122,8 @@ func TestHandleIsReentrant(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if next.Token() <= guards[0].Token() || !next.Continuous() {
-			t.Errorf("token %d after %d, continuous %v", next.Token(), guards[0].Token(), next.Continuous())
+		if next.Token() <= guards[0].Token() || !next.WasLastHolder() {
+			t.Errorf("token %d after %d, continuous %v", next.Token(), guards[0].Token(), next.WasLastHolder())
 		}
 		_ = guards[0].Release(t.Context()) // late, of an old grant
 		if err := next.Err(); err != nil {
@@ -134,7 +134,7 @@ func TestHandleIsReentrant(t *testing.T) {
 		if next, err = h.TryAcquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if next.Continuous() {
+		if next.WasLastHolder() {
 			t.Error("another has held the lock in between")
 		}
 		mustRelease(t, next)
@@ -239,7 +239,7 @@ func TestHandleData(t *testing.T) {
 
 func TestHandleManualRenewal(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
-		c := client(t, st, &lease.Options{Manual: true})
+		c := client(t, st, &lease.Options{ManualRenewal: true})
 		g := mustTry(t, c, "job")
 		for range 10 {
 			time.Sleep(ttl / 2)
@@ -290,7 +290,7 @@ func TestHandleBreak(t *testing.T) {
 			t.Errorf("Break of nothing = %v", err)
 		}
 		g := mustTry(t, a, "job")
-		if _, err := b.Break(t.Context(), "job", g.Token()+1, nil); !errors.Is(err, lease.ErrToken) {
+		if _, err := b.Break(t.Context(), "job", g.Token()+1, nil); !errors.Is(err, lease.ErrTokenMismatch) {
 			t.Errorf("Break of another token = %v", err)
 		}
 		rec, err := b.Break(t.Context(), "job", g.Token(), nil)
@@ -310,14 +310,14 @@ func TestHandleBreak(t *testing.T) {
 		}
 		wantLost(t, g, lease.ErrBroken)
 		mustRelease(t, won)
-		if _, err := b.Break(t.Context(), "job", won.Token(), &lease.BreakOptions{Now: true}); !errors.Is(err, lease.ErrNotHeld) {
+		if _, err := b.Break(t.Context(), "job", won.Token(), &lease.BreakOptions{Immediate: true}); !errors.Is(err, lease.ErrNotHeld) {
 			t.Errorf("Break of a free lock = %v", err)
 		}
 		// With a lost reply the break is recognised.
 		g = mustTry(t, a, "job")
 		w := newWire(st)
 		w.set(nth(1, lose))
-		if rec, err = client(t, w, nil).Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Now: true}); err != nil || rec.Token != g.Token()+1 {
+		if rec, err = client(t, w, nil).Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Immediate: true}); err != nil || rec.Token != g.Token()+1 {
 			t.Errorf("Break with a lost reply = %+v, %v", rec, err)
 		}
 		mustRelease(t, mustTry(t, b, "job"))
@@ -336,7 +336,7 @@ func TestHandleAll(t *testing.T) {
 					if i == 1 {
 						x, y = y, x
 					}
-					set, err := lease.All(t.Context(), x, y)
+					set, err := lease.AcquireAll(t.Context(), x, y)
 					if err != nil {
 						t.Error(err)
 						return
@@ -354,17 +354,17 @@ func TestHandleAll(t *testing.T) {
 		wg.Wait()
 		// All or none.
 		g := mustTry(t, b, "y")
-		if _, err := lease.TryAll(t.Context(), handle(t, a, "x"), handle(t, a, "y")); !errors.Is(err, lease.ErrHeld) {
-			t.Errorf("TryAll = %v", err)
+		if _, err := lease.TryAcquireAll(t.Context(), handle(t, a, "x"), handle(t, a, "y")); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("TryAcquireAll = %v", err)
 		}
 		wantState(t, a, "x", lease.Free)
 		mustRelease(t, g)
 		// The set ends with the first of its leases.
-		set, err := lease.TryAll(t.Context(), handle(t, a, "x"), handle(t, a, "y"))
+		set, err := lease.TryAcquireAll(t.Context(), handle(t, a, "x"), handle(t, a, "y"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Break(t.Context(), "x", set.Guard("x").Token(), &lease.BreakOptions{Now: true}); err != nil {
+		if _, err := b.Break(t.Context(), "x", set.Guard("x").Token(), &lease.BreakOptions{Immediate: true}); err != nil {
 			t.Fatal(err)
 		}
 		<-set.Context().Done()
@@ -389,13 +389,13 @@ func TestHandleAllLosesOneWhileWaiting(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if _, err := b.Break(t.Context(), "x", info.Record.Token, &lease.BreakOptions{Now: true}); err != nil {
+			if _, err := b.Break(t.Context(), "x", info.Record.Token, &lease.BreakOptions{Immediate: true}); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(time.Minute)
 			_ = g.Release(t.Context())
 		}()
-		set, err := lease.All(t.Context(), handle(t, a, "x"), handle(t, a, "y"))
+		set, err := lease.AcquireAll(t.Context(), handle(t, a, "x"), handle(t, a, "y"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -410,7 +410,7 @@ func TestHandleAllLosesOneWhileWaiting(t *testing.T) {
 
 func TestHandleTicket(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		o := &lease.Options{TTL: time.Minute, NoPresence: true, Manual: true}
+		o := &lease.Options{TTL: time.Minute, NoPresence: true, ManualRenewal: true}
 		a, b := client(t, st, o), client(t, st, o)
 		g := mustTry(t, a, "job")
 		ticket, err := g.Detach(t.Context())
@@ -454,11 +454,11 @@ func TestHandleTicket(t *testing.T) {
 		if ticket, err = mustTry(t, a, "job").Detach(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Break(t.Context(), "job", ticket.Token, &lease.BreakOptions{Now: true}); err != nil {
+		if _, err := b.Break(t.Context(), "job", ticket.Token, &lease.BreakOptions{Immediate: true}); err != nil {
 			t.Fatal(err)
 		}
 		g = mustTry(t, b, "job")
-		if _, err := a.Attach(t.Context(), ticket); !errors.Is(err, lease.ErrStolen) {
+		if _, err := a.Attach(t.Context(), ticket); !errors.Is(err, lease.ErrTakenOver) {
 			t.Errorf("Attach to another's lock = %v", err)
 		}
 		mustRelease(t, g)
@@ -467,7 +467,7 @@ func TestHandleTicket(t *testing.T) {
 
 func TestHandleStoreAge(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		dead := client(t, st, &lease.Options{Manual: true})
+		dead := client(t, st, &lease.Options{ManualRenewal: true})
 		mustTry(t, dead, "job")
 		aged := &agedStore{Store: st, age: -1}
 		for _, c := range []struct {
@@ -484,7 +484,7 @@ func TestHandleStoreAge(t *testing.T) {
 			{"old enough", time.Hour, time.Hour, false, true},
 		} {
 			aged.age = c.age
-			waiter := client(t, aged, &lease.Options{Tuning: lease.Tuning{NoStoreAge: c.off}})
+			waiter := client(t, aged, &lease.Options{Tuning: lease.Tuning{IgnoreStoreClock: c.off}})
 			clock := newClocks()
 			lease.SetClock(waiter, clock.read)
 			clock.change(func(cl *clocks) { cl.jumped += c.later })
@@ -513,7 +513,7 @@ func (s *agedStore) GetAge(ctx context.Context, key string) ([]byte, store.Versi
 func TestHandlePresence(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
-		a, b := client(t, p, &lease.Options{Manual: true}), client(t, p, nil)
+		a, b := client(t, p, &lease.Options{ManualRenewal: true}), client(t, p, nil)
 		g := mustTry(t, a, "job")
 		if rec := wantState(t, a, "job", lease.Held); rec.Presence != "here" {
 			t.Errorf("the record names the presence %q", rec.Presence)
@@ -559,7 +559,7 @@ func (p *presence) set(l store.Liveness) {
 
 func (p *presence) Announce(context.Context) (string, error) { return "here", nil }
 
-func (p *presence) Judge(_ context.Context, announcement string) store.Liveness {
+func (p *presence) Liveness(_ context.Context, announcement string) store.Liveness {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if announcement != "here" {
@@ -568,7 +568,7 @@ func (p *presence) Judge(_ context.Context, announcement string) store.Liveness 
 	return p.verdict
 }
 
-func (p *presence) Await(ctx context.Context, _ string) error {
+func (p *presence) WaitLiveness(ctx context.Context, _ string) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -601,9 +601,9 @@ func TestHandleOptions(t *testing.T) {
 			"TTL in nanoseconds": {TTL: time.Second + 1},
 			"margin and grace":   {TTL: 10 * time.Second, Grace: 3 * time.Second, Tuning: lease.Tuning{Margin: 2 * time.Second}},
 			"margin":             {Tuning: lease.Tuning{Margin: time.Millisecond}},
-			"renewals too rare":  {Tuning: lease.Tuning{Renew: 20 * time.Second}},
-			"rho":                {Tuning: lease.Tuning{Rho: 0.5}},
-			"rho is NaN":         {Tuning: lease.Tuning{Rho: math.NaN()}},
+			"renewals too rare":  {Tuning: lease.Tuning{RenewInterval: 20 * time.Second}},
+			"rho":                {Tuning: lease.Tuning{MaxClockDrift: 0.5}},
+			"rho is NaN":         {Tuning: lease.Tuning{MaxClockDrift: math.NaN()}},
 			"polling":            {Tuning: lease.Tuning{MinPoll: time.Second, MaxPoll: time.Millisecond}},
 			"holder":             {Holder: strings.Repeat("x", 1025)},
 			"reclaim":            {ReclaimOwn: true},
@@ -630,7 +630,7 @@ func TestHandleOptions(t *testing.T) {
 			t.Errorf("one second on a store that may be remote: %v", err)
 		}
 		o := client(t, st, nil).Options()
-		if o.TTL != 30*time.Second || o.Renew != 10*time.Second || o.Margin != 3*time.Second || o.Grace != 5*time.Second {
+		if o.TTL != 30*time.Second || o.RenewInterval != 10*time.Second || o.Margin != 3*time.Second || o.Grace != 5*time.Second {
 			t.Errorf("defaults: %+v", o)
 		}
 	})
@@ -641,7 +641,7 @@ func TestHandlePatience(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		w.set(everything(fail))
-		c := client(t, w, &lease.Options{Patience: 20 * time.Second})
+		c := client(t, w, &lease.Options{StoreTimeout: 20 * time.Second})
 		began := time.Now()
 		if _, err := c.Acquire(t.Context(), "job"); !errors.Is(err, errNetwork) {
 			t.Errorf("Acquire = %v", err)

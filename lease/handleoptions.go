@@ -18,37 +18,37 @@ type HandleOptions struct {
 
 	// Fair makes the handle wait in the lock's queue, in the order of arrival. It needs a
 	// session. The others take the lock, when it is free and the queue is empty, in no order.
-	// Shared, Slots and Fair do not go with Linger or Options.AtLeast.
+	// Shared, Slots and Fair do not go with Linger or Options.MinInterval.
 	Fair bool
 
 	// Linger is for how long a lease is kept after its last guard was released. An Acquire or
 	// TryAcquire of the handle goes on with it meanwhile, without a request: the token is
-	// that of the grant before, and [Guard.Continuous] is true. The lock is free when that time has
+	// that of the grant before, and [Guard.WasLastHolder] is true. The lock is free when that time has
 	// passed, or sooner: an Acquire elsewhere that waits asks for it by itself, and the handle
 	// frees it at once when it hears of that, with its next renewal, or at once where the
 	// store tells of changes. A TryAcquire elsewhere does not ask: it finds the lock held. A
 	// process that dies meanwhile leaves a lock that is held. [Client.Close] frees it. At
-	// most [MaxLinger], in milliseconds, and not together with Options.Manual or AtLeast.
+	// most [MaxLinger], in milliseconds, and not together with Options.ManualRenewal or MinInterval.
 	// Default: none.
 	Linger time.Duration
 
-	// OnAsk is what a [Handle.Do] does when its holder is asked to give way; see
-	// [Client.Ask]. Default: [StepDown].
-	OnAsk AskPolicy
+	// OnYieldRequest is what a [Handle.Do] does when its holder is asked to give way; see
+	// [Client.RequestYield]. Default: [YieldOnRequest].
+	OnYieldRequest YieldPolicy
 }
 
 // MaxLinger is the longest [HandleOptions.Linger].
 const MaxLinger = time.Hour
 
-// AskPolicy is what a [Handle.Do] does when its holder is asked to give way.
-type AskPolicy int
+// YieldPolicy is what a [Handle.Do] does when its holder is asked to give way.
+type YieldPolicy int
 
 const (
-	// StepDown ends the context of the function, with a cause that matches [ErrAsked].
-	StepDown AskPolicy = iota
+	// YieldOnRequest ends the context of the function, with a cause that matches [ErrYieldRequested].
+	YieldOnRequest YieldPolicy = iota
 
-	// IgnoreAsks leaves it to the function: see [Guard.Asked].
-	IgnoreAsks
+	// IgnoreYieldRequests leaves it to the function: see [Guard.YieldRequested].
+	IgnoreYieldRequests
 )
 
 // HandleWith is [Client.Handle] with options. A nil o means all defaults.
@@ -88,14 +88,14 @@ func (h *Handle) choose(o HandleOptions) error {
 		return bad("a handle is either shared or of a semaphore")
 	case o.Slots != 0 && checkSlots(o.Slots) != nil:
 		return fmt.Errorf("lock %q: %w", h.name, checkSlots(o.Slots))
-	case several && (o.Linger > 0 || set.AtLeast > 0):
-		return bad("neither Linger nor Options.AtLeast goes with a handle that is shared, fair or of a semaphore")
+	case several && (o.Linger > 0 || set.MinInterval > 0):
+		return bad("neither Linger nor Options.MinInterval goes with a handle that is shared, fair or of a semaphore")
 	case o.Linger < 0 || o.Linger > MaxLinger || o.Linger%time.Millisecond != 0:
 		return bad("it is kept for %v; it can be from 0 to %v, in whole milliseconds", o.Linger, MaxLinger)
-	case o.Linger > 0 && (set.Manual || set.AtLeast > 0):
-		return bad("it cannot be kept with Options.Manual or Options.AtLeast")
-	case o.OnAsk != StepDown && o.OnAsk != IgnoreAsks:
-		return bad("a policy for asks of %d", o.OnAsk)
+	case o.Linger > 0 && (set.ManualRenewal || set.MinInterval > 0):
+		return bad("it cannot be kept with Options.ManualRenewal or Options.MinInterval")
+	case o.OnYieldRequest != YieldOnRequest && o.OnYieldRequest != IgnoreYieldRequests:
+		return bad("a policy for asks of %d", o.OnYieldRequest)
 	}
 	return nil
 }

@@ -186,7 +186,7 @@ func TestHandedToADeadOne(t *testing.T) {
 					bound := expiry + 2*lease.DefaultMaxPoll
 					if breaks {
 						time.Sleep(time.Second)
-						if _, err := client(t, st, nil).Break(t.Context(), "job", record(t, st, "job").Token, &lease.BreakOptions{Now: true}); err != nil {
+						if _, err := client(t, st, nil).Break(t.Context(), "job", record(t, st, "job").Token, &lease.BreakOptions{Immediate: true}); err != nil {
 							t.Fatal(err)
 						}
 						bound = time.Second + time.Millisecond

@@ -93,7 +93,7 @@ func (w *wire) carry(ctx context.Context, op *store.Op, next store.Handler) erro
 		return store.MarkNotApplied(errNetwork)
 	case lose:
 		if err := next(ctx, op); err == nil && op.Kind.Write() {
-			return &store.UnknownError{Version: op.Version, Err: errNetwork}
+			return &store.InDoubtError{Version: op.Version, Err: errNetwork}
 		}
 		return errNetwork
 	case repeat:
@@ -123,7 +123,7 @@ func (w *wire) carry(ctx context.Context, op *store.Op, next store.Handler) erro
 }
 
 // reads reports whether the request shows what stands there.
-func reads(op *store.Op) bool { return op.Kind == store.OpGet || op.Kind == store.OpSettle }
+func reads(op *store.Op) bool { return op.Kind == store.OpGet || op.Kind == store.OpResolve }
 
 // nth makes a script that does f to the n-th write, counted from 1.
 func nth(n int, f fault) func(*store.Op) fault {
@@ -199,7 +199,7 @@ func bubbleClocks() lease.Reading {
 // end closes a client and waits for the calls that it left behind.
 func end(c *lease.Client) {
 	_ = c.Close(context.Background())
-	for c.Stats().Calls > 0 {
+	for c.Stats().AbandonedCalls > 0 {
 		time.Sleep(time.Second)
 	}
 }
@@ -298,7 +298,7 @@ type volatileStore struct {
 
 func (s *volatileStore) Unwrap() store.Store { return s.Store }
 
-func (s *volatileStore) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+func (s *volatileStore) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	s.puts.Add(1)
 	return s.Put(ctx, key, prev, value)
 }

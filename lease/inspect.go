@@ -37,7 +37,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 }
 
 // InspectSession is [Client.Inspect] for the record of a session, whose id the records of its
-// locks name. Its state is [Held] while it is open, [Free] when it was closed, or [Fenced].
+// locks name. Its state is [Held] while it is open, [Free] when it was closed, or [Revoked].
 func (c *Client) InspectSession(ctx context.Context, id string) (Info, error) {
 	h, err := c.sessionHandle(id)
 	if err != nil {
@@ -57,7 +57,7 @@ func (h *Handle) info(ctx context.Context) (Info, error) {
 	}
 	info := Info{Record: *s.rec, Version: s.version, Age: s.age}
 	if c.presence != nil && s.rec.State != Free && s.rec.Presence != "" {
-		info.Liveness = c.presence.Judge(ctx, s.rec.Presence)
+		info.Liveness = c.presence.Liveness(ctx, s.rec.Presence)
 	}
 	return info, nil
 }
@@ -65,8 +65,8 @@ func (h *Handle) info(ctx context.Context) (Info, error) {
 // inspect reads the record, settled, with its age where the store can tell.
 func (h *Handle) inspect(ctx context.Context) (*seen, error) {
 	c := h.c
-	ager, ok := store.As[store.Ager](c.st)
-	if !ok || c.set.NoStoreAge {
+	ager, ok := store.As[store.AgeReader](c.st)
+	if !ok || c.set.IgnoreStoreClock {
 		return h.fetch(ctx)
 	}
 	value, v, age, err := ager.GetAge(ctx, h.key)
@@ -80,7 +80,7 @@ func (h *Handle) inspect(ctx context.Context) (*seen, error) {
 
 // Names yields the names of the locks below prefix, in no promised order; see
 // [store.Lister].
-func (c *Client) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
+func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		locks, err := store.Prefix(c.st, c.set.KeyPrefix)
 		if err != nil {
@@ -99,7 +99,7 @@ func (c *Client) Names(ctx context.Context, prefix string) iter.Seq2[string, err
 type BreakOptions struct {
 	// Now lets others take the lock at once, although a living holder may go on
 	// believing until its deadline.
-	Now bool
+	Immediate bool
 }
 
 // Break ends another holder's grant, whose token the caller names. It writes a broken
@@ -107,18 +107,18 @@ type BreakOptions struct {
 // break before its deadline. So others take the lock as if it had not been
 // broken: when its holder is dead or has released it, and at the latest a TTL, with the
 // allowance for clocks, after their own first sight of the holder's last write, or of
-// the broken record; with [BreakOptions.Now] at once. A nil o means all defaults.
+// the broken record; with [BreakOptions.Immediate] at once. A nil o means all defaults.
 //
-// The error matches [ErrToken] if the lock has another token by now, [ErrNotHeld]
+// The error matches [ErrTokenMismatch] if the lock has another token by now, [ErrNotHeld]
 // if it is free, [store.ErrNotFound] if there is no such lock, and [ErrUnresolved]
 // if it could not be found out whether the write was applied. A lock that is broken
 // already can be broken again with Now. A free lock that is not to be taken before a time
-// (see Options.AtLeast) can be taken at once after a break, and a job that has run in this
+// (see Options.MinInterval) can be taken at once after a break, and a job that has run in this
 // period (see [Client.Once]) can run again. The call takes at most two minutes.
 //
 // A lock under a session is held as long as the session lives, broken or not. So a break is
 // written into the session's record, too: the session hears of it with its next renewal,
-// and frees the lock when its holder has had Options.Grace to stop. If that write fails the
+// and frees the lock when its holder has had Options.OrphanAge to stop. If that write fails the
 // record is returned with an error: break the lock again.
 //
 // The break of a lock with several holders, readers or those of slots, ends the grants of all
@@ -126,7 +126,7 @@ type BreakOptions struct {
 // each of the holders has released its grant or its session is over; with Now at once. To end
 // one holder alone, end its process: its session is fenced when it is not renewed.
 func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {
-	now := o != nil && o.Now
+	now := o != nil && o.Immediate
 	h, err := c.Handle(name)
 	if err != nil {
 		return Record{}, err
@@ -147,7 +147,7 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 		return Record{}, err
 	}
 	// Again, too, if it is broken already: a session that was not told holds on to it.
-	told := c.pokeAll(ctx, name, sessionsOf(asIs.possessors()))
+	told := c.notifySessions(ctx, name, sessionsOf(asIs.possessors()))
 	if now && errors.Is(told, store.ErrCorrupt) {
 		told = nil // a session whose record cannot be read ends by its deadline
 	}
@@ -168,10 +168,10 @@ func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 	case r == nil:
 		return Record{}, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
 	case r.Token != token:
-		return Record{}, fmt.Errorf("lock %q: %w: it has %d, not %d", name, ErrToken, r.Token, token)
-	case r.State == Free && r.NotBefore.IsZero() && (r.Run == nil || r.Run.Again):
+		return Record{}, fmt.Errorf("lock %q: %w: it has %d, not %d", name, ErrTokenMismatch, r.Token, token)
+	case r.State == Free && r.NotBefore.IsZero() && (r.Run == nil || r.Run.RerunAllowed):
 		return Record{}, fmt.Errorf("lock %q: %w: it is free (token %d)", name, ErrNotHeld, r.Token)
-	case r.State == Broken && (r.Now || !now):
+	case r.State == Broken && (r.Immediate || !now):
 		return Record{}, fmt.Errorf("lock %q: %w: it is broken already (token %d)", name, ErrNotHeld, r.Token)
 	}
 	next := *r
@@ -182,16 +182,16 @@ func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	next.State, next.Token, next.Now, next.Nonce, next.NotBefore = Broken, raised, now, rand.Text(), time.Time{}
-	next.Run = r.takeBack()
+	next.State, next.Token, next.Immediate, next.Nonce, next.NotBefore = Broken, raised, now, rand.Text(), time.Time{}
+	next.Run = r.allowRerun()
 	if r.State == Free { // no holder goes on: it was kept for later
-		next.State, next.Now = Free, false
+		next.State, next.Immediate = Free, false
 	}
 	if r.State == Held {
-		next.Broke = r.mark()
+		next.BrokenNonce = r.holderNonce()
 	}
-	next.Mark, next.Ask, next.Linger = "", nil, 0
-	next.Stood = r.stoodFor(s.age)
+	next.HolderNonce, next.YieldRequest, next.Linger = "", nil, 0
+	next.HolderWriteAge = r.holderWriteAge(s.age)
 	return next, nil
 }
 

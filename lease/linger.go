@@ -14,9 +14,9 @@ import (
 // lingers returns for how long the handle's grant is kept now when its last guard is released.
 func (h *Handle) lingers() time.Duration {
 	most := h.opts.Linger
-	if h.c.set.MaxJoin > 0 {
+	if h.c.set.ReentryWindow > 0 {
 		h.mu.Lock()
-		most = min(most, h.began+h.c.set.MaxJoin-h.c.clock.look())
+		most = min(most, h.began+h.c.set.ReentryWindow-h.c.clock.sinceStart())
 		h.mu.Unlock()
 	}
 	return most
@@ -24,12 +24,12 @@ func (h *Handle) lingers() time.Duration {
 
 // rest makes a grant idle that has no guard left, for that time, and reports whether it did:
 // not if it is over, or others want it. The caller holds g.mu.
-func (g *grant) rest(most time.Duration) bool {
+func (g *grant) becomeIdle(most time.Duration) bool {
 	if most <= 0 || g.ended != nil || g.releasing || g.wanted || g.c.life.Err() != nil {
 		return false
 	}
 	if g.idle == nil {
-		g.idle = time.AfterFunc(most, func() { g.cool() })
+		g.idle = time.AfterFunc(most, func() { g.freeIdle() })
 	}
 	if watcher, ok := store.As[store.Watcher](g.c.st); ok && g.unlisten == nil {
 		var ctx context.Context
@@ -39,8 +39,8 @@ func (g *grant) rest(most time.Duration) bool {
 	return true
 }
 
-// rouse ends the idleness of a grant, and reports whether it was idle. The caller holds g.mu.
-func (g *grant) rouse() bool {
+// endIdle ends the idleness of a grant, and reports whether it was idle. The caller holds g.mu.
+func (g *grant) endIdle() bool {
 	if g.idle == nil {
 		return false
 	}
@@ -59,19 +59,19 @@ func (g *grant) isIdle() bool {
 // It waits for nothing.
 func (g *grant) want() {
 	g.h.mu.Lock()
-	g.h.crowded = true
+	g.h.contended = true
 	g.h.mu.Unlock()
 	g.mu.Lock()
 	g.wanted = true
 	g.mu.Unlock()
-	g.cool()
+	g.freeIdle()
 }
 
-// cool begins to free the lock of a grant that is idle, and reports whether it is. It waits for
+// freeIdle begins to free the lock of a grant that is idle, and reports whether it is. It waits for
 // nothing.
-func (g *grant) cool() bool {
+func (g *grant) freeIdle() bool {
 	g.mu.Lock()
-	idle := g.ended == nil && !g.releasing && g.rouse()
+	idle := g.ended == nil && !g.releasing && g.endIdle()
 	g.releasing = g.releasing || idle
 	g.mu.Unlock()
 	if idle {
@@ -87,7 +87,7 @@ func (g *grant) listen(ctx context.Context, watcher store.Watcher) {
 		version := g.tries.base
 		g.mu.Unlock()
 		if watcher.Watch(ctx, g.h.key, version) == nil {
-			_ = g.attend(ctx, version)
+			_ = g.checkRecord(ctx, version)
 		}
 		if g.standsAt(version) { // a watcher that fails, or tells of nothing
 			_ = pause.wait(ctx)
@@ -106,7 +106,7 @@ func (g *grant) standsAt(version store.Version) bool {
 // attend takes note of what others have written over that version of the grant's record, or
 // over any. It reads between its turns to write, so that a read that hangs keeps neither a
 // renewal nor a release.
-func (g *grant) attend(ctx context.Context, version store.Version) error {
+func (g *grant) checkRecord(ctx context.Context, version store.Version) error {
 	var now *seen
 	turn := g.turn()
 	for base := version; ; {
@@ -119,7 +119,7 @@ func (g *grant) attend(ctx context.Context, version store.Version) error {
 		var err error
 		switch {
 		case now != nil && same:
-			_, err = g.found(now, store.Settlement{})
+			_, err = g.found(now, store.ResolveResult{})
 		case version == "": // what was read may be older than what is known by now
 			base = g.tries.base
 		}
@@ -133,19 +133,19 @@ func (g *grant) attend(ctx context.Context, version store.Version) error {
 	}
 }
 
-// askIdle asks for a lock that is kept after its holder's work, on behalf of a waiter for
+// requestIdleYield asks for a lock that is kept after its holder's work, on behalf of a waiter for
 // it: once for each grant.
-func (h *Handle) askIdle(ctx context.Context, l *line) {
+func (h *Handle) requestIdleYield(ctx context.Context, l *waitQueue) {
 	s := h.known()
-	if s == nil || s.rec == nil || s.rec.State != Held || s.rec.Linger == 0 || l.asked == s.rec.Grant {
+	if s == nil || s.rec == nil || s.rec.State != Held || s.rec.Linger == 0 || l.yieldRequestedOf == s.rec.Grant {
 		return
 	}
 	if g := h.c.find(s.rec.Grant); g != nil {
 		g.want()
-	} else if _, err := h.ask(ctx, s, Ask{By: h.c.set.Holder, At: h.c.clock.wall(), Idle: true}); err != nil && !store.Permanent(err) {
+	} else if _, err := h.requestYield(ctx, s, YieldRequest{By: h.c.set.Holder, At: h.c.clock.wall(), OnlyIfIdle: true}); err != nil && !store.Permanent(err) {
 		return // with the next look again
 	}
-	l.asked = s.rec.Grant
+	l.yieldRequestedOf = s.rec.Grant
 }
 
 // find returns a grant of this client, or nil.

@@ -46,12 +46,12 @@ func TestLingerRequests(t *testing.T) {
 				st = mute{st}
 			}
 			w := newWire(st)
-			h := lingering(t, client(t, w, &lease.Options{Fresh: true}), c.linger)
+			h := lingering(t, client(t, w, &lease.Options{AssumeNew: true}), c.linger)
 			var token uint64
 			for i := range 1000 {
 				g := acquired(t, h)
-				if c.linger > 0 && i > 0 && (g.Token() != token || !g.Continuous()) {
-					t.Fatalf("guard %d has the token %d after %d, continuous: %v", i, g.Token(), token, g.Continuous())
+				if c.linger > 0 && i > 0 && (g.Token() != token || !g.WasLastHolder()) {
+					t.Fatalf("guard %d has the token %d after %d, continuous: %v", i, g.Token(), token, g.WasLastHolder())
 				}
 				token = g.Token()
 				mustRelease(t, g)
@@ -87,7 +87,7 @@ func TestLingerEnds(t *testing.T) {
 		time.Sleep(ttl + time.Second)
 		mustRelease(t, mustTry(t, client(t, st, nil), "job"))
 		g := acquired(t, h)
-		if g.Continuous() {
+		if g.WasLastHolder() {
 			t.Error("another has held the lock")
 		}
 		mustRelease(t, g)
@@ -122,7 +122,7 @@ func TestLingerGivesWay(t *testing.T) {
 						t.Errorf("it waited for %v, want at most %v", took, c.most)
 					}
 					synctest.Wait()
-					if rec := wantState(t, waiter, "job", lease.Free); rec.Ask != nil || rec.Linger != 0 {
+					if rec := wantState(t, waiter, "job", lease.Free); rec.YieldRequest != nil || rec.Linger != 0 {
 						t.Errorf("the free record: %+v", rec)
 					}
 				})
@@ -143,11 +143,11 @@ func TestLingerAskIsNoAskForWork(t *testing.T) {
 		err := h.Do(t.Context(), func(ctx context.Context, g *lease.Guard) error {
 			wg.Go(func() { took = takes(t, waiter, "job") })
 			time.Sleep(3 * ttl)
-			if _, asked := g.Ask(); asked {
+			if _, asked := g.YieldRequest(); asked {
 				t.Error("the waiter has asked the work to stop")
 			}
-			if rec := wantState(t, waiter, "job", lease.Held); rec.Ask == nil || !rec.Ask.Idle || !rec.Ask.Heard {
-				t.Errorf("the ask is %+v", rec.Ask)
+			if rec := wantState(t, waiter, "job", lease.Held); rec.YieldRequest == nil || !rec.YieldRequest.OnlyIfIdle || !rec.YieldRequest.Acknowledged {
+				t.Errorf("the ask is %+v", rec.YieldRequest)
 			}
 			token = g.Token()
 			return ctx.Err()
@@ -179,7 +179,7 @@ func TestLingerAskThenAsk(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		if !errors.Is(err, lease.ErrAsked) {
+		if !errors.Is(err, lease.ErrYieldRequested) {
 			t.Error(err)
 		}
 		wg.Wait()
@@ -249,7 +249,7 @@ func TestLingerLost(t *testing.T) {
 		h := lingering(t, c, 20*time.Minute)
 		g := acquired(t, h)
 		mustRelease(t, g)
-		if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Now: true}); err != nil {
+		if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Immediate: true}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(ttl)
@@ -301,10 +301,10 @@ func TestLingerOfTwoHandles(t *testing.T) {
 	})
 }
 
-// MaxJoin bounds how long a grant is taken again, kept or not, and Detach ends it.
+// ReentryWindow bounds how long a grant is taken again, kept or not, and Detach ends it.
 func TestLingerBounds(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		c := client(t, st, &lease.Options{Tuning: lease.Tuning{MaxJoin: ttl}})
+		c := client(t, st, &lease.Options{Tuning: lease.Tuning{ReentryWindow: ttl}})
 		h := lingering(t, c, 20*time.Minute)
 		g := acquired(t, h)
 		mustRelease(t, g)
@@ -318,7 +318,7 @@ func TestLingerBounds(t *testing.T) {
 		wantState(t, c, "job", lease.Free)
 		late := acquired(t, h)
 		time.Sleep(ttl + time.Second)
-		mustRelease(t, late) // older than MaxJoin
+		mustRelease(t, late) // older than ReentryWindow
 		wantState(t, c, "job", lease.Free)
 
 		h = lingering(t, client(t, st, nil), 20*time.Minute)
@@ -335,7 +335,7 @@ func TestLingerBounds(t *testing.T) {
 				t.Errorf("Linger of %v: %v", d, err)
 			}
 		}
-		for _, o := range []*lease.Options{{Manual: true}, {AtLeast: time.Second}} {
+		for _, o := range []*lease.Options{{ManualRenewal: true}, {MinInterval: time.Second}} {
 			if _, err := client(t, st, o).HandleWith("job", &lease.HandleOptions{Linger: time.Second}); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("Linger with %+v: %v", o, err)
 			}
@@ -347,7 +347,7 @@ func TestLingerBounds(t *testing.T) {
 // frees it, and takes a new one, at once.
 func TestLingerWithAClockThatJumps(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		c := client(t, st, &lease.Options{TTL: 4 * time.Hour, Tuning: lease.Tuning{MaxJoin: 30 * time.Minute}})
+		c := client(t, st, &lease.Options{TTL: 4 * time.Hour, Tuning: lease.Tuning{ReentryWindow: 30 * time.Minute}})
 		now := newClocks()
 		lease.SetClock(c, now.read)
 		h, err := c.HandleWith("job", &lease.HandleOptions{Linger: time.Hour})

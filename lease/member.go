@@ -156,9 +156,9 @@ func (r *Record) consistent() error {
 		return fmt.Errorf("%d slots", r.Slots)
 	case r.Linger < 0 || r.Linger > MaxTTL:
 		return fmt.Errorf("a holder that keeps it for %v", r.Linger)
-	case len(r.Attend) > maxAttend || len(r.Attend) > 0 && r.Kind != KindSession:
-		return fmt.Errorf("%d locks to attend to", len(r.Attend))
-	case slices.ContainsFunc(r.Attend, func(name string) bool { return name == "" || len(name) > store.MaxKey }):
+	case len(r.LocksToCheck) > maxLocksToCheck || len(r.LocksToCheck) > 0 && r.Kind != KindSession:
+		return fmt.Errorf("%d locks to attend to", len(r.LocksToCheck))
+	case slices.ContainsFunc(r.LocksToCheck, func(name string) bool { return name == "" || len(name) > store.MaxKey }):
 		return errors.New("a lock to attend to without a name, or with a name that is too long")
 	case r.members() > MaxMembers:
 		return fmt.Errorf("%d members", r.members())

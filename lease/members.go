@@ -57,9 +57,9 @@ func (s *Session) Semaphore(name string, slots int) (*Handle, error) {
 // the record. With more slots the waiters in its queue hold them at once. With fewer, the
 // holders keep their slots, whatever the numbers, and a slot is given again when fewer are held
 // than there are. Those that wait go on to wait. Other handles that name another number
-// are refused from then on, with a [*SlotsError].
+// are refused from then on, with a [*SlotCountError].
 //
-// The error matches [ErrKind] if the lock is in use and no semaphore, [store.ErrNotFound] if
+// The error matches [ErrWrongKind] if the lock is in use and no semaphore, [store.ErrNotFound] if
 // there is none, and [ErrUnresolved] if it could not be found out whether the write was
 // applied. The call takes at most two minutes.
 func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, error) {
@@ -96,7 +96,7 @@ func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, er
 // Slot returns the number of the slot of a semaphore that the guard holds, from 1 on. No other
 // grant has it until the guard is released or lost. It is 0 for other locks.
 func (g *Guard) Slot() int {
-	if !g.g.beside() {
+	if !g.g.isMember() {
 		return 0
 	}
 	return g.g.member.Slot
@@ -104,18 +104,18 @@ func (g *Guard) Slot() int {
 
 // beside reports whether the grant holds the lock beside others: a reader's, or one of a slot.
 // Its release is a change of a record that others write, too.
-func (g *grant) beside() bool { return g.member != nil }
+func (g *grant) isMember() bool { return g.member != nil }
 
-// foundBeside is found for a grant beside others.
-func (g *grant) foundBeside(now *seen) (over bool, _ error) {
-	lost := &LostError{Reason: ErrStolen}
+// foundMember is found for a grant beside others.
+func (g *grant) foundMember(now *seen) (over bool, _ error) {
+	lost := &LostError{Reason: ErrTakenOver}
 	switch {
 	case now.rec == nil:
 		lost.Reason = ErrRemoved
 	case now.rec.State == Broken:
 		lost.Reason = ErrBroken
 	case now.names(g.id):
-		g.hear(now.rec)
+		g.acknowledge(now.rec)
 		return false, nil
 	}
 	g.lose(lost)
@@ -161,7 +161,7 @@ func (h *Handle) amended(ctx context.Context, s *seen) (Record, error) {
 		return Record{}, err
 	}
 	if next.State == Held {
-		next = next.beside(s.age)
+		next = next.writtenByOther(s.age)
 	}
 	next.Token = max(next.Token, token.Token-1, 1)
 	next.Renewed = h.c.clock.wall()
@@ -174,7 +174,7 @@ func (r *Record) keepsHolder(s *seen) {
 	if s.rec != nil && s.rec.exclusive() && r.State == s.rec.State && r.Grant == s.rec.Grant {
 		r.Renewed, r.Token = s.rec.Renewed, s.rec.Token
 	} else {
-		r.Mark = ""
+		r.HolderNonce = ""
 	}
 }
 
@@ -219,21 +219,21 @@ func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bo
 	if s.rec == nil {
 		return false, v
 	}
-	ahead, others := h.dueLooks(s, h.those(s, (*Record).ahead))
-	over, v := h.judgeAll(ctx, s, ahead)
+	ahead, others := h.dueReads(s, h.those(s, (*Record).ahead))
+	over, v := h.evaluateAll(ctx, s, ahead)
 	if v.err != nil || v.next != nil {
 		return false, v
 	}
 	if v.wait = max(v.wait, others); v.open || len(over) > 0 {
 		rest := slices.DeleteFunc(h.those(s, (*Record).before), func(m Member) bool { return contains(ahead, m) })
-		more, holder := h.judgeAll(ctx, s, rest) // an error leaves those that are known to be dead so
+		more, holder := h.evaluateAll(ctx, s, rest) // an error leaves those that are known to be dead so
 		maps.Copy(over, more)
 		if holder.open {
 			v.open, v.reason = true, holder.reason
 		}
 	}
 	if s.rec.State == Free {
-		left := h.spaced(s)
+		left := h.intervalLeft(s)
 		v.open, v.wait = left <= 0, max(v.wait, left)
 	}
 	if v.open {
@@ -268,41 +268,41 @@ func contains(all []Member, m Member) bool {
 // judgeAll judges members of the record of s. It returns the sessions of those that are over, and
 // the verdict on one of them that has the lock alone; its wait is how long it will take at the
 // most until another one is over.
-func (h *Handle) judgeAll(ctx context.Context, s *seen, members []Member) (over map[string]bool, v verdict) {
+func (h *Handle) evaluateAll(ctx context.Context, s *seen, members []Member) (over map[string]bool, v verdict) {
 	if s.rec.exclusive() && contains(members, Member{Grant: s.rec.Grant}) {
 		members = slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Grant == s.rec.Grant })
-		if v = h.judge(ctx, s); v.err != nil || v.next != nil {
+		if v = h.evaluate(ctx, s); v.err != nil || v.next != nil {
 			return nil, v
 		}
 	}
 	over, judged := h.sessionsOver(ctx, members)
 	if v.err, v.next = judged.err, judged.next; v.err == nil && v.next == nil {
-		h.looksBy(members, judged.wait)
+		h.readDue(members, judged.wait)
 	}
 	v.wait = max(v.wait, judged.wait)
 	return over, v
 }
 
-// dueLooks returns those of ahead whose sessions are due for a look, and how long it will take at
+// dueReads returns those of ahead whose sessions are due for a look, and how long it will take at
 // the most until the others are over. A handle that has looked before waits a moment before it
 // looks at the session of a new holder that was handed the lock, or of a new waiter directly
 // ahead. Most of these are gone by then, so that a queue that comes forward costs no look at the
 // session of each. A waiter ahead delays no other before it holds the lock; so the handle looks
 // at its session rarely.
-func (h *Handle) dueLooks(s *seen, ahead []Member) (due []Member, wait time.Duration) {
+func (h *Handle) dueReads(s *seen, ahead []Member) (due []Member, wait time.Duration) {
 	now := h.c.clock.monotonic()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	next := make(map[string]time.Time, len(ahead))
 	for _, m := range ahead {
-		at, met := h.looksAt[m.Grant]
-		soon := now.Add(h.c.set.lookAgain(m.TTL))
+		at, met := h.readAt[m.Grant]
+		soon := now.Add(h.c.set.rereadDelay(m.TTL))
 		stands, _ := s.rec.find(m.Grant)
 		handed := s.rec.State == Held && m.Session != "" && s.rec.Presence == ""
 		switch {
 		case stands != waiting && !handed:
 			at = now
-		case !met && h.looksAt != nil, stands != waiting && at.After(soon):
+		case !met && h.readAt != nil, stands != waiting && at.After(soon):
 			at = soon
 		}
 		if now.Before(at) {
@@ -310,35 +310,35 @@ func (h *Handle) dueLooks(s *seen, ahead []Member) (due []Member, wait time.Dura
 		} else {
 			due = append(due, m)
 			if stands == waiting {
-				at = now.Add(m.TTL / queueLooksPerTTL)
+				at = now.Add(m.TTL / queueReadsPerTTL)
 			}
 		}
 		next[m.Grant] = at
 	}
-	h.looksAt = next
+	h.readAt = next
 	return due, wait
 }
 
-// looksBy makes the looks at the sessions of members due after wait at the latest, when these may
+// readDue makes the looks at the sessions of members due after wait at the latest, when these may
 // be over.
-func (h *Handle) looksBy(members []Member, wait time.Duration) {
+func (h *Handle) readDue(members []Member, wait time.Duration) {
 	by := h.c.clock.monotonic().Add(wait)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, m := range members {
-		if h.looksAt[m.Grant].After(by) {
-			h.looksAt[m.Grant] = by
+		if h.readAt[m.Grant].After(by) {
+			h.readAt[m.Grant] = by
 		}
 	}
 }
 
-// nextLook returns the time until the next look at a session that is not due now; 0 if there is
+// nextRead returns the time until the next look at a session that is not due now; 0 if there is
 // none.
-func (h *Handle) nextLook() (next time.Duration) {
+func (h *Handle) nextRead() (next time.Duration) {
 	now := h.c.clock.monotonic()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, at := range h.looksAt {
+	for _, at := range h.readAt {
 		if left := at.Sub(now); left > 0 && (next == 0 || left < next) {
 			next = left
 		}
@@ -346,14 +346,14 @@ func (h *Handle) nextLook() (next time.Duration) {
 	return next
 }
 
-// queueLooksPerTTL bounds how often a handle looks at the session of a waiter ahead of it.
-const queueLooksPerTTL = 3
+// queueReadsPerTTL bounds how often a handle looks at the session of a waiter ahead of it.
+const queueReadsPerTTL = 3
 
-// looksIn is how long the session of a grant is not due for a look; see dueLooks.
-func (h *Handle) looksIn(grant string) time.Duration {
+// readDueIn is how long the session of a grant is not due for a look; see dueReads.
+func (h *Handle) readDueIn(grant string) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if at, met := h.looksAt[grant]; met {
+	if at, met := h.readAt[grant]; met {
 		return at.Sub(h.c.clock.monotonic())
 	}
 	return 0
@@ -365,7 +365,7 @@ func (h *Handle) entries(s *seen) []string {
 	all := []string{h.entered()}
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
-	if l := h.c.lines[h.key]; l != nil {
+	if l := h.c.waitQueues[h.key]; l != nil {
 		for _, w := range l.waiters {
 			if entry := w.h.entered(); entry != "" && !slices.Contains(all, entry) {
 				if at, _ := s.rec.find(entry); at == waiting {
@@ -398,7 +398,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 			h.forget(entry)
 			return nil, h.known(), 0, err
 		case at == absent:
-			if final, err := h.certain(ctx, s); err != nil || final != s {
+			if final, err := h.confirmed(ctx, s); err != nil || final != s {
 				return nil, final, 0, err
 			}
 			h.forget(entry) // dropped with its session, or the record is another
@@ -432,7 +432,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 		}
 	}
 	if newcomer {
-		if entry, err = h.newcomer(ctx, &rec, queue && h.hasTurn(ctx, &rec) && !s.rec.isCrowded(h.c.calls.takes())); err != nil {
+		if entry, err = h.newcomer(ctx, &rec, queue && h.hasTurn(ctx, &rec) && !s.rec.isContended(h.c.calls.takes())); err != nil {
 			return nil, nil, 0, err
 		}
 		changed = changed || entry != ""
@@ -506,7 +506,7 @@ func (h *Handle) timed(place int) {
 // queues reports whether the handle waits for the lock in its queue. If it does not it looks at
 // the lock now and then. No later client overtakes a waiter in the queue.
 func (h *Handle) queues(r *Record) bool {
-	if h.c.set.AtLeast > 0 || h.campaign.Load() != nil && !h.opts.Fair {
+	if h.c.set.MinInterval > 0 || h.campaign.Load() != nil && !h.opts.Fair {
 		return false // the session that hands the lock over writes neither that time nor the value
 	}
 	return h.opts.Fair || h.opts.Shared || len(r.Queue) > 0 || r.State == Shared && r.Slots == 0
@@ -533,18 +533,18 @@ func (h *Handle) amend(ctx context.Context, s *seen, rec *Record, entry, reason 
 	settled, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
 	defer cancel()
 	t := h.over(s.version, s.rec)
-	t.noReadBack = c.set.traits.NoReadBack
-	for pause := c.settling(); ; {
+	t.noReadBack = c.set.traits.CannotReadOwnWrites
+	for pause := c.resolveBackoff(); ; {
 		rec.Nonce = rand.Text()
-		f := t.send(settled, rec, c.clock.look())
+		f := t.send(settled, rec, c.clock.sinceStart())
 		switch {
-		case f.fate == store.FateApplied:
+		case f.resolution == store.ResolutionApplied:
 			if at, m := f.now.find(entry); at == holding {
 				return h.begun(ctx, f.now, m, reason)
 			}
 			return nil, h.note(f.now), nil
-		case f.fate == store.FateNotYet && pause.wait(settled) == nil: // the same again
-		case f.now != nil && f.fate != store.FateNotYet:
+		case f.resolution == store.ResolutionPending && pause.wait(settled) == nil: // the same again
+		case f.now != nil && f.resolution != store.ResolutionPending:
 			if !f.now.names(entry) {
 				h.forget(entry) // and there is nothing to leave
 			}
@@ -553,7 +553,7 @@ func (h *Handle) amend(ctx context.Context, s *seen, rec *Record, entry, reason 
 			return nil, nil, f.err
 		default:
 			var err error
-			if entry != "" && f.fate != store.FateNever {
+			if entry != "" && f.resolution != store.ResolutionNotApplied {
 				if t.noReadBack { // what was sent must not be adopted later
 					t = h.over(s.version, s.rec)
 				}
@@ -568,7 +568,7 @@ func (h *Handle) amend(ctx context.Context, s *seen, rec *Record, entry, reason 
 // promote makes the grant of a waiter that the record s names as a holder. It believes that only
 // after it has read it for certain.
 func (h *Handle) promote(ctx context.Context, s *seen, m Member, reason string) (*Guard, *seen, error) {
-	if final, err := h.certain(ctx, s); err != nil || final != s {
+	if final, err := h.confirmed(ctx, s); err != nil || final != s {
 		return nil, final, err
 	}
 	h.timed(-1)
@@ -577,8 +577,8 @@ func (h *Handle) promote(ctx context.Context, s *seen, m Member, reason string) 
 
 // certain returns s if that stands in the store for certain, and else what does: where the
 // store has to settle, a look may have shown what never takes effect.
-func (h *Handle) certain(ctx context.Context, s *seen) (*seen, error) {
-	if _, peeks := store.As[store.Peeker](h.c.st); !peeks {
+func (h *Handle) confirmed(ctx context.Context, s *seen) (*seen, error) {
+	if _, peeks := store.As[store.UncommittedGetter](h.c.st); !peeks {
 		return s, nil
 	}
 	final, err := h.reread(ctx)
@@ -594,7 +594,7 @@ func (h *Handle) certain(ctx context.Context, s *seen) (*seen, error) {
 // begun makes the grant that stands in the record, and its first guard.
 func (h *Handle) begun(ctx context.Context, s *seen, m Member, reason string) (*Guard, *seen, error) {
 	defer h.forget(m.Grant)
-	return h.begin(ctx, &seen{age: -1}, finding{now: s, try: try{at: h.c.clock.look()}}, m, reason)
+	return h.begin(ctx, &seen{age: -1}, finding{now: s, try: try{at: h.c.clock.sinceStart()}}, m, reason)
 }
 
 // without returns what takes a grant out of a record.
@@ -602,7 +602,7 @@ func (h *Handle) without(grant string) func(*Record) Record {
 	return func(r *Record) Record {
 		next := *r
 		if next.State == Held {
-			next = r.beside(-1)
+			next = r.writtenByOther(-1)
 		}
 		next.Renewed = h.c.clock.wall()
 		next.leave(grant)
@@ -629,7 +629,7 @@ func (h *Handle) depart(ctx context.Context, base *seen, grant string) error {
 		base = last
 	}
 	l := &leftover{h: h, t: h.over(base.version, base.rec), rec: base.rec, grant: grant, free: h.without(grant), landed: true}
-	marked, err := h.marked(ctx, base.rec)
+	marked, err := h.withHighestMark(ctx, base.rec)
 	if err != nil {
 		h.under.remember(l)
 		return err
@@ -644,11 +644,11 @@ func (h *Handle) depart(ctx context.Context, base *seen, grant string) error {
 
 // marked returns r with a token from which a grant that is handed over follows: none that
 // stands in the store is above. Most stores have none.
-func (h *Handle) marked(ctx context.Context, r *Record) (*Record, error) {
+func (h *Handle) withHighestMark(ctx context.Context, r *Record) (*Record, error) {
 	if len(r.Queue) == 0 {
 		return r, nil
 	}
-	mark, err := store.HighestMark(ctx, h.c.st, h.key)
+	mark, err := store.HighestToken(ctx, h.c.st, h.key)
 	if err != nil || mark <= r.Token {
 		return r, err
 	}

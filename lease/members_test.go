@@ -192,7 +192,7 @@ func TestWaitingWriterIsNotStarved(t *testing.T) {
 // dies makes a session that is not renewed any more, as after a crash of its process.
 func dies(t *testing.T, st store.Store) *lease.Session {
 	t.Helper()
-	return open(t, client(t, st, &lease.Options{Manual: true}))
+	return open(t, client(t, st, &lease.Options{ManualRenewal: true}))
 }
 
 // Each dead reader is fenced by its own session, and the renewals of the others do not keep it
@@ -343,22 +343,22 @@ func TestSemaphoreBadInput(t *testing.T) {
 				_, tried := h.TryAcquire(t.Context())
 				_, waited := h.Acquire(t.Context())
 				for _, err := range []error{tried, waited} {
-					var slots *lease.SlotsError
-					if o.Slots > 0 && (!errors.As(err, &slots) || slots.Have != 2 || slots.Want != 3) || o.Slots == 0 && !errors.Is(err, lease.ErrKind) {
+					var slots *lease.SlotCountError
+					if o.Slots > 0 && (!errors.As(err, &slots) || slots.Have != 2 || slots.Want != 3) || o.Slots == 0 && !errors.Is(err, lease.ErrWrongKind) {
 						t.Errorf("%s: %v", what, err)
 					}
 				}
 			}
-			if _, err := client(t, st, nil).TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrKind) {
+			if _, err := client(t, st, nil).TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrWrongKind) {
 				t.Errorf("plain: %v", err)
 			}
 			mustRelease(t, g)
 		}
 		lock := mustTry(t, client(t, st, nil), "lock")
-		if _, err := with(t, s, "lock", lease.HandleOptions{Slots: 2}).Acquire(t.Context()); !errors.Is(err, lease.ErrKind) {
+		if _, err := with(t, s, "lock", lease.HandleOptions{Slots: 2}).Acquire(t.Context()); !errors.Is(err, lease.ErrWrongKind) {
 			t.Error(err)
 		}
-		if _, err := client(t, st, nil).Resize(t.Context(), "lock", 2); !errors.Is(err, lease.ErrKind) {
+		if _, err := client(t, st, nil).Resize(t.Context(), "lock", 2); !errors.Is(err, lease.ErrWrongKind) {
 			t.Error(err)
 		}
 		mustRelease(t, lock)
@@ -401,7 +401,7 @@ func TestResize(t *testing.T) {
 		if g := mustTake(t, with(t, s, "job", one)); g.Slot() != 1 {
 			t.Errorf("slot %d", g.Slot())
 		}
-		if _, err := with(t, s, "job", slot).TryAcquire(t.Context()); !errors.Is(err, lease.ErrSlots) {
+		if _, err := with(t, s, "job", slot).TryAcquire(t.Context()); !errors.Is(err, lease.ErrSlotCount) {
 			t.Error(err)
 		}
 	})
@@ -413,14 +413,14 @@ func TestOneOfSeveralCannotRefuse(t *testing.T) {
 		for name, o := range map[string]lease.HandleOptions{"doc": {Shared: true}, "pool": {Slots: 2}} {
 			g := mustTake(t, with(t, opened(t, st), name, o))
 			asker := client(t, st, nil)
-			if _, err := asker.Ask(t.Context(), name, nil); err != nil {
+			if _, err := asker.RequestYield(t.Context(), name, nil); err != nil {
 				t.Fatal(err)
 			}
 			hears(t, g, ttl)
-			if err := g.Refuse(t.Context(), "no"); !errors.Is(err, store.ErrInvalid) {
+			if err := g.RefuseYield(t.Context(), "no"); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("%s: Refuse = %v; want ErrInvalid", name, err)
 			}
-			if asked, err := asker.Ask(t.Context(), name, nil); err != nil || asked.Refused != "" || g.Err() != nil {
+			if asked, err := asker.RequestYield(t.Context(), name, nil); err != nil || asked.RefusalReason != "" || g.Err() != nil {
 				t.Errorf("%s: the ask is %+v, %v; the holder %v", name, asked, err, g.Err())
 			}
 			mustRelease(t, g)
@@ -681,7 +681,7 @@ func TestDeadOnesInARow(t *testing.T) {
 		} {
 			t.Run(name+", "+c.name, func(t *testing.T) {
 				bubble(t, func(t *testing.T, st store.Store) {
-					if _, tells := store.As[store.Ager](st); tells {
+					if _, tells := store.As[store.AgeReader](st); tells {
 						t.Fatal("the store tells ages")
 					}
 					g := mustTake(t, with(t, opened(t, st), "job", fair))
@@ -730,8 +730,8 @@ func TestHeadBelievesWithinItsSession(t *testing.T) {
 		time.Sleep(ttl * 7 / 10)
 		mustRelease(t, g)
 		<-a.done
-		if a.err == nil && a.guard.Err() == nil && a.guard.Trust() > ttl*3/10 {
-			t.Errorf("trust %v", a.guard.Trust())
+		if a.err == nil && a.guard.Err() == nil && a.guard.Remaining() > ttl*3/10 {
+			t.Errorf("trust %v", a.guard.Remaining())
 		}
 		time.Sleep(ttl)
 		if a.err == nil && !errors.Is(a.guard.Err(), lease.ErrLost) {
@@ -773,7 +773,7 @@ func TestFairBehindAPlainLease(t *testing.T) {
 // The queue does not keep a plain lease alive whose holder is dead, and its head follows.
 func TestFairBehindADeadPlainLease(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		mustTry(t, client(t, st, &lease.Options{Manual: true}), "job")
+		mustTry(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")
 		began := time.Now()
 		first := acquiring(t, with(t, opened(t, st), "job", lease.HandleOptions{Fair: true}))
 		for range 5 {
@@ -880,7 +880,7 @@ func TestBreakOfALockWithSeveralHolders(t *testing.T) {
 		c := client(t, st, nil)
 		shared := lease.HandleOptions{Shared: true}
 		a, b := mustTake(t, with(t, opened(t, st), "job", shared)), mustTake(t, with(t, opened(t, st), "job", shared))
-		if _, err := c.Break(t.Context(), "job", a.Token()+7, nil); !errors.Is(err, lease.ErrToken) {
+		if _, err := c.Break(t.Context(), "job", a.Token()+7, nil); !errors.Is(err, lease.ErrTokenMismatch) {
 			t.Error(err)
 		}
 		rec, err := c.Break(t.Context(), "job", a.Token(), nil)
@@ -901,7 +901,7 @@ func TestBreakOfALockWithSeveralHolders(t *testing.T) {
 		mustRelease(t, w.guard)
 
 		mustTake(t, with(t, opened(t, st), "job", shared))
-		rec, err = c.Break(t.Context(), "job", w.guard.Token(), &lease.BreakOptions{Now: true})
+		rec, err = c.Break(t.Context(), "job", w.guard.Token(), &lease.BreakOptions{Immediate: true})
 		if err != nil || len(rec.Holders) != 0 {
 			t.Fatalf("%+v, %v", rec, err)
 		}
@@ -961,11 +961,11 @@ func TestCloseWhileAskedUpgradedAndHandedOver(t *testing.T) {
 				upgrade := acquiring(t, with(t, s, "doc", fair))
 				head := acquiring(t, with(t, s, "fair", fair))
 				next := acquiring(t, with(t, opened(t, st), "fair", fair))
-				var asked lease.Asked
+				var asked lease.YieldStatus
 				answered := make(chan error, 1)
 				go func() {
 					var err error
-					asked, err = client(t, st, nil).Ask(t.Context(), "asked", &lease.AskOptions{Wait: true})
+					asked, err = client(t, st, nil).RequestYield(t.Context(), "asked", &lease.YieldOptions{Wait: true})
 					answered <- err
 				}()
 				synctest.Wait()
@@ -987,7 +987,7 @@ func TestCloseWhileAskedUpgradedAndHandedOver(t *testing.T) {
 						t.Errorf("%s ends with %v", what, a.err)
 					}
 				}
-				if err := <-answered; err != nil || !asked.Over {
+				if err := <-answered; err != nil || !asked.GrantEnded {
 					t.Errorf("the asker is told %+v, %v", asked, err)
 				}
 				<-next.done
@@ -1018,11 +1018,11 @@ func TestAskOfReaders(t *testing.T) {
 		mustTake(t, with(t, dies(t, st), "job", lease.HandleOptions{Shared: true}))
 		done := make(chan error)
 		go func() {
-			_, err := client(t, st, nil).Ask(t.Context(), "job", &lease.AskOptions{Reason: "maintenance", Wait: true})
+			_, err := client(t, st, nil).RequestYield(t.Context(), "job", &lease.YieldOptions{Reason: "maintenance", Wait: true})
 			done <- err
 		}()
 		select {
-		case <-g.Asked():
+		case <-g.YieldRequested():
 		case err := <-done:
 			t.Fatal(err)
 		}
@@ -1032,7 +1032,7 @@ func TestAskOfReaders(t *testing.T) {
 			t.Fatalf("over while a reader lives: %v", err)
 		default:
 		}
-		if asked, ok := g.Ask(); !ok || asked.Reason != "maintenance" {
+		if asked, ok := g.YieldRequest(); !ok || asked.Reason != "maintenance" {
 			t.Errorf("%+v, %v", asked, ok)
 		}
 		mustRelease(t, g)

@@ -108,7 +108,7 @@ func TestDoWaitsInTheQueue(t *testing.T) {
 }
 
 // All takes readers, slots and fair handles together. Of locks of which one has no room for
-// another holder TryAll takes none, and enters no queue.
+// another holder TryAcquireAll takes none, and enters no queue.
 func TestAllOfMembers(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		handles := func(s *lease.Session) []*lease.Handle {
@@ -119,25 +119,25 @@ func TestAllOfMembers(t *testing.T) {
 			}
 		}
 		a, b := opened(t, st), opened(t, st)
-		set, err := lease.All(t.Context(), handles(a)...)
+		set, err := lease.AcquireAll(t.Context(), handles(a)...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if slot := set.Guard("pool").Slot(); slot != 1 || set.Guard("table").Token() == 0 {
 			t.Errorf("slot %d, %v", slot, set.Guards())
 		}
-		if again, err := lease.TryAll(t.Context(), handles(b)...); !errors.Is(err, lease.ErrHeld) {
-			t.Errorf("TryAll beside a holder of the third: %v, %v", again, err)
+		if again, err := lease.TryAcquireAll(t.Context(), handles(b)...); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("TryAcquireAll beside a holder of the third: %v, %v", again, err)
 		}
 		for _, name := range []string{"table", "pool", "queue"} {
 			if rec := record(t, st, name); slices.ContainsFunc(slices.Concat(rec.Holders, rec.Queue), func(m lease.Member) bool { return m.Session == b.ID() }) {
-				t.Errorf("after TryAll %q names the one who tried: %v, %v", name, rec.Holders, rec.Queue)
+				t.Errorf("after TryAcquireAll %q names the one who tried: %v, %v", name, rec.Holders, rec.Queue)
 			}
 		}
 		// All waits for the third, holding the others beside the first set.
-		waiting := make(chan *lease.Set)
+		waiting := make(chan *lease.GuardSet)
 		go func() {
-			set, err := lease.All(t.Context(), handles(b)...)
+			set, err := lease.AcquireAll(t.Context(), handles(b)...)
 			if err != nil {
 				t.Error(err)
 			}
@@ -172,9 +172,9 @@ func TestAllLosesAMemberWhileWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s, other := opened(t, st), opened(t, st)
 		holder := mustTake(t, with(t, other, "queue", lease.HandleOptions{Fair: true}))
-		got := make(chan *lease.Set)
+		got := make(chan *lease.GuardSet)
 		go func() {
-			set, err := lease.All(t.Context(), with(t, s, "pool", lease.HandleOptions{Slots: 1}), with(t, s, "queue", lease.HandleOptions{Fair: true}))
+			set, err := lease.AcquireAll(t.Context(), with(t, s, "pool", lease.HandleOptions{Slots: 1}), with(t, s, "queue", lease.HandleOptions{Fair: true}))
 			if err != nil {
 				t.Error(err)
 			}
@@ -198,7 +198,7 @@ func TestAllLosesAMemberWhileWaiting(t *testing.T) {
 	})
 }
 
-// Linger and Options.AtLeast do not go with a handle that shares its lock or waits in a queue.
+// Linger and Options.MinInterval do not go with a handle that shares its lock or waits in a queue.
 // The error says so before a request is sent.
 func TestMembersRefuseLingerAndAtLeast(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
@@ -206,17 +206,17 @@ func TestMembersRefuseLingerAndAtLeast(t *testing.T) {
 		kinds := map[string]lease.HandleOptions{
 			"shared": {Shared: true}, "slots": {Slots: 2}, "fair": {Fair: true}, "fair and shared": {Fair: true, Shared: true},
 		}
-		lingering, spaced := open(t, client(t, w, nil)), open(t, client(t, w, &lease.Options{AtLeast: time.Minute}))
+		lingering, spaced := open(t, client(t, w, nil)), open(t, client(t, w, &lease.Options{MinInterval: time.Minute}))
 		w.requests()
 		refused := func(what string, err error) {
 			t.Helper()
-			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "neither Linger nor Options.AtLeast") {
+			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "neither Linger nor Options.MinInterval") {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
 		for what, o := range kinds {
 			_, err := spaced.HandleWith("job", &o)
-			refused(what+" with AtLeast", err)
+			refused(what+" with MinInterval", err)
 			o.Linger = time.Minute
 			_, err = lingering.HandleWith("job", &o)
 			refused(what+" with Linger", err)

@@ -17,50 +17,50 @@ const (
 	// MaxRetries is the most [OnceOptions.Retries].
 	MaxRetries = 1000
 
-	// MaxAhead is how far the beginning of a run may be ahead of another machine's clock
-	// before that machine takes one of the two clocks for wrong; see [ErrAheadRun].
-	MaxAhead = 5 * time.Minute
+	// MaxClockSkew is how far the beginning of a run may be ahead of another machine's clock
+	// before that machine takes one of the two clocks for wrong; see [ErrRunInFuture].
+	MaxClockSkew = 5 * time.Minute
 
 	// maxRunError bounds the text of [Run.Error], in bytes.
 	maxRunError = 256
 )
 
-// Outcome is what became of a run.
-type Outcome string
+// RunOutcome is what became of a run.
+type RunOutcome string
 
 // The outcomes of a run.
 const (
 	// Running: the run has begun, and its grant was not released. Whether its holder lives,
 	// the lock tells.
-	Running Outcome = "running"
+	RunRunning RunOutcome = "running"
 
 	// Done: the function returned nil.
-	Done Outcome = "done"
+	RunDone RunOutcome = "done"
 
 	// Failed: the function returned an error, or did not return (a panic).
-	Failed Outcome = "failed"
+	RunFailed RunOutcome = "failed"
 
 	// Died: the grant of the run is over, and no end was written: its process died, its
 	// lease was lost, or its guard was released before the function returned.
-	Died Outcome = "died"
+	RunDied RunOutcome = "died"
 )
 
 // Run is the last run of a job that runs once in each period, as it stands in the record of
 // its lock. All times are by the clock of the machine that ran it.
 type Run struct {
-	Period  string    // of the program that ran it, for people
-	Began   time.Time // the run counts for the period that this lies in
-	Until   time.Time // the end of that period
-	Ended   time.Time // zero unless it is done or has failed
-	Outcome Outcome
-	Error   string // why it failed, cut off after 256 bytes
-	Holder  string // who ran it: Options.Holder
-	Tries   int    // how many runs have begun in that period, this one counted
-	Grant   string // the id of the grant under which it ran
+	Period    string    // of the program that ran it, for people
+	Began     time.Time // the run counts for the period that this lies in
+	PeriodEnd time.Time // the end of that period
+	Ended     time.Time // zero unless it is done or has failed
+	Outcome   RunOutcome
+	Error     string // why it failed, cut off after 256 bytes
+	Holder    string // who ran it: Options.Holder
+	Attempts  int    // how many runs have begun in that period, this one counted
+	Grant     string // the id of the grant under which it ran
 
-	// Again says that an operator has taken the run back with [Client.Break]: the job may
+	// RerunAllowed says that an operator has taken the run back with [Client.Break]: the job may
 	// run again in this period.
-	Again bool
+	RerunAllowed bool
 
 	// unknown keeps the fields of later versions as they came.
 	unknown map[string]json.RawMessage
@@ -72,9 +72,9 @@ type OnceOptions struct {
 	// the next call on any machine. At most [MaxRetries]. Default: not at all.
 	Retries int
 
-	// Max ends the context of the function after that time, with [ErrTooLong] as its cause.
+	// Timeout ends the context of the function after that time, with [ErrRunTimeout] as its cause.
 	// A function that ignores its context keeps the lock until it returns. Default: no end.
-	Max time.Duration
+	Timeout time.Duration
 }
 
 // OnceResult tells what a [Client.Once] did.
@@ -86,18 +86,18 @@ type OnceResult struct {
 	Last Run
 }
 
-// RanError tells that a job is not due: it has run in this period. It matches [ErrRan].
-type RanError struct {
+// AlreadyRanError tells that a job is not due: it has run in this period. It matches [ErrAlreadyRan].
+type AlreadyRanError struct {
 	Name  string
 	Token uint64 // the lock's token: what [Client.Break] names to take the run back
 	Last  Run
 
 	// Ahead is by how much the run began after the time of this machine's clock, if that is
-	// more than [MaxAhead] and in a later period. Then the error matches [ErrAheadRun], too.
+	// more than [MaxClockSkew] and in a later period. Then the error matches [ErrRunInFuture], too.
 	Ahead time.Duration
 }
 
-func (e *RanError) Error() string {
+func (e *AlreadyRanError) Error() string {
 	r := e.Last
 	if e.Ahead > 0 {
 		return fmt.Sprintf("job %q: the last run began at %s (%s), which is %v ahead of the clock of this machine: one of the two clocks is wrong, and the job does not run here before then, unless that run is taken back with a break",
@@ -108,22 +108,22 @@ func (e *RanError) Error() string {
 		end = " at " + r.Ended.Format(time.RFC3339)
 	}
 	s := fmt.Sprintf("job %q ran already in this period: %s%s (%s)", e.Name, r.Outcome, end, r.Holder)
-	if r.Outcome != Done {
-		s += fmt.Sprintf(", tries so far: %d; the next period begins at %s", r.Tries, r.Until.Format(time.RFC3339))
+	if r.Outcome != RunDone {
+		s += fmt.Sprintf(", tries so far: %d; the next period begins at %s", r.Attempts, r.PeriodEnd.Format(time.RFC3339))
 	}
 	return s
 }
 
 // Unwrap returns the errors that e matches.
-func (e *RanError) Unwrap() []error {
+func (e *AlreadyRanError) Unwrap() []error {
 	if e.Ahead > 0 {
-		return []error{ErrRan, ErrAheadRun}
+		return []error{ErrAlreadyRan, ErrRunInFuture}
 	}
-	return []error{ErrRan}
+	return []error{ErrAlreadyRan}
 }
 
 // Outcome is NotApplied.
-func (e *RanError) Outcome() store.Outcome { return store.NotApplied }
+func (e *AlreadyRanError) Outcome() store.Outcome { return store.NotApplied }
 
 // Once runs f under the lock name if the job of that name has not run in this period, on any
 // machine. It is [Handle.Do] on the handle of [Client.HandleOnce]: it waits for the lock, so
@@ -131,10 +131,10 @@ func (e *RanError) Outcome() store.Outcome { return store.NotApplied }
 //
 // That the job ran already, or has failed as often as it may, is a result and no error:
 // OnceResult.Ran is false, and OnceResult.Last is that run. If the last run is of the future,
-// the job does not run either, and the error matches [ErrAheadRun]. Every other error
+// the job does not run either, and the error matches [ErrRunInFuture]. Every other error
 // is one of Handle.Do; with OnceResult.Ran f has run. A call that waits into the next period
 // runs there. A run whose end could not be written
-// (an error that matches [ErrLost] or [ErrUnreleased]) counts as one that died.
+// (an error that matches [ErrLost] or [ErrReleaseFailed]) counts as one that died.
 //
 // A call that finds that the job ran already sends one request, a read; one that runs f three
 // (a read, the grant, the release) and the renewals.
@@ -154,7 +154,7 @@ func (c *Client) once(ctx context.Context, name string, period Period, f func(co
 		return OnceResult{}, err
 	}
 	guard, err := acquire(h, ctx)
-	if ran := (*RanError)(nil); errors.As(err, &ran) {
+	if ran := (*AlreadyRanError)(nil); errors.As(err, &ran) {
 		if ran.Ahead == 0 {
 			err = nil
 		}
@@ -168,9 +168,9 @@ func (c *Client) once(ctx context.Context, name string, period Period, f func(co
 }
 
 // HandleOnce returns a handle whose grants are the runs of a job that runs at most once in
-// each period: Acquire and TryAcquire return a [*RanError] when the job has run in this
+// each period: Acquire and TryAcquire return a [*AlreadyRanError] when the job has run in this
 // period. [Client.Once] is made of it; use it by itself where that does not fit, with
-// [Guard.End] before each Release.
+// [Guard.SetRunResult] before each Release.
 //
 // A run is written into the lock's record with the grant, and its end with the release, so
 // that neither costs a request. It counts for the period in which it began, by the clock of
@@ -180,7 +180,7 @@ func (c *Client) once(ctx context.Context, name string, period Period, f func(co
 // boundary; and a clock that is set back never runs it twice.
 //
 // A guard that is released without End, lost, or detached leaves a run that has died. With
-// [Guard.AllowAgain] the run does not count. The error of a bad period or option matches
+// [Guard.AllowRerun] the run does not count. The error of a bad period or option matches
 // [store.ErrInvalid].
 func (c *Client) HandleOnce(name string, period Period, o *OnceOptions) (*Handle, error) {
 	j := &job{period: period, before: map[string]*Run{}}
@@ -193,8 +193,8 @@ func (c *Client) HandleOnce(name string, period Period, o *OnceOptions) (*Handle
 	if j.Retries < 0 || j.Retries > MaxRetries {
 		return nil, fmt.Errorf("%w: %d retries; it can be from 0 to %d", store.ErrInvalid, j.Retries, MaxRetries)
 	}
-	if j.Max < 0 {
-		return nil, fmt.Errorf("%w: a run may take %v", store.ErrInvalid, j.Max)
+	if j.Timeout < 0 {
+		return nil, fmt.Errorf("%w: a run may take %v", store.ErrInvalid, j.Timeout)
 	}
 	h, err := c.Handle(name)
 	if err != nil {
@@ -204,13 +204,13 @@ func (c *Client) HandleOnce(name string, period Period, o *OnceOptions) (*Handle
 	return h, nil
 }
 
-// End says what the release of this guard's grant writes as the end of its run: with nil it
+// SetRunResult says what the release of this guard's grant writes as the end of its run: with nil it
 // is done, else it has failed. The last call before the release counts. A grant that is no
 // run (see [Client.HandleOnce]) ignores it.
-func (g *Guard) End(err error) {
-	end := &Run{Ended: g.g.c.clock.wall().UTC(), Outcome: Done}
+func (g *Guard) SetRunResult(err error) {
+	end := &Run{Ended: g.g.c.clock.wall().UTC(), Outcome: RunDone}
 	if err != nil {
-		end.Outcome, end.Error = Failed, shorten(err.Error())
+		end.Outcome, end.Error = RunFailed, shorten(err.Error())
 	}
 	g.g.ending.Store(end)
 }
@@ -243,7 +243,7 @@ type job struct {
 // the job ran already rests on no state that may later turn out never to have taken effect.
 func (h *Handle) due(ctx context.Context, s *seen, open bool) error {
 	err := h.dueIn(s, open)
-	if _, peeks := store.As[store.Peeker](h.c.st); err == nil || !peeks {
+	if _, peeks := store.As[store.UncommittedGetter](h.c.st); err == nil || !peeks {
 		return err
 	}
 	final, unread := h.fetch(ctx)
@@ -258,28 +258,28 @@ func (h *Handle) dueIn(s *seen, open bool) error {
 	start, end := j.period.At(now)
 	j.last = h.lastRun(s.rec)
 	j.next = &Run{
-		Period: j.period.String(), Began: now, Until: end.UTC(), Outcome: Running,
-		Holder: h.c.set.Holder, Tries: 1,
+		Period: j.period.String(), Began: now, PeriodEnd: end.UTC(), Outcome: RunRunning,
+		Holder: h.c.set.Holder, Attempts: 1,
 	}
 	last := j.last
-	if last == nil || last.Began.Before(start) || last.Outcome == Running && !open {
+	if last == nil || last.Began.Before(start) || last.Outcome == RunRunning && !open {
 		return nil
 	}
-	ran := &RanError{Name: h.name, Token: s.rec.Token, Last: *last}
-	if last.Outcome == Running {
-		ran.Last.Outcome = Died
+	ran := &AlreadyRanError{Name: h.name, Token: s.rec.Token, Last: *last}
+	if last.Outcome == RunRunning {
+		ran.Last.Outcome = RunDied
 	}
 	switch later := !last.Began.Before(end); {
-	case last.Again:
-		j.next.Tries = last.Tries
+	case last.RerunAllowed:
+		j.next.Attempts = last.Attempts
 		return nil
-	case later && last.Began.Sub(now) > MaxAhead:
+	case later && last.Began.Sub(now) > MaxClockSkew:
 		ran.Ahead = last.Began.Sub(now)
 		return ran
-	case later, last.Outcome == Done, last.Tries > j.Retries:
+	case later, last.Outcome == RunDone, last.Attempts > j.Retries:
 		return ran
 	}
-	j.next.Tries = last.Tries + 1
+	j.next.Attempts = last.Attempts + 1
 	return nil
 }
 
@@ -330,11 +330,11 @@ func (g *grant) endRun(free *Record) {
 		ended.Ended, ended.Outcome, ended.Error = end.Ended, end.Outcome, end.Error
 		free.Run = &ended
 	}
-	if g.again.Load() && free.Run != nil && free.Run.Grant == g.id {
+	if g.rerunAllowed.Load() && free.Run != nil && free.Run.Grant == g.id {
 		if g.h.job != nil {
 			free.Run = g.before
 		} else { // taken up with a ticket
-			free.Run = free.takeBack()
+			free.Run = free.allowRerun()
 		}
 	}
 }
@@ -343,37 +343,37 @@ func (g *grant) endRun(free *Record) {
 // without an end has died when its grant is not in force any more.
 func (r *Record) lastRun() *Run {
 	run := r.Run
-	if run == nil || run.Outcome != Running || r.State != Free && r.Grant == run.Grant {
+	if run == nil || run.Outcome != RunRunning || r.State != Free && r.Grant == run.Grant {
 		return run
 	}
 	died := *run
-	died.Outcome = Died
+	died.Outcome = RunDied
 	return &died
 }
 
-// takeBack returns the run that others find when the grant in r, or the wait for the next
+// allowRerun returns the run that others find when the grant in r, or the wait for the next
 // period, is broken.
-func (r *Record) takeBack() *Run {
+func (r *Record) allowRerun() *Run {
 	if r.Run == nil || r.State != Free && r.Grant != r.Run.Grant {
 		return r.Run
 	}
 	again := *r.Run
-	again.Again = true
+	again.RerunAllowed = true
 	return &again
 }
 
 // runFields is the JSON form of a Run.
 type runFields struct {
-	Period  string    `json:"period"`
-	Began   time.Time `json:"began"`
-	Until   time.Time `json:"until"`
-	Ended   time.Time `json:"ended,omitzero"`
-	Outcome Outcome   `json:"outcome"`
-	Error   string    `json:"error,omitempty"`
-	Holder  string    `json:"holder,omitempty"`
-	Tries   int       `json:"tries"`
-	Grant   string    `json:"grant"`
-	Again   bool      `json:"again,omitempty"`
+	Period       string     `json:"period"`
+	Began        time.Time  `json:"began"`
+	PeriodEnd    time.Time  `json:"until"`
+	Ended        time.Time  `json:"ended,omitzero"`
+	Outcome      RunOutcome `json:"outcome"`
+	Error        string     `json:"error,omitempty"`
+	Holder       string     `json:"holder,omitempty"`
+	Attempts     int        `json:"tries"`
+	Grant        string     `json:"grant"`
+	RerunAllowed bool       `json:"again,omitempty"`
 }
 
 var knownRunFields = []string{"period", "began", "until", "ended", "outcome", "error", "holder", "tries", "grant", "again"}
@@ -381,8 +381,8 @@ var knownRunFields = []string{"period", "began", "until", "ended", "outcome", "e
 // encode returns the JSON form of the run.
 func (r *Run) encode() (json.RawMessage, error) {
 	known, err := marshal(runFields{
-		Period: r.Period, Began: r.Began.UTC(), Until: r.Until.UTC(), Ended: r.Ended.UTC(), Outcome: r.Outcome,
-		Error: r.Error, Holder: r.Holder, Tries: r.Tries, Grant: r.Grant, Again: r.Again,
+		Period: r.Period, Began: r.Began.UTC(), PeriodEnd: r.PeriodEnd.UTC(), Ended: r.Ended.UTC(), Outcome: r.Outcome,
+		Error: r.Error, Holder: r.Holder, Attempts: r.Attempts, Grant: r.Grant, RerunAllowed: r.RerunAllowed,
 	})
 	if err != nil {
 		return nil, err
@@ -400,16 +400,16 @@ func decodeRun(value json.RawMessage) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{
-		Period: f.Period, Began: f.Began, Until: f.Until, Ended: f.Ended, Outcome: f.Outcome,
-		Error: f.Error, Holder: f.Holder, Tries: f.Tries, Grant: f.Grant, Again: f.Again,
+		Period: f.Period, Began: f.Began, PeriodEnd: f.PeriodEnd, Ended: f.Ended, Outcome: f.Outcome,
+		Error: f.Error, Holder: f.Holder, Attempts: f.Attempts, Grant: f.Grant, RerunAllowed: f.RerunAllowed,
 	}
 	switch {
-	case f.Outcome != Running && f.Outcome != Done && f.Outcome != Failed && f.Outcome != Died:
+	case f.Outcome != RunRunning && f.Outcome != RunDone && f.Outcome != RunFailed && f.Outcome != RunDied:
 		return nil, fmt.Errorf("a run with the outcome %q", f.Outcome)
-	case f.Began.IsZero() || !f.Until.After(f.Began):
-		return nil, fmt.Errorf("a run that began at %v in a period until %v", f.Began, f.Until)
-	case f.Tries < 1:
-		return nil, fmt.Errorf("a run that is try %d", f.Tries)
+	case f.Began.IsZero() || !f.PeriodEnd.After(f.Began):
+		return nil, fmt.Errorf("a run that began at %v in a period until %v", f.Began, f.PeriodEnd)
+	case f.Attempts < 1:
+		return nil, fmt.Errorf("a run that is try %d", f.Attempts)
 	}
 	var err error
 	r.unknown, err = unknownOf(all, knownRunFields)

@@ -33,10 +33,10 @@ func mustOnce(t *testing.T, c *lease.Client, f func(context.Context, *lease.Guar
 	return r
 }
 
-func wantOutcome(t *testing.T, r lease.OnceResult, ran bool, outcome lease.Outcome, tries int) {
+func wantOutcome(t *testing.T, r lease.OnceResult, ran bool, outcome lease.RunOutcome, tries int) {
 	t.Helper()
-	if r.Ran != ran || r.Last.Outcome != outcome || r.Last.Tries != tries {
-		t.Errorf("ran %v: %s, try %d; want %v, %s, %d", r.Ran, r.Last.Outcome, r.Last.Tries, ran, outcome, tries)
+	if r.Ran != ran || r.Last.Outcome != outcome || r.Last.Attempts != tries {
+		t.Errorf("ran %v: %s, try %d; want %v, %s, %d", r.Ran, r.Last.Outcome, r.Last.Attempts, ran, outcome, tries)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestOnce(t *testing.T) {
 			began := time.Now()
 			first := mustOnce(t, a, func(ctx context.Context, g *lease.Guard) error {
 				running := wantRecord(t, st).Run
-				if running == nil || running.Outcome != lease.Running || !running.Began.Equal(began) || !running.Ended.IsZero() {
+				if running == nil || running.Outcome != lease.RunRunning || !running.Began.Equal(began) || !running.Ended.IsZero() {
 					t.Errorf("the record of a run in progress: %+v", running)
 				}
 				time.Sleep(5 * time.Second) // no renewal
@@ -77,15 +77,15 @@ func TestOnce(t *testing.T) {
 			if n := w.requests(); n != 3 {
 				t.Errorf("day %d: %d requests for a run, want 3", day, n)
 			}
-			wantOutcome(t, first, true, lease.Done, 1)
+			wantOutcome(t, first, true, lease.RunDone, 1)
 			second := mustOnce(t, b, succeeds, nil)
 			if n := w.requests(); n != 1 {
 				t.Errorf("day %d: %d requests to find that it ran already, want 1", day, n)
 			}
-			wantOutcome(t, second, false, lease.Done, 1)
+			wantOutcome(t, second, false, lease.RunDone, 1)
 			run := wantRecord(t, st).Run
 			_, end := daily.At(began)
-			if run == nil || !run.Began.Equal(began) || !run.Ended.Equal(began.Add(5*time.Second)) || !run.Until.Equal(end) ||
+			if run == nil || !run.Began.Equal(began) || !run.Ended.Equal(began.Add(5*time.Second)) || !run.PeriodEnd.Equal(end) ||
 				run.Holder != "a" || run.Period != "day" || run.Grant != first.Last.Grant || run.Grant != second.Last.Grant {
 				t.Errorf("the record tells %+v; the results %+v and %+v", run, first.Last, second.Last)
 			}
@@ -123,7 +123,7 @@ func TestOnceOnManyMachines(t *testing.T) {
 							defer mu.Unlock()
 							runs[time.Now().In(zurich).Format(time.DateOnly)]++
 							return nil
-						}, nil); err != nil && !errors.Is(err, lease.ErrUnreleased) && !errors.Is(err, lease.ErrUnresolved) {
+						}, nil); err != nil && !errors.Is(err, lease.ErrReleaseFailed) && !errors.Is(err, lease.ErrUnresolved) {
 							t.Errorf("seed %d: %v", seed, err)
 						}
 					}
@@ -153,19 +153,19 @@ func TestOnceTriesAgain(t *testing.T) {
 				if err != errWork || r.Last.Error != errWork.Error() {
 					t.Errorf("try %d: %v, %q", try, err, r.Last.Error)
 				}
-				wantOutcome(t, r, true, lease.Failed, try+1)
+				wantOutcome(t, r, true, lease.RunFailed, try+1)
 				time.Sleep(time.Minute)
 			}
-			wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, o), false, lease.Failed, 3)
-			wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, nil), false, lease.Failed, 3)
+			wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, o), false, lease.RunFailed, 3)
+			wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, nil), false, lease.RunFailed, 3)
 			sleepUntil(time.Hour)
 		}
 		_, err := client(t, st, nil).Once(t.Context(), "job", daily, func(context.Context, *lease.Guard) error { return errWork }, o)
 		if err != errWork {
 			t.Error(err)
 		}
-		wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, o), true, lease.Done, 2)
-		wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, o), false, lease.Done, 2)
+		wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, o), true, lease.RunDone, 2)
+		wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, o), false, lease.RunDone, 2)
 	})
 }
 
@@ -189,14 +189,14 @@ func TestOnceWhileItRuns(t *testing.T) {
 			}()
 			time.Sleep(10 * ttl)
 			return nil
-		}, nil), true, lease.Done, 1)
+		}, nil), true, lease.RunDone, 1)
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		wantOutcome(t, waited, false, lease.Done, 1)
+		wantOutcome(t, waited, false, lease.RunDone, 1)
 		// Of the lock as such nothing is left but the record.
 		mustRelease(t, mustTry(t, b, "job"))
-		wantOutcome(t, mustOnce(t, b, succeeds, nil), false, lease.Done, 1)
+		wantOutcome(t, mustOnce(t, b, succeeds, nil), false, lease.RunDone, 1)
 	})
 }
 
@@ -243,16 +243,16 @@ func TestOnceProcessThatDies(t *testing.T) {
 						r := mustOnce(t, client(t, st, nil), func(context.Context, *lease.Guard) error { began++; return nil }, o)
 						switch {
 						case !claimed:
-							wantOutcome(t, r, true, lease.Done, 1)
+							wantOutcome(t, r, true, lease.RunDone, 1)
 						case released:
-							wantOutcome(t, r, false, lease.Done, 1)
+							wantOutcome(t, r, false, lease.RunDone, 1)
 						case retries == 0:
-							wantOutcome(t, r, false, lease.Died, 1)
+							wantOutcome(t, r, false, lease.RunDied, 1)
 							if r.Last.Holder != "dead" || !r.Last.Ended.IsZero() {
 								t.Errorf("%+v", r.Last)
 							}
 						default:
-							wantOutcome(t, r, true, lease.Done, 2)
+							wantOutcome(t, r, true, lease.RunDone, 2)
 						}
 						if began > 1+retries {
 							t.Errorf("it began %d times", began)
@@ -283,13 +283,13 @@ func TestOnceLostReplies(t *testing.T) {
 				})
 				hangs := n == 3 && (f == hang || f == hangLate)
 				r, err := client(t, w, nil).Once(t.Context(), "job", daily, func(context.Context, *lease.Guard) error { began++; return nil }, nil)
-				if errors.Is(err, lease.ErrUnreleased) != hangs || err != nil && !hangs {
+				if errors.Is(err, lease.ErrReleaseFailed) != hangs || err != nil && !hangs {
 					t.Errorf("request %d, %s: %v", n, f, err)
 				}
-				wantOutcome(t, r, true, lease.Done, 1)
+				wantOutcome(t, r, true, lease.RunDone, 1)
 				w.after.Wait()
 				again := mustOnce(t, client(t, st, nil), func(context.Context, *lease.Guard) error { began++; return nil }, nil)
-				if began != 1 || again.Last.Outcome != lease.Done && !hangs {
+				if began != 1 || again.Last.Outcome != lease.RunDone && !hangs {
 					t.Errorf("request %d, %s: the function began %d times, %+v", n, f, began, again)
 				}
 			})
@@ -311,10 +311,10 @@ func TestOnceThatIsGivenUp(t *testing.T) {
 			t.Errorf("Once: %v", err)
 		}
 		w.after.Wait()
-		if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.Done || run.Holder != "before" {
+		if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.RunDone || run.Holder != "before" {
 			t.Errorf("the run before: %+v", run)
 		}
-		wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, nil), true, lease.Done, 1)
+		wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, nil), true, lease.RunDone, 1)
 	})
 }
 
@@ -323,7 +323,7 @@ func TestOnceWithALateReply(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		slow := &lateReplies{Store: st}
 		r := mustOnce(t, client(t, slow, nil), succeeds, nil)
-		wantOutcome(t, r, true, lease.Done, 1)
+		wantOutcome(t, r, true, lease.RunDone, 1)
 		if slow.puts != 3 {
 			t.Errorf("%d writes, want two grants and a release", slow.puts)
 		}
@@ -364,7 +364,7 @@ func TestOnceWithClocksThatJump(t *testing.T) {
 			sleepUntil(10 * time.Second)
 			mustOnce(t, client(t, st, nil), succeeds, nil)
 			r, err := at(t, st, "slow", -back).Once(t.Context(), "job", daily, succeeds, &lease.OnceOptions{Retries: 3})
-			if r.Ran || (err == nil) != (back <= lease.MaxAhead) || err != nil && !errors.Is(err, lease.ErrAheadRun) {
+			if r.Ran || (err == nil) != (back <= lease.MaxClockSkew) || err != nil && !errors.Is(err, lease.ErrRunInFuture) {
 				t.Errorf("%v back: %+v, %v", back, r, err)
 			}
 		})
@@ -380,11 +380,11 @@ func TestOnceWithClocksThatJump(t *testing.T) {
 			}
 			r, err := ok.Once(t.Context(), "job", daily, succeeds, nil)
 			if !early.Ran {
-				wantOutcome(t, r, false, lease.Done, 1)
+				wantOutcome(t, r, false, lease.RunDone, 1)
 				return
 			}
-			var ran *lease.RanError
-			if r.Ran || !errors.As(err, &ran) || !errors.Is(err, lease.ErrRan) || !errors.Is(err, lease.ErrAheadRun) || ran.Ahead < ahead-time.Hour ||
+			var ran *lease.AlreadyRanError
+			if r.Ran || !errors.As(err, &ran) || !errors.Is(err, lease.ErrAlreadyRan) || !errors.Is(err, lease.ErrRunInFuture) || ran.Ahead < ahead-time.Hour ||
 				!strings.Contains(err.Error(), "fast") || r.Last.Holder != "fast" || !store.Permanent(err) || store.OutcomeOf(err) != store.NotApplied {
 				t.Errorf("%v ahead: %+v, %v", ahead, r, err)
 			}
@@ -392,8 +392,8 @@ func TestOnceWithClocksThatJump(t *testing.T) {
 			if _, err := ok.Break(t.Context(), "job", rec.Token, nil); err != nil {
 				t.Fatal(err)
 			}
-			wantOutcome(t, mustOnce(t, ok, succeeds, nil), true, lease.Done, 1)
-			wantOutcome(t, mustOnce(t, ok, succeeds, nil), false, lease.Done, 1)
+			wantOutcome(t, mustOnce(t, ok, succeeds, nil), true, lease.RunDone, 1)
+			wantOutcome(t, mustOnce(t, ok, succeeds, nil), false, lease.RunDone, 1)
 		})
 	}
 }
@@ -405,14 +405,14 @@ func TestOnceAtTheBoundary(t *testing.T) {
 		sleepUntil(-2 * time.Second)
 		w := newWire(st)
 		w.set(nth(1, hang)) // for half a TTL
-		wantOutcome(t, mustOnce(t, client(t, w, nil), succeeds, nil), true, lease.Done, 1)
+		wantOutcome(t, mustOnce(t, client(t, w, nil), succeeds, nil), true, lease.RunDone, 1)
 		run := wantRecord(t, st).Run
 		if start, _ := daily.At(time.Now()); !run.Began.Before(start) || !run.Ended.After(start) {
 			t.Errorf("%+v", run)
 		}
-		wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, nil), true, lease.Done, 1)
+		wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, nil), true, lease.RunDone, 1)
 		// By this machine's clock it is still the day before.
-		wantOutcome(t, mustOnce(t, at(t, st, "slow", -time.Minute), succeeds, &lease.OnceOptions{Retries: 3}), false, lease.Done, 1)
+		wantOutcome(t, mustOnce(t, at(t, st, "slow", -time.Minute), succeeds, &lease.OnceOptions{Retries: 3}), false, lease.RunDone, 1)
 	})
 }
 
@@ -420,11 +420,11 @@ func TestOnceAtTheBoundary(t *testing.T) {
 // ignores that keeps the lock.
 func TestOnceThatHangs(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
-		o := &lease.OnceOptions{Max: time.Hour, Retries: 1}
+		o := &lease.OnceOptions{Timeout: time.Hour, Retries: 1}
 		began := time.Now()
 		r, err := client(t, st, nil).Once(t.Context(), "job", daily, func(ctx context.Context, g *lease.Guard) error {
 			<-ctx.Done()
-			if time.Since(began) != time.Hour || !errors.Is(context.Cause(ctx), lease.ErrTooLong) {
+			if time.Since(began) != time.Hour || !errors.Is(context.Cause(ctx), lease.ErrRunTimeout) {
 				t.Errorf("after %v: %v", time.Since(began), context.Cause(ctx))
 			}
 			for range 100 {
@@ -433,11 +433,11 @@ func TestOnceThatHangs(t *testing.T) {
 			}
 			return ctx.Err()
 		}, o)
-		if !errors.Is(err, lease.ErrTooLong) || errors.Is(err, lease.ErrLost) {
+		if !errors.Is(err, lease.ErrRunTimeout) || errors.Is(err, lease.ErrLost) {
 			t.Errorf("Once: %v", err)
 		}
-		wantOutcome(t, r, true, lease.Failed, 1)
-		wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, o), true, lease.Done, 2)
+		wantOutcome(t, r, true, lease.RunFailed, 1)
+		wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, o), true, lease.RunDone, 2)
 	})
 }
 
@@ -447,25 +447,25 @@ func TestOnceTellsTheOutcome(t *testing.T) {
 		name    string
 		f       func(t *testing.T, st store.Store, ctx context.Context, g *lease.Guard) error
 		is      error
-		outcome lease.Outcome
+		outcome lease.RunOutcome
 		text    string
 	}{
 		{"a long error", func(*testing.T, store.Store, context.Context, *lease.Guard) error {
 			return errors.New(strings.Repeat("ö", 200) + "\xff")
-		}, nil, lease.Failed, strings.Repeat("ö", 126) + "..."},
-		{"a text that is none", func(*testing.T, store.Store, context.Context, *lease.Guard) error { return errors.New("\xff\x00") }, nil, lease.Failed, "\ufffd\x00"},
+		}, nil, lease.RunFailed, strings.Repeat("ö", 126) + "..."},
+		{"a text that is none", func(*testing.T, store.Store, context.Context, *lease.Guard) error { return errors.New("\xff\x00") }, nil, lease.RunFailed, "\ufffd\x00"},
 		{"a lost lease", func(t *testing.T, st store.Store, ctx context.Context, g *lease.Guard) error {
 			breaks(t, st, g)
 			mustRelease(t, mustTry(t, client(t, st, nil), "job"))
 			return nil
-		}, lease.ErrLost, lease.Died, ""},
+		}, lease.ErrLost, lease.RunDied, ""},
 		{"a guard that it releases", func(t *testing.T, st store.Store, ctx context.Context, g *lease.Guard) error {
 			return g.Release(ctx)
-		}, lease.ErrReleased, lease.Died, ""},
+		}, lease.ErrReleased, lease.RunDied, ""},
 		{"a guard that it detaches", func(t *testing.T, st store.Store, ctx context.Context, g *lease.Guard) error {
 			ticket, err := g.Detach(ctx)
 			return errors.Join(err, client(t, st, nil).ReleaseTicket(t.Context(), ticket))
-		}, lease.ErrDetached, lease.Died, ""},
+		}, lease.ErrDetached, lease.RunDied, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubbleFor(t, ages, func(t *testing.T, st store.Store) {
@@ -474,7 +474,7 @@ func TestOnceTellsTheOutcome(t *testing.T) {
 					t.Errorf("Once: %+v, %v", r, err)
 				}
 				run := wantRecord(t, st).Run
-				if run == nil || run.Outcome != c.outcome || run.Error != c.text || run.Ended.IsZero() != (c.outcome == lease.Died) {
+				if run == nil || run.Outcome != c.outcome || run.Error != c.text || run.Ended.IsZero() != (c.outcome == lease.RunDied) {
 					t.Errorf("the record tells %+v", run)
 				}
 			})
@@ -485,7 +485,7 @@ func TestOnceTellsTheOutcome(t *testing.T) {
 			defer func() { _ = recover() }()
 			_, _ = client(t, st, nil).Once(t.Context(), "job", daily, func(context.Context, *lease.Guard) error { panic("no") }, nil)
 		}()
-		if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.Failed || !strings.Contains(run.Error, "panic") {
+		if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.RunFailed || !strings.Contains(run.Error, "panic") {
 			t.Errorf("after a panic: %+v", run)
 		}
 	})
@@ -496,15 +496,15 @@ func TestOnceThatWasNotDone(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		for range 2 {
-			r := mustOnce(t, c, func(_ context.Context, g *lease.Guard) error { g.AllowAgain(); return nil }, nil)
+			r := mustOnce(t, c, func(_ context.Context, g *lease.Guard) error { g.AllowRerun(); return nil }, nil)
 			if !r.Ran || r.Last.Outcome != "" || wantRecord(t, st).Run != nil {
 				t.Errorf("%+v; the record tells %+v", r, wantRecord(t, st).Run)
 			}
 		}
-		wantOutcome(t, mustOnce(t, c, succeeds, nil), true, lease.Done, 1)
+		wantOutcome(t, mustOnce(t, c, succeeds, nil), true, lease.RunDone, 1)
 		sleepUntil(time.Hour)
-		_ = mustOnce(t, c, func(_ context.Context, g *lease.Guard) error { g.AllowAgain(); return nil }, nil)
-		if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.Done {
+		_ = mustOnce(t, c, func(_ context.Context, g *lease.Guard) error { g.AllowRerun(); return nil }, nil)
+		if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.RunDone {
 			t.Errorf("the run before: %+v", run)
 		}
 	})
@@ -516,7 +516,7 @@ func TestRunOutlivesOtherGrants(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		monthly := lease.Monthly(nil)
 		o := &lease.OnceOptions{Retries: 1}
-		h, err := client(t, st, &lease.Options{Manual: true, Holder: "dead"}).HandleOnce("job", monthly, o)
+		h, err := client(t, st, &lease.Options{ManualRenewal: true, Holder: "dead"}).HandleOnce("job", monthly, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -530,7 +530,7 @@ func TestRunOutlivesOtherGrants(t *testing.T) {
 		}
 		for _, end := range []func(){func() {}, func() { mustRelease(t, g) }} {
 			end()
-			if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.Died || run.Holder != "dead" {
+			if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.RunDied || run.Holder != "dead" {
 				t.Errorf("the run: %+v", run)
 			}
 		}
@@ -538,14 +538,14 @@ func TestRunOutlivesOtherGrants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantOutcome(t, r, true, lease.Done, 2)
-		collect := &lease.CollectOptions{OlderThan: time.Hour}
+		wantOutcome(t, r, true, lease.RunDone, 2)
+		collect := &lease.SweepOptions{OlderThan: time.Hour}
 		time.Sleep(5 * 24 * time.Hour)
-		if n, err := c.Collect(t.Context(), collect); n != 0 || err != nil {
+		if n, err := c.Sweep(t.Context(), collect); n != 0 || err != nil {
 			t.Errorf("%d removed in the period, %v", n, err)
 		}
 		time.Sleep(31 * 24 * time.Hour)
-		if n, err := c.Collect(t.Context(), collect); n != 1 || err != nil {
+		if n, err := c.Sweep(t.Context(), collect); n != 1 || err != nil {
 			t.Errorf("%d removed after the period, %v", n, err)
 		}
 	})
@@ -560,13 +560,13 @@ func TestBreakTakesTheRunBack(t *testing.T) {
 		if !errors.Is(err, lease.ErrBroken) || !r.Ran {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if run := wantRecord(t, st).Run; run == nil || !run.Again {
+		if run := wantRecord(t, st).Run; run == nil || !run.RerunAllowed {
 			t.Errorf("the run: %+v", run)
 		}
-		wantOutcome(t, mustOnce(t, c, succeeds, nil), true, lease.Done, 1)
+		wantOutcome(t, mustOnce(t, c, succeeds, nil), true, lease.RunDone, 1)
 		rec := wantRecord(t, st)
 		broken, err := c.Break(t.Context(), "job", rec.Token, nil)
-		if err != nil || broken.State != lease.Free || !broken.Run.Again {
+		if err != nil || broken.State != lease.Free || !broken.Run.RerunAllowed {
 			t.Errorf("a break of what is over: %+v, %v", broken, err)
 		}
 		if _, err := c.Break(t.Context(), "job", broken.Token, nil); !errors.Is(err, lease.ErrNotHeld) {
@@ -621,29 +621,29 @@ func TestRunInTheRecord(t *testing.T) {
 func TestAllTakesBackWhatWasNotBegun(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		g := mustTry(t, client(t, st, nil), "other")
-		c := client(t, st, &lease.Options{AtLeast: time.Hour})
+		c := client(t, st, &lease.Options{MinInterval: time.Hour})
 		h, err := c.HandleOnce("job", daily, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := lease.TryAll(t.Context(), h, handle(t, c, "other")); !errors.Is(err, lease.ErrHeld) {
-			t.Errorf("TryAll: %v", err)
+		if _, err := lease.TryAcquireAll(t.Context(), h, handle(t, c, "other")); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("TryAcquireAll: %v", err)
 		}
 		if rec := wantRecord(t, st); rec.Run != nil || !rec.NotBefore.IsZero() || rec.State != lease.Free {
 			t.Errorf("the record: %+v", rec)
 		}
 		mustRelease(t, g)
-		set, err := lease.TryAll(t.Context(), h, handle(t, c, "other"))
+		set, err := lease.TryAcquireAll(t.Context(), h, handle(t, c, "other"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, g := range set.Guards() {
-			g.End(nil)
+			g.SetRunResult(nil)
 		}
 		if err := set.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrRan) || errors.Is(err, lease.ErrHeld) {
+		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrAlreadyRan) || errors.Is(err, lease.ErrHeld) {
 			t.Errorf("TryAcquire: %v", err)
 		}
 	})
@@ -686,10 +686,10 @@ func TestOnceRestsOnALook(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g.End(nil)
+			g.SetRunResult(nil)
 			mustRelease(t, g)
 			for what, acquire := range map[string]func(context.Context) (*lease.Guard, error){"Acquire": h.Acquire, "TryAcquire": h.TryAcquire} {
-				if _, err := acquire(t.Context()); !errors.Is(err, lease.ErrRan) || errors.Is(err, lease.ErrHeld) {
+				if _, err := acquire(t.Context()); !errors.Is(err, lease.ErrAlreadyRan) || errors.Is(err, lease.ErrHeld) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
@@ -713,7 +713,7 @@ func TestOnceTrustsNoPeek(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &peeking{Store: st, value: value, version: version}
-		wantOutcome(t, mustOnce(t, client(t, p, nil), succeeds, nil), true, lease.Done, 1)
+		wantOutcome(t, mustOnce(t, client(t, p, nil), succeeds, nil), true, lease.RunDone, 1)
 		if !p.peeked {
 			t.Error("nothing was peeked at")
 		}
@@ -728,7 +728,7 @@ type peeking struct {
 	peeked  bool
 }
 
-func (p *peeking) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
+func (p *peeking) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
 	if p.peeked {
 		return p.Get(ctx, key)
 	}
@@ -756,15 +756,15 @@ func TestOnceInAnotherProcess(t *testing.T) {
 			if g, err = client(t, st, o).Attach(t.Context(), ticket); err != nil {
 				t.Fatal(err)
 			}
-			g.End(nil)
+			g.SetRunResult(nil)
 			if again {
-				g.AllowAgain()
+				g.AllowRerun()
 			}
 			mustRelease(t, g)
-			if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.Done || run.Again != again {
+			if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.RunDone || run.RerunAllowed != again {
 				t.Errorf("the record tells %+v", run)
 			}
-			wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, nil), again, lease.Done, 1)
+			wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, nil), again, lease.RunDone, 1)
 		})
 	}
 }
@@ -784,7 +784,7 @@ func TestOnceCampaign(t *testing.T) {
 		bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 			period := []lease.Period{daily, lease.Hourly(zone(t, "Australia/Lord_Howe")), lease.Weekly(zone(t, "America/Havana")), lease.Every(5 * time.Hour)}[seed%4]
 			c := &campaign{t: t, st: st, seed: seed, period: period, begun: map[string]bool{}}
-			c.o = &lease.OnceOptions{Retries: int(seed % 3), Max: 10 * time.Minute}
+			c.o = &lease.OnceOptions{Retries: int(seed % 3), Timeout: 10 * time.Minute}
 			var machines sync.WaitGroup
 			for m := range uint64(3) {
 				machines.Go(func() { c.machine(rand.New(rand.NewPCG(seed, m))) })
@@ -793,7 +793,7 @@ func TestOnceCampaign(t *testing.T) {
 			time.Sleep(2 * 366 * 24 * time.Hour) // beyond all clocks that were ahead
 			for _, ran := range []bool{true, false} {
 				r, err := client(t, st, nil).Once(t.Context(), "job", period, succeeds, c.o)
-				if err != nil || r.Ran != ran || r.Last.Outcome != lease.Done {
+				if err != nil || r.Ran != ran || r.Last.Outcome != lease.RunDone {
 					t.Errorf("seed %d: in the end: %+v, %v", seed, r, err)
 				}
 			}
@@ -880,11 +880,11 @@ func (c *campaign) begins(g *lease.Guard) bool {
 		return false
 	}
 	start, _ := c.period.At(run.Began)
-	try := fmt.Sprintf("try %d of %v", run.Tries, start.UTC())
+	try := fmt.Sprintf("try %d of %v", run.Attempts, start.UTC())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runs++
-	if c.begun[try] || run.Tries > c.o.Retries+1 {
+	if c.begun[try] || run.Attempts > c.o.Retries+1 {
 		c.t.Errorf("seed %d: %s begins, with %d retries; begun before: %v", c.seed, try, c.o.Retries, c.begun[try])
 	}
 	c.begun[try] = true
@@ -903,13 +903,13 @@ func (c *campaign) ends() {
 // hears notes the result of a call. Of a run that was ahead an operator may take it back.
 func (c *campaign) hears(r lease.OnceResult, err error, random *rand.Rand) {
 	c.mu.Lock()
-	ahead := errors.Is(err, lease.ErrAheadRun)
+	ahead := errors.Is(err, lease.ErrRunInFuture)
 	switch {
 	case ahead:
 		c.ahead++
-	case errors.Is(err, lease.ErrUnreleased), errors.Is(err, lease.ErrLost):
+	case errors.Is(err, lease.ErrReleaseFailed), errors.Is(err, lease.ErrLost):
 		c.unclear++
-	case err == nil && !r.Ran && r.Last.Outcome == lease.Died:
+	case err == nil && !r.Ran && r.Last.Outcome == lease.RunDied:
 		c.died++
 	case err == nil && !r.Ran:
 		c.found++

@@ -25,18 +25,18 @@ const (
 	// MaxTTL is the longest lease.
 	MaxTTL = 24 * time.Hour
 
-	// MaxAtLeast is the longest [Options.AtLeast].
-	MaxAtLeast = 366 * 24 * time.Hour
+	// MaxMinInterval is the longest [Options.MinInterval].
+	MaxMinInterval = 366 * 24 * time.Hour
 
 	// MinRemoteMargin is the least default margin on a store that is reached over a network, for
 	// leases of at least six times that; shorter ones have a sixth of their TTL.
 	MinRemoteMargin = time.Second
 
 	// MaxGrace is the largest default grace.
-	MaxGrace = 5 * time.Second
+	MaxDefaultGrace = 5 * time.Second
 
-	// DefaultRho is the assumed bound of the error of a clock's rate.
-	DefaultRho = 0.01
+	// DefaultMaxClockDrift is the assumed bound of the error of a clock's rate.
+	DefaultMaxClockDrift = 0.01
 
 	// DefaultMinPoll and DefaultMaxPoll bound the pause between two looks of a
 	// waiter at a store that does not tell of changes.
@@ -50,8 +50,8 @@ const (
 	// DefaultKeyPrefix is where locks lie in a store.
 	DefaultKeyPrefix = "lock"
 
-	// MinRenew is the shortest time between renewals.
-	MinRenew = 50 * time.Millisecond
+	// MinRenewInterval is the shortest time between renewals.
+	MinRenewInterval = 50 * time.Millisecond
 
 	// renewals per TTL, and how far each renewal strays from its time.
 	renewalsPerTTL = 3
@@ -84,61 +84,61 @@ type Options struct {
 
 	// ReclaimOwn takes a lock at once whose record names the same Holder and
 	// another process than this one. The caller vouches that no other running
-	// process and no [Ticket] has this Holder, which must be given.
+	// process and no [Waiter] has this Holder, which must be given.
 	ReclaimOwn bool
 
-	// AtLeast is how long after the beginning of a grant of this client the next grant may
+	// MinInterval is how long after the beginning of a grant of this client the next grant may
 	// begin at the earliest, whatever becomes of this one: released, lost, or its machine
 	// restarted. All clients heed it. It stands in the record as a time of this machine's wall
-	// clock; another machine compares it with its own, and never waits longer than AtLeast
+	// clock; another machine compares it with its own, and never waits longer than MinInterval
 	// from its own first sight of the record on. So it spaces jobs whose clocks agree, and is
-	// no exclusion: the lease is. At most [MaxAtLeast]. Default: none.
-	AtLeast time.Duration
+	// no exclusion: the lease is. At most [MaxMinInterval]. Default: none.
+	MinInterval time.Duration
 
-	// Fresh says that names are used once only: a handle that knows nothing of a
+	// AssumeNew says that names are used once only: a handle that knows nothing of a
 	// name tries to create its record without reading first.
-	Fresh bool
+	AssumeNew bool
 
-	// Floor reads the floor of tokens, see [Client.Collect], before a record is made
+	// Floor reads the floor of tokens, see [Client.Sweep], before a record is made
 	// where there is none: two requests more for a new lock. Without it a new lock
 	// relies on the wall clock alone to start above the tokens of a removed one.
-	Floor bool
+	CheckTokenFloor bool
 
-	// Manual leaves renewals to [Guard.Renew]; the lease still ends on time.
-	Manual bool
+	// ManualRenewal leaves renewals to [Guard.Renew]; the lease still ends on time.
+	ManualRenewal bool
 
 	// NoPresence leaves the store's announcement of this process out of the
 	// record, for leases that outlive the process.
 	NoPresence bool
 
 	// Patience is how long Acquire and OpenSession put up with a store that answers no request,
-	// or fails every one, before they return the error. The error matches [ErrSilent]. The time
+	// or fails every one, before they return the error. The error matches [ErrUnresponsive]. The time
 	// counts from the last answer to any of the client's waits. If only writes fail, as on a full
 	// disk, it counts from the last answered write, without the times in which there is nothing
 	// to write. On a store that has its writes wait it begins when a write should be done, and is
 	// at least two writes. A claim that may yet be applied is then made harmless, which takes up to
 	// [Tuning.ReleaseTimeout] more. Zero means as long as the context lives.
-	Patience time.Duration
+	StoreTimeout time.Duration
 
 	// KeyPrefix is put before a lock's name, with a slash, to make its key.
 	// Default [DefaultKeyPrefix].
 	KeyPrefix string
 
-	// Memory keeps what was seen of a lock beyond the life of this process.
+	// Cache keeps what was seen of a lock beyond the life of this process.
 	// Default: nothing is kept.
-	Memory Memory
+	Cache Cache
 
 	// OnEvent is called for each [Event], one after the other in the order in which
 	// they happened, from a goroutine that exists while there is something to tell. A
 	// lease never waits for it: it may take its time and call anything but
-	// [Client.Close] and [Client.Flush], which would wait for it. While it does not
+	// [Client.Close] and [Client.FlushEvents], which would wait for it. While it does not
 	// return, up to 512 events wait for it, and half as many that tell of a renewal or
-	// of waiting; what is more is dropped and counted, see [Event.Missed] and
+	// of waiting; what is more is dropped and counted, see [Event.Dropped] and
 	// [Client.Stats].
 	OnEvent func(Event)
 
-	// Log receives what OnEvent receives, independently of it. Nil discards.
-	Log *slog.Logger
+	// Logger receives what OnEvent receives, independently of it. Nil discards.
+	Logger *slog.Logger
 
 	// The rare options: Options.Renew, Options.MaxPoll and so on.
 	Tuning
@@ -147,11 +147,11 @@ type Options struct {
 // Tuning are the rare options of a [Client]: their defaults follow from the TTL and from
 // what the store says of itself. The zero value of each field means its default.
 type Tuning struct {
-	// Renew is the time between renewals, jittered by 10 %. At least [MinRenew], at
+	// RenewInterval is the time between renewals, jittered by 10 %. At least [MinRenewInterval], at
 	// most half of the TTL, and with the jitter at least a tenth of the TTL less than
 	// the trust, TTL - Margin - Grace: so a request that takes up to a tenth of the TTL
 	// loses no lease. Default TTL/3.
-	Renew time.Duration
+	RenewInterval time.Duration
 
 	// Margin is kept between the end of a holder's trust and the end of its
 	// lease, for timers that are late. At least one look at the clocks,
@@ -159,16 +159,16 @@ type Tuning struct {
 	// min(TTL/6, [MinRemoteMargin]).
 	Margin time.Duration
 
-	// Rho bounds the error of the rate of any machine's clock: 0.01 is one
-	// percent. From 0.0001 to 0.2. Default [DefaultRho].
-	Rho float64
+	// MaxClockDrift bounds the error of the rate of any machine's clock: 0.01 is one
+	// percent. From 0.0001 to 0.2. Default [DefaultMaxClockDrift].
+	MaxClockDrift float64
 
 	// MinPoll and MaxPoll bound the pause between two looks of a waiter where the
 	// store does not tell of changes; never above a third of the TTL in the
 	// record. Defaults [DefaultMinPoll], [DefaultMaxPoll].
 	MinPoll, MaxPoll time.Duration
 
-	// Yield is how long a handle that has released the lock leaves it to others before
+	// ReacquireDelay is how long a handle that has released the lock leaves it to others before
 	// its next Acquire takes it again; where the store tells of changes, no longer than
 	// until another has it. Zero means, if the handle has met another process at the
 	// lock when it took it last: MaxPoll, or 10 ms if the store tells of changes.
@@ -178,52 +178,52 @@ type Tuning struct {
 	// program takes a lock again and again at once, set Yield to the others' MaxPoll,
 	// and they wait less. Negative means never. At most 1 h. TryAcquire takes no notice
 	// of it.
-	Yield time.Duration
+	ReacquireDelay time.Duration
 
-	// MaxJoin is how long after its beginning a grant can be joined by further
+	// ReentryWindow is how long after its beginning a grant can be joined by further
 	// acquires of its handle. Later ones wait until its guards are released (TryAcquire
 	// says that the lock is held), and take a new grant, so that goroutines whose
 	// guards overlap do not keep other handles out for ever. Do not set it where
 	// code that holds a guard acquires through the same handle again: it would wait
 	// for itself. Zero means that a grant can always be joined. At most 24 h.
-	MaxJoin time.Duration
+	ReentryWindow time.Duration
 
 	// ReleaseTimeout bounds a release and a clean-up: they wait for nothing longer, but
 	// 0.2 s for each call of the store to end. Never above the TTL. Default
 	// [DefaultReleaseTimeout].
 	ReleaseTimeout time.Duration
 
-	// NoStoreAge never judges a lock by the store's own clock.
-	NoStoreAge bool
+	// IgnoreStoreClock never judges a lock by the store's own clock.
+	IgnoreStoreClock bool
 }
 
 // settings are options that were checked, with the defaults filled in.
 type settings struct {
 	Options
-	traits store.Traits
-	factor float64 // (1+rho)/(1-rho)
-	look   time.Duration
-	trust  time.Duration // TTL - Margin - Grace: from the sending to the end of belief
+	traits             store.Traits
+	factor             float64 // (1+rho)/(1-rho)
+	clockCheckInterval time.Duration
+	trust              time.Duration // TTL - Margin - Grace: from the sending to the end of belief
 }
 
-func resolve(o *Options, traits store.Traits) (*settings, error) {
+func checkOptions(o *Options, traits store.Traits) (*settings, error) {
 	s := &settings{traits: traits}
 	if o != nil {
 		s.Options = *o
 	}
 	setDefault(&s.TTL, max(DefaultTTL, traits.MinTTL))
-	setDefault(&s.Renew, s.TTL/renewalsPerTTL)
+	setDefault(&s.RenewInterval, s.TTL/renewalsPerTTL)
 	margin := s.TTL / 10
 	if !traits.Local {
 		margin = max(margin, min(s.TTL/6, MinRemoteMargin))
 	}
 	setDefault(&s.Margin, margin)
-	setDefault(&s.Grace, min(s.TTL/4, MaxGrace))
+	setDefault(&s.Grace, min(s.TTL/4, MaxDefaultGrace))
 	s.Grace = max(s.Grace, 0)
-	setDefault(&s.Rho, DefaultRho)
+	setDefault(&s.MaxClockDrift, DefaultMaxClockDrift)
 	setDefault(&s.MinPoll, DefaultMinPoll)
 	setDefault(&s.MaxPoll, max(DefaultMaxPoll, s.MinPoll))
-	setDefault(&s.ReleaseTimeout, max(DefaultReleaseTimeout, releaseWrites*traits.WriteTime))
+	setDefault(&s.ReleaseTimeout, max(DefaultReleaseTimeout, releaseWrites*traits.MinWriteTime))
 	// After the lease there is nothing to release.
 	s.ReleaseTimeout = min(s.ReleaseTimeout, s.TTL)
 	setDefault(&s.KeyPrefix, DefaultKeyPrefix)
@@ -231,9 +231,9 @@ func resolve(o *Options, traits store.Traits) (*settings, error) {
 		return nil, fmt.Errorf("%w: ReclaimOwn needs a Holder that no other process has", store.ErrInvalid)
 	}
 	setDefault(&s.Holder, defaultHolder())
-	s.look = min(s.TTL/10, time.Second)
+	s.clockCheckInterval = min(s.TTL/10, time.Second)
 	s.trust = s.TTL - s.Margin - s.Grace
-	s.factor = (1 + s.Rho) / (1 - s.Rho)
+	s.factor = (1 + s.MaxClockDrift) / (1 - s.MaxClockDrift)
 	return s, s.check()
 }
 
@@ -258,30 +258,30 @@ func (s *settings) check() error {
 		return bad("TTL", "the TTL is %v; on this store it can be from %v to %v", s.TTL, least, MaxTTL)
 	case s.TTL%time.Millisecond != 0:
 		return bad("TTL", "the TTL is %v; it is counted in whole milliseconds", s.TTL)
-	case s.Margin < s.look:
-		return bad("TTL Margin", "the margin is %v; for a TTL of %v it is at least %v", s.Margin, s.TTL, s.look)
+	case s.Margin < s.clockCheckInterval:
+		return bad("TTL Margin", "the margin is %v; for a TTL of %v it is at least %v", s.Margin, s.TTL, s.clockCheckInterval)
 	case s.Margin > s.TTL || s.Grace > s.TTL || s.TTL <= 2*(s.Margin+s.Grace):
 		return bad("TTL Margin Grace", "the TTL is %v; it must be more than twice the margin (%v) and grace (%v) together", s.TTL, s.Margin, s.Grace)
-	case s.Renew < MinRenew || s.Renew > s.TTL/2:
-		return bad("TTL Renew", "renewals every %v; for a TTL of %v it can be from %v to %v", s.Renew, s.TTL, MinRenew, s.TTL/2)
-	case math.IsNaN(s.Rho) || s.Rho < 0.0001 || s.Rho > 0.2:
-		return bad("Rho", "rho is %v; it can be from 0.0001 to 0.2", s.Rho)
-	case !s.Manual && s.latestRenewal() > s.trust && s.traits.WriteTime > 0:
-		return bad("TTL Renew Margin Grace", "renewals every %v; a write takes %v on this store, so that with a TTL of %v (%v of it trusted) none would be through in time; a longer TTL helps", s.Renew, s.traits.WriteTime, s.TTL, s.trust)
-	case !s.Manual && s.latestRenewal() > s.trust:
-		return bad("TTL Renew Margin Grace", "renewals every %v; of a TTL of %v only %v is trusted, so that a renewal that is due late, with a tenth of the TTL for its request, would not be through in time", s.Renew, s.TTL, s.trust)
+	case s.RenewInterval < MinRenewInterval || s.RenewInterval > s.TTL/2:
+		return bad("TTL Renew", "renewals every %v; for a TTL of %v it can be from %v to %v", s.RenewInterval, s.TTL, MinRenewInterval, s.TTL/2)
+	case math.IsNaN(s.MaxClockDrift) || s.MaxClockDrift < 0.0001 || s.MaxClockDrift > 0.2:
+		return bad("Rho", "rho is %v; it can be from 0.0001 to 0.2", s.MaxClockDrift)
+	case !s.ManualRenewal && s.latestRenewal() > s.trust && s.traits.MinWriteTime > 0:
+		return bad("TTL Renew Margin Grace", "renewals every %v; a write takes %v on this store, so that with a TTL of %v (%v of it trusted) none would be through in time; a longer TTL helps", s.RenewInterval, s.traits.MinWriteTime, s.TTL, s.trust)
+	case !s.ManualRenewal && s.latestRenewal() > s.trust:
+		return bad("TTL Renew Margin Grace", "renewals every %v; of a TTL of %v only %v is trusted, so that a renewal that is due late, with a tenth of the TTL for its request, would not be through in time", s.RenewInterval, s.TTL, s.trust)
 	case s.MinPoll < time.Millisecond || s.MaxPoll < s.MinPoll || s.MaxPoll > time.Hour:
 		return bad("MinPoll MaxPoll", "polling from %v to %v; it can be from 1ms to 1h", s.MinPoll, s.MaxPoll)
 	case s.ReleaseTimeout < max(time.Millisecond, s.writeTime()):
 		return bad("ReleaseTimeout", "the release timeout is %v; it is at least %v", s.ReleaseTimeout, max(time.Millisecond, s.writeTime()))
-	case s.Yield > time.Hour:
-		return bad("Yield", "the lock is left to others for %v; at most 1h", s.Yield)
-	case s.MaxJoin < 0 || s.MaxJoin > MaxTTL:
-		return bad("MaxJoin", "a grant can be joined for %v; it can be from 0 to %v", s.MaxJoin, MaxTTL)
-	case s.AtLeast < 0 || s.AtLeast > MaxAtLeast:
-		return bad("AtLeast", "grants are %v apart; it can be from 0 to %v", s.AtLeast, MaxAtLeast)
-	case s.Patience < 0:
-		return bad("Patience", "the patience is %v", s.Patience)
+	case s.ReacquireDelay > time.Hour:
+		return bad("Yield", "the lock is left to others for %v; at most 1h", s.ReacquireDelay)
+	case s.ReentryWindow < 0 || s.ReentryWindow > MaxTTL:
+		return bad("ReentryWindow", "a grant can be joined for %v; it can be from 0 to %v", s.ReentryWindow, MaxTTL)
+	case s.MinInterval < 0 || s.MinInterval > MaxMinInterval:
+		return bad("MinInterval", "grants are %v apart; it can be from 0 to %v", s.MinInterval, MaxMinInterval)
+	case s.StoreTimeout < 0:
+		return bad("Patience", "the patience is %v", s.StoreTimeout)
 	case len(s.Holder) > 1024:
 		return bad("Holder", "the holder has %d bytes; at most 1024 are allowed", len(s.Holder))
 	}
@@ -294,13 +294,13 @@ func (s *settings) check() error {
 // latestRenewal is how long after the write before it a renewal that is due late is
 // through.
 func (s *settings) latestRenewal() time.Duration {
-	late := time.Duration(renewalJitter * float64(s.Renew))
-	return s.Renew + late + max(s.TTL/latencyPerTTL, s.writeTime())
+	late := time.Duration(renewalJitter * float64(s.RenewInterval))
+	return s.RenewInterval + late + max(s.TTL/latencyPerTTL, s.writeTime())
 }
 
 // writeTime is what a write takes on a store that has its writes wait, with an allowance.
 // Elsewhere it is 0.
-func (s *settings) writeTime() time.Duration { return s.traits.WriteTime + s.traits.WriteTime/4 }
+func (s *settings) writeTime() time.Duration { return s.traits.MinWriteTime + s.traits.MinWriteTime/4 }
 
 // drainTime is how long a release waits for a write in flight: half of its time, and no
 // longer than leaves enough for the release itself.

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MinPeriod and MaxPeriod bound the length of [Every].
+// MinPeriod and MaxPeriod bound the length of [SaveEvery].
 const (
 	MinPeriod = time.Second
 	MaxPeriod = 366 * 24 * time.Hour
@@ -39,7 +39,7 @@ var calendarUnits = []string{hour, day, week, month, year}
 // Every is a period of a fixed length, from [MinPeriod] to [MaxPeriod]. The pieces begin
 // where [time.Time.Truncate] puts them: those of 6h at 0, 6, 12 and 18 o'clock UTC, those of
 // 24h at midnight UTC, and those of 168h on Mondays. So two runs can be closer than d, the
-// one late in its period and the other early in the next; [Options.AtLeast] keeps grants
+// one late in its period and the other early in the next; [Options.MinInterval] keeps grants
 // apart.
 func Every(d time.Duration) Period { return Period{length: d} }
 

@@ -129,7 +129,7 @@ func TestPeriodBadInput(t *testing.T) {
 				t.Errorf("%v: from %v to %v", p, start, end)
 			}
 		}
-		for _, o := range []lease.OnceOptions{{Retries: -1}, {Retries: lease.MaxRetries + 1}, {Max: -1}} {
+		for _, o := range []lease.OnceOptions{{Retries: -1}, {Retries: lease.MaxRetries + 1}, {Timeout: -1}} {
 			if _, err := c.HandleOnce("job", lease.Daily(nil), &o); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("%+v: %v", o, err)
 			}

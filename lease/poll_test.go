@@ -223,13 +223,13 @@ func TestGreedyHolders(t *testing.T) {
 }
 
 // A holder that cannot know of a waiter in another process leaves it a chance if it is
-// told to by Tuning.Yield; otherwise it loses no time.
+// told to by Tuning.ReacquireDelay; otherwise it loses no time.
 func TestYield(t *testing.T) {
 	first := func(yield, work time.Duration) (took time.Duration) {
 		bubble(t, func(t *testing.T, st store.Store) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
-			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Tuning: lease.Tuning{Yield: yield}}), "job")
+			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Tuning: lease.Tuning{ReacquireDelay: yield}}), "job")
 			var all sync.WaitGroup
 			all.Go(func() { greedy(t, ctx, h, work) })
 			time.Sleep(time.Second)
@@ -251,7 +251,7 @@ func TestYield(t *testing.T) {
 	// The option decides, and not what the handle knows of others.
 	for _, yield := range []time.Duration{3 * time.Second, -1} {
 		bubble(t, func(t *testing.T, st store.Store) {
-			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Tuning: lease.Tuning{Yield: yield}}), "job")
+			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Tuning: lease.Tuning{ReacquireDelay: yield}}), "job")
 			began := time.Now()
 			for range 10 {
 				g, err := h.Acquire(t.Context())
@@ -311,7 +311,7 @@ func TestMaxJoin(t *testing.T) {
 		bubble(t, func(t *testing.T, st store.Store) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
-			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Tuning: lease.Tuning{MaxJoin: limit, Yield: lease.DefaultMaxPoll}}), "job")
+			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Tuning: lease.Tuning{ReentryWindow: limit, ReacquireDelay: lease.DefaultMaxPoll}}), "job")
 			var all sync.WaitGroup
 			for i := range 2 {
 				all.Go(func() {
@@ -351,7 +351,7 @@ func TestMaxJoin(t *testing.T) {
 // TryAcquire on a handle whose grant is too old to be joined returns ErrHeld.
 func TestMaxJoinTry(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		h := handle(t, client(t, st, &lease.Options{Tuning: lease.Tuning{MaxJoin: time.Second}}), "job")
+		h := handle(t, client(t, st, &lease.Options{Tuning: lease.Tuning{ReentryWindow: time.Second}}), "job")
 		g, err := h.TryAcquire(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -42,7 +42,7 @@ const (
 	Shared State = "shared"
 
 	// Fenced: of a session's record alone: other clients ended the session. It never returns.
-	Fenced State = "fenced"
+	Revoked State = "fenced"
 )
 
 // KindSession is [Record.Kind] of the record of a session.
@@ -51,22 +51,22 @@ const KindSession = "session"
 // Record is what the register of a lock holds: readable JSON, documented in the
 // package comment.
 type Record struct {
-	Name     string        // the lock's name, or the id of the session
-	State    State         // of a session: Held (open), Free (closed) or Fenced
-	Kind     string        // empty for the record of a lock, KindSession for that of a session
-	Token    uint64        // the fencing token of the last grant
-	Holder   string        // free text for people
-	Grant    string        // random id of the grant
-	TTL      time.Duration // of the grant; the same throughout its life
-	Nonce    string        // new in every write
-	Granted  time.Time     // by the holder's wall clock; for people only
-	Renewed  time.Time     // by the holder's wall clock; can veto a takeover, never allow one
-	Process  string        // random id of the holder's process
-	Presence string        // the store's announcement of the holder's process, if any
-	Now      bool          // of a broken record: it may be taken at once
-	Broke    string        // of a broken record: the nonce of the grant's last write
-	Stood    time.Duration // of a broken record: how long that write had stood by the store's clock
-	Data     []byte        // the user's own, nil if none
+	Name           string        // the lock's name, or the id of the session
+	State          State         // of a session: Held (open), Free (closed) or Fenced
+	Kind           string        // empty for the record of a lock, KindSession for that of a session
+	Token          uint64        // the fencing token of the last grant
+	Holder         string        // free text for people
+	Grant          string        // random id of the grant
+	TTL            time.Duration // of the grant; the same throughout its life
+	Nonce          string        // new in every write
+	Granted        time.Time     // by the holder's wall clock; for people only
+	Renewed        time.Time     // by the holder's wall clock; can veto a takeover, never allow one
+	Process        string        // random id of the holder's process
+	Presence       string        // the store's announcement of the holder's process, if any
+	Immediate      bool          // of a broken record: it may be taken at once
+	BrokenNonce    string        // of a broken record: the nonce of the grant's last write
+	HolderWriteAge time.Duration // of a broken record: how long that write had stood by the store's clock
+	Data           []byte        // the user's own, nil if none
 
 	// NotBefore is when the next grant may begin at the earliest, by the holder's wall
 	// clock; zero if at any time. It spaces grants, and keeps nothing apart.
@@ -88,23 +88,23 @@ type Record struct {
 	Slots int
 
 	// Ask is the request to give way, nil if there is none.
-	Ask *Ask
+	YieldRequest *YieldRequest
 
 	// Mark is the nonce of the last write by the grant's own holder, if others have written
 	// since: they ask it to give way, or enter the queue. It is empty if Nonce is that. It
 	// tells that the holder lives, and Nonce does not.
-	Mark string
+	HolderNonce string
 
 	// Beside is how often others have written since. It counts only beside a Mark.
-	Beside int
+	OtherWrites int
 
 	// Linger says that the holder keeps the lock after its work for up to that time, so that
 	// asking for it pays. It is 0 if the holder does not.
 	Linger time.Duration
 
-	// Attend names, in the record of a session, the locks that others have asked for or
+	// LocksToCheck names, in the record of a session, the locks that others have asked for or
 	// broken; ["*"] stands for all.
-	Attend []string
+	LocksToCheck []string
 
 	// unknown keeps the fields of later versions as they came.
 	unknown map[string]json.RawMessage
@@ -112,41 +112,41 @@ type Record struct {
 
 // fields is the JSON form of a Record.
 type fields struct {
-	Holdfast   int             `json:"holdfast"`
-	Kind       string          `json:"kind"`
-	Name       string          `json:"name"`
-	State      State           `json:"state"`
-	Token      uint64          `json:"token"`
-	Holder     string          `json:"holder,omitempty"`
-	Grant      string          `json:"grant,omitempty"`
-	TTL        int64           `json:"ttl_ms"`
-	Nonce      string          `json:"nonce"`
-	Granted    time.Time       `json:"granted,omitzero"`
-	Renewed    time.Time       `json:"renewed,omitzero"`
-	Process    string          `json:"process,omitempty"`
-	Presence   string          `json:"presence,omitempty"`
-	Now        bool            `json:"now,omitempty"`
-	Broke      string          `json:"broke,omitempty"`
-	Stood      int64           `json:"stood_ms,omitempty"`
-	NotBefore  time.Time       `json:"not_before,omitzero"`
-	Run        json.RawMessage `json:"run,omitempty"`
-	Session    string          `json:"session,omitempty"`
-	Mark       string          `json:"mark,omitempty"`
-	Beside     int             `json:"beside,omitempty"`
-	Slots      int             `json:"slots,omitempty"`
-	Holders    []Member        `json:"holders,omitempty"`
-	Queue      []Member        `json:"queue,omitempty"`
-	Ask        json.RawMessage `json:"ask,omitempty"`
-	Linger     int64           `json:"linger_ms,omitempty"`
-	Attend     []string        `json:"attend,omitempty"`
-	Data       *string         `json:"data,omitempty"`
-	DataBase64 []byte          `json:"data_base64,omitempty"`
+	Holdfast       int             `json:"holdfast"`
+	Kind           string          `json:"kind"`
+	Name           string          `json:"name"`
+	State          State           `json:"state"`
+	Token          uint64          `json:"token"`
+	Holder         string          `json:"holder,omitempty"`
+	Grant          string          `json:"grant,omitempty"`
+	TTL            int64           `json:"ttl_ms"`
+	Nonce          string          `json:"nonce"`
+	Granted        time.Time       `json:"granted,omitzero"`
+	Renewed        time.Time       `json:"renewed,omitzero"`
+	Process        string          `json:"process,omitempty"`
+	Presence       string          `json:"presence,omitempty"`
+	Immediate      bool            `json:"now,omitempty"`
+	BrokenNonce    string          `json:"broke,omitempty"`
+	HolderWriteAge int64           `json:"stood_ms,omitempty"`
+	NotBefore      time.Time       `json:"not_before,omitzero"`
+	Run            json.RawMessage `json:"run,omitempty"`
+	Session        string          `json:"session,omitempty"`
+	HolderNonce    string          `json:"mark,omitempty"`
+	OtherWrites    int             `json:"beside,omitempty"`
+	Slots          int             `json:"slots,omitempty"`
+	Holders        []Member        `json:"holders,omitempty"`
+	Queue          []Member        `json:"queue,omitempty"`
+	YieldRequest   json.RawMessage `json:"ask,omitempty"`
+	Linger         int64           `json:"linger_ms,omitempty"`
+	LocksToCheck   []string        `json:"attend,omitempty"`
+	Data           *string         `json:"data,omitempty"`
+	DataBase64     []byte          `json:"data_base64,omitempty"`
 }
 
 const recordKind = "lease"
 
-// maxStood bounds Record.Stood: more than any waiter needs to see.
-const maxStood = 2 * MaxTTL
+// maxWriteAge bounds Record.HolderWriteAge: more than any waiter needs to see.
+const maxWriteAge = 2 * MaxTTL
 
 var knownFields = []string{
 	"holdfast", "kind", "name", "state", "token", "holder", "grant", "ttl_ms", "nonce",
@@ -171,12 +171,12 @@ const readableData = 1024
 func (r *Record) encode() ([]byte, error) {
 	value, err := r.whole()
 	for _, leaveOut := range []func(){
-		func() { r.Attend = attendAll(r.Attend) },
+		func() { r.LocksToCheck = allLocksEntry(r.LocksToCheck) },
 		func() { r.Granted = time.Time{} },
 		func() { r.Holder = "" },
 		func() { r.Presence = "" },
 		func() { r.Run = r.Run.bare() },
-		func() { r.Ask = r.Ask.bare() },
+		func() { r.YieldRequest = r.YieldRequest.bare() },
 		func() { r.Data = nil },
 		func() { r.unknown = nil },
 	} {
@@ -225,12 +225,12 @@ func (r *Record) whole() ([]byte, error) {
 		Holdfast: r.format(), Kind: r.kind(), Name: r.Name, State: r.stateName(), Token: r.Token,
 		Holder: r.Holder, Grant: r.Grant, TTL: r.TTL.Milliseconds(), Nonce: r.Nonce,
 		Granted: r.Granted.UTC(), Renewed: r.Renewed.UTC(), Process: r.Process,
-		Presence: r.Presence, Now: r.Now, Broke: r.Broke, Stood: r.Stood.Milliseconds(),
-		NotBefore: r.NotBefore.UTC(), Session: r.Session, Mark: r.Mark, Slots: r.Slots,
-		Holders: r.Holders, Queue: r.Queue, Linger: r.Linger.Milliseconds(), Attend: r.Attend,
+		Presence: r.Presence, Immediate: r.Immediate, BrokenNonce: r.BrokenNonce, HolderWriteAge: r.HolderWriteAge.Milliseconds(),
+		NotBefore: r.NotBefore.UTC(), Session: r.Session, HolderNonce: r.HolderNonce, Slots: r.Slots,
+		Holders: r.Holders, Queue: r.Queue, Linger: r.Linger.Milliseconds(), LocksToCheck: r.LocksToCheck,
 	}
-	if r.Mark != "" {
-		f.Beside = r.Beside
+	if r.HolderNonce != "" {
+		f.OtherWrites = r.OtherWrites
 	}
 	if r.Data != nil {
 		if text := string(r.Data); readable(text) {
@@ -246,12 +246,12 @@ func (r *Record) whole() ([]byte, error) {
 		}
 		f.Run = run
 	}
-	if r.Ask != nil {
-		ask, err := r.Ask.encode()
+	if r.YieldRequest != nil {
+		ask, err := r.YieldRequest.encode()
 		if err != nil {
 			return nil, err
 		}
-		f.Ask = ask
+		f.YieldRequest = ask
 	}
 	known, err := marshal(f)
 	if err != nil {
@@ -320,7 +320,7 @@ func decodeKind(kind, name string, value []byte) (*Record, error) {
 		return bad("not a lock record: %.60q", value)
 	}
 	if version > FormatVersion {
-		return nil, fmt.Errorf("%w: %w: the record has format %d, this program knows %d: use a newer holdfast", store.ErrCorrupt, ErrFormat, version, FormatVersion)
+		return nil, fmt.Errorf("%w: %w: the record has format %d, this program knows %d: use a newer holdfast", store.ErrCorrupt, ErrNewerFormat, version, FormatVersion)
 	}
 	var f fields
 	if err := json.Unmarshal(value, &f); err != nil {
@@ -329,10 +329,10 @@ func decodeKind(kind, name string, value []byte) (*Record, error) {
 	r := &Record{
 		Name: f.Name, State: f.State, Token: f.Token, Holder: f.Holder, Grant: f.Grant,
 		TTL: time.Duration(f.TTL) * time.Millisecond, Nonce: f.Nonce, Granted: f.Granted,
-		Renewed: f.Renewed, Process: f.Process, Presence: f.Presence, Now: f.Now,
-		Broke: f.Broke, Stood: time.Duration(f.Stood) * time.Millisecond, NotBefore: f.NotBefore,
-		Kind: kind, Session: f.Session, Mark: f.Mark, Beside: max(f.Beside, 0), Slots: f.Slots, Holders: f.Holders, Queue: f.Queue,
-		Linger: time.Duration(f.Linger) * time.Millisecond, Attend: f.Attend,
+		Renewed: f.Renewed, Process: f.Process, Presence: f.Presence, Immediate: f.Immediate,
+		BrokenNonce: f.BrokenNonce, HolderWriteAge: time.Duration(f.HolderWriteAge) * time.Millisecond, NotBefore: f.NotBefore,
+		Kind: kind, Session: f.Session, HolderNonce: f.HolderNonce, OtherWrites: max(f.OtherWrites, 0), Slots: f.Slots, Holders: f.Holders, Queue: f.Queue,
+		Linger: time.Duration(f.Linger) * time.Millisecond, LocksToCheck: f.LocksToCheck,
 	}
 	states := lockStates
 	if kind == KindSession {
@@ -353,10 +353,10 @@ func decodeKind(kind, name string, value []byte) (*Record, error) {
 		return bad("no nonce")
 	case state == Held && f.Grant == "":
 		return bad("held, but without a grant")
-	case f.TTL < 0 || f.TTL > MaxTTL.Milliseconds() || f.TTL == 0 && (state == Held || state == Broken || state == Fenced):
+	case f.TTL < 0 || f.TTL > MaxTTL.Milliseconds() || f.TTL == 0 && (state == Held || state == Broken || state == Revoked):
 		return bad("a TTL of %d ms", f.TTL)
-	case f.Stood < 0 || f.Stood > maxStood.Milliseconds():
-		return bad("broken when it had stood for %d ms", f.Stood)
+	case f.HolderWriteAge < 0 || f.HolderWriteAge > maxWriteAge.Milliseconds():
+		return bad("broken when it had stood for %d ms", f.HolderWriteAge)
 	}
 	switch {
 	case f.Data != nil:
@@ -374,8 +374,8 @@ func decodeKind(kind, name string, value []byte) (*Record, error) {
 		}
 		r.Run = r.lastRun()
 	}
-	if f.Ask != nil {
-		if r.Ask, err = decodeAsk(f.Ask); err != nil {
+	if f.YieldRequest != nil {
+		if r.YieldRequest, err = decodeYieldRequest(f.YieldRequest); err != nil {
 			return bad("%v", err)
 		}
 	}
@@ -424,7 +424,7 @@ func follow(name string, token uint64) (uint64, error) {
 
 // format is the version of the format that the record needs.
 func (r *Record) format() int {
-	if r.Kind == "" && r.Session == "" && r.Mark == "" && r.Slots == 0 && r.members() == 0 && r.Ask == nil && r.Linger == 0 {
+	if r.Kind == "" && r.Session == "" && r.HolderNonce == "" && r.Slots == 0 && r.members() == 0 && r.YieldRequest == nil && r.Linger == 0 {
 		return plainFormat
 	}
 	return FormatVersion
@@ -436,7 +436,7 @@ func (r *Record) kind() string { return cmp.Or(r.Kind, recordKind) }
 // The states as records have them.
 var (
 	lockStates    = map[string]State{"held": Held, "free": Free, "broken": Broken, "shared": Shared}
-	sessionStates = map[string]State{"open": Held, "closed": Free, "fenced": Fenced}
+	sessionStates = map[string]State{"open": Held, "closed": Free, "fenced": Revoked}
 )
 
 // stateName is the state as the record has it.
@@ -452,54 +452,54 @@ func (r *Record) stateName() State {
 }
 
 // mark is the nonce of the last write by the grant's own holder: what a waiter times.
-func (r *Record) mark() string {
+func (r *Record) holderNonce() string {
 	if r.State == Broken {
-		return cmp.Or(r.Broke, r.Mark, r.Nonce)
+		return cmp.Or(r.BrokenNonce, r.HolderNonce, r.Nonce)
 	}
-	return cmp.Or(r.Mark, r.Nonce)
+	return cmp.Or(r.HolderNonce, r.Nonce)
 }
 
 // Ask is a request to the holders of a lock to give way.
-type Ask struct {
-	Grant   string    // whom it was asked of; empty if the lock has several holders
-	Grants  []string  // of several holders those that held the lock when it was made
-	By      string    // the asker, for people: at most 1,024 bytes
-	Reason  string    // why, for people: at most 1,024 bytes
-	At      time.Time // when, by the clock of the asker; for people only
-	Idle    bool      // only if the holder has no work under the lock, and keeps it; see [HandleOptions]
-	Heard   bool      // the holder has read it
-	Refused string    // why the holder does not give way, at most 1,024 bytes; empty if it has not refused
+type YieldRequest struct {
+	Grant         string    // whom it was asked of; empty if the lock has several holders
+	Grants        []string  // of several holders those that held the lock when it was made
+	By            string    // the asker, for people: at most 1,024 bytes
+	Reason        string    // why, for people: at most 1,024 bytes
+	At            time.Time // when, by the clock of the asker; for people only
+	OnlyIfIdle    bool      // only if the holder has no work under the lock, and keeps it; see [HandleOptions]
+	Acknowledged  bool      // the holder has read it
+	RefusalReason string    // why the holder does not give way, at most 1,024 bytes; empty if it has not refused
 
 	// unknown keeps the fields of later versions as they came.
 	unknown map[string]json.RawMessage
 }
 
-// askFields is the JSON form of an Ask.
-type askFields struct {
-	Grant   string    `json:"grant,omitempty"`
-	Grants  []string  `json:"grants,omitempty"`
-	By      string    `json:"by,omitempty"`
-	Reason  string    `json:"reason,omitempty"`
-	At      time.Time `json:"at,omitzero"`
-	Idle    bool      `json:"idle,omitempty"`
-	Heard   bool      `json:"heard,omitempty"`
-	Refused string    `json:"refused,omitempty"`
+// yieldRequestFields is the JSON form of an Ask.
+type yieldRequestFields struct {
+	Grant         string    `json:"grant,omitempty"`
+	Grants        []string  `json:"grants,omitempty"`
+	By            string    `json:"by,omitempty"`
+	Reason        string    `json:"reason,omitempty"`
+	At            time.Time `json:"at,omitzero"`
+	OnlyIfIdle    bool      `json:"idle,omitempty"`
+	Acknowledged  bool      `json:"heard,omitempty"`
+	RefusalReason string    `json:"refused,omitempty"`
 }
 
-var knownAskFields = []string{"grant", "grants", "by", "reason", "at", "idle", "heard", "refused"}
+var knownYieldFields = []string{"grant", "grants", "by", "reason", "at", "idle", "heard", "refused"}
 
 const (
-	// maxAskText bounds each text of an Ask, in bytes.
-	maxAskText = 1024
+	// maxReasonText bounds each text of an Ask, in bytes.
+	maxReasonText = 1024
 
-	// maxAttend bounds [Record.Attend]; attendsAll stands for more.
-	maxAttend  = 100
-	attendsAll = "*"
+	// maxLocksToCheck bounds [Record.LocksToCheck]; allLocks stands for more.
+	maxLocksToCheck = 100
+	allLocks        = "*"
 )
 
 // encode returns the JSON form of the ask.
-func (a *Ask) encode() (json.RawMessage, error) {
-	known, err := marshal(askFields{a.Grant, a.Grants, a.By, a.Reason, a.At.UTC(), a.Idle, a.Heard, a.Refused})
+func (a *YieldRequest) encode() (json.RawMessage, error) {
+	known, err := marshal(yieldRequestFields{a.Grant, a.Grants, a.By, a.Reason, a.At.UTC(), a.OnlyIfIdle, a.Acknowledged, a.RefusalReason})
 	if err != nil || len(a.unknown) == 0 {
 		return known, err
 	}
@@ -509,44 +509,44 @@ func (a *Ask) encode() (json.RawMessage, error) {
 	return withUnknown(known, a.unknown)
 }
 
-// decodeAsk reads the JSON form of an ask.
-func decodeAsk(value json.RawMessage) (*Ask, error) {
+// decodeYieldRequest reads the JSON form of an ask.
+func decodeYieldRequest(value json.RawMessage) (*YieldRequest, error) {
 	var (
-		f   askFields
+		f   yieldRequestFields
 		all map[string]json.RawMessage
 	)
 	if err := errors.Join(json.Unmarshal(value, &f), json.Unmarshal(value, &all)); err != nil {
 		return nil, err
 	}
-	a := &Ask{Grant: f.Grant, Grants: f.Grants, By: f.By, Reason: f.Reason, At: f.At, Idle: f.Idle, Heard: f.Heard, Refused: f.Refused}
-	if longest := max(len(a.By), len(a.Reason), len(a.Refused)); longest > maxAskText {
+	a := &YieldRequest{Grant: f.Grant, Grants: f.Grants, By: f.By, Reason: f.Reason, At: f.At, OnlyIfIdle: f.OnlyIfIdle, Acknowledged: f.Acknowledged, RefusalReason: f.RefusalReason}
+	if longest := max(len(a.By), len(a.Reason), len(a.RefusalReason)); longest > maxReasonText {
 		return nil, fmt.Errorf("an ask with a text of %d bytes", longest)
 	}
 	if len(a.Grants) > MaxMembers || slices.ContainsFunc(a.Grants, func(grant string) bool { return sessionOf(grant) == "" }) {
 		return nil, fmt.Errorf("an ask of the grants %.60q", a.Grants)
 	}
 	var err error
-	a.unknown, err = unknownOf(all, knownAskFields)
+	a.unknown, err = unknownOf(all, knownYieldFields)
 	return a, err
 }
 
 // bare returns the ask without what is for people, and without the fields of others. That it
 // was refused remains.
-func (a *Ask) bare() *Ask {
+func (a *YieldRequest) bare() *YieldRequest {
 	if a == nil {
 		return nil
 	}
-	bare := &Ask{Grant: a.Grant, Grants: a.Grants, Idle: a.Idle, Heard: a.Heard}
-	if a.Refused != "" {
-		bare.Refused = "refused"
+	bare := &YieldRequest{Grant: a.Grant, Grants: a.Grants, OnlyIfIdle: a.OnlyIfIdle, Acknowledged: a.Acknowledged}
+	if a.RefusalReason != "" {
+		bare.RefusalReason = "refused"
 	}
 	return bare
 }
 
-// attendAll stands for the names if there are any.
-func attendAll(names []string) []string {
+// allLocksEntry stands for the names if there are any.
+func allLocksEntry(names []string) []string {
 	if len(names) == 0 {
 		return names
 	}
-	return []string{attendsAll}
+	return []string{allLocks}
 }

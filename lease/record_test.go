@@ -30,19 +30,19 @@ func golden() map[string]*lease.Record {
 		"ran": {
 			Name: "report", State: lease.Free, Token: 12, Holder: "root@db1 pid 4711", Grant: "GRANT", TTL: time.Minute, Nonce: "N", Granted: at, Renewed: at.Add(time.Minute),
 			Run: &lease.Run{
-				Period: "day Europe/Zurich", Began: at, Until: at.Add(12 * time.Hour), Ended: at.Add(time.Minute), Outcome: lease.Failed,
-				Error: "exit status 3", Holder: "root@db1 pid 4711", Tries: 2, Grant: "GRANT", Again: true,
+				Period: "day Europe/Zurich", Began: at, PeriodEnd: at.Add(12 * time.Hour), Ended: at.Add(time.Minute), Outcome: lease.RunFailed,
+				Error: "exit status 3", Holder: "root@db1 pid 4711", Attempts: 2, Grant: "GRANT", RerunAllowed: true,
 			},
 		},
 		"session": {
 			Name: "SESSION", Kind: lease.KindSession, State: lease.Held, Token: 7, Holder: "root@db1 pid 4711", Grant: "G", TTL: 30 * time.Second,
-			Nonce: "N2", Mark: "N1", Granted: at, Renewed: at, Process: "P", Attend: []string{"a", "b/c"},
+			Nonce: "N2", HolderNonce: "N1", Granted: at, Renewed: at, Process: "P", LocksToCheck: []string{"a", "b/c"},
 		},
 		"session-closed": {Name: "SESSION", Kind: lease.KindSession, State: lease.Free, Token: 7, Grant: "G", TTL: time.Second, Nonce: "N", Granted: at, Renewed: at},
-		"session-fenced": {Name: "SESSION", Kind: lease.KindSession, State: lease.Fenced, Token: 8, Grant: "G", TTL: time.Second, Nonce: "N", Granted: at, Renewed: at},
+		"session-fenced": {Name: "SESSION", Kind: lease.KindSession, State: lease.Revoked, Token: 8, Grant: "G", TTL: time.Second, Nonce: "N", Granted: at, Renewed: at},
 		"under-session": {
-			Name: "a", State: lease.Held, Token: 9, Holder: "x", Grant: "S.1z", Session: "S", TTL: time.Second, Nonce: "N2", Mark: "N1", Granted: at, Renewed: at,
-			Linger: time.Minute, Ask: &lease.Ask{Grant: "S.1z", By: "root@db2 pid 1", Reason: "a deployment", At: at, Heard: true, Refused: "in the middle of it"},
+			Name: "a", State: lease.Held, Token: 9, Holder: "x", Grant: "S.1z", Session: "S", TTL: time.Second, Nonce: "N2", HolderNonce: "N1", Granted: at, Renewed: at,
+			Linger: time.Minute, YieldRequest: &lease.YieldRequest{Grant: "S.1z", By: "root@db2 pid 1", Reason: "a deployment", At: at, Acknowledged: true, RefusalReason: "in the middle of it"},
 			Queue: []lease.Member{member("T.0", lease.ModeExclusive, 0, 0), member("U.0", lease.ModeShared, 0, 0)},
 		},
 		"readers": {
@@ -52,8 +52,8 @@ func golden() map[string]*lease.Record {
 		"slots":          {Name: "a", State: lease.Shared, Token: 11, Nonce: "N", Slots: 3, Holders: []lease.Member{member("S.1z", lease.ModeSlot, 2, 10), member("T.0", lease.ModeSlot, 1, 11)}},
 		"slots-free":     {Name: "a", State: lease.Free, Token: 11, Nonce: "N", Slots: 3},
 		"free":           {Name: "a", State: lease.Free, Token: math.MaxUint64, Holder: "x", Grant: "G", TTL: time.Second, Nonce: "N", Granted: at, Renewed: at},
-		"broken-waiting": {Name: "Größe", State: lease.Broken, Token: 8, Holder: "x", Grant: "G", TTL: time.Minute, Nonce: "N", Granted: at, Renewed: at, Process: "P", Presence: "boot/random", Broke: "LAST", Stood: 1500 * time.Millisecond},
-		"broken":         {Name: "Größe", State: lease.Broken, Token: 7, Holder: "<&>", Grant: "G", TTL: 24 * time.Hour, Nonce: "N", Now: true, Data: []byte{0xff, 0x00}},
+		"broken-waiting": {Name: "Größe", State: lease.Broken, Token: 8, Holder: "x", Grant: "G", TTL: time.Minute, Nonce: "N", Granted: at, Renewed: at, Process: "P", Presence: "boot/random", BrokenNonce: "LAST", HolderWriteAge: 1500 * time.Millisecond},
+		"broken":         {Name: "Größe", State: lease.Broken, Token: 7, Holder: "<&>", Grant: "G", TTL: 24 * time.Hour, Nonce: "N", Immediate: true, Data: []byte{0xff, 0x00}},
 	}
 }
 
@@ -323,7 +323,7 @@ func TestEncodeNeverDropsMembers(t *testing.T) {
 // longer.
 func TestOthersWritesAreNoSignOfLife(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		mustTry(t, client(t, st, &lease.Options{Manual: true}), "job")
+		mustTry(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")
 		stop := make(chan struct{})
 		defer close(stop)
 		go func() {
@@ -339,8 +339,8 @@ func TestOthersWritesAreNoSignOfLife(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if rec.Mark == "" {
-					rec.Mark = rec.Nonce
+				if rec.HolderNonce == "" {
+					rec.HolderNonce = rec.Nonce
 				}
 				rec.Nonce = fmt.Sprint(i)
 				value, _ = lease.Encode(rec)

@@ -54,9 +54,9 @@ func TestAllOfOneLockTwice(t *testing.T) {
 			"as the outermost of two": {on(below(t, below(t, st, "a"), "b"), "", "x"), on(below(t, st, "a/b"), "", "x")},
 		} {
 			w := handle(t, c, "before") // in the order before both
-			for _, take := range []func() (*lease.Set, error){
-				func() (*lease.Set, error) { return lease.All(ctx, w, two[0], two[1]) },
-				func() (*lease.Set, error) { return lease.TryAll(ctx, two[1], w, two[0]) },
+			for _, take := range []func() (*lease.GuardSet, error){
+				func() (*lease.GuardSet, error) { return lease.AcquireAll(ctx, w, two[0], two[1]) },
+				func() (*lease.GuardSet, error) { return lease.TryAcquireAll(ctx, two[1], w, two[0]) },
 			} {
 				if set, err := take(); !errors.Is(err, store.ErrInvalid) {
 					t.Errorf("%s: %v, %v", name, set, err)
@@ -68,7 +68,7 @@ func TestAllOfOneLockTwice(t *testing.T) {
 			"two prefixes":      {on(below(t, st, "p"), "", "job"), on(below(t, st, "q"), "", "job")},
 			"two nameless ones": {on(bare{&memstore.Store{}}, "", "job"), on(bare{&memstore.Store{}}, "", "job")},
 		} {
-			set, err := lease.TryAll(t.Context(), several...)
+			set, err := lease.TryAcquireAll(t.Context(), several...)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
@@ -76,7 +76,7 @@ func TestAllOfOneLockTwice(t *testing.T) {
 			_ = set.Release(t.Context())
 		}
 		h := handle(t, c, "twice")
-		set, err := lease.All(t.Context(), h, h)
+		set, err := lease.AcquireAll(t.Context(), h, h)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestAllAcrossStoresOfOneName(t *testing.T) {
 			first, second := handle(t, client(t, a, nil), "job"), handle(t, client(t, b, nil), "job")
 			wg.Go(func() {
 				for range 25 {
-					set, err := lease.All(ctx, first, second)
+					set, err := lease.AcquireAll(ctx, first, second)
 					if err != nil {
 						t.Error(err)
 						return
@@ -123,21 +123,21 @@ func TestAllAcrossStoresOfOneName(t *testing.T) {
 // sightings is a memory that many share.
 type sightings struct {
 	mu sync.Mutex
-	m  map[[2]string]lease.Sighting
+	m  map[[2]string]lease.Observation
 }
 
-func (s *sightings) Load(store, key string) (lease.Sighting, bool) {
+func (s *sightings) Load(store, key string) (lease.Observation, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	got, ok := s.m[[2]string{store, key}]
 	return got, ok
 }
 
-func (s *sightings) Save(sighting lease.Sighting) {
+func (s *sightings) Save(sighting lease.Observation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.m == nil {
-		s.m = map[[2]string]lease.Sighting{}
+		s.m = map[[2]string]lease.Observation{}
 	}
 	key := [2]string{sighting.Store, sighting.Key}
 	if old, ok := s.m[key]; !ok || old.Version != sighting.Version || old.Epoch != sighting.Epoch {
@@ -157,9 +157,9 @@ func TestSightingsOfTwoStoresOfOneName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stores, memory := open(t), &sightings{}
-			o := &lease.Options{TTL: lease.MinLocalTTL, Memory: memory}
+			o := &lease.Options{TTL: lease.MinLocalTTL, Cache: memory}
 			for _, st := range stores {
-				dead := client(t, newWire(st), &lease.Options{TTL: lease.MinLocalTTL, Manual: true})
+				dead := client(t, newWire(st), &lease.Options{TTL: lease.MinLocalTTL, ManualRenewal: true})
 				mustTry(t, dead, "job")
 			}
 			taken := map[store.Store]bool{}
@@ -187,10 +187,10 @@ func TestSightingsOfTwoStoresOfOneName(t *testing.T) {
 func TestSightingThatIsNoTime(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		const ttl = 10 * time.Second
-		mustTry(t, client(t, st, &lease.Options{TTL: ttl, Manual: true}), "job")
+		mustTry(t, client(t, st, &lease.Options{TTL: ttl, ManualRenewal: true}), "job")
 		st = described{st, store.Traits{ID: "here"}}
 		memory := &sightings{}
-		wantHeld(t, client(t, st, &lease.Options{Memory: memory}), "job")
+		wantHeld(t, client(t, st, &lease.Options{Cache: memory}), "job")
 		s, ok := memory.Load("here", "lock/job")
 		if !ok {
 			t.Fatal("nothing was kept")
@@ -199,7 +199,7 @@ func TestSightingThatIsNoTime(t *testing.T) {
 		memory.Save(s)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*ttl)
 		defer cancel()
-		g, err := client(t, st, &lease.Options{Memory: memory}).Acquire(ctx, "job")
+		g, err := client(t, st, &lease.Options{Cache: memory}).Acquire(ctx, "job")
 		if err != nil {
 			t.Fatal(err)
 		}

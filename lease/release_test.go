@@ -47,15 +47,15 @@ func TestTakeoverInTheMiddleOfARelease(t *testing.T) {
 		w.set(func(op *store.Op) fault {
 			if op.Kind == store.OpPut && won == nil {
 				rec := wantState(t, b, "job", lease.Held)
-				if _, err := b.Break(t.Context(), "job", rec.Token, &lease.BreakOptions{Now: true}); err != nil {
+				if _, err := b.Break(t.Context(), "job", rec.Token, &lease.BreakOptions{Immediate: true}); err != nil {
 					t.Error(err)
 				}
 				won = mustTry(t, b, "job")
 			}
 			return pass
 		})
-		if err := old.Release(t.Context()); !errors.Is(err, lease.ErrStolen) {
-			t.Errorf("Release = %v; want ErrStolen", err)
+		if err := old.Release(t.Context()); !errors.Is(err, lease.ErrTakenOver) {
+			t.Errorf("Release = %v; want ErrTakenOver", err)
 		}
 		if err := won.Err(); err != nil {
 			t.Error(err)
@@ -77,7 +77,7 @@ func TestLostReplyOfAReleaseAndANewGrant(t *testing.T) {
 			switch op.Kind {
 			case store.OpPut:
 				return lose
-			case store.OpGet, store.OpSettle:
+			case store.OpGet, store.OpResolve:
 				if won == nil {
 					won = mustTry(t, b, "job")
 				}
@@ -144,7 +144,7 @@ func TestReleaseRacesARenewal(t *testing.T) {
 				inFlight := make(chan struct{})
 				var once sync.Once
 				w.set(func(op *store.Op) fault {
-					if op.Kind == store.OpPutVolatile {
+					if op.Kind == store.OpPutUnsynced {
 						once.Do(func() { close(inFlight) })
 						return f
 					}

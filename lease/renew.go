@@ -16,13 +16,13 @@ import (
 // renewAll renews the lease until belief ends. It survives every error.
 func (g *grant) renewAll(ctx context.Context) {
 	set := g.c.set
-	pause := g.c.backoff(min(set.MinPoll, set.Renew/4), min(set.Renew/2, maxCall))
+	pause := g.c.backoff(min(set.MinPoll, set.RenewInterval/4), min(set.RenewInterval/2, maxCall))
 	next := func() time.Duration {
 		g.mu.Lock()
-		due := g.sent + set.Renew
+		due := g.sent + set.RenewInterval
 		g.mu.Unlock()
-		stray := time.Duration((2*g.c.random() - 1) * renewalJitter * float64(set.Renew))
-		return max(0, due+stray-g.c.clock.look())
+		stray := time.Duration((2*g.c.random() - 1) * renewalJitter * float64(set.RenewInterval))
+		return max(0, due+stray-g.c.clock.sinceStart())
 	}
 	timer := time.NewTimer(next())
 	defer timer.Stop()
@@ -56,12 +56,12 @@ const (
 
 // reply is what became of one request of a renewal.
 type reply struct {
-	tries   *tries           // what it was sent for
-	rec     *Record          // of a write: what was sent; of a read: nil
-	at      time.Duration    // of a write: when it was sent
-	version store.Version    // of a write that was applied
-	now     *seen            // of a read: what stands there
-	found   store.Settlement // of a read
+	tries   *tries              // what it was sent for
+	rec     *Record             // of a write: what was sent; of a read: nil
+	at      time.Duration       // of a write: when it was sent
+	version store.Version       // of a write that was applied
+	now     *seen               // of a read: what stands there
+	found   store.ResolveResult // of a read
 	err     error
 }
 
@@ -101,11 +101,11 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	ctx, cancel := context.WithTimeout(outlive(ctx), left)
 	defer cancel()
 	g.flies(cancel)
-	g.glance(ctx, left)
+	g.peekForOtherWrites(ctx, left)
 
 	put := g.c.st.Put
-	if volatile, ok := store.As[store.VolatilePutter](g.c.st); ok && !firm {
-		put = volatile.PutVolatile
+	if volatile, ok := store.As[store.UnsyncedPutter](g.c.st); ok && !firm {
+		put = volatile.PutUnsynced
 	} else {
 		firm = true
 	}
@@ -117,7 +117,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		t := g.tries
 		versions := t.versions()
 		flying.Go(func() {
-			now, found, err := g.h.settle(ctx, t.base, versions)
+			now, found, err := g.h.readBack(ctx, t.base, versions)
 			replies <- reply{tries: t, now: now, found: found, err: err}
 		})
 	}
@@ -133,7 +133,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 			return err
 		}
 		writing++
-		at, t := g.c.clock.look(), g.tries
+		at, t := g.c.clock.sinceStart(), g.tries
 		// Before it is sent: a ticket that is made while the write hangs announces it.
 		g.mu.Lock()
 		t.add(&rec, at)
@@ -146,7 +146,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		return nil
 	}
 	// judge is found, and goes on over what others have written.
-	judge := func(now *seen, found store.Settlement) (over bool, _ error) {
+	judge := func(now *seen, found store.ResolveResult) (over bool, _ error) {
 		t := g.tries
 		if over, err := g.found(now, found); over || g.tries == t || stop == nil || writing == maxTries {
 			return over, err
@@ -157,7 +157,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	if err := write(); err != nil {
 		return err
 	}
-	next := time.NewTimer(g.patience(left))
+	next := time.NewTimer(g.hedgeDelay(left))
 	defer next.Stop()
 	var problem error
 	for writing+reading > 0 {
@@ -180,7 +180,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 					return err
 				}
 			}
-			next.Reset(g.patience(left))
+			next.Reset(g.hedgeDelay(left))
 		case r := <-replies:
 			if r.rec != nil {
 				writing--
@@ -207,14 +207,14 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 				g.mu.Unlock()
 				// The write in the way may be this one, which a transport has repeated, or
 				// one that was sent before it.
-				if e, known := met(r.err); known {
-					now, err := g.h.stands(e, nil)
+				if e, known := conflictEntry(r.err); known {
+					now, err := g.h.decodeEntry(e, nil)
 					if err != nil {
 						problem = errors.Join(problem, err)
-					} else if over, err := judge(now, store.Settlement{}); over {
+					} else if over, err := judge(now, store.ResolveResult{}); over {
 						return err
 					}
-				} else if !certain(r.err) && reading < maxReads {
+				} else if !notApplied(r.err) && reading < maxReads {
 					read()
 				}
 			}
@@ -228,21 +228,21 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 
 // glance looks for what others have written, where writes take long and reads do not: there
 // is no time for a renewal that meets it only with a write of its own.
-func (g *grant) glance(ctx context.Context, left time.Duration) {
-	peeker, ok := store.As[store.Peeker](g.c.st)
-	if !ok || g.c.set.traits.WriteTime == 0 {
+func (g *grant) peekForOtherWrites(ctx context.Context, left time.Duration) {
+	peeker, ok := store.As[store.UncommittedGetter](g.c.st)
+	if !ok || g.c.set.traits.MinWriteTime == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(left/20, time.Second))
 	defer cancel()
-	value, version, err := peeker.Peek(ctx, g.h.key)
-	if now, err := g.h.stands(store.Entry{Value: value, Version: version}, err); err == nil && now.rec.isBeside(g.tries.rec) {
+	value, version, err := peeker.GetUncommitted(ctx, g.h.key)
+	if now, err := g.h.decodeEntry(store.Entry{Value: value, Version: version}, err); err == nil && now.rec.isOtherWriteOver(g.tries.rec) {
 		g.stands(now)
 	}
 }
 
 // patience is how long a request of a renewal is waited for before another is sent.
-func (g *grant) patience(left time.Duration) time.Duration {
+func (g *grant) hedgeDelay(left time.Duration) time.Duration {
 	return max(min(left/3, maxCall), g.c.set.writeTime(), time.Millisecond)
 }
 
@@ -250,7 +250,7 @@ func (g *grant) patience(left time.Duration) time.Duration {
 // If the lease is over nevertheless it says so: the reply can have come too late.
 func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, firm bool) error {
 	g.mu.Lock()
-	g.rests(version, rec, firm)
+	g.rebase(version, rec, firm)
 	g.sent = max(g.sent, at)
 	g.atRisk, g.problem = false, nil
 	g.mu.Unlock()
@@ -263,20 +263,20 @@ func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, fi
 	if g.h.own != nil {
 		g.h.own.tidy()
 	}
-	g.hear(rec)
+	g.acknowledge(rec)
 	return nil
 }
 
 // stands notes a state of the grant that is not known to survive a power cut.
 func (g *grant) stands(now *seen) {
 	g.mu.Lock()
-	g.rests(now.version, now.rec, false)
+	g.rebase(now.version, now.rec, false)
 	g.mu.Unlock()
-	g.hear(now.rec)
+	g.acknowledge(now.rec)
 }
 
-// rests makes a state the one that the grant goes on over. The caller holds g.mu.
-func (g *grant) rests(version store.Version, rec *Record, firm bool) {
+// rebase makes a state the one that the grant goes on over. The caller holds g.mu.
+func (g *grant) rebase(version store.Version, rec *Record, firm bool) {
 	g.firm = firm
 	g.tries = g.h.over(version, rec) // the predecessor of the others is gone
 }
@@ -284,39 +284,39 @@ func (g *grant) rests(version store.Version, rec *Record, firm bool) {
 // found judges the state that stands after a write of unknown outcome, and reports
 // whether that settles it: the lease was renewed after all, or it is lost. If others have
 // written, and left the grant as it was, the grant goes on over that, and no try is left.
-func (g *grant) found(now *seen, found store.Settlement) (over bool, _ error) {
-	if g.beside() {
-		return g.foundBeside(now)
+func (g *grant) found(now *seen, found store.ResolveResult) (over bool, _ error) {
+	if g.isMember() {
+		return g.foundMember(now)
 	}
-	lost := &LostError{Reason: ErrStolen}
-	f := g.tries.judge(now, found)
+	lost := &LostError{Reason: ErrTakenOver}
+	f := g.tries.resolve(now, found)
 	switch {
-	case f.fate == store.FateNotYet:
+	case f.resolution == store.ResolutionPending:
 		return false, nil // to be sent again on the same predecessor
 	case now.rec == nil:
 		lost.Reason = ErrRemoved
-	case now.rec.State == Fenced:
-		lost.Reason = ErrFenced
+	case now.rec.State == Revoked:
+		lost.Reason = ErrRevoked
 	case g.h.own != nil && now.rec.Grant != g.id:
 		lost.Reason = ErrRemoved // and a waiter has put another in its place
 	case now.rec.State == Broken:
-		lost.Reason, lost.now = ErrBroken, now.rec.Now
+		lost.Reason, lost.now = ErrBroken, now.rec.Immediate
 		if now.rec.Grant == g.id {
 			g.stands(now) // what a release frees
 		}
-	case f.beside:
+	case f.otherWrite:
 		g.stands(now)
 		return false, nil
 	case now.rec.State == Held && now.rec.Grant == g.id:
-		if g.c.set.traits.NoReadBack {
+		if g.c.set.traits.CannotReadOwnWrites {
 			return false, nil // never adopted: unknown, until the deadline
 		}
-		if f.fate == store.FateApplied {
+		if f.resolution == store.ResolutionApplied {
 			return true, g.renewed(now.version, now.rec, f.try.at, f.durable)
 		}
-		lost.By = "a copy of this lease"
+		lost.NewHolder = "a copy of this lease"
 	default:
-		lost.By = now.rec.Holder
+		lost.NewHolder = now.rec.Holder
 	}
 	g.lose(lost)
 	return true, g.cause()
@@ -351,7 +351,7 @@ func (g *grant) releaseFirst(ctx context.Context, reason error) (first bool) {
 func (g *grant) finish(ctx context.Context, reason error) error {
 	g.mu.Lock()
 	g.releasing = true
-	g.rouse()
+	g.endIdle()
 	g.mu.Unlock()
 	g.check()
 	g.halt(reason)
@@ -420,21 +420,21 @@ func (g *grant) free(ctx context.Context) error {
 	turn <- struct{}{} // not for long: drain has cut off every other writer
 	defer func() { <-turn }()
 	end := func() time.Duration {
-		return g.lastSent() + g.c.set.TTL - g.c.set.Margin - g.c.clock.look()
+		return g.lastSent() + g.c.set.TTL - g.c.set.Margin - g.c.clock.sinceStart()
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, end(), errOver)
 	defer cancel()
-	if g.beside() {
+	if g.isMember() {
 		return g.h.depart(ctx, &seen{version: g.tries.base, rec: g.tries.rec}, g.id)
 	}
 	t := g.h.over(g.tries.base, g.tries.rec)
 	var last error
-	for pause := g.c.settling(); ; {
+	for pause := g.c.resolveBackoff(); ; {
 		if ctx.Err() != nil || end() <= 0 {
 			g.leave(t)
 			return fmt.Errorf("release of lock %q: %w: it stays taken for up to %v: %w", g.h.name, ErrUnresolved, g.c.set.expiry(g.tries.rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
 		}
-		base, err := g.h.marked(ctx, g.tries.rec)
+		base, err := g.h.withHighestMark(ctx, g.tries.rec)
 		if err != nil {
 			last = err
 			_ = pause.wait(ctx)
@@ -442,8 +442,8 @@ func (g *grant) free(ctx context.Context) error {
 		}
 		rec := g.freeing(base)
 		rec.Nonce = rand.Text()
-		f := t.send(ctx, &rec, g.c.clock.look())
-		if f.fate == store.FateNever && errors.Is(f.err, store.ErrTooLarge) {
+		f := t.send(ctx, &rec, g.c.clock.sinceStart())
+		if f.resolution == store.ResolutionNotApplied && errors.Is(f.err, store.ErrTooLarge) {
 			g.leave(t)
 			return f.err
 		}
@@ -465,7 +465,7 @@ func (g *grant) free(ctx context.Context) error {
 // freeing returns the record that frees the lock where r stands. It needs a nonce.
 func (g *grant) freeing(r *Record) Record {
 	rec := *r
-	if g.again.Load() {
+	if g.rerunAllowed.Load() {
 		rec.NotBefore = time.Time{}
 	}
 	rec = rec.freed(g.c.clock.wall())
@@ -489,15 +489,15 @@ func (g *grant) freed(f finding) (over bool, _ error) {
 	now := f.now
 	ours := now.rec != nil && now.rec.Grant == g.id
 	switch {
-	case f.fate == store.FateNotYet:
+	case f.resolution == store.ResolutionPending:
 		return false, nil
-	case f.fate == store.FateApplied && g.tries.rec.State != Broken:
+	case f.resolution == store.ResolutionApplied && g.tries.rec.State != Broken:
 		g.h.note(now)
 		return true, nil
-	case f.fate == store.FateApplied:
+	case f.resolution == store.ResolutionApplied:
 		g.h.note(now)
 		return true, &LostError{Name: g.h.name, Token: g.token, Reason: ErrBroken}
-	case f.beside, ours && now.rec.State == Held && g.tries.judge(now, store.Settlement{}).fate == store.FateApplied, ours && now.rec.State == Broken,
+	case f.otherWrite, ours && now.rec.State == Held && g.tries.resolve(now, store.ResolveResult{}).resolution == store.ResolutionApplied, ours && now.rec.State == Broken,
 		ours && now.rec.State == Held && g.h.under != nil:
 		// Others asked, a renewal was applied late, or the lock was broken; or the record was
 		// restored or changed by hand, and would stand for as long as the session lives, which
@@ -506,17 +506,17 @@ func (g *grant) freed(f finding) (over bool, _ error) {
 		return false, nil
 	}
 	g.h.note(now)
-	if f.fate != store.FateNever {
+	if f.resolution != store.ResolutionNotApplied {
 		return true, nil // applied, and followed by another's grant, for all that can be known
 	}
-	lost := &LostError{Name: g.h.name, Token: g.token, Reason: ErrStolen}
+	lost := &LostError{Name: g.h.name, Token: g.token, Reason: ErrTakenOver}
 	switch {
 	case now.rec == nil:
 		lost.Reason = ErrRemoved
 	case now.rec.State == Broken:
 		lost.Reason = ErrBroken
 	default:
-		lost.By = now.rec.Holder
+		lost.NewHolder = now.rec.Holder
 	}
 	return true, lost
 }

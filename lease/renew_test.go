@@ -144,7 +144,7 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 			time.Sleep(time.Duration(delay.Load()))
 			return err
 		})
-		c := client(t, slow, &lease.Options{Manual: true})
+		c := client(t, slow, &lease.Options{ManualRenewal: true})
 		g := mustTry(t, c, "job")
 		delay.Store(int64(15 * time.Second))
 		sent := time.Now()
@@ -171,7 +171,7 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 			switch {
 			case op.Kind == store.OpPut && w.counts[store.OpPut] == 1:
 				delay.Store(int64(o.TTL * 9 / 10))
-			case op.Kind == store.OpSettle && w.counts[store.OpSettle] == 1: // that shows what became of it
+			case op.Kind == store.OpResolve && w.counts[store.OpResolve] == 1: // that shows what became of it
 				delay.Store(int64(o.TTL * 3 / 10))
 			}
 			return pass
@@ -181,8 +181,8 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g2.Trust() < trust-time.Second {
-			t.Errorf("trust of %v is left; want %v", g2.Trust(), trust)
+		if g2.Remaining() < trust-time.Second {
+			t.Errorf("trust of %v is left; want %v", g2.Remaining(), trust)
 		}
 		w.set(nil)
 		mustRelease(t, g2)
@@ -214,7 +214,7 @@ func TestNoGuardsOfALostGrant(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again.Continuous() {
+		if again.WasLastHolder() {
 			t.Error("another client has held the lock, and Continuous reports that none has")
 		}
 		_ = g.Release(t.Context()) // late, of the lost grant

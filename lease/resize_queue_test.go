@@ -52,7 +52,7 @@ func resizeBesideWaiters(t *testing.T, o lease.HandleOptions) {
 			mustRelease(t, w.guard)
 		}
 		h := with(t, opened(t, st), "job", o)
-		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrSlots) {
+		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrSlotCount) {
 			t.Errorf("one that did not wait: %v", err)
 		}
 		if rec := record(t, st, "job"); rec.Slots != 1 {

@@ -50,11 +50,11 @@ func (r *Record) find(grant string) (standing, Member) {
 func (r *Record) suits(slots int) error {
 	switch {
 	case slots == 0 && r.Slots > 0:
-		return fmt.Errorf("%w: %q is a semaphore of %d slots: take one of those, or another name", ErrKind, r.Name, r.Slots)
+		return fmt.Errorf("%w: %q is a semaphore of %d slots: take one of those, or another name", ErrWrongKind, r.Name, r.Slots)
 	case slots > 0 && r.Slots == 0 && (r.State != Free || len(r.Queue) > 0):
-		return fmt.Errorf("%w: %q is in use as a lock, not as a semaphore: take another name, or try again when it is free", ErrKind, r.Name)
+		return fmt.Errorf("%w: %q is in use as a lock, not as a semaphore: take another name, or try again when it is free", ErrWrongKind, r.Name)
 	case slots > 0 && r.Slots > 0 && slots != r.Slots:
-		return &SlotsError{Name: r.Name, Want: slots, Have: r.Slots}
+		return &SlotCountError{Name: r.Name, Want: slots, Have: r.Slots}
 	}
 	return nil
 }
@@ -138,8 +138,8 @@ func (r *Record) remove(out func(Member) bool) {
 	if len(r.Holders) == 0 && !exclusive {
 		r.State = Free
 	}
-	if len(r.askedOf()) == 0 {
-		r.Ask = nil // it ends with those whom it was asked of
+	if len(r.yieldRequestOf()) == 0 {
+		r.YieldRequest = nil // it ends with those whom it was asked of
 	}
 	r.admit()
 }
@@ -166,8 +166,8 @@ func (r *Record) fits(mode Mode) bool {
 // admit makes holders of those at the head of the queue, as long as they fit.
 func (r *Record) admit() {
 	if r.State == Free {
-		r.Session, r.Presence, r.Now, r.Broke, r.Stood = "", "", false, "", 0
-		r.Mark, r.Ask, r.Linger = "", nil, 0
+		r.Session, r.Presence, r.Immediate, r.BrokenNonce, r.HolderWriteAge = "", "", false, "", 0
+		r.HolderNonce, r.YieldRequest, r.Linger = "", nil, 0
 		r.Run = r.lastRun()
 	}
 	for len(r.Queue) > 0 && r.fits(r.Queue[0].Mode) && r.grantTo(r.Queue[0]) == nil {
@@ -196,13 +196,13 @@ func (r *Record) grantTo(m Member) error {
 	if m.Mode == ModeSlot {
 		m.Slot = r.lowestSlot()
 	}
-	switch of := r.askedOf(); {
+	switch of := r.yieldRequestOf(); {
 	case len(of) == 0:
-		r.Ask = nil
-	case r.Ask.isNameless():
-		ask := *r.Ask
+		r.YieldRequest = nil
+	case r.YieldRequest.isNameless():
+		ask := *r.YieldRequest
 		ask.Grants = grantsOf(of)
-		r.Ask = &ask
+		r.YieldRequest = &ask
 	}
 	r.State, r.Grant = Shared, "" // that of the last writer says nothing any more
 	r.Holder = "session " + m.Session

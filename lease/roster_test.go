@@ -106,7 +106,7 @@ func (w *rosterWorld) step(op, arg byte) string {
 		switch {
 		case n < 1 && !errors.Is(err, store.ErrInvalid):
 			w.t.Fatalf("%s: %v", what, err)
-		case n >= 1 && rec.Slots == 0 && !errors.Is(err, lease.ErrKind):
+		case n >= 1 && rec.Slots == 0 && !errors.Is(err, lease.ErrWrongKind):
 			w.t.Fatalf("%s: %v", what, err)
 		}
 		if err != nil {
@@ -280,16 +280,16 @@ func TestRosterSuits(t *testing.T) {
 	}
 	held := free
 	held.State, held.Grant, held.TTL = lease.Held, "G", time.Second
-	if err := (lease.Roster{Record: &held}).Suits(3); !errors.Is(err, lease.ErrKind) {
+	if err := (lease.Roster{Record: &held}).Suits(3); !errors.Is(err, lease.ErrWrongKind) {
 		t.Error(err)
 	}
 	three := free
 	three.Slots = 3
-	if err := (lease.Roster{Record: &three}).Suits(0); !errors.Is(err, lease.ErrKind) {
+	if err := (lease.Roster{Record: &three}).Suits(0); !errors.Is(err, lease.ErrWrongKind) {
 		t.Error(err)
 	}
-	var slots *lease.SlotsError
-	if err := (lease.Roster{Record: &three}).Suits(4); !errors.As(err, &slots) || slots.Want != 4 || slots.Have != 3 || !errors.Is(err, lease.ErrSlots) {
+	var slots *lease.SlotCountError
+	if err := (lease.Roster{Record: &three}).Suits(4); !errors.As(err, &slots) || slots.Want != 4 || slots.Have != 3 || !errors.Is(err, lease.ErrSlotCount) {
 		t.Error(err)
 	}
 	for _, n := range []int{math.MinInt, -1, 0, 501, 1_000_000} {
@@ -373,7 +373,7 @@ func TestRosterHeedsNotBefore(t *testing.T) {
 // A broken record with several holders lets no waiter in until the last of them has left.
 func TestRosterOfABrokenLock(t *testing.T) {
 	rec := lease.Record{
-		Name: "job", State: lease.Broken, Token: 7, TTL: time.Second, Nonce: "N", Broke: "M",
+		Name: "job", State: lease.Broken, Token: 7, TTL: time.Second, Nonce: "N", BrokenNonce: "M",
 		Holders: []lease.Member{member("A.1", lease.ModeShared, 0, 5), member("B.1", lease.ModeShared, 0, 5)},
 	}
 	r := lease.Roster{Record: &rec}
@@ -385,7 +385,7 @@ func TestRosterOfABrokenLock(t *testing.T) {
 		t.Errorf("%d, %+v", at, rec)
 	}
 	r.Drop(func(session string) bool { return session == "B" })
-	if at, m := r.Find("C.1"); at != lease.Holding || m.Token != 7 || rec.State != lease.Shared || rec.Broke != "" {
+	if at, m := r.Find("C.1"); at != lease.Holding || m.Token != 7 || rec.State != lease.Shared || rec.BrokenNonce != "" {
 		t.Errorf("%d, %+v", at, rec)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // are held for as long as the session lives.
 //
 // A lock under a session gives the same [Guard], events and errors as one without, and the
-// two exclude each other. But its lease is the session's: [Guard.Trust], [Guard.Deadline] and
+// two exclude each other. But its lease is the session's: [Guard.Remaining], [Guard.Deadline] and
 // [Guard.Renew] are those of the session, and when the session is lost all its locks are
 // lost, for the same reason. A session takes one goroutine and a timer, its locks none.
 //
@@ -41,9 +41,9 @@ type Session struct {
 	leftovers []*leftover
 	tidying   sync.WaitGroup
 	tidies    bool            // a goroutine tries to free the leftovers
-	attend    map[string]bool // the locks whose records have to be read, since others have written into them
-	attends   bool            // a goroutine reads them
-	told      []string        // likewise, when a renewal has taken them out of the session's record
+	toCheck   map[string]bool // the locks whose records have to be read, since others have written into them
+	checking  bool            // a goroutine reads them
+	named     []string        // likewise, when a renewal has taken them out of the session's record
 }
 
 // sessionDir is where the records of sessions lie: below the key prefix with this appended, so
@@ -63,15 +63,15 @@ func (c *Client) sessionHandle(id string) (*Handle, error) {
 }
 
 // OpenSession opens a session with the options of the client, in one request. Errors of the
-// store that may pass are waited out until ctx ends, within Options.Patience; each try has a
+// store that may pass are waited out until ctx ends, within Options.StoreTimeout; each try has a
 // new id, so that an opening of unknown outcome is never used. ctx bounds the call alone: the
 // session lasts until [Session.Close] or [Client.Close], or until it is lost.
 //
-// With Options.Manual the session is renewed by [Session.Renew] only.
+// With Options.ManualRenewal the session is renewed by [Session.Renew] only.
 func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
 	ctx, cancel := c.bind(ctx)
 	defer cancel(nil)
-	ctx, stop := c.withPatience(ctx, Event{Kind: EventSilent})
+	ctx, stop := c.withStoreTimeout(ctx, Event{Kind: EventUnresponsive})
 	defer stop()
 	for pause := c.backoff(c.set.MinPoll, c.set.MaxPoll); ; {
 		s, err := c.openSession(ctx)
@@ -113,9 +113,9 @@ func (s *Session) Err() error { return s.guard.Err() }
 // clock as it is now: for display.
 func (s *Session) Deadline() time.Time { return s.guard.Deadline() }
 
-// Trust returns how long the session is still trusted if no further renewal succeeds; zero
+// Remaining returns how long the session is still trusted if no further renewal succeeds; zero
 // when it is over.
-func (s *Session) Trust() time.Duration { return s.guard.Trust() }
+func (s *Session) Remaining() time.Duration { return s.guard.Remaining() }
 
 // Renew renews the session now, in one request, besides the renewals that it makes by itself.
 // It is otherwise like [Guard.Renew].
@@ -189,13 +189,13 @@ func (s *Session) ready() error {
 	g := s.grant()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.tries.doubtful() {
+	if !g.tries.inDoubt() {
 		return nil
 	}
 	if g.problem == nil {
-		return fmt.Errorf("session %s: %w", s.h.name, ErrDoubtful)
+		return fmt.Errorf("session %s: %w", s.h.name, ErrSessionInDoubt)
 	}
-	return store.MarkNotApplied(fmt.Errorf("session %s: %w: %w", s.h.name, ErrDoubtful, g.problem))
+	return store.MarkNotApplied(fmt.Errorf("session %s: %w: %w", s.h.name, ErrSessionInDoubt, g.problem))
 }
 
 // beginClaim counts a claim of a lock under the session, unless the session takes no lock now.
@@ -303,7 +303,7 @@ const maxReleases = 16
 // Then the records of the locks are freed, 16 at a time, for as long as Options.ReleaseTimeout
 // allows; the others follow when they are taken next. So it takes one request, and one for each
 // lock that is held. The record stays, and says that the session was closed, until
-// [Client.Collect] removes it.
+// [Client.Sweep] removes it.
 //
 // A nil error means that all locks are free. A [*LostError] tells that the session had been
 // lost before. Any other error tells that the store may not know yet: then others wait until
@@ -391,9 +391,9 @@ const maxLeftoverTries = 16
 // landed, over that.
 func (l *leftover) withdraw(ctx context.Context) error {
 	h := l.h
-	others := crowd{h: h, free: freeConflicts}
-	for pause := h.c.settling(); ; {
-		if at, _ := l.rec.find(l.grant); at == waiting && len(l.t.open()) == 0 && l.rec.isCrowded(h.c.calls.takes()) {
+	others := contention{h: h, free: freeConflicts}
+	for pause := h.c.resolveBackoff(); ; {
+		if at, _ := l.rec.find(l.grant); at == waiting && len(l.t.open()) == 0 && l.rec.isContended(h.c.calls.takes()) {
 			now, err := h.later(ctx, &seen{rec: l.rec})
 			switch {
 			case err == nil && !now.names(l.grant):
@@ -409,13 +409,13 @@ func (l *leftover) withdraw(ctx context.Context) error {
 		free.Nonce = rand.Text()
 		open := l.t.open() // what was refused can go, and what may yet be applied must be known
 		l.t.sent = open[max(0, len(open)-maxLeftoverTries):]
-		f := l.t.send(ctx, &free, h.c.clock.look())
+		f := l.t.send(ctx, &free, h.c.clock.sinceStart())
 		switch now := f.now; {
-		case f.fate == store.FateNotYet:
+		case f.resolution == store.ResolutionPending:
 			// Not applied yet, neither what was sent before nor this.
-		case now == nil && f.fate == store.FateNever && !l.stands():
+		case now == nil && f.resolution == store.ResolutionNotApplied && !l.stands():
 			return nil
-		case now == nil && f.fate != store.FateNever:
+		case now == nil && f.resolution != store.ResolutionNotApplied:
 			return fmt.Errorf("%w; the lock may be taken for %v: %w", ErrUnresolved, h.c.set.expiry(l.rec.TTL), f.err)
 		case now == nil: // refused, and to be sent again
 		case now.names(l.grant):
@@ -424,7 +424,7 @@ func (l *leftover) withdraw(ctx context.Context) error {
 			if at, _ := now.find(l.grant); at != waiting {
 				others.conflicts = 0
 			}
-			if newer, err := others.met(ctx); err == nil && newer != nil {
+			if newer, err := others.conflict(ctx); err == nil && newer != nil {
 				now = newer
 			}
 			if !now.names(l.grant) {
@@ -463,9 +463,9 @@ func (s *Session) remember(l *leftover) {
 func (s *Session) tidy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.attendLater(s.told...)
-	s.told = nil
-	s.attendNow()
+	s.queueCheck(s.named...)
+	s.named = nil
+	s.startChecks()
 	s.freeLeftovers()
 }
 

@@ -32,7 +32,7 @@ func slowly(st store.Store, seed uint64, most time.Duration, lost float64) store
 		err := next(ctx, op)
 		time.Sleep(back)
 		if loses && op.Kind.Write() {
-			return &store.UnknownError{Version: op.Version, Err: errNetwork}
+			return &store.InDoubtError{Version: op.Version, Err: errNetwork}
 		}
 		return err
 	})
@@ -87,7 +87,7 @@ func TestCloseBesideUse(t *testing.T) {
 				all.Go(func() {
 					for ctx.Err() == nil {
 						for _, k := range kinds {
-							_, _ = other.Ask(ctx, k.name, nil)
+							_, _ = other.RequestYield(ctx, k.name, nil)
 							time.Sleep(50 * time.Millisecond)
 						}
 					}

@@ -104,7 +104,7 @@ func TestLingerReadHangs(t *testing.T) {
 					return pass
 				})
 				time.Sleep(ttl / 3 * 89 / 100) // a renewal is due soon
-				if _, err := client(t, st, nil).Ask(t.Context(), "job", nil); err != nil {
+				if _, err := client(t, st, nil).RequestYield(t.Context(), "job", nil); err != nil {
 					t.Fatal(err)
 				}
 				for range 20 {
@@ -136,7 +136,7 @@ func TestSessionAttendHangs(t *testing.T) {
 			}
 			return pass
 		})
-		if _, err := client(t, st, nil).Ask(t.Context(), "job", nil); err != nil {
+		if _, err := client(t, st, nil).RequestYield(t.Context(), "job", nil); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(ttl/3*11/10 + time.Second)
@@ -168,7 +168,7 @@ func TestSessionToldOfALockThatItDoesNotHold(t *testing.T) {
 					time.Sleep(2 * ttl)
 					wantHeld(t, c, "job") // the control
 					if what == "ask" {
-						_, err = c.Ask(t.Context(), "job", nil)
+						_, err = c.RequestYield(t.Context(), "job", nil)
 					} else {
 						_, err = c.Break(t.Context(), "job", g.Token(), nil)
 					}

@@ -161,14 +161,14 @@ func TestSessionRuleALockIsBelievedUntilTheSessionsDeadline(t *testing.T) {
 		w.set(on(sessionKey(s), drop)) // no beat arrives; locks are written
 		time.Sleep(ttl / 4)
 		g := mustTryIn(t, s, "job")
-		if trust := g.Trust(); trust != s.Trust() {
-			t.Errorf("the lock is trusted for %v, the session for %v", trust, s.Trust())
+		if trust := g.Remaining(); trust != s.Remaining() {
+			t.Errorf("the lock is trusted for %v, the session for %v", trust, s.Remaining())
 		}
 		if err := g.SetData(t.Context(), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		<-g.Context().Done()
-		if took := time.Since(opened); took > ttl-lease.MaxGrace {
+		if took := time.Since(opened); took > ttl-lease.MaxDefaultGrace {
 			t.Errorf("the lock was believed for %v after the session's last renewal", took)
 		}
 		wantLost(t, g, lease.ErrExpired)
@@ -206,7 +206,7 @@ func TestSessionRuleBFenceBeforeTake(t *testing.T) {
 		})
 		var events []lease.Event
 		c := client(t, other, &lease.Options{OnEvent: func(e lease.Event) {
-			if e.Kind == lease.EventFenced || e.Kind == lease.EventTakenOver {
+			if e.Kind == lease.EventRevoked || e.Kind == lease.EventTakenOver {
 				events = append(events, e)
 			}
 		}})
@@ -234,14 +234,14 @@ func TestSessionRuleBFenceBeforeTake(t *testing.T) {
 			t.Errorf("the other %d locks took %d requests", locks-1, n)
 		}
 		info, err := c.InspectSession(t.Context(), s.ID())
-		if err != nil || info.Record.State != lease.Fenced {
+		if err != nil || info.Record.State != lease.Revoked {
 			t.Errorf("the session is %q, %v", info.Record.State, err)
 		}
 		mustRelease(t, g)
-		if err := c.Flush(t.Context()); err != nil {
+		if err := c.FlushEvents(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if len(events) != locks+1 || events[0].Kind != lease.EventFenced || events[0].Session != s.ID() || events[0].Reason == "" || events[1].Kind != lease.EventTakenOver {
+		if len(events) != locks+1 || events[0].Kind != lease.EventRevoked || events[0].Session != s.ID() || events[0].Reason == "" || events[1].Kind != lease.EventTakenOver {
 			t.Errorf("events: %v", events)
 		}
 	})
@@ -250,7 +250,7 @@ func TestSessionRuleBFenceBeforeTake(t *testing.T) {
 // A fence is a conditional write: a beat that arrives before it makes it fail.
 func TestSessionFenceRacesABeat(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		s := open(t, client(t, st, &lease.Options{Manual: true}))
+		s := open(t, client(t, st, &lease.Options{ManualRenewal: true}))
 		mustTryIn(t, s, "job")
 		other := newWire(st)
 		c := client(t, other, nil)
@@ -292,7 +292,7 @@ func TestSessionTwoFence(t *testing.T) {
 			c := client(t, st, &lease.Options{OnEvent: func(e lease.Event) {
 				mu.Lock()
 				defer mu.Unlock()
-				if e.Kind == lease.EventFenced {
+				if e.Kind == lease.EventRevoked {
 					fences++
 				}
 			}})
@@ -356,7 +356,7 @@ func TestSessionFenceReplyLost(t *testing.T) {
 // Rule (c): an absent session is not a dead one.
 func TestSessionRuleCAbsentIsNotDead(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		s := open(t, client(t, st, &lease.Options{Manual: true}))
+		s := open(t, client(t, st, &lease.Options{ManualRenewal: true}))
 		g := mustTryIn(t, s, "job")
 		if err := st.Delete(t.Context(), sessionKey(s), version(t, st, sessionKey(s))); err != nil {
 			t.Fatal(err)
@@ -443,17 +443,17 @@ func TestSessionRuleDFencedUnderALivingHolder(t *testing.T) {
 			return []byte(strings.Replace(string(value), `"open"`, `"fenced"`, 1))
 		})
 		<-g.Context().Done()
-		wantLost(t, g, lease.ErrFenced)
-		if _, err := s.TryAcquire(t.Context(), "other"); !errors.Is(err, lease.ErrFenced) {
+		wantLost(t, g, lease.ErrRevoked)
+		if _, err := s.TryAcquire(t.Context(), "other"); !errors.Is(err, lease.ErrRevoked) {
 			t.Errorf("TryAcquire under a fenced session: %v", err)
 		}
-		if _, err := s.Acquire(t.Context(), "other"); !errors.Is(err, lease.ErrFenced) {
+		if _, err := s.Acquire(t.Context(), "other"); !errors.Is(err, lease.ErrRevoked) {
 			t.Errorf("Acquire under a fenced session: %v", err)
 		}
-		if err := g.Release(t.Context()); !errors.Is(err, lease.ErrFenced) {
+		if err := g.Release(t.Context()); !errors.Is(err, lease.ErrRevoked) {
 			t.Errorf("Release: %v", err)
 		}
-		if err := s.Close(t.Context()); !errors.Is(err, lease.ErrFenced) {
+		if err := s.Close(t.Context()); !errors.Is(err, lease.ErrRevoked) {
 			t.Errorf("Close: %v", err)
 		}
 		if again := open(t, c); again.ID() == s.ID() {
@@ -494,7 +494,7 @@ func TestSessionRuleDNothingUnderDoubt(t *testing.T) {
 		}
 		w.requests()
 		_, err := s.TryAcquire(t.Context(), "job")
-		if !errors.Is(err, lease.ErrDoubtful) || store.OutcomeOf(err) != store.NotApplied {
+		if !errors.Is(err, lease.ErrSessionInDoubt) || store.OutcomeOf(err) != store.NotApplied {
 			t.Errorf("TryAcquire in doubt: %v", err)
 		}
 		var wg sync.WaitGroup
@@ -770,7 +770,7 @@ func TestSessionRecordUnreadable(t *testing.T) {
 				if _, err := c.TryAcquire(t.Context(), "job"); !errors.Is(err, store.ErrCorrupt) {
 					t.Errorf("TryAcquire: %v", err)
 				}
-				if _, err := c.Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Now: true}); err != nil {
+				if _, err := c.Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Immediate: true}); err != nil {
 					t.Errorf("Break: %v", err)
 				}
 				mustTry(t, c, "job")
@@ -912,7 +912,7 @@ func TestSessionAll(t *testing.T) {
 			}
 			handles = append(handles, h)
 		}
-		set, err := lease.All(t.Context(), handles...)
+		set, err := lease.AcquireAll(t.Context(), handles...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -943,7 +943,7 @@ func TestSessionAll(t *testing.T) {
 func TestSessionOfADeadProcess(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
-		s := open(t, client(t, p, &lease.Options{Manual: true}))
+		s := open(t, client(t, p, &lease.Options{ManualRenewal: true}))
 		mustTryIn(t, s, "job")
 		b := client(t, p, nil)
 		wantHeld(t, b, "job")
@@ -957,7 +957,7 @@ func TestSessionOfADeadProcess(t *testing.T) {
 		if took := time.Since(began); took != 5*time.Second {
 			t.Errorf("taken over after %v", took)
 		}
-		if info, err := b.InspectSession(t.Context(), s.ID()); err != nil || info.Record.State != lease.Fenced {
+		if info, err := b.InspectSession(t.Context(), s.ID()); err != nil || info.Record.State != lease.Revoked {
 			t.Errorf("the session is %q, %v", info.Record.State, err)
 		}
 	})
@@ -969,7 +969,7 @@ func TestSessionRecordOfAnotherTime(t *testing.T) {
 	for _, year := range []string{"0001", "1970", "2200"} {
 		t.Run(year, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
-				dead := open(t, client(t, st, &lease.Options{Manual: true}))
+				dead := open(t, client(t, st, &lease.Options{ManualRenewal: true}))
 				mustTryIn(t, dead, "job")
 				changed := 0
 				tamper(t, st, sessionKey(dead), func(value []byte) []byte {
@@ -1016,7 +1016,7 @@ type peekingAt struct {
 	value []byte
 }
 
-func (p *peekingAt) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
+func (p *peekingAt) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
 	if key != p.key {
 		return p.Get(ctx, key)
 	}
@@ -1057,7 +1057,7 @@ func TestSessionWaitersShareTheirLooks(t *testing.T) {
 // An earlier process of the same holder is reclaimed with its session.
 func TestSessionReclaimOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		s := open(t, client(t, st, &lease.Options{Holder: "me", Manual: true}))
+		s := open(t, client(t, st, &lease.Options{Holder: "me", ManualRenewal: true}))
 		mustTryIn(t, s, "job")
 		own := client(t, st, &lease.Options{Holder: "me", ReclaimOwn: true})
 		wantHeld(t, own, "job") // it is this process's
@@ -1098,7 +1098,7 @@ func TestSessionCollect(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		ended["recent"] = open(t, other)
 		mustTryIn(t, ended["recent"], "recent")
-		if _, err := other.Collect(t.Context(), &lease.CollectOptions{OlderThan: time.Hour, Prefix: "x"}); err != nil {
+		if _, err := other.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Hour, Prefix: "x"}); err != nil {
 			t.Fatal(err)
 		}
 		stands := func(s *lease.Session) bool {
@@ -1108,7 +1108,7 @@ func TestSessionCollect(t *testing.T) {
 		if !stands(ended["fenced"]) || !stands(ended["closed"]) {
 			t.Error("Collect with a prefix removed the record of a session")
 		}
-		if _, err := other.Collect(t.Context(), &lease.CollectOptions{OlderThan: time.Hour}); err != nil {
+		if _, err := other.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		for name, want := range map[string]bool{"fenced": false, "closed": false, "silent": true, "recent": true} {
@@ -1120,7 +1120,7 @@ func TestSessionCollect(t *testing.T) {
 			t.Errorf("the living session: %v", living.Err())
 		}
 		aged := client(t, &agedAbove{agedStore{Store: st, age: 2 * time.Hour}}, nil)
-		if _, err := aged.Collect(t.Context(), &lease.CollectOptions{OlderThan: time.Hour}); err != nil {
+		if _, err := aged.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		if stands(ended["silent"]) || !stands(living) {
@@ -1167,7 +1167,7 @@ func TestSessionCollectLeavesNothing(t *testing.T) {
 		now := time.Now().Add(2 * time.Hour)
 		return lease.Reading{Mono: now, Wall: now}
 	})
-	if _, err := later.Collect(t.Context(), &lease.CollectOptions{OlderThan: time.Hour}); err != nil {
+	if _, err := later.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	if n := left(); n != 0 {

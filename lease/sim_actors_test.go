@@ -64,7 +64,7 @@ func (a *actor) kind(name string) claimKind {
 		k.o.Linger = min(lease.MaxLinger, time.Minute*a.p.s.scale)
 	}
 	if a.rnd.IntN(2) == 0 {
-		k.o.OnAsk = lease.IgnoreAsks
+		k.o.OnYieldRequest = lease.IgnoreYieldRequests
 	}
 	return k
 }
@@ -92,7 +92,7 @@ func (a *actor) handle(l *life, k claimKind) *lease.Handle {
 	}
 	h, err := with(k.name, &k.o)
 	if err != nil {
-		if !l.client.Options().Manual {
+		if !l.client.Options().ManualRenewal {
 			a.p.s.fail("%v", err)
 		}
 		return nil
@@ -164,15 +164,15 @@ func (a *actor) checkTime(ctx context.Context, l *life, call string) {
 
 // refused counts why an attempt failed, and takes note of the number of slots.
 func (a *actor) refused(err error) {
-	var slots *lease.SlotsError
+	var slots *lease.SlotCountError
 	switch {
 	case errors.As(err, &slots):
 		a.p.s.count(func(s *simStats) { s.OtherSlots++; a.p.s.slots = slots.Have })
-	case errors.Is(err, lease.ErrKind):
+	case errors.Is(err, lease.ErrWrongKind):
 		a.p.s.count(func(s *simStats) { s.OtherKinds++ })
-	case errors.Is(err, lease.ErrSilent) && a.p.s.calm:
+	case errors.Is(err, lease.ErrUnresponsive) && a.p.s.calm:
 		a.p.s.fail("a healthy store is called silent: %v", err)
-	case errors.Is(err, lease.ErrSilent):
+	case errors.Is(err, lease.ErrUnresponsive):
 		a.p.s.count(func(s *simStats) { s.Silences++ })
 	}
 }
@@ -195,7 +195,7 @@ func (a *actor) holds(l *life, k claimKind, g *lease.Guard) *belief {
 		}
 		if k.o.Linger > 0 {
 			s.Lingering++
-			if g.Continuous() {
+			if g.WasLastHolder() {
 				s.Rejoined++
 			}
 		}
@@ -215,7 +215,7 @@ func (a *actor) work(t *testing.T, b *belief) {
 		a.p.wait(a.p.seconds(20))
 		a.step(t, b)
 	}
-	if err := g.Err(); s.calm && !b.life.client.Options().Manual && errors.Is(err, lease.ErrLost) {
+	if err := g.Err(); s.calm && !b.life.client.Options().ManualRenewal && errors.Is(err, lease.ErrLost) {
 		s.fail("a lease was lost on a healthy store: %v, options %+v", err, b.life.client.Options())
 	}
 }
@@ -223,7 +223,7 @@ func (a *actor) work(t *testing.T, b *belief) {
 // step is one piece of work.
 func (a *actor) step(t *testing.T, b *belief) {
 	g := b.guard
-	_, asked := g.Ask()
+	_, asked := g.YieldRequest()
 	if asked {
 		a.p.s.ledger.heard(b)
 	}
@@ -259,7 +259,7 @@ func (a *actor) set(b *belief, data string, write func(data string) error) {
 
 // refuse answers an ask. Of several holders none can.
 func (a *actor) refuse(ctx context.Context, b *belief) {
-	switch err := b.guard.Refuse(ctx, "there is work to do"); {
+	switch err := b.guard.RefuseYield(ctx, "there is work to do"); {
 	case b.mode != lease.ModeExclusive:
 		if err == nil {
 			a.p.s.fail("one of several holders refuses")
@@ -311,18 +311,18 @@ func (a *actor) do(t *testing.T, ctx context.Context, l *life, k claimKind) {
 		for range a.rnd.IntN(8) {
 			select {
 			case <-ctx.Done():
-				if errors.Is(context.Cause(ctx), lease.ErrAsked) {
+				if errors.Is(context.Cause(ctx), lease.ErrYieldRequested) {
 					a.p.s.count(func(s *simStats) { s.StepsDown++ })
 					a.p.s.ledger.heard(b)
-					if k.o.OnAsk == lease.IgnoreAsks {
+					if k.o.OnYieldRequest == lease.IgnoreYieldRequests {
 						a.p.s.fail("a function that ignores asks was stopped by one")
 					}
 				}
 				return context.Cause(ctx)
 			case <-time.After(a.p.seconds(20)):
 			}
-			if a.step(t, b); k.o.OnAsk == lease.IgnoreAsks {
-				if _, asked := g.Ask(); asked {
+			if a.step(t, b); k.o.OnYieldRequest == lease.IgnoreYieldRequests {
+				if _, asked := g.YieldRequest(); asked {
 					a.refuse(ctx, b)
 				}
 			}
@@ -332,7 +332,7 @@ func (a *actor) do(t *testing.T, ctx context.Context, l *life, k claimKind) {
 	if took, bound := time.Since(began), l.client.Options().ReleaseTimeout+2*time.Second; !began.IsZero() && took > bound {
 		a.p.s.fail("the end of Do took %v; at most %v are allowed", took, bound)
 	}
-	if a.p.s.calm && !l.client.Options().Manual && (errors.Is(err, lease.ErrLost) && !began.IsZero() || errors.Is(err, lease.ErrUnreleased)) {
+	if a.p.s.calm && !l.client.Options().ManualRenewal && (errors.Is(err, lease.ErrLost) && !began.IsZero() || errors.Is(err, lease.ErrReleaseFailed)) {
 		a.p.s.fail("Do on a healthy store: %v", err)
 	}
 	a.refused(err)
@@ -392,7 +392,7 @@ func (a *actor) takeAll(t *testing.T, ctx context.Context, l *life) {
 		}
 		handles, kinds = append(handles, h), append(kinds, k)
 	}
-	set, err := lease.All(ctx, handles...)
+	set, err := lease.AcquireAll(ctx, handles...)
 	if err != nil {
 		a.refused(err)
 		return

@@ -160,12 +160,12 @@ func (l *ledger) session(by *life, id string, rec *lease.Record, sent time.Time)
 		l.s.fail("session %s of %v was %s, and is written again", id, e.owner, e.rec.State)
 	}
 	switch {
-	case rec.State == lease.Fenced:
+	case rec.State == lease.Revoked:
 		l.s.count(func(s *simStats) { s.SessionsFenced++ })
 		if !e.expired(e.rec.TTL) {
 			l.s.fail("session %s is fenced %v after it was renewed, and its TTL is %v", id, time.Since(e.applied), e.rec.TTL)
 		}
-	case rec.Mark != "":
+	case rec.HolderNonce != "":
 		l.wantMark(&e.rec, rec)
 	case by != e.owner:
 		l.s.fail("%v writes session %s of %v as %s", by, id, e.owner, rec.State)
@@ -177,8 +177,8 @@ func (l *ledger) session(by *life, id string, rec *lease.Record, sent time.Time)
 
 // wantMark checks that another's write leaves the sign of life of the holder.
 func (l *ledger) wantMark(before, rec *lease.Record) {
-	if was := cmp.Or(before.Mark, before.Nonce); rec.Mark != was {
-		l.s.fail("%q: another's write names the holder's write %q, and it was %q", rec.Name, rec.Mark, was)
+	if was := cmp.Or(before.HolderNonce, before.Nonce); rec.HolderNonce != was {
+		l.s.fail("%q: another's write names the holder's write %q, and it was %q", rec.Name, rec.HolderNonce, was)
 	}
 }
 
@@ -233,9 +233,9 @@ func (l *ledger) lock(by *life, k *lockEntry, rec *lease.Record, sent time.Time)
 	}
 	if e := l.grants[rec.Grant]; e != nil && rec.State == lease.Held {
 		switch same := was.Grant == rec.Grant && was.State == lease.Held; {
-		case rec.Mark == "" && same && by != e.owner && !e.ticketed:
+		case rec.HolderNonce == "" && same && by != e.owner && !e.ticketed:
 			l.s.fail("%q: a write of %v over the grant of %v has no mark of the holder's last write", rec.Name, by, e.owner)
-		case rec.Mark == "":
+		case rec.HolderNonce == "":
 			e.note(sent)
 		case same && !e.ticketed:
 			l.wantMark(&was, rec)
@@ -313,8 +313,8 @@ func (l *ledger) queue(was, rec *lease.Record) {
 	}
 }
 
-// askedOf returns the grants that an ask names.
-func askedOf(a *lease.Ask) []string {
+// yieldRequestOf returns the grants that an ask names.
+func askedOf(a *lease.YieldRequest) []string {
 	switch {
 	case a == nil:
 		return nil
@@ -326,10 +326,10 @@ func askedOf(a *lease.Ask) []string {
 
 // ask checks whom an ask names, and that it ends with the last of them.
 func (l *ledger) ask(was, rec *lease.Record) {
-	before, of := askedOf(was.Ask), askedOf(rec.Ask)
+	before, of := askedOf(was.YieldRequest), askedOf(rec.YieldRequest)
 	now := holders(rec)
 	holds := func(grant string) bool { return names(now, grant) }
-	if rec.Ask == nil {
+	if rec.YieldRequest == nil {
 		if slices.ContainsFunc(before, holds) && rec.State != lease.Broken {
 			l.s.fail("%q: an ask of %v is removed, and %+v hold the lock", rec.Name, before, now)
 		}
@@ -338,12 +338,12 @@ func (l *ledger) ask(was, rec *lease.Record) {
 	if !slices.ContainsFunc(of, holds) {
 		l.s.fail("%q: an ask of %v stands, and none of them holds the lock: %+v", rec.Name, of, now)
 	}
-	same := was.Ask != nil && was.Ask.By == rec.Ask.By && was.Ask.At.Equal(rec.Ask.At)
+	same := was.YieldRequest != nil && was.YieldRequest.By == rec.YieldRequest.By && was.YieldRequest.At.Equal(rec.YieldRequest.At)
 	for _, grant := range of {
 		if same && !slices.Contains(before, grant) || !same && !names(holders(was), grant) {
 			l.s.fail("%q: an ask names %s, which came after it was made of %v", rec.Name, grant, before)
 		}
-		if e := l.grants[grant]; e != nil && !rec.Ask.Idle {
+		if e := l.grants[grant]; e != nil && !rec.YieldRequest.OnlyIfIdle {
 			e.asked = true
 		}
 	}
@@ -404,7 +404,7 @@ func (l *ledger) believes(b *belief) {
 	defer l.mu.Unlock()
 	k := l.entry(b.name)
 	if token := b.guard.Token(); b.mode == lease.ModeExclusive {
-		if token < k.handed || token == k.handed && !b.again && !b.guard.Continuous() {
+		if token < k.handed || token == k.handed && !b.again && !b.guard.WasLastHolder() {
 			l.s.fail("%q: a writer is handed token %d after %d", b.name, token, k.handed)
 		}
 		k.handed = max(k.handed, token)
@@ -522,7 +522,7 @@ func (l *ledger) overdue(by *life, name string) string {
 		return ""
 	}
 	l.s.count(func(s *simStats) { s.Overdue++ })
-	return cmp.Or(rec.Mark, rec.Nonce)
+	return cmp.Or(rec.HolderNonce, rec.Nonce)
 }
 
 // checkLock checks the beliefs of those who hold one lock.

@@ -266,16 +266,16 @@ func (p *process) start(t *testing.T, ttl time.Duration) *life {
 	}
 	for {
 		o := &lease.Options{
-			TTL:      ttl,
-			Holder:   strconv.Itoa(p.id),
-			OnEvent:  p.handler,
-			Grace:    maybe(time.Duration(p.rnd.Int64N(int64(ttl)/3))) - time.Duration(p.rnd.IntN(2)),
-			Patience: maybe(time.Second + p.seconds(60)),
-			Manual:   p.rnd.IntN(10) == 0 && !p.s.isHealed(),
-			Fresh:    p.rnd.IntN(4) == 0,
+			TTL:           ttl,
+			Holder:        strconv.Itoa(p.id),
+			OnEvent:       p.handler,
+			Grace:         maybe(time.Duration(p.rnd.Int64N(int64(ttl)/3))) - time.Duration(p.rnd.IntN(2)),
+			StoreTimeout:  maybe(time.Second + p.seconds(60)),
+			ManualRenewal: p.rnd.IntN(10) == 0 && !p.s.isHealed(),
+			AssumeNew:     p.rnd.IntN(4) == 0,
 			Tuning: lease.Tuning{
-				Rho:            simRho,
-				Renew:          maybe(ttl/20 + time.Duration(p.rnd.Int64N(int64(ttl)/2))),
+				MaxClockDrift:  simRho,
+				RenewInterval:  maybe(ttl/20 + time.Duration(p.rnd.Int64N(int64(ttl)/2))),
 				Margin:         maybe(time.Duration(p.rnd.Int64N(int64(ttl) / 3))),
 				ReleaseTimeout: maybe(least + p.seconds(30)),
 				MinPoll:        time.Millisecond + p.seconds(2),
@@ -283,10 +283,10 @@ func (p *process) start(t *testing.T, ttl time.Duration) *life {
 			},
 		}
 		if p.s.isHealed() {
-			o.Patience = 0
+			o.StoreTimeout = 0
 		}
 		if p.rnd.IntN(3) == 0 {
-			o.Log = slog.New(blockingLog{slog.DiscardHandler, p})
+			o.Logger = slog.New(blockingLog{slog.DiscardHandler, p})
 		}
 		client, err := lease.New(sent, o)
 		if errors.Is(err, store.ErrInvalid) {
@@ -297,7 +297,7 @@ func (p *process) start(t *testing.T, ttl time.Duration) *life {
 		}
 		lease.SetClock(client, p.clock.read)
 		lease.SetRandom(client, p.rnd.Float64)
-		lease.SurveysAlways(client)
+		lease.BatchPollsAlways(client)
 		l.client = client
 		p.mu.Lock()
 		p.lives = append(p.lives, l)
@@ -406,12 +406,12 @@ func (p *process) replace(t *testing.T) {
 // end closes all that is left, and waits for it.
 func (p *process) end(t *testing.T) {
 	l := p.now()
-	if l.close(t); p.s.going() && l.client.Stats().Calls > 0 {
+	if l.close(t); p.s.going() && l.client.Stats().AbandonedCalls > 0 {
 		p.s.fail("a call is left behind on a good network")
 	}
 	p.closes.Wait()
 	for _, l := range p.lives { // what was sent before arrives late
-		for l.client.Stats().Calls > 0 {
+		for l.client.Stats().AbandonedCalls > 0 {
 			time.Sleep(time.Minute)
 		}
 		l.wire.after.Wait()
@@ -492,17 +492,17 @@ func (p *process) chore(t *testing.T, observers *sync.WaitGroup) {
 // ask asks the holders of a lock to give way.
 func (p *process) ask(t *testing.T, l *life, name string) {
 	patience := time.Second + p.seconds(60)
-	o := &lease.AskOptions{Reason: "a simulation", Wait: p.rnd.IntN(2) == 0}
+	o := &lease.YieldOptions{Reason: "a simulation", Wait: p.rnd.IntN(2) == 0}
 	if p.s.calm { // the holder works for minutes, and a request takes up to a twentieth of a TTL
 		patience = 20 * time.Minute * p.s.scale
 	}
 	ctx, cancel := bounded(t, patience)
 	defer cancel()
-	_, err := l.client.Ask(ctx, name, o)
+	_, err := l.client.RequestYield(ctx, name, o)
 	switch {
 	case err == nil:
 		p.s.count(func(s *simStats) { s.Asks++ })
-	case errors.Is(err, lease.ErrRefused), errors.Is(err, lease.ErrNotHeld), errors.Is(err, store.ErrNotFound), errors.Is(err, lease.ErrClosed):
+	case errors.Is(err, lease.ErrYieldRefused), errors.Is(err, lease.ErrNotHeld), errors.Is(err, store.ErrNotFound), errors.Is(err, lease.ErrClosed):
 	case p.s.calm && !p.s.isHealed():
 		p.s.fail("an ask on a healthy store: %v", err)
 	}
@@ -574,8 +574,8 @@ func (p *process) tries(t *testing.T, l *life) {
 		case err == nil:
 			mark = ""
 		case !errors.As(err, &held) || held.Record.State != lease.Held || p.troubles.Load() != troubles:
-		case mark != cmp.Or(held.Record.Mark, held.Record.Nonce):
-			mark, since = cmp.Or(held.Record.Mark, held.Record.Nonce), now
+		case mark != cmp.Or(held.Record.HolderNonce, held.Record.Nonce):
+			mark, since = cmp.Or(held.Record.HolderNonce, held.Record.Nonce), now
 			by = now.Add(time.Duration(float64(held.Record.TTL)*(1+simRho)/(1-simRho)) + 2*every)
 		case now.After(by):
 			p.s.fail("%v: a client that tries every %v meets the same write of a dead holder for %v, and the TTL is %v: %v", l, every, now.Sub(since), held.Record.TTL, err)

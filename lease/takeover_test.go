@@ -73,7 +73,7 @@ func TestTakeoverRequestsOfOneWhoWaits(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, dead process %v", name, dead), func(t *testing.T) {
 				bubble(t, func(t *testing.T, st store.Store) {
 					p := &presence{Store: reach(st), verdict: store.Alive, died: make(chan struct{})}
-					s := open(t, client(t, p, &lease.Options{Manual: true}))
+					s := open(t, client(t, p, &lease.Options{ManualRenewal: true}))
 					w := newWire(p)
 					c := client(t, w, nil)
 					var l sending
@@ -113,7 +113,7 @@ func TestTakeoverRequestsOfOneWhoComes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				p := &presence{Store: reach(st), verdict: store.Dead}
-				s := open(t, client(t, p, &lease.Options{Manual: true}))
+				s := open(t, client(t, p, &lease.Options{ManualRenewal: true}))
 				for i := range locks {
 					mustTryIn(t, s, fmt.Sprint(i))
 				}

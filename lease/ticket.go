@@ -18,7 +18,7 @@ import (
 // A ticket is good once. It names the version of the record that its lease was left
 // at, and works on exactly that version, or on a write that the ticket announces.
 // The use of a ticket changes the version: every copy of the ticket is then refused
-// with [ErrUsed] and changes nothing. [Guard.Detach] and [Client.RenewTicket] return
+// with [ErrTicketUsed] and changes nothing. [Guard.Detach] and [Client.RenewTicket] return
 // the next ticket.
 //
 // A ticket is input. All of it is checked against the record, and none of it makes a
@@ -39,12 +39,12 @@ type Ticket struct {
 
 	// Announced are writes over Version of which it is not known whether they were
 	// or will be applied. At most one of them can be. No guard trusts in them.
-	Announced []Announced `json:"announced,omitempty"`
+	PendingWrites []PendingWrite `json:"announced,omitempty"`
 }
 
-// Announced is a write that a [Ticket] announces: its nonce, and when it was sent,
+// Announced is a write that a [Waiter] announces: its nonce, and when it was sent,
 // like the fields of the ticket.
-type Announced struct {
+type PendingWrite struct {
 	Nonce    string        `json:"nonce"`
 	Sent     time.Time     `json:"sent"`
 	Epoch    string        `json:"epoch,omitempty"`
@@ -117,7 +117,7 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 	for _, s := range open[max(0, len(open)-maxAnnounced):] { // the last ones
 		t.announce(g.c.clock, s.rec.Nonce, s.at)
 	}
-	settled := g.firm && len(open) == 0 || g.c.set.traits.NoReadBack
+	settled := g.firm && len(open) == 0 || g.c.set.traits.CannotReadOwnWrites
 	g.mu.Unlock()
 	if !idle || settled && base.rec.Presence == "" {
 		return t, nil
@@ -132,13 +132,13 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 // Attach takes up a lease that another process, or an earlier life of this one,
 // detached. It reads the record and renews the lease, in two requests, and trusts the
 // lease from the sending of that renewal on. The record then names this process. With
-// Options.Manual the guard makes no further renewals: call [Guard.Renew]. The client
+// Options.ManualRenewal the guard makes no further renewals: call [Guard.Renew]. The client
 // must have the TTL of the lease.
 //
 // The error is a [*LostError] if the lease is over: its time has passed by any of the
 // clocks of this machine, another has the lock, or the ticket was used before, so that
-// the lease goes on in other hands ([ErrUsed]). It matches [ErrReleased] if the lease
-// was released, and [ErrTicket] if the ticket contradicts the record or names a time
+// the lease goes on in other hands ([ErrTicketUsed]). It matches [ErrReleased] if the lease
+// was released, and [ErrInvalidTicket] if the ticket contradicts the record or names a time
 // that cannot be. A [*TicketError] carries the ticket to try again with. After any
 // other error the ticket is as good as it was.
 //
@@ -177,7 +177,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	u.h.mu.Unlock()
 	u.h.note(u.base)
 	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: g.token, Deadline: g.deadline()})
-	g.hear(u.base.rec)
+	g.acknowledge(u.base.rec)
 	return guard, nil
 }
 
@@ -204,7 +204,7 @@ func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket
 	if err := u.write(ctx); err != nil {
 		return Ticket{}, u.failed(ctx, err)
 	}
-	if c.clock.look() >= u.at+c.set.trust {
+	if c.clock.sinceStart() >= u.at+c.set.trust {
 		return Ticket{}, u.failed(ctx, u.lost(ErrExpired))
 	}
 	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: t.Token, Deadline: c.clock.wall().Add(c.set.trust - u.t.age(c.clock))})
@@ -259,7 +259,7 @@ func (c *Client) use(ctx context.Context, t Ticket, next func(*Record)) (*ticket
 	if err != nil {
 		return nil, err
 	}
-	t.Announced = slices.Clone(t.Announced)
+	t.PendingWrites = slices.Clone(t.PendingWrites)
 	u := &ticketUse{c: c, h: h, t: t, next: next}
 	if err := u.found(now); err != nil {
 		return nil, err
@@ -273,16 +273,16 @@ func (c *Client) use(ctx context.Context, t Ticket, next func(*Record)) (*ticket
 // check checks what can be checked of a ticket alone.
 func (t *Ticket) check(c *Client) error {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: lock %q: %s", ErrTicket, t.Name, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: lock %q: %s", ErrInvalidTicket, t.Name, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case t.Grant == "" || t.Token == 0 || t.Version == "" || t.Nonce == "":
 		return bad("it is empty")
-	case len(t.Announced) > maxAnnounced:
-		return bad("it announces %d writes, at most %d are allowed", len(t.Announced), maxAnnounced)
+	case len(t.PendingWrites) > maxAnnounced:
+		return bad("it announces %d writes, at most %d are allowed", len(t.PendingWrites), maxAnnounced)
 	case t.TTL != c.set.TTL:
 		return fmt.Errorf("%w: the ticket has a TTL of %v, the client one of %v", store.ErrInvalid, t.TTL, c.set.TTL)
-	case slices.ContainsFunc(t.Announced, func(a Announced) bool { return a.Nonce == "" }):
+	case slices.ContainsFunc(t.PendingWrites, func(a PendingWrite) bool { return a.Nonce == "" }):
 		return bad("it announces a write without a nonce")
 	}
 	return nil
@@ -295,7 +295,7 @@ func (u *ticketUse) found(now *seen) error {
 	switch {
 	case rec == nil:
 		return u.lost(ErrRemoved)
-	case rec.State == Broken && u.next == nil && rec.Grant == t.Grant && (rec.Broke == t.Nonce || t.announces(rec.Broke) >= 0):
+	case rec.State == Broken && u.next == nil && rec.Grant == t.Grant && (rec.BrokenNonce == t.Nonce || t.announces(rec.BrokenNonce) >= 0):
 		u.base = now // no process believes in what was broken: it is freed for others
 		return nil
 	case rec.State == Broken:
@@ -303,27 +303,27 @@ func (u *ticketUse) found(now *seen) error {
 	case rec.State == Free && rec.Grant == t.Grant:
 		return fmt.Errorf("lock %q: %w", t.Name, ErrReleased)
 	case rec.State == Free || rec.Grant != t.Grant:
-		return u.lostTo(ErrStolen, rec)
+		return u.lostTo(ErrTakenOver, rec)
 	case rec.Session != "":
-		return fmt.Errorf("%w: lock %q: its grant is under a session, which no ticket carries", ErrTicket, t.Name)
+		return fmt.Errorf("%w: lock %q: its grant is under a session, which no ticket carries", ErrInvalidTicket, t.Name)
 	case rec.Token != t.Token || rec.TTL != t.TTL:
-		return fmt.Errorf("%w: lock %q: it says token %d and TTL %v, the record says %d and %v", ErrTicket, t.Name, t.Token, t.TTL, rec.Token, rec.TTL)
-	case now.version == t.Version && rec.mark() != t.Nonce:
-		return fmt.Errorf("%w: lock %q: it says nonce %q, the record says %q", ErrTicket, t.Name, t.Nonce, rec.mark())
-	case rec.Mark == t.Nonce:
-		t.Version, t.Announced = now.version, nil // others have written over it
+		return fmt.Errorf("%w: lock %q: it says token %d and TTL %v, the record says %d and %v", ErrInvalidTicket, t.Name, t.Token, t.TTL, rec.Token, rec.TTL)
+	case now.version == t.Version && rec.holderNonce() != t.Nonce:
+		return fmt.Errorf("%w: lock %q: it says nonce %q, the record says %q", ErrInvalidTicket, t.Name, t.Nonce, rec.holderNonce())
+	case rec.HolderNonce == t.Nonce:
+		t.Version, t.PendingWrites = now.version, nil // others have written over it
 	}
 	if now.version != t.Version {
-		i := t.announces(rec.mark())
+		i := t.announces(rec.holderNonce())
 		if i < 0 {
-			return u.lostTo(ErrUsed, rec)
+			return u.lostTo(ErrTicketUsed, rec)
 		}
-		if u.c.set.traits.NoReadBack {
+		if u.c.set.traits.CannotReadOwnWrites {
 			return fmt.Errorf("lock %q: %w: on this store a write of unknown outcome is never relied on; the lease ends with its TTL", t.Name, ErrUnresolved)
 		}
-		a := t.Announced[i]
+		a := t.PendingWrites[i]
 		t.Version, t.Nonce, t.Sent, t.Epoch, t.SentBoot = now.version, a.Nonce, a.Sent, a.Epoch, a.SentBoot
-		t.Announced = nil // their predecessor was replaced, so that none can be applied
+		t.PendingWrites = nil // their predecessor was replaced, so that none can be applied
 	}
 	u.base = now
 	return u.plausible()
@@ -340,7 +340,7 @@ func (u *ticketUse) plausible() error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: lock %q: it is from the future: it was altered, or the clocks of two machines differ", ErrTicket, t.Name)
+	return fmt.Errorf("%w: lock %q: it is from the future: it was altered, or the clocks of two machines differ", ErrInvalidTicket, t.Name)
 }
 
 // age is how long ago the ticket's lease was last renewed, by the clock that says
@@ -363,25 +363,25 @@ func (u *ticketUse) left() time.Duration {
 
 // stands makes t the ticket of a state that was sent at a time.
 func (t *Ticket) stands(c *clock, s *seen, at time.Duration) {
-	t.Version, t.Nonce, t.Announced = s.version, s.rec.mark(), nil
+	t.Version, t.Nonce, t.PendingWrites = s.version, s.rec.holderNonce(), nil
 	t.Sent, t.Epoch, t.SentBoot = instant(c, at)
 }
 
 // announce adds a write over the ticket's version.
 func (t *Ticket) announce(c *clock, nonce string, at time.Duration) {
-	a := Announced{Nonce: nonce}
+	a := PendingWrite{Nonce: nonce}
 	a.Sent, a.Epoch, a.SentBoot = instant(c, at)
-	t.Announced = append(t.Announced, a)
+	t.PendingWrites = append(t.PendingWrites, a)
 }
 
 // announces returns which of the announced writes has this nonce, or -1.
 func (t *Ticket) announces(nonce string) int {
-	return slices.IndexFunc(t.Announced, func(a Announced) bool { return a.Nonce == nonce })
+	return slices.IndexFunc(t.PendingWrites, func(a PendingWrite) bool { return a.Nonce == nonce })
 }
 
 // retract takes a write back that is certainly not applied.
 func (t *Ticket) retract(nonce string) {
-	t.Announced = slices.DeleteFunc(t.Announced, func(a Announced) bool { return a.Nonce == nonce })
+	t.PendingWrites = slices.DeleteFunc(t.PendingWrites, func(a PendingWrite) bool { return a.Nonce == nonce })
 }
 
 // instant tells a time of this client's clock for other processes.
@@ -389,7 +389,7 @@ func instant(c *clock, at time.Duration) (wall time.Time, epoch string, boottime
 	// In this order: a process that is stopped in between makes the time earlier.
 	wall = c.wall()
 	boot, ok := sysclock.Boottime()
-	ago := c.look() - at
+	ago := c.sinceStart() - at
 	if ok {
 		epoch, boottime = sysclock.Epoch(), boot-ago
 	}
@@ -402,7 +402,7 @@ func (u *ticketUse) lost(reason error) *LostError {
 
 func (u *ticketUse) lostTo(reason error, rec *Record) error {
 	lost := u.lost(reason)
-	lost.By = rec.Holder
+	lost.NewHolder = rec.Holder
 	return lost
 }
 
@@ -418,17 +418,17 @@ func (u *ticketUse) write(ctx context.Context) error {
 	defer cancel()
 	t := u.over()
 	var rec Record
-	for pause := c.settling(); ; {
+	for pause := c.resolveBackoff(); ; {
 		left, again := u.left(), false
-		at := c.clock.look()
+		at := c.clock.sinceStart()
 		switch {
 		case left <= 0:
 			return u.lost(ErrExpired)
-		case len(u.t.Announced) < maxAnnounced:
+		case len(u.t.PendingWrites) < maxAnnounced:
 			rec = u.base.rec.renewed(c.clock.wall())
 			rec.Linger = 0 // of a handle that has left it
 			u.next(&rec)
-			at = c.clock.look()
+			at = c.clock.sinceStart()
 			u.t.announce(c.clock, rec.Nonce, at)
 			if err := u.tell(); err != nil {
 				u.t.retract(rec.Nonce)
@@ -445,14 +445,14 @@ func (u *ticketUse) write(ctx context.Context) error {
 		if f.refused && !again {
 			u.t.retract(rec.Nonce)
 		}
-		if f.now != nil && f.fate != store.FateNotYet {
+		if f.now != nil && f.resolution != store.ResolutionPending {
 			if f.err != nil {
 				if err := u.found(f.now); err != nil {
 					return err
 				}
 			}
 			u.base = f.now
-			if f.fate == store.FateApplied {
+			if f.resolution == store.ResolutionApplied {
 				u.at, u.firm = f.try.at, f.durable
 				u.t.stands(c.clock, f.now, u.at)
 				return nil
@@ -469,14 +469,14 @@ func (u *ticketUse) write(ctx context.Context) error {
 // over returns no tries yet, over the state where the ticket stands.
 func (u *ticketUse) over() *tries {
 	t := u.h.over(u.base.version, u.base.rec)
-	t.noReadBack = u.c.set.traits.NoReadBack
+	t.noReadBack = u.c.set.traits.CannotReadOwnWrites
 	return t
 }
 
 // pause waits before the next try, unless that is of no use.
 func (u *ticketUse) pause(ctx context.Context, pause *backoff, f finding) error {
 	err := f.err
-	if f.fate != store.FateNever {
+	if f.resolution != store.ResolutionNotApplied {
 		err = fmt.Errorf("%w: %w", ErrUnresolved, err)
 	}
 	if store.Permanent(err) {
@@ -494,7 +494,7 @@ func (u *ticketUse) tell() error {
 		return nil
 	}
 	t := u.t
-	t.Announced = slices.Clone(t.Announced)
+	t.PendingWrites = slices.Clone(t.PendingWrites)
 	return u.announce(t)
 }
 
@@ -508,7 +508,7 @@ func (u *ticketUse) failed(ctx context.Context, err error) error {
 			return errors.Join(err, fmt.Errorf("it was not freed: %w", freeErr))
 		}
 		return err
-	case errors.Is(err, ErrLost), errors.Is(err, ErrReleased), len(u.t.Announced) == 0:
+	case errors.Is(err, ErrLost), errors.Is(err, ErrReleased), len(u.t.PendingWrites) == 0:
 		return err
 	}
 	return &TicketError{u.t, err}
@@ -520,17 +520,17 @@ func (u *ticketUse) free(ctx context.Context) error {
 	defer cancel()
 	late := u.left() <= 0
 	t := u.over()
-	for pause := u.c.settling(); ; {
+	for pause := u.c.resolveBackoff(); ; {
 		rec := u.base.rec.freed(u.c.clock.wall())
 		rec.Nonce = rand.Text()
-		f := t.send(ctx, &rec, u.c.clock.look())
+		f := t.send(ctx, &rec, u.c.clock.sinceStart())
 		switch {
-		case f.now == nil, f.fate == store.FateNotYet:
+		case f.now == nil, f.resolution == store.ResolutionPending:
 			if err := u.pause(ctx, pause, f); err != nil {
 				return err
 			}
 			continue
-		case f.fate == store.FateApplied:
+		case f.resolution == store.ResolutionApplied:
 			u.h.note(f.now)
 		default:
 			err := u.found(f.now)
@@ -538,7 +538,7 @@ func (u *ticketUse) free(ctx context.Context) error {
 				t = u.over() // on a write that the ticket announces
 				continue
 			}
-			if f.fate == store.FateNever || late || errors.Is(err, ErrUsed) {
+			if f.resolution == store.ResolutionNotApplied || late || errors.Is(err, ErrTicketUsed) {
 				return err
 			}
 			// Applied, and followed by another's state, for all that can be known.

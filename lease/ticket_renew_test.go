@@ -30,7 +30,7 @@ func TestTicketRenewalThatDiesLosesNothing(t *testing.T) {
 					switch {
 					case op.Kind.Write():
 						return what
-					case file.Announced != nil:
+					case file.PendingWrites != nil:
 						return hang
 					}
 					return pass
@@ -46,17 +46,17 @@ func TestTicketRenewalThatDiesLosesNothing(t *testing.T) {
 				if err != nil {
 					t.Fatalf("the next step: %v", err)
 				}
-				if len(next.Announced) != 0 || next.Token != ticket.Token {
+				if len(next.PendingWrites) != 0 || next.Token != ticket.Token {
 					t.Errorf("the next ticket is %+v", next)
 				}
 				time.Sleep(10 * time.Second)
 				w.after.Wait()
 				// All that were before are void, and change nothing.
 				for _, old := range []lease.Ticket{ticket, file} {
-					if _, err := a.Attach(t.Context(), old); !errors.Is(err, lease.ErrUsed) {
+					if _, err := a.Attach(t.Context(), old); !errors.Is(err, lease.ErrTicketUsed) {
 						t.Errorf("Attach of an old ticket = %v", err)
 					}
-					if err := a.ReleaseTicket(t.Context(), old); !errors.Is(err, lease.ErrUsed) {
+					if err := a.ReleaseTicket(t.Context(), old); !errors.Is(err, lease.ErrTicketUsed) {
 						t.Errorf("ReleaseTicket of an old ticket = %v", err)
 					}
 					time.Sleep(30 * time.Second)
@@ -92,7 +92,7 @@ func TestTicketRenewalCountsFromTheAnnouncedWrite(t *testing.T) {
 			return nil
 		})
 		var unresolved *lease.TicketError
-		if !errors.As(err, &unresolved) || !errors.Is(err, lease.ErrUnresolved) || len(unresolved.Ticket.Announced) == 0 {
+		if !errors.As(err, &unresolved) || !errors.Is(err, lease.ErrUnresolved) || len(unresolved.Ticket.PendingWrites) == 0 {
 			t.Fatalf("RenewTicket = %v", err)
 		}
 		time.Sleep(40 * time.Second) // 82 s after the grant, and 42 s after that write
@@ -158,7 +158,7 @@ func TestTicketAnnouncesWhatMayLand(t *testing.T) {
 			if errors.As(err, &unresolved) {
 				ticket = unresolved.Ticket
 			}
-			if n := len(ticket.Announced); err == nil || n != want || writes <= unknown {
+			if n := len(ticket.PendingWrites); err == nil || n != want || writes <= unknown {
 				t.Errorf("%d writes, %d announced, want %d; %v", writes, n, want, err)
 			}
 			w.set(nil)
@@ -192,7 +192,7 @@ func TestTicketAnnouncesSoManyWrites(t *testing.T) {
 			}
 			ticket = unresolved.Ticket
 		}
-		if n := len(ticket.Announced); n != 64 || !errors.Is(err, lease.ErrUnresolved) {
+		if n := len(ticket.PendingWrites); n != 64 || !errors.Is(err, lease.ErrUnresolved) {
 			t.Errorf("%d announced; %v", n, err)
 		}
 		w.set(nil)
@@ -253,7 +253,7 @@ func TestTicketRelease(t *testing.T) {
 				}
 				wantState(t, b, "job", lease.Free)
 				g := mustTry(t, b, "job")
-				if err := a.ReleaseTicket(t.Context(), ticket); !errors.Is(err, lease.ErrStolen) {
+				if err := a.ReleaseTicket(t.Context(), ticket); !errors.Is(err, lease.ErrTakenOver) {
 					t.Errorf("a second release = %v", err)
 				}
 				// Too late: freed, and told.

@@ -14,7 +14,7 @@ import (
 
 // pipeline are the options of leases that go from process to process.
 func pipeline(ttl time.Duration) *lease.Options {
-	return &lease.Options{TTL: ttl, NoPresence: true, Manual: true}
+	return &lease.Options{TTL: ttl, NoPresence: true, ManualRenewal: true}
 }
 
 func mustDetach(t *testing.T, g *lease.Guard) lease.Ticket {
@@ -131,7 +131,7 @@ func TestTicketIsInput(t *testing.T) {
 				change(&altered)
 				ttl := altered.TTL
 				if g, err := client(t, st, pipeline(ttl)).Attach(t.Context(), altered); err == nil {
-					t.Errorf("attached, with a trust of %v", g.Trust())
+					t.Errorf("attached, with a trust of %v", g.Remaining())
 				}
 				if name == "a time before the world" || name == "a boot time before all" {
 					wantState(t, a, "job", lease.Free) // it is only too late
@@ -223,7 +223,7 @@ func (p *onMachine) Unwrap() store.Store { return p.Store }
 
 func (p *onMachine) Announce(context.Context) (string, error) { return p.name, nil }
 
-func (p *onMachine) Judge(_ context.Context, announcement string) store.Liveness {
+func (p *onMachine) Liveness(_ context.Context, announcement string) store.Liveness {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
 	if p.m.dead[announcement] {
@@ -232,7 +232,7 @@ func (p *onMachine) Judge(_ context.Context, announcement string) store.Liveness
 	return store.Alive
 }
 
-func (p *onMachine) Await(ctx context.Context, _ string) error {
+func (p *onMachine) WaitLiveness(ctx context.Context, _ string) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -243,7 +243,7 @@ func TestTicketPresenceMovesWithAttach(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		m := &machine{dead: map[string]bool{}}
 		process := func(name string, o lease.Options) *lease.Client {
-			o.TTL, o.Manual = time.Minute, true
+			o.TTL, o.ManualRenewal = time.Minute, true
 			return client(t, &onMachine{st, m, name}, &o)
 		}
 		a, b, c := process("a", lease.Options{}), process("b", lease.Options{}), process("c", lease.Options{NoPresence: true})
@@ -359,7 +359,7 @@ func TestTicketLostAttachIsForgotten(t *testing.T) {
 		w.set(func(op *store.Op) fault {
 			if op.Kind.Write() && !broken { // another was faster
 				broken = true
-				if _, err := a.Break(t.Context(), "job", ticket.Token, &lease.BreakOptions{Now: true}); err != nil {
+				if _, err := a.Break(t.Context(), "job", ticket.Token, &lease.BreakOptions{Immediate: true}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -421,7 +421,7 @@ func TestTicketAlteredAtRandom(t *testing.T) {
 					altered.SentBoot = span()
 				case 7:
 					for range rnd.IntN(70) {
-						altered.Announced = append(altered.Announced, lease.Announced{Nonce: text(), Sent: when(), Epoch: right.Epoch, SentBoot: span()})
+						altered.PendingWrites = append(altered.PendingWrites, lease.PendingWrite{Nonce: text(), Sent: when(), Epoch: right.Epoch, SentBoot: span()})
 					}
 				case 8:
 					altered.Name = text()
@@ -431,7 +431,7 @@ func TestTicketAlteredAtRandom(t *testing.T) {
 			switch rnd.IntN(3) {
 			case 0:
 				if g, err := other.Attach(t.Context(), altered); err == nil {
-					t.Errorf("round %d: attached, with a trust of %v, with %+v", round, g.Trust(), altered)
+					t.Errorf("round %d: attached, with a trust of %v, with %+v", round, g.Remaining(), altered)
 				}
 			case 1:
 				_, _ = other.RenewTicket(t.Context(), altered, nil)

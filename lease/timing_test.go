@@ -104,7 +104,7 @@ func TestAcceptedOptionsLoseNothing(t *testing.T) {
 			return d
 		}
 		o := lease.Options{TTL: between(500*time.Millisecond, time.Minute).Truncate(time.Millisecond)}
-		o.Renew = maybe(time.Duration(rnd.Int64N(int64(o.TTL)/2 + 1)))
+		o.RenewInterval = maybe(time.Duration(rnd.Int64N(int64(o.TTL)/2 + 1)))
 		o.Margin = maybe(time.Duration(rnd.Int64N(int64(o.TTL) / 3)))
 		o.Grace = maybe(time.Duration(rnd.Int64N(int64(o.TTL)/2))) - time.Duration(rnd.IntN(2))
 		o.MinPoll, o.MaxPoll = maybe(between(time.Millisecond, time.Minute)), 0
@@ -136,10 +136,10 @@ func TestOptionsThatLoseEveryLease(t *testing.T) {
 	st := memstore.New()
 	remote := described{st, store.Traits{}}
 	for _, o := range []lease.Options{
-		{TTL: 10 * time.Second, Grace: 3900 * time.Millisecond, Tuning: lease.Tuning{Margin: time.Second, Renew: 5 * time.Second}},
-		{Tuning: lease.Tuning{Renew: 1}},
-		{Tuning: lease.Tuning{Renew: -time.Second}},
-		{Tuning: lease.Tuning{Renew: lease.MinRenew - 1}},
+		{TTL: 10 * time.Second, Grace: 3900 * time.Millisecond, Tuning: lease.Tuning{Margin: time.Second, RenewInterval: 5 * time.Second}},
+		{Tuning: lease.Tuning{RenewInterval: 1}},
+		{Tuning: lease.Tuning{RenewInterval: -time.Second}},
+		{Tuning: lease.Tuning{RenewInterval: lease.MinRenewInterval - 1}},
 		{Grace: 1<<63 - 1},
 		{Tuning: lease.Tuning{Margin: 1<<63 - 1}},
 		{TTL: lease.MinRemoteTTL - time.Millisecond},
@@ -222,16 +222,16 @@ func TestReleaseBesideARenewalThatHangs(t *testing.T) {
 	for _, ttl := range []time.Duration{30 * time.Second, time.Hour} {
 		for name, script := range map[string]func(op *store.Op) fault{
 			"the renewal": func(op *store.Op) fault {
-				if op.Kind == store.OpPutVolatile {
+				if op.Kind == store.OpPutUnsynced {
 					return hang
 				}
 				return pass
 			},
 			"the read of it": func(op *store.Op) fault {
 				switch op.Kind {
-				case store.OpPutVolatile:
+				case store.OpPutUnsynced:
 					return lose
-				case store.OpGet, store.OpSettle:
+				case store.OpGet, store.OpResolve:
 					return hang
 				}
 				return pass
@@ -242,21 +242,21 @@ func TestReleaseBesideARenewalThatHangs(t *testing.T) {
 				c := client(t, w, &lease.Options{TTL: ttl, Tuning: lease.Tuning{ReleaseTimeout: 4 * time.Second}})
 				g := mustTry(t, c, "job")
 				w.set(script)
-				time.Sleep(c.Options().Renew * 112 / 100)
+				time.Sleep(c.Options().RenewInterval * 112 / 100)
 				within(t, name+": Release", 2*time.Second+moment, func() { _ = g.Release(t.Context()) })
 			})
 		}
 	}
 }
 
-// Acquire waits for a store that does not answer for Options.Patience, and
+// Acquire waits for a store that does not answer for Options.StoreTimeout, and
 // with one that answers slowly for ever.
 func TestPatience(t *testing.T) {
 	for _, ttl := range []time.Duration{30 * time.Second, time.Hour} {
 		for _, f := range []fault{drop, fail, hang, hangLate} {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)
-				c := client(t, w, &lease.Options{TTL: ttl, Patience: 2 * time.Second, Tuning: lease.Tuning{ReleaseTimeout: 3 * time.Second}})
+				c := client(t, w, &lease.Options{TTL: ttl, StoreTimeout: 2 * time.Second, Tuning: lease.Tuning{ReleaseTimeout: 3 * time.Second}})
 				w.set(everything(f))
 				within(t, fmt.Sprint("Acquire, fault ", f), 5*time.Second+moment, func() {
 					g, err := c.Acquire(t.Context(), "job")
@@ -272,7 +272,7 @@ func TestPatience(t *testing.T) {
 		slow := distant(func() time.Duration { return 1900 * time.Millisecond }, false)
 		holder := mustTry(t, client(t, slow, nil), "job")
 		time.AfterFunc(time.Minute, func() { mustRelease(t, holder) })
-		c := client(t, slow, &lease.Options{Patience: 2 * time.Second, Tuning: lease.Tuning{MinPoll: 3 * time.Second}})
+		c := client(t, slow, &lease.Options{StoreTimeout: 2 * time.Second, Tuning: lease.Tuning{MinPoll: 3 * time.Second}})
 		if _, err := c.Acquire(t.Context(), "job"); err != nil {
 			t.Errorf("on a slow store: %v", err)
 		}
@@ -307,7 +307,7 @@ func TestSetReleaseOnAStoreThatHangs(t *testing.T) {
 		for i := range 6 {
 			handles = append(handles, handle(t, c, fmt.Sprint(i)))
 		}
-		set, err := lease.All(t.Context(), handles...)
+		set, err := lease.AcquireAll(t.Context(), handles...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -377,7 +377,7 @@ func TestGraceLeft(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(12 * time.Second) // a renewal shows it
-				if left := g.GraceLeft(); left > 0 != tt.want {
+				if left := g.GraceRemaining(); left > 0 != tt.want {
 					t.Errorf("%v of the grace is left; the guard: %v", left, g.Err())
 				}
 			})
@@ -386,7 +386,7 @@ func TestGraceLeft(t *testing.T) {
 }
 
 func breakIt(ctx context.Context, c *lease.Client, g *lease.Guard, now bool) error {
-	_, err := c.Break(ctx, g.Name(), g.Token(), &lease.BreakOptions{Now: now})
+	_, err := c.Break(ctx, g.Name(), g.Token(), &lease.BreakOptions{Immediate: now})
 	return err
 }
 
@@ -394,7 +394,7 @@ func breakIt(ctx context.Context, c *lease.Client, g *lease.Guard, now bool) err
 func TestSetDataUnclearBesideRefused(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
-		g := mustTry(t, client(t, w, &lease.Options{Manual: true}), "job")
+		g := mustTry(t, client(t, w, &lease.Options{ManualRenewal: true}), "job")
 		writes := 0
 		w.set(func(op *store.Op) fault {
 			if !op.Kind.Write() {

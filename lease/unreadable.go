@@ -20,7 +20,7 @@ import (
 // that the key is absent. An error of keep ends the call, and nothing has been changed.
 //
 // The error matches [ErrNotHeld] if the record can be read: use [Client.Break]. It matches
-// [ErrFormat] if a newer version of this package has written it, and [store.ErrNotFound] if
+// [ErrNewerFormat] if a newer version of this package has written it, and [store.ErrNotFound] if
 // there is none.
 func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx context.Context, key string, value []byte) error) (Record, error) {
 	h, err := c.Handle(name)
@@ -40,7 +40,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 		if broken == nil {
 			return Record{}, fmt.Errorf("lock %q: %w: its record can be read", name, ErrNotHeld)
 		}
-		if errors.Is(broken, ErrFormat) {
+		if errors.Is(broken, ErrNewerFormat) {
 			return Record{}, fmt.Errorf("lock %q: %w", name, broken)
 		}
 	}
@@ -49,7 +49,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 	if err != nil {
 		return Record{}, fmt.Errorf("floor of tokens: %w", err)
 	}
-	mark, err := store.HighestMark(ctx, c.st, h.key)
+	mark, err := store.HighestToken(ctx, c.st, h.key)
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return Record{}, fmt.Errorf("lock %q: %w", name, err)
 	}
@@ -66,16 +66,16 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 		return Record{}, err
 	}
 	t := h.over(version, nil)
-	for pause := c.settling(); ; {
-		f := t.send(ctx, rec, c.clock.look())
+	for pause := c.resolveBackoff(); ; {
+		f := t.send(ctx, rec, c.clock.sinceStart())
 		switch {
 		case f.try.rec != nil:
 			return *f.try.rec, nil
-		case f.fate == store.FateNotYet && pause.wait(ctx) == nil:
+		case f.resolution == store.ResolutionPending && pause.wait(ctx) == nil:
 			rec.Nonce = rand.Text()
 		case f.now != nil:
 			return Record{}, fmt.Errorf("lock %q: %w: it has changed meanwhile", name, store.ErrConflict)
-		case f.fate == store.FateNever:
+		case f.resolution == store.ResolutionNotApplied:
 			return Record{}, f.err
 		default:
 			return Record{}, fmt.Errorf("%w: %w", ErrUnresolved, f.err)

@@ -62,7 +62,7 @@ func TestBreakUnreadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if anew := mustTry(t, client(t, st, &lease.Options{Floor: true}), "job"); anew.Token() <= rec.Token {
+	if anew := mustTry(t, client(t, st, &lease.Options{CheckTokenFloor: true}), "job"); anew.Token() <= rec.Token {
 		t.Errorf("made anew with %d, after %d", anew.Token(), rec.Token)
 	}
 }
@@ -79,7 +79,7 @@ func TestBreakUnreadableRefusesWhatCanBeRead(t *testing.T) {
 		t.Error("a copy was made")
 		return nil
 	}
-	for name, want := range map[string]error{"held": lease.ErrNotHeld, "newer": lease.ErrFormat, "nothing": store.ErrNotFound} {
+	for name, want := range map[string]error{"held": lease.ErrNotHeld, "newer": lease.ErrNewerFormat, "nothing": store.ErrNotFound} {
 		if _, err := c.BreakUnreadable(t.Context(), name, keep); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
@@ -144,7 +144,7 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 				} {
 					if g, err := acquire(); !errors.Is(err, store.ErrCorrupt) {
 						t.Errorf("got %v, %v; want an unreadable register", g, err)
-					} else if name == "future" && !errors.Is(err, lease.ErrFormat) {
+					} else if name == "future" && !errors.Is(err, lease.ErrNewerFormat) {
 						t.Errorf("got %v; want it to name the format", err)
 					}
 				}

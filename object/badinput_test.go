@@ -212,11 +212,11 @@ func TestProgressRises(t *testing.T) {
 type telling struct{ object.Bucket }
 
 func (b telling) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
-	opts.Progress.Tell(0, 3)
-	opts.Progress.Tell(2, 3)
+	opts.Progress.Report(0, 3)
+	opts.Progress.Report(2, 3)
 	info, err := b.Bucket.Put(ctx, key, body, opts)
 	if err == nil {
-		opts.Progress.Tell(3, 3)
+		opts.Progress.Report(3, 3)
 	}
 	return info, err
 }

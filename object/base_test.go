@@ -33,11 +33,11 @@ func TestBaseFromJSON(t *testing.T) {
 		}
 	}
 	next, err := c.Put(ctx, "a", body("2"), &object.WriteOptions{Base: &base, Fence: &token2})
-	if err != nil || len(next.Stamp.Before) != 1 || next.Stamp.Before[0] != info.Stamp.Write {
+	if err != nil || len(next.WriteInfo.Previous) != 1 || next.WriteInfo.Previous[0] != info.WriteInfo.ID {
 		t.Errorf("got %+v, %v", next, err)
 	}
 	id := store.Version("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-	if fate, _, err := c.Settle(ctx, "a", &base, id); fate != store.FateNever || err != nil {
+	if fate, _, err := c.Resolve(ctx, "a", &base, id); fate != store.ResolutionNotApplied || err != nil {
 		t.Errorf("a write on it that was never applied: %v, %v", fate, err)
 	}
 }

@@ -9,11 +9,11 @@
 // ([store.OutcomeOf]): certainly not committed, or unknown.
 //
 //   - Each write has a random id, which it leaves in the metadata of the object, with those
-//     of the eight writes before it ([Stamp]). After a lost reply the client reads the object.
+//     of the eight writes before it ([WriteInfo]). After a lost reply the client reads the object.
 //     It is committed if the object has the id, also if others have written since. If the
 //     object still is in the state that the write names, the client sends the write again,
 //     but never one that creates an object: another writer may have deleted it. Otherwise
-//     the outcome is unknown, and [Client.Settle] can ask again.
+//     the outcome is unknown, and [Client.Resolve] can ask again.
 //   - A conflict is looked into in the same way, since a proxy can repeat a request, and the
 //     answer to the second copy is a conflict with the first. Where others have removed the
 //     traces by then (nine writes, or one without a condition, or a delete), the store's word
@@ -23,7 +23,7 @@
 //   - An object that was written under a [Fence] refuses writes with a lower token. See
 //     [Client.RaiseFence], and examples/fence for what happens without.
 //   - What the store cannot do itself the client does by the next rung of a ladder
-//     ([Client.Ladder]): the store's condition, the condition of an upload in parts, a
+//     ([Client.Strategies]): the store's condition, the condition of an upload in parts, a
 //     reservation ([Reserver], package reserve). Otherwise it refuses, with an
 //     [UnsupportedError]. What the store can do is tried, not believed.
 //   - A late request can still be applied after its caller has given up. The store refuses it
@@ -136,9 +136,9 @@ type Info struct {
 	Headers     Headers
 	Metadata    map[string]string
 
-	// Stamp is what a [Client] has kept beside the object. Only a client fills it in. A
+	// WriteInfo is what a [Client] has kept beside the object. Only a client fills it in. A
 	// [Bucket] has it in Metadata, and a listing leaves it out.
-	Stamp Stamp
+	WriteInfo WriteInfo
 }
 
 // Reader is an open object. It reads the body from the requested offset and must be
@@ -207,12 +207,12 @@ type PutOptions struct {
 	// Progress is told how much of the body the store has; nil tells nothing.
 	Progress Progress
 
-	// Keep is told of the upload in parts that the bucket makes for a large body, before
+	// OnUpload is told of the upload in parts that the bucket makes for a large body, before
 	// the first part is sent. Where it is set, an upload that does not complete is left in
 	// place, and the error is an [UnfinishedError]; the parts cost money until [Resume]
 	// completes or [Uploader] aborts the upload. Where it is nil, and the outcome is not
 	// success, the upload is aborted. A bucket without such uploads ignores it.
-	Keep func(Upload)
+	OnUpload func(Upload)
 
 	// Parts asks a bucket that uploads large bodies in parts to upload this one so,
 	// whatever its size. Then its conditions need [PartsIfAbsent] and [PartsIfMatch].

@@ -21,8 +21,8 @@ const (
 	// DefaultPause bounds the pause before the second try; see [Options].
 	DefaultPause = 50 * time.Millisecond
 
-	// DefaultScratch is where a client tries what a store can do; see [Options].
-	DefaultScratch = ".holdfast/probe"
+	// DefaultProbePrefix is where a client tries what a store can do; see [Options].
+	DefaultProbePrefix = ".holdfast/probe"
 
 	maxTries = 100
 	maxPause = 2 * time.Second
@@ -41,9 +41,9 @@ type Options struct {
 	// granted where its [Traits] say Trusted, and tried once otherwise ([Probe]).
 	Abilities map[Ability]bool
 
-	// Scratch is the prefix below which the client tries abilities. Empty means
-	// [DefaultScratch]. A Verifier has its own.
-	Scratch string
+	// ProbePrefix is the prefix below which the client tries abilities. Empty means
+	// [DefaultProbePrefix]. A Verifier has its own.
+	ProbePrefix string
 
 	// DistinctBodies promises that no two writes to one key have equal bodies: each body
 	// has something unique, an id for example. Then a fence can be checked also where
@@ -59,15 +59,15 @@ type Options struct {
 	// one, to 2 s. 0 means [DefaultPause].
 	Pause time.Duration
 
-	// Log receives what became of writes whose reply was lost. Nil discards.
-	Log *slog.Logger
+	// Logger receives what became of writes whose reply was lost. Nil discards.
+	Logger *slog.Logger
 }
 
 func (o *Options) check() error {
 	o.Tries = cmp.Or(o.Tries, DefaultTries)
 	o.Pause = cmp.Or(o.Pause, DefaultPause)
-	o.Scratch = cmp.Or(o.Scratch, DefaultScratch)
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.ProbePrefix = cmp.Or(o.ProbePrefix, DefaultProbePrefix)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Abilities = maps.Clone(o.Abilities)
 	switch {
 	case o.Tries < 1 || o.Tries > maxTries:
@@ -105,7 +105,7 @@ type WriteOptions struct {
 
 	// Fence is the lock under which the write is made. An object that is fenced refuses
 	// all writes without a fence, with that of another lock, and with a lower token. The
-	// error matches [ErrFenced]. A write with a fence leaves it on the object. A delete
+	// error matches [ErrRevoked]. A write with a fence leaves it on the object. A delete
 	// with a fence leaves a tombstone, which reads do not see.
 	//
 	// A fence needs versions that are never used twice ([Traits].UniqueVersions, or
@@ -135,23 +135,23 @@ type WriteOptions struct {
 	// only.
 	Length   int64
 	Progress Progress
-	Keep     func(Upload)
+	OnUpload func(Upload)
 
 	own      map[string]string // of this package: goes to Stamp.own
 	from     *Origin           // of Rename and Copy
-	rename   string            // of Rename: goes to Origin.Rename
+	rename   string            // of Rename: goes to Origin.RenameID
 	orAbsent bool              // of a delete: an object that is not there counts as deleted
 
-	// stamp is what the write gets in place of a stamp of its own: of a [Log], and of an
+	// writeInfo is what the write gets in place of a stamp of its own: of a [Logger], and of an
 	// upload that is resumed.
-	stamp *Stamp
+	writeInfo *WriteInfo
 }
 
 // put returns the options of one request of a put.
 func (o *WriteOptions) put(by way, on condition, metadata map[string]string) *PutOptions {
 	return &PutOptions{
-		IfAbsent: on.ifAbsent, IfMatch: on.ifMatch, ContentType: o.ContentType, Headers: o.Headers, Metadata: metadata, Parts: by.rung == RungParts,
-		Length: o.Length, Progress: o.Progress, Keep: o.Keep,
+		IfAbsent: on.ifAbsent, IfMatch: on.ifMatch, ContentType: o.ContentType, Headers: o.Headers, Metadata: metadata, Parts: by.strategy == StrategyMultipart,
+		Length: o.Length, Progress: o.Progress, OnUpload: o.OnUpload,
 	}
 }
 
@@ -227,14 +227,14 @@ func New(b Bucket, opts *Options) (*Client, error) {
 func (c *Client) Bucket() Bucket { return c.bucket }
 
 // Get opens an object, as [Bucket.Get] does; the caller closes the reader. The Info has
-// the [Stamp], and Metadata has what the writer gave. A tombstone is not found.
+// the [WriteInfo], and Metadata has what the writer gave. A tombstone is not found.
 func (c *Client) Get(ctx context.Context, key string, opts *GetOptions) (*Reader, error) {
 	r, err := c.bucket.Get(ctx, key, opts)
 	if err != nil {
 		return nil, err
 	}
-	r.Info = stamped(r.Info)
-	if r.Info.Stamp.Deleted {
+	r.Info = withWriteInfo(r.Info)
+	if r.Info.WriteInfo.Deleted {
 		r.Close()
 		return nil, opError("get", key, store.ErrNotFound)
 	}
@@ -245,18 +245,18 @@ func (c *Client) Get(ctx context.Context, key string, opts *GetOptions) (*Reader
 // can be the Base of a write. A tombstone is not found.
 func (c *Client) ReadAll(ctx context.Context, key string, limit int64, opts *GetOptions) ([]byte, Info, error) {
 	body, info, err := ReadAll(ctx, c.bucket, key, limit, opts)
-	info = stamped(info)
-	if err == nil && info.Stamp.Deleted {
+	info = withWriteInfo(info)
+	if err == nil && info.WriteInfo.Deleted {
 		body, info, err = nil, Info{}, store.ErrNotFound
 	}
 	return body, info, opError("get", key, err)
 }
 
 // Stat describes an object, as [Bucket.Stat] does, by one request. The Info has the
-// [Stamp], and can be the Base of a write. A tombstone is not found.
+// [WriteInfo], and can be the Base of a write. A tombstone is not found.
 func (c *Client) Stat(ctx context.Context, key string) (Info, error) {
 	info, err := c.stat(ctx, key)
-	if err == nil && info.Stamp.Deleted {
+	if err == nil && info.WriteInfo.Deleted {
 		err = store.ErrNotFound
 	}
 	if err != nil {
@@ -271,7 +271,7 @@ func (c *Client) stat(ctx context.Context, key string) (Info, error) {
 	if err != nil {
 		return Info{}, bare(err)
 	}
-	return stamped(info), nil
+	return withWriteInfo(info), nil
 }
 
 // List yields the objects whose keys begin with prefix, as [Bucket.List] does. An object
@@ -293,7 +293,7 @@ func (c *Client) visible(ctx context.Context, listing iter.Seq2[Info, error]) it
 			if err == nil && info.Size == tombstoneSize {
 				var now Info
 				now, err = c.stat(ctx, info.Key)
-				if errors.Is(err, store.ErrNotFound) || err == nil && now.Stamp.Deleted {
+				if errors.Is(err, store.ErrNotFound) || err == nil && now.WriteInfo.Deleted {
 					continue
 				}
 				err = opError("stat", info.Key, err)
@@ -312,9 +312,9 @@ func (c *Client) visible(ctx context.Context, listing iter.Seq2[Info, error]) it
 //   - nil: committed and durable. The Info can be the Base of the next write. Its Version is
 //     empty where the reply was lost and other writes have already replaced the object.
 //   - [store.ErrConflict]: the condition did not hold ([ConflictError]), nothing was
-//     written. [ErrFenced]: nor was it for the fence.
-//   - [store.UnknownError]: the write may have been applied, or may still be. Its Version
-//     is the id of the write, for [Client.Settle].
+//     written. [ErrRevoked]: nor was it for the fence.
+//   - [store.InDoubtError]: the write may have been applied, or may still be. Its Version
+//     is the id of the write, for [Client.Resolve].
 //
 // With Base or IfAbsent, a put that is answered is one request. IfMatch costs a Stat more,
 // and so does a put without a condition on a bucket with unique versions, where it looks for
@@ -364,11 +364,11 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 	if err := o.check(u.Key); err != nil {
 		return Info{}, err
 	}
-	begun := stamped(Info{Metadata: u.Metadata})
-	if o.SourceIfMatch != "" || o.ContentType != "" || o.Headers != (Headers{}) || o.Metadata != nil || o.Fence != nil || begun.Stamp.Write == "" {
+	begun := withWriteInfo(Info{Metadata: u.Metadata})
+	if o.SourceIfMatch != "" || o.ContentType != "" || o.Headers != (Headers{}) || o.Metadata != nil || o.Fence != nil || begun.WriteInfo.ID == "" {
 		return Info{}, fmt.Errorf("%w: it is no upload of a client, or the options have a source, a content type, headers, metadata or a fence", ErrInvalid)
 	}
-	o.Metadata, o.Fence, o.stamp = begun.Metadata, begun.Stamp.Fence, &begun.Stamp
+	o.Metadata, o.Fence, o.writeInfo = begun.Metadata, begun.WriteInfo.Fence, &begun.WriteInfo
 	w := &write{c: c, key: u.Key, o: o, resumes: true, rewind: func() bool { return false }}
 	w.choose = func(ctx context.Context, need condition) (way, error) { return c.wayOfPut(ctx, need, false) }
 	w.send = func(ctx context.Context, by way, on condition, metadata map[string]string) (Info, error) {
@@ -380,46 +380,46 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 		return info, err
 	}
 	// It may be an earlier completion that is in the way.
-	now, lookErr := c.look(ctx, u.Key)
+	now, lookErr := c.readState(ctx, u.Key)
 	if lookErr != nil {
-		return Info{}, &store.UnknownError{Version: store.Version(begun.Stamp.Write), Err: fmt.Errorf("the upload may be complete; reading that back: %w", lookErr)}
+		return Info{}, &store.InDoubtError{Version: store.Version(begun.WriteInfo.ID), Err: fmt.Errorf("the upload may be complete; reading that back: %w", lookErr)}
 	}
-	switch c.judge(now, state{any: true}, begun.Stamp.Write) {
-	case store.FateApplied:
+	switch c.judge(now, state{any: true}, begun.WriteInfo.ID) {
+	case store.ResolutionApplied:
 		return now.info, nil
-	case store.FateSuperseded:
-		return (&attempt{write: w, stamp: begun.Stamp}).made(Info{}), nil
+	case store.ResolutionSuperseded:
+		return (&attempt{write: w, writeInfo: begun.WriteInfo}).made(Info{}), nil
 	}
 	return Info{}, err
 }
 
 // Settle finds out what became of a write whose outcome was unknown, by one Stat. base is
 // the state that the write named: nil if it demanded that there is no object. write is the
-// id of the write, from [store.AttemptOf].
+// id of the write, from [store.AttemptedVersion].
 //
-//   - FateApplied: the object is in the state that the write made; the Info describes it.
-//   - FateSuperseded: the write was applied, and others have followed.
-//   - FateNotYet: the object is still in the state that the write named. The write may
+//   - ResolutionApplied: the object is in the state that the write made; the Info describes it.
+//   - ResolutionSuperseded: the write was applied, and others have followed.
+//   - ResolutionPending: the object is still in the state that the write named. The write may
 //     still be applied; the caller may send it again.
-//   - FateNever: other writes have replaced that state, and the write can never be applied.
-//   - FateUnknown: this cannot be found out any more.
+//   - ResolutionNotApplied: other writes have replaced that state, and the write can never be applied.
+//   - ResolutionUnknown: this cannot be found out any more.
 //
-// A fate other than FateNotYet and FateUnknown is final. An error means that the object
+// A fate other than ResolutionPending and ResolutionUnknown is final. An error means that the object
 // could not be read.
-func (c *Client) Settle(ctx context.Context, key string, base *Info, write store.Version) (store.Fate, Info, error) {
+func (c *Client) Resolve(ctx context.Context, key string, base *Info, write store.Version) (store.Resolution, Info, error) {
 	on := state{absent: base == nil}
 	if base != nil {
 		on = stateOf(recalled(*base))
 	}
 	now, err := c.current(ctx, key)
 	if err != nil {
-		return store.FateUnknown, Info{}, opError("stat", key, err)
+		return store.ResolutionUnknown, Info{}, opError("stat", key, err)
 	}
 	fate := c.judge(now, on, string(write))
-	if fate == store.FateNever {
+	if fate == store.ResolutionNotApplied {
 		// A store that does not check the condition takes the write when it comes.
 		if by, err := c.wayOfPut(ctx, on.condition(), false); err != nil || !by.own {
-			fate = store.FateUnknown
+			fate = store.ResolutionUnknown
 		}
 	}
 	return fate, now.info, nil

@@ -229,7 +229,7 @@ func ExampleClient_RaiseFence() {
 	// not applied true
 }
 
-func ExampleClient_Settle() {
+func ExampleClient_Resolve() {
 	ctx := context.Background()
 	c := memory()
 	info, err := c.Put(ctx, "a", strings.NewReader("1"), &object.WriteOptions{IfAbsent: true})
@@ -237,16 +237,16 @@ func ExampleClient_Settle() {
 		fmt.Println(err)
 		return
 	}
-	// After an unknown outcome, the id would be store.AttemptOf(err).
-	fate, _, err := c.Settle(ctx, "a", nil, store.Version(info.Stamp.Write))
+	// After an unknown outcome, the id would be store.AttemptedVersion(err).
+	fate, _, err := c.Resolve(ctx, "a", nil, store.Version(info.WriteInfo.ID))
 	fmt.Println(fate, err)
 	// Output: applied <nil>
 }
 
-func ExampleClient_Ladder() {
-	steps, err := memory().Ladder(context.Background())
+func ExampleClient_Strategies() {
+	steps, err := memory().Strategies(context.Background())
 	for _, s := range steps {
-		fmt.Println(s.Ability, s.Rung)
+		fmt.Println(s.Ability, s.Strategy)
 	}
 	fmt.Println(err)
 	// Output:
@@ -268,7 +268,7 @@ func ExampleClient_Resume() {
 	ctx := context.Background()
 	c := memory()
 	var kept *object.Upload
-	_, err := c.Put(ctx, "large", strings.NewReader("data"), &object.WriteOptions{Keep: func(u object.Upload) { kept = &u }})
+	_, err := c.Put(ctx, "large", strings.NewReader("data"), &object.WriteOptions{OnUpload: func(u object.Upload) { kept = &u }})
 	if err != nil && kept != nil {
 		_, err = c.Resume(ctx, *kept, strings.NewReader("data"), nil)
 	}

@@ -61,7 +61,7 @@ func TestConditionalPutIsOneRequest(t *testing.T) {
 	if n := len(b.Calls()); n != 12 {
 		t.Errorf("12 writes were %d requests", n)
 	}
-	if len(info.Stamp.Before) != object.MaxBefore {
-		t.Errorf("the stamp names %d writes before, want %d", len(info.Stamp.Before), object.MaxBefore)
+	if len(info.WriteInfo.Previous) != object.MaxPrevious {
+		t.Errorf("the stamp names %d writes before, want %d", len(info.WriteInfo.Previous), object.MaxPrevious)
 	}
 }

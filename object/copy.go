@@ -44,7 +44,7 @@ func (c *Client) source(ctx context.Context, source, destination string, o Write
 		return Info{}, err
 	}
 	from, err := c.stat(ctx, source)
-	if err == nil && from.Stamp.Deleted {
+	if err == nil && from.WriteInfo.Deleted {
 		from, err = Info{}, store.ErrNotFound
 	}
 	absent := errors.Is(err, store.ErrNotFound)
@@ -54,20 +54,20 @@ func (c *Client) source(ctx context.Context, source, destination string, o Write
 	case err != nil && !absent:
 		return Info{}, err
 	case o.SourceIfMatch != "" && from.Version != o.SourceIfMatch:
-		return Info{}, &ConflictError{Key: source, Known: true, Version: from.Version}
+		return Info{}, &ConflictError{Key: source, HasCurrent: true, Version: from.Version}
 	}
 	return from, nil
 }
 
 // copy copies the state from to the destination.
 func (c *Client) copy(ctx context.Context, from Info, destination string, o WriteOptions) (Info, error) {
-	o.from = &Origin{Key: folded(from.Key), Version: Version(folded(string(from.Version))), Write: from.Stamp.Write, Rename: o.rename}
+	o.from = &Origin{Key: folded(from.Key), Version: Version(folded(string(from.Version))), WriteID: from.WriteInfo.ID, RenameID: o.rename}
 	return c.transfer(ctx, from, destination, o).run(ctx)
 }
 
 // transfer is the write that leaves a copy of the state from at key, with what o says.
 func (c *Client) transfer(ctx context.Context, from Info, key string, o WriteOptions) *write {
-	o.Length, o.Keep = from.Size, nil
+	o.Length, o.OnUpload = from.Size, nil
 	o.ContentType, o.Headers = cmp.Or(o.ContentType, from.ContentType), o.Headers.Or(from.Headers)
 	if o.Metadata == nil {
 		o.Metadata = from.Metadata
@@ -77,7 +77,7 @@ func (c *Client) transfer(ctx context.Context, from Info, key string, o WriteOpt
 		// The destination is as it was named, so it was the source that was not.
 		now, err := c.current(ctx, from.Key)
 		if err == nil && now.version() != from.Version {
-			return &ConflictError{Key: from.Key, Known: true, Version: now.version()}
+			return &ConflictError{Key: from.Key, HasCurrent: true, Version: now.version()}
 		}
 		return nil
 	}
@@ -87,14 +87,14 @@ func (c *Client) transfer(ctx context.Context, from Info, key string, o WriteOpt
 		}
 		r, err := c.bucket.Get(ctx, from.Key, &GetOptions{IfMatch: from.Version})
 		if errors.Is(err, store.ErrNotFound) {
-			err = &ConflictError{Key: from.Key, Known: true}
+			err = &ConflictError{Key: from.Key, HasCurrent: true}
 		}
 		if err != nil {
 			return Info{}, store.MarkNotApplied(bare(err))
 		}
 		defer r.Close()
 		if r.Info.Version != from.Version {
-			return Info{}, &ConflictError{Key: from.Key, Known: true, Version: r.Info.Version}
+			return Info{}, &ConflictError{Key: from.Key, HasCurrent: true, Version: r.Info.Version}
 		}
 		return c.bucket.Put(ctx, key, r, o.put(by, on, metadata))
 	}

@@ -26,7 +26,7 @@ const (
 // tombstone, too.
 //
 //   - nil: the object is deleted.
-//   - [store.ErrConflict]: the condition did not hold, nothing was deleted. [ErrFenced]:
+//   - [store.ErrConflict]: the condition did not hold, nothing was deleted. [ErrRevoked]:
 //     nor was it for the fence.
 //   - unknown: the reply was lost, or the store refused, and the object is gone: this delete
 //     or another one has removed it, and nothing can tell which. Without a condition the
@@ -57,7 +57,7 @@ func (c *Client) delete(ctx context.Context, key string, o WriteOptions) error {
 	for try := 1; ; try++ {
 		on, err := w.expected(ctx, nil)
 		conditional := o.IfMatch != "" || o.Base != nil
-		if on.absent || on.info.Stamp.Deleted && !o.Force && !conditional {
+		if on.absent || on.info.WriteInfo.Deleted && !o.Force && !conditional {
 			return nil // a tombstone stays
 		}
 		if err != nil {
@@ -66,7 +66,7 @@ func (c *Client) delete(ctx context.Context, key string, o WriteOptions) error {
 		err = c.remove(ctx, key, on, o.orAbsent)
 		if !conditional && store.OutcomeOf(err) == store.Unknown {
 			// Without a condition it is done once the object is gone.
-			if now, lookErr := c.current(ctx, key); lookErr == nil && (now.absent || now.info.Stamp.Deleted) {
+			if now, lookErr := c.current(ctx, key); lookErr == nil && (now.absent || now.info.WriteInfo.Deleted) {
 				return nil
 			}
 		}
@@ -78,7 +78,7 @@ func (c *Client) delete(ctx context.Context, key string, o WriteOptions) error {
 
 // bury leaves a tombstone in the place of the object.
 func (c *Client) bury(ctx context.Context, key string, o WriteOptions) (Info, error) {
-	o.ContentType, o.Length, o.Progress, o.Keep = tombstoneType, 0, nil, nil
+	o.ContentType, o.Length, o.Progress, o.OnUpload = tombstoneType, 0, nil, nil
 	w := &write{c: c, key: key, o: o, deleted: true, rewind: func() bool { return true }}
 	w.choose = func(ctx context.Context, on condition) (way, error) { return c.wayOfPut(ctx, on, true) }
 	w.send = func(ctx context.Context, by way, on condition, metadata map[string]string) (Info, error) {
@@ -94,7 +94,7 @@ func (c *Client) remove(ctx context.Context, key string, on state, orAbsent bool
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
-	if by.rung != RungReservation {
+	if by.strategy != StrategyReservation {
 		return c.removeBy(ctx, ctx, key, on, by, orAbsent)
 	}
 	return c.reserve(ctx, key, on, func(reserved context.Context) error {
@@ -148,7 +148,7 @@ func (c *Client) removed(ctx context.Context, key string, on state, by way, orAb
 		return true, cause
 	}
 	unknown := func(err error) error { return store.MarkUnknown(fmt.Errorf("%w; then: %v", lost, err)) }
-	now, err := c.look(ctx, key)
+	now, err := c.readState(ctx, key)
 	switch {
 	case err != nil && lost == nil:
 		return false, store.MarkUnknown(fmt.Errorf("the store refused it; reading back why: %w", err))
@@ -163,8 +163,8 @@ func (c *Client) removed(ctx context.Context, key string, on state, by way, orAb
 	case lost == nil && now.absent && !TraitsOf(c.bucket).Local:
 		// A proxy may have repeated the request, and its first copy removed the object.
 		return false, store.MarkUnknown(errors.New("the store refused it, and the object is gone, perhaps by this very delete"))
-	case lost == nil, by.own && c.unique() && on.info.Stamp.Write != "" && slices.Contains(now.info.Stamp.Before, on.info.Stamp.Write):
-		return false, &ConflictError{Key: key, Known: true, Version: now.version()}
+	case lost == nil, by.own && c.unique() && on.info.WriteInfo.ID != "" && slices.Contains(now.info.WriteInfo.Previous, on.info.WriteInfo.ID):
+		return false, &ConflictError{Key: key, HasCurrent: true, Version: now.version()}
 	case now.absent:
 		return false, unknown(errors.New("the object is gone, perhaps by the delete of another"))
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/crew"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -39,27 +39,27 @@ type DownloadOptions struct {
 	IfMatch Version
 
 	// Offset is how many bytes the caller has already, of the state IfMatch, which it
-	// must name then; see [CutError].
+	// must name then; see [TruncatedError].
 	Offset int64
 
 	// Progress is told how many bytes were written, those before Offset included.
 	Progress Progress
 }
 
-// CutError says that a Download wrote a part of the body only. The first Done bytes are
+// TruncatedError says that a Download wrote a part of the body only. The first Done bytes are
 // complete; a Download with Offset Done and IfMatch Info.Version goes on.
-type CutError struct {
+type TruncatedError struct {
 	Info Info
 	Done int64
 	Err  error
 }
 
-func (e *CutError) Error() string {
+func (e *TruncatedError) Error() string {
 	return fmt.Sprintf("after %d of %d bytes: %v", e.Done, e.Info.Size, e.Err)
 }
 
 // Unwrap returns Err.
-func (e *CutError) Unwrap() error { return e.Err }
+func (e *TruncatedError) Unwrap() error { return e.Err }
 
 // Download writes the body of an object to w, each byte at its own offset, by several
 // reads at a time. All are of one state: a change of the object meanwhile is an error that
@@ -67,7 +67,7 @@ func (e *CutError) Unwrap() error { return e.Err }
 //
 // It holds 64 KiB of memory for each range at a time, beside what the bucket holds. w is
 // used by several goroutines at once, until Download returns; it need not be empty, and
-// is not shortened. After an error w has parts of the body, of which a [CutError] tells how
+// is not shortened. After an error w has parts of the body, of which a [TruncatedError] tells how
 // much is complete.
 func Download(ctx context.Context, b Bucket, key string, w io.WriterAt, opts *DownloadOptions) (Info, error) {
 	return downloadFrom(ctx, b, TraitsOf(b), key, w, opts)
@@ -126,27 +126,27 @@ func (d *download) run(ctx context.Context) (Info, error) {
 		return Info{}, err
 	}
 	d.info, d.sum = r.Info, d.o.Offset
-	c := crew.New(ctx, d.o.Parallel, 0)
+	c := workerpool.New(ctx, d.o.Parallel, 0)
 	defer c.Close()
 	ranges := 0
-	for at := d.o.Offset; at < d.info.Size && c.Wait(0); at += d.o.Range {
+	for at := d.o.Offset; at < d.info.Size && c.WaitRoom(0); at += d.o.Range {
 		first := r
 		r = nil
 		ranges++
-		c.Work(0, func(ctx context.Context) error { return d.read(ctx, first, at, min(d.o.Range, d.info.Size-at)) })
+		c.Go(0, func(ctx context.Context) error { return d.read(ctx, first, at, min(d.o.Range, d.info.Size-at)) })
 	}
 	if r != nil { // no range was begun
 		r.Close()
 	}
-	err = c.Finish()
+	err = c.Wait()
 	if err == nil && ranges > 1 && d.doubtful {
 		err = d.check(ctx)
 	}
 	if err != nil {
-		return d.info, &CutError{Info: d.info, Done: d.complete(), Err: err}
+		return d.info, &TruncatedError{Info: d.info, Done: d.complete(), Err: err}
 	}
 	if d.info.Size == 0 {
-		d.o.Progress.Tell(0, 0)
+		d.o.Progress.Report(0, 0)
 	}
 	return d.info, nil
 }
@@ -158,11 +158,11 @@ func (d *download) nothingLeft(ctx context.Context) (Info, error) {
 	case err != nil:
 		return Info{}, err
 	case info.Version != d.o.IfMatch:
-		return info, &ConflictError{Key: d.key, Known: true, Version: info.Version}
+		return info, &ConflictError{Key: d.key, HasCurrent: true, Version: info.Version}
 	case info.Size != d.o.Offset:
 		return info, fmt.Errorf("%q: %w: it has %d bytes, not %d", d.key, ErrRange, info.Size, d.o.Offset)
 	}
-	d.o.Progress.Tell(info.Size, info.Size)
+	d.o.Progress.Report(info.Size, info.Size)
 	return info, nil
 }
 
@@ -175,7 +175,7 @@ func (d *download) check(ctx context.Context) error {
 		d.mu.Lock()
 		d.done = nil // any of it can be of another state
 		d.mu.Unlock()
-		err = &ConflictError{Key: d.key, Known: true, Version: now.Version}
+		err = &ConflictError{Key: d.key, HasCurrent: true, Version: now.Version}
 	}
 	return err
 }
@@ -222,7 +222,7 @@ func (d *download) read(ctx context.Context, r *Reader, at, size int64) error {
 func (d *download) drain(ctx context.Context, r *Reader, at, size int64) (int64, error) {
 	defer r.Close()
 	if r.Info.Version != d.info.Version || r.Info.Size != d.info.Size {
-		return 0, &ConflictError{Key: d.key, Known: true, Version: r.Info.Version}
+		return 0, &ConflictError{Key: d.key, HasCurrent: true, Version: r.Info.Version}
 	}
 	from := &bounded{ctx: ctx, r: io.LimitReader(r, size)}
 	n, err := io.CopyBuffer(onlyWriter{io.NewOffsetWriter(d.w, at)}, from, make([]byte, copyBuffer))
@@ -256,5 +256,5 @@ func (d *download) wrote(at, n int64) {
 	defer d.mu.Unlock()
 	d.done[at] += n
 	d.sum += n
-	d.o.Progress.Tell(d.sum, d.info.Size)
+	d.o.Progress.Report(d.sum, d.info.Size)
 }

@@ -189,7 +189,7 @@ func TestDownloadCut(t *testing.T) {
 		w := &sheet{full: 400 * kib}
 		o := &object.DownloadOptions{Range: 64 * kib}
 		_, err := object.Download(t.Context(), b, "k", w, o)
-		var cut *object.CutError
+		var cut *object.TruncatedError
 		if !errors.As(err, &cut) || !errors.Is(err, errFull) || b.open != 0 {
 			t.Fatalf("got %v, %d answers are open", err, b.open)
 		}
@@ -248,7 +248,7 @@ func TestDownloadOneState(t *testing.T) {
 				}
 			}
 			_, err = object.Download(t.Context(), bucket, "k", &sheet{}, &object.DownloadOptions{Range: 64 * kib})
-			var cut *object.CutError
+			var cut *object.TruncatedError
 			if !errors.Is(err, store.ErrConflict) || !errors.As(err, &cut) || b.version != "" && cut.Done != 0 {
 				t.Errorf("a server that %s: got %v", server, err)
 			}

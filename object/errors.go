@@ -22,15 +22,15 @@ var (
 
 	// ErrInvalid: the arguments contradict each other or break a rule. Nothing was
 	// done.
-	ErrInvalid = store.NewSentinel("invalid argument", store.NotApplied, store.ErrInvalid)
+	ErrInvalid = store.NewError("invalid argument", store.NotApplied, store.ErrInvalid)
 
-	// ErrFenced: the object carries a higher fencing token, or that of another lock, or a
+	// ErrRevoked: the object carries a higher fencing token, or that of another lock, or a
 	// token while the write has none. Nothing was written. See [FencedError].
-	ErrFenced = store.NewSentinel("fenced", store.NotApplied, store.ErrPermanent)
+	ErrFenced = store.NewError("fenced", store.NotApplied, store.ErrPermanent)
 )
 
 // FencedError is a write that was refused for the fence of the object. It matches
-// [ErrFenced]; its outcome is NotApplied.
+// [ErrRevoked]; its outcome is NotApplied.
 type FencedError struct {
 	Key   string
 	Fence Fence  // of the object
@@ -47,7 +47,7 @@ func (e *FencedError) Error() string {
 	return fmt.Sprintf("%q is fenced by token %d of the lock %q, and the write has token %d", e.Key, e.Fence.Token, e.Fence.Lock, e.Write.Token)
 }
 
-// Is makes a FencedError match ErrFenced, and the errors that ErrFenced matches.
+// Is makes a FencedError match ErrRevoked, and the errors that ErrRevoked matches.
 func (e *FencedError) Is(target error) bool { return errors.Is(ErrFenced, target) }
 
 // Outcome is NotApplied.
@@ -64,8 +64,8 @@ type ConflictError struct {
 
 	// Known says that Version is the state that the request found; a zero Version means
 	// that there was no object.
-	Known   bool
-	Version Version
+	HasCurrent bool
+	Version    Version
 
 	// RenamedTo is where a rename that was faster moves the object, or has moved it.
 	RenamedTo string
@@ -75,7 +75,7 @@ func (e *ConflictError) Error() string {
 	switch {
 	case e.RenamedTo != "":
 		return fmt.Sprintf("a rename of %q to %q was faster", e.Key, e.RenamedTo)
-	case !e.Known:
+	case !e.HasCurrent:
 		return fmt.Sprintf("%q is not in the state that the request named", e.Key)
 	case e.Version == "":
 		return fmt.Sprintf("%q does not exist", e.Key)

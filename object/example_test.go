@@ -105,7 +105,7 @@ func ExampleDownload() {
 	defer os.Remove(f.Name())
 	defer f.Close()
 	info, err := object.Download(ctx, b, "large", f, nil)
-	var cut *object.CutError
+	var cut *object.TruncatedError
 	if errors.As(err, &cut) {
 		info, err = object.Download(ctx, b, "large", f, &object.DownloadOptions{Offset: cut.Done, IfMatch: cut.Info.Version})
 	}
@@ -118,7 +118,7 @@ func ExampleDownload() {
 func ExampleSweepUploads() {
 	b := membucket.New() // on S3, a bucket of package s3bucket
 	swept, err := object.SweepUploads(context.Background(), b, "backups/", &object.SweepOptions{
-		Age:    48 * time.Hour,
+		MinAge: 48 * time.Hour,
 		DryRun: true,
 		Report: func(u object.Upload, err error) { fmt.Println(u.Key, u.Started, err) },
 	})

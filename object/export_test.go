@@ -12,5 +12,5 @@ func LogKnows(l *Log) string {
 
 // LogLearn makes a log remember what another one does, as if it had looked just now.
 func LogLearn(l, from *Log) {
-	l.id, l.last, l.floor, l.looked = from.id, from.last, from.floor, time.Now()
+	l.id, l.last, l.floor, l.floorReadAt = from.id, from.last, from.floor, time.Now()
 }

@@ -14,7 +14,7 @@ import (
 //
 // It returns the state that carries the fence, which can be the Base of a write; Stamp
 // tells whether it is a tombstone. Where the object carries this token already, RaiseFence
-// writes nothing. A higher token, or that of another lock, is [ErrFenced].
+// writes nothing. A higher token, or that of another lock, is [ErrRevoked].
 //
 // It needs a bucket whose versions are never used twice ([Traits].UniqueVersions) and is
 // refused on others with an [UnsupportedError]: where equal bodies have equal versions, the
@@ -40,21 +40,21 @@ func (c *Client) raiseFence(ctx context.Context, key string, o WriteOptions) (In
 		if err != nil {
 			return Info{}, store.MarkNotApplied(err)
 		}
-		if err := now.info.Stamp.allows(key, o.Fence); err != nil {
+		if err := now.info.WriteInfo.allows(key, o.Fence); err != nil {
 			return Info{}, err
 		}
 		raised := o
 		var info Info
 		switch {
-		case now.info.Stamp.Fence != nil && now.info.Stamp.Fence.Token == o.Fence.Token:
+		case now.info.WriteInfo.Fence != nil && now.info.WriteInfo.Fence.Token == o.Fence.Token:
 			return now.info, nil
 		case now.absent:
 			raised.IfAbsent = true
 			info, err = c.bury(ctx, key, raised)
 		default:
-			raised.Base, raised.own, raised.from = &now.info, now.info.Stamp.own, now.info.Stamp.From
+			raised.Base, raised.own, raised.from = &now.info, now.info.WriteInfo.own, now.info.WriteInfo.From
 			w := c.transfer(ctx, now.info, key, raised)
-			w.deleted = now.info.Stamp.Deleted
+			w.deleted = now.info.WriteInfo.Deleted
 			info, err = w.run(ctx)
 		}
 		if store.OutcomeOf(err) != store.NotApplied || !errors.Is(err, store.ErrConflict) || !sleep(ctx, c.o.Pause, try) {

@@ -58,7 +58,7 @@ func TestFence(t *testing.T) {
 						t.Errorf("%s, %s, %s: got %v", op, name, kind, err)
 					}
 					if (kind == "unconditional" || kind == "on the state") && !errors.Is(err, object.ErrFenced) {
-						t.Errorf("%s, %s, %s: got %v, want ErrFenced", op, name, kind, err)
+						t.Errorf("%s, %s, %s: got %v, want ErrRevoked", op, name, kind, err)
 					}
 				}
 			}
@@ -91,7 +91,7 @@ func TestRaiseFence(t *testing.T) {
 		t.Fatal(err)
 	}
 	raised, err := c.RaiseFence(ctx, "a", token2)
-	if err != nil || raised.Version == base.Version || raised.Size != 3 || raised.ContentType != "text/x" || raised.Metadata["k"] != "v" || *raised.Stamp.Fence != token2 {
+	if err != nil || raised.Version == base.Version || raised.Size != 3 || raised.ContentType != "text/x" || raised.Metadata["k"] != "v" || *raised.WriteInfo.Fence != token2 {
 		t.Errorf("got %+v, %v", raised, err)
 	}
 	again, err := c.RaiseFence(ctx, "a", token2)
@@ -107,7 +107,7 @@ func TestRaiseFence(t *testing.T) {
 
 	// Where there is no object yet.
 	raised, err = c.RaiseFence(ctx, "new", token2)
-	if err != nil || !raised.Stamp.Deleted || content(t, c, "new") != "absent" {
+	if err != nil || !raised.WriteInfo.Deleted || content(t, c, "new") != "absent" {
 		t.Errorf("got %+v, %v", raised, err)
 	}
 	if _, err := c.Put(ctx, "new", body("late"), &object.WriteOptions{IfAbsent: true, Fence: &token1}); !errors.Is(err, object.ErrFenced) {
@@ -185,8 +185,8 @@ func TestForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := c.Put(ctx, "a", body("2"), &object.WriteOptions{Force: true})
-	if err != nil || info.Stamp.Fence == nil || *info.Stamp.Fence != token2 {
-		t.Errorf("got %+v, %v", info.Stamp, err)
+	if err != nil || info.WriteInfo.Fence == nil || *info.WriteInfo.Fence != token2 {
+		t.Errorf("got %+v, %v", info.WriteInfo, err)
 	}
 	other := object.Fence{Lock: strings.Repeat("long lock ", 40), Token: 1}
 	if _, err := c.Put(ctx, "a", body("3"), &object.WriteOptions{Force: true, Fence: &other}); err != nil {
@@ -274,7 +274,7 @@ func TestFenceOfARename(t *testing.T) {
 	if _, err := c.Put(ctx, "source", body("late"), &object.WriteOptions{Fence: &token1}); !errors.Is(err, object.ErrFenced) {
 		t.Errorf("a stale write to the source: %v", err)
 	}
-	if info, err := c.Stat(ctx, "a"); err != nil || *info.Stamp.Fence != token2 {
+	if info, err := c.Stat(ctx, "a"); err != nil || *info.WriteInfo.Fence != token2 {
 		t.Errorf("got %+v, %v", info, err)
 	}
 }

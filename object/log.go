@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// DefaultMaxEntry is the largest body of an entry of a [Log], in bytes; see
+	// DefaultMaxEntry is the largest body of an entry of a [Logger], in bytes; see
 	// [LogOptions].
 	DefaultMaxEntry = 16 << 20
 
@@ -43,7 +43,7 @@ const (
 //
 // # Clean-up
 //
-// [Log.Clean] removes old entries: it raises the floor first. The last entry is never
+// [Log.Trim] removes old entries: it raises the floor first. The last entry is never
 // removed. A writer that was stopped during a clean-up may write an object whose number
 // was used before, below the floor. Such an object is never part of the log: every
 // append and every read looks at the floor afterwards and discards what is below it.
@@ -70,14 +70,14 @@ type Log struct {
 	prefix string
 	o      LogOptions
 
-	mu     sync.Mutex
-	id     string    // of the log itself; empty while it is not known
-	last   LogEntry  // the newest one that this handle knows to be part of the log, without its body
-	floor  uint64    // what the last look at the floor has found
-	looked time.Time // when that was
+	mu          sync.Mutex
+	id          string    // of the log itself; empty while it is not known
+	last        LogEntry  // the newest one that this handle knows to be part of the log, without its body
+	floor       uint64    // what the last look at the floor has found
+	floorReadAt time.Time // when that was
 }
 
-// LogEntry is one entry of a [Log].
+// LogEntry is one entry of a [Logger].
 type LogEntry struct {
 	Number uint64 // from 1
 	ID     string // random, of this entry alone
@@ -86,29 +86,29 @@ type LogEntry struct {
 	// Modified is when the entry was written, by the store's clock.
 	Modified time.Time
 
-	// before holds the ids of up to [MaxBefore] entries before it, the nearest first. That
+	// before holds the ids of up to [MaxPrevious] entries before it, the nearest first. That
 	// of the entry before the first is the id of the log.
 	before []string
 }
 
-// CleanedError says that an entry was removed by [Log.Clean], or that a number is below
+// TrimmedError says that an entry was removed by [Log.Trim], or that a number is below
 // what was. The log begins at Floor now: that entry exists.
 //
 // From an append it matches [store.ErrConflict], with the outcome NotApplied.
-type CleanedError struct {
+type TrimmedError struct {
 	Number uint64 // the entry that was asked for
-	Floor  uint64
+	First  uint64
 }
 
-func (e *CleanedError) Error() string {
-	return fmt.Sprintf("entry %d was removed: the log begins at entry %d", e.Number, e.Floor)
+func (e *TrimmedError) Error() string {
+	return fmt.Sprintf("entry %d was removed: the log begins at entry %d", e.Number, e.First)
 }
 
-// Is makes a CleanedError match store.ErrConflict: the log has gone on.
-func (e *CleanedError) Is(target error) bool { return target == store.ErrConflict }
+// Is makes a TrimmedError match store.ErrConflict: the log has gone on.
+func (e *TrimmedError) Is(target error) bool { return target == store.ErrConflict }
 
 // Outcome is NotApplied.
-func (e *CleanedError) Outcome() store.Outcome { return store.NotApplied }
+func (e *TrimmedError) Outcome() store.Outcome { return store.NotApplied }
 
 // LogOptions are the options of [OpenLog].
 type LogOptions struct {
@@ -159,7 +159,7 @@ func (l *Log) fail(op store.Kind, err error) error {
 //   - nil: the entry is part of the log, and durable.
 //   - An error that matches [store.ErrConflict]: not applied, another entry follows that
 //     number already. Read on from after+1, decide anew, append after the last entry
-//     read. If the error is a [*CleanedError], that entry does not exist any more:
+//     read. If the error is a [*TrimmedError], that entry does not exist any more:
 //     start anew from its Floor.
 //   - [ErrInvalid]: not applied, the log has no entry of that number yet.
 //   - [store.OutcomeOf] says Unknown: the entry may be part of the log, or become so.
@@ -184,7 +184,7 @@ func (l *Log) append(ctx context.Context, after uint64, body []byte) (LogEntry, 
 	if err != nil {
 		return LogEntry{}, store.MarkNotApplied(err)
 	}
-	a := &appending{l: l, entry: LogEntry{Number: after + 1, ID: newID(), Body: slices.Clone(body), before: base.stamp().after()}}
+	a := &appending{l: l, entry: LogEntry{Number: after + 1, ID: newID(), Body: slices.Clone(body), before: base.writeInfo().idsForNext()}}
 	if err := a.run(ctx); err != nil {
 		return LogEntry{}, err
 	}
@@ -192,9 +192,9 @@ func (l *Log) append(ctx context.Context, after uint64, body []byte) (LogEntry, 
 	return a.entry, nil
 }
 
-// stamp returns the stamp of an entry: its id is that of the write, and those of the
+// writeInfo returns the stamp of an entry: its id is that of the write, and those of the
 // entries before it stand where another object has those of the writes before.
-func (e *LogEntry) stamp() Stamp { return Stamp{Write: e.ID, Before: e.before, known: true} }
+func (e *LogEntry) writeInfo() WriteInfo { return WriteInfo{ID: e.ID, Previous: e.before, known: true} }
 
 // base returns the entry that an append follows; the number 0 stands for the beginning,
 // whose id is that of the log. Nothing is written after an entry that is not known to be
@@ -212,7 +212,7 @@ func (l *Log) base(ctx context.Context, number uint64) (LogEntry, error) {
 	}
 	// The look at the floor follows the look at the entry: what is not below the floor
 	// now was part of the log then.
-	f, err := l.look(ctx)
+	f, err := l.readFloor(ctx)
 	if err == nil && f.Floor == 0 && number == 0 {
 		f, err = l.create(ctx)
 	}
@@ -220,7 +220,7 @@ func (l *Log) base(ctx context.Context, number uint64) (LogEntry, error) {
 	case err != nil:
 		return LogEntry{}, err
 	case f.Floor > max(number, 1):
-		return LogEntry{}, &CleanedError{number + 1, f.Floor}
+		return LogEntry{}, &TrimmedError{number + 1, f.Floor}
 	case number == 0:
 		return LogEntry{ID: f.Log}, nil
 	case known.ID == "":
@@ -241,7 +241,7 @@ func (l *Log) known(number uint64) (e LogEntry, fresh bool) {
 	case l.last.Number:
 		e = l.last
 	}
-	return e, !l.looked.IsZero() && time.Since(l.looked) < floorFresh && l.floor <= max(number, 1)
+	return e, !l.floorReadAt.IsZero() && time.Since(l.floorReadAt) < floorFresh && l.floor <= max(number, 1)
 }
 
 // remember keeps an entry that is part of the log, if it is the newest.
@@ -268,11 +268,11 @@ func (l *Log) stat(ctx context.Context, number uint64) (LogEntry, error) {
 }
 
 func entryOf(number uint64, info Info) (LogEntry, error) {
-	s := info.Stamp
-	if s.Write == "" || len(s.Before) == 0 || s.Deleted {
+	s := info.WriteInfo
+	if s.ID == "" || len(s.Previous) == 0 || s.Deleted {
 		return LogEntry{}, fmt.Errorf("%w: %q is no entry of a log", store.ErrCorrupt, info.Key)
 	}
-	return LogEntry{Number: number, ID: s.Write, Modified: info.Modified, before: s.Before}, nil
+	return LogEntry{Number: number, ID: s.ID, Modified: info.Modified, before: s.Previous}, nil
 }
 
 // appending is one append under way.
@@ -299,16 +299,16 @@ func (a *appending) run(ctx context.Context) error {
 			return err
 		}
 		// What a later try meets may be an earlier one.
-		fate, judgeErr := a.settle(ctx, err == nil, conflict && doubt == nil)
+		fate, judgeErr := a.resolve(ctx, err == nil, conflict && doubt == nil)
 		switch fate {
-		case store.FateApplied, store.FateSuperseded:
+		case store.ResolutionApplied, store.ResolutionSuperseded:
 			return nil
-		case store.FateNever:
+		case store.ResolutionNotApplied:
 			if a.floor.Floor > a.entry.Number {
-				return &CleanedError{a.entry.Number, a.floor.Floor}
+				return &TrimmedError{a.entry.Number, a.floor.Floor}
 			}
 			return &ConflictError{Key: a.l.key(a.entry.Number)}
-		case store.FateNotYet:
+		case store.ResolutionPending:
 			if !store.Permanent(err) && try < a.l.c.o.Tries && sleep(ctx, a.l.c.o.Pause, try) {
 				continue
 			}
@@ -318,9 +318,9 @@ func (a *appending) run(ctx context.Context) error {
 }
 
 func (a *appending) put(ctx context.Context) error {
-	stamp := a.entry.stamp()
+	stamp := a.entry.writeInfo()
 	info, err := a.l.c.put(ctx, a.l.key(a.entry.Number), bytes.NewReader(a.entry.Body), WriteOptions{
-		IfAbsent: true, ContentType: a.l.o.ContentType, stamp: &stamp,
+		IfAbsent: true, ContentType: a.l.o.ContentType, writeInfo: &stamp,
 	})
 	a.entry.Modified = info.Modified
 	return err
@@ -341,11 +341,11 @@ func (a *appending) unknown(judging, doubt error) error {
 	default:
 		judging = what
 	}
-	return &store.UnknownError{Version: store.Version(a.entry.ID), Err: judging}
+	return &store.InDoubtError{Version: store.Version(a.entry.ID), Err: judging}
 }
 
 // settle judges until that succeeds, or tries have been enough.
-func (a *appending) settle(ctx context.Context, written, conflict bool) (store.Fate, error) {
+func (a *appending) resolve(ctx context.Context, written, conflict bool) (store.Resolution, error) {
 	for try := 1; ; try++ {
 		fate, err := a.judge(ctx, written, conflict)
 		if err == nil || store.Permanent(err) || try >= a.l.c.o.Tries || !sleep(ctx, a.l.c.o.Pause, try) {
@@ -358,42 +358,42 @@ func (a *appending) settle(ctx context.Context, written, conflict bool) (store.F
 // the client has seen that there is another (conflict); otherwise judge looks. Each look
 // at an object is followed by one at the floor: what was seen counts only if the floor
 // is not above it afterwards.
-func (a *appending) judge(ctx context.Context, written, conflict bool) (store.Fate, error) {
+func (a *appending) judge(ctx context.Context, written, conflict bool) (store.Resolution, error) {
 	n := a.entry.Number
 	var found LogEntry
 	var err error
 	if !written && !conflict {
 		if found, err = a.l.stat(ctx, n); err != nil {
-			return store.FateUnknown, err
+			return store.ResolutionUnknown, err
 		}
 	}
-	if a.floor, err = a.l.look(ctx); err != nil {
-		return store.FateUnknown, err
+	if a.floor, err = a.l.readFloor(ctx); err != nil {
+		return store.ResolutionUnknown, err
 	}
 	mine := written || found.ID == a.entry.ID
 	switch {
 	case a.floor.Floor > n:
 		return a.judgeBelow(ctx, mine)
 	case mine:
-		return store.FateApplied, nil
+		return store.ResolutionApplied, nil
 	case found.ID == "" && !conflict:
-		return store.FateNotYet, nil
+		return store.ResolutionPending, nil
 	}
-	return store.FateNever, nil
+	return store.ResolutionNotApplied, nil
 }
 
 // judgeBelow finds out what became of an entry below the floor: it was part of the log,
 // or it was written after the clean-up. The entry at the floor carries the ids of those
 // before it. In either case no reader needs the object.
-func (a *appending) judgeBelow(ctx context.Context, mine bool) (store.Fate, error) {
+func (a *appending) judgeBelow(ctx context.Context, mine bool) (store.Resolution, error) {
 	for {
 		f := a.floor
 		at, err := a.l.stat(ctx, f.Floor)
 		if err != nil {
-			return store.FateUnknown, err
+			return store.ResolutionUnknown, err
 		}
-		if a.floor, err = a.l.look(ctx); err != nil {
-			return store.FateUnknown, err
+		if a.floor, err = a.l.readFloor(ctx); err != nil {
+			return store.ResolutionUnknown, err
 		}
 		if a.floor.Floor > f.Floor {
 			continue
@@ -405,13 +405,13 @@ func (a *appending) judgeBelow(ctx context.Context, mine bool) (store.Fate, erro
 		distance := f.Floor - a.entry.Number
 		switch {
 		case at.ID == "":
-			return store.FateUnknown, f.missing()
+			return store.ResolutionUnknown, f.missing()
 		case distance > uint64(len(at.before)):
-			return store.FateUnknown, nil
+			return store.ResolutionUnknown, nil
 		case at.before[distance-1] == a.entry.ID:
-			return store.FateSuperseded, nil
+			return store.ResolutionSuperseded, nil
 		}
-		return store.FateNever, nil
+		return store.ResolutionNotApplied, nil
 	}
 }
 

@@ -104,17 +104,17 @@ func ExampleLog_Latest() {
 	// Output: 3 <nil>
 }
 
-func ExampleLog_Clean() {
+func ExampleLog_Trim() {
 	ctx := context.Background()
 	l := three()
-	if err := l.Clean(ctx, 3); err != nil {
+	if err := l.Trim(ctx, 3); err != nil {
 		fmt.Println(err)
 		return
 	}
 	for _, err := range l.Read(ctx, 1) {
-		var cleaned *object.CleanedError
+		var cleaned *object.TrimmedError
 		if errors.As(err, &cleaned) {
-			fmt.Println("the log begins at", cleaned.Floor)
+			fmt.Println("the log begins at", cleaned.First)
 		}
 	}
 	// Output: the log begins at 3

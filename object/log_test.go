@@ -104,10 +104,10 @@ func TestLogClean(t *testing.T) {
 		if _, err := readLog(t, slow, 19); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Clean(t.Context(), 15); err != nil {
+		if err := l.Trim(t.Context(), 15); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Clean(t.Context(), 7); err != nil {
+		if err := l.Trim(t.Context(), 7); err != nil {
 			t.Errorf("a clean-up of what is gone: %v", err)
 		}
 		for name, err := range map[string]error{
@@ -115,8 +115,8 @@ func TestLogClean(t *testing.T) {
 			"append": second(newLog(t, b).Append(t.Context(), 13, nil)),
 			"first":  second(newLog(t, b).Append(t.Context(), 0, nil)),
 		} {
-			var cleaned *object.CleanedError
-			if !errors.As(err, &cleaned) || cleaned.Floor != 15 || store.OutcomeOf(err) != store.NotApplied {
+			var cleaned *object.TrimmedError
+			if !errors.As(err, &cleaned) || cleaned.First != 15 || store.OutcomeOf(err) != store.NotApplied {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -204,8 +204,8 @@ func TestLogRequests(t *testing.T) {
 		}
 		count("the last of 1,000 entries", 21, latest(newLog(t, b), 1000))
 		count("a read of 1,000 entries", 1001+16, func() error { return second(readLog(t, newLog(t, b), 1)) })
-		count("a clean-up of 99", 99+4, func() error { return l.Clean(t.Context(), 100) })
-		count("one of nothing", 1, func() error { return l.Clean(t.Context(), 100) })
+		count("a clean-up of 99", 99+4, func() error { return l.Trim(t.Context(), 100) })
+		count("one of nothing", 1, func() error { return l.Trim(t.Context(), 100) })
 	})
 }
 
@@ -235,8 +235,8 @@ func TestLogRefuses(t *testing.T) {
 		"too large":            second(small.Append(t.Context(), 0, []byte("four"))),
 		"after what is not":    second(l.Append(t.Context(), 7, nil)),
 		"after the last":       second(l.Append(t.Context(), math.MaxUint64, nil)),
-		"clean what is not":    l.Clean(t.Context(), 1),
-		"clean far what isn't": l.Clean(t.Context(), math.MaxUint64),
+		"clean what is not":    l.Trim(t.Context(), 1),
+		"clean far what isn't": l.Trim(t.Context(), math.MaxUint64),
 	} {
 		if !errors.Is(err, store.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
 			t.Errorf("%s: %v", what, err)
@@ -248,7 +248,7 @@ func TestLogRefuses(t *testing.T) {
 	fill(t, l, 2)
 	for what, err := range map[string]error{
 		"after what is not": second(l.Append(t.Context(), 3, nil)),
-		"clean what is not": l.Clean(t.Context(), 3),
+		"clean what is not": l.Trim(t.Context(), 3),
 	} {
 		if !errors.Is(err, store.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
 			t.Errorf("%s: %v", what, err)
@@ -261,7 +261,7 @@ func TestLogRefuses(t *testing.T) {
 	if _, err := readLog(t, small, 1); !errors.Is(err, store.ErrTooLarge) {
 		t.Errorf("a read of a larger entry: %v", err)
 	}
-	if err := l.Clean(t.Context(), 0); err != nil {
+	if err := l.Trim(t.Context(), 0); err != nil {
 		t.Errorf("clean nothing: %v", err)
 	}
 }
@@ -293,7 +293,7 @@ func TestLogDamaged(t *testing.T) {
 		{"the floor is gone", func(t *testing.T, b *membucket.Bucket) { remove(t, b, "log/floor") }, 1},
 		{"the floor was raised above the log", func(t *testing.T, b *membucket.Bucket) {
 			l := newLog(t, b)
-			if err := l.Clean(t.Context(), 3); err != nil {
+			if err := l.Trim(t.Context(), 3); err != nil {
 				t.Fatal(err)
 			}
 			remove(t, b, entry(3))
@@ -381,7 +381,7 @@ func TestLogRepeatedAndRemoved(t *testing.T) {
 				if _, err := other.Append(t.Context(), 2, nil); err != nil {
 					t.Error(err)
 				}
-				if err := other.Clean(t.Context(), 3); err != nil {
+				if err := other.Trim(t.Context(), 3); err != nil {
 					t.Error(err)
 				}
 			}
@@ -461,12 +461,12 @@ func TestLogEntryComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := l.Clean(t.Context(), 5); err != nil {
+	if err := l.Trim(t.Context(), 5); err != nil {
 		t.Fatal(err)
 	}
 	put(t, m, key, string(text), &object.PutOptions{IfAbsent: true, Metadata: info.Metadata})
 	_, err = slow.Append(t.Context(), 2, []byte("x"))
-	var cleaned *object.CleanedError
+	var cleaned *object.TrimmedError
 	if !errors.As(err, &cleaned) || store.OutcomeOf(err) != store.NotApplied {
 		t.Errorf("got %v", err)
 	}
@@ -486,17 +486,17 @@ func cleanCutOff(t *testing.T) {
 			l := newLog(t, m)
 			fill(t, l, 5)
 			b := objecttest.NewFaulty(m, objecttest.Nth(n, fault))
-			err := newLog(t, b).Clean(t.Context(), 4)
+			err := newLog(t, b).Trim(t.Context(), 4)
 			if err == nil && len(b.Calls()) < n {
 				break
 			}
 			if got, err := readLog(t, newLog(t, m), 4); err != nil || strings.Join(got, " ") != "4 5" {
 				t.Errorf("fault %d at request %d: the log is %q, %v", fault, n, got, err)
 			}
-			if err := newLog(t, m).Clean(t.Context(), 2); err != nil && !errors.Is(err, object.ErrInvalid) {
+			if err := newLog(t, m).Trim(t.Context(), 2); err != nil && !errors.Is(err, object.ErrInvalid) {
 				t.Errorf("fault %d at request %d: %v", fault, n, err)
 			}
-			if err := newLog(t, m).Clean(t.Context(), 4); err != nil {
+			if err := newLog(t, m).Trim(t.Context(), 4); err != nil {
 				t.Errorf("fault %d at request %d: %v", fault, n, err)
 			}
 			if all := keys(t, m); len(all) != 3 {
@@ -556,11 +556,11 @@ func TestLogOutage(t *testing.T) {
 		l := newLog(t, b)
 		fill(t, l, 1)
 		_, err := l.Append(t.Context(), 1, nil)
-		if store.OutcomeOf(err) != store.Unknown || !errors.Is(err, objecttest.ErrFault) || store.AttemptOf(err) == "" {
+		if store.OutcomeOf(err) != store.Unknown || !errors.Is(err, objecttest.ErrFault) || store.AttemptedVersion(err) == "" {
 			t.Errorf("got %v", err)
 		}
 		down = false
-		if e, err := l.Latest(t.Context()); err != nil || e.Number != 2 || e.ID != string(store.AttemptOf(err)) && e.ID == "" {
+		if e, err := l.Latest(t.Context()); err != nil || e.Number != 2 || e.ID != string(store.AttemptedVersion(err)) && e.ID == "" {
 			t.Errorf("got %+v, %v", e, err)
 		}
 	})

@@ -403,7 +403,7 @@ func goesOn(first uint64, entries int) logScript {
 			}
 			after++
 		}
-		return c.log.Clean(ctx, after)
+		return c.log.Trim(ctx, after)
 	}
 }
 
@@ -426,13 +426,13 @@ func keepsOn(first uint64, entries int) logScript {
 				return err
 			}
 		}
-		return c.log.Clean(ctx, after)
+		return c.log.Trim(ctx, after)
 	}
 }
 
 func cleans(below uint64) logScript {
 	return func(ctx context.Context, c *logClient) error {
-		if err := c.log.Clean(ctx, below); err != nil {
+		if err := c.log.Trim(ctx, below); err != nil {
 			return err
 		}
 		return c.log.Sweep(ctx)

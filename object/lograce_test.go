@@ -19,7 +19,7 @@ func TestReadBesideAppendAndClean(t *testing.T) {
 		if _, err := writer.Append(t.Context(), n-1, []byte{'0' + byte(n)}); err != nil {
 			t.Error(err)
 		}
-		if err := writer.Clean(t.Context(), n); err != nil {
+		if err := writer.Trim(t.Context(), n); err != nil {
 			t.Error(err)
 		}
 	}

@@ -21,7 +21,7 @@ const (
 // the number after the last one seen.
 //
 // Every entry whose append was answered before Read was called is yielded, or an error.
-// If the entry from was removed, the error is a [*CleanedError], which tells where the log
+// If the entry from was removed, the error is a [*TrimmedError], which tells where the log
 // begins now. An error that matches [store.ErrCorrupt] says that an entry does not name
 // the one before it: the objects were changed by another program. After an error the
 // iteration ends.
@@ -39,7 +39,7 @@ func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[LogEntry, error] 
 
 func (l *Log) read(ctx context.Context, from uint64, yield func(LogEntry) bool) error {
 	if from == 0 {
-		f, err := l.look(ctx)
+		f, err := l.readFloor(ctx)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, en
 		}
 		var e LogEntry
 		if err == nil {
-			e, err = entryOf(n, stamped(info))
+			e, err = entryOf(n, withWriteInfo(info))
 		}
 		if err != nil {
 			return nil, false, false, err
@@ -107,13 +107,13 @@ func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, en
 		size += len(body)
 		entries = append(entries, e)
 	}
-	f, err := l.look(ctx)
+	f, err := l.readFloor(ctx)
 	switch {
 	case err != nil:
 	case f.Floor == 0 && len(entries) > 0:
 		err = fmt.Errorf("%w: there are entries, but the object %q is missing", store.ErrCorrupt, l.floorKey())
 	case f.Floor > from:
-		err = &CleanedError{from, f.Floor}
+		err = &TrimmedError{from, f.Floor}
 	case f.Floor == from && from > 1 && len(entries) == 0:
 		atFloor = true
 	}
@@ -144,7 +144,7 @@ func (l *Log) latest(ctx context.Context) (last LogEntry, again bool, err error)
 	last = l.last
 	l.mu.Unlock()
 	if last.Number == 0 {
-		f, err := l.look(ctx)
+		f, err := l.readFloor(ctx)
 		if err != nil || f.Floor == 0 {
 			return LogEntry{}, false, err
 		}
@@ -169,7 +169,7 @@ func (l *Log) latest(ctx context.Context) (last LogEntry, again bool, err error)
 			step *= 2
 		}
 	}
-	f, err := l.look(ctx)
+	f, err := l.readFloor(ctx)
 	switch {
 	case err != nil:
 		return LogEntry{}, false, err

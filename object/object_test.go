@@ -215,7 +215,7 @@ func TestReadAll(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	for _, err := range []error{&object.ConflictError{Key: "k"}, &object.ConflictError{Key: "k", Known: true}, &object.ConflictError{Key: "k", Known: true, Version: "v"}} {
+	for _, err := range []error{&object.ConflictError{Key: "k"}, &object.ConflictError{Key: "k", HasCurrent: true}, &object.ConflictError{Key: "k", HasCurrent: true, Version: "v"}} {
 		if !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), `"k"`) {
 			t.Errorf("%v", err)
 		}

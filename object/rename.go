@@ -40,7 +40,7 @@ import (
 //   - "begun", of the same destination: an earlier call was stopped, or is slow. It replaces
 //     the mark by its own, and goes on with step 3.
 //   - "begun", of another destination: has lost, unless the mark is older than a copy of this
-//     size should take ([markAge]). Then it looks at that destination. If the copy is there,
+//     size should take ([intentAge]). Then it looks at that destination. If the copy is there,
 //     it does steps 4 to 6 for the other, and has lost. Otherwise it displaces the other: it
 //     replaces the mark by its own, and goes on with step 3.
 //
@@ -65,19 +65,19 @@ import (
 //   - The source is written to: before 3, a conflict; between 3 and 5, the new state stays.
 
 const (
-	// markPrefix starts the keys of marks.
-	markPrefix = ".holdfast/rename/"
+	// intentPrefix starts the keys of marks.
+	intentPrefix = ".holdfast/rename/"
 
-	// markAge is how old the mark of a rename must be before one to another destination
+	// intentAge is how old the mark of a rename must be before one to another destination
 	// displaces it; there is a second more for each MiB of the object.
-	markAge = time.Minute
+	intentAge = time.Minute
 
-	// maxMark is the largest mark that is read, in bytes.
-	maxMark = 1 << 20
+	// maxIntent is the largest mark that is read, in bytes.
+	maxIntent = 1 << 20
 )
 
 // mark is the body of the object that decides about the renames of one state of a source.
-type mark struct {
+type renameIntent struct {
 	Source      string // for people
 	Destination string
 	Nonce       string
@@ -87,13 +87,13 @@ type mark struct {
 
 // markOf returns the name of the mark of a state. The time tells an object that was made
 // again with the same bytes, by another program, from the first one.
-func markOf(from Info) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d", from.Key, from.Version, from.Stamp.Write, from.Modified.Unix()))
+func intentName(from Info) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d", from.Key, from.Version, from.WriteInfo.ID, from.Modified.Unix()))
 	return base32.StdEncoding.EncodeToString(sum[:])[:idSize]
 }
 
-// Renamed is what [Client.Rename] has done.
-type Renamed struct {
+// RenameResult is what [Client.Rename] has done.
+type RenameResult struct {
 	// Info is the object at the destination.
 	Info Info
 
@@ -101,8 +101,8 @@ type Renamed struct {
 	// already.
 	Resumed bool
 
-	// SourceGone says that the source had been deleted already. Not every store tells.
-	SourceGone bool
+	// SourceMissing says that the source had been deleted already. Not every store tells.
+	SourceMissing bool
 }
 
 // Rename moves an object: it copies it, then deletes the source. It is not atomic: between
@@ -132,41 +132,41 @@ type Renamed struct {
 //     [RenameError]: the copy was made, and the source was not deleted, or perhaps not.
 //
 // It is six requests: stat, mark, copy, mark, delete, and removal of the mark.
-func (c *Client) Rename(ctx context.Context, source, destination string, opts *WriteOptions) (Renamed, error) {
+func (c *Client) Rename(ctx context.Context, source, destination string, opts *WriteOptions) (RenameResult, error) {
 	done, err := c.rename(ctx, source, destination, options(opts))
 	return done, opError("rename", source, err)
 }
 
-func (c *Client) rename(ctx context.Context, source, destination string, o WriteOptions) (Renamed, error) {
+func (c *Client) rename(ctx context.Context, source, destination string, o WriteOptions) (RenameResult, error) {
 	for try := 1; ; try++ {
 		from, err := c.source(ctx, source, destination, o)
 		var changed *ConflictError
-		if errors.Is(err, store.ErrNotFound) || errors.As(err, &changed) && changed.Known && changed.Version == "" {
+		if errors.Is(err, store.ErrNotFound) || errors.As(err, &changed) && changed.HasCurrent && changed.Version == "" {
 			return c.renamed(ctx, source, destination, o, err)
 		}
 		if err != nil {
-			return Renamed{}, store.MarkNotApplied(err)
+			return RenameResult{}, store.MarkNotApplied(err)
 		}
-		r := &renaming{c: c, from: from, name: markOf(from), o: o, mark: mark{Source: source, Destination: destination}}
+		r := &renaming{c: c, from: from, name: intentName(from), o: o, intent: renameIntent{Source: source, Destination: destination}}
 		done, err := r.run(ctx)
 		if !r.again {
 			return done, err
 		}
 		if try >= c.o.Tries || !sleep(ctx, c.o.Pause, try) {
-			return Renamed{}, err
+			return RenameResult{}, err
 		}
 	}
 }
 
 // renaming is one rename of the state from.
 type renaming struct {
-	c     *Client
-	marks *Client // of marks, whose versions are unique
-	from  Info
-	name  string // of the mark
-	o     WriteOptions
+	c       *Client
+	intents *Client // of marks, whose versions are unique
+	from    Info
+	name    string // of the mark
+	o       WriteOptions
 
-	mark    mark
+	intent  renameIntent
 	held    Info // the mark as it stands
 	created bool // by this call
 	again   bool // begin again: the marks have changed
@@ -181,36 +181,36 @@ func (r *renaming) prepare(ctx context.Context) (err error) {
 		}
 	}
 	if r.c.fencing && !r.o.Force {
-		if err := r.from.Stamp.allows(r.from.Key, r.o.Fence); err != nil {
+		if err := r.from.WriteInfo.allows(r.from.Key, r.o.Fence); err != nil {
 			return err
 		}
 	}
-	if r.marks, err = r.c.ofMarks(ctx); err != nil {
+	if r.intents, err = r.c.intents(ctx); err != nil {
 		return err
 	}
 	for _, on := range []condition{{ifAbsent: true}, {ifMatch: "v"}} {
-		if _, err := r.marks.wayOfPut(ctx, on, true); err != nil {
+		if _, err := r.intents.wayOfPut(ctx, on, true); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ofMarks returns the client that writes marks. It asks no Reserver where the store has the
+// intents returns the client that writes marks. It asks no Reserver where the store has the
 // conditions, since no other program writes marks.
-func (c *Client) ofMarks(ctx context.Context) (*Client, error) {
+func (c *Client) intents(ctx context.Context) (*Client, error) {
 	m := *c
 	m.fencing = true // no two marks are equal
-	lacks, err := c.lacking(ctx, PutIfAbsent, PutIfMatch)
+	lacks, err := c.unsupported(ctx, PutIfAbsent, PutIfMatch)
 	if lacks == nil {
 		m.o.Reserver = nil
 	}
 	return &m, err
 }
 
-func (r *renaming) run(ctx context.Context) (Renamed, error) {
+func (r *renaming) run(ctx context.Context) (RenameResult, error) {
 	if err := r.prepare(ctx); err != nil {
-		return Renamed{}, store.MarkNotApplied(err)
+		return RenameResult{}, store.MarkNotApplied(err)
 	}
 	switch err := r.write(ctx, WriteOptions{IfAbsent: true}); {
 	case err == nil:
@@ -218,9 +218,9 @@ func (r *renaming) run(ctx context.Context) (Renamed, error) {
 	case store.OutcomeOf(err) != store.NotApplied:
 		// No copy follows a mark whose fate is unknown. Another try takes it over.
 		r.again = !store.Permanent(err)
-		return Renamed{}, store.MarkNotApplied(err)
+		return RenameResult{}, store.MarkNotApplied(err)
 	case !errors.Is(err, store.ErrConflict):
-		return Renamed{}, err
+		return RenameResult{}, err
 	default:
 		done, over, err := r.meet(ctx)
 		if over || err != nil {
@@ -232,9 +232,9 @@ func (r *renaming) run(ctx context.Context) (Renamed, error) {
 		if r.created && store.OutcomeOf(err) == store.NotApplied {
 			r.withdraw(ctx)
 		}
-		return Renamed{}, err
+		return RenameResult{}, err
 	}
-	r.mark.Copied = true
+	r.intent.Copied = true
 	switch err := r.write(ctx, WriteOptions{Base: &r.held}); {
 	case err == nil:
 	case store.OutcomeOf(err) == store.NotApplied && errors.Is(err, store.ErrConflict):
@@ -247,15 +247,15 @@ func (r *renaming) run(ctx context.Context) (Renamed, error) {
 
 // write writes the mark. If another call has replaced it since, that is a conflict.
 func (r *renaming) write(ctx context.Context, o WriteOptions) error {
-	r.mark.Nonce = newID()
-	body, err := json.Marshal(r.mark)
+	r.intent.Nonce = newID()
+	body, err := json.Marshal(r.intent)
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
 	o.ContentType = "application/json"
-	held, err := r.marks.put(ctx, markPrefix+r.name, bytes.NewReader(body), o)
+	held, err := r.intents.put(ctx, intentPrefix+r.name, bytes.NewReader(body), o)
 	if err == nil && held.Version == "" {
-		return &ConflictError{Key: markPrefix + r.name}
+		return &ConflictError{Key: intentPrefix + r.name}
 	}
 	if err == nil {
 		r.held = held
@@ -263,23 +263,23 @@ func (r *renaming) write(ctx context.Context, o WriteOptions) error {
 	return err
 }
 
-// readMark reads the mark of this name.
-func (c *Client) readMark(ctx context.Context, name string) (mark, Info, error) {
-	key := markPrefix + name
-	body, info, err := ReadAll(ctx, c.bucket, key, maxMark, nil)
+// readIntent reads the mark of this name.
+func (c *Client) readIntent(ctx context.Context, name string) (renameIntent, Info, error) {
+	key := intentPrefix + name
+	body, info, err := ReadAll(ctx, c.bucket, key, maxIntent, nil)
 	if err != nil {
-		return mark{}, Info{}, bare(err)
+		return renameIntent{}, Info{}, bare(err)
 	}
-	var m mark
+	var m renameIntent
 	if err := json.Unmarshal(body, &m); err != nil || m.Destination == "" {
-		return mark{}, Info{}, fmt.Errorf("%w: %q is no mark of a rename; if none is in progress, remove it", store.ErrCorrupt, key)
+		return renameIntent{}, Info{}, fmt.Errorf("%w: %q is no mark of a rename; if none is in progress, remove it", store.ErrCorrupt, key)
 	}
-	return m, stamped(info), nil
+	return m, withWriteInfo(info), nil
 }
 
 // half returns the error of a rename that has copied.
 func (r *renaming) half(err error) error {
-	return &RenameError{Source: r.from.Key, Destination: r.mark.Destination, Err: err}
+	return &RenameError{Source: r.from.Key, Destination: r.intent.Destination, Err: err}
 }
 
 // faster returns the error of a rename that has lost to one to this destination.
@@ -289,18 +289,18 @@ func (r *renaming) faster(destination string) error {
 
 // meet handles the mark that another call has made. It reports whether this call is over;
 // otherwise the mark is now its own.
-func (r *renaming) meet(ctx context.Context) (done Renamed, over bool, err error) {
-	own := r.mark.Destination
-	met, held, err := r.c.readMark(ctx, r.name)
+func (r *renaming) meet(ctx context.Context) (done RenameResult, over bool, err error) {
+	own := r.intent.Destination
+	met, held, err := r.c.readIntent(ctx, r.name)
 	if errors.Is(err, store.ErrNotFound) {
 		r.again = true // the other one is done, or has copied nothing
-		return done, true, store.MarkNotApplied(fmt.Errorf("%w: the store refuses to create %q, although nothing is there", store.ErrUnavailable, markPrefix+r.name))
+		return done, true, store.MarkNotApplied(fmt.Errorf("%w: the store refuses to create %q, although nothing is there", store.ErrUnavailable, intentPrefix+r.name))
 	}
 	if err != nil {
 		return done, true, store.MarkNotApplied(err)
 	}
 	other := met.Destination
-	if other != own && !met.Copied && age(held) < markAge+time.Duration(r.from.Size>>20)*time.Second {
+	if other != own && !met.Copied && age(held) < intentAge+time.Duration(r.from.Size>>20)*time.Second {
 		return done, true, r.faster(other)
 	}
 	var now state
@@ -309,13 +309,13 @@ func (r *renaming) meet(ctx context.Context) (done Renamed, over bool, err error
 			return done, true, store.MarkNotApplied(err)
 		}
 	}
-	r.mark, r.held = met, held
+	r.intent, r.held = met, held
 	if !met.Copied {
 		if other != own && now.copiedBy(r.name) {
-			r.mark.Copied = true
+			r.intent.Copied = true
 		} else if other != own {
-			r.mark.Destination = own
-			r.mark.Displaced = append(slices.DeleteFunc(met.Displaced, func(d string) bool { return d == own }), other)
+			r.intent.Destination = own
+			r.intent.Displaced = append(slices.DeleteFunc(met.Displaced, func(d string) bool { return d == own }), other)
 		}
 		if err := r.write(ctx, WriteOptions{Base: &held}); err != nil {
 			if r.again = store.OutcomeOf(err) == store.NotApplied && errors.Is(err, store.ErrConflict); r.again {
@@ -325,12 +325,12 @@ func (r *renaming) meet(ctx context.Context) (done Renamed, over bool, err error
 			return done, true, store.MarkNotApplied(err)
 		}
 	}
-	if !r.mark.Copied {
+	if !r.intent.Copied {
 		return done, false, nil
 	}
-	done, err = r.finish(ctx, Renamed{Info: now.info, Resumed: true})
+	done, err = r.finish(ctx, RenameResult{Info: now.info, Resumed: true})
 	if other != own || err == nil && !now.copiedBy(r.name) { // the copy was changed or removed since
-		return Renamed{}, true, r.faster(other)
+		return RenameResult{}, true, r.faster(other)
 	}
 	return done, true, err
 }
@@ -345,21 +345,21 @@ func age(info Info) time.Duration {
 
 // copiedBy reports whether this is a copy that a rename with this mark has made.
 func (s state) copiedBy(name string) bool {
-	from := s.info.Stamp.From
-	return !s.absent && !s.info.Stamp.Deleted && from != nil && from.Rename == name
+	from := s.info.WriteInfo.From
+	return !s.absent && !s.info.WriteInfo.Deleted && from != nil && from.RenameID == name
 }
 
 // copy makes the copy, unless an earlier call with the same destination has made it.
-func (r *renaming) copy(ctx context.Context) (Renamed, error) {
+func (r *renaming) copy(ctx context.Context) (RenameResult, error) {
 	o := r.o
 	o.rename = r.name
-	info, err := r.c.copy(ctx, r.from, r.mark.Destination, o)
+	info, err := r.c.copy(ctx, r.from, r.intent.Destination, o)
 	if errors.Is(err, store.ErrConflict) && store.OutcomeOf(err) == store.NotApplied {
-		if now, lookErr := r.c.current(ctx, r.mark.Destination); lookErr == nil && now.copiedBy(r.name) {
-			return Renamed{Info: now.info, Resumed: true}, nil
+		if now, lookErr := r.c.current(ctx, r.intent.Destination); lookErr == nil && now.copiedBy(r.name) {
+			return RenameResult{Info: now.info, Resumed: true}, nil
 		}
 	}
-	return Renamed{Info: info}, err
+	return RenameResult{Info: info}, err
 }
 
 // discard removes the copy that a rename with this mark has made.
@@ -368,7 +368,7 @@ func (c *Client) discard(ctx context.Context, name, key string) error {
 	if err != nil || !now.copiedBy(name) {
 		return err
 	}
-	return c.delete(ctx, key, WriteOptions{Base: &now.info, Fence: now.info.Stamp.Fence, orAbsent: true})
+	return c.delete(ctx, key, WriteOptions{Base: &now.info, Fence: now.info.WriteInfo.Fence, orAbsent: true})
 }
 
 // withdraw removes the mark of a rename that has copied nothing, also if the context has
@@ -377,24 +377,24 @@ func (r *renaming) withdraw(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 	defer cancel()
 	if err := r.c.delete(ctx, r.held.Key, WriteOptions{Base: &r.held, orAbsent: true}); err != nil {
-		r.c.o.Log.Debug("the mark of a rename that has copied nothing stays for a while", "key", r.held.Key, "error", err)
+		r.c.o.Logger.Debug("the mark of a rename that has copied nothing stays for a while", "key", r.held.Key, "error", err)
 	}
 }
 
 // overtaken handles a rename that has copied, and whose mark another call has changed.
-func (r *renaming) overtaken(ctx context.Context, done Renamed) (Renamed, error) {
-	own := r.mark.Destination
-	met, held, err := r.c.readMark(ctx, r.name)
+func (r *renaming) overtaken(ctx context.Context, done RenameResult) (RenameResult, error) {
+	own := r.intent.Destination
+	met, held, err := r.c.readIntent(ctx, r.name)
 	for try := 1; err == nil && met.Destination == own && !met.Copied && try <= r.c.o.Tries; try++ {
 		// Another call with the same destination, which finds this copy.
-		r.mark = met
-		r.mark.Copied = true
+		r.intent = met
+		r.intent.Copied = true
 		if err := r.write(ctx, WriteOptions{Base: &held}); err == nil {
 			return r.finish(ctx, done)
 		} else if store.OutcomeOf(err) != store.NotApplied || !errors.Is(err, store.ErrConflict) {
 			return done, r.half(err)
 		}
-		met, held, err = r.c.readMark(ctx, r.name)
+		met, held, err = r.c.readIntent(ctx, r.name)
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -403,12 +403,12 @@ func (r *renaming) overtaken(ctx context.Context, done Renamed) (Renamed, error)
 		if err != nil || !now.copiedBy(r.name) {
 			return done, r.half(errors.Join(errors.New("the mark of the rename is gone, and so is the copy"), err))
 		}
-		done.SourceGone = true
+		done.SourceMissing = true
 		return done, nil
 	case err != nil:
 		return done, r.half(err)
 	case met.Destination == own && met.Copied:
-		r.mark, r.held = met, held
+		r.intent, r.held = met, held
 		return r.finish(ctx, done)
 	case !met.Copied:
 		return done, r.half(fmt.Errorf("a rename of it to %q has taken its place, and is not done", met.Destination))
@@ -417,78 +417,78 @@ func (r *renaming) overtaken(ctx context.Context, done Renamed) (Renamed, error)
 		return done, r.half(fmt.Errorf("a rename of it to %q has taken its place; removing the copy: %w", met.Destination, err))
 	}
 	if !r.o.IfAbsent {
-		return Renamed{}, store.MarkUnknown(fmt.Errorf("a rename of it to %q has taken its place; what was at %q before is overwritten", met.Destination, own))
+		return RenameResult{}, store.MarkUnknown(fmt.Errorf("a rename of it to %q has taken its place; what was at %q before is overwritten", met.Destination, own))
 	}
-	return Renamed{}, r.faster(met.Destination)
+	return RenameResult{}, r.faster(met.Destination)
 }
 
 // finish deletes the source and the mark of a rename that has won.
-func (r *renaming) finish(ctx context.Context, done Renamed) (Renamed, error) {
+func (r *renaming) finish(ctx context.Context, done RenameResult) (RenameResult, error) {
 	source := r.from.Key
 	err := r.c.delete(ctx, source, WriteOptions{Base: &r.from, Fence: r.o.Fence, Force: r.o.Force, orAbsent: true})
 	if err != nil {
 		now, lookErr := r.c.current(ctx, source)
 		switch {
-		case lookErr != nil, !now.absent && !now.info.Stamp.Deleted && now.version() == r.from.Version && now.info.Stamp.Write == r.from.Stamp.Write:
+		case lookErr != nil, !now.absent && !now.info.WriteInfo.Deleted && now.version() == r.from.Version && now.info.WriteInfo.ID == r.from.WriteInfo.ID:
 			return done, r.half(err)
-		case now.absent || now.info.Stamp.Deleted:
-			done.SourceGone, err = true, nil
+		case now.absent || now.info.WriteInfo.Deleted:
+			done.SourceMissing, err = true, nil
 		default:
 			err = r.half(err) // another state, which stays
 		}
 	}
-	r.c.clean(ctx, r.name, r.mark)
+	r.c.clean(ctx, r.name, r.intent)
 	return done, err
 }
 
 // clean removes what displaced renames have copied, and the mark, unless displaced renames
 // may need it.
-func (c *Client) clean(ctx context.Context, name string, m mark) {
+func (c *Client) clean(ctx context.Context, name string, m renameIntent) {
 	for _, key := range m.Displaced {
 		if err := c.discard(ctx, name, key); err != nil {
-			c.o.Log.Debug("the copy of a rename that was displaced stays", "key", key, "error", err)
+			c.o.Logger.Debug("the copy of a rename that was displaced stays", "key", key, "error", err)
 		}
 	}
 	if len(m.Displaced) > 0 {
 		return
 	}
 	// Without a condition: no call changes a mark that says "copied".
-	if err := c.bucket.Delete(ctx, markPrefix+name, nil); err != nil {
-		c.o.Log.Debug("the mark of a rename that is done stays", "key", markPrefix+name, "error", err)
+	if err := c.bucket.Delete(ctx, intentPrefix+name, nil); err != nil {
+		c.o.Logger.Debug("the mark of a rename that is done stays", "key", intentPrefix+name, "error", err)
 	}
 }
 
 // renamed answers for a rename whose source is gone: an earlier one to this destination may
 // have won.
-func (c *Client) renamed(ctx context.Context, source, destination string, o WriteOptions, absent error) (Renamed, error) {
+func (c *Client) renamed(ctx context.Context, source, destination string, o WriteOptions, absent error) (RenameResult, error) {
 	now, err := c.current(ctx, destination)
 	if err != nil {
-		return Renamed{}, store.MarkNotApplied(err)
+		return RenameResult{}, store.MarkNotApplied(err)
 	}
-	from := now.info.Stamp.From
-	if now.absent || now.info.Stamp.Deleted || from == nil || from.Rename == "" || from.Key != folded(source) ||
+	from := now.info.WriteInfo.From
+	if now.absent || now.info.WriteInfo.Deleted || from == nil || from.RenameID == "" || from.Key != folded(source) ||
 		o.SourceIfMatch != "" && from.Version != Version(folded(string(o.SourceIfMatch))) {
-		return Renamed{}, store.MarkNotApplied(absent)
+		return RenameResult{}, store.MarkNotApplied(absent)
 	}
-	m, _, err := c.readMark(ctx, from.Rename)
+	m, _, err := c.readIntent(ctx, from.RenameID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
-		return Renamed{}, store.MarkNotApplied(err)
+		return RenameResult{}, store.MarkNotApplied(err)
 	case m.Destination == destination:
-		c.clean(ctx, from.Rename, m)
+		c.clean(ctx, from.RenameID, m)
 	case !m.Copied && !slices.Contains(m.Displaced, destination):
 		// This rename was done, and its mark gone, before that one was begun: by a request that came
 		// late.
 	default:
 		if m.Copied {
-			if err := c.discard(ctx, from.Rename, destination); err != nil {
-				c.o.Log.Debug("the copy of a rename that was displaced stays", "key", destination, "error", err)
+			if err := c.discard(ctx, from.RenameID, destination); err != nil {
+				c.o.Logger.Debug("the copy of a rename that was displaced stays", "key", destination, "error", err)
 			}
 		}
-		return Renamed{}, store.MarkNotApplied(absent)
+		return RenameResult{}, store.MarkNotApplied(absent)
 	}
-	return Renamed{Info: now.info, Resumed: true, SourceGone: true}, nil
+	return RenameResult{Info: now.info, Resumed: true, SourceMissing: true}, nil
 }
 
 // RenameError says that a rename has made its copy, and has not deleted the source, or

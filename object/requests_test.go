@@ -102,10 +102,10 @@ func FuzzStamp(f *testing.F) {
 			t.Fatal(err)
 		}
 		info, err = c.Stat(ctx, "a")
-		if err != nil || info.Stamp.Fence == nil || info.Stamp.Fence.Token != 3 || len(info.Metadata) != 1 {
+		if err != nil || info.WriteInfo.Fence == nil || info.WriteInfo.Fence.Token != 3 || len(info.Metadata) != 1 {
 			t.Fatalf("got %+v, %v", info, err)
 		}
-		if _, err := c.Put(ctx, "a", body("z"), &object.WriteOptions{Fence: info.Stamp.Fence, Base: &info}); err != nil {
+		if _, err := c.Put(ctx, "a", body("z"), &object.WriteOptions{Fence: info.WriteInfo.Fence, Base: &info}); err != nil {
 			t.Errorf("the lock as it was read: %v", err)
 		}
 		if _, err := c.Put(ctx, "a", body("z"), &object.WriteOptions{Fence: &object.Fence{Lock: name + "x", Token: 9}}); err == nil {

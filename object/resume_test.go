@@ -21,7 +21,7 @@ type uploading struct {
 }
 
 func (b *uploading) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
-	if opts == nil || opts.Keep == nil {
+	if opts == nil || opts.OnUpload == nil {
 		return b.Bucket.Put(ctx, key, body, opts)
 	}
 	return object.Info{}, &object.UnfinishedError{Upload: object.Upload{Key: key, ID: "1", Metadata: opts.Metadata}, Err: store.MarkNotApplied(store.ErrUnavailable)}
@@ -46,7 +46,7 @@ func (*uploading) AbortUpload(context.Context, object.Upload) error { return nil
 // begin leaves an upload of the object "a".
 func (b *uploading) begin(t *testing.T, c *object.Client, o object.WriteOptions) object.Upload {
 	t.Helper()
-	o.Keep = func(object.Upload) {}
+	o.OnUpload = func(object.Upload) {}
 	_, err := c.Put(t.Context(), "a", body("mine"), &o)
 	var unfinished *object.UnfinishedError
 	if !errors.As(err, &unfinished) {
@@ -100,7 +100,7 @@ func TestResumeKeepsFence(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		_, err := c.Resume(ctx, u, body("late"), &object.WriteOptions{Force: force})
 		info, statErr := c.Stat(ctx, "a")
-		if err == nil || statErr != nil || *info.Stamp.Fence != token2 || content(t, c, "a") != "start" {
+		if err == nil || statErr != nil || *info.WriteInfo.Fence != token2 || content(t, c, "a") != "start" {
 			t.Errorf("force %v: got %v; there is %+v, %v", force, err, info, statErr)
 		}
 	}
@@ -124,7 +124,7 @@ func TestResumeOfWhatIsComplete(t *testing.T) {
 	again := func(when string, want object.Version) {
 		t.Helper()
 		for _, o := range []*object.WriteOptions{nil, {Base: &start}, {IfMatch: start.Version}, {IfAbsent: true}} {
-			if info, err := c.Resume(ctx, u, body("mine"), o); err != nil || info.Version != want || info.Stamp.Write != made.Stamp.Write {
+			if info, err := c.Resume(ctx, u, body("mine"), o); err != nil || info.Version != want || info.WriteInfo.ID != made.WriteInfo.ID {
 				t.Errorf("%s, %+v: got %+v, %v", when, o, info, err)
 			}
 		}

@@ -74,17 +74,17 @@ func (c *Client) update(ctx context.Context, key string, change func([]byte, Inf
 		if absent {
 			write.IfAbsent = true
 		} else {
-			now = stamped(now)
+			now = withWriteInfo(now)
 			write.Base = &now
-			if now.Stamp.Deleted {
+			if now.WriteInfo.Deleted {
 				body = nil
 			} else {
 				seen = now
 			}
-			if !now.Stamp.Deleted {
+			if !now.WriteInfo.Deleted {
 				write.Headers = o.Headers.Or(now.Headers)
 			}
-			if o.Metadata == nil && !now.Stamp.Deleted {
+			if o.Metadata == nil && !now.WriteInfo.Deleted {
 				write.Metadata, write.ContentType = now.Metadata, now.ContentType
 			}
 		}

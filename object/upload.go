@@ -18,16 +18,16 @@ import (
 // request tells nothing.
 type Progress func(done, total int64)
 
-// Tell calls p, unless p is nil.
-func (p Progress) Tell(done, total int64) {
+// Report calls p, unless p is nil.
+func (p Progress) Report(done, total int64) {
 	if p != nil {
 		p(done, total)
 	}
 }
 
-// Body returns body as a Put with these options reads it: a body of another length than
+// CheckedBody returns body as a Put with these options reads it: a body of another length than
 // [PutOptions].Length is an error that matches [ErrInvalid].
-func Body(body io.Reader, o PutOptions) io.Reader {
+func CheckedBody(body io.Reader, o PutOptions) io.Reader {
 	if o.Length == 0 {
 		return body
 	}
@@ -133,14 +133,14 @@ const (
 
 // SweepOptions are the options of [SweepUploads].
 type SweepOptions struct {
-	// Age is how long an upload must have been without a new part, by the store's clock.
+	// MinAge is how long an upload must have been without a new part, by the store's clock.
 	// At least [MinUploadAge]; 0 means [DefaultUploadAge]. A program that is stopped for
 	// longer than this in the middle of an upload, or wants to resume later, loses its
 	// parts, and nothing else.
-	Age time.Duration
+	MinAge time.Duration
 
-	// Pick chooses among the uploads below the prefix; nil means all.
-	Pick func(Upload) bool
+	// Filter chooses among the uploads below the prefix; nil means all.
+	Filter func(Upload) bool
 
 	// DryRun reports what would be removed, and removes nothing.
 	DryRun bool
@@ -150,12 +150,12 @@ type SweepOptions struct {
 	Report func(u Upload, err error)
 }
 
-// Swept counts what [SweepUploads] found.
-type Swept struct {
-	Found   int // uploads below the prefix that Pick chose
-	Young   int // of them those that may be in progress
-	Removed int // or would be, in a dry run
-	Failed  int // those that could not be judged or removed
+// SweepStats counts what [SweepUploads] found.
+type SweepStats struct {
+	Found    int // uploads below the prefix that Pick chose
+	TooYoung int // of them those that may be in progress
+	Removed  int // or would be, in a dry run
+	Failed   int // those that could not be judged or removed
 }
 
 // SweepUploads removes the parts of uploads that programs left when they crashed: those
@@ -165,21 +165,21 @@ type Swept struct {
 //
 // It touches no object. It goes on after an upload that it could not remove, and returns
 // the first such error in the end. On a bucket without uploads in parts it does nothing.
-func SweepUploads(ctx context.Context, b Bucket, prefix string, opts *SweepOptions) (Swept, error) {
+func SweepUploads(ctx context.Context, b Bucket, prefix string, opts *SweepOptions) (SweepStats, error) {
 	var o SweepOptions
 	if opts != nil {
 		o = *opts
 	}
-	if o.Age == 0 {
-		o.Age = DefaultUploadAge
+	if o.MinAge == 0 {
+		o.MinAge = DefaultUploadAge
 	}
 	switch {
-	case o.Age < MinUploadAge:
-		return Swept{}, fmt.Errorf("%w: Age is %v, at least %v is needed", ErrInvalid, o.Age, MinUploadAge)
-	case prefix == "" && o.Pick == nil:
-		return Swept{}, fmt.Errorf("%w: a sweep of uploads needs a prefix, or Pick: others may upload to the same bucket", ErrInvalid)
+	case o.MinAge < MinUploadAge:
+		return SweepStats{}, fmt.Errorf("%w: Age is %v, at least %v is needed", ErrInvalid, o.MinAge, MinUploadAge)
+	case prefix == "" && o.Filter == nil:
+		return SweepStats{}, fmt.Errorf("%w: a sweep of uploads needs a prefix, or Pick: others may upload to the same bucket", ErrInvalid)
 	}
-	var swept Swept
+	var swept SweepStats
 	up, ok := As[Uploader](b)
 	if !ok {
 		return swept, nil
@@ -189,11 +189,11 @@ func SweepUploads(ctx context.Context, b Bucket, prefix string, opts *SweepOptio
 		if err != nil {
 			return swept, err
 		}
-		if o.Pick != nil && !o.Pick(u) {
+		if o.Filter != nil && !o.Filter(u) {
 			continue
 		}
 		swept.Found++
-		old, err := isOld(ctx, up, u, o.Age)
+		old, err := isOld(ctx, up, u, o.MinAge)
 		if err == nil && old && !o.DryRun {
 			err = up.AbortUpload(ctx, u)
 		}
@@ -204,7 +204,7 @@ func SweepUploads(ctx context.Context, b Bucket, prefix string, opts *SweepOptio
 				first = err
 			}
 		case !old:
-			swept.Young++
+			swept.TooYoung++
 			continue
 		default:
 			swept.Removed++

@@ -79,7 +79,7 @@ func TestSweepUploads(t *testing.T) {
 	for _, dry := range []bool{true, false} {
 		o.DryRun, told = dry, nil
 		got, err := object.SweepUploads(t.Context(), y, "a/", o)
-		want := object.Swept{Found: 7, Young: 3, Removed: 2, Failed: 2}
+		want := object.SweepStats{Found: 7, TooYoung: 3, Removed: 2, Failed: 2}
 		report, aborted := "old false, denied true, other false, ageless true", "old other"
 		if dry {
 			want.Removed, want.Failed = 3, 1
@@ -97,7 +97,7 @@ func TestSweepUploads(t *testing.T) {
 	if _, err := object.SweepUploads(ctx, y, "a/", o); !errors.Is(err, context.Canceled) || len(y.aborted) != 1 {
 		t.Errorf("after the end of its context: %v, aborted %q", err, y.aborted)
 	}
-	if got, err := object.SweepUploads(t.Context(), membucket.New(), "a/", nil); err != nil || got != (object.Swept{}) {
+	if got, err := object.SweepUploads(t.Context(), membucket.New(), "a/", nil); err != nil || got != (object.SweepStats{}) {
 		t.Errorf("without uploads: %+v, %v", got, err)
 	}
 	if _, err := object.Resume(t.Context(), membucket.New(), object.Upload{Key: "k", ID: "1"}, strings.NewReader(""), nil); !errors.Is(err, object.ErrInvalid) {
@@ -112,7 +112,7 @@ func TestBody(t *testing.T) {
 			"whole": strings.NewReader("four"), "byte by byte": iotest.OneByteReader(strings.NewReader("four")),
 			"with its end": iotest.DataErrReader(strings.NewReader("four")),
 		} {
-			got, err := io.ReadAll(object.Body(body, object.PutOptions{Length: length}))
+			got, err := io.ReadAll(object.CheckedBody(body, object.PutOptions{Length: length}))
 			if errors.Is(err, object.ErrInvalid) != fails || !fails && (err != nil || string(got) != "four") {
 				t.Errorf("%s, %d declared: %q, %v", name, length, got, err)
 			}

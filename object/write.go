@@ -53,23 +53,23 @@ func (c *Client) current(ctx context.Context, key string) (state, error) {
 // judge returns the fate of the write with this id on the state on, from the current
 // state of the object. No other function of this package decides that for a write that
 // leaves an object.
-func (c *Client) judge(now, on state, id string) store.Fate {
-	s := now.info.Stamp
+func (c *Client) judge(now, on state, id string) store.Resolution {
+	s := now.info.WriteInfo
 	switch {
 	case now.absent:
-		return store.FateUnknown // the write may have created it, and another deleted it
-	case s.Write == id && id != "":
-		return store.FateApplied
-	case slices.Contains(s.Before, id):
-		return store.FateSuperseded
+		return store.ResolutionUnknown // the write may have created it, and another deleted it
+	case s.ID == id && id != "":
+		return store.ResolutionApplied
+	case slices.Contains(s.Previous, id):
+		return store.ResolutionSuperseded
 	case on.any || on.absent:
-		return store.FateUnknown
+		return store.ResolutionUnknown
 	case c.same(now, on):
-		return store.FateNotYet
-	case c.unique() && on.info.Stamp.Write != "" && slices.Contains(s.Before, on.info.Stamp.Write):
-		return store.FateNever // another write has replaced the state
+		return store.ResolutionPending
+	case c.unique() && on.info.WriteInfo.ID != "" && slices.Contains(s.Previous, on.info.WriteInfo.ID):
+		return store.ResolutionNotApplied // another write has replaced the state
 	}
-	return store.FateUnknown
+	return store.ResolutionUnknown
 }
 
 // same reports whether two states of an object are certainly the same. Where equal bodies
@@ -78,7 +78,7 @@ func (c *Client) same(a, b state) bool {
 	if a.absent || b.absent || a.version() != b.version() {
 		return false
 	}
-	return c.unique() || a.info.Stamp.Write != "" && a.info.Stamp.Write == b.info.Stamp.Write
+	return c.unique() || a.info.WriteInfo.ID != "" && a.info.WriteInfo.ID == b.info.WriteInfo.ID
 }
 
 func (c *Client) unique() bool { return c.fencing }
@@ -127,7 +127,7 @@ func (w *write) run(ctx context.Context) (Info, error) {
 		// The caller's own condition may still hold.
 		met = nil
 		switch {
-		case w.o.IfAbsent && now != nil && now.info.Stamp.Deleted:
+		case w.o.IfAbsent && now != nil && now.info.WriteInfo.Deleted:
 			met = now
 		case w.o.IfAbsent || w.o.IfMatch != "" || w.o.Base != nil || ofAnother(err, w.key):
 			return Info{}, err
@@ -155,7 +155,7 @@ func (w *write) expected(ctx context.Context, met *state) (state, error) {
 	}
 	// The stamp is needed for the fence, and so that the stamp of this write names the
 	// writes before it. A delete leaves none.
-	if !on.absent && !on.info.Stamp.known && (w.c.fencing || w.o.IfMatch != "" && w.choose != nil) {
+	if !on.absent && !on.info.WriteInfo.known && (w.c.fencing || w.o.IfMatch != "" && w.choose != nil) {
 		if w.choose != nil {
 			if _, err := w.choose(ctx, on.condition()); err != nil {
 				return on, err
@@ -166,31 +166,31 @@ func (w *write) expected(ctx context.Context, met *state) (state, error) {
 			return on, err
 		}
 		if !on.any && now.version() != on.version() {
-			return on, &ConflictError{Key: w.key, Known: true, Version: now.version()}
+			return on, &ConflictError{Key: w.key, HasCurrent: true, Version: now.version()}
 		}
 		on = now
 	}
-	if w.c.fencing && w.resumes && !slices.Equal(w.o.stamp.Before, on.info.Stamp.after()) {
+	if w.c.fencing && w.resumes && !slices.Equal(w.o.writeInfo.Previous, on.info.WriteInfo.idsForNext()) {
 		// The object would name neither the writes since then nor their fence.
 		return on, &ConflictError{Key: w.key}
 	}
-	if w.o.Force || on.absent || !on.info.Stamp.known {
+	if w.o.Force || on.absent || !on.info.WriteInfo.known {
 		return on, nil
 	}
-	return on, on.info.Stamp.allows(w.key, w.o.Fence)
+	return on, on.info.WriteInfo.allows(w.key, w.o.Fence)
 }
 
-// stamp returns the stamp of the write if it replaces the state on.
-func (w *write) stamp(on state) Stamp {
-	if w.o.stamp != nil {
-		return *w.o.stamp
+// writeInfo returns the stamp of the write if it replaces the state on.
+func (w *write) writeInfo(on state) WriteInfo {
+	if w.o.writeInfo != nil {
+		return *w.o.writeInfo
 	}
-	s := Stamp{
-		Write: newID(), Before: on.info.Stamp.after(), Fence: w.o.Fence, Deleted: w.deleted,
+	s := WriteInfo{
+		ID: newID(), Previous: on.info.WriteInfo.idsForNext(), Fence: w.o.Fence, Deleted: w.deleted,
 		From: w.o.from, own: w.o.own, known: true,
 	}
-	if s.Fence == nil && !on.info.Stamp.damaged {
-		s.Fence = on.info.Stamp.Fence // of a forced write: otherwise there is none
+	if s.Fence == nil && !on.info.WriteInfo.damaged {
+		s.Fence = on.info.WriteInfo.Fence // of a forced write: otherwise there is none
 	}
 	return s
 }
@@ -205,8 +205,8 @@ func (w *write) attempt(ctx context.Context, on state) (Info, *state, error) {
 	if w.o.Fence != nil && !by.own {
 		return Info{}, nil, &UnsupportedError{Ability: Fenced, Found: "the store does not check the condition itself, and a write that comes late would not be refused"}
 	}
-	a := &attempt{write: w, on: on, by: by, stamp: w.stamp(on)}
-	if by.rung != RungReservation {
+	a := &attempt{write: w, on: on, by: by, writeInfo: w.writeInfo(on)}
+	if by.strategy != StrategyReservation {
 		info, err := a.run(ctx, ctx)
 		return info, a.met, err
 	}
@@ -226,7 +226,7 @@ func (a *attempt) run(ctx, sending context.Context) (Info, error) {
 		if err == nil {
 			return a.made(info), nil
 		}
-		info, again, err := a.settle(ctx, err)
+		info, again, err := a.resolve(ctx, err)
 		if !again {
 			return info, err
 		}
@@ -239,9 +239,9 @@ func (a *attempt) run(ctx, sending context.Context) (Info, error) {
 // attempt is one write on one state, which may be sent several times.
 type attempt struct {
 	*write
-	on    state
-	by    way
-	stamp Stamp
+	on        state
+	by        way
+	writeInfo WriteInfo
 
 	lost error  // of the last try whose outcome is not known
 	met  *state // what the last look has found
@@ -249,7 +249,7 @@ type attempt struct {
 
 // made describes what the write made.
 func (a *attempt) made(info Info) Info {
-	info.Key, info.Stamp = a.key, a.stamp
+	info.Key, info.WriteInfo = a.key, a.writeInfo
 	info.Metadata, info.ContentType, info.Headers = maps.Clone(a.o.Metadata), cmp.Or(a.o.ContentType, info.ContentType, "application/octet-stream"), a.o.Headers
 	return info
 }
@@ -260,13 +260,13 @@ func (a *attempt) send(ctx context.Context) (Info, error) {
 	if !a.by.own {
 		on = condition{}
 	}
-	info, err := a.write.send(ctx, a.by, on, a.stamp.metadata(a.o.Metadata))
+	info, err := a.write.send(ctx, a.by, on, a.writeInfo.metadata(a.o.Metadata))
 	return info, bare(err)
 }
 
 // settle finds out what became of a try that failed with cause. It reports whether the
 // write is to be sent again; then the error is that of the outcome if it is not.
-func (a *attempt) settle(ctx context.Context, cause error) (info Info, again bool, err error) {
+func (a *attempt) resolve(ctx context.Context, cause error) (info Info, again bool, err error) {
 	certain := store.OutcomeOf(cause) == store.NotApplied
 	busy := certain && errors.Is(cause, ErrBusy)
 	conflict := certain && !busy && errors.Is(cause, store.ErrConflict)
@@ -278,7 +278,7 @@ func (a *attempt) settle(ctx context.Context, cause error) (info Info, again boo
 	case !certain:
 		a.lost = cause
 	}
-	now, err := a.c.look(ctx, a.key)
+	now, err := a.c.readState(ctx, a.key)
 	if err != nil {
 		if a.lost == nil {
 			a.lost = errors.New("its condition was refused")
@@ -286,18 +286,18 @@ func (a *attempt) settle(ctx context.Context, cause error) (info Info, again boo
 		return Info{}, false, a.failed(fmt.Errorf("reading back what became of it: %w", err))
 	}
 	a.met = &now
-	switch a.c.judge(now, a.on, a.stamp.Write) {
-	case store.FateApplied:
-		a.c.o.Log.Debug("a write whose reply was lost was applied", "key", a.key)
+	switch a.c.judge(now, a.on, a.writeInfo.ID) {
+	case store.ResolutionApplied:
+		a.c.o.Logger.Debug("a write whose reply was lost was applied", "key", a.key)
 		return now.info, false, nil
-	case store.FateSuperseded:
-		a.c.o.Log.Debug("a write whose reply was lost was applied, and superseded", "key", a.key)
+	case store.ResolutionSuperseded:
+		a.c.o.Logger.Debug("a write whose reply was lost was applied, and superseded", "key", a.key)
 		return a.made(Info{}), false, nil
-	case store.FateNever:
+	case store.ResolutionNotApplied:
 		if a.by.own {
 			a.lost = nil // the store refuses what comes late
 		}
-	case store.FateNotYet:
+	case store.ResolutionPending:
 		return a.notYet(cause, conflict)
 	}
 	if a.lost != nil {
@@ -308,7 +308,7 @@ func (a *attempt) settle(ctx context.Context, cause error) (info Info, again boo
 			return Info{}, false, err
 		}
 	}
-	return Info{}, false, &ConflictError{Key: a.key, Known: !now.absent, Version: now.version()}
+	return Info{}, false, &ConflictError{Key: a.key, HasCurrent: !now.absent, Version: now.version()}
 }
 
 // ofAnother reports whether err is a conflict on another object: the source of a copy.
@@ -345,14 +345,14 @@ func (a *attempt) failed(err error) error {
 	case a.lost == nil && store.OutcomeOf(err) == store.NotApplied:
 		return err
 	case a.lost == nil || errors.Is(err, a.lost):
-		return &store.UnknownError{Version: store.Version(a.stamp.Write), Err: err}
+		return &store.InDoubtError{Version: store.Version(a.writeInfo.ID), Err: err}
 	}
-	return &store.UnknownError{Version: store.Version(a.stamp.Write), Err: fmt.Errorf("%w; then: %v", a.lost, err)}
+	return &store.InDoubtError{Version: store.Version(a.writeInfo.ID), Err: fmt.Errorf("%w; then: %v", a.lost, err)}
 }
 
 // look reads the state of an object after a write whose outcome is not known, and tries
 // again while the store does not answer.
-func (c *Client) look(ctx context.Context, key string) (state, error) {
+func (c *Client) readState(ctx context.Context, key string) (state, error) {
 	for try := 1; ; try++ {
 		now, err := c.current(ctx, key)
 		if err == nil || store.Permanent(err) || try >= c.o.Tries || !sleep(ctx, c.o.Pause, try) {

@@ -7,8 +7,8 @@ import "reflect"
 // in a decorator. Package storetest demands a rule for each.
 func knownAbilities() []ability {
 	return []ability{
-		watcherAbility(), listerAbility(), volatileAbility(), agerAbility(), conditionalAbility(),
-		peekerAbility(), markerAbility(), settlerAbility(), presenceAbility(), describerAbility(),
+		watcherAbility(), listerAbility(), unsyncedAbility(), ageAbility(), conditionalAbility(),
+		uncommittedAbility(), tokenAbility(), resolverAbility(), presenceAbility(), describerAbility(),
 		tagListerAbility(),
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Ager is a store that knows, by its own clock, how long ago a value was written.
-type Ager interface {
+// AgeReader is a store that knows, by its own clock, how long ago a value was written.
+type AgeReader interface {
 	// GetAge is Get, and also returns for how long the value has certainly been
 	// unchanged. That age is a lower bound: the granularity and the possible error of the
 	// store's clock are subtracted. A negative age means that the store does not know it
@@ -14,19 +14,19 @@ type Ager interface {
 	GetAge(ctx context.Context, key string) (value []byte, v Version, age time.Duration, err error)
 }
 
-// OpGetAge is the operation of [Ager].
+// OpGetAge is the operation of [AgeReader].
 const OpGetAge Kind = "get-age"
 
-func agerAbility() ability {
-	return abilityOf("Ager", OpGetAge, func(s *intercepted, a Ager) Ager { return interceptedAger{s, a} })
+func ageAbility() ability {
+	return abilityOf("AgeReader", OpGetAge, func(s *intercepted, a AgeReader) AgeReader { return interceptedAgeReader{s, a} })
 }
 
-type interceptedAger struct {
+type interceptedAgeReader struct {
 	s *intercepted
-	a Ager
+	a AgeReader
 }
 
-func (w interceptedAger) GetAge(ctx context.Context, key string) ([]byte, Version, time.Duration, error) {
+func (w interceptedAgeReader) GetAge(ctx context.Context, key string) ([]byte, Version, time.Duration, error) {
 	op := &Op{Kind: OpGetAge, Key: key}
 	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) (err error) {
 		op.Value, op.Version, op.Age, err = w.a.GetAge(ctx, op.Key)

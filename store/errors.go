@@ -100,13 +100,13 @@ func Permanent(err error) bool {
 	return false
 }
 
-// NewSentinel returns an error for [errors.Is], for this package and those above it. The
+// NewError returns an error for [errors.Is], for this package and those above it. The
 // error states an outcome, and also matches each error of also ([ErrInvalid] and
 // [ErrPermanent], for example).
 //
 // Do not use it for an error that ends contexts as their cause: such an error must state
 // no outcome, since the write that it interrupts may have been applied.
-func NewSentinel(text string, outcome Outcome, also ...error) error {
+func NewError(text string, outcome Outcome, also ...error) error {
 	return &sentinel{text, outcome, also}
 }
 
@@ -127,37 +127,37 @@ var (
 	ErrPermanent = errors.New("trying again does not help")
 
 	// ErrInvalid: an argument or an option is out of its bounds. Nothing was done.
-	ErrInvalid error = NewSentinel("invalid argument", NotApplied)
+	ErrInvalid error = NewError("invalid argument", NotApplied)
 
 	// ErrConflict: the register is not in the state that the write named. The
 	// write was not applied.
-	ErrConflict error = NewSentinel("conflict", NotApplied)
+	ErrConflict error = NewError("conflict", NotApplied)
 
 	// ErrKey: the key is not valid. Nothing was done.
-	ErrKey error = NewSentinel("invalid key", NotApplied, ErrInvalid)
+	ErrKey error = NewError("invalid key", NotApplied, ErrInvalid)
 
 	// ErrVersion: this store never made such a version, or a required version is missing.
 	// Nothing was done.
-	ErrVersion error = NewSentinel("invalid version", NotApplied, ErrInvalid)
+	ErrVersion error = NewError("invalid version", NotApplied, ErrInvalid)
 
 	// ErrTooLarge: the value is larger than [MaxValue]. Nothing was done.
-	ErrTooLarge error = NewSentinel("value too large", NotApplied, ErrInvalid)
+	ErrTooLarge error = NewError("value too large", NotApplied, ErrInvalid)
 
 	// ErrUnsafe: the store cannot keep the contract (it ignores conditions, say,
 	// or lies on a network file system) and is refused.
-	ErrUnsafe error = NewSentinel("store is not safe to use", NotApplied)
+	ErrUnsafe error = NewError("store is not safe to use", NotApplied)
 
 	// ErrMisconfigured: something that the store needs is missing or wrong: no bucket or
 	// table, a table with another key, no credentials, the wrong region. A retry does not
 	// help. Nothing was done.
-	ErrMisconfigured error = NewSentinel("wrong set-up", NotApplied)
+	ErrMisconfigured error = NewError("wrong set-up", NotApplied)
 
 	// ErrDenied: the caller lacks a right that the store demands.
-	ErrDenied error = NewSentinel("permission denied", NotApplied)
+	ErrDenied error = NewError("permission denied", NotApplied)
 
 	// ErrCredentials: the store does not accept the caller's credentials, whatever rights
 	// those have. It matches ErrDenied, too.
-	ErrCredentials error = NewSentinel("permission denied", NotApplied, ErrDenied)
+	ErrCredentials error = NewError("permission denied", NotApplied, ErrDenied)
 
 	// ErrNotFound: the register is absent.
 	ErrNotFound = errors.New("not found")
@@ -171,7 +171,7 @@ var (
 	ErrUnavailable = errors.New("store unavailable")
 
 	// ErrClosed: the store was closed.
-	ErrClosed error = NewSentinel("store is closed", NotApplied)
+	ErrClosed error = NewError("store is closed", NotApplied)
 )
 
 // ConflictError is a conflict. It may carry the state that the write found instead of the
@@ -181,14 +181,14 @@ type ConflictError struct {
 
 	// Known says that Value and Version are the state that the write found. A zero
 	// Version means that the register was absent.
-	Known   bool
-	Value   []byte
-	Version Version
+	HasCurrent bool
+	Value      []byte
+	Version    Version
 }
 
 func (e *ConflictError) Error() string {
 	switch {
-	case !e.Known:
+	case !e.HasCurrent:
 		return fmt.Sprintf("another writer changed %q", e.Key)
 	case e.Version == "":
 		return fmt.Sprintf("%q does not exist", e.Key)
@@ -203,14 +203,14 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 func (e *ConflictError) Outcome() Outcome { return NotApplied }
 
 // marked gives an error an outcome.
-type marked struct {
+type outcomeError struct {
 	err     error
 	outcome Outcome
 }
 
-func (e *marked) Error() string    { return e.err.Error() }
-func (e *marked) Unwrap() error    { return e.err }
-func (e *marked) Outcome() Outcome { return e.outcome }
+func (e *outcomeError) Error() string    { return e.err.Error() }
+func (e *outcomeError) Unwrap() error    { return e.err }
+func (e *outcomeError) Outcome() Outcome { return e.outcome }
 
 // MarkNotApplied marks err as proof that the write was not applied and never will
 // be. A nil err stays nil.
@@ -218,7 +218,7 @@ func MarkNotApplied(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &marked{err, NotApplied}
+	return &outcomeError{err, NotApplied}
 }
 
 // MarkUnknown marks err as an unknown outcome, whatever outcome the errors that it wraps
@@ -227,7 +227,7 @@ func MarkUnknown(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &marked{err, Unknown}
+	return &outcomeError{err, Unknown}
 }
 
 // OpError names the operation, the key and the store of a failure, the key as the caller

@@ -65,8 +65,8 @@ func TestConflictError(t *testing.T) {
 		want string
 	}{
 		{&store.ConflictError{Key: "job"}, `another writer changed "job"`},
-		{&store.ConflictError{Key: "job", Known: true}, `"job" does not exist`},
-		{&store.ConflictError{Key: "job", Known: true, Version: "7"}, `"job" has another version than the write named`},
+		{&store.ConflictError{Key: "job", HasCurrent: true}, `"job" does not exist`},
+		{&store.ConflictError{Key: "job", HasCurrent: true, Version: "7"}, `"job" has another version than the write named`},
 	} {
 		if got := c.err.Error(); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
@@ -144,7 +144,7 @@ func TestInDoubt(t *testing.T) {
 		{"no error", nil, false},
 		{"any error", errors.New("connection reset"), false},
 		{"a write", put, true},
-		{"a volatile write", &store.OpError{Op: store.OpPutVolatile, Key: "job", Err: store.ErrUnavailable}, true},
+		{"a volatile write", &store.OpError{Op: store.OpPutUnsynced, Key: "job", Err: store.ErrUnavailable}, true},
 		{"a write that was refused", &store.OpError{Op: store.OpPut, Key: "job", Err: store.ErrDenied}, false},
 		{"a read", read, false},
 		{"a read, and then a write", errors.Join(read, put), true},

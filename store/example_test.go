@@ -53,7 +53,7 @@ func ExampleConflictError() {
 
 	_, err := s.Put(ctx, "job", "", []byte("taken by B"))
 	var conflict *store.ConflictError
-	if errors.As(err, &conflict) && conflict.Known {
+	if errors.As(err, &conflict) && conflict.HasCurrent {
 		fmt.Println(string(conflict.Value))
 	}
 	// Output:
@@ -144,8 +144,8 @@ func ExampleList() {
 }
 
 // A writer that finds out by itself what became of its write: with a value of its own
-// for each try, and a limit of its own. Most need no more than PutAndSettle.
-func ExampleSettle() {
+// for each try, and a limit of its own. Most need no more than PutAndResolve.
+func ExampleResolve() {
 	ctx := context.Background()
 	s := faultstore.New(memstore.New(), faultstore.MustParse("put job #1 lose"))
 
@@ -158,23 +158,23 @@ func ExampleSettle() {
 			return
 		}
 		if store.OutcomeOf(err) == store.Unknown {
-			attempts = append(attempts, store.AttemptOf(err))
+			attempts = append(attempts, store.AttemptedVersion(err))
 		}
 		// A conflict, too, is settled: what stands in the way may be an earlier try.
-		found, err := store.Settle(ctx, s, "job", prev, attempts...)
+		found, err := store.Resolve(ctx, s, "job", prev, attempts...)
 		switch {
 		case err != nil:
 			fmt.Println("not to be read now; it is right to settle once more:", err)
-		case found.Fate == store.FateApplied:
+		case found.Resolution == store.ResolutionApplied:
 			fmt.Printf("%s was applied; the next write names its version: %v\n", found.Current.Value, found.Current.Version != "")
 			return
-		case found.Fate == store.FateSuperseded:
+		case found.Resolution == store.ResolutionSuperseded:
 			fmt.Printf("it was applied, and now there is %s\n", found.Current.Value)
 			return
-		case found.Fate == store.FateNever:
+		case found.Resolution == store.ResolutionNotApplied:
 			fmt.Printf("another was faster: %s\n", found.Current.Value)
 			return
-		case found.Fate == store.FateNotYet:
+		case found.Resolution == store.ResolutionPending:
 			continue // nothing has changed: the same change again, on the same state
 		default:
 			fmt.Println("not to be known; other clients see it or not")

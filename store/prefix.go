@@ -73,11 +73,11 @@ func trimKey(err error, below string) error {
 	case *OpError:
 		return &OpError{Op: e.Op, Key: trim(e.Key), Store: e.Store, Err: trimKey(e.Err, below)}
 	case *ConflictError:
-		return &ConflictError{Key: trim(e.Key), Known: e.Known, Value: e.Value, Version: e.Version}
-	case *UnknownError:
-		return &UnknownError{Version: e.Version, Err: trimKey(e.Err, below)}
-	case *marked:
-		return &marked{trimKey(e.err, below), e.outcome}
+		return &ConflictError{Key: trim(e.Key), HasCurrent: e.HasCurrent, Value: e.Value, Version: e.Version}
+	case *InDoubtError:
+		return &InDoubtError{Version: e.Version, Err: trimKey(e.Err, below)}
+	case *outcomeError:
+		return &outcomeError{trimKey(e.err, below), e.outcome}
 	}
 	return err
 }

@@ -31,8 +31,8 @@ func TestPrefix(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	wantAsked := []string{
-		"put-volatile p/q/a/job", "get p/q/a/job", "watch p/q/a/job seen", "list p/q", "list p/q/a", "list p/q/b", "list-tags p/q/a",
-		"get-age p/q/a/job", "get-if-changed p/q/a/job seen", "peek p/q/a/job", "highest-mark p/q/a/job", "settle p/q/a/job seen",
+		"put-unsynced p/q/a/job", "get p/q/a/job", "watch p/q/a/job seen", "list p/q", "list p/q/a", "list p/q/b", "list-tags p/q/a",
+		"get-age p/q/a/job", "get-if-changed p/q/a/job seen", "get-uncommitted p/q/a/job", "highest-token p/q/a/job", "resolve p/q/a/job seen",
 	}
 	if !slices.Equal(f.asked, wantAsked) {
 		t.Errorf("the store below was asked\n%q, want\n%q", f.asked, wantAsked)
@@ -120,7 +120,7 @@ func (called) Traits() store.Traits { return store.Traits{Name: "by its name"} }
 // The errors below a prefix name the key as the caller gave it, once.
 func TestPrefixErrors(t *testing.T) {
 	unknown := func(key string) error {
-		return &store.OpError{Op: store.OpPut, Key: key, Err: &store.UnknownError{Version: "v", Err: store.ErrUnavailable}}
+		return &store.OpError{Op: store.OpPut, Key: key, Err: &store.InDoubtError{Version: "v", Err: store.ErrUnavailable}}
 	}
 	for _, c := range []struct {
 		name string
@@ -130,7 +130,7 @@ func TestPrefixErrors(t *testing.T) {
 		{"an OpError", unknown, "put job: store unavailable"},
 		{"a conflict", func(key string) error { return &store.ConflictError{Key: key} }, `another writer changed "job"`},
 		{"a conflict in an OpError", func(key string) error {
-			return &store.OpError{Op: store.OpPut, Key: key, Err: &store.ConflictError{Key: key, Known: true}}
+			return &store.OpError{Op: store.OpPut, Key: key, Err: &store.ConflictError{Key: key, HasCurrent: true}}
 		}, `put job: "job" does not exist`},
 		{"marked", func(key string) error { return store.MarkNotApplied(unknown(key)) }, "put job: store unavailable"},
 		{"of another store", func(key string) error { return errors.New("no route") }, "no route"},
@@ -141,7 +141,7 @@ func TestPrefixErrors(t *testing.T) {
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%s: got %v, want %s", c.name, err, c.want)
 		}
-		if store.OutcomeOf(err) != store.OutcomeOf(want) || errors.Is(err, store.ErrConflict) != errors.Is(want, store.ErrConflict) || store.AttemptOf(err) != store.AttemptOf(want) {
+		if store.OutcomeOf(err) != store.OutcomeOf(want) || errors.Is(err, store.ErrConflict) != errors.Is(want, store.ErrConflict) || store.AttemptedVersion(err) != store.AttemptedVersion(want) {
 			t.Errorf("%s: %v means something else", c.name, err)
 		}
 	}

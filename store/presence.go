@@ -39,11 +39,11 @@ type Presence interface {
 	// Judge reports whether the process that made an announcement is alive. It answers
 	// Dead only if that is certain. Where it cannot know, after an error too, it answers
 	// LivenessUnknown.
-	Judge(ctx context.Context, announcement string) Liveness
+	Liveness(ctx context.Context, announcement string) Liveness
 
-	// Await returns nil when the answer of Judge may have changed, sometimes although it
+	// WaitLiveness returns nil when the answer of Judge may have changed, sometimes although it
 	// has not. When the context ends, it returns the context's error.
-	Await(ctx context.Context, announcement string) error
+	WaitLiveness(ctx context.Context, announcement string) error
 }
 
 // presenceAbility hands out the inner store's presence undecorated: it concerns

@@ -21,7 +21,7 @@
 //   - A caller never gets a conflict with its own write. Where a transport repeats
 //     requests, the backend reads the register back to find out whose write stands there.
 //   - A version is chosen before the write is sent. A put or delete whose outcome is
-//     unknown says which version it would have made ([UnknownError]). [Settle] finds out
+//     unknown says which version it would have made ([InDoubtError]). [Settle] finds out
 //     later what became of it: applied, superseded, not yet, never, or unknown for good.
 //     A put that is known to be applied is a success, even if other writes have
 //     superseded it by then.
@@ -38,7 +38,7 @@
 // # Optional abilities
 //
 // Each ability that only some stores have is a small interface ([Watcher], [Lister],
-// [VolatilePutter], [Presence], [Ager], [Peeker] and more), found with [As]. The
+// [UnsyncedPutter], [Presence], [AgeReader], [UncommittedGetter] and more), found with [As]. The
 // decorators of this package offer each ability of the store below, in its decorated
 // form, and hide everything else of it. So no call bypasses a decorator.
 package store

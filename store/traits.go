@@ -27,27 +27,27 @@ type Traits struct {
 	// leases make sense.
 	Local bool
 
-	// ConflictTells says that a conflict of Put carries the current value and version at
+	// ConflictCarriesState says that a conflict of Put carries the current value and version at
 	// no extra cost. A caller that expects to create the register then need not read
 	// first.
-	ConflictTells bool
+	ConflictCarriesState bool
 
 	// Trusted says that the store is known to honour conditions, so that it need
 	// not be probed before its first use.
 	Trusted bool
 
-	// NoReadBack says that a caller cannot recognise its own write of unknown outcome by
+	// CannotReadOwnWrites says that a caller cannot recognise its own write of unknown outcome by
 	// reading it back. It must treat that write as another program's.
-	NoReadBack bool
+	CannotReadOwnWrites bool
 
 	// MinTTL is the shortest lease that makes sense on this store; zero means that the
 	// store sets no bound.
 	MinTTL time.Duration
 
-	// WriteTime is the least time that a write takes, on a store that makes writes wait.
+	// MinWriteTime is the least time that a write takes, on a store that makes writes wait.
 	// The store refuses a write whose context ends sooner. Zero means that a write takes
 	// no longer than its requests.
-	WriteTime time.Duration
+	MinWriteTime time.Duration
 }
 
 // Describer is a store that knows its [Traits].

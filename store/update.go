@@ -50,7 +50,7 @@ func Update(ctx context.Context, s Store, key string, change func(value []byte) 
 		}
 		var conflict *ConflictError
 		read = true
-		if errors.As(err, &conflict) && conflict.Known {
+		if errors.As(err, &conflict) && conflict.HasCurrent {
 			current = Entry{Key: key, Value: conflict.Value, Version: conflict.Version}
 			read = false
 		}

@@ -19,7 +19,7 @@ func faulty(t *testing.T, schedule string) (s *faultstore.Store, m *memstore.Sto
 	m = memstore.New()
 	s = faultstore.New(m, faultstore.MustParse(schedule))
 	t.Cleanup(func() {
-		if unmet := s.Unmet(); len(unmet.Rules) > 0 {
+		if unmet := s.Unmatched(); len(unmet.Rules) > 0 {
 			t.Errorf("no call has met %q", unmet)
 		}
 		_ = s.Close()

@@ -36,13 +36,13 @@ func (w interceptedWatcher) Watch(ctx context.Context, key string, seen Version)
 	})
 }
 
-// DefaultPoll is how often [Watch] and [WaitChange] read a store that is no [Watcher].
-const DefaultPoll = 5 * time.Second
+// DefaultPollInterval is how often [Watch] and [WaitForChange] read a store that is no [Watcher].
+const DefaultPollInterval = 5 * time.Second
 
 // Watch yields the state of key, then every further state that it sees, until the context
 // ends or the loop is left. It may miss states that came and went. On a store that is no
 // [Watcher] it reads again after a random time between half of poll and poll; zero means
-// [DefaultPoll]. It yields errors, and continues after them at the polling rate. The last
+// [DefaultPollInterval]. It yields errors, and continues after them at the polling rate. The last
 // thing that it yields is the context's error.
 func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
@@ -73,7 +73,7 @@ func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Se
 			default:
 				// A watcher that returns at once without a change must not make this loop
 				// spin.
-				idle = min(max(2*idle, time.Millisecond), cmp.Or(poll, DefaultPoll)/2)
+				idle = min(max(2*idle, time.Millisecond), cmp.Or(poll, DefaultPollInterval)/2)
 				if early := idle - time.Since(began); early > 0 {
 					_ = sleep(ctx, early)
 				} else {
@@ -82,15 +82,15 @@ func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Se
 			}
 			began = time.Now()
 			// An error ends this wait, not the watch.
-			_ = WaitChange(ctx, s, key, last.Version, poll)
+			_ = WaitForChange(ctx, s, key, last.Version, poll)
 		}
 	}
 }
 
-// WaitChange returns nil when the version of key may differ from seen. On a [Watcher]
+// WaitForChange returns nil when the version of key may differ from seen. On a [Watcher]
 // that is when the watcher says so; on any other store, and after an error of the
 // watcher, it is after about poll. When the context ends, it returns the context's error.
-func WaitChange(ctx context.Context, s Store, key string, seen Version, poll time.Duration) error {
+func WaitForChange(ctx context.Context, s Store, key string, seen Version, poll time.Duration) error {
 	if w, ok := As[Watcher](s); ok {
 		if err := w.Watch(ctx, key, seen); err == nil || ctx.Err() != nil {
 			return err
@@ -102,7 +102,7 @@ func WaitChange(ctx context.Context, s Store, key string, seen Version, poll tim
 // sleep waits for between half of d and d.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
-		d = DefaultPoll
+		d = DefaultPollInterval
 	}
 	t := time.NewTimer(d/2 + rand.N(d/2+1))
 	defer t.Stop()

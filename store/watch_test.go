@@ -135,14 +135,14 @@ func TestWaitChange(t *testing.T) {
 		}{
 			{"a watcher tells at once", t.Context(), m, "", time.Hour, 0, 0, nil},
 			{"polling", t.Context(), plain{m}, v, time.Minute, 30 * time.Second, time.Minute, nil},
-			{"polling by default", t.Context(), plain{m}, v, 0, store.DefaultPoll / 2, store.DefaultPoll, nil},
-			{"polling by less than nothing", t.Context(), plain{m}, v, -1, store.DefaultPoll / 2, store.DefaultPoll, nil},
+			{"polling by default", t.Context(), plain{m}, v, 0, store.DefaultPollInterval / 2, store.DefaultPollInterval, nil},
+			{"polling by less than nothing", t.Context(), plain{m}, v, -1, store.DefaultPollInterval / 2, store.DefaultPollInterval, nil},
 			{"an error of the watcher", t.Context(), faultstore.New(m, faultstore.MustParse("watch * fail")), v, time.Minute, 30 * time.Second, time.Minute, nil},
 			{"no context left for a watcher", ended, m, v, time.Hour, 0, 0, cause},
 			{"no context left for a poll", ended, plain{m}, v, time.Hour, 0, 0, cause},
 		} {
 			start := time.Now()
-			err := store.WaitChange(c.ctx, c.s, "job", c.seen, c.poll)
+			err := store.WaitForChange(c.ctx, c.s, "job", c.seen, c.poll)
 			if took := time.Since(start); !errors.Is(err, c.want) || took < c.min || took > c.max {
 				t.Errorf("%s: got %v after %v, want %v after %v to %v", c.name, err, took, c.want, c.min, c.max)
 			}

@@ -31,7 +31,7 @@ func Kinds() []Kind {
 // Write reports whether the operation can change a register, an object, or an item of a
 // table.
 func (k Kind) Write() bool {
-	return k == OpPut || k == OpPutVolatile || k == OpDelete || k == "copy" || k == "rename" || k == "update"
+	return k == OpPut || k == OpPutUnsynced || k == OpDelete || k == "copy" || k == "rename" || k == "update"
 }
 
 // Read reports whether the operation is one of this package, of a bucket or of a table of
@@ -53,13 +53,13 @@ type Op struct {
 
 	Writes []Version // of Settle: the writes whose outcome is unknown
 
-	Version Version                  // result of a get or a put
-	Changed bool                     // result of GetIfChanged
-	Age     time.Duration            // result of GetAge
-	Mark    uint64                   // result of HighestMark
-	Keys    iter.Seq2[string, error] // result of List
-	Tags    iter.Seq2[Tagged, error] // result of ListTags
-	Settled Settlement               // result of Settle
+	Version  Version                  // result of a get or a put
+	Changed  bool                     // result of GetIfChanged
+	Age      time.Duration            // result of GetAge
+	Token    uint64                   // result of HighestToken
+	Keys     iter.Seq2[string, error] // result of List
+	Tags     iter.Seq2[Tagged, error] // result of ListTags
+	Resolved ResolveResult            // result of Settle
 }
 
 // Handler carries out an operation.

@@ -26,8 +26,8 @@ func (f *full) Get(ctx context.Context, key string) ([]byte, store.Version, erro
 	return f.Store.Get(ctx, key)
 }
 
-func (f *full) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
-	f.ask("put-volatile", key)
+func (f *full) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	f.ask("put-unsynced", key)
 	return f.Put(ctx, key, prev, value)
 }
 
@@ -58,26 +58,26 @@ func (f *full) GetIfChanged(_ context.Context, key string, seen store.Version) (
 	return []byte("changed"), "8", true, nil
 }
 
-func (f *full) Peek(_ context.Context, key string) ([]byte, store.Version, error) {
-	f.ask("peek", key)
+func (f *full) GetUncommitted(_ context.Context, key string) ([]byte, store.Version, error) {
+	f.ask("get-uncommitted", key)
 	return []byte("peeked"), "9", nil
 }
 
-func (f *full) HighestMark(_ context.Context, key string) (uint64, error) {
-	f.ask("highest-mark", key)
+func (f *full) HighestToken(_ context.Context, key string) (uint64, error) {
+	f.ask("highest-token", key)
 	return 41, nil
 }
 
-func (f *full) Settle(_ context.Context, key string, prev store.Version, writes ...store.Version) (store.Settlement, error) {
-	f.ask("settle", key+" "+string(prev))
-	return store.Settlement{Fate: store.FateSuperseded, Write: writes[0], Current: store.Entry{Key: key}}, nil
+func (f *full) Resolve(_ context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
+	f.ask("resolve", key+" "+string(prev))
+	return store.ResolveResult{Resolution: store.ResolutionSuperseded, Write: writes[0], Current: store.Entry{Key: key}}, nil
 }
 
 func (f *full) Announce(context.Context) (string, error) { return "me", nil }
 
-func (f *full) Judge(context.Context, string) store.Liveness { return store.Alive }
+func (f *full) Liveness(context.Context, string) store.Liveness { return store.Alive }
 
-func (f *full) Await(context.Context, string) error { return nil }
+func (f *full) WaitLiveness(context.Context, string) error { return nil }
 
 // Extra is an ability that package store does not know.
 func (f *full) Extra() string { return "extra" }
@@ -87,11 +87,11 @@ type extra interface{ Extra() string }
 var (
 	_ store.Watcher           = (*full)(nil)
 	_ store.Lister            = (*full)(nil)
-	_ store.VolatilePutter    = (*full)(nil)
-	_ store.Ager              = (*full)(nil)
+	_ store.UnsyncedPutter    = (*full)(nil)
+	_ store.AgeReader         = (*full)(nil)
 	_ store.ConditionalGetter = (*full)(nil)
-	_ store.Peeker            = (*full)(nil)
-	_ store.Marker            = (*full)(nil)
+	_ store.UncommittedGetter = (*full)(nil)
+	_ store.TokenReader       = (*full)(nil)
 	_ store.Presence          = (*full)(nil)
 	_ store.TagLister         = (*full)(nil)
 )
@@ -190,7 +190,7 @@ func everything(t *testing.T, s store.Store) []any {
 	ctx := t.Context()
 	v, err := s.Put(ctx, "a/job", "", []byte("one"))
 	results := []any{err}
-	v, err = store.PutVolatile(ctx, s, "a/job", v, []byte("two"))
+	v, err = store.PutUnsynced(ctx, s, "a/job", v, []byte("two"))
 	results = append(results, err)
 	value, w, err := s.Get(ctx, "a/job")
 	results = append(results, string(value), w == v, err)
@@ -206,18 +206,18 @@ func everything(t *testing.T, s store.Store) []any {
 		results = append(results, tag, err)
 	}
 	results = append(results, tags.ListCost())
-	ager, _ := store.As[store.Ager](s)
+	ager, _ := store.As[store.AgeReader](s)
 	value, w, age, err := ager.GetAge(ctx, "a/job")
 	results = append(results, string(value), w, age, err)
 	value, w, changed, err := store.GetIfChanged(ctx, s, "a/job", "seen")
 	results = append(results, string(value), w, changed, err)
-	value, w, err = store.Peek(ctx, s, "a/job")
+	value, w, err = store.GetUncommitted(ctx, s, "a/job")
 	results = append(results, string(value), w, err)
-	marker, _ := store.As[store.Marker](s)
-	mark, err := marker.HighestMark(ctx, "a/job")
+	marker, _ := store.As[store.TokenReader](s)
+	mark, err := marker.HighestToken(ctx, "a/job")
 	results = append(results, mark, err)
-	settled, err := store.Settle(ctx, s, "a/job", "seen", "sent")
-	results = append(results, settled.Fate, settled.Write, settled.Current.Key, err)
+	settled, err := store.Resolve(ctx, s, "a/job", "seen", "sent")
+	results = append(results, settled.Resolution, settled.Write, settled.Current.Key, err)
 	return append(results, s.Delete(ctx, "a/job", v))
 }
 
@@ -236,14 +236,14 @@ func TestInterceptPassesEverything(t *testing.T) {
 		t.Errorf("the store below was asked %q, want %q", f.asked, plain.asked)
 	}
 	wantKinds := []store.Kind{
-		store.OpPut, store.OpPutVolatile, store.OpGet, store.OpWatch, store.OpList, store.OpList, store.OpList,
-		store.OpListTags, store.OpGetAge, store.OpGetIfChanged, store.OpPeek, store.OpHighestMark, store.OpSettle, store.OpDelete,
+		store.OpPut, store.OpPutUnsynced, store.OpGet, store.OpWatch, store.OpList, store.OpList, store.OpList,
+		store.OpListTags, store.OpGetAge, store.OpGetIfChanged, store.OpGetUncommitted, store.OpHighestToken, store.OpResolve, store.OpDelete,
 	}
 	if !slices.Equal(kinds, wantKinds) {
 		t.Errorf("the handler saw %q, want %q", kinds, wantKinds)
 	}
 	writes := slices.DeleteFunc(kinds, func(k store.Kind) bool { return !k.Write() })
-	if !slices.Equal(writes, []store.Kind{store.OpPut, store.OpPutVolatile, store.OpDelete}) {
+	if !slices.Equal(writes, []store.Kind{store.OpPut, store.OpPutUnsynced, store.OpDelete}) {
 		t.Errorf("writes are %q", writes)
 	}
 }
@@ -295,11 +295,11 @@ func TestInterceptChanges(t *testing.T) {
 func TestFallbacks(t *testing.T) {
 	ctx := t.Context()
 	s := plain{memstore.New()}
-	v, err := store.PutVolatile(ctx, s, "job", "", []byte("one"))
+	v, err := store.PutUnsynced(ctx, s, "job", "", []byte("one"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if value, w, err := store.Peek(ctx, s, "job"); err != nil || w != v || string(value) != "one" {
+	if value, w, err := store.GetUncommitted(ctx, s, "job"); err != nil || w != v || string(value) != "one" {
 		t.Errorf("peek: got %q version %q, %v", value, w, err)
 	}
 	for _, c := range []struct {

@@ -294,17 +294,17 @@ func later(d time.Duration, f func()) {
 // through carry. carry calls request once, where the request is to take effect, or not
 // at all; with its error the client sees a connection that broke, whatever the server
 // answered. It is what the option Cut of package storetest asks for.
-func Cut(server http.RoundTripper, carry func(request func() error) error) *http.Client {
-	return &http.Client{Transport: cutting{server, carry}}
+func InterceptedClient(server http.RoundTripper, carry func(request func() error) error) *http.Client {
+	return &http.Client{Transport: interceptedTransport{server, carry}}
 }
 
-type cutting struct {
+type interceptedTransport struct {
 	server http.RoundTripper
 	carry  func(request func() error) error
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (c cutting) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+func (c interceptedTransport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	cut := c.carry(func() error {
 		resp, err = c.server.RoundTrip(r)
 		return err

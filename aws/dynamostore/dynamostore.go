@@ -57,15 +57,15 @@ type Options struct {
 	// doctor, and is good.
 	Trusted bool
 
-	// Unsafe names what the user insists on doing without: see [Lack].
-	Unsafe []Lack
+	// Unsafe names what the user insists on doing without: see [Risk].
+	Unsafe []Risk
 
 	// OnVerified is called when the table was looked at, and is good, so that the user can remember it
 	// and set Trusted the next time. Nil calls nothing.
 	OnVerified func()
 
-	// Log is told of what was settled and found. Nil discards.
-	Log *slog.Logger
+	// Logger is told of what was settled and found. Nil discards.
+	Logger *slog.Logger
 }
 
 // Store is a space of registers in a table. It may be used by any number of
@@ -94,23 +94,23 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Store, error) {
 	onAWS := endpoint.IsDynamoDB(client.Options())
 	registers, err := engine.New(t, engine.Options{
 		Traits: store.Traits{
-			Name:          strings.TrimSuffix("dynamodb://"+name+"/"+t.prefix, "/"),
-			ID:            endpoint.DynamoDBID(client.Options(), name),
-			Prefix:        t.prefix,
-			ConflictTells: true,
-			Trusted:       onAWS || t.o.Trusted,
-			MinTTL:        MinTTL,
+			Name:                 strings.TrimSuffix("dynamodb://"+name+"/"+t.prefix, "/"),
+			ID:                   endpoint.DynamoDBID(client.Options(), name),
+			Prefix:               t.prefix,
+			ConflictCarriesState: true,
+			Trusted:              onAWS || t.o.Trusted,
+			MinTTL:               MinTTL,
 		},
-		Trusted:    t.o.Trusted,
-		Numbered:   true,
-		Tries:      t.o.Tries,
-		ReadTries:  t.o.Tries,
-		Pause:      dynamocall.FirstPause,
-		Check:      t.check,
-		Honest:     onAWS,
-		Refuse:     t.refuse,
-		OnVerified: t.o.OnVerified,
-		Log:        t.o.Log,
+		Trusted:             t.o.Trusted,
+		Numbered:            true,
+		Tries:               t.o.Tries,
+		ReadTries:           t.o.Tries,
+		Pause:               dynamocall.FirstPause,
+		Check:               t.check,
+		TrustConditions:     onAWS,
+		OnConditionsIgnored: t.refuse,
+		OnVerified:          t.o.OnVerified,
+		Logger:              t.o.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("dynamostore: %w", err)
@@ -126,7 +126,7 @@ func newTable(client *dynamodb.Client, name string, opts *Options) (*table, erro
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	calls, err := dynamocall.New(client, name, keys(), o.Timeout, o.Tries, o.Log)
+	calls, err := dynamocall.New(client, name, keys(), o.Timeout, o.Tries, o.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("dynamostore: %w", err)
 	}
@@ -140,7 +140,7 @@ func newTable(client *dynamodb.Client, name string, opts *Options) (*table, erro
 func (o *Options) check() error {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Tries = cmp.Or(o.Tries, DefaultTries)
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Prefix = strings.TrimSuffix(o.Prefix, "/")
 	switch {
 	case o.Timeout < 100*time.Millisecond:
@@ -172,7 +172,7 @@ func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stor
 	return decodeItem(item)
 }
 
-// ReadRaw implements [engine.Salvager]. A condition can name an item whose version is a
+// ReadRaw implements [engine.RawReader]. A condition can name an item whose version is a
 // string.
 func (t *table) ReadRaw(ctx context.Context, key string) (body []byte, on engine.Stored, err error) {
 	item, err := t.get(ctx, key)
@@ -231,9 +231,9 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 		if err != nil {
 			return "", store.MarkNotApplied(err)
 		}
-		return "", &engine.Refused{Known: true, Met: met}
+		return "", &engine.ConditionFailedError{HasCurrent: true, Current: met}
 	case errors.As(err, &refused):
-		return "", &engine.Refused{} // nothing is there, or the server does not tell
+		return "", &engine.ConditionFailedError{} // nothing is there, or the server does not tell
 	case errors.Is(err, store.ErrUnavailable) && store.OutcomeOf(err) == store.NotApplied:
 		return "", fmt.Errorf("%w: %w", engine.ErrBusy, err)
 	}

@@ -48,9 +48,9 @@ func TestStore(t *testing.T) {
 		return newStore(t, d, opts)
 	}
 	storetest.Run(t, open, &storetest.Options{
-		Second: func(t *testing.T, _ store.Store) store.Store { return newStore(t, d, opts) },
-		Cut: func(t *testing.T, _ store.Store, carry func(func() error) error) store.Store {
-			return newStore(t, d, opts, func(o *dynamodb.Options) { o.HTTPClient = awstest.Cut(d, carry) })
+		Reopen: func(t *testing.T, _ store.Store) store.Store { return newStore(t, d, opts) },
+		Intercept: func(t *testing.T, _ store.Store, carry func(func() error) error) store.Store {
+			return newStore(t, d, opts, func(o *dynamodb.Options) { o.HTTPClient = awstest.InterceptedClient(d, carry) })
 		},
 		Bubble: true, Rounds: 3, Keys: 200, Racers: 6,
 	})
@@ -114,7 +114,7 @@ func TestRequests(t *testing.T) {
 	if got := strings.Join(d.Ops(), " "); got != "DescribeTable PutItem" {
 		t.Errorf("the first write to Amazon: %s", got)
 	}
-	if !amazon.Traits().Trusted || unknown.Traits().Trusted || !unknown.Traits().ConflictTells {
+	if !amazon.Traits().Trusted || unknown.Traits().Trusted || !unknown.Traits().ConflictCarriesState {
 		t.Errorf("traits: %+v, %+v", amazon.Traits(), unknown.Traits())
 	}
 }
@@ -129,7 +129,7 @@ func TestConflictTells(t *testing.T) {
 	for _, prev := range []store.Version{"", v} {
 		_, err := s.Put(t.Context(), "k", prev, []byte("x"))
 		var c *store.ConflictError
-		if !errors.As(err, &c) || !c.Known || string(c.Value) != `{"holder":"b"}` || c.Version != w {
+		if !errors.As(err, &c) || !c.HasCurrent || string(c.Value) != `{"holder":"b"}` || c.Version != w {
 			t.Errorf("against %q: %v", prev, err)
 		}
 	}
@@ -138,14 +138,14 @@ func TestConflictTells(t *testing.T) {
 	}
 	_, err := s.Put(t.Context(), "k", w, []byte("x"))
 	var c *store.ConflictError
-	if !errors.As(err, &c) || !c.Known || c.Version != "" {
+	if !errors.As(err, &c) || !c.HasCurrent || c.Version != "" {
 		t.Errorf("against a tombstone: %v", err)
 	}
 	// A server that does not tell the item costs a read more.
 	d.Broken.NoOldItem = true
 	d.Reset()
 	_, err = s.Put(t.Context(), "k", w, []byte("x"))
-	if !errors.As(err, &c) || !c.Known || c.Version != "" || strings.Join(d.Ops(), " ") != "PutItem GetItem" {
+	if !errors.As(err, &c) || !c.HasCurrent || c.Version != "" || strings.Join(d.Ops(), " ") != "PutItem GetItem" {
 		t.Errorf("without the old item: %v, %v", err, d.Ops())
 	}
 }

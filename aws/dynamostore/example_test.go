@@ -30,7 +30,7 @@ func ExampleNew() {
 	// A conflict tells what it met, in the same request.
 	_, err = s.Put(ctx, "leader", "", []byte(`{"host":"b"}`))
 	var conflict *store.ConflictError
-	if errors.As(err, &conflict) && conflict.Known {
+	if errors.As(err, &conflict) && conflict.HasCurrent {
 		fmt.Printf("%s\n", conflict.Value)
 	}
 	// Output:

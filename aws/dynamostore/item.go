@@ -42,8 +42,8 @@ func (t *table) itemKey(key string) map[string]types.AttributeValue {
 func (t *table) encode(key string, e engine.Envelope) map[string]types.AttributeValue {
 	attrs := t.itemKey(key)
 	attrs[attrVersion] = str(e.ID())
-	if len(e.After) > 0 {
-		attrs[attrAfter] = str(e.Past())
+	if len(e.Predecessors) > 0 {
+		attrs[attrAfter] = str(e.PredecessorText())
 	}
 	switch {
 	case e.Deleted:

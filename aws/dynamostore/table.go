@@ -13,29 +13,29 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// Lack is something that makes a table unsafe, which a user may insist on.
-type Lack string
+// Risk is something that makes a table unsafe, which a user may insist on.
+type Risk string
 
 const (
 	// ConditionsIgnored: the server lets writes through whose condition does not
 	// hold.
-	ConditionsIgnored Lack = "conditions"
+	ConditionsIgnored Risk = "conditions"
 
 	// GlobalTable: the table is replicated between regions without one order of
 	// writes, so that two regions can each grant a lock.
-	GlobalTable Lack = "global-table"
+	GlobalTable Risk = "global-table"
 )
 
 // UnsafeError says why leases in a table are not safe. It matches
 // [store.ErrUnsafe].
 type UnsafeError struct {
 	Name  string // of the store
-	Lack  Lack
+	Risk  Risk
 	Found string
 }
 
 func (e *UnsafeError) Error() string {
-	return fmt.Sprintf("%s: %s, two programs could hold one lock (holdfast doctor tells more; unsafe=%s would use it all the same)", e.Name, e.Found, e.Lack)
+	return fmt.Sprintf("%s: %s, two programs could hold one lock (holdfast doctor tells more; unsafe=%s would use it all the same)", e.Name, e.Found, e.Risk)
 }
 
 // StoreName returns Name, which the text has; see [store.OpError].
@@ -47,40 +47,40 @@ func (e *UnsafeError) Is(target error) bool { return target == store.ErrUnsafe }
 // Outcome is NotApplied.
 func (e *UnsafeError) Outcome() store.Outcome { return store.NotApplied }
 
-// Table describes a table.
-type Table struct {
+// Description describes a table.
+type Description struct {
 	Status string // "ACTIVE", "CREATING", ...
 
-	// KeysRight says that the primary key is what this package needs; Keys says
+	// KeysValid says that the primary key is what this package needs; Keys says
 	// what it is.
-	KeysRight bool
+	KeysValid bool
 	Keys      string
 
-	// Replicas are the other regions of a global table, and OneOrder says that all
+	// Replicas are the other regions of a global table, and StronglyConsistent says that all
 	// regions share one order of writes (multi-region strong consistency).
-	Replicas []string
-	OneOrder bool
+	Replicas           []string
+	StronglyConsistent bool
 
 	// TTL is the attribute by which the table removes items; empty if it does not.
 	// It cannot be one of a register. TTLUnknown says why it could not be read.
-	TTL        string
-	TTLUnknown error
+	TTL    string
+	TTLErr error
 
-	// Protected says that the table cannot be deleted by accident, and Recoverable
+	// DeletionProtection says that the table cannot be deleted by accident, and Recoverable
 	// is not known here: a table that is restored brings old tokens back.
-	Protected bool
+	DeletionProtection bool
 }
 
 // Describe looks at the table, in two requests.
-func (s *Store) Describe(ctx context.Context) (Table, error) {
+func (s *Store) Describe(ctx context.Context) (Description, error) {
 	found, err := s.t.Describe(ctx)
 	if err != nil {
-		return Table{}, err
+		return Description{}, err
 	}
-	found.TTL, found.TTLUnknown = s.t.TTL(ctx)
-	return Table{
-		Status: found.Status, KeysRight: found.KeysRight, Keys: found.Keys.String(), Replicas: found.Replicas, OneOrder: found.OneOrder,
-		TTL: found.TTL, TTLUnknown: found.TTLUnknown, Protected: found.Protected,
+	found.TTL, found.TTLErr = s.t.TTL(ctx)
+	return Description{
+		Status: found.Status, KeysValid: found.KeysValid, Keys: found.Keys.String(), Replicas: found.Replicas, StronglyConsistent: found.StronglyConsistent,
+		TTL: found.TTL, TTLErr: found.TTLErr, DeletionProtection: found.DeletionProtection,
 	}, nil
 }
 
@@ -89,29 +89,29 @@ func (t *table) check(ctx context.Context) error {
 	found, err := t.Describe(ctx)
 	switch {
 	case errors.Is(err, store.ErrDenied):
-		t.o.Log.Warn("the table cannot be looked at: if it is a global table, its locks are not safe", "store", t.Where, "error", err)
+		t.o.Logger.Warn("the table cannot be looked at: if it is a global table, its locks are not safe", "store", t.Where, "error", err)
 	case err != nil:
 		return err
-	case !found.KeysRight:
+	case !found.KeysValid:
 		return fmt.Errorf("%w: %s: the keys of the table are %v but must be %v; use another table, holdfast init makes it",
 			store.ErrMisconfigured, t.Where, found.Keys, t.Keys)
-	case len(found.Replicas) > 0 && !found.OneOrder:
+	case len(found.Replicas) > 0 && !found.StronglyConsistent:
 		return t.insists(&UnsafeError{t.Where, GlobalTable, "it is a global table whose regions do not share one order of writes"})
 	}
 	return nil
 }
 
 // refuse returns the error for what a probe has found, or nil if the user insists.
-func (t *table) refuse(found engine.LackError) error {
+func (t *table) refuse(found engine.ConditionsIgnoredError) error {
 	return t.insists(&UnsafeError{t.Where, ConditionsIgnored, cmp.Or(found.Create, found.Swap)})
 }
 
 // insists returns nil if the user wants to go on without what is lacking.
 func (t *table) insists(e *UnsafeError) error {
-	if !slices.Contains(t.o.Unsafe, e.Lack) {
+	if !slices.Contains(t.o.Unsafe, e.Risk) {
 		return e
 	}
-	t.o.Log.Warn("this store is used on request although it is not safe", "store", t.Where, "found", e.Found)
+	t.o.Logger.Warn("this store is used on request although it is not safe", "store", t.Where, "found", e.Found)
 	return nil
 }
 

@@ -153,7 +153,7 @@ func TestUnsafe(t *testing.T) {
 			for _, prev := range []store.Version{"", v} {
 				_, err := s.Put(t.Context(), "k", prev, []byte("ours"))
 				var unsafe *dynamostore.UnsafeError
-				if !errors.Is(err, store.ErrUnsafe) || store.OutcomeOf(err) != store.NotApplied || !errors.As(err, &unsafe) || unsafe.Lack != lack {
+				if !errors.Is(err, store.ErrUnsafe) || store.OutcomeOf(err) != store.NotApplied || !errors.As(err, &unsafe) || unsafe.Risk != lack {
 					t.Errorf("got %v (%v)", err, store.OutcomeOf(err))
 				}
 			}
@@ -163,7 +163,7 @@ func TestUnsafe(t *testing.T) {
 			if got := d.Items("table"); got != 1 {
 				t.Errorf("%d items:\n%s", got, d)
 			}
-			insisting := newStore(t, d, &dynamostore.Options{Unsafe: []dynamostore.Lack{lack}})
+			insisting := newStore(t, d, &dynamostore.Options{Unsafe: []dynamostore.Risk{lack}})
 			if err := insisting.Verify(t.Context()); err != nil {
 				t.Errorf("insisted: %v", err)
 			}
@@ -207,11 +207,11 @@ func TestTable(t *testing.T) {
 	d.SetTTL("table", "expires")
 	d.SetReplicas("table", false, "eu-west-1")
 	got, err := newStore(t, d, nil).Describe(t.Context())
-	if err != nil || !got.KeysRight || got.TTL != "expires" || got.TTLUnknown != nil || len(got.Replicas) != 1 || got.OneOrder || got.Status != "ACTIVE" {
+	if err != nil || !got.KeysValid || got.TTL != "expires" || got.TTLErr != nil || len(got.Replicas) != 1 || got.StronglyConsistent || got.Status != "ACTIVE" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	d.Add("DescribeTimeToLive", 0, -1, awstest.Fault{Status: 400, Code: "AccessDeniedException"})
-	if got, err = newStore(t, d, nil).Describe(t.Context()); err != nil || !errors.Is(got.TTLUnknown, store.ErrDenied) {
+	if got, err = newStore(t, d, nil).Describe(t.Context()); err != nil || !errors.Is(got.TTLErr, store.ErrDenied) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -269,7 +269,7 @@ func TestOpen(t *testing.T) {
 	}
 	client := awstest.NewDynamoDB().Client()
 	for name, opts := range map[string]*dynamostore.Options{
-		"timeout": {Timeout: 1}, "tries": {Tries: 21}, "prefix": {Prefix: "a//b"}, "long prefix": {Prefix: strings.Repeat("x", 257)}, "unsafe": {Unsafe: []dynamostore.Lack{"x"}},
+		"timeout": {Timeout: 1}, "tries": {Tries: 21}, "prefix": {Prefix: "a//b"}, "long prefix": {Prefix: strings.Repeat("x", 257)}, "unsafe": {Unsafe: []dynamostore.Risk{"x"}},
 	} {
 		if _, err := dynamostore.New(client, "table", opts); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -27,7 +27,7 @@ type Config struct {
 
 	params  awsconfig.Params
 	timeout time.Duration
-	unsafe  []Lack
+	unsafe  []Risk
 }
 
 // ParseURL takes a URL apart. Its errors match store.ErrMisconfigured.
@@ -38,7 +38,7 @@ func ParseURL(raw string) (*Config, error) {
 	}
 	c := &Config{Table: u.Host, Prefix: u.Prefix, params: u.Params(), timeout: u.Duration("timeout")}
 	for _, name := range u.List("unsafe") {
-		l := Lack(name)
+		l := Risk(name)
 		if l != ConditionsIgnored && l != GlobalTable {
 			return nil, awsconfig.Wrong("the parameter unsafe of the store's URL is of %s and %s", ConditionsIgnored, GlobalTable)
 		}
@@ -62,7 +62,7 @@ func (c *Config) Options(opts *Options) *Options {
 	if c.timeout != 0 {
 		o.Timeout = c.timeout
 	}
-	o.Unsafe = append(append([]Lack(nil), o.Unsafe...), c.unsafe...)
+	o.Unsafe = append(append([]Risk(nil), o.Unsafe...), c.unsafe...)
 	return &o
 }
 

@@ -44,8 +44,8 @@ type Options struct {
 	// It is safe only while all programs, the sweep too, use the table in one region.
 	GlobalTable bool
 
-	// Log is told of what an attacker could have sent. Nil discards.
-	Log *slog.Logger
+	// Logger is told of what an attacker could have sent. Nil discards.
+	Logger *slog.Logger
 }
 
 // Table is a table of items. It may be used by any number of goroutines, starts none, and
@@ -80,7 +80,7 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 	case o.Tries < 1 || o.Tries > 20:
 		return nil, fmt.Errorf("dynamotable: %w: Options.Tries is %d, not within 1 and 20", largeitem.ErrInvalid, o.Tries)
 	}
-	calls, err := dynamocall.New(client, name, nil, o.Timeout, o.Tries, cmp.Or(o.Log, slog.New(slog.DiscardHandler)))
+	calls, err := dynamocall.New(client, name, nil, o.Timeout, o.Tries, cmp.Or(o.Logger, slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, fmt.Errorf("dynamotable: %w", err)
 	}
@@ -267,14 +267,14 @@ func (e *doubtError) Outcome() store.Outcome { return store.Unknown }
 
 // refused returns the error of a refused write.
 func (t *Table) refused(s largeitem.Schema, key largeitem.Key, item map[string]types.AttributeValue) error {
-	e := &largeitem.RefusedError{Key: key}
+	e := &largeitem.ConditionFailedError{Key: key}
 	if len(item) == 0 {
-		e.Known = t.tells.Load()
+		e.HasCurrent = t.tells.Load()
 		return e
 	}
 	t.tells.Store(true)
 	if _, current, err := t.decode(s, item); err == nil {
-		e.Known, e.Current = true, current
+		e.HasCurrent, e.Current = true, current
 	}
 	return e
 }

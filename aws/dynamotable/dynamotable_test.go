@@ -82,7 +82,7 @@ func TestTable(t *testing.T) {
 				return newTable(t, d, shape)
 			}
 			itemtest.Run(t, open, suite(itemtest.Options{
-				Second: func(t *testing.T, _ largeitem.Table) largeitem.Table { return openTable(t, d, nil) },
+				Reopen: func(t *testing.T, _ largeitem.Table) largeitem.Table { return openTable(t, d, nil) },
 				Rounds: 3, Racers: 4, Items: 300,
 			}))
 		})

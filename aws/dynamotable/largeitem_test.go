@@ -30,7 +30,7 @@ type items struct {
 func newItems(t *testing.T, opts *largeitem.Options) *items {
 	t.Helper()
 	d, s := awstest.NewDynamoDB(), awstest.NewS3("bucket")
-	bucket, err := s3bucket.New(s.Client(), "bucket", &s3bucket.Options{Assume: object.Abilities()})
+	bucket, err := s3bucket.New(s.Client(), "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestItemExpressions(t *testing.T) {
 		t.Fatalf("got %+v, %v", result, err)
 	}
 	_, err = st.Update(ctx, key, largeitem.Change{}, largeitem.Large{"body": largeitem.Text("three")}, below)
-	if refused := new(largeitem.RefusedError); !errors.As(err, &refused) {
+	if refused := new(largeitem.ConditionFailedError); !errors.As(err, &refused) {
 		t.Errorf("a condition that does not hold: %v", err)
 	}
 	st.s.Reset()

@@ -21,7 +21,7 @@ func TestMutants(t *testing.T) {
 			"err := t.calls.Call(", "err := t.calls.Repeat(",
 			"TestLostWrites"},
 		{"a refusal without an item says that there is none", "dynamotable.go",
-			"		e.Known = t.tells.Load()\n", "		e.Known = true\n",
+			"		e.HasCurrent = t.tells.Load()\n", "		e.HasCurrent = true\n",
 			"TestServerThatTellsLess"},
 		{"an answer to a write that cannot be read is a failure", "dynamotable.go",
 			"&doubtError{err}", "store.MarkNotApplied(err)",

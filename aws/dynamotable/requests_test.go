@@ -75,8 +75,8 @@ func TestRequests(t *testing.T) {
 		}, "UpdateItem"},
 		{"a refused update", func() error {
 			_, err := table.Update(t.Context(), key, largeitem.Change{}, &largeitem.Condition{Absent: true})
-			var refused *largeitem.RefusedError
-			if !errors.As(err, &refused) || !refused.Known || refused.Current["a"] != "x" {
+			var refused *largeitem.ConditionFailedError
+			if !errors.As(err, &refused) || !refused.HasCurrent || refused.Current["a"] != "x" {
 				return fmt.Errorf("got %w", err)
 			}
 			return nil
@@ -152,7 +152,7 @@ func TestLostWrites(t *testing.T) {
 					if !errors.Is(err, c.err) || store.OutcomeOf(err) != c.outcome || len(d.Requests()) != 1 || time.Since(start) > dynamotable.DefaultTimeout {
 						t.Errorf("got %v (%v) after %v and %v", err, store.OutcomeOf(err), d.Ops(), time.Since(start))
 					}
-					if refused := new(largeitem.RefusedError); errors.As(err, &refused) && refused.Known && op != "DeleteItem" && refused.Current["n"] != largeitem.Number("2") {
+					if refused := new(largeitem.ConditionFailedError); errors.As(err, &refused) && refused.HasCurrent && op != "DeleteItem" && refused.Current["n"] != largeitem.Number("2") {
 						t.Errorf("the first copy is not what the second met: %v", refused.Current)
 					}
 				})
@@ -316,8 +316,8 @@ func TestCutAnswers(t *testing.T) {
 }
 
 func refusedKnown(err error) bool {
-	var refused *largeitem.RefusedError
-	return errors.As(err, &refused) && refused.Known && refused.Current == nil
+	var refused *largeitem.ConditionFailedError
+	return errors.As(err, &refused) && refused.HasCurrent && refused.Current == nil
 }
 
 // TestUnknownType: an item with an attribute of a type that this version does not know
@@ -348,33 +348,33 @@ func TestServerThatTellsLess(t *testing.T) {
 	d := awstest.NewDynamoDB()
 	table, key := withItem(t, d)
 	d.Broken.NoOldItem = true
-	refuse := func(table *dynamotable.Table) *largeitem.RefusedError {
+	refuse := func(table *dynamotable.Table) *largeitem.ConditionFailedError {
 		t.Helper()
 		_, err := table.Update(t.Context(), key, largeitem.Change{}, &largeitem.Condition{Equal: attributes{"n": "other"}})
-		var refused *largeitem.RefusedError
+		var refused *largeitem.ConditionFailedError
 		if !errors.As(err, &refused) || store.OutcomeOf(err) != store.NotApplied {
 			t.Fatalf("got %v", err)
 		}
 		return refused
 	}
-	if r := refuse(table); r.Known {
+	if r := refuse(table); r.HasCurrent {
 		t.Errorf("got %+v", r)
 	}
 	d.Broken.NoOldItem = false
-	if r := refuse(table); !r.Known || r.Current["n"] != largeitem.Number("1") {
+	if r := refuse(table); !r.HasCurrent || r.Current["n"] != largeitem.Number("1") {
 		t.Errorf("got %+v", r)
 	}
 	if _, err := table.Delete(t.Context(), key, nil); err != nil {
 		t.Fatal(err)
 	}
-	if r := refuse(table); !r.Known || r.Current != nil {
+	if r := refuse(table); !r.HasCurrent || r.Current != nil {
 		t.Errorf("after the server has told once: %+v", r)
 	}
-	if r := refuse(openTable(t, d, nil)); r.Known {
+	if r := refuse(openTable(t, d, nil)); r.HasCurrent {
 		t.Errorf("another handle: %+v", r)
 	}
 	amazon := openTable(t, d, nil, func(o *dynamodb.Options) { o.BaseEndpoint = nil })
-	if r := refuse(amazon); !r.Known || r.Current != nil {
+	if r := refuse(amazon); !r.HasCurrent || r.Current != nil {
 		t.Errorf("Amazon itself: %+v", r)
 	}
 }

@@ -18,11 +18,11 @@ func TestSweepOnAWS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, f := awstest.NewDynamoDB(), awstest.NewS3("bucket")
 		table := newTable(t, d, shapes["text and number"])
-		b, err := s3bucket.New(f.Client(), "bucket", &s3bucket.Options{Assume: object.Abilities()})
+		b, err := s3bucket.New(f.Client(), "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := largeitem.New(table, b, &largeitem.Options{Prefix: "p", Base: "s3://bucket"})
+		s, err := largeitem.New(table, b, &largeitem.Options{Prefix: "p", BaseURI: "s3://bucket"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestSweepOnAWS(t *testing.T) {
 				}
 			}
 		}
-		if got, err := s.Sweep(t.Context(), nil); err != nil || got.Young != 1500 {
+		if got, err := s.Sweep(t.Context(), nil); err != nil || got.TooYoung != 1500 {
 			t.Errorf("at once: %v, %+v", err, got)
 		}
 		time.Sleep(25 * time.Hour)

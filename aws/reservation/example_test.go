@@ -20,7 +20,7 @@ import (
 func Example() {
 	ctx := context.Background()
 	s3, dynamo := awstest.NewS3("data"), awstest.NewDynamoDB()
-	setting, err := reservation.Parse("dynamo:locks:10000") // as object_store has it
+	setting, err := reservation.ParseConfig("dynamo:locks:10000") // as object_store has it
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -148,8 +148,8 @@ func TestTakeOverNamesAllThatItHasSeen(t *testing.T) {
 				}
 				return item
 			})
-			var met *reserve.MetError
-			if _, err := table.Replace(t.Context(), seen, row); !errors.As(err, &met) || !met.Found || met.Row == seen {
+			var met *reserve.ConflictError
+			if _, err := table.Replace(t.Context(), seen, row); !errors.As(err, &met) || !met.HasRow || met.Row == seen {
 				t.Errorf("got %v, %+v", err, met)
 			}
 			if _, err := table.Replace(t.Context(), met.Row, row); err != nil {
@@ -158,8 +158,8 @@ func TestTakeOverNamesAllThatItHasSeen(t *testing.T) {
 		})
 	}
 	_, table, _ := newTable(t)
-	var met *reserve.MetError
-	if _, err := table.Replace(t.Context(), reserve.Row{Key: "k"}, reserve.Row{Key: "k"}); !errors.As(err, &met) || met.Found {
+	var met *reserve.ConflictError
+	if _, err := table.Replace(t.Context(), reserve.Row{Key: "k"}, reserve.Row{Key: "k"}); !errors.As(err, &met) || met.HasRow {
 		t.Errorf("over an item that is gone: %v", err)
 	}
 }
@@ -253,7 +253,7 @@ func TestTableOfAnotherShape(t *testing.T) {
 		if sound != (err == nil) || !sound && (!errors.Is(err, store.ErrMisconfigured) || !strings.Contains(strings.ReplaceAll(err.Error(), " (HASH, S)", ""), "keys must be path and etag")) {
 			t.Errorf("%v: %v", keys, err)
 		}
-		if found, err := table.Describe(t.Context()); err != nil || found.KeysRight {
+		if found, err := table.Describe(t.Context()); err != nil || found.KeysValid {
 			t.Errorf("%v: got %+v, %v", keys, found, err)
 		}
 	}
@@ -314,7 +314,7 @@ func TestCreateTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found, err := table.Describe(t.Context()); err != nil || !found.KeysRight || found.TTL != "ttl" {
+		if found, err := table.Describe(t.Context()); err != nil || !found.KeysValid || found.TTL != "ttl" {
 			t.Errorf("got %+v, %v", found, err)
 		}
 		d.AddTable("other", "id", "")
@@ -370,16 +370,16 @@ func TestVerifyFindsServersThatIgnoreConditions(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for text, want := range map[string]reservation.Setting{
+	for text, want := range map[string]reservation.Config{
 		"dynamo:t": {Table: "t"}, " dynamo: my table \n": {Table: "my table"}, "dynamo:t:1000": {Table: "t", Timeout: time.Second},
 		"dynamo: t :1000": {Table: "t", Timeout: time.Second}, "dynamo:t:+0050": {Table: "t", Timeout: 50 * time.Millisecond},
 		"dynamo:t:86400000": {Table: "t", Timeout: 24 * time.Hour},
 	} {
-		got, err := reservation.Parse(text)
+		got, err := reservation.ParseConfig(text)
 		if err != nil || got != want {
 			t.Errorf("%q: got %+v, %v", text, got, err)
 		}
-		if again, err := reservation.Parse(got.String()); err != nil || again != got {
+		if again, err := reservation.ParseConfig(got.String()); err != nil || again != got {
 			t.Errorf("%q: %q is read as %+v, %v", text, got, again, err)
 		}
 	}
@@ -389,7 +389,7 @@ func TestParse(t *testing.T) {
 		// object_store accepts these.
 		"dynamo:", "dynamo: ", "dynamo::1000", "dynamo:t:0", "dynamo:t:49", "dynamo:t:86400001",
 	} {
-		if got, err := reservation.Parse(text); !errors.Is(err, store.ErrMisconfigured) {
+		if got, err := reservation.ParseConfig(text); !errors.Is(err, store.ErrMisconfigured) {
 			t.Errorf("%q: got %+v, %v", text, got, err)
 		}
 	}
@@ -402,14 +402,14 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := reservation.Parse(text)
+		s, err := reservation.ParseConfig(text)
 		if err != nil {
 			return
 		}
 		if _, err := reserve.New(struct{ reserve.Table }{}, &reserve.Options{Timeout: s.Timeout}); s.Table == "" || err != nil {
 			t.Errorf("%q is %+v, %v", text, s, err)
 		}
-		if again, err := reservation.Parse(s.String()); err != nil || again != s {
+		if again, err := reservation.ParseConfig(s.String()); err != nil || again != s {
 			t.Errorf("%q is %+v, then %+v, %v", text, s, again, err)
 		}
 	})

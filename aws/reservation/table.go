@@ -34,8 +34,8 @@ type Options struct {
 	// got no answer. At least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
-	// Log is told of what the connections do. Nil discards.
-	Log *slog.Logger
+	// Logger is told of what the connections do. Nil discards.
+	Logger *slog.Logger
 }
 
 // Table is the table of object_store. It implements [reserve.Table]. Any number of
@@ -50,12 +50,12 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 		o = *opts
 	}
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Timeout < 100*time.Millisecond {
 		return nil, fmt.Errorf("reservation: %w: Options.Timeout is %v, at least 100ms is needed", store.ErrInvalid, o.Timeout)
 	}
 	const tries = 5 // of what only reads
-	t, err := dynamocall.New(client, name, dynamocall.Strings(attrPath, attrETag), o.Timeout, tries, o.Log)
+	t, err := dynamocall.New(client, name, dynamocall.Strings(attrPath, attrETag), o.Timeout, tries, o.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("reservation: %w: %w", store.ErrInvalid, err)
 	}
@@ -63,7 +63,7 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 }
 
 // Insert implements [reserve.Table], by one PutItem.
-func (t *Table) Insert(ctx context.Context, row reserve.Row) (reserve.Placed, error) {
+func (t *Table) Insert(ctx context.Context, row reserve.Row) (reserve.WriteResult, error) {
 	return t.put(ctx, row, &dynamodb.PutItemInput{
 		ConditionExpression:      aws.String("attribute_not_exists(#path)"),
 		ExpressionAttributeNames: map[string]string{"#path": attrPath},
@@ -72,7 +72,7 @@ func (t *Table) Insert(ctx context.Context, row reserve.Row) (reserve.Placed, er
 
 // Replace implements [reserve.Table], by one PutItem. Its condition names the generation,
 // the ttl and the nonce of seen, or says that there is no ttl or no nonce.
-func (t *Table) Replace(ctx context.Context, seen, row reserve.Row) (reserve.Placed, error) {
+func (t *Table) Replace(ctx context.Context, seen, row reserve.Row) (reserve.WriteResult, error) {
 	in := &dynamodb.PutItemInput{
 		ConditionExpression:       aws.String("attribute_exists(#path) AND #generation = :generation"),
 		ExpressionAttributeNames:  map[string]string{"#path": attrPath, "#generation": attrGeneration},
@@ -96,10 +96,10 @@ func (t *Table) Replace(ctx context.Context, seen, row reserve.Row) (reserve.Pla
 	return t.put(ctx, row, in)
 }
 
-func (t *Table) put(ctx context.Context, row reserve.Row, in *dynamodb.PutItemInput) (reserve.Placed, error) {
+func (t *Table) put(ctx context.Context, row reserve.Row, in *dynamodb.PutItemInput) (reserve.WriteResult, error) {
 	item, err := encode(row)
 	if err != nil {
-		return reserve.Placed{}, err
+		return reserve.WriteResult{}, err
 	}
 	in.TableName, in.Item = &t.t.Name, item
 	in.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
@@ -107,28 +107,28 @@ func (t *Table) put(ctx context.Context, row reserve.Row, in *dynamodb.PutItemIn
 		_, err := t.t.Client.PutItem(ctx, in, opt)
 		return err
 	})
-	placed := reserve.Placed{Tag: fmt.Sprint(row.TTL), Now: now}
+	placed := reserve.WriteResult{Tag: fmt.Sprint(row.TTL), Now: now}
 	var refused *types.ConditionalCheckFailedException
 	if !errors.As(err, &refused) {
 		return placed, err
 	}
-	met := &reserve.MetError{Found: len(refused.Item) > 0}
+	met := &reserve.ConflictError{HasRow: len(refused.Item) > 0}
 	inserts := in.ExpressionAttributeValues == nil
 	switch {
-	case met.Found:
+	case met.HasRow:
 		met.Row, err = decode(refused.Item)
 	case inserts:
 		err = fmt.Errorf("%w: the server does not return the item that a condition has met (ALL_OLD)", store.ErrMisconfigured)
 	default:
 		err = nil
 	}
-	if err == nil && met.Found && (met.Row.Key != row.Key || met.Row.Version != row.Version) {
+	if err == nil && met.HasRow && (met.Row.Key != row.Key || met.Row.Version != row.Version) {
 		err = fmt.Errorf("%w: the table answers with the item of another state; its keys must be %s and %s", store.ErrMisconfigured, attrPath, attrETag)
 	}
 	if err != nil {
-		return reserve.Placed{}, store.MarkNotApplied(fmt.Errorf("%s: %w", t.t.Where, err))
+		return reserve.WriteResult{}, store.MarkNotApplied(fmt.Errorf("%s: %w", t.t.Where, err))
 	}
-	return reserve.Placed{}, met
+	return reserve.WriteResult{}, met
 }
 
 // maxPage is the most bytes of items in an answer to a Scan, as DynamoDB counts them: 1 MiB,
@@ -174,20 +174,20 @@ func (t *Table) Rows(ctx context.Context) iter.Seq2[reserve.Row, error] {
 type Description struct {
 	Status string // "ACTIVE", "CREATING", ...
 
-	// KeysRight says that the primary key is that of object_store; Keys says what it is.
-	KeysRight bool
+	// KeysValid says that the primary key is that of object_store; Keys says what it is.
+	KeysValid bool
 	Keys      string
 
 	// TTL is the attribute by which the table removes items: "ttl", or empty if it keeps
 	// them for ever. TTLUnknown says why it could not be read.
-	TTL        string
-	TTLUnknown error
+	TTL    string
+	TTLErr error
 
-	// Replicas are the other regions of a global table, and OneOrder says that all
+	// Replicas are the other regions of a global table, and StronglyConsistent says that all
 	// regions share one order of writes. Otherwise writers of two regions do not exclude
 	// each other.
-	Replicas []string
-	OneOrder bool
+	Replicas           []string
+	StronglyConsistent bool
 }
 
 // Describe looks at the table, in two requests.
@@ -196,8 +196,8 @@ func (t *Table) Describe(ctx context.Context) (Description, error) {
 	if err != nil {
 		return Description{}, err
 	}
-	d := Description{Status: found.Status, KeysRight: found.KeysRight, Keys: found.Keys.String(), Replicas: found.Replicas, OneOrder: found.OneOrder}
-	d.TTL, d.TTLUnknown = t.t.TTL(ctx)
+	d := Description{Status: found.Status, KeysValid: found.KeysValid, Keys: found.Keys.String(), Replicas: found.Replicas, StronglyConsistent: found.StronglyConsistent}
+	d.TTL, d.TTLErr = t.t.TTL(ctx)
 	return d, nil
 }
 
@@ -213,7 +213,7 @@ func (t *Table) Verify(ctx context.Context) error {
 	if _, err := t.Insert(ctx, row); err != nil && store.OutcomeOf(err) == store.NotApplied {
 		return err
 	}
-	met := new(reserve.MetError)
+	met := new(reserve.ConflictError)
 	again := row
 	again.Nonce += "2"
 	switch _, err := t.Insert(ctx, again); {

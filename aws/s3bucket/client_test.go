@@ -52,7 +52,7 @@ func resumes(t *testing.T, body string, replies, other bool, want store.Outcome)
 	kept := 0
 	f.Add("UploadPart", 1, 1, awstest.Fault{Status: 403, Code: "AccessDenied"})
 	_, err = client.Put(ctx, "k", strings.NewReader(body), &object.WriteOptions{
-		Base: &base, Metadata: map[string]string{"a": "b"}, Keep: func(object.Upload) { kept++ },
+		Base: &base, Metadata: map[string]string{"a": "b"}, OnUpload: func(object.Upload) { kept++ },
 	})
 	var unfinished *object.UnfinishedError
 	if !errors.As(err, &unfinished) || kept != 1 {
@@ -75,7 +75,7 @@ func resumes(t *testing.T, body string, replies, other bool, want store.Outcome)
 	}
 	now, err := client.Stat(ctx, "k")
 	if err != nil || now.Size != int64(len(body)) || now.Metadata["a"] != "b" || now.Version != info.Version ||
-		now.Stamp.Write == "" || now.Stamp.Write != unfinished.Upload.Metadata["holdfast-write"] || now.Stamp.Before[0] != base.Stamp.Write {
+		now.WriteInfo.ID == "" || now.WriteInfo.ID != unfinished.Upload.Metadata["holdfast-write"] || now.WriteInfo.Previous[0] != base.WriteInfo.ID {
 		t.Errorf("got %+v, %v", now, err)
 	}
 }

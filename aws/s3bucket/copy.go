@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
-	"github.com/holdfast-go/holdfast/internal/crew"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -155,7 +155,7 @@ func (b *Bucket) copyParts(ctx context.Context, source, destination string, o ob
 		return object.Info{}, err
 	}
 	if o.SourceIfMatch != "" && from.Version != o.SourceIfMatch {
-		return object.Info{}, &object.ConflictError{Key: source, Known: true, Version: from.Version}
+		return object.Info{}, &object.ConflictError{Key: source, HasCurrent: true, Version: from.Version}
 	}
 	if o.Metadata == nil {
 		o.Metadata, o.ContentType, o.Headers = from.Metadata, from.ContentType, from.Headers
@@ -188,15 +188,15 @@ func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
 		}
 		return err
 	}
-	c := crew.New(ctx, u.b.o.Parallel, 0)
+	c := workerpool.New(ctx, u.b.o.Parallel, 0)
 	defer c.Close()
 	size := max(u.b.copyPart, (from.Size+maxParts-1)/maxParts)
-	for at := int64(0); at < from.Size && c.Wait(0); at += size {
-		c.Work(0, func(ctx context.Context) error {
+	for at := int64(0); at < from.Size && c.WaitRoom(0); at += size {
+		c.Go(0, func(ctx context.Context) error {
 			return u.copyPart(ctx, int32(at/size+1), from, at, min(size, from.Size-at))
 		})
 	}
-	return c.Finish()
+	return c.Wait()
 }
 
 func (u *upload) copyPart(ctx context.Context, number int32, from object.Info, at, size int64) error {

@@ -72,7 +72,7 @@ func about(key string, ifMatch object.Version, a object.Ability, err error) erro
 	case errors.Is(err, store.ErrConflict):
 		return &object.ConflictError{Key: key}
 	case errors.Is(err, store.ErrNotFound) && ifMatch != "":
-		return &object.ConflictError{Key: key, Known: true}
+		return &object.ConflictError{Key: key, HasCurrent: true}
 	case errors.As(err, &unsupported) && unsupported.Ability == "":
 		return &object.UnsupportedError{Ability: a, Found: unsupported.Found}
 	}

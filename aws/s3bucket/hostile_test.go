@@ -29,7 +29,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 func against(t *testing.T, server answers) *s3bucket.Bucket {
 	t.Helper()
 	client := awstest.NewS3().Client(func(o *s3.Options) { o.HTTPClient = &http.Client{Transport: server} })
-	b, err := s3bucket.New(client, "bucket", &s3bucket.Options{Assume: object.Abilities()})
+	b, err := s3bucket.New(client, "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {
 		t.Fatal(err)
 	}

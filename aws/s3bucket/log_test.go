@@ -58,7 +58,7 @@ func TestLog(t *testing.T) {
 				t.Fatalf("append %d: %s", n, ops)
 			}
 		}
-		if err := l.Clean(t.Context(), 18); err != nil {
+		if err := l.Trim(t.Context(), 18); err != nil {
 			t.Fatal(err)
 		}
 		if got := logBodies(t, openLog(t, trusted(t, f))); got != "17 18 19" {

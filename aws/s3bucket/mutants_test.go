@@ -33,7 +33,7 @@ func TestMutants(t *testing.T) {
 			" && isMD5Of(versionOf(p.ETag), part)", "",
 			"TestResumeSends"},
 		{"an upload that lost is kept", "parts.go",
-			"	if u.keep && !over {", "	if u.keep && (!over || over) {",
+			"	if u.onUpload && !over {", "	if u.onUpload && (!over || over) {",
 			"TestBucket/ResumeConflict"},
 		{"a conflict of a resumed upload is not certain", "parts.go",
 			"		if !errors.Is(err, errNoUpload) { // or", "		if errors.Is(err, errNoUpload) { // or",

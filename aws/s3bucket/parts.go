@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
-	"github.com/holdfast-go/holdfast/internal/crew"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -37,7 +37,7 @@ type upload struct {
 	b        *Bucket
 	progress object.Progress
 	total    int64 // of all parts, in bytes; -1: not known
-	keep     bool  // leave it to be resumed, if it can be
+	onUpload bool  // leave it to be resumed, if it can be
 
 	mu    sync.Mutex
 	parts []types.CompletedPart // the part of number n at n-1
@@ -53,9 +53,9 @@ func (b *Bucket) putParts(ctx context.Context, key string, first []byte, rest io
 		return object.Info{}, err
 	}
 	u.PartSize = b.partSize(length)
-	u.progress, u.total, u.keep = o.Progress, cmp.Or(length, -1), o.Keep != nil
-	if o.Keep != nil {
-		o.Keep(u.Upload)
+	u.progress, u.total, u.onUpload = o.Progress, cmp.Or(length, -1), o.OnUpload != nil
+	if o.OnUpload != nil {
+		o.OnUpload(u.Upload)
 	}
 	if err := u.send(ctx, first, rest, nil); err != nil {
 		return object.Info{}, u.fail(ctx, store.MarkNotApplied(err))
@@ -79,7 +79,7 @@ func (b *Bucket) Resume(ctx context.Context, up object.Upload, body io.Reader, o
 	if err != nil {
 		return object.Info{}, b.opError("put", up.Key, err)
 	}
-	info, err := b.resume(ctx, up, object.Body(body, o), o)
+	info, err := b.resume(ctx, up, object.CheckedBody(body, o), o)
 	return info, b.opError("put", up.Key, err)
 }
 
@@ -91,7 +91,7 @@ func (b *Bucket) resume(ctx context.Context, up object.Upload, body io.Reader, o
 	}
 	length := cmp.Or(o.Length, lengthOf(body))
 	up.PartSize = cmp.Or(up.PartSize, b.partSize(length))
-	u := &upload{Upload: up, b: b, progress: o.Progress, total: cmp.Or(length, -1), keep: o.Keep != nil}
+	u := &upload{Upload: up, b: b, progress: o.Progress, total: cmp.Or(length, -1), onUpload: o.OnUpload != nil}
 	have, err := b.listParts(ctx, up)
 	if err == nil {
 		err = u.send(ctx, nil, body, have)
@@ -170,11 +170,11 @@ func (u *upload) sizeOf(number int) int64 {
 // more. Of the parts that the
 // store has, none is sent again that has the same bytes. An empty body is one empty part.
 func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have map[int32]types.Part) error {
-	c := crew.New(ctx, u.b.o.Parallel, int64(u.b.o.Parallel)*u.b.o.PartSize)
+	c := workerpool.New(ctx, u.b.o.Parallel, int64(u.b.o.Parallel)*u.b.o.PartSize)
 	defer c.Close()
 	for number := 1; ; number++ {
 		size := u.sizeOf(number)
-		if !c.Wait(size) {
+		if !c.WaitRoom(size) {
 			break
 		}
 		part, ended := first, body == nil
@@ -182,7 +182,7 @@ func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have ma
 			buf := u.b.buffer(size)
 			n, err := fill(body, buf)
 			if err != nil && err != io.EOF {
-				c.Stop(err, !u.keep) // what is on its way can be of use later
+				c.Stop(err, !u.onUpload) // what is on its way can be of use later
 				break
 			}
 			part, ended = buf[:n], err == io.EOF
@@ -194,7 +194,7 @@ func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have ma
 			c.Stop(fmt.Errorf("%w: the body does not fit into %d parts (of a body whose Length is declared, up to 48 TiB do)", store.ErrTooLarge, maxParts), true)
 			break
 		}
-		c.Work(size, func(ctx context.Context) error {
+		c.Go(size, func(ctx context.Context) error {
 			err := u.sendPart(ctx, int32(number), part, have)
 			// The SDK takes the body away from the connection before it returns, so
 			// that nothing reads the part any more.
@@ -205,7 +205,7 @@ func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have ma
 			break
 		}
 	}
-	return c.Finish()
+	return c.Wait()
 }
 
 // buffer returns a buffer of this size, one that was used before if there is one: to have
@@ -296,7 +296,7 @@ func (u *upload) add(number int32, size int64, part types.CompletedPart) {
 	}
 	u.parts[number-1] = part
 	u.done += size
-	u.progress.Tell(u.done, u.total)
+	u.progress.Report(u.done, u.total)
 }
 
 // complete makes the object appear, under the condition. The request is sent again when
@@ -351,13 +351,13 @@ func (u *upload) completeOnce(ctx context.Context, cond condition) (object.Info,
 // unknown, since an abort does not touch an object, and no late completion can follow it.
 func (u *upload) fail(ctx context.Context, err error) error {
 	over := errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) || errors.Is(err, errNoUpload)
-	if u.keep && !over {
+	if u.onUpload && !over {
 		return &object.UnfinishedError{Upload: u.Upload, Err: err}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 	defer cancel()
 	if err := u.abort(ctx); err != nil {
-		u.b.o.Log.Warn("the parts of a failed upload could not be removed", "key", u.Key, "upload", u.ID, "error", err)
+		u.b.o.Logger.Warn("the parts of a failed upload could not be removed", "key", u.Key, "upload", u.ID, "error", err)
 	}
 	return err
 }

@@ -64,7 +64,7 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *obje
 }
 
 func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.PutOptions) (object.Info, error) {
-	body = object.Body(body, o)
+	body = object.CheckedBody(body, o)
 	length := cmp.Or(o.Length, lengthOf(body))
 	size := b.partSize(length)
 	if size > maxPartSize {
@@ -96,7 +96,7 @@ func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.P
 		})
 	}
 	if err == nil && !large {
-		o.Progress.Tell(info.Size, info.Size)
+		o.Progress.Report(info.Size, info.Size)
 	}
 	return info, about(key, o.IfMatch, needed, err)
 }

@@ -41,7 +41,7 @@ func (b *Bucket) removeVersion(ctx context.Context, listed object.Info) error {
 	case err != nil:
 		return store.MarkNotApplied(err)
 	case now.Version != listed.Version || !second(now).Equal(second(listed)):
-		return &object.ConflictError{Key: listed.Key, Known: true, Version: now.Version}
+		return &object.ConflictError{Key: listed.Key, HasCurrent: true, Version: now.Version}
 	case id == "" || id == NullVersion:
 		return &object.UnsupportedError{Ability: object.RemoveVersion, Found: "the bucket does not keep every version"}
 	}

@@ -34,8 +34,8 @@ const (
 	// DefaultParallel is how many parts are sent or copied at a time; see [Options].
 	DefaultParallel = 5
 
-	// DefaultScratch is where objects lie on which conditions are tried.
-	DefaultScratch = ".holdfast/probe"
+	// DefaultProbePrefix is where objects lie on which conditions are tried.
+	DefaultProbePrefix = ".holdfast/probe"
 
 	// minRate is how fast the body of an upload is expected to go at least, in
 	// bytes a second.
@@ -82,14 +82,14 @@ type Options struct {
 	// together. 1 to 64; 0 means [DefaultParallel].
 	Parallel int
 
-	// Scratch is the prefix of the keys of objects on which conditions are tried;
-	// empty means [DefaultScratch].
-	Scratch string
+	// ProbePrefix is the prefix of the keys of objects on which conditions are tried;
+	// empty means [DefaultProbePrefix].
+	ProbePrefix string
 
-	// Assume names abilities that the server itself is known to have, so that they are
-	// not tried: since an earlier run found them (see [Bucket.Known]), or because the
+	// AssumeAbilities names abilities that the server itself is known to have, so that they are
+	// not tried: since an earlier run found them (see [Bucket.KnownAbilities]), or because the
 	// user insists.
-	Assume []object.Ability
+	AssumeAbilities []object.Ability
 
 	// CopyIfAbsent is how a server that is not Amazon's makes a copy conditional on there
 	// being no object at its destination; nil means If-None-Match.
@@ -109,21 +109,21 @@ type Options struct {
 	// empty sends none.
 	ACL types.ObjectCannedACL
 
-	// Log is told of what was tried and found. Nil discards.
-	Log *slog.Logger
+	// Logger is told of what was tried and found. Nil discards.
+	Logger *slog.Logger
 }
 
 // Bucket is a bucket on S3. It may be used by any number of goroutines, and needs no
 // closing. Calls that move parts start goroutines and wait for them.
 type Bucket struct {
-	client *s3.Client
-	http   *transport.Client
-	name   string
-	where  string // the bucket and its endpoint, for people
-	o      Options
-	id     string // the same, for programs
-	onAWS  bool
-	known  *known
+	client    *s3.Client
+	http      *transport.Client
+	name      string
+	where     string // the bucket and its endpoint, for people
+	o         Options
+	id        string // the same, for programs
+	onAWS     bool
+	abilities *abilityCache
 
 	// plain and versioned say that a PUT was answered without the id of a version, and with
 	// one. All views share them.
@@ -164,7 +164,7 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	b := &Bucket{client: client, http: transport.Guard(client.Options().HTTPClient, o.Log), name: bucket, o: o, copyPart: copyPart}
+	b := &Bucket{client: client, http: transport.Guard(client.Options().HTTPClient, o.Logger), name: bucket, o: o, copyPart: copyPart}
 	if b.onAWS = endpoint.IsS3(client.Options()); b.onAWS {
 		b.o.CopyIfAbsent = nil // a header that is ignored there would be no condition
 	}
@@ -178,10 +178,10 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 	if client.Options().RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported {
 		b.checksum = types.ChecksumAlgorithmCrc32
 	}
-	b.known = &known{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
+	b.abilities = &abilityCache{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
 	for _, a := range object.Abilities() {
-		if b.onAWS || a == object.PlainCopy || slices.Contains(o.Assume, a) {
-			b.known.found[a] = nil
+		if b.onAWS || a == object.PlainCopy || slices.Contains(o.AssumeAbilities, a) {
+			b.abilities.found[a] = nil
 		}
 	}
 	return b, nil
@@ -201,15 +201,15 @@ func (o *Options) check() error {
 	if o.Parallel == 0 {
 		o.Parallel = DefaultParallel
 	}
-	if o.Scratch == "" {
-		o.Scratch = DefaultScratch
+	if o.ProbePrefix == "" {
+		o.ProbePrefix = DefaultProbePrefix
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	for _, a := range o.Assume {
+	for _, a := range o.AssumeAbilities {
 		if !slices.Contains(object.Abilities(), a) {
-			return fmt.Errorf("s3bucket: Options.Assume: %w: there is no ability %q", object.ErrInvalid, a)
+			return fmt.Errorf("s3bucket: Options.AssumeAbilities: %w: there is no ability %q", object.ErrInvalid, a)
 		}
 	}
 	var wrong string
@@ -282,7 +282,7 @@ func (b *Bucket) once(c *awscall.Call) func(*s3.Options) {
 }
 
 // known is what is known of the abilities of a server: nil, or why it lacks one.
-type known struct {
+type abilityCache struct {
 	slot  chan struct{} // held by the goroutine that tries
 	mu    sync.Mutex
 	found map[object.Ability]error
@@ -291,14 +291,14 @@ type known struct {
 	oneByOne atomic.Bool // it removes no more than one version in a request
 }
 
-func (k *known) get(a object.Ability) (err error, known bool) {
+func (k *abilityCache) get(a object.Ability) (err error, known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	err, known = k.found[a]
 	return err, known
 }
 
-func (k *known) set(a object.Ability, err error) {
+func (k *abilityCache) set(a object.Ability, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.found[a] = err

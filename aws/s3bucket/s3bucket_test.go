@@ -39,7 +39,7 @@ func newBucket(t *testing.T, f *awstest.S3, opts *s3bucket.Options) *s3bucket.Bu
 // trusted is a bucket whose abilities are all taken for granted, and which sends one
 // part at a time, so that the order of requests is known.
 func trusted(t *testing.T, f *awstest.S3) *s3bucket.Bucket {
-	return newBucket(t, f, &s3bucket.Options{Assume: object.Abilities(), Parallel: 1})
+	return newBucket(t, f, &s3bucket.Options{AssumeAbilities: object.Abilities(), Parallel: 1})
 }
 
 func TestBucket(t *testing.T) {
@@ -50,7 +50,7 @@ func TestBucket(t *testing.T) {
 		return newBucket(t, f, nil)
 	}
 	second := func(t *testing.T, _ object.Bucket) object.Bucket { return newBucket(t, f, nil) }
-	suite := &objecttest.Options{Second: second, Rounds: 3, Racers: 6, Keys: 120, Large: part + 1000}
+	suite := &objecttest.Options{Reopen: second, Rounds: 3, Racers: 6, Keys: 120, Large: part + 1000}
 	objecttest.Run(t, open, suite)
 
 	t.Run("versioned", func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestRequests(t *testing.T) {
 func TestTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := awstest.NewS3("bucket")
-		b := newBucket(t, f, &s3bucket.Options{Timeout: time.Second, Tries: 1, Assume: object.Abilities()})
+		b := newBucket(t, f, &s3bucket.Options{Timeout: time.Second, Tries: 1, AssumeAbilities: object.Abilities()})
 		put(t, b, "k", "one", nil)
 		f.Add("", 0, -1, awstest.Fault{Hang: true})
 		for name, do := range map[string]func() error{
@@ -267,7 +267,7 @@ func TestBroken(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := awstest.NewS3("bucket")
 			f.Broken = c.broken
-			b := newBucket(t, f, &s3bucket.Options{Scratch: "scratch"})
+			b := newBucket(t, f, &s3bucket.Options{ProbePrefix: "scratch"})
 			put(t, b, "k", "one", nil)
 			v := put(t, b, "k", "current", nil)
 			large := strings.Repeat("x", part+1)
@@ -342,10 +342,10 @@ func TestCopyByParts(t *testing.T) {
 	}
 
 	// A later run may assume what this one knows of the server: it copies by parts, too.
-	if known := b.Known(); !slices.Contains(known, object.PartsIfAbsent) || slices.Contains(known, object.CopyIfAbsent) {
+	if known := b.KnownAbilities(); !slices.Contains(known, object.PartsIfAbsent) || slices.Contains(known, object.CopyIfAbsent) {
 		t.Errorf("it is known to have %q", known)
 	}
-	later := newBucket(t, f, &s3bucket.Options{Assume: b.Known()})
+	later := newBucket(t, f, &s3bucket.Options{AssumeAbilities: b.KnownAbilities()})
 	if _, err := later.Copy(t.Context(), "a", "b", &object.CopyOptions{IfAbsent: true}); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("a later run copied over what is there: %v", err)
 	}
@@ -356,7 +356,7 @@ func TestHeaders(t *testing.T) {
 	f := awstest.NewS3("bucket")
 	b := newBucket(t, f, &s3bucket.Options{
 		Owner: "123456789012", Encryption: types.ServerSideEncryptionAwsKms, KMSKey: "key-1",
-		ACL: types.ObjectCannedACLBucketOwnerFullControl, Assume: object.Abilities(),
+		ACL: types.ObjectCannedACLBucketOwnerFullControl, AssumeAbilities: object.Abilities(),
 	})
 	put(t, b, "k", "x", &object.PutOptions{IfAbsent: true})
 	put(t, b, "k", strings.Repeat("x", part+1), nil)
@@ -380,7 +380,7 @@ func TestHeaders(t *testing.T) {
 // and nothing of them where none are given. An upload that is resumed keeps its own.
 func TestStorageClassAndTags(t *testing.T) {
 	f := awstest.NewS3("bucket")
-	b := newBucket(t, f, &s3bucket.Options{Assume: object.Abilities()})
+	b := newBucket(t, f, &s3bucket.Options{AssumeAbilities: object.Abilities()})
 	for _, o := range []object.PutOptions{
 		{StorageClass: "STANDARD_IA", Tags: map[string]string{"team": "a b+c", "a/b": "é=:"}},
 		{IfAbsent: true, StorageClass: "STANDARD_IA", Tags: map[string]string{"a/b": "é=:", "team": "a b+c"}},
@@ -411,7 +411,7 @@ func TestOwnClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := awstest.NewS3("bucket")
 		client := f.Client(func(o *s3.Options) { o.RetryMaxAttempts = 10 })
-		b, err := s3bucket.New(client, "bucket", &s3bucket.Options{Assume: object.Abilities()})
+		b, err := s3bucket.New(client, "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -427,17 +427,17 @@ func TestSettings(t *testing.T) {
 	f := awstest.NewS3("bucket")
 	b := newBucket(t, f, nil)
 	s, err := b.Settings(t.Context())
-	if err != nil || s.Versioning != "" || s.ObjectLock || s.Expires || len(s.Unknown) != 0 {
+	if err != nil || s.Versioning != "" || s.ObjectLock || s.ExpiresVersions || len(s.Unreadable) != 0 {
 		t.Errorf("plain: %+v, %v", s, err)
 	}
 	f.Versioning, f.ObjectLock, f.Lifecycle = "Enabled", true, awstest.ExpireOld
 	s, err = b.Settings(t.Context())
-	if err != nil || s.Versioning != "Enabled" || !s.ObjectLock || s.DefaultRetention != 72*time.Hour || !s.Expires {
+	if err != nil || s.Versioning != "Enabled" || !s.ObjectLock || s.DefaultRetention != 72*time.Hour || !s.ExpiresVersions {
 		t.Errorf("with everything: %+v, %v", s, err)
 	}
 	f.Add("GetBucketLifecycleConfiguration", 0, -1, awstest.Fault{Status: 403, Code: "AccessDenied"})
 	s, err = b.Settings(t.Context())
-	if err != nil || !errors.Is(s.Unknown["lifecycle"], store.ErrDenied) || s.Versioning != "Enabled" {
+	if err != nil || !errors.Is(s.Unreadable["lifecycle"], store.ErrDenied) || s.Versioning != "Enabled" {
 		t.Errorf("without rights: %+v, %v", s, err)
 	}
 	if err := b.Exists(t.Context()); err != nil {

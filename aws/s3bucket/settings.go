@@ -31,34 +31,34 @@ type Settings struct {
 	ObjectLock       bool
 	DefaultRetention time.Duration
 
-	// Expires says that a lifecycle rule removes old versions, of some prefix at
+	// ExpiresVersions says that a lifecycle rule removes old versions, of some prefix at
 	// least.
-	Expires bool
+	ExpiresVersions bool
 
 	// Rules are the lifecycle rules that remove versions, or move them to another class
 	// of storage. Rules for objects with tags are not among them.
 	Rules []Rule
 
-	// Unknown names what could not be read, and why: for lack of rights, or since
+	// Unreadable names what could not be read, and why: for lack of rights, or since
 	// the server does not know the request.
-	Unknown map[string]error
+	Unreadable map[string]error
 }
 
 // Rule is a lifecycle rule.
 type Rule struct {
 	ID     string
 	Prefix string // of the keys that it is for
-	Does   string // for people
+	Action string // for people
 }
 
-// WithoutVersions reports that the bucket keeps no versions: a PUT was answered without the id
+// Unversioned reports that the bucket keeps no versions: a PUT was answered without the id
 // of one, and none with an id.
-func (b *Bucket) WithoutVersions() bool { return b.plain.Load() && !b.versioned.Load() }
+func (b *Bucket) Unversioned() bool { return b.plain.Load() && !b.versioned.Load() }
 
 // Settings reads the settings of the bucket, in three requests. What cannot be read
 // does not make it fail, unless the bucket cannot be reached at all.
 func (b *Bucket) Settings(ctx context.Context) (Settings, error) {
-	s := Settings{Unknown: make(map[string]error)}
+	s := Settings{Unreadable: make(map[string]error)}
 	for _, part := range []struct {
 		name string
 		read func(context.Context, *Settings, func(*s3.Options)) error
@@ -72,7 +72,7 @@ func (b *Bucket) Settings(ctx context.Context) (Settings, error) {
 		case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrMisconfigured), ctx.Err() != nil:
 			return Settings{}, fmt.Errorf("reading %s: %w", part.name, err)
 		case err != nil:
-			s.Unknown[part.name] = err
+			s.Unreadable[part.name] = err
 		}
 	}
 	return s, nil
@@ -129,13 +129,13 @@ func (b *Bucket) lifecycle(ctx context.Context, s *Settings, opt func(*s3.Option
 	if err != nil {
 		return err
 	}
-	s.Expires, s.Rules = false, nil
+	s.ExpiresVersions, s.Rules = false, nil
 	for _, rule := range out.Rules {
 		if does := harm(rule); does != "" {
 			s.Rules = append(s.Rules, Rule{aws.ToString(rule.ID), rulePrefix(rule), does})
 		}
 		if rule.Status == types.ExpirationStatusEnabled && rule.NoncurrentVersionExpiration != nil {
-			s.Expires = true
+			s.ExpiresVersions = true
 		}
 	}
 	return nil

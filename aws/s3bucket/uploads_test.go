@@ -59,7 +59,7 @@ func transfers() []transfer {
 // cutPut puts a large body that breaks off, and returns the upload that is kept.
 func cutPut(t *testing.T, b object.Bucket, key, body string) object.Upload {
 	t.Helper()
-	_, err := b.Put(t.Context(), key, io.MultiReader(strings.NewReader(body), broken{}), &object.PutOptions{Keep: func(object.Upload) {}})
+	_, err := b.Put(t.Context(), key, io.MultiReader(strings.NewReader(body), broken{}), &object.PutOptions{OnUpload: func(object.Upload) {}})
 	var unfinished *object.UnfinishedError
 	if !errors.As(err, &unfinished) || !errors.Is(err, errBroken) || store.OutcomeOf(err) != store.NotApplied {
 		t.Fatalf("got %v (%v)", err, store.OutcomeOf(err))
@@ -77,7 +77,7 @@ func (broken) Read([]byte) (int, error) { return 0, errBroken }
 func (tr transfer) start(t *testing.T) (*awstest.S3, *s3bucket.Bucket, object.Version) {
 	f := awstest.NewS3("bucket")
 	f.MaxCopy = part // so that larger copies go by parts
-	b := newBucket(t, f, &s3bucket.Options{Assume: object.Abilities()})
+	b := newBucket(t, f, &s3bucket.Options{AssumeAbilities: object.Abilities()})
 	var v object.Version
 	if tr.old != "" {
 		v = put(t, b, "k", tr.old, nil)
@@ -276,7 +276,7 @@ func TestHostileUpload(t *testing.T) {
 				f := awstest.NewS3("bucket")
 				f.MinPart = 1
 				client := f.Client(func(o *s3.Options) { o.HTTPClient = &http.Client{Transport: altered{f, c.change}} })
-				b, err := s3bucket.New(client, "bucket", &s3bucket.Options{Assume: object.Abilities()})
+				b, err := s3bucket.New(client, "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities()})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -343,7 +343,7 @@ func TestParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := awstest.NewS3("bucket")
 		f.MaxCopy = part
-		b := newBucket(t, f, &s3bucket.Options{Assume: object.Abilities(), Parallel: 4})
+		b := newBucket(t, f, &s3bucket.Options{AssumeAbilities: object.Abilities(), Parallel: 4})
 		var body strings.Builder
 		for i := range 10 {
 			body.WriteString(strings.Repeat(string(rune('a'+i)), part))
@@ -417,7 +417,7 @@ func TestResumeSends(t *testing.T) {
 	}
 	// The seventh part never arrives. Five are sent at a time: it is sent after two others.
 	f.AddWhen(func(r awstest.Request) bool { return r.URL.Query().Get("partNumber") == "7" }, 0, -1, awstest.Fault{Status: 400, Code: "BadDigest"})
-	_, err := b.Put(t.Context(), "k", strings.NewReader(body.String()), &object.PutOptions{Keep: func(object.Upload) {}})
+	_, err := b.Put(t.Context(), "k", strings.NewReader(body.String()), &object.PutOptions{OnUpload: func(object.Upload) {}})
 	var unfinished *object.UnfinishedError
 	if !errors.As(err, &unfinished) {
 		t.Fatal(err)
@@ -484,7 +484,7 @@ func TestSweepUploads(t *testing.T) {
 			}
 		}
 		time.Sleep(20 * time.Hour)
-		_, err := b.Resume(t.Context(), active, io.MultiReader(strings.NewReader("new"+three), broken{}), &object.PutOptions{Keep: func(object.Upload) {}})
+		_, err := b.Resume(t.Context(), active, io.MultiReader(strings.NewReader("new"+three), broken{}), &object.PutOptions{OnUpload: func(object.Upload) {}})
 		if !errors.Is(err, errBroken) {
 			t.Fatal(err)
 		}
@@ -494,7 +494,7 @@ func TestSweepUploads(t *testing.T) {
 		if _, err := object.SweepUploads(t.Context(), b, "", nil); !errors.Is(err, object.ErrInvalid) {
 			t.Errorf("the whole bucket: %v", err)
 		}
-		if _, err := object.SweepUploads(t.Context(), b, "a/", &object.SweepOptions{Age: time.Minute}); !errors.Is(err, object.ErrInvalid) {
+		if _, err := object.SweepUploads(t.Context(), b, "a/", &object.SweepOptions{MinAge: time.Minute}); !errors.Is(err, object.ErrInvalid) {
 			t.Errorf("a minute: %v", err)
 		}
 		var told []string
@@ -504,7 +504,7 @@ func TestSweepUploads(t *testing.T) {
 			}
 			told = append(told, u.Key)
 		}}
-		want := object.Swept{Found: 5, Young: 2, Removed: 3}
+		want := object.SweepStats{Found: 5, TooYoung: 2, Removed: 3}
 		got, err := object.SweepUploads(t.Context(), b, "a/", o)
 		if err != nil || got != want || f.Uploads("bucket") != 7 || strings.Join(told, " ") != "a/1 a/2 a/3" {
 			t.Errorf("dry run: %+v, %v, %q", got, err, told)
@@ -518,7 +518,7 @@ func TestSweepUploads(t *testing.T) {
 			t.Errorf("got %+v, %v, %d left", got, err, f.Uploads("bucket"))
 		}
 		f.Clear()
-		if got, err = object.SweepUploads(t.Context(), b, "", &object.SweepOptions{Pick: func(u object.Upload) bool { return u.Key == "b/1" }}); err != nil || got.Removed != 1 {
+		if got, err = object.SweepUploads(t.Context(), b, "", &object.SweepOptions{Filter: func(u object.Upload) bool { return u.Key == "b/1" }}); err != nil || got.Removed != 1 {
 			t.Errorf("picked: %+v, %v", got, err)
 		}
 		f.Broken.NoDate = true
@@ -582,7 +582,7 @@ func TestLateParts(t *testing.T) {
 		f := awstest.NewS3("bucket")
 		f.MinPart = 1
 		client := f.Client(func(o *s3.Options) { o.HTTPClient = &http.Client{Transport: &forgetful{S3: f}} })
-		b, err := s3bucket.New(client, "bucket", &s3bucket.Options{Assume: object.Abilities()})
+		b, err := s3bucket.New(client, "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -665,7 +665,7 @@ func TestUploadSettled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := awstest.NewS3("bucket")
-				c, err := object.New(newBucket(t, f, &s3bucket.Options{Assume: object.Abilities()}), nil)
+				c, err := object.New(newBucket(t, f, &s3bucket.Options{AssumeAbilities: object.Abilities()}), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -699,7 +699,7 @@ func TestUploadSettled(t *testing.T) {
 func TestSlowServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := awstest.NewS3("bucket")
-		b, err := s3bucket.New(f.Client(), "bucket", &s3bucket.Options{Assume: object.Abilities(), PartSize: 5 << 20})
+		b, err := s3bucket.New(f.Client(), "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities(), PartSize: 5 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -132,8 +132,8 @@ func (o Options) with(opts *Options, prefix string) *Options {
 	if o.CopyIfAbsent != nil {
 		merged.CopyIfAbsent = o.CopyIfAbsent
 	}
-	if merged.Scratch == "" && prefix != "" {
-		merged.Scratch = prefix + "/" + DefaultScratch
+	if merged.ProbePrefix == "" && prefix != "" {
+		merged.ProbePrefix = prefix + "/" + DefaultProbePrefix
 	}
 	return &merged
 }
@@ -166,7 +166,7 @@ func Open(ctx context.Context, rawURL string, opts *Options) (b *Bucket, prefix 
 	if opts != nil {
 		o = *opts
 	}
-	o.Assume = slices.Concat(o.Assume, c.unsafe)
+	o.AssumeAbilities = slices.Concat(o.AssumeAbilities, c.unsafe)
 	b, err = c.Open(ctx, &o)
 	return b, strings.Trim(c.Prefix, "/"), err
 }

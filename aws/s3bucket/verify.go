@@ -44,14 +44,14 @@ func (b *Bucket) instead(ctx context.Context, lacking error, by object.Ability) 
 // native returns nil if the server itself has an ability, and tries that if it is
 // not known.
 func (b *Bucket) native(ctx context.Context, a object.Ability) error {
-	err, known := b.known.get(a)
+	err, known := b.abilities.get(a)
 	if known {
 		return err
 	}
 	if err := b.try(ctx, a); err != nil {
 		return err
 	}
-	err, _ = b.known.get(a)
+	err, _ = b.abilities.get(a)
 	return err
 }
 
@@ -68,60 +68,60 @@ func (b *Bucket) require(ctx context.Context, a object.Ability) error {
 // [Options].Assume of a later run may name. It sends nothing. What Verify finds is more: a
 // conditional copy may be an upload in parts on a server that ignores the condition of a
 // copy, and a run that assumes the ability of such a server would copy without a condition.
-func (b *Bucket) Known() []object.Ability {
+func (b *Bucket) KnownAbilities() []object.Ability {
 	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool {
-		err, known := b.known.get(a)
+		err, known := b.abilities.get(a)
 		return !known || err != nil
 	})
 }
 
-// Assuming returns a view of the same bucket that takes these abilities for
+// WithAbilities returns a view of the same bucket that takes these abilities for
 // granted, which is right if they were found in an earlier run, and otherwise a
 // risk that the user insists on.
-func (b *Bucket) Assuming(abilities ...object.Ability) *Bucket {
+func (b *Bucket) WithAbilities(abilities ...object.Ability) *Bucket {
 	view := *b
-	view.known = &known{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
+	view.abilities = &abilityCache{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
 	for _, a := range object.Abilities() {
-		if err, known := b.known.get(a); known {
-			view.known.found[a] = err
+		if err, known := b.abilities.get(a); known {
+			view.abilities.found[a] = err
 		}
 		if slices.Contains(abilities, a) {
-			view.known.found[a] = nil
+			view.abilities.found[a] = nil
 		}
 	}
 	return &view
 }
 
-// WithScratch returns a view of the same bucket that tries abilities below another
+// WithProbePrefix returns a view of the same bucket that tries abilities below another
 // prefix than [Options].Scratch: one that the user may write to.
-func (b *Bucket) WithScratch(dir string) *Bucket {
+func (b *Bucket) WithProbePrefix(dir string) *Bucket {
 	view := *b
-	view.o.Scratch = dir
+	view.o.ProbePrefix = dir
 	return &view
 }
 
-// Scratch returns the prefix below which abilities are tried.
-func (b *Bucket) Scratch() string { return b.o.Scratch }
+// ProbePrefix returns the prefix below which abilities are tried.
+func (b *Bucket) ProbePrefix() string { return b.o.ProbePrefix }
 
 // try finds out about an ability. One goroutine at a time does so.
 func (b *Bucket) try(ctx context.Context, a object.Ability) error {
 	select {
-	case b.known.slot <- struct{}{}:
-		defer func() { <-b.known.slot }()
+	case b.abilities.slot <- struct{}{}:
+		defer func() { <-b.abilities.slot }()
 	case <-ctx.Done():
 		return store.CheckContext(ctx)
 	}
-	if _, known := b.known.get(a); known {
+	if _, known := b.abilities.get(a); known {
 		return nil
 	}
 	view := *b
 	view.trying = true
 	view.parts = a == object.PartsIfAbsent || a == object.PartsIfMatch
-	found, err := object.Probe(ctx, &view, b.o.Scratch, a)
+	found, err := object.Probe(ctx, &view, b.o.ProbePrefix, a)
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
-	b.known.set(a, found[a])
-	b.o.Log.Info("tried what this server can do", "bucket", b.where, "ability", a, "lacks", found[a])
+	b.abilities.set(a, found[a])
+	b.o.Logger.Info("tried what this server can do", "bucket", b.where, "ability", a, "lacks", found[a])
 	return nil
 }

@@ -189,11 +189,11 @@ const removeAtOnce = 1000
 // is gone already counts as removed. Versions are removed one by one where the server
 // does not take many in one request.
 func (v Versions) Remove(ctx context.Context, key string, ids []string) (failed int, err error) {
-	for len(ids) > 1 && !v.b.known.oneByOne.Load() {
+	for len(ids) > 1 && !v.b.abilities.oneByOne.Load() {
 		some := ids[:min(len(ids), removeAtOnce)]
 		refused, err := v.removeMany(ctx, key, some)
 		if takesNoMany(err) {
-			v.b.known.oneByOne.Store(true)
+			v.b.abilities.oneByOne.Store(true)
 			break
 		}
 		if err != nil {

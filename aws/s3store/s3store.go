@@ -31,7 +31,7 @@
 // the owner. That rule can let two owners in, and its locks and those of this package do not
 // exclude each other. The same look finds such locks, if the rights go so far; a [Store] then
 // refuses to make a register with the name of one, with [store.ErrUnsafe]. What that program
-// makes later is not seen. [Store.Beside] looks at any time.
+// makes later is not seen. [Store.ForeignLocks] looks at any time.
 //
 // # Age
 //
@@ -55,7 +55,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
-	"github.com/holdfast-go/holdfast/aws/internal/neighbour"
+	"github.com/holdfast-go/holdfast/aws/internal/foreignlocks"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -63,8 +63,8 @@ import (
 )
 
 const (
-	// DefaultSafety is how far clocks may be apart; see [Options].
-	DefaultSafety = 60 * time.Second
+	// DefaultMaxClockSkew is how far clocks may be apart; see [Options].
+	DefaultMaxClockSkew = 60 * time.Second
 
 	// MinTTL is the shortest lease that makes sense: a request takes tens of
 	// milliseconds, and now and then a second.
@@ -84,12 +84,12 @@ type Options struct {
 	// Unsafe names conditions that the user insists on doing without.
 	Unsafe []object.Ability
 
-	// Safety is taken off every age, and is how far the store's clock may be from
-	// this machine's. At least 1 s; 0 means [DefaultSafety].
-	Safety time.Duration
+	// MaxClockSkew is taken off every age, and is how far the store's clock may be from
+	// this machine's. At least 1 s; 0 means [DefaultMaxClockSkew].
+	MaxClockSkew time.Duration
 
-	// NoAge switches ages off: they are never known.
-	NoAge bool
+	// DisableAge switches ages off: they are never known.
+	DisableAge bool
 
 	// Tries is how often a write is sent at most; 0 means
 	// [bucketstore.DefaultTries].
@@ -100,8 +100,8 @@ type Options struct {
 	// the next time. Nil calls nothing.
 	OnVerified func()
 
-	// Log is told of what was settled and found. Nil discards.
-	Log *slog.Logger
+	// Logger is told of what was settled and found. Nil discards.
+	Logger *slog.Logger
 }
 
 // Store is a space of registers on S3. It may be used by any number of goroutines,
@@ -113,15 +113,15 @@ type Store struct {
 	safety time.Duration
 	noAge  bool
 
-	trusted    bool
-	onVerified func()
-	looking    chan struct{}                   // held by the goroutine that looks
-	beside     atomic.Pointer[neighbour.Found] // what was found before the first write
+	trusted      bool
+	onVerified   func()
+	checking     chan struct{}                      // held by the goroutine that looks
+	foreignLocks atomic.Pointer[foreignlocks.Found] // what was found before the first write
 }
 
 var (
 	_ store.Store             = (*Store)(nil)
-	_ store.Ager              = (*Store)(nil)
+	_ store.AgeReader         = (*Store)(nil)
 	_ store.Lister            = (*Store)(nil)
 	_ store.ConditionalGetter = (*Store)(nil)
 	_ store.Describer         = (*Store)(nil)
@@ -134,23 +134,23 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 	if opts != nil {
 		o = *opts
 	}
-	o.Safety = cmp.Or(o.Safety, DefaultSafety)
-	if o.Safety < time.Second {
-		return nil, fmt.Errorf("s3store: Options.Safety is %v, at least 1s is needed", o.Safety)
+	o.MaxClockSkew = cmp.Or(o.MaxClockSkew, DefaultMaxClockSkew)
+	if o.MaxClockSkew < time.Second {
+		return nil, fmt.Errorf("s3store: Options.MaxClockSkew is %v, at least 1s is needed", o.MaxClockSkew)
 	}
-	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" && bucket.Scratch() == s3bucket.DefaultScratch {
+	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" && bucket.ProbePrefix() == s3bucket.DefaultProbePrefix {
 		// Below the prefix there are rights to write.
-		bucket = bucket.WithScratch(prefix + "/" + s3bucket.DefaultScratch)
+		bucket = bucket.WithProbePrefix(prefix + "/" + s3bucket.DefaultProbePrefix)
 	}
 	if len(o.Unsafe) > 0 {
-		bucket = bucket.Assuming(o.Unsafe...)
+		bucket = bucket.WithAbilities(o.Unsafe...)
 	}
 	if o.Trusted {
-		bucket = bucket.Assuming(object.PutIfAbsent, object.PutIfMatch)
+		bucket = bucket.WithAbilities(object.PutIfAbsent, object.PutIfMatch)
 	}
 	// The registers probe the server by themselves, with fewer requests.
-	registers := bucket.Assuming(object.PutIfAbsent, object.PutIfMatch)
-	s := &Store{bucket: bucket, safety: o.Safety, noAge: o.NoAge, trusted: o.Trusted, onVerified: o.OnVerified, looking: make(chan struct{}, 1)}
+	registers := bucket.WithAbilities(object.PutIfAbsent, object.PutIfMatch)
+	s := &Store{bucket: bucket, safety: o.MaxClockSkew, noAge: o.DisableAge, trusted: o.Trusted, onVerified: o.OnVerified, checking: make(chan struct{}, 1)}
 	if prefix != "" {
 		s.prefix = prefix + "/"
 	}
@@ -160,7 +160,7 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 		Unsafe:  o.Unsafe,
 		Tries:   o.Tries,
 		MinTTL:  MinTTL,
-		Log:     o.Log,
+		Logger:  o.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -171,21 +171,21 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 // Verify finds out whether the server honours conditions, and what else lies in the bucket,
 // unless that is known. The first write calls it; see [engine.Store.Verify].
 func (s *Store) Verify(ctx context.Context) error {
-	if err := s.Store.Verify(ctx); err != nil || s.trusted || s.beside.Load() != nil {
+	if err := s.Store.Verify(ctx); err != nil || s.trusted || s.foreignLocks.Load() != nil {
 		return err
 	}
 	select {
-	case s.looking <- struct{}{}:
-		defer func() { <-s.looking }()
+	case s.checking <- struct{}{}:
+		defer func() { <-s.checking }()
 	case <-ctx.Done():
 		return store.CheckContext(ctx)
 	}
-	if s.beside.Load() != nil {
+	if s.foreignLocks.Load() != nil {
 		return nil
 	}
-	found := &neighbour.Found{}
-	if !s.bucket.WithoutVersions() {
-		beside, err := s.Beside(ctx)
+	found := &foreignlocks.Found{}
+	if !s.bucket.Unversioned() {
+		beside, err := s.ForeignLocks(ctx)
 		if err != nil && !errors.Is(err, store.ErrDenied) {
 			return store.MarkNotApplied(fmt.Errorf("finding out what else lies there: %w", err))
 		}
@@ -193,7 +193,7 @@ func (s *Store) Verify(ctx context.Context) error {
 			found = beside
 		}
 	}
-	s.beside.Store(found)
+	s.foreignLocks.Store(found)
 	if found.Empty() && s.onVerified != nil {
 		s.onVerified()
 	}
@@ -202,8 +202,8 @@ func (s *Store) Verify(ctx context.Context) error {
 
 // Beside returns what lies in the bucket that the locks here do not exclude; see the package
 // comment.
-func (s *Store) Beside(ctx context.Context) (*neighbour.Found, error) {
-	return neighbour.Look(ctx, s.bucket.Versions(), s.prefix, neighbour.Versioned, func(ctx context.Context, prefix string) (objects []s3bucket.ObjectVersion, all bool, err error) {
+func (s *Store) ForeignLocks(ctx context.Context) (*foreignlocks.Found, error) {
+	return foreignlocks.Find(ctx, s.bucket.Versions(), s.prefix, foreignlocks.Versioned, func(ctx context.Context, prefix string) (objects []s3bucket.ObjectVersion, all bool, err error) {
 		const most = 1000
 		for info, err := range s.bucket.List(ctx, prefix, nil) {
 			if err != nil {
@@ -218,13 +218,13 @@ func (s *Store) Beside(ctx context.Context) (*neighbour.Found, error) {
 	})
 }
 
-// OldLocks returns the objects below the prefix that are locks of another program.
-func (s *Store) OldLocks(ctx context.Context) ([]string, error) {
-	found, err := s.Beside(ctx)
+// LegacyLocks returns the objects below the prefix that are locks of another program.
+func (s *Store) LegacyLocks(ctx context.Context) ([]string, error) {
+	found, err := s.ForeignLocks(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return found.Old, nil
+	return found.Legacy, nil
 }
 
 // Put implements [store.Store]; see package bucketstore. It refuses to make a register that
@@ -253,7 +253,7 @@ func (s *Store) mayWrite(ctx context.Context, op store.Kind, key string, prev st
 	if err == nil {
 		err = s.Verify(ctx)
 	}
-	if found := s.beside.Load(); err == nil && found != nil {
+	if found := s.foreignLocks.Load(); err == nil && found != nil {
 		err = store.MarkNotApplied(found.Refuse(key, prev == ""))
 	}
 	if err != nil {
@@ -273,7 +273,7 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	if opts != nil {
 		o = *opts
 	}
-	b, err := c.Open(ctx, &s3bucket.Options{Log: o.Log})
+	b, err := c.Open(ctx, &s3bucket.Options{Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +296,7 @@ func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 13, Keys
 // Bucket is S3Bucket, for any bucket.
 func (s *Store) Bucket() object.Bucket { return s.bucket }
 
-// GetAge implements [store.Ager].
+// GetAge implements [store.AgeReader].
 func (s *Store) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
 	current, err := s.GetStored(ctx, key)
 	if err != nil {

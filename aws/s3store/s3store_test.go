@@ -48,9 +48,9 @@ func TestStore(t *testing.T) {
 		return newStore(t, f, nil)
 	}
 	storetest.Run(t, open, &storetest.Options{
-		Second: func(t *testing.T, _ store.Store) store.Store { return newStore(t, f, nil) },
-		Cut: func(t *testing.T, _ store.Store, carry func(func() error) error) store.Store {
-			return newStore(t, f, nil, func(o *s3.Options) { o.HTTPClient = awstest.Cut(f, carry) })
+		Reopen: func(t *testing.T, _ store.Store) store.Store { return newStore(t, f, nil) },
+		Intercept: func(t *testing.T, _ store.Store, carry func(func() error) error) store.Store {
+			return newStore(t, f, nil, func(o *s3.Options) { o.HTTPClient = awstest.InterceptedClient(f, carry) })
 		},
 		Bubble: true, Rounds: 3, Keys: 250, Racers: 6,
 	})
@@ -146,8 +146,8 @@ func TestAge(t *testing.T) {
 		{"young", awstest.S3Broken{}, s3store.Options{}, 30 * time.Second, -1},
 		{"just not old", awstest.S3Broken{}, s3store.Options{}, 60 * time.Second, -1},
 		{"old", awstest.S3Broken{}, s3store.Options{}, 10 * time.Minute, 10*time.Minute - 61*time.Second},
-		{"another safety", awstest.S3Broken{}, s3store.Options{Safety: 5 * time.Second}, 10 * time.Minute, 10*time.Minute - 6*time.Second},
-		{"switched off", awstest.S3Broken{}, s3store.Options{NoAge: true}, 10 * time.Minute, -1},
+		{"another safety", awstest.S3Broken{}, s3store.Options{MaxClockSkew: 5 * time.Second}, 10 * time.Minute, 10*time.Minute - 6*time.Second},
+		{"switched off", awstest.S3Broken{}, s3store.Options{DisableAge: true}, 10 * time.Minute, -1},
 		{"from a cache", awstest.S3Broken{Cached: true}, s3store.Options{}, 10 * time.Minute, -1},
 		{"no Date", awstest.S3Broken{NoDate: true}, s3store.Options{}, 10 * time.Minute, -1},
 		{"the store is ahead a little", awstest.S3Broken{Skew: 30 * time.Second}, s3store.Options{}, 10 * time.Minute, 10*time.Minute - 61*time.Second},
@@ -325,7 +325,7 @@ func TestFaultyCounter(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	t.Setenv("AWS_REGION", "")
-	s, err := s3store.Open(t.Context(), "s3://bucket/a/b?endpoint=http://127.0.0.1:1&region=x", &s3store.Options{NoAge: true})
+	s, err := s3store.Open(t.Context(), "s3://bucket/a/b?endpoint=http://127.0.0.1:1&region=x", &s3store.Options{DisableAge: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +346,7 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	if _, err := s3store.Open(t.Context(), "s3://b?region=x", &s3store.Options{Safety: time.Millisecond}); err == nil {
+	if _, err := s3store.Open(t.Context(), "s3://b?region=x", &s3store.Options{MaxClockSkew: time.Millisecond}); err == nil {
 		t.Error("a safety of a millisecond is accepted")
 	}
 }
@@ -416,8 +416,8 @@ func TestOldLocks(t *testing.T) {
 			if want := 2; lists > want || c.opts.Trusted && lists > 0 {
 				t.Errorf("%d listings for three writes: %v", lists, f.Ops())
 			}
-			if old, err := s.OldLocks(t.Context()); err != nil || len(old) != strings.Count(c.name, "below") {
-				t.Errorf("OldLocks: got %q, %v", old, err)
+			if old, err := s.LegacyLocks(t.Context()); err != nil || len(old) != strings.Count(c.name, "below") {
+				t.Errorf("LegacyLocks: got %q, %v", old, err)
 			}
 		})
 	}
@@ -463,7 +463,7 @@ func TestSalvage(t *testing.T) {
 				f.Add("PutObject", 0, 1, *c.fault)
 			}
 			var kept []string
-			err := s.Salvage(t.Context(), "k", func(version string, body []byte) error {
+			err := s.Repair(t.Context(), "k", func(version string, body []byte) error {
 				kept = append(kept, string(body))
 				if version == "" && c.during != "" {
 					f.Put("bucket", object, []byte(c.during))
@@ -483,7 +483,7 @@ func TestSalvage(t *testing.T) {
 				t.Errorf("kept %q", kept)
 			}
 			registertest.Put(t, s, "k", "", "1")
-			if err := s.Salvage(t.Context(), "k", nil); !errors.Is(err, store.ErrInvalid) {
+			if err := s.Repair(t.Context(), "k", nil); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("of what can be read: got %v", err)
 			}
 		})
@@ -492,7 +492,7 @@ func TestSalvage(t *testing.T) {
 	f := awstest.NewS3("bucket")
 	s := newStore(t, f, &s3store.Options{Trusted: true})
 	f.Put("bucket", object, []byte("damaged"))
-	if err := s.Salvage(t.Context(), "k", func(string, []byte) error { return refusal }); !errors.Is(err, refusal) || string(f.Body("bucket", object)) != "damaged" {
+	if err := s.Repair(t.Context(), "k", func(string, []byte) error { return refusal }); !errors.Is(err, refusal) || string(f.Body("bucket", object)) != "damaged" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -37,16 +37,16 @@ type sighting struct {
 
 // base is what a write needs to know of the state that it is written on.
 type base struct {
-	tip     mark      // zero: nothing was ever written
+	tip     entryID   // zero: nothing was ever written
 	start   start     // the newest entry that is known to be settled
 	highest uint64    // no mark of a write exceeds it
 	at      time.Time // when that was known; zero: it is not
 }
 
 func newBase(v *view, at time.Time) base {
-	b := base{highest: v.highestMark(), at: at}
+	b := base{highest: v.highestToken(), at: at}
 	if tip := v.tip(); tip != nil {
-		b.tip = tip.mark()
+		b.tip = tip.entryID()
 	}
 	if c := v.settled(); c != nil {
 		b.start = c.asStart()
@@ -108,8 +108,8 @@ func (r *register) noteEntry(id string, e *entry, at time.Time) sighting {
 	return s
 }
 
-// noteLook notes what a listing said, and forgets the versions that it no longer shows.
-func (r *register) noteLook(v *view, g *glance) {
+// noteRead notes what a listing said, and forgets the versions that it no longer shows.
+func (r *register) noteRead(v *view, g *listingReader) {
 	b := newBase(v, g.l.watch.start) // it says nothing of what came after its beginning
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *register) noteLook(v *view, g *glance) {
 	for _, w := range v.older {
 		older[w.id] = true
 	}
-	for id, k := range g.known {
+	for id, k := range g.seenBefore {
 		if read[id] {
 			continue
 		}

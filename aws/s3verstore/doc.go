@@ -29,7 +29,7 @@
 //     the rest of the pause.
 //   - Peek never waits. What it answers may turn out never to have happened.
 //   - A write whose PUT took longer than L, or whose answer was lost, has an unknown outcome
-//     for good: its writer must treat it as another program's ([store.Traits].NoReadBack).
+//     for good: its writer must treat it as another program's ([store.Traits].CannotReadOwnWrites).
 //   - The shortest lease ([store.Traits].MinTTL) is four pauses and three seconds, so that a
 //     renewal, which takes a pause, is through in time.
 //
@@ -40,7 +40,7 @@
 // change. No clock of the server is used, and no two clocks are compared.
 //
 // Where PUTs take effect later than L, leases stay exclusive and their tokens rise; other
-// writes can be lost if they were made with PutVolatile. PROOF.md beside this file has the
+// writes can be lost if they were made with PutUnsynced. PROOF.md beside this file has the
 // protocol, its assumptions word for word, and why it works. A model of it, in
 // internal/model, is searched to the end for small cases.
 //

@@ -49,7 +49,7 @@ type entry struct {
 }
 
 // mark names an entry of the chain. The zero value names the time before the first.
-type mark struct {
+type entryID struct {
 	nonce  string
 	number uint64
 }
@@ -72,7 +72,7 @@ type header struct {
 	Life     int64  `json:"life_ms"`
 }
 
-func (e *entry) mark() mark { return mark{e.nonce, e.number} }
+func (e *entry) entryID() entryID { return entryID{e.nonce, e.number} }
 
 // made is the version of the state that the entry makes.
 func (e *entry) made() store.Version {
@@ -83,15 +83,15 @@ func (e *entry) made() store.Version {
 }
 
 // parseVersion takes a version apart. The zero version is the zero mark.
-func parseVersion(v store.Version) (mark, error) {
+func parseVersion(v store.Version) (entryID, error) {
 	if v == "" {
-		return mark{}, nil
+		return entryID{}, nil
 	}
 	number, nonce, ok := strings.Cut(string(v), "-")
-	var m mark
+	var m entryID
 	if _, err := fmt.Sscanf(number, "%d", &m.number); !ok || err != nil || nonce == "" || len(nonce) > fold.MaxNonce ||
 		fmt.Sprint(m.number) != number || m.number == 0 {
-		return mark{}, fmt.Errorf("%w: %.80q is not one of a versioned bucket", store.ErrVersion, v)
+		return entryID{}, fmt.Errorf("%w: %.80q is not one of a versioned bucket", store.ErrVersion, v)
 	}
 	m.nonce = nonce
 	return m, nil

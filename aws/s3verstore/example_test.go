@@ -20,7 +20,7 @@ func locks(b *awstest.S3, o *lease.Options) *lease.Client {
 	if err != nil {
 		panic(err)
 	}
-	st, err := s3verstore.New(bucket, "prod", &s3verstore.Options{Life: 100 * time.Millisecond})
+	st, err := s3verstore.New(bucket, "prod", &s3verstore.Options{PutLifetime: 100 * time.Millisecond})
 	if err != nil {
 		panic(err)
 	}

@@ -191,7 +191,7 @@ func (s *Store) findOne(ctx context.Context, key string, g *group) found {
 		}
 	}
 	r := s.passing(key)
-	v, err := s.lookFrom(ctx, r, toPeek, g.l)
+	v, err := s.readVersionsFrom(ctx, r, forUncommitted, g.l)
 	if errors.Is(err, store.ErrCorrupt) {
 		return found{r: r, there: true} // unreadable is not absent; reading it tells
 	}

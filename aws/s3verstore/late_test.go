@@ -184,7 +184,7 @@ func TestSecondCopy(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(100 * time.Millisecond)
-		_, now, err := other.Peek(t.Context(), "k")
+		_, now, err := other.GetUncommitted(t.Context(), "k")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,8 +17,8 @@ import (
 
 const firstPause = 50 * time.Millisecond
 
-// errGone says that a version was removed since it was listed.
-var errGone = errors.New("the version is gone")
+// errVersionMissing says that a version was removed since it was listed.
+var errVersionMissing = errors.New("the version is gone")
 
 // version is one version of an object, as a listing shows it.
 type version struct {
@@ -28,9 +28,9 @@ type version struct {
 
 // put sends the PUT of an entry, once.
 func (s *Store) put(ctx context.Context, object string, body []byte) (id string, err error) {
-	v, err := s.versions.Put(ctx, object, body, "text/plain; charset=utf-8", s.o.Life)
+	v, err := s.versions.Put(ctx, object, body, "text/plain; charset=utf-8", s.o.PutLifetime)
 	if err == nil && v.ETag != etagOf(body) {
-		s.fit.opaque.Store(true)
+		s.bucketState.opaque.Store(true)
 	}
 	return v.ID, err
 }
@@ -167,7 +167,7 @@ func isULID(id string) bool {
 // the body must be what the listing said, by its MD5, or the same twice.
 func (s *Store) fetch(ctx context.Context, object string, v version) ([]byte, error) {
 	body, err := s.get(ctx, object, v.id)
-	if err != nil || s.fit.opaque.Load() || etagOf(body) == v.etag {
+	if err != nil || s.bucketState.opaque.Load() || etagOf(body) == v.etag {
 		return body, err
 	}
 	for range 4 {
@@ -183,7 +183,7 @@ func (s *Store) fetch(ctx context.Context, object string, v version) ([]byte, er
 func (s *Store) get(ctx context.Context, object, id string) ([]byte, error) {
 	body, err := s.versions.Get(ctx, object, id, maxBody)
 	if errors.Is(err, store.ErrNotFound) {
-		err = fmt.Errorf("%w: %s of %s", errGone, id, object)
+		err = fmt.Errorf("%w: %s of %s", errVersionMissing, id, object)
 	}
 	return body, err
 }

@@ -39,9 +39,9 @@ type Measurement struct {
 	// Both must be zero: without that, nothing can be kept on this server.
 	Moved, Missing int
 
-	// Life and Settle are recommended: ten times the slowest PUT, at least a second,
+	// PutLifetime and Settle are recommended: ten times the slowest PUT, at least a second,
 	// and what goes with it.
-	Life, Settle time.Duration
+	PutLifetime, SettleDelay time.Duration
 }
 
 // Err returns why no register can be kept on the server; nil if nothing was found. It
@@ -59,7 +59,7 @@ func (m *Measurement) Err() error {
 // String returns the measurement in a line for people.
 func (m *Measurement) String() string {
 	return fmt.Sprintf("%d PUTs, the slowest %v; %d listings, the slowest %v; %d versions became visible out of order, by up to %v; recommended: life=%v, settle=%v",
-		m.Puts, m.SlowestPut.Round(time.Millisecond), m.Listings, m.SlowestList.Round(time.Millisecond), m.Late, m.Latest.Round(time.Millisecond), m.Life, m.Settle)
+		m.Puts, m.SlowestPut.Round(time.Millisecond), m.Listings, m.SlowestList.Round(time.Millisecond), m.Late, m.Latest.Round(time.Millisecond), m.PutLifetime, m.SettleDelay)
 }
 
 // Measure puts versions of a scratch object from several writers at once, lists them
@@ -88,10 +88,10 @@ func (s *Store) Measure(ctx context.Context, opts *MeasureOptions) (*Measurement
 		return nil, err
 	}
 	found := &m.found
-	found.Life = max(time.Second, 10*found.SlowestPut, 10*found.Latest).Round(100 * time.Millisecond)
-	found.Settle = (MinSettle(found.Life, s.o.Rho) + 2*found.SlowestList).Round(100 * time.Millisecond)
-	for found.Settle < MinSettle(found.Life, s.o.Rho) {
-		found.Settle += 100 * time.Millisecond
+	found.PutLifetime = max(time.Second, 10*found.SlowestPut, 10*found.Latest).Round(100 * time.Millisecond)
+	found.SettleDelay = (MinSettleDelay(found.PutLifetime, s.o.MaxClockDrift) + 2*found.SlowestList).Round(100 * time.Millisecond)
+	for found.SettleDelay < MinSettleDelay(found.PutLifetime, s.o.MaxClockDrift) {
+		found.SettleDelay += 100 * time.Millisecond
 	}
 	return found, nil
 }
@@ -213,7 +213,7 @@ func (m *measuring) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*cleanTime)
 	defer cancel()
 	if err := m.s.erase(ctx, m.object); err != nil {
-		m.s.o.Log.Warn("a scratch object could not be removed", "object", m.object, "error", err)
+		m.s.o.Logger.Warn("a scratch object could not be removed", "object", m.object, "error", err)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // result returns the state that an entry made; nil stands for none.
-func result(p *placed) ([]byte, store.Version, error) {
+func result(p *orderedEntry) ([]byte, store.Version, error) {
 	if p == nil || p.deleted {
 		return nil, "", store.ErrNotFound
 	}
@@ -33,53 +33,53 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, err
 
 // settled returns the newest entry that is certain, after a pause if it has to; nil
 // if there is none.
-func (s *Store) settled(ctx context.Context, r *register) (*placed, error) {
-	v, err := s.look(ctx, r, toRead)
+func (s *Store) settled(ctx context.Context, r *register) (*orderedEntry, error) {
+	v, err := s.readVersions(ctx, r, forRead)
 	if err != nil {
 		return nil, err
 	}
 	if tip := v.tip(); tip != v.certain() {
 		// After it, the chain up to the place of this tip is final, whatever it is then.
-		if err := sleepUntil(ctx, tip.first.Add(s.o.Settle)); err != nil {
+		if err := sleepUntil(ctx, tip.first.Add(s.o.SettleDelay)); err != nil {
 			return nil, err
 		}
-		if v, err = s.look(ctx, r, toRead); err != nil {
+		if v, err = s.readVersions(ctx, r, forRead); err != nil {
 			return nil, err
 		}
 	}
 	return v.certain(), nil
 }
 
-// Peek implements [store.Peeker]: it never pauses. What it returns is good for
+// GetUncommitted implements [store.UncommittedGetter]: it never pauses. What it returns is good for
 // watching and as the base of a write, and may turn out never to have happened.
-func (s *Store) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
+func (s *Store) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {
-		return nil, "", s.opError("peek", key, err)
+		return nil, "", s.opError("get-uncommitted", key, err)
 	}
-	v, err := s.look(ctx, r, toPeek)
+	v, err := s.readVersions(ctx, r, forUncommitted)
 	if err != nil {
-		return nil, "", s.opError("peek", key, err)
+		return nil, "", s.opError("get-uncommitted", key, err)
 	}
 	value, version, err := result(v.tip())
-	return value, version, s.opError("peek", key, err)
+	return value, version, s.opError("get-uncommitted", key, err)
 }
 
-// HighestMark implements [store.Marker]. It looks unless this store did so, or
+// HighestToken implements [store.TokenReader]. It looks unless this store did so, or
 // wrote, within the last pause.
-func (s *Store) HighestMark(ctx context.Context, key string) (uint64, error) {
+func (s *Store) HighestToken(ctx context.Context, key string) (uint64, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {
-		return 0, s.opError(store.OpHighestMark, key, err)
+		return 0, s.opError(store.OpHighestToken, key, err)
 	}
-	if b := r.getBase(); !b.at.IsZero() && time.Since(b.at) < s.o.Settle {
+	if b := r.getBase(); !b.at.IsZero() && time.Since(b.at) < s.o.SettleDelay {
 		return b.highest, nil
 	}
-	v, err := s.look(ctx, r, toPeek)
+	v, err := s.readVersions(ctx, r, forUncommitted)
 	if err != nil {
-		return 0, s.opError(store.OpHighestMark, key, err)
+		return 0, s.opError(store.OpHighestToken, key, err)
 	}
-	return v.highestMark(), nil
+	return v.highestToken(), nil
 }
 
 // sleepUntil waits for an instant of the monotonic clock.

@@ -50,7 +50,7 @@ func TestStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var opts *s3verstore.Options
 			if disorder {
-				opts = &s3verstore.Options{Life: 10 * time.Second}
+				opts = &s3verstore.Options{PutLifetime: 10 * time.Second}
 			}
 			storetest.Run(t, func(t *testing.T) store.Store {
 				b := newBucket()
@@ -60,14 +60,14 @@ func TestStore(t *testing.T) {
 				}
 				return opened{open(t, b, opts), b}
 			}, &storetest.Options{
-				Second: func(t *testing.T, first store.Store) store.Store {
+				Reopen: func(t *testing.T, first store.Store) store.Store {
 					return opened{open(t, first.(opened).b, opts), first.(opened).b}
 				},
-				Cut: func(t *testing.T, first store.Store, carry func(func() error) error) store.Store {
+				Intercept: func(t *testing.T, first store.Store, carry func(func() error) error) store.Store {
 					b := first.(opened).b
-					return openBelow(t, b, "", opts, func(o *s3.Options) { o.HTTPClient = awstest.Cut(b, carry) })
+					return openBelow(t, b, "", opts, func(o *s3.Options) { o.HTTPClient = awstest.InterceptedClient(b, carry) })
 				},
-				Bubble: true, Parallel: true, Rounds: 2, Keys: 70, Racers: 5, Patience: time.Hour,
+				Bubble: true, Parallel: true, Rounds: 2, Keys: 70, Racers: 5, CaseTimeout: time.Hour,
 			})
 		})
 	}

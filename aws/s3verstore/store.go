@@ -19,24 +19,24 @@ const maxPrefix = 256
 // Store is a space of registers on a versioned bucket. It may be used by any number
 // of goroutines, starts none that outlives a call, and needs no closing.
 type Store struct {
-	bucket   *s3bucket.Bucket
-	versions s3bucket.Versions
-	prefix   string // with a slash at its end, or empty
-	where    string // for people
-	id       string // the bucket, for programs
-	o        Options
-	fit      fitness
-	cache    cache
+	bucket      *s3bucket.Bucket
+	versions    s3bucket.Versions
+	prefix      string // with a slash at its end, or empty
+	where       string // for people
+	id          string // the bucket, for programs
+	o           Options
+	bucketState bucketState
+	cache       cache
 }
 
 var (
-	_ store.Store          = (*Store)(nil)
-	_ store.Peeker         = (*Store)(nil)
-	_ store.Lister         = (*Store)(nil)
-	_ store.Marker         = (*Store)(nil)
-	_ store.Settler        = (*Store)(nil)
-	_ store.VolatilePutter = (*Store)(nil)
-	_ store.Describer      = (*Store)(nil)
+	_ store.Store             = (*Store)(nil)
+	_ store.UncommittedGetter = (*Store)(nil)
+	_ store.Lister            = (*Store)(nil)
+	_ store.TokenReader       = (*Store)(nil)
+	_ store.Resolver          = (*Store)(nil)
+	_ store.UnsyncedPutter    = (*Store)(nil)
+	_ store.Describer         = (*Store)(nil)
 )
 
 // New returns the registers below prefix in a bucket, which must have versioning
@@ -62,7 +62,7 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 		s.prefix = prefix + "/"
 		s.where += "/" + prefix
 	}
-	s.fit.slot = make(chan struct{}, 1)
+	s.bucketState.slot = make(chan struct{}, 1)
 	s.cache.registers = map[string]*register{}
 	return s, nil
 }
@@ -74,19 +74,19 @@ func (s *Store) Traits() store.Traits {
 		ID:     s.id,
 		Prefix: s.prefix,
 		// Conditions are not asked of the server, so that there is nothing to probe.
-		Trusted:    true,
-		NoReadBack: true,
-		MinTTL:     4*s.o.Settle + ttlBeyondSettles,
-		WriteTime:  s.o.Settle,
+		Trusted:             true,
+		CannotReadOwnWrites: true,
+		MinTTL:              4*s.o.SettleDelay + ttlBeyondSettles,
+		MinWriteTime:        s.o.SettleDelay,
 	}
 }
 
-// Pause returns [Options].Settle: the pause between a PUT and its judgement, which is
+// SettleDelay returns [Options].Settle: the pause between a PUT and its judgement, which is
 // the time that a write takes at least.
-func (s *Store) Pause() time.Duration { return s.o.Settle }
+func (s *Store) SettleDelay() time.Duration { return s.o.SettleDelay }
 
-// Life returns how long a PUT may be under way.
-func (s *Store) Life() time.Duration { return s.o.Life }
+// PutLifetime returns how long a PUT may be under way.
+func (s *Store) PutLifetime() time.Duration { return s.o.PutLifetime }
 
 func (s *Store) opError(op store.Kind, key string, err error) error {
 	if err == nil {

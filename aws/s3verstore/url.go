@@ -61,10 +61,10 @@ func (c *Config) Times(opts *Options) *Options {
 		o = *opts
 	}
 	if c.life != 0 {
-		o.Life, o.Settle = c.life, 0 // the pause goes with it
+		o.PutLifetime, o.SettleDelay = c.life, 0 // the pause goes with it
 	}
 	if c.settle != 0 {
-		o.Settle = c.settle
+		o.SettleDelay = c.settle
 	}
 	return &o
 }
@@ -76,7 +76,7 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	o := c.Times(opts)
-	b, err := c.Config.Open(ctx, &s3bucket.Options{Log: o.Log})
+	b, err := c.Config.Open(ctx, &s3bucket.Options{Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/fold"
 )
 
-// placed is an entry at its place in the order of the versions.
-type placed struct {
+// orderedEntry is an entry at its place in the order of the versions.
+type orderedEntry struct {
 	*entry
 	version
 	first time.Time // when this store first saw it
@@ -19,7 +19,7 @@ type placed struct {
 // The fold begins at the newest start that an entry names and passes over what is
 // older; all versions from there on were read.
 type view struct {
-	entries []placed
+	entries []orderedEntry
 	older   []version // the versions before them, which were not read
 	start   int       // where in entries the fold begins; -1: before the first
 	chain   []int     // what counts of entries, the start among it
@@ -39,7 +39,7 @@ type view struct {
 }
 
 // tip returns the newest entry that counts, settled or not; nil if there is none.
-func (v *view) tip() *placed {
+func (v *view) tip() *orderedEntry {
 	if len(v.chain) == 0 {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (v *view) tip() *placed {
 // certain returns the newest entry that counts and can't go any more; nil says that
 // there is none. What was given its place before a version that was seen a pause ago
 // is visible by now, so that the chain up to that version is final, and so is a start.
-func (v *view) certain() *placed {
+func (v *view) certain() *orderedEntry {
 	final := v.final()
 	for i := len(v.chain) - 1; i >= 0; i-- {
 		if at := v.chain[i]; at <= final || at == v.start {
@@ -62,7 +62,7 @@ func (v *view) certain() *placed {
 // settled returns the newest entry that counts and that was itself seen a pause ago, or
 // is a start; nil if there is none. It is what a writer names as a start: that has to
 // be good even where PUTs take effect later than they may.
-func (v *view) settled() *placed {
+func (v *view) settled() *orderedEntry {
 	for i := len(v.chain) - 1; i >= 0; i-- {
 		if p := &v.entries[v.chain[i]]; p.old || v.chain[i] == v.start {
 			return p
@@ -93,7 +93,7 @@ func (v *view) find(nonce string) int {
 }
 
 // in returns the entry of a chain with this nonce; nil if it is not in there.
-func (v *view) in(chain []int, nonce string) *placed {
+func (v *view) in(chain []int, nonce string) *orderedEntry {
 	for _, i := range chain {
 		if v.entries[i].nonce == nonce {
 			return &v.entries[i]
@@ -102,8 +102,8 @@ func (v *view) in(chain []int, nonce string) *placed {
 	return nil
 }
 
-// highestMark returns a number that no mark of the entries exceeds.
-func (v *view) highestMark() (most uint64) {
+// highestToken returns a number that no mark of the entries exceeds.
+func (v *view) highestToken() (most uint64) {
 	for i := range v.entries {
 		most = max(most, v.entries[i].highest)
 	}
@@ -111,7 +111,7 @@ func (v *view) highestMark() (most uint64) {
 }
 
 // asStart names an entry as a start.
-func (p *placed) asStart() start { return start{p.id, p.number} }
+func (p *orderedEntry) asStart() start { return start{p.id, p.number} }
 
 // named are starts that entries name, with their numbers, by version id.
 type named map[string]uint64

@@ -30,11 +30,11 @@ func (s *Store) Put(ctx context.Context, key string, prev store.Version, value [
 	return v, s.opError("put", key, err)
 }
 
-// PutVolatile implements [store.VolatilePutter]: it is Put without the confirmation,
+// PutUnsynced implements [store.UnsyncedPutter]: it is Put without the confirmation,
 // which is one request less. As long as the assumption holds that the package comment
 // tells, it is as good. If another client's PUT takes effect later than it
 // allows, the write may be lost. The next Put of a client that saw it confirms it.
-func (s *Store) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+func (s *Store) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := s.write(ctx, key, prev, &entry{value: bytes.Clone(value)}, false)
 	return v, s.opError("put", key, err)
 }
@@ -53,7 +53,7 @@ func (s *Store) Delete(ctx context.Context, key string, prev store.Version) erro
 func (s *Store) write(ctx context.Context, key string, prev store.Version, e *entry, confirm bool) (v store.Version, err error) {
 	defer func() {
 		if e.nonce != "" && store.OutcomeOf(err) == store.Unknown {
-			err = &store.UnknownError{Version: e.made(), Err: err}
+			err = &store.InDoubtError{Version: e.made(), Err: err}
 		}
 	}()
 	if err := store.CheckPut(key, e.value); err != nil {
@@ -74,17 +74,17 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e *en
 	if err != nil {
 		return "", err
 	}
-	e.write, e.key, e.life = true, s.prefix+key, s.o.Life
+	e.write, e.key, e.life = true, s.prefix+key, s.o.PutLifetime
 	e.nonce, e.number, e.prev = rand.Text(), b.tip.number+1, b.tip.nonce
 	e.start = b.start
-	e.highest = max(b.highest, store.MarkOf(ctx))
+	e.highest = max(b.highest, store.TokenOf(ctx))
 	if err := s.send(ctx, r, e); err != nil {
 		return "", err
 	}
-	if err := sleepUntil(ctx, time.Now().Add(s.o.Settle)); err != nil {
+	if err := sleepUntil(ctx, time.Now().Add(s.o.SettleDelay)); err != nil {
 		return "", store.MarkUnknown(fmt.Errorf("in the pause before its judgement: %w", err))
 	}
-	if err := s.judge(ctx, r, e, prev, confirm); err != nil {
+	if err := s.resolveWrite(ctx, r, e, prev, confirm); err != nil {
 		return "", err
 	}
 	return e.made(), nil
@@ -92,31 +92,31 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e *en
 
 // timeEnough refuses a write whose context would end in its pause.
 func (s *Store) timeEnough(ctx context.Context) error {
-	if end, ok := ctx.Deadline(); ok && time.Until(end) < s.o.Settle {
-		return store.MarkNotApplied(fmt.Errorf("%w: a write takes %v here, and its context ends in %v", context.DeadlineExceeded, s.o.Settle, time.Until(end).Round(time.Millisecond)))
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < s.o.SettleDelay {
+		return store.MarkNotApplied(fmt.Errorf("%w: a write takes %v here, and its context ends in %v", context.DeadlineExceeded, s.o.SettleDelay, time.Until(end).Round(time.Millisecond)))
 	}
 	return nil
 }
 
 // baseFor returns what is known of the state before, or a conflict if the register is
 // in another. It looks only if the last look, or write, ended in another state.
-func (s *Store) baseFor(ctx context.Context, r *register, before mark) (base, error) {
+func (s *Store) baseFor(ctx context.Context, r *register, before entryID) (base, error) {
 	b := r.getBase()
 	if !b.at.IsZero() && before.nonce != "" && b.tip == before {
 		return b, nil
 	}
-	why := toPeek
+	why := forUncommitted
 	if before.nonce != "" {
-		why = toRead // a listing that shows nothing must not refuse it
+		why = forRead // a listing that shows nothing must not refuse it
 	}
-	v, err := s.look(ctx, r, why)
+	v, err := s.readVersions(ctx, r, why)
 	if err != nil {
 		return base{}, store.MarkNotApplied(err)
 	}
 	tip := v.tip()
 	absent := tip == nil || tip.deleted
 	switch {
-	case before.nonce == "" && absent, before.nonce != "" && !absent && tip.mark() == before:
+	case before.nonce == "" && absent, before.nonce != "" && !absent && tip.entryID() == before:
 	case tip == v.certain():
 		return base{}, conflict(r.key, tip)
 	default:
@@ -131,12 +131,12 @@ func (s *Store) baseFor(ctx context.Context, r *register, before mark) (base, er
 }
 
 // conflict is a conflict with a state that is certain; nil stands for none.
-func conflict(key string, p *placed) error {
+func conflict(key string, p *orderedEntry) error {
 	value, v, err := result(p)
 	if err != nil {
 		value = nil
 	}
-	return &store.ConflictError{Key: key, Known: true, Value: value, Version: v}
+	return &store.ConflictError{Key: key, HasCurrent: true, Value: value, Version: v}
 }
 
 // send puts an entry. nil means that it was answered within Life, by all clocks; any
@@ -153,24 +153,24 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 		return err
 	}
 	if id == "" || id == s3bucket.NullVersion {
-		s.fit.good.Store(false)
+		s.bucketState.good.Store(false)
 		err := s.ready(ctx)
 		if err == nil {
 			err = fmt.Errorf("%w: a version was put without an id, although versioning is enabled", store.ErrUnsafe)
 		}
 		return store.MarkUnknown(err)
 	}
-	if took := watch.elapsed(); took > s.o.Life {
-		return store.MarkUnknown(fmt.Errorf("%w: its PUT took %v, more than the %v (life) that one may take", store.ErrUnavailable, took.Round(time.Millisecond), s.o.Life))
+	if took := watch.elapsed(); took > s.o.PutLifetime {
+		return store.MarkUnknown(fmt.Errorf("%w: its PUT took %v, more than the %v (life) that one may take", store.ErrUnavailable, took.Round(time.Millisecond), s.o.PutLifetime))
 	}
 	r.noteEntry(id, e, time.Now())
 	return nil
 }
 
 // judge tells what became of an entry whose pause is over, and confirms it.
-func (s *Store) judge(ctx context.Context, r *register, e *entry, prev store.Version, confirm bool) error {
+func (s *Store) resolveWrite(ctx context.Context, r *register, e *entry, prev store.Version, confirm bool) error {
 	watch := startWatch()
-	v, err := s.look(ctx, r, toJudge)
+	v, err := s.readVersions(ctx, r, forResolve)
 	if err != nil {
 		return store.MarkUnknown(err)
 	}
@@ -184,7 +184,7 @@ func (s *Store) judge(ctx context.Context, r *register, e *entry, prev store.Ver
 			return store.MarkUnknown(fmt.Errorf("it counts as yet, but was not confirmed in time: %w", err))
 		}
 	}
-	r.setBase(base{tip: e.mark(), start: made, highest: max(v.highestMark(), e.highest), at: time.Now()})
+	r.setBase(base{tip: e.entryID(), start: made, highest: max(v.highestToken(), e.highest), at: time.Now()})
 	return nil
 }
 
@@ -204,7 +204,7 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 		// was applied again, and void; the first one may have counted before the start.
 		return store.MarkUnknown(errors.New("others have gone on so far that it can't be told whether it counted"))
 	case now || old:
-		s.o.Log.Warn("others went on from a state that was not known to be settled; did a PUT take effect late?", "object", r.object, "life", s.o.Life)
+		s.o.Logger.Warn("others went on from a state that was not known to be settled; did a PUT take effect late?", "object", r.object, "life", s.o.PutLifetime)
 		return store.MarkUnknown(errors.New("others went on meanwhile from a state that is not known to be settled"))
 	}
 	// The state before it is as final as it is itself.
@@ -223,15 +223,15 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 func (s *Store) confirm(ctx context.Context, r *register, e *entry, made start, watch stopwatch) error {
 	for try := 1; ; try++ {
 		err := s.send(ctx, r, &entry{
-			nonce: rand.Text(), number: e.number, key: e.key, start: made, highest: e.highest, life: s.o.Life,
+			nonce: rand.Text(), number: e.number, key: e.key, start: made, highest: e.highest, life: s.o.PutLifetime,
 		})
 		took := watch.elapsed()
 		switch {
-		case err == nil && took > s.o.Life:
-			return fmt.Errorf("%w: that took %v, more than the %v (life) that it may take", store.ErrUnavailable, took.Round(time.Millisecond), s.o.Life)
+		case err == nil && took > s.o.PutLifetime:
+			return fmt.Errorf("%w: that took %v, more than the %v (life) that it may take", store.ErrUnavailable, took.Round(time.Millisecond), s.o.PutLifetime)
 		case err == nil:
 			return nil
-		case took > s.o.Life, !errors.Is(err, store.ErrUnavailable), !awscall.Pause(ctx, firstPause, try):
+		case took > s.o.PutLifetime, !errors.Is(err, store.ErrUnavailable), !awscall.Pause(ctx, firstPause, try):
 			return err
 		}
 	}
@@ -240,7 +240,7 @@ func (s *Store) confirm(ctx context.Context, r *register, e *entry, made start, 
 // clean removes what a judgement showed to be superseded, when there is enough of it.
 // It never makes a call fail.
 func (s *Store) clean(ctx context.Context, r *register, v *view) {
-	if s.o.KeepAll || v.sure < 0 || ctx.Err() != nil {
+	if s.o.KeepAllVersions || v.sure < 0 || ctx.Err() != nil {
 		return
 	}
 	ids := v.garbage()
@@ -256,7 +256,7 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 	ids = append(ids, s.removableIDs(reading, r, older, v.removable)...)
 	stop()
 	if failed, err := s.versions.Remove(ctx, r.object, ids); err != nil {
-		s.o.Log.Warn("versions that are superseded could not be removed", "object", r.object, "versions", failed, "error", err)
+		s.o.Logger.Warn("versions that are superseded could not be removed", "object", r.object, "versions", failed, "error", err)
 	}
 }
 

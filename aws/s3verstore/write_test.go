@@ -63,7 +63,7 @@ func TestRequests(t *testing.T) {
 		b := newBucket()
 		s, other := open(t, b, nil), open(t, b, nil)
 		ctx := t.Context()
-		settle := s.Pause()
+		settle := s.SettleDelay()
 		var v store.Version
 		for _, c := range []struct {
 			name string
@@ -72,16 +72,16 @@ func TestRequests(t *testing.T) {
 			ops  string
 			took time.Duration
 		}{
-			{"first call", func() error { _, _, err := s.Peek(ctx, "k"); return err }, store.ErrNotFound, "VERSIONING LOCK RULES LIST", 0},
+			{"first call", func() error { _, _, err := s.GetUncommitted(ctx, "k"); return err }, store.ErrNotFound, "VERSIONING LOCK RULES LIST", 0},
 			{"create", func() (err error) { v, err = s.Put(ctx, "k", "", []byte("1")); return err }, nil, "LIST LIST PUT LIST PUT", settle},
 			{"create another", func() error { _, err := s.Put(ctx, "other", "", nil); return err }, nil, "LIST PUT LIST PUT", settle},
 			{"swap", func() (err error) { v, err = s.Put(ctx, "k", v, []byte("2")); return err }, nil, "PUT LIST PUT", settle},
-			{"renewal", func() (err error) { v, err = s.PutVolatile(ctx, "k", v, []byte("3")); return err }, nil, "PUT LIST", settle},
+			{"renewal", func() (err error) { v, err = s.PutUnsynced(ctx, "k", v, []byte("3")); return err }, nil, "PUT LIST", settle},
 			{"get", func() error { _, _, err := s.Get(ctx, "k"); return err }, nil, "LIST", 0},
-			{"highest mark", func() error { _, err := s.HighestMark(ctx, "k"); return err }, nil, "", 0},
+			{"highest mark", func() error { _, err := s.HighestToken(ctx, "k"); return err }, nil, "", 0},
 			{"stale swap", func() error { _, err := s.Put(ctx, "k", "1-X", nil); return err }, store.ErrConflict, "LIST", 0},
-			{"another's first look", func() error { _, _, err := other.Peek(ctx, "k"); return err }, nil, "VERSIONING LOCK RULES LIST GET GET GET GET", 0},
-			{"another's next look", func() error { _, _, err := other.Peek(ctx, "k"); return err }, nil, "LIST", 0},
+			{"another's first look", func() error { _, _, err := other.GetUncommitted(ctx, "k"); return err }, nil, "VERSIONING LOCK RULES LIST GET GET GET GET", 0},
+			{"another's next look", func() error { _, _, err := other.GetUncommitted(ctx, "k"); return err }, nil, "LIST", 0},
 			{"another's get of what was just written", func() error { _, _, err := other.Get(ctx, "k"); return err }, nil, "LIST LIST", settle},
 			{"delete", func() error { return s.Delete(ctx, "k", v) }, nil, "PUT LIST PUT", settle},
 			{"get of nothing", func() error { _, _, err := s.Get(ctx, "k"); return err }, store.ErrNotFound, "LIST", 0},
@@ -140,8 +140,8 @@ func TestSlowPut(t *testing.T) {
 					t.Errorf("the value is %q", value)
 				}
 				// It is never taken for this writer's own, whatever stands there.
-				found, settleErr := store.Settle(t.Context(), s, "k", v, store.AttemptOf(err))
-				if settleErr != nil || found.Fate != store.FateUnknown || found.Current.Version != now || store.AttemptOf(err) == "" {
+				found, settleErr := store.Resolve(t.Context(), s, "k", v, store.AttemptedVersion(err))
+				if settleErr != nil || found.Resolution != store.ResolutionUnknown || found.Current.Version != now || store.AttemptedVersion(err) == "" {
 					t.Errorf("settled: %+v, %v", found, settleErr)
 				}
 				mustPut(t, s, "k", now, "3")
@@ -250,11 +250,11 @@ func TestCompaction(t *testing.T) {
 		var most, deletes int
 		for i := range 300 {
 			var err error
-			if v, err = s.PutVolatile(t.Context(), "k", v, fmt.Append(nil, i)); err != nil {
+			if v, err = s.PutUnsynced(t.Context(), "k", v, fmt.Append(nil, i)); err != nil {
 				t.Fatal(err)
 			}
 			most = max(most, len(live(b, "k!!")))
-			value, _, err := other.Peek(t.Context(), "k")
+			value, _, err := other.GetUncommitted(t.Context(), "k")
 			if err != nil || string(value) != fmt.Sprint(i) {
 				t.Fatalf("another sees %q, %v; want %d", value, err, i)
 			}
@@ -291,7 +291,7 @@ func TestCleanUpFails(t *testing.T) {
 					}
 					return awstest.Fault{}
 				})
-				s := open(t, b, &s3verstore.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+				s := open(t, b, &s3verstore.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				v := mustPut(t, s, "k", "", "0")
 				for range 60 {
 					v = mustPut(t, s, "k", v, "x")
@@ -343,7 +343,7 @@ func TestManyVersions(t *testing.T) {
 func TestBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
-		s := open(t, b, &s3verstore.Options{KeepAll: true})
+		s := open(t, b, &s3verstore.Options{KeepAllVersions: true})
 		v := mustPut(t, s, "k", "", "0")
 		for i := range 400 {
 			v = mustPut(t, s, "k", v, fmt.Sprint(i))
@@ -414,7 +414,7 @@ func TestMarksOfLosers(t *testing.T) {
 		for i, s := range []*s3verstore.Store{open(t, b, nil), open(t, b, nil)} {
 			wg.Go(func() {
 				time.Sleep(time.Duration(i) * b.Latency / 4) // the second one loses
-				_, err := s.Put(store.WithMark(t.Context(), uint64(41+i)), "k", v, nil)
+				_, err := s.Put(store.WithToken(t.Context(), uint64(41+i)), "k", v, nil)
 				if errors.Is(err, store.ErrConflict) != (i == 1) {
 					t.Errorf("writer %d: %v", i, err)
 				}
@@ -423,7 +423,7 @@ func TestMarksOfLosers(t *testing.T) {
 		wg.Wait()
 		highest := func(when string) {
 			t.Helper()
-			if got, err := open(t, b, nil).HighestMark(t.Context(), "k"); err != nil || got != 42 {
+			if got, err := open(t, b, nil).HighestToken(t.Context(), "k"); err != nil || got != 42 {
 				t.Errorf("%s: the highest mark is %d, error %v, want 42", when, got, err)
 			}
 		}

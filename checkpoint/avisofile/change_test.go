@@ -100,8 +100,8 @@ func TestPendingReset(t *testing.T) {
 // TestResetIsMarked: a reset and a delete mark in the fence file that they are under way, before
 // they write the state, and remove the mark after that.
 func TestResetIsMarked(t *testing.T) {
-	commits := make(chan avisofile.Commit, 1)
-	s := open(t, statePath(t), &avisofile.Options{OnCommit: func(c avisofile.Commit) { commits <- c }})
+	commits := make(chan avisofile.CommitStats, 1)
+	s := open(t, statePath(t), &avisofile.Options{OnCommit: func(c avisofile.CommitStats) { commits <- c }})
 	want := func(what string, fences int) {
 		t.Helper()
 		if c := <-commits; c.Rewrites != 1 || c.FenceRewrites != fences {

@@ -18,8 +18,8 @@ const (
 	gapShare = 16
 )
 
-// Commit describes one period in which a store held the lock.
-type Commit struct {
+// CommitStats describes one period in which a store held the lock.
+type CommitStats struct {
 	Calls         int           // calls that shared it
 	Rewrites      int           // rewrites of the state file: 0 or 1
 	FenceRewrites int           // rewrites of the fence file: 0, 1 or 2
@@ -32,7 +32,7 @@ type Commit struct {
 // op is a change in progress. The store's mutex guards its fields.
 type op struct {
 	change
-	*group.Ticket
+	*group.Waiter
 	answer answer
 }
 
@@ -47,7 +47,7 @@ func (s *Store) run() {
 		}
 		held := time.Now()
 		batch := s.take()
-		c := Commit{Calls: len(batch), Waited: held.Sub(start)}
+		c := CommitStats{Calls: len(batch), Waited: held.Sub(start)}
 		if err == nil {
 			err = s.commit(h, batch, &c)
 			h.release()
@@ -80,7 +80,7 @@ func (s *Store) acquire() (*hold, error) {
 
 // commit carries out the batch under the lock. Its error concerns the whole batch, and
 // states its outcome.
-func (s *Store) commit(h *hold, batch []*op, c *Commit) error {
+func (s *Store) commit(h *hold, batch []*op, c *CommitStats) error {
 	if !s.swept {
 		if err := h.sweep(); err != nil {
 			return store.MarkNotApplied(denied(err))
@@ -91,24 +91,24 @@ func (s *Store) commit(h *hold, batch []*op, c *Commit) error {
 	if err != nil {
 		return store.MarkNotApplied(denied(err))
 	}
-	if !p.equal(h.place) {
+	if !p.equal(h.path) {
 		return store.MarkNotApplied(errMoved)
 	}
-	w := s.judgeAll(batch, v)
+	w := s.applyAll(batch, v)
 	next, err := s.write(h, w, c)
 	if err != nil {
 		s.swept = false // a failed write may have left something
 		next = nil      // the memory is read anew
 	}
 	s.mu.Lock()
-	old := s.setKnown(next)
+	old := s.setLastView(next)
 	s.mu.Unlock()
 	old.closeUnless(next)
 	return err
 }
 
 // judgeAll carries out the calls in memory, one after the other.
-func (s *Store) judgeAll(batch []*op, v *view) *work {
+func (s *Store) applyAll(batch []*op, v *view) *work {
 	w := &work{base: v, fences: v.fences, entries: make(map[digest]*entry), guards: make(map[digest]guard)}
 	if settled, changed := v.fences.settled(); changed {
 		// While this store has the lock, no other writer is in the middle of a change.
@@ -116,7 +116,7 @@ func (s *Store) judgeAll(batch []*op, v *view) *work {
 		w.fences = settled
 	}
 	for _, o := range batch {
-		o.answer = w.judge(&o.change)
+		o.answer = w.apply(&o.change)
 	}
 	return w
 }
@@ -127,9 +127,9 @@ func (s *Store) judgeAll(batch []*op, v *view) *work {
 //
 // After a sync that failed it rewrites the files even if their content is right: a second
 // sync can succeed although the first has lost data.
-func (s *Store) write(h *hold, w *work, c *Commit) (*view, error) {
+func (s *Store) write(h *hold, w *work, c *CommitStats) (*view, error) {
 	v := w.base
-	next := &view{stateImage: v.stateImage, fenceImage: v.fenceImage, state: v.state, fences: w.fences}
+	next := &view{stateSnapshot: v.stateSnapshot, fenceSnapshot: v.fenceSnapshot, state: v.state, fences: w.fences}
 	doubt := s.doubt.Swap(false)
 	if err := s.writeBoth(h, w, next, doubt, c); err != nil {
 		if doubt || store.OutcomeOf(err) == store.Unknown {
@@ -151,61 +151,61 @@ func (s *Store) write(h *hold, w *work, c *Commit) (*view, error) {
 }
 
 // writeBoth rewrites the files that have changed; after a failed sync it rewrites both.
-func (s *Store) writeBoth(h *hold, w *work, next *view, doubt bool, c *Commit) error {
+func (s *Store) writeBoth(h *hold, w *work, next *view, doubt bool, c *CommitStats) error {
 	v := w.base
 	if !v.durable.Load() {
-		if err := v.fenceImage.sync(); err != nil { // the new state will rely on it
+		if err := v.fenceSnapshot.sync(); err != nil { // the new state will rely on it
 			s.doubt.Store(true)
 			return store.MarkNotApplied(err)
 		}
 	}
-	if len(w.guards) > 0 || doubt && v.fenceImage.info != nil {
+	if len(w.guards) > 0 || doubt && v.fenceSnapshot.info != nil {
 		if err := s.writeFences(h, next, w.fences.with(w.guards), c); err != nil {
 			return err
 		}
 	}
-	if w.written || doubt && v.stateImage.info != nil {
+	if w.written || doubt && v.stateSnapshot.info != nil {
 		return s.writeState(h, next, v.state.with(w.entries), c)
 	}
-	if err := v.sync(h.place); err != nil {
-		return store.MarkUnknown(fmt.Errorf("the content of %s may not survive a power cut: %w", h.place.file(), err))
+	if err := v.sync(h.path); err != nil {
+		return store.MarkUnknown(fmt.Errorf("the content of %s may not survive a power cut: %w", h.path.file(), err))
 	}
 	return nil
 }
 
 // writeFences rewrites the fence file.
-func (s *Store) writeFences(h *hold, next *view, f fences, c *Commit) error {
+func (s *Store) writeFences(h *hold, next *view, f fences, c *CommitStats) error {
 	content, err := f.encode()
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
-	if len(content) > MaxFence {
-		return fmt.Errorf("%w: the fence file would have %d bytes, at most %d are allowed", store.ErrTooLarge, len(content), MaxFence)
+	if len(content) > MaxFenceFileSize {
+		return fmt.Errorf("%w: the fence file would have %d bytes, at most %d are allowed", store.ErrTooLarge, len(content), MaxFenceFileSize)
 	}
-	m, err := h.replace(h.place.file()+fenceSuffix, content, nil)
+	m, err := h.replace(h.path.file()+fenceSuffix, content, nil)
 	if err != nil {
 		return err
 	}
 	c.FenceRewrites++
 	if c.FenceRewrites > 1 {
-		next.fenceImage.close() // this commit made it
+		next.fenceSnapshot.close() // this commit made it
 	}
-	next.fenceImage, next.fences = m, f
+	next.fenceSnapshot, next.fences = m, f
 	return nil
 }
 
 // writeState rewrites the state file.
-func (s *Store) writeState(h *hold, next *view, state state, c *Commit) error {
+func (s *Store) writeState(h *hold, next *view, state state, c *CommitStats) error {
 	content := encode(state)
-	if len(content) > MaxFile {
-		return fmt.Errorf("%w: the state file would have %d bytes, at most %d are allowed", store.ErrTooLarge, len(content), MaxFile)
+	if len(content) > MaxStateFileSize {
+		return fmt.Errorf("%w: the state file would have %d bytes, at most %d are allowed", store.ErrTooLarge, len(content), MaxStateFileSize)
 	}
-	m, err := h.replace(h.place.file(), content, func() error { return h.keepGood(next) })
+	m, err := h.replace(h.path.file(), content, func() error { return h.writeBackup(next) })
 	if err != nil {
 		return err
 	}
 	c.Rewrites++
 	c.Bytes = len(content)
-	next.stateImage, next.state = m, state
+	next.stateSnapshot, next.state = m, state
 	return nil
 }

@@ -53,7 +53,7 @@ func decode(b []byte) (state, error) {
 
 // salvage returns the entries that can be read in a damaged state file, for people: those
 // before the fault whose keys are valid.
-func salvage(b []byte) state {
+func readDamaged(b []byte) state {
 	doc, _ := (&parser{b: b}).document()
 	valid := doc.checkpoints[:0]
 	for _, c := range doc.checkpoints {

@@ -162,7 +162,7 @@ func TestDecode(t *testing.T) {
 				t.Errorf("the error %v does not match store.ErrCorrupt", err)
 			}
 			if got, want := errors.Is(err, checkpoint.ErrFormat), tt.err == avisofile.ErrFileVersion || tt.err == avisofile.ErrKeyVersion; got != want {
-				t.Errorf("the error matches checkpoint.ErrFormat: %v, want %v", got, want)
+				t.Errorf("the error matches checkpoint.ErrNewerFormat: %v, want %v", got, want)
 			}
 			if string(out) != tt.out {
 				t.Errorf("got\n%s\nwant\n%s", out, tt.out)

@@ -67,7 +67,7 @@
 //     Store that has shown a higher sequence then answers RolledBack.
 //   - It replaces a symbolic link by a plain file. The file that the link led to, with
 //     its fence file, is then no longer used. A Store that is open warns of that
-//     (Options.Log); one that is opened later cannot know.
+//     (Options.Logger); one that is opened later cannot know.
 //   - It follows a link in the place of FILE.lock. This package refuses it with
 //     [store.ErrUnsafe].
 //   - It gives the file its own owner, and a mode by its umask.

@@ -39,12 +39,12 @@ type LoadError struct {
 	Err    error // one of ErrMalformed, ErrFileVersion, ErrKeyVersion, ErrFileKey
 	Detail string
 
-	// Good describes the last good copy beside the file; it is zero if there is none.
-	Good Copy
+	// Backup describes the last good copy beside the file; it is zero if there is none.
+	Backup BackupCopy
 }
 
 // Copy is the last good copy of a state file.
-type Copy struct {
+type BackupCopy struct {
 	Path    string
 	Written time.Time // when its content was written, by the clock of the machine
 	Keys    int
@@ -55,18 +55,18 @@ func (e *LoadError) Error() string {
 	switch {
 	case errors.Is(e.Err, ErrFileVersion) || errors.Is(e.Err, ErrKeyVersion):
 		return text + ": use a program that knows this version"
-	case e.Good.Path == "":
+	case e.Backup.Path == "":
 		return text + ": there is no last good copy beside it; repair it, or move it away to begin anew"
 	}
 	return fmt.Sprintf("%s: a good copy of %s with %d keys is in %s; holdfast checkpoint restore brings it back",
-		text, e.Good.Written.Format(time.RFC3339), e.Good.Keys, e.Good.Path)
+		text, e.Backup.Written.Format(time.RFC3339), e.Backup.Keys, e.Backup.Path)
 }
 
 // Unwrap returns the kind of the error.
 func (e *LoadError) Unwrap() error { return e.Err }
 
 // Is makes every LoadError match store.ErrCorrupt, and those of another version
-// checkpoint.ErrFormat.
+// checkpoint.ErrNewerFormat.
 func (e *LoadError) Is(target error) bool {
 	switch target {
 	case store.ErrCorrupt:

@@ -106,7 +106,7 @@ func ExampleRestore() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("keys brought back:", restored.Copy.Keys)
+	fmt.Println("keys brought back:", restored.Backup.Keys)
 	c, err := s.Get(ctx, exampleKey, nil)
 	fmt.Println("going on from", c.Sequence, err)
 	// Output:
@@ -173,7 +173,7 @@ func ExampleStore_Reset() {
 		log.Fatal(err)
 	}
 	expected := uint64(100)
-	c, err := s.Reset(ctx, exampleKey, checkpoint.Position{Sequence: 10}, &checkpoint.ChangeOptions{Expect: &expected})
+	c, err := s.Reset(ctx, exampleKey, checkpoint.Position{Sequence: 10}, &checkpoint.ChangeOptions{ExpectedSequence: &expected})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -16,9 +16,9 @@ import (
 // it, first that of the given path. So programs that know the file by its own name and
 // programs that know it by a link exclude each other.
 type hold struct {
-	place place
+	path  filePath
 	locks []*os.File
-	tell  *teller
+	warn  *warner
 }
 
 // lockFile is an open lock file beside a name.
@@ -48,7 +48,7 @@ func tryHold(path string, network bool, unsafe []string, have lockFile) (_ *hold
 	if err := p.check(network, unsafe); err != nil {
 		return nil, busy, err
 	}
-	h.place = p
+	h.path = p
 	for _, name := range p.names {
 		if have.file != nil && have.name == name && isNamed(have.file, name+lockSuffix) {
 			h.locks = append(h.locks, have.file)
@@ -162,11 +162,11 @@ func keepForWriters(f *os.File, info fs.FileInfo) {
 
 // valid reports whether the locked files are still those that other programs would lock.
 func (h *hold) valid() bool {
-	if len(h.locks) != len(h.place.names) {
+	if len(h.locks) != len(h.path.names) {
 		return false
 	}
 	for i, f := range h.locks {
-		if !isNamed(f, h.place.names[i]+lockSuffix) {
+		if !isNamed(f, h.path.names[i]+lockSuffix) {
 			return false
 		}
 	}

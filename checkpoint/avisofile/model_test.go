@@ -95,12 +95,12 @@ func (m *model) change(handle int, key string, p *checkpoint.Position, o checkpo
 	switch {
 	case o.Token < k.token && !(o.Token == 0 && o.Force):
 		return checkpoint.ErrFenced
-	case !k.there && (p == nil || o.Expect != nil):
+	case !k.there && (p == nil || o.ExpectedSequence != nil):
 		return store.ErrNotFound
-	case o.Expect != nil && *o.Expect != k.sequence:
-		return checkpoint.ErrExpected
-	case p == nil && o.Expect == nil && s.known && s.epoch == k.epoch && s.there && k.sequence > s.sequence:
-		return checkpoint.ErrExpected
+	case o.ExpectedSequence != nil && *o.ExpectedSequence != k.sequence:
+		return checkpoint.ErrUnexpectedSequence
+	case p == nil && o.ExpectedSequence == nil && s.known && s.epoch == k.epoch && s.there && k.sequence > s.sequence:
+		return checkpoint.ErrUnexpectedSequence
 	}
 	k.there = p != nil
 	if p != nil {
@@ -220,7 +220,7 @@ func (run *modelRun) call(handle int, name string) {
 	change := checkpoint.ChangeOptions{Token: run.token(key), Force: r.IntN(2) == 0}
 	if r.IntN(4) == 0 {
 		expect := run.near(k.sequence)
-		change.Expect = &expect
+		change.ExpectedSequence = &expect
 	}
 	var c checkpoint.Checkpoint
 	var err, want error

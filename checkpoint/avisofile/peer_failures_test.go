@@ -123,7 +123,7 @@ func TestGivenUpHalfway(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		// A read that waits for the write in flight: one that is refused.
-		if _, err := s.Reset(t.Context(), keyA, at(0), &checkpoint.ChangeOptions{Expect: new(uint64)}); err == nil {
+		if _, err := s.Reset(t.Context(), keyA, at(0), &checkpoint.ChangeOptions{ExpectedSequence: new(uint64)}); err == nil {
 			t.Fatal("a reset that expects 0 was done")
 		}
 		memory, _ := s.Get(t.Context(), keyA, &checkpoint.GetOptions{Cached: true})
@@ -315,8 +315,8 @@ func TestGroupCommit(t *testing.T) {
 			path := statePath(t)
 			fill(t, path, keys)
 			const callers = 64
-			var commits []avisofile.Commit
-			s, err := avisofile.Open(path, &avisofile.Options{OnCommit: func(c avisofile.Commit) { commits = append(commits, c) }})
+			var commits []avisofile.CommitStats
+			s, err := avisofile.Open(path, &avisofile.Options{OnCommit: func(c avisofile.CommitStats) { commits = append(commits, c) }})
 			do(t, err)
 			unlock := lockFile(t, path)
 			var wg sync.WaitGroup
@@ -373,7 +373,7 @@ func fill(t testing.TB, path string, keys int) {
 func TestUnchangedCostsNoRewrite(t *testing.T) {
 	path := statePath(t)
 	var rewrites atomic.Int64
-	s := open(t, path, &avisofile.Options{OnCommit: func(c avisofile.Commit) { rewrites.Add(int64(c.Rewrites)) }})
+	s := open(t, path, &avisofile.Options{OnCommit: func(c avisofile.CommitStats) { rewrites.Add(int64(c.Rewrites)) }})
 	advance(t, s, keyA, at(5), checkpoint.Advanced)
 	before, err := os.Stat(path)
 	do(t, err)

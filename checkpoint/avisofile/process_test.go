@@ -117,7 +117,7 @@ func storeCommands() func(context.Context, []string) string {
 		var err error
 		switch f[0] {
 		case "open":
-			s, err = avisofile.Open(f[1], &avisofile.Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+			s, err = avisofile.Open(f[1], &avisofile.Options{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 		case "put":
 			m := parsePut(f)
 			p := checkpoint.Position{Sequence: m.Sequence}

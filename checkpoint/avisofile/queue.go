@@ -17,14 +17,14 @@ func (s *Store) do(ctx context.Context, c change) (answer, error) {
 	if err := store.CheckContext(ctx); err != nil {
 		return answer{}, err
 	}
-	o := &op{change: c, Ticket: group.NewTicket()}
+	o := &op{change: c, Waiter: group.NewWaiter()}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return answer{}, checkpoint.ErrClosed
 	}
 	if shown, ok := s.shown[c.key]; ok {
-		o.Shown = &shown
+		o.LastShown = &shown
 		if o.Epoch == 0 {
 			o.Epoch = shown.Epoch
 		}
@@ -51,7 +51,7 @@ func (s *Store) callsWait() bool {
 	waiting := s.queue.Take(nil)
 	if s.killed {
 		for _, o := range waiting {
-			o.Conclude(checkpoint.ErrClosed)
+			o.Finish(checkpoint.ErrClosed)
 		}
 		waiting = nil
 	}
@@ -92,7 +92,7 @@ func (s *Store) finish(batch []*op, err error) {
 		} else {
 			s.note(o)
 		}
-		o.Conclude(o.answer.err)
+		o.Finish(o.answer.err)
 	}
 }
 
@@ -101,7 +101,7 @@ func (s *Store) finish(batch []*op, err error) {
 func (s *Store) note(o *op) {
 	now := o.answer.current
 	if o.Verb != checkpoint.VerbAdvance {
-		if !o.Gone && o.answer.err == nil {
+		if !o.Abandoned && o.answer.err == nil {
 			s.shown[o.key] = now
 		}
 		return
@@ -116,7 +116,7 @@ func (s *Store) note(o *op) {
 	}
 }
 
-// Close implements [checkpoint.Keeper]. Earlier calls are answered first. When the
+// Close implements [checkpoint.Store]. Earlier calls are answered first. When the
 // context ends, those that still wait for the lock fail with [checkpoint.ErrClosed], and
 // a write in progress ends without Close.
 func (s *Store) Close(ctx context.Context) error {
@@ -148,5 +148,5 @@ func (s *Store) dispose() *view {
 		return nil
 	}
 	s.disposed = true
-	return s.setKnown(nil)
+	return s.setLastView(nil)
 }

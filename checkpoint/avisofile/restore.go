@@ -22,8 +22,8 @@ type RestoreOptions struct {
 	// Unsafe lists the accepted risks of a directory, as in [Options].
 	Unsafe []string
 
-	// Log gets the warnings that [Options] describe. Default: none.
-	Log *slog.Logger
+	// Logger gets the warnings that [Options] describe. Default: none.
+	Logger *slog.Logger
 
 	// Force replaces even a state file that can be read. Default: Restore refuses that,
 	// and the error matches [ErrReadable].
@@ -34,12 +34,12 @@ type RestoreOptions struct {
 	DryRun bool
 }
 
-// Restored describes what a [Restore] did or would do.
-type Restored struct {
-	Copy Copy // the copy that replaced the state file
+// RestoreResult describes what a [Restore] did or would do.
+type RestoreResult struct {
+	Backup BackupCopy // the copy that replaced the state file
 
-	// Kept is the path of the file that was replaced; empty if there was none.
-	Kept string
+	// ReplacedPath is the path of the file that was replaced; empty if there was none.
+	ReplacedPath string
 
 	// Changed is when the replaced file was last changed, by the clock of the machine. What
 	// programs wrote between Copy.Written and then is lost, whatever it was. It is zero if
@@ -50,16 +50,16 @@ type Restored struct {
 	// its fault.
 	Compared int
 
-	// Back are the keys that can be read in the replaced file and go back, in the order of
+	// MovedBack are the keys that can be read in the replaced file and go back, in the order of
 	// the keys.
-	Back []Step
+	MovedBack []MovedBackKey
 }
 
 // Step is a checkpoint that goes back in a [Restore].
-type Step struct {
+type MovedBackKey struct {
 	Key      string
 	From, To uint64 // sequences
-	Gone     bool   // the copy has no such key: To means nothing
+	Missing  bool   // the copy has no such key: To means nothing
 }
 
 // Restore replaces the state file at path by its last good copy. It keeps the replaced
@@ -73,7 +73,7 @@ type Step struct {
 //
 // Where there is no good copy the error matches [fs.ErrNotExist]. The context bounds
 // the wait for the lock.
-func Restore(ctx context.Context, path string, opts *RestoreOptions) (Restored, error) {
+func Restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreResult, error) {
 	r, err := restore(ctx, path, opts)
 	if err != nil {
 		return r, &store.OpError{Op: "checkpoint restore", Key: path, Err: denied(err)}
@@ -81,40 +81,40 @@ func Restore(ctx context.Context, path string, opts *RestoreOptions) (Restored, 
 	return r, nil
 }
 
-func restore(ctx context.Context, path string, opts *RestoreOptions) (Restored, error) {
+func restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreResult, error) {
 	if opts == nil {
 		opts = &RestoreOptions{}
 	}
 	if err := trust.CheckNames(opts.Unsafe); err != nil {
-		return Restored{}, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+		return RestoreResult{}, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	if path == "" {
-		return Restored{}, fmt.Errorf("%w: the path of the state file is empty", store.ErrInvalid)
+		return RestoreResult{}, fmt.Errorf("%w: the path of the state file is empty", store.ErrInvalid)
 	}
 	path, err := absolute(path)
 	if err != nil {
-		return Restored{}, store.MarkNotApplied(err)
+		return RestoreResult{}, store.MarkNotApplied(err)
 	}
 	if opts.DryRun {
 		p, err := resolve(path)
 		if err != nil {
-			return Restored{}, store.MarkNotApplied(err)
+			return RestoreResult{}, store.MarkNotApplied(err)
 		}
 		plan, err := planRestore(p, opts.Force)
 		plan.close()
 		return plan.result, store.MarkNotApplied(err)
 	}
-	l := locker{path: path, network: opts.AllowNetwork, unsafe: opts.Unsafe, tell: newTeller(opts.Log)}
+	l := locker{path: path, network: opts.AllowNetwork, unsafe: opts.Unsafe, warn: newWarner(opts.Logger)}
 	h, err := l.acquire(ctx.Done(), func() bool { return ctx.Err() == nil })
 	if err != nil {
-		return Restored{}, store.MarkNotApplied(err)
+		return RestoreResult{}, store.MarkNotApplied(err)
 	}
 	if h == nil {
 		giveBack(l.leave())
-		return Restored{}, store.MarkNotApplied(context.Cause(ctx))
+		return RestoreResult{}, store.MarkNotApplied(context.Cause(ctx))
 	}
 	defer h.release()
-	plan, err := planRestore(h.place, opts.Force)
+	plan, err := planRestore(h.path, opts.Force)
 	defer plan.close()
 	if err != nil {
 		return plan.result, store.MarkNotApplied(err)
@@ -124,16 +124,16 @@ func restore(ctx context.Context, path string, opts *RestoreOptions) (Restored, 
 
 // restoring is a restore that is possible, with the files that it needs.
 type restoring struct {
-	result Restored
+	result RestoreResult
 	good   state
-	old    *image // the state file to replace; it may be absent
-	lost   state  // the content of old, as far as it can be read
-	fence  *image
+	old    *snapshot // the state file to replace; it may be absent
+	lost   state     // the content of old, as far as it can be read
+	fence  *snapshot
 	fences fences
 }
 
 func (r *restoring) close() {
-	for _, m := range []*image{r.old, r.fence} {
+	for _, m := range []*snapshot{r.old, r.fence} {
 		if m != nil {
 			m.close()
 		}
@@ -141,10 +141,10 @@ func (r *restoring) close() {
 }
 
 // planRestore reads the files and returns what a restore would do.
-func planRestore(p place, force bool) (*restoring, error) {
+func planRestore(p filePath, force bool) (*restoring, error) {
 	r := &restoring{}
 	goodPath := p.file() + goodSuffix
-	m, content, err := readImage(goodPath, MaxFile)
+	m, content, err := readSnapshot(goodPath, MaxStateFileSize)
 	if err != nil {
 		return r, err
 	}
@@ -155,25 +155,25 @@ func planRestore(p place, force bool) (*restoring, error) {
 	if r.good, err = decode(content); err != nil {
 		return r, fmt.Errorf("the copy %s is not good either: %w", goodPath, err)
 	}
-	r.result.Copy = Copy{Path: goodPath, Written: m.info.ModTime(), Keys: len(r.good)}
+	r.result.Backup = BackupCopy{Path: goodPath, Written: m.info.ModTime(), Keys: len(r.good)}
 
 	var wrong *LoadError
 	r.old, r.lost, err = readState(p)
 	r.compare(p)
 	switch {
 	case errors.As(err, &wrong):
-		r.result.Kept = p.file() + badSuffix
+		r.result.ReplacedPath = p.file() + badSuffix
 	case err != nil:
 		return r, err
 	case r.old.info != nil:
-		r.result.Kept = p.file() + badSuffix
+		r.result.ReplacedPath = p.file() + badSuffix
 		if !force {
 			return r, ErrReadable
 		}
 	}
 
 	fencePath := p.file() + fenceSuffix
-	if r.fence, content, err = readImage(fencePath, MaxFence); err != nil || r.fence.info == nil {
+	if r.fence, content, err = readSnapshot(fencePath, MaxFenceFileSize); err != nil || r.fence.info == nil {
 		return r, err
 	}
 	r.fences, err = decodeFences(fencePath, content)
@@ -181,25 +181,25 @@ func planRestore(p place, force bool) (*restoring, error) {
 }
 
 // compare finds out what the restored state lacks, as far as the file to replace shows it.
-func (r *restoring) compare(p place) {
-	m, content, err := readImage(p.file(), MaxFile)
+func (r *restoring) compare(p filePath) {
+	m, content, err := readSnapshot(p.file(), MaxStateFileSize)
 	if err != nil || m.info == nil {
 		return
 	}
 	defer m.close()
 	r.result.Changed = m.info.ModTime()
-	for _, e := range salvage(content) {
+	for _, e := range readDamaged(content) {
 		to, ok := r.good.find(e.key)
 		if ok {
 			r.result.Compared++
 		}
 		if !ok || to.sequence < e.sequence {
-			r.result.Back = append(r.result.Back, Step{e.key.String(), e.sequence, to.sequence, !ok})
+			r.result.MovedBack = append(r.result.MovedBack, MovedBackKey{e.key.String(), e.sequence, to.sequence, !ok})
 		}
 	}
 }
 
-// carryOut replaces the state file: it writes the new epochs, then gives the old file its
+// runBatch replaces the state file: it writes the new epochs, then gives the old file its
 // other name, then writes the state.
 func (r *restoring) carryOut(h *hold) error {
 	if err := h.sweep(); err != nil {
@@ -219,11 +219,11 @@ func (r *restoring) carryOut(h *hold) error {
 		return err
 	}
 	if r.old.info != nil {
-		if err := h.keepAs(r.result.Kept); err != nil {
+		if err := h.keepAs(r.result.ReplacedPath); err != nil {
 			return store.MarkNotApplied(err)
 		}
 	}
-	m, err := h.replace(h.place.file(), encode(r.good), nil)
+	m, err := h.replace(h.path.file(), encode(r.good), nil)
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (r *restoring) writeFences(h *hold, f fences) error {
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
-	m, err := h.replace(h.place.file()+fenceSuffix, content, nil)
+	m, err := h.replace(h.path.file()+fenceSuffix, content, nil)
 	if err == nil {
 		m.close()
 	}

@@ -40,7 +40,7 @@ func TestRestore(t *testing.T) {
 	// The error says what is wrong and what can be done.
 	_, err = avisofile.Open(path, nil)
 	var load *avisofile.LoadError
-	if !errors.As(err, &load) || load.Good.Keys != 2 || load.Good.Path != path+".good" || load.Good.Written.IsZero() {
+	if !errors.As(err, &load) || load.Backup.Keys != 2 || load.Backup.Path != path+".good" || load.Backup.Written.IsZero() {
 		t.Fatalf("got %v", err)
 	}
 	for _, part := range []string{path, "cut off after", "nothing was overwritten", "with 2 keys", path + ".good", "restore"} {
@@ -50,7 +50,7 @@ func TestRestore(t *testing.T) {
 	}
 
 	r, err := avisofile.Restore(ctx, path, &avisofile.RestoreOptions{DryRun: true})
-	if err != nil || r.Copy != load.Good || r.Kept != path+".bad" {
+	if err != nil || r.Backup != load.Backup || r.ReplacedPath != path+".bad" {
 		t.Errorf("dry run: got %+v, %v", r, err)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != string(cut) {
@@ -65,10 +65,10 @@ func TestRestore(t *testing.T) {
 	}
 	unlock()
 	r, err = avisofile.Restore(ctx, path, nil)
-	if err != nil || r.Copy != load.Good || r.Kept != path+".bad" {
+	if err != nil || r.Backup != load.Backup || r.ReplacedPath != path+".bad" {
 		t.Fatalf("got %+v, %v", r, err)
 	}
-	if b, err := os.ReadFile(r.Kept); err != nil || string(b) != string(cut) {
+	if b, err := os.ReadFile(r.ReplacedPath); err != nil || string(b) != string(cut) {
 		t.Errorf("kept: got %q, %v", b, err)
 	}
 	// Work that began before is not taken for work on what was restored.
@@ -82,7 +82,7 @@ func TestRestore(t *testing.T) {
 
 	// A file that can be read is replaced when that is asked for.
 	r, err = avisofile.Restore(ctx, path, &avisofile.RestoreOptions{Force: true})
-	if err != nil || r.Copy.Keys != 2 {
+	if err != nil || r.Backup.Keys != 2 {
 		t.Fatalf("got %+v, %v", r, err)
 	}
 	wantAt(t, s, keyA, 1)
@@ -90,7 +90,7 @@ func TestRestore(t *testing.T) {
 	// A file that was removed comes back, too.
 	advance(t, s, keyA, at(5), checkpoint.Advanced)
 	do(t, os.Remove(path))
-	if r, err := avisofile.Restore(ctx, path, nil); err != nil || r.Kept != "" {
+	if r, err := avisofile.Restore(ctx, path, nil); err != nil || r.ReplacedPath != "" {
 		t.Fatalf("got %+v, %v", r, err)
 	}
 	wantAt(t, s, keyA, 1)
@@ -151,16 +151,16 @@ func TestRestoreTellsTheDistance(t *testing.T) {
 		return fmt.Sprintf(`"%s":{"last_committed_sequence":%d}`, keys[i], whole[keys[i]].Sequence)
 	}
 	begin := `{"version":1,"key_format_version":1,"checkpoints":{`
-	first := avisofile.Step{Key: keys[0], From: 100, To: 41}
-	last := avisofile.Step{Key: keys[3], From: 5, Gone: true}
+	first := avisofile.MovedBackKey{Key: keys[0], From: 100, To: 41}
+	last := avisofile.MovedBackKey{Key: keys[3], From: 5, Missing: true}
 	for name, tt := range map[string]struct {
 		damaged  string
 		compared int
-		back     []avisofile.Step
+		back     []avisofile.MovedBackKey
 	}{
-		"cut in the last":    {begin + one(3) + "," + one(0) + "," + one(1) + "," + one(2)[:90], 2, []avisofile.Step{first, last}},
+		"cut in the last":    {begin + one(3) + "," + one(0) + "," + one(1) + "," + one(2)[:90], 2, []avisofile.MovedBackKey{first, last}},
 		"cut in the first":   {begin + one(0)[:90], 0, nil},
-		"of another version": {strings.Replace(begin, "1", "2", 1) + one(0) + "," + one(1) + "," + one(2) + "}}", 3, []avisofile.Step{first}},
+		"of another version": {strings.Replace(begin, "1", "2", 1) + one(0) + "," + one(1) + "," + one(2) + "}}", 3, []avisofile.MovedBackKey{first}},
 		"empty":              {"", 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestRestoreTellsTheDistance(t *testing.T) {
 			do(t, os.Chtimes(path, changed, changed))
 			for _, dry := range []bool{true, false} {
 				r, err := avisofile.Restore(t.Context(), path, &avisofile.RestoreOptions{DryRun: dry})
-				if err != nil || r.Compared != tt.compared || !slices.Equal(r.Back, tt.back) || !r.Changed.Equal(changed) {
+				if err != nil || r.Compared != tt.compared || !slices.Equal(r.MovedBack, tt.back) || !r.Changed.Equal(changed) {
 					t.Errorf("got %+v, %v, want %d compared, back %+v, changed %v", r, err, tt.compared, tt.back, changed)
 				}
 			}

@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// DefaultPoll is how often Watch reads the file.
-const DefaultPoll = 250 * time.Millisecond
+// DefaultPollInterval is how often Watch reads the file.
+const DefaultPollInterval = 250 * time.Millisecond
 
 // Options configure a [Store]. The zero value of each field means its default.
 type Options struct {
@@ -48,20 +48,20 @@ type Options struct {
 	// checked.
 	HeldBy func(ctx context.Context, key string) (h checkpoint.Holder, held bool, err error)
 
-	// Poll is how often Watch reads the file, from 1 ms to 1 h; each wait is a random
+	// PollInterval is how often Watch reads the file, from 1 ms to 1 h; each wait is a random
 	// time between half of it and all of it. Watch sees changes through the same Store at
-	// once. Default: [DefaultPoll].
-	Poll time.Duration
+	// once. Default: [DefaultPollInterval].
+	PollInterval time.Duration
 
-	// Log gets two warnings, each once for a Store: that another user has replaced the file,
+	// Logger gets two warnings, each once for a Store: that another user has replaced the file,
 	// and this user cannot keep its owner; and that fencing tokens or epochs went back, since
 	// a program put a file in the place of a link, or the fence file was removed or replaced.
 	// Default: none.
-	Log *slog.Logger
+	Logger *slog.Logger
 
 	// OnCommit, if not nil, is called each time the store has released the lock, by the
 	// goroutine that commits: it delays the next commit. Default: none.
-	OnCommit func(Commit)
+	OnCommit func(CommitStats)
 }
 
 func (o *Options) checked() (Options, error) {
@@ -72,16 +72,16 @@ func (o *Options) checked() (Options, error) {
 	if err := trust.CheckNames(c.Unsafe); err != nil {
 		return c, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
-	if c.Poll == 0 {
-		c.Poll = DefaultPoll
+	if c.PollInterval == 0 {
+		c.PollInterval = DefaultPollInterval
 	}
-	if c.Poll < time.Millisecond || c.Poll > time.Hour {
-		return c, fmt.Errorf("%w: Poll is %v, from 1ms to 1h is allowed", store.ErrInvalid, c.Poll)
+	if c.PollInterval < time.Millisecond || c.PollInterval > time.Hour {
+		return c, fmt.Errorf("%w: Poll is %v, from 1ms to 1h is allowed", store.ErrInvalid, c.PollInterval)
 	}
 	return c, nil
 }
 
-// Store keeps checkpoints in a state file. See [checkpoint.Keeper] for what the methods
+// Store keeps checkpoints in a state file. See [checkpoint.Store] for what the methods
 // do, and the package comment for what is promised. All methods may be called from any
 // number of goroutines; it runs one goroutine while calls wait for a write, and another one
 // while the lock is waited for in the kernel. The second one stays if the calls are given
@@ -105,7 +105,7 @@ type Store struct {
 	doubt atomic.Bool
 
 	mu       sync.Mutex // never held during I/O
-	known    *view      // the last view of the files; nil: none
+	lastView *view      // the last view of the files; nil: none
 	changed  chan struct{}
 	queue    group.Queue[*op]
 	running  bool
@@ -116,7 +116,7 @@ type Store struct {
 	shown    map[digest]checkpoint.Checkpoint // the state last shown to the user
 }
 
-var _ checkpoint.Keeper = (*Store)(nil)
+var _ checkpoint.Store = (*Store)(nil)
 
 // Open opens the state file at path and reads it. A file that does not exist counts as
 // empty, and the first write makes it; its directory must exist. If the file cannot be
@@ -139,7 +139,7 @@ func Open(path string, opts *Options) (*Store, error) {
 	if s.path, err = absolute(path); err != nil {
 		return nil, err
 	}
-	s.lock = locker{path: s.path, network: o.AllowNetwork, unsafe: o.Unsafe, tell: newTeller(o.Log)}
+	s.lock = locker{path: s.path, network: o.AllowNetwork, unsafe: o.Unsafe, warn: newWarner(o.Logger)}
 	p, err := resolve(s.path)
 	if err != nil {
 		return nil, denied(err)
@@ -196,13 +196,13 @@ func (s *Store) change(ctx context.Context, key string, c change) (answer, error
 	if err := checkPosition(c.Position); err != nil {
 		return answer{}, err
 	}
-	if c.Expect != nil {
-		expect := *c.Expect
-		c.Expect = &expect
+	if c.ExpectedSequence != nil {
+		expect := *c.ExpectedSequence
+		c.ExpectedSequence = &expect
 	}
 	for {
 		a, err := s.do(ctx, c)
-		if !errors.Is(err, errAsk) {
+		if !errors.Is(err, errHolderUnchecked) {
 			return a, err
 		}
 		h, held, err := s.opts.HeldBy(ctx, c.key.String())
@@ -212,11 +212,11 @@ func (s *Store) change(ctx context.Context, key string, c change) (answer, error
 		if held && h.Token != c.Token {
 			return a, &checkpoint.HeldError{Key: c.key.String(), Holder: h}
 		}
-		c.asked = &a.current.Token
+		c.tokenAtCheck = &a.current.Token
 	}
 }
 
-// Advance implements [checkpoint.Keeper]. Calls that come during a write share the next
+// Advance implements [checkpoint.Store]. Calls that come during a write share the next
 // one, whatever their keys. Each gets the status that it would have got alone, in the
 // order of arrival.
 //
@@ -240,7 +240,7 @@ func (s *Store) Advance(ctx context.Context, key string, p checkpoint.Position, 
 	return result, wrap("advance", key, err)
 }
 
-// Fence implements [checkpoint.Keeper]. The token is kept in a separate file beside the
+// Fence implements [checkpoint.Store]. The token is kept in a separate file beside the
 // state file; other programs do not know it.
 func (s *Store) Fence(ctx context.Context, key string, token uint64) (checkpoint.Checkpoint, error) {
 	if token == 0 {
@@ -250,16 +250,16 @@ func (s *Store) Fence(ctx context.Context, key string, token uint64) (checkpoint
 	return a.current, wrap("fence", key, err)
 }
 
-// Reset implements [checkpoint.Keeper]. Its promise holds among the stores of this
+// Reset implements [checkpoint.Store]. Its promise holds among the stores of this
 // package only: another program that runs meanwhile can write the old sequence back from
 // its memory.
 func (s *Store) Reset(ctx context.Context, key string, p checkpoint.Position, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	return s.back(ctx, key, checkpoint.VerbReset, p, opts)
 }
 
-// Delete implements [checkpoint.Keeper], with the restriction of Reset. It is refused if
+// Delete implements [checkpoint.Store], with the restriction of Reset. It is refused if
 // the sequence has advanced since this store showed it: the error then matches
-// [checkpoint.ErrExpected].
+// [checkpoint.ErrUnexpectedSequence].
 func (s *Store) Delete(ctx context.Context, key string, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	return s.back(ctx, key, checkpoint.VerbDelete, checkpoint.Position{}, opts)
 }
@@ -269,13 +269,13 @@ func (s *Store) back(ctx context.Context, key string, v checkpoint.Verb, p check
 		opts = &checkpoint.ChangeOptions{}
 	}
 	a, err := s.change(ctx, key, change{
-		Change: checkpoint.Change{Verb: v, Position: p, Token: opts.Token, Force: opts.Force, Expect: opts.Expect},
-		ask:    s.opts.HeldBy != nil && !opts.Force,
+		Change:      checkpoint.Change{Verb: v, Position: p, Token: opts.Token, Force: opts.Force, ExpectedSequence: opts.ExpectedSequence},
+		needsHolder: s.opts.HeldBy != nil && !opts.Force,
 	})
 	return a.current, wrap(store.Kind(v), key, err)
 }
 
-// Get implements [checkpoint.Keeper]. It takes no lock, except to find out how an
+// Get implements [checkpoint.Store]. It takes no lock, except to find out how an
 // interrupted Reset or Delete ended.
 func (s *Store) Get(ctx context.Context, key string, opts *checkpoint.GetOptions) (checkpoint.Checkpoint, error) {
 	d, err := parseDigest(key)
@@ -290,7 +290,7 @@ func (s *Store) Get(ctx context.Context, key string, opts *checkpoint.GetOptions
 }
 
 func (s *Store) get(ctx context.Context, key digest, cached bool) (checkpoint.Checkpoint, error) {
-	v, err := s.look(ctx, cached)
+	v, err := s.readState(ctx, cached)
 	if err != nil {
 		return checkpoint.Checkpoint{}, err
 	}
@@ -307,12 +307,12 @@ func (s *Store) get(ctx context.Context, key digest, cached bool) (checkpoint.Ch
 
 // look returns a view of the files: the current one, made durable, or with cached the one
 // that the store remembers.
-func (s *Store) look(ctx context.Context, cached bool) (*view, error) {
+func (s *Store) readState(ctx context.Context, cached bool) (*view, error) {
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	v, closed := s.known, s.closed
+	v, closed := s.lastView, s.closed
 	s.mu.Unlock()
 	if closed {
 		return nil, checkpoint.ErrClosed
@@ -340,7 +340,7 @@ func (s *Store) look(ctx context.Context, cached bool) (*view, error) {
 	}
 }
 
-// List implements [checkpoint.Keeper], in the order of the keys and as of one
+// List implements [checkpoint.Store], in the order of the keys and as of one
 // instant. The keys of this file have one segment, so none lies below a prefix.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[checkpoint.Checkpoint, error] {
 	return func(yield func(checkpoint.Checkpoint, error) bool) {
@@ -351,10 +351,10 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[checkpoint.Ch
 			}
 			return
 		}
-		v, err := s.look(ctx, false)
+		v, err := s.readState(ctx, false)
 		for err == nil && v.fences.pending() {
 			if _, err = s.do(ctx, change{}); err == nil {
-				v, err = s.look(ctx, false)
+				v, err = s.readState(ctx, false)
 			}
 		}
 		if err != nil {
@@ -369,7 +369,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[checkpoint.Ch
 	}
 }
 
-// Watch implements [checkpoint.Keeper].
+// Watch implements [checkpoint.Store].
 func (s *Store) Watch(ctx context.Context, key string) iter.Seq2[checkpoint.Checkpoint, error] {
 	return func(yield func(checkpoint.Checkpoint, error) bool) {
 		const op = "watch"
@@ -413,7 +413,7 @@ func same(a, b checkpoint.Checkpoint) bool {
 // pause waits for a change through this store, at most for a random time between half of
 // Poll and Poll.
 func (s *Store) pause(ctx context.Context, changed <-chan struct{}) {
-	t := time.NewTimer(s.opts.Poll/2 + rand.N(s.opts.Poll/2+1))
+	t := time.NewTimer(s.opts.PollInterval/2 + rand.N(s.opts.PollInterval/2+1))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

@@ -188,14 +188,14 @@ func TestExpected(t *testing.T) {
 		"delete": func(o *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) { return s.Delete(ctx, keyA, o) },
 	} {
 		reset(t, s, keyA, 10, nil)
-		if c, err := try(&checkpoint.ChangeOptions{Expect: &eleven}); !errors.Is(err, checkpoint.ErrExpected) || c.Sequence != 10 {
+		if c, err := try(&checkpoint.ChangeOptions{ExpectedSequence: &eleven}); !errors.Is(err, checkpoint.ErrUnexpectedSequence) || c.Sequence != 10 {
 			t.Errorf("%s, expecting 11 of 10: got %+v, %v", name, c, err)
 		}
-		if _, err := try(&checkpoint.ChangeOptions{Expect: &ten}); err != nil {
+		if _, err := try(&checkpoint.ChangeOptions{ExpectedSequence: &ten}); err != nil {
 			t.Errorf("%s, expecting 10: got %v", name, err)
 		}
 		_, _ = s.Delete(ctx, keyA, nil)
-		if _, err := try(&checkpoint.ChangeOptions{Expect: &ten}); !errors.Is(err, store.ErrNotFound) {
+		if _, err := try(&checkpoint.ChangeOptions{ExpectedSequence: &ten}); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s of nothing, expecting 10: got %v", name, err)
 		}
 	}
@@ -206,7 +206,7 @@ func TestExpected(t *testing.T) {
 	other := open(t, path, nil)
 	reset(t, s, keyA, 10, nil)
 	advance(t, other, keyA, at(12), checkpoint.Advanced)
-	if c, err := s.Delete(ctx, keyA, nil); !errors.Is(err, checkpoint.ErrExpected) || c.Sequence != 12 {
+	if c, err := s.Delete(ctx, keyA, nil); !errors.Is(err, checkpoint.ErrUnexpectedSequence) || c.Sequence != 12 {
 		t.Errorf("delete of what has advanced: got %+v, %v", c, err)
 	}
 	wantAt(t, s, keyA, 12)
@@ -316,7 +316,7 @@ func TestArguments(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("something was written: %v", err)
 	}
-	for _, opts := range []avisofile.Options{{Poll: -1}, {Poll: 1}, {Poll: 2 * time.Hour}} {
+	for _, opts := range []avisofile.Options{{PollInterval: -1}, {PollInterval: 1}, {PollInterval: 2 * time.Hour}} {
 		if _, err := avisofile.Open(path, &opts); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%+v: got %v", opts, err)
 		}

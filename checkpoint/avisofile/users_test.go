@@ -217,7 +217,7 @@ func TestLostFencesAreTold(t *testing.T) {
 			link := filepath.Join(t.TempDir(), "link.json")
 			do(t, os.Symlink(target, link))
 			var said bytes.Buffer
-			s := open(t, link, &avisofile.Options{Log: slog.New(slog.NewTextHandler(&said, nil))})
+			s := open(t, link, &avisofile.Options{Logger: slog.New(slog.NewTextHandler(&said, nil))})
 			advance(t, s, keyA, at(1), checkpoint.Advanced)
 			_, err := s.Fence(t.Context(), keyA, 7)
 			do(t, err)

@@ -10,7 +10,7 @@ import (
 // view is what a store knows of its files: a state and its fences, as they were at one
 // instant.
 type view struct {
-	stateImage, fenceImage *image
+	stateSnapshot, fenceSnapshot *snapshot
 
 	state  state
 	fences fences
@@ -25,11 +25,11 @@ type view struct {
 // A Reset writes its epoch before its state. So load checks the fences again after it has
 // read the state, and starts again if they have changed. If a Reset was stopped between
 // its two writes, its pending mark shows that fences and state do not belong together.
-func load(p place, old *view) (*view, error) {
+func load(p filePath, old *view) (*view, error) {
 	for {
 		v := &view{}
 		err := v.read(p, old)
-		if err == nil && v.fenceImage.current(p.file()+fenceSuffix) {
+		if err == nil && v.fenceSnapshot.current(p.file()+fenceSuffix) {
 			return v, nil
 		}
 		v.closeUnless(old)
@@ -39,34 +39,34 @@ func load(p place, old *view) (*view, error) {
 	}
 }
 
-func (v *view) read(p place, old *view) error {
+func (v *view) read(p filePath, old *view) error {
 	path := p.file() + fenceSuffix
-	if old != nil && old.fenceImage.current(path) {
-		v.fenceImage, v.fences = old.fenceImage, old.fences
+	if old != nil && old.fenceSnapshot.current(path) {
+		v.fenceSnapshot, v.fences = old.fenceSnapshot, old.fences
 	} else {
-		m, content, err := readImage(path, MaxFence)
+		m, content, err := readSnapshot(path, MaxFenceFileSize)
 		if err != nil {
 			return err
 		}
-		v.fenceImage = m
+		v.fenceSnapshot = m
 		if m.info != nil {
 			if v.fences, err = decodeFences(path, content); err != nil {
 				return err
 			}
 		}
 	}
-	if old != nil && old.stateImage.current(p.file()) {
-		v.stateImage, v.state = old.stateImage, old.state
+	if old != nil && old.stateSnapshot.current(p.file()) {
+		v.stateSnapshot, v.state = old.stateSnapshot, old.state
 		return nil
 	}
 	var err error
-	v.stateImage, v.state, err = readState(p)
+	v.stateSnapshot, v.state, err = readState(p)
 	return err
 }
 
 // readState reads the state file of p. A missing one is an empty state.
-func readState(p place) (*image, state, error) {
-	m, content, err := readImage(p.file(), MaxFile)
+func readState(p filePath) (*snapshot, state, error) {
+	m, content, err := readSnapshot(p.file(), MaxStateFileSize)
 	if err != nil || m.info == nil {
 		return m, nil, err
 	}
@@ -75,32 +75,32 @@ func readState(p place) (*image, state, error) {
 		var wrong *LoadError
 		if errors.As(err, &wrong) {
 			wrong.Path = p.file()
-			wrong.Good = lookAtGood(p)
+			wrong.Backup = readBackup(p)
 		}
 	}
 	return m, s, err
 }
 
-// lookAtGood describes the last good copy. It is zero if there is none that is good.
-func lookAtGood(p place) Copy {
+// readBackup describes the last good copy. It is zero if there is none that is good.
+func readBackup(p filePath) BackupCopy {
 	path := p.file() + goodSuffix
-	m, content, err := readImage(path, MaxFile)
+	m, content, err := readSnapshot(path, MaxStateFileSize)
 	if err != nil || m.info == nil {
-		return Copy{}
+		return BackupCopy{}
 	}
 	defer m.close()
 	s, err := decode(content)
 	if err != nil {
-		return Copy{}
+		return BackupCopy{}
 	}
-	return Copy{Path: path, Written: m.info.ModTime(), Keys: len(s)}
+	return BackupCopy{Path: path, Written: m.info.ModTime(), Keys: len(s)}
 }
 
 // current reports whether the view still shows the current files. The answer is right
 // only while the images are open.
-func (v *view) current(p place) bool {
+func (v *view) current(p filePath) bool {
 	fence := p.file() + fenceSuffix
-	return v.fenceImage.current(fence) && v.stateImage.current(p.file()) && v.fenceImage.current(fence)
+	return v.fenceSnapshot.current(fence) && v.stateSnapshot.current(p.file()) && v.fenceSnapshot.current(fence)
 }
 
 // closeUnless closes the files that are not also those of other. Both may be nil.
@@ -108,20 +108,20 @@ func (v *view) closeUnless(other *view) {
 	if v == nil {
 		return
 	}
-	if v.stateImage != nil && (other == nil || other.stateImage != v.stateImage) {
-		v.stateImage.close()
+	if v.stateSnapshot != nil && (other == nil || other.stateSnapshot != v.stateSnapshot) {
+		v.stateSnapshot.close()
 	}
-	if v.fenceImage != nil && (other == nil || other.fenceImage != v.fenceImage) {
-		v.fenceImage.close()
+	if v.fenceSnapshot != nil && (other == nil || other.fenceSnapshot != v.fenceSnapshot) {
+		v.fenceSnapshot.close()
 	}
 }
 
 // sync makes the files of the view durable, whichever program wrote them.
-func (v *view) sync(p place) error {
+func (v *view) sync(p filePath) error {
 	if v.durable.Load() {
 		return nil
 	}
-	if err := errors.Join(v.fenceImage.sync(), v.stateImage.sync()); err != nil {
+	if err := errors.Join(v.fenceSnapshot.sync(), v.stateSnapshot.sync()); err != nil {
 		return err
 	}
 	if err := syncDir(p.dir()); err != nil {
@@ -150,12 +150,12 @@ func show(key digest, e entry, exists bool, g guard) checkpoint.Checkpoint {
 func (s *Store) memory() *view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known
+	return s.lastView
 }
 
 // fresh returns a view of the current files, and where they are. done ends the wait for
 // another call that reads them.
-func (s *Store) fresh(done <-chan struct{}) (*view, place, error) {
+func (s *Store) fresh(done <-chan struct{}) (*view, filePath, error) {
 	for {
 		p, err := resolve(s.path)
 		if err != nil {
@@ -184,7 +184,7 @@ var errGivenUp = errors.New("given up")
 
 // reload reads the files unless the store knows them by now. The view may be nil if
 // another call replaced it meanwhile.
-func (s *Store) reload(p place) (*view, error) {
+func (s *Store) reload(p filePath) (*view, error) {
 	v := s.memory()
 	if v != nil && v.current(p) && s.memory() == v {
 		return v, nil
@@ -197,7 +197,7 @@ func (s *Store) reload(p place) (*view, error) {
 		s.fences = v.fences
 	}
 	if lost := next.fences.below(s.fences); lost > 0 {
-		s.lock.tell.fencesWentBack(p.file(), lost)
+		s.lock.warn.fencesWentBack(p.file(), lost)
 	}
 	s.fences = next.fences
 	return s.install(v, next)
@@ -207,10 +207,10 @@ func (s *Store) reload(p place) (*view, error) {
 // old, install keeps the newer view. It returns the store's view.
 func (s *Store) install(old, next *view) (*view, error) {
 	s.mu.Lock()
-	known, disposed := s.known, s.disposed
+	known, disposed := s.lastView, s.disposed
 	ours := known == old && !disposed
 	if ours {
-		s.setKnown(next)
+		s.setLastView(next)
 	}
 	s.mu.Unlock()
 	if ours {
@@ -224,10 +224,10 @@ func (s *Store) install(old, next *view) (*view, error) {
 	return known, nil
 }
 
-// setKnown sets the store's view, nil for none, and returns the one before. The caller
+// setLastView sets the store's view, nil for none, and returns the one before. The caller
 // holds the mutex; after it has released it, it closes the returned view.
-func (s *Store) setKnown(next *view) (old *view) {
-	old, s.known = s.known, next
+func (s *Store) setLastView(next *view) (old *view) {
+	old, s.lastView = s.lastView, next
 	close(s.changed)
 	s.changed = make(chan struct{})
 	return old

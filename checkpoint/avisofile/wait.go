@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// waitLook is how often a waiter looks whether it is still wanted, and whether the lock
+	// waitPoll is how often a waiter looks whether it is still wanted, and whether the lock
 	// file that it waits for is still the one that other programs lock.
-	waitLook = 25 * time.Millisecond
+	waitPoll = 25 * time.Millisecond
 
 	// While too many locks are waited for in the kernel, further waiters try again after
 	// pauses. They grow with the time already waited, between these bounds.
@@ -123,7 +123,7 @@ type locker struct {
 	path    string
 	network bool
 	unsafe  []string
-	tell    *teller
+	warn    *warner
 
 	wait *wait // the last wait in the kernel; nil: none that can be resumed
 }
@@ -140,7 +140,7 @@ func (l *locker) acquire(end <-chan struct{}, wanted func() bool) (*hold, error)
 		if l.wait == nil {
 			h, busy, err := tryHold(l.path, l.network, l.unsafe, have)
 			if h != nil {
-				h.tell = l.tell
+				h.warn = l.warn
 			}
 			if h != nil || err != nil {
 				return h, err
@@ -152,7 +152,7 @@ func (l *locker) acquire(end <-chan struct{}, wanted func() bool) (*hold, error)
 				}
 			}
 		}
-		pause := waitLook
+		pause := waitPoll
 		var over chan struct{}
 		if l.wait == nil {
 			limit := min(max(time.Since(start)/16, 2*minLockPause), maxLockPause)

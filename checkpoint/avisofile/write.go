@@ -30,7 +30,7 @@ const temporarySuffix = ".tmp"
 
 // temporaries returns the directory of temporary files, and the start of their names.
 func (h *hold) temporaries() (dir, base string) {
-	file := h.place.file()
+	file := h.path.file()
 	return filepath.Dir(file), "." + filepath.Base(file) + ".holdfast-"
 }
 
@@ -72,12 +72,12 @@ func (h *hold) sweep() error {
 
 // create makes a file with this content, and syncs it, but not its name. like, if not
 // nil, gives owner and mode.
-func (h *hold) create(path string, content []byte, like os.FileInfo) (_ *image, err error) {
+func (h *hold) create(path string, content []byte, like os.FileInfo) (_ *snapshot, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	m := &image{file: f}
+	m := &snapshot{file: f}
 	defer func() {
 		if err != nil || !keepOpen {
 			m.close()
@@ -96,7 +96,7 @@ func (h *hold) create(path string, content []byte, like os.FileInfo) (_ *image, 
 			return nil, err
 		}
 		if changed != "" {
-			h.tell.ownerChanged(h.place.file(), changed)
+			h.warn.ownerChanged(h.path.file(), changed)
 		}
 	}
 	if err := f.Sync(); err != nil {
@@ -111,10 +111,10 @@ func (h *hold) create(path string, content []byte, like os.FileInfo) (_ *image, 
 // before, if not nil, is called just before the complete new file takes its place. The
 // errors state their outcome: not applied while the old content certainly stays, unknown
 // from the rename on, since the new content is then visible but may not survive.
-func (h *hold) replace(path string, content []byte, before func() error) (*image, error) {
+func (h *hold) replace(path string, content []byte, before func() error) (*snapshot, error) {
 	like, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		like, err = os.Lstat(h.place.file())
+		like, err = os.Lstat(h.path.file())
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, store.MarkNotApplied(denied(err))
@@ -139,7 +139,7 @@ func (h *hold) replace(path string, content []byte, before func() error) (*image
 }
 
 // swap renames a complete file into place.
-func (h *hold) swap(temporary, path string, m *image) error {
+func (h *hold) swap(temporary, path string, m *snapshot) error {
 	if !h.valid() {
 		return store.MarkNotApplied(errMoved)
 	}
@@ -163,15 +163,15 @@ func (h *hold) swap(temporary, path string, m *image) error {
 	return nil
 }
 
-// keepGood keeps the state file that is about to be replaced, and that was read without
+// writeBackup keeps the state file that is about to be replaced, and that was read without
 // an error, as the last good copy. The copy is a second name of that file: until the
 // state file is replaced, damage to one damages the other.
-func (h *hold) keepGood(v *view) error {
-	if v.stateImage.info == nil {
+func (h *hold) writeBackup(v *view) error {
+	if v.stateSnapshot.info == nil {
 		return nil
 	}
-	good := h.place.file() + goodSuffix
-	if info, err := os.Lstat(good); err == nil && os.SameFile(info, v.stateImage.info) {
+	good := h.path.file() + goodSuffix
+	if info, err := os.Lstat(good); err == nil && os.SameFile(info, v.stateSnapshot.info) {
 		return nil
 	}
 	if h.keepAs(good) == nil {
@@ -180,7 +180,7 @@ func (h *hold) keepGood(v *view) error {
 	// Some file systems have no links, and some systems forbid them.
 	temporary := h.temporary()
 	defer os.Remove(temporary) // if the rename has not removed it
-	like, err := os.Lstat(h.place.file())
+	like, err := os.Lstat(h.path.file())
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (h *hold) keepGood(v *view) error {
 func (h *hold) keepAs(path string) error {
 	temporary := h.temporary()
 	defer os.Remove(temporary) // if the rename has not removed it
-	if err := os.Link(h.place.file(), temporary); err != nil {
+	if err := os.Link(h.path.file(), temporary); err != nil {
 		return err
 	}
 	return rename(temporary, path)

@@ -1,9 +1,9 @@
-// Package checkpointtest checks that a [checkpoint.Keeper] keeps its promises, whatever
+// Package checkpointtest checks that a [checkpoint.Store] keeps its promises, whatever
 // it stands on.
 //
 //	func TestKeeper(t *testing.T) {
 //		dir := t.TempDir()
-//		checkpointtest.Run(t, func(t *testing.T) checkpoint.Keeper { return open(t, dir) }, nil)
+//		checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, dir) }, nil)
 //	}
 //
 // It checks what the keeper says and what it keeps, between several handles on the
@@ -27,12 +27,12 @@ type Options struct {
 
 // Opener returns one more handle on the same checkpoints at each call, as another
 // process would have it, and registers its end with t.Cleanup.
-type Opener func(t *testing.T) checkpoint.Keeper
+type Opener func(t *testing.T) checkpoint.Store
 
 // rule is a case. It uses the key that it is given, and such that newKey makes.
 type rule struct {
 	name string
-	run  func(t *testing.T, key string, open func() checkpoint.Keeper)
+	run  func(t *testing.T, key string, open func() checkpoint.Store)
 }
 
 func rules() []rule {
@@ -60,7 +60,7 @@ func Run(t *testing.T, open Opener, opts *Options) {
 			if opts != nil && opts.Parallel {
 				t.Parallel()
 			}
-			r.run(t, newKey(), func() checkpoint.Keeper { return open(t) })
+			r.run(t, newKey(), func() checkpoint.Store { return open(t) })
 		})
 	}
 }

@@ -16,7 +16,7 @@ import (
 func at(sequence uint64) checkpoint.Position { return checkpoint.Position{Sequence: sequence} }
 
 // advance advances and demands a status.
-func advance(t testing.TB, k checkpoint.Keeper, key string, p checkpoint.Position, opts *checkpoint.AdvanceOptions, want checkpoint.Status) checkpoint.Checkpoint {
+func advance(t testing.TB, k checkpoint.Store, key string, p checkpoint.Position, opts *checkpoint.AdvanceOptions, want checkpoint.Status) checkpoint.Checkpoint {
 	t.Helper()
 	r, err := k.Advance(t.Context(), key, p, opts)
 	if want := want.Err(); !errors.Is(err, want) {
@@ -29,7 +29,7 @@ func advance(t testing.TB, k checkpoint.Keeper, key string, p checkpoint.Positio
 }
 
 // standsAt demands that the checkpoint is saved at a sequence.
-func standsAt(t testing.TB, k checkpoint.Keeper, key string, want uint64) checkpoint.Checkpoint {
+func standsAt(t testing.TB, k checkpoint.Store, key string, want uint64) checkpoint.Checkpoint {
 	t.Helper()
 	c, err := k.Get(t.Context(), key, nil)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func ruleForward(t *testing.T, key string, open func() checkpoint.Keeper) {
+func ruleForward(t *testing.T, key string, open func() checkpoint.Store) {
 	a, b := open(), open()
 	advance(t, a, key, at(0), nil, checkpoint.Advanced)
 	advance(t, b, key, checkpoint.Position{Sequence: 7, EventID: "e7"}, nil, checkpoint.Advanced)
@@ -25,7 +25,7 @@ func ruleForward(t *testing.T, key string, open func() checkpoint.Keeper) {
 	}
 }
 
-func ruleMismatch(t *testing.T, key string, open func() checkpoint.Keeper) {
+func ruleMismatch(t *testing.T, key string, open func() checkpoint.Store) {
 	k := open()
 	advance(t, k, key, checkpoint.Position{Sequence: 7, EventID: "a"}, nil, checkpoint.Advanced)
 	if c := advance(t, k, key, checkpoint.Position{Sequence: 7, EventID: "b"}, nil, checkpoint.Mismatch); c.EventID != "a" {
@@ -33,7 +33,7 @@ func ruleMismatch(t *testing.T, key string, open func() checkpoint.Keeper) {
 	}
 }
 
-func ruleStale(t *testing.T, key string, open func() checkpoint.Keeper) {
+func ruleStale(t *testing.T, key string, open func() checkpoint.Store) {
 	h1, h2, other := open(), open(), newKey()
 	advance(t, h1, key, at(100), nil, checkpoint.Advanced)
 	epoch := standsAt(t, h1, key, 100).Epoch
@@ -56,7 +56,7 @@ func ruleStale(t *testing.T, key string, open func() checkpoint.Keeper) {
 	}
 }
 
-func ruleDelete(t *testing.T, key string, open func() checkpoint.Keeper) {
+func ruleDelete(t *testing.T, key string, open func() checkpoint.Store) {
 	h1, h2 := open(), open()
 	advance(t, h1, key, at(5), nil, checkpoint.Advanced)
 	if _, err := h2.Delete(t.Context(), key, nil); err != nil {
@@ -69,7 +69,7 @@ func ruleDelete(t *testing.T, key string, open func() checkpoint.Keeper) {
 	refused(t, err, store.ErrNotFound)
 }
 
-func ruleFence(t *testing.T, key string, open func() checkpoint.Keeper) {
+func ruleFence(t *testing.T, key string, open func() checkpoint.Store) {
 	k, late := open(), open()
 	c, err := k.Fence(t.Context(), key, 5)
 	if err != nil || c.Exists || c.Token != 5 {
@@ -94,21 +94,21 @@ func ruleFence(t *testing.T, key string, open func() checkpoint.Keeper) {
 	advance(t, late, key, at(9), &checkpoint.AdvanceOptions{Token: 5}, checkpoint.Fenced)
 }
 
-func standsNowhere(t *testing.T, k checkpoint.Keeper, key string) {
+func standsNowhere(t *testing.T, k checkpoint.Store, key string) {
 	t.Helper()
 	if c, err := k.Get(t.Context(), key, nil); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("got %+v, %v", c, err)
 	}
 }
 
-func ruleExpect(t *testing.T, key string, open func() checkpoint.Keeper) {
+func ruleExpect(t *testing.T, key string, open func() checkpoint.Store) {
 	k := open()
-	expect := func(n uint64) *checkpoint.ChangeOptions { return &checkpoint.ChangeOptions{Expect: &n} }
+	expect := func(n uint64) *checkpoint.ChangeOptions { return &checkpoint.ChangeOptions{ExpectedSequence: &n} }
 	_, err := k.Reset(t.Context(), key, at(1), expect(0))
 	refused(t, err, store.ErrNotFound)
 	advance(t, k, key, at(10), nil, checkpoint.Advanced)
 	c, err := k.Delete(t.Context(), key, expect(9))
-	refused(t, err, checkpoint.ErrExpected)
+	refused(t, err, checkpoint.ErrUnexpectedSequence)
 	if c.Sequence != 10 {
 		t.Errorf("the refusal shows %+v", c)
 	}
@@ -117,7 +117,7 @@ func ruleExpect(t *testing.T, key string, open func() checkpoint.Keeper) {
 	}
 }
 
-func ruleList(t *testing.T, key string, open func() checkpoint.Keeper) {
+func ruleList(t *testing.T, key string, open func() checkpoint.Store) {
 	k := open()
 	advance(t, k, key, at(4), nil, checkpoint.Advanced)
 	found := 0
@@ -134,7 +134,7 @@ func ruleList(t *testing.T, key string, open func() checkpoint.Keeper) {
 	}
 }
 
-func ruleWatch(t *testing.T, key string, open func() checkpoint.Keeper) {
+func ruleWatch(t *testing.T, key string, open func() checkpoint.Store) {
 	k, other := open(), open()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -168,7 +168,7 @@ func ruleWatch(t *testing.T, key string, open func() checkpoint.Keeper) {
 
 // ruleMany: several handles advance one checkpoint from many goroutines at once. What was
 // acknowledged stands, and no reader sees it go back.
-func ruleMany(t *testing.T, key string, open func() checkpoint.Keeper) {
+func ruleMany(t *testing.T, key string, open func() checkpoint.Store) {
 	const handles, callers, steps = 3, 4, 3
 	var wg sync.WaitGroup
 	for h := range handles {
@@ -195,10 +195,10 @@ func ruleMany(t *testing.T, key string, open func() checkpoint.Keeper) {
 	standsAt(t, open(), key, handles*callers*steps)
 }
 
-func ruleRun(t *testing.T, key string, open func() checkpoint.Keeper) {
+func ruleRun(t *testing.T, key string, open func() checkpoint.Store) {
 	var c tally
 	for _, n := range []uint64{40, 90} {
-		if err := checkpoint.Run(t.Context(), open(), key, numbers(n, true), c.handle, &checkpoint.RunOptions{Every: 20}); err != nil {
+		if err := checkpoint.Run(t.Context(), open(), key, numbers(n, true), c.handle, &checkpoint.RunOptions{SaveEvery: 20}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -217,7 +217,7 @@ func ruleRun(t *testing.T, key string, open func() checkpoint.Keeper) {
 			}
 		}
 		return c.handle(ctx, e)
-	}, &checkpoint.RunOptions{Every: 10})
+	}, &checkpoint.RunOptions{SaveEvery: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func ruleRun(t *testing.T, key string, open func() checkpoint.Keeper) {
 	}
 }
 
-func ruleContext(t *testing.T, key string, open func() checkpoint.Keeper) {
+func ruleContext(t *testing.T, key string, open func() checkpoint.Store) {
 	k := open()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -238,7 +238,7 @@ func ruleContext(t *testing.T, key string, open func() checkpoint.Keeper) {
 	standsNowhere(t, k, key)
 }
 
-func ruleClosed(t *testing.T, key string, open func() checkpoint.Keeper) {
+func ruleClosed(t *testing.T, key string, open func() checkpoint.Store) {
 	k := open()
 	for range 2 {
 		if err := k.Close(t.Context()); err != nil {

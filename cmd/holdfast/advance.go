@@ -59,7 +59,7 @@ while a write is under way together, and what is left at the end of input.`,
 				if p.event != "" || p.data != "" {
 					return usagef("--event and --data are for one sequence, not for a stream")
 				}
-				return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+				return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
 					return a.advanceStream(ctx, k, args[0], opts)
 				})
 			}
@@ -71,7 +71,7 @@ while a write is under way together, and what is left at the end of input.`,
 			if err != nil {
 				return err
 			}
-			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+			return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
 				return a.advance(ctx, k, args[0], to, opts)
 			})
 		},
@@ -83,7 +83,7 @@ while a write is under way together, and what is left at the end of input.`,
 	return cmd
 }
 
-func (a *app) advance(ctx context.Context, k checkpoint.Keeper, key string, to checkpoint.Position, opts *checkpoint.AdvanceOptions) error {
+func (a *app) advance(ctx context.Context, k checkpoint.Store, key string, to checkpoint.Position, opts *checkpoint.AdvanceOptions) error {
 	r, refused := k.Advance(ctx, key, to, opts)
 	if r.Status == 0 {
 		return refused
@@ -124,7 +124,7 @@ type stream struct {
 
 // advanceStream saves the positions that come from stdin. Reading never waits for saving:
 // the next write saves the positions that come in between.
-func (a *app) advanceStream(ctx context.Context, k checkpoint.Keeper, key string, opts *checkpoint.AdvanceOptions) error {
+func (a *app) advanceStream(ctx context.Context, k checkpoint.Store, key string, opts *checkpoint.AdvanceOptions) error {
 	s := &stream{news: make(chan struct{}, 1)}
 	go s.read(a.stdin)
 	var last *checkpoint.Result
@@ -200,7 +200,7 @@ func (s *stream) take(line string) error {
 		switch {
 		case !s.any || to.Sequence > s.latest.Sequence:
 			s.latest, s.any, s.some = to, true, true
-		case to.Sequence == s.latest.Sequence && !s.latest.Agrees(to):
+		case to.Sequence == s.latest.Sequence && !s.latest.Matches(to):
 			err = fmt.Errorf("%w: %d is %q here, and was %q before", checkpoint.ErrMismatch, sequence, event, s.latest.EventID)
 		}
 	})
@@ -224,7 +224,7 @@ func (a *app) checkpointExport(f *checkpointFlags) *cobra.Command {
 		Example: `  holdfast checkpoint export > checkpoints.json`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+			return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
 				views, err := a.checkpoints(ctx, k, args)
 				if err != nil {
 					return err // export prints all checkpoints, or nothing
@@ -251,7 +251,7 @@ those of the place that they came from, and are not taken over.`,
 			if err != nil {
 				return err
 			}
-			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+			return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
 				return a.importAll(ctx, k, views, opts)
 			})
 		},
@@ -292,7 +292,7 @@ func (a *app) readExport(path string, limit int64) ([]checkpointView, error) {
 	return views, nil
 }
 
-func (a *app) importAll(ctx context.Context, k checkpoint.Keeper, views []checkpointView, opts *checkpoint.AdvanceOptions) error {
+func (a *app) importAll(ctx context.Context, k checkpoint.Store, views []checkpointView, opts *checkpoint.AdvanceOptions) error {
 	var behind, advanced, unchanged int
 	progress := a.progress()
 	defer progress("")

@@ -34,14 +34,14 @@ func (f *runFlags) checkOnAsk() error {
 	return usagef("--on-ask is %s or %s, not %q", askTerm, askIgnore, f.onAsk)
 }
 
-// askedOf returns a channel of the guards whose holder hears that it was asked to give way.
-func askedOf(set *lease.Set) <-chan *lease.Guard {
+// yieldRequestOf returns a channel of the guards whose holder hears that it was asked to give way.
+func askedOf(set *lease.GuardSet) <-chan *lease.Guard {
 	guards := set.Guards()
 	asked := make(chan *lease.Guard, len(guards))
 	for _, g := range guards {
 		go func() {
 			select {
-			case <-g.Asked():
+			case <-g.YieldRequested():
 				asked <- g
 			case <-set.Context().Done():
 			}
@@ -52,7 +52,7 @@ func askedOf(set *lease.Set) <-chan *lease.Guard {
 
 // giveWay says who has asked for a lock, and why.
 func giveWay(g *lease.Guard) string {
-	asked, _ := g.Ask()
+	asked, _ := g.YieldRequest()
 	text := fmt.Sprintf("%s asks for lock %q", asked.By, g.Name())
 	if asked.Reason != "" {
 		text += ": " + asked.Reason
@@ -65,7 +65,7 @@ func giveWay(g *lease.Guard) string {
 func (a *app) refuse(ctx context.Context, g *lease.Guard) {
 	a.notef("%s: the command goes on (--on-ask %s)", giveWay(g), askIgnore)
 	go func() {
-		if err := g.Refuse(ctx, "its command goes on (--on-ask "+askIgnore+")"); err != nil && g.Err() == nil && !errors.Is(err, store.ErrInvalid) {
+		if err := g.RefuseYield(ctx, "its command goes on (--on-ask "+askIgnore+")"); err != nil && g.Err() == nil && !errors.Is(err, store.ErrInvalid) {
 			a.notef("the asker could not be told: %s", oneLine(err))
 		}
 	}()
@@ -83,16 +83,16 @@ type askView struct {
 	Store string `json:"store"`
 }
 
-func viewOfAsked(asked lease.Asked, url string) askView {
+func viewOfAsked(asked lease.YieldStatus, url string) askView {
 	v := askView{
-		Lock: asked.Name, Token: asked.Token, Holder: asked.Holder, Over: asked.Over,
-		askedView: *viewOfAsk(&asked.Ask), End: endOfAsked(asked), Store: url,
+		Lock: asked.Name, Token: asked.Token, Holder: asked.Holder, Over: asked.GrantEnded,
+		askedView: *viewOfAsk(&asked.YieldRequest), End: endOfAsked(asked), Store: url,
 	}
 	if asked.Grant == "" { // Holder names only the member that entered last
 		v.Holder = ""
 	}
-	if v.End == endPassed && asked.Now.State == lease.Held {
-		v.Next = asked.Now.Holder
+	if v.End == endPassed && asked.Current.State == lease.Held {
+		v.Next = asked.Current.Holder
 	}
 	return v
 }
@@ -106,11 +106,11 @@ type askedView struct {
 	Refused string     `json:"refused,omitempty"` // why the holder does not give way
 }
 
-func viewOfAsk(ask *lease.Ask) *askedView {
+func viewOfAsk(ask *lease.YieldRequest) *askedView {
 	if ask == nil {
 		return nil
 	}
-	v := &askedView{By: ask.By, Reason: ask.Reason, Heard: ask.Heard, Refused: ask.Refused}
+	v := &askedView{By: ask.By, Reason: ask.Reason, Heard: ask.Acknowledged, Refused: ask.RefusalReason}
 	if !ask.At.IsZero() {
 		v.At = &ask.At
 	}
@@ -180,7 +180,7 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 	defer clients{{client, st}}.close(ctx)
 	ctx, cancel := untilSignal(ctx)
 	defer cancel()
-	options := &lease.AskOptions{Reason: reason, Wait: wait > 0}
+	options := &lease.YieldOptions{Reason: reason, Wait: wait > 0}
 	if wait > 0 {
 		if err := heldAround(ctx, client, inheritedLocks(), st.url, name); err != nil {
 			return err
@@ -188,18 +188,18 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, wait, &waitedError{wait})
 		defer cancel()
-		options.Heard = func(asked lease.Asked) {
+		options.OnAcknowledged = func(asked lease.YieldStatus) {
 			nameHolders(ctx, client, &asked)
 			a.notef("%s; %s", askedText(asked, st.url), heardText(asked))
 		}
 	}
-	asked, err := client.Ask(ctx, name, options)
+	asked, err := client.RequestYield(ctx, name, options)
 	nameHolders(ctx, client, &asked)
 	if a.json && asked.Name != "" {
 		return errors.Join(err, a.printJSON(viewOfAsked(asked, st.url)))
 	}
 	var held *lease.HeldError
-	if errors.As(err, &held) && !asked.Heard {
+	if errors.As(err, &held) && !asked.Acknowledged {
 		if by := holdersOf(ctx, client, held.Record); by != held.Record.Holder {
 			err = fmt.Errorf("%w; it is held by %s", err, by)
 		}
@@ -209,9 +209,9 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 		return err
 	}
 	switch {
-	case asked.Over:
+	case asked.GrantEnded:
 		a.notef("%s", overText(asked, st.url))
-	case asked.Heard:
+	case asked.Acknowledged:
 		a.notef("%s; %s", askedText(asked, st.url), heardText(asked))
 	default:
 		a.notef("%s", askedText(asked, st.url))
@@ -220,15 +220,15 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 }
 
 // nameHolders puts the names of holders in the place of their sessions.
-func nameHolders(ctx context.Context, client *lease.Client, asked *lease.Asked) {
+func nameHolders(ctx context.Context, client *lease.Client, asked *lease.YieldStatus) {
 	asked.Holder = holdersOf(ctx, client, lease.Record{Holder: asked.Holder})
-	if asked.Now.State == lease.Held {
-		asked.Now.Holder = holdersOf(ctx, client, asked.Now)
+	if asked.Current.State == lease.Held {
+		asked.Current.Holder = holdersOf(ctx, client, asked.Current)
 	}
 }
 
 // askedText says who is asked to give way.
-func askedText(asked lease.Asked, url string) string {
+func askedText(asked lease.YieldStatus, url string) string {
 	if asked.Grant == "" { // readers, or holders of slots
 		return fmt.Sprintf("the holders of lock %q on %s are asked to give way", asked.Name, url)
 	}
@@ -236,7 +236,7 @@ func askedText(asked lease.Asked, url string) string {
 }
 
 // heardText says that the holders have heard of an ask, by whom, and why.
-func heardText(asked lease.Asked) string {
+func heardText(asked lease.YieldStatus) string {
 	who := "it has"
 	if asked.Grant == "" {
 		who = "all of them have"
@@ -258,9 +258,9 @@ const (
 )
 
 // endOfAsked returns how the grant ended; nothing if it is not over.
-func endOfAsked(asked lease.Asked) string {
-	switch now := asked.Now; {
-	case !asked.Over:
+func endOfAsked(asked lease.YieldStatus) string {
+	switch now := asked.Current; {
+	case !asked.GrantEnded:
 		return ""
 	case now.State == "":
 		return endRemoved
@@ -275,7 +275,7 @@ func endOfAsked(asked lease.Asked) string {
 }
 
 // overText says how the grant ended that was asked to give way.
-func overText(asked lease.Asked, url string) string {
+func overText(asked lease.YieldStatus, url string) string {
 	whose := fmt.Sprintf("%s, which held lock %q on %s (token %d),", asked.Holder, asked.Name, url, asked.Token)
 	if asked.Grant == "" {
 		whose = fmt.Sprintf("the holders of lock %q on %s", asked.Name, url)
@@ -286,15 +286,15 @@ func overText(asked lease.Asked, url string) string {
 	}
 	switch endOfAsked(asked) {
 	case endBroken:
-		return fmt.Sprintf("the lock of %s was broken (token %d now)", strings.TrimSuffix(whose, ","), asked.Now.Token)
+		return fmt.Sprintf("the lock of %s was broken (token %d now)", strings.TrimSuffix(whose, ","), asked.Current.Token)
 	case endDead:
 		return fmt.Sprintf("%s %s dead: the next one that asks can take the lock", whose, is)
 	case endPassed:
-		next := asked.Now.Holder
-		if next == "" || asked.Now.State == lease.Shared { // Holder names only the member that entered last
+		next := asked.Current.Holder
+		if next == "" || asked.Current.State == lease.Shared { // Holder names only the member that entered last
 			next = "others"
 		}
-		return fmt.Sprintf("%s %s given way: the lock has passed to %s (token %d)", whose, has, next, asked.Now.Token)
+		return fmt.Sprintf("%s %s given way: the lock has passed to %s (token %d)", whose, has, next, asked.Current.Token)
 	case endRemoved:
 		return fmt.Sprintf("%s %s the lock no more: its record was removed", whose, has)
 	}

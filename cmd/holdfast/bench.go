@@ -97,7 +97,7 @@ const benchDir = "bench"
 func (b *bencher) run(ctx context.Context) error {
 	var version store.Version
 	value := []byte(`{"of":"about the size of a lock record","` + rand.Text() + `":"` + fmt.Sprintf("%0250d", 0) + `"}`)
-	client, err := lease.New(b.st, &lease.Options{TTL: 10 * time.Minute, Tuning: lease.Tuning{Renew: time.Minute}})
+	client, err := lease.New(b.st, &lease.Options{TTL: 10 * time.Minute, Tuning: lease.Tuning{RenewInterval: time.Minute}})
 	if err != nil {
 		return err
 	}

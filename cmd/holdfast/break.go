@@ -90,7 +90,7 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return err
 	}
-	rec, err := client.Break(ctx, name, token, &lease.BreakOptions{Now: now})
+	rec, err := client.Break(ctx, name, token, &lease.BreakOptions{Immediate: now})
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 		others = "others can take it now"
 	}
 	again := ""
-	if rec.Run != nil && rec.Run.Again {
+	if rec.Run != nil && rec.Run.RerunAllowed {
 		again = "; the job may run again in this period"
 	}
 	if rec.State == lease.Free {
@@ -167,7 +167,7 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 	}
 	kept := ""
 	rec, err := client.BreakUnreadable(ctx, name, func(ctx context.Context, key string, value []byte) (err error) {
-		kept, err = salvage(ctx, st.Store, key, value)
+		kept, err = repair(ctx, st.Store, key, value)
 		return err
 	})
 	if kept != "" {
@@ -187,7 +187,7 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 // the directory of this user's locks. If the store itself cannot read the register (value
 // is nil), salvage moves the register away, or copies and removes it, where the store can
 // do so.
-func salvage(ctx context.Context, st store.Store, key string, value []byte) (where string, err error) {
+func repair(ctx context.Context, st store.Store, key string, value []byte) (where string, err error) {
 	if moves, ok := store.As[interface {
 		Salvage(ctx context.Context, key string) (string, error)
 	}](st); ok && value == nil {

@@ -279,7 +279,7 @@ func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
 	if !is {
 		a.notef("made a new bucket: %s", dir)
 	}
-	client, err := object.New(b, &object.Options{Log: a.log()})
+	client, err := object.New(b, &object.Options{Logger: a.log()})
 	return bucket{Client: client, Closer: b, url: "file:" + dir}, err
 }
 
@@ -291,7 +291,7 @@ func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
 //	index=self, index=URL  objects lie under names of their own, and an index in the same
 //	                       bucket, or in another store, says which: see package indexbucket
 func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err error) {
-	opts := &object.Options{Log: a.log()}
+	opts := &object.Options{Logger: a.log()}
 	p, err := at.parameters(paramDistinct, paramIndex)
 	if err != nil {
 		return bucket{}, err
@@ -312,7 +312,7 @@ func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err err
 		opts.Reserver, opened.Closer = r, r
 	}
 	remembered := abilitiesOf{at.bucket, at.noConditionalPut}
-	b, _, err := s3bucket.Open(ctx, at.bucket.String(), &s3bucket.Options{Assume: remembered.known(), Log: a.log()})
+	b, _, err := s3bucket.Open(ctx, at.bucket.String(), &s3bucket.Options{AssumeAbilities: remembered.known(), Logger: a.log()})
 	if err == nil && p[paramIndex] != "" {
 		err = at.openIndex(ctx, a, &opened, b, p[paramIndex])
 	} else if err == nil {
@@ -366,7 +366,7 @@ func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodi
 		return err
 	}
 	opened.etags = false
-	opened.Client, err = object.New(b, &object.Options{Log: a.log()})
+	opened.Client, err = object.New(b, &object.Options{Logger: a.log()})
 	return err
 }
 
@@ -399,16 +399,16 @@ type abilitiesOf struct {
 	noConditionalPut bool // the user says so, whatever was found
 }
 
-func (o abilitiesOf) one(a object.Ability, has string) known {
+func (o abilitiesOf) one(a object.Ability, has string) probeCache {
 	u := *o.bucket
 	q := u.Query()
 	q.Set(has, string(a))
 	u.RawQuery = q.Encode()
-	return knownGood(&u)
+	return probeCacheFor(&u)
 }
 
-func (o abilitiesOf) has(a object.Ability) known   { return o.one(a, "server") }
-func (o abilitiesOf) lacks(a object.Ability) known { return o.one(a, "lacks") }
+func (o abilitiesOf) has(a object.Ability) probeCache   { return o.one(a, "server") }
+func (o abilitiesOf) lacks(a object.Ability) probeCache { return o.one(a, "lacks") }
 
 // known returns the abilities that the server was found to have.
 func (o abilitiesOf) known() []object.Ability {
@@ -449,7 +449,7 @@ func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) er
 		switch {
 		case object.TraitsOf(r.Bucket).Trusted:
 		case err == nil:
-			for _, found := range r.Bucket.Known() {
+			for _, found := range r.Bucket.KnownAbilities() {
 				if !r.has(found).is() {
 					r.has(found).note()
 				}

@@ -100,8 +100,8 @@ lock of the checkpoint's name in that store.`,
 	return cmd
 }
 
-// withKeeper opens the keeper that the flags name, calls do, and closes it.
-func (a *app) withKeeper(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Keeper) error) (err error) {
+// withCheckpoints opens the keeper that the flags name, calls do, and closes it.
+func (a *app) withCheckpoints(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Store) error) (err error) {
 	if f.file != "" {
 		return a.withFile(ctx, f, do)
 	}
@@ -120,9 +120,9 @@ func (a *app) withKeeper(ctx context.Context, f *checkpointFlags, do func(contex
 	return errors.Join(do(ctx, keeper), keeper.Close(context.WithoutCancel(ctx)))
 }
 
-// withFile is withKeeper for a state file.
-func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Keeper) error) error {
-	o := &avisofile.Options{AllowNetwork: f.network, Unsafe: f.unsafe, Log: a.log()}
+// withFile is withCheckpoints for a state file.
+func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Store) error) error {
+	o := &avisofile.Options{AllowNetwork: f.network, Unsafe: f.unsafe, Logger: a.log()}
 	if a.storeGiven && a.path != "holdfast checkpoint reset" && a.path != "holdfast checkpoint rm" {
 		return usagef("--file and --store name two places: give one; only reset and rm ask the store for who holds the lock")
 	}
@@ -209,7 +209,7 @@ func (a *app) checkpointGet(f *checkpointFlags) *cobra.Command {
   holdfast checkpoint get orders --json | jq -r .event_id`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+			return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
 				c, err := k.Get(ctx, args[0], nil)
 				if err != nil {
 					return err
@@ -249,7 +249,7 @@ func (c *changeFlags) options() (*checkpoint.ChangeOptions, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Expect = &n
+		c.ExpectedSequence = &n
 	}
 	return &c.ChangeOptions, nil
 }
@@ -280,7 +280,7 @@ On a terminal it first shows what would change, and asks.`,
 			if err != nil {
 				return err
 			}
-			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+			return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
 				what := fmt.Sprintf("Reset %q to %d", args[0], sequence)
 				if err := a.confirmChange(ctx, k, args[0], what, c); err != nil {
 					return err
@@ -310,7 +310,7 @@ func (a *app) checkpointRemove(f *checkpointFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+			return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
 				if err := a.confirmChange(ctx, k, args[0], fmt.Sprintf("Delete %q", args[0]), c); err != nil {
 					return err
 				}
@@ -328,7 +328,7 @@ func (a *app) checkpointRemove(f *checkpointFlags) *cobra.Command {
 
 // confirmChange shows the current checkpoint on a terminal, and asks. The change then
 // succeeds only if the checkpoint is still the one that was shown.
-func (a *app) confirmChange(ctx context.Context, k checkpoint.Keeper, key, what string, c *changeFlags) error {
+func (a *app) confirmChange(ctx context.Context, k checkpoint.Store, key, what string, c *changeFlags) error {
 	if c.yes || !a.interactive() {
 		return nil
 	}
@@ -343,8 +343,8 @@ func (a *app) confirmChange(ctx context.Context, k checkpoint.Keeper, key, what 
 	if !a.ask(fmt.Sprintf("%s: %s is saved now.", what, stands)) {
 		return &statusError{statusFailed, fmt.Errorf("checkpoint %q was not changed", key)}
 	}
-	if now.Exists && c.Expect == nil {
-		c.Expect = &now.Sequence
+	if now.Exists && c.ExpectedSequence == nil {
+		c.ExpectedSequence = &now.Sequence
 	}
 	return nil
 }
@@ -357,7 +357,7 @@ func (a *app) checkpointList(f *checkpointFlags) *cobra.Command {
   holdfast checkpoint ls orders --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+			return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
 				views, err := a.checkpoints(ctx, k, args)
 				if a.json {
 					return errors.Join(a.printJSON(views), err)
@@ -384,7 +384,7 @@ func (a *app) checkpointList(f *checkpointFlags) *cobra.Command {
 
 // checkpoints reads all checkpoints below a prefix, sorted. A checkpoint that cannot be
 // read does not hide the others.
-func (a *app) checkpoints(ctx context.Context, k checkpoint.Keeper, args []string) ([]checkpointView, error) {
+func (a *app) checkpoints(ctx context.Context, k checkpoint.Store, args []string) ([]checkpointView, error) {
 	prefix := ""
 	if len(args) > 0 {
 		prefix = args[0]
@@ -411,7 +411,7 @@ func (a *app) checkpointWatch(f *checkpointFlags) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return a.withKeeper(ctx, f, func(ctx context.Context, k checkpoint.Keeper) error {
+			return a.withCheckpoints(ctx, f, func(ctx context.Context, k checkpoint.Store) error {
 				seen := false
 				for c, err := range k.Watch(ctx, args[0]) {
 					switch {

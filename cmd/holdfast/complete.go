@@ -180,7 +180,7 @@ func (a *app) lockNames(ctx context.Context, _ *cobra.Command, yield func(string
 		return err
 	}
 	defer clients{openClient{client, st}}.close(ctx)
-	for name, err := range client.Names(ctx, "") {
+	for name, err := range client.List(ctx, "") {
 		if err != nil || !yield(name) {
 			return err
 		}
@@ -192,7 +192,7 @@ func (a *app) checkpointKeys(ctx context.Context, cmd *cobra.Command, yield func
 	f := &checkpointFlags{}
 	f.file, _ = cmd.Flags().GetString("file")
 	f.network, _ = cmd.Flags().GetBool("network")
-	return a.withKeeper(ctx, f, func(ctx context.Context, k checkpoint.Keeper) error {
+	return a.withCheckpoints(ctx, f, func(ctx context.Context, k checkpoint.Store) error {
 		for c, err := range k.List(ctx, "") {
 			if err != nil || !yield(c.Key) {
 				return err

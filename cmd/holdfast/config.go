@@ -65,7 +65,7 @@ func readConfig(path string, needed bool) (*config, error) {
 		}
 		return nil, nil
 	}
-	real, err := trust.Alone(path, nil, nil)
+	real, err := trust.ExclusiveFile(path, nil, nil)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, &statusError{statusDenied, err}
 	}

@@ -81,7 +81,7 @@ func (a *app) doctor(ctx context.Context) error {
 			return err
 		}
 	}
-	target, leave, err := a.patient(ctx)
+	target, leave, err := a.doctorTarget(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (a *app) doctor(ctx context.Context) error {
 	report, err := doctor.Run(ctx, target, &doctor.Options{Progress: show})
 	show("")
 	if err != nil {
-		for _, left := range report.Left {
+		for _, left := range report.NotRemoved {
 			a.notef("could not be removed: %s", left)
 		}
 		var by interrupted
@@ -113,7 +113,7 @@ func (a *app) doctor(ctx context.Context) error {
 		return err
 	}
 	if u, err := a.parseStore(a.storeURL); err == nil {
-		if known := knownGood(u); report.Verdict == doctor.Safe {
+		if known := probeCacheFor(u); report.Verdict == doctor.Safe {
 			known.note()
 		} else {
 			known.forget()
@@ -186,8 +186,8 @@ func doctorStatus(v doctor.Verdict) error {
 	return &statusError{statusUnsafe, nil}
 }
 
-// patient returns the store of the --store flag, for doctor to examine.
-func (a *app) patient(ctx context.Context) (_ *doctor.Target, leave func(), err error) {
+// doctorTarget returns the store of the --store flag, for doctor to examine.
+func (a *app) doctorTarget(ctx context.Context) (_ *doctor.Target, leave func(), err error) {
 	leave = func() {}
 	u, err := a.parseStore(a.storeURL)
 	if err != nil {
@@ -197,15 +197,15 @@ func (a *app) patient(ctx context.Context) (_ *doctor.Target, leave func(), err 
 	var target *doctor.Target
 	switch u.Scheme {
 	case "file":
-		target, err = filePatient(u)
+		target, err = fileTarget(u)
 	case "s3":
-		target, leave, err = a.s3Patient(ctx, raw)
+		target, leave, err = a.s3Target(ctx, raw)
 	case s3verstore.Scheme:
-		if target, err = versionedPatient(ctx, raw); err == nil {
+		if target, err = versionedTarget(ctx, raw); err == nil {
 			a.notef("each write waits for a pause on this store: doctor takes a minute or two")
 		}
 	case "dynamodb":
-		target, err = dynamoPatient(ctx, raw)
+		target, err = dynamoTarget(ctx, raw)
 	default:
 		var st opened
 		if st, err = a.openURL(ctx, raw); err == nil {
@@ -215,8 +215,8 @@ func (a *app) patient(ctx context.Context) (_ *doctor.Target, leave func(), err 
 	return target, leave, err
 }
 
-// filePatient opens a directory to examine, also on a network file system: see [openFile].
-func filePatient(u *url.URL) (*doctor.Target, error) {
+// fileTarget opens a directory to examine, also on a network file system: see [openFile].
+func fileTarget(u *url.URL) (*doctor.Target, error) {
 	path, opts, err := directoryOf(u)
 	if err != nil {
 		return nil, err
@@ -228,9 +228,9 @@ func filePatient(u *url.URL) (*doctor.Target, error) {
 	return doctor.Directory(dir, &doctor.DirectoryOptions{Helper: helper, AllowNetwork: opts.AllowNetwork, Unsafe: opts.Unsafe}), nil
 }
 
-// s3Patient ignores the conditions that the URL demands: doctor is to find out what the
+// s3Target ignores the conditions that the URL demands: doctor is to find out what the
 // bucket can do.
-func (a *app) s3Patient(ctx context.Context, raw string) (_ *doctor.Target, leave func(), err error) {
+func (a *app) s3Target(ctx context.Context, raw string) (_ *doctor.Target, leave func(), err error) {
 	leave = func() {}
 	at, err := a.parseObject(raw, false)
 	if err != nil {
@@ -262,7 +262,7 @@ func (a *app) s3Patient(ctx context.Context, raw string) (_ *doctor.Target, leav
 	return target, leave, nil
 }
 
-func versionedPatient(ctx context.Context, raw string) (*doctor.Target, error) {
+func versionedTarget(ctx context.Context, raw string) (*doctor.Target, error) {
 	config, err := s3verstore.ParseURL(raw)
 	if err != nil {
 		return nil, err
@@ -274,7 +274,7 @@ func versionedPatient(ctx context.Context, raw string) (*doctor.Target, error) {
 	return doctor.VersionedS3(bucket, config.Prefix, config.Times(nil)), nil
 }
 
-func dynamoPatient(ctx context.Context, raw string) (*doctor.Target, error) {
+func dynamoTarget(ctx context.Context, raw string) (*doctor.Target, error) {
 	config, err := dynamostore.ParseURL(raw)
 	if err != nil {
 		return nil, err

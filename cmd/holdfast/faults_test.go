@@ -53,7 +53,7 @@ func TestOneFaultIsOneStory(t *testing.T) {
 
 // What a terminal shows of a long name leaves the other columns in it.
 func TestLongNamesKeepTheColumns(t *testing.T) {
-	f := &fitter{width: 80}
+	f := &lineTruncator{width: 80}
 	if got := f.name(strings.Repeat("n", 200)); len([]rune(got)) != 26 {
 		t.Errorf("%d letters: %s", len([]rune(got)), got)
 	}

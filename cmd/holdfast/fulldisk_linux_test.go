@@ -87,11 +87,11 @@ func TestRunOnAFullDisk(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		killed := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
+		killed := time.AfterFunc(2*unresponsiveTimeout, func() { _ = cmd.Process.Kill() })
 		defer killed.Stop()
 		lines := bufio.NewReader(errs)
 		first, _ := lines.ReadString('\n')
-		if took := time.Since(began); !strings.Contains(first, "no space left on device; it is asked for") || took > patience/2 {
+		if took := time.Since(began); !strings.Contains(first, "no space left on device; it is asked for") || took > unresponsiveTimeout/2 {
 			t.Errorf("after %v it says %q", took, first)
 		}
 		if roomAgain {
@@ -103,9 +103,9 @@ func TestRunOnAFullDisk(t *testing.T) {
 		_ = cmd.Wait()
 		status, took := cmd.ProcessState.ExitCode(), time.Since(began)
 		switch {
-		case roomAgain && (status != statusOK || took > patience):
+		case roomAgain && (status != statusOK || took > unresponsiveTimeout):
 			t.Errorf("with room again, status %d after %v: %s", status, took, rest)
-		case !roomAgain && (status != statusUnreachable || took < patience || !strings.Contains(string(rest), "no space left on device\n")):
+		case !roomAgain && (status != statusUnreachable || took < unresponsiveTimeout || !strings.Contains(string(rest), "no space left on device\n")):
 			t.Errorf("status %d after %v: %s", status, took, rest)
 		}
 	}

@@ -53,8 +53,8 @@ removed without a trace.`,
 			if olderThan == 0 {
 				return usagef("say for how long they were not used: --older-than 720h")
 			}
-			if olderThan < lease.MinCollectAge {
-				return usagef("%s is at least %v, not %v", asGiven(cmd.Flags().Lookup("older-than")), lease.MinCollectAge, olderThan)
+			if olderThan < lease.MinSweepAge {
+				return usagef("%s is at least %v, not %v", asGiven(cmd.Flags().Lookup("older-than")), lease.MinSweepAge, olderThan)
 			}
 			return a.gc(cmd.Context(), prefix, olderThan, dryRun)
 		},
@@ -72,7 +72,7 @@ func (a *app) gc(ctx context.Context, prefix string, olderThan time.Duration, dr
 	defer clients{{client, st}}.close(ctx)
 	progress := a.progress()
 	looked, gone := 0, []string{}
-	removed, err := client.Collect(ctx, &lease.CollectOptions{
+	removed, err := client.Sweep(ctx, &lease.SweepOptions{
 		OlderThan: olderThan, Prefix: prefix, DryRun: dryRun,
 		OnLock: func(name string, removed bool, err error) {
 			looked++
@@ -80,7 +80,7 @@ func (a *app) gc(ctx context.Context, prefix string, olderThan time.Duration, dr
 				gone = append(gone, name)
 			}
 			progress(fmt.Sprintf("%d locks looked at, %d to go", looked, len(gone)))
-			if errors.Is(err, store.ErrCorrupt) || errors.Is(err, lease.ErrAhead) {
+			if errors.Is(err, store.ErrCorrupt) || errors.Is(err, lease.ErrTokenInFuture) {
 				progress("")
 				a.notef("%s", oneLine(err))
 			}
@@ -137,7 +137,7 @@ func (a *app) sweepTrials(ctx context.Context, st store.Store, before time.Time,
 			return n, err
 		}
 	}
-	target, leave, err := a.patient(ctx)
+	target, leave, err := a.doctorTarget(ctx)
 	if err != nil {
 		return n, err
 	}

@@ -253,7 +253,7 @@ func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch ob
 	if err = to.named(err); err == nil {
 		return info, to.named(to.file.Truncate(info.Size))
 	}
-	var cut *object.CutError
+	var cut *object.TruncatedError
 	switch {
 	case errors.As(err, &cut):
 		had = part{of, cut.Info.Version, cut.Done}

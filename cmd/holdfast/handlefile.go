@@ -109,7 +109,7 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 		}
 	}
 	defer surviveClosedPipe()()
-	place, err := openHandlePlace(path)
+	place, err := openHandleDir(path)
 	if err != nil {
 		return err
 	}
@@ -145,9 +145,9 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 	}
 	file.Holder = f.holder
 	written, err := out.write(file)
-	var kept *keeper
+	var kept *renewer
 	if err == nil && keep != "" {
-		if kept, err = startKeeper(written, file.Ticket.Grant, until); err == nil {
+		if kept, err = startRenewer(written, file.Ticket.Grant, until); err == nil {
 			err = kept.ready()
 		}
 	}
@@ -184,7 +184,7 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 // lock writes over a handle only if its lease has ended; any other file is an error. A
 // handle of the same lock needs no check: once lock has taken the lock, the lease of that
 // handle has ended.
-func (a *app) vacant(ctx context.Context, place *handlePlace, wanted *storeHandle) (*handleFile, error) {
+func (a *app) vacant(ctx context.Context, place *handleDir, wanted *openedStore) (*handleFile, error) {
 	if place.name == "" {
 		return nil, nil
 	}
@@ -216,7 +216,7 @@ func (a *app) vacant(ctx context.Context, place *handlePlace, wanted *storeHandl
 
 // claim keeps other commands from using the place, and checks that the handle in it is
 // still the old one. It reports whether the place has no handle.
-func (p *handlePlace) claim(ctx context.Context, old *handleFile) (none bool, err error) {
+func (p *handleDir) claim(ctx context.Context, old *handleFile) (none bool, err error) {
 	if p.name == "" {
 		return false, nil
 	}
@@ -254,19 +254,19 @@ func detach(ctx context.Context, guard *lease.Guard, url string, o lease.Options
 // maxHandle is how much of a handle file is read at most, in bytes.
 const maxHandle = 1 << 20
 
-// handlePlace is where a handle file is: a name in a directory that stays open, so that
+// handleDir is where a handle file is: a name in a directory that stays open, so that
 // reading and writing use the same directory. Without a name it is a new file among the
 // handles of this user.
-type handlePlace struct {
+type handleDir struct {
 	dir  *private.Dir
 	path string
 	name string
 	held []*os.File // locked, so that no other command uses this handle
 }
 
-// openHandlePlace opens the directory of a handle file.
-func openHandlePlace(path string) (_ *handlePlace, err error) {
-	p := &handlePlace{path: path, name: filepath.Base(path)}
+// openHandleDir opens the directory of a handle file.
+func openHandleDir(path string) (_ *handleDir, err error) {
+	p := &handleDir{path: path, name: filepath.Base(path)}
 	if path != "" {
 		if p.dir, err = private.OpenDir(filepath.Dir(path)); err != nil {
 			return nil, usagef("handle file: %w", err)
@@ -284,7 +284,7 @@ func openHandlePlace(path string) (_ *handlePlace, err error) {
 	return p, nil
 }
 
-func (p *handlePlace) close() {
+func (p *handleDir) close() {
 	for _, f := range p.held {
 		_ = f.Close()
 	}
@@ -294,7 +294,7 @@ func (p *handlePlace) close() {
 // lock keeps other commands from using the handle file until close. Otherwise two commands
 // could read the same ticket. Then the command whose ticket is void would write it over the
 // other command's good one.
-func (p *handlePlace) lock(ctx context.Context) error {
+func (p *handleDir) lock(ctx context.Context) error {
 	for {
 		f, info, err := p.dir.Open(p.name)
 		if err != nil {
@@ -314,7 +314,7 @@ func (p *handlePlace) lock(ctx context.Context) error {
 }
 
 // names reports whether the name still stands for this file.
-func (p *handlePlace) names(file fs.FileInfo) bool {
+func (p *handleDir) names(file fs.FileInfo) bool {
 	f, now, err := p.dir.Open(p.name)
 	if err != nil {
 		return false
@@ -326,14 +326,14 @@ func (p *handlePlace) names(file fs.FileInfo) bool {
 // handleWriter writes a handle file, completely or not at all, that only this user can
 // read.
 type handleWriter struct {
-	place *handlePlace
+	place *handleDir
 	file  *private.File
 	fresh bool // no file must have the name yet
 }
 
 // writer makes the temporary file. So the command reports a place that it cannot write to
 // before it takes any lock.
-func (p *handlePlace) writer() (*handleWriter, error) {
+func (p *handleDir) writer() (*handleWriter, error) {
 	if p.name != "" {
 		if info, err := os.Lstat(p.path); err == nil && !info.Mode().IsRegular() {
 			return nil, usagef("handle file %s is there already, and is no file", p.path)
@@ -394,7 +394,7 @@ func flatName(name string) string {
 func (w *handleWriter) discard() { w.file.Discard() }
 
 // replace writes f over the handle file that was read.
-func (p *handlePlace) replace(f *handleFile) error {
+func (p *handleDir) replace(f *handleFile) error {
 	out, err := p.writer()
 	if err != nil {
 		return err
@@ -408,7 +408,7 @@ func (p *handlePlace) replace(f *handleFile) error {
 // read reads the handle file. It does not parse a file that another user could have
 // written: such a file could name that user's own store, and this user's credentials would
 // be sent there.
-func (p *handlePlace) read() (*handleFile, error) {
+func (p *handleDir) read() (*handleFile, error) {
 	b, err := p.dir.ReadFile(p.name, maxHandle)
 	var not *private.Error
 	switch {
@@ -459,11 +459,11 @@ func noHandle(path string) error {
 }
 
 // existingHandle opens the place of an existing handle file.
-func existingHandle(path string) (*handlePlace, error) {
+func existingHandle(path string) (*handleDir, error) {
 	if path == "" {
 		return nil, usagef("name the handle file")
 	}
-	p, err := openHandlePlace(path)
+	p, err := openHandleDir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, noHandle(path)
@@ -476,7 +476,7 @@ func existingHandle(path string) (*handlePlace, error) {
 // use reads a handle file, keeps other commands from using it until the place is closed,
 // and makes a client for its lease. If grant is not empty, the handle must be of that
 // grant.
-func (a *app) use(ctx context.Context, place *handlePlace, grant string) (f *handleFile, c openClient, err error) {
+func (a *app) use(ctx context.Context, place *handleDir, grant string) (f *handleFile, c openClient, err error) {
 	path := place.path
 	if err := place.lock(ctx); err != nil {
 		return nil, c, err
@@ -521,7 +521,7 @@ func (a *app) use(ctx context.Context, place *handlePlace, grant string) (f *han
 
 // handleError explains an error of a command on a handle.
 func handleError(path string, err error) error {
-	if errors.Is(err, lease.ErrUsed) {
+	if errors.Is(err, lease.ErrTicketUsed) {
 		return fmt.Errorf("handle %s is out of date: it is a copy, and the lock was renewed or taken up with another one, which holds it; nothing was changed: %w", path, err)
 	}
 	return err
@@ -636,7 +636,7 @@ func (a *app) unlock(ctx context.Context, path, grant string) error {
 	}
 	defer clients{client}.close(ctx)
 	err = handleError(path, client.ReleaseTicket(ctx, *f.Ticket))
-	if errors.Is(err, lease.ErrUsed) {
+	if errors.Is(err, lease.ErrTicketUsed) {
 		return err
 	}
 	if errors.Is(err, lease.ErrReleased) {

@@ -190,7 +190,7 @@ func TestFitter(t *testing.T) {
 		{5, "ab      \n", "ab\n"},
 	} {
 		var out bytes.Buffer
-		f := &fitter{to: &out, width: c.width}
+		f := &lineTruncator{to: &out, width: c.width}
 		for _, b := range []byte(c.in) {
 			if _, err := f.Write([]byte{b}); err != nil {
 				t.Fatal(err)

@@ -152,7 +152,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 				line.Error = oneLine(e.Err)
 			}
 			_ = print(line)
-		case lease.EventAsked:
+		case lease.EventYieldRequested:
 			_ = print(holdLine{Event: "asked", Token: e.Token, By: e.Holder, Reason: e.Reason})
 		}
 	}

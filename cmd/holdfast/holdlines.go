@@ -382,7 +382,7 @@ func (c *lineCommand) check() error {
 	return nil
 }
 
-// carryOut begins what a line asks for. It waits for no store.
+// runBatch begins what a line asks for. It waits for no store.
 func (h *lineHolder) carryOut(c lineCommand) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -425,7 +425,7 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 		if c.Reason != nil {
 			reason = *c.Reason
 		}
-		h.write(claimed, c.Command, "refused", func(g *lease.Guard) error { return g.Refuse(h.ctx, reason) })
+		h.write(claimed, c.Command, "refused", func(g *lease.Guard) error { return g.RefuseYield(h.ctx, reason) })
 	default:
 		data := c.Base64
 		if c.Data != nil {
@@ -532,7 +532,7 @@ func (h *lineHolder) ended(c *claim, err error) {
 	if err != nil {
 		line.Error, line.Kind = oneLine(err), kinds[statusOf(err)]
 		if errors.Is(err, lease.ErrLost) {
-			line.Event, line.Grace = "lost", c.guard.GraceLeft().Milliseconds()
+			line.Event, line.Grace = "lost", c.guard.GraceRemaining().Milliseconds()
 		}
 	}
 	h.tell(c, line)
@@ -574,7 +574,7 @@ func (h *lineHolder) tell(c *claim, line holdLine) {
 // event tells of the session, whose deadline is that of all locks, and of asks.
 func (h *lineHolder) event(e lease.Event) {
 	switch {
-	case e.Kind == lease.EventAsked:
+	case e.Kind == lease.EventYieldRequested:
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		for _, c := range h.claims {

@@ -62,7 +62,7 @@ func TestLinesLostBeforeTold(t *testing.T) {
 	defer session.Close(t.Context())
 	guard, err := session.TryAcquire(t.Context(), "job")
 	if err == nil {
-		_, err = client.Break(t.Context(), "job", guard.Token(), &lease.BreakOptions{Now: true})
+		_, err = client.Break(t.Context(), "job", guard.Token(), &lease.BreakOptions{Immediate: true})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +270,7 @@ func TestHoldLinesTellsOfALoss(t *testing.T) {
 		}
 	}
 	other := strangerOn(t, dir)
-	if _, err := other.Break(t.Context(), "a", token, &lease.BreakOptions{Now: true}); err != nil {
+	if _, err := other.Break(t.Context(), "a", token, &lease.BreakOptions{Immediate: true}); err != nil {
 		t.Fatal(err)
 	}
 	h.say(`{"command":"data","id":"a","data":"x"}`) // hears of it; the loss is the answer

@@ -23,7 +23,7 @@ const hookVariable = "HOLDFAST_HOOK"
 const hookTime = time.Minute
 
 // look finds the programs before run takes any lock.
-func (h *hooks) look() error {
+func (h *hooks) check() error {
 	for _, hook := range []struct{ flag, line string }{{"--on-acquire", h.acquire}, {"--on-release", h.release}, {"--on-lost", h.lost}} {
 		if hook.line == "" {
 			continue

@@ -123,15 +123,15 @@ func initBucket(ctx context.Context, raw string) error {
 	if err != nil {
 		return err
 	}
-	found, err := st.Beside(ctx)
+	found, err := st.ForeignLocks(ctx)
 	if errors.Is(err, store.ErrDenied) {
 		return nil // locks need no listing
 	}
 	if err != nil {
 		return err
 	}
-	if len(found.Old) > 0 {
-		return fmt.Errorf("%w: locks of another program lie there, which Holdfast's do not exclude: %s", store.ErrUnsafe, strings.Join(found.Old, ", "))
+	if len(found.Legacy) > 0 {
+		return fmt.Errorf("%w: locks of another program lie there, which Holdfast's do not exclude: %s", store.ErrUnsafe, strings.Join(found.Legacy, ", "))
 	}
 	if shared := found.Shared(""); len(shared) > 0 {
 		return fmt.Errorf("%w: %s", store.ErrUnsafe, found.SharedText(shared))

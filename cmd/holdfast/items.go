@@ -86,7 +86,7 @@ func (a *app) withItems(cmd *cobra.Command, f *itemFlags, makes bool, do func(co
 // inWords says which command or flag helps where the marker of a prefix refuses a call.
 func inWords(err error) error {
 	var other *largeitem.OtherTableError
-	var grace *largeitem.GraceError
+	var grace *largeitem.OrphanAgeError
 	switch {
 	case errors.As(err, &other):
 		help := "name another prefix, --bucket URL/PREFIX; or, if that table is gone and its objects may go too, take them over with items init --adopt"
@@ -111,19 +111,19 @@ func inWords(err error) error {
 }
 
 func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, error) {
-	o := &largeitem.Options{Base: f.base, Grace: f.grace, Adopt: f.adopt, RemoveSuperseded: f.remove, RemoveYoung: f.young, Log: a.log()}
+	o := &largeitem.Options{BaseURI: f.base, OrphanAge: f.grace, AdoptPrefix: f.adopt, RemoveSuperseded: f.remove, RemoveYoung: f.young, Logger: a.log()}
 	switch {
 	case emptyFlag(flags, "base"):
 		return nil, usagef("--base is empty: leave it out for the bucket's own URL")
 	case f.young && !f.remove:
 		return nil, usagef("--remove-young is for --remove-superseded")
-	case flags.Changed("grace") && f.grace < largeitem.MinGrace:
-		return nil, usagef("--grace %v: an object to which no item refers is kept for %v at least, since a write may be about to refer to it", f.grace, largeitem.MinGrace)
+	case flags.Changed("grace") && f.grace < largeitem.MinOrphanAge:
+		return nil, usagef("--grace %v: an object to which no item refers is kept for %v at least, since a write may be about to refer to it", f.grace, largeitem.MinOrphanAge)
 	}
 	switch f.layout {
 	case layoutOwn:
 	case layoutMate:
-		o.Layout = largeitem.MateLayout()
+		o.Layout = largeitem.PynamoDBMateLayout()
 	default:
 		return nil, usagef("--layout %s: it is %s or %s", printable.Text(f.layout), layoutOwn, layoutMate)
 	}
@@ -491,7 +491,7 @@ func (w *putFlags) large(ctx context.Context, a *app) (large largeitem.Large, si
 		}
 		opened = append(opened, src)
 		// A file can be read again: to recognise content that the item has already.
-		large[name] = largeitem.Source{Body: src.Reader, Size: max(src.size, 0), Always: w.repair}
+		large[name] = largeitem.Source{Body: src.Reader, Size: max(src.size, 0), ForceUpload: w.repair}
 		if size < 0 || src.size < 0 {
 			size = -1
 		} else {
@@ -605,8 +605,8 @@ func (a *app) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyText 
 
 // existsAlready explains a refused create.
 func existsAlready(err error) error {
-	var refused *largeitem.RefusedError
-	if errors.As(err, &refused) && refused.Known && refused.Current != nil && store.OutcomeOf(err) == store.NotApplied {
+	var refused *largeitem.ConditionFailedError
+	if errors.As(err, &refused) && refused.HasCurrent && refused.Current != nil && store.OutcomeOf(err) == store.NotApplied {
 		return &statusError{statusCondition, fmt.Errorf("the item %v exists already", refused.Key)}
 	}
 	return err

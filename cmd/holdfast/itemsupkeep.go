@@ -218,7 +218,7 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 		o.Checkpoint = file.write
 	}
 	bar := a.counter("objects")
-	o.Progress = func(w largeitem.Swept) { bar.set(w.Seen) }
+	o.Progress = func(w largeitem.SweepStats) { bar.set(w.Seen) }
 	o.Report = func(x largeitem.Orphan, err error) {
 		if err == nil && !a.json {
 			bar.clear()
@@ -235,7 +235,7 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 	}
 	v := sweptItemsView{
 		DryRun: o.DryRun, Complete: w.Complete, Seen: w.Seen, Bytes: w.Bytes, Removed: w.Deleted, RemovedBytes: w.DeletedBytes,
-		Referenced: w.Referenced, Young: w.Young, Foreign: w.Foreign, Undated: w.Undated, Unreadable: w.Unreadable, Shared: w.Shared, Left: w.Left + w.Gone,
+		Referenced: w.Referenced, Young: w.TooYoung, Foreign: w.Foreign, Undated: w.Undated, Unreadable: w.Unreadable, Shared: w.Shared, Left: w.NotReached + w.ChangedMeanwhile,
 		Failed: w.Failed, Failures: []string{}, Uploads: w.Uploads.Removed, Seconds: w.Elapsed.Seconds(),
 	}
 	for _, x := range w.Failures {
@@ -333,7 +333,7 @@ func (a *app) verifyItems(ctx context.Context, s items, _ *itemFlags, p *paceFla
 		o.Checkpoint = file.write
 	}
 	bar := a.counter("references")
-	o.Progress = func(w largeitem.Verified) { bar.set(w.References) }
+	o.Progress = func(w largeitem.VerifyStats) { bar.set(w.References) }
 	o.Report = func(x largeitem.Problem) {
 		if v := viewProblem(x); !a.json {
 			bar.clear()

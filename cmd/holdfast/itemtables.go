@@ -71,7 +71,7 @@ func (a *app) withTable(cmd *cobra.Command, f *itemFlags, do func(context.Contex
 	if err != nil {
 		return err
 	}
-	a.tellState()
+	a.warnUntrustedState()
 	ctx, stop := untilInterrupted(cmd.Context())
 	defer stop()
 	t, err := tableKinds()[u.Scheme].open(ctx, a, u)
@@ -86,7 +86,7 @@ func (a *app) withTable(cmd *cobra.Command, f *itemFlags, do func(context.Contex
 type dynamoItems struct{}
 
 func (dynamoItems) open(ctx context.Context, a *app, u *url.URL) (openTable, error) {
-	t, err := dynamotable.Open(ctx, u.String(), &dynamotable.Options{Log: a.log()})
+	t, err := dynamotable.Open(ctx, u.String(), &dynamotable.Options{Logger: a.log()})
 	return openTable{t, io.NopCloser(nil)}, err
 }
 
@@ -99,7 +99,7 @@ func (dynamoItems) create(ctx context.Context, a *app, u *url.URL, partition, so
 	if err != nil {
 		return err
 	}
-	return dynamotable.CreateTable(ctx, client, c.Table, partition, sort, c.Options(&dynamotable.Options{Log: a.log()}))
+	return dynamotable.CreateTable(ctx, client, c.Table, partition, sort, c.Options(&dynamotable.Options{Logger: a.log()}))
 }
 
 // storeItems are tables whose items are registers in a directory. The parameter table names
@@ -269,19 +269,19 @@ func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largei
 // markGrace marks the prefix as the table's, and returns the grace of the table. A grace that
 // is asked for must be that one, or change must be true.
 func markGrace(ctx context.Context, s items, asked time.Duration, change bool) (time.Duration, error) {
-	err := s.Mark(ctx)
-	if errors.As(err, new(*largeitem.GraceError)) {
+	err := s.ClaimPrefix(ctx)
+	if errors.As(err, new(*largeitem.OrphanAgeError)) {
 		err = nil // it is another one: see below
 	}
 	if err != nil {
 		return 0, err
 	}
-	grace, err := s.Grace(ctx)
+	grace, err := s.OrphanAge(ctx)
 	switch {
 	case err != nil || asked == 0 || asked == grace:
 		return grace, err
 	case change:
-		return asked, s.ChangeGrace(ctx, asked)
+		return asked, s.ChangeOrphanAge(ctx, asked)
 	}
 	return grace, &statusError{statusUnsafe, fmt.Errorf("the grace of this table is %v, and not %v: add --change-grace to change it", grace, asked)}
 }

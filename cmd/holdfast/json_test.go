@@ -34,20 +34,20 @@ func TestJSONGolden(t *testing.T) {
 	slots.Slots, slots.Holders, slots.Queue = 5, []lease.Member{slot}, nil
 	under := record
 	under.Session, under.Linger = "S", time.Minute
-	under.Ask = &lease.Ask{Grant: "S.1", By: "bob", Reason: "why", At: at, Heard: true, Refused: "no"}
+	under.YieldRequest = &lease.YieldRequest{Grant: "S.1", By: "bob", Reason: "why", At: at, Acknowledged: true, RefusalReason: "no"}
 	locks := []heldLock{{Store: "file:/var/lib/holdfast", Name: "jobs/nightly", Token: 1795220270042}}
 	pool := []heldLock{{Store: "file:/x", Name: "pool", Token: 8, Slot: 2}}
 	line := read
 	line.State, line.Holders = lease.Held, nil
 	line.Queue = []lease.Member{{Session: "S", Grant: "S.2", Mode: lease.ModeCandidate, TTL: time.Minute, Since: at}}
-	seen := viewOfLeader("jobs", lease.Leader{Name: "jobs", State: lease.LeaderLeads, Value: []byte{0xff}, Token: 7, Holder: "ada", Since: at}, nil, "file:/x")
+	seen := viewOfLeader("jobs", lease.Leader{Name: "jobs", State: lease.LeaderActive, Value: []byte{0xff}, Token: 7, Holder: "ada", Since: at}, nil, "file:/x")
 	seen.Time = &at
 	acquired := at.Add(time.Second)
 	stored := object.Info{
 		Key: "a b", Version: "17.NONCE", Size: 1 << 40, Modified: at, ContentType: "text/plain",
-		Headers:  object.Headers{CacheControl: "no-cache", ContentDisposition: "inline", ContentEncoding: "gzip", ContentLanguage: "en"},
-		Metadata: map[string]string{"job": "nightly"},
-		Stamp:    object.Stamp{Write: "W", Fence: &object.Fence{Lock: "deploy", Token: 9}},
+		Headers:   object.Headers{CacheControl: "no-cache", ContentDisposition: "inline", ContentEncoding: "gzip", ContentLanguage: "en"},
+		Metadata:  map[string]string{"job": "nightly"},
+		WriteInfo: object.WriteInfo{ID: "W", Fence: &object.Fence{Lock: "deploy", Token: 9}},
 	}
 	stat := bucket{url: "s3://bucket"}.view(stored)
 	stat.Conditions = []conditionView{{Ability: "put if absent", By: "reservation", Own: true}, {Ability: "copy", By: "none", Why: "why"}}
@@ -61,17 +61,17 @@ func TestJSONGolden(t *testing.T) {
 
 		"watch": watchLine{Time: at, lockView: lock},
 		"hold":  holdLine{Event: "held", Lock: "jobs/nightly", Token: 7, Time: at, Deadline: at.Add(22 * time.Second), Store: "file:/x"},
-		"asked": viewOfAsked(lease.Asked{
-			Ask:  lease.Ask{Grant: "G", By: "bob", Reason: "why", At: at, Heard: true, Refused: "no"},
-			Name: "jobs/nightly", Token: 7, Holder: "ada", Over: true, Now: lease.Record{State: lease.Held, Holder: "eve"},
+		"asked": viewOfAsked(lease.YieldStatus{
+			YieldRequest: lease.YieldRequest{Grant: "G", By: "bob", Reason: "why", At: at, Acknowledged: true, RefusalReason: "no"},
+			Name:         "jobs/nightly", Token: 7, Holder: "ada", GrantEnded: true, Current: lease.Record{State: lease.Held, Holder: "eve"},
 		}, "file:/x"),
-		"led":         viewOfLeader("jobs", lease.Leader{Name: "jobs", State: lease.LeaderLeads, Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
+		"led":         viewOfLeader("jobs", lease.Leader{Name: "jobs", State: lease.LeaderActive, Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
 		"seen":        seen,
 		"unled":       viewOfLeader("jobs", lease.Leader{}, errors.New("why"), "file:/x"),
 		"candidates":  viewOf(nil, lease.Info{Record: line}, "file:/x"),
 		"inslot":      &report{Names: []string{"pool"}, Command: []string{"job.sh"}, Verdict: "ran", Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: pool},
 		"busyreaders": problem{Level: "error", Message: "why", Status: statusBusy, Kind: "busy", Lock: "doc", Store: "file:/x", Holder: "ada, bob", Token: 7},
-		"askreaders":  viewOfAsked(lease.Asked{Ask: lease.Ask{By: "bob", At: at}, Name: "doc", Token: 7, Holder: "session S"}, "file:/x"),
+		"askreaders":  viewOfAsked(lease.YieldStatus{YieldRequest: lease.YieldRequest{By: "bob", At: at}, Name: "doc", Token: 7, Holder: "session S"}, "file:/x"),
 		"none":        viewOfLeader("jobs", lease.Leader{State: lease.LeaderNone}, lease.ErrNoLeader, "file:/x"),
 		"lost":        holdLine{Event: "lost", Lock: "jobs/nightly", Token: 7, Time: at, Error: "why"},
 		"report": &report{

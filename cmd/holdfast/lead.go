@@ -127,8 +127,8 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 			return err
 		}
 		switch {
-		case errors.Is(err, lease.ErrSilent):
-			a.notef("%s has not answered for %v; lead goes on asking it", st.url, patience)
+		case errors.Is(err, lease.ErrUnresponsive):
+			a.notef("%s has not answered for %v; lead goes on asking it", st.url, unresponsiveTimeout)
 		case err != nil:
 			a.notef("%s; it waits until it leads again", oneLine(err))
 		}
@@ -138,7 +138,7 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 // term campaigns, and runs the command for a term. It reports whether to campaign again.
 func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context) (*lease.Election, error), on openClient, value []byte, argv []string, signals chan os.Signal) (again bool, _ error) {
 	var election *lease.Election
-	set, err := a.awaited(ctx, f, []string{on.st.url}, signals, func(ctx context.Context) (_ *lease.Set, err error) {
+	set, err := a.awaited(ctx, f, []string{on.st.url}, signals, func(ctx context.Context) (_ *lease.GuardSet, err error) {
 		if election, err = elect(ctx); err != nil {
 			return nil, err
 		}
@@ -147,7 +147,7 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 			return nil, err
 		}
 		// The handle is held: this is another guard of the same term, and costs no request.
-		set, err := lease.TryAll(ctx, guard.Handle())
+		set, err := lease.TryAcquireAll(ctx, guard.Handle())
 		if err != nil {
 			return nil, errors.Join(err, election.Resign(ctx))
 		}
@@ -159,7 +159,7 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 		// The session in which it waited may be lost: then it stands in line anew.
 		lost := f.inSession() && errors.Is(err, lease.ErrLost) && !ended
 		// A store that has answered may answer again.
-		silent := errors.Is(err, lease.ErrSilent) && (f.answered || errors.Is(err, lease.ErrHeld)) && !ended
+		silent := errors.Is(err, lease.ErrUnresponsive) && (f.answered || errors.Is(err, lease.ErrHeld)) && !ended
 		f.answered = f.answered || lost || silent
 		if !lost && !silent {
 			err = a.busy(ctx, f, nil, err)
@@ -173,19 +173,19 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 	}
 	f.answered = true
 	guard := set.Guards()[0]
-	handle := &storeHandle{Handle: guard.Handle(), url: on.st.url, again: on.st.again}
+	handle := &openedStore{Handle: guard.Handle(), url: on.st.url, again: on.st.again}
 	flush(on.Client) // write these messages before the command writes
 	status := 0
 	cmd, err := lookUp(argv)
 	if err == nil {
-		environment(cmd, f.flags, handle, set, urls([]*storeHandle{handle}))
+		environment(cmd, f.flags, handle, set, urls([]*openedStore{handle}))
 		var presence []presenceFiler
 		if p, ok := store.As[presenceFiler](on.st.Store); ok {
 			presence = append(presence, p)
 		}
 		status, _, err = a.supervise(f, cmd, set, signals, presence)
 	}
-	_, asked := guard.Ask()
+	_, asked := guard.YieldRequest()
 	releaseErr := errors.Join(set.Release(ctx), election.Resign(ctx))
 	switch {
 	case !f.stopping && (errors.Is(err, lease.ErrLost) || err == nil && asked && f.onAsk != askIgnore):
@@ -314,7 +314,7 @@ func (a *app) leaderLine(v leaderView) error {
 	}
 	text := v.Time.Local().Format("15:04:05.000") + "  "
 	switch v.State {
-	case string(lease.LeaderLeads), string(lease.LeaderExpired):
+	case string(lease.LeaderActive), string(lease.LeaderExpired):
 		if v.State == string(lease.LeaderExpired) {
 			text += "no leader; expired: "
 		}

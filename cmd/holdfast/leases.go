@@ -50,7 +50,7 @@ func (f *leaseFlags) explain(err error) error {
 	}
 	var given []string
 	for _, field := range wrong.Fields {
-		flag := f.flags.Lookup(map[string]string{"TTL": "ttl", "Margin": "margin", "Grace": "grace", "Rho": "rho", "AtLeast": "at-least", "Holder": "holder"}[field])
+		flag := f.flags.Lookup(map[string]string{"TTL": "ttl", "Margin": "margin", "Grace": "grace", "Rho": "rho", "MinInterval": "at-least", "Holder": "holder"}[field])
 		if flag != nil && flag.Changed {
 			given = append(given, asGiven(flag))
 		}
@@ -91,19 +91,19 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 		return nil, opened{}, err
 	}
 	options := &lease.Options{
-		TTL:        f.ttl,
-		Grace:      f.grace,
-		AtLeast:    f.atLeast,
-		Holder:     f.holder,
-		Patience:   patience,
-		Manual:     f.detached,
-		NoPresence: f.detached,
+		TTL:           f.ttl,
+		Grace:         f.grace,
+		MinInterval:   f.atLeast,
+		Holder:        f.holder,
+		StoreTimeout:  unresponsiveTimeout,
+		ManualRenewal: f.detached,
+		NoPresence:    f.detached,
 		// A new lock costs two more reads. That is worth it where reads are nearly free.
-		Floor: store.TraitsOf(st.Store).Local,
+		CheckTokenFloor: store.TraitsOf(st.Store).Local,
 		// The first run on a server pays for a probe, and most often makes a new lock: it does
 		// not read first.
-		Fresh:  !store.TraitsOf(st.Store).Trusted,
-		Tuning: lease.Tuning{Margin: f.margin, Rho: f.rho},
+		AssumeNew: !store.TraitsOf(st.Store).Trusted,
+		Tuning:    lease.Tuning{Margin: f.margin, MaxClockDrift: f.rho},
 	}
 	var client *lease.Client
 	waiting := a.waitingLine(st.url, f, func(r lease.Record) string { return holdersOf(ctx, client, r) })
@@ -114,24 +114,24 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 		}
 	}
 	if dir, err := defaultDir(); err == nil {
-		options.Memory = lease.FileMemory(filepath.Join(dir, seenDir))
+		options.Cache = lease.FileCache(filepath.Join(dir, seenDir))
 	}
 	if client, err = lease.New(st.Store, options); err != nil {
 		_ = st.Close()
 		return nil, opened{}, f.explain(err)
 	}
-	st.Closer = tellingCloser{st.Closer, client}
+	st.Closer = reportingCloser{st.Closer, client}
 	return client, st, nil
 }
 
-// tellingCloser closes a store. First it waits until the messages about past events are
+// reportingCloser closes a store. First it waits until the messages about past events are
 // written.
-type tellingCloser struct {
+type reportingCloser struct {
 	io.Closer
 	client *lease.Client
 }
 
-func (c tellingCloser) Close() error {
+func (c reportingCloser) Close() error {
 	flush(c.client)
 	return c.Closer.Close()
 }
@@ -140,5 +140,5 @@ func (c tellingCloser) Close() error {
 func flush(client *lease.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = client.Flush(ctx)
+	_ = client.FlushEvents(ctx)
 }

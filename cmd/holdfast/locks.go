@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
-	"github.com/holdfast-go/holdfast/internal/crew"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -84,12 +84,12 @@ const inParallel = 16
 func sessionsOf(ctx context.Context, client *lease.Client, ids map[string]bool) (map[string]lease.Info, error) {
 	var mu sync.Mutex
 	read := map[string]lease.Info{}
-	readers := crew.New(ctx, inParallel, 0)
+	readers := workerpool.New(ctx, inParallel, 0)
 	for id := range ids {
-		if !readers.Wait(0) {
+		if !readers.WaitRoom(0) {
 			break
 		}
-		readers.Work(0, func(ctx context.Context) error {
+		readers.Go(0, func(ctx context.Context) error {
 			info, err := client.InspectSession(ctx, id)
 			if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrKey) {
 				return nil
@@ -100,12 +100,12 @@ func sessionsOf(ctx context.Context, client *lease.Client, ids map[string]bool) 
 			return err
 		})
 	}
-	return read, readers.Finish()
+	return read, readers.Wait()
 }
 
 // lived returns what is known of the process of a session.
 func lived(info lease.Info) string {
-	if info.Record.State == lease.Free || info.Record.State == lease.Fenced {
+	if info.Record.State == lease.Free || info.Record.State == lease.Revoked {
 		return store.Dead.String()
 	}
 	return info.Liveness.String()
@@ -182,7 +182,7 @@ func renewal(client *lease.Client, info lease.Info) (renewed, expires *time.Time
 		return nil, nil, ""
 	}
 	renewed = &r.Renewed
-	if r.State == lease.Held || r.State == lease.Broken && !r.Now {
+	if r.State == lease.Held || r.State == lease.Broken && !r.Immediate {
 		end := r.Renewed.Add(r.TTL)
 		expires = &end
 	}
@@ -200,9 +200,9 @@ func renewal(client *lease.Client, info lease.Info) (renewed, expires *time.Time
 // watched returns for how long a waiter with the options of the client watches a lock of that TTL
 // before it takes it: an allowance for clocks is added. A nil client has the defaults.
 func watched(client *lease.Client, ttl time.Duration) time.Duration {
-	rho := lease.DefaultRho
+	rho := lease.DefaultMaxClockDrift
 	if client != nil {
-		rho = client.Options().Rho
+		rho = client.Options().MaxClockDrift
 	}
 	return time.Duration(float64(ttl) * (1 + rho) / (1 - rho))
 }
@@ -216,7 +216,7 @@ func viewOf(client *lease.Client, info lease.Info, url string) lockView {
 	if !r.Granted.IsZero() {
 		v.Granted = &r.Granted
 	}
-	v.now = r.State == lease.Broken && r.Now
+	v.now = r.State == lease.Broken && r.Immediate
 	v.Renewed, v.Expires, v.Expired = renewal(client, info)
 	v.watched = watched(client, r.TTL)
 	if r.Session != "" { // its session is renewed, and this record is not
@@ -226,7 +226,7 @@ func viewOf(client *lease.Client, info lease.Info, url string) lockView {
 		v.Holder = ""
 	}
 	v.Slots, v.Holders, v.Queue = r.Slots, viewsOf(r.Holders), viewsOf(r.Queue)
-	v.Asked, v.Linger = viewOfAsk(r.Ask), r.Linger.Milliseconds()
+	v.Asked, v.Linger = viewOfAsk(r.YieldRequest), r.Linger.Milliseconds()
 	if !r.NotBefore.IsZero() {
 		v.After = &r.NotBefore
 	}
@@ -367,7 +367,7 @@ func (a *app) ls(ctx context.Context, f *leaseFlags, prefix, state string, all b
 		a.notef("no locks%s on %s%s", below, st.url, that)
 		return nil
 	}
-	out := a.fitted()
+	out := a.tableWriter()
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	runs := slices.ContainsFunc(views, func(v *lockView) bool { return v.LastRun != nil })
 	// The column of runs is there only if one of the locks has a run.
@@ -390,12 +390,12 @@ func (a *app) ls(ctx context.Context, f *leaseFlags, prefix, state string, all b
 func list(ctx context.Context, client *lease.Client, st store.Store, prefix, state, url string) ([]*lockView, error) {
 	var mu sync.Mutex
 	views, bad := []*lockView{}, []error(nil)
-	readers := crew.New(ctx, inParallel, 0)
+	readers := workerpool.New(ctx, inParallel, 0)
 	look := func(name string) bool { // false after an error
-		if !readers.Wait(0) {
+		if !readers.WaitRoom(0) {
 			return false
 		}
-		readers.Work(0, func(ctx context.Context) error {
+		readers.Go(0, func(ctx context.Context) error {
 			view, err := inspect(ctx, client, st, name, url)
 			if errors.Is(err, store.ErrNotFound) {
 				return nil // it never existed, or another process has deleted it
@@ -412,7 +412,7 @@ func list(ctx context.Context, client *lease.Client, st store.Store, prefix, sta
 	if prefix != "" {
 		look(prefix)
 	}
-	for name, err := range client.Names(ctx, prefix) {
+	for name, err := range client.List(ctx, prefix) {
 		if errors.Is(err, store.ErrCorrupt) {
 			bad = append(bad, err)
 			continue
@@ -425,7 +425,7 @@ func list(ctx context.Context, client *lease.Client, st store.Store, prefix, sta
 			break
 		}
 	}
-	if err := readers.Finish(); err != nil {
+	if err := readers.Wait(); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(views, func(a, b *lockView) int { return cmp.Compare(a.Name, b.Name) })

@@ -41,7 +41,7 @@ type objectView struct {
 	// that is not known.
 	Conditions        []conditionView `json:"conditions,omitempty"`
 	ConditionsUnknown string          `json:"conditions_unknown,omitempty"`
-	Reservations      string          `json:"reservations,omitempty"` // the table of [object.RungReservation]
+	Reservations      string          `json:"reservations,omitempty"` // the table of [object.StrategyReservation]
 	Index             string          `json:"index,omitempty"`        // whose registers have the conditions
 }
 
@@ -55,21 +55,21 @@ type removedView struct {
 // conditionView is how one kind of conditional write is made safe.
 type conditionView struct {
 	Ability string `json:"ability"`
-	By      string `json:"by"`            // an [object.Rung]
+	By      string `json:"by"`            // an [object.Strategy]
 	Own     bool   `json:"own"`           // the store itself also checks the condition
 	Why     string `json:"why,omitempty"` // why the write is impossible
 }
 
 // ladder adds how conditional writes are made safe. It tests once what the server does.
 func (v *objectView) ladder(ctx context.Context, b bucket) {
-	steps, err := b.Ladder(ctx)
+	steps, err := b.Strategies(ctx)
 	if err != nil {
 		v.ConditionsUnknown = oneLine(err)
 	}
 	for _, s := range steps {
-		c := conditionView{Ability: string(s.Ability), By: string(s.Rung), Own: s.Own}
-		if s.Why != nil {
-			c.Why = oneLine(s.Why)
+		c := conditionView{Ability: string(s.Ability), By: string(s.Strategy), Own: s.Native}
+		if s.Err != nil {
+			c.Why = oneLine(s.Err)
 		}
 		v.Conditions = append(v.Conditions, c)
 	}
@@ -79,24 +79,24 @@ func (v *objectView) ladder(ctx context.Context, b bucket) {
 	v.Index = b.index
 }
 
-// rungTexts are the rungs of the ladder for people.
-var rungTexts = map[object.Rung]string{
-	object.RungCondition:   "the store's own condition",
-	object.RungParts:       "an upload in parts, whose completion has the condition",
-	object.RungUpload:      "the object is read and put, with the condition",
-	object.RungReservation: "a reservation",
-	object.RungNone:        "cannot be done",
+// strategyTexts are the rungs of the ladder for people.
+var strategyTexts = map[object.Strategy]string{
+	object.StrategyCondition:      "the store's own condition",
+	object.StrategyMultipart:      "an upload in parts, whose completion has the condition",
+	object.StrategyDownloadUpload: "the object is read and put, with the condition",
+	object.StrategyReservation:    "a reservation",
+	object.StrategyNone:           "cannot be done",
 }
 
 // text formats the condition for people.
 func (c conditionView) text(reservations, index string) string {
-	text := rungTexts[object.Rung(c.By)]
+	text := strategyTexts[object.Strategy(c.By)]
 	switch {
-	case c.By == string(object.RungCondition) && index != "":
+	case c.By == string(object.StrategyCondition) && index != "":
 		text = "the condition of a register in the index " + index
-	case c.By == string(object.RungReservation) && c.Own:
+	case c.By == string(object.StrategyReservation) && c.Own:
 		text += " in " + reservations + ", and the store's own condition"
-	case c.By == string(object.RungReservation):
+	case c.By == string(object.StrategyReservation):
 		text += " in " + reservations
 	case c.Why != "":
 		text += ": " + c.Why
@@ -113,12 +113,12 @@ type fenceView struct {
 func (b bucket) view(info object.Info) objectView {
 	v := objectView{
 		URL: b.of(info.Key), Key: info.Key, Version: string(info.Version), Size: info.Size,
-		ContentType: info.ContentType, Headers: info.Headers, Metadata: info.Metadata, Write: info.Stamp.Write,
+		ContentType: info.ContentType, Headers: info.Headers, Metadata: info.Metadata, Write: info.WriteInfo.ID,
 	}
 	if !info.Modified.IsZero() {
 		v.Modified = &info.Modified
 	}
-	if f := info.Stamp.Fence; f != nil {
+	if f := info.WriteInfo.Fence; f != nil {
 		v.Fence = &fenceView{f.Lock, f.Token}
 	}
 	return v
@@ -260,11 +260,11 @@ func (b bucket) refused(err error, key string, o *object.WriteOptions) error {
 		err = fmt.Errorf("another rename, to %s, was faster", b.of(conflict.RenamedTo))
 	case conflict.Key != key: // the source of a copy
 		err = fmt.Errorf("the source %q is not, or no longer, in the state that is wanted", conflict.Key)
-	case conflict.Known && conflict.Version == "":
+	case conflict.HasCurrent && conflict.Version == "":
 		err = fmt.Errorf("%s does not exist", b.of(key))
-	case conflict.Known && o.IfAbsent:
+	case conflict.HasCurrent && o.IfAbsent:
 		err = fmt.Errorf("%s exists already, with version %s", b.of(key), conflict.Version)
-	case conflict.Known:
+	case conflict.HasCurrent:
 		err = fmt.Errorf("%s has changed: its version is %s", b.of(key), conflict.Version)
 	case o.IfAbsent:
 		err = fmt.Errorf("the store refuses to create %s, although no object is there now: another program has just removed it, or the store takes a deleted version for an object (as versitygw does with versions; then remove its versions, or write without --if-absent)", b.of(key))
@@ -290,7 +290,7 @@ func (a *app) withObject(ctx context.Context, raw string, makes bool, do func(co
 // withBucket opens the bucket of a URL, calls do with a context that a signal ends, and
 // closes the bucket.
 func (a *app) withBucket(ctx context.Context, at *objectURL, do func(context.Context, bucket) error) error {
-	a.tellState()
+	a.warnUntrustedState()
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()
 	b, err := at.open(ctx, a)
@@ -537,7 +537,7 @@ func (a *app) printStat(v objectView) error {
 	if a.json {
 		return a.printJSON(v)
 	}
-	to := a.fitted()
+	to := a.tableWriter()
 	w := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
 	line := func(name, value string) {
 		if value != "" {

@@ -88,11 +88,11 @@ func (f *runFlags) handle(client *lease.Client, name string) (*lease.Handle, err
 }
 
 // ranAlready is the result of a run that is not due: none, or an error if a clock is wrong.
-func (a *app) ranAlready(ran *lease.RanError, h *storeHandle) error {
+func (a *app) ranAlready(ran *lease.AlreadyRanError, h *openedStore) error {
 	switch {
 	case ran.Ahead > 0:
 		return fmt.Errorf("%w: holdfast --store %s break %s --token %d", ran, quoteArg(h.again), quoteArg(ran.Name), ran.Token)
-	case ran.Last.Outcome != lease.Done:
+	case ran.Last.Outcome != lease.RunDone:
 		a.notef("%s", oneLine(ran)) // status 0 alone would look as if the job were done
 	case a.verbose:
 		a.warnf("%s", oneLine(ran))
@@ -127,8 +127,8 @@ func viewOfRun(r *lease.Run) *runView {
 		return nil
 	}
 	v := &runView{
-		Period: r.Period, Began: r.Began, Until: r.Until, Outcome: string(r.Outcome),
-		Error: r.Error, Holder: r.Holder, Tries: r.Tries, Again: r.Again,
+		Period: r.Period, Began: r.Began, Until: r.PeriodEnd, Outcome: string(r.Outcome),
+		Error: r.Error, Holder: r.Holder, Tries: r.Attempts, Again: r.RerunAllowed,
 	}
 	if !r.Ended.IsZero() {
 		v.Ended = &r.Ended

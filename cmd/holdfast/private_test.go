@@ -341,7 +341,7 @@ func TestPlantedProbes(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	k := knownIn(dir, u)
+	k := probeCacheIn(dir, u)
 	k.note()
 	if !k.is() {
 		t.Fatal("control: nothing is remembered")

@@ -108,7 +108,7 @@ func under(path string, err error) error {
 	return err
 }
 
-func (r *report) acquired(set *lease.Set, url func(*lease.Guard) string) {
+func (r *report) acquired(set *lease.GuardSet, url func(*lease.Guard) string) {
 	if r == nil {
 		return
 	}
@@ -157,7 +157,7 @@ func verdictOf(acquired bool, result error) string {
 	switch {
 	case !acquired && result == nil:
 		return "ran already"
-	case !acquired && !errors.Is(result, lease.ErrSilent) && (errors.Is(result, lease.ErrHeld) || status == statusBusy):
+	case !acquired && !errors.Is(result, lease.ErrUnresponsive) && (errors.Is(result, lease.ErrHeld) || status == statusBusy):
 		return "busy"
 	case errors.Is(result, lease.ErrLost):
 		return "lost"

@@ -26,7 +26,7 @@ type reservationView struct {
 	By         string     `json:"by,omitempty"`
 }
 
-func viewReservation(table string, s reserve.Standing) reservationView {
+func viewReservation(table string, s reserve.Reservation) reservationView {
 	v := reservationView{
 		Table: table, Key: s.Key, Version: string(s.Version), Generation: s.Generation,
 		TimeoutMS: s.Timeout.Milliseconds(), State: "expired", By: s.Nonce,

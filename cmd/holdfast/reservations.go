@@ -60,8 +60,8 @@ type reservationTable struct {
 	*reservation.Table
 	client *dynamodb.Client
 	name   string
-	onAWS  bool  // its conditions need no test
-	good   known // remembers whether the server was tested
+	onAWS  bool       // its conditions need no test
+	good   probeCache // remembers whether the server was tested
 }
 
 // reservations takes its parameters out of the URL of a bucket, and opens the table that
@@ -85,7 +85,7 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 	if err != nil {
 		return nil, err
 	}
-	opts.Log = a.log()
+	opts.Logger = a.log()
 	setting, err := at.settingOf(p)
 	switch {
 	case err != nil:
@@ -116,7 +116,7 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 	below, err := store.Prefix(st.Store, "bucket/"+at.bucket.Host)
 	var r *reserve.Reserver
 	if err == nil {
-		r, err = reserve.New(reserve.OnStore(below), opts)
+		r, err = reserve.New(reserve.NewStoreTable(below), opts)
 	}
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
@@ -127,15 +127,15 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 // reserveOptions returns the options of reservations in a URL, and the name of one that it has;
 // empty if it has none.
 func (at *objectURL) reserveOptions(p map[string]string) (opts *reserve.Options, tuned string, err error) {
-	opts = &reserve.Options{Release: true}
+	opts = &reserve.Options{ReleaseApplied: true}
 	for _, o := range []struct {
 		name, is string
 		read     func(text string) error
 	}{
 		{paramReserveTimeout, "no duration such as 20s", func(text string) (err error) { opts.Timeout, err = time.ParseDuration(text); return err }},
 		{paramReserveTTL, "no duration such as 1h", func(text string) (err error) { opts.TTL, err = time.ParseDuration(text); return err }},
-		{paramReserveRate, "no whole number", func(text string) (err error) { opts.Rate, err = strconv.Atoi(text); return err }},
-		{paramReserveRelease, "neither true nor false", func(text string) (err error) { opts.Release, err = strconv.ParseBool(text); return err }},
+		{paramReserveRate, "no whole number", func(text string) (err error) { opts.MaxClockSkewRate, err = strconv.Atoi(text); return err }},
+		{paramReserveRelease, "neither true nor false", func(text string) (err error) { opts.ReleaseApplied, err = strconv.ParseBool(text); return err }},
 	} {
 		if text := p[o.name]; text != "" {
 			if tuned = o.name; o.read(text) != nil {
@@ -157,8 +157,8 @@ func (a *app) openNamed(ctx context.Context, parameter, raw string) (opened, err
 // settingOf returns the table that the settings of object_store name. It returns nil if
 // they name none. It gives a header for copies back to the URL of the bucket, which the
 // bucket itself reads.
-func (at *objectURL) settingOf(p map[string]string) (*reservation.Setting, error) {
-	var found *reservation.Setting
+func (at *objectURL) settingOf(p map[string]string) (*reservation.Config, error) {
+	var found *reservation.Config
 	for name, own := range map[string][]string{
 		paramConditionalPut: {"etag", "etag-put-if-not-exists", "disabled"},
 		paramCopyIfAbsent:   {"multipart", "header:NAME:VALUE", "header-with-status:NAME:VALUE:STATUS"},
@@ -176,7 +176,7 @@ func (at *objectURL) settingOf(p map[string]string) (*reservation.Setting, error
 		case kind != "dynamo":
 			return nil, usagef("the parameter %s is dynamo:TABLE, dynamo:TABLE:MILLISECONDS, %s", name, strings.Join(own, ", "))
 		}
-		s, err := reservation.Parse(text)
+		s, err := reservation.ParseConfig(text)
 		if err != nil {
 			return nil, fmt.Errorf("the parameter %s: %w", name, err)
 		}
@@ -217,7 +217,7 @@ func (a *app) reservationsIn(ctx context.Context, raw string, opts *reserve.Opti
 	if err != nil {
 		return nil, err
 	}
-	table, err := reservation.New(client, config.Table, &reservation.Options{Log: a.log()})
+	table, err := reservation.New(client, config.Table, &reservation.Options{Logger: a.log()})
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (a *app) reservationsIn(ctx context.Context, raw string, opts *reserve.Opti
 	}
 	u.Path = "/reservations"
 	r, err := reserve.New(table, opts)
-	t := &reservationTable{table, client, config.Table, client.Options().BaseEndpoint == nil, knownGood(u)}
+	t := &reservationTable{table, client, config.Table, client.Options().BaseEndpoint == nil, probeCacheFor(u)}
 	return &reservations{io.NopCloser(nil), r, t.String(), t}, err
 }
 
@@ -267,7 +267,7 @@ func (t *reservationTable) make(ctx context.Context, a *app) (made bool, err err
 	default:
 		a.notef("the table of reservations %s was there, %s, and removes rows by the attribute ttl: it is left as it is", t, shape)
 	}
-	if len(before.Replicas) > 0 && !before.OneOrder {
+	if len(before.Replicas) > 0 && !before.StronglyConsistent {
 		a.warnf("the table of reservations %s also lies in %s, without one order of writes: writers of two regions do not exclude each other", t, strings.Join(before.Replicas, ", "))
 	}
 	return made, t.try(ctx)

@@ -30,8 +30,8 @@ is kept beside it. Stop other programs that use the file first.`,
 			if f.file == "" {
 				return usagef("name the state file: --file FILE")
 			}
-			opts.AllowNetwork, opts.Unsafe, opts.Log = f.network, f.unsafe, a.log()
-			var r avisofile.Restored
+			opts.AllowNetwork, opts.Unsafe, opts.Logger = f.network, f.unsafe, a.log()
+			var r avisofile.RestoreResult
 			err := a.waitingForFile(cmd.Context(), f, func(ctx context.Context) (err error) {
 				r, err = avisofile.Restore(ctx, f.file, opts)
 				return err
@@ -49,9 +49,9 @@ is kept beside it. Stop other programs that use the file first.`,
 			if opts.DryRun {
 				verb, kept = "would be restored", "would be"
 			}
-			a.notef("%s %s from %s: %d keys, as of %s (%s ago)", f.file, verb, filepath.Base(r.Copy.Path), r.Copy.Keys, r.Copy.Written.Local().Format(time.RFC3339), ago(time.Since(r.Copy.Written)))
-			if r.Kept != "" {
-				a.notef("what was there %s kept in %s", kept, r.Kept)
+			a.notef("%s %s from %s: %d keys, as of %s (%s ago)", f.file, verb, filepath.Base(r.Backup.Path), r.Backup.Keys, r.Backup.Written.Local().Format(time.RFC3339), ago(time.Since(r.Backup.Written)))
+			if r.ReplacedPath != "" {
+				a.notef("what was there %s kept in %s", kept, r.ReplacedPath)
 				a.notef("%s", goesBack(r))
 			}
 			return nil
@@ -63,22 +63,22 @@ is kept beside it. Stop other programs that use the file first.`,
 }
 
 // goesBack says how far checkpoints go back in a restore, as far as that can be known.
-func goesBack(r avisofile.Restored) string {
+func goesBack(r avisofile.RestoreResult) string {
 	gap := "nothing shows how much was written to it since"
-	if d := r.Changed.Sub(r.Copy.Written); d > 0 {
+	if d := r.Changed.Sub(r.Backup.Written); d > 0 {
 		gap = fmt.Sprintf("what programs wrote to it in the %s until %s is lost", max(d, time.Second).Round(time.Second), r.Changed.Local().Format(time.RFC3339))
 	}
-	text := fmt.Sprintf("%s; %d of the %d keys can be compared", gap, r.Compared, r.Copy.Keys)
+	text := fmt.Sprintf("%s; %d of the %d keys can be compared", gap, r.Compared, r.Backup.Keys)
 	var gone int
-	var furthest avisofile.Step
-	for _, s := range r.Back {
-		if s.Gone {
+	var furthest avisofile.MovedBackKey
+	for _, s := range r.MovedBack {
+		if s.Missing {
 			gone++
 		} else if s.From-s.To > furthest.From-furthest.To {
 			furthest = s
 		}
 	}
-	if n := len(r.Back) - gone; n > 0 {
+	if n := len(r.MovedBack) - gone; n > 0 {
 		text += fmt.Sprintf(", and %d of them go back, the furthest by %d, from %d to %d (%s)", n, furthest.From-furthest.To, furthest.From, furthest.To, furthest.Key)
 	}
 	if gone > 0 {
@@ -107,17 +107,17 @@ type stepView struct {
 	To   *uint64 `json:"to"` // null: it is not in the copy
 }
 
-func viewRestored(file string, r avisofile.Restored, dryRun bool) restoredView {
+func viewRestored(file string, r avisofile.RestoreResult, dryRun bool) restoredView {
 	v := restoredView{
-		File: file, Copy: r.Copy.Path, Keys: r.Copy.Keys, Written: r.Copy.Written, Kept: r.Kept, DryRun: dryRun,
+		File: file, Copy: r.Backup.Path, Keys: r.Backup.Keys, Written: r.Backup.Written, Kept: r.ReplacedPath, DryRun: dryRun,
 		Compared: r.Compared, Back: []stepView{},
 	}
 	if !r.Changed.IsZero() {
 		v.Changed = &r.Changed
 	}
-	for _, s := range r.Back {
+	for _, s := range r.MovedBack {
 		step := stepView{Key: s.Key, From: s.From}
-		if !s.Gone {
+		if !s.Missing {
 			step.To = &s.To
 		}
 		v.Back = append(v.Back, step)

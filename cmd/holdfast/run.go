@@ -176,7 +176,7 @@ func (f *runFlags) check(names, argv []string) error {
 	if f.onLost != "kill" && f.onLost != "warn" {
 		f.hooks.lost = f.onLost
 	}
-	if err := f.hooks.look(); err != nil {
+	if err := f.hooks.check(); err != nil {
 		return err
 	}
 	if err := f.checkPeriod(names); err != nil {
@@ -272,7 +272,7 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	defer clients.close(ctx)
 	tally.store = handles[0].url
 	set, err := a.acquire(ctx, f, handles, signals)
-	if ran := (*lease.RanError)(nil); errors.As(err, &ran) {
+	if ran := (*lease.AlreadyRanError)(nil); errors.As(err, &ran) {
 		return a.ranAlready(ran, handles[0])
 	}
 	if err != nil {
@@ -291,9 +291,9 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	for _, g := range set.Guards() {
 		switch {
 		case !ran && (f.per == "" || err != nil):
-			g.AllowAgain()
+			g.AllowRerun()
 		case f.per != "":
-			g.End(endOf(status, err))
+			g.SetRunResult(endOf(status, err))
 		}
 	}
 	releaseErr := set.Release(ctx)
@@ -356,7 +356,7 @@ func exists(path string) bool {
 }
 
 // handles opens the stores and makes a handle for each lock in each of them.
-func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles []*storeHandle, all clients, presence []presenceFiler, err error) {
+func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles []*openedStore, all clients, presence []presenceFiler, err error) {
 	defer func() {
 		if err != nil {
 			all.close(ctx)
@@ -390,7 +390,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 			if err := heldAround(ctx, client, inherited, st.url, name); err != nil {
 				return nil, all, nil, err
 			}
-			h := &storeHandle{client: client, store: st.Store, url: st.url, again: st.again}
+			h := &openedStore{client: client, store: st.Store, url: st.url, again: st.again}
 			if f.inSession() {
 				h.open = func(ctx context.Context, open map[*lease.Client]*lease.Session) (err error) {
 					if open[client] == nil {
@@ -442,8 +442,8 @@ type presenceFiler interface {
 
 var _ presenceFiler = (*filestore.Store)(nil)
 
-// storeHandle is a handle together with its store.
-type storeHandle struct {
+// openedStore is a handle together with its store.
+type openedStore struct {
 	*lease.Handle
 	client *lease.Client
 	store  store.Store
@@ -456,12 +456,12 @@ type storeHandle struct {
 }
 
 // acquire takes the locks, as awaited says.
-func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, signals chan os.Signal) (*lease.Set, error) {
-	take := lease.All
+func (a *app) acquire(ctx context.Context, f *runFlags, handles []*openedStore, signals chan os.Signal) (*lease.GuardSet, error) {
+	take := lease.AcquireAll
 	if f.wait == 0 {
-		take = lease.TryAll
+		take = lease.TryAcquireAll
 	}
-	return a.awaited(ctx, f, stores(handles), signals, func(ctx context.Context) (*lease.Set, error) {
+	return a.awaited(ctx, f, stores(handles), signals, func(ctx context.Context) (*lease.GuardSet, error) {
 		sessions := map[*lease.Client]*lease.Session{}
 		plain := make([]*lease.Handle, len(handles))
 		for i, h := range handles {
@@ -479,7 +479,7 @@ func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, 
 // awaited calls take. It waits for as long as the flags say, or until a signal comes. A
 // signal that awaited takes from the channel takes effect, even if the lock was acquired
 // at the same instant. A signal that it does not take stays in the channel.
-func (a *app) awaited(ctx context.Context, f *runFlags, stores []string, signals chan os.Signal, take func(context.Context) (*lease.Set, error)) (*lease.Set, error) {
+func (a *app) awaited(ctx context.Context, f *runFlags, stores []string, signals chan os.Signal, take func(context.Context) (*lease.GuardSet, error)) (*lease.GuardSet, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if f.wait > 0 {
@@ -492,7 +492,7 @@ func (a *app) awaited(ctx context.Context, f *runFlags, stores []string, signals
 	stopped := make(chan struct{})
 	var late <-chan time.Time // only for a single try; a wait reports it by an event
 	if f.wait == 0 {
-		timer := time.NewTimer(lease.FirstSilence)
+		timer := time.NewTimer(lease.UnresponsiveAfter)
 		defer timer.Stop()
 		late = timer.C
 	}
@@ -537,7 +537,7 @@ func (e *waitedError) Is(target error) bool {
 }
 
 // stores returns the URLs of the stores of locks.
-func stores(handles []*storeHandle) (all []string) {
+func stores(handles []*openedStore) (all []string) {
 	for _, h := range handles {
 		if !slices.Contains(all, h.url) {
 			all = append(all, h.url)
@@ -552,13 +552,13 @@ type signalled struct{ sig os.Signal }
 func (e *signalled) Error() string { return "ended by " + signalName(e.sig) }
 
 // busy turns the error of an acquire into the message and the error of run.
-func (a *app) busy(ctx context.Context, f *runFlags, handles []*storeHandle, err error) error {
+func (a *app) busy(ctx context.Context, f *runFlags, handles []*openedStore, err error) error {
 	var sig *signalled
 	if errors.As(err, &sig) {
 		return &statusError{128 + signalNumber(sig.sig), fmt.Errorf("no lock was taken: %w", sig)}
 	}
 	var held *lease.HeldError
-	if !errors.As(err, &held) || errors.Is(err, lease.ErrSilent) {
+	if !errors.As(err, &held) || errors.Is(err, lease.ErrUnresponsive) {
 		return err
 	}
 	on := held.Store
@@ -643,7 +643,7 @@ func quoteArg(s string) string {
 }
 
 // urls returns a function that returns the URL of a guard's store.
-func urls(handles []*storeHandle) func(*lease.Guard) string {
+func urls(handles []*openedStore) func(*lease.Guard) string {
 	of := map[*lease.Handle]string{}
 	for _, h := range handles {
 		of[h.Handle] = h.url
@@ -653,7 +653,7 @@ func urls(handles []*storeHandle) func(*lease.Guard) string {
 
 // environment puts the held locks into the command's environment. It replaces the values of
 // an outer run.
-func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *storeHandle, set *lease.Set, url func(*lease.Guard) string) {
+func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *openedStore, set *lease.GuardSet, url func(*lease.Guard) string) {
 	locks := inheritedLocks()
 	// What says what this run does is not for a run inside it, which would run once in the same
 	// period, say, or as a reader. How leases are held here, and where, is for both. A slot belongs
@@ -680,7 +680,7 @@ func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *storeHandle, set *l
 
 // supervise runs the command until it ends, and returns its status. ran is true if the
 // command was started and no signal asked this process to end.
-func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan os.Signal, presence []presenceFiler) (_ int, ran bool, _ error) {
+func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals chan os.Signal, presence []presenceFiler) (_ int, ran bool, _ error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr
 	for _, p := range presence {
 		// The child keeps the holder's presence up. If this process dies while the child
@@ -821,7 +821,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 	}
 }
 
-// lookAgain is how often run checks whether processes that it could not end have ended.
+// rereadDelay is how often run checks whether processes that it could not end have ended.
 const lookAgain = 200 * time.Millisecond
 
 // unstoppable warns of processes that go on although they got the signals that end a
@@ -850,10 +850,10 @@ var errTimedOut = errors.New("the command timed out")
 
 // graceLeft is how long the command may take to stop before another holder can have one of
 // its locks.
-func graceLeft(set *lease.Set) time.Duration {
+func graceLeft(set *lease.GuardSet) time.Duration {
 	left := set.Guards()[0].Grace()
 	for _, g := range set.Guards() {
-		left = min(left, g.GraceLeft())
+		left = min(left, g.GraceRemaining())
 	}
 	return left
 }

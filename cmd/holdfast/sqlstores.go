@@ -51,7 +51,7 @@ func openDatabase(_ context.Context, u *url.URL, log *slog.Logger) (opened, erro
 	if d.inTheClear != "" {
 		log.Warn("the password of the database may go unencrypted: other machines of the network can read and alter what is sent; add sslmode=verify-full to the store's URL, or sslmode=require", "host", d.inTheClear)
 	}
-	d.opts.Log = log
+	d.opts.Logger = log
 	st, err := sqlstore.New(d.db, d.dialect, d.opts)
 	if err != nil {
 		d.db.Close()
@@ -113,7 +113,7 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 		return err
 	}
 	named := path
-	if path, err = trust.Alone(path, []string{"-journal", "-wal", "-shm"}, accepted); errors.Is(err, fs.ErrNotExist) {
+	if path, err = trust.ExclusiveFile(path, []string{"-journal", "-wal", "-shm"}, accepted); errors.Is(err, fs.ErrNotExist) {
 		return &statusError{statusNotFound, fmt.Errorf("there is no directory %s: make it first", filepath.Dir(named))}
 	} else if err != nil {
 		return err

@@ -125,7 +125,7 @@ func serve(stand http.RoundTripper) (parameters string, end func()) {
 	return "region=" + region + "&path_style=true&endpoint=" + server.URL, server.Close
 }
 
-// onStore are the command lines of all commands that ask a store, on names that are
+// storeTable are the command lines of all commands that ask a store, on names that are
 // new there.
 var onStore = map[string]string{
 	"run": "run -n new -- touch ran", "hold": "hold -n new", "lock": "lock -n new", "ls": "ls", "show": "show new",

@@ -55,7 +55,7 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 	if err != nil {
 		return opened{}, err
 	}
-	a.tellState()
+	a.warnUntrustedState()
 	if u.Scheme == "file" {
 		if st, err := a.missing(u, raw == ""); err != nil || st.Store != nil {
 			a.opened = st.url
@@ -245,8 +245,8 @@ func defaultDir() (string, error) {
 
 // openS3 opens s3://BUCKET/PREFIX; see [s3bucket.Config] for its parameters.
 func openS3(ctx context.Context, u *url.URL, log *slog.Logger) (opened, error) {
-	known := knownGood(u)
-	st, err := s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.is(), OnVerified: known.note, Log: log})
+	known := probeCacheFor(u)
+	st, err := s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.is(), OnVerified: known.note, Logger: log})
 	if err != nil {
 		return opened{}, err
 	}
@@ -256,7 +256,7 @@ func openS3(ctx context.Context, u *url.URL, log *slog.Logger) (opened, error) {
 // openVersioned opens s3+versioned://BUCKET/PREFIX; see [s3verstore.Config] for its
 // parameters.
 func openVersioned(ctx context.Context, u *url.URL, log *slog.Logger) (opened, error) {
-	st, err := s3verstore.Open(ctx, u.String(), &s3verstore.Options{Log: log})
+	st, err := s3verstore.Open(ctx, u.String(), &s3verstore.Options{Logger: log})
 	if err != nil {
 		return opened{}, err
 	}
@@ -266,8 +266,8 @@ func openVersioned(ctx context.Context, u *url.URL, log *slog.Logger) (opened, e
 // openDynamo opens dynamodb://TABLE/PREFIX; see [dynamostore.Config] for its
 // parameters.
 func openDynamo(ctx context.Context, u *url.URL, log *slog.Logger) (opened, error) {
-	known := knownGood(u)
-	st, err := dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.is(), OnVerified: known.note, Log: log})
+	known := probeCacheFor(u)
+	st, err := dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.is(), OnVerified: known.note, Logger: log})
 	if err != nil {
 		return opened{}, err
 	}

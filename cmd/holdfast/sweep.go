@@ -63,7 +63,7 @@ programs may use, say --all.`,
 				return err
 			}
 			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b bucket) error {
-				return a.sweep(ctx, b, at.key, object.SweepOptions{Age: age, DryRun: dryRun}, all)
+				return a.sweep(ctx, b, at.key, object.SweepOptions{MinAge: age, DryRun: dryRun}, all)
 			})
 		},
 	}
@@ -83,7 +83,7 @@ func (a *app) sweep(ctx context.Context, b bucket, prefix string, o object.Sweep
 		switch {
 		case o.DryRun && uploads == nil:
 			return usagef("--dry-run tells of uploads, which %s has not", b.url)
-		case o.Age != 0 && uploads == nil:
+		case o.MinAge != 0 && uploads == nil:
 			return usagef("--older-than is for uploads, which %s has not; bodies are removed when they are a day old", b.url)
 		}
 	}
@@ -104,11 +104,11 @@ func (a *app) sweep(ctx context.Context, b bucket, prefix string, o object.Sweep
 			return usagef("%s may have uploads of other programs: name a prefix, or add --all", b.url)
 		}
 		if prefix == "" {
-			o.Pick = func(object.Upload) bool { return true }
+			o.Filter = func(object.Upload) bool { return true }
 		}
-		var swept object.Swept
+		var swept object.SweepStats
 		swept, err = object.SweepUploads(ctx, uploads, prefix, &o)
-		view.Young, view.Failed = swept.Young, swept.Failed
+		view.Young, view.Failed = swept.TooYoung, swept.Failed
 	}
 	if hasBodies && !o.DryRun {
 		n, sweepErr := bodies.Sweep(ctx)

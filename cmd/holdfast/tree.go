@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
-	"github.com/holdfast-go/holdfast/internal/crew"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -70,7 +70,7 @@ func (a *app) newTree(done string) *tree {
 // that comes with an entry is about this one; another one ends the run. where names the source
 // for people.
 func (t *tree) run(ctx context.Context, where string, entries iter.Seq2[treeEntry, error], work func(context.Context, treeEntry) (text string, view any, err error)) error {
-	c := crew.New(ctx, treeWorkers, treeBudget)
+	c := workerpool.New(ctx, treeWorkers, treeBudget)
 	defer c.Close()
 	for e, err := range entries {
 		size := int64(0)
@@ -82,8 +82,8 @@ func (t *tree) run(ctx context.Context, where string, entries iter.Seq2[treeEntr
 			c.Stop(err, false)
 		case err != nil:
 			c.Stop(t.report(e.name, "", nil, err), false)
-		case c.Wait(size):
-			c.Work(size, func(ctx context.Context) error {
+		case c.WaitRoom(size):
+			c.Go(size, func(ctx context.Context) error {
 				text, view, err := work(ctx, e)
 				if err != nil && ctx.Err() != nil {
 					return err
@@ -91,11 +91,11 @@ func (t *tree) run(ctx context.Context, where string, entries iter.Seq2[treeEntr
 				return t.report(e.name, text, view, err)
 			})
 		}
-		if !c.Wait(0) {
+		if !c.WaitRoom(0) {
 			break
 		}
 	}
-	err := c.Finish()
+	err := c.Wait()
 	t.progress("")
 	counts := fmt.Sprintf("%d %s", t.ok, t.done)
 	if t.failed > 0 {

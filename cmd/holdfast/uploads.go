@@ -94,7 +94,7 @@ func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *
 		return b.Put(ctx, key, src.Reader, o)
 	}
 	var kept error
-	o.Keep = func(u object.Upload) { kept = r.put(u) }
+	o.OnUpload = func(u object.Upload) { kept = r.put(u) }
 	var info object.Info
 	u, resumes := r.get()
 	if resumes {

@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long the command keeps asking a store that does not answer.
-const patience = 30 * time.Second
+const unresponsiveTimeout = 30 * time.Second
 
 // When a wait is shown: on a terminal after showAfter, on a line that is kept up to date; elsewhere
 // after noteAfter, and then each time that the wait is twice as long, at least every noteEvery.
@@ -78,13 +78,13 @@ func (a *app) waitingLine(url string, f *leaseFlags, holders func(lease.Record) 
 			e.Holder = holders(lease.Record{Holder: e.Holder})
 		}
 		switch {
-		case e.Kind == lease.EventSilent:
+		case e.Kind == lease.EventUnresponsive:
 			a.silent(url, e)
 		case a.verbose:
 			a.event(e, url)
 		}
 		switch {
-		case a.quiet || f.reportsWaits || e.Kind == lease.EventSilent:
+		case a.quiet || f.reportsWaits || e.Kind == lease.EventUnresponsive:
 		case e.Kind == lease.EventWaiting:
 			since, stop := a.wait.begin(e.Name)
 			go a.showWait(e, url, holders, since, stop)
@@ -159,7 +159,7 @@ func (w *shownWait) draw(file *os.File, text, end string, stop chan struct{}) {
 		width = 80
 	}
 	// A terminal may begin another line after its last column.
-	line := cut([]byte(printable.Text(text)), max(1, width-1-len(end)))
+	line := truncateLine([]byte(printable.Text(text)), max(1, width-1-len(end)))
 	fmt.Fprintf(file, "\r\x1b[K%s%s", line, end)
 	w.drawn = true
 }

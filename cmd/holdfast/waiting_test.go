@@ -80,7 +80,7 @@ func TestCut(t *testing.T) {
 		{"waiting", 7, "waiting"}, {"waiting", 6, "waiti…"}, {"waiting", 1, "…"}, {"waiting", 0, "waiting"},
 		{"夜間作業", 8, "夜間作業"}, {"夜間作業", 7, "夜間作…"}, {"夜間作業", 6, "夜間…"}, {"", 3, ""},
 	} {
-		if got := string(cut([]byte(c.line), c.width)); got != c.want {
+		if got := string(truncateLine([]byte(c.line), c.width)); got != c.want {
 			t.Errorf("cut(%q, %d) = %q, want %q", c.line, c.width, got, c.want)
 		}
 	}

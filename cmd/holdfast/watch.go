@@ -96,7 +96,7 @@ func (a *app) watch(ctx context.Context, f *leaseFlags, prefix string, renewals 
 			continue
 		case <-tick.C:
 		}
-		for name, err := range client.Names(ctx, prefix) {
+		for name, err := range client.List(ctx, prefix) {
 			if err != nil {
 				if prefix == "" && len(seen) == 0 || store.Permanent(err) {
 					return err
@@ -154,8 +154,8 @@ func stateOf(r lease.Record) string {
 		}
 		state += ";"
 	}
-	if r.Ask != nil {
-		state += fmt.Sprint(" asked ", r.Ask.Heard, r.Ask.Refused)
+	if r.YieldRequest != nil {
+		state += fmt.Sprint(" asked ", r.YieldRequest.Acknowledged, r.YieldRequest.RefusalReason)
 	}
 	return state
 }

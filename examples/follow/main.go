@@ -78,8 +78,8 @@ func follow(ctx context.Context, dir, path string, ttl time.Duration, every int,
 		return err
 	}
 	return checkpoint.Run(ctx, keeper, key, lines(path), handle, &checkpoint.RunOptions{
-		Every: every,
-		Log:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		SaveEvery: every,
+		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Acquire: func(ctx context.Context) (checkpoint.Guard, error) {
 			return leases.Acquire(ctx, key)
 		},

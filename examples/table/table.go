@@ -179,7 +179,7 @@ func (t *Table) compact(ctx context.Context, token uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := t.log.Clean(ctx, t.state.Entry); err != nil {
+	if err := t.log.Trim(ctx, t.state.Entry); err != nil {
 		return err
 	}
 	return t.sweep(ctx, t.state)
@@ -256,10 +256,10 @@ func (t *Table) commit(ctx context.Context, next func() (commit, error)) error {
 // refresh reads the log from where it was left.
 func (t *Table) refresh(ctx context.Context) error {
 	for e, err := range t.log.Read(ctx, t.state.Entry+1) {
-		var cleaned *object.CleanedError
+		var cleaned *object.TrimmedError
 		if errors.As(err, &cleaned) {
 			// The entry at which the log begins now lists the whole table.
-			t.state = state{Entry: cleaned.Floor - 1}
+			t.state = state{Entry: cleaned.First - 1}
 			return t.refresh(ctx)
 		}
 		if err == nil {

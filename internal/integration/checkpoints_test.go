@@ -16,13 +16,13 @@ import (
 )
 
 // keeper opens a keeper of the checkpoints in a target, closed at the end of the test.
-func keeper(t *testing.T, at target) *checkpoint.StoreKeeper {
+func keeper(t *testing.T, at target) *checkpoint.RegisterStore {
 	t.Helper()
 	st, err := at.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := checkpoint.New(st, &checkpoint.Options{Poll: 100 * time.Millisecond})
+	k, err := checkpoint.New(st, &checkpoint.Options{PollInterval: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestCheckpoints(t *testing.T) {
 	t.Parallel()
 	eachOf(t, append(kinds(), versioned(2*time.Second)...), func(t *testing.T, k kind) {
 		at := k.target(t)
-		checkpointtest.Run(t, func(t *testing.T) checkpoint.Keeper { return keeper(t, at) }, &checkpointtest.Options{Parallel: true})
+		checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return keeper(t, at) }, &checkpointtest.Options{Parallel: true})
 	})
 }
 
@@ -110,7 +110,7 @@ func TestCheckpointsUnderFaults(t *testing.T) {
 		proxy.Inject(faultproxy.Random(seed, 1.0/6, nil, anyFault(time.Second)...))
 		wg.Wait()
 		proxy.Heal()
-		proxy.Settle()
+		proxy.WaitIdle()
 		c, err := keeper(t, at).Get(t.Context(), key, nil)
 		if err != nil || c.Sequence < highest.Load() || c.Sequence > asked.Load() {
 			t.Errorf("at the end: %+v, %v; %d was acknowledged, %d asked for", c, err, highest.Load(), asked.Load())

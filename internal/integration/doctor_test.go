@@ -134,7 +134,7 @@ func doctorS3(t *testing.T, holdfast string) {
 func doctorIgnoredConditions(t *testing.T, holdfast string) {
 	for _, header := range []string{"If-None-Match", "If-Match"} {
 		t.Run(header, func(t *testing.T) {
-			server := lookAlike(t, set.MinIO(t), header)
+			server := ignoringServer(t, set.MinIO(t), header)
 			r, status := examine(t, holdfast, "s3://"+server.NewBucket(t, false)+"/app?endpoint="+server.Endpoint, server.Env())
 			if status != 78 || r.Safe {
 				t.Errorf("status %d, safe: %v", status, r.Safe)

@@ -70,7 +70,7 @@ func TestClearErrors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := lease.New(st, &lease.Options{Patience: time.Second})
+			c, err := lease.New(st, &lease.Options{StoreTimeout: time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}

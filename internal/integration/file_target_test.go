@@ -53,7 +53,7 @@ func instantOf(op *store.Op) string {
 	switch {
 	case op.Key == tortureCounter:
 		return "fenced write"
-	case op.Kind == store.OpPutVolatile:
+	case op.Kind == store.OpPutUnsynced:
 		return "renewal"
 	case strings.Contains(op.Key, ".session/") && op.Kind != store.OpPut:
 		return "removal"
@@ -84,9 +84,9 @@ type rashStore struct {
 	presence store.Presence
 }
 
-func (s rashStore) Unwrap() store.Store                          { return s.Store }
-func (s rashStore) Announce(ctx context.Context) (string, error) { return s.presence.Announce(ctx) }
-func (s rashStore) Judge(context.Context, string) store.Liveness { return store.Dead }
-func (s rashStore) Await(ctx context.Context, other string) error {
-	return s.presence.Await(ctx, other)
+func (s rashStore) Unwrap() store.Store                             { return s.Store }
+func (s rashStore) Announce(ctx context.Context) (string, error)    { return s.presence.Announce(ctx) }
+func (s rashStore) Liveness(context.Context, string) store.Liveness { return store.Dead }
+func (s rashStore) WaitLiveness(ctx context.Context, other string) error {
+	return s.presence.WaitLiveness(ctx, other)
 }

@@ -145,7 +145,7 @@ func TestLeasesUnderSingleFaults(t *testing.T) {
 					t.Errorf("%s lost: %v", e.Name, e.Err)
 				}
 			},
-			Tuning: lease.Tuning{Renew: pitTTL / 5},
+			Tuning: lease.Tuning{RenewInterval: pitTTL / 5},
 		})
 		var guards []*lease.Guard
 		for i := range locks {

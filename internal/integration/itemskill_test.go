@@ -78,7 +78,7 @@ func itemBody(attr, id string) string {
 }
 
 func (j itemJob) open() (*largeitem.Store, *s3bucket.Bucket, error) {
-	b, err := j.Bucket.bucket(&s3bucket.Options{Assume: object.Abilities()})
+	b, err := j.Bucket.bucket(&s3bucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -46,7 +46,7 @@ func TestItemsOnDynamoDB(t *testing.T) {
 			}
 			number := func(n int) types.AttributeValue { return &types.AttributeValueMemberN{Value: strconv.Itoa(n)} }
 			itemtest.Run(t, open, &itemtest.Options{
-				Second: second,
+				Reopen: second,
 				Add: func(attr string, n int) any {
 					return dynamotable.Update{Expression: "ADD #attr :added", Names: map[string]string{"#attr": attr}, Values: map[string]types.AttributeValue{":added": number(n)}}
 				},

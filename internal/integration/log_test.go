@@ -20,7 +20,7 @@ const (
 )
 
 func (a target) log() (*object.Log, error) {
-	b, err := a.bucket(&s3bucket.Options{Assume: object.Abilities()})
+	b, err := a.bucket(&s3bucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func cleanAllButOne(ctx context.Context, l *object.Log) error {
 	if err != nil {
 		return err
 	}
-	return l.Clean(ctx, last.Number)
+	return l.Trim(ctx, last.Number)
 }
 
 // TestLogKilled kills processes at each request of an append, and of a clean-up, before the
@@ -110,7 +110,7 @@ func killLog(t *testing.T, newBucket func(testing.TB, bool) string, at target, v
 	if _, err := l.Append(t.Context(), last, nil); err != nil && !errors.Is(err, store.ErrConflict) {
 		t.Errorf("%s: the log does not go on: %v", what, err)
 	}
-	if err := l.Clean(t.Context(), last+1); err != nil {
+	if err := l.Trim(t.Context(), last+1); err != nil {
 		t.Errorf("%s: %v", what, err)
 	}
 	if first, last := count(); first != last {

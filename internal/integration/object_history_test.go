@@ -319,7 +319,7 @@ func TestObjectHistoriesUnderFaults(t *testing.T) {
 			h := newObjectHistory()
 			var wg sync.WaitGroup
 			for client := range 4 {
-				b, err := at.at(proxy.URL).bucket(&s3bucket.Options{Assume: []object.Ability{object.PutIfAbsent, object.PutIfMatch}})
+				b, err := at.at(proxy.URL).bucket(&s3bucket.Options{AssumeAbilities: []object.Ability{object.PutIfAbsent, object.PutIfMatch}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -23,7 +23,7 @@ const (
 
 // indexed returns a client of objects with an index, on which every condition works.
 func (a target) indexed() (*object.Client, error) {
-	b, err := a.bucket(&s3bucket.Options{Assume: object.Abilities()})
+	b, err := a.bucket(&s3bucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {
 		return nil, err
 	}

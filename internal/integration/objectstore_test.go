@@ -83,7 +83,7 @@ func (s *shared) count() [3]int64 {
 
 // setting is what object_store and the command take.
 func (s *shared) setting(timeout time.Duration) string {
-	return reservation.Setting{Table: s.table, Timeout: timeout}.String()
+	return reservation.Config{Table: s.table, Timeout: timeout}.String()
 }
 
 // result is what a program says of an operation.

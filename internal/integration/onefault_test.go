@@ -28,8 +28,8 @@ func TestAcquireUnderOneFault(t *testing.T) {
 		calls := s.proxy.Calls()
 		for i := len(calls) - 1; i >= 0; i-- {
 			if faultproxy.Writes()(calls[i]) {
-				if most := pitTrust - time.Since(calls[i].Start); g.Trust() > most {
-					t.Errorf("trusted for %v more, at most %v from the sending", g.Trust(), most)
+				if most := pitTrust - time.Since(calls[i].Start); g.Remaining() > most {
+					t.Errorf("trusted for %v more, at most %v from the sending", g.Remaining(), most)
 				}
 				break
 			}
@@ -68,7 +68,7 @@ func TestReleaseUnderOneFault(t *testing.T) {
 			t.Errorf("free after %v", took)
 		}
 		// A late copy of the release must not touch the next grant.
-		s.proxy.Settle()
+		s.proxy.WaitIdle()
 		if err := g2.Renew(t.Context()); err != nil {
 			t.Errorf("renewal of the next holder: %v", err)
 		}
@@ -88,7 +88,7 @@ func TestRenewalUnderOneFault(t *testing.T) {
 					t.Errorf("lost: %v", e.Err)
 				}
 			},
-			Tuning: lease.Tuning{Renew: 500 * time.Millisecond},
+			Tuning: lease.Tuning{RenewInterval: 500 * time.Millisecond},
 		})
 		g := s.acquire(s.client)
 		s.proxy.Reset()
@@ -197,7 +197,7 @@ func TestForeignRecord(t *testing.T) {
 func TestRemovedRecord(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, k kind) {
-		s := newScene(t, k, lease.Options{Manual: true})
+		s := newScene(t, k, lease.Options{ManualRenewal: true})
 		g := s.acquire(s.client)
 		s.remove("lock/job")
 		if err := g.Renew(t.Context()); !errors.Is(err, lease.ErrLost) {
@@ -264,7 +264,7 @@ func TestRegisterUnderOneFault(t *testing.T) {
 			if errors.Is(err, store.ErrConflict) || permanent(err) {
 				t.Errorf("%s: told of a passing fault: %v", step, err)
 			}
-			s.proxy.Settle() // until what is late has been applied
+			s.proxy.WaitIdle() // until what is late has been applied
 			got, now, getErr := s.direct.Get(t.Context(), "k")
 			if getErr != nil && !errors.Is(getErr, store.ErrNotFound) {
 				t.Fatal(getErr)

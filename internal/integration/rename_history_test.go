@@ -117,14 +117,14 @@ func TestRenameHistoriesUnderFaults(t *testing.T) {
 			at := target{Kind: "s3", S3: s, Space: s.NewBucket(t, false)}
 			var reserver object.Reserver
 			if name == "minio" {
-				r, err := reserve.New(reserve.OnStore(new(memstore.Store)), &reserve.Options{Timeout: time.Second})
+				r, err := reserve.New(reserve.NewStoreTable(new(memstore.Store)), &reserve.Options{Timeout: time.Second})
 				if err != nil {
 					t.Fatal(err)
 				}
 				reserver = r
 			}
 			open := func(at target, assume []object.Ability) (*object.Client, *s3bucket.Bucket) {
-				b, err := at.bucket(&s3bucket.Options{Assume: assume})
+				b, err := at.bucket(&s3bucket.Options{AssumeAbilities: assume})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -135,7 +135,7 @@ func TestRenameHistoriesUnderFaults(t *testing.T) {
 				return c, b
 			}
 			direct, b := open(at, nil)
-			if _, err := direct.Ladder(t.Context()); err != nil {
+			if _, err := direct.Strategies(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			seed := rand.Uint64()
@@ -145,7 +145,7 @@ func TestRenameHistoriesUnderFaults(t *testing.T) {
 			proxy.Inject(faultproxy.Random(seed, 1.0/8, faultproxy.Not(faultproxy.Path(".holdfast/probe")), anyFault(100*time.Millisecond)...))
 			c := &jobClaims{jobs: jobs, claimants: 3}
 			c.race(t, direct, seed, func() *object.Client {
-				client, _ := open(at.at(proxy.URL), b.Known())
+				client, _ := open(at.at(proxy.URL), b.KnownAbilities())
 				return client
 			})
 			time.Sleep(time.Second) // the latest request that comes late

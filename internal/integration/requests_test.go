@@ -13,7 +13,7 @@ import (
 func TestRequestsPerOperation(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, k kind) {
-		s := newScene(t, k, lease.Options{Manual: true})
+		s := newScene(t, k, lease.Options{ManualRenewal: true})
 		cost := func(what string, onS3, onDynamo int, f func() error) {
 			t.Helper()
 			want := onS3
@@ -71,7 +71,7 @@ func TestRequestsPerOperation(t *testing.T) {
 		cost("its release", 1, 1, release)
 
 		o := s.client.Options()
-		o.Fresh = true
+		o.AssumeNew = true
 		fresh, err := lease.New(s.st, &o)
 		if err != nil {
 			t.Fatal(err)

@@ -34,7 +34,7 @@ func TestReservationsOnDynamoDB(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found, err := table.Describe(t.Context()); err != nil || !found.KeysRight || found.TTL != "ttl" {
+	if found, err := table.Describe(t.Context()); err != nil || !found.KeysValid || found.TTL != "ttl" {
 		t.Errorf("the table is %+v, %v", found, err)
 	}
 	if err := table.Verify(t.Context()); err != nil {
@@ -148,7 +148,7 @@ func TestWritesUnderReservations(t *testing.T) {
 	for _, conditions := range []bool{true, false} {
 		o := s.newOurs(t, 20*time.Second, conditions)
 		dir := fmt.Sprint(conditions, "/")
-		if _, err := o.client.Ladder(t.Context()); err != nil { // it tries what the server honours, once
+		if _, err := o.client.Strategies(t.Context()); err != nil { // it tries what the server honours, once
 			t.Fatal(err)
 		}
 		cost := func(what string, want [3]int64, words ...string) result {
@@ -198,22 +198,22 @@ func TestWritesUnderReservations(t *testing.T) {
 			t.Errorf("a delete costs %v", got)
 		}
 		for _, step := range ladder(t, o.client) {
-			if step.Rung != object.RungReservation && step.Rung != object.RungUpload || !conditions && step.Own {
+			if step.Strategy != object.StrategyReservation && step.Strategy != object.StrategyDownloadUpload || !conditions && step.Native {
 				t.Errorf("conditions %v: %+v", conditions, step)
 			}
 		}
 	}
 }
 
-func ladder(t *testing.T, c *object.Client) []object.Step {
+func ladder(t *testing.T, c *object.Client) []object.AbilityStrategy {
 	t.Helper()
-	steps, err := c.Ladder(t.Context())
+	steps, err := c.Strategies(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var text []string
 	for _, step := range steps {
-		text = append(text, fmt.Sprintf("%s: %s, own condition %v", step.Ability, step.Rung, step.Own))
+		text = append(text, fmt.Sprintf("%s: %s, own condition %v", step.Ability, step.Strategy, step.Native))
 	}
 	t.Log(strings.Join(text, "; "))
 	return steps

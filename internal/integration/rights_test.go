@@ -64,12 +64,12 @@ func TestRights(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b = b.Assuming(object.PutIfAbsent, object.PutIfMatch) // as on AWS: nothing to remove
+			b = b.WithAbilities(object.PutIfAbsent, object.PutIfMatch) // as on AWS: nothing to remove
 			st, err := s3store.New(b, "app/"+servers.Unique("x"), &s3store.Options{Trusted: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := lease.New(st, &lease.Options{Manual: true})
+			c, err := lease.New(st, &lease.Options{ManualRenewal: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ func TestVersionedStores(t *testing.T) {
 	t.Parallel()
 	eachOf(t, versioned(life), func(t *testing.T, k kind) {
 		storetest.Run(t, func(t *testing.T) store.Store { return openVersioned(t, k, k.name == "s3versioned/versitygw") }, &storetest.Options{
-			Second: second, Parallel: true, Rounds: 1, Racers: 4, Keys: 20, Patience: 5 * time.Minute,
+			Reopen: second, Parallel: true, Rounds: 1, Racers: 4, Keys: 20, CaseTimeout: 5 * time.Minute,
 		})
 	})
 }
@@ -52,7 +52,7 @@ func TestVersionedLeases(t *testing.T) {
 	t.Parallel()
 	eachOf(t, versioned(life), func(t *testing.T, k kind) {
 		leasetest.Run(t, func(t *testing.T) store.Store { return openVersioned(t, k, k.name == "s3versioned/minio") }, &leasetest.Options{
-			Second: second, Parallel: true, Contenders: 3, Patience: 5 * time.Minute,
+			Second: second, Parallel: true, Contenders: 3, CaseTimeout: 5 * time.Minute,
 		})
 	})
 }

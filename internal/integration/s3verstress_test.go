@@ -47,9 +47,9 @@ type interval struct {
 
 // count is the work of one process: all locks at the same time, each by one goroutine.
 func count(c counting) error {
-	o := &s3verstore.Options{Life: c.Life}
+	o := &s3verstore.Options{PutLifetime: c.Life}
 	if c.Unsafe {
-		o = &s3verstore.Options{Life: time.Hour, Settle: 1, UnsafeTimes: true}
+		o = &s3verstore.Options{PutLifetime: time.Hour, SettleDelay: 1, UnsafeTimes: true}
 	}
 	b, err := s3bucket.New(c.S3.Client(), c.Bucket, nil)
 	if err != nil {

@@ -137,7 +137,7 @@ func anotherHandle(t *testing.T, first store.Store) store.Store {
 func TestSQLStores(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, open func(t *testing.T) store.Store) {
-		storetest.Run(t, open, &storetest.Options{Rounds: 3, Second: anotherHandle})
+		storetest.Run(t, open, &storetest.Options{Rounds: 3, Reopen: anotherHandle})
 	})
 }
 
@@ -145,7 +145,7 @@ func TestSQLStores(t *testing.T) {
 func TestSQLLeases(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, open func(t *testing.T) store.Store) {
-		leasetest.Run(t, open, &leasetest.Options{TTL: 4 * time.Second, Second: anotherHandle, Parallel: true, Patience: 3 * time.Minute})
+		leasetest.Run(t, open, &leasetest.Options{TTL: 4 * time.Second, Second: anotherHandle, Parallel: true, CaseTimeout: 3 * time.Minute})
 	})
 }
 
@@ -157,7 +157,7 @@ func TestSQLCuts(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t)
 	var cuts atomic.Int64
-	proxy := servers.NewCut(t, func() string { return server.Address }, func() (before, after bool) {
+	proxy := servers.NewTCPProxy(t, func() string { return server.Address }, func() (before, after bool) {
 		n := rand.IntN(40)
 		if n < 2 {
 			cuts.Add(1)
@@ -179,12 +179,12 @@ func TestSQLCuts(t *testing.T) {
 					continue
 				}
 				n, _ := strconv.Atoi(string(value))
-				found, _ := store.PutAndSettle(ctx, st, "counter", v, []byte(strconv.Itoa(n+1)))
+				found, _ := store.PutAndResolve(ctx, st, "counter", v, []byte(strconv.Itoa(n+1)))
 				switch {
-				case found.Fate == store.FateApplied || found.Fate == store.FateSuperseded:
+				case found.Resolution == store.ResolutionApplied || found.Resolution == store.ResolutionSuperseded:
 					done++
 					applied.Add(1)
-				case found.Fate == store.FateUnknown || found.Fate == store.FateNotYet:
+				case found.Resolution == store.ResolutionUnknown || found.Resolution == store.ResolutionPending:
 					// Others have written more often meanwhile than the history goes back.
 					unknown.Add(1)
 				}
@@ -211,7 +211,7 @@ func TestPostgresKilled(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t)
 	var mu sync.Mutex // the address of the server changes
-	proxy := servers.NewCut(t, func() string { mu.Lock(); defer mu.Unlock(); return server.Address }, func() (bool, bool) { return false, false })
+	proxy := servers.NewTCPProxy(t, func() string { mu.Lock(); defer mu.Unlock(); return server.Address }, func() (bool, bool) { return false, false })
 	d := newPostgres(t, server, proxy.Address)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -77,7 +77,7 @@ func checkSQLItems(t *testing.T, open func(t *testing.T) database) {
 		"numbers": {&sqltable.Options{Partition: largeitem.KeyAttribute{Name: "id", Number: true}}, itemtest.Options{Racers: 2, Rounds: 2, Items: 10}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.suite.Second = func(t *testing.T, first largeitem.Table) largeitem.Table {
+			c.suite.Reopen = func(t *testing.T, first largeitem.Table) largeitem.Table {
 				f := first.(itemsIn)
 				return f.d.items(t, f.opts)
 			}
@@ -408,7 +408,7 @@ func checkSQLForeignRows(t *testing.T, d database) {
 // more than that was said to be of unknown outcome.
 func checkSQLItemCuts(t *testing.T, server *servers.Postgres) {
 	var cuts atomic.Int64
-	proxy := servers.NewCut(t, func() string { return server.Address }, func() (before, after bool) {
+	proxy := servers.NewTCPProxy(t, func() string { return server.Address }, func() (before, after bool) {
 		n := rand.IntN(20)
 		if n < 2 {
 			cuts.Add(1)
@@ -509,7 +509,7 @@ func checkSQLTransactions(t *testing.T, d database) {
 		return n
 	}
 	before := objects()
-	pay := func(large largeitem.Large, commit bool) *largeitem.Prepared {
+	pay := func(large largeitem.Large, commit bool) *largeitem.PreparedWrite {
 		t.Helper()
 		prepared, err := items.Prepare(ctx, key, large, nil)
 		if err != nil {
@@ -576,7 +576,7 @@ func checkSQLTransactions(t *testing.T, d database) {
 	}
 	defer tx.Rollback()
 	cond := late.Condition()
-	var refused *largeitem.RefusedError
+	var refused *largeitem.ConditionFailedError
 	if _, err := table.InTx(tx).Update(ctx, key, late.Change(), &cond); !errors.As(err, &refused) {
 		t.Errorf("a prepared write after another one: %v", err)
 	}
@@ -622,7 +622,7 @@ func TestSQLiteTablesOfUsers(t *testing.T) {
 func checkSQLCopies(t *testing.T, d database) {
 	ctx, bucket, key := t.Context(), membucket.New(), itemKey(t, "a")
 	items := func(table largeitem.Table, adopt bool) *largeitem.Store {
-		s, err := largeitem.New(table, bucket, &largeitem.Options{Adopt: adopt, RemoveSuperseded: true, RemoveYoung: true})
+		s, err := largeitem.New(table, bucket, &largeitem.Options{AdoptPrefix: adopt, RemoveSuperseded: true, RemoveYoung: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func eachVariant(t *testing.T, f func(t *testing.T, open func(t *testing.T) stor
 func TestStores(t *testing.T) {
 	t.Parallel()
 	eachVariant(t, func(t *testing.T, open func(t *testing.T) store.Store, proxied bool) {
-		o := storetest.Options{Rounds: 3, Second: second}
+		o := storetest.Options{Rounds: 3, Reopen: second}
 		if proxied && !torture() {
 			o.Keys, o.Rounds = 10, 1
 		}
@@ -71,7 +71,7 @@ func second(t *testing.T, first store.Store) store.Store {
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	eachVariant(t, func(t *testing.T, open func(t *testing.T) store.Store, proxied bool) {
-		o := leasetest.Options{TTL: 4 * time.Second, Second: second, Parallel: true, Patience: 3 * time.Minute}
+		o := leasetest.Options{TTL: 4 * time.Second, Second: second, Parallel: true, CaseTimeout: 3 * time.Minute}
 		if proxied && !torture() {
 			o.Contenders = 3
 		}
@@ -105,7 +105,7 @@ func TestBuckets(t *testing.T) {
 		for _, proxied := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/proxy=%v", name, proxied), func(t *testing.T) {
 				o := objecttest.Options{Rounds: 3, Large: 6 << 20, VerifySkips: true}
-				o.Lacks, o.Skip = bucketExceptions(name)
+				o.Unsupported, o.Skip = bucketExceptions(name)
 				if proxied && !torture() {
 					o.Rounds, o.Keys = 1, 10
 				}

@@ -60,7 +60,7 @@ func TestSweepOnServers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, layout := range []largeitem.Layout{largeitem.OwnLayout(), largeitem.MateLayout()} {
+				for _, layout := range []largeitem.Layout{largeitem.DefaultLayout(), largeitem.PynamoDBMateLayout()} {
 					sweepOnServer(t, b, layout, versioned)
 				}
 			})
@@ -75,8 +75,8 @@ func sweepOnServer(t *testing.T, b *s3bucket.Bucket, layout largeitem.Layout, ve
 	if err != nil {
 		t.Fatal(err)
 	}
-	mate := layout == largeitem.MateLayout()
-	o := &largeitem.Options{Prefix: fmt.Sprintf("mate-%v", mate), Base: "s3://bucket", Layout: layout}
+	mate := layout == largeitem.PynamoDBMateLayout()
+	o := &largeitem.Options{Prefix: fmt.Sprintf("mate-%v", mate), BaseURI: "s3://bucket", Layout: layout}
 	s, err := largeitem.New(table, b, o)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func sweepOnServer(t *testing.T, b *s3bucket.Bucket, layout largeitem.Layout, ve
 			}
 		}
 	}
-	want := largeitem.Swept{Seen: 4, Referenced: 2, Deleted: 2}
+	want := largeitem.SweepStats{Seen: 4, Referenced: 2, Deleted: 2}
 	if mate {
 		theirs := o.Prefix + "/pk=theirs/attr=body/md5=" + strings.Repeat("0", 32)
 		for range 2 { // two versions of the same content
@@ -113,7 +113,7 @@ func sweepOnServer(t *testing.T, b *s3bucket.Bucket, layout largeitem.Layout, ve
 			want.Shared, want.Deleted = 0, 3
 		}
 	}
-	if got, err := s.Sweep(ctx, nil); err != nil || got.Young != want.Seen {
+	if got, err := s.Sweep(ctx, nil); err != nil || got.TooYoung != want.Seen {
 		t.Errorf("mate %v: at once: %v, %+v", mate, err, got)
 	}
 	if s, err = largeitem.New(table, laterBucket{Bucket: b}, o); err != nil {

@@ -43,7 +43,7 @@ func (a target) open(context.Context) (store.Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		return s3verstore.New(b, a.Prefix, &s3verstore.Options{Life: a.Life})
+		return s3verstore.New(b, a.Prefix, &s3verstore.Options{PutLifetime: a.Life})
 	case "dynamodb":
 		return dynamostore.New(a.Dynamo.Client(), a.Space, &dynamostore.Options{Prefix: a.Prefix})
 	case "file":

@@ -44,7 +44,7 @@ func uploadBody() []byte {
 // uploader opens a bucket that uploads the body in parts, one at a time, so that the order
 // of the requests is known.
 func (a target) uploader() (*object.Client, error) {
-	b, err := a.bucket(&s3bucket.Options{PartSize: uploadPart, Parallel: 1, Assume: object.Abilities()})
+	b, err := a.bucket(&s3bucket.Options{PartSize: uploadPart, Parallel: 1, AssumeAbilities: object.Abilities()})
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func upload(at target) error {
 	}
 	_, err = c.Put(context.Background(), uploadKey, bytes.NewReader(uploadBody()), &object.WriteOptions{
 		IfAbsent: true,
-		Keep:     func(u object.Upload) { _ = json.NewEncoder(os.Stdout).Encode(u) },
+		OnUpload: func(u object.Upload) { _ = json.NewEncoder(os.Stdout).Encode(u) },
 	})
 	return err
 }
@@ -118,7 +118,7 @@ func TestUploadUnderOneFault(t *testing.T) {
 				_, err := c.Put(t.Context(), uploadKey, bytes.NewReader(uploadBody()), &object.WriteOptions{IfAbsent: true})
 				calls := proxy.Calls()
 				proxy.Heal()
-				proxy.Settle()
+				proxy.WaitIdle()
 				clean = len(calls) <= n
 				there := checkWhole(t, c.Bucket())
 				outcome := store.OutcomeOf(err)
@@ -186,7 +186,7 @@ func TestUploadKilled(t *testing.T) {
 					t.Errorf("%s: %d uploads are left, want one: %v", name, len(left), want)
 				}
 				swept, err := object.SweepUploads(t.Context(), c.Bucket(), uploadKey[:2], nil)
-				if err != nil || swept.Young != len(left) || swept.Removed != 0 {
+				if err != nil || swept.TooYoung != len(left) || swept.Removed != 0 {
 					t.Errorf("%s: a sweep does %+v, %v", name, swept, err)
 				}
 				if begun != nil {
@@ -291,7 +291,7 @@ func TestUploadChecksums(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := objecttest.Options{Large: uploadPart + 1000}
-			o.Lacks, o.Skip = bucketExceptions(name)
+			o.Unsupported, o.Skip = bucketExceptions(name)
 			open := func(t *testing.T) object.Bucket {
 				s := start(t)
 				at := target{Kind: "s3", S3: s, Space: s.NewBucket(t, false)}

@@ -62,18 +62,18 @@ func after(what string, err error) error {
 // that what one of them remembers does not hide what the store does. Each rule uses keys
 // of its own, which must not exist.
 type Space struct {
-	Handles [2]store.Store
+	Stores [2]store.Store
 
 	Racers int // how many write at the same time
 	Rounds int // how often a race, or a write of an equal value, is repeated
 
-	// Insist lets a racer repeat a write that the store was too busy for, as long as it
+	// RetryBusy lets a racer repeat a write that the store was too busy for, as long as it
 	// says that the write was not applied.
-	Insist bool
+	RetryBusy bool
 
-	// Loser gets the error of a racer that neither won nor met a conflict, such as one
+	// OnLoser gets the error of a racer that neither won nor met a conflict, such as one
 	// that the store was too busy for. Nil ignores it.
-	Loser func(error)
+	OnLoser func(error)
 }
 
 // value returns one that was never written before.
@@ -81,7 +81,7 @@ func value() []byte { return []byte(`{"by":"holdfast","nonce":"` + rand.Text() +
 
 // put writes with the first handle, on a version that is current.
 func (s *Space) put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
-	v, err := s.Handles[0].Put(ctx, key, prev, value)
+	v, err := s.Stores[0].Put(ctx, key, prev, value)
 	switch {
 	case errors.Is(err, store.ErrConflict) && store.OutcomeOf(err) == store.NotApplied && prev == "":
 		return "", &Broken{"creating an absent register was refused", noLock, err.Error()}
@@ -98,7 +98,7 @@ func (s *Space) put(ctx context.Context, key string, prev store.Version, value [
 // Holds checks that both handles read the value and the version. A zero version means
 // absent.
 func (s *Space) Holds(ctx context.Context, key string, version store.Version, want []byte) error {
-	for i, handle := range s.Handles {
+	for i, handle := range s.Stores {
 		got, v, err := handle.Get(ctx, key)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
@@ -121,7 +121,7 @@ func (s *Space) Refused(ctx context.Context, what string, err error, key string,
 		return fmt.Errorf("%s: the error is no conflict: %w", what, err)
 	case store.OutcomeOf(err) != store.NotApplied:
 		return fmt.Errorf("%s: a conflict whose outcome is %q: %w", what, store.OutcomeOf(err), err)
-	case errors.As(err, &conflict) && conflict.Known && (conflict.Version != version || !bytes.Equal(conflict.Value, want)):
+	case errors.As(err, &conflict) && conflict.HasCurrent && (conflict.Version != version || !bytes.Equal(conflict.Value, want)):
 		return &Broken{"the conflict of " + what + " carries another state than the one that it met", overwrites,
 			fmt.Sprintf("%s, and not %s", show(conflict.Version, conflict.Value), show(version, want))}
 	}
@@ -147,11 +147,11 @@ func (s *Space) CreateTwice(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Handles[0].Put(ctx, key, "", value())
+	_, err = s.Stores[0].Put(ctx, key, "", value())
 	if err := s.Refused(ctx, "creating a register that exists", err, key, v, first); err != nil {
 		return err
 	}
-	_, err = s.Handles[1].Put(ctx, key, "", first)
+	_, err = s.Stores[1].Put(ctx, key, "", first)
 	return s.Refused(ctx, "creating a register with the value that it has", err, key, v, first)
 }
 
@@ -174,7 +174,7 @@ func (s *Space) PutSuperseded(ctx context.Context) error {
 		return err
 	}
 	for i, next := range [][]byte{value(), current} {
-		_, err := s.Handles[i].Put(ctx, key, old, next)
+		_, err := s.Stores[i].Put(ctx, key, old, next)
 		if err := s.Refused(ctx, "a put on a superseded version", err, key, now, current); err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func (s *Space) PutAbsent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Handles[0].Put(ctx, "missing", v, value())
+	_, err = s.Stores[0].Put(ctx, "missing", v, value())
 	return s.Refused(ctx, "a put with a version on a register that never was", err, "missing", "", nil)
 }
 
@@ -199,7 +199,7 @@ func (s *Space) DeleteSuperseded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.Refused(ctx, "a delete with a superseded version", s.Handles[0].Delete(ctx, key, old), key, now, current)
+	return s.Refused(ctx, "a delete with a superseded version", s.Stores[0].Delete(ctx, key, old), key, now, current)
 }
 
 // Recreate: a register that was deleted is absent and can be created again. It then has
@@ -211,7 +211,7 @@ func (s *Space) Recreate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Handles[0].Delete(ctx, key, old); err != nil {
+	if err := s.Stores[0].Delete(ctx, key, old); err != nil {
 		return err
 	}
 	if err := s.Holds(ctx, key, "", nil); err != nil {
@@ -221,7 +221,7 @@ func (s *Space) Recreate(ctx context.Context) error {
 		}
 		return err
 	}
-	_, err = s.Handles[0].Put(ctx, key, old, value())
+	_, err = s.Stores[0].Put(ctx, key, old, value())
 	if err := s.Refused(ctx, "a put with the version that was deleted", err, key, "", nil); err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (s *Space) Recreate(ctx context.Context) error {
 	if now == old {
 		return &Broken{"after a delete the old version came back", overwrites, fmt.Sprintf("version %q", old)}
 	}
-	_, err = s.Handles[0].Put(ctx, key, old, value())
+	_, err = s.Stores[0].Put(ctx, key, old, value())
 	return s.Refused(ctx, "a put with a version from before the delete", err, key, now, same)
 }
 
@@ -251,7 +251,7 @@ func (s *Space) EqualValues(ctx context.Context) error {
 			return &Broken{"a write of an equal value has the version of an earlier one", oldAsNew, fmt.Sprintf("version %q", next)}
 		}
 		if v != "" {
-			_, err := s.Handles[1].Put(ctx, key, v, value())
+			_, err := s.Stores[1].Put(ctx, key, v, value())
 			if err := s.Refused(ctx, "a put on the version before an equal value", err, key, next, same); err != nil {
 				return err
 			}
@@ -299,9 +299,9 @@ func (s *Space) race(ctx context.Context, key string, prev store.Version) (store
 			p.value = value()
 			<-start
 			for {
-				p.version, p.err = s.Handles[i%2].Put(ctx, key, prev, p.value)
+				p.version, p.err = s.Stores[i%2].Put(ctx, key, prev, p.value)
 				busy := errors.Is(p.err, store.ErrUnavailable) && store.OutcomeOf(p.err) == store.NotApplied
-				if !busy || !s.Insist || ctx.Err() != nil {
+				if !busy || !s.RetryBusy || ctx.Err() != nil {
 					return
 				}
 				time.Sleep(mathrand.N(5 * time.Millisecond))
@@ -318,8 +318,8 @@ func (s *Space) race(ctx context.Context, key string, prev store.Version) (store
 			won = append(won, p)
 		case !errors.Is(p.err, store.ErrConflict) || store.OutcomeOf(p.err) != store.NotApplied:
 			other = p.err
-			if s.Loser != nil {
-				s.Loser(p.err)
+			if s.OnLoser != nil {
+				s.OnLoser(p.err)
 			}
 		}
 	}

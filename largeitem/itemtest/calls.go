@@ -201,8 +201,8 @@ func caseOwned(e *env) {
 		spoil(row.Attributes)
 	}
 	_, err := e.t.Put(e.ctx, e.key(0), nil, &condition{Absent: true})
-	var refused *largeitem.RefusedError
-	if errors.As(err, &refused) && refused.Known {
+	var refused *largeitem.ConditionFailedError
+	if errors.As(err, &refused) && refused.HasCurrent {
 		spoil(refused.Current)
 	}
 	passed = fresh()

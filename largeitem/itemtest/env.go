@@ -134,7 +134,7 @@ func (e *env) writes() []write {
 
 // refused checks the error of a write whose condition did not hold for current.
 func (e *env) refused(what string, err error, current attributes) {
-	var refused *largeitem.RefusedError
+	var refused *largeitem.ConditionFailedError
 	switch {
 	case err == nil:
 		e.errorf("%s succeeded", what)
@@ -143,8 +143,8 @@ func (e *env) refused(what string, err error, current attributes) {
 	case store.OutcomeOf(err) != store.NotApplied:
 		e.errorf("%s: a refused write was not applied, the error says %q: %v", what, store.OutcomeOf(err), err)
 	case !errors.As(err, &refused):
-		e.errorf("%s: the error is no RefusedError: %v", what, err)
-	case refused.Known:
+		e.errorf("%s: the error is no ConditionFailedError: %v", what, err)
+	case refused.HasCurrent:
 		e.same(what+": the item that was in the way", refused.Current, current)
 	}
 }

@@ -20,10 +20,10 @@ import (
 
 // Options adapt the suite to a table. The zero value suits a fast one.
 type Options struct {
-	// Second opens another handle on the table of first, as another process would have
+	// Reopen opens another handle on the table of first, as another process would have
 	// it. Where it is given, half of the racers use it, and what one handle wrote is read
 	// through the other.
-	Second func(t *testing.T, first largeitem.Table) largeitem.Table
+	Reopen func(t *testing.T, first largeitem.Table) largeitem.Table
 
 	// Add returns an expression for [largeitem.Change] that adds n to the number attr, and
 	// Above one for [largeitem.Condition] that holds where the number attr is above n. Nil:
@@ -51,7 +51,7 @@ type Options struct {
 	Large int
 
 	// Patience is how long a case may take before its context ends; 0 means a minute.
-	Patience time.Duration
+	CaseTimeout time.Duration
 }
 
 func (o *Options) checked(t *testing.T) Options {
@@ -60,7 +60,7 @@ func (o *Options) checked(t *testing.T) Options {
 	suitetest.Default(t, "itemtest", "Racers", &c.Racers, 8, 2)
 	suitetest.Default(t, "itemtest", "Rounds", &c.Rounds, 20, 1)
 	suitetest.Default(t, "itemtest", "Items", &c.Items, 1100, 3)
-	suitetest.Default(t, "itemtest", "Patience", &c.Patience, time.Minute, 1)
+	suitetest.Default(t, "itemtest", "Patience", &c.CaseTimeout, time.Minute, 1)
 	suitetest.CheckSkips(t, "itemtest", c.Skip, Cases())
 	return c
 }
@@ -103,8 +103,8 @@ func Check(t *testing.T, open func(t *testing.T) largeitem.Table, opts *Options,
 func setup(open func(t *testing.T) largeitem.Table, o Options) suitetest.Setup[*env] {
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
 		e := &env{Options: o, rec: rec}
-		e.t, e.other = suitetest.Open(t, open, o.Second)
-		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
+		e.t, e.other = suitetest.Open(t, open, o.Reopen)
+		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.CaseTimeout)
 		var err error
 		if e.schema, err = e.t.Schema(e.ctx); err != nil {
 			t.Fatalf("itemtest: schema: %v", err)

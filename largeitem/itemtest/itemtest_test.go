@@ -75,7 +75,7 @@ func TestFaults(t *testing.T) {
 	}
 	faults := objecttest.NewFaults(objecttest.Nth(1, objecttest.Repeat))
 	_, err := itemtest.NewFaulty(newTable(t), faults).Put(ctx, a, nil, &largeitem.Condition{Absent: true})
-	var refused *largeitem.RefusedError
+	var refused *largeitem.ConditionFailedError
 	if !errors.As(err, &refused) {
 		t.Errorf("a repeated create: got %v, want its second answer", err)
 	}
@@ -179,7 +179,7 @@ func TestBrokenTables(t *testing.T) {
 		"a condition in two steps": {broken{update: func(next largeitem.Table, ctx context.Context, key largeitem.Key, c largeitem.Change, cond *largeitem.Condition) (largeitem.Attributes, error) {
 			item, _ := next.Get(ctx, key, nil)
 			if holds, err := cond.Holds(item); err == nil && !holds {
-				return nil, &largeitem.RefusedError{Key: key, Known: true, Current: item}
+				return nil, &largeitem.ConditionFailedError{Key: key, HasCurrent: true, Current: item}
 			}
 			time.Sleep(time.Millisecond)
 			return next.Update(ctx, key, c, nil)

@@ -75,7 +75,7 @@ func ExampleTable_InTx() {
 }
 
 // pay is the transaction.
-func pay(ctx context.Context, db *sql.DB, table *sqltable.Table, key largeitem.Key, prepared *largeitem.Prepared) error {
+func pay(ctx context.Context, db *sql.DB, table *sqltable.Table, key largeitem.Key, prepared *largeitem.PreparedWrite) error {
 	ctx, cancel := context.WithDeadline(ctx, prepared.Deadline())
 	defer cancel()
 	tx, err := db.BeginTx(ctx, nil)

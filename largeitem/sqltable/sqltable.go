@@ -50,7 +50,7 @@
 //
 // # Expressions
 //
-// The expression of a condition is an [SQL] text, that of a change a [Set]. An item that
+// The expression of a condition is an [SQL] text, that of a change a [GuardSet]. An item that
 // does not exist fulfils no expression.
 package sqltable
 
@@ -225,7 +225,7 @@ func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	return l.schema, nil
 }
 
-// ExprAttributes implements [largeitem.ExprReader]: the columns that a [Set] sets. What an
+// ExprAttributes implements [largeitem.ExprReader]: the columns that a [GuardSet] sets. What an
 // [SQL] reads is not known.
 func (t *Table) ExprAttributes(expr any) ([]string, error) {
 	switch e := expr.(type) {
@@ -343,7 +343,7 @@ func (t *Table) attempt(ctx context.Context, l *layout, w rewrite.Write, r row, 
 		return nil, false, err
 	}
 	if where != nil && !r.holds {
-		return nil, false, &largeitem.RefusedError{Key: w.Key, Known: true, Current: r.item}
+		return nil, false, &largeitem.ConditionFailedError{Key: w.Key, HasCurrent: true, Current: r.item}
 	}
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, false, err

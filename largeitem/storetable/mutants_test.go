@@ -9,7 +9,7 @@ import (
 func TestMutants(t *testing.T) {
 	mutanttest.Run(t, []mutanttest.Mutant{
 		{"a lost delete is not settled", "storetable.go",
-			"		found, err = store.SettleDelete(settling, t.st, register, v, err)\n", "		_ = settling\n",
+			"		found, err = store.ResolveDelete(settling, t.st, register, v, err)\n", "		_ = settling\n",
 			"TestOutcomes"},
 		{"a write that lost is reported as made", "storetable.go",
 			"		return true, nil\n	}\n	return false, err\n", "		return false, nil\n	}\n	return false, err\n",

@@ -162,8 +162,8 @@ func Create(ctx context.Context, st store.Store, opts *Options) error {
 	v, err := st.Put(ctx, t.schemaKey(), "", value)
 	settling, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	found, err := store.SettlePut(settling, st, t.schemaKey(), "", value, v, err)
-	if err != nil || found.Fate != store.FateNever {
+	found, err := store.ResolvePut(settling, st, t.schemaKey(), "", value, v, err)
+	if err != nil || found.Resolution != store.ResolutionNotApplied {
 		return err
 	}
 	is, err := t.Schema(ctx)
@@ -315,13 +315,13 @@ func (t *Table) replace(ctx context.Context, key largeitem.Key, v store.Version,
 	}
 	settling, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	var found store.Settlement
+	var found store.ResolveResult
 	if next == nil {
-		found, err = store.SettleDelete(settling, t.st, register, v, err)
+		found, err = store.ResolveDelete(settling, t.st, register, v, err)
 	} else {
-		found, err = store.SettlePut(settling, t.st, register, v, value, made, err)
+		found, err = store.ResolvePut(settling, t.st, register, v, value, made, err)
 	}
-	if found.Fate == store.FateNever && (err == nil || errors.Is(err, store.ErrConflict)) {
+	if found.Resolution == store.ResolutionNotApplied && (err == nil || errors.Is(err, store.ErrConflict)) {
 		return true, nil
 	}
 	return false, err

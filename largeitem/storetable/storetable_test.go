@@ -97,7 +97,7 @@ func TestTable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c.suite.Second, c.suite.Add, c.suite.Above, c.suite.Large = second, add, above, 65_000
+			c.suite.Reopen, c.suite.Add, c.suite.Above, c.suite.Large = second, add, above, 65_000
 			itemtest.Run(t, func(t *testing.T) largeitem.Table {
 				st := c.store(t)
 				return inStore{newTable(t, st, c.opts), st, c.opts}
@@ -305,11 +305,11 @@ func TestOutcomes(t *testing.T) {
 		{"put #1 drop", false, true},
 		{"put #1-3 drop", false, true},
 		{"put #1 late +1", false, true},
-		{"put #1 lose; settle #1-4 fail", false, true},
+		{"put #1 lose; resolve #1-4 fail", false, true},
 		{"put #1 fail", false, false},
 		{"get #2 fail", false, false},
 		{"put drop", true, false},
-		{"put lose; settle fail", true, true},
+		{"put lose; resolve fail", true, true},
 		{"delete #1 lose", false, true},
 		{"delete #1 drop", false, true},
 		{"delete #1-3 drop", false, true},
@@ -327,7 +327,7 @@ func TestOutcomes(t *testing.T) {
 					if _, err := newTable(t, m, nil).Put(t.Context(), key, before, nil); err != nil {
 						t.Fatal(err)
 					}
-					schedule, err := faultstore.Parse(strings.NewReplacer("put ", "put items/pk=a ", "settle ", "settle items/pk=a ", "delete ", "delete items/pk=a ", "get #2", "get items/pk=a #1").Replace(c.schedule))
+					schedule, err := faultstore.Parse(strings.NewReplacer("put ", "put items/pk=a ", "resolve ", "resolve items/pk=a ", "delete ", "delete items/pk=a ", "get #2", "get items/pk=a #1").Replace(c.schedule))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -405,9 +405,9 @@ func TestDecidesAnew(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	var refused *largeitem.RefusedError
+	var refused *largeitem.ConditionFailedError
 	_, err = table.Update(ctx, key, largeitem.Change{}, &largeitem.Condition{Exists: true})
-	if !errors.As(err, &refused) || !refused.Known || refused.Current != nil {
+	if !errors.As(err, &refused) || !refused.HasCurrent || refused.Current != nil {
 		t.Errorf("after a delete: %v", err)
 	}
 }

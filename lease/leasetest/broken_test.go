@@ -54,9 +54,9 @@ func lagging(*testing.T) store.Store {
 // rash is a store that takes every process for dead.
 type rash struct{ store.Store }
 
-func (rash) Announce(context.Context) (string, error)             { return "this process", nil }
-func (rash) Judge(context.Context, string) store.Liveness         { return store.Dead }
-func (rash) Await(ctx context.Context, announcement string) error { return nil }
+func (rash) Announce(context.Context) (string, error)                    { return "this process", nil }
+func (rash) Liveness(context.Context, string) store.Liveness             { return store.Dead }
+func (rash) WaitLiveness(ctx context.Context, announcement string) error { return nil }
 
 // TestBroken checks that the suite notices stores which leases must not be used on.
 func TestBroken(t *testing.T) {
@@ -71,7 +71,7 @@ func TestBroken(t *testing.T) {
 		for _, want := range test.wants {
 			t.Run(name+"/"+want, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					o := &leasetest.Options{Patience: time.Hour, Bubble: true}
+					o := &leasetest.Options{CaseTimeout: time.Hour, Bubble: true}
 					failures := leasetest.Check(t, test.open, o, want)
 					if !slices.ContainsFunc(failures, func(f *leasetest.Failure) bool { return f.Case == want && f.Rule != "" && f.String() != "" }) {
 						t.Errorf("%s did not notice", want)

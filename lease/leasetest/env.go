@@ -30,7 +30,7 @@ const (
 	job = "job"      // the lock of most cases
 	key = "lock/job" // where its record lies
 
-	rho = lease.DefaultRho
+	maxClockDrift = lease.DefaultMaxClockDrift
 )
 
 func (e *env) errorf(format string, args ...any) { e.rec.Errorf(format, args...) }
@@ -83,7 +83,7 @@ func (e *env) short(o *lease.Options) { o.TTL = e.TTL }
 
 // silent makes a client whose holders say nothing after the acquire, like one that
 // has lost its network.
-func (e *env) silent(o *lease.Options) { o.TTL, o.Manual, o.NoPresence = e.TTL, true, true }
+func (e *env) silent(o *lease.Options) { o.TTL, o.ManualRenewal, o.NoPresence = e.TTL, true, true }
 
 // faulty is a handle on the space over a network with faults.
 func (e *env) faulty() *faultstore.Store { return faultstore.New(e.a, faultstore.Schedule{}) }
@@ -100,14 +100,14 @@ func every(op store.Kind, key string, action faultstore.Action) faultstore.Sched
 
 // readBack ends the case on stores whose unknown writes cannot be recognised.
 func (e *env) readBack() {
-	if store.TraitsOf(e.a).NoReadBack {
+	if store.TraitsOf(e.a).CannotReadOwnWrites {
 		e.absent("the store cannot find out by reading whether a write was applied")
 	}
 }
 
 // expiry is how long a waiter has to watch a record with this TTL.
 func expiry(ttl time.Duration) time.Duration {
-	return time.Duration(math.Ceil(float64(ttl) * ((1 + rho) / (1 - rho))))
+	return time.Duration(math.Ceil(float64(ttl) * ((1 + maxClockDrift) / (1 - maxClockDrift))))
 }
 
 // between checks that something took at least a time, and, where time is not real,

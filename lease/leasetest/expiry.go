@@ -18,14 +18,14 @@ func expiryCases() []testCase {
 		{"Takeover", "A lock whose holder has fallen silent is taken over when its record was seen unchanged for its TTL with the allowance for clocks: then, and never before; and the holder has given up by itself before that.", func(e *env) {
 			old := e.try(e.client(e.a, e.silent), job)
 			began := time.Now()
-			g := e.acquire(e.client(e.b, func(o *lease.Options) { o.NoStoreAge = true }), job)
+			g := e.acquire(e.client(e.b, func(o *lease.Options) { o.IgnoreStoreClock = true }), job)
 			e.between("taken over", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL/2)
 			e.lost(old, lease.ErrExpired)
 			e.holds(g)
 		}},
 		{"TakeoverByTries", "Tries that do not wait take over a dead lock, too, in the end.", func(e *env) {
 			e.try(e.client(e.a, e.silent), job)
-			h := e.handle(e.client(e.b, func(o *lease.Options) { o.NoStoreAge = true }), job)
+			h := e.handle(e.client(e.b, func(o *lease.Options) { o.IgnoreStoreClock = true }), job)
 			began := time.Now()
 			for {
 				g, err := h.TryAcquire(e.ctx)
@@ -66,7 +66,7 @@ func expiryCases() []testCase {
 			long := 3 * e.TTL
 			e.try(e.client(e.a, func(o *lease.Options) { e.silent(o); o.TTL = long }), job)
 			began := time.Now()
-			e.acquire(e.client(e.b, func(o *lease.Options) { e.short(o); o.NoStoreAge = true }), job)
+			e.acquire(e.client(e.b, func(o *lease.Options) { e.short(o); o.IgnoreStoreClock = true }), job)
 			e.between("taken over", time.Since(began), expiry(long), expiry(long)+e.TTL)
 		}},
 		{"ReleaseAfterTakeover", "A holder whose lease is over can do nothing to the next one: not by a release, not by a renewal.", func(e *env) {
@@ -143,11 +143,11 @@ func caseRenewal(e *env) {
 func caseBreakNow(e *env) {
 	old := e.try(e.client(e.a, nil), job)
 	c := e.client(e.b, nil)
-	if _, err := c.Break(e.ctx, job, old.Token()-1, &lease.BreakOptions{Now: true}); !errors.Is(err, lease.ErrToken) {
-		e.errorf("Break with another token: %v, want ErrToken", err)
+	if _, err := c.Break(e.ctx, job, old.Token()-1, &lease.BreakOptions{Immediate: true}); !errors.Is(err, lease.ErrTokenMismatch) {
+		e.errorf("Break with another token: %v, want ErrTokenMismatch", err)
 	}
 	e.holds(old)
-	rec, err := c.Break(e.ctx, job, old.Token(), &lease.BreakOptions{Now: true})
+	rec, err := c.Break(e.ctx, job, old.Token(), &lease.BreakOptions{Immediate: true})
 	e.must("Break", err)
 	if rec.Token <= old.Token() {
 		e.errorf("Break left token %d, it was %d", rec.Token, old.Token())
@@ -164,10 +164,10 @@ func caseBreakNow(e *env) {
 	}
 	e.holds(g)
 	e.release(g)
-	if _, err := c.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Now: true}); !errors.Is(err, lease.ErrNotHeld) {
+	if _, err := c.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Immediate: true}); !errors.Is(err, lease.ErrNotHeld) {
 		e.errorf("Break of a free lock: %v, want ErrNotHeld", err)
 	}
-	if _, err := c.Break(e.ctx, "nothing", 1, &lease.BreakOptions{Now: true}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := c.Break(e.ctx, "nothing", 1, &lease.BreakOptions{Immediate: true}); !errors.Is(err, store.ErrNotFound) {
 		e.errorf("Break of no lock: %v, want ErrNotFound", err)
 	}
 }

@@ -62,7 +62,7 @@ func (e *env) acquireUnder(s faultstore.Schedule) {
 		began := time.Now()
 		g := e.try(e.client(fs, nil), job)
 		e.between("taken", time.Since(began), 0, e.long/2)
-		if trust := g.Trust(); trust > e.long-time.Since(began)+e.long/100 && e.Bubble {
+		if trust := g.Remaining(); trust > e.long-time.Since(began)+e.long/100 && e.Bubble {
 			e.errorf("the lease is trusted for %v", trust)
 		}
 		e.must("Drain", fs.Drain(e.ctx))
@@ -152,7 +152,7 @@ func caseRenewLost(e *env) {
 		}
 		return next(ctx, op)
 	})
-	g := e.try(e.client(st, func(o *lease.Options) { o.Manual = true }), job)
+	g := e.try(e.client(st, func(o *lease.Options) { o.ManualRenewal = true }), job)
 	renew := func() { e.must("Renew", g.Renew(e.ctx)); e.holds(g) }
 
 	fs.Set(first(faultstore.WriteOp, faultstore.Lose))
@@ -202,7 +202,7 @@ func caseReleaseLost(e *env) {
 		}
 		return store.MarkUnknown(errors.New("reply lost"))
 	})
-	g = e.try(e.client(st, func(o *lease.Options) { o.Manual = true }), job)
+	g = e.try(e.client(st, func(o *lease.Options) { o.ManualRenewal = true }), job)
 	armed = true
 	e.release(g)
 	e.holds(other)
@@ -220,7 +220,7 @@ func (e *env) steal(c *lease.Client) *lease.Guard {
 func caseClose(e *env) {
 	fs := e.faulty()
 	c := e.client(fs, func(o *lease.Options) {
-		o.ReleaseTimeout = max(min(e.TTL, time.Second), 3*store.TraitsOf(fs).WriteTime)
+		o.ReleaseTimeout = max(min(e.TTL, time.Second), 3*store.TraitsOf(fs).MinWriteTime)
 	})
 	names := []string{"one", "two", "three"}
 	var guards []*lease.Guard

@@ -29,7 +29,7 @@ func grantCases() []testCase {
 			e.release(e.try(e.client(e.b, nil), job))
 		}},
 		{"Reentrant", "All guards of one handle share one grant, which ends with the last of them.", caseReentrant},
-		{"Continuous", "A guard is Continuous exactly when no other handle has held the lock since the handle's grant before.", caseContinuous},
+		{"Continuous", "A guard is Continuous exactly when no other handle has held the lock since the handle's grant before.", caseWasLastHolder},
 		{"Data", "Data in the record is what was set last, any bytes, for every client, beyond the grant.", caseData},
 		{"AcquireWaits", "Acquire waits for a lock that is held, and gets it when it is released.", func(e *env) {
 			holder := e.try(e.client(e.a, nil), job)
@@ -130,7 +130,7 @@ func caseTokensRise(e *env) {
 		if err := g.Renew(e.ctx); err != nil || g.Token() != last {
 			e.errorf("a renewal: token %d after %d, %v", g.Token(), last, err)
 		}
-		rec, err := a.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Now: true})
+		rec, err := a.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Immediate: true})
 		e.must("Break", err)
 		above("broken", rec.Token)
 	}
@@ -169,13 +169,13 @@ func caseReentrant(e *env) {
 	e.holds(four)
 }
 
-func caseContinuous(e *env) {
+func caseWasLastHolder(e *env) {
 	h := e.handle(e.client(e.a, nil), job)
 	cycle := func(what string, want bool) {
 		g, err := h.TryAcquire(e.ctx)
 		e.must("TryAcquire", err)
-		if g.Continuous() != want {
-			e.errorf("%s: Continuous is %v, want %v", what, g.Continuous(), want)
+		if g.WasLastHolder() != want {
+			e.errorf("%s: Continuous is %v, want %v", what, g.WasLastHolder(), want)
 		}
 		e.release(g)
 	}
@@ -223,7 +223,7 @@ func caseContexts(e *env) {
 	e.holds(g)
 
 	// A wait that is given up.
-	ctx, cancel = context.WithTimeout(e.ctx, min(e.TTL, e.Patience)/4)
+	ctx, cancel = context.WithTimeout(e.ctx, min(e.TTL, e.CaseTimeout)/4)
 	defer cancel()
 	_, err = e.client(e.b, nil).Acquire(ctx, job)
 	if !errors.Is(err, context.DeadlineExceeded) {

@@ -14,7 +14,7 @@
 // Where a case needs a lease to expire, it takes leases of Options.TTL and waits for
 // them. On a store in memory, run the suite in a bubble (Options.Bubble), where
 // that takes no time. In real time no case fails because the machine is slow: only
-// what happens too early is a fault, or not at all within Options.Patience.
+// what happens too early is a fault, or not at all within Options.StoreTimeout.
 package leasetest
 
 import (
@@ -48,7 +48,7 @@ type Options struct {
 
 	// Patience is how long a case may take before its context ends; 0 means a
 	// minute.
-	Patience time.Duration
+	CaseTimeout time.Duration
 
 	// Parallel runs the cases at the same time: they mostly wait.
 	Parallel bool
@@ -64,7 +64,7 @@ func (o *Options) checked(t *testing.T) Options {
 	t.Helper()
 	c := *cmp.Or(o, &Options{})
 	suitetest.Default(t, "leasetest", "Contenders", &c.Contenders, 8, 2)
-	suitetest.Default(t, "leasetest", "Patience", &c.Patience, time.Minute, 1)
+	suitetest.Default(t, "leasetest", "Patience", &c.CaseTimeout, time.Minute, 1)
 	suitetest.CheckSkips(t, "leasetest", c.Skip, Cases())
 	return c
 }
@@ -120,7 +120,7 @@ func setup(open func(t *testing.T) store.Store, o Options) suitetest.Setup[*env]
 			}
 		}
 		e.long = max(e.TTL, time.Minute)
-		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
+		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.CaseTimeout)
 		return e, e.end
 	}
 }

@@ -26,7 +26,7 @@ type bare struct{ store.Store }
 
 func TestBare(t *testing.T) {
 	leasetest.Run(t, func(*testing.T) store.Store { return bare{memstore.New()} }, &leasetest.Options{
-		TTL: 10 * time.Second, Bubble: true, Parallel: true, Patience: time.Hour,
+		TTL: 10 * time.Second, Bubble: true, Parallel: true, CaseTimeout: time.Hour,
 	})
 }
 
@@ -49,7 +49,7 @@ func TestBucket(t *testing.T) {
 			t.Fatal(err)
 		}
 		return s
-	}, &leasetest.Options{Bubble: true, Parallel: true, Patience: time.Hour})
+	}, &leasetest.Options{Bubble: true, Parallel: true, CaseTimeout: time.Hour})
 }
 
 func openFile(t *testing.T, dir string) store.Store {

@@ -95,7 +95,7 @@ func caseReaders(e *env) {
 func caseSlots(e *env) {
 	sessions := []*lease.Session{e.opened(e.a, nil), e.opened(e.b, nil)}
 	const slots = 2
-	waits := store.TraitsOf(e.a).WriteTime > 0
+	waits := store.TraitsOf(e.a).MinWriteTime > 0
 	var (
 		all  sync.WaitGroup
 		mu   sync.Mutex
@@ -120,7 +120,7 @@ func caseSlots(e *env) {
 			})
 			// Where a write waits, a release that others come before may have no time for
 			// another one.
-			if err != nil && !(waits && errors.Is(err, lease.ErrUnreleased)) {
+			if err != nil && !(waits && errors.Is(err, lease.ErrReleaseFailed)) {
 				e.errorf("Do: %v", err)
 			}
 		})
@@ -135,9 +135,9 @@ func caseSlots(e *env) {
 	if rec := e.state(job, lease.Free); rec.Slots != slots {
 		e.errorf("%d slots, want %d", rec.Slots, slots)
 	}
-	var other *lease.SlotsError
+	var other *lease.SlotCountError
 	if _, err := e.with(sessions[0], lease.HandleOptions{Slots: 3}).TryAcquire(e.ctx); !errors.As(err, &other) {
-		e.errorf("another number of slots: %v, want a SlotsError", err)
+		e.errorf("another number of slots: %v, want a SlotCountError", err)
 	}
 }
 

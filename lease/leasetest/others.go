@@ -21,10 +21,10 @@ func otherCases() []testCase {
 		{"All", "Of several locks all are taken or none, and two clients that take the same ones in other orders do not wait for each other for ever.", caseAll},
 		{"Do", "A function runs under the lock, which is free afterwards; a busy lock, and a lost one, are told.", caseDo},
 		{"Once", "A job runs once in a period among all clients, one that failed is tried again as often as allowed, and one whose holder died is a try that failed.", caseOnce},
-		{"Ask", "A holder that is asked to give way hears of it with its next renewal, holds on, and can refuse; a second ask changes nothing, and no ask outlives the grant.", caseAsk},
-		{"AskDead", "Asking a holder that is dead delays no takeover.", caseAskDead},
-		{"AskReplyLost", "A renewal whose reply was lost, and that was asked over then, is found out to be the holder's.", caseAskReplyLost},
-		{"AskUnderASession", "A holder under a session hears with a renewal of the session that it was asked, and that its lock was broken, and the session goes on.", caseAskUnderASession},
+		{"Ask", "A holder that is asked to give way hears of it with its next renewal, holds on, and can refuse; a second ask changes nothing, and no ask outlives the grant.", caseYieldRequest},
+		{"AskDead", "Asking a holder that is dead delays no takeover.", caseYieldRequestDead},
+		{"AskReplyLost", "A renewal whose reply was lost, and that was asked over then, is found out to be the holder's.", caseYieldRequestReplyLost},
+		{"AskUnderASession", "A holder under a session hears with a renewal of the session that it was asked, and that its lock was broken, and the session goes on.", caseYieldRequestUnderASession},
 		{"Linger", "A handle that keeps its lease takes it again without a request and with the same token, and frees it for an acquire that waits, and when it is closed.", caseLinger},
 		{"Unreadable", "What is no record of this lock is an error for every client: it is neither absent nor taken over.", caseUnreadable},
 		{"Removed", "When the record was removed from the store, the lease is lost, the holder does not write it again, and the next token is above.", caseRemoved},
@@ -42,8 +42,8 @@ func caseAll(e *env) {
 		}
 		return hs
 	}
-	set, err := lease.TryAll(e.ctx, handles(a, "z", "x", "y")...)
-	e.must("TryAll", err)
+	set, err := lease.TryAcquireAll(e.ctx, handles(a, "z", "x", "y")...)
+	e.must("TryAcquireAll", err)
 	for _, name := range []string{"x", "y", "z"} {
 		if g := set.Guard(name); g == nil || g.Name() != name {
 			e.fatalf("the set has no guard of %q", name)
@@ -53,8 +53,8 @@ func caseAll(e *env) {
 	}
 	e.must("Release", set.Release(e.ctx))
 	y := e.try(b, "y")
-	if _, err := lease.TryAll(e.ctx, handles(a, "x", "y", "z")...); !errors.Is(err, lease.ErrHeld) {
-		e.errorf("TryAll of a held lock: %v", err)
+	if _, err := lease.TryAcquireAll(e.ctx, handles(a, "x", "y", "z")...); !errors.Is(err, lease.ErrHeld) {
+		e.errorf("TryAcquireAll of a held lock: %v", err)
 	}
 	e.state("x", lease.Free)
 	e.state("z", lease.Free)
@@ -65,7 +65,7 @@ func caseAll(e *env) {
 		hs := handles([]*lease.Client{a, b, a}[i], names...)
 		wg.Go(func() {
 			for range 3 {
-				set, err := lease.All(e.ctx, hs...)
+				set, err := lease.AcquireAll(e.ctx, hs...)
 				if err != nil {
 					e.errorf("All: %v", err)
 					return
@@ -95,7 +95,7 @@ func caseDo(e *env) {
 		e.errorf("TryDo: %v, want the error of the function", err)
 	}
 	err = a.Do(e.ctx, job, func(ctx context.Context, g *lease.Guard) error {
-		_, err := b.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Now: true})
+		_, err := b.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Immediate: true})
 		return errors.Join(err, failed)
 	})
 	if !errors.Is(err, lease.ErrLost) || !errors.Is(err, failed) {
@@ -103,48 +103,48 @@ func caseDo(e *env) {
 	}
 }
 
-func caseAsk(e *env) {
+func caseYieldRequest(e *env) {
 	c, asker := e.client(e.a, nil), e.client(e.b, nil)
-	if _, err := asker.Ask(e.ctx, job, nil); !errors.Is(err, store.ErrNotFound) {
+	if _, err := asker.RequestYield(e.ctx, job, nil); !errors.Is(err, store.ErrNotFound) {
 		e.errorf("Ask of a lock that is not there: %v, want ErrNotFound", err)
 	}
 	g := e.try(c, job)
-	asked, err := asker.Ask(e.ctx, job, &lease.AskOptions{Reason: "an upgrade"})
+	asked, err := asker.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "an upgrade"})
 	e.must("Ask", err)
-	if asked.Token != g.Token() || asked.Reason != "an upgrade" || asked.Heard {
+	if asked.Token != g.Token() || asked.Reason != "an upgrade" || asked.Acknowledged {
 		e.errorf("the ask is %+v", asked)
 	}
 	e.holds(g)
 	e.must("Renew", g.Renew(e.ctx))
-	heard, ok := g.Ask()
+	heard, ok := g.YieldRequest()
 	if !ok || heard.Reason != "an upgrade" {
 		e.errorf("after a renewal the holder has heard %+v, %v", heard, ok)
 	}
 	select {
-	case <-g.Asked():
+	case <-g.YieldRequested():
 	default:
 		e.errorf("the channel does not tell of the ask")
 	}
 	e.holds(g)
-	if again, err := asker.Ask(e.ctx, job, &lease.AskOptions{Reason: "another"}); err != nil || again.Reason != "an upgrade" || !again.Heard {
+	if again, err := asker.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "another"}); err != nil || again.Reason != "an upgrade" || !again.Acknowledged {
 		e.errorf("a second ask: %+v, %v", again, err)
 	}
-	e.must("Refuse", g.Refuse(e.ctx, "not now"))
-	if again, err := asker.Ask(e.ctx, job, &lease.AskOptions{Wait: true}); !errors.Is(err, lease.ErrRefused) || again.Refused != "not now" {
+	e.must("Refuse", g.RefuseYield(e.ctx, "not now"))
+	if again, err := asker.RequestYield(e.ctx, job, &lease.YieldOptions{Wait: true}); !errors.Is(err, lease.ErrYieldRefused) || again.RefusalReason != "not now" {
 		e.errorf("an ask that was refused: %+v, %v", again, err)
 	}
 	e.release(g)
-	if rec := e.state(job, lease.Free); rec.Ask != nil {
-		e.errorf("the ask outlives the grant: %+v", rec.Ask)
+	if rec := e.state(job, lease.Free); rec.YieldRequest != nil {
+		e.errorf("the ask outlives the grant: %+v", rec.YieldRequest)
 	}
-	if _, err := asker.Ask(e.ctx, job, nil); !errors.Is(err, lease.ErrNotHeld) {
+	if _, err := asker.RequestYield(e.ctx, job, nil); !errors.Is(err, lease.ErrNotHeld) {
 		e.errorf("Ask of a free lock: %v, want ErrNotHeld", err)
 	}
 	e.release(e.try(asker, job))
 }
 
 func caseLinger(e *env) {
-	c := e.client(e.a, func(o *lease.Options) { o.Renew = max(e.long/20, lease.MinRenew) })
+	c := e.client(e.a, func(o *lease.Options) { o.RenewInterval = max(e.long/20, lease.MinRenewInterval) })
 	h, err := c.HandleWith(job, &lease.HandleOptions{Linger: time.Hour})
 	e.must("HandleWith", err)
 	var token uint64
@@ -154,8 +154,8 @@ func caseLinger(e *env) {
 		e.must("Acquire", err)
 		_, v, err := e.a.Get(e.ctx, key)
 		e.must("read the record", err)
-		if i > 0 && (g.Token() != token || !g.Continuous()) {
-			e.errorf("a lease that was kept has token %d after %d, continuous: %v", g.Token(), token, g.Continuous())
+		if i > 0 && (g.Token() != token || !g.WasLastHolder()) {
+			e.errorf("a lease that was kept has token %d after %d, continuous: %v", g.Token(), token, g.WasLastHolder())
 		}
 		token, version = g.Token(), v
 		e.release(g)
@@ -176,7 +176,7 @@ func caseLinger(e *env) {
 	e.release(e.try(other, job))
 }
 
-func caseAskUnderASession(e *env) {
+func caseYieldRequestUnderASession(e *env) {
 	s, err := e.client(e.a, nil).OpenSession(e.ctx)
 	e.must("OpenSession", err)
 	take := func(name string) *lease.Guard {
@@ -186,19 +186,19 @@ func caseAskUnderASession(e *env) {
 	}
 	g, other := take(job), take(job+"-2")
 	c := e.client(e.b, nil)
-	_, err = c.Ask(e.ctx, job, &lease.AskOptions{Reason: "an upgrade"})
+	_, err = c.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "an upgrade"})
 	e.must("Ask", err)
 	e.must("Renew", s.Renew(e.ctx))
 	select {
-	case <-g.Asked():
+	case <-g.YieldRequested():
 	case <-e.ctx.Done():
 		e.fatalf("the holder has not heard of the ask")
 	}
-	if asked, ok := g.Ask(); !ok || asked.Reason != "an upgrade" {
+	if asked, ok := g.YieldRequest(); !ok || asked.Reason != "an upgrade" {
 		e.errorf("the holder hears %+v, %v", asked, ok)
 	}
-	e.must("Refuse", g.Refuse(e.ctx, "not now"))
-	if _, err := c.Ask(e.ctx, job, nil); !errors.Is(err, lease.ErrRefused) {
+	e.must("Refuse", g.RefuseYield(e.ctx, "not now"))
+	if _, err := c.RequestYield(e.ctx, job, nil); !errors.Is(err, lease.ErrYieldRefused) {
 		e.errorf("Ask that was refused: %v", err)
 	}
 	_, err = c.Break(e.ctx, job, g.Token(), nil)
@@ -218,7 +218,7 @@ func caseAskUnderASession(e *env) {
 	e.release(e.try(c, job+"-2"))
 }
 
-func caseAskDead(e *env) {
+func caseYieldRequestDead(e *env) {
 	e.try(e.client(e.a, e.silent), job)
 	h := e.handle(e.client(e.b, e.short), job)
 	if _, err := h.TryAcquire(e.ctx); !errors.Is(err, lease.ErrHeld) {
@@ -226,7 +226,7 @@ func caseAskDead(e *env) {
 	}
 	began := time.Now()
 	e.pause(e.TTL / 2)
-	_, err := e.client(e.b, e.short).Ask(e.ctx, job, nil)
+	_, err := e.client(e.b, e.short).RequestYield(e.ctx, job, nil)
 	e.must("Ask", err)
 	g, err := h.Acquire(e.ctx)
 	e.must("Acquire", err)
@@ -234,7 +234,7 @@ func caseAskDead(e *env) {
 	e.release(g)
 }
 
-func caseAskReplyLost(e *env) {
+func caseYieldRequestReplyLost(e *env) {
 	e.readBack()
 	asker, asking := e.client(e.b, nil), false
 	fs := e.faulty()
@@ -242,17 +242,17 @@ func caseAskReplyLost(e *env) {
 		err := next(ctx, op)
 		if op.Kind.Write() && asking {
 			asking = false
-			if _, askErr := asker.Ask(ctx, job, nil); askErr != nil {
+			if _, askErr := asker.RequestYield(ctx, job, nil); askErr != nil {
 				e.errorf("Ask: %v", askErr)
 			}
 		}
 		return err
 	})
-	g := e.try(e.client(st, func(o *lease.Options) { o.Manual = true }), job)
+	g := e.try(e.client(st, func(o *lease.Options) { o.ManualRenewal = true }), job)
 	fs.Set(first(faultstore.WriteOp, faultstore.Lose))
 	asking = true
 	e.must("Renew", g.Renew(e.ctx))
-	if _, ok := g.Ask(); !ok {
+	if _, ok := g.YieldRequest(); !ok {
 		e.errorf("the holder has not heard of the ask")
 	}
 	e.holds(g)
@@ -262,35 +262,35 @@ func caseAskReplyLost(e *env) {
 func caseOnce(e *env) {
 	period := lease.Yearly(nil) // the case does not last until the next one
 	retry := &lease.OnceOptions{Retries: 2}
-	once := func(c *lease.Client, result error, ran bool, want lease.Outcome, tries int) {
+	once := func(c *lease.Client, result error, ran bool, want lease.RunOutcome, tries int) {
 		r, err := c.Once(e.ctx, job, period, func(context.Context, *lease.Guard) error { return result }, retry)
 		if ran && result != nil && err == result {
 			err = nil
 		}
 		e.must("Once", err)
-		if r.Ran != ran || r.Last.Outcome != want || r.Last.Tries != tries {
-			e.errorf("ran %v: %s, try %d; want %v, %s, %d", r.Ran, r.Last.Outcome, r.Last.Tries, ran, want, tries)
+		if r.Ran != ran || r.Last.Outcome != want || r.Last.Attempts != tries {
+			e.errorf("ran %v: %s, try %d; want %v, %s, %d", r.Ran, r.Last.Outcome, r.Last.Attempts, ran, want, tries)
 		}
 	}
 	a, b := e.client(e.a, nil), e.client(e.b, nil)
-	once(a, errors.New("the first try"), true, lease.Failed, 1)
+	once(a, errors.New("the first try"), true, lease.RunFailed, 1)
 
-	h, err := e.client(e.a, func(o *lease.Options) { o.TTL, o.Manual, o.NoPresence = e.TTL, true, true }).HandleOnce(job, period, retry)
+	h, err := e.client(e.a, func(o *lease.Options) { o.TTL, o.ManualRenewal, o.NoPresence = e.TTL, true, true }).HandleOnce(job, period, retry)
 	e.must("HandleOnce", err)
 	g, err := h.TryAcquire(e.ctx)
 	e.must("the second try, which dies", err)
 	if _, err := b.TryOnce(e.ctx, job, period, func(context.Context, *lease.Guard) error { return nil }, retry); !errors.Is(err, lease.ErrHeld) {
 		e.errorf("TryOnce while it runs: %v, want ErrHeld", err)
 	}
-	once(b, nil, true, lease.Done, 3) // waits for the lease to expire
+	once(b, nil, true, lease.RunDone, 3) // waits for the lease to expire
 	if g.Err() == nil {
 		e.errorf("the next run ended before the lease of the one that died")
 	}
-	once(a, nil, false, lease.Done, 3)
-	once(b, nil, false, lease.Done, 3)
+	once(a, nil, false, lease.RunDone, 3)
+	once(b, nil, false, lease.RunDone, 3)
 	info, err := b.Inspect(e.ctx, job)
 	e.must("Inspect", err)
-	if run := info.Record.Run; run == nil || run.Outcome != lease.Done || run.Began.IsZero() || run.Ended.Before(run.Began) {
+	if run := info.Record.Run; run == nil || run.Outcome != lease.RunDone || run.Began.IsZero() || run.Ended.Before(run.Began) {
 		e.errorf("the record tells %+v", run)
 	}
 }
@@ -357,7 +357,7 @@ func caseNames(e *env) {
 	e.must("Put", err)
 	for prefix, want := range map[string][]string{"": want, "a": {"a/b"}} {
 		var got []string
-		for name, err := range e.client(e.b, nil).Names(e.ctx, prefix) {
+		for name, err := range e.client(e.b, nil).List(e.ctx, prefix) {
 			e.must("Names", err)
 			got = append(got, name)
 		}
@@ -401,14 +401,14 @@ func caseCollect(e *env) {
 	e.release(e.try(c, "ahead"))
 	e.age("ahead", 3*time.Hour, time.Now().Add(time.Hour))
 	reported := 0
-	o := &lease.CollectOptions{OlderThan: 2 * time.Hour, DryRun: true, OnLock: func(name string, removed bool, err error) {
-		if errors.Is(err, lease.ErrAhead) && name == "ahead" && !removed {
+	o := &lease.SweepOptions{OlderThan: 2 * time.Hour, DryRun: true, OnLock: func(name string, removed bool, err error) {
+		if errors.Is(err, lease.ErrTokenInFuture) && name == "ahead" && !removed {
 			reported++
 		}
 	}}
 	for _, dry := range []bool{true, false} {
 		o.DryRun = dry
-		if n, err := e.client(e.b, nil).Collect(e.ctx, o); n != 1 || err != nil {
+		if n, err := e.client(e.b, nil).Sweep(e.ctx, o); n != 1 || err != nil {
 			e.fatalf("Collect (dry: %v) removed %d locks, %v; want 1", dry, n, err)
 		}
 		_, _, err := e.b.Get(e.ctx, key)
@@ -425,7 +425,7 @@ func caseCollect(e *env) {
 	if floor, _, err := e.b.Get(e.ctx, ".holdfast/floor"); err != nil || !strings.Contains(string(floor), strconv.FormatUint(token, 10)) {
 		e.errorf("the floor of tokens is %q, %v; want %d in it", floor, err, token)
 	}
-	g := e.try(e.client(e.b, func(o *lease.Options) { o.Floor = true }), job)
+	g := e.try(e.client(e.b, func(o *lease.Options) { o.CheckTokenFloor = true }), job)
 	if g.Token() <= token {
 		e.errorf("token %d after %d", g.Token(), token)
 	}

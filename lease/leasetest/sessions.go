@@ -35,7 +35,7 @@ func sessionCases() []testCase {
 			s := e.session(e.client(e.a, e.silent))
 			old, second := e.tryIn(s, job), e.tryIn(s, job+"-2")
 			began := time.Now()
-			c := e.client(e.b, func(o *lease.Options) { o.NoStoreAge = true })
+			c := e.client(e.b, func(o *lease.Options) { o.IgnoreStoreClock = true })
 			g := e.acquire(c, job)
 			e.between("taken over", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL/2)
 			e.lost(old, lease.ErrExpired)
@@ -44,7 +44,7 @@ func sessionCases() []testCase {
 			e.holds(e.try(c, job+"-2"))
 			info, err := c.InspectSession(e.ctx, s.ID())
 			e.must("InspectSession", err)
-			if info.Record.State != lease.Fenced {
+			if info.Record.State != lease.Revoked {
 				e.errorf("the session is %q, want it fenced", info.Record.State)
 			}
 		}},
@@ -55,7 +55,7 @@ func sessionCases() []testCase {
 				s := e.session(e.client(e.a, e.silent))
 				old := e.tryIn(s, name)
 				fs := e.faulty()
-				c := e.client(fs, func(o *lease.Options) { o.NoStoreAge = true })
+				c := e.client(fs, func(o *lease.Options) { o.IgnoreStoreClock = true })
 				fs.Set(first(faultstore.WriteOp, action))
 				g := e.acquire(c, name)
 				if old.Err() == nil {
@@ -73,7 +73,7 @@ func sessionCases() []testCase {
 			e.must("read the session's record", err)
 			e.must("Delete", e.a.Delete(e.ctx, path, v))
 			began := time.Now()
-			g := e.acquire(e.client(e.b, func(o *lease.Options) { o.NoStoreAge = true }), job)
+			g := e.acquire(e.client(e.b, func(o *lease.Options) { o.IgnoreStoreClock = true }), job)
 			e.between("taken over", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL)
 			e.lost(old, lease.ErrExpired)
 			e.holds(g)
@@ -82,8 +82,8 @@ func sessionCases() []testCase {
 			e.readBack()
 			fs := e.faulty()
 			s := e.session(e.client(fs, func(o *lease.Options) {
-				o.Manual = true
-				o.ReleaseTimeout = max(e.TTL/10, time.Millisecond, store.TraitsOf(e.a).WriteTime*2)
+				o.ManualRenewal = true
+				o.ReleaseTimeout = max(e.TTL/10, time.Millisecond, store.TraitsOf(e.a).MinWriteTime*2)
 			}))
 			g := e.tryIn(s, job)
 			fs.Set(every(faultstore.WriteOp, key, faultstore.Drop))
@@ -147,7 +147,7 @@ func caseSession(e *env) {
 	e.release(plain)
 	g = e.tryIn(s, job)
 	locks := 20
-	if store.TraitsOf(e.a).WriteTime > 0 {
+	if store.TraitsOf(e.a).MinWriteTime > 0 {
 		locks = 2
 	}
 	for i := range locks {
@@ -165,7 +165,7 @@ func caseSession(e *env) {
 	if info, err := other.InspectSession(e.ctx, s.ID()); err != nil || info.Record.State != lease.Free {
 		e.errorf("the record of a session that was closed is %q, %v", info.Record.State, err)
 	}
-	if store.TraitsOf(e.a).WriteTime == 0 { // else Close has no time to write all records
+	if store.TraitsOf(e.a).MinWriteTime == 0 { // else Close has no time to write all records
 		if rec := e.state(job, lease.Free); rec.Session != "" {
 			e.errorf("a free lock names the session %q", rec.Session)
 		}

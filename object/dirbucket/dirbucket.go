@@ -36,20 +36,20 @@ import (
 )
 
 const (
-	// DefaultGrace is how old a file that nothing names must be to be swept.
-	DefaultGrace = 24 * time.Hour
+	// DefaultOrphanAge is how old a file that nothing names must be to be swept.
+	DefaultOrphanAge = 24 * time.Hour
 
-	// MinGrace is the shortest grace.
-	MinGrace = time.Minute
+	// MinOrphanAge is the shortest grace.
+	MinOrphanAge = time.Minute
 )
 
 // Options are the options of [New].
 type Options struct {
-	// Grace is how old a file that no register names must be before Sweep removes it. A
+	// OrphanAge is how old a file that no register names must be before Sweep removes it. A
 	// put that takes longer than half of it, from its first byte to the swap of the
-	// register, fails. At least [MinGrace]; 0 means [DefaultGrace]. All users of one
+	// register, fails. At least [MinOrphanAge]; 0 means [DefaultOrphanAge]. All users of one
 	// directory must use the same.
-	Grace time.Duration
+	OrphanAge time.Duration
 
 	// AllowNetwork lets [Open] use a file system that is not known to be local; see
 	// [filestore.Options]. New ignores it.
@@ -157,12 +157,12 @@ func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
 
 // newBucket is New. With oneClock, only this machine uses the bucket.
 func newBucket(dir string, index store.Store, opts *Options, oneClock, reading bool) (*Bucket, error) {
-	grace := DefaultGrace
-	if opts != nil && opts.Grace != 0 {
-		grace = opts.Grace
+	grace := DefaultOrphanAge
+	if opts != nil && opts.OrphanAge != 0 {
+		grace = opts.OrphanAge
 	}
-	if grace < MinGrace {
-		return nil, fmt.Errorf("dirbucket: Options.Grace is %v, at least %v is needed", grace, MinGrace)
+	if grace < MinOrphanAge {
+		return nil, fmt.Errorf("dirbucket: Options.OrphanAge is %v, at least %v is needed", grace, MinOrphanAge)
 	}
 	if !reading {
 		if err := makeDirs(dir); err != nil {

@@ -35,7 +35,7 @@ func TestBucket(t *testing.T) {
 		return newBucket(t, dir, index, nil)
 	}
 	second := func(t *testing.T, _ object.Bucket) object.Bucket { return newBucket(t, dir, index, nil) }
-	objecttest.Run(t, open, &objecttest.Options{Second: second, Rounds: 10, Keys: 100})
+	objecttest.Run(t, open, &objecttest.Options{Reopen: second, Rounds: 10, Keys: 100})
 }
 
 // TestOpened is the suite on what Open opens, with a second process's handle.
@@ -58,7 +58,7 @@ func TestOpened(t *testing.T) {
 		return open(t)
 	}
 	second := func(t *testing.T, _ object.Bucket) object.Bucket { return open(t) }
-	objecttest.Run(t, first, &objecttest.Options{Second: second, Rounds: 5, Keys: 50})
+	objecttest.Run(t, first, &objecttest.Options{Reopen: second, Rounds: 5, Keys: 50})
 
 	b := first(t).(*dirbucket.Bucket)
 	if err := b.Close(); err != nil {
@@ -141,7 +141,7 @@ func TestSweepRemovesDeletedObjects(t *testing.T) {
 		}
 		versions[key] = info.Version
 		log := filepath.Join(dir, "index/k/k+"+key, "000000000001")
-		then := time.Now().Add(-dirbucket.DefaultGrace - time.Hour)
+		then := time.Now().Add(-dirbucket.DefaultOrphanAge - time.Hour)
 		if key != "new" {
 			if err := os.Chtimes(log, then, then); err != nil {
 				t.Fatal(err)
@@ -174,7 +174,7 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := files(t, dir)[0]
-	old := time.Now().Add(-dirbucket.DefaultGrace - time.Hour)
+	old := time.Now().Add(-dirbucket.DefaultOrphanAge - time.Hour)
 	made := func(name string, when time.Time) string {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -258,7 +258,7 @@ func TestModes(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	if _, err := dirbucket.New(t.TempDir(), memstore.New(), &dirbucket.Options{Grace: time.Second}); err == nil {
+	if _, err := dirbucket.New(t.TempDir(), memstore.New(), &dirbucket.Options{OrphanAge: time.Second}); err == nil {
 		t.Error("a grace of a second is accepted")
 	}
 	file := filepath.Join(t.TempDir(), "file")

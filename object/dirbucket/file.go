@@ -62,7 +62,7 @@ func (b *files) Write(ctx context.Context, name string, body io.Reader, o object
 		b.Remove(ctx, name)
 		return 0, trust.Explain(err)
 	}
-	o.Progress.Tell(size, size)
+	o.Progress.Report(size, size)
 	return size, nil
 }
 
@@ -302,7 +302,7 @@ const maxSweep = 100_000
 
 // Old yields the names of all files that are older than age. It removes directories that
 // killed processes had not finished.
-func (b *files) Old(ctx context.Context, age time.Duration) iter.Seq2[string, error] {
+func (b *files) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		var dirs []string
 		err := trust.EachName(b.root, ".", maxSweep, func(name string) { dirs = append(dirs, name) })

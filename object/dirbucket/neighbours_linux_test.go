@@ -145,7 +145,7 @@ func TestMember(t *testing.T) {
 func TestInTheWay(t *testing.T) {
 	dir := t.TempDir()
 	b := newBucket(t, dir, memstore.New(), nil)
-	old := time.Now().Add(-dirbucket.DefaultGrace - time.Hour)
+	old := time.Now().Add(-dirbucket.DefaultOrphanAge - time.Hour)
 	precious := filepath.Join(t.TempDir(), strings.Repeat("A", 24))
 	for _, err := range []error{os.WriteFile(precious, []byte("body"), 0o600), os.Chtimes(precious, old, old)} {
 		if err != nil {
@@ -198,7 +198,7 @@ func TestInTheWay(t *testing.T) {
 func TestSweepsStages(t *testing.T) {
 	dir := t.TempDir()
 	b := newBucket(t, dir, memstore.New(), nil)
-	old := time.Now().Add(-dirbucket.DefaultGrace - time.Hour)
+	old := time.Now().Add(-dirbucket.DefaultOrphanAge - time.Hour)
 	leave := func(name, inner string, when time.Time) string {
 		path := filepath.Join(dir, name)
 		for _, err := range []error{os.MkdirAll(filepath.Join(path, inner), 0o700), os.Chtimes(path, when, when)} {

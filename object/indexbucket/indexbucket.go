@@ -41,11 +41,11 @@ import (
 )
 
 const (
-	// DefaultGrace is how old a body that nothing names must be to be swept.
-	DefaultGrace = 24 * time.Hour
+	// DefaultOrphanAge is how old a body that nothing names must be to be swept.
+	DefaultOrphanAge = 24 * time.Hour
 
-	// MinGrace is the shortest grace.
-	MinGrace = time.Hour
+	// MinOrphanAge is the shortest grace.
+	MinOrphanAge = time.Hour
 )
 
 // Options are the options of [New].
@@ -54,12 +54,12 @@ type Options struct {
 	// nothing. Nothing else may be there, and another index needs another prefix.
 	Prefix string
 
-	// Grace is how old a body that no register names must be before Sweep removes it, by
+	// OrphanAge is how old a body that no register names must be before Sweep removes it, by
 	// the store's clock. A put that takes longer than half of it, from its start to the
 	// swap of the register, fails. No write of the index may be applied later than half of
-	// it after it was sent. At least [MinGrace]; 0 means [DefaultGrace]. All users of one
+	// it after it was sent. At least [MinOrphanAge]; 0 means [DefaultOrphanAge]. All users of one
 	// index must use the same.
-	Grace time.Duration
+	OrphanAge time.Duration
 }
 
 // Bucket is a space of objects in an index and a bucket of bodies. It may be used by any
@@ -91,14 +91,14 @@ func New(index store.Store, bodies object.Bucket, opts *Options) (*Bucket, error
 	if opts != nil {
 		o = *opts
 	}
-	if o.Grace == 0 {
-		o.Grace = DefaultGrace
+	if o.OrphanAge == 0 {
+		o.OrphanAge = DefaultOrphanAge
 	}
 	switch {
 	case index == nil || bodies == nil:
 		return nil, fmt.Errorf("indexbucket: %w: an index and a bucket are needed", object.ErrInvalid)
-	case o.Grace < MinGrace:
-		return nil, fmt.Errorf("indexbucket: %w: Options.Grace is %v, at least %v is needed", object.ErrInvalid, o.Grace, MinGrace)
+	case o.OrphanAge < MinOrphanAge:
+		return nil, fmt.Errorf("indexbucket: %w: Options.OrphanAge is %v, at least %v is needed", object.ErrInvalid, o.OrphanAge, MinOrphanAge)
 	case o.Prefix != "" && (!strings.HasSuffix(o.Prefix, "/") || object.CheckKey(o.Prefix+"x") != nil || len(o.Prefix) > object.MaxKey-nameSize):
 		return nil, fmt.Errorf("indexbucket: %w: Options.Prefix is %q; it ends with a slash", object.ErrInvalid, o.Prefix)
 	}
@@ -110,7 +110,7 @@ func New(index store.Store, bodies object.Bucket, opts *Options) (*Bucket, error
 	if of.ID != "" {
 		t.ID = "index:" + of.ID + "#" + of.Prefix // the index decides which objects exist
 	}
-	return &Bucket{indexed.New(t.Name, index, &inBucket{bodies, o.Prefix}, o.Grace, false), t}, nil
+	return &Bucket{indexed.New(t.Name, index, &inBucket{bodies, o.Prefix}, o.OrphanAge, false), t}, nil
 }
 
 // Traits implements [object.Describer]: the bucket is trusted, and versions are unique.
@@ -128,7 +128,7 @@ type inBucket struct {
 func (b *inBucket) Write(ctx context.Context, name string, body io.Reader, o object.PutOptions) (int64, error) {
 	// The metadata is in the index. An upload that is not completed could not be resumed:
 	// its name would be lost.
-	o.IfAbsent, o.IfMatch, o.Metadata, o.Parts, o.Keep = false, "", nil, false, nil
+	o.IfAbsent, o.IfMatch, o.Metadata, o.Parts, o.OnUpload = false, "", nil, false, nil
 	info, err := b.bucket.Put(ctx, b.prefix+name, body, &o)
 	return info.Size, bare(err)
 }
@@ -188,7 +188,7 @@ func (b *inBucket) Sweep(ctx context.Context, name string) error {
 	return b.bucket.Delete(ctx, b.prefix+name, nil)
 }
 
-func (b *inBucket) Old(ctx context.Context, age time.Duration) iter.Seq2[string, error] {
+func (b *inBucket) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		local := object.TraitsOf(b.bucket).Local
 		for info, err := range b.bucket.List(ctx, b.prefix, nil) {

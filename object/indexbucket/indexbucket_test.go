@@ -54,7 +54,7 @@ func TestBucket(t *testing.T) {
 			return newBucket(t, index, bodies)
 		}
 		second := func(t *testing.T, _ object.Bucket) object.Bucket { return newBucket(t, index, bodies) }
-		objecttest.Run(t, open, &objecttest.Options{Second: second, Rounds: 5, Keys: 100})
+		objecttest.Run(t, open, &objecttest.Options{Reopen: second, Rounds: 5, Keys: 100})
 	})
 }
 
@@ -127,7 +127,7 @@ func TestSweep(t *testing.T) {
 		if n := len(bodies(t, below)); n != 3 {
 			t.Fatalf("there are %d bodies", n)
 		}
-		time.Sleep(indexbucket.DefaultGrace - time.Minute)
+		time.Sleep(indexbucket.DefaultOrphanAge - time.Minute)
 		if n, err := b.Sweep(ctx); n != 0 || err != nil {
 			t.Errorf("before the grace: removed %d, %v", n, err)
 		}
@@ -211,7 +211,7 @@ func TestSlowPut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := membucket.New()
 		b := newBucket(t, memstore.New(), below)
-		_, err := b.Put(t.Context(), "a", slow{strings.NewReader("x"), indexbucket.DefaultGrace}, nil)
+		_, err := b.Put(t.Context(), "a", slow{strings.NewReader("x"), indexbucket.DefaultOrphanAge}, nil)
 		if store.OutcomeOf(err) != store.NotApplied || len(bodies(t, below)) != 0 {
 			t.Errorf("got %v (%v), bodies %q", err, store.OutcomeOf(err), bodies(t, below))
 		}
@@ -251,7 +251,7 @@ func TestDamagedBody(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for what, o := range map[string]*indexbucket.Options{
-		"a short grace": {Grace: time.Minute}, "no slash": {Prefix: "body"}, "no text": {Prefix: "\xff/"},
+		"a short grace": {OrphanAge: time.Minute}, "no slash": {Prefix: "body"}, "no text": {Prefix: "\xff/"},
 		"a long prefix": {Prefix: strings.Repeat("x", object.MaxKey-20) + "/"},
 	} {
 		if _, err := indexbucket.New(memstore.New(), membucket.New(), o); !errors.Is(err, store.ErrInvalid) {

@@ -50,7 +50,7 @@ func contents(t *testing.T, c *object.Client) string {
 			t.Fatal(err)
 		}
 		all += string(body)
-		if f := r.Info.Stamp.Fence; f != nil {
+		if f := r.Info.WriteInfo.Fence; f != nil {
 			all += fmt.Sprint(" ", f.Token)
 		}
 		all += " "
@@ -120,7 +120,7 @@ func TestEveryCallFaulty(t *testing.T) {
 							after != d.before && after != d.after && !half:
 							t.Errorf("%s %s, request %d: told %v (%v), and there is %q", calls[n-1].Op, calls[n-1].Key, n, outcome, err, after)
 						}
-						time.Sleep(indexbucket.DefaultGrace + time.Minute)
+						time.Sleep(indexbucket.DefaultOrphanAge + time.Minute)
 						index, err := bucketstore.New(below, "index", nil)
 						if err != nil {
 							t.Fatal(err)

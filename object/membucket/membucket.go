@@ -85,10 +85,10 @@ func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (
 	s, err := b.load(ctx, key)
 	switch {
 	case err != nil && o.IfMatch != "" && isAbsent(err):
-		err = &object.ConflictError{Key: key, Known: true}
+		err = &object.ConflictError{Key: key, HasCurrent: true}
 	case err != nil:
 	case o.IfMatch != "" && s.info.Version != o.IfMatch:
-		err = &object.ConflictError{Key: key, Known: true, Version: s.info.Version}
+		err = &object.ConflictError{Key: key, HasCurrent: true, Version: s.info.Version}
 	case o.IfChanged != "" && s.info.Version == o.IfChanged:
 		err = object.ErrNotChanged
 	case o.Offset > 0 && o.Offset >= int64(len(s.body)):
@@ -123,7 +123,7 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *obje
 	if err != nil {
 		return object.Info{}, opError("put", key, err)
 	}
-	all, err := io.ReadAll(object.Body(body, o))
+	all, err := io.ReadAll(object.CheckedBody(body, o))
 	if err != nil {
 		return object.Info{}, opError("put", key, store.MarkNotApplied(err))
 	}
@@ -135,7 +135,7 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *obje
 	if err != nil {
 		return object.Info{}, opError("put", key, err)
 	}
-	o.Progress.Tell(info.Size, info.Size)
+	o.Progress.Report(info.Size, info.Size)
 	return info, nil
 }
 
@@ -148,11 +148,11 @@ func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *obj
 	s, err := b.load(ctx, source)
 	switch {
 	case err != nil && o.SourceIfMatch != "" && isAbsent(err):
-		err = &object.ConflictError{Key: source, Known: true}
+		err = &object.ConflictError{Key: source, HasCurrent: true}
 	case err != nil:
 		err = store.MarkNotApplied(err)
 	case o.SourceIfMatch != "" && s.info.Version != o.SourceIfMatch:
-		err = &object.ConflictError{Key: source, Known: true, Version: s.info.Version}
+		err = &object.ConflictError{Key: source, HasCurrent: true, Version: s.info.Version}
 	}
 	if err != nil {
 		return object.Info{}, opError("copy", source, err)
@@ -167,7 +167,7 @@ func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *obj
 	if err != nil {
 		return object.Info{}, opError("copy", destination, err)
 	}
-	o.Progress.Tell(info.Size, info.Size)
+	o.Progress.Report(info.Size, info.Size)
 	return info, nil
 }
 
@@ -184,7 +184,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 	defer b.mu.Unlock()
 	current := b.objects[key].info.Version
 	if o.IfMatch != "" && current != o.IfMatch && !(o.OrAbsent && current == "") {
-		return opError("delete", key, &object.ConflictError{Key: key, Known: true, Version: current})
+		return opError("delete", key, &object.ConflictError{Key: key, HasCurrent: true, Version: current})
 	}
 	delete(b.objects, key)
 	return nil
@@ -250,7 +250,7 @@ func (b *Bucket) write(ctx context.Context, key string, s stored, c condition) (
 	defer b.mu.Unlock()
 	current := b.objects[key].info.Version
 	if c.ifAbsent && current != "" || c.ifMatch != "" && current != c.ifMatch {
-		return object.Info{}, &object.ConflictError{Key: key, Known: true, Version: current}
+		return object.Info{}, &object.ConflictError{Key: key, HasCurrent: true, Version: current}
 	}
 	b.writes++
 	s.info.Key = key

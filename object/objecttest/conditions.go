@@ -166,7 +166,7 @@ func caseUnsupported(e *env) {
 		object.CopyIfAbsent: e.tryCopy(&object.CopyOptions{IfAbsent: true}),
 		object.CopyIfMatch:  e.tryCopy(&object.CopyOptions{IfMatch: v}),
 	}
-	for a := range e.Lacks {
+	for a := range e.Unsupported {
 		err := attempts[a](e.ctx)
 		if !errors.Is(err, errors.ErrUnsupported) || store.OutcomeOf(err) != store.NotApplied {
 			e.errorf("%s: got %v (%v), want an error that matches errors.ErrUnsupported", a, err, store.OutcomeOf(err))
@@ -177,7 +177,7 @@ func caseUnsupported(e *env) {
 	if verifier, ok := object.As[object.Verifier](e.b); ok {
 		for _, a := range object.Abilities() {
 			err := verifier.Verify(e.ctx, a)
-			if _, lacks := e.Lacks[a]; lacks != errors.Is(err, errors.ErrUnsupported) || !lacks && err != nil {
+			if _, lacks := e.Unsupported[a]; lacks != errors.Is(err, errors.ErrUnsupported) || !lacks && err != nil {
 				e.errorf("Verify(%s): %v", a, err)
 			}
 		}

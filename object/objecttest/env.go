@@ -41,7 +41,7 @@ func (e *env) fatalf(format string, args ...any) { e.rec.Fatalf(format, args...)
 // refuses what it lacks is checked by the case Unsupported.
 func (e *env) needs(abilities ...object.Ability) {
 	for _, a := range abilities {
-		if reason, lacks := e.Lacks[a]; lacks {
+		if reason, lacks := e.Unsupported[a]; lacks {
 			e.rec.Absent(fmt.Sprintf("this bucket lacks %s: %s", a, reason))
 		}
 	}

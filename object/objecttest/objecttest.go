@@ -25,13 +25,13 @@ import (
 
 // Options adapt the suite to a bucket. The zero value suits a fast one.
 type Options struct {
-	// Second opens another handle on the space of first, as another process would
+	// Reopen opens another handle on the space of first, as another process would
 	// have it. Where it is given, half of the racers use it, and what one handle
 	// wrote is read through the other.
-	Second func(t *testing.T, first object.Bucket) object.Bucket
+	Reopen func(t *testing.T, first object.Bucket) object.Bucket
 
-	// Lacks names abilities that this bucket does not have, each with the reason.
-	Lacks map[object.Ability]string
+	// Unsupported names abilities that this bucket does not have, each with the reason.
+	Unsupported map[object.Ability]string
 
 	// Skip names cases that this bucket is known to fail, each with the reason. A
 	// name that is no case is an error.
@@ -56,7 +56,7 @@ type Options struct {
 
 	// Patience is how long a case may take before its context ends; 0 means a
 	// minute.
-	Patience time.Duration
+	CaseTimeout time.Duration
 }
 
 func (o *Options) checked(t *testing.T) Options {
@@ -66,11 +66,11 @@ func (o *Options) checked(t *testing.T) Options {
 	suitetest.Default(t, "objecttest", "Rounds", &c.Rounds, 25, 1)
 	suitetest.Default(t, "objecttest", "Keys", &c.Keys, 1100, 1)
 	suitetest.Default(t, "objecttest", "Large", &c.Large, 1<<20, 1<<10)
-	suitetest.Default(t, "objecttest", "Patience", &c.Patience, time.Minute, 1)
+	suitetest.Default(t, "objecttest", "Patience", &c.CaseTimeout, time.Minute, 1)
 	suitetest.CheckSkips(t, "objecttest", c.Skip, Cases())
-	for a, reason := range c.Lacks {
+	for a, reason := range c.Unsupported {
 		if !slices.Contains(object.Abilities(), a) || reason == "" {
-			t.Fatalf("objecttest: Options.Lacks names %q with the reason %q", a, reason)
+			t.Fatalf("objecttest: Options.Unsupported names %q with the reason %q", a, reason)
 		}
 	}
 	return c
@@ -114,8 +114,8 @@ func Check(t *testing.T, open func(t *testing.T) object.Bucket, opts *Options, n
 func setup(open func(t *testing.T) object.Bucket, o Options) suitetest.Setup[*env] {
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
 		e := &env{Options: o, t: t, rec: rec}
-		e.b, e.other = suitetest.Open(t, open, o.Second)
-		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
+		e.b, e.other = suitetest.Open(t, open, o.Reopen)
+		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.CaseTimeout)
 		return e, e.cancel
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 func TestRun(t *testing.T) {
 	objecttest.Run(t, func(*testing.T) object.Bucket { return membucket.New() }, &objecttest.Options{
-		Second: func(_ *testing.T, first object.Bucket) object.Bucket { return first },
+		Reopen: func(_ *testing.T, first object.Bucket) object.Bucket { return first },
 	})
 }
 

@@ -37,7 +37,7 @@ func (e *env) uploads(key string) []object.Upload {
 // kept.
 func (e *env) cut(key, body string, opts object.PutOptions) object.Upload {
 	var begun object.Upload
-	opts.Keep = func(u object.Upload) { begun = u }
+	opts.OnUpload = func(u object.Upload) { begun = u }
 	_, err := e.b.Put(e.ctx, key, io.MultiReader(strings.NewReader(body), failing{errCut}), &opts)
 	var unfinished *object.UnfinishedError
 	if !errors.As(err, &unfinished) || !errors.Is(err, errCut) || store.OutcomeOf(err) != store.NotApplied {
@@ -107,7 +107,7 @@ func uploadCases() []testCase {
 			e.needs(object.PartsIfAbsent)
 			u := e.cut("a", e.large(), object.PutOptions{})
 			v := e.put("a", "another's", nil)
-			_, err := object.Resume(e.ctx, e.b, u, strings.NewReader(e.large()), &object.PutOptions{IfAbsent: true, Keep: func(object.Upload) {}})
+			_, err := object.Resume(e.ctx, e.b, u, strings.NewReader(e.large()), &object.PutOptions{IfAbsent: true, OnUpload: func(object.Upload) {}})
 			e.conflict("a resume of a create of what exists", err)
 			e.expect("a", v, "another's")
 			if left := e.uploads("a"); len(left) > 0 {

@@ -14,10 +14,10 @@ import (
 
 // A delete that only one of several programs carries out, on a bucket whose deletes have
 // no condition.
-func ExampleObjects_Do() {
+func ExampleBucketReserver_Do() {
 	ctx := context.Background()
 	bucket := membucket.New()
-	r, err := reserve.New(reserve.OnStore(new(memstore.Store)), nil)
+	r, err := reserve.New(reserve.NewStoreTable(new(memstore.Store)), nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -28,7 +28,7 @@ func ExampleObjects_Do() {
 		return
 	}
 	for range 2 {
-		err = r.In(bucket).Do(ctx, "job", info.Version, func(ctx context.Context) error {
+		err = r.ForBucket(bucket).Do(ctx, "job", info.Version, func(ctx context.Context) error {
 			return bucket.Delete(ctx, "job", nil)
 		})
 		fmt.Println(store.OutcomeOf(err), errors.Is(err, store.ErrConflict))

@@ -44,7 +44,7 @@ func (t *table) id(r reserve.Row) string {
 	return r.Key + "\x00" + string(r.Version)
 }
 
-func (t *table) call(op string, row reserve.Row, holds func(current reserve.Row, found bool) bool) (reserve.Placed, error) {
+func (t *table) call(op string, row reserve.Row, holds func(current reserve.Row, found bool) bool) (reserve.WriteResult, error) {
 	t.mu.Lock()
 	t.calls = append(t.calls, op)
 	var f fault
@@ -54,7 +54,7 @@ func (t *table) call(op string, row reserve.Row, holds func(current reserve.Row,
 	t.mu.Unlock()
 	time.Sleep(f.before)
 	if f.fail {
-		return reserve.Placed{}, errLost
+		return reserve.WriteResult{}, errLost
 	}
 	t.mu.Lock()
 	current, found := t.rows[t.id(row)]
@@ -63,21 +63,21 @@ func (t *table) call(op string, row reserve.Row, holds func(current reserve.Row,
 		row.Tag = fmt.Sprint(row.TTL)
 		t.rows[t.id(row)] = row
 	} else {
-		err = &reserve.MetError{Found: found, Row: current}
+		err = &reserve.ConflictError{HasRow: found, Row: current}
 	}
 	t.mu.Unlock()
 	time.Sleep(f.after)
 	if f.lose {
-		return reserve.Placed{}, errLost
+		return reserve.WriteResult{}, errLost
 	}
-	return reserve.Placed{Tag: fmt.Sprint(row.TTL), Now: time.Now()}, err
+	return reserve.WriteResult{Tag: fmt.Sprint(row.TTL), Now: time.Now()}, err
 }
 
-func (t *table) Insert(_ context.Context, row reserve.Row) (reserve.Placed, error) {
+func (t *table) Insert(_ context.Context, row reserve.Row) (reserve.WriteResult, error) {
 	return t.call("insert", row, func(_ reserve.Row, found bool) bool { return !found })
 }
 
-func (t *table) Replace(_ context.Context, seen, row reserve.Row) (reserve.Placed, error) {
+func (t *table) Replace(_ context.Context, seen, row reserve.Row) (reserve.WriteResult, error) {
 	return t.call("replace", row, func(current reserve.Row, found bool) bool {
 		return found && current.Generation == seen.Generation && current.TTL == seen.TTL && current.Nonce == seen.Nonce
 	})
@@ -209,13 +209,13 @@ func objectStore(tab *table, key string, base object.Version, timeout time.Durat
 		for errors.Is(err, store.ErrUnavailable) { // its HTTP client repeats it
 			err = put()
 		}
-		var met *reserve.MetError
+		var met *reserve.ConflictError
 		if !errors.As(err, &met) {
 			ctx, cancel := context.WithDeadline(ctx, sent.Add(timeout))
 			defer cancel()
 			return operate(ctx)
 		}
-		if !met.Found {
+		if !met.HasRow {
 			return errors.New("failed to extract lease")
 		}
 		for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {

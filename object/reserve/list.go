@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// Standing is a reservation as it stands in the table.
-type Standing struct {
+// Reservation is a reservation as it stands in the table.
+type Reservation struct {
 	Row
 
 	// Since is when the row was written, in whole seconds: its TTL minus [Options].TTL. It
@@ -28,15 +28,15 @@ type Standing struct {
 // the table has them. It changes nothing. An error that matches store.ErrCorrupt is about one
 // row, and the listing continues; after any other error it ends. A table that is no [Lister]
 // is refused with an error that matches errors.ErrUnsupported.
-func (r *Reserver) List(ctx context.Context) iter.Seq2[Standing, error] {
-	return func(yield func(Standing, error) bool) {
+func (r *Reserver) List(ctx context.Context) iter.Seq2[Reservation, error] {
+	return func(yield func(Reservation, error) bool) {
 		table, ok := r.table.(Lister)
 		if !ok {
-			yield(Standing{}, fmt.Errorf("reserve: %w", &object.UnsupportedError{Found: "the table cannot list its rows"}))
+			yield(Reservation{}, fmt.Errorf("reserve: %w", &object.UnsupportedError{Found: "the table cannot list its rows"}))
 			return
 		}
 		for row, err := range table.Rows(ctx) {
-			s := Standing{Row: row, Live: row.Timeout > 0}
+			s := Reservation{Row: row, Live: row.Timeout > 0}
 			now := time.Now()
 			if since := time.Unix(row.TTL, 0).Add(-r.o.TTL); row.TTL > 0 && !since.After(now.Add(time.Second)) {
 				s.Since = since

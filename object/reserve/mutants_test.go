@@ -22,7 +22,7 @@ func TestMutants(t *testing.T) {
 			"row{met, time.Now(), a.r.polls(a.r.waitOf(met))}", "row{met, a.place.seen.since, a.r.polls(a.r.waitOf(met))}",
 			"TestSimulation"},
 		{"a waiter takes every row for its own", "wait.go",
-			"if seen.Nonce != \"\" && seen.Nonce == a.place.spent {", "if seen.Nonce != \"\" {",
+			"if seen.Nonce != \"\" && seen.Nonce == a.entry.spent {", "if seen.Nonce != \"\" {",
 			"TestSimulation"},
 		{"the object is not checked after a take-over", "reserve.go",
 			"			again, turn = true, 0\n", "			turn = 0\n",
@@ -58,10 +58,10 @@ func TestMutants(t *testing.T) {
 			"context.AfterFunc(ctx, leave)", "context.AfterFunc(ctx, func() {})",
 			"TestOperationThatIgnoresItsContext"},
 		{"a waiter does not look at the row", "wait.go",
-			"			seen.look *= 2\n			return nil, nil\n", "			seen.look *= 2\n",
+			"			seen.readAfter *= 2\n			return nil, nil\n", "			seen.readAfter *= 2\n",
 			"TestWaiterNoticesARelease"},
-		{"a goroutine in line gets the result of an older check", "line.go",
-			"p.goneAt > joined", "p.goneAt > joined-9",
+		{"a goroutine in line gets the result of an older check", "waitqueue.go",
+			"p.staleAt > joined", "p.staleAt > joined-9",
 			"TestLineSharesNoOldCheck"},
 	})
 }

@@ -45,12 +45,12 @@ func (n *nth) call(f func() error) error {
 	return errors.Join(errLost, err)
 }
 
-func (n *nth) Insert(ctx context.Context, row reserve.Row) (p reserve.Placed, err error) {
+func (n *nth) Insert(ctx context.Context, row reserve.Row) (p reserve.WriteResult, err error) {
 	err = n.call(func() (err error) { p, err = n.table.Insert(ctx, row); return err })
 	return p, err
 }
 
-func (n *nth) Replace(ctx context.Context, seen, row reserve.Row) (p reserve.Placed, err error) {
+func (n *nth) Replace(ctx context.Context, seen, row reserve.Row) (p reserve.WriteResult, err error) {
 	err = n.call(func() (err error) { p, err = n.table.Replace(ctx, seen, row); return err })
 	return p, err
 }
@@ -61,7 +61,7 @@ func (n *nth) Replace(ctx context.Context, seen, row reserve.Row) (p reserve.Pla
 func TestEachCallGoesWrong(t *testing.T) {
 	for name, open := range map[string]func() reserve.Table{
 		"rows":     func() reserve.Table { return newTable() },
-		"register": func() reserve.Table { return reserve.OnStore(new(memstore.Store)) },
+		"register": func() reserve.Table { return reserve.NewStoreTable(new(memstore.Store)) },
 	} {
 		for _, what := range []string{"lose", "fail", "hang before", "hang after"} {
 			for _, before := range []string{"nothing", "a row of another state", "a dead holder", "a released row"} {
@@ -110,7 +110,7 @@ func eachCall(t *testing.T, tab reserve.Table, what, before string, n int) (hit 
 	go func() {
 		r := reserver(t, faulty)
 		first <- r.Do(t.Context(), "k", v, func(ctx context.Context) error {
-			return faulty.call(func() error { return reserve.Check(b, "k", v)(ctx) })
+			return faulty.call(func() error { return reserve.CheckVersion(b, "k", v)(ctx) })
 		}, func(ctx context.Context) error {
 			return faulty.call(func() error { return write("first")(ctx) })
 		})
@@ -122,7 +122,7 @@ func eachCall(t *testing.T, tab reserve.Table, what, before string, n int) (hit 
 		firstErr = errors.New("it died")
 	}
 	start := time.Now()
-	err := reserver(t, tab).In(b).Do(t.Context(), "k", v, write("second"))
+	err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", v, write("second"))
 	if waited := time.Since(start); waited > rule+reserve.DefaultTestInterval+1 {
 		t.Errorf("call %d: the next writer waited %v", n, waited)
 	}

@@ -22,7 +22,7 @@ import (
 func TestRegisterAsTable(t *testing.T) {
 	for name, st := range map[string]store.Store{"conflicts tell": new(memstore.Store), "conflicts do not": silent{new(memstore.Store)}} {
 		t.Run(name, func(t *testing.T) {
-			tab := reserve.OnStore(st)
+			tab := reserve.NewStoreTable(st)
 			row := reserve.Row{Key: "a//b ü", Version: `"v"`, Generation: 7, Timeout: time.Second, TTL: 9, Nonce: "n"}
 			placed, err := tab.Insert(t.Context(), row)
 			if err != nil {
@@ -32,7 +32,7 @@ func TestRegisterAsTable(t *testing.T) {
 			mine.Tag = placed.Tag
 			next := row
 			next.Generation, next.Nonce = 8, "m"
-			var met *reserve.MetError
+			var met *reserve.ConflictError
 			if _, err := tab.Insert(t.Context(), next); !errors.As(err, &met) || met.Row != mine {
 				t.Errorf("a second insertion: %v, %+v", err, met)
 			}
@@ -60,7 +60,7 @@ func TestRegisterAsTable(t *testing.T) {
 func TestListOfRegisters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := new(memstore.Store)
-		r, err := reserve.New(reserve.OnStore(st), nil)
+		r, err := reserve.New(reserve.NewStoreTable(st), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestListOfRegisters(t *testing.T) {
 		if len(live) != 2 || live["a"] || !live["b"] || corrupt != 1 {
 			t.Errorf("live: %v, %d corrupt", live, corrupt)
 		}
-		cannot, err := reserve.New(struct{ reserve.Table }{reserve.OnStore(st)}, nil)
+		cannot, err := reserve.New(struct{ reserve.Table }{reserve.NewStoreTable(st)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestStaleWriterChecksAgainOnARegister(t *testing.T) {
 		v := b.write(t, "k", "1")
 		checks := 0
 		stale := func(ctx context.Context) error {
-			err := reserve.Check(b, "k", v)(ctx)
+			err := reserve.CheckVersion(b, "k", v)(ctx)
 			if checks++; checks == 1 {
 				time.Sleep(time.Minute)
 			}
@@ -127,10 +127,10 @@ func TestStaleWriterChecksAgainOnARegister(t *testing.T) {
 		}
 		done := make(chan error)
 		go func() {
-			done <- reserver(t, reserve.OnStore(st)).Do(t.Context(), "k", v, stale, b.put("k", "stale"))
+			done <- reserver(t, reserve.NewStoreTable(st)).Do(t.Context(), "k", v, stale, b.put("k", "stale"))
 		}()
 		synctest.Wait()
-		r := reserver(t, reserve.OnStore(st)).In(b)
+		r := reserver(t, reserve.NewStoreTable(st)).ForBucket(b)
 		at := v
 		for _, body := range []string{"2", "3"} {
 			if err := r.Do(t.Context(), "k", at, b.put("k", body)); err != nil {
@@ -160,7 +160,7 @@ func TestDamagedRegisterIsNotTouched(t *testing.T) {
 		if _, err := st.Put(t.Context(), register, "", []byte(value)); err != nil {
 			t.Fatal(err)
 		}
-		err := reserver(t, reserve.OnStore(st)).In(newBucket()).Do(t.Context(), "k", "", func(context.Context) error { t.Error("it operated"); return nil })
+		err := reserver(t, reserve.NewStoreTable(st)).ForBucket(newBucket()).Do(t.Context(), "k", "", func(context.Context) error { t.Error("it operated"); return nil })
 		if !errors.Is(err, store.ErrCorrupt) || store.OutcomeOf(err) != store.NotApplied {
 			t.Errorf("%q: %v", value, err)
 		}
@@ -175,14 +175,14 @@ func TestReadableRegister(t *testing.T) {
 	const value = `{"reservation":1,"key":"k","version":"\"v\"","generation":4294967296,"timeout_ms":1000,"ttl":1795287367,"nonce":"N"}`
 	st := new(memstore.Store)
 	row := reserve.Row{Key: "k", Version: `"v"`, Generation: 1 << 32, Timeout: time.Second, TTL: 1795287367, Nonce: "N"}
-	if _, err := reserve.OnStore(st).Insert(t.Context(), row); err != nil {
+	if _, err := reserve.NewStoreTable(st).Insert(t.Context(), row); err != nil {
 		t.Fatal(err)
 	}
 	if got, _, err := st.Get(t.Context(), register); err != nil || string(got) != value {
 		t.Errorf("got %s, %v", got, err)
 	}
-	var met *reserve.MetError
-	_, err := reserve.OnStore(st).Insert(t.Context(), row)
+	var met *reserve.ConflictError
+	_, err := reserve.NewStoreTable(st).Insert(t.Context(), row)
 	if !errors.As(err, &met) {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestCounterOnARegisterThatLosesReplies(t *testing.T) {
 		st := faultstore.New(new(memstore.Store), faultstore.Random(1))
 		var all sync.WaitGroup
 		for range writers {
-			r := reserver(t, reserve.OnStore(st)).In(b)
+			r := reserver(t, reserve.NewStoreTable(st)).ForBucket(b)
 			all.Go(func() {
 				for done := 0; done < each; {
 					n, v := 0, object.Version("")
@@ -245,10 +245,10 @@ func FuzzRegister(f *testing.F) {
 		if _, err := st.Put(t.Context(), register, "", value); err != nil {
 			t.Fatal(err)
 		}
-		tab := reserve.OnStore(st)
+		tab := reserve.NewStoreTable(st)
 		row := reserve.Row{Key: "k", Generation: 1, Timeout: time.Second}
 		_, err := tab.Insert(t.Context(), row)
-		var met *reserve.MetError
+		var met *reserve.ConflictError
 		switch {
 		case errors.Is(err, store.ErrCorrupt):
 		case !errors.As(err, &met) || met.Row.Timeout < 0 || met.Row.Key != "k":

@@ -14,8 +14,8 @@ const (
 	// DefaultTimeout is how long an operation may take; see [Options].
 	DefaultTimeout = 20 * time.Second
 
-	// DefaultRate is by how much the clocks of two machines may differ; see [Options].
-	DefaultRate = 3
+	// DefaultMaxClockSkewRate is by how much the clocks of two machines may differ; see [Options].
+	DefaultMaxClockSkewRate = 3
 
 	// DefaultTTL is how long a row stays in its table; see [Options].
 	DefaultTTL = time.Hour
@@ -27,8 +27,8 @@ const (
 	MinTimeout = 50 * time.Millisecond
 	MaxTimeout = 24 * time.Hour
 
-	// MaxRate bounds Options.Rate.
-	MaxRate = 100
+	// ClockSkewRateLimit bounds Options.MaxClockSkewRate.
+	ClockSkewRateLimit = 100
 
 	// MaxTTL bounds Options.TTL.
 	MaxTTL = 365 * 24 * time.Hour
@@ -50,10 +50,10 @@ type Options struct {
 	// means [DefaultTimeout].
 	Timeout time.Duration
 
-	// Rate is how many times the timeout of a row a waiter waits before it takes the row
-	// over. 2 to [MaxRate]; 0 means [DefaultRate]. What exceeds 1 is for clocks that run
+	// MaxClockSkewRate is how many times the timeout of a row a waiter waits before it takes the row
+	// over. 2 to [ClockSkewRateLimit]; 0 means [DefaultMaxClockSkewRate]. What exceeds 1 is for clocks that run
 	// at different speeds, and for operations that the store applies late.
-	Rate int
+	MaxClockSkewRate int
 
 	// TTL is how long a row stays in a table that removes rows. It must exceed Timeout
 	// times Rate by a minute, and may not exceed [MaxTTL]; 0 means [DefaultTTL], or twice
@@ -66,14 +66,14 @@ type Options struct {
 	// [MaxTestInterval]; 0 means [DefaultTestInterval].
 	TestInterval time.Duration
 
-	// Release also releases the row of an operation that was applied, for one request
+	// ReleaseApplied also releases the row of an operation that was applied, for one request
 	// more. Other programs then need not wait for it when the state returns: where objects
 	// are deleted and created again, or get earlier bytes again on a store whose versions
 	// are ETags.
-	Release bool
+	ReleaseApplied bool
 
-	// Log is told of waits, take-overs and releases. Nil discards.
-	Log *slog.Logger
+	// Logger is told of waits, take-overs and releases. Nil discards.
+	Logger *slog.Logger
 }
 
 func (o *Options) check() error {
@@ -81,20 +81,20 @@ func (o *Options) check() error {
 		return fmt.Errorf("reserve: %w: Options.%s", store.ErrInvalid, fmt.Sprintf(format, args...))
 	}
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	o.Rate = cmp.Or(o.Rate, DefaultRate)
+	o.MaxClockSkewRate = cmp.Or(o.MaxClockSkewRate, DefaultMaxClockSkewRate)
 	o.TestInterval = cmp.Or(o.TestInterval, DefaultTestInterval)
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	switch {
 	case o.Timeout < MinTimeout || o.Timeout > MaxTimeout:
 		return invalid("Timeout is %v, not within %v and %v", o.Timeout, MinTimeout, MaxTimeout)
 	case o.Timeout%time.Millisecond != 0:
 		return invalid("Timeout is %v, and must be whole milliseconds", o.Timeout)
-	case o.Rate < 2 || o.Rate > MaxRate:
-		return invalid("Rate is %d, not within 2 and %d", o.Rate, MaxRate)
+	case o.MaxClockSkewRate < 2 || o.MaxClockSkewRate > ClockSkewRateLimit:
+		return invalid("Rate is %d, not within 2 and %d", o.MaxClockSkewRate, ClockSkewRateLimit)
 	case o.TestInterval < MinTestInterval || o.TestInterval > MaxTestInterval:
 		return invalid("TestInterval is %v, not within %v and %v", o.TestInterval, MinTestInterval, MaxTestInterval)
 	}
-	wait := o.Timeout * time.Duration(o.Rate)
+	wait := o.Timeout * time.Duration(o.MaxClockSkewRate)
 	o.TTL = cmp.Or(o.TTL, max(DefaultTTL, 2*wait))
 	if least := wait + ttlSlack; o.TTL < least || o.TTL > MaxTTL {
 		return invalid("TTL is %v, not within %v (a minute more than Timeout times Rate) and %v", o.TTL, least, MaxTTL)

@@ -14,13 +14,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ErrOver is the cause with which the context of an operation ends when the time of its
+// ErrExpired is the cause with which the context of an operation ends when the time of its
 // reservation has passed. It says nothing about the outcome of the operation.
-var ErrOver = errors.New("the time of the reservation is over")
+var ErrExpired = errors.New("the time of the reservation is over")
 
 const (
-	// placeTries is how often a write of the table is sent that gets no answer.
-	placeTries = 5
+	// writeTries is how often a write of the table is sent that gets no answer.
+	writeTries = 5
 
 	// renewals is how often a row is renewed that took too long to write.
 	renewals = 3
@@ -36,7 +36,7 @@ const (
 type Reserver struct {
 	table Table
 	o     Options
-	line  line
+	queue waitQueue
 
 	read func() sysclock.Reading // the clocks of the machine
 
@@ -69,7 +69,7 @@ func (r *Reserver) Options() Options { return r.o }
 // that state; its error matches [store.ErrConflict] if not. Do calls it at the beginning,
 // and again after each wait. It may also return what check has told another goroutine.
 //
-// The context of operate ends with the reservation, with [ErrOver] as its cause. operate
+// The context of operate ends with the reservation, with [ErrExpired] as its cause. operate
 // must return soon after. It is called once at most.
 //
 // The error is that of operate as it is, also when its context has ended. Its outcome
@@ -89,12 +89,12 @@ func (r *Reserver) Do(ctx context.Context, key string, version object.Version, c
 	if err := store.CheckContext(ctx); err != nil {
 		return err
 	}
-	p, leave, err := r.line.enter(ctx, state{key, version})
+	p, leave, err := r.queue.enter(ctx, state{key, version})
 	if err != nil {
 		return err
 	}
 	defer leave()
-	a := &attempt{r: r, place: p, key: key, version: version, test: check, nonce: cryptorand.Text()}
+	a := &attempt{r: r, entry: p, key: key, version: version, test: check, nonce: cryptorand.Text()}
 	if err := a.check(ctx); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (r *Reserver) Do(ctx context.Context, key string, version object.Version, c
 	err = operate(ctx)
 	first := stop() // the line has not moved on
 	outcome := store.OutcomeOf(err)
-	if outcome == store.NotApplied || outcome == store.Applied && r.o.Release {
+	if outcome == store.NotApplied || outcome == store.Applied && r.o.ReleaseApplied {
 		a.release(ctx, held.Row)
 	}
 	if first && outcome != store.Unknown {
@@ -123,7 +123,7 @@ func (r *Reserver) Do(ctx context.Context, key string, version object.Version, c
 // monotonic clock, which stands still while the machine sleeps: so a goroutine looks at all
 // clocks now and then. cancel waits for it.
 func (r *Reserver) during(ctx context.Context, held *hold) (_ context.Context, cancel func()) {
-	ctx, stop := context.WithDeadlineCause(ctx, held.end(), ErrOver)
+	ctx, stop := context.WithDeadlineCause(ctx, held.end(), ErrExpired)
 	ctx, end := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -136,7 +136,7 @@ func (r *Reserver) during(ctx context.Context, held *hold) (_ context.Context, c
 				return
 			case <-looks.C:
 				if r.left(held) <= 0 {
-					end(ErrOver)
+					end(ErrExpired)
 				}
 			}
 		}
@@ -151,7 +151,7 @@ func (r *Reserver) during(ctx context.Context, held *hold) (_ context.Context, c
 // attempt is one call of Do.
 type attempt struct {
 	r       *Reserver
-	place   *place
+	entry   *queueEntry
 	key     string
 	version object.Version
 	test    func(context.Context) error
@@ -161,7 +161,7 @@ type attempt struct {
 
 func (a *attempt) check(ctx context.Context) error {
 	a.checked = a.r.read()
-	return a.r.line.check(ctx, a.place, a.test)
+	return a.r.queue.check(ctx, a.entry, a.test)
 }
 
 // hold is a row of this attempt.
@@ -190,11 +190,11 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 			}
 		}
 		held, err := a.put(ctx, over)
-		var met *MetError
+		var met *ConflictError
 		switch {
 		case errors.As(err, &met) && over != nil && met.Row == *over:
 			return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w: the table refuses to replace the row that it shows", a.key, store.ErrUnsafe))
-		case errors.As(err, &met) && !met.Found:
+		case errors.As(err, &met) && !met.HasRow:
 			over = nil // the table has removed the row: insert anew
 			continue
 		case errors.As(err, &met) && met.Row.Version != a.version:
@@ -241,15 +241,15 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 
 // meet notes the row that another writer has, and waits; see wait.
 func (a *attempt) meet(ctx context.Context, met Row) (over *Row, err error) {
-	if a.place.seen.Row != met {
-		a.place.seen = row{met, time.Now(), a.r.polls(a.r.waitOf(met))}
-		a.r.o.Log.Debug("another writer has the reservation", "key", a.key, "version", a.version, "generation", met.Generation, "timeout", met.Timeout)
+	if a.entry.seen.Row != met {
+		a.entry.seen = row{met, time.Now(), a.r.polls(a.r.waitOf(met))}
+		a.r.o.Logger.Debug("another writer has the reservation", "key", a.key, "version", a.version, "generation", met.Generation, "timeout", met.Timeout)
 	}
 	return a.wait(ctx)
 }
 
 // put writes a row of this attempt: over another one, or as an insertion if over is nil.
-// It repeats what got no answer. A *MetError tells of a row of another writer.
+// It repeats what got no answer. A *ConflictError tells of a row of another writer.
 func (a *attempt) put(ctx context.Context, over *Row) (*hold, error) {
 	mine := Row{Key: a.key, Version: a.version, Generation: a.generation(over), Timeout: a.r.o.Timeout, TTL: a.ttl(), Nonce: a.nonce}
 	held := &hold{sent: time.Now(), clock: a.r.read()}
@@ -257,9 +257,9 @@ func (a *attempt) put(ctx context.Context, over *Row) (*hold, error) {
 	pause := a.r.o.TestInterval / 2
 	for try := 1; ; try++ {
 		placed, err := a.send(ctx, over, mine)
-		var met *MetError
-		if errors.As(err, &met) && met.Found && met.Row.Nonce == a.nonce && met.Row.Generation == mine.Generation {
-			placed, err = Placed{Tag: met.Row.Tag, Now: placed.Now}, nil // an earlier try was applied
+		var met *ConflictError
+		if errors.As(err, &met) && met.HasRow && met.Row.Nonce == a.nonce && met.Row.Generation == mine.Generation {
+			placed, err = WriteResult{Tag: met.Row.Tag, Now: placed.Now}, nil // an earlier try was applied
 		}
 		if err == nil {
 			a.note(placed.Now)
@@ -273,20 +273,20 @@ func (a *attempt) put(ctx context.Context, over *Row) (*hold, error) {
 		unknown := store.OutcomeOf(err) == store.Unknown
 		lost = lost || unknown
 		again := unknown || errors.Is(err, store.ErrUnavailable)
-		if again && try < placeTries && sleep(ctx, pause) == nil {
+		if again && try < writeTries && sleep(ctx, pause) == nil {
 			pause = min(2*pause, time.Second)
 			continue
 		}
 		if lost {
 			// Others need not wait for a row that no operation follows.
-			a.place.spent = a.nonce
+			a.entry.spent = a.nonce
 			a.release(ctx, mine)
 		}
 		return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w", a.key, err))
 	}
 }
 
-func (a *attempt) send(ctx context.Context, over *Row, mine Row) (Placed, error) {
+func (a *attempt) send(ctx context.Context, over *Row, mine Row) (WriteResult, error) {
 	if over == nil {
 		return a.r.table.Insert(ctx, mine)
 	}
@@ -304,9 +304,9 @@ func (a *attempt) release(ctx context.Context, held Row) {
 	free.Generation, free.Timeout, free.TTL, free.Tag = a.generation(&held), 0, a.ttl(), ""
 	for try := 1; ; try++ {
 		_, err := a.r.table.Replace(ctx, held, free)
-		var met *MetError
-		if err == nil || errors.As(err, &met) || store.Permanent(err) || try == placeTries || sleep(ctx, a.r.o.TestInterval/2) != nil {
-			a.r.o.Log.Debug("released the reservation", "key", a.key, "version", a.version, "error", err)
+		var met *ConflictError
+		if err == nil || errors.As(err, &met) || store.Permanent(err) || try == writeTries || sleep(ctx, a.r.o.TestInterval/2) != nil {
+			a.r.o.Logger.Debug("released the reservation", "key", a.key, "version", a.version, "error", err)
 			return
 		}
 	}

@@ -30,7 +30,7 @@ func TestOperationCostsOneCheckAndOneRow(t *testing.T) {
 	r := reserver(t, tab)
 	var v object.Version
 	for i, body := range []string{"one", "two", "three"} {
-		err := r.In(b).Do(t.Context(), "k", v, b.put("k", body))
+		err := r.ForBucket(b).Do(t.Context(), "k", v, b.put("k", body))
 		if n := b.count(); err != nil || n != 1 {
 			t.Errorf("write %d: %d checks, %v", i, n, err)
 		}
@@ -54,7 +54,7 @@ func TestWrongStateCostsOneCheck(t *testing.T) {
 	b, tab := newBucket(), newTable()
 	b.write(t, "k", "there")
 	for _, v := range []object.Version{"", "another"} {
-		err := reserver(t, tab).In(b).Do(t.Context(), "k", v, func(context.Context) error { t.Error("it operated"); return nil })
+		err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", v, func(context.Context) error { t.Error("it operated"); return nil })
 		var conflict *object.ConflictError
 		if !errors.As(err, &conflict) || store.OutcomeOf(err) != store.NotApplied || b.count() != 1 {
 			t.Errorf("%q: got %v", v, err)
@@ -74,14 +74,14 @@ func TestRowOutlivesItsOperation(t *testing.T) {
 func testRowOutlives(t *testing.T, release bool) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tab := newBucket(), newTable()
-		r, err := reserve.New(tab, &reserve.Options{Timeout: timeout, Release: release})
+		r, err := reserve.New(tab, &reserve.Options{Timeout: timeout, ReleaseApplied: release})
 		if err != nil {
 			t.Fatal(err)
 		}
 		v := b.write(t, "k", "old")
 		checked := make(chan struct{})
 		slow := func(ctx context.Context) error {
-			err := reserve.Check(b, "k", v)(ctx)
+			err := reserve.CheckVersion(b, "k", v)(ctx)
 			select {
 			case <-checked: // the second check
 			default:
@@ -93,7 +93,7 @@ func testRowOutlives(t *testing.T, release bool) {
 		done := make(chan error)
 		go func() { done <- reserver(t, tab).Do(t.Context(), "k", v, slow, b.put("k", "stale")) }()
 		<-checked
-		if err := r.In(b).Do(t.Context(), "k", v, b.put("k", "new")); err != nil {
+		if err := r.ForBucket(b).Do(t.Context(), "k", v, b.put("k", "new")); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-done; !errors.Is(err, store.ErrConflict) || b.body(t, "k") != "new" {
@@ -107,7 +107,7 @@ func TestCertainFailureReleasesTheRow(t *testing.T) {
 		b, tab := newBucket(), newTable()
 		start := time.Now()
 		var first reserve.Row
-		err := reserver(t, tab).In(b).Do(t.Context(), "k", "", func(context.Context) error {
+		err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", func(context.Context) error {
 			first, _ = tab.row("k", "")
 			return errNothingDone
 		})
@@ -119,7 +119,7 @@ func TestCertainFailureReleasesTheRow(t *testing.T) {
 			t.Errorf("the released row is %+v, before it was %+v", free, first)
 		}
 		b.count()
-		if err := reserver(t, tab).In(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
+		if err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
 			t.Fatal(err)
 		}
 		// Check, insert, check, take over, check.
@@ -137,14 +137,14 @@ func TestUnknownOutcomeKeepsTheRow(t *testing.T) {
 			b, tab := newBucket(), newTable()
 			r := reserver(t, tab)
 			lost := errors.New("who knows")
-			if err := r.In(b).Do(t.Context(), "k", "", func(context.Context) error { return lost }); err != lost {
+			if err := r.ForBucket(b).Do(t.Context(), "k", "", func(context.Context) error { return lost }); err != lost {
 				t.Fatal(err)
 			}
 			start := time.Now()
 			if !same {
 				r = reserver(t, tab)
 			}
-			if err := r.In(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
+			if err := r.ForBucket(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
 				t.Fatal(err)
 			}
 			if waited := time.Since(start); waited <= rule || waited > rule+reserve.DefaultTestInterval+1 {
@@ -159,7 +159,7 @@ func TestUnknownOutcomeKeepsTheRow(t *testing.T) {
 func TestSuccessMakesAStateFreeForItsReserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tab := newBucket(), newTable()
-		r := reserver(t, tab).In(b)
+		r := reserver(t, tab).ForBucket(b)
 		start := time.Now()
 		for range 3 {
 			if err := r.Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
@@ -182,11 +182,11 @@ func TestReleaseAfterSuccess(t *testing.T) {
 		b, tab := newBucket(), newTable()
 		start := time.Now()
 		for range 3 {
-			r, err := reserve.New(tab, &reserve.Options{Release: true})
+			r, err := reserve.New(tab, &reserve.Options{ReleaseApplied: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := r.In(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
+			if err := r.ForBucket(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
 				t.Fatal(err)
 			}
 			if err := b.Delete(t.Context(), "k", nil); err != nil {
@@ -212,7 +212,7 @@ func TestWaiterWaitsByTheRowsTimeout(t *testing.T) {
 				row.Timeout = of
 				tab.put(row)
 				start := time.Now()
-				if err := reserver(t, tab).In(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
+				if err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
 					t.Fatal(err)
 				}
 				waited, least := time.Since(start), 3*of
@@ -235,7 +235,7 @@ func TestWaitEndsWhenTheObjectChanges(t *testing.T) {
 		tab.put(row)
 		time.AfterFunc(time.Second, func() { b.write(t, "k", "theirs") })
 		start := time.Now()
-		err := reserver(t, tab).In(b).Do(t.Context(), "k", "", b.put("k", "ours"))
+		err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", b.put("k", "ours"))
 		if waited := time.Since(start); !errors.Is(err, store.ErrConflict) || waited > 2*time.Second {
 			t.Errorf("after %v: %v", waited, err)
 		}
@@ -254,7 +254,7 @@ func TestWaiterNoticesARelease(t *testing.T) {
 			tab.put(row)
 		})
 		start := time.Now()
-		if err := reserver(t, tab).In(b).Do(t.Context(), "k", "", b.put("k", "ours")); err != nil {
+		if err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", b.put("k", "ours")); err != nil {
 			t.Fatal(err)
 		}
 		if waited := time.Since(start); waited > 6*time.Second {
@@ -275,7 +275,7 @@ func TestTableIsDownDuringAWait(t *testing.T) {
 			since := time.Since(start)
 			return fault{fail: since > time.Second && since < 59*time.Second}
 		}
-		if err := reserver(t, tab).In(b).Do(t.Context(), "k", "", b.put("k", "ours")); err != nil {
+		if err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", b.put("k", "ours")); err != nil {
 			t.Fatal(err)
 		}
 		if waited := time.Since(start); waited > time.Minute+reserve.DefaultTestInterval+1 {
@@ -288,7 +288,7 @@ func TestTableIsDownDuringAWait(t *testing.T) {
 func TestShortTriesWinInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tab := newBucket(), newTable()
-		r := reserver(t, tab).In(b)
+		r := reserver(t, tab).ForBucket(b)
 		tab.put(foreign("k", "", 0))
 		start := time.Now()
 		for {
@@ -302,7 +302,7 @@ func TestShortTriesWinInTheEnd(t *testing.T) {
 			if !errors.As(err, &waiting) || !errors.Is(err, context.DeadlineExceeded) || store.OutcomeOf(err) != store.NotApplied {
 				t.Fatal(err)
 			}
-			if left := rule - time.Since(start); waiting.Row.Timeout != timeout || waiting.Left != left {
+			if left := rule - time.Since(start); waiting.Row.Timeout != timeout || waiting.Remaining != left {
 				t.Errorf("it says %v, %+v; left: %v", waiting, waiting.Row, left)
 			}
 		}
@@ -334,7 +334,7 @@ func TestLostReplyOfARow(t *testing.T) {
 					return fault{}
 				}
 				start := time.Now()
-				err := reserver(t, tab).In(b).Do(t.Context(), "k", "", func(ctx context.Context) error {
+				err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", func(ctx context.Context) error {
 					deadline, _ := ctx.Deadline()
 					switch left := deadline.Sub(start); {
 					case len(c.calls) == 2 && left != timeout:
@@ -361,7 +361,7 @@ func TestLostReplyOfATakeOver(t *testing.T) {
 		row.Timeout = 0
 		tab.put(row)
 		tab.fault = func(n int, _ string) fault { return fault{lose: n == 2} }
-		if err := reserver(t, tab).In(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
+		if err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
 			t.Fatal(err)
 		}
 		wantCalls(t, tab.reset(), "insert", "replace", "replace")
@@ -377,7 +377,7 @@ func TestTableDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tab := newBucket(), newTable()
 		tab.fault = func(n int, op string) fault { return fault{lose: op == "insert"} }
-		r := reserver(t, tab).In(b)
+		r := reserver(t, tab).ForBucket(b)
 		err := r.Do(t.Context(), "k", "", func(context.Context) error { t.Error("it operated"); return nil })
 		if !errors.Is(err, store.ErrConflict) && err == nil {
 			t.Error("it succeeded")
@@ -422,7 +422,7 @@ func TestTakeOverMissesANewRowOfTheSameGeneration(t *testing.T) {
 			}
 			return fault{}
 		}
-		if err := reserver(t, tab).In(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
+		if err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
 			t.Fatal(err)
 		}
 		if waited := time.Since(fresh); fresh.IsZero() || waited <= rule {
@@ -441,7 +441,7 @@ func TestRowRemovedWhileAWaiterWaits(t *testing.T) {
 			}
 			return fault{}
 		}
-		if err := reserver(t, tab).In(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
+		if err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
 			t.Fatal(err)
 		}
 		if row, _ := tab.row("k", ""); row.Generation < 1<<32 {
@@ -460,7 +460,7 @@ func TestSlowTableRenewsTheRow(t *testing.T) {
 			}
 			return fault{}
 		}
-		err := reserver(t, tab).In(b).Do(t.Context(), "k", "", func(ctx context.Context) error {
+		err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", func(ctx context.Context) error {
 			if deadline, _ := ctx.Deadline(); time.Until(deadline) != timeout {
 				t.Errorf("the operation has %v", time.Until(deadline))
 			}
@@ -473,7 +473,7 @@ func TestSlowTableRenewsTheRow(t *testing.T) {
 
 		tab.remove("k", "")
 		tab.fault = func(int, string) fault { return fault{after: timeout} }
-		err = reserver(t, tab).In(b).Do(t.Context(), "k", "", func(context.Context) error { t.Error("it operated"); return nil })
+		err = reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", func(context.Context) error { t.Error("it operated"); return nil })
 		if !errors.Is(err, store.ErrUnavailable) || store.OutcomeOf(err) != store.NotApplied {
 			t.Errorf("a table that is always slow: %v", err)
 		}
@@ -495,7 +495,7 @@ func TestObjectIsCheckedAfterATakeOver(t *testing.T) {
 			}
 			return fault{}
 		}
-		err := reserver(t, tab).In(b).Do(t.Context(), "k", "", b.put("k", "ours"))
+		err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", b.put("k", "ours"))
 		if !errors.Is(err, store.ErrConflict) || b.body(t, "k") != "theirs" {
 			t.Errorf("got %v; the object is %q", err, b.body(t, "k"))
 		}
@@ -522,15 +522,15 @@ func TestLateWriteIsRefusedByTheStoresCondition(t *testing.T) {
 				return err
 			}
 			late := make(chan error, 1)
-			err := reserver(t, tab).In(b).Do(t.Context(), "k", v, func(ctx context.Context) error {
+			err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", v, func(ctx context.Context) error {
 				time.AfterFunc(time.Minute, func() { late <- write("late") })
 				<-ctx.Done()
 				return context.Cause(ctx)
 			})
-			if !errors.Is(err, reserve.ErrOver) || store.OutcomeOf(err) != store.Unknown {
+			if !errors.Is(err, reserve.ErrExpired) || store.OutcomeOf(err) != store.Unknown {
 				t.Errorf("got %v", err)
 			}
-			if err := reserver(t, tab).In(b).Do(t.Context(), "k", v, func(context.Context) error { return write("new") }); err != nil {
+			if err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", v, func(context.Context) error { return write("new") }); err != nil {
 				t.Fatal(err)
 			}
 			if err := <-late; errors.Is(err, store.ErrConflict) != condition {
@@ -548,7 +548,7 @@ func TestLateWriteIsRefusedByTheStoresCondition(t *testing.T) {
 func TestLineSharesOneCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tab := newBucket(), newTable()
-		r := reserver(t, tab).In(b)
+		r := reserver(t, tab).ForBucket(b)
 		var won, lost atomic.Int32
 		var all sync.WaitGroup
 		for range 100 {
@@ -599,13 +599,13 @@ func TestHerdOfWaiters(t *testing.T) {
 					time.Sleep(20 * time.Millisecond)
 					return b.put("k", "x")(ctx)
 				}
-				reservers := make([]*reserve.Objects, c.processes)
+				reservers := make([]*reserve.BucketReserver, c.processes)
 				for i := range reservers {
 					r, err := reserve.New(tab, nil)
 					if err != nil {
 						t.Fatal(err)
 					}
-					reservers[i] = r.In(b)
+					reservers[i] = r.ForBucket(b)
 				}
 				start := time.Now()
 				var won atomic.Int32
@@ -614,7 +614,7 @@ func TestHerdOfWaiters(t *testing.T) {
 					all.Go(func() {
 						var err error
 						if c.processes == 0 {
-							err = objectStore(tab, "k", "", reserve.DefaultTimeout, reserve.Check(b, "k", ""), operate)
+							err = objectStore(tab, "k", "", reserve.DefaultTimeout, reserve.CheckVersion(b, "k", ""), operate)
 						} else {
 							err = reservers[i%c.processes].Do(t.Context(), "k", "", operate)
 						}
@@ -644,7 +644,7 @@ func TestHerdOfWaiters(t *testing.T) {
 func TestOperationThatIgnoresItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tab := newBucket(), newTable()
-		r := reserver(t, tab).In(b)
+		r := reserver(t, tab).ForBucket(b)
 		start := time.Now()
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -670,9 +670,9 @@ func TestWriterThatSleptAfterItsCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tab := newBucket(), newTable()
 		slow := func(ctx context.Context) error {
-			err := reserve.Check(b, "k", "")(ctx)
+			err := reserve.CheckVersion(b, "k", "")(ctx)
 			if err == nil {
-				if err := reserver(t, tab).In(b).Do(ctx, "k", "", b.put("k", "theirs")); err != nil {
+				if err := reserver(t, tab).ForBucket(b).Do(ctx, "k", "", b.put("k", "theirs")); err != nil {
 					t.Error(err)
 				}
 				time.Sleep(2 * time.Hour)
@@ -697,12 +697,12 @@ func TestMachineThatSlept(t *testing.T) {
 			return sysclock.Reading{Now: time.Now(), Suspended: time.Duration(slept.Load())}
 		})
 		start := time.Now()
-		err := r.In(newBucket()).Do(t.Context(), "k", "", func(ctx context.Context) error {
+		err := r.ForBucket(newBucket()).Do(t.Context(), "k", "", func(ctx context.Context) error {
 			slept.Store(int64(10 * time.Minute))
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
-		if took := time.Since(start); !errors.Is(err, reserve.ErrOver) || took > timeout/10 {
+		if took := time.Since(start); !errors.Is(err, reserve.ErrExpired) || took > timeout/10 {
 			t.Errorf("after %v: %v", took, err)
 		}
 	})
@@ -711,7 +711,7 @@ func TestMachineThatSlept(t *testing.T) {
 func TestEndedContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tab := newBucket(), newTable()
-		r := reserver(t, tab).In(b)
+		r := reserver(t, tab).ForBucket(b)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := r.Do(ctx, "k", "", func(context.Context) error { t.Error("it operated"); return nil })
@@ -752,7 +752,7 @@ func TestCheckThatFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	wantCalls(t, tab.reset())
-	if err := reserver(t, tab).In(b).Do(t.Context(), "", "", b.put("k", "x")); !errors.Is(err, store.ErrKey) {
+	if err := reserver(t, tab).ForBucket(b).Do(t.Context(), "", "", b.put("k", "x")); !errors.Is(err, store.ErrKey) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -764,7 +764,7 @@ func TestGenerationsStayBelowTheEnd(t *testing.T) {
 		row := foreign("k", "", g)
 		row.Timeout = 0
 		tab.put(row)
-		if err := reserver(t, tab).In(b).Do(t.Context(), "k", "", func(context.Context) error { return nil }); err != nil {
+		if err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if got, _ := tab.row("k", ""); got.Generation < 1<<32 || got.Generation >= 1<<62 {
@@ -776,16 +776,16 @@ func TestGenerationsStayBelowTheEnd(t *testing.T) {
 // contradictory is a table that refuses to replace the row that it shows.
 type contradictory struct{ row reserve.Row }
 
-func (c contradictory) Insert(context.Context, reserve.Row) (reserve.Placed, error) {
-	return reserve.Placed{}, &reserve.MetError{Found: true, Row: c.row}
+func (c contradictory) Insert(context.Context, reserve.Row) (reserve.WriteResult, error) {
+	return reserve.WriteResult{}, &reserve.ConflictError{HasRow: true, Row: c.row}
 }
 
-func (c contradictory) Replace(context.Context, reserve.Row, reserve.Row) (reserve.Placed, error) {
-	return reserve.Placed{}, &reserve.MetError{Found: true, Row: c.row}
+func (c contradictory) Replace(context.Context, reserve.Row, reserve.Row) (reserve.WriteResult, error) {
+	return reserve.WriteResult{}, &reserve.ConflictError{HasRow: true, Row: c.row}
 }
 
 func TestTableThatContradictsItself(t *testing.T) {
-	err := reserver(t, contradictory{reserve.Row{Key: "k", Generation: 1}}).In(newBucket()).Do(t.Context(), "k", "", func(context.Context) error { return nil })
+	err := reserver(t, contradictory{reserve.Row{Key: "k", Generation: 1}}).ForBucket(newBucket()).Do(t.Context(), "k", "", func(context.Context) error { return nil })
 	if !errors.Is(err, store.ErrUnsafe) || store.OutcomeOf(err) != store.NotApplied {
 		t.Errorf("got %v", err)
 	}
@@ -797,7 +797,7 @@ func TestSlowClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tab := newTable()
 		ahead := clockAhead{tab, 2 * time.Hour}
-		r := reserver(t, ahead).In(newBucket())
+		r := reserver(t, ahead).ForBucket(newBucket())
 		for _, calls := range [][]string{{"insert", "replace"}, {"insert"}} {
 			key := strings.Join(calls, "-")
 			if err := r.Do(t.Context(), key, "", func(context.Context) error { return nil }); err != nil {
@@ -817,13 +817,13 @@ type clockAhead struct {
 	by time.Duration
 }
 
-func (c clockAhead) Insert(ctx context.Context, row reserve.Row) (reserve.Placed, error) {
+func (c clockAhead) Insert(ctx context.Context, row reserve.Row) (reserve.WriteResult, error) {
 	p, err := c.table.Insert(ctx, row)
 	p.Now = p.Now.Add(c.by)
 	return p, err
 }
 
-func (c clockAhead) Replace(ctx context.Context, seen, row reserve.Row) (reserve.Placed, error) {
+func (c clockAhead) Replace(ctx context.Context, seen, row reserve.Row) (reserve.WriteResult, error) {
 	p, err := c.table.Replace(ctx, seen, row)
 	p.Now = p.Now.Add(c.by)
 	return p, err
@@ -832,7 +832,7 @@ func (c clockAhead) Replace(ctx context.Context, seen, row reserve.Row) (reserve
 func TestOptionsHaveBounds(t *testing.T) {
 	for _, o := range []reserve.Options{
 		{Timeout: -1}, {Timeout: time.Millisecond}, {Timeout: 25 * time.Hour}, {Timeout: time.Second + 1},
-		{Rate: 1}, {Rate: -3}, {Rate: 101}, {TestInterval: -1}, {TestInterval: time.Microsecond}, {TestInterval: time.Hour},
+		{MaxClockSkewRate: 1}, {MaxClockSkewRate: -3}, {MaxClockSkewRate: 101}, {TestInterval: -1}, {TestInterval: time.Microsecond}, {TestInterval: time.Hour},
 		{TTL: time.Minute}, {TTL: -1}, {TTL: 400 * 24 * time.Hour}, {Timeout: time.Hour, TTL: 3 * time.Hour},
 	} {
 		if _, err := reserve.New(newTable(), &o); !errors.Is(err, store.ErrInvalid) {
@@ -846,7 +846,7 @@ func TestOptionsHaveBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := r.Options(); o.Timeout != 20*time.Second || o.Rate != 3 || o.TTL != time.Hour || o.TestInterval != 100*time.Millisecond {
+	if o := r.Options(); o.Timeout != 20*time.Second || o.MaxClockSkewRate != 3 || o.TTL != time.Hour || o.TestInterval != 100*time.Millisecond {
 		t.Errorf("the defaults are %+v", o)
 	}
 	if r, err = reserve.New(newTable(), &reserve.Options{Timeout: time.Hour}); err != nil || r.Options().TTL != 6*time.Hour {

@@ -18,7 +18,7 @@ import (
 
 // TestSimulation runs writers of this package and one with the rules of object_store, in
 // virtual time, on one object of a store without conditions, with a table as that of
-// DynamoDB, and with one as [reserve.OnStore] has it. Replies are lost, rows and
+// DynamoDB, and with one as [reserve.NewStoreTable] has it. Replies are lost, rows and
 // writes come late, writers die, the table removes old rows, states return. Every write
 // that is applied must meet the state that its writer has reserved.
 //
@@ -164,7 +164,7 @@ func (s *sim) check(base object.Version) func(context.Context) error {
 			return store.ErrUnavailable
 		}
 		if now != base {
-			return &object.ConflictError{Key: "k", Known: true, Version: now}
+			return &object.ConflictError{Key: "k", HasCurrent: true, Version: now}
 		}
 		return nil
 	}
@@ -189,7 +189,7 @@ func simulate(t *testing.T, seed uint64, single bool) simCounts {
 	}
 	var all sync.WaitGroup
 	for i := range 4 {
-		r, err := reserve.New(s.table, &reserve.Options{Timeout: timeout, Rate: 2 + i%2, Release: i/2 == 1})
+		r, err := reserve.New(s.table, &reserve.Options{Timeout: timeout, MaxClockSkewRate: 2 + i%2, ReleaseApplied: i/2 == 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Row is one reservation in a [Table]. Two equal rows are the same reservation.
+// Row is one reservation in a [Description]. Two equal rows are the same reservation.
 type Row struct {
 	Key     string
 	Version object.Version // the reserved state; empty means that there is no object
@@ -33,8 +33,8 @@ type Row struct {
 	Tag string
 }
 
-// Placed is the answer to a row that was written.
-type Placed struct {
+// WriteResult is the answer to a row that was written.
+type WriteResult struct {
 	Tag string    // of the row that was written
 	Now time.Time // the table's clock; zero where it does not tell the time
 }
@@ -44,13 +44,13 @@ type Placed struct {
 // unknown may have written the row, or may still write it.
 type Table interface {
 	// Insert writes row if no row stands for its key and version. Otherwise the error is
-	// a [*MetError]. A table that has one row for each key answers with the row that
+	// a [*ConflictError]. A table that has one row for each key answers with the row that
 	// stands there, which may be one for another version.
-	Insert(ctx context.Context, row Row) (Placed, error)
+	Insert(ctx context.Context, row Row) (WriteResult, error)
 
 	// Replace writes row in the place of seen, if exactly seen stands there. Otherwise
-	// the error is a [*MetError].
-	Replace(ctx context.Context, seen, row Row) (Placed, error)
+	// the error is a [*ConflictError].
+	Replace(ctx context.Context, seen, row Row) (WriteResult, error)
 }
 
 // Lister is a table whose rows can be listed.
@@ -61,22 +61,22 @@ type Lister interface {
 	Rows(ctx context.Context) iter.Seq2[Row, error]
 }
 
-// MetError says that another row stands in the table than the write named. It matches
+// ConflictError says that another row stands in the table than the write named. It matches
 // [store.ErrConflict], and its outcome is NotApplied.
-type MetError struct {
-	Found bool // false: no row stands there
-	Row   Row
+type ConflictError struct {
+	HasRow bool // false: no row stands there
+	Row    Row
 }
 
-func (e *MetError) Error() string {
-	if !e.Found {
+func (e *ConflictError) Error() string {
+	if !e.HasRow {
 		return "the reservation is gone"
 	}
 	return fmt.Sprintf("another writer has the reservation of %q (generation %d)", e.Row.Key, e.Row.Generation)
 }
 
-// Is makes a MetError match store.ErrConflict.
-func (e *MetError) Is(target error) bool { return target == store.ErrConflict }
+// Is makes a ConflictError match store.ErrConflict.
+func (e *ConflictError) Is(target error) bool { return target == store.ErrConflict }
 
 // Outcome is NotApplied.
-func (e *MetError) Outcome() store.Outcome { return store.NotApplied }
+func (e *ConflictError) Outcome() store.Outcome { return store.NotApplied }

@@ -13,14 +13,14 @@ import (
 // WaitError says that a writer gave up waiting for the reservation of another one. It
 // wraps the reason why. Its outcome is NotApplied.
 type WaitError struct {
-	Row  Row           // the reservation that stood in the way
-	Left time.Duration // until the waiter would have taken it over
-	Err  error
+	Row       Row           // the reservation that stood in the way
+	Remaining time.Duration // until the waiter would have taken it over
+	Err       error
 }
 
 func (e *WaitError) Error() string {
 	return fmt.Sprintf("another writer has reserved %q (generation %d, for %v), and could be superseded in %v: %v",
-		e.Row.Key, e.Row.Generation, e.Row.Timeout, e.Left.Round(time.Millisecond), e.Err)
+		e.Row.Key, e.Row.Generation, e.Row.Timeout, e.Remaining.Round(time.Millisecond), e.Err)
 }
 
 // Unwrap returns Err.
@@ -34,15 +34,15 @@ func (e *WaitError) Outcome() store.Outcome { return store.NotApplied }
 // by up to a tenth.
 type polls struct {
 	next, most time.Duration
-	look       time.Duration // after this time the waiter looks at the row itself
+	readAfter  time.Duration // after this time the waiter looks at the row itself
 }
 
-// look1 is the part of the wait after which a waiter looks at the row for the first time:
+// firstReadFraction is the part of the wait after which a waiter looks at the row for the first time:
 // its holder may have released it. The time doubles with each look.
-const look1 = 16
+const firstReadFraction = 16
 
 func (r *Reserver) polls(wait time.Duration) polls {
-	return polls{most: max(2*r.o.TestInterval, wait/40), look: max(wait/look1, r.o.TestInterval)}
+	return polls{most: max(2*r.o.TestInterval, wait/40), readAfter: max(wait/firstReadFraction, r.o.TestInterval)}
 }
 
 func (p *polls) pause(first time.Duration) time.Duration {
@@ -57,7 +57,7 @@ func (p *polls) pause(first time.Duration) time.Duration {
 // waitOf is how long a waiter waits before it takes a row over: 0 if its holder has
 // released it.
 func (r *Reserver) waitOf(seen Row) time.Duration {
-	rate := time.Duration(r.o.Rate)
+	rate := time.Duration(r.o.MaxClockSkewRate)
 	if seen.Timeout > math.MaxInt64/rate {
 		return math.MaxInt64
 	}
@@ -67,9 +67,9 @@ func (r *Reserver) waitOf(seen Row) time.Duration {
 // wait waits for the holder of the row that this attempt has met. It returns the row when
 // the writer may take it over, and nil when it should look at the row, by an insertion.
 func (a *attempt) wait(ctx context.Context) (over *Row, err error) {
-	seen := &a.place.seen
+	seen := &a.entry.seen
 	wait := a.r.waitOf(seen.Row)
-	if seen.Nonce != "" && seen.Nonce == a.place.spent {
+	if seen.Nonce != "" && seen.Nonce == a.entry.spent {
 		wait = 0
 	}
 	late := time.Duration(0) // waiters of other processes wait until the same instant
@@ -86,8 +86,8 @@ func (a *attempt) wait(ctx context.Context) (over *Row, err error) {
 			met := seen.Row
 			return &met, nil
 		}
-		if waited >= seen.look && left > 0 {
-			seen.look *= 2
+		if waited >= seen.readAfter && left > 0 {
+			seen.readAfter *= 2
 			return nil, nil
 		}
 		pause := seen.pause(a.r.o.TestInterval)

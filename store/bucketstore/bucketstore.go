@@ -63,9 +63,9 @@ type Options struct {
 	// remember it and set Trusted the next time. Nil calls nothing.
 	OnVerified func()
 
-	// Log receives what became of writes whose reply was lost, and what the probe could
+	// Logger receives what became of writes whose reply was lost, and what the probe could
 	// not remove. Nil discards.
-	Log *slog.Logger
+	Logger *slog.Logger
 }
 
 // Store is a space of registers in a bucket. It may be used by any number of goroutines,
@@ -110,15 +110,15 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 		traits.ID, traits.Prefix = "bucketstore:"+of.ID, prefix
 	}
 	registers, err := engine.New(d, engine.Options{
-		Traits:     traits,
-		Trusted:    o.Trusted || of.Trusted && o.Check == nil,
-		Honest:     of.Trusted,
-		Check:      o.Check,
-		Tags:       true,
-		Tries:      o.Tries,
-		Refuse:     o.refuse,
-		OnVerified: o.OnVerified,
-		Log:        o.Log,
+		Traits:              traits,
+		Trusted:             o.Trusted || of.Trusted && o.Check == nil,
+		TrustConditions:     of.Trusted,
+		Check:               o.Check,
+		Tags:                true,
+		Tries:               o.Tries,
+		OnConditionsIgnored: o.refuse,
+		OnVerified:          o.OnVerified,
+		Logger:              o.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bucketstore: %w", err)
@@ -163,7 +163,7 @@ func (d driver) Read(ctx context.Context, key string, seen engine.Tag) (engine.S
 	return engine.Stored{Envelope: e, Tag: engine.Tag(info.Version), Written: info.Modified, Now: info.Now}, nil
 }
 
-// ReadRaw implements [engine.Salvager].
+// ReadRaw implements [engine.RawReader].
 func (d driver) ReadRaw(ctx context.Context, key string) (body []byte, on engine.Stored, err error) {
 	body, info, err := object.ReadAll(ctx, d.bucket, d.objectKey(key), engine.MaxText, nil)
 	if errors.Is(err, store.ErrTooLarge) {
@@ -288,15 +288,15 @@ func (e *UnsafeError) Is(target error) bool { return target == store.ErrUnsafe }
 func (e *UnsafeError) Outcome() store.Outcome { return store.NotApplied }
 
 // refuse returns the error for what a probe has found, or nil if the user accepts that.
-func (o *Options) refuse(found engine.LackError) error {
+func (o *Options) refuse(found engine.ConditionsIgnoredError) error {
 	e := &UnsafeError{Name: o.Name}
 	for ability, text := range map[object.Ability]string{object.PutIfAbsent: found.Create, object.PutIfMatch: found.Swap} {
 		switch {
 		case text == "":
 		case !slices.Contains(o.Unsafe, ability):
 			e.Missing = append(e.Missing, &object.UnsupportedError{Ability: ability, Found: text})
-		case o.Log != nil:
-			o.Log.Warn("this store ignores conditions and is used on request", "store", o.Name, "found", text)
+		case o.Logger != nil:
+			o.Logger.Warn("this store ignores conditions and is used on request", "store", o.Name, "found", text)
 		}
 	}
 	if len(e.Missing) == 0 {

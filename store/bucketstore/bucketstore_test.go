@@ -28,7 +28,7 @@ func second(t *testing.T, first store.Store) store.Store {
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
 		return newStore(t, membucket.New(), "pre/fix", nil)
-	}, &storetest.Options{Second: second})
+	}, &storetest.Options{Reopen: second})
 }
 
 func TestStorePrefixed(t *testing.T) {

@@ -293,7 +293,7 @@ func TestNew(t *testing.T) {
 		}
 	}
 	traits := store.TraitsOf(newStore(t, membucket.New(), "pre/fix/", nil))
-	if traits.Name != "memory/pre/fix" || !traits.Local || !traits.Trusted || traits.ConflictTells {
+	if traits.Name != "memory/pre/fix" || !traits.Local || !traits.Trusted || traits.ConflictCarriesState {
 		t.Errorf("got %+v", traits)
 	}
 }

@@ -116,7 +116,7 @@ func checkAfter(t *testing.T, s store.Store, v store.Version, err error, ours bo
 		t.Errorf("the version %q, the current one %q, is it ours: %v", v, now, ours)
 	}
 	var c *store.ConflictError
-	if errors.As(err, &c) && c.Known != (want != "") || c != nil && (string(c.Value) != want || c.Version != now) {
+	if errors.As(err, &c) && c.HasCurrent != (want != "") || c != nil && (string(c.Value) != want || c.Version != now) {
 		t.Errorf("the conflict tells %q %q", c.Value, c.Version)
 	}
 	if v == "" {

@@ -43,8 +43,8 @@
 //   - It is another state, and its past nonces do not reach back so far: a conflict if no
 //     reply was lost, and otherwise unknown.
 //
-// [Store.Settle], by which a caller finds out later, follows the same rules. An outcome
-// that stays unknown is a [store.UnknownError], which names the version. If the reply of
+// [Store.Resolve], by which a caller finds out later, follows the same rules. An outcome
+// that stays unknown is a [store.InDoubtError], which names the version. If the reply of
 // a successful write was lost and others have superseded it, its version lacks the
 // server's tag. A write that names that version gets a conflict like any other.
 //

@@ -75,16 +75,16 @@ func (s Stored) Absent() bool { return s.Nonce == "" }
 
 // Refused is the error of a write whose condition did not hold. It matches
 // [store.ErrConflict].
-type Refused struct {
+type ConditionFailedError struct {
 	// Known says that Met is the state that the write found; absent if nothing was
 	// stored.
-	Known bool
-	Met   Stored
+	HasCurrent bool
+	Current    Stored
 }
 
-func (*Refused) Error() string          { return "the condition does not hold" }
-func (*Refused) Is(target error) bool   { return target == store.ErrConflict }
-func (*Refused) Outcome() store.Outcome { return store.NotApplied }
+func (*ConditionFailedError) Error() string          { return "the condition does not hold" }
+func (*ConditionFailedError) Is(target error) bool   { return target == store.ErrConflict }
+func (*ConditionFailedError) Outcome() store.Outcome { return store.NotApplied }
 
 var (
 	// ErrBusy: the server refused for now, and wrote nothing; see [Driver]. A driver
@@ -111,14 +111,14 @@ func (e *Envelope) ID() string {
 }
 
 // lineage is the nonce of the state and those of the states before it, newest first.
-func (e *Envelope) lineage() []string { return append([]string{e.Nonce}, e.After...) }
+func (e *Envelope) lineage() []string { return append([]string{e.Nonce}, e.Predecessors...) }
 
 // follow makes e the successor of base.
 func (e *Envelope) follow(base Stored, numbered bool) {
-	e.After, e.Number = nil, 0
+	e.Predecessors, e.Number = nil, 0
 	if !base.Absent() {
 		lineage := base.lineage()
-		e.After = lineage[:min(len(lineage), MaxAfter)]
+		e.Predecessors = lineage[:min(len(lineage), MaxPredecessors)]
 	}
 	if numbered {
 		e.Number = base.Number + 1
@@ -130,8 +130,8 @@ func (e *Envelope) follow(base Stored, numbered bool) {
 // a write say what it followed. The tag is a hint that saves a read.
 func (s Stored) Version() store.Version {
 	text := s.ID()
-	if len(s.After) > 0 {
-		text += "." + s.Past()
+	if len(s.Predecessors) > 0 {
+		text += "." + s.PredecessorText()
 	}
 	if s.Tag != "" {
 		text += "@" + string(s.Tag)
@@ -154,9 +154,9 @@ func (s *Store) parse(v store.Version) (Stored, error) {
 	return Stored{Envelope: e, Tag: Tag(tag)}, nil
 }
 
-// Past returns the nonces of the states before it as one text, for backends that keep
+// PredecessorText returns the nonces of the states before it as one text, for backends that keep
 // an envelope in columns or attributes.
-func (e *Envelope) Past() string { return strings.Join(e.After, ".") }
+func (e *Envelope) PredecessorText() string { return strings.Join(e.Predecessors, ".") }
 
 // ParseID returns an envelope, without a value, from its ID and its Past.
 func ParseID(id, past string) (Envelope, error) {
@@ -166,7 +166,7 @@ func ParseID(id, past string) (Envelope, error) {
 		e.Nonce = id[i+1:]
 	}
 	if past != "" {
-		e.After = strings.Split(past, ".")
+		e.Predecessors = strings.Split(past, ".")
 	}
 	if err := e.check(); err != nil || e.ID() != id {
 		return Envelope{}, fmt.Errorf("%w: the version %.80q after %.80q is damaged", store.ErrCorrupt, id, past)
@@ -176,7 +176,7 @@ func ParseID(id, past string) (Envelope, error) {
 
 // check reports what is wrong with the names in an envelope.
 func (e *Envelope) check() error {
-	if !isNonce(e.Nonce) || len(e.After) > MaxAfter || slices.ContainsFunc(e.After, func(n string) bool { return !isNonce(n) }) {
+	if !isNonce(e.Nonce) || len(e.Predecessors) > MaxPredecessors || slices.ContainsFunc(e.Predecessors, func(n string) bool { return !isNonce(n) }) {
 		return errors.New("its nonces are damaged")
 	}
 	return nil

@@ -26,7 +26,7 @@ const (
 
 // Options describe a backend to the engine.
 type Options struct {
-	// Traits are those of the store. ConflictTells says that [Refused] carries the state
+	// Traits are those of the store. ConflictCarriesState says that [Refused] carries the state
 	// that the write found. Then the engine sends a write without a reply again, and
 	// learns from the refusal of the second what became of the first. Otherwise it reads
 	// in between.
@@ -62,22 +62,22 @@ type Options struct {
 	// becomes the error of that write, which was not applied. Nil checks nothing.
 	Check func(context.Context) error
 
-	// Honest says that the server is known to honour conditions, so that only Check
+	// TrustConditions says that the server is known to honour conditions, so that only Check
 	// precedes the first write.
-	Honest bool
+	TrustConditions bool
 
 	// Refuse returns the error for a store that ignores conditions, or nil where the user
 	// accepts the risk. The error should match [store.ErrUnsafe], and then all later
-	// writes fail with it. A nil Refuse returns the [LackError].
-	Refuse func(LackError) error
+	// writes fail with it. A nil Refuse returns the [ConditionsIgnoredError].
+	OnConditionsIgnored func(ConditionsIgnoredError) error
 
 	// OnVerified is called when Check and the probe have passed, so that the user can
 	// remember it and set Traits.Trusted the next time. Nil calls nothing.
 	OnVerified func()
 
-	// Log receives what became of writes whose reply was lost, and what the probe could
+	// Logger receives what became of writes whose reply was lost, and what the probe could
 	// not remove. Nil discards.
-	Log *slog.Logger
+	Logger *slog.Logger
 }
 
 // Store is a space of registers on a [Driver]. It may be used by any number of
@@ -93,7 +93,7 @@ var (
 	_ store.Lister            = (*Store)(nil)
 	_ store.ConditionalGetter = (*Store)(nil)
 	_ store.Describer         = (*Store)(nil)
-	_ store.Settler           = (*Store)(nil)
+	_ store.Resolver          = (*Store)(nil)
 )
 
 // New returns the registers of a driver. It sends nothing.
@@ -101,7 +101,7 @@ func New(driver Driver, opts Options) (*Store, error) {
 	opts.Tries = cmp.Or(opts.Tries, DefaultTries)
 	opts.ReadTries = cmp.Or(opts.ReadTries, 1)
 	opts.Pause = cmp.Or(opts.Pause, DefaultPause)
-	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	switch {
 	case opts.Tries < 1 || opts.Tries > 100 || opts.ReadTries < 1 || opts.ReadTries > 100:
 		return nil, fmt.Errorf("engine: Options.Tries is %d, and ReadTries %d; both must be within 1 and 100", opts.Tries, opts.ReadTries)
@@ -188,7 +188,7 @@ func (s Stored) version(err error) store.Version {
 }
 
 // Put implements [store.Store]. Its conflicts are [*store.ConflictError] that carry the
-// current state, and its unknown outcomes [*store.UnknownError].
+// current state, and its unknown outcomes [*store.InDoubtError].
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	err := store.CheckPut(key, value)
 	var v store.Version

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// MaxAfter is the most earlier states that an envelope names.
-	MaxAfter = 7
+	// MaxPredecessors is the most earlier states that an envelope names.
+	MaxPredecessors = 7
 
 	// TombstoneSize is the size of the text of a tombstone, in bytes. No other envelope
 	// has that size, so a listing that shows sizes shows which keys are deleted.
@@ -37,8 +37,8 @@ type Envelope struct {
 	// Nonce is new in every write, and the same when the same write is sent again.
 	Nonce string
 
-	// After are the nonces of the states before it, newest first, up to [MaxAfter].
-	After []string
+	// Predecessors are the nonces of the states before it, newest first, up to [MaxPredecessors].
+	Predecessors []string
 
 	// Deleted says that it is a tombstone.
 	Deleted bool
@@ -67,7 +67,7 @@ func newNonce() string {
 // Encode returns the envelope as JSON for people and programs, for a backend that keeps
 // one text for each register. It leaves out the number.
 func (e *Envelope) Encode() []byte {
-	f := fields{Holdfast: format, Nonce: e.Nonce, After: e.After, Deleted: e.Deleted}
+	f := fields{Holdfast: format, Nonce: e.Nonce, After: e.Predecessors, Deleted: e.Deleted}
 	if !e.Deleted {
 		if body, ok := withJSON(f, e.Value); ok {
 			return notTombstone(body)
@@ -124,7 +124,7 @@ func decode(body []byte) (Envelope, error) {
 	if err := json.Unmarshal(body, &f); err != nil || f.Holdfast == 0 {
 		return Envelope{}, errors.New("it is not a register of Holdfast")
 	}
-	e := Envelope{Nonce: f.Nonce, After: f.After, Deleted: f.Deleted}
+	e := Envelope{Nonce: f.Nonce, Predecessors: f.After, Deleted: f.Deleted}
 	if f.Holdfast != format {
 		return Envelope{}, fmt.Errorf("its format is %d, this program knows %d", f.Holdfast, format)
 	}

@@ -16,7 +16,7 @@ func FuzzParseID(f *testing.F) {
 	f.Add("08-AAAAAAAAAAAA", ".")
 	f.Fuzz(func(t *testing.T, id, past string) {
 		e, err := engine.ParseID(id, past)
-		if err == nil && (e.ID() != id || e.Past() != past || len(e.After) > engine.MaxAfter) {
+		if err == nil && (e.ID() != id || e.PredecessorText() != past || len(e.Predecessors) > engine.MaxPredecessors) {
 			t.Fatalf("%q after %q is read as %+v", id, past, e)
 		}
 	})
@@ -35,8 +35,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		again, err := engine.Decode(e.Encode())
 		again.Value, e.Value = append([]byte{}, again.Value...), append([]byte{}, e.Value...)
-		if len(e.After) == 0 {
-			e.After = nil
+		if len(e.Predecessors) == 0 {
+			e.Predecessors = nil
 		}
 		if err != nil || !bytes.Equal(again.Value, e.Value) || !reflect.DeepEqual(again, e) {
 			t.Fatalf("%q: %+v, then %+v, %v", text, e, again, err)

@@ -47,7 +47,7 @@ func (d *driver) Write(_ context.Context, key string, on engine.Stored, e engine
 		}
 	}
 	if met.ID() != on.ID() {
-		return "", &engine.Refused{Known: true, Met: met}
+		return "", &engine.ConditionFailedError{HasCurrent: true, Current: met}
 	}
 	d.rows[key] = e.Encode()
 	return "", nil
@@ -70,7 +70,7 @@ func (d *driver) List(_ context.Context, prefix string) iter.Seq2[string, error]
 // Open returns the registers.
 func Open() (*engine.Store, error) {
 	return engine.New(&driver{rows: make(map[string][]byte)}, engine.Options{
-		Traits:  store.Traits{Name: "map:example", ConflictTells: true},
+		Traits:  store.Traits{Name: "map:example", ConflictCarriesState: true},
 		Trusted: true, // leave this out for a server that may ignore conditions
 	})
 }
@@ -98,7 +98,7 @@ func Example() {
 func TestExample(t *testing.T) {
 	var d *driver
 	open := func(t *testing.T) store.Store {
-		s, err := engine.New(d, engine.Options{Traits: store.Traits{Name: "map:example", ConflictTells: true}})
+		s, err := engine.New(d, engine.Options{Traits: store.Traits{Name: "map:example", ConflictCarriesState: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestExample(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
 		d = &driver{rows: make(map[string][]byte)}
 		return open(t)
-	}, &storetest.Options{Second: func(t *testing.T, _ store.Store) store.Store { return open(t) }, Rounds: 5})
+	}, &storetest.Options{Reopen: func(t *testing.T, _ store.Store) store.Store { return open(t) }, Rounds: 5})
 }
 
 // TestExampleInDocs: the documentation shows the driver that is tested here.

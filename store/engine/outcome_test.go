@@ -18,7 +18,7 @@ func TestStore(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) store.Store {
 			at = &server{tags: s.tags, tells: s.tells, number: s.number}
 			return at.open(t, nil)
-		}, &storetest.Options{Second: func(t *testing.T, _ store.Store) store.Store { return at.open(t, nil) }, Rounds: 5})
+		}, &storetest.Options{Reopen: func(t *testing.T, _ store.Store) store.Store { return at.open(t, nil) }, Rounds: 5})
 	})
 }
 
@@ -92,7 +92,7 @@ func TestOneEventOneOutcome(t *testing.T) {
 					if string(value) != c.value || (getErr != nil) != (c.value == "") {
 						t.Errorf("the register holds %q, %v; want %q", value, getErr, c.value)
 					}
-					if c.want == store.Applied && (v.Bare() == now.Bare()) != (c.value == "ours") {
+					if c.want == store.Applied && (v.WithoutHint() == now.WithoutHint()) != (c.value == "ours") {
 						t.Errorf("put gave %q, the register has %q", v, now)
 					}
 					checkUnknown(t, s, prev, err, c.value)
@@ -107,20 +107,20 @@ func TestOneEventOneOutcome(t *testing.T) {
 func checkUnknown(t *testing.T, s *engine.Store, prev store.Version, err error, value string) {
 	t.Helper()
 	if store.OutcomeOf(err) != store.Unknown {
-		if store.AttemptOf(err) != "" {
+		if store.AttemptedVersion(err) != "" {
 			t.Errorf("a certain outcome names a version: %v", err)
 		}
 		return
 	}
-	if errors.Is(err, store.ErrConflict) || store.AttemptOf(err) == "" {
-		t.Errorf("unknown: %v, version %q", err, store.AttemptOf(err))
+	if errors.Is(err, store.ErrConflict) || store.AttemptedVersion(err) == "" {
+		t.Errorf("unknown: %v, version %q", err, store.AttemptedVersion(err))
 	}
-	want := store.FateUnknown
+	want := store.ResolutionUnknown
 	if value == "before" {
-		want = store.FateNotYet
+		want = store.ResolutionPending
 	}
-	found, settleErr := s.Settle(t.Context(), "k", prev, store.AttemptOf(err))
-	if settleErr != nil || found.Fate != want || string(found.Current.Value) != value {
+	found, settleErr := s.Resolve(t.Context(), "k", prev, store.AttemptedVersion(err))
+	if settleErr != nil || found.Resolution != want || string(found.Current.Value) != value {
 		t.Errorf("settled: %+v, %v; want %v", found, settleErr, want)
 	}
 }
@@ -145,7 +145,7 @@ func TestRequests(t *testing.T) {
 				{"swap, reply lost", []fault{dropped}, func() (err error) { v, err = s.Put(t.Context(), "k", v, nil); return err }, retry},
 				{"swap, busy", []fault{busy}, func() (err error) { v, err = s.Put(t.Context(), "k", v, nil); return err }, "write write"},
 				{"get", nil, func() error { _, _, err := s.Get(t.Context(), "k"); return err }, "read"},
-				{"settle", nil, func() error { _, err := s.Settle(t.Context(), "k", v, v, v); return err }, "read"},
+				{"resolve", nil, func() error { _, err := s.Resolve(t.Context(), "k", v, v, v); return err }, "read"},
 				{"delete", nil, func() error { return s.Delete(t.Context(), "k", v) }, "write"},
 				{"create over a tombstone", nil, func() (err error) { v, err = s.Put(t.Context(), "k", "", nil); return err }, retry},
 			} {
@@ -169,7 +169,7 @@ func TestVersionWithoutTag(t *testing.T) {
 	s := f.open(t, nil)
 	v := mustPut(t, s, "k", "", "one")
 	bare := v[:12]
-	if bare != v.Bare() {
+	if bare != v.WithoutHint() {
 		t.Fatalf("%q and %q", bare, v)
 	}
 	f.requests()
@@ -202,15 +202,15 @@ func TestRemovedByHand(t *testing.T) {
 				t.Fatal(err)
 			}
 			delete(f.rows, "k")
-			settle := func(want store.Fate) {
+			settle := func(want store.Resolution) {
 				t.Helper()
-				if found, err := s.Settle(t.Context(), "k", v, store.AttemptOf(err)); err != nil || found.Fate != want {
+				if found, err := s.Resolve(t.Context(), "k", v, store.AttemptedVersion(err)); err != nil || found.Resolution != want {
 					t.Errorf("got %+v, %v; want %v", found, err, want)
 				}
 			}
-			settle(store.FateUnknown)
+			settle(store.ResolutionUnknown)
 			mustPut(t, f.honest(), "k", "", "another's")
-			settle(store.FateUnknown)
+			settle(store.ResolutionUnknown)
 		})
 	})
 }
@@ -243,8 +243,8 @@ func TestFollowsTombstone(t *testing.T) {
 		}
 		w := mustPut(t, s, "k", "", "new")
 		row := f.rows["k"]
-		if len(row.After) != 2 || f.number && row.Number != 3 {
-			t.Errorf("it follows %q, number %d; version %q", row.After, row.Number, w)
+		if len(row.Predecessors) != 2 || f.number && row.Number != 3 {
+			t.Errorf("it follows %q, number %d; version %q", row.Predecessors, row.Number, w)
 		}
 	})
 }

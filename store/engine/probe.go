@@ -22,15 +22,15 @@ const (
 	cleanup = 10 * time.Second
 )
 
-// LackError says that a store ignores conditions, so that two programs could hold one
+// ConditionsIgnoredError says that a store ignores conditions, so that two programs could hold one
 // lock. It matches [store.ErrUnsafe].
-type LackError struct {
+type ConditionsIgnoredError struct {
 	// Create and Swap say what is wrong with writes on absence, and with writes on a
 	// version; empty where nothing is wrong.
 	Create, Swap string
 }
 
-func (e *LackError) Error() string {
+func (e *ConditionsIgnoredError) Error() string {
 	found := e.Create
 	if e.Create != "" && e.Swap != "" {
 		found += "; "
@@ -38,11 +38,11 @@ func (e *LackError) Error() string {
 	return "the store ignores conditions: " + found + e.Swap
 }
 
-// Is makes a LackError match store.ErrUnsafe.
-func (e *LackError) Is(target error) bool { return target == store.ErrUnsafe }
+// Is makes a ConditionsIgnoredError match store.ErrUnsafe.
+func (e *ConditionsIgnoredError) Is(target error) bool { return target == store.ErrUnsafe }
 
 // Outcome is NotApplied.
-func (e *LackError) Outcome() store.Outcome { return store.NotApplied }
+func (e *ConditionsIgnoredError) Outcome() store.Outcome { return store.NotApplied }
 
 // probe holds what is known of a store, and the progress of the probe. A probe that fails
 // continues at the same step with the next call.
@@ -55,7 +55,7 @@ type probe struct {
 	step    int  // the index of the next step
 	key     string
 	current Stored // the state that key should have
-	found   LackError
+	found   ConditionsIgnoredError
 	absent  []string // absent keys on which a write on a version was tried
 
 	// The envelopes that the probe writes over current. again is written on absence and
@@ -133,12 +133,12 @@ func (s *Store) find(ctx context.Context, p *probe) error {
 		}
 		p.checked = true
 	}
-	if s.o.Honest {
+	if s.o.TrustConditions {
 		return nil
 	}
 	steps := [...]func(context.Context, *probe) error{
 		s.tryCreate, s.tryCreateAgain, s.tryWrongSwap, s.trySwap,
-		s.lookAfterSwap, s.tryCreateAgain, s.tryWrongSwap, s.lookAfterRefusals, s.trySwapOnce,
+		s.readAfterSwap, s.tryCreateAgain, s.tryWrongSwap, s.readAfterRefusals, s.trySwapOnce,
 		s.trySwapOfNothing,
 	}
 	for p.step < len(steps) {
@@ -151,13 +151,13 @@ func (s *Store) find(ctx context.Context, p *probe) error {
 		}
 	}
 	s.clean(ctx, p)
-	if p.found == (LackError{}) {
+	if p.found == (ConditionsIgnoredError{}) {
 		return nil
 	}
-	if s.o.Refuse == nil {
+	if s.o.OnConditionsIgnored == nil {
 		return &p.found
 	}
-	return s.o.Refuse(p.found)
+	return s.o.OnConditionsIgnored(p.found)
 }
 
 // Steps that a probe can skip to.
@@ -175,7 +175,7 @@ func (s *Store) tryCreate(ctx context.Context, p *probe) error {
 		return nil
 	case refusal(err):
 		// Without a register nothing more can be tried, and the verdict is certain.
-		p.found = LackError{Create: "it refused to create what was not there", Swap: "writes on a version could not be tried"}
+		p.found = ConditionsIgnoredError{Create: "it refused to create what was not there", Swap: "writes on a version could not be tried"}
 		p.step = stepEnd
 		return nil
 	}
@@ -232,10 +232,10 @@ func (s *Store) swapped(p *probe, tag Tag) {
 	p.step = stepSwapOfNothing
 }
 
-// lookAfterSwap reads the register after a swap whose reply was lost, or said that the
+// readAfterSwap reads the register after a swap whose reply was lost, or said that the
 // condition does not hold.
-func (s *Store) lookAfterSwap(ctx context.Context, p *probe) error {
-	current, err := s.lookAfter(ctx, p)
+func (s *Store) readAfterSwap(ctx context.Context, p *probe) error {
+	current, err := s.readAfter(ctx, p)
 	if err == nil {
 		if current.Nonce != p.next.Nonce {
 			p.late = p.next.Nonce
@@ -257,9 +257,9 @@ func (p *probe) arrived(current Stored) bool {
 	return true
 }
 
-// lookAfterRefusals reads whether refused writes were applied all the same.
-func (s *Store) lookAfterRefusals(ctx context.Context, p *probe) error {
-	current, err := s.lookAfter(ctx, p)
+// readAfterRefusals reads whether refused writes were applied all the same.
+func (s *Store) readAfterRefusals(ctx context.Context, p *probe) error {
+	current, err := s.readAfter(ctx, p)
 	if err == nil && current.Nonce != p.current.Nonce && p.step < stepSwapOfNothing && !p.arrived(current) {
 		p.found.Swap = "it returns another state than the one that was written"
 		p.step = stepSwapOfNothing
@@ -267,7 +267,7 @@ func (s *Store) lookAfterRefusals(ctx context.Context, p *probe) error {
 	return err
 }
 
-func (s *Store) lookAfter(ctx context.Context, p *probe) (Stored, error) {
+func (s *Store) readAfter(ctx context.Context, p *probe) (Stored, error) {
 	current, err := s.read(ctx, p.key, "")
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return Stored{}, err
@@ -294,7 +294,7 @@ func (s *Store) trySwapOnce(ctx context.Context, p *probe) error {
 	case err == nil:
 		s.swapped(p, made.Tag)
 	case refusal(err):
-		current, err := s.lookAfter(ctx, p)
+		current, err := s.readAfter(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -354,13 +354,13 @@ func (s *Store) clean(ctx context.Context, p *probe) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 	defer cancel()
 	keys := []string{p.key}
-	if len(p.absent) > 1 || p.found != (LackError{}) {
+	if len(p.absent) > 1 || p.found != (ConditionsIgnoredError{}) {
 		keys = append(keys, p.absent...) // something may have been made there
 	}
 	for _, key := range keys {
 		err := Repeat(ctx, s.o.Tries, s.o.Pause, func() error { return remover.Remove(ctx, key) })
 		if err != nil {
-			s.o.Log.Warn("a register of the probe could not be removed", "store", s.o.Traits.Name, "key", key, "error", err)
+			s.o.Logger.Warn("a register of the probe could not be removed", "store", s.o.Traits.Name, "key", key, "error", err)
 		}
 	}
 }

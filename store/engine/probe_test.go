@@ -77,7 +77,7 @@ func TestProbeFinds(t *testing.T) {
 					s := f.open(t, unproven)
 					for _, prev := range []store.Version{"", v, v} {
 						_, err := s.Put(t.Context(), "k", prev, nil)
-						var lack *engine.LackError
+						var lack *engine.ConditionsIgnoredError
 						if !errors.Is(err, store.ErrUnsafe) || store.OutcomeOf(err) != store.NotApplied || !errors.As(err, &lack) {
 							t.Fatalf("got %v (%v)", err, store.OutcomeOf(err))
 						}
@@ -89,7 +89,7 @@ func TestProbeFinds(t *testing.T) {
 						t.Errorf("the holder's register: %q %v; %d rows", got, err, len(f.rows))
 					}
 					insisting := f.open(t, func(o *engine.Options) {
-						o.Trusted, o.Refuse = false, func(engine.LackError) error { return nil }
+						o.Trusted, o.OnConditionsIgnored = false, func(engine.ConditionsIgnoredError) error { return nil }
 					})
 					if err := insisting.Verify(t.Context()); err != nil {
 						t.Errorf("insisted: %v", err)
@@ -215,7 +215,7 @@ func TestCheckFails(t *testing.T) {
 	f := &server{}
 	wrong := store.ErrMisconfigured
 	s := f.open(t, func(o *engine.Options) {
-		o.Trusted, o.Honest, o.Check = false, true, func(context.Context) error { return wrong }
+		o.Trusted, o.TrustConditions, o.Check = false, true, func(context.Context) error { return wrong }
 	})
 	if _, err := s.Put(t.Context(), "k", "", nil); !errors.Is(err, store.ErrMisconfigured) || f.requests() != "" {
 		t.Errorf("got %v", err)

@@ -64,7 +64,7 @@ type broken struct {
 func (s *server) open(t *testing.T, change func(*engine.Options)) *engine.Store {
 	t.Helper()
 	o := engine.Options{
-		Traits: store.Traits{Name: "table", ConflictTells: s.tells}, Trusted: true, Tags: s.tags, Numbered: s.number,
+		Traits: store.Traits{Name: "table", ConflictCarriesState: s.tells}, Trusted: true, Tags: s.tags, Numbered: s.number,
 	}
 	if change != nil {
 		change(&o)
@@ -197,7 +197,7 @@ func (s *server) swap(key string, on engine.Stored, e engine.Envelope) (engine.T
 		}
 	}
 	if s.tells {
-		return "", &engine.Refused{Known: true, Met: row}
+		return "", &engine.ConditionFailedError{HasCurrent: true, Current: row}
 	}
 	return "", store.ErrConflict
 }

@@ -13,21 +13,21 @@ import (
 // nonce of the write's After is that of the state that it names.
 //
 // No other function below [store.Store] decides that for a remote backend.
-func judge(current Stored, write *Envelope) store.Fate {
-	created := len(write.After) == 0
+func outcomeOf(current Stored, write *Envelope) store.Resolution {
+	created := len(write.Predecessors) == 0
 	switch {
-	case current.Absent() && created, !created && current.Nonce == write.After[0]:
-		return store.FateNotYet
+	case current.Absent() && created, !created && current.Nonce == write.Predecessors[0]:
+		return store.ResolutionPending
 	case current.Absent():
-		return store.FateUnknown // removed by hand
+		return store.ResolutionUnknown // removed by hand
 	case current.Nonce == write.Nonce:
-		return store.FateApplied
-	case slices.Contains(current.After, write.Nonce):
-		return store.FateSuperseded
-	case created && len(current.After) < MaxAfter, !created && slices.Contains(current.After, write.After[0]):
-		return store.FateNever // its past nonces leave no place for the write
+		return store.ResolutionApplied
+	case slices.Contains(current.Predecessors, write.Nonce):
+		return store.ResolutionSuperseded
+	case created && len(current.Predecessors) < MaxPredecessors, !created && slices.Contains(current.Predecessors, write.Predecessors[0]):
+		return store.ResolutionNotApplied // its past nonces leave no place for the write
 	}
-	return store.FateUnknown
+	return store.ResolutionUnknown
 }
 
 // writing is one write in progress.
@@ -61,7 +61,7 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e Env
 	w := s.writing(key, base, e)
 	made, err := w.run(ctx)
 	if store.OutcomeOf(err) == store.Unknown {
-		err = &store.UnknownError{Version: w.made(), Err: err}
+		err = &store.InDoubtError{Version: w.made(), Err: err}
 	}
 	return made.version(err), err
 }
@@ -98,7 +98,7 @@ func (w *writing) run(ctx context.Context) (Stored, error) {
 		if err == nil {
 			return Stored{Envelope: w.e, Tag: tag}, nil
 		}
-		made, err := w.settle(ctx, err, try)
+		made, err := w.resolve(ctx, err, try)
 		if !errors.Is(err, errSendAgain) {
 			return made, err
 		}
@@ -114,11 +114,11 @@ var (
 
 // settle finds out what became of a try that failed with cause. It returns errSendAgain
 // where the write must be sent again.
-func (w *writing) settle(ctx context.Context, cause error, try int) (Stored, error) {
-	var refused *Refused
+func (w *writing) resolve(ctx context.Context, cause error, try int) (Stored, error) {
+	var refused *ConditionFailedError
 	last := try >= w.s.o.Tries
 	conflict, busy := errors.Is(cause, store.ErrConflict), errors.Is(cause, ErrBusy)
-	known := errors.As(cause, &refused) && refused.Known
+	known := errors.As(cause, &refused) && refused.HasCurrent
 	if !conflict && !busy {
 		if store.OutcomeOf(cause) == store.NotApplied {
 			return Stored{}, w.failed(cause)
@@ -126,7 +126,7 @@ func (w *writing) settle(ctx context.Context, cause error, try int) (Stored, err
 		w.lost = cause
 	}
 	// If a refusal carries the current state, the next try replaces a read.
-	again := busy || !conflict && w.s.o.Traits.ConflictTells
+	again := busy || !conflict && w.s.o.Traits.ConflictCarriesState
 	if again && last {
 		return Stored{}, w.failed(cause)
 	}
@@ -139,7 +139,7 @@ func (w *writing) settle(ctx context.Context, cause error, try int) (Stored, err
 	var made Stored
 	var err error
 	if known {
-		made, err = w.met(refused.Met.clone(), cause)
+		made, err = w.conflicts(refused.Current.clone(), cause)
 	} else {
 		made, err = w.readBack(ctx, cause)
 	}
@@ -170,7 +170,7 @@ func (w *writing) readBack(ctx context.Context, cause error) (Stored, error) {
 	current, err := w.s.read(ctx, w.key, "")
 	switch {
 	case err == nil, errors.Is(err, store.ErrNotFound):
-		return w.met(current, cause)
+		return w.conflicts(current, cause)
 	case errors.Is(err, store.ErrCorrupt):
 		return Stored{}, w.failed(store.MarkNotApplied(err))
 	case w.lost != nil:
@@ -182,26 +182,26 @@ func (w *writing) readBack(ctx context.Context, cause error) (Stored, error) {
 }
 
 // met judges the write by the current state, after a try that failed with cause.
-func (w *writing) met(current Stored, cause error) (Stored, error) {
-	fate := judge(current, &w.e)
-	if fate == store.FateNotYet && current.Number == w.base.Number && (current.Tag == w.base.Tag || w.base.Tag == "") {
+func (w *writing) conflicts(current Stored, cause error) (Stored, error) {
+	fate := outcomeOf(current, &w.e)
+	if fate == store.ResolutionPending && current.Number == w.base.Number && (current.Tag == w.base.Tag || w.base.Tag == "") {
 		return Stored{}, w.metBase(current, cause)
 	}
 	switch {
-	case fate == store.FateApplied:
-		w.s.o.Log.Debug("a write whose reply was lost was applied", "key", w.key)
+	case fate == store.ResolutionApplied:
+		w.s.o.Logger.Debug("a write whose reply was lost was applied", "key", w.key)
 		return current, nil
-	case fate == store.FateSuperseded:
-		w.s.o.Log.Debug("a write whose reply was lost was applied, and superseded", "key", w.key)
+	case fate == store.ResolutionSuperseded:
+		w.s.o.Logger.Debug("a write whose reply was lost was applied, and superseded", "key", w.key)
 		return Stored{Envelope: w.e}, nil
 	case w.lost != nil && current.Absent():
 		return Stored{}, w.failed(errors.New("the register was removed since"))
-	case w.lost != nil && fate != store.FateNever:
+	case w.lost != nil && fate != store.ResolutionNotApplied:
 		return Stored{}, w.failed(errors.New("others have changed the register several times since"))
 	case !current.Absent() && !current.Deleted:
-		return Stored{}, &store.ConflictError{Key: w.key, Known: true, Value: current.Value, Version: current.Version()}
+		return Stored{}, &store.ConflictError{Key: w.key, HasCurrent: true, Value: current.Value, Version: current.Version()}
 	case !w.create:
-		return Stored{}, &store.ConflictError{Key: w.key, Known: true}
+		return Stored{}, &store.ConflictError{Key: w.key, HasCurrent: true}
 	}
 	// A create follows the tombstone, or nothing where that was removed.
 	w.lost = nil
@@ -228,55 +228,55 @@ func (w *writing) metBase(current Stored, cause error) error {
 	return w.failed(err)
 }
 
-// Settle implements [store.Settler], by one read.
-func (s *Store) Settle(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.Settlement, error) {
-	found, err := s.settle(ctx, key, prev, writes)
-	return found, s.opError("settle", key, err)
+// Settle implements [store.Resolver], by one read.
+func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
+	found, err := s.resolve(ctx, key, prev, writes)
+	return found, s.opError("resolve", key, err)
 }
 
-func (s *Store) settle(ctx context.Context, key string, prev store.Version, writes []store.Version) (store.Settlement, error) {
+func (s *Store) resolve(ctx context.Context, key string, prev store.Version, writes []store.Version) (store.ResolveResult, error) {
 	base, err := s.parse(prev)
 	if err != nil {
-		return store.Settlement{}, err
+		return store.ResolveResult{}, err
 	}
 	attempts := make([]Stored, len(writes))
 	for i, v := range writes {
 		if attempts[i], err = s.parse(v); err != nil {
-			return store.Settlement{}, err
+			return store.ResolveResult{}, err
 		}
 	}
 	current, err := s.read(ctx, key, "")
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return store.Settlement{}, err
+		return store.ResolveResult{}, err
 	}
-	found := store.Settlement{Fate: store.FateNever, Current: store.Entry{Key: key}}
+	found := store.ResolveResult{Resolution: store.ResolutionNotApplied, Current: store.Entry{Key: key}}
 	there := !current.Absent() && !current.Deleted
 	if there {
 		found.Current.Value, found.Current.Version = current.Value, current.Version()
 	}
 	notYet := false
 	for i, write := range attempts {
-		fate := store.FateUnknown
+		fate := store.ResolutionUnknown
 		if !write.Absent() {
-			fate = judge(current, &write.Envelope)
+			fate = outcomeOf(current, &write.Envelope)
 		}
 		switch fate {
-		case store.FateApplied, store.FateSuperseded:
-			found.Fate, found.Write = fate, writes[i]
+		case store.ResolutionApplied, store.ResolutionSuperseded:
+			found.Resolution, found.Write = fate, writes[i]
 			return found, nil
-		case store.FateNotYet:
+		case store.ResolutionPending:
 			notYet = true
-		case store.FateUnknown:
-			found.Fate = fate
+		case store.ResolutionUnknown:
+			found.Resolution = fate
 		}
 	}
 	switch {
 	case there && current.Nonce == base.Nonce:
-		found.Fate = store.FateNotYet
-	case found.Fate == store.FateNever && (notYet || !there && base.Absent()):
+		found.Resolution = store.ResolutionPending
+	case found.Resolution == store.ResolutionNotApplied && (notYet || !there && base.Absent()):
 		// Writes of an absent register may name different tombstones. If the register is
 		// still absent and none of them was applied, the caller may create it.
-		found.Fate = store.FateNotYet
+		found.Resolution = store.ResolutionPending
 	}
 	return found, nil
 }

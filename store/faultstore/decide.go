@@ -13,7 +13,7 @@ import (
 func (s Schedule) decide(i int, who identity, n int) (Rule, bool) {
 	r := s.Rules[i]
 	exact := Rule{Op: who.op, Key: who.key, First: n, Last: n, Action: r.Action, Wait: r.Wait, Calls: r.Calls}
-	if r.Chance == 0 && r.Upto <= r.Wait {
+	if r.Chance == 0 && r.MaxWait <= r.Wait {
 		return exact, true
 	}
 	h := fnv.New64a()
@@ -25,9 +25,9 @@ func (s Schedule) decide(i int, who identity, n int) (Rule, bool) {
 	if r.Chance > 0 && draw.Float64() >= r.Chance {
 		return Rule{}, false
 	}
-	if r.Upto > r.Wait {
+	if r.MaxWait > r.Wait {
 		// Never zero: a late write without a time waits for Drain.
-		exact.Wait += 1 + time.Duration(draw.Int64N(int64(r.Upto-r.Wait)))
+		exact.Wait += 1 + time.Duration(draw.Int64N(int64(r.MaxWait-r.Wait)))
 	}
 	return exact, true
 }

@@ -25,7 +25,7 @@ func Example() {
 }
 
 // A run under a seed tells which faults it met, in a form that can be replayed.
-func ExampleStore_Produced() {
+func ExampleStore_Injected() {
 	ctx := context.Background()
 	s := faultstore.New(memstore.New(), faultstore.MustParse("write * %0.3 lose; seed 4"))
 	defer s.Close()
@@ -33,7 +33,7 @@ func ExampleStore_Produced() {
 	for i := range 5 {
 		_, _ = s.Put(ctx, fmt.Sprint("job-", i), "", []byte("x"))
 	}
-	fmt.Println(s.Produced())
+	fmt.Println(s.Injected())
 	// Output:
 	// put job-1 #1 lose; put job-3 #1 lose; put job-4 #1 lose
 }

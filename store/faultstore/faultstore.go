@@ -16,8 +16,8 @@
 //
 // A [Schedule] chooses the calls that get a fault by operation, key and number, or by a
 // seed and probabilities. It is a value with a textual form. The store records the faults
-// that it injected: [Store.Produced] returns a schedule without chances that repeats
-// them. So a test that failed under a seed can print a schedule to replay. [Store.Unmet]
+// that it injected: [Store.Injected] returns a schedule without chances that repeats
+// them. So a test that failed under a seed can print a schedule to replay. [Store.Unmatched]
 // returns the rules that no call has met: a test with such a rule should fail.
 //
 // # Time
@@ -50,16 +50,16 @@ var ErrInjected = errors.New("injected fault")
 type Store struct {
 	store.Store // passes through call
 
-	mu       sync.Mutex
-	schedule Schedule
-	matched  []int            // for each rule, the number of calls that its Op and Key have matched
-	met      []bool           // for each rule, whether a call was its to decide
-	calls    map[identity]int // the number of calls so far
-	produced []Rule
-	late     []*lateWrite // not started yet, oldest first
-	running  []*lateWrite // begun
-	fates    map[store.Version]*fate
-	closed   bool
+	mu         sync.Mutex
+	schedule   Schedule
+	matched    []int            // for each rule, the number of calls that its Op and Key have matched
+	met        []bool           // for each rule, whether a call was its to decide
+	calls      map[identity]int // the number of calls so far
+	produced   []Rule
+	late       []*lateWrite // not started yet, oldest first
+	running    []*lateWrite // begun
+	lostWrites map[store.Version]*lostWrite
+	closed     bool
 
 	storeName string // of the store below
 }
@@ -89,7 +89,7 @@ func (s *Store) As(target any) bool {
 }
 
 // Set replaces the schedule: an empty one ends all faults. The counts of calls and the
-// record of [Store.Produced] start anew. Late writes still take effect. After
+// record of [Store.Injected] start anew. Late writes still take effect. After
 // [Store.Close] Set has no effect. It panics when the schedule makes no sense.
 func (s *Store) Set(schedule Schedule) {
 	if err := schedule.Check(); err != nil {
@@ -112,20 +112,20 @@ func (s *Store) set(schedule Schedule) {
 	s.produced = nil
 }
 
-// Produced returns the faults that were injected since the schedule was set, as a
+// Injected returns the faults that were injected since the schedule was set, as a
 // schedule that names each call by its operation, key and number. On calls that come
 // in the same order for each operation and key, it does the same again.
-func (s *Store) Produced() Schedule {
+func (s *Store) Injected() Schedule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Schedule{Rules: slices.Clone(s.produced)}
 }
 
-// Unmet returns the rules that could inject nothing since the schedule was set: no call had
+// Unmatched returns the rules that could inject nothing since the schedule was set: no call had
 // their operation, key and number, or another rule's fault came first. A test whose schedule
 // has such a rule, with a misspelt key say, shows less than it seems to: let it fail. A rule
 // that only its chance kept from a fault is not among them.
-func (s *Store) Unmet() Schedule {
+func (s *Store) Unmatched() Schedule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	unmet := Schedule{Seed: s.schedule.Seed}
@@ -142,24 +142,24 @@ func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) erro
 	if ctx.Err() != nil || !sent(op) {
 		return next(ctx, op) // there is no request that could be lost
 	}
-	if op.Kind == store.OpSettle {
-		next = s.settling(next)
+	if op.Kind == store.OpResolve {
+		next = s.resolveHandler(next)
 	}
 	p := s.plan(op)
 	for _, l := range p.due {
 		s.finish(context.WithoutCancel(ctx), l)
 	}
 	if err := sleep(ctx, p.before); err != nil {
-		return s.unknown(op, err, new(fate))
+		return s.unknown(op, err, new(lostWrite))
 	}
 	fault := fmt.Errorf("%w: %w (%s)", store.ErrUnavailable, ErrInjected, p.fault)
 	switch p.fault.Action {
 	case Fail:
 		return &store.OpError{Op: op.Kind, Key: op.Key, Store: s.storeName, Err: store.MarkNotApplied(fault)}
 	case Drop:
-		return s.unknown(op, fault, new(fate))
+		return s.unknown(op, fault, new(lostWrite))
 	case Late:
-		f := new(fate)
+		f := new(lostWrite)
 		if op.Kind.Write() {
 			s.postpone(ctx, op, next, p.fault, f)
 		}
@@ -168,10 +168,10 @@ func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) erro
 	answer := *op
 	err := next(ctx, &answer)
 	if late := sleep(ctx, p.after); late != nil {
-		return s.unknown(op, late, fateOf(&answer, err))
+		return s.unknown(op, late, lostWriteOf(&answer, err))
 	}
 	if p.fault.Action == Lose {
-		return s.unknown(op, fault, fateOf(&answer, err))
+		return s.unknown(op, fault, lostWriteOf(&answer, err))
 	}
 	*op = answer
 	return err
@@ -183,7 +183,7 @@ func sent(op *store.Op) bool {
 	switch {
 	case op.Kind.Lists() && op.Key == "":
 		return true
-	case op.Kind == store.OpPut || op.Kind == store.OpPutVolatile:
+	case op.Kind == store.OpPut || op.Kind == store.OpPutUnsynced:
 		return store.CheckPut(op.Key, op.Value) == nil
 	case op.Kind == store.OpDelete:
 		return store.CheckDelete(op.Key, op.Prev) == nil
@@ -192,12 +192,12 @@ func sent(op *store.Op) bool {
 }
 
 // unknown returns the error of a call whose outcome is hidden. The error of a write names
-// a version by which [Store.settling] finds its fate.
-func (s *Store) unknown(op *store.Op, err error, f *fate) error {
+// a version by which [Store.resolveHandler] finds its fate.
+func (s *Store) unknown(op *store.Op, err error, f *lostWrite) error {
 	if !op.Kind.Write() {
 		return &store.OpError{Op: op.Kind, Key: op.Key, Store: s.storeName, Err: store.MarkUnknown(err)}
 	}
-	return &store.OpError{Op: op.Kind, Key: op.Key, Store: s.storeName, Err: &store.UnknownError{Version: s.name(f), Err: err}}
+	return &store.OpError{Op: op.Kind, Key: op.Key, Store: s.storeName, Err: &store.InDoubtError{Version: s.name(f), Err: err}}
 }
 
 // sleep waits, and returns the cause when the context ends first.
@@ -282,16 +282,16 @@ func (r Rule) matches(op *store.Op) bool {
 
 // lateWrite is a write that was answered and will be applied later.
 type lateWrite struct {
-	op    store.Op
-	next  store.Handler
-	timer *time.Timer // of a write that waits for a time
-	calls int         // how many more calls on its key a write waits for; 0: it does not
-	fate  *fate
-	done  chan struct{} // closed when it was carried out
+	op        store.Op
+	next      store.Handler
+	timer     *time.Timer // of a write that waits for a time
+	calls     int         // how many more calls on its key a write waits for; 0: it does not
+	lostWrite *lostWrite
+	done      chan struct{} // closed when it was carried out
 }
 
-func (s *Store) postpone(ctx context.Context, op *store.Op, next store.Handler, r Rule, f *fate) {
-	l := &lateWrite{op: *op, next: next, calls: r.Calls, fate: f, done: make(chan struct{})}
+func (s *Store) postpone(ctx context.Context, op *store.Op, next store.Handler, r Rule, f *lostWrite) {
+	l := &lateWrite{op: *op, next: next, calls: r.Calls, lostWrite: f, done: make(chan struct{})}
 	l.op.Value = bytes.Clone(op.Value) // the caller may change the slice now
 	ctx = context.WithoutCancel(ctx)
 	s.mu.Lock()
@@ -346,10 +346,10 @@ func (s *Store) claim(l *lateWrite) bool {
 
 // finish carries out a late write that was claimed. No caller waits for its answer.
 func (s *Store) finish(ctx context.Context, l *lateWrite) {
-	done := fateOf(&l.op, l.next(ctx, &l.op))
+	done := lostWriteOf(&l.op, l.next(ctx, &l.op))
 	s.mu.Lock()
 	done.late = l
-	*l.fate = *done
+	*l.lostWrite = *done
 	s.running = slices.DeleteFunc(s.running, func(r *lateWrite) bool { return r == l })
 	s.mu.Unlock()
 	close(l.done)
@@ -374,7 +374,7 @@ func (s *Store) Drain(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 		if l == nil {
-			return s.settle(ctx)
+			return s.resolve(ctx)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -387,7 +387,7 @@ func (s *Store) Drain(ctx context.Context) error {
 }
 
 // settle waits for the late writes that have begun.
-func (s *Store) settle(ctx context.Context) error {
+func (s *Store) resolve(ctx context.Context) error {
 	s.mu.Lock()
 	running := slices.Clone(s.running)
 	s.mu.Unlock()
@@ -420,5 +420,5 @@ func (s *Store) Close() error {
 		l.stop()
 		close(l.done)
 	}
-	return s.settle(context.Background())
+	return s.resolve(context.Background())
 }

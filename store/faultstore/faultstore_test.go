@@ -40,12 +40,12 @@ func TestUnmet(t *testing.T) {
 		_, _ = s.Put(t.Context(), "job", "", []byte("x"))
 	}
 	// The first rule takes the first put, so that nothing is left for the fault of "put * #1".
-	if got, want := s.Unmet().String(), "put jbo lose; get job fail; put job #9 drop; put * #1 fail; seed 7"; got != want {
+	if got, want := s.Unmatched().String(), "put jbo lose; get job fail; put job #9 drop; put * #1 fail; seed 7"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	s.Set(faultstore.MustParse("get job fail"))
 	_, _, _ = s.Get(t.Context(), "job")
-	if got := s.Unmet(); len(got.Rules) > 0 {
+	if got := s.Unmatched(); len(got.Rules) > 0 {
 		t.Errorf("got %q, want nothing", got)
 	}
 }
@@ -315,7 +315,7 @@ func TestNotSent(t *testing.T) {
 			t.Errorf("%s: got %v (%v), want not applied and no fault", name, err, store.OutcomeOf(err))
 		}
 	}
-	if got := s.Produced().String(); got != "" {
+	if got := s.Injected().String(); got != "" {
 		t.Errorf("faults on calls that were never sent: %s", got)
 	}
 }
@@ -326,7 +326,7 @@ func TestSet(t *testing.T) {
 	wantFault(t, err, store.NotApplied)
 	s.Set(faultstore.Schedule{}) // the network heals
 	create(t, s, "job", "one")
-	if got := s.Produced().String(); got != "" {
+	if got := s.Injected().String(); got != "" {
 		t.Errorf("the record was kept: %s", got)
 	}
 	s.Set(faultstore.MustParse("get job #1 fail"))
@@ -351,7 +351,7 @@ func TestAs(t *testing.T) {
 	if got, ok := store.As[*faultstore.Store](p); ok {
 		t.Errorf("a decorator hands out %v", got)
 	}
-	if got := store.TraitsOf(p); !got.ConflictTells {
+	if got := store.TraitsOf(p); !got.ConflictCarriesState {
 		t.Errorf("the traits are hidden: %+v", got)
 	}
 }
@@ -404,7 +404,7 @@ func TestReplay(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := faultstore.New(memstore.New(), schedule)
 				log = work(t, s, seed)
-				produced = s.Produced()
+				produced = s.Injected()
 				if err := s.Close(); err != nil {
 					t.Error(err)
 				}

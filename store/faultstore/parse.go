@@ -154,8 +154,8 @@ func (r *Rule) parseWhen(text string) (err error) {
 	}
 	wait, upto, ranged := strings.Cut(text, "~")
 	if r.Wait, err = time.ParseDuration(wait); err == nil && ranged {
-		r.Upto, err = time.ParseDuration(upto)
-		if err == nil && r.Upto <= r.Wait {
+		r.MaxWait, err = time.ParseDuration(upto)
+		if err == nil && r.MaxWait <= r.Wait {
 			err = fmt.Errorf("%q is not from less to more", text)
 		}
 	}

@@ -71,14 +71,14 @@ type Rule struct {
 
 	// Wait is how long Delay, DelayReply and Late wait. With a larger Upto, it is
 	// drawn from between the two.
-	Wait, Upto time.Duration
+	Wait, MaxWait time.Duration
 
 	// Calls is the number of later calls on the same key that Late waits for.
 	Calls int
 }
 
 // Schedule tells which calls suffer which fault. It is a value: it can be compared
-// by its text, printed, read back with [Parse], and used again.
+// by its text, printed, read back with [ParseConfig], and used again.
 //
 // All delays that match a call apply to it, and the first of the other rules that
 // does.
@@ -97,19 +97,19 @@ type Schedule struct {
 func Random(seed uint64) Schedule {
 	const most = 20 * time.Millisecond
 	return Schedule{Seed: seed, Rules: []Rule{
-		{Op: AnyOp, Chance: 0.05, Action: Delay, Upto: most},
-		{Op: AnyOp, Chance: 0.05, Action: DelayReply, Upto: most},
+		{Op: AnyOp, Chance: 0.05, Action: Delay, MaxWait: most},
+		{Op: AnyOp, Chance: 0.05, Action: DelayReply, MaxWait: most},
 		{Op: WriteOp, Chance: 0.04, Action: Lose},
 		{Op: WriteOp, Chance: 0.04, Action: Drop},
 		{Op: WriteOp, Chance: 0.03, Action: Fail},
-		{Op: WriteOp, Chance: 0.03, Action: Late, Upto: 5 * most},
+		{Op: WriteOp, Chance: 0.03, Action: Late, MaxWait: 5 * most},
 		{Op: WriteOp, Chance: 0.02, Action: Late, Calls: 2},
 		{Op: ReadOp, Chance: 0.05, Action: Fail},
 		{Op: store.OpWatch, Chance: 0.2, Action: Fail},
 	}}
 }
 
-// String returns the schedule as text that [Parse] reads: rules separated by
+// String returns the schedule as text that [ParseConfig] reads: rules separated by
 // semicolons, each with operation, key, call numbers, chance and action.
 //
 //	put job #3 lose; write * %0.05 late 2s; get "a key" #2-5 fail; * * #10- drop; seed 7
@@ -148,8 +148,8 @@ func (r Rule) String() string {
 	}
 	words = append(words, string(r.Action))
 	switch {
-	case r.Upto > r.Wait:
-		words = append(words, r.Wait.String()+"~"+r.Upto.String())
+	case r.MaxWait > r.Wait:
+		words = append(words, r.Wait.String()+"~"+r.MaxWait.String())
 	case r.Wait > 0 || r.Action == Delay || r.Action == DelayReply:
 		words = append(words, r.Wait.String())
 	case r.Calls > 0:
@@ -189,13 +189,13 @@ func (r Rule) check() error {
 		return fmt.Errorf("no call has a number from %d to %d", r.First, r.Last)
 	case math.IsNaN(r.Chance) || r.Chance < 0 || r.Chance > 1:
 		return fmt.Errorf("the chance %v is not between 0 and 1", r.Chance)
-	case r.Wait < 0 || r.Upto < 0:
+	case r.Wait < 0 || r.MaxWait < 0:
 		return errors.New("a time is negative")
-	case !timed && (r.Wait > 0 || r.Upto > 0):
+	case !timed && (r.Wait > 0 || r.MaxWait > 0):
 		return fmt.Errorf("%s takes no time", r.Action)
 	case r.Calls < 0 || r.Calls > 0 && r.Action != Late:
 		return fmt.Errorf("%s cannot wait for %d calls", r.Action, r.Calls)
-	case r.Calls > 0 && (r.Wait > 0 || r.Upto > 0):
+	case r.Calls > 0 && (r.Wait > 0 || r.MaxWait > 0):
 		return errors.New("late waits for a time or for calls, not for both")
 	}
 	return nil

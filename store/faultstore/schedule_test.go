@@ -22,8 +22,8 @@ func TestScheduleText(t *testing.T) {
 		{"read a/b-c_d.e #2-5 fail", rules(faultstore.Rule{Op: faultstore.ReadOp, Key: "a/b-c_d.e", First: 2, Last: 5, Action: faultstore.Fail})},
 		{"write * #10- %0.25 late", rules(faultstore.Rule{Op: faultstore.WriteOp, First: 10, Chance: 0.25, Action: faultstore.Late})},
 		{"delete * late +2", rules(faultstore.Rule{Op: store.OpDelete, Action: faultstore.Late, Calls: 2})},
-		{"put-volatile * late 1.5s", rules(faultstore.Rule{Op: store.OpPutVolatile, Action: faultstore.Late, Wait: 1500 * time.Millisecond})},
-		{"get * delay 5ms~1s", rules(faultstore.Rule{Op: store.OpGet, Action: faultstore.Delay, Wait: 5 * time.Millisecond, Upto: time.Second})},
+		{"put-unsynced * late 1.5s", rules(faultstore.Rule{Op: store.OpPutUnsynced, Action: faultstore.Late, Wait: 1500 * time.Millisecond})},
+		{"get * delay 5ms~1s", rules(faultstore.Rule{Op: store.OpGet, Action: faultstore.Delay, Wait: 5 * time.Millisecond, MaxWait: time.Second})},
 		{"watch * delay-reply 24h0m0s", rules(faultstore.Rule{Op: store.OpWatch, Action: faultstore.DelayReply, Wait: 24 * time.Hour})},
 		{`put "*" fail`, rules(faultstore.Rule{Op: store.OpPut, Key: "*", Action: faultstore.Fail})},
 		{`put "a key; with \"quotes\"\n" fail; put "日本" fail; put "\xff" fail`, rules(

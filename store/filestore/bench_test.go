@@ -31,7 +31,7 @@ func BenchmarkPutVolatile(b *testing.B) {
 	v := put(b, s, "key", "", string(record))
 	for b.Loop() {
 		var err error
-		if v, err = s.PutVolatile(b.Context(), "key", v, record); err != nil {
+		if v, err = s.PutUnsynced(b.Context(), "key", v, record); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -25,9 +25,9 @@ import (
 const (
 	floorFile = "floor"
 
-	// floorPatience is how long a process waits for the lock. A writer has it for the time of
+	// floorLockTimeout is how long a process waits for the lock. A writer has it for the time of
 	// a few syncs, a sweep for that of one sync and floorHold.
-	floorPatience = 10 * time.Second
+	floorLockTimeout = 10 * time.Second
 
 	// floorHold is how long a sweep moves logs away under one lock. Then the writers that wait
 	// get it first, so their wait is short however much is removed.
@@ -290,7 +290,7 @@ func (s *Store) currentFloor() (uint64, error) {
 // [store.ErrUnavailable], and names that process where the system shows it.
 //
 // Versions still do not return for a key. A write whose outcome is unknown, and whose register
-// was deleted and removed since, stays unknown: see [store.Settle].
+// was deleted and removed since, stays unknown: see [store.Resolve].
 //
 // On a file system or a system without locks the error matches [errors.ErrUnsupported].
 func (s *Store) SweepDeleted(ctx context.Context, age time.Duration) (removed int, err error) {

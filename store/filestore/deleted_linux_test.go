@@ -172,8 +172,8 @@ func TestSettleAfterTheSweep(t *testing.T) {
 		t.Helper()
 		for prev, write := range map[store.Version]store.Version{"": first, first: second} {
 			for name, s := range map[string]*filestore.Store{"the sweeper": s, "another": open(t, dir, nil)} {
-				if got, err := s.Settle(ctx, "key", prev, write); err != nil || got.Fate != store.FateUnknown {
-					t.Errorf("%s, %s: %s has the fate %v, %v", when, name, write, got.Fate, err)
+				if got, err := s.Resolve(ctx, "key", prev, write); err != nil || got.Resolution != store.ResolutionUnknown {
+					t.Errorf("%s, %s: %s has the fate %v, %v", when, name, write, got.Resolution, err)
 				}
 			}
 		}
@@ -185,8 +185,8 @@ func TestSettleAfterTheSweep(t *testing.T) {
 	}
 	check("when it is back")
 	next := store.Version(fmt.Sprintf("%d.%s", number(t, put(t, s, "other", "", "1")), "X"))
-	if got, err := s.Settle(ctx, "third", "", next); err != nil || got.Fate != store.FateNotYet {
-		t.Errorf("a create that was not written: %v, %v", got.Fate, err)
+	if got, err := s.Resolve(ctx, "third", "", next); err != nil || got.Resolution != store.ResolutionPending {
+		t.Errorf("a create that was not written: %v, %v", got.Resolution, err)
 	}
 }
 

@@ -278,7 +278,7 @@ func (s *Store) sweepStages(parent, prefix string) {
 	var names []string
 	// Where there are too many, the next sweep has fewer to look at.
 	_ = trust.EachName(s.root, parent, maxSweep, func(name string) {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && trust.IsRandom(strings.TrimSuffix(rest, sweptMark)) {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && trust.IsRandom(strings.TrimSuffix(rest, sweptSuffix)) {
 			names = append(names, name)
 		}
 	})
@@ -296,8 +296,8 @@ func (s *Store) sweepStages(parent, prefix string) {
 	}
 }
 
-// sweptMark ends the name of a stage that is being swept.
-const sweptMark = "-"
+// sweptSuffix ends the name of a stage that is being swept.
+const sweptSuffix = "-"
 
 func (s *Store) sweepStage(path string) {
 	dir, info, err := trust.OpenBelow(s.root, path)
@@ -310,11 +310,11 @@ func (s *Store) sweepStage(path string) {
 	}
 	// The stage gets another name first: if its maker still runs, it must not find the
 	// stage half empty.
-	if !strings.HasSuffix(path, sweptMark) {
-		if s.root.Rename(path, path+sweptMark) != nil {
+	if !strings.HasSuffix(path, sweptSuffix) {
+		if s.root.Rename(path, path+sweptSuffix) != nil {
 			return
 		}
-		path += sweptMark
+		path += sweptSuffix
 	}
 	removeLeftovers(dir, 0)
 	_ = s.root.Remove(path)

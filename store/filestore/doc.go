@@ -53,7 +53,7 @@
 // whose disk honours flushes; tests that cut off loop devices show it. When a sync fails,
 // the outcome of that write is unknown, and the store refuses further writes to the same
 // log until it is opened anew: after a failed sync the system can report the next one as
-// a success although data is lost. A [Store.PutVolatile] is made durable by the next
+// a success although data is lost. A [Store.PutUnsynced] is made durable by the next
 // durable write.
 //
 // # What it promises where
@@ -73,6 +73,6 @@
 // # Goroutines
 //
 // A store starts none for reading and writing. While a call waits for a change
-// ([Store.Watch], [Store.Await]) one goroutine for the whole process reads the inotify
+// ([Store.Watch], [Store.WaitLiveness]) one goroutine for the whole process reads the inotify
 // events of Linux. It ends a second after the last wait, or when the store is closed.
 package filestore

@@ -16,12 +16,12 @@ func Polling() *Options { return &Options{limits: limits{poll: true}} }
 // Impatient returns options with which a log that makes no sense is soon given up, and so is
 // a lock.
 func Impatient() *Options {
-	return &Options{limits: limits{patience: 100 * time.Millisecond, floor: 300 * time.Millisecond}}
+	return &Options{limits: limits{incompleteTimeout: 100 * time.Millisecond, floor: 300 * time.Millisecond}}
 }
 
 // WithFloor returns options with this patience for the lock of the floor.
 func WithFloor(patience time.Duration) *Options {
-	return &Options{limits: limits{patience: coldPatience, floor: patience}}
+	return &Options{limits: limits{incompleteTimeout: incompleteTimeout, floor: patience}}
 }
 
 // NoDirSync returns options with which names are not made durable: a fault.

@@ -164,7 +164,7 @@ func (f *fighter) round(key int) error {
 	f.write("i %d %s %s %d", key, id, cmpDash(old.ID), old.N+1)
 	put, ack := f.s.Put, "a"
 	if rand.IntN(2) == 0 {
-		put, ack = f.s.PutVolatile, "v"
+		put, ack = f.s.PutUnsynced, "v"
 	}
 	v, err = put(ctx, name, v, next)
 	if errors.Is(err, store.ErrConflict) {

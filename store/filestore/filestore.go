@@ -65,13 +65,13 @@ type Options struct {
 
 // limits are values that only tests change.
 type limits struct {
-	sealBytes   int64
-	sealEntries int
-	noDirSync   bool // for the power-cut tests: names are not made durable
-	poll        bool // as if the system reported no changes
-	patience    time.Duration
-	floor       time.Duration
-	page        int // how many names a listing holds at a time
+	sealBytes         int64
+	sealEntries       int
+	noDirSync         bool // for the power-cut tests: names are not made durable
+	poll              bool // as if the system reported no changes
+	incompleteTimeout time.Duration
+	floor             time.Duration
+	page              int // how many names a listing holds at a time
 }
 
 // Store is a store in a directory. It may be used by any number of goroutines, and
@@ -145,8 +145,8 @@ func open(dir string, opts *Options) (*Store, error) {
 	if s.limits.page == 0 {
 		s.limits.page = pageSize
 	}
-	if s.limits.patience == 0 {
-		s.limits.patience, s.limits.floor = coldPatience, floorPatience
+	if s.limits.incompleteTimeout == 0 {
+		s.limits.incompleteTimeout, s.limits.floor = incompleteTimeout, floorLockTimeout
 	}
 	if err := makeDirs(dir, s.limits); err != nil {
 		return nil, err
@@ -239,11 +239,11 @@ func (s *Store) end() {
 // Traits implements [store.Describer].
 func (s *Store) Traits() store.Traits {
 	return store.Traits{
-		Name:          s.name(),
-		ID:            s.id,
-		Local:         !s.network,
-		ConflictTells: true,
-		Trusted:       !s.network,
+		Name:                 s.name(),
+		ID:                   s.id,
+		Local:                !s.network,
+		ConflictCarriesState: true,
+		Trusted:              !s.network,
 	}
 }
 
@@ -283,7 +283,7 @@ func (s *Store) version(ctx context.Context, key string) (store.Version, error) 
 
 // versionSoon is version. If first is not nil, it does not wait for a log that is not complete:
 // it notes in first what it saw, and returns errIncomplete until that has not changed for long.
-func (s *Store) versionSoon(ctx context.Context, key string, first *look) (v store.Version, err error) {
+func (s *Store) versionSoon(ctx context.Context, key string, first *incompleteScan) (v store.Version, err error) {
 	err = s.withLog(ctx, key, func(l *log) error {
 		l.first = first
 		defer func() { l.first = nil }()
@@ -303,10 +303,10 @@ func (s *Store) Put(ctx context.Context, key string, prev store.Version, value [
 	return s.put(ctx, store.OpPut, change{key: key, prev: prev, value: value, durable: true})
 }
 
-// PutVolatile implements [store.VolatilePutter]. The first write of a key, and one
+// PutUnsynced implements [store.UnsyncedPutter]. The first write of a key, and one
 // that fills a log file, are durable all the same.
-func (s *Store) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
-	return s.put(ctx, store.OpPutVolatile, change{key: key, prev: prev, value: value})
+func (s *Store) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	return s.put(ctx, store.OpPutUnsynced, change{key: key, prev: prev, value: value})
 }
 
 // Delete implements [store.Store]. The key's directory stays, with a tombstone, until
@@ -328,7 +328,7 @@ func (s *Store) put(ctx context.Context, op store.Kind, c change) (v store.Versi
 	}
 	v, err = s.write(ctx, c)
 	if store.OutcomeOf(err) == store.Unknown {
-		err = &store.UnknownError{Version: v, Err: err}
+		err = &store.InDoubtError{Version: v, Err: err}
 	}
 	if err != nil {
 		return "", s.opError(op, c.key, err)

@@ -69,7 +69,7 @@ func TestBasic(t *testing.T) {
 	if _, err := other.Put(ctx, "a/b", "", []byte("2")); !errors.As(err, &conflict) || conflict.Version != v1 || string(conflict.Value) != "1" {
 		t.Fatalf("got %v", err)
 	}
-	v2, err := other.PutVolatile(ctx, "a/b", v1, []byte("2"))
+	v2, err := other.PutUnsynced(ctx, "a/b", v1, []byte("2"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -467,7 +467,7 @@ func foreign(args []string) error {
 	fmt.Println("put", word(err), store.OutcomeOf(err))
 	_, err = s.Put(testContext(), "new", "", nil)
 	fmt.Println("create", word(err), store.OutcomeOf(err))
-	fmt.Println("judge", s.Judge(testContext(), "boot/name/1.1"))
+	fmt.Println("judge", s.Liveness(testContext(), "boot/name/1.1"))
 	_, err = s.Announce(testContext())
 	fmt.Println("announce", word(err))
 	return nil

@@ -92,10 +92,10 @@ func (s *Store) eachKey(ctx context.Context, prefix string, f func(key string, v
 // readAll is eachKey for the keys of directories. It does not wait for one log that is not
 // complete: it reads the others first, and waits for all such logs together.
 func (s *Store) readAll(ctx context.Context, names []string, prefix string, f func(string, store.Version, error) error) error {
-	incomplete := make(map[string]*look)
+	incomplete := make(map[string]*incompleteScan)
 	for try := 0; len(names) > 0; try++ {
 		if try > 0 {
-			if err := pause(ctx, min(time.Duration(try)*time.Millisecond, coldPause)); err != nil {
+			if err := pause(ctx, min(time.Duration(try)*time.Millisecond, maxReadPause)); err != nil {
 				return err
 			}
 		}
@@ -111,7 +111,7 @@ func (s *Store) readAll(ctx context.Context, names []string, prefix string, f fu
 			if !ok || !strings.HasPrefix(key, prefix) {
 				continue
 			}
-			first := cmp.Or(incomplete[name], &look{})
+			first := cmp.Or(incomplete[name], &incompleteScan{})
 			v, err := s.versionSoon(ctx, key, first)
 			switch {
 			case errors.Is(err, errIncomplete):

@@ -22,8 +22,8 @@ type log struct {
 	slot chan struct{} // full while a goroutine reads or extends the log
 	seg  *segment      // the newest one known; nil: none; guarded by the slot
 
-	known bool  // this process has seen the log; guarded by the slot
-	first *look // of a listing, which does not wait for this log alone; guarded by the slot
+	known bool            // this process has seen the log; guarded by the slot
+	first *incompleteScan // of a listing, which does not wait for this log alone; guarded by the slot
 
 	pins  int           // guarded by the cache's mutex, like place
 	place *list.Element // in the list of unused logs
@@ -136,7 +136,7 @@ func (s *Store) write(ctx context.Context, c change) (store.Version, error) {
 	}
 	defer s.end()
 	var v store.Version
-	var sync mark
+	var sync position
 	err := s.withLog(ctx, c.key, func(l *log) (err error) {
 		v, sync, err = s.extend(ctx, l, c)
 		return err
@@ -155,48 +155,48 @@ func (s *Store) write(ctx context.Context, c change) (store.Version, error) {
 
 // mark is the offset up to which a segment must be made durable. A mark with a segment
 // keeps that segment open.
-type mark struct {
+type position struct {
 	seg *segment
 	off int64
 }
 
 // extend appends a change to the log. If the change still has to be made durable, extend
 // returns a mark whose segment the caller releases.
-func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, mark, error) {
+func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, position, error) {
 	var held *floor
 	for try := 0; ; try++ {
 		if try > 0 {
 			if err := store.CheckContext(ctx); err != nil {
-				return "", mark{}, err
+				return "", position{}, err
 			}
 		}
 		if err := s.current(ctx, l, false); err != nil {
-			return "", mark{}, notApplied(err)
+			return "", position{}, notApplied(err)
 		}
 		if v := l.version(); v != c.prev {
-			return "", mark{}, conflict(l)
+			return "", position{}, conflict(l)
 		}
 		if held == nil && c.prev == "" {
 			var err error
 			if held, err = s.lockFloor(ctx, false); err != nil {
-				return "", mark{}, notApplied(err)
+				return "", position{}, notApplied(err)
 			}
 			defer held.release()
 			continue
 		}
 		if l.seg == nil {
 			if v, err := s.create(l, c, held.at+1); v != "" || err != nil {
-				return v, mark{}, err
+				return v, position{}, err
 			}
 			continue
 		}
 		if err := l.seg.writable(); err != nil {
-			return "", mark{}, notApplied(err)
+			return "", position{}, notApplied(err)
 		}
 		e := l.seg.state.Next(random(), c.value, c.deleted)
 		counts, err := l.seg.append(e)
 		if err != nil {
-			return versionOf(e.Number, e.Nonce), mark{}, err
+			return versionOf(e.Number, e.Nonce), position{}, err
 		}
 		if counts {
 			sync, err := s.confirm(l, c)
@@ -210,36 +210,36 @@ func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, ma
 // conflict returns a conflict with the state that the write found.
 func conflict(l *log) error {
 	value, v := l.value()
-	return &store.ConflictError{Key: l.key, Known: true, Value: value, Version: v}
+	return &store.ConflictError{Key: l.key, HasCurrent: true, Value: value, Version: v}
 }
 
 // confirm checks that the segment of an applied change is still the register's, and seals
 // a segment that is full.
-func (s *Store) confirm(l *log, c change) (mark, error) {
+func (s *Store) confirm(l *log, c change) (position, error) {
 	seg := l.seg
 	if !s.named(l) {
 		if err := seg.read(); err != nil {
-			return mark{}, unknown(err)
+			return position{}, unknown(err)
 		}
 		if !seg.state.Sealed {
 			l.drop()
-			return mark{}, unknown(fmt.Errorf("%w: the log was removed or moved away while it was written to", store.ErrUnavailable))
+			return position{}, unknown(fmt.Errorf("%w: the log was removed or moved away while it was written to", store.ErrUnavailable))
 		}
 	}
-	sync := mark{seg, seg.off}
+	sync := position{seg, seg.off}
 	seg.retain()
 	if s.isFull(seg) {
 		s.seal(l)
 	}
 	if !c.durable {
 		seg.release()
-		return mark{}, nil
+		return position{}, nil
 	}
 	return sync, nil
 }
 
 // makeDurable makes a segment durable up to a mark, and the names that lead to it.
-func (s *Store) makeDurable(m mark) error {
+func (s *Store) makeDurable(m position) error {
 	if err := m.seg.sync(m.off); err != nil {
 		return err
 	}

@@ -182,7 +182,7 @@ func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 		if !strings.HasSuffix(s.own.text, "/"+identity(f)) {
 			err = errors.New("another file has taken the place of the one that announces this process")
 		} else {
-			err = lockHeir(f)
+			err = lockInheritable(f)
 		}
 		if err == nil {
 			return f, nil
@@ -198,13 +198,13 @@ func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 // Judge implements [store.Presence]. It answers Dead only if the file of the process
 // exists, is the very one that was announced, and its lock is free: neither the process
 // nor a child that inherited a [Store.PresenceFile] holds it.
-func (s *Store) Judge(ctx context.Context, announcement string) store.Liveness {
+func (s *Store) Liveness(ctx context.Context, announcement string) store.Liveness {
 	name, id, ok := s.parse(announcement)
 	if !ok || ctx.Err() != nil || s.begin() != nil {
 		return store.LivenessUnknown
 	}
 	defer s.end()
-	verdict, _ := s.judge(name, id)
+	verdict, _ := s.liveness(name, id)
 	return verdict
 }
 
@@ -221,7 +221,7 @@ func (s *Store) parse(announcement string) (name, id string, ok bool) {
 
 // judge also reports heirs: the process has ended, but a child that inherited a
 // [Store.PresenceFile] runs. The system does not report the end of such a child.
-func (s *Store) judge(name, id string) (_ store.Liveness, heirs bool) {
+func (s *Store) liveness(name, id string) (_ store.Liveness, heirs bool) {
 	path := aliveDir + "/" + name
 	f, err := s.root.OpenFile(path, os.O_RDONLY|openFlags, 0)
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *Store) judge(name, id string) (_ store.Liveness, heirs bool) {
 	}
 	// The order matters: now the process, which could have passed the file to another
 	// child, has ended.
-	switch heirs, err := hasHeirs(f); {
+	switch heirs, err := isInherited(f); {
 	case err != nil:
 		return store.LivenessUnknown, false
 	case heirs:
@@ -257,11 +257,11 @@ func (s *Store) judge(name, id string) (_ store.Liveness, heirs bool) {
 	return store.Dead, false
 }
 
-// Await implements [store.Presence]: it returns when the answer of [Store.Judge] changes,
+// WaitLiveness implements [store.Presence]: it returns when the answer of [Store.Liveness] changes,
 // or at once if the process is dead. On Linux it notices the end of a process within
 // about a millisecond, and the end of a child that inherited a [Store.PresenceFile]
 // within 250 ms.
-func (s *Store) Await(ctx context.Context, announcement string) error {
+func (s *Store) WaitLiveness(ctx context.Context, announcement string) error {
 	name, id, known := s.parse(announcement)
 	heirs := false
 	watch := func() (waiter, bool) { return waiter{}, true }
@@ -285,7 +285,7 @@ func (s *Store) Await(ctx context.Context, announcement string) error {
 			return false, nil
 		}
 		var verdict store.Liveness
-		verdict, heirs = s.judge(name, id)
+		verdict, heirs = s.liveness(name, id)
 		if !judged {
 			first, judged = verdict, true
 			return verdict == store.Dead, nil
@@ -293,7 +293,7 @@ func (s *Store) Await(ctx context.Context, announcement string) error {
 		// The system reports that a file was closed just before it frees the lock.
 		for pause := time.Millisecond; woken && verdict == store.Alive && pause < 30*time.Millisecond; pause *= 2 {
 			time.Sleep(pause)
-			verdict, heirs = s.judge(name, id)
+			verdict, heirs = s.liveness(name, id)
 		}
 		return verdict != first, nil
 	})
@@ -319,7 +319,7 @@ func (s *Store) sweepAlive() {
 		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < staleAge {
 			continue
 		}
-		if verdict, _ := s.judge(name, ""); verdict == store.Dead {
+		if verdict, _ := s.liveness(name, ""); verdict == store.Dead {
 			s.sweepPresence(aliveDir + "/" + name)
 		}
 	}
@@ -345,15 +345,15 @@ func (s *Store) sweepPresence(path string) {
 	var p presenceRecord
 	switch {
 	case !ok || json.Unmarshal([]byte(first), &p) != nil || p.PID == 0 || p.Boot == "":
-	case strings.ReplaceAll(marks, deadMark, "") != "":
+	case strings.ReplaceAll(marks, deadSuffix, "") != "":
 	case marks == "":
-		_, _ = f.WriteString(deadMark) // without it the file stays
+		_, _ = f.WriteString(deadSuffix) // without it the file stays
 	case time.Since(info.ModTime()) > deadAge:
 		_ = s.root.Remove(path) // or the next sweep does
 	}
 }
 
-const deadMark = "dead\n"
+const deadSuffix = "dead\n"
 
 // maxPresence is the largest presence file that is read, in bytes.
 const maxPresence = 4 << 10

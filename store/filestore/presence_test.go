@@ -111,7 +111,7 @@ func startPresent(t *testing.T, dir, mode string, attr *syscall.SysProcAttr) (*e
 
 func wantJudge(t *testing.T, s *filestore.Store, when, text string, want store.Liveness) {
 	t.Helper()
-	if got := s.Judge(t.Context(), text); got != want {
+	if got := s.Liveness(t.Context(), text); got != want {
 		t.Errorf("%s: got %v, want %v", when, got, want)
 	}
 }
@@ -123,7 +123,7 @@ func awaited(t *testing.T, s *filestore.Store, text string) <-chan struct{} {
 	t.Cleanup(cancel)
 	go func() {
 		defer close(done)
-		if err := s.Await(ctx, text); err != nil {
+		if err := s.WaitLiveness(ctx, text); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -155,7 +155,7 @@ func TestDeadAtOnce(t *testing.T) {
 	wantJudge(t, s, "killed, a zombie", line.Text, store.Dead)
 	_ = cmd.Wait()
 	wantJudge(t, s, "killed and waited for", line.Text, store.Dead)
-	if err := s.Await(t.Context(), line.Text); err != nil {
+	if err := s.WaitLiveness(t.Context(), line.Text); err != nil {
 		t.Errorf("await of the dead: %v", err)
 	}
 }
@@ -284,7 +284,7 @@ func TestPresenceUnknown(t *testing.T) {
 	wantJudge(t, s, "a symbolic link", line.Text, store.LivenessUnknown)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := s.Await(ctx, line.Text); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.WaitLiveness(ctx, line.Text); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("await of the unknown: got %v", err)
 	}
 }

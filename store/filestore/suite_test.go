@@ -41,7 +41,7 @@ func TestSuite(t *testing.T) {
 				o.MaxKey = store.MaxKey - len(v.prefix) - 1
 			}
 			if v.second {
-				o.Second = func(t *testing.T, first store.Store) store.Store {
+				o.Reopen = func(t *testing.T, first store.Store) store.Store {
 					dir := strings.TrimPrefix(store.TraitsOf(first).Name, "file:")
 					return under(t, open(t, dir, v.opts))
 				}

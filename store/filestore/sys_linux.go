@@ -44,15 +44,15 @@ const (
 	ofdSetLock = 37 // F_OFD_SETLK
 )
 
-// lockHeir locks a presence file that is open for reading, for this open file and its
+// lockInheritable locks a presence file that is open for reading, for this open file and its
 // duplicates. Any number of open files can hold it, also while another holds the lock of
 // flock.
-func lockHeir(f *os.File) error {
+func lockInheritable(f *os.File) error {
 	return ofdLock(f, ofdSetLock, &syscall.Flock_t{Type: syscall.F_RDLCK})
 }
 
-// hasHeirs reports whether another open file has the lock of an heir.
-func hasHeirs(f *os.File) (bool, error) {
+// isInherited reports whether another open file has the lock of an heir.
+func isInherited(f *os.File) (bool, error) {
 	lock := syscall.Flock_t{Type: syscall.F_WRLCK}
 	err := ofdLock(f, ofdGetLock, &lock)
 	if errors.Is(err, errors.ErrUnsupported) {

@@ -48,7 +48,7 @@ func operate(args []string) error {
 		value := fmt.Sprintf(`"%d"`, i)
 		put := s.Put
 		if i%3 == 2 {
-			put = s.PutVolatile
+			put = s.PutUnsynced
 		}
 		v, err := put(testContext(), key, r.Last[key], []byte(value))
 		if err != nil {
@@ -65,17 +65,17 @@ func operate(args []string) error {
 			}
 		case store.Unknown:
 			r.Unknown++
-			if store.AttemptOf(err) == "" {
+			if store.AttemptedVersion(err) == "" {
 				r.Bad = append(r.Bad, "an unknown outcome that names no version: "+err.Error())
 			}
 		}
 		unknown := err
 		got, now, err := readBack(s, key)
 		if store.OutcomeOf(unknown) == store.Unknown {
-			found, settleErr := s.Settle(testContext(), key, r.Last[key], store.AttemptOf(unknown))
+			found, settleErr := s.Resolve(testContext(), key, r.Last[key], store.AttemptedVersion(unknown))
 			there := string(got) == value
-			if settleErr == nil && (found.Fate == store.FateUnknown || there != (found.Fate == store.FateApplied)) {
-				r.Bad = append(r.Bad, fmt.Sprintf("%s was settled as %v; there is %s", value, found.Fate, got))
+			if settleErr == nil && (found.Resolution == store.ResolutionUnknown || there != (found.Resolution == store.ResolutionApplied)) {
+				r.Bad = append(r.Bad, fmt.Sprintf("%s was settled as %v; there is %s", value, found.Resolution, got))
 			}
 		}
 		switch {

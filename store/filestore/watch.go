@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// safetyLook is how often a waiter checks although it gets events: the removal of a
+	// safetyPoll is how often a waiter checks although it gets events: the removal of a
 	// directory that a process holds open makes no event.
-	safetyLook = time.Second
+	safetyPoll = time.Second
 
 	// Where the system reports no changes, or none of other machines, a waiter polls, at
 	// growing intervals between these bounds.
@@ -129,7 +129,7 @@ func (s *Store) wait(ctx context.Context, busy bool, watch func() (waiter, bool)
 			}
 			return err
 		}
-		pause := safetyLook
+		pause := safetyPoll
 		switch {
 		case busy:
 			pause = rand.N(2 * busyPause)

@@ -137,7 +137,7 @@ func TestWakeUp(t *testing.T) {
 			woken <- time.Now()
 		}()
 		time.Sleep(2 * time.Millisecond)
-		next, err := s.PutVolatile(t.Context(), "key", v, []byte("2"))
+		next, err := s.PutUnsynced(t.Context(), "key", v, []byte("2"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,9 +47,9 @@ var (
 	_ store.Store          = (*Store)(nil)
 	_ store.Watcher        = (*Store)(nil)
 	_ store.Lister         = (*Store)(nil)
-	_ store.VolatilePutter = (*Store)(nil)
+	_ store.UnsyncedPutter = (*Store)(nil)
 	_ store.Describer      = (*Store)(nil)
-	_ store.Settler        = (*Store)(nil)
+	_ store.Resolver       = (*Store)(nil)
 	_ store.TagLister      = (*Store)(nil)
 )
 
@@ -64,7 +64,7 @@ const name = "memory"
 func (s *Store) Traits() store.Traits {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return store.Traits{Name: name, ID: fmt.Sprintf("memory:%016x", s.identify()), Local: true, ConflictTells: true, Trusted: true}
+	return store.Traits{Name: name, ID: fmt.Sprintf("memory:%016x", s.identify()), Local: true, ConflictCarriesState: true, Trusted: true}
 }
 
 // Get implements [store.Store].
@@ -105,8 +105,8 @@ func (s *Store) Put(ctx context.Context, key string, prev store.Version, value [
 	return v, nil
 }
 
-// PutVolatile implements [store.VolatilePutter]. In memory it is Put.
-func (s *Store) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+// PutUnsynced implements [store.UnsyncedPutter]. In memory it is Put.
+func (s *Store) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	return s.Put(ctx, key, prev, value)
 }
 
@@ -151,7 +151,7 @@ func (s *Store) swap(key string, prev store.Version, r *register) (store.Version
 	current := s.registers[key]
 	if current.version != prev {
 		return "", nil, &store.ConflictError{
-			Key: key, Known: true, Value: bytes.Clone(current.value), Version: current.version,
+			Key: key, HasCurrent: true, Value: bytes.Clone(current.value), Version: current.version,
 		}
 	}
 	var v store.Version

@@ -46,11 +46,11 @@ func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 		traits.ID, traits.Prefix = "sql:"+t.o.Name+":"+t.o.Table, t.prefix
 	}
 	registers, err := engine.New(t, engine.Options{
-		Traits:    traits,
-		ReadTries: engine.DefaultTries,
-		Check:     t.check,
-		Honest:    true,
-		Log:       t.o.Log,
+		Traits:          traits,
+		ReadTries:       engine.DefaultTries,
+		Check:           t.check,
+		TrustConditions: true,
+		Logger:          t.o.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: %w", err)
@@ -80,7 +80,7 @@ func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stor
 	return engine.Stored{Envelope: e}, err
 }
 
-// ReadRaw implements [engine.Salvager].
+// ReadRaw implements [engine.RawReader].
 func (t *table) ReadRaw(ctx context.Context, key string) (body []byte, on engine.Stored, err error) {
 	var version, record string
 	err = sqldialect.Bounded(ctx, func(ctx context.Context) error {
@@ -119,7 +119,7 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 		return "", t.explain(err)
 	}
 	if !written {
-		return "", &engine.Refused{}
+		return "", &engine.ConditionFailedError{}
 	}
 	return "", nil
 }

@@ -37,8 +37,8 @@ type Options struct {
 	// ignores it.
 	Listen func(ctx context.Context, channel string, ready func(), notify func(payload string)) error
 
-	// Log receives what became of writes whose reply was lost. Nil discards.
-	Log *slog.Logger
+	// Logger receives what became of writes whose reply was lost. Nil discards.
+	Logger *slog.Logger
 }
 
 // CreateTables makes the tables that [New] and [Fence] need, where they do not exist.

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// safetyLook is how often a waiter reads without a notification: one may be lost with
+	// safetyPoll is how often a waiter reads without a notification: one may be lost with
 	// a connection.
-	safetyLook = 5 * time.Second
+	safetyPoll = 5 * time.Second
 
 	// listenPause is the pause before the listener connects again.
 	listenPause = time.Second
@@ -44,7 +44,7 @@ func (w watching) Watch(ctx context.Context, key string, seen store.Version) err
 		if changed && !absent || err != nil && !absent {
 			return nil // a change, or an error that the caller's own read will return
 		}
-		t := time.NewTimer(safetyLook)
+		t := time.NewTimer(safetyPoll)
 		select {
 		case <-ctx.Done():
 		case <-sub.changed:

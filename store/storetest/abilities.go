@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// volatileCases are the rules of [store.VolatilePutter].
+// volatileCases are the rules of [store.UnsyncedPutter].
 func volatileCases() []testCase {
 	return []testCase{
-		{"VolatilePut", "PutVolatile obeys the rules of Put: it creates, swaps, is visible to all readers at once, and is refused for a wrong version.", caseVolatilePut},
+		{"VolatilePut", "PutUnsynced obeys the rules of Put: it creates, swaps, is visible to all readers at once, and is refused for a wrong version.", caseVolatilePut},
 		{"VolatileThenDurable", "Durable and volatile writes may follow each other in any order, and no version is used twice.", func(e *env) {
 			p := e.volatilePutter()
 			seen := make(versions)
@@ -39,8 +39,8 @@ func volatileCases() []testCase {
 				winner := e.oneWins(fmt.Sprintf("mixed swap, round %d", round), e.Racers, func(i int, s store.Store) (err error) {
 					put := s.Put
 					if (i/2)%2 == 0 {
-						p, _ := store.As[store.VolatilePutter](s)
-						put = p.PutVolatile
+						p, _ := store.As[store.UnsyncedPutter](s)
+						put = p.PutUnsynced
 					}
 					got[i], err = put(e.ctx, "job", v, fmt.Appendf(nil, "racer %d", i))
 					return err
@@ -52,16 +52,16 @@ func volatileCases() []testCase {
 	}
 }
 
-func (e *env) volatilePutter() store.VolatilePutter {
-	p, ok := store.As[store.VolatilePutter](e.s)
+func (e *env) volatilePutter() store.UnsyncedPutter {
+	p, ok := store.As[store.UnsyncedPutter](e.s)
 	if !ok {
-		e.absent("the store is no VolatilePutter")
+		e.absent("the store is no UnsyncedPutter")
 	}
 	return p
 }
 
-func (e *env) putVolatile(p store.VolatilePutter, key string, prev store.Version, value string) store.Version {
-	v, err := p.PutVolatile(e.ctx, key, prev, []byte(value))
+func (e *env) putVolatile(p store.UnsyncedPutter, key string, prev store.Version, value string) store.Version {
+	v, err := p.PutUnsynced(e.ctx, key, prev, []byte(value))
 	if err != nil {
 		e.fatalf("volatile put %q against its current version %q: %v (%v)", key, prev, err, store.OutcomeOf(err))
 	}
@@ -78,24 +78,24 @@ func caseVolatilePut(e *env) {
 	v2 := e.putVolatile(p, "job", v1, "two")
 	e.expect("job", v2, "two")
 	for _, prev := range []store.Version{"", v1} {
-		_, err := p.PutVolatile(e.ctx, "job", prev, []byte("late"))
+		_, err := p.PutUnsynced(e.ctx, "job", prev, []byte("late"))
 		e.refused(fmt.Sprintf("a volatile put on version %q", prev), err, entry("job", v2, "two"))
 	}
-	_, err := p.PutVolatile(e.ctx, "absent", v2, []byte("wrong"))
+	_, err := p.PutUnsynced(e.ctx, "absent", v2, []byte("wrong"))
 	e.refused("a volatile put on an absent register", err, entry("absent", "", ""))
-	_, err = p.PutVolatile(e.ctx, "job", v2, []byte(big(store.MaxValue+1)))
+	_, err = p.PutUnsynced(e.ctx, "job", v2, []byte(big(store.MaxValue+1)))
 	if !errors.Is(err, store.ErrTooLarge) || store.OutcomeOf(err) != store.NotApplied {
 		e.errorf("volatile put of a value too large: got %v, want ErrTooLarge, not applied", err)
 	}
-	_, err = p.PutVolatile(e.ctx, "job/", v2, nil)
+	_, err = p.PutUnsynced(e.ctx, "job/", v2, nil)
 	e.wantErrKey("volatile put", "job/", err)
-	_, err = p.PutVolatile(e.ended(), "job", v2, []byte("late"))
+	_, err = p.PutUnsynced(e.ended(), "job", v2, []byte("late"))
 	e.wantNotSent("volatile put", err)
 	e.expect("job", v2, "two")
 	v3 := e.putVolatile(p, "job", v2, awkwardValue())
 	e.expect("job", v3, awkwardValue())
 	e.delete("job", v3)
-	_, err = p.PutVolatile(e.ctx, "job", v3, []byte("late"))
+	_, err = p.PutUnsynced(e.ctx, "job", v3, []byte("late"))
 	e.refused("a volatile put on a deleted register", err, entry("job", "", ""))
 }
 
@@ -104,8 +104,8 @@ func readCases() []testCase {
 	return []testCase{
 		{"Age", "GetAge is Get with an age that is never above the truth: a lower bound, or negative where it is not known. (Leases are taken over by it.)", caseAge},
 		{"GetIfChanged", "GetIfChanged is Get, except that it returns no value if the version is the one that was seen.", caseGetIfChanged},
-		{"Peek", "Peek sees a state that is good as the base of a write, and does not call a read error \"absent\".", casePeek},
-		{"HighestMark", "HighestMark is a number that no mark of a write to the key exceeds, refused writes, volatile ones, those without a mark and deleted registers included. (A fencing token that was shown once must not be given again.)", caseHighestMark},
+		{"GetUncommitted", "Peek sees a state that is good as the base of a write, and does not call a read error \"absent\".", caseGetUncommitted},
+		{"HighestToken", "HighestToken is a number that no mark of a write to the key exceeds, refused writes, volatile ones, those without a mark and deleted registers included. (A fencing token that was shown once must not be given again.)", caseHighestToken},
 		{"Traits", "Traits are the same at each call and in another opening of the store, name no secret, and bound no lease below zero.", func(e *env) {
 			d, ok := store.As[store.Describer](e.s)
 			if !ok {
@@ -127,7 +127,7 @@ func readCases() []testCase {
 }
 
 func caseAge(e *env) {
-	a, ok := store.As[store.Ager](e.other)
+	a, ok := store.As[store.AgeReader](e.other)
 	if !ok {
 		e.absent("the store is no Ager")
 	}
@@ -188,41 +188,41 @@ func caseGetIfChanged(e *env) {
 	}
 }
 
-func casePeek(e *env) {
-	p, ok := store.As[store.Peeker](e.other)
+func caseGetUncommitted(e *env) {
+	p, ok := store.As[store.UncommittedGetter](e.other)
 	if !ok {
 		e.absent("the store is no Peeker")
 	}
-	if _, v, err := p.Peek(e.ctx, "job"); !errors.Is(err, store.ErrNotFound) || v != "" {
+	if _, v, err := p.GetUncommitted(e.ctx, "job"); !errors.Is(err, store.ErrNotFound) || v != "" {
 		e.errorf("peek at an absent register: got version %q and error %v, want ErrNotFound", v, err)
 	}
 	v := e.create("job", "one")
 	e.state("job") // a settled read: from now on nothing is in doubt
-	value, w, err := p.Peek(e.ctx, "job")
+	value, w, err := p.GetUncommitted(e.ctx, "job")
 	if err != nil || w != v || string(value) != "one" {
 		e.fatalf("got %s version %q, error %v, want \"one\" version %q", show(value), w, err, v)
 	}
 	v = e.put("job", w, "two")
 	e.expect("job", v, "two")
-	if _, _, err := p.Peek(e.ended(), "job"); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrNotFound) {
+	if _, _, err := p.GetUncommitted(e.ended(), "job"); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrNotFound) {
 		e.errorf("under a context that has ended: got %v, want its error", err)
 	}
 }
 
-func caseHighestMark(e *env) {
-	m, ok := store.As[store.Marker](e.other)
+func caseHighestToken(e *env) {
+	m, ok := store.As[store.TokenReader](e.other)
 	if !ok {
 		e.absent("the store is no Marker")
 	}
 	atLeast := func(want uint64, what string) {
-		if got, err := m.HighestMark(e.ctx, "job"); err != nil || got < want {
+		if got, err := m.HighestToken(e.ctx, "job"); err != nil || got < want {
 			e.errorf("%s: got %d and error %v, want at least %d", what, got, err, want)
 		}
 	}
 	put := func(prev store.Version, value string, mark uint64) (store.Version, error) {
-		return e.s.Put(store.WithMark(e.ctx, mark), "job", prev, []byte(value))
+		return e.s.Put(store.WithToken(e.ctx, mark), "job", prev, []byte(value))
 	}
-	if got, err := m.HighestMark(e.ctx, "job"); err != nil || got != 0 {
+	if got, err := m.HighestToken(e.ctx, "job"); err != nil || got != 0 {
 		e.errorf("an absent register: got %d and error %v, want 0", got, err)
 	}
 	v1, err := put("", "one", 41)
@@ -240,8 +240,8 @@ func caseHighestMark(e *env) {
 	atLeast(57, "after a refused write")
 	v3 := e.put("job", v2, "three")
 	atLeast(57, "after a write without a mark")
-	if p, ok := store.As[store.VolatilePutter](e.s); ok {
-		v, err := p.PutVolatile(store.WithMark(e.ctx, 63), "job", v3, []byte("four"))
+	if p, ok := store.As[store.UnsyncedPutter](e.s); ok {
+		v, err := p.PutUnsynced(store.WithToken(e.ctx, 63), "job", v3, []byte("four"))
 		if err != nil {
 			e.fatalf("volatile put: %v", err)
 		}
@@ -266,7 +266,7 @@ func presenceCases() []testCase {
 				e.errorf("announce again: got %q and error %v, want %q", second, err, first)
 			}
 			for _, judge := range []store.Presence{p, e.presence(e.other)} {
-				if got := judge.Judge(e.ctx, first); got == store.Dead {
+				if got := judge.Liveness(e.ctx, first); got == store.Dead {
 					e.errorf("this process was judged dead")
 				}
 			}
@@ -278,11 +278,11 @@ func presenceCases() []testCase {
 				e.fatalf("announce: %v", err)
 			}
 			for _, bad := range []string{"", " ", "x", "{}", "null", own + "x", "x" + own, own[:len(own)/2], "../" + own, "\x00", strings.Repeat("x", 10000), "1", "0"} {
-				if got := p.Judge(e.ctx, bad); got != store.LivenessUnknown {
+				if got := p.Liveness(e.ctx, bad); got != store.LivenessUnknown {
 					e.errorf("%.60q was judged %v, want unknown", bad, got)
 				}
 			}
-			if got := p.Judge(e.ended(), own); got == store.Dead {
+			if got := p.Liveness(e.ended(), own); got == store.Dead {
 				e.errorf("a judgement under a context that has ended says dead")
 			}
 		}},
@@ -295,8 +295,8 @@ func presenceCases() []testCase {
 			ctx, cancel := context.WithTimeout(e.ctx, 5*aMoment)
 			defer cancel()
 			for err == nil {
-				err = p.Await(ctx, own)
-				if err == nil && p.Judge(e.ctx, own) == store.Dead {
+				err = p.WaitLiveness(ctx, own)
+				if err == nil && p.Liveness(e.ctx, own) == store.Dead {
 					e.fatalf("this process was judged dead")
 				}
 			}

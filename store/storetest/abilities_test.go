@@ -45,7 +45,7 @@ func (a *able) second() *able {
 
 func (a *able) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	a.mu.Lock()
-	a.marks[key] = max(a.marks[key], store.MarkOf(ctx))
+	a.marks[key] = max(a.marks[key], store.TokenOf(ctx))
 	a.mu.Unlock()
 	v, err := a.Store.Put(ctx, key, prev, value)
 	if err == nil {
@@ -56,7 +56,7 @@ func (a *able) Put(ctx context.Context, key string, prev store.Version, value []
 	return v, err
 }
 
-func (a *able) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+func (a *able) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	return a.Put(ctx, key, prev, value)
 }
 
@@ -79,23 +79,23 @@ func (a *able) GetIfChanged(ctx context.Context, key string, seen store.Version)
 	return value, v, true, err
 }
 
-func (a *able) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
+func (a *able) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
 	return a.Get(ctx, key)
 }
 
-func (a *able) HighestMark(_ context.Context, key string) (uint64, error) {
+func (a *able) HighestToken(_ context.Context, key string) (uint64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.marks[key], nil
 }
 
-func (a *able) Settle(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.Settlement, error) {
-	return store.Settle(ctx, a.Store, key, prev, writes...)
+func (a *able) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
+	return store.Resolve(ctx, a.Store, key, prev, writes...)
 }
 
 func (a *able) Announce(context.Context) (string, error) { return a.id, nil }
 
-func (a *able) Judge(_ context.Context, announcement string) store.Liveness {
+func (a *able) Liveness(_ context.Context, announcement string) store.Liveness {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, id := range a.alive {
@@ -106,7 +106,7 @@ func (a *able) Judge(_ context.Context, announcement string) store.Liveness {
 	return store.LivenessUnknown
 }
 
-func (a *able) Await(ctx context.Context, _ string) error {
+func (a *able) WaitLiveness(ctx context.Context, _ string) error {
 	select {
 	case <-a.closed:
 		return nil
@@ -118,7 +118,7 @@ func (a *able) Await(ctx context.Context, _ string) error {
 // TestAllAbilities runs the suite on stores to which no case is foreign.
 func TestAllAbilities(t *testing.T) {
 	storetest.Run(t, func(*testing.T) store.Store { return newAble() }, &storetest.Options{
-		Second: func(_ *testing.T, first store.Store) store.Store { return first.(*able).second() },
+		Reopen: func(_ *testing.T, first store.Store) store.Store { return first.(*able).second() },
 		Rounds: 8,
 	})
 }
@@ -132,7 +132,7 @@ func TestAllAbilitiesPrefixed(t *testing.T) {
 		return below{p, a}
 	}
 	storetest.Run(t, func(t *testing.T) store.Store { return prefixed(t, newAble()) }, &storetest.Options{
-		Second: func(t *testing.T, first store.Store) store.Store {
+		Reopen: func(t *testing.T, first store.Store) store.Store {
 			return prefixed(t, first.(below).able.second())
 		},
 		MaxKey: store.MaxKey - len("some/prefix/"),
@@ -173,23 +173,23 @@ func (u *unable) GetIfChanged(ctx context.Context, key string, seen store.Versio
 	return u.change(u.able, key, seen)
 }
 
-func (u *unable) Judge(ctx context.Context, announcement string) store.Liveness {
+func (u *unable) Liveness(ctx context.Context, announcement string) store.Liveness {
 	if u.judge == nil {
-		return u.able.Judge(ctx, announcement)
+		return u.able.Liveness(ctx, announcement)
 	}
 	return u.judge(u.able, announcement)
 }
 
-func (u *unable) Await(ctx context.Context, announcement string) error {
+func (u *unable) WaitLiveness(ctx context.Context, announcement string) error {
 	if u.await == nil {
-		return u.able.Await(ctx, announcement)
+		return u.able.WaitLiveness(ctx, announcement)
 	}
 	return u.await(ctx, u.able)
 }
 
-func (u *unable) HighestMark(ctx context.Context, key string) (uint64, error) {
+func (u *unable) HighestToken(ctx context.Context, key string) (uint64, error) {
 	if u.mark == nil {
-		return u.able.HighestMark(ctx, key)
+		return u.able.HighestToken(ctx, key)
 	}
 	return u.mark(u.able, key), nil
 }
@@ -230,12 +230,12 @@ func brokenAbilities() []broken {
 				return value, v, true, err
 			}
 		}), nil},
-		{"peeks at nothing when cancelled", []string{"Peek"}, func() store.Store { return missing{newAble()} }, nil},
-		{"remembers only the first mark", []string{"HighestMark"}, with(func(u *unable) {
+		{"peeks at nothing when cancelled", []string{"GetUncommitted"}, func() store.Store { return missing{newAble()} }, nil},
+		{"remembers only the first mark", []string{"HighestToken"}, with(func(u *unable) {
 			var first uint64
 			u.mark = func(a *able, key string) uint64 {
 				if first == 0 {
-					first, _ = a.HighestMark(ctx, key)
+					first, _ = a.HighestToken(ctx, key)
 				}
 				return first
 			}
@@ -276,8 +276,8 @@ func brokenAbilities() []broken {
 // missing takes a failed peek for absence.
 type missing struct{ *able }
 
-func (b missing) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
-	value, v, err := b.able.Peek(ctx, key)
+func (b missing) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
+	value, v, err := b.able.GetUncommitted(ctx, key)
 	if err != nil {
 		err = store.ErrNotFound
 	}
@@ -287,7 +287,7 @@ func (b missing) Peek(ctx context.Context, key string) ([]byte, store.Version, e
 // forgetful returns a version of a volatile put that Get does not confirm.
 type forgetful struct{ *memstore.Store }
 
-func (f *forgetful) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+func (f *forgetful) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := f.Put(ctx, key, prev, value)
 	return v + "~", err
 }

@@ -116,9 +116,9 @@ func basicCases() []testCase {
 			e.put("job", v, "four")
 			e.expectAbsent("job2")
 		}},
-		{"ConflictTells", "Where the Traits say ConflictTells, every conflict carries the state that it met.", caseConflictTells},
+		{"ConflictCarriesState", "Where the Traits say ConflictCarriesState, every conflict carries the state that it met.", caseConflictCarriesState},
 		{"TwoHandles", "All handles on a space show one state: what one wrote, another reads, replaces and deletes.", func(e *env) {
-			if e.Second == nil {
+			if e.Reopen == nil {
 				e.absent("there is no second handle")
 			}
 			v, err := e.other.Put(e.ctx, "job", "", []byte("one"))
@@ -134,13 +134,13 @@ func basicCases() []testCase {
 			}
 		}},
 		{"LaterHandle", "A handle that is opened later sees what was written before.", func(e *env) {
-			if e.Second == nil {
+			if e.Reopen == nil {
 				e.absent("there is no second handle")
 			}
 			v := e.create("kept", "one")
 			w := e.create("deleted", "one")
 			e.delete("deleted", w)
-			e.other = e.Second(e.t, e.s)
+			e.other = e.Reopen(e.t, e.s)
 			e.expect("kept", v, "one")
 			e.expectAbsent("deleted")
 			_, err := e.other.Put(e.ctx, "deleted", w, []byte("two"))
@@ -149,14 +149,14 @@ func basicCases() []testCase {
 	}
 }
 
-func caseConflictTells(e *env) {
-	if !store.TraitsOf(e.s).ConflictTells {
+func caseConflictCarriesState(e *env) {
+	if !store.TraitsOf(e.s).ConflictCarriesState {
 		e.absent("its conflicts do not tell the state")
 	}
 	tells := func(what string, err error, want store.Entry) {
 		e.refused(what, err, want)
 		var c *store.ConflictError
-		if !errors.As(err, &c) || !c.Known {
+		if !errors.As(err, &c) || !c.HasCurrent {
 			e.errorf("%s: the conflict does not carry the state: %v", what, err)
 		}
 	}
@@ -176,7 +176,7 @@ func caseConflictTells(e *env) {
 	v := e.create("job", "one")
 	_, err := e.other.Put(e.ctx, "job", "", []byte("two"))
 	var c *store.ConflictError
-	if errors.As(err, &c) && c.Known {
+	if errors.As(err, &c) && c.HasCurrent {
 		e.put("job", c.Version, "two")
 	} else {
 		e.errorf("creating over version %q: the conflict does not carry the state: %v", v, err)

@@ -32,7 +32,7 @@ func Bench(b *testing.B, open func(b *testing.B) store.Store) {
 		{"GetAbsent", benchGetAbsent},
 		{"GetIfChanged", benchGetIfChanged},
 		{"Put", benchPut},
-		{"PutVolatile", benchPutVolatile},
+		{"PutUnsynced", benchPutVolatile},
 		{"PutRefused", benchPutRefused},
 		{"Create", benchCreate},
 		{"CreateDelete", benchCreateDelete},
@@ -128,13 +128,13 @@ func benchPut(b *testing.B, s store.Store) func() error {
 }
 
 func benchPutVolatile(b *testing.B, s store.Store) func() error {
-	p, ok := store.As[store.VolatilePutter](s)
+	p, ok := store.As[store.UnsyncedPutter](s)
 	if !ok {
-		b.Skip("the store is no VolatilePutter")
+		b.Skip("the store is no UnsyncedPutter")
 	}
 	v, value := benchCreated(b, s, "job"), benchValue()
 	return func() (err error) {
-		v, err = p.PutVolatile(b.Context(), "job", v, value)
+		v, err = p.PutUnsynced(b.Context(), "job", v, value)
 		return err
 	}
 }
@@ -215,7 +215,7 @@ func benchContended(b *testing.B, s store.Store) {
 				}
 				var c *store.ConflictError
 				switch {
-				case errors.As(err, &c) && c.Known:
+				case errors.As(err, &c) && c.HasCurrent:
 					v = c.Version
 				case errors.Is(err, store.ErrConflict):
 					_, v, err = s.Get(b.Context(), "job")

@@ -76,7 +76,7 @@ func brokenRaces() []broken {
 		}},
 		{"reads values and versions apart", []string{"RaceWholeReads", "RaceHistory"}, func() store.Store { return torn{memstore.New()} }, nil},
 		{"puts volatile values on any version", []string{"VolatilePut", "VolatileRace", "RaceHistoryVolatile"}, onMemory(forces(func(op *store.Op) bool {
-			return op.Kind == store.OpPutVolatile
+			return op.Kind == store.OpPutUnsynced
 		})), nil},
 	}
 }
@@ -152,7 +152,7 @@ type sleepy struct {
 	volatile map[store.Version]bool
 }
 
-func (s *sleepy) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+func (s *sleepy) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v, err := s.Put(ctx, key, prev, value)

@@ -49,11 +49,11 @@ func TestBrokenStores(t *testing.T) {
 }
 
 func (b broken) check(t *testing.T, parallel bool) {
-	opts := &storetest.Options{Patience: 2 * time.Second, Parallel: parallel}
+	opts := &storetest.Options{CaseTimeout: 2 * time.Second, Parallel: parallel}
 	if b.second != nil {
-		opts.Second = func(_ *testing.T, first store.Store) store.Store { return b.second(first) }
+		opts.Reopen = func(_ *testing.T, first store.Store) store.Store { return b.second(first) }
 	}
-	opts.Cut = func(_ *testing.T, first store.Store, carry func(func() error) error) store.Store {
+	opts.Intercept = func(_ *testing.T, first store.Store, carry func(func() error) error) store.Store {
 		first.(*remote).carry = carry
 		return first
 	}
@@ -108,7 +108,7 @@ func forces(when func(op *store.Op) bool) handler {
 // brokenConditions are stores that ignore a condition.
 func brokenConditions() []broken {
 	return []broken{
-		{"creates over what is there", []string{"CreateExisting", "RaceCreate", "RaceCreateDelete", "DecoratedWorks", "PutAndSettle"}, onMemory(forces(func(op *store.Op) bool {
+		{"creates over what is there", []string{"CreateExisting", "RaceCreate", "RaceCreateDelete", "DecoratedWorks", "PutAndResolve"}, onMemory(forces(func(op *store.Op) bool {
 			return op.Kind == store.OpPut && op.Prev == ""
 		})), nil},
 		{"creates over an empty value", []string{"CreateExistingEmpty"}, onMemory(func(ctx context.Context, m *memstore.Store, op *store.Op, next store.Handler) error {
@@ -157,7 +157,7 @@ func brokenConditions() []broken {
 		}), nil},
 		{"keeps nothing for a later handle", []string{"LaterHandle", "TwoHandles"}, func() store.Store { return memstore.New() },
 			func(store.Store) store.Store { return memstore.New() }},
-		{"tells no state in its conflicts", []string{"ConflictTells"}, onMemory(func(ctx context.Context, _ *memstore.Store, op *store.Op, next store.Handler) error {
+		{"tells no state in its conflicts", []string{"ConflictCarriesState"}, onMemory(func(ctx context.Context, _ *memstore.Store, op *store.Op, next store.Handler) error {
 			if err := next(ctx, op); err != nil && op.Kind == store.OpPut && store.OutcomeOf(err) == store.NotApplied && ctx.Err() == nil {
 				return &store.OpError{Op: "put", Key: op.Key, Err: store.ErrConflict}
 			}

@@ -162,7 +162,7 @@ func refusesKeys(bad func(key string) bool) handler {
 // changesValues returns a handler that writes changed values.
 func changesValues(change func(value string) string) handler {
 	return func(ctx context.Context, _ *memstore.Store, op *store.Op, next store.Handler) error {
-		if op.Kind == store.OpPut || op.Kind == store.OpPutVolatile {
+		if op.Kind == store.OpPut || op.Kind == store.OpPutUnsynced {
 			op.Value = []byte(change(string(op.Value)))
 		}
 		return next(ctx, op)

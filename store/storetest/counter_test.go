@@ -15,7 +15,7 @@ func TestCounter(t *testing.T) {
 	c := storetest.NewCounter(memstore.New())
 	v, err := c.Put(ctx, "job", "", nil)
 	if err == nil {
-		_, err = store.PutVolatile(ctx, c, "job", v, nil)
+		_, err = store.PutUnsynced(ctx, c, "job", v, nil)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestCounter(t *testing.T) {
 		name      string
 		got, want int
 	}{
-		{"all", c.Calls(), 4}, {"gets", c.Calls(store.OpGet), 2}, {"writes", c.Calls(store.OpPut, store.OpPutVolatile, store.OpDelete), 2},
+		{"all", c.Calls(), 4}, {"gets", c.Calls(store.OpGet), 2}, {"writes", c.Calls(store.OpPut, store.OpPutUnsynced, store.OpDelete), 2},
 		{"watches", c.Calls(store.OpWatch), 1},
 	} {
 		if count.got != count.want {

@@ -49,7 +49,7 @@ func decoratorCases() []testCase {
 					e.wantList("job", "job/x")
 					e.delete("job/x", e.state("job/x").Version)
 				}
-				if p, ok := store.As[store.VolatilePutter](d); ok {
+				if p, ok := store.As[store.UnsyncedPutter](d); ok {
 					v = e.putVolatile(p, "job", v, "three")
 				}
 				e.delete("job", v)
@@ -83,8 +83,8 @@ func (e *env) prefix(prefix string) store.Store {
 // ruleOf names a case for each ability. One without a rule could be broken unseen.
 func ruleOf(ability string) string {
 	return map[string]string{
-		"Watcher": "WatchDiffers", "Lister": "ListInvalid", "VolatilePutter": "VolatilePut", "Ager": "Age", "ConditionalGetter": "GetIfChanged",
-		"Peeker": "Peek", "Marker": "HighestMark", "Settler": "SettleApplied", "Presence": "PresenceAlive", "Describer": "Traits",
+		"Watcher": "WatchDiffers", "Lister": "ListInvalid", "UnsyncedPutter": "VolatilePut", "AgeReader": "Age", "ConditionalGetter": "GetIfChanged",
+		"UncommittedGetter": "GetUncommitted", "TokenReader": "HighestToken", "Resolver": "ResolveApplied", "Presence": "PresenceAlive", "Describer": "Traits",
 		"TagLister": "ListTags",
 	}[ability]
 }

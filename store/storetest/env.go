@@ -69,7 +69,7 @@ func (e *env) absent(why string) { e.rec.Absent(why) }
 // rule makes a case of a rule that holdfast doctor checks, too.
 func rule(check func(*registerrules.Space, context.Context) error) func(*env) {
 	return func(e *env) {
-		s := &registerrules.Space{Handles: [2]store.Store{e.s, e.other}, Racers: e.Racers, Rounds: e.Rounds, Insist: true, Loser: func(err error) {
+		s := &registerrules.Space{Stores: [2]store.Store{e.s, e.other}, Racers: e.Racers, Rounds: e.Rounds, RetryBusy: true, OnLoser: func(err error) {
 			e.errorf("a racer that lost got %v (%v), want a conflict", err, store.OutcomeOf(err))
 		}}
 		if err := check(s, e.ctx); err != nil {
@@ -147,7 +147,7 @@ func (e *env) conflict(what string, err error, want store.Entry) {
 		e.errorf("%s: a conflict was not applied, the error says %q: %v", what, store.OutcomeOf(err), err)
 	}
 	var c *store.ConflictError
-	if !errors.As(err, &c) || !c.Known {
+	if !errors.As(err, &c) || !c.HasCurrent {
 		return
 	}
 	if c.Version != want.Version || !bytes.Equal(c.Value, want.Value) {

@@ -84,7 +84,7 @@ func (c *call) String() string {
 func (h *History) Record(s store.Store) store.Store {
 	return store.Intercept(s, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		switch op.Kind {
-		case store.OpGet, store.OpGetAge, store.OpGetIfChanged, store.OpPut, store.OpPutVolatile, store.OpDelete:
+		case store.OpGet, store.OpGetAge, store.OpGetIfChanged, store.OpPut, store.OpPutUnsynced, store.OpDelete:
 		default:
 			return next(ctx, op)
 		}
@@ -103,9 +103,9 @@ func (h *History) Len() int {
 }
 
 func (h *History) begin(op *store.Op) *call {
-	c := &call{key: op.Key, end: never, prev: op.Prev.Bare()}
+	c := &call{key: op.Key, end: never, prev: op.Prev.WithoutHint()}
 	switch op.Kind {
-	case store.OpPut, store.OpPutVolatile:
+	case store.OpPut, store.OpPutUnsynced:
 		c.kind, c.value = callMaybePut, string(op.Value)
 	case store.OpDelete:
 		c.kind = callMaybeDelete
@@ -132,7 +132,7 @@ func (h *History) finish(c *call, op *store.Op, err error) {
 	case store.Unknown: // it stays what begin made it
 		return
 	case store.Applied:
-		c.version = op.Version.Bare()
+		c.version = op.Version.WithoutHint()
 		if c.kind == callMaybePut {
 			c.kind = callPut
 		} else {
@@ -143,8 +143,8 @@ func (h *History) finish(c *call, op *store.Op, err error) {
 		if errors.Is(err, store.ErrConflict) {
 			c.kind = callRefused
 		}
-		if errors.As(err, &conflict) && conflict.Known {
-			c.known, c.version, c.value = true, conflict.Version.Bare(), string(conflict.Value)
+		if errors.As(err, &conflict) && conflict.HasCurrent {
+			c.known, c.version, c.value = true, conflict.Version.WithoutHint(), string(conflict.Value)
 		}
 	}
 	c.end = h.clock
@@ -156,9 +156,9 @@ func (c *call) finishRead(op *store.Op, err error) {
 		c.kind = callRead
 	case err != nil:
 	case op.Kind == store.OpGetIfChanged && !op.Changed:
-		c.kind, c.version = callRead, op.Prev.Bare()
+		c.kind, c.version = callRead, op.Prev.WithoutHint()
 	default:
-		c.kind, c.version, c.value, c.known = callRead, op.Version.Bare(), string(op.Value), true
+		c.kind, c.version, c.value, c.known = callRead, op.Version.WithoutHint(), string(op.Value), true
 	}
 }
 

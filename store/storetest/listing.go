@@ -237,7 +237,7 @@ func caseListTags(e *env) {
 		v = e.put("a/b/x", v, value)
 		fresh("written")
 	}
-	if p, ok := store.As[store.VolatilePutter](e.s); ok {
+	if p, ok := store.As[store.UnsyncedPutter](e.s); ok {
 		v = e.putVolatile(p, "a/b/x", v, "same")
 		fresh("written as volatile")
 	}

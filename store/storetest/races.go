@@ -30,8 +30,8 @@ func raceCases() []testCase {
 		{"RaceWholeReads", "A read returns one state: value and version that belong together, and nothing torn.", caseWholeReads},
 		{"RaceHistory", "Every register is linearizable: whatever many callers do to it at once, there is one order that explains all that they saw.", func(e *env) { e.history(false) }},
 		{"RaceHistoryVolatile", "Volatile puts are linearizable together with all else.", func(e *env) {
-			if _, ok := store.As[store.VolatilePutter](e.s); !ok {
-				e.absent("the store is no VolatilePutter")
+			if _, ok := store.As[store.UnsyncedPutter](e.s); !ok {
+				e.absent("the store is no UnsyncedPutter")
 			}
 			e.history(true)
 		}},
@@ -153,7 +153,7 @@ func caseRaceCreateDelete(e *env) {
 // what they left shows nothing.
 func (e *env) inTime() {
 	if e.ctx.Err() != nil {
-		e.fatalf("not done within %v", e.Patience)
+		e.fatalf("not done within %v", e.CaseTimeout)
 	}
 }
 
@@ -380,7 +380,7 @@ func (e *env) step(s store.Store, r *rand.Rand, last map[string]store.Version, v
 		put := s.Put
 		if volatile && p%2 == 0 {
 			put = func(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
-				return store.PutVolatile(ctx, s, key, prev, value)
+				return store.PutUnsynced(ctx, s, key, prev, value)
 			}
 		}
 		var w store.Version
@@ -392,7 +392,7 @@ func (e *env) step(s store.Store, r *rand.Rand, last map[string]store.Version, v
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		v = ""
-	case errors.As(err, &c) && c.Known:
+	case errors.As(err, &c) && c.HasCurrent:
 		v = c.Version
 	case errors.Is(err, store.ErrConflict):
 		_, v, _ = s.Get(e.ctx, key)

@@ -116,12 +116,12 @@ func (r *remote) call(ctx context.Context, op store.Kind, key string, invalid er
 func TestSmallestBackend(t *testing.T) {
 	open := func(*testing.T) store.Store { return newRemote() }
 	o := &storetest.Options{
-		Second: func(_ *testing.T, first store.Store) store.Store {
+		Reopen: func(_ *testing.T, first store.Store) store.Store {
 			second := newRemote()
 			second.table = first.(*remote).table
 			return second
 		},
-		Cut: func(_ *testing.T, first store.Store, carry func(func() error) error) store.Store {
+		Intercept: func(_ *testing.T, first store.Store, carry func(func() error) error) store.Store {
 			return &remote{table: first.(*remote).table, carry: carry}
 		},
 	}
@@ -138,13 +138,13 @@ func brokenCuts() []broken {
 		}, nil}
 	}
 	return []broken{
-		with("calls every failed write not applied", []string{"CutWrites"}, func(err error, _ func() error) error {
+		with("calls every failed write not applied", []string{"DisconnectWrites"}, func(err error, _ func() error) error {
 			return store.MarkNotApplied(err)
 		}),
-		with("sends again, and does not read back", []string{"CutWrites"}, func(_ error, again func() error) error {
+		with("sends again, and does not read back", []string{"DisconnectWrites"}, func(_ error, again func() error) error {
 			return again()
 		}),
-		with("calls every failed write applied", []string{"CutWrites"}, func(error, func() error) error { return nil }),
-		with("takes a lost answer for absence", []string{"CutReads"}, func(error, func() error) error { return store.ErrNotFound }),
+		with("calls every failed write applied", []string{"DisconnectWrites"}, func(error, func() error) error { return nil }),
+		with("takes a lost answer for absence", []string{"DisconnectReads"}, func(error, func() error) error { return store.ErrNotFound }),
 	}
 }

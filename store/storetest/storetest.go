@@ -33,10 +33,10 @@ import (
 
 // Options adapt the suite to a store. The zero value suits a fast one.
 type Options struct {
-	// Second opens another handle on the space of first, as another process would. If it
+	// Reopen opens another handle on the space of first, as another process would. If it
 	// is set, half of the racers use it, and the suite reads through one handle what it
 	// wrote through the other. Nil: there is only one handle.
-	Second func(t *testing.T, first store.Store) store.Store
+	Reopen func(t *testing.T, first store.Store) store.Store
 
 	// Cut opens another handle on the space of first, each of whose requests goes through
 	// carry: it calls carry with a function that sends the request and receives the
@@ -46,7 +46,7 @@ type Options struct {
 	// carry. Without Cut, the suite cannot check whether the store reports the true
 	// outcome of a failed write, nor whether a write becomes its own conflict; see the
 	// cases whose names begin with Cut. carry may be called from several goroutines.
-	Cut func(t *testing.T, first store.Store, carry func(request func() error) error) store.Store
+	Intercept func(t *testing.T, first store.Store, carry func(request func() error) error) store.Store
 
 	// Skip names cases that this store is known to fail, each with the reason. A
 	// name that is no case is an error.
@@ -73,7 +73,7 @@ type Options struct {
 
 	// Patience is how long a case may take before its context ends; 0 means a
 	// minute.
-	Patience time.Duration
+	CaseTimeout time.Duration
 
 	// Parallel runs the cases at the same time, and the writes of a case to different keys,
 	// for stores that mostly wait.
@@ -96,7 +96,7 @@ func (o *Options) checked(t *testing.T) Options {
 	if c.MaxKey > store.MaxKey {
 		t.Fatalf("storetest: Options.MaxKey is %d, no key is longer than %d", c.MaxKey, store.MaxKey)
 	}
-	suitetest.Default(t, "storetest", "Patience", &c.Patience, time.Minute, 1)
+	suitetest.Default(t, "storetest", "Patience", &c.CaseTimeout, time.Minute, 1)
 	suitetest.CheckSkips(t, "storetest", c.Skip, Cases())
 	return c
 }
@@ -112,8 +112,8 @@ type testCase struct {
 // that the first failure is the simplest.
 func cases() []suitetest.Case[*env] {
 	return suitetest.Cases[*env](
-		basicCases(), versionCases(), valueCases(), keyCases(), callCases(), settleCases(), raceCases(),
-		watchCases(), listCases(), volatileCases(), readCases(), decoratorCases(), presenceCases(), cutCases(),
+		basicCases(), versionCases(), valueCases(), keyCases(), callCases(), resolveCases(), raceCases(),
+		watchCases(), listCases(), volatileCases(), readCases(), decoratorCases(), presenceCases(), disconnectCases(),
 	)
 }
 
@@ -149,8 +149,8 @@ func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, nam
 func setup(open func(t *testing.T) store.Store, o Options) suitetest.Setup[*env] {
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
 		e := &env{Options: o, t: t, rec: rec, open: open}
-		e.s, e.other = suitetest.Open(t, open, o.Second)
-		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
+		e.s, e.other = suitetest.Open(t, open, o.Reopen)
+		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.CaseTimeout)
 		return e, e.cancel
 	}
 }

@@ -137,7 +137,7 @@ func caseValueNotShared(e *env) {
 	}
 	_, err := e.s.Put(e.ctx, "job", "", []byte("two"))
 	var c *store.ConflictError
-	if errors.As(err, &c) && c.Known {
+	if errors.As(err, &c) && c.HasCurrent {
 		spoil(c.Value)
 		e.expect("job", v, "one")
 	}

@@ -52,7 +52,7 @@ func watchCases() []testCase {
 			p := e.volatilePutter()
 			v := e.create("job", "one")
 			e.watchWoken(w, "job", v, "a volatile put", func() {
-				if _, err := p.PutVolatile(e.ctx, "job", v, []byte("two")); err != nil {
+				if _, err := p.PutUnsynced(e.ctx, "job", v, []byte("two")); err != nil {
 					e.fatalf("volatile put: %v", err)
 				}
 			})

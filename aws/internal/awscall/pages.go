@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ErrEndless says that a server's listing does not come to an end. It matches
+// ErrPageLoop says that a server's listing does not come to an end. It matches
 // [store.ErrUnsafe].
-var ErrEndless = fmt.Errorf("%w: its listing does not come to an end", store.ErrUnsafe)
+var ErrPageLoop = fmt.Errorf("%w: its listing does not come to an end", store.ErrUnsafe)
 
 // maxEmpty is how many pages without an entry may follow each other. A server may
 // send many where it passes over what was deleted.
@@ -32,11 +32,11 @@ type Pages struct {
 	pages   int
 }
 
-// Next returns an error that matches [ErrEndless] if a page with so many entries,
+// Next returns an error that matches [ErrPageLoop] if a page with so many entries,
 // which names the next one by token, goes round in circles or brings nothing.
 func (p *Pages) Next(token string, entries int) error {
 	if token == "" || p.started && token == p.seen {
-		return fmt.Errorf("%w: a page does not lead to a new one", ErrEndless)
+		return fmt.Errorf("%w: a page does not lead to a new one", ErrPageLoop)
 	}
 	if p.empty++; entries > 0 {
 		p.empty = 0
@@ -44,9 +44,9 @@ func (p *Pages) Next(token string, entries int) error {
 	p.pages++
 	switch {
 	case p.empty > maxEmpty:
-		return fmt.Errorf("%w: %d pages without an entry followed each other", ErrEndless, p.empty)
+		return fmt.Errorf("%w: %d pages without an entry followed each other", ErrPageLoop, p.empty)
 	case p.pages > maxPages && !p.Endless:
-		return fmt.Errorf("%w: it has more than %d pages", ErrEndless, maxPages)
+		return fmt.Errorf("%w: it has more than %d pages", ErrPageLoop, maxPages)
 	}
 	// The distance doubles each time, so that a circle of any length is found.
 	if p.since++; !p.started || p.since == p.until {

@@ -37,7 +37,7 @@ func TestPages(t *testing.T) {
 		switch {
 		case c.before == 0 && err != nil:
 			t.Errorf("%s: page %d: %v", c.name, n, err)
-		case c.before > 0 && !errors.Is(err, awscall.ErrEndless):
+		case c.before > 0 && !errors.Is(err, awscall.ErrPageLoop):
 			t.Errorf("%s: got %v after %d pages, want an end", c.name, err, n)
 		}
 	}

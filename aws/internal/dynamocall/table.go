@@ -17,14 +17,14 @@ import (
 
 // Description describes a table. Package dynamostore documents the fields.
 type Description struct {
-	Status     string
-	KeysRight  bool
-	Keys       Keys
-	Replicas   []string
-	OneOrder   bool
-	TTL        string
-	TTLUnknown error
-	Protected  bool
+	Status             string
+	KeysValid          bool
+	Keys               Keys
+	Replicas           []string
+	StronglyConsistent bool
+	TTL                string
+	TTLErr             error
+	DeletionProtection bool
 }
 
 // Raw returns what the server tells of the table, in one request.
@@ -50,13 +50,13 @@ func (t *Table) Describe(ctx context.Context) (Description, error) {
 	if err != nil {
 		return Description{}, err
 	}
-	found := Description{Status: string(d.TableStatus), Protected: aws.ToBool(d.DeletionProtectionEnabled)}
+	found := Description{Status: string(d.TableStatus), DeletionProtection: aws.ToBool(d.DeletionProtectionEnabled)}
 	found.Keys = KeysOf(d)
-	found.KeysRight = slices.Equal(found.Keys, t.Keys)
+	found.KeysValid = slices.Equal(found.Keys, t.Keys)
 	for _, r := range d.Replicas {
 		found.Replicas = append(found.Replicas, aws.ToString(r.RegionName))
 	}
-	found.OneOrder = d.MultiRegionConsistency == types.MultiRegionConsistencyStrong
+	found.StronglyConsistent = d.MultiRegionConsistency == types.MultiRegionConsistencyStrong
 	return found, nil
 }
 
@@ -107,7 +107,7 @@ func (t *Table) Create(ctx context.Context) error {
 		case errors.Is(err, store.ErrMisconfigured) && try < 5: // not to be seen yet
 		case err != nil:
 			return fmt.Errorf("creating the table: %w", err)
-		case !found.KeysRight:
+		case !found.KeysValid:
 			return t.wrong(" is there, with the keys %v; they must be %v: use another table", found.Keys, t.Keys)
 		case found.Status == string(types.TableStatusActive):
 			return nil

@@ -73,7 +73,7 @@ const etag = object.Version(`"0123456789abcdef0123456789abcdef"`)
 func s3Operations() []operation {
 	bucket := func(name string, write bool, call func(ctx context.Context, b *s3bucket.Bucket) error) operation {
 		return operation{"s3bucket " + name, write, func(ctx context.Context, server http.RoundTripper) error {
-			b, err := s3bucket.New(s3Client(server), "bucket", &s3bucket.Options{Assume: object.Abilities(), Tries: 2})
+			b, err := s3bucket.New(s3Client(server), "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities(), Tries: 2})
 			if err != nil {
 				return err
 			}
@@ -82,7 +82,7 @@ func s3Operations() []operation {
 	}
 	register := func(name string, write bool, call func(ctx context.Context, s *s3store.Store) error) operation {
 		return operation{"s3store " + name, write, func(ctx context.Context, server http.RoundTripper) error {
-			b, err := s3bucket.New(s3Client(server), "bucket", &s3bucket.Options{Assume: object.Abilities(), Tries: 2})
+			b, err := s3bucket.New(s3Client(server), "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities(), Tries: 2})
 			if err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ func s3Operations() []operation {
 			if err != nil {
 				return err
 			}
-			s, err := s3verstore.New(b, "", &s3verstore.Options{Life: time.Second})
+			s, err := s3verstore.New(b, "", &s3verstore.Options{PutLifetime: time.Second})
 			if err != nil {
 				return err
 			}

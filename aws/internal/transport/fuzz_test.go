@@ -194,7 +194,7 @@ func FuzzDamagedWrites(f *testing.F) {
 				t.Errorf("applied: %v, in a test whose version is stale: %v", applied, stale)
 			}
 			var told *store.ConflictError
-			if errors.As(err, &told) && told.Known && string(told.Value) != "second" {
+			if errors.As(err, &told) && told.HasCurrent && string(told.Value) != "second" {
 				t.Errorf("the conflict tells the value %q", told.Value)
 			}
 		})
@@ -215,7 +215,7 @@ func honest(t *testing.T, d *damage, dynamo bool) store.Store {
 		return s
 	}
 	d.inner = awstest.NewS3("bucket")
-	b, err := s3bucket.New(s3Client(d), "bucket", &s3bucket.Options{Assume: object.Abilities()})
+	b, err := s3bucket.New(s3Client(d), "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {
 		t.Fatal(err)
 	}

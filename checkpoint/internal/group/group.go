@@ -13,33 +13,33 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Ticket is the part of a call that the queue knows. The mutex of its [Queue] guards
+// Waiter is the part of a call that the queue knows. The mutex of its [Queue] guards
 // the fields.
-type Ticket struct {
-	Gone bool   // the caller has left
-	Sent bool   // the call is part of a write that may have been applied
-	Left func() // called with the mutex held when the caller leaves, if not nil
+type Waiter struct {
+	Abandoned bool   // the caller has left
+	Sent      bool   // the call is part of a write that may have been applied
+	OnAbandon func() // called with the mutex held when the caller leaves, if not nil
 
 	err  error
 	done chan struct{} // closed by Conclude
 }
 
-// NewTicket returns the ticket of a call that is about to wait.
-func NewTicket() *Ticket { return &Ticket{done: make(chan struct{})} }
+// NewWaiter returns the ticket of a call that is about to wait.
+func NewWaiter() *Waiter { return &Waiter{done: make(chan struct{})} }
 
-// GroupTicket returns the ticket. A call embeds *Ticket, and so can wait in a [Queue].
-func (t *Ticket) GroupTicket() *Ticket { return t }
+// GroupWaiter returns the ticket. A call embeds *Ticket, and so can wait in a [Queue].
+func (t *Waiter) GroupWaiter() *Waiter { return t }
 
-// Conclude answers the call. Set the rest of the answer before. The caller holds the
+// Finish answers the call. Set the rest of the answer before. The caller holds the
 // mutex.
-func (t *Ticket) Conclude(err error) {
+func (t *Waiter) Finish(err error) {
 	t.err = err
 	close(t.done)
 }
 
 // Queue holds calls in the order in which they came. Its zero value is not usable: it
 // shares the mutex of its owner, which is held by the callers of all methods but Wait.
-type Queue[C interface{ GroupTicket() *Ticket }] struct {
+type Queue[C interface{ GroupWaiter() *Waiter }] struct {
 	Mu      *sync.Mutex
 	waiting []C
 }
@@ -55,7 +55,7 @@ func (q *Queue[C]) Len() int { return len(q.waiting) }
 func (q *Queue[C]) Take(fits func(first, c C) bool) []C {
 	var batch []C
 	for i, c := range q.waiting {
-		if c.GroupTicket().Gone {
+		if c.GroupWaiter().Abandoned {
 			continue
 		}
 		if len(batch) > 0 && fits != nil && !fits(batch[0], c) {
@@ -72,7 +72,7 @@ func (q *Queue[C]) Take(fits func(first, c C) bool) []C {
 // PutBack returns calls to the head of the queue. Nothing was written for them.
 func (q *Queue[C]) PutBack(batch []C) {
 	for _, c := range batch {
-		c.GroupTicket().Sent = false
+		c.GroupWaiter().Sent = false
 	}
 	q.waiting = append(batch, q.waiting...)
 }
@@ -82,7 +82,7 @@ func (q *Queue[C]) PutBack(batch []C) {
 // error is the cause of ctx, with an unknown outcome if the call is part of a write that
 // may have been applied. The rest of the answer may be read only if answered is true.
 func (q *Queue[C]) Wait(ctx context.Context, c C) (answered bool, err error) {
-	t := c.GroupTicket()
+	t := c.GroupWaiter()
 	select {
 	case <-t.done:
 		return true, t.err
@@ -95,9 +95,9 @@ func (q *Queue[C]) Wait(ctx context.Context, c C) (answered bool, err error) {
 		return true, t.err
 	default:
 	}
-	t.Gone = true
-	if t.Left != nil {
-		t.Left()
+	t.Abandoned = true
+	if t.OnAbandon != nil {
+		t.OnAbandon()
 	}
 	if t.Sent {
 		return false, store.MarkUnknown(context.Cause(ctx))

@@ -171,7 +171,7 @@ func (p *directory) appending(ctx context.Context) []Check {
 	if err != nil {
 		return p.e.failed(c, err)
 	}
-	if fault := judgeAppends(body, said, p.count); fault != "" {
+	if fault := checkAppends(body, said, p.count); fault != "" {
 		return c.unsafe(fault, "two programs could hold one lock; use a directory on a local disk")
 	}
 	return c.ok("%d entries, none torn, lost or out of order", appenders*p.count)
@@ -229,8 +229,8 @@ func (p *directory) talk(ctx context.Context, ready func(), start <-chan struct{
 	return text, nil
 }
 
-// judgeAppends returns what is wrong with the entries that the processes wrote and read.
-func judgeAppends(body []byte, said []string, count int) string {
+// checkAppends returns what is wrong with the entries that the processes wrote and read.
+func checkAppends(body []byte, said []string, count int) string {
 	for id, text := range said {
 		if strings.HasPrefix(text, "unseen ") {
 			return "a process did not see its own append"
@@ -323,5 +323,5 @@ func (p *directory) judge(ctx context.Context, announcement string) store.Livene
 	if !ok {
 		return store.LivenessUnknown
 	}
-	return who.Judge(ctx, announcement)
+	return who.Liveness(ctx, announcement)
 }

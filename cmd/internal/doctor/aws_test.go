@@ -88,8 +88,8 @@ func TestS3(t *testing.T) {
 			s := newS3(tt.change)
 			r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), quick())
 			tt.want.check(t, r)
-			if len(r.Left) > 0 {
-				t.Errorf("could not be removed: %q", r.Left)
+			if len(r.NotRemoved) > 0 {
+				t.Errorf("could not be removed: %q", r.NotRemoved)
 			}
 			if keys := s.Keys("bucket"); len(keys) != 1 || string(s.Body("bucket", keys[0])) != "theirs" || s.Uploads("bucket") > 0 {
 				t.Errorf("in the bucket: %q", keys)
@@ -161,9 +161,9 @@ func TestGoldenS3(t *testing.T) {
 		denied("DeleteObject")(s)
 	})
 	r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), nil)
-	for i, left := range r.Left {
+	for i, left := range r.NotRemoved {
 		if j := strings.Index(left, "doctor/"); j > 0 {
-			r.Left[i] = "objects below " + left[j:j+7] + "RANDOM" + left[j+7+len(trial.Name(time.Now())):]
+			r.NotRemoved[i] = "objects below " + left[j:j+7] + "RANDOM" + left[j+7+len(trial.Name(time.Now())):]
 		}
 	}
 	golden(t, "s3", r)
@@ -203,8 +203,8 @@ func TestInterruptedNoDelete(t *testing.T) {
 			cancel()
 		}
 	}})
-	if !errors.Is(err, context.Canceled) || len(r.Left) != 1 {
-		t.Errorf("got %v, left: %q", err, r.Left)
+	if !errors.Is(err, context.Canceled) || len(r.NotRemoved) != 1 {
+		t.Errorf("got %v, left: %q", err, r.NotRemoved)
 	}
 }
 
@@ -214,8 +214,8 @@ func TestNoDelete(t *testing.T) {
 	s := newS3(denied("DeleteObject"))
 	r := examine(t, doctor.S3(s.Client(), "bucket", "", nil), nil)
 	found(doctor.Safe, "right-s3:DeleteObject=not-tested objects=not-tested delete-if-match=not-tested delete-if-match-or-absent=not-tested deleted-object=not-tested").check(t, r)
-	if len(r.Left) != 1 || !strings.Contains(r.Left[0], "s3:DeleteObject") {
-		t.Errorf("left: %q", r.Left)
+	if len(r.NotRemoved) != 1 || !strings.Contains(r.NotRemoved[0], "s3:DeleteObject") {
+		t.Errorf("left: %q", r.NotRemoved)
 	}
 }
 
@@ -311,8 +311,8 @@ func TestDynamoDB(t *testing.T) {
 				t.Errorf("the right is not named:\n%s", text(r))
 			}
 			d.Clear()
-			if d.Items("table") != 1 || len(r.Left) > 0 {
-				t.Errorf("left behind: %q\n%s", r.Left, d)
+			if d.Items("table") != 1 || len(r.NotRemoved) > 0 {
+				t.Errorf("left behind: %q\n%s", r.NotRemoved, d)
 			}
 		})
 	}
@@ -356,7 +356,7 @@ func TestDynamoDBWithoutDelete(t *testing.T) {
 	d.Add("DeleteItem", 0, -1, awstest.Fault{Status: http.StatusBadRequest, Code: "AccessDeniedException"})
 	r := examine(t, doctor.DynamoDB(d.Client(), "table", nil), nil)
 	good().check(t, r)
-	if len(r.Left) != 1 || !strings.Contains(r.Left[0], "dynamodb:DeleteItem") {
-		t.Errorf("left: %q", r.Left)
+	if len(r.NotRemoved) != 1 || !strings.Contains(r.NotRemoved[0], "dynamodb:DeleteItem") {
+		t.Errorf("left: %q", r.NotRemoved)
 	}
 }

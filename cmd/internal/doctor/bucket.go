@@ -70,12 +70,12 @@ func (p *bucket) begin(ctx context.Context, e *examination, opts *s3bucket.Optio
 	if opts != nil {
 		o = *opts
 	}
-	o.Scratch = p.below("objects/tried")
+	o.ProbePrefix = p.below("objects/tried")
 	var err error
 	if p.b, err = s3bucket.New(p.client, p.name, &o); err != nil {
 		return err
 	}
-	p.native = p.b.Assuming(object.Abilities()...)
+	p.native = p.b.WithAbilities(object.Abilities()...)
 	var handles []store.Store
 	for range e.handles {
 		// Trusted: what the registers do is to be seen, whatever the conditions of
@@ -112,7 +112,7 @@ func (p *bucket) steps() []step {
 		step{"equal-bodies", "equal bodies", true, p.equalBodies},
 		step{"list-objects", "listing objects that were just written", false, p.list},
 		step{"clock", "the store's clock", true, p.clock},
-		step{"legacy", oldLocks.what, false, p.beside}, // before the advice of the next
+		step{"legacy", oldLocks.what, false, p.foreignLocks}, // before the advice of the next
 		step{"settings", "settings of the bucket", false, p.settings},
 	)
 }
@@ -150,16 +150,16 @@ func (p *bucket) rights(ctx context.Context) []Check {
 	return c.ok("reading, writing, listing and deleting are allowed")
 }
 
-// rungs are the rungs of the ladder, the best first, for people.
-var rungs = []struct {
-	rung object.Rung
+// strategies are the rungs of the ladder, the best first, for people.
+var strategies = []struct {
+	rung object.Strategy
 	text string
 }{
-	{object.RungCondition, "the store's own condition"},
-	{object.RungParts, "the completion of an upload in parts"},
-	{object.RungUpload, "reading the source, and a conditional put"},
-	{object.RungReservation, "a reservation"},
-	{object.RungNone, "not possible"},
+	{object.StrategyCondition, "the store's own condition"},
+	{object.StrategyMultipart, "the completion of an upload in parts"},
+	{object.StrategyDownloadUpload, "reading the source, and a conditional put"},
+	{object.StrategyReservation, "a reservation"},
+	{object.StrategyNone, "not possible"},
 }
 
 // objects reports how each kind of conditional write of an object is made safe. Other
@@ -170,26 +170,26 @@ func (p *bucket) objects(ctx context.Context) []Check {
 	if err != nil {
 		return p.e.failed(c, err)
 	}
-	steps, err := client.Ladder(ctx)
+	steps, err := client.Strategies(ctx)
 	if err != nil {
 		return p.e.failed(c, err)
 	}
 	var found []string
 	none := false
-	for _, r := range rungs {
+	for _, r := range strategies {
 		var by []string
 		for _, s := range steps {
-			if s.Rung == r.rung {
+			if s.Strategy == r.rung {
 				by = append(by, string(s.Ability))
 			}
 		}
 		if len(by) > 0 {
 			text := r.text
-			if r.rung == object.RungReservation {
+			if r.rung == object.StrategyReservation {
 				text += " in " + p.e.target.reservations
 			}
 			found = append(found, strings.Join(by, ", ")+": "+text)
-			none = none || r.rung == object.RungNone
+			none = none || r.rung == object.StrategyNone
 		}
 	}
 	means := "a fence needs versions that differ for equal bodies: add index=self, or distinct_bodies=true if no two bodies are equal, to the URL of the object"
@@ -362,12 +362,12 @@ func (p *bucket) clock(ctx context.Context) []Check {
 		found = strings.Replace(found, "has whole seconds", "has fractions", 1)
 	}
 	switch {
-	case wrong > s3store.DefaultSafety:
+	case wrong > s3store.DefaultMaxClockSkew:
 		return c.unsafe(found, "living holders look dead: their locks would be taken from them")
-	case apart.Abs() > s3store.DefaultSafety:
-		return c.warn(found, "above "+s3store.DefaultSafety.String()+" ages are not believed: "+ttl+". Is this machine's clock right?")
+	case apart.Abs() > s3store.DefaultMaxClockSkew:
+		return c.warn(found, "above "+s3store.DefaultMaxClockSkew.String()+" ages are not believed: "+ttl+". Is this machine's clock right?")
 	case wrong > 2*time.Second || lag < -time.Second:
-		return c.warn(found, "within the "+s3store.DefaultSafety.String()+" that are taken off every age")
+		return c.warn(found, "within the "+s3store.DefaultMaxClockSkew.String()+" that are taken off every age")
 	}
 	return c.ok("%s", found)
 }
@@ -398,9 +398,9 @@ const otherKind = "another kind of store of Holdfast"
 
 // beside looks for what Holdfast's locks do not exclude: locks of another program, and
 // another kind of store with the same prefix.
-func (p *bucket) beside(ctx context.Context) []Check {
+func (p *bucket) foreignLocks(ctx context.Context) []Check {
 	c, kind := finding("legacy", oldLocks.what, false), finding("kinds", otherKind, false)
-	found, err := p.st.Beside(ctx)
+	found, err := p.st.ForeignLocks(ctx)
 	if err != nil {
 		p.otherErr = err
 		return append(p.e.failed(c, err), p.e.failed(kind, err)...)
@@ -408,10 +408,10 @@ func (p *bucket) beside(ctx context.Context) []Check {
 	p.other = found.Other
 	var checks []Check
 	switch {
-	case len(found.Old) > 0:
-		checks = c.unsafe(strings.Join(found.Old, ", "), "they and Holdfast's locks do not exclude each other, and "+oldLocks.means)
-	case len(found.OldAtRoot) > 0:
-		checks = c.warn(strings.Join(found.OldAtRoot, ", "), oldAtRoot)
+	case len(found.Legacy) > 0:
+		checks = c.unsafe(strings.Join(found.Legacy, ", "), "they and Holdfast's locks do not exclude each other, and "+oldLocks.means)
+	case len(found.LegacyAtRoot) > 0:
+		checks = c.warn(strings.Join(found.LegacyAtRoot, ", "), oldAtRoot)
 	default:
 		checks = c.ok("none found")
 	}
@@ -434,7 +434,7 @@ func (p *bucket) settings(ctx context.Context) []Check {
 	}
 	var checks []Check
 	unknown := func(c Check, name, right string) bool {
-		err := s.Unknown[name]
+		err := s.Unreadable[name]
 		if err == nil {
 			return false
 		}
@@ -471,7 +471,7 @@ func (p *bucket) settings(ctx context.Context) []Check {
 	}
 	if s.Versioning != "" {
 		c = finding("lifecycle", "lifecycle rule for old versions", false)
-		if !unknown(c, "lifecycle", "s3:GetLifecycleConfiguration") && s.Expires {
+		if !unknown(c, "lifecycle", "s3:GetLifecycleConfiguration") && s.ExpiresVersions {
 			checks = append(checks, c.ok("there is one")...)
 		}
 	}
@@ -485,17 +485,17 @@ func (p *bucket) versioning(c Check, s s3bucket.Settings) []Check {
 	case p.lacks && s.Versioning == string(types.BucketVersioningStatusEnabled):
 		// The advised store would keep its registers in versions: do not advise removing
 		// them.
-		if s.Expires {
+		if s.ExpiresVersions {
 			return c.warn(s.Versioning+", and a rule removes old versions", "the store that is named below keeps its state in versions, and cannot be used below such a rule")
 		}
 		return c.ok("%s", s.Versioning)
-	case s.Expires:
+	case s.ExpiresVersions:
 		return c.ok("%s, and a rule removes old versions", s.Versioning)
 	case len(p.other) > 0:
 		return c.warn(s.Versioning, "every renewal is a version, and no rule may remove old ones: the locks of "+p.other[0]+" rest on theirs; give one of the two stores a bucket of its own")
 	case p.otherErr != nil:
 		return c.warn(s.Versioning, "every renewal is a version, 8,640 a day for each lock: let a lifecycle rule remove old ones, unless an "+s3verstore.Scheme+":// store lies below the prefix (it could not be listed)")
-	case s.Unknown["lifecycle"] != nil:
+	case s.Unreadable["lifecycle"] != nil:
 		checks := c.warn(s.Versioning, "every renewal is a version: see that a lifecycle rule removes them")
 		checks[0].advice = append(checks[0].advice, p.rule()...)
 		return checks
@@ -545,7 +545,7 @@ func (p *bucket) clean(ctx context.Context) []string {
 	// A bucket without versions has nothing more to remove. A server that does not know
 	// this request has no versions.
 	s, err := p.b.Settings(ctx)
-	if err == nil && s.Versioning == "" && !errors.Is(s.Unknown["versioning"], store.ErrDenied) {
+	if err == nil && s.Versioning == "" && !errors.Is(s.Unreadable["versioning"], store.ErrDenied) {
 		return nil
 	}
 	return p.cleanVersions(ctx, dir)

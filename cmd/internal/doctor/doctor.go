@@ -70,17 +70,17 @@ type Advice struct {
 
 // Report is the result of an examination. Its JSON form is stable; see [Schema].
 type Report struct {
-	Schema  int      `json:"schema"`
-	Store   string   `json:"store"`
-	Kind    string   `json:"kind"` // file, s3, dynamodb, or other
-	Verdict Verdict  `json:"verdict"`
-	Safe    bool     `json:"safe"` // leases are, and so are reservations where there is a table of them
-	Summary string   `json:"summary"`
-	WriteUS float64  `json:"write_us"` // median of one conditional write, in microseconds; 0: not measured
-	ReadUS  float64  `json:"read_us"`  // median of one read
-	Checks  []Check  `json:"checks"`
-	Advice  []Advice `json:"advice"`
-	Left    []string `json:"left"` // what could not be removed
+	Schema     int      `json:"schema"`
+	Store      string   `json:"store"`
+	Kind       string   `json:"kind"` // file, s3, dynamodb, or other
+	Verdict    Verdict  `json:"verdict"`
+	Safe       bool     `json:"safe"` // leases are, and so are reservations where there is a table of them
+	Summary    string   `json:"summary"`
+	WriteUS    float64  `json:"write_us"` // median of one conditional write, in microseconds; 0: not measured
+	ReadUS     float64  `json:"read_us"`  // median of one read
+	Checks     []Check  `json:"checks"`
+	Advice     []Advice `json:"advice"`
+	NotRemoved []string `json:"left"` // what could not be removed
 }
 
 // Options are the options of [Run].
@@ -88,8 +88,8 @@ type Options struct {
 	// Progress is called with what doctor is about to check. It may be nil.
 	Progress func(what string)
 
-	// StepTime bounds each step. 0 means 30 s.
-	StepTime time.Duration
+	// StepTimeout bounds each step. 0 means 30 s.
+	StepTimeout time.Duration
 
 	// Racers is how many write at the same time. 0 means 16.
 	Racers int
@@ -180,10 +180,10 @@ func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 			*d.n = d.instead
 		}
 	}
-	if e.o.StepTime <= 0 {
-		e.o.StepTime = 30 * time.Second
+	if e.o.StepTimeout <= 0 {
+		e.o.StepTimeout = 30 * time.Second
 	}
-	e.report = &Report{Schema: Schema, Store: t.name, Kind: t.kind, Checks: []Check{}, Advice: []Advice{}, Left: []string{}}
+	e.report = &Report{Schema: Schema, Store: t.name, Kind: t.kind, Checks: []Check{}, Advice: []Advice{}, NotRemoved: []string{}}
 	err := e.begin(ctx)
 	if err == nil {
 		e.examine(ctx)
@@ -193,7 +193,7 @@ func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return &Report{Schema: Schema, Store: t.name, Kind: t.kind, Left: e.report.Left}, err
+		return &Report{Schema: Schema, Store: t.name, Kind: t.kind, NotRemoved: e.report.NotRemoved}, err
 	}
 	e.judge()
 	return e.report, nil
@@ -201,7 +201,7 @@ func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 
 func (e *examination) begin(ctx context.Context) error {
 	e.progress("the store")
-	ctx, cancel := context.WithTimeout(ctx, e.o.StepTime)
+	ctx, cancel := context.WithTimeout(ctx, e.o.StepTimeout)
 	defer cancel()
 	return e.target.begin(ctx, e)
 }
@@ -256,7 +256,7 @@ func (e *examination) together(ctx context.Context, steps []step) (checks []Chec
 // step runs one step within its time. A step that does not end is left running: a system
 // call that hangs cannot be stopped.
 func (e *examination) step(ctx context.Context, s step) []Check {
-	ctx, cancel := context.WithTimeout(ctx, e.o.StepTime)
+	ctx, cancel := context.WithTimeout(ctx, e.o.StepTimeout)
 	defer cancel()
 	done := make(chan []Check, 1)
 	go func() { done <- s.run(ctx) }()
@@ -271,7 +271,7 @@ func (e *examination) step(ctx context.Context, s step) []Check {
 	case checks := <-done:
 		return checks
 	case <-t.C:
-		return []Check{{ID: s.id, What: s.what, Result: NotTested, Found: fmt.Sprintf("the store did not answer within %v", e.o.StepTime), needed: s.needed}}
+		return []Check{{ID: s.id, What: s.what, Result: NotTested, Found: fmt.Sprintf("the store did not answer within %v", e.o.StepTimeout), needed: s.needed}}
 	}
 }
 
@@ -287,9 +287,9 @@ func (e *examination) clean(ctx context.Context) {
 	go func() { done <- e.target.clean(ctx, e) }()
 	select {
 	case left := <-done:
-		e.report.Left = append(e.report.Left, left...)
+		e.report.NotRemoved = append(e.report.NotRemoved, left...)
 	case <-ctx.Done():
-		e.report.Left = append(e.report.Left, e.dir)
+		e.report.NotRemoved = append(e.report.NotRemoved, e.dir)
 	}
 }
 
@@ -432,7 +432,7 @@ func (e *examination) failed(c Check, err error) []Check {
 		// All that follows would say so again and again, and prove nothing.
 		c.Means, c.needed, c.last = "the disk or a quota is full: make room, then run doctor again", true, true
 	case errors.Is(err, context.DeadlineExceeded):
-		c.Found = fmt.Sprintf("the store did not answer within %v", e.o.StepTime)
+		c.Found = fmt.Sprintf("the store did not answer within %v", e.o.StepTimeout)
 	}
 	return []Check{c}
 }
@@ -482,7 +482,7 @@ func Registers(name string, st store.Store) *Target {
 			began := time.Now()
 			_, _ = e.handles[0].Put(ctx, "pace", "", value()) // what is wrong is found below
 			if took := time.Since(began); took > slow {
-				e.o.Rounds, e.o.Samples, e.o.StepTime = 1, 3, max(e.o.StepTime, 30*took)
+				e.o.Rounds, e.o.Samples, e.o.StepTimeout = 1, 3, max(e.o.StepTimeout, 30*took)
 			}
 			return nil
 		},

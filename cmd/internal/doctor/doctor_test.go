@@ -82,13 +82,13 @@ func (w want) check(t *testing.T, r *doctor.Report) {
 
 // quick is for what does not depend on luck.
 func quick() *doctor.Options {
-	return &doctor.Options{Rounds: 1, Samples: 4, StepTime: 5 * time.Minute}
+	return &doctor.Options{Rounds: 1, Samples: 4, StepTimeout: 5 * time.Minute}
 }
 
 func examine(t *testing.T, target *doctor.Target, opts *doctor.Options) *doctor.Report {
 	t.Helper()
 	if opts == nil {
-		opts = &doctor.Options{StepTime: 5 * time.Minute} // machines of tests are busy
+		opts = &doctor.Options{StepTimeout: 5 * time.Minute} // machines of tests are busy
 	}
 	r, err := doctor.Run(t.Context(), target, opts)
 	if err != nil {
@@ -300,7 +300,7 @@ func TestInterrupted(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	for _, want := range []error{store.ErrUnavailable, store.ErrMisconfigured} {
 		st := store.Intercept(&memstore.Store{}, func(context.Context, *store.Op, store.Handler) error { return want })
-		if r, err := doctor.Run(t.Context(), doctor.Registers("mem:", st), nil); !errors.Is(err, want) || len(r.Checks)+len(r.Left) > 0 {
+		if r, err := doctor.Run(t.Context(), doctor.Registers("mem:", st), nil); !errors.Is(err, want) || len(r.Checks)+len(r.NotRemoved) > 0 {
 			t.Errorf("got %v, %v, want %v", r, err, want)
 		}
 	}

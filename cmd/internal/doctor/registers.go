@@ -56,7 +56,7 @@ func (r *registers) put(ctx context.Context, key string, prev store.Version, v [
 
 // space is where the rules that all registers keep are checked.
 func (r *registers) space() *registerrules.Space {
-	return &registerrules.Space{Handles: r.handles, Racers: r.o.Racers, Rounds: r.o.Rounds}
+	return &registerrules.Space{Stores: r.handles, Racers: r.o.Racers, Rounds: r.o.Rounds}
 }
 
 // holds reports whether both handles see the value in the register.
@@ -92,7 +92,7 @@ func (r *registers) wrongVersion() step {
 	check := s.run
 	s.run = func(ctx context.Context) []Check {
 		checks := check(ctx)
-		if checks[0].Result != OK || !store.TraitsOf(r.handles[0]).ConflictTells {
+		if checks[0].Result != OK || !store.TraitsOf(r.handles[0]).ConflictCarriesState {
 			return checks
 		}
 		c := finding(s.id, s.what, true)
@@ -108,7 +108,7 @@ func (r *registers) wrongVersion() step {
 			return c.unsafe("a put on a superseded version was not refused", "two programs could hold one lock; leases are refused here")
 		case !errors.Is(err, store.ErrConflict):
 			return r.failed(c, err)
-		case !errors.As(err, &conflict) || !conflict.Known:
+		case !errors.As(err, &conflict) || !conflict.HasCurrent:
 			return c.warn("refused, without telling the state that was met", "Holdfast reads it: a contended try costs one request more")
 		}
 		return checks
@@ -226,7 +226,7 @@ func (r *registers) latency(ctx context.Context) []Check {
 	write, read := median(writes), median(reads)
 	c.write, c.read = write, read
 	found := fmt.Sprintf("median of %d: a write %v, a read %v", r.o.Samples, round(write), round(read))
-	if write > max(slow, store.TraitsOf(r.handles[0]).WriteTime*3/2) {
+	if write > max(slow, store.TraitsOf(r.handles[0]).MinWriteTime*3/2) {
 		return c.warn(found, "leases need a longer --ttl here: a renewal and its repetition must fit into a third of it")
 	}
 	return c.ok("%s", found)

@@ -48,12 +48,12 @@ func (p *reservations) look(ctx context.Context) []Check {
 		return c.unsafe(reason(err), "no write under a reservation is possible")
 	case err != nil:
 		return p.e.failed(c, err)
-	case !t.KeysRight:
+	case !t.KeysValid:
 		return c.unsafe("they are "+t.Keys, needKeys)
 	default:
 		checks = slices.Concat(c.ok("path and etag, as needed"), p.ttl(t),
 			finding("reservations-global", "reservations: global table", false).
-				global(t.Replicas, t.OneOrder, "writers of two regions do not exclude each other: let all writers use one region, or a table with strong consistency between regions"))
+				global(t.Replicas, t.StronglyConsistent, "writers of two regions do not exclude each other: let all writers use one region, or a table with strong consistency between regions"))
 	}
 	return append(checks, p.conditions(ctx)...)
 }
@@ -61,10 +61,10 @@ func (p *reservations) look(ctx context.Context) []Check {
 func (p *reservations) ttl(t reservation.Description) []Check {
 	c := finding("reservations-ttl", "reservations: rows removed by TTL", false)
 	switch {
-	case errors.Is(t.TTLUnknown, store.ErrDenied):
-		return c.as(NotTested, reason(t.TTLUnknown), "needs the right dynamodb:DescribeTimeToLive")
-	case t.TTLUnknown != nil:
-		return c.as(NotTested, t.TTLUnknown.Error(), "")
+	case errors.Is(t.TTLErr, store.ErrDenied):
+		return c.as(NotTested, reason(t.TTLErr), "needs the right dynamodb:DescribeTimeToLive")
+	case t.TTLErr != nil:
+		return c.as(NotTested, t.TTLErr.Error(), "")
 	case t.TTL == "":
 		return c.warn("off", "every reservation leaves a row for ever: holdfast init with this URL has the table remove rows by the attribute ttl")
 	case t.TTL != "ttl":

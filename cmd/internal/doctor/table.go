@@ -79,7 +79,7 @@ func (p *table) begin(ctx context.Context, e *examination) error {
 	err = e.look(ctx)
 	if errors.Is(err, store.ErrMisconfigured) {
 		// A table with other keys is something to be shown.
-		if t, e := p.st.Describe(ctx); e == nil && !t.KeysRight {
+		if t, e := p.st.Describe(ctx); e == nil && !t.KeysValid {
 			return nil
 		}
 	}
@@ -95,25 +95,25 @@ func (p *table) table(ctx context.Context) []Check {
 		return c.as(NotTested, reason(err), "needs the right dynamodb:DescribeTable; if it is a global table, its locks may not be safe")
 	case err != nil:
 		return p.e.failed(c, err)
-	case !t.KeysRight:
+	case !t.KeysValid:
 		return c.unsafe("they are "+t.Keys, "part (HASH, S) and key (RANGE, S) are needed: use another table, holdfast init makes it")
 	}
 	checks := c.ok("part and key, as needed")
 	c = finding("table-global", "global table", true)
-	checks = append(checks, c.global(t.Replicas, t.OneOrder, "two regions could each grant a lock; leases are refused here")...)
+	checks = append(checks, c.global(t.Replicas, t.StronglyConsistent, "two regions could each grant a lock; leases are refused here")...)
 	c = finding("table-ttl", "items removed by TTL", false)
 	switch {
-	case errors.Is(t.TTLUnknown, store.ErrDenied):
-		checks = append(checks, c.as(NotTested, reason(t.TTLUnknown), "needs the right dynamodb:DescribeTimeToLive; no attribute of ours is a number, so that none can be removed")...)
-	case t.TTLUnknown != nil:
-		checks = append(checks, c.as(NotTested, t.TTLUnknown.Error(), "no attribute of ours is a number, so that none can be removed")...)
+	case errors.Is(t.TTLErr, store.ErrDenied):
+		checks = append(checks, c.as(NotTested, reason(t.TTLErr), "needs the right dynamodb:DescribeTimeToLive; no attribute of ours is a number, so that none can be removed")...)
+	case t.TTLErr != nil:
+		checks = append(checks, c.as(NotTested, t.TTLErr.Error(), "no attribute of ours is a number, so that none can be removed")...)
 	case t.TTL != "":
 		checks = append(checks, c.warn(fmt.Sprintf("by the attribute %q", t.TTL), "no attribute of ours is a number, so that none can be removed; do not add one by hand")...)
 	default:
 		checks = append(checks, c.ok("off")...)
 	}
 	c = finding("table-protected", "protection from deletion", false)
-	if t.Protected {
+	if t.DeletionProtection {
 		return append(checks, c.ok("on")...)
 	}
 	return append(checks, c.as(OK, "off", "a table that is deleted, or restored, brings old tokens back: consider switching it on")...)

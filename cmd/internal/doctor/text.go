@@ -31,9 +31,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, a := range r.Advice {
 		fmt.Fprintf(&b, "\n%s\n%s\n", printable.Line(a.What), lines(a.Text))
 	}
-	if len(r.Left) > 0 {
+	if len(r.NotRemoved) > 0 {
 		b.WriteString("\nCould not be removed:\n")
-		for _, left := range r.Left {
+		for _, left := range r.NotRemoved {
 			fmt.Fprintf(&b, "  %s\n", printable.Line(left))
 		}
 	}

@@ -34,7 +34,7 @@ func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Option
 				handles, p.st = append(handles, st), st
 			}
 			e.o.Rounds, e.o.Samples, e.atOnce = 1, min(e.o.Samples, 3), true
-			e.o.StepTime = max(e.o.StepTime, 30*p.st.Pause())
+			e.o.StepTimeout = max(e.o.StepTimeout, 30*p.st.SettleDelay())
 			if err := e.use(true, handles...); err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Option
 		sweep: sweepBucket(bucket, nil, prefix),
 		right: func(op string) string {
 			return map[string]string{
-				"get": "s3:GetObjectVersion", "peek": "s3:GetObjectVersion", "put": "s3:PutObject", "delete": "s3:PutObject",
+				"get": "s3:GetObjectVersion", "get-uncommitted": "s3:GetObjectVersion", "put": "s3:PutObject", "delete": "s3:PutObject",
 				"list": "s3:ListBucketVersions", "erase": "s3:DeleteObjectVersion",
 			}[op]
 		},
@@ -81,12 +81,12 @@ func (p *versions) settings(ctx context.Context) []Check {
 		{"versioning", "versioning", "versioning", set.Versioning != "Enabled", "it is " + orOff(set.Versioning), "a write would replace the one before; leases are refused here", true},
 		{"mfa-delete", "MFA Delete", "versioning", set.MFADelete, "it is enabled", "superseded versions could not be removed; leases are refused here", true},
 		{"object-lock", "Object Lock", "object lock", set.ObjectLock, "it is enabled", "superseded versions could not be removed; leases are refused here", false},
-		{"lifecycle", "lifecycle rules", "lifecycle", len(set.Expiring) > 0, strings.Join(set.Expiring, ", "), "an old version can be what a lock rests on; leases are refused here: leave the prefix out of these rules", false},
+		{"lifecycle", "lifecycle rules", "lifecycle", len(set.ExpiresVersions) > 0, strings.Join(set.ExpiresVersions, ", "), "an old version can be what a lock rests on; leases are refused here: leave the prefix out of these rules", false},
 		{"legacy", oldLocks.what, "objects", len(set.Legacy) > 0, strings.Join(set.Legacy, ", "), oldLocks.means, false},
 		{"kinds", otherKind, "objects", len(set.Other) > 0, some(set.Other), set.OtherText, false},
 	} {
 		c := finding(look.id, look.what, look.needed)
-		switch unknown := set.Unknown[look.part]; {
+		switch unknown := set.Unreadable[look.part]; {
 		case look.bad:
 			c.last = true
 			checks = append(checks, c.unsafe(look.found, look.means)...)
@@ -115,7 +115,7 @@ func orOff(status string) string {
 func (p *versions) disorder(ctx context.Context) []Check {
 	c := finding("disorder", "the order of versions, and how long requests take", true)
 	// What it puts has to be removed again within the time of a step.
-	ctx, cancel := context.WithTimeout(ctx, p.e.o.StepTime/2)
+	ctx, cancel := context.WithTimeout(ctx, p.e.o.StepTimeout/2)
 	defer cancel()
 	m, err := p.st.Measure(ctx, &s3verstore.MeasureOptions{Puts: 10})
 	if err != nil {
@@ -126,10 +126,10 @@ func (p *versions) disorder(ctx context.Context) []Check {
 	}
 	c.advice = []Advice{{
 		"parameters that suit what was measured; measure again when the store is busy",
-		fmt.Sprintf("life=%v&settle=%v", m.Life, m.Settle),
+		fmt.Sprintf("life=%v&settle=%v", m.PutLifetime, m.SettleDelay),
 	}}
-	if slowest := max(m.SlowestPut, m.Latest); slowest > p.st.Life() {
-		return c.unsafe(m.String(), fmt.Sprintf("a PUT may be under way for %v here (life); use the parameters below", p.st.Life()))
+	if slowest := max(m.SlowestPut, m.Latest); slowest > p.st.PutLifetime() {
+		return c.unsafe(m.String(), fmt.Sprintf("a PUT may be under way for %v here (life); use the parameters below", p.st.PutLifetime()))
 	}
 	return c.ok("%s", m)
 }

@@ -141,13 +141,13 @@ func (p *Proxy) Close() {
 	p.cancel()
 	p.server.Close()
 	<-p.served
-	p.Settle()
+	p.WaitIdle()
 	p.transport.CloseIdleConnections()
 }
 
 // Settle waits until nothing is under way: all requests have been answered or cut,
 // and what was to be applied late has been.
-func (p *Proxy) Settle() {
+func (p *Proxy) WaitIdle() {
 	for {
 		p.mu.Lock()
 		busy := p.busy

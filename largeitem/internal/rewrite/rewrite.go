@@ -42,14 +42,14 @@ func (w Write) Check(schema largeitem.Schema) error {
 }
 
 // Next returns what the write makes of the item, both nil where there is none. Where the
-// condition does not hold, the error is a [largeitem.RefusedError] with a copy of the item.
+// condition does not hold, the error is a [largeitem.ConditionFailedError] with a copy of the item.
 func (w Write) Next(schema largeitem.Schema, item largeitem.Attributes) (largeitem.Attributes, error) {
 	holds, err := w.Cond.Holds(item)
 	if err != nil {
 		return nil, err
 	}
 	if !holds {
-		return nil, &largeitem.RefusedError{Key: w.Key, Known: true, Current: item.Clone()}
+		return nil, &largeitem.ConditionFailedError{Key: w.Key, HasCurrent: true, Current: item.Clone()}
 	}
 	switch w.Op {
 	case store.OpDelete:

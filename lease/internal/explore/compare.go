@@ -16,7 +16,7 @@ func seen[S comparable, T any](edges []Edge[S, T], reduce func(*S)) map[outside[
 		e := &edges[i]
 		to := e.Next
 		reduce(&to)
-		all[outside[S]{to, e.Events, e.Broke}] = e.Step
+		all[outside[S]{to, e.Events, e.Violated}] = e.Step
 	}
 	return all
 }
@@ -35,7 +35,7 @@ func Compare[S comparable, T, W any](plain, reduced World[S, T, W], reduce func(
 		at := queue[states]
 		edges := expand(&at)
 		for i := range edges {
-			if e := &edges[i]; e.Broke == 0 && !known[e.Next] {
+			if e := &edges[i]; e.Violated == 0 && !known[e.Next] {
 				known[e.Next] = true
 				queue = append(queue, e.Next)
 			}

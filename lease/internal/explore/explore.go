@@ -14,10 +14,10 @@ import (
 
 // Edge is one step from a state to another.
 type Edge[S, T any] struct {
-	Next   S
-	Step   T      // what happened, for the trace
-	Events uint64 // the set of events that the step contains, one bit each
-	Broke  uint8  // the property that the step breaks; 0 is none
+	Next     S
+	Step     T      // what happened, for the trace
+	Events   uint64 // the set of events that the step contains, one bit each
+	Violated uint8  // the property that the step breaks; 0 is none
 }
 
 // World is what a search has to know of a model: of its states S, its steps T, and of W, a
@@ -233,8 +233,8 @@ func (s *search[S, T, W]) visit(w *worker[S, T], st *S) {
 	w.Edges += len(edges)
 	for i := range edges {
 		e := &edges[i]
-		if e.Broke != 0 {
-			w.report(&spot{from, i, e.Broke, false})
+		if e.Violated != 0 {
+			w.report(&spot{from, i, e.Violated, false})
 			continue
 		}
 		for bit, set := 0, e.Events; set != 0; bit, set = bit+1, set>>1 {
@@ -274,7 +274,7 @@ func (s *search[S, T, W]) follow(f *spot) (run []Edge[S, T]) {
 	for i := len(way) - 2; i >= 0; i-- {
 		edges := expand(&at)
 		for j := range edges {
-			if e := &edges[j]; e.Broke == 0 && s.world.Hash(&e.Next) == way[i] {
+			if e := &edges[j]; e.Violated == 0 && s.world.Hash(&e.Next) == way[i] {
 				run = append(run, *e)
 				at = e.Next
 				break

@@ -64,7 +64,7 @@ func (w *world) endBelief(c int) {
 // predecessor.
 func (w *world) giveUp(c int) bool {
 	w.cl[c].mode = givingUp
-	if w.Fault == GiveUpInSilence {
+	if w.Fault == GiveUpWithoutWrite {
 		w.end(c)
 		return true
 	}
@@ -93,12 +93,12 @@ func (w *world) observe(c int, rec record) {
 	again := cl.base.kind != none && cl.base.ver == rec.ver
 	before, had := cl.wait, cl.base.kind != none
 	switch {
-	case again && w.Fault != WaitAnewEachLook:
+	case again && w.Fault != WaitRestartsEachRead:
 		w.Note(SeenUnchanged)
 		wait = cl.wait
 	case w.goesOn(c, &rec):
 		if rec.kind == held {
-			w.Note(WatchOutlastsAsk)
+			w.Note(WatchOutlastsRequest)
 		} else {
 			w.Note(WatchOutlastsBreak)
 		}
@@ -116,7 +116,7 @@ func (w *world) observe(c int, rec record) {
 		wait = 0
 	}
 	watched := had && w.was.ver != 0 && cl.base.lastWrite() == w.was.ver
-	if rec.kind == held && rec.ver == w.reg.ver && had && cl.base.lastWrite() == rec.lastWrite() && wait > before && w.Ask {
+	if rec.kind == held && rec.ver == w.reg.ver && had && cl.base.lastWrite() == rec.lastWrite() && wait > before && w.YieldRequest {
 		w.Fail(NotDelayed)
 	}
 	cl.base, cl.wait = rec, wait
@@ -134,13 +134,13 @@ func (w *world) observe(c int, rec record) {
 func (w *world) goesOn(c int, rec *record) bool {
 	base := &w.cl[c].base
 	switch {
-	case base.kind == none || w.Fault == BreakIsALife:
+	case base.kind == none || w.Fault == BreakCountsAsRenewal:
 		return false
 	case w.Fault == BreakKeepsAnyWatch:
 		return rec.kind == broken && base.kind == held && base.owner == rec.owner
-	case rec.kind == held && w.Fault == AskIsALife:
+	case rec.kind == held && w.Fault == RequestCountsAsRenewal:
 		return false
-	case rec.kind == held && w.Fault == AskKeepsAnyWatch:
+	case rec.kind == held && w.Fault == RequestKeepsAnyWatch:
 		return rec.mark != 0 && base.kind == held && base.owner == rec.owner
 	case rec.kind == held:
 		return rec.ver != base.ver && rec.lastWrite() == base.lastWrite()
@@ -181,7 +181,7 @@ func (w *world) adopt(c int, ver, ask uint8) {
 	case i < 0 || w.Fault == LastNonceTimes:
 		i = int(cl.n) - 1
 	case i < int(cl.n)-1:
-		w.Note(SettledByEarlierAttempt)
+		w.Note(ResolvedByEarlierAttempt)
 	}
 	left := cl.att[i].left
 	if w.Fault == DeadlineFromReply {
@@ -224,7 +224,7 @@ func (w *world) refuse(c int) {
 		return // to be read back
 	}
 	cl.dropLast()
-	if cl.mode == attaching || cl.mode == holding && w.Ask && w.Fault != AskIsStolen {
+	if cl.mode == attaching || cl.mode == holding && w.YieldRequest && w.Fault != RequestCountsAsTakeover {
 		return // to be read back
 	}
 	if cl.n > 0 && w.Fault != ConflictIsLoss {
@@ -234,7 +234,7 @@ func (w *world) refuse(c int) {
 		}
 		return // to be read back
 	}
-	w.Note(SettledLost)
+	w.Note(ResolvedLost)
 	w.end(c)
 }
 
@@ -324,17 +324,17 @@ func (w *world) settle(c int, rec record) {
 	last := rec.ver == cl.att[max(cl.n, 1)-1].ver
 	switch {
 	case rec.ver == cl.base.ver:
-		w.Note(SettledNotApplied)
+		w.Note(ResolvedNotApplied)
 	case w.ours(c, &rec) && (rec.mark != 0 || rec.lastWrite() == cl.base.lastWrite()):
 		w.settleAsk(c, rec)
-	case w.ours(c, &rec) && (last || w.Fault != LastNonceJudges):
-		w.Note(SettledOurs)
+	case w.ours(c, &rec) && (last || w.Fault != LastNonceDecides):
+		w.Note(ResolvedOurs)
 		if rec.grant != cl.grant {
 			w.Fail(OwnGrant)
 		}
 		w.adopt(c, rec.ver, 0)
 	default:
-		w.Note(SettledLost)
+		w.Note(ResolvedLost)
 		if cl.mode == holding && rec.kind >= broken && rec.of(cl.grant) {
 			w.Note(LostToBreak)
 			w.endBelief(c)
@@ -359,20 +359,20 @@ func (w *world) settleAsk(c int, rec record) {
 	}
 	own := slices.ContainsFunc(cl.att[:cl.n], func(a attempt) bool { return a.ver == rec.mark })
 	switch {
-	case w.Fault == AskIsStolen:
+	case w.Fault == RequestCountsAsTakeover:
 		w.end(c)
 	case own:
-		w.Note(SettledByMark)
+		w.Note(ResolvedByHolderNonce)
 		w.adopt(c, rec.mark, rec.ver)
 	case rec.lastWrite() == cl.base.lastWrite():
-		w.Note(WentOnOverAsk)
-		if w.Fault == AskRenews && cl.n > 0 {
+		w.Note(RenewedOverRequest)
+		if w.Fault == RequestRenews && cl.n > 0 {
 			cl.left = cl.att[cl.n-1].left
 		}
 		cl.base = rec
 		cl.forget()
 	default:
-		w.Note(SettledLost)
+		w.Note(ResolvedLost)
 		w.end(c)
 		w.observe(c, rec)
 	}

@@ -13,7 +13,7 @@ const (
 	Freed
 	Ended
 	EndedByReadBack
-	ReleaseUnsettled
+	ReleaseUnresolved
 	TakenOver
 	TakenOverFromOneself
 	RetakenAtOnce
@@ -25,10 +25,10 @@ const (
 	LostReply
 	Refused
 	RefusedRetry
-	SettledOurs
-	SettledByEarlierAttempt
-	SettledNotApplied
-	SettledLost
+	ResolvedOurs
+	ResolvedByEarlierAttempt
+	ResolvedNotApplied
+	ResolvedLost
 	GiveUpFreedPredecessor
 	GiveUpFoundOwn
 	GiveUpFreedOwn
@@ -58,52 +58,52 @@ const (
 	SeenOld
 	SeenOldByBoth
 
-	Asked
-	WentOnOverAsk
-	SettledByMark
-	WatchOutlastsAsk
+	YieldRequested
+	RenewedOverRequest
+	ResolvedByHolderNonce
+	WatchOutlastsRequest
 
 	eventCount
 )
 
 var eventTexts = [eventCount]string{
-	Granted:                 "an absent or free lock is granted",
-	Renewed:                 "a renewal is applied",
-	Freed:                   "a release is applied",
-	Ended:                   "a release or give-up is confirmed",
-	EndedByReadBack:         "a release or give-up is settled by reading back",
-	ReleaseUnsettled:        "a release is not settled by the deadline and is left to the TTL",
-	TakenOver:               "a lock is taken over from another client",
-	TakenOverFromOneself:    "a client takes over its own former grant",
-	RetakenAtOnce:           "a client sends an acquire over its own former grant without waiting",
-	Expired:                 "a holder passes its deadline",
-	ExpiredDuringRenewal:    "a holder passes its deadline while a renewal is under way",
-	BornExpired:             "an acquire turns out to be applied after its deadline",
-	LateApply:               "a write is applied after its sender stopped waiting for it",
-	LateApplyOfOldGrant:     "a write is applied after its grant was given up, forgotten or replaced",
-	LostReply:               "a write is applied and its reply is lost",
-	Refused:                 "a write meets a conflict",
-	RefusedRetry:            "a retry meets a conflict that may be the first try",
-	SettledOurs:             "an unknown outcome is settled: ours",
-	SettledByEarlierAttempt: "an unknown outcome is settled by an attempt that was not the last",
-	SettledNotApplied:       "an unknown outcome is found not to be applied yet",
-	SettledLost:             "a grant is settled: lost",
-	GiveUpFreedPredecessor:  "an acquire is given up: free lands on its predecessor",
-	GiveUpFoundOwn:          "an acquire is given up and found to be applied",
-	GiveUpFreedOwn:          "an acquire is given up after it was applied, and freed",
-	SeenUnchanged:           "a waiter sees the same version again",
-	StaleAnswer:             "an answer arrives after the register has changed",
-	Crashed:                 "a client forgets everything",
-	Jumped:                  "a holder's wall clock jumps past its deadline",
-	Broke:                   "a lock is broken without --now",
-	BrokeNow:                "a lock is broken with --now",
-	TookBroken:              "a broken lock is taken after waiting",
-	TookBrokenNow:           "a lock broken with --now is taken at once",
-	LostToBreak:             "a holder learns that its lock was broken",
-	TwoUnderNow:             "two clients believe after a break with --now",
-	WatchOutlastsBreak:      "a waiter goes on with its watch of what was broken",
-	FreedBroken:             "a release frees a lease that was broken",
-	RetakenBroken:           "a client sends an acquire over its own broken grant without waiting",
+	Granted:                  "an absent or free lock is granted",
+	Renewed:                  "a renewal is applied",
+	Freed:                    "a release is applied",
+	Ended:                    "a release or give-up is confirmed",
+	EndedByReadBack:          "a release or give-up is settled by reading back",
+	ReleaseUnresolved:        "a release is not settled by the deadline and is left to the TTL",
+	TakenOver:                "a lock is taken over from another client",
+	TakenOverFromOneself:     "a client takes over its own former grant",
+	RetakenAtOnce:            "a client sends an acquire over its own former grant without waiting",
+	Expired:                  "a holder passes its deadline",
+	ExpiredDuringRenewal:     "a holder passes its deadline while a renewal is under way",
+	BornExpired:              "an acquire turns out to be applied after its deadline",
+	LateApply:                "a write is applied after its sender stopped waiting for it",
+	LateApplyOfOldGrant:      "a write is applied after its grant was given up, forgotten or replaced",
+	LostReply:                "a write is applied and its reply is lost",
+	Refused:                  "a write meets a conflict",
+	RefusedRetry:             "a retry meets a conflict that may be the first try",
+	ResolvedOurs:             "an unknown outcome is settled: ours",
+	ResolvedByEarlierAttempt: "an unknown outcome is settled by an attempt that was not the last",
+	ResolvedNotApplied:       "an unknown outcome is found not to be applied yet",
+	ResolvedLost:             "a grant is settled: lost",
+	GiveUpFreedPredecessor:   "an acquire is given up: free lands on its predecessor",
+	GiveUpFoundOwn:           "an acquire is given up and found to be applied",
+	GiveUpFreedOwn:           "an acquire is given up after it was applied, and freed",
+	SeenUnchanged:            "a waiter sees the same version again",
+	StaleAnswer:              "an answer arrives after the register has changed",
+	Crashed:                  "a client forgets everything",
+	Jumped:                   "a holder's wall clock jumps past its deadline",
+	Broke:                    "a lock is broken without --now",
+	BrokeNow:                 "a lock is broken with --now",
+	TookBroken:               "a broken lock is taken after waiting",
+	TookBrokenNow:            "a lock broken with --now is taken at once",
+	LostToBreak:              "a holder learns that its lock was broken",
+	TwoUnderNow:              "two clients believe after a break with --now",
+	WatchOutlastsBreak:       "a waiter goes on with its watch of what was broken",
+	FreedBroken:              "a release frees a lease that was broken",
+	RetakenBroken:            "a client sends an acquire over its own broken grant without waiting",
 
 	Detached:      "a holder leaves its lease in a ticket",
 	Attached:      "a write with a ticket is applied, for a guard",
@@ -117,10 +117,10 @@ var eventTexts = [eventCount]string{
 	SeenOld:        "a waiter finds a version old enough by the store's clock",
 	SeenOldByBoth:  "a waiter finds a broken record old enough together with what it broke",
 
-	Asked:            "an ask is applied",
-	WentOnOverAsk:    "a holder that meets an ask goes on over it",
-	SettledByMark:    "an unknown outcome is settled by the mark of an ask: ours",
-	WatchOutlastsAsk: "a waiter goes on with its watch of what was asked over",
+	YieldRequested:        "an ask is applied",
+	RenewedOverRequest:    "a holder that meets an ask goes on over it",
+	ResolvedByHolderNonce: "an unknown outcome is settled by the mark of an ask: ours",
+	WatchOutlastsRequest:  "a waiter goes on with its watch of what was asked over",
 }
 
 // Events returns the events of a world without tickets and presence.
@@ -130,10 +130,10 @@ func Events() []Event { return explore.Between(Event(0), Detached) }
 func TicketEvents() []Event { return explore.Between(Detached, TookDeadBroken) }
 
 // BreakEvents returns those that presence, and a store's clock, bring to a break.
-func BreakEvents() []Event { return explore.Between(TookDeadBroken, Asked) }
+func BreakEvents() []Event { return explore.Between(TookDeadBroken, YieldRequested) }
 
-// AskEvents returns those that asks bring.
-func AskEvents() []Event { return explore.Between(Asked, eventCount) }
+// YieldEvents returns those that asks bring.
+func YieldEvents() []Event { return explore.Between(YieldRequested, eventCount) }
 
 // String says what happened.
 func (e Event) String() string { return eventTexts[e] }

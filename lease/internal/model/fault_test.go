@@ -25,14 +25,14 @@ var catches = []exploretest.Catch[model.Config, model.Fault, model.Property]{
 	{model.BeliefDuringRelease, plainWorld, model.Exclusion, 12},
 	{model.WaitFromSending, plainWorld, model.Exclusion, 14},
 	{model.WaitNot, plainWorld, model.Exclusion, 10},
-	{model.WaitWithoutRho, plainWorld, model.Exclusion, 11},
-	{model.WaitWithRhoOnce, plainWorld, model.Exclusion, 13},
+	{model.WaitWithoutDrift, plainWorld, model.Exclusion, 11},
+	{model.WaitWithDriftOnce, plainWorld, model.Exclusion, 13},
 	{model.WaitOwnTTL, plainWorld, model.Exclusion, 12},
 	{model.WaitAcrossVersions, plainWorld, model.Exclusion, 17},
-	{model.WaitAnewEachLook, retryWorld, model.Progress, 4},
+	{model.WaitRestartsEachRead, retryWorld, model.Progress, 4},
 	{model.WaitByWallClock, jumpyWorld, model.Exclusion, 11},
 	{model.WaitNotForBroken, breakWorld, model.Exclusion, 12},
-	{model.LastNonceJudges, retryWorld, model.NoFalseLoss, 8},
+	{model.LastNonceDecides, retryWorld, model.NoFalseLoss, 8},
 	{model.LastNonceTimes, retryWorld, model.Exclusion, 15},
 	{model.AdoptByName, plainWorld, model.OwnGrant, 13},
 	{model.AdoptByEqualName, plainWorld, model.OwnGrant, 9},
@@ -41,8 +41,8 @@ var catches = []exploretest.Catch[model.Config, model.Fault, model.Property]{
 	{model.ConflictIsLoss, retryWorld, model.KeptAlone, 8},
 	{model.RetryOnConflict, retryWorld, model.TokenRises, 9},
 	{model.RetryOnConflict, retryWorld, model.Exclusion, 14},
-	{model.GiveUpInSilence, plainWorld, model.NoFalseLoss, 6},
-	{model.GiveUpInSilence, plainWorld, model.EndedStaysEnded, 6},
+	{model.GiveUpWithoutWrite, plainWorld, model.NoFalseLoss, 6},
+	{model.GiveUpWithoutWrite, plainWorld, model.EndedStaysEnded, 6},
 	{model.GiveUpOnConflict, plainWorld, model.NoFalseLoss, 7},
 	{model.BlindAcquire, retryWorld, model.TokenRises, 7},
 	{model.BlindAcquire, retryWorld, model.Exclusion, 10},
@@ -63,21 +63,21 @@ var catches = []exploretest.Catch[model.Config, model.Fault, model.Property]{
 	{model.TicketTrustsAnnounced, ticketWorld, model.Exclusion, 15},
 	{model.AttachKeepsProcess, ticketWorld, model.Exclusion, 16},
 	{model.AttachKeepsPresence, deadWorld, model.Exclusion, 16},
-	{model.BreakIsALife, breakWorld, model.NotDelayed, 11},
+	{model.BreakCountsAsRenewal, breakWorld, model.NotDelayed, 11},
 	{model.BreakKeepsAnyWatch, evenBreaks, model.Exclusion, 19},
 	{model.BreakForgetsHolder, breakWorld, model.NotDelayed, 9},
 	{model.BreakForgetsPresence, presentWorld, model.NotDelayed, 9},
 	{model.BreakNamesItself, presentWorld, model.Exclusion, 12},
 	{model.FreesAnyBreak, evenBreaks, model.OwnRelease, 18},
 	{model.FreeKeepsToken, breakWorld, model.TokenRises, 12},
-	{model.AgeWithoutRho, agedWorld, model.Exclusion, 11},
-	{model.StoodOfAnEarlierWrite, lateAge, model.Exclusion, 17},
-	{model.AskIsALife, askWorld, model.NotDelayed, 11},
-	{model.AskKeepsAnyWatch, askWorld, model.Exclusion, 19},
-	{model.AskIsStolen, askWorld, model.NoFalseLoss, 9},
-	{model.AskRenews, askWorld, model.Exclusion, 17},
-	{model.AskNamesTheAsk, askWorld, model.NoFalseLoss, 11},
-	{model.RenewalKeepsMark, askWorld, model.Exclusion, 21},
+	{model.AgeWithoutDrift, agedWorld, model.Exclusion, 11},
+	{model.AgeOfAnEarlierWrite, lateAge, model.Exclusion, 17},
+	{model.RequestCountsAsRenewal, askWorld, model.NotDelayed, 11},
+	{model.RequestKeepsAnyWatch, askWorld, model.Exclusion, 19},
+	{model.RequestCountsAsTakeover, askWorld, model.NoFalseLoss, 9},
+	{model.RequestRenews, askWorld, model.Exclusion, 17},
+	{model.RequestNamesItself, askWorld, model.NoFalseLoss, 11},
+	{model.RenewalKeepsHolderNonce, askWorld, model.Exclusion, 21},
 }
 
 // TestFaults looks for a run that shows what is wrong with each wrong rule.
@@ -96,11 +96,11 @@ func TestFaultsInTheFullWorld(t *testing.T) {
 			switch {
 			case f == model.TicketTTL:
 				c = unequalWorld
-			case f >= model.AskIsALife:
+			case f >= model.RequestCountsAsRenewal:
 				c = askBreaks
-			case f == model.AgeWithoutRho, f == model.StoodOfAnEarlierWrite:
+			case f == model.AgeWithoutDrift, f == model.AgeOfAnEarlierWrite:
 				c = lateAge
-			case f >= model.BreakIsALife:
+			case f >= model.BreakCountsAsRenewal:
 				c = presentWorld
 			case f >= model.TicketTakesGrant:
 				c = deadWorld

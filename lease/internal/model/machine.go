@@ -31,7 +31,7 @@ type Config struct {
 	Tickets, Presence bool
 
 	// Ask lets others ask the holder to give way, again and again.
-	Ask bool
+	YieldRequest bool
 
 	// Age: the store tells for how long a version has stood, by a clock of its own. There
 	// are no breaks with --now then, which no age makes a difference to.
@@ -57,11 +57,11 @@ func newMachine(c Config, o Options) *machine {
 	}
 	m := &machine{Config: c, Options: o, ttl: [2]uint8{uint8(c.TTL[0]), uint8(c.TTL[1])}}
 	switch m.Fault {
-	case BlindAcquire, BlindRenewal, BlindRelease, LastNonceJudges, LastNonceTimes, AdoptByName, AdoptByEqualName,
+	case BlindAcquire, BlindRenewal, BlindRelease, LastNonceDecides, LastNonceTimes, AdoptByName, AdoptByEqualName,
 		DeadlineFromUnknown, RetryOnConflict, WaitAcrossVersions, BeliefDuringRelease,
 		TicketTTL, AttachKeepsProcess, AttachKeepsPresence,
 		BreakKeepsAnyWatch, FreesAnyBreak, FreeKeepsToken,
-		AskKeepsAnyWatch, AskRenews, AskNamesTheAsk, RenewalKeepsMark:
+		RequestKeepsAnyWatch, RequestRenews, RequestNamesItself, RenewalKeepsHolderNonce:
 	default:
 		m.reduce = true
 	}
@@ -80,9 +80,9 @@ func (m *machine) patience(c int, rec record) uint8 {
 		return 0
 	case WaitOwnTTL:
 		ttl = m.ttl[c]
-	case WaitWithoutRho:
+	case WaitWithoutDrift:
 		return ttl
-	case WaitWithRhoOnce:
+	case WaitWithDriftOnce:
 		return (4*ttl + 2) / 3 // TTL x 4/3, rounded up
 	}
 	return 2 * ttl
@@ -95,7 +95,7 @@ func (m *machine) isOld(r *record) bool {
 		return false
 	}
 	expiry := 2 * r.ttl
-	if m.Fault == AgeWithoutRho {
+	if m.Fault == AgeWithoutDrift {
 		expiry = r.ttl
 	}
 	return m.Age && r.age+r.stood >= expiry
@@ -124,7 +124,7 @@ func (m *machine) Begin(w *world, s *state) {
 func (m *machine) End(w *world, e *edge) {
 	e.Step.raised = w.finish()
 	w.judge()
-	e.Next, e.Events, e.Broke = w.state, w.Events, uint8(w.Broke)
+	e.Next, e.Events, e.Violated = w.state, w.Events, uint8(w.Broke)
 }
 
 // believes says whether client c believes now that it holds the lock.
@@ -192,7 +192,7 @@ func (w *world) sendHeld(c int, what uint8) bool {
 		r.unconditional = 1
 	case w.Fault == RenewalShortensTTL && what == toRenew:
 		r.rec.ttl = 1
-	case w.Fault == RenewalKeepsMark && what == toRenew:
+	case w.Fault == RenewalKeepsHolderNonce && what == toRenew:
 		r.rec.mark = cl.base.mark
 	}
 	nonce := r.rec.ver
@@ -286,7 +286,7 @@ func (w *world) checkApply(r *request, old *record) {
 			}
 		}
 	case toAsk:
-		w.Note(Asked)
+		w.Note(YieldRequested)
 	case toBreak:
 		if r.rec.tok <= old.tok {
 			w.Fail(TokenRises)
@@ -360,7 +360,7 @@ func (w *world) asks(old *record) {
 	ver := w.reg.ver
 	w.reg = *old
 	w.reg.ver, w.reg.mark = ver, old.lastWrite()
-	if w.Fault == AskNamesTheAsk {
+	if w.Fault == RequestNamesItself {
 		w.reg.mark = old.ver
 	}
 }
@@ -423,7 +423,7 @@ func (w *world) expire(c int) {
 func (w *world) finish() (raised uint8) {
 	for c := range w.cl {
 		if cl := &w.cl[c]; cl.mode == releasing && cl.io == quiet && cl.left == 0 {
-			w.Note(ReleaseUnsettled)
+			w.Note(ReleaseUnresolved)
 			*cl = client{}
 		}
 	}

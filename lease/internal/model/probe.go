@@ -15,7 +15,7 @@ func (m *machine) Probe(from *state, c int, lives bool) (broke uint8) {
 	keeps := w.keepable(c)
 	for range 100 {
 		if w.believes(c) && w.cl[c].mode == holding && w.cl[c].io == quiet && w.cl[c].n == 0 {
-			if keeps && (w.Has(SettledLost) || w.Has(Expired)) {
+			if keeps && (w.Has(ResolvedLost) || w.Has(Expired)) {
 				return m.Broken(KeptAlone)
 			}
 			return 0

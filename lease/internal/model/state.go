@@ -176,7 +176,7 @@ func (m *machine) canonical(s *state) (raised uint8) {
 // versions never return, they are refused whenever they arrive.
 func (m *machine) dropDead(s *state) {
 	explore.Keep(s.flight[:], &s.n, func(r *request) bool {
-		if m.Fault == StoodOfAnEarlierWrite && r.by == operator && s.reg.kind == held && r.rec.tok == s.reg.tok+1 {
+		if m.Fault == AgeOfAnEarlierWrite && r.by == operator && s.reg.kind == held && r.rec.tok == s.reg.tok+1 {
 			r.pred = s.reg.ver // it reads again, and sends again
 		}
 		if r.unconditional == 1 || r.pred == s.reg.ver {

@@ -57,7 +57,7 @@ func (m *machine) Expand(x *steps) {
 			x.Try(step{op: opBreakNow}, func(w *world) bool { return w.sendBreak(brokenNow) })
 		}
 	}
-	if m.Ask {
+	if m.YieldRequest {
 		x.Try(step{op: opAskHolder}, func(w *world) bool { return w.sendAsk() })
 	}
 	m.ticks(x)
@@ -103,7 +103,7 @@ func (m *machine) quiet(x *steps, c int) {
 	who := uint8(c)
 	if m.Fault == WaitFromSending {
 		x.Try(step{op: opAsk, who: who}, func(w *world) bool { w.cl[c].io = asked; return true })
-	} else if cl.mode != holding || cl.n > 0 || m.Ask {
+	} else if cl.mode != holding || cl.n > 0 || m.YieldRequest {
 		x.Try(step{op: opRead, who: who}, func(w *world) bool { w.snapshot(c); return true })
 	}
 	switch cl.mode {

@@ -186,12 +186,12 @@ func (w *world) settleTicket(c int, rec record) {
 	own := slices.ContainsFunc(cl.att[:cl.n], func(a attempt) bool { return a.ver == rec.ver })
 	switch {
 	case rec.ver == cl.base.ver:
-		w.Note(SettledNotApplied)
+		w.Note(ResolvedNotApplied)
 	case own && cl.mode == attaching:
-		w.Note(SettledOurs)
+		w.Note(ResolvedOurs)
 		w.adopt(c, rec.ver, 0)
 	case own:
-		w.Note(SettledOurs)
+		w.Note(ResolvedOurs)
 		w.renewedTicket(c, rec.ver)
 	case rec.kind == held && rec.grant == cl.grant && t.announces(rec.ver):
 		w.Note(UsedAnnounced)

@@ -13,8 +13,8 @@ const (
 	LeftTheQueue
 	DroppedDead
 	Ended
-	Fenced
-	SettledEntry
+	Revoked
+	ResolvedEntry
 	Promoted
 	LateEntry
 	Resized
@@ -23,17 +23,17 @@ const (
 )
 
 var eventTexts = [eventCount]string{
-	HandedOver:   "a write makes another client a holder",
-	Queued:       "a client enters the queue",
-	Left:         "a client leaves",
-	LeftTheQueue: "a waiter leaves the queue",
-	DroppedDead:  "fenced entries are removed",
-	Ended:        "a session ends",
-	Fenced:       "a session is fenced",
-	SettledEntry: "an entry of unknown outcome is found by reading",
-	Promoted:     "a waiter reads that it is a holder",
-	LateEntry:    "an entry is applied after its session was over",
-	Resized:      "the number of slots is changed",
+	HandedOver:    "a write makes another client a holder",
+	Queued:        "a client enters the queue",
+	Left:          "a client leaves",
+	LeftTheQueue:  "a waiter leaves the queue",
+	DroppedDead:   "fenced entries are removed",
+	Ended:         "a session ends",
+	Revoked:       "a session is fenced",
+	ResolvedEntry: "an entry of unknown outcome is found by reading",
+	Promoted:      "a waiter reads that it is a holder",
+	LateEntry:     "an entry is applied after its session was over",
+	Resized:       "the number of slots is changed",
 }
 
 // Events returns all but Resized.

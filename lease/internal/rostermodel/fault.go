@@ -8,16 +8,16 @@ type Fault int
 // The faults. What each does is told by [Fault.Why].
 const (
 	NoFault Fault = iota
-	DropUnfenced
+	DropUnrevoked
 	BelievesLate
 	LeaveBlind
-	LeaveInSilence
+	LeaveWithoutWrite
 	LeavesTheQueueOnly
 	ReaderPassesWriter
 	WriterBesideReader
 	TailFirst
 	ReleaseHandsNothingOver
-	OnlyTheHeadJudges
+	OnlyTheHeadDecides
 	SlotByCount
 	OneSlotTooMany
 	FullDropsOldest
@@ -28,16 +28,16 @@ const (
 
 var faultTexts = [faults]struct{ name, why string }{
 	NoFault:                 {"NoFault", "every rule as it stands"},
-	DropUnfenced:            {"DropUnfenced", "an entry of another is removed, and its session is not fenced first"},
+	DropUnrevoked:           {"DropUnrevoked", "an entry of another is removed, and its session is not fenced first"},
 	BelievesLate:            {"BelievesLate", "a waiter that reads that it is a holder believes it, although the deadline of its session has passed"},
 	LeaveBlind:              {"LeaveBlind", "an entry is removed without condition"},
-	LeaveInSilence:          {"LeaveInSilence", "a waiter gives up and leaves its entry where it is"},
+	LeaveWithoutWrite:       {"LeaveWithoutWrite", "a waiter gives up and leaves its entry where it is"},
 	LeavesTheQueueOnly:      {"LeavesTheQueueOnly", "a waiter that gives up, and was made a holder meanwhile, does not release"},
 	ReaderPassesWriter:      {"ReaderPassesWriter", "a new reader is admitted beside a pending writer"},
 	WriterBesideReader:      {"WriterBesideReader", "a writer is admitted beside readers"},
 	TailFirst:               {"TailFirst", "a release hands over to the last of the queue"},
 	ReleaseHandsNothingOver: {"ReleaseHandsNothingOver", "a release does not hand over, and no waiter looks whether it could be granted"},
-	OnlyTheHeadJudges:       {"OnlyTheHeadJudges", "a waiter that is not the head of the queue does not judge the one directly ahead of it either"},
+	OnlyTheHeadDecides:      {"OnlyTheHeadDecides", "a waiter that is not the head of the queue does not judge the one directly ahead of it either"},
 	SlotByCount:             {"SlotByCount", "a slot is numbered by how many are taken"},
 	OneSlotTooMany:          {"OneSlotTooMany", "one more slot is granted than there are"},
 	FullDropsOldest:         {"FullDropsOldest", "a record that is full drops its oldest waiter for a new entry"},

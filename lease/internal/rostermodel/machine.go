@@ -61,7 +61,7 @@ func (m *machine) Begin(w *world, s *state) {
 // End ends a step.
 func (m *machine) End(w *world, e *edge) {
 	w.judge()
-	e.Next, e.Events, e.Broke = w.state, w.Events, uint8(w.Broke)
+	e.Next, e.Events, e.Violated = w.state, w.Events, uint8(w.Broke)
 }
 
 // judge looks at the invariants.

@@ -25,18 +25,18 @@ var (
 
 // catches has a line for each fault, and more for some.
 var catches = []exploretest.Catch[rostermodel.Config, rostermodel.Fault, rostermodel.Property]{
-	{rostermodel.DropUnfenced, shared, rostermodel.Exclusion, 6},
+	{rostermodel.DropUnrevoked, shared, rostermodel.Exclusion, 6},
 	{rostermodel.BelievesLate, two, rostermodel.Exclusion, 12},
 	{rostermodel.LeaveBlind, races, rostermodel.Dropped, 4},
 	{rostermodel.LeaveBlind, races, rostermodel.Exclusion, 6},
-	{rostermodel.LeaveInSilence, shared, rostermodel.Known, 5},
-	{rostermodel.LeaveInSilence, shared, rostermodel.Freedom, 3},
+	{rostermodel.LeaveWithoutWrite, shared, rostermodel.Known, 5},
+	{rostermodel.LeaveWithoutWrite, shared, rostermodel.Freedom, 3},
 	{rostermodel.LeavesTheQueueOnly, shared, rostermodel.Known, 4},
 	{rostermodel.ReaderPassesWriter, shared, rostermodel.Overtaken, 6},
 	{rostermodel.WriterBesideReader, shared, rostermodel.Exclusion, 4},
 	{rostermodel.TailFirst, shared, rostermodel.Overtaken, 8},
 	{rostermodel.ReleaseHandsNothingOver, shared, rostermodel.Progress, 1},
-	{rostermodel.OnlyTheHeadJudges, shared, rostermodel.Progress, 3},
+	{rostermodel.OnlyTheHeadDecides, shared, rostermodel.Progress, 3},
 	{rostermodel.SlotByCount, slots, rostermodel.Exclusion, 8},
 	{rostermodel.OneSlotTooMany, oneSlot, rostermodel.TooMany, 4},
 	{rostermodel.FullDropsOldest, small, rostermodel.Dropped, 6},

@@ -110,7 +110,7 @@ func (m *machine) leave(r *record, c int) {
 // drop lets client c remove the entries whose sessions are fenced.
 func (m *machine) drop(r *record, c int) {
 	dead := func(e *entry) bool {
-		return e.sess == fenced || m.Fault == DropUnfenced && int(e.who) != c
+		return e.sess == fenced || m.Fault == DropUnrevoked && int(e.who) != c
 	}
 	remove(&r.queue, dead)
 	remove(&r.holders, dead)

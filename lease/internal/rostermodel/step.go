@@ -137,7 +137,7 @@ func (w *world) read(c int) bool {
 		if cl.mode == waiting {
 			w.Note(Promoted)
 		} else {
-			w.Note(SettledEntry)
+			w.Note(ResolvedEntry)
 		}
 		cl.mode, cl.slot = holding, w.reg.holders[at].slot
 	case at < 0 && cl.mode == entering && find(&w.reg.queue, c) >= 0:
@@ -154,7 +154,7 @@ func (w *world) leaveNow(c int) bool {
 	cl := &w.cl[c]
 	was := cl.mode
 	cl.mode = leaving
-	if w.Fault == LeaveInSilence && was == waiting {
+	if w.Fault == LeaveWithoutWrite && was == waiting {
 		*cl = client{}
 		return true
 	}
@@ -172,7 +172,7 @@ func (w *world) mayJudge(c int, e *entry, holds bool) bool {
 	if at <= 0 {
 		return holds
 	}
-	return !holds && same(e, &w.reg.queue[at-1]) && w.Fault != OnlyTheHeadJudges
+	return !holds && same(e, &w.reg.queue[at-1]) && w.Fault != OnlyTheHeadDecides
 }
 
 // fence ends the session of an entry, which has passed its deadline.
@@ -180,7 +180,7 @@ func (w *world) fence(c int, e *entry, holds bool) bool {
 	if e.mode == 0 || e.sess != lost || !w.mayJudge(c, e, holds) {
 		return false
 	}
-	w.Note(Fenced)
+	w.Note(Revoked)
 	w.fenceAll(*e)
 	return true
 }

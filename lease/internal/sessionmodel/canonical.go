@@ -30,7 +30,7 @@ func (m *machine) canonical(s *state) (raised [locks]uint8) {
 // does return if records are removed.
 func (m *machine) dropDead(s *state) {
 	s.keep(func(r *request) bool {
-		if m.Fault == PokeOfAnEarlierWrite && r.what == toPoke && s.reg[r.reg].kind == open {
+		if m.Fault == NotificationOfAnEarlierWrite && r.what == toPoke && s.reg[r.reg].kind == open {
 			r.pred = s.reg[r.reg].ver // it reads again, and sends again
 		}
 		return r.blind == 1 || r.pred == s.reg[r.reg].ver || m.Remove && r.pred == 0

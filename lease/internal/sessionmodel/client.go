@@ -94,7 +94,7 @@ func (w *world) beat(c int) bool {
 		return false
 	}
 	w.attempt(c)
-	if w.Fault == BeatTrusted {
+	if w.Fault == RenewalTrusted {
 		t.left = w.ttl[c]
 	}
 	return true
@@ -110,7 +110,7 @@ func (w *world) confirm(r *request) {
 	case toClose:
 		w.over(c)
 	case toStandIn:
-		if w.look(c, r.reg); w.Fault == AbsentIsFenced {
+		if w.look(c, r.reg); w.Fault == AbsentIsRevoked {
 			cl.watch[r.reg] = watch{kind: timed, ver: r.rec.ver, mark: r.rec.ver, wait: 2 * r.rec.ttl}
 		}
 	case toPoke:
@@ -155,12 +155,12 @@ func (w *world) settle(c int) bool {
 	own := (r.kind == open || r.kind == held) && slices.ContainsFunc(t.att[:t.n], func(a attempt) bool { return a.ver == r.mark })
 	poked := own && r.mark != r.ver || r.kind == open && r.mark == t.mark && r.ver != t.base
 	switch {
-	case poked && w.Fault == AskIsLoss:
+	case poked && w.Fault == RequestCountsAsLoss:
 		w.lose(c)
 	case own:
-		w.Note(SettledOurs)
+		w.Note(ResolvedOurs)
 		if poked {
-			w.Note(HeardAsk)
+			w.Note(AcknowledgedRequest)
 		}
 		h := &cl.hold[t.reg%locks]
 		w.adopt(c, r.mark, r.ver)
@@ -168,12 +168,12 @@ func (w *world) settle(c int) bool {
 			h.mode = holding
 		}
 	case r.ver == t.base:
-		w.Note(SettledNotApplied)
+		w.Note(ResolvedNotApplied)
 	case (r.kind == open || r.kind == held) && r.mark == t.mark && t.mode != opening:
-		w.Note(HeardAsk)
+		w.Note(AcknowledgedRequest)
 		t.base, t.n, t.att = r.ver, 0, [maxAttempts]attempt{}
 	default:
-		w.Note(SettledLost)
+		w.Note(ResolvedLost)
 		w.lose(c)
 	}
 	return true
@@ -224,11 +224,11 @@ func (w *world) mayClaim(c, l int) bool {
 	}
 	watch, s := &cl.watch[r.under], &w.reg[r.under]
 	switch {
-	case s.kind == fenced && w.Fault == AbsentIsFenced && watch.kind == timed:
+	case s.kind == fenced && w.Fault == AbsentIsRevoked && watch.kind == timed:
 		return watch.wait == 0 // it made it so itself, and waits
 	case s.kind == fenced, s.kind == closed, watch.kind == dead:
 		return true
-	case !isSession(r.under), w.Fault == TakeWithoutFence:
+	case !isSession(r.under), w.Fault == TakeWithoutRevocation:
 		return watch.kind == timed && watch.wait == 0 && (watch.ver == s.ver || isSession(r.under))
 	case w.Fault == AbsentIsDead:
 		return s.kind == absent
@@ -308,7 +308,7 @@ func (w *world) settleClaim(c, l int) bool {
 	if r.kind == broken {
 		return w.hearBreak(c, l)
 	}
-	w.Note(ClaimSettledOurs)
+	w.Note(ClaimResolvedOurs)
 	w.granted(c, l, r.ver)
 	return true
 }
@@ -351,7 +351,7 @@ func (w *world) giveUp(c, l int) bool {
 	if w.plain(c) {
 		w.cl[c].term = term{}
 	}
-	if w.Fault == GiveUpInSilence {
+	if w.Fault == GiveUpWithoutWrite {
 		w.end(c, l, false)
 		return true
 	}

@@ -67,7 +67,7 @@
 // An absent session was to be created as fenced by the waiter that came across it, which
 // was to wait for TTL x f from the reply. But others see it fenced, and take the locks at
 // once, while the owner still trusts in its last beat: two holders, after eleven steps
-// (AbsentIsFenced). Hence the stand-in, which every waiter times.
+// (AbsentIsRevoked). Hence the stand-in, which every waiter times.
 //
 // That nothing is acquired while the outcome of the last beat is unknown is not needed for
 // exclusion: in the model clients do so, as long as the deadline has not passed.

@@ -10,33 +10,33 @@ type Event uint8
 const (
 	Opened Event = iota
 	OpeningAbandoned
-	Beaten
+	Renewed
 	Closed
 	Expired
 	BornExpired
-	Fenced
+	Revoked
 	Granted
-	TookFenced
+	TookRevoked
 	Freed
 	FreedPredecessor
 	ClaimOfTheDead
-	ClaimSettledOurs
+	ClaimResolvedOurs
 	GiveUpFoundOwn
 	Refused
-	SettledOurs
-	SettledNotApplied
+	ResolvedOurs
+	ResolvedNotApplied
 	LateApply
 	LostReply
 
 	Crashed
 
 	Removed
-	StoodIn
-	SettledLost
+	WrotePlaceholder
+	ResolvedLost
 
-	Poked
-	HeardAsk
-	SeenThroughPoke
+	Notified
+	AcknowledgedRequest
+	SeenThroughNotification
 
 	TookLease
 
@@ -49,36 +49,36 @@ const (
 )
 
 var eventTexts = [eventCount]string{
-	Opened:            "the opening of a session is applied",
-	OpeningAbandoned:  "an opening of unknown outcome is given up",
-	Beaten:            "a beat is applied",
-	Closed:            "closed is applied",
-	Expired:           "a session passes its deadline",
-	BornExpired:       "an opening or a beat turns out to be applied after its deadline",
-	Fenced:            "a session is fenced",
-	Granted:           "a free lock is granted",
-	TookFenced:        "a lock is taken over from a session that is fenced or closed",
-	Freed:             "a release is applied",
-	FreedPredecessor:  "a claim is given up: free lands on its predecessor",
-	ClaimOfTheDead:    "a claim is applied under a session that is over",
-	ClaimSettledOurs:  "a claim of unknown outcome is settled: ours",
-	GiveUpFoundOwn:    "a claim that was given up, or a release, is found to be in force",
-	Refused:           "a claim or a release is refused for certain",
-	SettledOurs:       "a beat of unknown outcome is settled: ours",
-	SettledNotApplied: "a beat of unknown outcome is found not to be applied yet",
-	SettledLost:       "a session is settled: lost",
-	LateApply:         "a write is applied for which its sender does not wait any more",
-	LostReply:         "a write is applied and its reply is lost",
+	Opened:             "the opening of a session is applied",
+	OpeningAbandoned:   "an opening of unknown outcome is given up",
+	Renewed:            "a beat is applied",
+	Closed:             "closed is applied",
+	Expired:            "a session passes its deadline",
+	BornExpired:        "an opening or a beat turns out to be applied after its deadline",
+	Revoked:            "a session is fenced",
+	Granted:            "a free lock is granted",
+	TookRevoked:        "a lock is taken over from a session that is fenced or closed",
+	Freed:              "a release is applied",
+	FreedPredecessor:   "a claim is given up: free lands on its predecessor",
+	ClaimOfTheDead:     "a claim is applied under a session that is over",
+	ClaimResolvedOurs:  "a claim of unknown outcome is settled: ours",
+	GiveUpFoundOwn:     "a claim that was given up, or a release, is found to be in force",
+	Refused:            "a claim or a release is refused for certain",
+	ResolvedOurs:       "a beat of unknown outcome is settled: ours",
+	ResolvedNotApplied: "a beat of unknown outcome is found not to be applied yet",
+	ResolvedLost:       "a session is settled: lost",
+	LateApply:          "a write is applied for which its sender does not wait any more",
+	LostReply:          "a write is applied and its reply is lost",
 
 	Crashed: "a client forgets everything",
 
-	Removed:     "the record of a session is removed",
-	StoodIn:     "a record is made in place of an absent session",
-	LateOpening: "an opening is applied after its session was over and its record removed",
+	Removed:          "the record of a session is removed",
+	WrotePlaceholder: "a record is made in place of an absent session",
+	LateOpening:      "an opening is applied after its session was over and its record removed",
 
-	Poked:           "an ask is applied",
-	HeardAsk:        "a holder hears that it was asked, and goes on",
-	SeenThroughPoke: "a waiter goes on with its watch of a mark through an ask",
+	Notified:                "an ask is applied",
+	AcknowledgedRequest:     "a holder hears that it was asked, and goes on",
+	SeenThroughNotification: "a waiter goes on with its watch of a mark through an ask",
 
 	Broke:      "a lock is broken",
 	HeardBreak: "a holder hears that its lock was broken, and goes on to free it",
@@ -90,10 +90,10 @@ var eventTexts = [eventCount]string{
 func Events() []Event { return explore.Between(Event(0), Crashed) }
 
 // RemoveEvents returns those that the removal of records brings.
-func RemoveEvents() []Event { return explore.Between(Removed, Poked) }
+func RemoveEvents() []Event { return explore.Between(Removed, Notified) }
 
-// AskEvents returns those that asks bring.
-func AskEvents() []Event { return explore.Between(Poked, TookLease) }
+// YieldEvents returns those that asks bring.
+func YieldEvents() []Event { return explore.Between(Notified, TookLease) }
 
 // String says what happened.
 func (e Event) String() string { return eventTexts[e] }

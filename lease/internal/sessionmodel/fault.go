@@ -11,37 +11,37 @@ const (
 
 	LockHasItsOwnDeadline
 	DeadlineFromReply
-	BeatTrusted
-	LateBeatRevives
+	RenewalTrusted
+	LateRenewalRevives
 
 	WaitNot
-	WaitWithoutRho
+	WaitWithoutDrift
 	WaitOwnTTL
 	WaitAcrossVersions
-	WaitAnewEachLook
-	TakeWithoutFence
-	FenceAssumed
-	BlindFence
+	WaitRestartsEachRead
+	TakeWithoutRevocation
+	RevocationAssumed
+	BlindRevocation
 	BlindClaim
 
 	AbsentIsDead
-	AbsentIsFenced
-	StandInOwnTTL
+	AbsentIsRevoked
+	PlaceholderOwnTTL
 
 	OpeningTrusted
-	FencedReturns
+	RevokedReturns
 
 	CloseWritesFirst
 
-	GiveUpInSilence
+	GiveUpWithoutWrite
 	GiveUpOnConflict
 	ReleaseForgotten
 	TokenKept
 
-	PokeIsALife
-	PokeMarksItself
-	PokeOfAnEarlierWrite
-	AskIsLoss
+	NotificationCountsAsRenewal
+	NotificationNamesItself
+	NotificationOfAnEarlierWrite
+	RequestCountsAsLoss
 
 	BrokenIsFree
 	BreakForgotten
@@ -54,37 +54,37 @@ var faultTexts = [faults]struct{ name, why string }{
 
 	LockHasItsOwnDeadline: {"LockHasItsOwnDeadline", "a lock is believed for a TTL from the sending of its claim, whatever became of its session"},
 	DeadlineFromReply:     {"DeadlineFromReply", "a session counts from the reply to its beat, not from before the sending"},
-	BeatTrusted:           {"BeatTrusted", "a beat with an unknown outcome moves the deadline as if it were applied"},
-	LateBeatRevives:       {"LateBeatRevives", "a session whose deadline has passed goes on when a beat turns out to be applied"},
+	RenewalTrusted:        {"RenewalTrusted", "a beat with an unknown outcome moves the deadline as if it were applied"},
+	LateRenewalRevives:    {"LateRenewalRevives", "a session whose deadline has passed goes on when a beat turns out to be applied"},
 
-	WaitNot:            {"WaitNot", "a session is fenced without waiting"},
-	WaitWithoutRho:     {"WaitWithoutRho", "the waiter waits for the TTL and forgets that clocks differ"},
-	WaitOwnTTL:         {"WaitOwnTTL", "the waiter waits for the TTL of its own sessions, not for that of the record"},
-	WaitAcrossVersions: {"WaitAcrossVersions", "the waiter does not start anew when it sees another beat"},
-	WaitAnewEachLook:   {"WaitAnewEachLook", "the waiter starts anew with each look, although the mark is the same"},
-	TakeWithoutFence:   {"TakeWithoutFence", "a lock is taken after the wait, and its session is not fenced first"},
-	FenceAssumed:       {"FenceAssumed", "a fence counts as applied when it was sent"},
-	BlindFence:         {"BlindFence", "the fence is written without condition"},
-	BlindClaim:         {"BlindClaim", "a lock is claimed without condition"},
+	WaitNot:               {"WaitNot", "a session is fenced without waiting"},
+	WaitWithoutDrift:      {"WaitWithoutDrift", "the waiter waits for the TTL and forgets that clocks differ"},
+	WaitOwnTTL:            {"WaitOwnTTL", "the waiter waits for the TTL of its own sessions, not for that of the record"},
+	WaitAcrossVersions:    {"WaitAcrossVersions", "the waiter does not start anew when it sees another beat"},
+	WaitRestartsEachRead:  {"WaitRestartsEachRead", "the waiter starts anew with each look, although the mark is the same"},
+	TakeWithoutRevocation: {"TakeWithoutRevocation", "a lock is taken after the wait, and its session is not fenced first"},
+	RevocationAssumed:     {"RevocationAssumed", "a fence counts as applied when it was sent"},
+	BlindRevocation:       {"BlindRevocation", "the fence is written without condition"},
+	BlindClaim:            {"BlindClaim", "a lock is claimed without condition"},
 
-	AbsentIsDead:   {"AbsentIsDead", "the locks of a session whose record is absent are taken at once"},
-	AbsentIsFenced: {"AbsentIsFenced", "an absent session is created as fenced, and only the waiter that did so waits"},
-	StandInOwnTTL:  {"StandInOwnTTL", "a stand-in for an absent session tells the TTL of the waiter, not that of the lock's record"},
+	AbsentIsDead:      {"AbsentIsDead", "the locks of a session whose record is absent are taken at once"},
+	AbsentIsRevoked:   {"AbsentIsRevoked", "an absent session is created as fenced, and only the waiter that did so waits"},
+	PlaceholderOwnTTL: {"PlaceholderOwnTTL", "a stand-in for an absent session tells the TTL of the waiter, not that of the lock's record"},
 
 	OpeningTrusted: {"OpeningTrusted", "a session whose opening is unknown is used, and trusted from the sending of the last try"},
-	FencedReturns:  {"FencedReturns", "a client that begins anew opens a session with the id of a fenced one"},
+	RevokedReturns: {"RevokedReturns", "a client that begins anew opens a session with the id of a fenced one"},
 
 	CloseWritesFirst: {"CloseWritesFirst", "close writes closed first and ends the belief when that is answered"},
 
-	GiveUpInSilence:  {"GiveUpInSilence", "a claim with an unknown outcome is given up without writing free"},
-	GiveUpOnConflict: {"GiveUpOnConflict", "a conflict while giving up counts as done"},
-	ReleaseForgotten: {"ReleaseForgotten", "a release with an unknown outcome is left to the TTL, although the session lives on"},
-	TokenKept:        {"TokenKept", "a claim does not raise the token"},
+	GiveUpWithoutWrite: {"GiveUpWithoutWrite", "a claim with an unknown outcome is given up without writing free"},
+	GiveUpOnConflict:   {"GiveUpOnConflict", "a conflict while giving up counts as done"},
+	ReleaseForgotten:   {"ReleaseForgotten", "a release with an unknown outcome is left to the TTL, although the session lives on"},
+	TokenKept:          {"TokenKept", "a claim does not raise the token"},
 
-	PokeIsALife:          {"PokeIsALife", "a waiter times the version of a session's record, and not the mark"},
-	PokeMarksItself:      {"PokeMarksItself", "an ask does not copy the mark of the holder's last write"},
-	PokeOfAnEarlierWrite: {"PokeOfAnEarlierWrite", "an ask that met a beat, and is sent again over it, carries the mark of the write before"},
-	AskIsLoss:            {"AskIsLoss", "a holder that meets an ask over its own write takes itself for fenced"},
+	NotificationCountsAsRenewal:  {"NotificationCountsAsRenewal", "a waiter times the version of a session's record, and not the mark"},
+	NotificationNamesItself:      {"NotificationNamesItself", "an ask does not copy the mark of the holder's last write"},
+	NotificationOfAnEarlierWrite: {"NotificationOfAnEarlierWrite", "an ask that met a beat, and is sent again over it, carries the mark of the write before"},
+	RequestCountsAsLoss:          {"RequestCountsAsLoss", "a holder that meets an ask over its own write takes itself for fenced"},
 
 	BrokenIsFree:   {"BrokenIsFree", "a broken lock is taken at once, although its session lives"},
 	BreakForgotten: {"BreakForgotten", "a holder that hears of a break does not free the lock"},
@@ -99,8 +99,8 @@ func (f Fault) Why() string { return faultTexts[f].why }
 // seesMore says whether a wrong rule looks at what the right rules do not.
 func (f Fault) seesMore() bool {
 	switch f {
-	case BlindClaim, BlindFence, WaitAcrossVersions, TakeWithoutFence, FenceAssumed, FencedReturns, AbsentIsFenced,
-		PokeIsALife, PokeOfAnEarlierWrite:
+	case BlindClaim, BlindRevocation, WaitAcrossVersions, TakeWithoutRevocation, RevocationAssumed, RevokedReturns, AbsentIsRevoked,
+		NotificationCountsAsRenewal, NotificationOfAnEarlierWrite:
 		return true
 	}
 	return false

@@ -15,8 +15,8 @@ var (
 	removeWorld = sessionmodel.Config{Locks: 1, Flight: 1, Crash: true, Remove: true}
 	lateRemoval = sessionmodel.Config{Locks: 1, Flight: 1, Attempts: 2, Remove: true}
 	oddRemoval  = sessionmodel.Config{Locks: 1, Flight: 1, TTL: [2]int{3, 2}, Remove: true}
-	askWorld    = sessionmodel.Config{Locks: 1, Flight: 1, Poke: true}
-	askRace     = sessionmodel.Config{Locks: 1, Flight: 2, Poke: true}
+	askWorld    = sessionmodel.Config{Locks: 1, Flight: 1, Notify: true}
+	askRace     = sessionmodel.Config{Locks: 1, Flight: 2, Notify: true}
 	breakWorld  = sessionmodel.Config{Locks: 1, Flight: 1, Break: true}
 	crashWorld  = sessionmodel.Config{Locks: 1, Flight: 1, Crash: true}
 )
@@ -26,47 +26,47 @@ var catches = []exploretest.Catch[sessionmodel.Config, sessionmodel.Fault, sessi
 	// (a) The session's deadline counts.
 	{sessionmodel.LockHasItsOwnDeadline, oneLock, sessionmodel.Exclusion, 10},
 	{sessionmodel.DeadlineFromReply, oneLock, sessionmodel.Exclusion, 16},
-	{sessionmodel.BeatTrusted, oneLock, sessionmodel.Exclusion, 15},
-	{sessionmodel.LateBeatRevives, oneLock, sessionmodel.Revived, 6},
+	{sessionmodel.RenewalTrusted, oneLock, sessionmodel.Exclusion, 15},
+	{sessionmodel.LateRenewalRevives, oneLock, sessionmodel.Revived, 6},
 
 	// (b) One fence, over the version that stood unchanged, and then the lock as it was read.
 	{sessionmodel.WaitNot, oneLock, sessionmodel.Exclusion, 11},
-	{sessionmodel.WaitWithoutRho, oneLock, sessionmodel.Exclusion, 12},
+	{sessionmodel.WaitWithoutDrift, oneLock, sessionmodel.Exclusion, 12},
 	{sessionmodel.WaitOwnTTL, unequal, sessionmodel.Exclusion, 13},
 	{sessionmodel.WaitAcrossVersions, oneLock, sessionmodel.Exclusion, 16},
-	{sessionmodel.WaitAnewEachLook, crashWorld, sessionmodel.Progress, 3},
-	{sessionmodel.TakeWithoutFence, oneLock, sessionmodel.Exclusion, 13},
-	{sessionmodel.FenceAssumed, raceWorld, sessionmodel.Exclusion, 14},
-	{sessionmodel.BlindFence, raceWorld, sessionmodel.FencedBelieves, 11},
+	{sessionmodel.WaitRestartsEachRead, crashWorld, sessionmodel.Progress, 3},
+	{sessionmodel.TakeWithoutRevocation, oneLock, sessionmodel.Exclusion, 13},
+	{sessionmodel.RevocationAssumed, raceWorld, sessionmodel.Exclusion, 14},
+	{sessionmodel.BlindRevocation, raceWorld, sessionmodel.RevokedBelieves, 11},
 	{sessionmodel.BlindClaim, raceWorld, sessionmodel.TokenRises, 8},
 	{sessionmodel.BlindClaim, raceWorld, sessionmodel.Exclusion, 14},
 
 	// (c) An absent session is not a dead one.
 	{sessionmodel.AbsentIsDead, removeWorld, sessionmodel.Exclusion, 9},
-	{sessionmodel.AbsentIsFenced, removeWorld, sessionmodel.Exclusion, 11},
-	{sessionmodel.StandInOwnTTL, oddRemoval, sessionmodel.Exclusion, 15},
+	{sessionmodel.AbsentIsRevoked, removeWorld, sessionmodel.Exclusion, 11},
+	{sessionmodel.PlaceholderOwnTTL, oddRemoval, sessionmodel.Exclusion, 15},
 
 	// (d) A fenced session never returns, and one whose opening is unknown is not used.
 	{sessionmodel.OpeningTrusted, lateRemoval, sessionmodel.Exclusion, 15},
-	{sessionmodel.FencedReturns, oneLock, sessionmodel.Known, 7},
+	{sessionmodel.RevokedReturns, oneLock, sessionmodel.Known, 7},
 
 	// (e) Close ends all belief first.
-	{sessionmodel.CloseWritesFirst, oneLock, sessionmodel.FencedBelieves, 4},
+	{sessionmodel.CloseWritesFirst, oneLock, sessionmodel.RevokedBelieves, 4},
 	{sessionmodel.CloseWritesFirst, oneLock, sessionmodel.Exclusion, 10},
 
 	// No lock is held of which its client does not know.
-	{sessionmodel.GiveUpInSilence, oneLock, sessionmodel.Known, 4},
-	{sessionmodel.GiveUpInSilence, crashWorld, sessionmodel.Freedom, 4},
+	{sessionmodel.GiveUpWithoutWrite, oneLock, sessionmodel.Known, 4},
+	{sessionmodel.GiveUpWithoutWrite, crashWorld, sessionmodel.Freedom, 4},
 	{sessionmodel.GiveUpOnConflict, raceWorld, sessionmodel.Known, 6},
 	{sessionmodel.ReleaseForgotten, oneLock, sessionmodel.Known, 5},
 	{sessionmodel.TokenKept, oneLock, sessionmodel.TokenRises, 4},
 
 	// Ask.
-	{sessionmodel.PokeIsALife, askWorld, sessionmodel.NotDelayed, 8},
-	{sessionmodel.PokeMarksItself, askWorld, sessionmodel.NoFalseLoss, 8},
-	{sessionmodel.PokeOfAnEarlierWrite, askRace, sessionmodel.NoFalseLoss, 10},
-	{sessionmodel.PokeOfAnEarlierWrite, askRace, sessionmodel.FencedBelieves, 13},
-	{sessionmodel.AskIsLoss, askWorld, sessionmodel.NoFalseLoss, 8},
+	{sessionmodel.NotificationCountsAsRenewal, askWorld, sessionmodel.NotDelayed, 8},
+	{sessionmodel.NotificationNamesItself, askWorld, sessionmodel.NoFalseLoss, 8},
+	{sessionmodel.NotificationOfAnEarlierWrite, askRace, sessionmodel.NoFalseLoss, 10},
+	{sessionmodel.NotificationOfAnEarlierWrite, askRace, sessionmodel.RevokedBelieves, 13},
+	{sessionmodel.RequestCountsAsLoss, askWorld, sessionmodel.NoFalseLoss, 8},
 
 	// Break.
 	{sessionmodel.BrokenIsFree, breakWorld, sessionmodel.Exclusion, 10},

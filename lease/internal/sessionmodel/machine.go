@@ -27,7 +27,7 @@ type Config struct {
 	// sessions that are removed by hand, and those of fenced and closed ones by programs;
 	// waiters that ask the holders, by a poke of their sessions; locks under sessions that
 	// are broken.
-	Crash, Remove, Poke, Break bool
+	Crash, Remove, Notify, Break bool
 
 	// Lease: client B has no sessions, it takes plain leases, one at a time.
 	Lease bool
@@ -56,7 +56,7 @@ func (m *machine) patience(c int, ttl uint8) uint8 {
 	switch m.Fault {
 	case WaitNot:
 		return 0
-	case WaitWithoutRho:
+	case WaitWithoutDrift:
 		return ttl
 	case WaitOwnTTL:
 		return 2 * m.ttl[c]
@@ -88,7 +88,7 @@ func (m *machine) End(w *world, e *edge) {
 	w.hearRefusals()
 	e.Step.raised = w.canonical(&w.state)
 	w.judge()
-	e.Next, e.Events, e.Broke = w.state, w.Events, uint8(w.Broke)
+	e.Next, e.Events, e.Violated = w.state, w.Events, uint8(w.Broke)
 }
 
 // plain says whether client c takes plain leases.
@@ -123,7 +123,7 @@ func (w *world) judge() {
 	for c := range w.cl {
 		t := &w.cl[c].term
 		if w.trusts(c) && t.mode == alive && isSession(t.reg) && w.ended[t.reg] == 1 {
-			w.Fail(FencedBelieves)
+			w.Fail(RevokedBelieves)
 		}
 		if w.trusts(c) && t.late == 1 {
 			w.Fail(Revived)
@@ -240,20 +240,20 @@ func (w *world) checkApply(r *request, old *record) {
 		w.max[r.reg] = max(w.max[r.reg], r.rec.tok)
 		w.Note(Broke)
 	case toFence:
-		w.Note(Fenced)
+		w.Note(Revoked)
 	case toStandIn:
-		w.Note(StoodIn)
+		w.Note(WrotePlaceholder)
 	case toClose:
 		w.Note(Closed)
 	case toPoke:
-		w.Note(Poked)
+		w.Note(Notified)
 	case toOpen:
 		w.Note(Opened)
 		if w.ended[r.reg] == 1 {
 			w.Note(LateOpening)
 		}
 	case toBeat:
-		w.Note(Beaten)
+		w.Note(Renewed)
 	}
 	if r.by < 2 && !w.cares(r) {
 		w.Note(LateApply)
@@ -267,7 +267,7 @@ func (w *world) noteClaim(r *request, old *record) {
 	case !isSession(old.under):
 		w.Note(TookLease)
 	default:
-		w.Note(TookFenced)
+		w.Note(TookRevoked)
 	}
 	if s := r.rec.under; isSession(s) && (w.ended[s] == 1 || w.reg[s].kind != open || w.reg[s].owner == operator) {
 		w.Note(ClaimOfTheDead)
@@ -317,7 +317,7 @@ func (w *world) pass(c int, trust, wait uint8) {
 		return
 	}
 	w.Note(Expired)
-	if w.Fault == LateBeatRevives && t.n > 0 {
+	if w.Fault == LateRenewalRevives && t.n > 0 {
 		t.late = 1
 		return
 	}

@@ -16,7 +16,7 @@ var lab = exploretest.Model[sessionmodel.Config, sessionmodel.Event, sessionmode
 }
 
 // everything is a world in which all may happen that the model knows.
-var everything = sessionmodel.Config{TTL: [2]int{3, 2}, Flight: 2, Crash: true, Remove: true, Poke: true, Break: true}
+var everything = sessionmodel.Config{TTL: [2]int{3, 2}, Flight: 2, Crash: true, Remove: true, Notify: true, Break: true}
 
 // TestProtocol visits all states of a world with one lock, in which a fence and a beat, a
 // claim and a release are under way at the same time.
@@ -27,8 +27,8 @@ func TestProtocol(t *testing.T) {
 // TestLeasesAndSessions visits all states of a world in which one client takes plain leases,
 // and the other one sessions: each waits for the other.
 func TestLeasesAndSessions(t *testing.T) {
-	c := sessionmodel.Config{Locks: 1, Flight: 1, Lease: true, Crash: true, Poke: true}
-	lab.Visit(t, c, sessionmodel.Options{Probe: 64}, 40_000, append(sessionmodel.AskEvents(), sessionmodel.TookLease)...)
+	c := sessionmodel.Config{Locks: 1, Flight: 1, Lease: true, Crash: true, Notify: true}
+	lab.Visit(t, c, sessionmodel.Options{Probe: 64}, 40_000, append(sessionmodel.YieldEvents(), sessionmodel.TookLease)...)
 }
 
 // TestEverythingHappens visits the nearest states of a world with two locks in which all may
@@ -37,7 +37,7 @@ func TestEverythingHappens(t *testing.T) {
 	c, o := everything, sessionmodel.Options{Probe: 256, MaxStates: 100_000}
 	lab.Visit(t, c, o, 0)
 	c.Locks, c.Flight, c.TTL = 1, 1, [2]int{2, 2}
-	lab.Visit(t, c, o, 0, slices.Concat(sessionmodel.RemoveEvents(), sessionmodel.AskEvents(), []sessionmodel.Event{sessionmodel.Broke, sessionmodel.HeardBreak})...)
+	lab.Visit(t, c, o, 0, slices.Concat(sessionmodel.RemoveEvents(), sessionmodel.YieldEvents(), []sessionmodel.Event{sessionmodel.Broke, sessionmodel.HeardBreak})...)
 }
 
 // TestProtocolAtLength visits all states of worlds with one lock: with records that are
@@ -49,9 +49,9 @@ func TestProtocolAtLength(t *testing.T) {
 	}{
 		{sessionmodel.Config{Locks: 1, Flight: 2, Crash: true}, 300_000},
 		{sessionmodel.Config{Locks: 1, Flight: 1, Crash: true, Remove: true}, 400_000},
-		{sessionmodel.Config{Locks: 1, Flight: 1, Crash: true, Poke: true}, 1_000_000},
+		{sessionmodel.Config{Locks: 1, Flight: 1, Crash: true, Notify: true}, 1_000_000},
 		{sessionmodel.Config{Locks: 1, Flight: 2, Break: true}, 400_000},
-		{sessionmodel.Config{TTL: [2]int{3, 2}, Locks: 1, Flight: 2, Attempts: 2, Lease: true, Crash: true, Poke: true}, 1_000_000},
+		{sessionmodel.Config{TTL: [2]int{3, 2}, Locks: 1, Flight: 2, Attempts: 2, Lease: true, Crash: true, Notify: true}, 1_000_000},
 	} {
 		t.Logf("%+v", w.config)
 		lab.VisitAtLength(t, w.config, sessionmodel.Options{Probe: 64}, w.least)

@@ -7,7 +7,7 @@ type Property int
 const (
 	Kept Property = iota
 	Exclusion
-	FencedBelieves
+	RevokedBelieves
 	Revived
 	TokenRises
 	Known
@@ -23,7 +23,7 @@ const (
 var propertyTexts = [...]string{
 	Kept:            "nothing is broken",
 	Exclusion:       "two clients believe at one instant that they hold the lock",
-	FencedBelieves:  "a client trusts in a session that was fenced or closed",
+	RevokedBelieves: "a client trusts in a session that was fenced or closed",
 	Revived:         "a session whose deadline has passed is trusted again",
 	TokenRises:      "a token does not rise",
 	Known:           "a living session holds a lock, or may come to hold it, and its client does not know",

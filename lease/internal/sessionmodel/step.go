@@ -100,7 +100,7 @@ func (m *machine) client(x *steps, c int) {
 			break
 		}
 		try(opOpen, 0, func(w *world) bool { return w.tryOpen(c, w.vacant(c)) })
-		if m.Fault == FencedReturns {
+		if m.Fault == RevokedReturns {
 			for reg := formerAt; reg < registers; reg++ {
 				try(opOpen, reg, func(w *world) bool { return w.reopen(c, uint8(reg)) })
 			}
@@ -151,7 +151,7 @@ func (m *machine) lock(x *steps, c, l int) {
 		if isSession(r.under) {
 			try(opStandIn, func(w *world) bool { return w.standIn(c, l) })
 		}
-		if m.Poke {
+		if m.Notify {
 			try(opAsk, func(w *world) bool { return w.ask(c, l, uint8(l)) })
 			if isSession(r.under) {
 				try(opPoke, func(w *world) bool { return w.ask(c, l, w.reg[l].under) })

@@ -22,13 +22,13 @@ func (w *world) look(c int, reg uint8) bool {
 		return false // that it is absent, or over, is read when it is acted on
 	}
 	mark := r.mark
-	if w.Fault == PokeIsALife {
+	if w.Fault == NotificationCountsAsRenewal {
 		mark = r.ver
 	}
 	now := watch{kind: timed, ver: r.ver, mark: mark, wait: w.patience(c, r.ttl), saw: r.mark}
-	if before.kind == timed && (before.mark == mark || w.Fault == WaitAcrossVersions) && w.Fault != WaitAnewEachLook {
+	if before.kind == timed && (before.mark == mark || w.Fault == WaitAcrossVersions) && w.Fault != WaitRestartsEachRead {
 		if before.ver != r.ver {
-			w.Note(SeenThroughPoke)
+			w.Note(SeenThroughNotification)
 		}
 		now.wait = before.wait
 	}
@@ -48,12 +48,12 @@ func (w *world) fence(c int, reg uint8) bool {
 	r := request{reg: reg, what: toFence, pred: seen.ver, rec: w.reg[reg]}
 	r.rec.kind, r.rec.mark, r.rec.attend = fenced, 0, 0
 	switch w.Fault {
-	case BlindFence:
+	case BlindRevocation:
 		r.blind = 1
-	case FenceAssumed:
+	case RevocationAssumed:
 		seen.kind = dead
 	}
-	if seen.ver != w.reg[reg].ver && w.Fault != BlindFence && w.Fault != FenceAssumed {
+	if seen.ver != w.reg[reg].ver && w.Fault != BlindRevocation && w.Fault != RevocationAssumed {
 		return false // it would be refused
 	}
 	for i := range w.n {
@@ -78,9 +78,9 @@ func (w *world) standIn(c, l int) bool {
 	}
 	r := request{reg: reg, what: toStandIn, rec: record{kind: open, owner: operator, ttl: w.reg[l].ttl}}
 	switch w.Fault {
-	case StandInOwnTTL:
+	case PlaceholderOwnTTL:
 		r.rec.ttl = w.ttl[c]
-	case AbsentIsFenced:
+	case AbsentIsRevoked:
 		r.rec.kind = fenced
 	}
 	return w.send(c, r)
@@ -100,7 +100,7 @@ func (w *world) ask(c int, l int, reg uint8) bool {
 	}
 	r := request{reg: reg, what: toPoke, pred: w.reg[reg].ver, rec: w.reg[reg]}
 	r.rec.attend |= bit
-	if w.Fault == PokeMarksItself {
+	if w.Fault == NotificationNamesItself {
 		r.rec.mark = 0
 	}
 	return w.send(c, r)

@@ -46,7 +46,7 @@ type Bodies interface {
 
 	// Old yields the names of bodies that are older than age. A name need not be that of a
 	// body of this package: the sweep removes only random ones. After an error it ends.
-	Old(ctx context.Context, age time.Duration) iter.Seq2[string, error]
+	OlderThan(ctx context.Context, age time.Duration) iter.Seq2[string, error]
 
 	// Sweep removes a body that is old, and that nothing names.
 	Sweep(ctx context.Context, name string) error
@@ -55,10 +55,10 @@ type Bodies interface {
 // Bucket is a bucket of indexed objects; see the package comment. It implements
 // [object.Bucket] and [object.Copier], and has Sweep.
 type Bucket struct {
-	name   string // for people
-	index  store.Store
-	bodies Bodies
-	grace  time.Duration
+	name      string // for people
+	index     store.Store
+	bodies    Bodies
+	orphanAge time.Duration
 
 	// oneClock says that all writers and readers are on one machine, whose clock is the
 	// bucket's.
@@ -170,7 +170,7 @@ func (b *Bucket) open(ctx context.Context, key string, o object.GetOptions) (*ob
 		if err == nil {
 			err = check(key, e, v, o)
 		} else if errors.Is(err, store.ErrNotFound) && o.IfMatch != "" {
-			err = &object.ConflictError{Key: key, Known: true}
+			err = &object.ConflictError{Key: key, HasCurrent: true}
 		}
 		if err != nil {
 			return nil, entry{}, err
@@ -192,7 +192,7 @@ func (b *Bucket) open(ctx context.Context, key string, o object.GetOptions) (*ob
 func check(key string, e entry, v store.Version, o object.GetOptions) error {
 	switch {
 	case o.IfMatch != "" && !same(o.IfMatch, v):
-		return &object.ConflictError{Key: key, Known: true, Version: object.Version(v)}
+		return &object.ConflictError{Key: key, HasCurrent: true, Version: object.Version(v)}
 	case o.IfChanged != "" && same(o.IfChanged, v):
 		return object.ErrNotChanged
 	case o.Offset > 0 && o.Offset >= e.Size:
@@ -203,7 +203,7 @@ func check(key string, e entry, v store.Version, o object.GetOptions) error {
 
 // same reports whether a caller's version is that of a register.
 func same(named object.Version, v store.Version) bool {
-	return v != "" && store.Version(named).Bare() == v.Bare()
+	return v != "" && store.Version(named).WithoutHint() == v.WithoutHint()
 }
 
 // Stat implements [object.Bucket].

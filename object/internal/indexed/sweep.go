@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/trust"
 )
 
-// sweptIndex is an index that can remove what deleted registers leave.
-type sweptIndex interface {
+// deletedSweeper is an index that can remove what deleted registers leave.
+type deletedSweeper interface {
 	SweepDeleted(ctx context.Context, age time.Duration) (removed int, err error)
 }
 
@@ -34,7 +34,7 @@ func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
 		named.add(e.File)
 	}
 	// A clock of a store may go by a percent slower than this one.
-	for name, err := range b.bodies.Old(ctx, b.grace+elapsed(began)*101/100) {
+	for name, err := range b.bodies.OlderThan(ctx, b.orphanAge+elapsed(began)*101/100) {
 		if err == nil && trust.IsRandom(name) && !named.has(name) {
 			if err = b.bodies.Sweep(ctx, name); err == nil {
 				removed++
@@ -44,8 +44,8 @@ func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
 			return removed, fmt.Errorf("sweep: %w", err)
 		}
 	}
-	if index, ok := b.index.(sweptIndex); ok {
-		if _, err := index.SweepDeleted(ctx, b.grace); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if index, ok := b.index.(deletedSweeper); ok {
+		if _, err := index.SweepDeleted(ctx, b.orphanAge); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			return removed, fmt.Errorf("sweep: %w", err)
 		}
 	}

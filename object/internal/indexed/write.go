@@ -24,7 +24,7 @@ type condition struct {
 // check checks the condition against the state of the object.
 func (c condition) check(key string, v store.Version) error {
 	if c.ifAbsent && v != "" || c.ifMatch != "" && !same(c.ifMatch, v) {
-		return &object.ConflictError{Key: key, Known: true, Version: object.Version(v)}
+		return &object.ConflictError{Key: key, HasCurrent: true, Version: object.Version(v)}
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.P
 		return object.Info{}, err
 	}
 	e := entry{Key: key, ContentType: cmp.Or(o.ContentType, "application/octet-stream"), Headers: o.Headers, Metadata: maps.Clone(o.Metadata)}
-	return b.commit(ctx, e, now, c, func(name string) (int64, error) { return b.bodies.Write(ctx, name, object.Body(body, o), o) })
+	return b.commit(ctx, e, now, c, func(name string) (int64, error) { return b.bodies.Write(ctx, name, object.CheckedBody(body, o), o) })
 }
 
 // commit makes a body and then e, which names it, the entry of its key. now is the state
@@ -95,8 +95,8 @@ func (b *Bucket) commit(ctx context.Context, e entry, now current, c condition, 
 // condition it retries after a conflict.
 func (b *Bucket) swap(ctx context.Context, e entry, now current, c condition, start time.Time) (object.Info, error) {
 	for {
-		if elapsed(start) > b.grace/2 {
-			return object.Info{}, store.MarkNotApplied(fmt.Errorf("the put took longer than %v, its body may have been swept", b.grace/2))
+		if elapsed(start) > b.orphanAge/2 {
+			return object.Info{}, store.MarkNotApplied(fmt.Errorf("the put took longer than %v, its body may have been swept", b.orphanAge/2))
 		}
 		e.Modified = time.Now().UTC()
 		value, err := json.Marshal(e)
@@ -131,11 +131,11 @@ func (b *Bucket) remove(ctx context.Context, name string) {
 // late checks that the body was not swept, after a swap that took longer than the grace:
 // the process may have been stopped meanwhile.
 func (b *Bucket) late(ctx context.Context, e entry, start time.Time) error {
-	if elapsed(start) <= b.grace {
+	if elapsed(start) <= b.orphanAge {
 		return nil
 	}
 	if there, err := b.bodies.Exists(ctx, e.File); err != nil || !there {
-		return store.MarkUnknown(fmt.Errorf("%w: the put took longer than %v, and its body was swept: put it again", store.ErrCorrupt, b.grace))
+		return store.MarkUnknown(fmt.Errorf("%w: the put took longer than %v, and its body was swept: put it again", store.ErrCorrupt, b.orphanAge))
 	}
 	return nil
 }
@@ -150,8 +150,8 @@ func elapsed(start time.Time) time.Duration {
 func conflict(key string, err error) error {
 	c := &object.ConflictError{Key: key}
 	var known *store.ConflictError
-	if errors.As(err, &known) && known.Known {
-		c.Known, c.Version = true, object.Version(known.Version)
+	if errors.As(err, &known) && known.HasCurrent {
+		c.HasCurrent, c.Version = true, object.Version(known.Version)
 	}
 	return c
 }
@@ -170,7 +170,7 @@ func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *obj
 		info, about, err := b.copy(ctx, source, destination, o)
 		switch {
 		case err == nil:
-			o.Progress.Tell(info.Size, info.Size)
+			o.Progress.Report(info.Size, info.Size)
 			return info, nil
 		case errors.Is(err, errAgain):
 			continue
@@ -187,9 +187,9 @@ func (b *Bucket) copy(ctx context.Context, source, destination string, o object.
 	from, v, err := b.load(ctx, source)
 	switch {
 	case errors.Is(err, store.ErrNotFound) && o.SourceIfMatch != "":
-		err = &object.ConflictError{Key: source, Known: true}
+		err = &object.ConflictError{Key: source, HasCurrent: true}
 	case err == nil && o.SourceIfMatch != "" && !same(o.SourceIfMatch, v):
-		err = &object.ConflictError{Key: source, Known: true, Version: object.Version(v)}
+		err = &object.ConflictError{Key: source, HasCurrent: true, Version: object.Version(v)}
 	}
 	if err != nil {
 		return object.Info{}, source, store.MarkNotApplied(err)
@@ -246,7 +246,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 		err = b.delete(ctx, key, condition{ifMatch: o.IfMatch})
 	}
 	var conflict *object.ConflictError
-	if o.OrAbsent && errors.As(err, &conflict) && conflict.Known && conflict.Version == "" {
+	if o.OrAbsent && errors.As(err, &conflict) && conflict.HasCurrent && conflict.Version == "" {
 		err = nil
 	}
 	return b.opError("delete", key, err)

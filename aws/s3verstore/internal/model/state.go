@@ -143,7 +143,7 @@ type client struct {
 // state is a state of the whole system. It is comparable.
 type state struct {
 	n       uint8 // entries used
-	orders  uint8 // places given
+	orders  uint8 // entries given
 	entries [maxEntries + 1]entry
 	clients [maxClients + 1]client
 

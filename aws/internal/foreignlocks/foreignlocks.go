@@ -1,0 +1,214 @@
+// Package foreignlocks finds what must not lie where a store on S3 has its registers, since its
+// locks and those of the store do not exclude each other: locks of an older program, and
+// registers of the other store of Holdfast.
+//
+// The older program keeps a lock as the versions of one object and takes the oldest version
+// for the owner. Each attempt is a new version, with a body of the lock's name, a hyphen and a
+// UUID, and the metadata "timeout" and "lockowner". Two owners can win under its rule.
+package foreignlocks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
+)
+
+// Text says what a lock of the older program is, and what to do.
+const Text = "a lock of another program, whose rule (the oldest version owns) lets two owners in; end that program and remove the object with its versions, or use another name or prefix"
+
+const (
+	maxRequests = 20 // objects that are asked for their metadata, or read
+	maxSiblings = 3  // objects beside each other that are read
+)
+
+// Kind is a kind of store, by the ending of its objects' names.
+type Kind string
+
+// The kinds. Registers of package bucketstore have versions that the server's conditions
+// guard; those of s3verstore are the versions of an object.
+const (
+	Plain     Kind = ".json"
+	Versioned Kind = "!!"
+)
+
+// long are the directories of registers whose names are too long, right below the prefix.
+var long = map[Kind]string{Plain: "!", Versioned: "!long"}
+
+// url is how the URL of a store of the kind begins.
+func (k Kind) url() string {
+	if k == Versioned {
+		return "s3+versioned://"
+	}
+	return "s3://"
+}
+
+// Found is what lies below a prefix, and at the root of the bucket.
+type Found struct {
+	// Old and LegacyAtRoot are locks of the older program: the objects below the prefix, and
+	// where there is a prefix those that are not.
+	Legacy, LegacyAtRoot []string
+
+	// Other are registers of the other kind of store, below the prefix.
+	Other []string
+
+	prefix string
+	kind   Kind // of Other
+}
+
+// List returns the first objects of a prefix, some of one page, and whether these are all.
+type List func(ctx context.Context, prefix string) (objects []s3bucket.ObjectVersion, all bool, err error)
+
+// Find lists the root of the bucket, if the rights go so far, and the prefix if that does not
+// show all of it. It looks for registers of the kind there. Beside what it has found it returns
+// an error if it may not ask an object below the prefix whether that is a lock.
+func Find(ctx context.Context, v s3bucket.Versions, prefix string, kind Kind, list List) (*Found, error) {
+	objects, all, err := list(ctx, "")
+	if prefix != "" && (errors.Is(err, store.ErrDenied) || err == nil && !all) {
+		root := objects
+		if objects, _, err = list(ctx, prefix); err == nil {
+			root = slices.DeleteFunc(root, func(o s3bucket.ObjectVersion) bool { return strings.HasPrefix(o.Key, prefix) })
+			objects = append(objects, root...)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Those below the prefix first: they matter more, and not all can be asked.
+	slices.SortStableFunc(objects, func(a, b s3bucket.ObjectVersion) int {
+		return rank(a.Key, prefix) - rank(b.Key, prefix)
+	})
+	f := &Found{prefix: prefix, kind: kind}
+	if err := f.findOther(ctx, v, objects); err != nil {
+		return nil, err
+	}
+	return f, f.findOld(ctx, v, objects)
+}
+
+func rank(key, prefix string) int {
+	if strings.HasPrefix(key, prefix) {
+		return 0
+	}
+	return 1
+}
+
+// IsLegacy reports whether a version is a lock of the older program. An empty id names the newest
+// version.
+func IsLegacy(ctx context.Context, v s3bucket.Versions, object, id string) (bool, error) {
+	metadata, err := v.Metadata(ctx, object, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	_, timeout := metadata["timeout"]
+	_, owner := metadata["lockowner"]
+	return timeout && owner, err
+}
+
+func (f *Found) findOld(ctx context.Context, v s3bucket.Versions, objects []s3bucket.ObjectVersion) error {
+	asked := map[string]bool{}
+	for _, o := range objects {
+		const uuid = 36
+		if asked[o.Key] || len(asked) >= maxRequests || o.Size != int64(len(o.Key)+1+uuid) {
+			continue
+		}
+		asked[o.Key] = true
+		below := strings.HasPrefix(o.Key, f.prefix)
+		switch is, err := IsLegacy(ctx, v, o.Key, o.ID); {
+		case errors.Is(err, store.ErrDenied) && !below: // the rights end with the prefix
+		case err != nil:
+			return err
+		case is && below:
+			f.Legacy = append(f.Legacy, o.Key)
+		case is:
+			f.LegacyAtRoot = append(f.LegacyAtRoot, o.Key)
+		}
+	}
+	return nil
+}
+
+func (f *Found) findOther(ctx context.Context, v s3bucket.Versions, objects []s3bucket.ObjectVersion) error {
+	read, beside := 0, map[string]int{}
+	for _, o := range objects {
+		name, below := strings.CutPrefix(o.Key, f.prefix)
+		if !below || !strings.HasSuffix(name, string(f.kind)) || slices.Contains(f.Other, o.Key) {
+			continue
+		}
+		if f.kind == Plain { // other programs have such names, too
+			if read >= maxRequests || beside[first(name)] >= maxSiblings {
+				continue
+			}
+			read, beside[first(name)] = read+1, beside[first(name)]+1
+			body, err := v.Get(ctx, o.Key, "", engine.MaxText)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := engine.Decode(body); err != nil {
+				continue
+			}
+		}
+		f.Other = append(f.Other, o.Key)
+	}
+	return nil
+}
+
+// first is the first segment of a name: what keeps the registers of one use apart from those
+// of another.
+func first(name string) string {
+	segment, _, _ := strings.Cut(name, "/")
+	return segment
+}
+
+// Shared returns the registers of the other kind of store that have this very prefix, and not
+// a longer one: locks, sessions or checkpoints, those with long names, and those that share the first
+// segment of the key. Without a key that is not looked at.
+func (f *Found) Shared(key string) (objects []string) {
+	for _, object := range f.Other {
+		name := strings.TrimPrefix(object, f.prefix)
+		switch segment := first(name); segment {
+		case "lock", "lock.session", "checkpoint", long[f.kind], first(key), first(key) + string(f.kind):
+			objects = append(objects, object)
+		}
+	}
+	return objects
+}
+
+// Refuse returns an error that matches [store.ErrUnsafe] if the other kind of store shares the
+// prefix, or if the register is new and a lock of the older program has its name: its key, or
+// what follows the first segment of the key.
+func (f *Found) Refuse(key string, create bool) error {
+	if objects := f.Shared(key); len(objects) > 0 {
+		return fmt.Errorf("%w: %s", store.ErrUnsafe, f.SharedText(objects))
+	}
+	if !create {
+		return nil
+	}
+	_, below, _ := strings.Cut(key, "/")
+	var names []string
+	for _, object := range f.Legacy {
+		names = append(names, strings.TrimPrefix(object, f.prefix), object)
+	}
+	for _, name := range append(names, f.LegacyAtRoot...) {
+		if name == key || name == below {
+			return fmt.Errorf("%w: the name %q is taken by %s", store.ErrUnsafe, name, Text)
+		}
+	}
+	return nil
+}
+
+// SharedText says what it means that the other kind of store shares the prefix.
+func (f *Found) SharedText(objects []string) string {
+	return fmt.Sprintf("an %s store keeps its registers under the same prefix (%q), and two programs could hold one lock, one in each: use that store, or name another prefix, or end its programs and remove its objects", f.kind.url(), objects[0])
+}
+
+// Empty reports that nothing was found that keeps any register from being made.
+func (f *Found) Empty() bool {
+	return len(f.Legacy)+len(f.LegacyAtRoot)+len(f.Shared("")) == 0
+}

@@ -1,0 +1,60 @@
+package reservation
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object/reserve"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Config is the value of object_store's settings conditional_put and
+// copy_if_not_exists, where it names a table.
+type Config struct {
+	Table   string
+	Timeout time.Duration // 0: the default of object_store and of package reserve, 20 s
+}
+
+// ParseConfig reads a setting: dynamo:TABLE or dynamo:TABLE:MILLISECONDS. Spaces around the
+// whole and around the table do not count. It refuses what object_store refuses as
+// conditional_put, and further an empty table and a timeout out of the bounds of package
+// reserve; the error matches store.ErrMisconfigured, and does not repeat the text, which may
+// hold a secret.
+func ParseConfig(text string) (Config, error) {
+	wrong := func(what string) (Config, error) {
+		return Config{}, fmt.Errorf("%w: it is not dynamo:TABLE or dynamo:TABLE:MILLISECONDS: %s", store.ErrMisconfigured, what)
+	}
+	kind, rest, found := strings.Cut(strings.TrimSpace(text), ":")
+	if !found || kind != "dynamo" {
+		return wrong(`it does not begin with "dynamo:"`)
+	}
+	table, ms, timed := strings.Cut(rest, ":")
+	s := Config{Table: strings.TrimSpace(table)}
+	if s.Table == "" {
+		return wrong("the table is missing")
+	}
+	if !timed {
+		return s, nil
+	}
+	// Rust's numbers may begin with a plus.
+	n, err := strconv.ParseUint(strings.TrimPrefix(ms, "+"), 10, 63)
+	least, most := uint64(reserve.MinTimeout.Milliseconds()), uint64(reserve.MaxTimeout.Milliseconds())
+	switch {
+	case err != nil:
+		return wrong("the timeout is no number of milliseconds")
+	case n < least || n > most:
+		return wrong(fmt.Sprintf("the timeout is not within %d and %d milliseconds", least, most))
+	}
+	s.Timeout = time.Duration(n) * time.Millisecond
+	return s, nil
+}
+
+// String returns the setting as object_store reads it.
+func (s Config) String() string {
+	if s.Timeout == 0 {
+		return "dynamo:" + s.Table
+	}
+	return fmt.Sprintf("dynamo:%s:%d", s.Table, s.Timeout.Milliseconds())
+}

@@ -1,0 +1,82 @@
+package s3bucket
+
+import (
+	"bytes"
+	"context"
+	"crypto/fips140"
+	"crypto/md5"
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// mixedTries is how often an object is read whose answers do not fit together.
+const mixedTries = 6
+
+var errMixed = errors.New("its answers mix two states of one object")
+
+// ReadAll implements [object.WholeReader]. It starts again when an answer breaks
+// off in the middle.
+//
+// A server that keeps objects as files may look up the ETag of one state and send
+// the body of another; a write conditional on such a pair could replace a state that
+// no client has read. So where an ETag looks like the MD5 of a body, and is not that of
+// the body that came with it, the object is read again, until they fit, or until the
+// same pair comes twice: then the ETags of this server are something else.
+func (b *Bucket) ReadAll(ctx context.Context, key string, limit int64, opts *object.GetOptions) ([]byte, object.Info, error) {
+	var last []byte
+	var lastInfo object.Info
+	for try := 1; ; try++ {
+		var body []byte
+		var info object.Info
+		err := b.repeat(ctx, func() (err error) {
+			body, info, err = object.ReadBody(ctx, single{b}, key, limit, opts)
+			return err
+		})
+		ranged := opts != nil && (opts.Offset > 0 || opts.Length > 0)
+		if err != nil || ranged || b.matchesETag(info.Version, body) {
+			return body, info, err
+		}
+		if last != nil && info.Version == lastInfo.Version && bytes.Equal(body, last) {
+			b.abilities.notMD5.Store(true)
+			return body, info, nil
+		}
+		last, lastInfo = body, info
+		if try == mixedTries {
+			c := awscall.New(ctx, b.where)
+			return nil, info, b.opError("get", key, c.Fail(errMixed, store.ErrUnavailable, store.Unknown, "%v", errMixed))
+		}
+	}
+}
+
+// single reads without repeating: the whole is repeated.
+type single struct{ *Bucket }
+
+// Get is that of the bucket, sent once.
+func (b single) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
+	view := *b.Bucket
+	view.o.Tries = 1
+	return view.Get(ctx, key, opts)
+}
+
+// matchesETag reports whether a body can be that of its ETag.
+func (b *Bucket) matchesETag(v object.Version, body []byte) bool {
+	tag := strings.Trim(string(v), `"`)
+	if b.onAWS || len(tag) != 2*md5.Size || b.abilities.notMD5.Load() || fips140.Enabled() {
+		return true
+	}
+	return isMD5Of(v, body)
+}
+
+// isMD5Of reports whether an ETag is the MD5 of body.
+func isMD5Of(v object.Version, body []byte) bool {
+	if fips140.Enabled() {
+		return false
+	}
+	sum := md5.Sum(body)
+	return strings.EqualFold(strings.Trim(string(v), `"`), hex.EncodeToString(sum[:]))
+}

@@ -1,0 +1,230 @@
+package s3verstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/holdfast-go/holdfast/aws/internal/foreignlocks"
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// bucketState is what is known of the bucket and its server.
+type bucketState struct {
+	slot   chan struct{} // held by the goroutine that checks
+	good   atomic.Bool   // the bucket was found fit, and nothing spoke against it since
+	opaque atomic.Bool   // ETags are not the MD5 of the body
+
+	foreignLocks *foreignlocks.Found // for the holder of the slot; nil: not known yet
+
+	mu    sync.Mutex
+	nulls map[version]bool // versions without an id that led to a check already
+}
+
+// check takes the slot. The caller frees it.
+func (f *bucketState) check(ctx context.Context) (free func(), err error) {
+	select {
+	case f.slot <- struct{}{}:
+		return func() { <-f.slot }, nil
+	case <-ctx.Done():
+		return nil, store.CheckContext(ctx)
+	}
+}
+
+// ready checks the bucket before its first use, and again after it was seen to have
+// changed.
+func (s *Store) ready(ctx context.Context) error {
+	if s.bucketState.good.Load() {
+		return nil
+	}
+	free, err := s.bucketState.check(ctx)
+	if err != nil {
+		return err
+	}
+	defer free()
+	if s.bucketState.good.Load() {
+		return nil
+	}
+	set, err := s.bucketSettings(ctx)
+	if err != nil {
+		return err
+	}
+	if err := set.Unreadable["versioning"]; err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("whether versioning is enabled could not be read (right s3:GetBucketVersioning): %w", err)
+	}
+	// What could not be read of Object Lock and the rules, for lack of rights or since the
+	// server does not know them, is no reason to refuse the bucket: doctor tells of it.
+	if err := set.Err(); err != nil {
+		return err
+	}
+	s.bucketState.good.Store(true)
+	return nil
+}
+
+// nullSeen looks at a version that was put while versioning was off or suspended:
+// the bucket is checked again. Such a version never counts, since the next one of its
+// kind replaces it: no writer was told that it was applied. If it is no entry at all, it
+// is in the way.
+func (s *Store) nullSeen(ctx context.Context, object string, v version) error {
+	s.bucketState.mu.Lock()
+	seen := s.bucketState.nulls[v]
+	s.bucketState.mu.Unlock()
+	if seen {
+		return s.ready(ctx)
+	}
+	s.bucketState.good.Store(false)
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if _, err := s.entry(ctx, object, v); err != nil {
+		return err
+	}
+	s.bucketState.mu.Lock()
+	defer s.bucketState.mu.Unlock()
+	if s.bucketState.nulls == nil || len(s.bucketState.nulls) > maxRegisters {
+		s.bucketState.nulls = map[version]bool{}
+	}
+	s.bucketState.nulls[v] = true
+	return nil
+}
+
+// Settings are what a bucket is set to, as far as it matters here.
+type Settings struct {
+	s3bucket.Settings
+
+	// ExpiresVersions names the lifecycle rules that would remove versions that are needed,
+	// or move them to where they can't be read.
+	ExpiresVersions []string
+
+	// Legacy names objects below the prefix that are locks of the program which took the
+	// oldest version for the owner, and LegacyAtRoot those at the root of the bucket; see
+	// [Store.Settings].
+	Legacy, LegacyAtRoot []string
+
+	// Other names registers of package s3store that have this prefix, and OtherText says
+	// what that means.
+	Other     []string
+	OtherText string
+}
+
+// Err returns why registers can't be kept in the bucket; nil if nothing was found. It
+// matches [store.ErrUnsafe].
+func (set *Settings) Err() error {
+	var why []string
+	switch set.Versioning {
+	case string(types.BucketVersioningStatusEnabled):
+	case "":
+		why = append(why, "versioning is not enabled")
+	default:
+		why = append(why, "versioning is "+strings.ToLower(set.Versioning)+", not enabled")
+	}
+	if set.ObjectLock {
+		why = append(why, "Object Lock is enabled: versions that are superseded could not be removed, and a register that is renewed makes thousands a day")
+	}
+	if set.MFADelete {
+		why = append(why, "MFA Delete is enabled: versions that are superseded could not be removed")
+	}
+	if len(set.ExpiresVersions) > 0 {
+		why = append(why, "lifecycle rules can remove versions that are needed (an old version may well be the state): "+strings.Join(set.ExpiresVersions, ", "))
+	}
+	if len(set.Legacy) > 0 {
+		why = append(why, "locks of another program lie there, which take the oldest version for the owner and can have two: "+strings.Join(set.Legacy, ", "))
+	}
+	if len(set.Other) > 0 {
+		why = append(why, set.OtherText)
+	}
+	if len(why) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", store.ErrUnsafe, strings.Join(why, "; "))
+}
+
+// Settings reads what the bucket is set to, and looks for locks of the other program and for
+// registers of package s3store, among the first thousand versions of the bucket and of the
+// prefix. What can't be read does not make it fail, unless the bucket can't be reached at all;
+// it stands in Unknown.
+//
+// That other program puts each attempt at a lock as a new version of one object, with
+// a body of the lock's name, a hyphen and a UUID, and the metadata "timeout" and
+// "lockowner". Two owners can win under its rules, so that no key is shared with it.
+func (s *Store) Settings(ctx context.Context) (*Settings, error) {
+	set, err := s.bucketSettings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	beside, err := s.findForeignLocks(ctx)
+	switch {
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrMisconfigured), ctx.Err() != nil:
+		return nil, fmt.Errorf("reading objects: %w", err)
+	case err != nil:
+		set.Unreadable["objects"] = err
+	default:
+		set.Legacy, set.LegacyAtRoot = beside.Legacy, beside.LegacyAtRoot
+		if set.Other = beside.Shared(""); len(set.Other) > 0 {
+			set.OtherText = beside.SharedText(set.Other)
+		}
+	}
+	return set, nil
+}
+
+// bucketSettings is Settings without a look at objects.
+func (s *Store) bucketSettings(ctx context.Context) (*Settings, error) {
+	bucket, err := s.bucket.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	set := &Settings{Settings: bucket}
+	for _, rule := range bucket.Rules {
+		if strings.HasPrefix(rule.Prefix, s.prefix) || strings.HasPrefix(s.prefix, rule.Prefix) {
+			set.ExpiresVersions = append(set.ExpiresVersions, fmt.Sprintf("%q (%s)", rule.ID, rule.Action))
+		}
+	}
+	return set, nil
+}
+
+// findForeignLocks returns what lies in the bucket that the locks here do not exclude.
+func (s *Store) findForeignLocks(ctx context.Context) (*foreignlocks.Found, error) {
+	return foreignlocks.Find(ctx, s.versions, s.prefix, foreignlocks.Plain, func(ctx context.Context, prefix string) ([]s3bucket.ObjectVersion, bool, error) {
+		for page, err := range s.versions.List(ctx, prefix) {
+			return page.Versions, page.NextKey == "", err
+		}
+		return nil, true, nil
+	})
+}
+
+// alone refuses to make a register of this key while the other program has a lock of its name
+// (the key itself, or what follows its first segment, below the prefix or at the root of the
+// bucket), and while package s3store has registers with this prefix. A Store looks once,
+// before the first register that it makes: who begins to use a bucket begins so, and no write
+// on what is there pays for it.
+func (s *Store) alone(ctx context.Context, key string) error {
+	free, err := s.bucketState.check(ctx)
+	if err != nil {
+		return err
+	}
+	defer free()
+	if s.bucketState.foreignLocks == nil {
+		beside, err := s.findForeignLocks(ctx)
+		if err != nil {
+			return err
+		}
+		s.bucketState.foreignLocks = beside
+	}
+	return s.bucketState.foreignLocks.Refuse(key, true)
+}
+
+// foreign is the error of a version that is no entry.
+func (s *Store) foreign(ctx context.Context, object string, v version, why error) error {
+	text := why.Error()
+	if legacy, err := foreignlocks.IsLegacy(ctx, s.versions, object, v.id); err == nil && legacy {
+		text = "it is " + foreignlocks.Text
+	}
+	return fmt.Errorf("%w: version %s of %s, of %s, can't be read: %s", store.ErrCorrupt, v.id, object, v.modified.UTC().Format(time.RFC3339), text)
+}

@@ -1,0 +1,285 @@
+package s3verstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// listingTries is how often a listing that cannot be right is repeated.
+	listingTries = 5
+
+	// parallel is how many bodies are read at a time.
+	parallel = 8
+)
+
+var errTorn = errors.New("versions that nothing supersedes are missing from the listing")
+
+// purpose tells what a look is for.
+type purpose int
+
+const (
+	forUncommitted purpose = iota
+	forRead                // nothing must mean that there is nothing
+	forResolve             // with the second fold
+)
+
+// look lists the versions of a register, reads those that it does not know, and
+// folds them.
+func (s *Store) readVersions(ctx context.Context, r *register, why purpose) (*view, error) {
+	return s.readVersionsFrom(ctx, r, why, nil)
+}
+
+// readVersionsFrom is look that begins with a listing that is there already, if it is not
+// nil.
+func (s *Store) readVersionsFrom(ctx context.Context, r *register, why purpose, l *listing) (*view, error) {
+	for try := 1; ; try++ {
+		v, err := s.readVersionsOnce(ctx, r, why, try, l)
+		l = nil
+		torn := errors.Is(err, errVersionMissing) || errors.Is(err, errTorn)
+		if torn && try < listingTries && awscall.Pause(ctx, firstPause, try) {
+			continue
+		}
+		if torn && ctx.Err() == nil {
+			err = fmt.Errorf("%w: %s: versions that others build on are gone; did a lifecycle rule or a person remove them? (%w)", store.ErrCorrupt, r.object, err)
+		}
+		return v, err
+	}
+}
+
+func (s *Store) readVersionsOnce(ctx context.Context, r *register, why purpose, try int, l *listing) (*view, error) {
+	known, ids := r.known() // before the listing: all of it must be in there
+	if l == nil {
+		var err error
+		if l, err = s.list(ctx, r.object); err != nil {
+			return nil, err
+		}
+	}
+	g := &listingReader{s: s, r: r, l: l, seenBefore: known, seen: time.Now()}
+	if took := l.watch.elapsed(); l.pages > 1 && took > s.o.PutLifetime {
+		// What was removed meanwhile can be missing from the later pages.
+		return nil, fmt.Errorf("%w: it took %v", errTorn, took)
+	}
+	if l.null != nil {
+		if err := s.nullSeen(ctx, r.object, *l.null); err != nil {
+			return nil, err
+		}
+	}
+	if !sameOrder(ids, l.ids()) {
+		return nil, fmt.Errorf("%w: %s: %s", store.ErrUnsafe, r.object, movedText)
+	}
+	v, err := g.view(ctx, why == forResolve)
+	if err != nil {
+		return nil, err
+	}
+	if v.lost {
+		return nil, errTorn
+	}
+	if err := g.complete(ctx, v, why, try); err != nil {
+		return nil, err
+	}
+	r.noteRead(v, g)
+	return v, nil
+}
+
+// glance is the reading of one listing.
+type listingReader struct {
+	s          *Store
+	r          *register
+	l          *listing
+	seenBefore map[string]sighting // by version id
+	seen       time.Time           // when the listing had come
+	low        int                 // the versions from here on were read
+}
+
+// view reads the versions from the newest down to where the folds begin.
+func (g *listingReader) view(ctx context.Context, judging bool) (*view, error) {
+	g.low = len(g.l.versions)
+	if err := g.readToStart(ctx, named{}, true); err != nil {
+		return nil, err
+	}
+	var old named // nil if all are young: those are as good as they get
+	if judging {
+		for _, v := range g.l.versions {
+			if k, ok := g.seenBefore[v.id]; ok && g.old(k) {
+				if old == nil {
+					old = named{}
+				}
+				old.add(k.entry)
+			}
+		}
+		if old != nil {
+			if err := g.readToStart(ctx, old, false); err != nil {
+				return nil, err
+			}
+		}
+	}
+	v := g.folded(old)
+	if (v.lost || v.missing) && g.low > 0 {
+		// What an entry follows may be among the older ones, and so may those that tell
+		// that something was superseded.
+		if err := g.readTo(ctx, 0); err != nil {
+			return nil, err
+		}
+		v = g.folded(old)
+	}
+	return v, nil
+}
+
+// folded folds what was read.
+func (g *listingReader) folded(old named) *view {
+	v := &view{older: g.l.versions[:g.low]}
+	for _, w := range g.l.versions[g.low:] {
+		k := g.seenBefore[w.id]
+		v.entries = append(v.entries, orderedEntry{k.entry, w, k.first, g.old(k)})
+	}
+	v.foldAll(old)
+	v.missing, v.known = g.missing(v.most)
+	return v
+}
+
+// old reports whether a version was seen a pause before the listing began.
+func (g *listingReader) old(k sighting) bool {
+	return !k.first.After(g.l.watch.start.Add(-g.s.o.SettleDelay))
+}
+
+// readToStart reads the versions down to the newest of the starts that are named, or
+// all if there is none. With all, what is read adds the starts that it names.
+func (g *listingReader) readToStart(ctx context.Context, n named, all bool) error {
+	versions := g.l.versions
+	for i := len(versions) - 1; i >= 0; i-- {
+		if err := g.readTo(ctx, i); err != nil {
+			return err
+		}
+		e := g.seenBefore[versions[i].id].entry
+		if all {
+			n.add(e)
+		}
+		if _, ok := n[versions[i].id]; ok && e.write {
+			return nil
+		}
+	}
+	return nil
+}
+
+// readTo reads the versions from i on, and some before, as they are often needed next.
+// What is wrong with those does not matter yet.
+func (g *listingReader) readTo(ctx context.Context, i int) error {
+	for g.low > i {
+		// Few at first: the start is usually among the newest.
+		from := max(0, g.low-min(parallel, max(2, len(g.l.versions)-g.low)))
+		if err := g.fetch(ctx, g.l.versions[from:g.low], max(0, i-from)); err != nil {
+			return err
+		}
+		for ; g.low > from; g.low-- {
+			k, ok := g.seenBefore[g.l.versions[g.low-1].id]
+			if !ok {
+				break
+			}
+			if err := g.s.checkEntry(g.r, k.entry); err != nil && g.low <= i {
+				break
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fetch reads those of the versions that are not known. The first ones, up to spare,
+// need not be there.
+func (g *listingReader) fetch(ctx context.Context, versions []version, spare int) error {
+	var unknown []int
+	for i, v := range versions {
+		if _, ok := g.seenBefore[v.id]; !ok {
+			unknown = append(unknown, i)
+		}
+	}
+	entries := make([]*entry, len(versions))
+	errs := make([]error, len(versions))
+	var wg sync.WaitGroup
+	for _, i := range unknown {
+		wg.Go(func() { entries[i], errs[i] = g.s.entry(ctx, g.r.object, versions[i]) })
+	}
+	wg.Wait()
+	var gone error
+	for _, i := range unknown {
+		switch {
+		case errs[i] == nil:
+			g.seenBefore[versions[i].id] = g.r.noteEntry(versions[i].id, entries[i], g.seen)
+		case i < spare:
+		case errors.Is(errs[i], errVersionMissing):
+			gone = errs[i]
+		default:
+			return errs[i]
+		}
+	}
+	return gone
+}
+
+// entry reads what a version says.
+func (s *Store) entry(ctx context.Context, object string, v version) (*entry, error) {
+	body, err := s.fetch(ctx, object, v)
+	if err != nil {
+		return nil, err
+	}
+	e, err := decode(body)
+	if err != nil {
+		return nil, s.foreign(ctx, object, v, err)
+	}
+	return e, nil
+}
+
+// checkEntry refuses an entry that does not belong here, or whose writer waits for
+// its PUTs longer than this store pauses.
+func (s *Store) checkEntry(r *register, e *entry) error {
+	switch {
+	case e.key != s.prefix+r.key:
+		return fmt.Errorf("%w: %s holds an entry of the key %.80q; was the object copied?", store.ErrCorrupt, r.object, e.key)
+	case !s.o.UnsafeTimes && MinSettleDelay(e.life, s.o.MaxClockDrift) > s.o.SettleDelay:
+		return fmt.Errorf("%w: another client of %s lets its PUTs take %v (life), for which this one's pause (settle) of %v is too short; give both the same", store.ErrMisconfigured, r.object, e.life, s.o.SettleDelay)
+	}
+	return nil
+}
+
+// missing reports whether a version that was seen before is not listed although no
+// start that is, of which most is the highest number, shows that it was superseded.
+// known is the highest number of a start that was named before.
+func (g *listingReader) missing(most uint64) (missing bool, known uint64) {
+	listed := map[string]bool{}
+	for _, w := range g.l.versions {
+		listed[w.id] = true
+	}
+	for id, k := range g.seenBefore {
+		known = max(known, k.entry.start.number)
+		missing = missing || !listed[id] && k.number > most
+	}
+	return missing, known
+}
+
+// complete reports versions that were seen before and that are missing although
+// nothing supersedes them: a server may show a part of an object, or none of it,
+// while versions of it are removed.
+func (g *listingReader) complete(ctx context.Context, v *view, why purpose, try int) error {
+	if len(g.l.versions) > 0 {
+		// After some tries: another client removed what was void, which does no harm.
+		if v.missing && (v.most < v.known || try < 3) {
+			return errTorn
+		}
+		return nil
+	}
+	if g.l.null != nil || !v.missing && why != forRead {
+		return nil
+	}
+	there, err := g.s.there(ctx, g.r.object)
+	if there {
+		err = errTorn
+	}
+	return err // nil: nothing was written, or a person emptied the store
+}

@@ -1,0 +1,64 @@
+package s3verstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Repair removes all versions of a key that cannot be read, so that the key is absent. It
+// first hands each to keep, which takes a copy, and then calls keep with an empty version: the
+// copies have to be safe when that returns. The error matches [store.ErrInvalid] if the key can be
+// read. An error of keep ends it with nothing removed. A version that another client puts
+// meanwhile stays. The number of the key begins anew, and so do its marks: the caller sees
+// to what rests on them.
+func (s *Store) Repair(ctx context.Context, key string, keep func(version string, body []byte) error) error {
+	return s.opError("repair", key, s.repair(ctx, key, keep))
+}
+
+func (s *Store) repair(ctx context.Context, key string, keep func(version string, body []byte) error) error {
+	r, err := s.begin(ctx, key)
+	if err != nil {
+		return err
+	}
+	switch _, err := s.settled(ctx, r); {
+	case err == nil:
+		return fmt.Errorf("%w: it can be read", store.ErrInvalid)
+	case !errors.Is(err, store.ErrCorrupt):
+		return err
+	}
+	l, err := s.list(ctx, r.object)
+	if err != nil {
+		return err
+	}
+	if l.null != nil {
+		l.versions = append(l.versions, *l.null)
+	}
+	for _, v := range l.versions {
+		body, err := s.fetch(ctx, r.object, v)
+		if errors.Is(err, errVersionMissing) {
+			continue
+		}
+		if err == nil {
+			err = keep(v.id, body)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := keep("", nil); err != nil {
+		return err
+	}
+	_, err = s.versions.Remove(ctx, r.object, l.ids())
+	s.forget(key)
+	return err
+}
+
+// forget forgets what is known of a key.
+func (s *Store) forget(key string) {
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	delete(s.cache.registers, key)
+}

@@ -1,0 +1,78 @@
+package s3verstore_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A bucket whose rules remove old versions is refused before anything is put, as doctor
+// says; a rule for other prefixes, or one that may not be read, is not in the way.
+func TestBucketThatExpiresVersionsIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		b.Lifecycle = awstest.ExpireOld
+		s := open(t, b, nil)
+		if _, err := s.Put(t.Context(), "k", "", nil); !errors.Is(err, store.ErrUnsafe) {
+			t.Errorf("put: %v", err)
+		}
+		if _, _, err := s.Get(t.Context(), "k"); !errors.Is(err, store.ErrUnsafe) {
+			t.Errorf("get: %v", err)
+		}
+		if keys := b.Keys("bucket"); len(keys) > 0 {
+			t.Errorf("put: %q", keys)
+		}
+		b.Plan(refuse("GetBucketLifecycleConfiguration", 403, "AccessDenied"))
+		mustPut(t, open(t, b, nil), "k", "", "1")
+		b.Plan(nil)
+		b.Lifecycle = "<Rule><ID>x</ID><Status>Enabled</Status><Filter><Prefix>other/</Prefix></Filter><NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration></Rule>"
+		mustPut(t, openBelow(t, b, "app", nil), "l", "", "1")
+	})
+}
+
+// A key whose versions were removed in part, so that it cannot be read, can be used again:
+// what is left is kept and removed.
+func TestSalvage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		s := open(t, b, nil)
+		v := mustPut(t, s, "k", "", "1")
+		if err := s.Repair(t.Context(), "k", nil); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("of what can be read: %v", err)
+		}
+		for i := range 3 {
+			v = mustPut(t, s, "k", v, fmt.Sprint(i))
+		}
+		versions := live(b, "k!!")
+		for _, w := range versions[:len(versions)-1] {
+			b.Remove("bucket", "k!!", w.ID)
+		}
+		s = open(t, b, nil)
+		if _, _, err := s.Get(t.Context(), "k"); !errors.Is(err, store.ErrCorrupt) {
+			t.Fatalf("control: %v (%d versions)", err, len(live(b, "k!!")))
+		}
+		refusal := errors.New("no place")
+		if err := s.Repair(t.Context(), "k", func(string, []byte) error { return refusal }); !errors.Is(err, refusal) || len(live(b, "k!!")) != 1 {
+			t.Errorf("without a copy: %v, %d versions are left", err, len(live(b, "k!!")))
+		}
+		kept := map[string]string{}
+		err := s.Repair(t.Context(), "k", func(id string, body []byte) error {
+			kept[id] = string(body)
+			if n := len(live(b, "k!!")); n != 1 {
+				t.Errorf("%d versions are left before all are safe", n)
+			}
+			return nil
+		})
+		if err != nil || len(kept) != 2 || kept[versions[len(versions)-1].ID] != string(versions[len(versions)-1].Body) {
+			t.Fatalf("kept %v (%v)", kept, err)
+		}
+		mustPut(t, s, "k", "", "anew")
+		if got, _, err := open(t, b, nil).Get(t.Context(), "k"); err != nil || string(got) != "anew" {
+			t.Errorf("afterwards: %q (%v)", got, err)
+		}
+	})
+}

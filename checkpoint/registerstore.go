@@ -1,0 +1,372 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// DefaultKeyPrefix is the default of [Options].KeyPrefix.
+	DefaultKeyPrefix = "checkpoint"
+
+	// DefaultResolveTimeout is how long a keeper tries to find out what became of a write
+	// whose outcome is unknown.
+	DefaultResolveTimeout = 10 * time.Second
+
+	// listBatch is how many checkpoints a listing reads at a time.
+	listBatch = 16
+)
+
+// Options configure a [RegisterStore]. The zero value of each field means its default.
+type Options struct {
+	// KeyPrefix is the valid key below which the checkpoints lie; the register of a
+	// checkpoint is KeyPrefix/key. Default: [DefaultKeyPrefix].
+	KeyPrefix string
+
+	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held
+	// false if there is none. Reset and Delete call it after they have read the
+	// checkpoint and before they write. They are refused while another holder has the
+	// lease: one whose token is not the caller's. An error of HeldBy refuses them, too.
+	// Default: leases are not checked.
+	HeldBy func(ctx context.Context, key string) (h Holder, held bool, err error)
+
+	// ResolveTimeout is the most time in which the keeper tries to settle a write of
+	// unknown outcome by reading back; the call's context bounds it as well. From 1 ms to
+	// 1 h. Default: [DefaultResolveTimeout].
+	ResolveTimeout time.Duration
+
+	// PollInterval is how often Watch reads a store that is no [store.Watcher]. Default:
+	// [store.DefaultPollInterval].
+	PollInterval time.Duration
+}
+
+func (o *Options) checked() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.KeyPrefix == "" {
+		c.KeyPrefix = DefaultKeyPrefix
+	}
+	if err := store.CheckKey(c.KeyPrefix); err != nil {
+		return c, fmt.Errorf("%w: KeyPrefix: %w", store.ErrInvalid, err)
+	}
+	if c.ResolveTimeout == 0 {
+		c.ResolveTimeout = DefaultResolveTimeout
+	}
+	if c.ResolveTimeout < time.Millisecond || c.ResolveTimeout > time.Hour {
+		return c, fmt.Errorf("%w: ResolveTimeout is %v, from 1ms to 1h is allowed", store.ErrInvalid, c.ResolveTimeout)
+	}
+	if c.PollInterval < 0 {
+		return c, fmt.Errorf("%w: Poll is %v", store.ErrInvalid, c.PollInterval)
+	}
+	return c, nil
+}
+
+// RegisterStore keeps each checkpoint in one register of a store. See [Store] for
+// what the methods do, and the package comment for what is promised.
+//
+// It remembers the last state of each key that it was used with, and never forgets one.
+// While it writes it runs one goroutine for each key that is being written.
+type RegisterStore struct {
+	st       store.Store
+	opts     Options
+	unsynced bool // the store can return states that are not durable yet
+
+	mu          sync.Mutex
+	queues      map[string]*keyQueue
+	writers     int           // lines whose writer runs now
+	closed      bool          // no further writer starts
+	writersDone chan struct{} // closed when closed and flights is 0
+
+	end    context.Context // ends the writers at Close
+	cancel context.CancelFunc
+}
+
+var _ Store = (*RegisterStore)(nil)
+
+// New returns a keeper of the checkpoints in st. Any number of keepers, in any
+// number of processes, may work on one store. Its error matches [store.ErrInvalid].
+func New(st store.Store, opts *Options) (*RegisterStore, error) {
+	o, err := opts.checked()
+	if err != nil {
+		return nil, err
+	}
+	k := &RegisterStore{st: st, opts: o, queues: make(map[string]*keyQueue), writersDone: make(chan struct{})}
+	// A store with volatile writes shows a write before it is durable.
+	_, k.unsynced = store.As[store.UnsyncedPutter](st)
+	k.end, k.cancel = context.WithCancel(context.Background())
+	return k, nil
+}
+
+// Close implements [Store].
+func (k *RegisterStore) Close(ctx context.Context) error {
+	k.mu.Lock()
+	if !k.closed {
+		k.closed = true
+		if k.writers == 0 {
+			close(k.writersDone)
+		}
+	}
+	k.mu.Unlock()
+	defer k.cancel()
+	select {
+	case <-k.writersDone:
+		return nil
+	case <-ctx.Done():
+		k.cancel()
+		<-k.writersDone
+		return context.Cause(ctx)
+	}
+}
+
+// line returns the line of key, which it makes at the first use.
+func (k *RegisterStore) queue(key string) (*keyQueue, error) {
+	register := k.opts.KeyPrefix + "/" + key
+	if err := store.CheckKey(key); err != nil {
+		return nil, err
+	}
+	if err := store.CheckKey(register); err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return nil, ErrClosed
+	}
+	l := k.queues[key]
+	if l == nil {
+		l = &keyQueue{k: k, key: key, register: register}
+		l.queue.Mu = &l.mu
+		k.queues[key] = l
+	}
+	return l, nil
+}
+
+// startWriter counts a writer, unless the keeper was closed.
+func (k *RegisterStore) startWriter() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return false
+	}
+	k.writers++
+	return true
+}
+
+func (k *RegisterStore) endWriter() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.writers--
+	if k.closed && k.writers == 0 {
+		close(k.writersDone)
+	}
+}
+
+// wrap names the operation and the key in an error, unless it does already.
+func wrap(op store.Kind, key string, err error) error {
+	var named *store.OpError
+	if err == nil {
+		return nil
+	}
+	if errors.As(err, &named) {
+		return fmt.Errorf("checkpoint %s: %w", op, err)
+	}
+	return &store.OpError{Op: "checkpoint " + op, Key: key, Err: err}
+}
+
+// Advance implements [Store]. Calls on one key that come during a write share the next
+// one. It moves the checkpoint to the highest of their positions. Calls whose positions
+// lie on the way have advanced it, too; the others are judged against the state after the
+// write.
+//
+// The keeper settles an unknown outcome by reading back. It returns an error whose
+// [store.OutcomeOf] is Unknown only when that failed, when the store cannot be read back,
+// or when the context ended. The caller can then repeat the same call.
+func (k *RegisterStore) Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error) {
+	if opts == nil {
+		opts = &AdvanceOptions{}
+	}
+	a, err := k.change(ctx, key, Change{
+		Verb: VerbAdvance, Position: p, Token: opts.Token, Epoch: opts.Epoch, Force: opts.Force,
+	})
+	result := Result{Status: a.status, Current: a.current}
+	if err == nil {
+		err = result.Err(opts.Token)
+	}
+	return result, wrap("advance", key, err)
+}
+
+// Fence implements [Store].
+func (k *RegisterStore) Fence(ctx context.Context, key string, token uint64) (Checkpoint, error) {
+	if token == 0 {
+		return Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: a fence needs a token", store.ErrInvalid))
+	}
+	a, err := k.change(ctx, key, Change{Verb: VerbFence, Token: token})
+	return a.current, wrap("fence", key, err)
+}
+
+// Reset implements [Store]. It always reads before it writes, and shares no write.
+func (k *RegisterStore) Reset(ctx context.Context, key string, p Position, opts *ChangeOptions) (Checkpoint, error) {
+	if opts == nil {
+		opts = &ChangeOptions{}
+	}
+	a, err := k.change(ctx, key, Change{
+		Verb: VerbReset, Position: p, Token: opts.Token, Force: opts.Force, ExpectedSequence: opts.ExpectedSequence,
+	})
+	return a.current, wrap("reset", key, err)
+}
+
+// Delete implements [Store]. The register stays, and keeps token and epoch: so neither
+// an old holder nor an earlier Advance can bring the checkpoint back.
+func (k *RegisterStore) Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error) {
+	if opts == nil {
+		opts = &ChangeOptions{}
+	}
+	a, err := k.change(ctx, key, Change{
+		Verb: VerbDelete, Token: opts.Token, Force: opts.Force, ExpectedSequence: opts.ExpectedSequence,
+	})
+	return a.current, wrap("delete", key, err)
+}
+
+// change hands c to the line of key and waits for the answer.
+func (k *RegisterStore) change(ctx context.Context, key string, c Change) (answer, error) {
+	if err := store.CheckContext(ctx); err != nil {
+		return answer{}, err
+	}
+	if err := checkPosition(c.Position); err != nil {
+		return answer{}, err
+	}
+	l, err := k.queue(key)
+	if err != nil {
+		return answer{}, err
+	}
+	c.Position.Data = bytes.Clone(c.Position.Data)
+	if c.ExpectedSequence != nil {
+		expect := *c.ExpectedSequence
+		c.ExpectedSequence = &expect
+	}
+	return l.do(ctx, c)
+}
+
+// Get implements [Store].
+func (k *RegisterStore) Get(ctx context.Context, key string, opts *GetOptions) (Checkpoint, error) {
+	c, err := k.get(ctx, key, opts != nil && opts.Cached)
+	return c, wrap("get", key, err)
+}
+
+func (k *RegisterStore) get(ctx context.Context, key string, cached bool) (Checkpoint, error) {
+	l, err := k.queue(key)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	before := l.cached()
+	s := before
+	if !cached || !s.certain {
+		if s, err = l.read(ctx); err != nil {
+			return Checkpoint{}, err
+		}
+	}
+	l.show(before, s)
+	c := s.rec.checkpoint(key)
+	if !c.Exists {
+		return c, store.ErrNotFound
+	}
+	return c, nil
+}
+
+// List implements [Store]. The store must be a [store.Lister]; otherwise the error
+// matches [errors.ErrUnsupported]. It reads a handful of checkpoints at a time, and
+// has no goroutine left when it returns.
+func (k *RegisterStore) List(ctx context.Context, prefix string) iter.Seq2[Checkpoint, error] {
+	return func(yield func(Checkpoint, error) bool) {
+		below := k.opts.KeyPrefix
+		if prefix != "" {
+			if err := store.CheckKey(prefix); err != nil {
+				yield(Checkpoint{}, wrap("list", prefix, err))
+				return
+			}
+			below += "/" + prefix
+		}
+		batch := make([]string, 0, listBatch)
+		for register, err := range store.List(ctx, k.st, below) {
+			if err != nil {
+				// What was listed before: a directory lists what can be read beside what is damaged.
+				if k.readAll(ctx, batch, yield) {
+					yield(Checkpoint{}, wrap("list", prefix, err))
+				}
+				return
+			}
+			batch = append(batch, register[len(k.opts.KeyPrefix)+1:])
+			if len(batch) == listBatch {
+				if !k.readAll(ctx, batch, yield) {
+					return
+				}
+				batch = batch[:0]
+			}
+		}
+		k.readAll(ctx, batch, yield)
+	}
+}
+
+// readAll reads the checkpoints of these keys at the same time, and yields those that
+// exist.
+func (k *RegisterStore) readAll(ctx context.Context, keys []string, yield func(Checkpoint, error) bool) bool {
+	found := make([]Checkpoint, len(keys))
+	errs := make([]error, len(keys))
+	var wg sync.WaitGroup
+	for i, key := range keys {
+		wg.Go(func() {
+			l := keyQueue{k: k, key: key, register: k.opts.KeyPrefix + "/" + key}
+			s, err := l.read(ctx)
+			found[i], errs[i] = s.rec.checkpoint(key), err
+		})
+	}
+	wg.Wait()
+	for i, c := range found {
+		if errs[i] == nil && !c.Exists {
+			continue
+		}
+		if !yield(c, wrap("get", keys[i], errs[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+// Watch implements [Store]. On a store that is no [store.Watcher] it reads every
+// [Options.PollInterval].
+func (k *RegisterStore) Watch(ctx context.Context, key string) iter.Seq2[Checkpoint, error] {
+	return func(yield func(Checkpoint, error) bool) {
+		l, err := k.queue(key)
+		if err != nil {
+			yield(Checkpoint{Key: key}, wrap("watch", key, err))
+			return
+		}
+		before := l.cached()
+		for e, err := range store.Watch(ctx, k.st, l.register, k.opts.PollInterval) {
+			var s state
+			if err == nil {
+				s, err = l.parse(e.Value, e.Version)
+			}
+			if err != nil {
+				if !yield(Checkpoint{Key: key}, wrap("watch", key, err)) {
+					return
+				}
+				continue
+			}
+			l.show(before, s)
+			before = s
+			if !yield(s.rec.checkpoint(key), nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/lease"
+)
+
+// renewerCommand is the hidden command of the process that renews a lock for lock --keep.
+const renewerCommand = "help-keep"
+
+// maxKeptMargin bounds the margin of a lock that a handle file holds. The margin covers a
+// command that is slow to start, and that time does not grow with the TTL.
+const maxKeptMargin = 10 * time.Second
+
+// trusted makes the lease long enough that the user can rely on it for the requested time:
+// it adds the margin and the grace.
+func (f *leaseFlags) trusted() error {
+	asked := f.ttl
+	if asked <= 0 || asked > lease.MaxTTL {
+		return usagef("--ttl is from %v to %v, not %v", lease.MinLocalTTL, lease.MaxTTL, asked)
+	}
+	if f.grace == 0 {
+		f.grace = min(asked/4, lease.MaxDefaultGrace)
+	}
+	grace := max(f.grace, 0)
+	if f.margin == 0 { // a tenth of the whole lease
+		f.margin = min((asked+grace)/9+time.Millisecond, maxKeptMargin).Truncate(time.Millisecond)
+	}
+	f.ttl = (asked + f.margin + grace).Truncate(time.Millisecond)
+	if f.ttl > lease.MaxTTL || f.ttl < asked {
+		return usagef("--ttl %v is too long: with the margin (%v) and the grace (%v) a lease lasts at most %v", asked, f.margin, grace, lease.MaxTTL)
+	}
+	return nil
+}
+
+// process is another process of this machine. Its start time tells it apart from a later
+// process with the same pid.
+type process struct {
+	pid   int
+	start string // start time in the system's own form; empty where the system does not tell it
+}
+
+// keptFor reads the value of --keep: "unlock", "parent" or a process id. For "unlock" it
+// returns the zero process.
+func keptFor(text string) (process, error) {
+	var p process
+	switch {
+	case text == "unlock":
+		return p, nil
+	case text == "parent":
+		p.pid = os.Getppid()
+	default:
+		pid, err := strconv.Atoi(text)
+		if err != nil || pid <= 0 {
+			return p, usagef("--keep is unlock, parent, or the id of a process, not %q", text)
+		}
+		p.pid = pid
+	}
+	start, alive := startOf(p.pid)
+	if !alive {
+		return p, usagef("--keep %s: there is no process %d", text, p.pid)
+	}
+	p.start = start
+	return p, nil
+}
+
+// ended reports whether a process has ended.
+func (p process) ended() bool {
+	if p.pid == 0 {
+		return false
+	}
+	start, alive := startOf(p.pid)
+	return !alive || start != p.start
+}
+
+// renewer is the process that renews a lock after lock has taken it.
+type renewer struct {
+	cmd  *exec.Cmd
+	said *bufio.Reader
+	out  io.Closer
+}
+
+// startRenewer starts a process, in a session of its own, that renews the lock of a handle
+// file. It begins when this process no longer uses the handle file.
+func startRenewer(path, grant string, until process) (*renewer, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, "renew", renewerCommand, path, grant, strconv.Itoa(until.pid), until.start)
+	// The root of its file system, so that it keeps no other directory busy. It is there
+	// even where no directory for temporary files is.
+	cmd.Dir = filepath.VolumeName(self) + string(filepath.Separator)
+	detachProcess(cmd)
+	// The handle says what the keeper has to do. Holdfast's variables in the environment
+	// are for other commands.
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "HOLDFAST_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &renewer{cmd, bufio.NewReader(out), out}, nil
+}
+
+// ready waits, for a few seconds, until the keeper has begun its work.
+func (k *renewer) ready() error {
+	done := make(chan error, 1)
+	go func() {
+		line, err := k.said.ReadString('\n')
+		if err == nil && line != renewerReady {
+			err = errors.New(strings.TrimSpace(line))
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err == nil {
+			return nil
+		}
+		return fmt.Errorf("the process that was to renew the lock has ended: %w", err)
+	case <-time.After(10 * time.Second):
+		return errors.New("the process that was to renew the lock does not start")
+	}
+}
+
+// stop ends a keeper that did not become ready.
+func (k *renewer) stop() {
+	_ = k.cmd.Process.Kill()
+	_ = k.cmd.Wait()
+}
+
+const renewerReady = "ready\n"
+
+// keeperCommand is the command that the keeper process runs.
+func (a *app) keeperCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    renewerCommand,
+		Hidden: true,
+		Args:   cobra.ExactArgs(4),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pid, err := strconv.Atoi(args[2])
+			if err != nil {
+				return usagef("no process id: %q", args[2])
+			}
+			a.quiet = true
+			return a.keepAlive(cmd.Context(), args[0], args[1], process{pid, args[3]})
+		},
+	}
+}
+
+// lookAtJob is how often a keeper checks whether the process that it keeps the lock for
+// still runs.
+const lookAtJob = 500 * time.Millisecond
+
+// keep renews the lock of a handle file until the file is gone or belongs to another grant.
+// It also ends when the process in until has ended: then it releases the lock.
+func (a *app) keepAlive(ctx context.Context, path, grant string, until process) error {
+	fmt.Fprint(a.stdout, renewerReady)
+	due := time.Now() // the first renewal learns the TTL
+	last, ttl := due, lease.MaxTTL
+	for ; ; time.Sleep(min(lookAtJob, max(time.Until(due), 10*time.Millisecond))) {
+		if until.ended() {
+			return a.unlock(ctx, path, grant)
+		}
+		if _, err := os.Lstat(path); err != nil {
+			return nil
+		}
+		if time.Now().Before(due) {
+			continue
+		}
+		f, err := a.renewed(ctx, path, grant)
+		switch {
+		case err == nil:
+			last, ttl = time.Now(), f.Ticket.TTL
+			due = last.Add(ttl / 3)
+		case errors.Is(err, lease.ErrLost), errors.Is(err, lease.ErrReleased), statusOf(err) == statusNotFound, time.Since(last) > ttl:
+			return err
+		default: // retry as soon as the store answers
+			due = time.Now().Add(lookAtJob)
+		}
+	}
+}

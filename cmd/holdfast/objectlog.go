@@ -1,0 +1,320 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// entryView is an entry of a log as it is printed with --json. Its fields are stable.
+type entryView struct {
+	Log      string     `json:"log"`
+	Number   uint64     `json:"number"` // 0: the log is empty
+	ID       string     `json:"id,omitempty"`
+	Modified *time.Time `json:"modified,omitempty"`
+	Data     *string    `json:"data,omitempty"`
+	Base64   []byte     `json:"data_base64,omitempty"`
+}
+
+// cleanedView is what log clean prints with --json. Its fields are stable.
+type cleanedView struct {
+	Log   string `json:"log"`
+	First uint64 `json:"first"` // the number of the entry that is the first one now
+}
+
+func viewEntry(log string, e object.LogEntry, body bool) entryView {
+	v := entryView{Log: log, Number: e.Number, ID: e.ID}
+	if !e.Modified.IsZero() {
+		v.Modified = &e.Modified
+	}
+	if text := string(e.Body); body && utf8.ValidString(text) {
+		v.Data = &text
+	} else if body {
+		v.Base64 = e.Body
+	}
+	return v
+}
+
+func (a *app) logCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "log",
+		Short:   "Append to and read logs of numbered entries",
+		GroupID: groupObjects,
+		Long: `Append to and read a log: numbered objects that are never changed, below the key that the
+URL names. Of several programs that append after the same entry one succeeds.`,
+		Example: `  number=$(holdfast log append s3://bucket/commits commit.json --expect 17)
+  holdfast log read s3://bucket/commits --from 17`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.logAppend(), a.logRead(), a.logLatest(), a.logClean())
+	return cmd
+}
+
+// withLog opens the log of a URL, calls do, and closes it.
+func (a *app) withLog(ctx context.Context, raw string, do func(ctx context.Context, l *object.Log, name string) error) error {
+	at, err := a.parseLog(raw, false)
+	if err != nil {
+		return err
+	}
+	return a.withLogAt(ctx, at, do)
+}
+
+// parseLog takes the URL of a log apart.
+func (a *app) parseLog(raw string, makes bool) (*objectURL, error) {
+	at, err := a.parseObject(raw, makes)
+	if err != nil {
+		return nil, err
+	}
+	at.key = strings.TrimSuffix(at.key, "/")
+	return at, at.object()
+}
+
+// withLogAt does what withLog does, for a URL that was already taken apart.
+func (a *app) withLogAt(ctx context.Context, at *objectURL, do func(ctx context.Context, l *object.Log, name string) error) error {
+	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error {
+		l, err := object.OpenLog(b.Client, at.key, nil)
+		if err != nil {
+			return err
+		}
+		return do(ctx, l, b.of(at.key))
+	})
+}
+
+func (a *app) logAppend() *cobra.Command {
+	var expect uint64
+	cmd := &cobra.Command{
+		Use:   "append URL FILE",
+		Short: "Append an entry, and print its number",
+		Long: `Append an entry with the content of FILE, or of standard input when that is -, and print
+its number; the first entry has 1. The first append makes the log.
+
+With --expect N it is appended only if N is the number of the last entry (0: there is
+none), which is the one that its content takes into account: exit status 73 if another
+was faster. Read on from there, decide anew, append again. Without --expect it is
+appended after whatever is last. Status 74 says that the reply was lost and that what
+became of the entry could not be found out.`,
+		Example: `  holdfast log append s3://bucket/commits commit.json --expect 17
+  echo '{"add":"data/7.parquet"}' | holdfast log append file:/srv/table/log -`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if emptyFlag(cmd.Flags(), "expect") {
+				return usagef("--expect is empty: name the number of the last entry, 0 if there is none")
+			}
+			at, err := a.parseLog(args[0], true)
+			if err != nil {
+				return err
+			}
+			// Read the entry first: if it cannot be read, the command makes nothing.
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			body, err := a.entryBody(ctx, args[1])
+			if err != nil {
+				return stoppedBy(ctx, err)
+			}
+			return a.withLogAt(ctx, at, func(ctx context.Context, l *object.Log, name string) error {
+				var e object.LogEntry
+				if cmd.Flags().Changed("expect") {
+					e, err = l.Append(ctx, expect, body)
+					err = notLast(err, name, expect)
+				} else {
+					e, err = appendLast(ctx, l, body)
+				}
+				if err != nil {
+					return err
+				}
+				return a.printEntry(viewEntry(name, e, false))
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&expect, "expect", 0, "number of the entry that has to be the last one; 0: the log has to be empty")
+	return cmd
+}
+
+// notLast explains why an append after the entry with number expect was refused: that entry
+// does not exist yet, or another entry follows it.
+func notLast(err error, name string, expect uint64) error {
+	var conflict *object.ConflictError
+	switch {
+	case errors.Is(err, store.ErrInvalid):
+		err = fmt.Errorf("%s has no entry %d yet to append after", name, expect)
+	case errors.As(err, &conflict) && store.OutcomeOf(err) == store.NotApplied:
+		err = fmt.Errorf("%s has entry %d already: read on from there", name, expect+1)
+	default:
+		return err
+	}
+	return &statusError{statusCondition, err}
+}
+
+// entryBody reads the body of the entry to append.
+func (a *app) entryBody(ctx context.Context, name string) ([]byte, error) {
+	src, err := a.openSource(ctx, name, -1)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	body, err := io.ReadAll(io.LimitReader(src, object.DefaultMaxEntry+1))
+	if err == nil && len(body) > object.DefaultMaxEntry {
+		err = usagef("%s has more than %s: put it as an object of its own, and append its URL", src.name, bytesText(object.DefaultMaxEntry))
+	}
+	return body, err
+}
+
+// appendLast appends after the last entry, whichever that is. Other writers can be faster
+// several times; the pauses let them finish.
+func appendLast(ctx context.Context, l *object.Log, body []byte) (object.LogEntry, error) {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		last, err := l.Latest(ctx)
+		if err != nil {
+			return object.LogEntry{}, store.MarkNotApplied(err)
+		}
+		e, err := l.Append(ctx, last.Number, body)
+		if !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied {
+			return e, err
+		}
+		select {
+		case <-ctx.Done():
+			return object.LogEntry{}, store.MarkNotApplied(context.Cause(ctx))
+		case <-time.After(rand.N(pause)):
+		}
+	}
+}
+
+// printEntry prints the number of an entry, or the whole entry with --json.
+func (a *app) printEntry(v entryView) error {
+	if a.json {
+		return a.printJSON(v)
+	}
+	_, err := fmt.Fprintln(a.stdout, v.Number)
+	return err
+}
+
+// followEvery is how often log read --follow looks for new entries.
+const followEvery = time.Second
+
+func (a *app) logRead() *cobra.Command {
+	var (
+		from   uint64
+		follow bool
+	)
+	cmd := &cobra.Command{
+		Use:   "read URL",
+		Short: "Print the entries of a log",
+		Long: `Print the contents of the entries, one after the other, in their order; with --json one
+object of JSON on each line, with the number of the entry. On a terminal, characters that
+would control it are escaped. A log that is not there is empty. Exit status 73 says that the entry to begin with was removed by log clean.`,
+		Example: `  holdfast log read s3://bucket/commits --from 17
+  holdfast log read file:/srv/table/log --follow --json | jq -r .data`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if emptyFlag(cmd.Flags(), "from") {
+				return usagef("--from is empty: name the number of an entry, or leave it out to begin at the first")
+			}
+			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
+				for {
+					for e, err := range l.Read(ctx, from) {
+						if err == nil {
+							err = a.printBody(name, e)
+						}
+						if err != nil {
+							return err
+						}
+						from = e.Number + 1
+					}
+					if !follow {
+						return nil
+					}
+					select {
+					case <-ctx.Done():
+						return nil
+					case <-time.After(followEvery):
+					}
+				}
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&from, "from", 0, "number of the entry to begin with (default: the first that there is)")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with entries that are appended later, until interrupted")
+	return cmd
+}
+
+func (a *app) printBody(log string, e object.LogEntry) error {
+	if a.json {
+		return printable.JSON(a.stdout).Encode(viewEntry(log, e, true))
+	}
+	if f, ok := a.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		for line := range strings.Lines(string(e.Body)) {
+			text, end := strings.CutSuffix(line, "\n")
+			if text = printable.Text(text); end {
+				text += "\n"
+			}
+			if _, err := io.WriteString(a.stdout, text); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	_, err := a.stdout.Write(e.Body)
+	return err
+}
+
+func (a *app) logLatest() *cobra.Command {
+	return &cobra.Command{
+		Use:     "latest URL",
+		Short:   "Print the number of the last entry, 0 if there is none",
+		Example: `  last=$(holdfast log latest s3://bucket/commits)`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
+				e, err := l.Latest(ctx)
+				if err != nil {
+					return err
+				}
+				return a.printEntry(viewEntry(name, e, false))
+			})
+		},
+	}
+}
+
+func (a *app) logClean() *cobra.Command {
+	var below uint64
+	cmd := &cobra.Command{
+		Use:   "clean URL --below N",
+		Short: "Remove old entries",
+		Long: `Remove the entries before number N, which must exist and becomes the first one. Programs
+that append and read need not stop; one that still needs an entry that is gone is told
+so. A clean-up that was cut is finished by the next one.`,
+		Example: `  holdfast log clean s3://bucket/commits --below 1000`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if below == 0 {
+				return usagef("say which entry becomes the first one: --below N")
+			}
+			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
+				err := l.Trim(ctx, below)
+				if err == nil {
+					err = l.Sweep(ctx)
+				}
+				if err == nil && a.json {
+					err = a.printJSON(cleanedView{name, below})
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&below, "below", 0, "number of the entry that becomes the first one")
+	return cmd
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/private"
+)
+
+// trustFor is how long a store that passed its probe is not probed again. If a worse server
+// replaces the store's server, the command notices only after that time. doctor notices it
+// at any time.
+const trustFor = 7 * 24 * time.Hour
+
+// The command remembers something in these directories, which are below the directory of
+// this user's locks. It ignores files there that another user could have written. Such a
+// file could make it take the lock of a living holder, or trust a server that ignores
+// conditions.
+const (
+	seenDir   = "seen"   // sightings of locks
+	probedDir = "probed" // stores that passed their probe
+)
+
+// warnUntrustedState warns once if the command does not use what it remembered.
+func (a *app) warnUntrustedState() {
+	a.toldState.Do(func() {
+		base, err := defaultDir()
+		if err != nil {
+			return
+		}
+		for _, name := range []string{seenDir, probedDir} {
+			dir, err := private.OpenPrivateDir(filepath.Join(base, name))
+			var not *private.Error
+			switch {
+			case err == nil:
+				dir.Close()
+			case errors.As(err, &not):
+				a.notef("%v: nothing is remembered there, and what it holds is not used", err)
+			}
+		}
+	})
+}
+
+// known remembers that a store passed its probe, so that not every run pays for one. It is
+// the path of an empty file in the state directory: the name stands for the store, and the
+// file's time is the time of the probe. It is empty if nothing can be remembered.
+type probeCache string
+
+// probeCacheFor returns what is remembered of the store that a URL names.
+func probeCacheFor(u *url.URL) probeCache {
+	dir, err := defaultDir()
+	if err != nil {
+		return ""
+	}
+	return probeCacheIn(dir, u)
+}
+
+func probeCacheIn(dir string, u *url.URL) probeCache {
+	bare := *u
+	bare.User, bare.Fragment = nil, ""
+	bare.RawQuery = u.Query().Encode() // parameters in one order
+	sum := sha256.Sum256([]byte(bare.String() + "\n" + endpoints()))
+	return probeCache(filepath.Join(dir, probedDir, hex.EncodeToString(sum[:])))
+}
+
+// endpoints returns the settings outside the URL that decide which server is used.
+func endpoints() (all string) {
+	for _, name := range []string{
+		"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_DYNAMODB",
+		"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_CONFIG_FILE",
+	} {
+		all += name + "=" + os.Getenv(name) + "\n"
+	}
+	return all
+}
+
+func (k probeCache) is() bool {
+	if k == "" {
+		return false
+	}
+	dir, err := private.OpenPrivateDir(filepath.Dir(string(k)))
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	f, info, err := dir.Open(filepath.Base(string(k)))
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return time.Since(info.ModTime()).Abs() < trustFor
+}
+
+// note records that the store passed its probe. If that fails, the next run probes again.
+func (k probeCache) note() {
+	if k == "" {
+		return
+	}
+	dir, err := private.MakePrivateDir(filepath.Dir(string(k)))
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	if f, err := dir.Create(".new-"); err == nil {
+		defer f.Discard()
+		_ = f.Install(filepath.Base(string(k)))
+	}
+}
+
+// forget makes the next run probe again.
+func (k probeCache) forget() {
+	if k != "" {
+		_ = os.Remove(string(k))
+	}
+}

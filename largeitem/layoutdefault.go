@@ -1,0 +1,157 @@
+package largeitem
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/objectname"
+)
+
+// DefaultLayout returns the layout that a [Store] uses by default. After the prefix, objects
+// are called
+//
+//	TABLE/pk=P/attr=A/ID
+//	TABLE/pk=P/sk=S/attr=A/ID
+//	TABLE/key=SHA256/attr=A/ID
+//
+// ID is unique to the write. A number as a key stands after "pk.n=" or "sk.n=" in place of
+// "pk=" or "sk=". Bytes that are not plain in names of objects are "!" and two hexadecimal
+// digits: slashes, equals signs, exclamation marks, spaces and control characters among
+// them. The third form is for keys of which a value would take more than 200 bytes, or the
+// whole name more than [MaxObjectName]: SHA256 is the hash of the text between TABLE and attr of the other forms, in hexadecimal, and the
+// key is in the metadata of the object, as "pk" and "sk", which must fit there.
+//
+// A reference is a URI:
+//
+//	BASE/PREFIX/NAME#sha256=HEX&size=N
+//
+// BASE is the URI of the bucket, [Options].Base. Nothing in it is percent-encoded.
+func DefaultLayout() Layout { return defaultLayout{} }
+
+type defaultLayout struct{ fragments }
+
+func (defaultLayout) hashed() bool { return false }
+
+// tableSegment is the first part of the names of a table. It never begins with a dot.
+func tableSegment(table string) string {
+	if rest, ok := strings.CutPrefix(table, "."); ok {
+		return "!2E" + escape(rest)
+	}
+	return escape(table)
+}
+
+// keySegments returns the part of a name that tells the key. It reports whether all of it
+// is short enough to stand there as it is.
+func keySegments(k Key) (segments string, short bool) {
+	p := keySegment("pk", k.Partition)
+	if !k.HasSort() {
+		return p, len(p) <= maxSegment
+	}
+	s := keySegment("sk", k.Sort)
+	return p + "/" + s, len(p) <= maxSegment && len(s) <= maxSegment
+}
+
+func keySegment(name string, v KeyValue) string {
+	if v.Number {
+		return name + ".n=" + escape(v.Text)
+	}
+	return name + "=" + escape(v.Text)
+}
+
+const hashedPrefix = "key="
+
+func hashedKey(segments string) string {
+	sum := sha256.Sum256([]byte(segments))
+	return hashedPrefix + hex.EncodeToString(sum[:])
+}
+
+func (defaultLayout) name(s Schema, c Content) (string, error) {
+	table, attr := tableSegment(s.Table), escape(c.Attr)
+	switch {
+	case table == "" || len(table) > maxTable:
+		return "", fmt.Errorf("%w: the name of the table %.300q has %d bytes in the name of an object, 1 to %d are allowed", ErrInvalid, s.Table, len(table), maxTable)
+	case len(attr) > MaxAttr:
+		return "", fmt.Errorf("%w: the name of attribute %.300q has %d bytes in the name of an object, at most %d are allowed for a large attribute", ErrInvalid, c.Attr, len(attr), MaxAttr)
+	}
+	key, short := keySegments(c.Key)
+	rest := "/attr=" + attr + "/" + c.ID
+	if !short || len(table+"/"+key+rest) > MaxObjectName {
+		key = hashedKey(key)
+	}
+	return table + "/" + key + rest, nil
+}
+
+func (l defaultLayout) owns(s Schema, key Key, attr, name string) bool {
+	id := name[strings.LastIndexByte(name, '/')+1:]
+	want, err := l.name(s, Content{Key: key, Attr: attr, ID: id})
+	return err == nil && isID(id) && want == name
+}
+
+func (l defaultLayout) owner(s Schema, name string) (Owner, bool) {
+	segments := strings.Split(name, "/")
+	n := len(segments)
+	if n < 4 || n > 5 {
+		return Owner{}, false
+	}
+	attr, ok1 := strings.CutPrefix(segments[n-2], "attr=")
+	attr, ok2 := objectname.Unescape(attr)
+	o := Owner{Table: s.Table, Attr: attr, ID: segments[n-1]}
+	if !ok1 || !ok2 || !isID(o.ID) || tableSegment(s.Table) != segments[0] || escape(attr) != segments[n-2][len("attr="):] {
+		return Owner{}, false
+	}
+	if hash, ok := strings.CutPrefix(segments[1], hashedPrefix); ok {
+		_, ok := lowerHex(hash, sha256.Size)
+		return o, ok && n == 4
+	}
+	key, ok := segmentsKey(segments[1 : n-2])
+	if !ok || s.CheckKey(key) != nil || !l.owns(s, key, attr, name) {
+		return Owner{}, false
+	}
+	o.Key = key
+	return o, true
+}
+
+// segmentsKey is the inverse of keySegments, also for what that would not have written.
+func segmentsKey(segments []string) (Key, bool) {
+	var values []any
+	for i, what := range []string{"pk", "sk"}[:len(segments)] {
+		rest, ok := strings.CutPrefix(segments[i], what)
+		if !ok {
+			return Key{}, false
+		}
+		name, escaped, _ := strings.Cut(rest, "=")
+		text, ok := objectname.Unescape(escaped)
+		if !ok || name != "" && name != ".n" {
+			return Key{}, false
+		}
+		values = append(values, KeyValue{Text: text, Number: name != ""})
+	}
+	k, err := NewKey(values[0], values[1:]...)
+	return k, err == nil
+}
+
+func (defaultLayout) marker(s Schema) string { return tableSegment(s.Table) + "/" + markerName }
+
+func isID(id string) bool {
+	_, ok := lowerHex(id, 16)
+	return ok
+}
+
+// escape writes a text so that every server takes it as a part of a name between slashes.
+func escape(text string) string { return objectname.Escape(text, plain) }
+
+// plain reports whether r is written as it is. The rule is fixed: it must not change with
+// the tables of Unicode.
+func plain(r rune) bool {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		return true
+	case r < 0x80:
+		return strings.ContainsRune("-_.@:,", r)
+	}
+	// Beyond ASCII: not the second set of control characters, nor what XML 1.0, in which
+	// listings come, cannot express.
+	return r >= 0xa0 && r != 0xfffe && r != 0xffff
+}

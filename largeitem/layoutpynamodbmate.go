@@ -1,0 +1,215 @@
+package largeitem
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+)
+
+// PynamoDBMateLayout returns the layout of the Python package pynamodb_mate (checked against
+// 6.0.1.1), for tables on which it works too, or has worked. It calls objects
+//
+//	PREFIX/pk=P/attr=A/md5=HEX
+//	PREFIX/pk=P/sk=S/attr=A/md5=HEX
+//
+// with the MD5 of the body, nothing escaped, and refers to them as s3://BUCKET/KEY. A
+// [Store] reads these. It writes the same name followed by ".id=ID", which the other
+// program follows like every reference, and which no other write can share. (No slash: on
+// servers that keep objects as files, an object has no others below it.) So a name needs
+// the hash before the upload, and [Options].Base must be s3://BUCKET.
+//
+// The names do not have that of the table: the prefix is for one table alone. Of the
+// prefix one slash at the beginning is cut, or else one at the end, as the other program
+// does. Names that objects of two items can have (a key that contains "/attr=", or
+// "/sk=" where there is a sort key) are neither written nor swept, and a reference to one is
+// a foreign one: it could be to the object of the other item.
+func PynamoDBMateLayout() Layout { return pynamoDBMateLayout{} }
+
+// PynamoDBMateCustomLayout is [PynamoDBMateLayout] for a table on which the other program names its objects by
+// a function of its own (s3_key_getter). n.Name is that function, without the prefix and
+// without [Content].ID, and n.Owner its inverse; n.Hashed is not used. An object of this
+// package has the same name followed by ".id=ID".
+//
+// Such a reference does not look like one: [Options].Attributes must name the large
+// attributes. It need not tell a hash: then only what this package wrote is checked when it
+// is read, by the SHA-256 in the metadata of the object.
+func PynamoDBMateCustomLayout(n CustomNames) (Layout, error) {
+	if n.Name == nil || n.Owner == nil {
+		return nil, errNames
+	}
+	return pynamoDBMateLayout{&n}, nil
+}
+
+type pynamoDBMateLayout struct {
+	names *CustomNames // nil for the other program's own names
+}
+
+func (pynamoDBMateLayout) hashed() bool { return true }
+
+func (pynamoDBMateLayout) prefix(given string) (string, error) {
+	if given == "" {
+		return "", nil
+	}
+	if rest, ok := strings.CutPrefix(given, "/"); ok {
+		return checkedPrefix(rest + "/")
+	}
+	return checkedPrefix(strings.TrimSuffix(given, "/") + "/")
+}
+
+func (pynamoDBMateLayout) base(uri string) error {
+	if bucket, ok := strings.CutPrefix(uri, "s3://"); !ok || bucket == "" || strings.Contains(bucket, "/") {
+		return fmt.Errorf("%w: the layout of pynamodb_mate needs references that begin with s3://BUCKET, and not %q: use a bucket of S3, or name that beginning as the base (Options.BaseURI)", ErrInvalid, uri)
+	}
+	return nil
+}
+
+func (pynamoDBMateLayout) item(key Key, attr string) string {
+	name := "pk=" + key.Partition.Text
+	if key.HasSort() {
+		name += "/sk=" + key.Sort.Text
+	}
+	return name + "/attr=" + attr + "/md5="
+}
+
+func (l pynamoDBMateLayout) name(s Schema, c Content) (string, error) {
+	if l.names != nil {
+		return l.customName(s, c)
+	}
+	item := l.item(c.Key, c.Attr)
+	if ambiguous(s, item) {
+		return "", fmt.Errorf("%w: in the layout of pynamodb_mate another item could have objects of the same names as %v, attribute %q: a key with \"/sk=\" or \"/attr=\" in it needs another layout", ErrKey, c.Key, c.Attr)
+	}
+	return item + hex.EncodeToString(c.MD5) + mateID + c.ID, nil
+}
+
+func (l pynamoDBMateLayout) customName(s Schema, c Content) (string, error) {
+	id := c.ID
+	c.ID = ""
+	name, err := l.names.Name(c)
+	if err != nil {
+		return "", fmt.Errorf("Names.Name: %w", err)
+	}
+	if object.CheckKey(name) != nil || !l.owns(s, c.Key, c.Attr, name) {
+		return "", fmt.Errorf("%w: Names.Name: the name %.300q for attribute %q of item %v cannot be the name of an object, or is not turned back by Names.Owner", ErrInvalid, name, c.Attr, c.Key)
+	}
+	return name + mateID + id, nil
+}
+
+// cutID cuts the id off the end of a name, if there is one.
+func (pynamoDBMateLayout) cutID(name string) (rest, id string) {
+	if at := len(name) - len(mateID) - 32; at > 0 && strings.HasPrefix(name[at:], mateID) && isID(name[at+len(mateID):]) {
+		return name[:at], name[at+len(mateID):]
+	}
+	return name, ""
+}
+
+// ambiguous reports whether the names of objects that begin so can be those of two items.
+func ambiguous(s Schema, item string) bool {
+	keys, _, _ := strings.Cut(item, "/attr=")
+	return strings.Count(item, "/attr=") > 1 || s.Sort.Name != "" && strings.Count(keys, "/sk=") > 1
+}
+
+const mateID = ".id="
+
+// cutHash cuts the hash, and the id if there is one, off the end of a name. item ends with
+// "/md5=".
+func (l pynamoDBMateLayout) cutHash(name string) (item string, sum []byte, id string, ok bool) {
+	name, id = l.cutID(name)
+	at := max(0, len(name)-32)
+	sum, ok = lowerHex(name[at:], 16)
+	return name[:at], sum, id, ok && strings.HasSuffix(name[:at], "/md5=")
+}
+
+func (l pynamoDBMateLayout) owns(s Schema, key Key, attr, name string) bool {
+	if l.names != nil {
+		o, ok := l.owner(s, name)
+		return ok && o.Key == key && o.Attr == attr
+	}
+	item, _, _, ok := l.cutHash(name)
+	return ok && item == l.item(key, attr) && !ambiguous(s, item)
+}
+
+func (l pynamoDBMateLayout) owner(s Schema, name string) (Owner, bool) {
+	if l.names != nil {
+		rest, id := l.cutID(name)
+		o, ok := l.names.Owner(rest)
+		if !ok || name == l.marker(s) || o.Table != "" && o.Table != s.Table || o.ID != "" || s.CheckKey(o.Key) != nil {
+			return Owner{}, false
+		}
+		o.ID = id
+		return o, true
+	}
+	item, _, id, ok := l.cutHash(name)
+	if !ok || strings.Count(item, "/attr=") != 1 || strings.Count(item, "/md5=") != 1 {
+		return Owner{}, false
+	}
+	keys, attr, _ := strings.Cut(strings.TrimSuffix(item, "/md5="), "/attr=")
+	keys, ok = strings.CutPrefix(keys, "pk=")
+	sorts := strings.Count(keys, "/sk=")
+	if !ok || attr == "" || sorts > 1 || (sorts == 1) != (s.Sort.Name != "") {
+		return Owner{}, false
+	}
+	p, sort, _ := strings.Cut(keys, "/sk=")
+	key := Key{Partition: KeyValue{p, s.Partition.Number}, Sort: KeyValue{sort, s.Sort.Number}}
+	if s.CheckKey(key) != nil || !canonical(key.Partition) || !canonical(key.Sort) {
+		return Owner{}, false
+	}
+	return Owner{Key: key, Attr: attr, ID: id}, true
+}
+
+// canonical reports whether a value is the one text for its number, if it is a number.
+func canonical(v KeyValue) bool {
+	if !v.Number || v.Text == "" {
+		return true
+	}
+	n, err := Number(v.Text).Canonical()
+	return err == nil && string(n) == v.Text
+}
+
+func (pynamoDBMateLayout) marker(Schema) string { return markerName }
+
+// metadata is that of the other program, as far as HTTP can transport it, with the
+// SHA-256 of the body.
+func (pynamoDBMateLayout) metadata(c Content, updated time.Time) map[string]string {
+	all := map[string]string{
+		metaPartition: c.Key.Partition.Text,
+		metaAttr:      c.Attr,
+		"update_at":   updated.UTC().Format("2006-01-02T15:04:05.000000-07:00"),
+		metaSHA256:    hex.EncodeToString(c.SHA256),
+	}
+	if c.Key.HasSort() {
+		all[metaSort] = c.Key.Sort.Text
+	}
+	for name, value := range all {
+		if object.CheckMetadata(map[string]string{name: value}) != nil {
+			delete(all, name)
+		}
+	}
+	return all
+}
+
+// metaSHA256 is the metadata with the hash of the body, where the reference lacks it.
+const metaSHA256 = "sha256"
+
+func (pynamoDBMateLayout) reference(base string, r Reference) string { return base + "/" + r.Object }
+
+func (l pynamoDBMateLayout) parse(base, text string) (Reference, error) {
+	uri, ok := strings.CutPrefix(text, "s3://")
+	bucket, key, _ := strings.Cut(uri, "/")
+	item, sum, _, hashed := l.cutHash(key)
+	if l.names != nil {
+		sum, hashed = nil, true
+	} else {
+		hashed = hashed && strings.Contains(item, "pk=") && strings.Contains(item, "/attr=")
+	}
+	if !ok || bucket == "" || !hashed || object.CheckKey(key) != nil {
+		return Reference{}, errNotReference
+	}
+	if "s3://"+bucket != base {
+		return Reference{}, fmt.Errorf("%w: %q is not in %q", errElsewhere, text, base)
+	}
+	return Reference{URI: text, Object: key, Size: -1, MD5: sum}, nil
+}

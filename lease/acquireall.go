@@ -1,0 +1,148 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// GuardSet is several locks held together.
+type GuardSet struct {
+	guards    []*Guard
+	ctx       context.Context
+	end       context.CancelCauseFunc
+	stops     []func() bool
+	releasing atomic.Bool
+	done      chan struct{}
+	result    error
+}
+
+// AcquireAll takes all of several locks or none, waiting like [Handle.Acquire]. The locks
+// may be in different stores, through different clients. They are taken one after
+// the other, in the order of their keys and then of their stores' IDs (see
+// [store.Traits]), the same in every program, so that programs which take overlapping
+// sets do not wait for each other for ever. If one of the locks is lost while the next
+// is waited for, all are released and taken anew.
+//
+// Two handles on one lock would wait for each other: the error matches [store.ErrInvalid],
+// and nothing is sent. It is found out where the two have one client, or stores that
+// tell their IDs. One handle may be named twice.
+func AcquireAll(ctx context.Context, handles ...*Handle) (*GuardSet, error) {
+	for {
+		set, lost, err := all(ctx, handles, (*Handle).Acquire)
+		if err == nil || !lost || ctx.Err() != nil {
+			return set, err
+		}
+	}
+}
+
+// TryAcquireAll is All with [Handle.TryAcquire]: it waits for none of the locks.
+func TryAcquireAll(ctx context.Context, handles ...*Handle) (*GuardSet, error) {
+	set, _, err := all(ctx, handles, (*Handle).TryAcquire)
+	return set, err
+}
+
+func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.Context) (*Guard, error)) (_ *GuardSet, lost bool, _ error) {
+	ordered := slices.Clone(handles)
+	slices.SortStableFunc(ordered, func(a, b *Handle) int {
+		aStore, aKey := a.register()
+		bStore, bKey := b.register()
+		return cmp.Or(cmp.Compare(aKey, bKey), cmp.Compare(aStore, bStore))
+	})
+	for i, h := range ordered {
+		for _, other := range ordered[:i] {
+			if other != h && other.same(h) {
+				return nil, false, fmt.Errorf("%w: lock %q is in the set twice, through two handles that exclude each other", store.ErrInvalid, h.name)
+			}
+		}
+	}
+	s := &GuardSet{done: make(chan struct{})}
+	s.ctx, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	for _, h := range ordered {
+		// The wait for the next lock ends when one of those in hand is lost.
+		wait, cancel := context.WithCancelCause(ctx)
+		stop := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
+		guard, err := acquire(h, wait)
+		stop()
+		cancel(nil)
+		if err == nil {
+			s.add(guard)
+			err = context.Cause(s.ctx)
+		}
+		if err != nil {
+			lost = s.ctx.Err() != nil
+			for _, g := range s.guards {
+				g.AllowRerun() // nothing was begun
+			}
+			return nil, lost, errors.Join(err, lossless(s.Release(ctx)))
+		}
+	}
+	return s, false, nil
+}
+
+func (s *GuardSet) add(guard *Guard) {
+	s.guards = append(s.guards, guard)
+	s.stops = append(s.stops, context.AfterFunc(guard.Context(), func() { s.end(guard.Err()) }))
+}
+
+// lossless leaves out the losses that a release reports: Err has reported them before.
+func lossless(err error) error {
+	if errors.Is(err, ErrLost) {
+		return nil
+	}
+	return err
+}
+
+// Guards returns the guards, in the order in which they were taken.
+func (s *GuardSet) Guards() []*Guard { return slices.Clone(s.guards) }
+
+// Guard returns the guard of the lock name, or nil. Of several locks of one name,
+// in different stores, it returns the first.
+func (s *GuardSet) Guard(name string) *Guard {
+	for _, g := range s.guards {
+		if g.Name() == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// Context returns a context that ends when the first of the leases does, or with
+// Release.
+func (s *GuardSet) Context() context.Context {
+	for _, g := range s.guards {
+		g.g.check()
+	}
+	return s.ctx
+}
+
+// Err returns nil while all leases are trusted, and else why the first ended.
+func (s *GuardSet) Err() error {
+	for _, g := range s.guards {
+		if err := g.Err(); err != nil {
+			return err
+		}
+	}
+	return context.Cause(s.ctx)
+}
+
+// Release releases every lock, each independently and at the same time, in no order, and
+// returns their errors joined. It is otherwise like [Guard.Release].
+func (s *GuardSet) Release(ctx context.Context) error {
+	if s.releasing.CompareAndSwap(false, true) {
+		for _, stop := range s.stops {
+			stop()
+		}
+		s.end(ErrReleased)
+		errs := inParallel(s.guards, len(s.guards), func(g *Guard) error { return g.Release(ctx) })
+		s.result = errors.Join(errs...)
+		close(s.done)
+	}
+	<-s.done
+	return s.result
+}

@@ -1,0 +1,297 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// batchPolls are listings that show the waiters of a client which records have not changed since
+// they looked at them, where the store tells of no changes: one listing in place of a look at each
+// record.
+//
+// A waiter still decides by what it has read itself, and every write names the version that it
+// replaces. So a listing that is wrong can only make a waiter look later than it should.
+//
+// A key's tag changes with each write. So a record is still what a look has shown if one survey
+// was answered before the look began, another one began after the look was answered, and the tag
+// was the same in both and in all between. The order of these events is counted, since a clock can
+// show the same time twice.
+type batchPolls struct {
+	lister        store.TagLister
+	keys          int           // that a page of a listing has at most
+	minWaitQueues int           // that have to make use of a survey for each of its pages
+	pause         time.Duration // of a line that makes use of surveys, at least
+
+	// The client's mutex guards the rest.
+	events uint64 // counts the beginnings and the answers of looks and surveys
+	users  int    // lines that make use of surveys
+	flight *batchPoll
+	last   *batchPoll        // the last that was answered
+	tags   map[string]tagRun // that it has shown, of the locks that were waited for
+	retry  time.Time         // monotonic: no survey begins before
+	wrong  bool              // the listings do not show what was written: they serve no more
+}
+
+// batchPoll is one listing.
+type batchPoll struct {
+	began uint64
+	at    time.Time // monotonic: when it began
+	done  chan struct{}
+	ok    bool // set before done is closed
+}
+
+// tagRun is a tag that a key had in several surveys without a break, the last one among them.
+type tagRun struct {
+	tag   string
+	since uint64 // when the first of them was answered
+}
+
+// looked is when a look began and was answered, and what it has shown.
+type readTimes struct {
+	began, answered uint64
+	at              time.Time // monotonic: when it began
+	version         store.Version
+	other           uint64 // when the last look began that has shown another version
+}
+
+const (
+	// batchPollGain is how many times as much as a survey the looks have to cost that it saves.
+	// The waiters of a client make about one survey in a pause.
+	batchPollGain = 2
+
+	// batchPollRetry is for how long a client makes no survey after one that has failed.
+	batchPollRetry = time.Minute
+
+	// maxBatchPolls is after how many times Options.MaxPoll a waiter looks for itself at the
+	// latest, though surveys show no change: a listing may be wrong.
+	maxBatchPolls = 24
+
+	// maxTag is the longest tag that is remembered, in bytes.
+	maxTag = 256
+)
+
+// newBatchPolls returns nil for a store that tells of changes, and for one that lists no tags.
+func newBatchPolls(st store.Store, set *settings) *batchPolls {
+	if _, watches := store.As[store.Watcher](st); watches {
+		return nil
+	}
+	lister, ok := store.As[store.TagLister](st)
+	if !ok {
+		return nil
+	}
+	cost := lister.ListCost()
+	return &batchPolls{lister: lister, keys: max(cost.Keys, 1), minWaitQueues: batchPollGain * max(cost.Gets, 1), pause: set.MaxPoll / 2}
+}
+
+// event returns the number of an event that happens now. The caller holds the client's mutex.
+func (s *batchPolls) event() uint64 {
+	s.events++
+	return s.events
+}
+
+// usesBatchPolls notes whether a line that pauses for a held lock makes use of surveys: its pauses
+// have grown. The first ones are short, and most waits end in them.
+func (h *Handle) usesBatchPolls(l *waitQueue) {
+	c := h.c
+	if c.batchPolls == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waitQueues[h.key] == l { // not that of a caller who waits for an answer to an ask
+		c.batchPolls.counts(l, l.polls.next >= c.batchPolls.pause)
+	}
+}
+
+// counts notes whether a line is one of those that make use of surveys. The caller holds the
+// client's mutex.
+func (s *batchPolls) counts(l *waitQueue, uses bool) {
+	switch {
+	case s == nil || l.batchPolls == uses:
+		return
+	case uses:
+		s.users++
+	default:
+		if s.users--; s.users == 0 {
+			s.tags = nil
+		}
+	}
+	l.batchPolls = uses
+}
+
+// readBegins returns the number of the event that a look begins.
+func (c *Client) readBegins() uint64 {
+	if c.batchPolls == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.batchPolls.event()
+}
+
+// readAnswered notes for those who wait for the lock what a look has shown.
+func (c *Client) readAnswered(key string, began uint64, at time.Time, v store.Version) {
+	if c.batchPolls == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.waitQueues[key]
+	if l == nil {
+		return
+	}
+	now := readTimes{began: began, answered: c.batchPolls.event(), at: at, version: v, other: l.lastRead.other}
+	if l.lastRead.version != v {
+		now.other = l.lastRead.began
+	}
+	l.lastRead = now
+}
+
+// batchPolled returns the state that the handle knows if a survey shows that it still stands, and
+// nil if the handle has to look: also where its pause has ended early, and where the time has
+// come to judge whether the holder is dead.
+func (h *Handle) batchPolled(ctx context.Context, l *waitQueue) *seen {
+	c, last := h.c, h.known()
+	if c.batchPolls == nil {
+		return nil
+	}
+	l.lag = 0
+	now := time.Now()
+	if l.polls.next < c.batchPolls.pause || !l.waits || now.Before(l.until) || !now.Before(l.due) || last == nil || last.rec == nil {
+		return nil
+	}
+	ctx, cancel := context.WithDeadline(ctx, l.due)
+	defer cancel()
+	if !c.joinBatchPoll(ctx, l.polls.next/2) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.clock.monotonic()
+	most := time.Duration((1 - c.random()/3) * float64(maxBatchPolls*c.set.MaxPoll)) // not all lines at once
+	if at.Sub(l.lastRead.at) >= most || !c.batchPolls.confirms(h.key, last.version, &l.lastRead) {
+		return nil
+	}
+	// The pause that follows counts from the beginning of the survey: a change that came after
+	// that is seen no later than by a look in place of it.
+	l.lag = min(at.Sub(c.batchPolls.last.at), l.polls.next/2)
+	return last
+}
+
+// confirms reports whether the record has still the version that was seen. The caller holds the
+// client's mutex.
+func (s *batchPolls) confirms(key string, seen store.Version, look *readTimes) bool {
+	run, listed := s.tags[key]
+	if !listed || look.version != seen || look.answered >= s.last.began || run.since >= look.began {
+		return false
+	}
+	// Two looks have shown that the record was changed, and the tag has not.
+	if run.since < look.other {
+		s.wrong = true
+	}
+	return !s.wrong
+}
+
+// joinBatchPoll waits for a survey that is under way, or makes one, unless the last one began less
+// than age ago. It reports whether one was answered. It makes none that is not worth its cost.
+func (c *Client) joinBatchPoll(ctx context.Context, age time.Duration) bool {
+	c.mu.Lock()
+	s, now := c.batchPolls, c.clock.monotonic()
+	v, pages := s.flight, s.users/s.minWaitQueues
+	switch {
+	case v != nil:
+	case s.last != nil && now.Sub(s.last.at) < age:
+		c.mu.Unlock()
+		return true
+	case s.wrong || pages == 0 || now.Before(s.retry) || c.life.Err() != nil:
+		c.mu.Unlock()
+		return false
+	default:
+		v = &batchPoll{began: s.event(), at: now, done: make(chan struct{})}
+		waited := make(map[string]bool, len(c.waitQueues))
+		for key := range c.waitQueues {
+			waited[key] = true
+		}
+		s.flight = v
+		go c.batchPoll(v, waited, pages)
+	}
+	c.mu.Unlock()
+	select {
+	case <-v.done:
+		return v.ok
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// batchPoll lists the tags of the locks, of at most that many pages. It has a goroutine of its own,
+// so that the end of one waiter does not end it for the others. It ends with the client, and when
+// it takes longer than a waiter's pause may be.
+func (c *Client) batchPoll(v *batchPoll, waited map[string]bool, pages int) {
+	tags, err := c.listTags(waited, pages)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer close(v.done)
+	s := c.batchPolls
+	s.flight = nil
+	if err != nil {
+		s.retry = c.clock.monotonic().Add(batchPollRetry)
+		return
+	}
+	runs, answered := make(map[string]tagRun, len(tags)), s.event()
+	for key, tag := range tags {
+		runs[key] = tagRun{tag, answered}
+		if before, ok := s.tags[key]; ok && before.tag == tag {
+			runs[key] = before
+		}
+	}
+	s.tags, s.last, v.ok = runs, v, true
+}
+
+var (
+	errLongListing = errors.New("there are more records than a listing is worth")
+	errNoTags      = errors.New("the listing shows none of the locks that are waited for")
+)
+
+// listTags returns the tags of the locks that are waited for.
+func (c *Client) listTags(waited map[string]bool, pages int) (map[string]string, error) {
+	tags := make(map[string]string, len(waited))
+	err := c.calls.run(context.Background(), "survey", min(c.set.MaxPoll, c.calls.limit), func(ctx context.Context) error {
+		n := 0
+		for t, err := range c.batchPolls.lister.ListTags(ctx, c.set.KeyPrefix) {
+			if err != nil {
+				return err
+			}
+			if n++; n > pages*c.batchPolls.keys {
+				return errLongListing
+			}
+			if waited[t.Key] && t.Tag != "" && len(t.Tag) <= maxTag {
+				tags[t.Key] = t.Tag
+			}
+		}
+		if len(tags) == 0 {
+			return errNoTags
+		}
+		return store.CheckContext(ctx) // a store may end a listing quietly
+	}, nil)
+	if err != nil {
+		return nil, err // and tags may yet change
+	}
+	return tags, nil
+}
+
+// awaitBatchPoll waits for a survey that is under way when the client is closed.
+func (c *Client) awaitBatchPoll() {
+	if c.batchPolls == nil {
+		return
+	}
+	c.mu.Lock()
+	v := c.batchPolls.flight
+	c.mu.Unlock()
+	if v != nil {
+		<-v.done
+	}
+}

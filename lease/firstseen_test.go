@@ -1,0 +1,142 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Many short tries of one client, each through a handle of its own, take the lock of a dead holder as
+// soon as one patient waiter would, where neither the store nor a memory knows more than they do.
+func TestShortTriesOfOneClientTakeADeadLock(t *testing.T) {
+	hourly := lease.Every(time.Hour)
+	work := func(context.Context, *lease.Guard) error { return nil }
+	retried := &lease.OnceOptions{Retries: 1}
+	brief := func(t *testing.T) context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	release := func(g *lease.Guard, err error) error {
+		if err == nil {
+			err = g.Release(context.Background())
+		}
+		return err
+	}
+	dies := func(o *lease.HandleOptions) func(*testing.T, store.Store, *lease.Client) {
+		return func(t *testing.T, _ store.Store, c *lease.Client) {
+			h, err := open(t, c).HandleWith("job", o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.Acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	plain := func(t *testing.T, _ store.Store, c *lease.Client) { mustTry(t, c, "job") }
+	with := func(o *lease.HandleOptions) func(t *testing.T, c *lease.Client) error {
+		return func(t *testing.T, c *lease.Client) error {
+			s, err := c.OpenSession(t.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close(t.Context())
+			h, err := s.HandleWith("job", o)
+			if err != nil {
+				return err
+			}
+			return release(h.Acquire(brief(t)))
+		}
+	}
+	try := func(t *testing.T, c *lease.Client) error { return release(c.TryAcquire(t.Context(), "job")) }
+	for _, c := range []struct {
+		name string
+		dies func(t *testing.T, st store.Store, c *lease.Client)
+		try  func(t *testing.T, c *lease.Client) error
+	}{
+		{"TryAcquire", plain, try},
+		{"Acquire", plain, func(t *testing.T, c *lease.Client) error { return release(c.Acquire(brief(t), "job")) }},
+		{"TryDo", plain, func(t *testing.T, c *lease.Client) error { return c.TryDo(t.Context(), "job", work) }},
+		{"TryOnce", func(t *testing.T, _ store.Store, c *lease.Client) {
+			h, err := c.HandleOnce("job", hourly, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.TryAcquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}, func(t *testing.T, c *lease.Client) error {
+			_, err := c.TryOnce(t.Context(), "job", hourly, work, retried)
+			return err
+		}},
+		{"an asked holder", func(t *testing.T, st store.Store, c *lease.Client) {
+			plain(t, st, c)
+			if _, err := client(t, st, nil).RequestYield(t.Context(), "job", nil); err != nil {
+				t.Fatal(err)
+			}
+		}, try},
+		{"a holder under a session", dies(&lease.HandleOptions{}), try},
+		{"a reader", dies(&lease.HandleOptions{Shared: true}), try},
+		{"a holder of a slot", dies(&lease.HandleOptions{Slots: 1}), with(&lease.HandleOptions{Slots: 1})},
+		{"a reader, met by a fair waiter", dies(&lease.HandleOptions{Shared: true}), with(&lease.HandleOptions{Fair: true})},
+		{"a plain holder, met by a fair waiter", plain, with(&lease.HandleOptions{Fair: true})},
+		{"an ask that waits", plain, func(t *testing.T, c *lease.Client) error {
+			if _, err := c.RequestYield(brief(t), "job", &lease.YieldOptions{Wait: true}); !errors.Is(err, context.DeadlineExceeded) {
+				return err
+			}
+			return lease.ErrHeld
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				dead := client(t, hidden{st}, &lease.Options{ManualRenewal: true})
+				c.dies(t, st, dead)
+				tries := client(t, hidden{st}, nil)
+				began := time.Now()
+				for time.Since(began) < time.Hour {
+					err := c.try(t, tries)
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, lease.ErrHeld) {
+						t.Fatal(err)
+					}
+					time.Sleep(5 * time.Second)
+				}
+				if took := time.Since(began); took < ttl || took > ttl+15*time.Second {
+					t.Errorf("the lock was taken after %v; want it a TTL after the first try, and by the try after that", took)
+				}
+			})
+		})
+	}
+}
+
+// What a client knows of more locks than it has room for is forgotten, and what it looks at all the
+// time is not.
+func TestFirstSightsAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		dead := client(t, hidden{st}, &lease.Options{ManualRenewal: true})
+		mustTry(t, dead, "job")
+		tries := client(t, hidden{st}, nil)
+		wantHeld(t, tries, "job")
+		for i := range 2*lease.MaxRecent + 100 {
+			name := fmt.Sprint("other", i)
+			mustTry(t, dead, name)
+			wantHeld(t, tries, name)
+			if i%1000 == 0 {
+				wantHeld(t, tries, "job")
+			}
+		}
+		if n := lease.FirstSeenCount(tries); n > 2*lease.MaxRecent {
+			t.Errorf("the client remembers %d locks; want at most %d", n, 2*lease.MaxRecent)
+		}
+		time.Sleep(ttl + time.Second)
+		mustTry(t, tries, "job")
+	})
+}

@@ -1,0 +1,217 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+)
+
+// A session renews one record and does not look at those of its locks. So a client that asks
+// for one of its locks, or breaks one, names the lock in the session's record, too. The
+// session hears of it with its next renewal, and then reads the record of the lock.
+
+// notifySession names a lock in the record of a session, unless it is named there, or the session is
+// over. The lock's own record was changed before.
+func (c *Client) notifySession(ctx context.Context, id, name string) error {
+	if own := c.session(id); own != nil {
+		own.checkLock(name)
+		return nil
+	}
+	h, err := c.sessionHandle(id)
+	if err != nil {
+		return err
+	}
+	base, err := h.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = h.alter(ctx, base, func(s *seen) (*Record, error) {
+		if s.rec == nil || s.rec.State != Held || slices.Contains(s.rec.LocksToCheck, name) || slices.Contains(s.rec.LocksToCheck, allLocks) {
+			return nil, nil
+		}
+		next := s.rec.writtenByOther(s.age)
+		if next.LocksToCheck = append(slices.Clone(next.LocksToCheck), name); len(next.LocksToCheck) > maxLocksToCheck {
+			next.LocksToCheck = []string{allLocks}
+		}
+		return &next, nil
+	})
+	return err
+}
+
+// notifySessions is poke for several sessions.
+func (c *Client) notifySessions(ctx context.Context, name string, sessions []string) error {
+	return errors.Join(inParallel(sessions, maxReleases, func(id string) error { return c.notifySession(ctx, id, name) })...)
+}
+
+// notifyBroken tells the sessions that hold a broken lock, on behalf of a waiter for it, once
+// for each break: the client that broke it may have died before it did.
+func (h *Handle) notifyBroken(ctx context.Context, l *waitQueue) {
+	s := h.known()
+	if s == nil || s.rec == nil || s.rec.State != Broken || s.rec.Immediate || l.notifiedBreak == s.rec.Nonce {
+		return
+	}
+	if h.c.notifySessions(ctx, h.name, sessionsOf(s.rec.possessors())) == nil { // else with the next look again
+		l.notifiedBreak = s.rec.Nonce
+	}
+}
+
+// checkLock makes the session read the record of that lock now. It waits for nothing.
+func (s *Session) checkLock(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queueCheck(name)
+	s.startChecks()
+}
+
+// queueCheck makes startChecks read the records of those locks. The caller holds s.mu.
+func (s *Session) queueCheck(names ...string) {
+	if s.toCheck == nil {
+		s.toCheck = map[string]bool{}
+	}
+	for _, name := range names {
+		s.toCheck[name] = true
+	}
+}
+
+// addNamed notes the locks that the session's record names. They are read when the next renewal
+// has taken the names out: as long as a name stands there, a client that writes into the record of
+// that lock does not name it again.
+func (s *Session) addNamed(names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.named = append(s.named, names...)
+}
+
+// isChecked reports whether the session has read the record of a lock that it was to read.
+func (s *Session) isChecked(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.checking && !s.toCheck[name] && !s.toCheck[allLocks]
+}
+
+// startChecks begins to read what has to be read, unless that is under way. After the next renewal
+// it reads again the records that it could not read, and those that may show a claim that is
+// under way. The caller holds s.mu.
+func (s *Session) startChecks() {
+	if s.over || s.checking || len(s.toCheck) == 0 {
+		return
+	}
+	s.checking = true
+	s.tidying.Go(func() {
+		ctx, cancel := context.WithTimeout(s.Context(), s.c.set.TTL)
+		defer cancel()
+		for {
+			s.mu.Lock()
+			names, claims := s.toCheck, maps.Clone(s.claims)
+			s.toCheck = nil
+			s.mu.Unlock()
+			left := s.checkOnce(ctx, names, claims)
+			s.mu.Lock()
+			more := len(s.toCheck) > 0 // named meanwhile
+			s.queueCheck(left...)
+			s.checking = more && ctx.Err() == nil
+			again := s.checking
+			s.mu.Unlock()
+			if !again {
+				return
+			}
+		}
+	})
+}
+
+// checkOnce reads the records of those locks, and returns the names of those to be read again.
+// The claims were under way before.
+func (s *Session) checkOnce(ctx context.Context, names map[string]bool, claims map[string]int) (left []string) {
+	all := slices.DeleteFunc(s.all(), func(g *grant) bool { return !names[allLocks] && !names[g.h.name] })
+	held, known := map[string]bool{}, map[string]bool{}
+	for i, err := range inParallel(all, maxReleases, func(g *grant) error { return g.checkUnderSession(ctx) }) {
+		held[all[i].h.name], known[all[i].id] = true, true
+		if err != nil {
+			left = append(left, all[i].h.name)
+		}
+	}
+	var others []string
+	for name := range names {
+		if name != allLocks && !held[name] && claims[name] == 0 {
+			others = append(others, name)
+		}
+	}
+	for name := range claims {
+		if names[name] || names[allLocks] {
+			others = append(others, name)
+		}
+	}
+	for i, err := range inParallel(others, maxReleases, func(name string) error { return s.freeOrphan(ctx, name, known) }) {
+		if err != nil {
+			left = append(left, others[i])
+		}
+	}
+	return left
+}
+
+// freeOrphan frees a lock whose record names a grant of the session that no guard has: the record
+// was restored from an older copy. It would stand there for as long as the session lives. It
+// returns an error if the grant is one of a claim that is under way, or that has ended since the
+// known grants were read: then the record is to be read again.
+func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]bool) error {
+	h, err := s.Handle(name)
+	if err != nil {
+		return err
+	}
+	now, err := h.fetch(ctx)
+	if err != nil || now.rec == nil {
+		return err
+	}
+	claimed := s.isClaimed(name) // before the grants, where a claim registers its own
+	for _, grant := range now.rec.grants(s.ID()) {
+		switch {
+		case known[grant]:
+			continue
+		case claimed || s.find(grant) != nil:
+			return ErrSessionInDoubt
+		}
+		l := &leftover{h: h, t: h.over(now.version, now.rec), rec: now.rec, grant: grant, free: h.without(grant)}
+		if err := l.withdraw(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grants returns the grants of a session that the record names.
+func (r *Record) grants(session string) (all []string) {
+	if r.exclusive() && r.Session == session {
+		all = append(all, r.Grant)
+	}
+	for _, m := range slices.Concat(r.Holders, r.Queue) {
+		if m.Session == session {
+			all = append(all, m.Grant)
+		}
+	}
+	return all
+}
+
+// checkUnderSession reads the record of a lock under the session. If it was broken, the lock is free
+// when its holder has had the time to stop.
+func (g *grant) checkUnderSession(ctx context.Context) error {
+	err := g.checkRecord(ctx, "")
+	if errors.Is(g.cause(), ErrBroken) {
+		time.AfterFunc(g.c.set.Grace, func() { _ = g.release(context.Background(), ErrReleased) })
+	}
+	if g.cause() != nil {
+		return nil // it is over
+	}
+	return err
+}
+
+// sessionsOf returns the sessions of members, each once.
+func sessionsOf(members []Member) (all []string) {
+	for _, m := range members {
+		if m.Session != "" && !slices.Contains(all, m.Session) {
+			all = append(all, m.Session)
+		}
+	}
+	return all
+}

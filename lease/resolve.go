@@ -1,0 +1,226 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// tries are writes of a lock's record that were sent over one state of it. At most one
+// of them is ever applied. Here alone this package decides what became of a write. It uses
+// [store.Resolve] and the nonce that each record has.
+//
+// It needs the nonce too, for two cases: a conflict carries the current record, so that no
+// further request is needed, and an abandoned call returned no version to ask about.
+type tries struct {
+	h    *Handle
+	base store.Version // the state that all of them name
+	rec  *Record       // what stands there; nil if it is absent, or cannot be read
+	sent []try
+
+	// noReadBack is set where a write of unknown outcome must not be adopted: nothing is
+	// read to find out what became of it.
+	noReadBack bool
+}
+
+// try is one write.
+type try struct {
+	rec     *Record
+	at      time.Duration // when it was sent
+	version store.Version // that it would make; zero if the store did not name it
+	refused bool          // certainly not applied
+	failed  bool          // it has failed, whether it was applied or not
+}
+
+// finding is what became of tries.
+type finding struct {
+	resolution store.Resolution
+	now        *seen // what stands there; nil if it could not be read, or need not
+	try        try   // the one that was applied, with ResolutionApplied and ResolutionSuperseded
+
+	// beside says, with ResolutionNotApplied, that others have written over the base, and left its
+	// grant as it was: its holder goes on over that.
+	otherWrite bool
+
+	// durable says that the store vouches for it: what was applied survives a power cut.
+	durable bool
+
+	// err is why the last try failed, and why the state could not be read. refused says
+	// that the last try is certainly not applied, for another reason than a conflict.
+	err     error
+	refused bool
+}
+
+// over returns no tries yet, over the state base, which is rec.
+func (h *Handle) over(base store.Version, rec *Record) *tries {
+	return &tries{h: h, base: base, rec: rec}
+}
+
+// add notes a try that is about to be sent.
+func (t *tries) add(rec *Record, at time.Duration) {
+	t.sent = append(t.sent, try{rec: rec, at: at})
+}
+
+// failed notes what the error of a try says of it.
+func (t *tries) failed(rec *Record, err error) {
+	for i := range t.sent {
+		if s := &t.sent[i]; s.rec == rec {
+			s.version, s.refused, s.failed = store.AttemptedVersion(err), store.OutcomeOf(err) == store.NotApplied, true
+		}
+	}
+}
+
+// open returns the tries that may have been applied, or may still be.
+func (t *tries) open() []try {
+	return slices.DeleteFunc(slices.Clone(t.sent), func(s try) bool { return s.refused })
+}
+
+// inDoubt reports whether a try that may have been applied has failed, or had to be sent
+// again.
+func (t *tries) inDoubt() bool {
+	open := t.open()
+	return len(open) > 1 || len(open) == 1 && open[0].failed
+}
+
+// versions returns what to ask the store for.
+func (t *tries) versions() []store.Version {
+	var all []store.Version
+	for _, s := range t.open() {
+		all = append(all, s.version)
+	}
+	return all
+}
+
+// send writes rec over the base and finds out what became of it, and of the tries before
+// it, until it can tell or ctx ends. The caller chose a new nonce. ResolutionNotApplied without a
+// state says that all of them were refused.
+func (t *tries) send(ctx context.Context, rec *Record, at time.Duration) finding {
+	value, err := rec.encode()
+	if err != nil {
+		return t.refusedAll(err)
+	}
+	own := *rec // the caller goes on with rec
+	rec = &own
+	t.add(rec, at)
+	version, err := t.h.c.st.Put(ctx, t.h.key, t.base, value)
+	if err == nil {
+		now := &seen{version: version, rec: rec, at: t.h.c.clock.monotonic(), age: -1}
+		return finding{resolution: store.ResolutionApplied, now: now, try: t.sent[len(t.sent)-1], durable: true}
+	}
+	t.failed(rec, err)
+	named := fmt.Errorf("%s: %w", t.h, err)
+	if f := t.refusedAll(named); notApplied(err) && f.resolution == store.ResolutionNotApplied {
+		return f
+	}
+	if t.noReadBack && store.OutcomeOf(err) == store.Unknown {
+		return finding{err: named}
+	}
+	now, found, readErr := t.after(ctx, err)
+	f := finding{}
+	if readErr != nil {
+		named = store.MarkUnknown(errors.Join(named, readErr))
+	} else {
+		f = t.resolve(now, found)
+	}
+	f.err, f.refused = named, notApplied(err)
+	return f
+}
+
+// refusedAll is what is known after a try that was refused: if none of the others is open, no
+// try is ever applied.
+func (t *tries) refusedAll(err error) finding {
+	if len(t.open()) > 0 {
+		return finding{err: store.MarkUnknown(err), refused: true}
+	}
+	return finding{resolution: store.ResolutionNotApplied, err: err, refused: true}
+}
+
+// after returns the state that a failed try left: the one that its conflict carries, or
+// else what reading says. It reads until it can tell the state, or ctx ends.
+func (t *tries) after(ctx context.Context, err error) (*seen, store.ResolveResult, error) {
+	if e, known := conflictEntry(err); known {
+		now, err := t.h.decodeEntry(e, nil)
+		return now, store.ResolveResult{}, err
+	}
+	for pause := t.h.c.resolveBackoff(); ; {
+		now, found, err := t.h.readBack(ctx, t.base, t.versions())
+		if err == nil || errors.Is(err, store.ErrCorrupt) || pause.wait(ctx) != nil {
+			return now, found, err
+		}
+	}
+}
+
+// settle reads the record, and what the store knows of writes over the state base.
+func (h *Handle) readBack(ctx context.Context, base store.Version, writes []store.Version) (*seen, store.ResolveResult, error) {
+	found, err := store.Resolve(ctx, h.c.st, h.key, base, writes...)
+	now, err := h.decodeEntry(found.Current, err)
+	return now, found, err
+}
+
+// decodeEntry returns what an entry says that was read just now.
+func (h *Handle) decodeEntry(e store.Entry, err error) (*seen, error) {
+	if err == nil && e.Version == "" {
+		err = store.ErrNotFound
+	}
+	now, err := h.decode(e.Value, e.Version, err)
+	if err != nil {
+		return nil, err
+	}
+	now.at = h.c.clock.monotonic()
+	return now, nil
+}
+
+// judge tells what became of the tries by what stands in the place of the base, and by
+// what the store has found out about them.
+func (t *tries) resolve(now *seen, found store.ResolveResult) finding {
+	f := finding{resolution: found.Resolution, now: now, durable: found.Resolution == store.ResolutionApplied}
+	for _, s := range t.sent {
+		if now.rec != nil && s.rec.wrote(now.rec) {
+			f.resolution, f.try = store.ResolutionApplied, s
+			return f
+		}
+	}
+	switch {
+	case now.version == t.base:
+		f.resolution = store.ResolutionPending
+	case now.rec.isOtherWriteOver(t.rec):
+		f.resolution, f.otherWrite = store.ResolutionNotApplied, true
+	case f.resolution == store.ResolutionSuperseded:
+		for _, s := range t.sent {
+			if s.version == found.Write {
+				f.try = s
+			}
+		}
+	case f.resolution == store.ResolutionNotApplied:
+	case len(t.open()) == 0:
+		f.resolution = store.ResolutionNotApplied
+	default:
+		f.resolution = store.ResolutionUnknown
+	}
+	return f
+}
+
+// wrote reports whether the record that was read is the one that was written, or what others
+// wrote over it and left its grant as it was.
+func (r *Record) wrote(read *Record) bool {
+	return (read.Nonce == r.Nonce || read.HolderNonce == r.Nonce) && read.Grant == r.Grant && read.State == r.State
+}
+
+// met returns the state that a conflict tells of.
+func conflictEntry(err error) (e store.Entry, known bool) {
+	var conflict *store.ConflictError
+	if !errors.As(err, &conflict) || !conflict.HasCurrent || store.OutcomeOf(err) != store.NotApplied {
+		return e, false
+	}
+	return store.Entry{Value: conflict.Value, Version: conflict.Version}, true
+}
+
+// certain reports whether err proves that a write was not applied, and was refused for
+// another reason than the state of the record.
+func notApplied(err error) bool {
+	return store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict)
+}

@@ -1,0 +1,281 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// holderSession is a session that holds what goroutines of this client wait for: what the client
+// knows of the session's record, for all of them.
+type holderSession struct {
+	h        *Handle
+	turn     chan struct{} // taken by the goroutine that looks at the record, or fences
+	lastRead time.Time     // when it was looked at last
+	final    *seen         // the state that has ended the session, once that is known to be settled
+}
+
+// readsPerTTL bounds how often a client looks at a session's record.
+const readsPerTTL = 6
+
+// holderSession returns what the client knows of a session.
+func (c *Client) holderSession(id string) (*holderSession, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := c.holderSessions.get(id)
+	if !ok {
+		var err error
+		if r, err = c.newHolderSession(id); err != nil {
+			return nil, err
+		}
+		c.holderSessions.put(id, r)
+	}
+	return r, nil
+}
+
+// newHolderSession returns a rival that nothing is known of, and that the client does not remember.
+func (c *Client) newHolderSession(id string) (*holderSession, error) {
+	h, err := c.sessionHandle(id)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	}
+	return &holderSession{h: h, turn: make(chan struct{}, 1)}, nil
+}
+
+// mayBeOver reports whether a state that was read earlier is good enough to judge the lock by: its
+// record names no session, or a session of which the client knows that it was fenced, or that it
+// may be fenced now. mayBeOver sends nothing. The store refuses a claim over that state if another
+// client has changed the lock meanwhile. Any other session is more likely to have released the
+// lock meanwhile than to have died.
+func (c *Client) mayBeOver(ctx context.Context, rec *Record) bool {
+	if rec == nil || rec.Session == "" {
+		return true
+	}
+	c.mu.Lock()
+	r, known := c.holderSessions.get(rec.Session)
+	c.mu.Unlock()
+	if !known {
+		return false
+	}
+	select {
+	case r.turn <- struct{}{}: // not while another goroutine fences the session
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return false
+	}
+	if r.final != nil {
+		return r.final.rec.State == Revoked
+	}
+	now := r.h.known()
+	return now != nil && now.rec != nil && now.rec.State == Held && r.h.evaluateGrant(ctx, now).open
+}
+
+// evaluateSession decides whether the lock may be taken whose record s names a session.
+func (h *Handle) evaluateSession(ctx context.Context, s *seen) verdict {
+	return h.sessionOver(ctx, s.rec.Session, s.rec.TTL)
+}
+
+// sessionOver decides whether what the lock's record has under a session is over. It is
+// only after the session's record was seen or written as fenced or closed. A session that has
+// not renewed its record for its TTL, or whose process is dead, is fenced here.
+//
+// Another client may write between any two steps. The fence names the version of the session's
+// record that was judged, so that a renewal makes it fail; and the session can renew no more
+// when the fence is applied. The claim that follows names the version of s.
+func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) verdict {
+	c := h.c
+	if c.trusts(id) {
+		return verdict{wait: c.set.expiry(ttl)} // no look is needed
+	}
+	failed := func(err error) verdict { return verdict{err: fmt.Errorf("lock %q: %w", h.name, err)} }
+	r, err := c.holderSession(id)
+	if err != nil {
+		return failed(err)
+	}
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return failed(context.Cause(ctx))
+	}
+	for range maxRounds {
+		now, err := r.readRecord(ctx, ttl)
+		if err != nil {
+			return failed(err)
+		}
+		switch {
+		case now.rec == nil:
+			// The session is not known to be dead: its record was removed. But it may also have
+			// been closed since the lock was read, and the lock have been freed before.
+			next, err := h.reread(ctx)
+			if err != nil {
+				return failed(err)
+			}
+			if next.rec == nil || !next.rec.namesSession(id) {
+				return verdict{next: next}
+			}
+			// A record that no process renews takes its place: every waiter watches it for the TTL
+			// before it fences the session, which can renew no more.
+			standIn := &Record{
+				Kind: KindSession, Name: id, State: Held, Token: 1, Grant: rand.Text(), TTL: ttl,
+				Granted: c.clock.wall(), Renewed: c.clock.wall(),
+			}
+			_, err = r.write(ctx, now, standIn)
+			if err != nil {
+				return failed(err)
+			}
+		case now.rec.State == Held:
+			v := r.h.evaluateGrant(ctx, now)
+			if !v.open {
+				return verdict{wait: v.wait}
+			}
+			if _, err := r.revoke(ctx, now, v.reason); err != nil {
+				return failed(err)
+			}
+		default:
+			ended, err := r.confirmEnded(ctx, now)
+			if err != nil {
+				return failed(err)
+			}
+			if !ended {
+				continue
+			}
+			if now.rec.State == Revoked {
+				return verdict{open: true, reason: "its session was fenced"}
+			}
+			return verdict{open: true} // it was closed, and the lock released with it
+		}
+	}
+	return verdict{wait: c.set.MinPoll}
+}
+
+// awaitSession returns true when the session may be over that holds the lock, and false when ctx
+// ends. It writes nothing. All who wait for locks of one session share the looks.
+func (h *Handle) awaitSession(ctx context.Context, id string, ttl time.Duration) bool {
+	r, err := h.c.holderSession(id)
+	if err != nil {
+		return false // an attempt tells that
+	}
+	for {
+		select {
+		case r.turn <- struct{}{}:
+		case <-ctx.Done():
+			return false
+		}
+		now, err := r.readRecord(ctx, ttl)
+		wait, over := h.c.set.rereadDelay(ttl), false
+		switch {
+		case err != nil:
+		case now.rec == nil || now.rec.State != Held:
+			over = true
+		default:
+			v := r.h.evaluateGrant(ctx, now)
+			wait, over = min(wait, v.wait), v.open
+		}
+		<-r.turn
+		if over || sleep(ctx, max(wait, time.Millisecond)) != nil {
+			return over
+		}
+	}
+}
+
+// rereadDelay is for how long waiters use what was read of a session with this TTL.
+func (s *settings) rereadDelay(ttl time.Duration) time.Duration {
+	return min(s.MaxPoll, ttl/readsPerTTL)
+}
+
+// trusts reports whether a session is one of this client's, and trusted.
+func (c *Client) trusts(id string) bool {
+	own := c.session(id)
+	return own != nil && own.grant().check() > 0
+}
+
+// session returns the session of this client that has that id, or nil.
+func (c *Client) session(id string) *Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sessions[id]
+}
+
+// look returns the state of the session's record, as it was not long ago.
+func (r *holderSession) readRecord(ctx context.Context, ttl time.Duration) (*seen, error) {
+	if r.final != nil {
+		return r.final, nil
+	}
+	set, clock := r.h.c.set, r.h.c.clock
+	now := r.h.known()
+	if now != nil && now.rec != nil && !r.lastRead.IsZero() && clock.monotonic().Sub(r.lastRead) < set.rereadDelay(ttl) {
+		return now, nil
+	}
+	now, err := r.h.readRecord(ctx)
+	if err == nil {
+		r.lastRead = clock.monotonic()
+	}
+	return now, err
+}
+
+// settled reports whether the session has ended for certain: a state that was peeked at may be
+// one that never takes effect.
+func (r *holderSession) confirmEnded(ctx context.Context, now *seen) (bool, error) {
+	if _, peeks := store.As[store.UncommittedGetter](r.h.c.st); peeks && r.final == nil {
+		final, err := r.h.reread(ctx)
+		if err != nil || final.version != now.version {
+			return false, err
+		}
+	}
+	r.final = now
+	return true, nil
+}
+
+// reread reads the record, settled.
+func (h *Handle) reread(ctx context.Context) (*seen, error) {
+	now, err := h.fetch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return h.note(now), nil
+}
+
+// revoke ends the session over the state now, and reports whether this is what ended it.
+func (r *holderSession) revoke(ctx context.Context, now *seen, reason string) (bool, error) {
+	rec := *now.rec
+	rec.State, rec.Presence, rec.LocksToCheck = Revoked, "", nil
+	applied, err := r.write(ctx, now, &rec)
+	if applied {
+		r.final = r.h.known()
+		e := r.h.event(EventRevoked)
+		e.Holder, e.Reason = rec.Holder, reason
+		r.h.c.emit(e)
+	}
+	return applied, err
+}
+
+// write writes the session's record over the state base, and finds out what became of it.
+// After an error nothing is taken: the write may be applied, and the next look tells.
+func (r *holderSession) write(ctx context.Context, base *seen, rec *Record) (applied bool, _ error) {
+	c := r.h.c
+	ctx, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
+	defer cancel()
+	t := r.h.over(base.version, base.rec)
+	t.noReadBack = c.set.traits.CannotReadOwnWrites
+	for pause := c.resolveBackoff(); ; {
+		rec.Nonce = rand.Text()
+		f := t.send(ctx, rec, c.clock.sinceStart())
+		switch {
+		case f.resolution == store.ResolutionPending:
+			if pause.wait(ctx) != nil {
+				return false, fmt.Errorf("fencing its session: %w: %w", ErrUnresolved, errors.Join(f.err, context.Cause(ctx)))
+			}
+		case f.now != nil:
+			r.h.note(f.now)
+			r.lastRead = c.clock.monotonic()
+			return f.resolution == store.ResolutionApplied && f.now.rec != nil && f.now.rec.State == rec.State, nil
+		default:
+			return false, fmt.Errorf("fencing its session: %w", f.err)
+		}
+	}
+}

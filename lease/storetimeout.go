@@ -1,0 +1,216 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// storeHealth is what a client knows of how long its store has been silent for those who wait. One
+// goroutine that waits long for its answer tells nothing: the program itself may have sent
+// thousands of requests before. So the answers to all who wait count.
+//
+// An answered read shows only that reads are answered. On a full disk they are, and no write is.
+type storeHealth struct {
+	mu       sync.Mutex
+	answered time.Time // when a request was answered last
+	wrote    time.Time // when a write was
+	reported time.Time // when an event was sent last
+	err      error     // of the last request that failed
+}
+
+// unanswered is what a wait has asked of the store without an answer: the first goroutine of a line
+// for all of them, one out of its turn, or an opening of a session. The mutex of the client's silence guards it.
+type unanswered struct {
+	request time.Time // the first request that was sent since an answer; zero: none
+	write   time.Time // the first write that has failed since a write was answered; zero: none
+	paused  time.Time // since when there is nothing to write; zero: there is, or none has failed
+}
+
+// patience ends a context when the store has been silent for long.
+type storeTimeout struct {
+	limit  time.Duration
+	late   time.Duration // for which a request may have to wait by design
+	s      *storeHealth
+	began  time.Time
+	end    context.CancelCauseFunc
+	report func(left time.Duration, last error) // that the store is silent
+
+	of    *unanswered // guarded by s.mu, as is the rest
+	timer *time.Timer // nil when it has ended
+}
+
+type storeTimeoutKey struct{}
+
+// unresponsiveError ends a context whose patience is over. It matches [ErrUnresponsive] and [store.ErrUnavailable],
+// and states no outcome: the write that it interrupts may have been applied.
+type unresponsiveError struct {
+	limit  time.Duration
+	writes bool  // reads are answered
+	last   error // the last one before; may be nil
+}
+
+func (e *unresponsiveError) Error() string {
+	what := "request"
+	if e.writes {
+		what = "write"
+	}
+	return fmt.Sprintf("the store has answered no %s for %v", what, e.limit)
+}
+
+func (e *unresponsiveError) Is(target error) bool {
+	return target == ErrUnresponsive || target == store.ErrUnavailable
+}
+
+// withStoreTimeout returns a context that ends with the options' patience. Without one it
+// lasts as long as ctx does. The event, with the rest of the patience and the last error, is sent
+// while the store is silent for shorter than that.
+func (c *Client) withStoreTimeout(ctx context.Context, e Event) (context.Context, func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	if c.set.StoreTimeout <= 0 {
+		return ctx, func() { end(nil) }
+	}
+	p := &storeTimeout{
+		limit: max(c.set.StoreTimeout, 2*c.set.traits.MinWriteTime), late: c.set.writeTime(), s: &c.storeHealth, began: time.Now(), end: end,
+		of: &unanswered{},
+		report: func(left time.Duration, last error) {
+			e.Wait, e.Err = left, last
+			c.emit(e)
+		},
+	}
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.timer = time.AfterFunc(min(p.limit, UnresponsiveAfter), p.check)
+	return context.WithValue(ctx, storeTimeoutKey{}, p), func() {
+		p.stop()
+		end(nil)
+	}
+}
+
+func storeTimeoutOf(ctx context.Context) *storeTimeout {
+	p, _ := ctx.Value(storeTimeoutKey{}).(*storeTimeout)
+	return p
+}
+
+func (p *storeTimeout) stop() {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.timer != nil {
+		p.timer.Stop()
+		p.timer = nil
+	}
+}
+
+// look tells of a store that is silent, or ends the wait.
+func (p *storeTimeout) check() {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.timer == nil {
+		return
+	}
+	now := time.Now()
+	silent, writes := p.unansweredFor(now)
+	left := p.limit - silent
+	switch {
+	case left <= 0:
+		p.timer = nil
+		p.end(&unresponsiveError{p.limit, writes, p.s.err})
+		return
+	case silent < UnresponsiveAfter:
+		p.timer.Reset(min(left, UnresponsiveAfter-silent))
+		return
+	case now.Sub(p.s.reported) >= UnresponsiveRepeat:
+		p.s.reported = now
+		p.report(left, p.s.err)
+	}
+	p.timer.Reset(min(left, UnresponsiveRepeat))
+}
+
+// unansweredFor returns for how long the store has been silent, and whether only its writes fail. The
+// caller holds s.mu.
+func (p *storeTimeout) unansweredFor(now time.Time) (silent time.Duration, writes bool) {
+	if sent := p.of.request; !sent.IsZero() {
+		silent = now.Sub(latest(sent, p.began, p.s.answered).Add(p.late))
+	}
+	if sent := p.of.write; !sent.IsZero() && p.of.paused.IsZero() {
+		if d := now.Sub(latest(sent, p.began, p.s.wrote).Add(p.late)); d > silent {
+			silent, writes = d, true
+		}
+	}
+	return max(silent, 0), writes
+}
+
+func latest(first time.Time, others ...time.Time) time.Time {
+	for _, t := range others {
+		if t.After(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// share makes p one of several that wait for the same answers.
+func (p *storeTimeout) share(of *unanswered) {
+	if p == nil {
+		return
+	}
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.of = of
+}
+
+// sent notes that a request is sent, and returns when.
+func (p *storeTimeout) sent() time.Time {
+	now := time.Now()
+	if p != nil {
+		p.s.mu.Lock()
+		defer p.s.mu.Unlock()
+		if p.of.request.IsZero() {
+			p.of.request = now
+		}
+	}
+	return now
+}
+
+// answered notes what became of a request that was sent at that time.
+func (p *storeTimeout) answered(sent time.Time, write bool, err error) {
+	if p == nil {
+		return
+	}
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	now := time.Now()
+	if err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
+		p.s.answered, p.of.request = now, time.Time{}
+		if write {
+			p.s.wrote, p.s.err = now, nil
+			p.of.write, p.of.paused = time.Time{}, time.Time{}
+		}
+		return
+	}
+	p.s.err = err
+	if p.of.request.IsZero() {
+		p.of.request = sent
+	}
+	switch {
+	case !write:
+	case p.of.write.IsZero(), p.s.wrote.After(p.of.paused) && !p.of.paused.IsZero():
+		p.of.write, p.of.paused = sent, time.Time{}
+	case !p.of.paused.IsZero():
+		p.of.write, p.of.paused = p.of.write.Add(sent.Sub(p.of.paused)), time.Time{}
+	}
+}
+
+// rest notes that the waits of an unanswered have nothing to ask for, nor to write, for now.
+func (s *storeHealth) pause(of *unanswered) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of.request = time.Time{}
+	if !of.write.IsZero() && of.paused.IsZero() {
+		of.write, of.paused = latest(of.write, s.wrote), time.Now()
+	}
+}

@@ -1,0 +1,323 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// An Acquire tells of a store that does not answer, or fails, soon and again, and how much
+// longer it asks; and not of one that answers while another holds the lock.
+func TestSilentStoreIsTold(t *testing.T) {
+	for name, f := range map[string]fault{"silent": hang, "failing": drop, "control: answering": pass} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				mustTry(t, client(t, st, nil), "job")
+				w := newWire(st)
+				w.set(func(*store.Op) fault { return f })
+				var mu sync.Mutex
+				var at, left []time.Duration
+				began := time.Now()
+				c := client(t, w, &lease.Options{StoreTimeout: 30 * time.Second, OnEvent: func(e lease.Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					switch e.Kind {
+					case lease.EventUnresponsive:
+						at, left = append(at, time.Since(began)), append(left, e.Wait)
+					case lease.EventWaiting:
+						if e.Since.IsZero() {
+							t.Error("the wait does not tell since when the lock is held")
+						}
+					}
+				}})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_, err := c.Acquire(ctx, "job")
+				mu.Lock()
+				defer mu.Unlock()
+				if f == pass {
+					if len(at) > 0 || !errors.Is(err, lease.ErrHeld) {
+						t.Errorf("told at %v; %v", at, err)
+					}
+					return
+				}
+				if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, lease.ErrUnresponsive) {
+					t.Errorf("the error is %v", err)
+				}
+				if len(at) != 6 || at[0] != lease.UnresponsiveAfter || at[1] != lease.UnresponsiveAfter+lease.UnresponsiveRepeat || left[0] != 30*time.Second-lease.UnresponsiveAfter {
+					t.Errorf("told at %v, with %v left", at, left)
+				}
+			})
+		})
+	}
+}
+
+// The error of a wait whose store falls silent tells both: that the store does not answer, and by
+// which holder the lock was held when it did. A wait that ends for another reason tells no silence.
+func TestStoreFallsSilent(t *testing.T) {
+	for _, patience := range []time.Duration{0, 5 * time.Second} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			holder := mustTry(t, client(t, st, &lease.Options{TTL: time.Hour}), "job")
+			w := newWire(unwatched{st})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			time.AfterFunc(10*time.Second, func() { w.set(everything(hang)) })
+			_, err := client(t, w, &lease.Options{StoreTimeout: patience}).Acquire(ctx, "job")
+			var held *lease.HeldError
+			if !errors.As(err, &held) || held.Record.Token != holder.Token() {
+				t.Errorf("patience %v: %v", patience, err)
+			}
+			if silent := errors.Is(err, lease.ErrUnresponsive); silent != (patience > 0) {
+				t.Errorf("patience %v: silent: %v: %v", patience, silent, err)
+			}
+		})
+	}
+}
+
+// A wait ends when the store's writes have failed for Options.StoreTimeout, though its reads answer: on
+// a full disk, say. It is reported with the last error before. A wait that has nothing to write is
+// not silent, whether the writes of others fail or not.
+func TestWritesAloneFail(t *testing.T) {
+	for name, c := range map[string]struct {
+		script func(*store.Op) fault
+		held   bool // by another holder, which lives for longer than the wait
+		dead   bool // so that the waiter has to write a minute later
+		open   bool // a session
+		want   time.Duration
+	}{
+		"refused":       {script: func(op *store.Op) fault { return writes(op, fail) }, want: 30 * time.Second},
+		"unknown":       {script: func(op *store.Op) fault { return writes(op, drop) }, want: 30 * time.Second},
+		"hanging":       {script: func(op *store.Op) fault { return writes(op, hang) }, want: 30 * time.Second},
+		"a session":     {script: func(op *store.Op) fault { return writes(op, fail) }, open: true, want: 30 * time.Second},
+		"held":          {script: func(op *store.Op) fault { return writes(op, fail) }, held: true},
+		"a dead holder": {script: func(op *store.Op) fault { return writes(op, fail) }, held: true, dead: true, want: 90 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				if c.held {
+					mustTry(t, client(t, st, &lease.Options{TTL: time.Minute, ManualRenewal: c.dead}), "job")
+				}
+				w := newWire(unwatched{st})
+				w.set(c.script)
+				var mu sync.Mutex
+				var events []lease.Event
+				began := time.Now()
+				cl := client(t, w, &lease.Options{CheckTokenFloor: true, StoreTimeout: 30 * time.Second, OnEvent: func(e lease.Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					if e.Kind == lease.EventUnresponsive {
+						events = append(events, e)
+					}
+				}})
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				var err error
+				if c.open {
+					_, err = cl.OpenSession(ctx)
+				} else {
+					_, err = cl.Acquire(ctx, "job")
+				}
+				took := time.Since(began)
+				mu.Lock()
+				defer mu.Unlock()
+				if c.want == 0 {
+					if len(events) > 0 || errors.Is(err, lease.ErrUnresponsive) {
+						t.Errorf("a healthy wait ends with %v, after %d events", err, len(events))
+					}
+					return
+				}
+				if !errors.Is(err, lease.ErrUnresponsive) || took < c.want || took > c.want+20*time.Second {
+					t.Errorf("after %v: %v", took, err)
+				}
+				if len(events) < 3 || events[len(events)-1].Err == nil || name != "hanging" && !errors.Is(events[0].Err, errNetwork) {
+					t.Errorf("%d events, the last of which is %+v", len(events), events)
+				}
+			})
+		})
+	}
+}
+
+// writes does f to a write.
+func writes(op *store.Op, f fault) fault {
+	if op.Kind.Write() {
+		return f
+	}
+	return pass
+}
+
+// The time in which a waiter's writes fail adds up over the times in which it has nothing to write,
+// and begins again with a write that is answered.
+func TestWritesFailBetweenHolders(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			lost := func(op *store.Op) fault { return writes(op, drop) }
+			w := newWire(unwatched{st})
+			w.set(lost)
+			c := client(t, w, &lease.Options{CheckTokenFloor: true, StoreTimeout: 30 * time.Second})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+			defer cancel()
+			done := make(chan error, 1)
+			go func() {
+				_, err := c.Acquire(ctx, "job")
+				done <- err
+			}()
+			other := client(t, st, nil)
+			for i := 0; ; i++ { // free for ten seconds, held for a minute
+				time.Sleep(10 * time.Second)
+				g, err := other.TryAcquire(ctx, "job")
+				if answered && i%2 == 1 {
+					w.set(nil)
+					if g2, err := c.Acquire(ctx, "other"); err == nil {
+						mustRelease(t, g2)
+					}
+					w.set(lost)
+				}
+				if err == nil {
+					time.Sleep(time.Minute)
+					mustRelease(t, g)
+				}
+				select {
+				case err := <-done:
+					if silent := errors.Is(err, lease.ErrUnresponsive); silent == answered || !answered && i > 5 {
+						t.Errorf("a write is answered: %v; after %d holders: %v", answered, i, err)
+					}
+					return
+				default:
+				}
+			}
+		})
+	}
+}
+
+// One client that waits for many locks, of a store that answers its many requests one after the
+// other, is not silent, however long each of them is queued. A store that is silent is reported
+// once, and not for each of those that wait.
+func TestSilenceIsOfTheClient(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			w := newWire(&slowStore{Store: unwatched{st}, silent: silent, turn: make(chan struct{}, 1)})
+			var mu sync.Mutex
+			told := 0
+			c := client(t, w, &lease.Options{TTL: 10 * time.Minute, StoreTimeout: 10 * time.Second, OnEvent: func(e lease.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				if e.Kind == lease.EventUnresponsive {
+					told++
+				}
+			}})
+			var all sync.WaitGroup
+			for i := range 100 {
+				all.Go(func() {
+					if _, err := c.Acquire(t.Context(), fmt.Sprint("job-", i)); errors.Is(err, lease.ErrUnresponsive) != silent {
+						t.Errorf("job-%d: %v", i, err)
+					}
+				})
+			}
+			all.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if silent && told != 2 || !silent && told != 0 {
+				t.Errorf("silent: %v; reported %d times", silent, told)
+			}
+		})
+	}
+}
+
+// slowStore carries out one write at a time, in a quarter of a second, or none.
+type slowStore struct {
+	store.Store
+	silent bool
+	turn   chan struct{}
+}
+
+func (s *slowStore) Put(ctx context.Context, key string, base store.Version, value []byte) (store.Version, error) {
+	if s.silent {
+		<-ctx.Done()
+		return "", context.Cause(ctx)
+	}
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return "", store.MarkNotApplied(context.Cause(ctx))
+	}
+	defer func() { <-s.turn }()
+	time.Sleep(time.Second / 4)
+	return s.Store.Put(ctx, key, base, value)
+}
+
+// A store whose writes wait on purpose is not silent meanwhile.
+func TestWriteTimeIsNoSilence(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		const wait = 12 * time.Second
+		var mu sync.Mutex
+		told := 0
+		c := client(t, &waitingStore{st, wait}, &lease.Options{TTL: 5 * time.Minute, StoreTimeout: 30 * time.Second, OnEvent: func(e lease.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Kind == lease.EventUnresponsive {
+				told++
+			}
+		}})
+		began := time.Now()
+		if _, err := c.Acquire(t.Context(), "job"); err != nil || time.Since(began) < wait {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if told > 0 {
+			t.Errorf("it is called silent %d times", told)
+		}
+	})
+}
+
+// A request that fails out of turn is not sent again before the waiter has its turn. Until then
+// nothing is asked of the store, which is not silent.
+func TestFailureOutOfTurnIsNoSilence(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		holder := mustTry(t, client(t, st, &lease.Options{TTL: time.Hour}), "job")
+		w := newWire(st)
+		c := client(t, w, &lease.Options{StoreTimeout: 10 * time.Second, Tuning: lease.Tuning{MaxPoll: 10 * time.Minute}})
+		var all sync.WaitGroup
+		acquire := func(h *lease.Handle) {
+			all.Go(func() {
+				g, err := h.Acquire(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mustRelease(t, g)
+			})
+		}
+		acquire(handle(t, c, "job"))
+		time.Sleep(time.Second)
+		s, err := c.OpenSession(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := s.HandleWith("job", &lease.HandleOptions{Fair: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.set(func(op *store.Op) fault {
+			if op.Key == "lock/job" && op.Kind.Write() {
+				return fail
+			}
+			return pass
+		})
+		acquire(h)
+		time.Sleep(time.Second)
+		w.set(nil)
+		time.Sleep(time.Hour)
+		mustRelease(t, holder)
+		all.Wait()
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,263 @@
+package lease
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// verdict tells whether a lock may be taken in the state that was seen.
+type verdict struct {
+	open   bool
+	reason string        // why a grant that was not released is over
+	wait   time.Duration // when not open: until it will be, if nothing changes
+	next   *seen         // the state of the lock by now, to be judged in its place
+	err    error         // it could not be found out
+}
+
+// judge decides whether the lock may be taken. The write that takes it is conditional on
+// this version. So a state that was read earlier is as good as one that is read now: if the
+// holder has renewed the lease meanwhile, the store refuses the write.
+func (h *Handle) evaluate(ctx context.Context, s *seen) verdict {
+	v := h.evaluateGrant(ctx, s)
+	if left := h.intervalLeft(s); v.open && left > 0 {
+		return verdict{wait: left}
+	}
+	return v
+}
+
+// intervalLeft tells how long the next grant has to wait although the one before is over. It
+// is not longer than the holder asked for from the first sight of its record on: another
+// machine's clock may be ahead by any time.
+func (h *Handle) intervalLeft(s *seen) time.Duration {
+	if s.rec == nil || s.rec.NotBefore.IsZero() || s.rec.State == Broken {
+		return 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.abandoned[s.rec.Grant] {
+		return 0
+	}
+	most := min(s.rec.NotBefore.Sub(s.rec.Granted), MaxMinInterval) - h.c.clock.monotonic().Sub(s.at)
+	return min(s.rec.NotBefore.Sub(h.c.clock.wall()), most)
+}
+
+// evaluateGrant decides whether the one grant that was seen is over, or there is none. Where a lock
+// has several holders, cleared judges each.
+func (h *Handle) evaluateGrant(ctx context.Context, s *seen) verdict {
+	switch {
+	case s.rec == nil, s.rec.State == Free:
+		return verdict{open: true}
+	case s.rec.State == Broken && s.rec.Immediate:
+		return verdict{open: true, reason: "broken with immediate effect"}
+	}
+	if over, ours := h.ownGrantOver(s.rec); over {
+		return verdict{open: true, reason: "this handle's own earlier grant"}
+	} else if ours > 0 {
+		return verdict{wait: ours}
+	}
+	if s.rec.Session != "" {
+		return h.evaluateSession(ctx, s)
+	}
+	if h.c.set.ReclaimOwn && s.rec.Holder == h.c.set.Holder && s.rec.Process != processID() {
+		return verdict{open: true, reason: "an earlier process of this holder"}
+	}
+	if h.c.presence != nil && s.rec.Presence != "" && h.c.presence.Liveness(ctx, s.rec.Presence) == store.Dead {
+		return verdict{open: true, reason: "its process is dead"}
+	}
+	expiry := h.c.set.expiry(s.rec.TTL)
+	watched := h.c.clock.monotonic().Sub(s.at)
+	if watched >= expiry {
+		return verdict{open: true, reason: "not renewed while watched for " + s.rec.TTL.String()}
+	}
+	// A broken record has the age of what it broke, too.
+	if !h.c.set.IgnoreStoreClock && s.age >= 0 && s.rec.holderWriteAge(s.age) >= expiry && h.c.clock.wall().Sub(s.rec.Renewed) >= expiry {
+		return verdict{open: true, reason: "expired by the store's clock"}
+	}
+	return verdict{wait: expiry - watched}
+}
+
+// ownGrantOver tells whether the record shows a grant of this handle that is over: one
+// that was never handed out, or whose guards were all released. A grant that was
+// lost while its guards still exist may have work that is stopping: then it tells
+// how long the lease would have lasted.
+func (h *Handle) ownGrantOver(r *Record) (over bool, wait time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.abandoned[r.Grant] {
+		return true, 0
+	}
+	g := h.grant
+	if g == nil || g.id != r.Grant {
+		return false, 0
+	}
+	now, sent := h.c.clock.sinceStart(), g.lastSent()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended == nil {
+		return false, 0 // attempts join it, and never come here
+	}
+	if g.detached {
+		return false, 0 // it goes on in a ticket
+	}
+	left := sent + h.c.set.TTL - now
+	return g.releasing || left <= 0, max(left, 0)
+}
+
+// abandon remembers a grant that was sent and will never be handed out.
+func (h *Handle) abandon(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.abandoned == nil || len(h.abandoned) > 100 {
+		h.abandoned = map[string]bool{}
+	}
+	h.abandoned[id] = true
+}
+
+// await waits for the rest of the pause that was begun, or until it is worth trying
+// again sooner.
+func (h *Handle) await(ctx context.Context, l *waitQueue, w *waiter) {
+	ctx, cancel := context.WithDeadline(ctx, l.until)
+	defer cancel()
+	last := h.known()
+	if !l.waits || last == nil {
+		w.pause(ctx, time.Until(l.until))
+		return
+	}
+	// A watcher may return without a change, and Presence.WaitLiveness without a death. The more
+	// often that happens, the longer is the pause before the next call.
+	switch {
+	case l.watched != last.version:
+		l.watched, l.idle = last.version, (l.idle / 2).Truncate(time.Millisecond)
+	case l.early:
+		l.idle = min(max(2*l.idle, time.Millisecond), l.polls.most)
+		if sleep(ctx, l.idle) != nil {
+			return
+		}
+	}
+	failed := h.waitForChange(ctx, cancel, l, w, last)
+	l.early = !failed && time.Now().Before(l.until)
+}
+
+// attend returns when ctx ends, the store tells of a change or of the holder's death, or
+// w is woken. If the store's watcher fails it pauses as on a store that has none, and
+// says so.
+func (h *Handle) waitForChange(ctx context.Context, cancel context.CancelFunc, l *waitQueue, w *waiter, last *seen) (failed bool) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	if h.c.presence != nil && last.rec != nil && last.rec.Presence != "" && last.rec.State != Free {
+		wg.Go(func() {
+			if h.c.presence.WaitLiveness(ctx, last.rec.Presence) == nil {
+				cancel()
+			}
+		})
+	}
+	// The watcher tells of what wakes w, too.
+	deadline, _ := ctx.Deadline()
+	wait := time.Until(deadline)
+	if watcher, ok := store.As[store.Watcher](h.c.st); ok {
+		if r := last.rec; r != nil && r.State == Held && r.Session != "" && l.place <= 0 && !h.c.trusts(r.Session) {
+			// The lock's record does not tell of the life of its holder.
+			wg.Go(func() {
+				if sleep(ctx, h.readDueIn(r.Grant)) == nil && h.awaitSession(ctx, r.Session, r.TTL) {
+					cancel()
+				}
+			})
+		}
+		w.pause(ctx, l.skips)
+		if watcher.Watch(ctx, h.key, last.version) == nil || ctx.Err() != nil {
+			return false
+		}
+		failed = true
+		if l.waits {
+			wait = min(wait, l.polls.pause())
+		}
+	}
+	w.pause(ctx, wait)
+	return failed
+}
+
+// skipTime returns for how long a waiter that is far from the head of the lock's queue does not look.
+// That is a part of the time until its turn. The waiter estimates that time by how fast the first
+// waiter of this client has come forward. It is 0 for the head and the next one, and for a waiter
+// in no queue. Each change of the record wakes all that stand in the queue, and tells nothing to
+// those that are far from its head.
+//
+// A lock that is handed to a waiter that dozes lies idle, and then the queue seems slow to all.
+// So the estimate begins low, at most doubles from look to look, and falls at once. And a waiter
+// dozes for Options.MaxPoll at the most: all that stand before it may leave at one time, and no
+// estimate tells that. A reader whose turn is that of the head or the next one has it together
+// with all readers between: it dozes for Options.MinPoll at the most.
+func (h *Handle) skipTime(l *waitQueue, s *seen) time.Duration {
+	place := -1
+	if h.entered() != "" && s != nil && s.rec != nil {
+		entries := h.entries(s)
+		place = slices.IndexFunc(s.rec.Queue, func(m Member) bool { return slices.Contains(entries, m.Grant) })
+	}
+	now := time.Now()
+	since, ahead := now.Sub(l.placed), l.place-place
+	switch {
+	case place < 0 || l.placed.IsZero() || ahead < 0:
+		l.placed, l.step = now, max(leastStep, h.pace/4) // it may have become faster
+	case ahead > 0:
+		l.placed, l.step = now, min(since/time.Duration(ahead+1), 2*l.step) // there was part of a step more
+	default:
+		l.step = max(l.step, min(since, 2*l.step))
+	}
+	if l.place = place; place >= 0 {
+		h.pace = l.step
+	}
+	if place < 2 {
+		return 0
+	}
+	most := h.c.set.MaxPoll
+	if s.rec.turnsBefore(place) < 2 {
+		most = h.c.set.MinPoll
+	}
+	return min(time.Duration(place)*l.step/turnPart, most, s.rec.Queue[place].TTL/3)
+}
+
+const (
+	// turnPart is which part of the time until its turn a waiter dozes. Where some writes take
+	// ten times as long as others, with two thirds of it the lock lay idle four times as long.
+	turnPart = 2
+
+	// leastStep is what a waiter takes first for the time in which a queue comes forward by one.
+	leastStep = time.Millisecond
+
+	// safetyPolls is after how many times Options.MaxPoll a waiter looks at the latest although
+	// the store tells of no change: a watcher may miss one.
+	safetyPolls = 4
+)
+
+// rest begins the pause after a look that found the lock held.
+func (h *Handle) beginPause(l *waitQueue, held *HeldError) {
+	wait := max(held.Wait, time.Millisecond)
+	if h.watches() {
+		wait = min(wait, safetyPolls*h.c.set.MaxPoll)
+	} else {
+		wait = min(wait, l.polls.pause()-l.lag)
+	}
+	if l.skips = h.skipTime(l, h.known()); l.skips > wait {
+		wait = l.skips
+	}
+	if l.place == 0 && h.entered() != "" { // the lock lies idle until it looks
+		wait = min(wait, max(l.step/turnPart, h.c.set.MinPoll))
+	}
+	if due := h.nextRead(); l.place > 0 && due > 0 { // no other client looks at the one ahead
+		wait, l.skips = min(wait, due), min(l.skips, due)
+	}
+	now := time.Now()
+	l.waits, l.until, l.due = true, now.Add(wait), now.Add(held.Wait)
+	h.usesBatchPolls(l)
+}
+
+// watches reports whether the store tells of changes.
+func (h *Handle) watches() bool {
+	_, ok := store.As[store.Watcher](h.c.st)
+	return ok
+}

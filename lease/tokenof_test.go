@@ -1,0 +1,83 @@
+package lease_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// keepsMarks is a store that keeps the highest mark of all writes, refused ones too.
+type keepsMarks struct {
+	store.Store
+	highest *uint64
+}
+
+func (s keepsMarks) Unwrap() store.Store { return s.Store }
+
+func (s keepsMarks) HighestToken(context.Context, string) (uint64, error) { return *s.highest, nil }
+
+// Every write of a lease carries the token in its record as its mark, and the token of
+// a claim is above that of a claim that lost.
+func TestTokensAboveThoseThatLost(t *testing.T) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
+		var highest uint64
+		writes, refuse := 0, false
+		s := keepsMarks{store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if !op.Kind.Write() {
+				return next(ctx, op)
+			}
+			var record struct{ Token uint64 }
+			if err := json.Unmarshal(op.Value, &record); err != nil || record.Token == 0 || store.TokenOf(ctx) != record.Token {
+				t.Errorf("write %d: %s of %s has the mark %d", writes, op.Kind, op.Value, store.TokenOf(ctx))
+			}
+			writes++
+			highest = max(highest, store.TokenOf(ctx))
+			if refuse {
+				return store.MarkNotApplied(errNetwork)
+			}
+			return next(ctx, op)
+		}), &highest}
+		c := client(t, s, nil)
+		g, err := c.TryAcquire(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(g.Renew(t.Context()), g.SetData(t.Context(), []byte("x")), g.Release(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		refuse = true
+		if _, err := c.TryAcquire(t.Context(), "job"); err == nil {
+			t.Fatal("a claim that was refused succeeds")
+		}
+		refuse = false
+		lost := highest
+		if lost <= g.Token() {
+			t.Fatalf("the claim that lost showed %d, the one before had %d", lost, g.Token())
+		}
+		if g, err = c.TryAcquire(t.Context(), "job"); err != nil || g.Token() <= lost {
+			t.Fatalf("after a claim that showed %d: token %d, error %v", lost, g.Token(), err)
+		}
+		if _, err := c.Break(t.Context(), "job", g.Token(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if writes < 6 {
+			t.Errorf("%d writes, want 6 at least", writes)
+		}
+	})
+}
+
+// What is no record has no token.
+func TestTokenOf(t *testing.T) {
+	for value, want := range map[string]uint64{
+		`{"token":7}`: 7, `{"token":18446744073709551615}`: 1<<64 - 1, `{"token":"7"}`: 0, `{"token":-1}`: 0,
+		`[7]`: 0, ``: 0, `{`: 0, `{"other":7}`: 0, "not JSON": 0,
+	} {
+		if got := lease.TokenOf([]byte(value)); got != want {
+			t.Errorf("the token in %s is %d, want %d", value, got, want)
+		}
+	}
+}

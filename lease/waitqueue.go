@@ -1,0 +1,149 @@
+package lease
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// line is the goroutines of a client that wait for one lock, in the order of their
+// coming, whatever their handles. The first has the turn: it looks at the store, for all
+// of them. So many that wait cost the requests of one, and none of them overtakes
+// another.
+type waitQueue struct {
+	waiters    []*waiter // guarded by the client's mutex
+	batchPolls bool      // likewise: it makes use of surveys
+	lastRead   readTimes // likewise: the last look of a handle of the client
+
+	unanswered unanswered // of the requests that were sent for all of them
+
+	// held is what the last look that found the lock held has shown.
+	held atomic.Pointer[HeldError]
+
+	// The rest belongs to the waiter that has the turn. The next one goes on with it.
+	last             *seen         // what was seen last
+	notified         string        // the grant that a waiting event was sent for
+	yieldRequestedOf string        // the grant that was asked for, since its handle keeps it after its work
+	notifiedBreak    string        // the nonce of the break that the holder's session was told of
+	polls            polls         // pauses while the lock is held
+	until            time.Time     // end of the pause that was begun; zero: none was
+	due              time.Time     // when the holder may be dead, as the look before the pause has shown
+	lag              time.Duration // by which the next pause is shorter: the last survey began that long ago
+	waits            bool          // the pause is for a lock that is held, which may end it
+	errors           *backoff      // pauses while the store fails
+	watched          store.Version // the version that the last pause was for
+	early            bool          // that pause ended before its time
+	idle             time.Duration // pause after a pause that ended early for nothing
+	place            int           // in the lock's queue, as it was seen last; negative: in none
+	placed           time.Time     // when it came there; zero: it is not known
+	step             time.Duration // estimate of the time in which it comes forward by one place
+	skips            time.Duration // for which it does not look, since it is far from the head
+}
+
+// waiter is a goroutine in a line.
+type waiter struct {
+	h    *Handle
+	turn chan struct{} // closed when it is the first
+	wake chan struct{} // its handle was granted the lock, or the lock was released
+}
+
+// enter puts a goroutine that waits through h at the end of the line.
+func (c *Client) enter(ctx context.Context, h *Handle) (*waitQueue, *waiter) {
+	w := &waiter{h: h, turn: make(chan struct{}), wake: make(chan struct{}, 1)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.waitQueues[h.key]
+	if l == nil {
+		l = &waitQueue{errors: c.backoff(c.set.MinPoll, c.set.MaxPoll)}
+		c.waitQueues[h.key] = l
+	}
+	if l.waiters = append(l.waiters, w); len(l.waiters) == 1 {
+		close(w.turn)
+	}
+	return l, w
+}
+
+// leave takes a goroutine out of the line and gives the turn to the next.
+func (c *Client) leave(l *waitQueue, w *waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.Index(l.waiters, w)
+	l.waiters = slices.Delete(l.waiters, i, i+1)
+	switch {
+	case len(l.waiters) == 0:
+		delete(c.waitQueues, w.h.key)
+		c.batchPolls.counts(l, false)
+	case i == 0:
+		close(l.waiters[0].turn)
+	}
+}
+
+// granted wakes the goroutines that wait through a handle that was granted the lock.
+func (c *Client) granted(h *Handle) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.waitQueues[h.key]; l != nil {
+		for _, w := range l.waiters {
+			if w.h == h {
+				w.stir()
+			}
+		}
+	}
+}
+
+// freed wakes the first who waits for the lock that h has released, if it waits
+// through another handle.
+func (c *Client) freed(h *Handle) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.waitQueues[h.key]; l != nil && l.waiters[0].h != h {
+		l.waiters[0].stir()
+	}
+}
+
+// show wakes the goroutines whose entries in the queue have been made holders, as h has seen.
+func (c *Client) show(h *Handle, s *seen) {
+	if s.rec == nil || h.kind == KindSession {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.waitQueues[h.key]; l != nil {
+		for _, w := range l.waiters {
+			if w.h != h && w.h.shows(s) {
+				w.stir()
+			}
+		}
+	}
+}
+
+func (w *waiter) stir() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// owns reports whether a grant is one of this client's.
+func (c *Client) owns(grant string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.owned[grant] > 0 || c.sessions[sessionOf(grant)] != nil
+}
+
+// pause sleeps until a time, or until w is woken, or ctx ends.
+func (w *waiter) pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-w.wake:
+	case <-t.C:
+	}
+}

@@ -1,0 +1,920 @@
+package lease_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func mustAsk(t *testing.T, c *lease.Client, reason string) lease.YieldStatus {
+	t.Helper()
+	asked, err := c.RequestYield(t.Context(), "job", &lease.YieldOptions{Reason: reason})
+	if err != nil {
+		t.Fatalf("Ask: %v", err)
+	}
+	return asked
+}
+
+// hears waits until the holder has heard of an ask.
+func hears(t *testing.T, g *lease.Guard, within time.Duration) lease.YieldStatus {
+	t.Helper()
+	select {
+	case <-g.YieldRequested():
+	case <-time.After(max(within, time.Nanosecond)):
+		t.Fatalf("the holder has not heard of the ask for %v; its lease: %v", within, g.Err())
+	}
+	asked, ok := g.YieldRequest()
+	if !ok {
+		t.Fatal("the holder was asked, and Ask does not tell of it")
+	}
+	return asked
+}
+
+// The holder hears of an ask with its next renewal, with one more request, and holds on. The
+// ask stands in the record until the grant ends.
+func TestAskIsHeard(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		var mu sync.Mutex
+		var events []lease.Event
+		w := newWire(st)
+		c := client(t, w, &lease.Options{Holder: "ada", OnEvent: func(e lease.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Kind == lease.EventYieldRequested {
+				events = append(events, e)
+			}
+		}})
+		g := mustTry(t, c, "job")
+		if _, ok := g.YieldRequest(); ok {
+			t.Error("Ask tells of an ask before there is one")
+		}
+		time.Sleep(time.Second)
+		before := g.Deadline()
+		asks := newWire(st)
+		asked := mustAsk(t, client(t, asks, &lease.Options{Holder: "bob"}), "an upgrade")
+		if n := asks.requests(); n != 2 {
+			t.Errorf("an ask takes %d requests, want 2", n)
+		}
+		if asked.By != "bob" || asked.Reason != "an upgrade" || asked.Holder != "ada" || asked.Token != g.Token() || asked.Acknowledged {
+			t.Errorf("the ask is %+v", asked)
+		}
+		w.requests()
+		got := hears(t, g, ttl/2)
+		synctest.Wait() // it hears before it writes on
+		if n := w.requests(); n != 2 {
+			t.Errorf("the renewal that met the ask took %d requests, want 2", n)
+		}
+		if got.By != "bob" || got.Reason != "an upgrade" {
+			t.Errorf("the holder hears %+v", got)
+		}
+		if after := g.Deadline(); !after.After(before) {
+			t.Error("the renewal that met the ask did not renew the lease")
+		}
+		for range 3 {
+			rec := wantState(t, c, "job", lease.Held)
+			if rec.YieldRequest == nil || !rec.YieldRequest.Acknowledged || rec.YieldRequest.By != "bob" || rec.HolderNonce != "" || rec.HolderWriteAge != 0 {
+				t.Errorf("after a renewal the record has the ask %+v, mark %q", rec.YieldRequest, rec.HolderNonce)
+			}
+			time.Sleep(ttl)
+		}
+		asks.requests()
+		again := mustAsk(t, client(t, asks, &lease.Options{Holder: "eve"}), "me, too")
+		if again.By != "bob" || !again.Acknowledged || asks.requests() != 1 {
+			t.Errorf("a second ask is %+v, want the first", again)
+		}
+		mustRelease(t, g)
+		if rec := wantState(t, c, "job", lease.Free); rec.YieldRequest != nil || rec.HolderNonce != "" {
+			t.Errorf("the free record has an ask: %+v", rec)
+		}
+		g = mustTry(t, c, "job")
+		if _, ok := g.YieldRequest(); ok {
+			t.Error("the ask outlives the grant")
+		}
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(events) != 1 || events[0].Holder != "bob" || events[0].Reason != "an upgrade" || events[0].Token != asked.Token {
+			t.Errorf("events: %+v", events)
+		}
+	})
+}
+
+// Whatever becomes of the requests and replies of both sides: the holder keeps its lease, and
+// hears of the ask if it stands.
+func TestAskWithLostReplies(t *testing.T) {
+	all := []fault{pass, lose, drop, repeat, fail, hang, hangLate}
+	for _, asker := range all {
+		for _, holder := range all {
+			for n := 1; n <= 3; n++ {
+				t.Run(fmt.Sprintf("%s-%s-%d", asker, holder, n), func(t *testing.T) {
+					bubble(t, func(t *testing.T, st store.Store) {
+						w, aw := newWire(st), newWire(st)
+						g := mustTry(t, client(t, w, nil), "job")
+						aw.set(nth(1, asker))
+						w.set(nth(n, holder))
+						_, err := client(t, aw, nil).RequestYield(t.Context(), "job", nil)
+						if err != nil && asker != fail {
+							t.Errorf("Ask = %v", err)
+						}
+						if asker == fail && store.OutcomeOf(err) != store.NotApplied {
+							t.Errorf("Ask that was not applied = %v", err)
+						}
+						time.Sleep(2 * ttl)
+						if err := g.Err(); err != nil {
+							t.Fatal(err)
+						}
+						if err == nil {
+							hears(t, g, 0)
+						}
+						w.after.Wait()
+						aw.after.Wait()
+						mustRelease(t, g)
+						wantState(t, client(t, st, nil), "job", lease.Free)
+					})
+				})
+			}
+		}
+	}
+}
+
+// An ask lands just before the n-th write of the holder, whatever that is for.
+func TestAskBeforeAnyWrite(t *testing.T) {
+	for name, use := range map[string]func(t *testing.T, c *lease.Client, g *lease.Guard){
+		"Renew": func(t *testing.T, c *lease.Client, g *lease.Guard) {
+			if err := g.Renew(t.Context()); err != nil {
+				t.Error(err)
+			}
+			hears(t, g, 0)
+			mustRelease(t, g)
+		},
+		"SetData": func(t *testing.T, c *lease.Client, g *lease.Guard) {
+			if err := g.SetData(t.Context(), []byte("x")); err != nil {
+				t.Error(err)
+			}
+			if rec := wantState(t, c, "job", lease.Held); string(rec.Data) != "x" {
+				t.Errorf("the data is %q", rec.Data)
+			}
+			hears(t, g, 0)
+			mustRelease(t, g)
+		},
+		"Release": func(t *testing.T, c *lease.Client, g *lease.Guard) { mustRelease(t, g) },
+		"ReleaseTicket": func(t *testing.T, c *lease.Client, g *lease.Guard) {
+			if err := c.ReleaseTicket(t.Context(), mustDetach(t, g)); err != nil {
+				t.Error(err)
+			}
+		},
+		"Attach": func(t *testing.T, c *lease.Client, g *lease.Guard) {
+			g = mustAttach(t, c, mustDetach(t, g))
+			hears(t, g, 0)
+			mustRelease(t, g)
+		},
+		"RenewTicket": func(t *testing.T, c *lease.Client, g *lease.Guard) {
+			ticket, err := c.RenewTicket(t.Context(), mustDetach(t, g), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g = mustAttach(t, c, ticket)
+			hears(t, g, 0)
+			mustRelease(t, g)
+		},
+	} {
+		for _, f := range []fault{pass, lose, drop, repeat} {
+			for _, presence := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s-%s-%v", name, f, presence), func(t *testing.T) {
+					bubble(t, func(t *testing.T, st store.Store) {
+						w := newWire(st)
+						asker := client(t, st, nil)
+						asking := false
+						between := store.Intercept(w, func(ctx context.Context, op *store.Op, next store.Handler) error {
+							if op.Kind.Write() && asking {
+								asking = false
+								mustAsk(t, asker, "")
+							}
+							return next(ctx, op)
+						})
+						o := pipeline(time.Minute)
+						o.NoPresence = !presence
+						c := client(t, between, o)
+						g := mustTry(t, c, "job")
+						w.set(nth(1, f))
+						asking = true
+						use(t, c, g)
+						if asking {
+							t.Error("the use has written nothing")
+						}
+						wantState(t, client(t, st, nil), "job", lease.Free)
+					})
+				})
+			}
+		}
+	}
+}
+
+// The reply of a write is lost, and it is asked over before the writer reads it back: of a
+// renewal, and of a claim.
+func TestAskAfterALostReply(t *testing.T) {
+	for _, claim := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			asker := client(t, st, nil)
+			w := newWire(st)
+			asking := false
+			between := store.Intercept(w, func(ctx context.Context, op *store.Op, next store.Handler) error {
+				err := next(ctx, op)
+				if op.Kind.Write() && asking {
+					asking = false
+					mustAsk(t, asker, "")
+				}
+				return err
+			})
+			c := client(t, between, &lease.Options{ManualRenewal: true, Tuning: lease.Tuning{IgnoreStoreClock: true}})
+			lost := func() { w.set(nth(1, lose)); asking = true }
+			if claim {
+				lost()
+			}
+			g := mustTry(t, c, "job")
+			if !claim {
+				time.Sleep(ttl / 2)
+				lost()
+				if err := g.Renew(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if left := g.Remaining(); left < ttl/2 {
+				t.Errorf("trust of %v is left: the write does not count", left)
+			}
+			hears(t, g, 0)
+			mustRelease(t, g)
+		})
+	}
+}
+
+// The holder, or another client, does something between the read and the write of an ask.
+func TestAskIsOvertaken(t *testing.T) {
+	for name, do := range map[string]struct {
+		act  func(t *testing.T, c *lease.Client, g *lease.Guard)
+		want error
+	}{
+		"a renewal": {func(t *testing.T, c *lease.Client, g *lease.Guard) {
+			if err := g.Renew(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}, nil},
+		"data": {func(t *testing.T, c *lease.Client, g *lease.Guard) {
+			if err := g.SetData(t.Context(), []byte("new")); err != nil {
+				t.Error(err)
+			}
+		}, nil},
+		"an ask":    {func(t *testing.T, c *lease.Client, g *lease.Guard) { mustAsk(t, c, "first") }, nil},
+		"a release": {func(t *testing.T, c *lease.Client, g *lease.Guard) { mustRelease(t, g) }, lease.ErrNotHeld},
+		"another grant": {func(t *testing.T, c *lease.Client, g *lease.Guard) {
+			mustRelease(t, g)
+			mustTry(t, c, "job")
+		}, nil},
+		"a break": {func(t *testing.T, c *lease.Client, g *lease.Guard) {
+			if _, err := c.Break(t.Context(), "job", g.Token(), nil); err != nil {
+				t.Error(err)
+			}
+		}, lease.ErrNotHeld},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				c := client(t, st, &lease.Options{ManualRenewal: true})
+				g := mustTry(t, c, "job")
+				acts := true
+				between := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+					if op.Kind.Write() && acts {
+						acts = false
+						do.act(t, c, g)
+					}
+					return next(ctx, op)
+				})
+				asked, err := client(t, between, nil).RequestYield(t.Context(), "job", &lease.YieldOptions{Reason: "second"})
+				if !errors.Is(err, do.want) {
+					t.Fatalf("Ask = %+v, %v; want %v", asked, err, do.want)
+				}
+				if do.want != nil {
+					return
+				}
+				rec := wantState(t, c, "job", lease.Held)
+				if rec.YieldRequest == nil || rec.YieldRequest.Reason != asked.Reason || asked.Grant != rec.Grant || asked.Token != rec.Token {
+					t.Errorf("the record has the ask %+v, and Ask returned %+v", rec.YieldRequest, asked)
+				}
+				if name == "an ask" != (asked.Reason == "first") || name == "data" && string(rec.Data) != "new" {
+					t.Errorf("the ask is %+v, the data %q", asked, rec.Data)
+				}
+			})
+		})
+	}
+}
+
+// rewrite writes the record of the lock as it stands with a change, as another client does.
+func rewrite(t *testing.T, st store.Store, change func(*lease.Record)) {
+	t.Helper()
+	ctx := context.Background()
+	value, v, err := st.Get(ctx, "lock/job")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	rec, err := lease.Decode("job", value)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	change(rec)
+	if value, err = lease.Encode(rec); err == nil {
+		_, err = st.Put(ctx, "lock/job", v, value)
+	}
+	if err != nil && !errors.Is(err, store.ErrConflict) {
+		t.Error(err)
+	}
+}
+
+// However often the holder is asked: it is taken over a TTL after a waiter saw its last write
+// first. The control takes each ask for a sign of life.
+func TestAsksDelayNoTakeover(t *testing.T) {
+	for _, marked := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			mustTry(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")
+			ctx, cancel := context.WithTimeout(t.Context(), 5*ttl)
+			defer cancel()
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			wg.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					select {
+					case <-time.After(ttl / 7):
+					case <-ctx.Done():
+						return
+					}
+					if _, err := client(t, st, nil).RequestYield(ctx, "job", nil); err != nil && ctx.Err() == nil && !errors.Is(err, lease.ErrNotHeld) {
+						t.Error(err)
+					}
+					rewrite(t, st, func(rec *lease.Record) {
+						if rec.State == lease.Held && rec.YieldRequest != nil {
+							rec.Nonce = fmt.Sprint("ask", i)
+							if !marked {
+								rec.HolderNonce = ""
+							}
+						}
+					})
+				}
+			})
+			began := time.Now()
+			g, err := client(t, st, nil).Acquire(ctx, "job")
+			took := time.Since(began)
+			cancel()
+			switch {
+			case marked && (err != nil || took > ttl*5/4):
+				t.Errorf("a dead holder that is asked often is taken over after %v, %v; want about a TTL", took, err)
+			case marked && took < ttl:
+				t.Errorf("it is taken over after %v", took)
+			case !marked && err == nil:
+				t.Errorf("the control fails: taken after %v", took)
+			}
+			if g != nil {
+				mustRelease(t, g)
+			}
+		})
+	}
+}
+
+// Nor does an ask delay a takeover by the age on the store's clock, which begins anew with
+// each write: it tells how long the holder's write had stood.
+func TestAskKeepsTheAge(t *testing.T) {
+	for _, breaks := range []bool{false, true} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			aged := &agedStore{Store: st}
+			g := mustTry(t, client(t, aged, &lease.Options{ManualRenewal: true}), "job")
+			time.Sleep(20 * time.Second)
+			aged.age = 20 * time.Second
+			mustAsk(t, client(t, aged, nil), "")
+			aged.age = 0
+			wantHeld(t, client(t, aged, nil), "job")
+			if breaks {
+				aged.age = 5 * time.Second
+				if _, err := client(t, aged, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(11 * time.Second)
+			aged.age = 6 * time.Second
+			if !breaks {
+				wantHeld(t, client(t, aged, nil), "job")
+				aged.age = 11 * time.Second
+			}
+			mustRelease(t, mustTry(t, client(t, aged, nil), "job"))
+		})
+	}
+}
+
+// What the holder writes is as old as its write: an ask that it met does not make it older.
+func TestAgeAfterAnAsk(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		aged := &agedStore{Store: st, age: ttl}
+		g := mustTry(t, client(t, aged, &lease.Options{ManualRenewal: true}), "job")
+		mustAsk(t, client(t, aged, nil), "")
+		if err := g.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		aged.age = ttl / 2
+		later := newClocks()
+		later.change(func(c *clocks) { c.jumped = time.Hour })
+		c := client(t, aged, nil)
+		lease.SetClock(c, later.read)
+		wantHeld(t, c, "job")
+	})
+}
+
+// A process that reads the sighting of an earlier one goes on with its watch over an ask, and
+// one that has seen the ask alone takes nothing of it back.
+func TestAskKeepsTheSighting(t *testing.T) {
+	const ttl = 2 * time.Second
+	for name, memory := range map[string]lease.Cache{"map": &sightings{}, "files": lease.FileCache(t.TempDir() + "/m")} {
+		t.Run(name, func(t *testing.T) {
+			st := named(t)
+			mustTry(t, client(t, st, &lease.Options{TTL: ttl, ManualRenewal: true}), "job")
+			o := &lease.Options{TTL: ttl, Cache: memory}
+			wantHeld(t, client(t, st, o), "job")
+			began := time.Now()
+			time.Sleep(ttl * 2 / 3)
+			mustAsk(t, client(t, st, o), "")
+			wantHeld(t, client(t, st, o), "job")
+			if _, err := client(t, st, o).Acquire(t.Context(), "job"); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took < ttl || took > ttl*3/2 {
+				t.Errorf("taken %v after the first sight, want a TTL and the allowance", took)
+			}
+		})
+	}
+}
+
+// A memory in files keeps the time of the holder's write when a later process saves the
+// version that an ask made of it.
+func TestFileMemoryTimesTheMark(t *testing.T) {
+	m := lease.FileCache(t.TempDir() + "/m")
+	first := lease.Observation{Store: "s", Key: "k", Version: "1", Epoch: "e", Monotonic: 100, HolderNonce: "w"}
+	for _, c := range []struct {
+		version store.Version
+		mark    string
+		want    time.Duration
+	}{{"2", "w", 100}, {"3", "", 500}, {"4", "x", 500}, {"5", "w", 500}} {
+		m.Save(first)
+		later := first
+		later.Version, later.HolderNonce, later.Monotonic = c.version, c.mark, 500
+		m.Save(later)
+		if got, ok := m.Load("s", "k"); !ok || got.Version != c.version || c.version == "2" && got.Monotonic != c.want || c.mark != "w" && got.Monotonic != c.want {
+			t.Errorf("after %+v it has %+v, want the time %v", c, got, c.want)
+		}
+		first.Version += "'"
+		first.HolderNonce = "w" + string(c.version)
+	}
+}
+
+// A record with this grant that follows none of the holder's writes is a copy, ask or not.
+func TestAskOfACopyIsNoAsk(t *testing.T) {
+	for _, mark := range []string{"", "of-another-write"} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			g := mustTry(t, client(t, st, nil), "job")
+			rewrite(t, st, func(rec *lease.Record) {
+				rec.Nonce, rec.HolderNonce, rec.YieldRequest = "copied", mark, &lease.YieldRequest{Grant: rec.Grant}
+			})
+			time.Sleep(ttl / 2)
+			wantLost(t, g, lease.ErrTakenOver)
+			if _, ok := g.YieldRequest(); ok {
+				t.Error("the holder was asked by a copy of its record")
+			}
+		})
+	}
+}
+
+// An ask without a write of its own, over and over, before each write of the holder: the
+// renewal goes on over each.
+func TestRenewalAmongManyAsks(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		asker := client(t, st, nil)
+		n := 0
+		between := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if op.Kind.Write() && n > 0 {
+				if n == 20 {
+					mustAsk(t, asker, "")
+				}
+				n--
+				rewrite(t, st, func(rec *lease.Record) { rec.Nonce = fmt.Sprint("again", n) })
+			}
+			return next(ctx, op)
+		})
+		g := mustTry(t, client(t, between, &lease.Options{ManualRenewal: true}), "job")
+		n = 20
+		if err := g.Renew(t.Context()); err != nil || n != 0 {
+			t.Fatalf("Renew = %v after %d of 20 asks", err, 20-n)
+		}
+		hears(t, g, 0)
+		mustRelease(t, g)
+	})
+}
+
+// A reply that is older than the ask that the holder has met by then is no loss.
+func TestAskAndAnOlderReply(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		asker := client(t, st, nil)
+		w := newWire(st)
+		var puts atomic.Int64
+		slow := false
+		between := store.Intercept(w, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if op.Kind.Write() {
+				n := puts.Add(1)
+				if n == 3 { // after a lost write, and the read that it brought
+					mustAsk(t, asker, "")
+				}
+				err := next(ctx, op)
+				if n == 4 {
+					time.Sleep(10 * time.Second)
+				}
+				return err
+			}
+			err := next(ctx, op)
+			if slow && puts.Load() == 2 {
+				time.Sleep(ttl / 3) // read before the ask, answered while the write after it is under way
+			}
+			return err
+		})
+		g := mustTry(t, client(t, between, &lease.Options{ManualRenewal: true}), "job")
+		slow = true
+		w.set(nth(1, drop))
+		if err := g.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Err(); err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, g)
+	})
+}
+
+// A function that is asked to give way is stopped, and the lock is renewed until it returns.
+func TestDoStepsDown(t *testing.T) {
+	own := errors.New("own")
+	for name, c := range map[string]struct {
+		err  error
+		want []error
+		not  error
+	}{
+		"it returns the error of its context": {context.Canceled, []error{lease.ErrYieldRequested}, context.Canceled},
+		"it returns another error":            {own, []error{lease.ErrYieldRequested, own}, context.Canceled},
+		"it returns nil":                      {nil, nil, lease.ErrYieldRequested},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				asker := client(t, st, &lease.Options{Holder: "bob"})
+				began := time.Now()
+				err := client(t, st, nil).Do(t.Context(), "job", func(ctx context.Context, g *lease.Guard) error {
+					mustAsk(t, asker, "an upgrade")
+					<-ctx.Done()
+					cause := context.Cause(ctx)
+					if !errors.Is(cause, lease.ErrYieldRequested) || errors.Is(cause, lease.ErrLost) || !strings.Contains(cause.Error(), "bob: an upgrade") {
+						t.Errorf("the context ended with %v", cause)
+					}
+					if took := time.Since(began); took > ttl/2 {
+						t.Errorf("it ended after %v", took)
+					}
+					time.Sleep(3 * ttl)
+					if g.Err() != nil {
+						t.Errorf("the lease is over before the function is: %v", g.Err())
+					}
+					wantHeld(t, asker, "job")
+					return c.err
+				})
+				for _, want := range c.want {
+					if !errors.Is(err, want) {
+						t.Errorf("Do = %v, want %v", err, want)
+					}
+				}
+				if errors.Is(err, c.not) || (err == nil) != (c.want == nil) {
+					t.Errorf("Do = %v", err)
+				}
+				wantState(t, asker, "job", lease.Free)
+			})
+		})
+	}
+}
+
+// With IgnoreYieldRequests the function goes on, and can refuse.
+func TestDoIgnoresAsks(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		asker := client(t, st, nil)
+		h, err := client(t, st, nil).HandleWith("job", &lease.HandleOptions{OnYieldRequest: lease.IgnoreYieldRequests})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = h.Do(t.Context(), func(ctx context.Context, g *lease.Guard) error {
+			mustAsk(t, asker, "")
+			hears(t, g, ttl/2)
+			time.Sleep(ttl)
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Errorf("Do = %v", err)
+		}
+	})
+}
+
+func TestRefuse(t *testing.T) {
+	for _, f := range []fault{pass, lose, drop, repeat} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			w := newWire(st)
+			asker := client(t, st, nil)
+			g := mustTry(t, client(t, w, nil), "job")
+			if err := g.RefuseYield(t.Context(), "no"); !errors.Is(err, lease.ErrNoYieldRequest) {
+				t.Errorf("Refuse of no ask = %v", err)
+			}
+			answered := make(chan error, 1)
+			go func() {
+				asked, err := asker.RequestYield(t.Context(), "job", &lease.YieldOptions{Wait: true})
+				if asked.RefusalReason != "in the middle of it" {
+					t.Errorf("the answer is %+v", asked)
+				}
+				answered <- err
+			}()
+			time.Sleep(ttl)
+			hears(t, g, 0)
+			w.set(nth(1, f))
+			if err := g.RefuseYield(t.Context(), "in the middle of it"); err != nil {
+				t.Fatalf("%s: %v", f, err)
+			}
+			if err := <-answered; !errors.Is(err, lease.ErrYieldRefused) {
+				t.Errorf("the waiting Ask = %v", err)
+			}
+			if _, err := asker.RequestYield(t.Context(), "job", nil); !errors.Is(err, lease.ErrYieldRefused) {
+				t.Errorf("a second Ask = %v", err)
+			}
+			time.Sleep(ttl)
+			if asked, _ := g.YieldRequest(); asked.RefusalReason == "" || g.Err() != nil {
+				t.Errorf("the refusal is forgotten: %+v, %v", asked, g.Err())
+			}
+			mustRelease(t, g)
+		})
+	}
+}
+
+// An Ask that waits returns when the grant is over, however it ends, or when its context does.
+func TestAskWaits(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, c *lease.Client, g *lease.Guard){
+		"a release": func(t *testing.T, c *lease.Client, g *lease.Guard) { mustRelease(t, g) },
+		"a break": func(t *testing.T, c *lease.Client, g *lease.Guard) {
+			if _, err := c.Break(t.Context(), "job", g.Token(), nil); err != nil {
+				t.Error(err)
+			}
+		},
+		"a takeover": func(t *testing.T, c *lease.Client, g *lease.Guard) {
+			mustRelease(t, g)
+			mustTry(t, c, "job")
+		},
+		"a holder that dies": func(t *testing.T, c *lease.Client, g *lease.Guard) {},
+		"the context":        nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				dies := name == "a holder that dies"
+				c := client(t, st, &lease.Options{ManualRenewal: dies})
+				g := mustTry(t, c, "job")
+				ctx, cancel := context.WithTimeout(t.Context(), 10*ttl)
+				defer cancel()
+				began := time.Now()
+				var ends sync.WaitGroup
+				ends.Go(func() {
+					if end != nil && !dies {
+						time.Sleep(3 * ttl / 2)
+						end(t, c, g)
+					}
+				})
+				asked, err := client(t, st, nil).RequestYield(ctx, "job", &lease.YieldOptions{Wait: true})
+				took := time.Since(began)
+				ends.Wait()
+				if end == nil {
+					if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrHeld) || asked.GrantEnded || !asked.Acknowledged {
+						t.Errorf("Ask = %+v, %v", asked, err)
+					}
+					return
+				}
+				if err != nil || !asked.GrantEnded || asked.Token != g.Token() {
+					t.Errorf("Ask = %+v, %v", asked, err)
+				}
+				found := map[string]lease.State{"a release": lease.Free, "a break": lease.Broken, "a holder that dies": lease.Held}[name]
+				if now := asked.Current; found != "" && (now.State != found || (now.Token == g.Token()) != (name != "a break")) {
+					t.Errorf("at the end the record is %+v", now)
+				}
+				if least := 3 * ttl / 2; !dies && (took < least || took > least+soon) || dies && (took < ttl || took > ttl+soon) {
+					t.Errorf("it has waited for %v", took)
+				}
+			})
+		})
+	}
+}
+
+// An Ask that waits tells once, and soon, that all who hold the lock have heard of the ask. A
+// holder under a session does not write that into the lock's record.
+func TestAskTellsWhenItIsHeard(t *testing.T) {
+	for name, take := range map[string]func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard{
+		"a plain lease": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
+			return []*lease.Guard{mustTry(t, client(t, st, nil), "job")}
+		},
+		"a lock under a session": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
+			return []*lease.Guard{mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{}))}
+		},
+		"a lock under a session of the asker's client": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
+			return []*lease.Guard{mustTake(t, with(t, open(t, c), "job", lease.HandleOptions{}))}
+		},
+		"two readers, of which one hears late": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
+			first := mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Shared: true}))
+			time.Sleep(ttl / 4)
+			return []*lease.Guard{first, mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Shared: true}))}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				c := client(t, st, nil)
+				guards := take(t, c, st)
+				told := make(chan lease.YieldStatus, 2)
+				done := make(chan lease.YieldStatus, 1)
+				go func() {
+					asked, err := c.RequestYield(t.Context(), "job", &lease.YieldOptions{Reason: "why", Wait: true, OnAcknowledged: func(a lease.YieldStatus) {
+						time.Sleep(time.Millisecond) // a session first takes the name out of its record
+						for _, g := range guards {
+							if _, heard := g.YieldRequest(); !heard {
+								t.Error("it is told before all holders have heard")
+							}
+						}
+						told <- a
+					}})
+					if err != nil {
+						t.Error(err)
+					}
+					done <- asked
+				}()
+				for _, g := range guards {
+					hears(t, g, ttl)
+				}
+				began := time.Now()
+				if a := <-told; !a.Acknowledged || a.GrantEnded || a.Reason != "why" || time.Since(began) > ttl/4 {
+					t.Errorf("told %+v after %v", a, time.Since(began))
+				}
+				time.Sleep(3 * ttl)
+				for _, g := range guards {
+					mustRelease(t, g)
+				}
+				if a := <-done; !a.GrantEnded || !a.Acknowledged || len(told) > 0 || a.Current.State != lease.Free {
+					t.Errorf("at the end %+v, told %d times more", a, len(told))
+				}
+			})
+		})
+	}
+	// A holder that does not renew hears nothing, and is told dead.
+	bubble(t, func(t *testing.T, st store.Store) {
+		mustTake(t, with(t, dies(t, st), "job", lease.HandleOptions{}))
+		asked, err := client(t, st, nil).RequestYield(t.Context(), "job", &lease.YieldOptions{Wait: true, OnAcknowledged: func(a lease.YieldStatus) { t.Errorf("heard: %+v", a) }})
+		if err != nil || !asked.GrantEnded || asked.Acknowledged || asked.Current.Token != asked.Token {
+			t.Errorf("%+v, %v", asked, err)
+		}
+	})
+}
+
+// An Ask that waits puts up with a store that fails, until its context ends.
+func TestAskWaitsForAStoreThatFails(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		asker := client(t, w, nil)
+		g := mustTry(t, client(t, st, nil), "job")
+		for _, recovers := range []bool{false, true} {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*ttl)
+			time.AfterFunc(time.Second, func() { w.set(everything(drop)) })
+			if recovers {
+				time.AfterFunc(ttl, func() { w.set(nil) })
+				time.AfterFunc(ttl+time.Second, func() { _ = g.Release(context.Background()) })
+			}
+			asked, err := asker.RequestYield(ctx, "job", &lease.YieldOptions{Wait: true})
+			cancel()
+			if recovers && (err != nil || !asked.GrantEnded) || !recovers && (!errors.Is(err, context.DeadlineExceeded) || asked.GrantEnded) {
+				t.Errorf("recovers: %v; Ask = %+v, %v", recovers, asked, err)
+			}
+			w.set(nil)
+		}
+	})
+}
+
+// waitingStore has its writes wait, and a quick look.
+type waitingStore struct {
+	store.Store
+	wait time.Duration
+}
+
+func (s *waitingStore) Traits() store.Traits {
+	return store.Traits{MinWriteTime: s.wait, CannotReadOwnWrites: true}
+}
+
+func (s *waitingStore) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	v, err := s.Store.Put(ctx, key, prev, value)
+	time.Sleep(s.wait)
+	return v, err
+}
+
+type peekingStore struct{ *waitingStore }
+
+func (s *peekingStore) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
+	return s.Get(ctx, key)
+}
+
+// Where a write takes so long that a renewal has no time for a second one, an ask loses no
+// lease: the holder looks before it writes. The control has no such look.
+func TestAskOnAStoreWhoseWritesWait(t *testing.T) {
+	for _, peeks := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			waits := &waitingStore{Store: st, wait: 6 * time.Second}
+			st = waits
+			if peeks {
+				st = &peekingStore{waits}
+			}
+			c := client(t, st, nil)
+			lease.SetRandom(c, func() float64 { return 1 }) // renewals as late as they may be
+			g := mustTry(t, c, "job")
+			mustAsk(t, client(t, st, nil), "")
+			time.Sleep(2 * ttl)
+			if kept := g.Err() == nil; kept != peeks {
+				t.Errorf("it looks: %v; the lease: %v", peeks, g.Err())
+			}
+			_ = g.Release(t.Context())
+		})
+	}
+}
+
+func TestAskBadInput(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		ask := func(o *lease.YieldOptions, want error) {
+			t.Helper()
+			if asked, err := c.RequestYield(t.Context(), "job", o); !errors.Is(err, want) {
+				t.Errorf("Ask = %+v, %v; want %v", asked, err, want)
+			}
+		}
+		ask(nil, store.ErrNotFound)
+		if _, err := c.RequestYield(t.Context(), "", nil); !errors.Is(err, store.ErrKey) {
+			t.Errorf("Ask without a name = %v", err)
+		}
+		g := mustTry(t, c, "job")
+		ask(&lease.YieldOptions{Reason: strings.Repeat("x", lease.MaxReason+1)}, store.ErrInvalid)
+		ask(&lease.YieldOptions{Reason: "\xff"}, store.ErrInvalid)
+		// A record that is full keeps what it has.
+		rewrite(t, st, func(rec *lease.Record) {})
+		value, v, err := st.Get(t.Context(), "lock/job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(value, &fields); err != nil {
+			t.Fatal(err)
+		}
+		fields["of_others"] = strings.Repeat("x", store.MaxValue-len(value)-20)
+		full, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err = st.Put(t.Context(), "lock/job", v, full); err != nil {
+			t.Fatal(err)
+		}
+		ask(nil, store.ErrTooLarge)
+		if now, _, _ := st.Get(t.Context(), "lock/job"); !bytes.Equal(now, full) {
+			t.Error("an ask that has no room has changed the record")
+		}
+		if _, err := st.Put(t.Context(), "lock/job", v, value); err != nil {
+			t.Fatal(err)
+		}
+		_ = g.Release(t.Context())
+		if err := g.RefuseYield(t.Context(), strings.Repeat("x", lease.MaxReason+1)); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("Refuse with a long reason = %v", err)
+		}
+
+		h, err := c.HandleWith("other", &lease.HandleOptions{OnYieldRequest: 7})
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("HandleWith = %v, %v", h, err)
+		}
+		for _, o := range []lease.HandleOptions{{Shared: true}, {Slots: 1}, {Slots: -1}, {Fair: true}} {
+			if _, err := c.HandleWith("other", &o); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "session") {
+				t.Errorf("HandleWith %+v without a session = %v", o, err)
+			}
+		}
+		_ = c.Close(t.Context())
+		ask(nil, lease.ErrClosed)
+	})
+}

@@ -1,0 +1,41 @@
+package reserve
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// BucketReserver guards operations on the objects of one bucket.
+type BucketReserver struct {
+	r      *Reserver
+	bucket object.Bucket
+}
+
+// ForBucket returns the guard of the objects of b.
+func (r *Reserver) ForBucket(b object.Bucket) *BucketReserver { return &BucketReserver{r, b} }
+
+// Do runs operate, which may be any operation on the object: see [Reserver.Do]. It finds
+// out by Stat whether the object is in the state that version names; an empty version
+// stands for "there is no object". If it is in another, operate is not called, and the
+// error is an [*object.ConflictError]. On S3 the version is the ETag, with its double
+// quotes.
+func (o *BucketReserver) Do(ctx context.Context, key string, version object.Version, operate func(context.Context) error) error {
+	return o.r.Do(ctx, key, version, CheckVersion(o.bucket, key, version), operate)
+}
+
+// CheckVersion returns the check of [Reserver.Do] for an object of b: one Stat.
+func CheckVersion(b object.Bucket, key string, version object.Version) func(context.Context) error {
+	return func(ctx context.Context) error {
+		info, err := b.Stat(ctx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			info, err = object.Info{}, nil
+		}
+		if err == nil && info.Version != version {
+			err = &object.ConflictError{Key: key, HasCurrent: true, Version: info.Version}
+		}
+		return err
+	}
+}

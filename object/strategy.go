@@ -1,0 +1,302 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Fenced is the ability to check a [Fence]. It is not tried: it follows from unique
+// versions and the store's own conditions.
+const Fenced Ability = "fence"
+
+// Reserver lets one operation at a time work on a state of an object, for stores that do
+// not check conditions themselves.
+type Reserver interface {
+	// Do runs operate while no other holder of a reservation for (key, version) works on
+	// it. An empty version stands for "there is no object". check tells whether the object
+	// still is in that state, with an error that matches store.ErrConflict if it is not. It
+	// is called before operate, and after each wait. operate gets a context that ends with
+	// the reservation.
+	//
+	// Do returns after operate has, with its error as it is. If it did not call operate,
+	// nothing was written.
+	Do(ctx context.Context, key string, version Version, check func(context.Context) error, operate func(context.Context) error) error
+}
+
+// Strategy is how a [Client] makes a write conditional.
+type Strategy string
+
+// The rungs of the ladder, the best first.
+const (
+	// StrategyCondition: the store's own condition, in the same request.
+	StrategyCondition Strategy = "condition"
+
+	// StrategyMultipart: an upload in parts, whose completion the store makes conditional.
+	StrategyMultipart Strategy = "parts"
+
+	// StrategyDownloadUpload: a copy that the client downloads and puts, since the store cannot copy
+	// under the condition.
+	StrategyDownloadUpload Strategy = "upload"
+
+	// StrategyReservation: a reservation ([Options].Reserver). A write of a holder whose
+	// reservation has expired is refused only where the store's own condition holds, too.
+	StrategyReservation Strategy = "reservation"
+
+	// StrategyNone: the store cannot do it, and the client refuses.
+	StrategyNone Strategy = "none"
+)
+
+// way is how a write is sent.
+type way struct {
+	strategy    Strategy
+	conditional bool // the write has a condition
+	own         bool // the store itself checks it, or there is none
+	stream      bool // a copy is downloaded and put
+}
+
+// Step tells how a [Client] carries out one kind of conditional write.
+type AbilityStrategy struct {
+	Ability  Ability  // what is asked of the store
+	Strategy Strategy // how the client does it
+	Native   bool     // the store's own condition is sent, too
+	Err      error    // with StrategyNone: an UnsupportedError
+}
+
+// Strategies tells how the client carries out each kind of conditional write, in the order of
+// [Abilities]. It tries what is not known yet. An error means that it could not find out.
+func (c *Client) Strategies(ctx context.Context) ([]AbilityStrategy, error) {
+	var steps []AbilityStrategy
+	for _, of := range []struct {
+		ability Ability
+		choose  func() (way, error)
+	}{
+		{PutIfAbsent, func() (way, error) { return c.wayOfPut(ctx, condition{ifAbsent: true}, true) }},
+		{PutIfMatch, func() (way, error) { return c.wayOfPut(ctx, condition{ifMatch: "v"}, true) }},
+		{DeleteIfMatch, func() (way, error) { return c.wayOfDelete(ctx, condition{ifMatch: "v"}, false) }},
+		{CopyIfAbsent, func() (way, error) { return c.wayOfCopy(ctx, condition{ifAbsent: true}) }},
+		{CopyIfMatch, func() (way, error) { return c.wayOfCopy(ctx, condition{ifMatch: "v"}) }},
+	} {
+		by, err := of.choose()
+		var lacking *UnsupportedError
+		switch {
+		case errors.As(err, &lacking):
+			by, err = way{strategy: StrategyNone}, nil
+		case err != nil:
+			return nil, err
+		}
+		step := AbilityStrategy{Ability: of.ability, Strategy: by.strategy, Native: by.own}
+		if lacking != nil {
+			step.Err = lacking
+		}
+		steps = append(steps, step)
+	}
+	return steps, nil
+}
+
+// of returns the ability that the condition needs; empty if there is none.
+func (c condition) of(absent, match Ability) Ability {
+	switch {
+	case c.ifAbsent:
+		return absent
+	case c.ifMatch != "":
+		return match
+	}
+	return ""
+}
+
+func (c *Client) wayOfPut(ctx context.Context, on condition, small bool) (way, error) {
+	put, parts := on.of(PutIfAbsent, PutIfMatch), on.of(PartsIfAbsent, PartsIfMatch)
+	if put == "" {
+		return way{strategy: StrategyCondition, own: true}, nil
+	}
+	lacking := c.has(ctx, put)
+	if lacking != nil && !errors.Is(lacking, errors.ErrUnsupported) {
+		return way{}, lacking
+	}
+	if c.o.Reserver != nil {
+		own := lacking == nil
+		if own && !small {
+			err := c.has(ctx, parts)
+			if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+				return way{}, err
+			}
+			own = err == nil
+		}
+		return way{strategy: StrategyReservation, conditional: true, own: own}, nil
+	}
+	if lacking == nil {
+		return way{strategy: StrategyCondition, conditional: true, own: true}, nil
+	}
+	switch err := c.has(ctx, parts); {
+	case err == nil:
+		return way{strategy: StrategyMultipart, conditional: true, own: true}, nil
+	case errors.Is(err, errors.ErrUnsupported):
+		return way{}, lacking
+	default:
+		return way{}, err
+	}
+}
+
+func (c *Client) wayOfDelete(ctx context.Context, on condition, orAbsent bool) (way, error) {
+	if on.ifMatch == "" {
+		return way{strategy: StrategyCondition, own: true}, nil
+	}
+	ability := DeleteIfMatch
+	if orAbsent {
+		ability = DeleteOrAbsent
+	}
+	err := c.has(ctx, ability)
+	switch {
+	case err != nil && !errors.Is(err, errors.ErrUnsupported):
+		return way{}, err
+	case c.o.Reserver != nil:
+		return way{strategy: StrategyReservation, conditional: true, own: err == nil}, nil
+	case err != nil:
+		return way{}, err
+	}
+	return way{strategy: StrategyCondition, conditional: true, own: true}, nil
+}
+
+func (c *Client) wayOfCopy(ctx context.Context, on condition) (way, error) {
+	copying, err := c.unsupported(ctx, PlainCopy, CopySource)
+	if err != nil {
+		return way{}, err
+	}
+	by := way{strategy: StrategyCondition, own: true, stream: copying != nil}
+	need := on.of(CopyIfAbsent, CopyIfMatch)
+	if need == "" {
+		if by.stream {
+			by.strategy = StrategyDownloadUpload
+		}
+		return by, nil
+	}
+	by.conditional = true
+	own := copying
+	if own == nil {
+		if own, err = c.unsupported(ctx, need); err != nil {
+			return way{}, err
+		}
+	}
+	if own == nil && c.o.Reserver == nil {
+		return by, nil
+	}
+	if own != nil {
+		put, err := c.wayOfPut(ctx, on, false)
+		if put.own && err == nil {
+			put.stream = true
+			if put.strategy == StrategyCondition {
+				put.strategy = StrategyDownloadUpload
+			}
+			return put, nil
+		}
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return way{}, err
+		}
+	}
+	if c.o.Reserver != nil {
+		by.strategy, by.own = StrategyReservation, own == nil
+		return by, nil
+	}
+	return way{}, own
+}
+
+// unsupported returns the first of these abilities that the store lacks; err says that this
+// could not be found out.
+func (c *Client) unsupported(ctx context.Context, abilities ...Ability) (lacks, err error) {
+	for _, a := range abilities {
+		err := c.has(ctx, a)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return err, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// learned is what a client knows of its store.
+type learned struct {
+	slot  chan struct{} // held by the goroutine that tries an ability
+	mu    sync.Mutex
+	found map[Ability]error
+}
+
+func (l *learned) get(a Ability) (err error, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err, known = l.found[a]
+	return err, known
+}
+
+func (l *learned) set(a Ability, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.found[a] = err
+}
+
+// has returns nil if the store has an ability, and an UnsupportedError if it lacks it. Any
+// other error means that this could not be found out.
+func (c *Client) has(ctx context.Context, a Ability) error {
+	if err, known := c.learned.get(a); known {
+		return err
+	}
+	if v, ok := As[Verifier](c.bucket); ok {
+		return bare(v.Verify(ctx, a)) // it remembers
+	}
+	if a == PlainCopy {
+		if _, ok := As[Copier](c.bucket); !ok {
+			return &UnsupportedError{Ability: PlainCopy}
+		}
+	}
+	if TraitsOf(c.bucket).Trusted {
+		return nil
+	}
+	select {
+	case c.learned.slot <- struct{}{}:
+		defer func() { <-c.learned.slot }()
+	case <-ctx.Done():
+		return store.CheckContext(ctx)
+	}
+	if err, known := c.learned.get(a); known {
+		return err
+	}
+	found, err := Probe(ctx, c.bucket, c.o.ProbePrefix, a)
+	if err != nil {
+		return err
+	}
+	c.learned.set(a, found[a])
+	return found[a]
+}
+
+// reserve runs operate under a reservation of the state on.
+func (c *Client) reserve(ctx context.Context, key string, on state, operate func(context.Context) error) error {
+	check := func(ctx context.Context) error {
+		now, err := c.current(ctx, key)
+		switch {
+		case err != nil:
+			return err
+		case on.absent && now.absent:
+			return nil
+		case now.version() != on.version() || (on.info.WriteInfo.known || on.info.WriteInfo.ID != "") && now.info.WriteInfo.ID != on.info.WriteInfo.ID:
+			return &ConflictError{Key: key, HasCurrent: true, Version: now.version()}
+		}
+		return nil
+	}
+	called := false
+	err := c.o.Reserver.Do(ctx, key, on.version(), check, func(ctx context.Context) error {
+		called = true
+		return operate(ctx)
+	})
+	switch {
+	case called:
+		return err
+	case err == nil:
+		err = fmt.Errorf("%w: the reserver has done nothing", store.ErrUnsafe)
+	}
+	return store.MarkNotApplied(err)
+}

@@ -1,0 +1,59 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// carried is a driver whose requests go through a function that may cut them.
+type carried struct {
+	*driver
+	carry func(request func() error) error
+}
+
+func (c carried) Read(ctx context.Context, key string, seen engine.Tag) (found engine.Stored, err error) {
+	var answer engine.Stored
+	err = c.carry(func() (err error) { answer, err = c.driver.Read(ctx, key, seen); return err })
+	if err == nil {
+		found = answer
+	}
+	return found, err
+}
+
+func (c carried) Write(ctx context.Context, key string, on engine.Stored, e engine.Envelope) (tag engine.Tag, err error) {
+	var answer engine.Tag
+	err = c.carry(func() (err error) { answer, err = c.driver.Write(ctx, key, on, e); return err })
+	if err == nil {
+		tag = answer
+	}
+	return tag, err
+}
+
+// TestCuts: whichever of its requests is cut, before or after it took effect, the
+// engine tells the truth.
+func TestCuts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d *driver
+		open := func(t *testing.T, from engine.Driver) store.Store {
+			s, err := engine.New(from, engine.Options{Traits: store.Traits{Name: "map:cuts"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		o := &storetest.Options{Intercept: func(t *testing.T, _ store.Store, carry func(func() error) error) store.Store {
+			return open(t, carried{d, carry})
+		}}
+		for _, failure := range storetest.Check(t, func(t *testing.T) store.Store {
+			d = &driver{rows: make(map[string][]byte)}
+			return open(t, d)
+		}, o, "DisconnectWrites", "DisconnectReads") {
+			t.Error(failure)
+		}
+	})
+}

@@ -1,0 +1,423 @@
+package filestore_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+func put(t testing.TB, s *filestore.Store, key string, prev store.Version, value string) store.Version {
+	t.Helper()
+	v, err := s.Put(t.Context(), key, prev, []byte(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestVanished: when the directory of the store goes away, nothing is called absent
+// and nothing is made anew.
+func TestVanished(t *testing.T) {
+	vanish := map[string]func(t *testing.T, dir string){
+		"removed": func(t *testing.T, dir string) {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"moved": func(t *testing.T, dir string) {
+			if err := os.Rename(dir, dir+".old"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"replaced": func(t *testing.T, dir string) {
+			if err := os.Rename(dir, dir+".old"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(filepath.Join(dir, "k"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	for name, vanish := range vanish {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(memoryDir(t), "store")
+			s := open(t, dir, nil)
+			v := put(t, s, "known", "", "1")
+			vanish(t, dir)
+			_, _, err := s.Get(t.Context(), "unknown")
+			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrNotFound) {
+				t.Errorf("get of an absent key: got %v, want unavailable", err)
+			}
+			if !errors.Is(err, store.ErrMisconfigured) {
+				t.Errorf("get: got %v, want an error that tells waiters to give up", err)
+			}
+			if _, err := s.Put(t.Context(), "unknown", "", nil); !errors.Is(err, store.ErrUnavailable) || store.OutcomeOf(err) != store.NotApplied {
+				t.Errorf("create: got %v (%v), want unavailable, not applied", err, store.OutcomeOf(err))
+			}
+			if _, err := s.Put(t.Context(), "known", v, nil); err == nil || errors.Is(err, store.ErrConflict) {
+				t.Errorf("put: got %v", err)
+			}
+			if err := s.Watch(t.Context(), "unknown", ""); !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("watch: got %v, want unavailable", err)
+			}
+			for _, err := range s.List(t.Context(), "") {
+				if !errors.Is(err, store.ErrUnavailable) {
+					t.Errorf("list: got %v, want unavailable", err)
+				}
+			}
+			again := open(t, dir, nil)
+			if _, _, err := again.Get(t.Context(), "known"); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("opened again: got %v, want not found", err)
+			}
+		})
+	}
+}
+
+// TestMovedLong: a log of several files ends with its directory like one of one file,
+// for those who wait for it too.
+func TestMovedLong(t *testing.T) {
+	ctx := t.Context()
+	dir := filepath.Join(memoryDir(t), "store")
+	s := open(t, dir, filestore.Tiny())
+	v := put(t, s, "key", "", "1")
+	for range 9 {
+		v = put(t, s, "key", v, "2")
+	}
+	waiting, watched := open(t, dir, nil), make(chan error, 1)
+	go func() { watched <- waiting.Watch(ctx, "key", v) }()
+	if err := os.Rename(dir, dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		_, _, err := s.Get(ctx, "key")
+		if errors.Is(err, store.ErrUnavailable) {
+			break
+		}
+		if err != nil || time.Since(start) > 20*time.Second {
+			t.Fatalf("get: got %v, want unavailable in the end", err)
+		}
+	}
+	if err := <-watched; !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("watch: got %v, want unavailable", err)
+	}
+}
+
+// TestRemovedFromWithin: who removes the directory of the store removes what is in it
+// first. Those who knew a log must not take that for a log that is absent.
+func TestRemovedFromWithin(t *testing.T) {
+	for {
+		dir := filepath.Join(memoryDir(t), "store")
+		s := open(t, dir, nil)
+		put(t, s, "key", "", "1")
+		if err := os.RemoveAll(filepath.Join(dir, "k")); err != nil {
+			t.Fatal(err)
+		}
+		start, got := time.Now(), make(chan error, 1)
+		go func() {
+			_, _, err := s.Get(t.Context(), "key")
+			got <- err
+		}()
+		time.Sleep(5 * time.Millisecond)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		inTime := time.Since(start) < 50*time.Millisecond
+		if err := <-got; errors.Is(err, store.ErrUnavailable) {
+			return
+		} else if inTime {
+			t.Fatalf("got %v, want unavailable", err)
+		}
+	}
+}
+
+// TestKeyRemoved: a log that is removed by hand is an absent register; only a create
+// makes it anew, with versions that were never there.
+func TestKeyRemoved(t *testing.T) {
+	dir := memoryDir(t)
+	s, other := open(t, dir, nil), open(t, dir, nil)
+	v := put(t, s, "key", "", "1")
+	if _, _, err := other.Get(t.Context(), "key"); err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(dir, "k", "key")
+	if err := os.RemoveAll(log); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := other.Get(t.Context(), "key"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("get: got %v, want not found", err)
+	}
+	var conflict *store.ConflictError
+	if _, err := s.Put(t.Context(), "key", v, nil); !errors.As(err, &conflict) || conflict.Version != "" || !conflict.HasCurrent {
+		t.Errorf("put: got %v, want a conflict with an absent register", err)
+	}
+	if _, err := os.Stat(log); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the log is there again: %v", err)
+	}
+	if again := put(t, other, "key", "", "2"); again == v {
+		t.Error("a version returned")
+	}
+	if value, _, err := s.Get(t.Context(), "key"); string(value) != "2" {
+		t.Errorf("got %q, %v", value, err)
+	}
+	// Moved away, not removed: noticed by a write at once, by a read within a second.
+	if err := os.Rename(log, log+".old"); err != nil {
+		t.Fatal(err)
+	}
+	_, v, _ = s.Get(t.Context(), "key") // may still be the old one
+	if _, err := s.Put(t.Context(), "key", v, nil); err == nil {
+		t.Error("put into a log that was moved away: no error")
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		_, _, err := other.Get(t.Context(), "key")
+		if errors.Is(err, store.ErrNotFound) {
+			break
+		}
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("get: got %v, want not found in the end", err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// TestInTheWay: what lies in the place of the store is neither used nor destroyed.
+func TestInTheWay(t *testing.T) {
+	ctx := t.Context()
+	dir := memoryDir(t)
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, filepath.Join(file, "below")} {
+		if _, err := filestore.Open(path, nil); err == nil {
+			t.Errorf("open %s: no error", path)
+		} else if !strings.Contains(err.Error(), file) {
+			t.Errorf("open %s: the error does not name it: %v", path, err)
+		}
+	}
+	s := open(t, filepath.Join(dir, "store"), filestore.Impatient())
+	put(t, s, "good", "", "1")
+	keys := filepath.Join(dir, "store", "k")
+	// A file, a symbolic link to another user's directory, an empty directory, one with a
+	// symbolic link for a log, and one with something that is no log.
+	elsewhere := filepath.Join(dir, "elsewhere")
+	segment := "000000000001"
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(keys, "file"), []byte("precious"), 0o600),
+		os.Mkdir(elsewhere, 0o700),
+		os.WriteFile(filepath.Join(elsewhere, segment), []byte("precious"), 0o600),
+		os.Symlink(elsewhere, filepath.Join(keys, "outside")),
+		os.Symlink("good", filepath.Join(keys, "inside")),
+		os.Mkdir(filepath.Join(keys, "empty"), 0o700),
+		os.Mkdir(filepath.Join(keys, "linked"), 0o700),
+		os.Symlink(filepath.Join(elsewhere, segment), filepath.Join(keys, "linked", segment)),
+		os.Mkdir(filepath.Join(keys, "linkedin"), 0o700),
+		os.Symlink("../good/"+segment, filepath.Join(keys, "linkedin", segment)),
+		os.Mkdir(filepath.Join(keys, "foreign"), 0o700),
+		os.WriteFile(filepath.Join(keys, "foreign", segment), []byte("precious"), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{"file", "outside", "inside", "empty", "linked", "linkedin", "foreign"} {
+		if _, _, err := s.Get(ctx, key); err == nil || errors.Is(err, store.ErrNotFound) {
+			t.Errorf("get %s: got %v", key, err)
+		}
+		_, err := s.Put(ctx, key, "", []byte("x"))
+		if store.OutcomeOf(err) != store.NotApplied {
+			t.Errorf("put %s: got %v (%v), want not applied", key, err, store.OutcomeOf(err))
+		}
+	}
+	for _, file := range []string{file, filepath.Join(keys, "file"), filepath.Join(elsewhere, segment), filepath.Join(keys, "foreign", segment)} {
+		if data, err := os.ReadFile(file); string(data) != "precious" {
+			t.Errorf("%s: got %q, %v", file, data, err)
+		}
+	}
+	// The listing tells of the faults, and of the good key all the same.
+	var good, bad int
+	for key, err := range s.List(ctx, "") {
+		if err != nil {
+			bad++
+		} else if key == "good" {
+			good++
+		}
+	}
+	if good != 1 || bad != 1 {
+		t.Errorf("the listing has %d good keys and %d errors", good, bad)
+	}
+}
+
+// TestDamaged: a log that makes no sense is corrupt, not absent, and left as it is.
+func TestDamaged(t *testing.T) {
+	segment := "000000000001"
+	damage := map[string]func(file string) error{
+		"empty":     func(file string) error { return os.Truncate(file, 0) },
+		"cut short": func(file string) error { return os.Truncate(file, 60) },
+		"zeros": func(file string) error {
+			return os.WriteFile(file, make([]byte, 500), 0o600)
+		},
+		"renumbered": func(file string) error {
+			return os.Rename(file, filepath.Join(filepath.Dir(file), "000000000007"))
+		},
+		"of another key": func(file string) error {
+			return os.Rename(filepath.Join(filepath.Dir(file), "..", "other", segment), file)
+		},
+		"newer": func(file string) error {
+			return os.WriteFile(file, []byte("\nK 2 0 - j\"key\" 5a3df04a\n"), 0o600)
+		},
+	}
+	for name, damage := range damage {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := memoryDir(t)
+			s := open(t, dir, nil)
+			put(t, s, "key", "", "1")
+			put(t, s, "other", "", "2")
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(filepath.Join(dir, "k", "key", segment)); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, dir, filestore.Impatient())
+			if _, _, err := s.Get(t.Context(), "key"); !errors.Is(err, store.ErrCorrupt) {
+				t.Errorf("get: got %v, want corrupt", err)
+			}
+			if _, err := s.Put(t.Context(), "key", "", nil); !errors.Is(err, store.ErrCorrupt) || store.OutcomeOf(err) != store.NotApplied {
+				t.Errorf("put: got %v (%v), want corrupt, not applied", err, store.OutcomeOf(err))
+			}
+		})
+	}
+}
+
+// TestSweepTmp: what crashed writers left is removed when it is old, and only then.
+func TestSweepTmp(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, nil)
+	put(t, s, "key", "", "1")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-2 * time.Hour)
+	leave := func(aged bool, path ...string) string {
+		t.Helper()
+		file := filepath.Join(append([]string{dir}, path...)...)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []string{file, filepath.Dir(file)} {
+			if aged && p != filepath.Join(dir, "tmp") {
+				if err := os.Chtimes(p, old, old); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return file
+	}
+	removed := []string{
+		leave(true, "tmp", rand.Text()),
+		leave(true, "tmp", rand.Text(), "000000000001"),
+		leave(true, "tmp", rand.Text(), rand.Text()),
+		leave(true, "k", "key", "tmp-"+rand.Text()),
+	}
+	stay := []string{
+		leave(false, "tmp", rand.Text(), "000000000001"),
+		leave(false, "k", "key", "tmp-"+rand.Text()),
+		leave(true, "k", "key", "unknown"),
+		leave(true, "tmp", "notes"),
+		leave(true, "tmp", rand.Text(), "notes"),
+		leave(true, "k", "key", "tmp-notes"),
+	}
+	s = open(t, dir, nil)
+	if _, _, err := s.Get(t.Context(), "key"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "another", "", "1")
+	for _, file := range removed {
+		if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is still there: %v", file, err)
+		}
+	}
+	for _, file := range stay {
+		if _, err := os.Lstat(file); err != nil {
+			t.Errorf("%s is gone: %v", file, err)
+		}
+	}
+}
+
+// TestOptions: what makes no sense is refused.
+func TestOptions(t *testing.T) {
+	for _, opts := range []*filestore.Options{{MaxOpen: -1}, {MaxOpen: 1 << 20}, {Unsafe: []string{""}}, {Unsafe: []string{"all"}}} {
+		if _, err := filestore.Open(t.TempDir(), opts); err == nil {
+			t.Errorf("%+v: no error", opts)
+		}
+	}
+	if _, err := filestore.Open("", nil); err == nil {
+		t.Error("no directory: no error")
+	}
+}
+
+// TestClosed: after Close everything fails for certain, and Close ends a watch.
+func TestClosed(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, memoryDir(t), nil)
+	v := put(t, s, "key", "", "1")
+	watched := make(chan error)
+	go func() { watched <- s.Watch(ctx, "key", v) }()
+	time.Sleep(5 * time.Millisecond)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-watched; !errors.Is(err, store.ErrClosed) {
+		t.Errorf("watch: got %v", err)
+	}
+	_, putErr := s.Put(ctx, "key", v, nil)
+	_, _, getErr := s.Get(ctx, "key")
+	_, announceErr := s.Announce(ctx)
+	for name, err := range map[string]error{
+		"put": putErr, "get": getErr, "announce": announceErr, "delete": s.Delete(ctx, "key", v),
+		"watch": s.Watch(ctx, "key", v),
+	} {
+		if !errors.Is(err, store.ErrClosed) || store.OutcomeOf(err) != store.NotApplied {
+			t.Errorf("%s: got %v (%v)", name, err, store.OutcomeOf(err))
+		}
+	}
+	for _, err := range s.List(ctx, "") {
+		if !errors.Is(err, store.ErrClosed) {
+			t.Errorf("list: got %v", err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+}
+
+// TestCloseInList: a listing whose store is closed says so once, not for each key.
+func TestCloseInList(t *testing.T) {
+	s := open(t, memoryDir(t), nil)
+	for i := range 20 {
+		put(t, s, strconv.Itoa(i), "", "1")
+	}
+	var last error
+	for _, err := range s.List(t.Context(), "") {
+		last = err
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !errors.Is(last, store.ErrClosed) || strings.Count(last.Error(), store.ErrClosed.Error()) != 1 {
+		t.Errorf("got %v, want closed, once", last)
+	}
+}

@@ -1,0 +1,95 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// damagedDir is where Salvage moves logs to.
+const damagedDir = "damaged"
+
+// Erase removes the log of a key without a trace, whatever its state. It is for what was made
+// to try a store: a client that still uses the key loses it, without any of the promises.
+func (s *Store) Erase(ctx context.Context, key string) error {
+	err := s.beginWrite()
+	if err == nil {
+		err = s.withLog(ctx, key, func(l *log) error { return explain(s.erase(ctx, l)) })
+		s.end()
+	}
+	if err != nil {
+		return s.opError("erase", key, err)
+	}
+	return nil
+}
+
+// erase moves the log away before it removes it: a process that is killed meanwhile leaves no
+// half of it.
+func (s *Store) erase(ctx context.Context, l *log) error {
+	if _, err := s.root.Lstat(l.dir()); notExist(err) {
+		return s.lost()
+	}
+	floor, err := s.lockFloor(ctx, false) // no sweep moves another log of this name meanwhile
+	if err != nil {
+		return err
+	}
+	defer floor.release()
+	st, err := s.tmpStage()
+	if err != nil {
+		return err
+	}
+	defer st.remove()
+	l.drop()
+	l.known = false
+	name := random()
+	if err := st.s.root.Rename(l.dir(), st.name+"/"+name); err != nil && !notExist(err) {
+		return err
+	}
+	return st.dir.RemoveAll(name)
+}
+
+// Repair moves the log of a key away that cannot be read, so that the key is absent, and
+// returns where it lies now, below "damaged" in the directory of the store. The error
+// matches [store.ErrInvalid] if the log can be read, and [store.ErrNotFound] if there is
+// none. A process that has the log open, and can read it, finds that it is gone, as if a
+// person had removed it. Versions and numbers of the key begin anew: the caller sees to what
+// rests on them.
+func (s *Store) Repair(ctx context.Context, key string) (where string, err error) {
+	if err := s.beginWrite(); err != nil {
+		return "", s.opError("repair", key, err)
+	}
+	defer s.end()
+	err = s.withLog(ctx, key, func(l *log) error {
+		switch err := s.current(ctx, l, true); {
+		case err == nil && l.seg == nil:
+			return store.ErrNotFound
+		case err == nil:
+			return fmt.Errorf("%w: it can be read", store.ErrInvalid)
+		case !errors.Is(err, store.ErrCorrupt):
+			return err
+		}
+		floor, err := s.lockFloor(ctx, true) // no sweep moves it meanwhile
+		if err != nil {
+			return explain(err)
+		}
+		defer floor.release()
+		if _, err := s.mkdirTop(damagedDir); err != nil {
+			return explain(err)
+		}
+		to := fmt.Sprintf("%s/%s.%s-%s", damagedDir, l.name, time.Now().UTC().Format("20060102T150405"), random()[:8])
+		if err := s.root.Rename(l.dir(), to); err != nil {
+			return explain(err)
+		}
+		l.drop()
+		l.known = false
+		where = s.dir + "/" + to
+		return s.syncPath()
+	})
+	if err != nil {
+		return "", s.opError("repair", key, err)
+	}
+	return where, nil
+}

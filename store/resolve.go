@@ -1,0 +1,276 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// InDoubtError says that a write may have been applied, or may still be applied later.
+// Version is the version that the write would have made: a store chooses it before it
+// sends the write. Pass it to [Settle] and use it for nothing else: do not compare it
+// with other versions, and do not name it in a write. It is zero where the store does not
+// know it.
+//
+// Its outcome is [Unreadable], whatever outcome the errors that it wraps state.
+type InDoubtError struct {
+	Version Version
+	Err     error
+}
+
+func (e *InDoubtError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *InDoubtError) Unwrap() error { return e.Err }
+
+// Outcome is Unknown.
+func (e *InDoubtError) Outcome() Outcome { return Unknown }
+
+// WithoutHint returns the version without the hint that a store may append for its own use after
+// an "@": the ETag of an object, for example. Two versions name the same state if and
+// only if their bare versions are equal.
+//
+// Versions from a Get, from a conflict, and from a Put whose reply arrived can be
+// compared as they are. Only one version lacks the hint: that of a Put whose reply was
+// lost and that other writes have superseded. So callers rarely need Bare: [Settle]
+// compares for them.
+func (v Version) WithoutHint() Version {
+	bare, _, _ := strings.Cut(string(v), "@")
+	return Version(bare)
+}
+
+// AttemptedVersion returns the version that a failed write would have made, for [Settle]. It is
+// zero where the error does not carry it (see [InDoubtError]).
+func AttemptedVersion(err error) Version {
+	var unknown *InDoubtError
+	if errors.As(err, &unknown) {
+		return unknown.Version
+	}
+	return ""
+}
+
+// Resolution is what [Settle] found out about writes whose outcome was unknown.
+type Resolution int
+
+const (
+	// ResolutionUnknown: the store cannot find out whether one of the writes was applied. The
+	// register is no longer in the state that the writes named, or the store cannot tell
+	// its own writes from those of others.
+	ResolutionUnknown Resolution = iota
+
+	// ResolutionApplied: one of the writes was applied and is durable, and the register is
+	// in the state that it made. The others can never be applied.
+	ResolutionApplied
+
+	// ResolutionSuperseded: one of the writes was applied, and other writes have followed.
+	// The remaining ones can never be applied.
+	ResolutionSuperseded
+
+	// ResolutionPending: the register is still in the state that the writes named. None of them
+	// has been applied. Each of them may still be, until another write follows that
+	// state. The caller may send the same change again.
+	ResolutionPending
+
+	// ResolutionNotApplied: none of the writes was applied, and none ever will be. Another write
+	// superseded the state that they named.
+	ResolutionNotApplied
+)
+
+// String returns the fate in words.
+func (f Resolution) String() string {
+	switch f {
+	case ResolutionApplied:
+		return "applied"
+	case ResolutionSuperseded:
+		return "applied and superseded"
+	case ResolutionPending:
+		return "not applied yet"
+	case ResolutionNotApplied:
+		return "never applied"
+	}
+	return "cannot be known"
+}
+
+// ResolveResult is what [Settle] found out.
+type ResolveResult struct {
+	Resolution Resolution
+
+	// Write is the write that was applied, by the version that was passed to Settle;
+	// zero unless Fate is ResolutionApplied or ResolutionSuperseded.
+	Write Version
+
+	// Current is the state of the register that was read. With ResolutionApplied, its
+	// version is the one to write against next.
+	Current Entry
+}
+
+// Settle reads a register once and finds out what became of writes whose outcome was
+// unknown. All of them named the state prev (zero: absent). The argument writes holds the
+// versions that they would have made, from [AttemptedVersion]. A zero version stands for a write
+// whose version is not known: its fate is always ResolutionPending or ResolutionUnknown. Without
+// writes, Settle tells whether the register is still in the state prev.
+//
+// At most one write can follow a state, so one answer is enough for all of them. A fate
+// other than ResolutionPending and ResolutionUnknown is final. Settle never mistakes another program's
+// write for one of these, not even where both wrote the same value.
+//
+// An error means that the register could not be read, and the fate is ResolutionUnknown. An
+// error that matches [ErrCorrupt] also means that the state prev is gone, so that none of
+// the writes can be applied any more.
+//
+// Settle reads a store that is no [Resolver] with Get. If the state is neither prev nor
+// one that a write would have made, the fate is ResolutionUnknown. It is also ResolutionUnknown where
+// the register is absent and prev says absent: a write may have created it, and another
+// deleted it since.
+//
+// [PutAndResolve] is the loop that most callers need.
+func Resolve(ctx context.Context, s Store, key string, prev Version, writes ...Version) (ResolveResult, error) {
+	if settler, ok := As[Resolver](s); ok {
+		return settler.Resolve(ctx, key, prev, writes...)
+	}
+	value, v, err := s.Get(ctx, key)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return ResolveResult{}, err
+	}
+	found := ResolveResult{Current: Entry{Key: key, Value: value, Version: v}}
+	for _, write := range writes {
+		if write != "" && write.WithoutHint() == v.WithoutHint() {
+			found.Resolution, found.Write = ResolutionApplied, write
+			return found, nil
+		}
+	}
+	same := v.WithoutHint() == prev.WithoutHint()
+	switch {
+	case same && (v != "" || len(writes) == 0):
+		found.Resolution = ResolutionPending
+	case !same && len(writes) == 0:
+		found.Resolution = ResolutionNotApplied
+	}
+	return found, nil
+}
+
+// PutAndResolve replaces the state prev by value, and retries until the outcome is known
+// or the context ends. After an unknown outcome it calls [Settle]. While the register is
+// still in the state prev it sends the same value again, with growing random pauses of up
+// to two seconds. Give the context a deadline: a store that cannot be reached is retried
+// until then.
+//
+//   - ResolutionApplied, nil error: Current is the state that the write made. All tries have
+//     the same value, so it does not matter which of them was applied.
+//   - ResolutionSuperseded, nil error: the write was applied, and Current is a later state.
+//   - ResolutionNotApplied, nil error: a conflict. Current is the state that was in the way.
+//   - ResolutionNotApplied with an error: the write was refused, for another reason or by a
+//     conflict whose state could not be read.
+//   - ResolutionPending or ResolutionUnknown: the error is an unknown outcome.
+//
+// The write that was applied was sent between the call and the return. A caller that
+// may trust it for a limited time (the holder of a lease) counts from the call.
+func PutAndResolve(ctx context.Context, s Store, key string, prev Version, value []byte) (ResolveResult, error) {
+	v, err := s.Put(ctx, key, prev, value)
+	return ResolvePut(ctx, s, key, prev, value, v, err)
+}
+
+// ResolvePut is the rest of [PutAndResolve] after its first Put, which returned v and err:
+// for callers that give the first try another time than what may follow.
+func ResolvePut(ctx context.Context, s Store, key string, prev Version, value []byte, v Version, err error) (ResolveResult, error) {
+	return resolveWrite(ctx, s, Entry{key, value, v}, prev, err, func() (Version, error) { return s.Put(ctx, key, prev, value) })
+}
+
+// DeleteAndResolve deletes the state prev as [PutAndResolve] replaces it. It also ends as
+// that does. With ResolutionApplied, Current is absent.
+func DeleteAndResolve(ctx context.Context, s Store, key string, prev Version) (ResolveResult, error) {
+	return ResolveDelete(ctx, s, key, prev, s.Delete(ctx, key, prev))
+}
+
+// ResolveDelete is the rest of [DeleteAndResolve] after its first Delete, which returned err.
+func ResolveDelete(ctx context.Context, s Store, key string, prev Version, err error) (ResolveResult, error) {
+	return resolveWrite(ctx, s, Entry{Key: key}, prev, err, func() (Version, error) { return "", s.Delete(ctx, key, prev) })
+}
+
+// resolveWrite sends a write again, after a first try that returned err, until the outcome
+// is known. made is the state that the write makes, with the version from the first try.
+func resolveWrite(ctx context.Context, s Store, made Entry, prev Version, err error, send func() (Version, error)) (ResolveResult, error) {
+	var attempts []Version
+	var lost error // of the first try whose outcome was unknown
+	for pause := time.Millisecond; ; pause = min(2*pause, maxResolvePause) {
+		if err == nil {
+			return ResolveResult{Resolution: ResolutionApplied, Write: made.Version, Current: made}, nil
+		}
+		if OutcomeOf(err) == Unknown {
+			attempts = append(attempts, AttemptedVersion(err))
+			lost = cmp.Or(lost, err)
+		}
+		found, over := resolveAfter(ctx, s, made.Key, prev, attempts, err)
+		if over || sleepUpTo(ctx, pause) != nil {
+			return found.orError(err, lost)
+		}
+		made.Version, err = send()
+	}
+}
+
+// resolveAfter finds out what a try that failed with cause has left in the register. It
+// reports whether PutAndResolve is over: false means that it must send the same value
+// again.
+func resolveAfter(ctx context.Context, s Store, key string, prev Version, attempts []Version, cause error) (found ResolveResult, over bool) {
+	certain := OutcomeOf(cause) == NotApplied
+	conflict := certain && errors.Is(cause, ErrConflict)
+	if len(attempts) == 0 {
+		var met *ConflictError
+		if errors.As(cause, &met) && met.HasCurrent {
+			return ResolveResult{Resolution: ResolutionNotApplied, Current: Entry{Key: key, Value: met.Value, Version: met.Version}}, true
+		}
+		if !conflict {
+			return ResolveResult{Resolution: ResolutionNotApplied}, true
+		}
+	}
+	for pause := time.Millisecond; ; pause = min(2*pause, maxResolvePause) {
+		found, err := Resolve(ctx, s, key, prev, attempts...)
+		switch {
+		case err == nil && found.Resolution == ResolutionPending:
+			return found, certain && !conflict && !errors.Is(cause, ErrUnavailable)
+		case err == nil, errors.Is(err, ErrCorrupt):
+			return found, true
+		case len(attempts) == 0:
+			return ResolveResult{Resolution: ResolutionNotApplied}, true
+		case sleepUpTo(ctx, pause) != nil:
+			return found, true
+		}
+	}
+}
+
+// orError returns what PutAndResolve returns when its last try has failed with cause. lost
+// is the error of a try whose outcome was unknown, if there was one.
+func (s ResolveResult) orError(cause, lost error) (ResolveResult, error) {
+	switch {
+	case s.Resolution == ResolutionApplied, s.Resolution == ResolutionSuperseded, s.Resolution == ResolutionNotApplied && s.Current.Key != "":
+		return s, nil
+	case s.Resolution == ResolutionNotApplied, lost == nil:
+		// The store certainly refused every try, even if nothing is in the way now.
+		s.Resolution = ResolutionNotApplied
+		return s, cause
+	}
+	if OutcomeOf(cause) == NotApplied {
+		// It says nothing of the tries before it, and must not look like a conflict.
+		cause = fmt.Errorf("%w; then: %v", lost, cause)
+	}
+	return s, MarkUnknown(cause)
+}
+
+// maxResolvePause is the longest pause of PutAndResolve.
+const maxResolvePause = 2 * time.Second
+
+// sleepUpTo waits for a random part of d.
+func sleepUpTo(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(rand.N(d))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,32 @@
+package store
+
+import "context"
+
+// Resolver is a store that finds out what became of its writes from more than the current
+// state: from a history that it keeps, for example.
+type Resolver interface {
+	// Settle does what the function [Settle] describes.
+	Resolve(ctx context.Context, key string, prev Version, writes ...Version) (ResolveResult, error)
+}
+
+// OpResolve is the operation of [Resolver].
+const OpResolve Kind = "resolve"
+
+func resolverAbility() ability {
+	return abilityOf("Resolver", OpResolve, func(s *intercepted, a Resolver) Resolver { return interceptedResolver{s, a} })
+}
+
+type interceptedResolver struct {
+	s *intercepted
+	a Resolver
+}
+
+func (w interceptedResolver) Resolve(ctx context.Context, key string, prev Version, writes ...Version) (ResolveResult, error) {
+	op := &Op{Kind: OpResolve, Key: key, Prev: prev, Writes: writes}
+	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) (err error) {
+		op.Resolved, err = w.a.Resolve(ctx, op.Key, op.Prev, op.Writes...)
+		return err
+	})
+	op.Resolved.Current.Key = key
+	return op.Resolved, err
+}

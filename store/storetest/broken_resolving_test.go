@@ -1,0 +1,43 @@
+package storetest_test
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+// brokenSettling are stores that tell untruths of writes whose reply was lost.
+func brokenSettling() []broken {
+	settles := func(fault string, caught []string, change func(op *store.Op, err error) error) broken {
+		return broken{fault, caught, onMemory(func(ctx context.Context, _ *memstore.Store, op *store.Op, next store.Handler) error {
+			err := next(ctx, op)
+			if op.Kind == store.OpResolve {
+				err = change(op, err)
+			}
+			return err
+		}), nil}
+	}
+	return []broken{
+		settles("calls every write without a reply not applied", []string{"ResolveApplied", "ResolveSuperseded", "ResolvePending"}, func(op *store.Op, err error) error {
+			op.Resolved.Resolution, op.Resolved.Write = store.ResolutionNotApplied, ""
+			return err
+		}),
+		settles("takes what stands there for its own", []string{"ResolveSuperseded", "ResolvePending", "ResolveOthers"}, func(op *store.Op, err error) error {
+			if len(op.Writes) > 0 {
+				op.Resolved.Resolution, op.Resolved.Write = store.ResolutionApplied, op.Writes[0]
+			}
+			return err
+		}),
+		settles("says nothing of the state", []string{"ResolveApplied", "ResolveOthers"}, func(op *store.Op, err error) error {
+			op.Resolved.Current = store.Entry{}
+			return err
+		}),
+		settles("settles what it could not read", []string{"ResolveErrors"}, func(op *store.Op, err error) error {
+			if err != nil {
+				op.Resolved.Resolution = store.ResolutionNotApplied
+			}
+			return nil
+		}),
+	}
+}

@@ -1,0 +1,193 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// errDisconnected is what a request gets whose connection was cut.
+var errDisconnected = errors.New("storetest: the connection was cut")
+
+// disconnectCases are the rules of calls whose connection is cut; see [Options.Intercept].
+func disconnectCases() []testCase {
+	return []testCase{
+		{"DisconnectWrites", "When the connection is cut before or after a write took effect, the store reports the true outcome: applied means applied, not applied means never, all else is unknown. A write that was applied is never its own conflict.", caseDisconnectWrites},
+		{"DisconnectReads", "A read whose connection is cut fails: it is not \"not found\", and it returns no state that never existed. (a read error taken for absence is a lock taken from its holder.)", func(e *env) {
+			s, c := e.disconnectable()
+			v := e.create("job", "one")
+			c.each(e, "get", func(ctx context.Context, what string) {
+				value, w, err := s.Get(ctx, "job")
+				switch {
+				case errors.Is(err, store.ErrNotFound):
+					e.errorf("%s: not found, but the register exists", what)
+				case err == nil && (w != v || string(value) != "one"):
+					e.errorf("%s: got %s version %q, want \"one\" version %q", what, show(value), w, v)
+				}
+			})
+		}},
+	}
+}
+
+// disconnectPlan says which requests of one call are cut.
+type disconnectPlan struct {
+	first int  // the request that is cut, from 0
+	all   bool // those that follow it too
+	after bool // when it took effect, else before
+
+	made int // so many requests were made
+	cuts int
+}
+
+// disconnector follows a plan, for requests that may be made at the same time.
+type disconnector struct {
+	mu sync.Mutex
+	disconnectPlan
+}
+
+// set begins anew, and returns how many requests were cut before.
+func (c *disconnector) set(to disconnectPlan) (cuts int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cuts, c.disconnectPlan = c.cuts, to
+	return cuts
+}
+
+// next counts a request and returns what happens to it.
+func (c *disconnector) next() (cut, after bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.made
+	c.made++
+	if n < c.first || n > c.first && !c.all {
+		return false, false
+	}
+	c.cuts++
+	return true, c.after
+}
+
+func (c *disconnector) carry(request func() error) error {
+	cut, after := c.next()
+	if !cut {
+		return request()
+	}
+	if after {
+		_ = request() // its answer is lost
+	}
+	return errDisconnected
+}
+
+// disconnectable opens a handle whose requests can be cut.
+func (e *env) disconnectable() (store.Store, *disconnector) {
+	if e.Intercept == nil {
+		e.absent("Options.Intercept is not given")
+	}
+	c := &disconnector{disconnectPlan: disconnectNone}
+	return e.Intercept(e.t, e.s, c.carry), c
+}
+
+// disconnectNone cuts nothing.
+var disconnectNone = disconnectPlan{first: 1 << 30}
+
+// each makes the same call once for every request that it consists of, and cuts that
+// one, or that one and all that follow, before or after it took effect.
+func (c *disconnector) each(e *env, what string, call func(ctx context.Context, what string)) {
+	const most = 20 // a call that repeats its requests makes any number
+	patience := time.Second + 4*store.TraitsOf(e.s).MinWriteTime
+	for first := range most {
+		cut := false
+		for i := range 4 {
+			how := disconnectPlan{first: first, after: i%2 == 1, all: i/2 == 1}
+			ctx, cancel := context.WithTimeout(e.ctx, patience)
+			text := fmt.Sprintf("%s, request %d cut", what, first+1)
+			if how.all {
+				text += " and all that follow"
+			}
+			if how.after {
+				text += ", after it took effect"
+			}
+			c.set(how)
+			call(ctx, text)
+			cancel()
+			cut = c.set(disconnectNone) > 0 || cut
+		}
+		if !cut {
+			if first == 0 {
+				e.fatalf("%s: no request went through the function that Options.Intercept was given", what)
+			}
+			return
+		}
+	}
+}
+
+func caseDisconnectWrites(e *env) {
+	s, c := e.disconnectable()
+	n := 0
+	put := func(what string, create bool, put func(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error)) {
+		c.each(e, what, func(ctx context.Context, what string) {
+			n++
+			key, value := fmt.Sprint("job-", n), fmt.Sprint("value ", n)
+			var prev store.Version
+			if !create {
+				prev = e.create(key, "before")
+			}
+			v, err := put(ctx, key, prev, []byte(value))
+			now := e.state(key)
+			applied := string(now.Value) == value
+			e.disconnectOutcome(what, applied, err)
+			if err == nil && v != now.Version {
+				e.errorf("%s: it returns version %q, the register has %q", what, v, now.Version)
+			}
+			e.disconnectResolves(what, key, prev, applied, err)
+		})
+	}
+	put("create", true, s.Put)
+	put("put", false, s.Put)
+	if p, ok := store.As[store.UnsyncedPutter](s); ok {
+		put("volatile put", false, p.PutUnsynced)
+	}
+	c.each(e, "delete", func(ctx context.Context, what string) {
+		n++
+		key := fmt.Sprint("job-", n)
+		err := s.Delete(ctx, key, e.create(key, "before"))
+		e.disconnectOutcome(what, e.state(key).Version == "", err)
+	})
+}
+
+// disconnectOutcome checks what the error of a write says against what became of it.
+func (e *env) disconnectOutcome(what string, applied bool, err error) {
+	switch outcome := store.OutcomeOf(err); {
+	case applied && errors.Is(err, store.ErrConflict) && outcome == store.NotApplied:
+		e.errorf("%s: a conflict is reported with the write itself, which was applied: %v", what, err)
+	case applied && outcome == store.NotApplied:
+		e.errorf("%s: the write was applied, the error says not applied: %v", what, err)
+	case !applied && outcome == store.Applied:
+		e.errorf("%s: no error, but the write was not applied", what)
+	}
+}
+
+// disconnectResolves checks what [store.Resolve] says of a write of unknown outcome.
+func (e *env) disconnectResolves(what, key string, prev store.Version, applied bool, err error) {
+	if err == nil || store.OutcomeOf(err) != store.Unknown {
+		return
+	}
+	found, err := store.Resolve(e.ctx, e.other, key, prev, store.AttemptedVersion(err))
+	if err != nil {
+		e.errorf("%s: Settle: %v", what, err)
+		return
+	}
+	switch found.Resolution {
+	case store.ResolutionApplied, store.ResolutionSuperseded:
+		if !applied {
+			e.errorf("%s: Settle says %q of a write that was not applied", what, found.Resolution)
+		}
+	case store.ResolutionPending, store.ResolutionNotApplied:
+		if applied {
+			e.errorf("%s: Settle says %q of a write that was applied", what, found.Resolution)
+		}
+	}
+}

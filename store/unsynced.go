@@ -1,0 +1,36 @@
+package store
+
+import (
+	"context"
+)
+
+// UnsyncedPutter is a store with a cheaper Put that need not survive the loss of the
+// machine's power. It is as atomic and as visible to others as Put, and the next durable
+// write makes it durable too. Leases are renewed with it.
+type UnsyncedPutter interface {
+	PutUnsynced(ctx context.Context, key string, prev Version, value []byte) (Version, error)
+}
+
+// PutUnsynced is Put without durability where s offers it, and Put elsewhere.
+func PutUnsynced(ctx context.Context, s Store, key string, prev Version, value []byte) (Version, error) {
+	if v, ok := As[UnsyncedPutter](s); ok {
+		return v.PutUnsynced(ctx, key, prev, value)
+	}
+	return s.Put(ctx, key, prev, value)
+}
+
+// OpPutUnsynced is the operation of [UnsyncedPutter].
+const OpPutUnsynced Kind = "put-unsynced"
+
+func unsyncedAbility() ability {
+	return abilityOf("UnsyncedPutter", OpPutUnsynced, func(s *intercepted, a UnsyncedPutter) UnsyncedPutter { return interceptedUnsynced{s, a} })
+}
+
+type interceptedUnsynced struct {
+	s *intercepted
+	a UnsyncedPutter
+}
+
+func (w interceptedUnsynced) PutUnsynced(ctx context.Context, key string, prev Version, value []byte) (Version, error) {
+	return w.s.put(ctx, OpPutUnsynced, w.a.PutUnsynced, key, prev, value)
+}
