@@ -19,6 +19,7 @@ var plain = []string{
 	"docs/architecture.md",
 	"docs/checkpoints.md",
 	"docs/commits.md",
+	"docs/concepts.md",
 	"docs/decisions.md",
 	"docs/json.md",
 	"docs/large-items.md",

@@ -45,11 +45,17 @@ def on_files(files, config):
         with open(os.path.join(os.environ["HOLDFAST_NODE_MODULES"], path), encoding="utf-8") as file:
             return file.read()
 
-    # The theme's colours fit some kinds of pictures only, so all have Mermaid's own.
-    plain = ";{const own = mermaid.initialize; mermaid.initialize = () => own({startOnLoad: false})}\n"
+    # The theme's colours fit some kinds of pictures only, so all have Mermaid's own. On a
+    # narrow screen a reader moves a wide picture: made small it could not be read.
+    plain = """
+{
+  const own = mermaid.initialize, full = { useMaxWidth: innerWidth > 700 };
+  mermaid.initialize = () => own({ startOnLoad: false, flowchart: full, sequence: full, state: full });
+}
+"""
     for name, content in {
         "mermaid.js": script("mermaid/dist/mermaid.min.js") + plain,
-        "mermaid.css": "div.mermaid { background: #fff; color: #000; padding: .5rem; border-radius: .2rem }\n",
+        "mermaid.css": "div.mermaid { background: #fff; color: #000; padding: .5rem; border-radius: .2rem; overflow-x: auto }\n",
         "iframe-worker.js": script("iframe-worker/shim/index.js"),
     }.items():
         files.append(File.generated(config, "assets/npm/" + name, content=content))

@@ -167,12 +167,12 @@ func TestPictures(t *testing.T) {
 func TestPicturesNotices(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bad"+md)
 	addTo(t, file, "# A\n\n```mermaid\nflowchart TD\n  a[x --> b\n```\n\n```mermaid\nflowchart TD\n  a --> b\n```\n\n"+
-		"```mermaid\nsequenceDiagram\n  A->>: x\n```\n")
+		"```mermaid\nsequenceDiagram\n  A->>: x\n```\n\n```mermaid\ngantt\n  dateFormat ss.S\n  a :00.0, 30.0\n```\n")
 	out, err := parsePictures(t, file)
 	if err == nil {
 		t.Error("broken pictures were accepted")
 	}
-	for line, broken := range map[int]bool{3: true, 8: false, 13: true} {
+	for line, broken := range map[int]bool{3: true, 8: false, 13: true, 18: true} {
 		if got := strings.Contains(out, fmt.Sprintf("bad"+md+":%d: ", line)); got != broken {
 			t.Errorf("line %d: noticed %t, want %t; the parser said:\n%s", line, got, broken, out)
 		}
