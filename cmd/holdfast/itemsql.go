@@ -36,6 +36,7 @@ func (sqlItems) database(u *url.URL, create bool) (*database, *sqltable.Options,
 		return nil, nil, usagef("the URL of a table of items has no prefix: name the table by the parameter table")
 	}
 	o.Table = d.opts.Table
+	o.Hide = d.opts.Hide
 	o.Name = fmt.Sprintf("%s, table %s", d.opts.Name, cmp.Or(o.Table, sqltable.DefaultTable))
 	return d, o, nil
 }

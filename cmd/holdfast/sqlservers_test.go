@@ -4,10 +4,13 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"net"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -89,6 +92,47 @@ func TestHostilePostgres(t *testing.T) {
 				t.Errorf("it took %d bytes", used)
 			}
 		})
+	}
+}
+
+// What a server makes of the password that it was sent, or of what proves it, is in no message.
+func TestPostgresThatAltersSecrets(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PGPASSWORD", password)
+	t.Setenv("PGUSER", "nobody")
+	for request, body := range map[string]string{"the password": "\x00\x00\x00\x03", "a hash": "\x00\x00\x00\x05salt"} {
+		for how, alter := range map[string]func(string) string{
+			"as it is":    func(s string) string { return s },
+			"upper case":  strings.ToUpper,
+			"in groups":   func(s string) string { return strings.Join(strings.Split(s, ""), " ") },
+			"Base64":      func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+			"hexadecimal": func(s string) string { return hex.EncodeToString([]byte(s)) },
+			"its end":     func(s string) string { return s[len(s)-10:] },
+		} {
+			var repeated atomic.Value
+			addr := postgresServer(t, func(c net.Conn) {
+				_, _ = c.Write(postgresMessage('R', body))
+				b := make([]byte, 4096)
+				n, err := c.Read(b)
+				if err != nil || n < 6 {
+					return
+				}
+				text := alter(string(b[5 : n-1]))
+				repeated.Store(text)
+				_, _ = c.Write(postgresMessage('E', "SFATAL\x00VFATAL\x00C28P01\x00Mnot you, "+text+"\x00\x00"))
+			})
+			for _, command := range [][]string{
+				{"--store", "postgres://" + addr + "/db", "ls"},
+				{"items", "ls", "--table", "postgres://" + addr + "/db?table=t", "--bucket", "file:" + t.TempDir()},
+			} {
+				var said bytes.Buffer
+				execute(command, strings.NewReader(""), &said, &said)
+				text, _ := repeated.Swap("").(string)
+				if out := said.String(); text == "" || strings.Contains(out, text) || strings.Contains(out, password[3:11]) || !strings.Contains(out, "hidden") {
+					t.Errorf("%s, %s, %s: the server repeated %q, and the command says %q", request, how, command[0], text, out)
+				}
+			}
+		}
 	}
 }
 

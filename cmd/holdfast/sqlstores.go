@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -23,6 +24,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/holdfast-go/holdfast/internal/localfs"
+	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
 	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
@@ -205,9 +207,11 @@ func (d *database) postgres(u *url.URL, query url.Values) error {
 	if err != nil {
 		return usagef("store postgres:...: the address or its parameters cannot be read (see the connection strings of libpq)")
 	}
+	sent := &sentSecrets{password: config.Password}
+	d.opts.Hide = sent.hide
 	// pgx would allocate as much memory as the length of a message announces, up to 1 GiB.
 	config.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
-		f := pgproto3.NewFrontend(r, w)
+		f := pgproto3.NewFrontend(r, secretsWriter{w, sent})
 		f.SetMaxBodyLen(d.largest)
 		return f
 	}
@@ -227,6 +231,45 @@ func (d *database) postgres(u *url.URL, query url.Values) error {
 		func(n *pgconn.Notification) string { return n.Payload },
 	)
 	return nil
+}
+
+// sentSecrets are the password of a database, and what was sent to prove that this user has it:
+// the readers of a message could find a weak password from that.
+type sentSecrets struct {
+	password string
+
+	mu     sync.Mutex
+	proofs []string // of the last connections
+}
+
+func (s *sentSecrets) hide(text string) string {
+	s.mu.Lock()
+	secrets := append([]string{s.password}, s.proofs...)
+	s.mu.Unlock()
+	return secrettext.Hide(text, secrets)
+}
+
+// secretsWriter notes the proofs in what pgx sends, one message for each write.
+type secretsWriter struct {
+	io.Writer
+	sent *sentSecrets
+}
+
+func (w secretsWriter) Write(b []byte) (int, error) {
+	const header = 5 // the kind of the message, and its length
+	if len(b) > header && b[0] == 'p' {
+		// MD5: the hash. SCRAM: fields with commas in between, of which p is the proof.
+		for _, field := range strings.FieldsFunc(string(b[header:]), func(r rune) bool { return r == ',' || r == 0 }) {
+			proof, scram := strings.CutPrefix(field, "p=")
+			if !scram && !strings.HasPrefix(field, "md5") {
+				continue
+			}
+			w.sent.mu.Lock()
+			w.sent.proofs = append(w.sent.proofs[max(0, len(w.sent.proofs)-2*sqlConnections):], proof)
+			w.sent.mu.Unlock()
+		}
+	}
+	return w.Writer.Write(b)
 }
 
 // noDatabase is the error for a file of SQLite that does not exist.

@@ -37,15 +37,18 @@ type Rules struct {
 	// written, and a retry may succeed soon. A sentinel of package store: nothing was
 	// written, and a retry does not help. Nil: the error proves nothing.
 	Classify func(err error) error
+
+	// Hide takes secrets out of a text of the database. Nil: there are none.
+	Hide func(text string) string
 }
 
 // Of returns the rules of a dialect by its name.
 func Of(name string) (Rules, bool) {
 	switch name {
 	case "postgresql":
-		return Rules{checkPostgres, classifyPostgres}, true
+		return Rules{Check: checkPostgres, Classify: classifyPostgres}, true
 	case "sqlite":
-		return Rules{checkSQLite, classifySQLite}, true
+		return Rules{Check: checkSQLite, Classify: classifySQLite}, true
 	}
 	return Rules{}, false
 }
@@ -64,6 +67,12 @@ func Bounded(ctx context.Context, f func(context.Context) error) error {
 // Explain makes an error of a statement match what it proves; see Classify. The error of a
 // database that lacks something ends with hint.
 func (r Rules) Explain(err error, hint string) error {
+	if err != nil && r.Hide != nil {
+		text := err.Error()
+		if hidden := r.Hide(text[:min(len(text), 4*maxMessage)]); hidden != text {
+			err = short{err, hidden}
+		}
+	}
 	for _, known := range []error{nil, context.Canceled, context.DeadlineExceeded, store.ErrUnavailable, store.ErrUnsafe, store.ErrMisconfigured} {
 		if errors.Is(err, known) {
 			return err

@@ -110,6 +110,10 @@ type Options struct {
 	// Name names the table for people, for example by the URL of the database without
 	// secrets. Default: the dialect and the table.
 	Name string
+
+	// Hide takes secrets out of a text of the database, which an error is about to repeat: a
+	// server can put a password that it was sent into its messages. Nil hides nothing.
+	Hide func(text string) string
 }
 
 // SQL is an expression in the language of the database, with a question mark for each
@@ -178,6 +182,7 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 		return nil, fmt.Errorf("sqltable: %w: there is no dialect %q", largeitem.ErrInvalid, string(d))
 	}
 	t.rules, _ = sqldialect.Of(string(d))
+	t.rules.Hide = t.o.Hide
 	for _, name := range append([]string{t.o.Table, t.o.JSON, t.o.Partition.Name, cmp.Or(t.o.Sort.Name, "none")}, t.o.Columns...) {
 		if name == "" || len(name) > 63 || strings.ContainsRune(name, 0) {
 			return nil, fmt.Errorf("sqltable: %w: %.80q is no name of a table or column: 1 to 63 bytes", largeitem.ErrInvalid, name)

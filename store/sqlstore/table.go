@@ -37,6 +37,10 @@ type Options struct {
 	// ignores it.
 	Listen func(ctx context.Context, channel string, ready func(), notify func(payload string)) error
 
+	// Hide takes secrets out of a text of the database, which an error is about to repeat: a
+	// server can put a password that it was sent into its messages. Nil hides nothing.
+	Hide func(text string) string
+
 	// Logger receives what became of writes whose reply was lost. Nil discards.
 	Logger *slog.Logger
 }
@@ -99,6 +103,7 @@ func newTable(db *sql.DB, dialect Dialect, opts *Options) (*table, error) {
 	if t.rules, known = sqldialect.Of(string(dialect)); !known {
 		return nil, fmt.Errorf("sqlstore: there is no dialect %q", string(dialect))
 	}
+	t.rules.Hide = t.o.Hide
 	t.texts = dialect.texts(t.o.Table)
 	return t, nil
 }

@@ -10,18 +10,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"html"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -29,6 +24,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/holdfast-go/holdfast/aws/internal/transport"
+	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -141,10 +137,6 @@ func (c *Call) Empty() bool {
 	return a != nil && a.size.Load() == 0
 }
 
-// minSecret is the length from which a part of a request is a secret, and how much of
-// one must stand in a text to be taken for it.
-const minSecret = 8
-
 // secrets are the parts of a request's header that no log may show. A server that
 // refuses a signature may tell what it was computed from, and one that is no such
 // service at all may answer with the request.
@@ -155,95 +147,22 @@ func secrets(h http.Header) []string {
 		switch name {
 		case "Credential":
 			// No secret, but not for a log. Short ones, of other servers, are words.
-			if key, _, _ := strings.Cut(value, "/"); len(key) >= 2*minSecret {
+			if key, _, _ := strings.Cut(value, "/"); len(key) >= 2*secrettext.MinLength {
 				all = append(all, key)
 			}
 		case "Signature":
 			all = append(all, value)
 		}
 	}
-	return slices.DeleteFunc(all, func(s string) bool { return len(s) < minSecret })
+	return all
 }
 
-// hide takes a secret out of a text, and what is left of it where it was cut off.
-func hide(text, secret string) string {
-	var out strings.Builder
-	for {
-		i := strings.Index(text, secret[:minSecret])
-		if i < 0 {
-			return out.String() + text
-		}
-		end := i + minSecret
-		for end < len(text) && end-i < len(secret) && text[end] == secret[end-i] {
-			end++
-		}
-		out.WriteString(text[:i] + "(hidden)")
-		text = text[end:]
-	}
-}
-
-// Hide takes the secrets of the request out of a text of the server. A text that repeats a
-// part of one in another form is hidden as a whole: where the secret ends in it is not known.
+// Hide takes the secrets of the request out of a text of the server.
 func (c *Call) Hide(text string) string {
-	hidden := c.hidden.Load()
-	if hidden == nil {
-		return text
-	}
-	for _, secret := range *hidden {
-		text = hide(text, secret)
-		if repeats(text, secret) {
-			return "(hidden: it repeats a secret of the request)"
-		}
+	if hidden := c.hidden.Load(); hidden != nil {
+		return secrettext.Hide(text, *hidden)
 	}
 	return text
-}
-
-// repeats reports whether a text holds a part of a secret: with any characters but letters and
-// digits in between, in upper or lower case, reversed, escaped for a URL or for XML, in Base64 or
-// in hexadecimal digits.
-func repeats(text, secret string) bool {
-	parts := map[string]bool{}
-	for _, form := range []string{
-		secret, hex.EncodeToString([]byte(secret)),
-		base64.RawStdEncoding.EncodeToString([]byte(secret)), // as it is, and behind one or two other bytes
-		base64.RawStdEncoding.EncodeToString([]byte("\x00" + secret))[2:],
-		base64.RawStdEncoding.EncodeToString([]byte("\x00\x00" + secret))[3:],
-	} {
-		letters := alphanumeric(form)
-		for i := minSecret; i <= len(letters); i++ {
-			parts[string(letters[i-minSecret:i])] = true
-		}
-	}
-	for range 3 { // a text may have been escaped twice
-		letters := alphanumeric(text)
-		for range 2 {
-			for i := minSecret; i <= len(letters); i++ {
-				if parts[string(letters[i-minSecret:i])] {
-					return true
-				}
-			}
-			slices.Reverse(letters)
-		}
-		text = html.UnescapeString(escapes.ReplaceAllStringFunc(text, func(e string) string {
-			b, _ := hex.DecodeString(e[1:])
-			return string(b)
-		}))
-	}
-	return false
-}
-
-// escapes are those of a URL.
-var escapes = regexp.MustCompile("%[0-9a-fA-F]{2}")
-
-// alphanumeric returns the letters and digits of ASCII in a text, in lower case.
-func alphanumeric(text string) []byte {
-	var letters []byte
-	for _, b := range []byte(strings.ToLower(text)) {
-		if '0' <= b && b <= '9' || 'a' <= b && b <= 'z' {
-			letters = append(letters, b)
-		}
-	}
-	return letters
 }
 
 // Status returns the HTTP status of the answer; 0 if there was none.
