@@ -39,15 +39,15 @@ func (d *driver) Read(_ context.Context, key string, _ engine.Tag) (engine.Store
 func (d *driver) Write(_ context.Context, key string, on engine.Stored, e engine.Envelope) (engine.Tag, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var met engine.Stored // absent
+	var current engine.Stored // absent
 	if text, there := d.rows[key]; there {
 		var err error
-		if met.Envelope, err = engine.Decode(text); err != nil {
+		if current.Envelope, err = engine.Decode(text); err != nil {
 			return "", store.MarkNotApplied(err)
 		}
 	}
-	if met.ID() != on.ID() {
-		return "", &engine.ConditionFailedError{HasCurrent: true, Current: met}
+	if current.ID() != on.ID() {
+		return "", &engine.ConditionFailedError{HasCurrent: true, Current: current}
 	}
 	d.rows[key] = e.Encode()
 	return "", nil
