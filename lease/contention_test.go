@@ -63,6 +63,43 @@ func TestAskersLoseNoSession(t *testing.T) {
 	}
 }
 
+// Those that ask at the same time for many locks of a session wait for its renewals, for longer than a
+// TTL if need be, although its options leave time for one conflict alone.
+func TestManyAskersLoseNoSession(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		far := polledAt(st, ttl/24)
+		o := &lease.Options{Grace: 5 * time.Second, Tuning: lease.Tuning{Margin: 9 * time.Second, RenewInterval: 11 * time.Second}}
+		s := open(t, client(t, far, o))
+		var guards []*lease.Guard
+		var askers sync.WaitGroup
+		for i := range 40 {
+			g, err := s.Acquire(t.Context(), fmt.Sprint("job", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			guards = append(guards, g)
+		}
+		for _, g := range guards {
+			c := client(t, far, o)
+			askers.Go(func() {
+				if _, err := c.RequestYield(t.Context(), g.Name(), nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		askers.Wait()
+		time.Sleep(2 * ttl)
+		if err := s.Err(); err != nil {
+			t.Error(err)
+		}
+		for _, g := range guards {
+			if _, ok := g.YieldRequest(); !ok {
+				t.Errorf("%s was not heard to be asked for", g.Name())
+			}
+		}
+	})
+}
+
 // Many that begin to wait at the same time do not keep the holder from its renewals.
 func TestManyWaitersLoseNoLease(t *testing.T) {
 	for _, ttl := range []time.Duration{2 * time.Second, 5 * time.Second, 30 * time.Second} {

@@ -27,12 +27,14 @@ func (c *Client) notifySession(ctx context.Context, id, name string) error {
 	if err != nil {
 		return err
 	}
+	waits := false // others do, too: one write names the locks of all of them
 	_, err = h.alter(ctx, base, func(s *seen) (*Record, error) {
 		if s.rec == nil || s.rec.State != Held || slices.Contains(s.rec.LocksToCheck, name) || slices.Contains(s.rec.LocksToCheck, allLocks) {
 			return nil, nil
 		}
+		waits = waits || s.rec.isContended(h.c.calls.takes())
 		next := s.rec.writtenByOther(s.age)
-		if next.LocksToCheck = append(slices.Clone(next.LocksToCheck), name); len(next.LocksToCheck) > maxLocksToCheck {
+		if next.LocksToCheck = append(slices.Clone(next.LocksToCheck), name); waits || len(next.LocksToCheck) > maxLocksToCheck {
 			next.LocksToCheck = []string{allLocks}
 		}
 		return &next, nil

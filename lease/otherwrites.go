@@ -53,13 +53,14 @@ func (r *Record) isContended(took time.Duration) bool {
 // [ErrUnresolved] if it could not be found out whether the write was applied.
 func (h *Handle) alter(ctx context.Context, base *seen, change func(*seen) (*Record, error)) (*Record, error) {
 	h.known() // what was seen earlier goes on to count
-	t, others, began := h.over(base.version, base.rec), contention{h: h}, h.c.clock.monotonic()
+	t, others := h.over(base.version, base.rec), contention{h: h}
 	for pause := h.c.resolveBackoff(); ; {
 		rec, err := change(base)
 		if rec == nil || err != nil {
 			return nil, err
 		}
-		if rec.State != Broken && base.rec.isContended(h.c.calls.takes()) && h.c.clock.monotonic().Sub(began) < h.c.set.expiry(rec.TTL) {
+		// Where the holder has not written for its TTL no write of its own comes too late.
+		if rec.State != Broken && base.rec.isContended(h.c.calls.takes()) && h.c.clock.monotonic().Sub(base.at) < h.c.set.expiry(rec.TTL) {
 			if base, err = h.later(ctx, base); err != nil {
 				return nil, err
 			}
