@@ -18,14 +18,14 @@ import (
 
 const module = "github.com/holdfast-go/holdfast"
 
-// importRules tells who may import whom, of the packages of this repository. The
+// importRules states which package of this repository may import which. The
 // most specific line counts, and a/... means all packages below a. It is the design
 // of the project: do not change it to make a build pass.
 //
 // Packages that do not exist yet have their lines here already. Tests are free to
 // import what they test with.
 const importRules = `
-# The register imports no other layer, and what stands on it imports no backend.
+# The register imports no other layer, and what uses it imports no backend.
 store:                -
 lease:                store internal/... lease/internal/...
 object:               store internal/... object/internal/...

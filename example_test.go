@@ -13,7 +13,7 @@ import (
 )
 
 // A worker that runs on several machines, of which one works at a time. It follows a
-// stream of orders, and goes on where the last worker stopped.
+// stream of orders, and continues where the last worker stopped.
 //
 // The lease excludes the others, as long as clocks run at the right rate. The fencing
 // token excludes them for certain: a worker that was stopped past its lease, and wakes
@@ -36,7 +36,7 @@ func Example() {
 	guard, err := locks.Acquire(ctx, "orders")
 	check(err)
 
-	// The checkpoint. A new holder raises the fence, and goes on from what that returns.
+	// The checkpoint. A new holder raises the fence, and continues from what that returns.
 	positions, err := checkpoint.New(st, nil)
 	check(err)
 	defer positions.Close(ctx)
@@ -64,10 +64,10 @@ func Example() {
 	check(err)
 	from, err = positions.Fence(ctx, "orders", next.Token())
 	check(err)
-	fmt.Println("the next one goes on from", from.Sequence, "with a higher token:", next.Token() > guard.Token())
+	fmt.Println("the next worker continues from", from.Sequence, "with a higher token:", next.Token() > guard.Token())
 	// Output:
 	// an earlier holder is refused: true
-	// the next one goes on from 3 with a higher token: true
+	// the next worker continues from 3 with a higher token: true
 }
 
 func check(err error) {

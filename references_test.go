@@ -148,7 +148,7 @@ func TestReferences(t *testing.T) {
 	}
 	for name, text := range texts {
 		if name == "references_test.go" {
-			continue // what must be noticed stands there
+			continue // it contains what must be noticed
 		}
 		for _, problem := range r.dangling(name, text) {
 			t.Error(problem)

@@ -25,3 +25,6 @@ tools=$(cache tools)
 GOWORK=off GOFLAGS= go build -modfile=internal/tools.mod -o "$tools/staticcheck" honnef.co/go/tools/cmd/staticcheck
 "$tools/staticcheck" "${packages[@]}"
 for dir in "${apart[@]}"; do (cd "$dir" && GOWORK=off "$tools/staticcheck" ./...); done
+
+echo "== words of documents, comments and messages"
+go test -count=1 -run 'Words' .
