@@ -78,7 +78,7 @@ var (
 	ErrAlreadyRan = store.NewError("ran already in this period", store.NotApplied, store.ErrPermanent)
 
 	// ErrRunInFuture: the last run of the job is of a later period by this machine's clock, and
-	// more than [MaxClockSkew] ahead of it. The error is a [*AlreadyRanError].
+	// more than 5 minutes ahead of it. The error is a [*AlreadyRanError].
 	ErrRunInFuture = store.NewError("the last run is ahead of the clock", store.NotApplied, store.ErrPermanent)
 
 	// ErrRunTimeout: a run has lasted longer than [OnceOptions.Timeout].

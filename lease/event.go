@@ -17,7 +17,7 @@ const (
 	EventWaiting EventKind = "waiting"
 
 	// EventUnresponsive: the store has answered no request, or no write, of those who wait for
-	// [UnresponsiveAfter], and then again every [UnresponsiveRepeat]. It is sent once for all who wait
+	// [UnresponsiveAfter], and then again every 5 s. It is sent once for all who wait
 	// through the client. Only with Options.StoreTimeout.
 	EventUnresponsive EventKind = "store silent"
 
@@ -59,7 +59,7 @@ const (
 // When a client reports that the store does not answer; see [EventUnresponsive].
 const (
 	UnresponsiveAfter  = 3 * time.Second
-	UnresponsiveRepeat = 5 * time.Second
+	unresponsiveRepeat = 5 * time.Second
 )
 
 // Event tells of one lock, or of a session.

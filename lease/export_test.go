@@ -6,6 +6,21 @@ import (
 	"github.com/holdfast-go/holdfast/internal/private"
 )
 
+// The constants that tests count with.
+const (
+	DefaultKeyPrefix      = defaultKeyPrefix
+	DefaultMaxPoll        = defaultMaxPoll
+	DefaultMinPoll        = defaultMinPoll
+	DefaultReleaseTimeout = defaultReleaseTimeout
+	DefaultTTL            = defaultTTL
+	MaxClockSkew          = maxClockSkew
+	MaxLinger             = maxLinger
+	MaxMinInterval        = maxMinInterval
+	MaxPeriod             = maxPeriod
+	MinPeriod             = minPeriod
+	UnresponsiveRepeat    = unresponsiveRepeat
+)
+
 // Reading is a look at clocks that a test makes up.
 type Reading struct {
 	Mono, Wall time.Time

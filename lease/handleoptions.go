@@ -28,7 +28,7 @@ type HandleOptions struct {
 	// frees it at once when it hears of that, with its next renewal, or at once where the
 	// store tells of changes. A TryAcquire elsewhere does not ask: it finds the lock held. A
 	// process that dies meanwhile leaves a lock that is held. [Client.Close] frees it. At
-	// most [MaxLinger], in milliseconds, and not together with Options.ManualRenewal or MinInterval.
+	// most 1 h, in milliseconds, and not together with Options.ManualRenewal or MinInterval.
 	// Default: none.
 	Linger time.Duration
 
@@ -37,8 +37,8 @@ type HandleOptions struct {
 	OnYieldRequest YieldPolicy
 }
 
-// MaxLinger is the longest [HandleOptions.Linger].
-const MaxLinger = time.Hour
+// maxLinger is the longest [HandleOptions.Linger].
+const maxLinger = time.Hour
 
 // YieldPolicy is what a [Handle.Do] does when its holder is asked to give way.
 type YieldPolicy int
@@ -90,8 +90,8 @@ func (h *Handle) choose(o HandleOptions) error {
 		return fmt.Errorf("lock %q: %w", h.name, checkSlots(o.Slots))
 	case several && (o.Linger > 0 || set.MinInterval > 0):
 		return bad("neither Linger nor Options.MinInterval goes with a handle that is shared, fair or of a semaphore")
-	case o.Linger < 0 || o.Linger > MaxLinger || o.Linger%time.Millisecond != 0:
-		return bad("it is kept for %v; it can be from 0 to %v, in whole milliseconds", o.Linger, MaxLinger)
+	case o.Linger < 0 || o.Linger > maxLinger || o.Linger%time.Millisecond != 0:
+		return bad("it is kept for %v; it can be from 0 to %v, in whole milliseconds", o.Linger, maxLinger)
 	case o.Linger > 0 && (set.ManualRenewal || set.MinInterval > 0):
 		return bad("it cannot be kept with Options.ManualRenewal or Options.MinInterval")
 	case o.OnYieldRequest != YieldOnRequest && o.OnYieldRequest != IgnoreYieldRequests:

@@ -17,9 +17,9 @@ const (
 	// MaxRetries is the most [OnceOptions.Retries].
 	MaxRetries = 1000
 
-	// MaxClockSkew is how far the beginning of a run may be ahead of another machine's clock
+	// maxClockSkew is how far the beginning of a run may be ahead of another machine's clock
 	// before that machine takes one of the two clocks for wrong; see [ErrRunInFuture].
-	MaxClockSkew = 5 * time.Minute
+	maxClockSkew = 5 * time.Minute
 
 	// maxRunError bounds the text of [Run.Error], in bytes.
 	maxRunError = 256
@@ -93,7 +93,7 @@ type AlreadyRanError struct {
 	Last  Run
 
 	// Ahead is by how much the run began after the time of this machine's clock, if that is
-	// more than [MaxClockSkew] and in a later period. Then the error matches [ErrRunInFuture], too.
+	// more than 5 minutes and in a later period. Then the error matches [ErrRunInFuture], too.
 	Ahead time.Duration
 }
 
@@ -273,7 +273,7 @@ func (h *Handle) dueIn(s *seen, open bool) error {
 	case last.RerunAllowed:
 		j.next.Attempts = last.Attempts
 		return nil
-	case later && last.Began.Sub(now) > MaxClockSkew:
+	case later && last.Began.Sub(now) > maxClockSkew:
 		ran.Ahead = last.Began.Sub(now)
 		return ran
 	case later, last.Outcome == RunDone, last.Attempts > j.Retries:

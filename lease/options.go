@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Defaults and bounds. Each is an option.
+// Defaults and bounds of the options.
 const (
-	// DefaultTTL is how long a lease lasts without a renewal.
-	DefaultTTL = 30 * time.Second
+	// defaultTTL is how long a lease lasts without a renewal.
+	defaultTTL = 30 * time.Second
 
 	// MinLocalTTL and MinRemoteTTL are the shortest leases on a store that is
 	// reached without a network, and on any other.
@@ -25,30 +25,30 @@ const (
 	// MaxTTL is the longest lease.
 	MaxTTL = 24 * time.Hour
 
-	// MaxMinInterval is the longest [Options.MinInterval].
-	MaxMinInterval = 366 * 24 * time.Hour
+	// maxMinInterval is the longest [Options.MinInterval].
+	maxMinInterval = 366 * 24 * time.Hour
 
-	// MinRemoteMargin is the least default margin on a store that is reached over a network, for
+	// minRemoteMargin is the least default margin on a store that is reached over a network, for
 	// leases of at least six times that; shorter ones have a sixth of their TTL.
-	MinRemoteMargin = time.Second
+	minRemoteMargin = time.Second
 
-	// MaxGrace is the largest default grace.
+	// MaxDefaultGrace is the largest default grace.
 	MaxDefaultGrace = 5 * time.Second
 
 	// DefaultMaxClockDrift is the assumed bound of the error of a clock's rate.
 	DefaultMaxClockDrift = 0.01
 
-	// DefaultMinPoll and DefaultMaxPoll bound the pause between two looks of a
+	// defaultMinPoll and defaultMaxPoll bound the pause between two looks of a
 	// waiter at a store that does not tell of changes.
-	DefaultMinPoll = 50 * time.Millisecond
-	DefaultMaxPoll = 2500 * time.Millisecond
+	defaultMinPoll = 50 * time.Millisecond
+	defaultMaxPoll = 2500 * time.Millisecond
 
-	// DefaultReleaseTimeout bounds how long a release, or the clean-up of an
+	// defaultReleaseTimeout bounds how long a release, or the clean-up of an
 	// acquire that was given up, tries.
-	DefaultReleaseTimeout = 5 * time.Second
+	defaultReleaseTimeout = 5 * time.Second
 
-	// DefaultKeyPrefix is where locks lie in a store.
-	DefaultKeyPrefix = "lock"
+	// defaultKeyPrefix is where locks lie in a store.
+	defaultKeyPrefix = "lock"
 
 	// MinRenewInterval is the shortest time between renewals.
 	MinRenewInterval = 50 * time.Millisecond
@@ -70,11 +70,12 @@ type Options struct {
 	// TTL is how long a lease lasts without a renewal, and how long others wait
 	// for a holder that fell silent. In milliseconds; at least [MinLocalTTL] or
 	// [MinRemoteTTL] and what the store asks for, at most [MaxTTL], and more than
-	// twice [Tuning.Margin] and Grace together. Default [DefaultTTL].
+	// twice [Tuning.Margin] and Grace together. Default 30 s, or more where the store
+	// asks for more.
 	TTL time.Duration
 
 	// Grace is the time that guarded work has to stop in after the guard's context has
-	// ended, and before the lease may be another's. Negative means none. Default min(TTL/4, [MaxGrace]).
+	// ended, and before the lease may be another's. Negative means none. Default min(TTL/4, [MaxDefaultGrace]).
 	Grace time.Duration
 
 	// Holder says who holds the lock, for people. At most 1,024 bytes. It has no
@@ -92,7 +93,7 @@ type Options struct {
 	// restarted. All clients heed it. It stands in the record as a time of this machine's wall
 	// clock; another machine compares it with its own, and never waits longer than MinInterval
 	// from its own first sight of the record on. So it spaces jobs whose clocks agree, and is
-	// no exclusion: the lease is. At most [MaxMinInterval]. Default: none.
+	// no exclusion: the lease is. At most 366 days. Default: none.
 	MinInterval time.Duration
 
 	// AssumeNew says that names are used once only: a handle that knows nothing of a
@@ -121,7 +122,7 @@ type Options struct {
 	StoreTimeout time.Duration
 
 	// KeyPrefix is put before a lock's name, with a slash, to make its key.
-	// Default [DefaultKeyPrefix].
+	// Default "lock".
 	KeyPrefix string
 
 	// Cache keeps what was seen of a lock beyond the life of this process.
@@ -156,7 +157,7 @@ type Tuning struct {
 	// Margin is kept between the end of a holder's trust and the end of its
 	// lease, for timers that are late. At least one look at the clocks,
 	// min(TTL/10, 1 s). Default TTL/10; on a store that is reached over a network at least
-	// min(TTL/6, [MinRemoteMargin]).
+	// min(TTL/6, 1 s).
 	Margin time.Duration
 
 	// MaxClockDrift bounds the error of the rate of any machine's clock: 0.01 is one
@@ -165,7 +166,7 @@ type Tuning struct {
 
 	// MinPoll and MaxPoll bound the pause between two looks of a waiter where the
 	// store does not tell of changes; never above a third of the TTL in the
-	// record. Defaults [DefaultMinPoll], [DefaultMaxPoll].
+	// record. From 1 ms to 1 h. Defaults 50 ms and 2.5 s.
 	MinPoll, MaxPoll time.Duration
 
 	// ReacquireDelay is how long a handle that has released the lock leaves it to others before
@@ -190,7 +191,7 @@ type Tuning struct {
 
 	// ReleaseTimeout bounds a release and a clean-up: they wait for nothing longer, but
 	// 0.2 s for each call of the store to end. Never above the TTL. Default
-	// [DefaultReleaseTimeout].
+	// 5 s, or three writes on a store that has its writes wait.
 	ReleaseTimeout time.Duration
 
 	// IgnoreStoreClock never judges a lock by the store's own clock.
@@ -211,22 +212,22 @@ func checkOptions(o *Options, traits store.Traits) (*settings, error) {
 	if o != nil {
 		s.Options = *o
 	}
-	setDefault(&s.TTL, max(DefaultTTL, traits.MinTTL))
+	setDefault(&s.TTL, max(defaultTTL, traits.MinTTL))
 	setDefault(&s.RenewInterval, s.TTL/renewalsPerTTL)
 	margin := s.TTL / 10
 	if !traits.Local {
-		margin = max(margin, min(s.TTL/6, MinRemoteMargin))
+		margin = max(margin, min(s.TTL/6, minRemoteMargin))
 	}
 	setDefault(&s.Margin, margin)
 	setDefault(&s.Grace, min(s.TTL/4, MaxDefaultGrace))
 	s.Grace = max(s.Grace, 0)
 	setDefault(&s.MaxClockDrift, DefaultMaxClockDrift)
-	setDefault(&s.MinPoll, DefaultMinPoll)
-	setDefault(&s.MaxPoll, max(DefaultMaxPoll, s.MinPoll))
-	setDefault(&s.ReleaseTimeout, max(DefaultReleaseTimeout, releaseWrites*traits.MinWriteTime))
+	setDefault(&s.MinPoll, defaultMinPoll)
+	setDefault(&s.MaxPoll, max(defaultMaxPoll, s.MinPoll))
+	setDefault(&s.ReleaseTimeout, max(defaultReleaseTimeout, releaseWrites*traits.MinWriteTime))
 	// After the lease there is nothing to release.
 	s.ReleaseTimeout = min(s.ReleaseTimeout, s.TTL)
-	setDefault(&s.KeyPrefix, DefaultKeyPrefix)
+	setDefault(&s.KeyPrefix, defaultKeyPrefix)
 	if s.ReclaimOwn && s.Holder == "" {
 		return nil, fmt.Errorf("%w: ReclaimOwn needs a Holder that no other process has", store.ErrInvalid)
 	}
@@ -278,8 +279,8 @@ func (s *settings) check() error {
 		return bad("Yield", "the lock is left to others for %v; at most 1h", s.ReacquireDelay)
 	case s.ReentryWindow < 0 || s.ReentryWindow > MaxTTL:
 		return bad("ReentryWindow", "a grant can be joined for %v; it can be from 0 to %v", s.ReentryWindow, MaxTTL)
-	case s.MinInterval < 0 || s.MinInterval > MaxMinInterval:
-		return bad("MinInterval", "grants are %v apart; it can be from 0 to %v", s.MinInterval, MaxMinInterval)
+	case s.MinInterval < 0 || s.MinInterval > maxMinInterval:
+		return bad("MinInterval", "grants are %v apart; it can be from 0 to %v", s.MinInterval, maxMinInterval)
 	case s.StoreTimeout < 0:
 		return bad("Patience", "the patience is %v", s.StoreTimeout)
 	case len(s.Holder) > 1024:

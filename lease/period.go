@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MinPeriod and MaxPeriod bound the length of [SaveEvery].
+// minPeriod and maxPeriod bound the length of [Every].
 const (
-	MinPeriod = time.Second
-	MaxPeriod = 366 * 24 * time.Hour
+	minPeriod = time.Second
+	maxPeriod = 366 * 24 * time.Hour
 )
 
 // Period cuts time into pieces, of a fixed length or of the calendar, that follow each other
@@ -36,7 +36,7 @@ const (
 
 var calendarUnits = []string{hour, day, week, month, year}
 
-// Every is a period of a fixed length, from [MinPeriod] to [MaxPeriod]. The pieces begin
+// Every is a period of a fixed length, from 1 s to 366 days. The pieces begin
 // where [time.Time.Truncate] puts them: those of 6h at 0, 6, 12 and 18 o'clock UTC, those of
 // 24h at midnight UTC, and those of 168h on Mondays. So two runs can be closer than d, the
 // one late in its period and the other early in the next; [Options.MinInterval] keeps grants
@@ -113,8 +113,8 @@ func (p Period) String() string {
 }
 
 func (p Period) check() error {
-	if p.unit == "" && (p.length < MinPeriod || p.length > MaxPeriod) {
-		return fmt.Errorf("%w: a period of %v; it can be from %v to %v", store.ErrInvalid, p.length, MinPeriod, MaxPeriod)
+	if p.unit == "" && (p.length < minPeriod || p.length > maxPeriod) {
+		return fmt.Errorf("%w: a period of %v; it can be from %v to %v", store.ErrInvalid, p.length, minPeriod, maxPeriod)
 	}
 	return nil
 }

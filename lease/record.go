@@ -16,10 +16,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// FormatVersion is the highest version of the record that this package knows. A record of
+// formatVersion is the highest version of the record that this package knows. A record of
 // a newer version is refused. This package writes version 2 where a record has a session,
 // members or an ask, which programs of version 1 do not know, and version 1 everywhere else.
-const FormatVersion = 2
+const formatVersion = 2
 
 // plainFormat is the version of records that programs of version 1 can read, too.
 const plainFormat = 1
@@ -319,8 +319,8 @@ func decodeKind(kind, name string, value []byte) (*Record, error) {
 	if err := json.Unmarshal(all["holdfast"], &version); err != nil || version < 1 {
 		return bad("not a lock record: %.60q", value)
 	}
-	if version > FormatVersion {
-		return nil, fmt.Errorf("%w: %w: the record has format %d, this program knows %d: use a newer holdfast", store.ErrCorrupt, ErrNewerFormat, version, FormatVersion)
+	if version > formatVersion {
+		return nil, fmt.Errorf("%w: %w: the record has format %d, this program knows %d: use a newer holdfast", store.ErrCorrupt, ErrNewerFormat, version, formatVersion)
 	}
 	var f fields
 	if err := json.Unmarshal(value, &f); err != nil {
@@ -427,7 +427,7 @@ func (r *Record) format() int {
 	if r.Kind == "" && r.Session == "" && r.HolderNonce == "" && r.Slots == 0 && r.members() == 0 && r.YieldRequest == nil && r.Linger == 0 {
 		return plainFormat
 	}
-	return FormatVersion
+	return formatVersion
 }
 
 // kind is the kind of the record as it is written.

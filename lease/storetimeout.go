@@ -123,11 +123,11 @@ func (p *storeTimeout) check() {
 	case silent < UnresponsiveAfter:
 		p.timer.Reset(min(left, UnresponsiveAfter-silent))
 		return
-	case now.Sub(p.s.reported) >= UnresponsiveRepeat:
+	case now.Sub(p.s.reported) >= unresponsiveRepeat:
 		p.s.reported = now
 		p.report(left, p.s.err)
 	}
-	p.timer.Reset(min(left, UnresponsiveRepeat))
+	p.timer.Reset(min(left, unresponsiveRepeat))
 }
 
 // unansweredFor returns for how long the store has been silent, and whether only its writes fail. The

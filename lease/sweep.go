@@ -241,7 +241,7 @@ func decodeFloor(value []byte) (uint64, error) {
 	if err := json.Unmarshal(value, &r); err != nil || r.Kind != floorKind || r.Holdfast < 1 {
 		return 0, fmt.Errorf("%w: not a floor: %.60q", store.ErrCorrupt, value)
 	}
-	if r.Holdfast > FormatVersion {
+	if r.Holdfast > formatVersion {
 		return 0, fmt.Errorf("%w: %w: use a newer holdfast", store.ErrCorrupt, ErrNewerFormat)
 	}
 	return r.Token, nil

@@ -41,7 +41,7 @@ func (h *Handle) intervalLeft(s *seen) time.Duration {
 	if h.abandoned[s.rec.Grant] {
 		return 0
 	}
-	most := min(s.rec.NotBefore.Sub(s.rec.Granted), MaxMinInterval) - h.c.clock.monotonic().Sub(s.at)
+	most := min(s.rec.NotBefore.Sub(s.rec.Granted), maxMinInterval) - h.c.clock.monotonic().Sub(s.at)
 	return min(s.rec.NotBefore.Sub(h.c.clock.wall()), most)
 }
 

@@ -39,8 +39,9 @@ func TestRequestsOfWaiters(t *testing.T) {
 			}
 			all.Go(func() { _, _ = waiter.Acquire(ctx, name) })
 		}
+		const maxPoll = 2500 * time.Millisecond // the default of Tuning.MaxPoll
 		for _, c := range []struct{ after, pause time.Duration }{
-			{time.Minute, lease.DefaultMaxPoll / 2}, {3 * time.Minute, lease.DefaultMaxPoll},
+			{time.Minute, maxPoll / 2}, {3 * time.Minute, maxPoll},
 		} {
 			time.Sleep(c.after)
 			f.Reset()
