@@ -10,11 +10,11 @@ import (
 // that show on a store without clocks of its own.
 func TestMutants(t *testing.T) {
 	mutanttest.Run(t, []mutanttest.Mutant{
-		{"takeover without waiting", "../judge.go",
+		{"takeover without waiting", "../takeover.go",
 			"expiry := h.c.set.expiry(s.rec.TTL)",
 			"expiry := time.Duration(0)",
 			"TestMemory/AcquireByAnother"},
-		{"own TTL", "../judge.go",
+		{"own TTL", "../takeover.go",
 			"expiry := h.c.set.expiry(s.rec.TTL)",
 			"expiry := h.c.set.expiry(h.c.set.TTL)",
 			"TestMemory/RecordTTL"},
@@ -26,7 +26,7 @@ func TestMutants(t *testing.T) {
 			"	h.abandon(rec.Grant)\n	ctx, cancel := h.c.ending(ctx)\n",
 			"	h.abandon(rec.Grant)\n	if h != nil {\n		return ErrUnresolved\n	}\n	ctx, cancel := h.c.ending(ctx)\n",
 			"TestBare/AcquireGivenUp"},
-		{"own holder adopted", "../settle.go",
+		{"own holder adopted", "../resolve.go",
 			"return (read.Nonce == r.Nonce || read.HolderNonce == r.Nonce) && read.Grant == r.Grant",
 			"return read.Holder == r.Holder",
 			"TestMemory/Takeover"},
