@@ -2,9 +2,9 @@ package store
 
 import "reflect"
 
-// knownAbilities is the table of what a store can do besides [Store]. Each ability has
-// a file, with its interface, the function for stores that may lack it, and its form
-// in a decorator. Package storetest demands a rule for each.
+// knownAbilities is the table of the optional abilities of a store. Each ability has a file
+// with its interface, the function for stores that may lack it, and its decorated form.
+// Package storetest has a case for each.
 func knownAbilities() []ability {
 	return []ability{
 		watcherAbility(), listerAbility(), unsyncedAbility(), ageAbility(), conditionalAbility(),
@@ -16,14 +16,13 @@ func knownAbilities() []ability {
 // ability is one line of the table.
 type ability struct {
 	name string
-	kind Kind // its operation, for handlers; empty where it is not of keys
+	kind Kind // its operation, for handlers; empty if it has no key
 
 	// found reports whether s has the ability.
 	found func(s Store) bool
 
-	// handOut sets target to the decorated ability of the store below s. asked is false
-	// where target is for another ability; ok is false where the store below lacks this
-	// one.
+	// handOut sets target to the decorated ability of the store below s. asked is false if
+	// target is for another ability; ok is false if the store below lacks this one.
 	handOut func(s *intercepted, target any) (asked, ok bool)
 }
 
@@ -61,12 +60,12 @@ func Abilities(s Store) (names []string) {
 // As finds the ability T of s, or of a store that s decorates. T is one of the
 // interfaces of this package, or any other type.
 //
-// A decorator takes part in one of two ways. With a method Unwrap() Store, callers may
-// use the store below directly. With a method As(target any) bool, the decorator decides
+// A decorator supports As in one of two ways. With a method Unwrap() Store, callers may use
+// the store below directly. With a method As(target any) bool, the decorator decides
 // itself: it sets target (a *T) and returns true. The decorators of this package
-// ([Intercept], [Prefix]) have As. They hand out the abilities of this package, each in
-// its decorated form. They hide everything else of the store below: its concrete type,
-// and interfaces that this package does not know.
+// ([Intercept], [Prefix]) have As. They return the abilities of this package, each in its
+// decorated form. They hide everything else of the store below: its concrete type, and
+// interfaces that this package does not know.
 func As[T any](s Store) (T, bool) {
 	var t T
 	ok := asTarget(s, &t)

@@ -6,8 +6,8 @@ import (
 
 // ConditionalGetter is a store that can answer "not changed" without the value.
 type ConditionalGetter interface {
-	// GetIfChanged is Get, except where the current version equals seen: then changed is
-	// false and the value is nil.
+	// GetIfChanged is Get, unless the current version equals seen: then changed is false
+	// and the value is nil.
 	GetIfChanged(ctx context.Context, key string, seen Version) (value []byte, v Version, changed bool, err error)
 }
 

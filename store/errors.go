@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Outcome tells what became of a write.
+// Outcome says whether a write was applied.
 type Outcome int
 
 const (
@@ -59,8 +59,8 @@ func InDoubt(err error) bool {
 	return ok && o == Unknown
 }
 
-// writeOutcome returns what the first error that states a write's outcome says; ok is
-// false where none does. What a failed read says is not about a write.
+// writeOutcome returns the outcome that the first error of a write states; ok is false if
+// no error states one. The error of a failed read says nothing about a write.
 func writeOutcome(err error) (o Outcome, ok bool) {
 	switch e := err.(type) {
 	case interface{ Outcome() Outcome }:
@@ -87,7 +87,7 @@ func writeOutcome(err error) (o Outcome, ok bool) {
 }
 
 // Permanent reports whether a retry of the same call is bound to fail: the call, the
-// set-up, the rights or the data must change first. Every loop that retries asks it.
+// set-up, the rights or the data must change first. Every loop that retries calls it first.
 func Permanent(err error) bool {
 	for _, target := range []error{
 		ErrPermanent, ErrInvalid, ErrKey, ErrVersion, ErrTooLarge, ErrUnsafe, ErrMisconfigured, ErrDenied, ErrCorrupt, ErrClosed,
@@ -124,13 +124,13 @@ func (e *sentinel) Is(target error) bool { return slices.Contains(e.also, target
 var (
 	// ErrPermanent matches errors of the packages above for which a retry does not help.
 	// Call [Permanent], which knows the errors of this package as well.
-	ErrPermanent = errors.New("trying again does not help")
+	ErrPermanent = errors.New("a retry does not help")
 
 	// ErrInvalid: an argument or an option is out of its bounds. Nothing was done.
 	ErrInvalid error = NewError("invalid argument", NotApplied)
 
-	// ErrConflict: the register is not in the state that the write named. The
-	// write was not applied.
+	// ErrConflict: the current version of the register is not the one that the write named.
+	// The write was not applied.
 	ErrConflict error = NewError("conflict", NotApplied)
 
 	// ErrKey: the key is not valid. Nothing was done.
@@ -143,8 +143,8 @@ var (
 	// ErrTooLarge: the value is larger than [MaxValue]. Nothing was done.
 	ErrTooLarge error = NewError("value too large", NotApplied, ErrInvalid)
 
-	// ErrUnsafe: the store cannot keep the contract (it ignores conditions, say,
-	// or lies on a network file system) and is refused.
+	// ErrUnsafe: the store cannot keep the contract (it ignores conditions, say, or is on a
+	// network file system) and is refused.
 	ErrUnsafe error = NewError("store is not safe to use", NotApplied)
 
 	// ErrMisconfigured: something that the store needs is missing or wrong: no bucket or
@@ -174,12 +174,12 @@ var (
 	ErrClosed error = NewError("store is closed", NotApplied)
 )
 
-// ConflictError is a conflict. It may carry the state that the write found instead of the
-// one it named. It matches [ErrConflict], and its outcome is NotApplied.
+// ConflictError is the error of a write that named another version than the current one. It
+// may carry the current state. It matches [ErrConflict], and its outcome is NotApplied.
 type ConflictError struct {
 	Key string
 
-	// Known says that Value and Version are the state that the write found. A zero
+	// HasCurrent says that Value and Version are the state that the write found. A zero
 	// Version means that the register was absent.
 	HasCurrent bool
 	Value      []byte
@@ -202,7 +202,7 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 // Outcome is NotApplied.
 func (e *ConflictError) Outcome() Outcome { return NotApplied }
 
-// marked gives an error an outcome.
+// outcomeError gives an error an outcome.
 type outcomeError struct {
 	err     error
 	outcome Outcome
@@ -230,10 +230,10 @@ func MarkUnknown(err error) error {
 	return &outcomeError{err, Unknown}
 }
 
-// OpError names the operation, the key and the store of a failure, the key as the caller
-// gave it. Stores wrap their errors in it once.
+// OpError names the operation, the key and the store of a failure. The key is the one that
+// the caller passed. Stores wrap their errors in it once.
 type OpError struct {
-	Op    Kind // OpGet, OpPut, ..., or what a layer above calls its own
+	Op    Kind // OpGet, OpPut and so on, or the name that a layer above gives its own operation
 	Key   string
 	Store string // [Traits].Name of the store that failed; empty where it has none
 	Err   error
@@ -250,8 +250,8 @@ func (e *OpError) Error() string {
 
 func (e *OpError) Unwrap() error { return e.Err }
 
-// StoreName returns the name of the store that the text of the error has; empty if it
-// has none. Other errors whose text names the store have this method, too, so that no
+// StoreName returns the name of the store that the text of the error contains; empty if it
+// contains none. Other errors whose text names the store have this method too, so that no
 // message names it twice.
 func (e *OpError) StoreName() string { return cmp.Or(e.Store, nameIn(e.Err)) }
 

@@ -131,8 +131,8 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// A read that failed leaves no write in doubt, whatever it says; a write without an
-// outcome does, whatever is joined to it.
+// A failed read leaves no write in doubt, whatever its error says. A failed write without
+// an outcome does, whatever is joined to its error.
 func TestInDoubt(t *testing.T) {
 	put := &store.OpError{Op: store.OpPut, Key: "job", Err: store.ErrUnavailable}
 	read := &store.OpError{Op: store.OpGet, Key: "job", Err: store.MarkUnknown(store.ErrUnavailable)}

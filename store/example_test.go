@@ -28,13 +28,13 @@ func Example() {
 	// green <nil>
 }
 
-// Counting, without losing what others count at the same time.
+// Several programs raise one counter; no increment is lost.
 func ExampleUpdate() {
 	ctx := context.Background()
 	s := memstore.New()
 	for range 3 {
 		entry, err := store.Update(ctx, s, "visits", func(value []byte) ([]byte, error) {
-			n, _ := strconv.Atoi(string(value)) // nothing counts as zero
+			n, _ := strconv.Atoi(string(value)) // absent counts as zero
 			return []byte(strconv.Itoa(n + 1)), nil
 		})
 		fmt.Println(string(entry.Value), err)
@@ -74,9 +74,9 @@ func ExampleOutcomeOf() {
 func ExampleAs() {
 	s, _ := store.Prefix(memstore.New(), "team-a")
 	_, ok := store.As[store.Watcher](s)
-	fmt.Println("can tell of changes:", ok)
+	fmt.Println("reports changes:", ok)
 	// Output:
-	// can tell of changes: true
+	// reports changes: true
 }
 
 func ExamplePrefix() {
@@ -121,12 +121,12 @@ func ExampleWatch() {
 	}()
 	for entry, err := range store.Watch(ctx, s, "phase", 0) {
 		if err == nil && entry.Version == "" {
-			fmt.Println("gone")
+			fmt.Println("deleted")
 			break
 		}
 	}
 	// Output:
-	// gone
+	// deleted
 }
 
 func ExampleList() {
@@ -143,8 +143,8 @@ func ExampleList() {
 	// job/b <nil>
 }
 
-// A writer that finds out by itself what became of its write: with a value of its own
-// for each try, and a limit of its own. Most need no more than PutAndResolve.
+// This writer resolves its in-doubt writes itself, since it writes another value in each
+// try and limits the tries. Most programs call PutAndResolve.
 func ExampleResolve() {
 	ctx := context.Background()
 	s := faultstore.New(memstore.New(), faultstore.MustParse("put job #1 lose"))
@@ -160,11 +160,11 @@ func ExampleResolve() {
 		if store.OutcomeOf(err) == store.Unknown {
 			attempts = append(attempts, store.AttemptedVersion(err))
 		}
-		// A conflict, too, is settled: what stands in the way may be an earlier try.
+		// Resolve after a conflict too: the current value may come from an earlier try.
 		found, err := store.Resolve(ctx, s, "job", prev, attempts...)
 		switch {
 		case err != nil:
-			fmt.Println("not to be read now; it is right to settle once more:", err)
+			fmt.Println("the store cannot be read now; resolve again later:", err)
 		case found.Resolution == store.ResolutionApplied:
 			fmt.Printf("%s was applied; the next write names its version: %v\n", found.Current.Value, found.Current.Version != "")
 			return
@@ -172,12 +172,12 @@ func ExampleResolve() {
 			fmt.Printf("it was applied, and now there is %s\n", found.Current.Value)
 			return
 		case found.Resolution == store.ResolutionNotApplied:
-			fmt.Printf("another was faster: %s\n", found.Current.Value)
+			fmt.Printf("another writer was faster: %s\n", found.Current.Value)
 			return
 		case found.Resolution == store.ResolutionPending:
-			continue // nothing has changed: the same change again, on the same state
+			continue // nothing has changed: send the same change again, on the same state
 		default:
-			fmt.Println("not to be known; other clients see it or not")
+			fmt.Println("the store cannot find out whether the write was applied")
 			return
 		}
 	}

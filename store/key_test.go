@@ -26,7 +26,7 @@ func TestCheckKey(t *testing.T) {
 	} {
 		err := store.CheckKey(key)
 		if !errors.Is(err, store.ErrKey) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), why) {
-			t.Errorf("CheckKey(%.40q): got %v, want ErrKey, not applied, telling %q", key, err, why)
+			t.Errorf("CheckKey(%.40q): got %v, want ErrKey, not applied, with the text %q", key, err, why)
 		}
 	}
 }

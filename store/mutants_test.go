@@ -20,7 +20,7 @@ func TestMutants(t *testing.T) {
 		{"a prefix shows in errors", "prefix.go",
 			"		*op = joined\n		return trimKey(err, below)\n", "		*op = joined\n		return err\n",
 			"TestPrefixErrors"},
-		{"a prefix does not tell which part it is", "traits.go",
+		{"the traits do not name the prefix", "traits.go",
 			"	t.Prefix += d.below\n", "",
 			"TestPrefixTraits"},
 		{"an unknown outcome is tried again as a conflict", "update.go",

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Prefix returns the part of s whose keys lie below prefix, with the abilities of s. The
+// Prefix returns the part of s whose keys are below prefix, with the abilities of s. The
 // prefix is a valid key; an empty one returns s itself. The prefix, the slash and the key
 // together are at most [MaxKey] bytes.
 func Prefix(s Store, prefix string) (Store, error) {

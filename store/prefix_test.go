@@ -98,7 +98,7 @@ func TestPrefixLongest(t *testing.T) {
 	}
 }
 
-// The traits of part of a store tell which part it is, however it was made.
+// The traits of part of a store name the part, however it was made.
 func TestPrefixTraits(t *testing.T) {
 	m := memstore.New()
 	whole, deep := store.TraitsOf(m), store.TraitsOf(prefix(t, prefix(t, m, "a"), "b/c"))

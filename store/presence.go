@@ -8,7 +8,8 @@ import (
 type Liveness int
 
 const (
-	// LivenessUnknown: the store cannot tell. A caller has to wait for a lease to expire.
+	// LivenessUnknown: the store does not know. A waiter has to wait until the lease
+	// expires.
 	LivenessUnknown Liveness = iota
 
 	// Alive: the process runs, or a child to which it passed its announcement does.
@@ -32,22 +33,22 @@ func (l Liveness) String() string {
 // Presence is a store that knows which processes are alive.
 type Presence interface {
 	// Announce makes this process known and returns its announcement: a short text that
-	// other processes pass to Judge. Further calls return the same text. The announcement
-	// lasts until the process ends, and needs no renewal.
+	// other processes pass to Liveness. Further calls return the same text. The
+	// announcement lasts until the process ends, and needs no renewal.
 	Announce(ctx context.Context) (string, error)
 
-	// Judge reports whether the process that made an announcement is alive. It answers
-	// Dead only if that is certain. Where it cannot know, after an error too, it answers
+	// Liveness reports whether the process that made an announcement is alive. It returns
+	// Dead only if that is certain. If it cannot know, also after an error, it returns
 	// LivenessUnknown.
 	Liveness(ctx context.Context, announcement string) Liveness
 
-	// WaitLiveness returns nil when the answer of Judge may have changed, sometimes although it
-	// has not. When the context ends, it returns the context's error.
+	// WaitLiveness returns nil when the answer of Liveness may have changed. It may return
+	// although nothing changed. When the context ends, it returns the context's error.
 	WaitLiveness(ctx context.Context, announcement string) error
 }
 
-// presenceAbility hands out the inner store's presence undecorated: it concerns
-// processes, not keys.
+// presenceAbility passes the inner store's presence on undecorated: it concerns processes,
+// not keys.
 func presenceAbility() ability {
 	return abilityOf("Presence", "", func(_ *intercepted, a Presence) Presence { return struct{ Presence }{a} })
 }

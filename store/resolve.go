@@ -11,12 +11,11 @@ import (
 )
 
 // InDoubtError says that a write may have been applied, or may still be applied later.
-// Version is the version that the write would have made: a store chooses it before it
-// sends the write. Pass it to [Settle] and use it for nothing else: do not compare it
-// with other versions, and do not name it in a write. It is zero where the store does not
-// know it.
+// Version is the version that the write would have made: a store chooses it before it sends
+// the write. Pass it to [Resolve] and use it for nothing else: do not compare it with other
+// versions, and do not name it in a write. It is zero where the store does not know it.
 //
-// Its outcome is [Unreadable], whatever outcome the errors that it wraps state.
+// Its outcome is [Unknown], whatever outcome the errors that it wraps state.
 type InDoubtError struct {
 	Version Version
 	Err     error
@@ -30,21 +29,21 @@ func (e *InDoubtError) Unwrap() error { return e.Err }
 // Outcome is Unknown.
 func (e *InDoubtError) Outcome() Outcome { return Unknown }
 
-// WithoutHint returns the version without the hint that a store may append for its own use after
-// an "@": the ETag of an object, for example. Two versions name the same state if and
-// only if their bare versions are equal.
+// WithoutHint returns the version without the hint that a store may append for its own use
+// after an "@": the ETag of an object, for example. Two versions name the same state if and
+// only if they are equal without their hints.
 //
-// Versions from a Get, from a conflict, and from a Put whose reply arrived can be
-// compared as they are. Only one version lacks the hint: that of a Put whose reply was
-// lost and that other writes have superseded. So callers rarely need Bare: [Settle]
-// compares for them.
+// Versions from a Get, from a conflict, and from a Put whose reply arrived can be compared
+// as they are. Only one version lacks the hint: that of a Put whose reply was lost and that
+// other writes have superseded. So callers rarely need WithoutHint: [Resolve] compares for
+// them.
 func (v Version) WithoutHint() Version {
 	bare, _, _ := strings.Cut(string(v), "@")
 	return Version(bare)
 }
 
-// AttemptedVersion returns the version that a failed write would have made, for [Settle]. It is
-// zero where the error does not carry it (see [InDoubtError]).
+// AttemptedVersion returns the version that a failed write would have made, for [Resolve].
+// It is zero where the error does not carry it (see [InDoubtError]).
 func AttemptedVersion(err error) Version {
 	var unknown *InDoubtError
 	if errors.As(err, &unknown) {
@@ -53,13 +52,14 @@ func AttemptedVersion(err error) Version {
 	return ""
 }
 
-// Resolution is what [Settle] found out about writes whose outcome was unknown.
+// Resolution is what [Resolve] found out about in-doubt writes: writes whose outcome was
+// unknown.
 type Resolution int
 
 const (
-	// ResolutionUnknown: the store cannot find out whether one of the writes was applied. The
-	// register is no longer in the state that the writes named, or the store cannot tell
-	// its own writes from those of others.
+	// ResolutionUnknown: the store cannot find out whether one of the writes was applied.
+	// The register is no longer in the state that the writes named, or the store cannot
+	// distinguish these writes from those of other programs.
 	ResolutionUnknown Resolution = iota
 
 	// ResolutionApplied: one of the writes was applied and is durable, and the register is
@@ -70,9 +70,9 @@ const (
 	// The remaining ones can never be applied.
 	ResolutionSuperseded
 
-	// ResolutionPending: the register is still in the state that the writes named. None of them
-	// has been applied. Each of them may still be, until another write follows that
-	// state. The caller may send the same change again.
+	// ResolutionPending: the register is still in the state that the writes named. None of
+	// them has been applied. Each of them may still be applied, until another write follows
+	// that state. The caller may send the same change again.
 	ResolutionPending
 
 	// ResolutionNotApplied: none of the writes was applied, and none ever will be. Another write
@@ -80,7 +80,7 @@ const (
 	ResolutionNotApplied
 )
 
-// String returns the fate in words.
+// String returns the resolution in words.
 func (f Resolution) String() string {
 	switch f {
 	case ResolutionApplied:
@@ -95,37 +95,38 @@ func (f Resolution) String() string {
 	return "cannot be known"
 }
 
-// ResolveResult is what [Settle] found out.
+// ResolveResult is the answer of [Resolve].
 type ResolveResult struct {
 	Resolution Resolution
 
-	// Write is the write that was applied, by the version that was passed to Settle;
-	// zero unless Fate is ResolutionApplied or ResolutionSuperseded.
+	// Write is the write that was applied, by the version that was passed to Resolve. It is
+	// zero unless Resolution is ResolutionApplied or ResolutionSuperseded.
 	Write Version
 
-	// Current is the state of the register that was read. With ResolutionApplied, its
-	// version is the one to write against next.
+	// Current is the state of the register that was read. With ResolutionApplied, name its
+	// version in the next write.
 	Current Entry
 }
 
-// Settle reads a register once and finds out what became of writes whose outcome was
-// unknown. All of them named the state prev (zero: absent). The argument writes holds the
-// versions that they would have made, from [AttemptedVersion]. A zero version stands for a write
-// whose version is not known: its fate is always ResolutionPending or ResolutionUnknown. Without
-// writes, Settle tells whether the register is still in the state prev.
+// Resolve reads a register once and finds out whether in-doubt writes were applied: writes
+// whose outcome was unknown. All of them named the state prev (zero: absent). The argument
+// writes holds the versions that they would have made, from [AttemptedVersion]. A zero
+// version stands for a write whose version is not known: its resolution is always
+// ResolutionPending or ResolutionUnknown. Without writes, Resolve reports whether the
+// register is still in the state prev.
 //
-// At most one write can follow a state, so one answer is enough for all of them. A fate
-// other than ResolutionPending and ResolutionUnknown is final. Settle never mistakes another program's
-// write for one of these, not even where both wrote the same value.
+// At most one write can follow a state, so one answer is enough for all of them. A
+// resolution other than ResolutionPending and ResolutionUnknown is final. Resolve never
+// mistakes another program's write for one of these, even if both wrote the same value.
 //
-// An error means that the register could not be read, and the fate is ResolutionUnknown. An
-// error that matches [ErrCorrupt] also means that the state prev is gone, so that none of
-// the writes can be applied any more.
+// An error means that the register could not be read, and the resolution is
+// ResolutionUnknown. An error that matches [ErrCorrupt] also means that the register is no
+// longer in the state prev, so none of the writes can be applied from now on.
 //
-// Settle reads a store that is no [Resolver] with Get. If the state is neither prev nor
-// one that a write would have made, the fate is ResolutionUnknown. It is also ResolutionUnknown where
-// the register is absent and prev says absent: a write may have created it, and another
-// deleted it since.
+// Resolve reads a store that is no [Resolver] with Get. If the state is neither prev nor
+// one that a write would have made, the resolution is ResolutionUnknown. It is also
+// ResolutionUnknown if the register is absent and prev says absent: a write may have
+// created it, and another write may have deleted it since.
 //
 // [PutAndResolve] is the loop that most callers need.
 func Resolve(ctx context.Context, s Store, key string, prev Version, writes ...Version) (ResolveResult, error) {
@@ -153,8 +154,8 @@ func Resolve(ctx context.Context, s Store, key string, prev Version, writes ...V
 	return found, nil
 }
 
-// PutAndResolve replaces the state prev by value, and retries until the outcome is known
-// or the context ends. After an unknown outcome it calls [Settle]. While the register is
+// PutAndResolve replaces the state prev by value, and retries until the outcome is known or
+// the context ends. After an unknown outcome it calls [Resolve]. While the register is
 // still in the state prev it sends the same value again, with growing random pauses of up
 // to two seconds. Give the context a deadline: a store that cannot be reached is retried
 // until then.
@@ -162,26 +163,27 @@ func Resolve(ctx context.Context, s Store, key string, prev Version, writes ...V
 //   - ResolutionApplied, nil error: Current is the state that the write made. All tries have
 //     the same value, so it does not matter which of them was applied.
 //   - ResolutionSuperseded, nil error: the write was applied, and Current is a later state.
-//   - ResolutionNotApplied, nil error: a conflict. Current is the state that was in the way.
+//   - ResolutionNotApplied, nil error: a conflict. Current is the state that the write
+//     found.
 //   - ResolutionNotApplied with an error: the write was refused, for another reason or by a
 //     conflict whose state could not be read.
 //   - ResolutionPending or ResolutionUnknown: the error is an unknown outcome.
 //
-// The write that was applied was sent between the call and the return. A caller that
-// may trust it for a limited time (the holder of a lease) counts from the call.
+// The write that was applied was sent between the call and the return. The holder of a
+// lease, which may trust the write for a limited time only, counts that time from the call.
 func PutAndResolve(ctx context.Context, s Store, key string, prev Version, value []byte) (ResolveResult, error) {
 	v, err := s.Put(ctx, key, prev, value)
 	return ResolvePut(ctx, s, key, prev, value, v, err)
 }
 
 // ResolvePut is the rest of [PutAndResolve] after its first Put, which returned v and err:
-// for callers that give the first try another time than what may follow.
+// for callers that limit the first try to another time than the later ones.
 func ResolvePut(ctx context.Context, s Store, key string, prev Version, value []byte, v Version, err error) (ResolveResult, error) {
 	return resolveWrite(ctx, s, Entry{key, value, v}, prev, err, func() (Version, error) { return s.Put(ctx, key, prev, value) })
 }
 
-// DeleteAndResolve deletes the state prev as [PutAndResolve] replaces it. It also ends as
-// that does. With ResolutionApplied, Current is absent.
+// DeleteAndResolve deletes the state prev, with the retries and results of [PutAndResolve].
+// With ResolutionApplied, Current is absent.
 func DeleteAndResolve(ctx context.Context, s Store, key string, prev Version) (ResolveResult, error) {
 	return ResolveDelete(ctx, s, key, prev, s.Delete(ctx, key, prev))
 }
@@ -212,7 +214,7 @@ func resolveWrite(ctx context.Context, s Store, made Entry, prev Version, err er
 	}
 }
 
-// resolveAfter finds out what a try that failed with cause has left in the register. It
+// resolveAfter finds out what the register holds after a try that failed with cause. It
 // reports whether PutAndResolve is over: false means that it must send the same value
 // again.
 func resolveAfter(ctx context.Context, s Store, key string, prev Version, attempts []Version, cause error) (found ResolveResult, over bool) {
@@ -249,7 +251,7 @@ func (s ResolveResult) orError(cause, lost error) (ResolveResult, error) {
 	case s.Resolution == ResolutionApplied, s.Resolution == ResolutionSuperseded, s.Resolution == ResolutionNotApplied && s.Current.Key != "":
 		return s, nil
 	case s.Resolution == ResolutionNotApplied, lost == nil:
-		// The store certainly refused every try, even if nothing is in the way now.
+		// The store certainly refused every try, even if the condition would hold now.
 		s.Resolution = ResolutionNotApplied
 		return s, cause
 	}

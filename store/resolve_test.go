@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// bareStore has no ability, and does not tell what stands in the way.
+// bareStore has no ability, and its conflicts do not carry the current state.
 type bareStore struct{ s *memstore.Store }
 
 func (p bareStore) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
@@ -34,8 +34,8 @@ func (p bareStore) Delete(ctx context.Context, key string, prev store.Version) e
 	return p.s.Delete(ctx, key, prev)
 }
 
-// TestSettlePlain: of a store that knows no more than its current state, Settle says
-// what that proves, and nothing else.
+// TestSettlePlain: for a store that knows only its current state, Resolve says what that
+// state proves, and nothing else.
 func TestSettlePlain(t *testing.T) {
 	ctx, s := t.Context(), bareStore{memstore.New()}
 	put := func(prev store.Version) store.Version {
@@ -72,7 +72,7 @@ type settling struct {
 	fate     store.Resolution
 	failed   bool
 	outcome  store.Outcome
-	value    string // what stands then; empty: nothing
+	value    string // the value at the end; empty: absent
 }
 
 func (c settling) check(t *testing.T, write func(context.Context, store.Store, store.Version) (store.ResolveResult, error)) {
@@ -95,7 +95,7 @@ func (c settling) check(t *testing.T, write func(context.Context, store.Store, s
 			}
 			value, now, err := m.Get(t.Context(), "k")
 			if errors.Is(err, store.ErrNotFound) != (c.value == "") || string(value) != c.value || c.value == "ours" && found.Current.Version != now {
-				t.Errorf("it holds %q %q, %v; told %q", value, now, err, found.Current.Version)
+				t.Errorf("the register holds %q with version %q (error %v), but PutAndResolve returned version %q", value, now, err, found.Current.Version)
 			}
 		})
 	})
@@ -147,8 +147,8 @@ func TestDeleteAndSettle(t *testing.T) {
 	}
 }
 
-// TestPutAndSettleConflict: a conflict is told with the state in the way, also by a store
-// whose conflicts do not tell it.
+// TestPutAndSettleConflict: PutAndResolve returns the current state after a conflict, also
+// for a store whose conflicts do not carry it.
 func TestPutAndSettleConflict(t *testing.T) {
 	m := memstore.New()
 	v, err := m.Put(t.Context(), "k", "", []byte("theirs"))
@@ -163,9 +163,9 @@ func TestPutAndSettleConflict(t *testing.T) {
 	}
 }
 
-// TestSettledCounter: many raise a counter through a network that loses, delays and
-// drops. Each settles each of its writes. When all are settled the counter is the number
-// of those that were applied: none is counted twice, and none is taken for another.
+// TestSettledCounter: many writers raise a counter through a network that loses and delays
+// messages. Each writer resolves each of its writes. In the end the counter is the number
+// of the writes that were applied: Resolve counts none twice, and takes none for another.
 func TestSettledCounter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(20) {
@@ -204,8 +204,8 @@ func TestSettledCounter(t *testing.T) {
 	})
 }
 
-// TestUnknownError: it is unknown whatever it wraps, and names its version through the
-// errors around it.
+// TestUnknownError: the outcome of an InDoubtError is unknown whatever it wraps.
+// AttemptedVersion finds its version through the errors around it.
 func TestUnknownError(t *testing.T) {
 	err := error(&store.OpError{Op: "put", Key: "k", Err: &store.InDoubtError{Version: "v", Err: store.ErrConflict}})
 	if store.OutcomeOf(err) != store.Unknown || store.AttemptedVersion(err) != "v" {
@@ -216,8 +216,8 @@ func TestUnknownError(t *testing.T) {
 	}
 }
 
-// After an unknown outcome a conflict proves nothing, unless the store can tell: the error
-// is no conflict.
+// After an unknown outcome a conflict proves nothing, unless the store can resolve the
+// write: the error is no conflict.
 func TestPutAndSettleConflictAfterUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, puts := memstore.New(), 0

@@ -2,10 +2,10 @@ package store
 
 import "context"
 
-// Resolver is a store that finds out what became of its writes from more than the current
-// state: from a history that it keeps, for example.
+// Resolver is a store that resolves in-doubt writes from more than the current state: from
+// a history that it keeps, for example.
 type Resolver interface {
-	// Settle does what the function [Settle] describes.
+	// Resolve does what the function [Resolve] describes.
 	Resolve(ctx context.Context, key string, prev Version, writes ...Version) (ResolveResult, error)
 }
 

@@ -1,46 +1,61 @@
-// Package store defines the register: the one thing that Holdfast asks of a
-// storage system.
+// Package store defines what Holdfast asks of a storage system: small values under keys,
+// each changed only by compare-and-swap.
 //
-// # The register
+// # Use
 //
-// A register is a key with a small value (at most [MaxValue] bytes) that changes
-// only by compare-and-swap. A [Store] is a space of registers. Locks, commits and
-// checkpoints are written above this interface and know no backend.
+// Open a store with the package of its storage system, and pass it to package lease or
+// checkpoint. For many programs that is all:
+//
+//	s, err := filestore.Open("/var/lib/jobs", nil)
+//	client, err := lease.New(s, nil)
+//
+// The stores are filestore (a directory), sqlstore (SQLite, PostgreSQL), bucketstore (object
+// storage), memstore (one process), and those of the modules for cloud services. To use a
+// store yourself:
+//
+//   - [Prefix] returns the part of a store below a key prefix, one for each team, for example.
+//   - [Update] reads a value, changes it and writes it. It starts again after a conflict.
+//   - Get, Put and Delete are the methods of [Store]. A Put names the version that it replaces.
+//   - [OutcomeOf] says whether a failed write was applied: yes, no, or unknown.
+//     [PutAndResolve] is a Put that retries until it knows.
+//   - [Watch] yields each new state of a key, and [List] the keys below a prefix.
+//
+// # Terms
+//
+// A register is a key with its value, at most [MaxValue] bytes. A [Version] names one state of
+// a register. A zero Version means that the register is absent.
 //
 // # The contract
 //
-//   - Linearizable for each key: every call takes effect at one instant between
-//     its start and its return. Nothing is promised across keys.
-//   - A [Version] is never used twice for a key: not when an old value is written again,
-//     nor after the key was deleted and created anew. A version is opaque: compare it for
-//     equality and nothing else.
-//   - A write has three outcomes, which [OutcomeOf] reads from its error: applied and
-//     durable (nil), certainly not applied, and unknown. Unknown is the default: unless
-//     the error proves otherwise, the write may have been applied, or may still be
-//     applied later.
-//   - A caller never gets a conflict with its own write. Where a transport repeats
-//     requests, the backend reads the register back to find out whose write stands there.
-//   - A version is chosen before the write is sent. A put or delete whose outcome is
-//     unknown says which version it would have made ([InDoubtError]). [Settle] finds out
-//     later what became of it: applied, superseded, not yet, never, or unknown for good.
-//     A put that is known to be applied is a success, even if other writes have
-//     superseded it by then.
-//   - The error of a call is an [OpError], which names the operation, the key as the
-//     caller gave it, and the store by its name, if it has one ([Traits]). An error that refuses an argument need not be one.
-//   - All methods may be called from any number of goroutines. The context bounds the
-//     call. When the context ends a write early, the outcome is unknown unless the error
-//     says otherwise.
-//   - The caller keeps ownership of the slices that it passes, and may change them
-//     after the call returned; the slices that a store returns belong to the caller.
+// Every store keeps these rules, and package storetest checks them:
 //
-// Package storetest checks the contract.
+//   - Linearizable for each key: every call takes effect at one instant between its start and
+//     its return. Nothing is promised across keys.
+//   - No [Version] is used twice for a key: not when an old value is written again, nor when
+//     the key is deleted and created again. Compare versions for equality only.
+//   - A write has three outcomes, which [OutcomeOf] reads from its error: applied and durable
+//     (nil), certainly not applied, and unknown. Unknown is the default: unless the error
+//     proves otherwise, the write may have been applied, or may still be applied later.
+//   - A caller never gets a conflict with its own write. If a transport repeats requests, the
+//     store reads the register back to find out whose write it holds.
+//   - A store chooses the version of a write before it sends the write. If the outcome is
+//     unknown, the error carries that version ([InDoubtError]). [Resolve] finds out later
+//     whether the write was applied, was superseded, or may still be applied. A put that is
+//     known to be applied is a success, even if other writes have superseded it by then.
+//   - The error of a call is an [OpError]. It names the operation, the key as the caller passed
+//     it, and the store by its name, if it has one ([Traits]). An error that refuses an
+//     argument need not be an OpError.
+//   - Any number of goroutines may call all methods. The context bounds the call. If the
+//     context ends during a write, the outcome is unknown unless the error says otherwise.
+//   - The caller owns the slices that it passes, and may change them after the call has
+//     returned. The caller also owns the slices that a store returns.
 //
 // # Optional abilities
 //
-// Each ability that only some stores have is a small interface ([Watcher], [Lister],
-// [UnsyncedPutter], [Presence], [AgeReader], [UncommittedGetter] and more), found with [As]. The
-// decorators of this package offer each ability of the store below, in its decorated
-// form, and hide everything else of it. So no call bypasses a decorator.
+// Each ability that only some stores have is a small interface: [Watcher], [Lister],
+// [UnsyncedPutter], [Presence], [AgeReader], [UncommittedGetter] and more. [As] finds it. The
+// decorators of this package offer each ability of the store below, in its decorated form,
+// and hide everything else of it. So no call bypasses a decorator.
 package store
 
 import (
@@ -75,8 +90,8 @@ type Store interface {
 	// [ErrConflict]; it can be a [*ConflictError] that carries the current value.
 	Put(ctx context.Context, key string, prev Version, value []byte) (Version, error)
 
-	// Delete removes a key if its current version is prev, with the outcomes of Put. A
-	// zero prev is refused: there is nothing to delete. A delete does not restart the
+	// Delete removes a key if its current version is prev, with the outcomes of Put. A zero
+	// prev is an error: it names no state to delete. A delete does not restart the
 	// versions: none of them is used again.
 	Delete(ctx context.Context, key string, prev Version) error
 }
@@ -90,21 +105,21 @@ type Entry struct {
 
 // CheckKey reports why key cannot name a register; the error matches [ErrKey].
 //
-// A key is valid UTF-8, not empty, at most [MaxKey] bytes, and made of segments
-// between slashes of which none is empty, "." or "..". Every store accepts every
-// valid key, whatever its characters.
+// A key is valid UTF-8, not empty, and at most [MaxKey] bytes. None of its segments between
+// slashes is empty, "." or "..". Every store accepts every valid key, whatever its
+// characters.
 func CheckKey(key string) error {
 	switch {
 	case key == "":
-		return fmt.Errorf("%w: it is empty", ErrKey)
+		return fmt.Errorf("%w: the key is empty", ErrKey)
 	case len(key) > MaxKey:
-		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrKey, len(key), MaxKey)
+		return fmt.Errorf("%w: the key has %d bytes, at most %d are allowed", ErrKey, len(key), MaxKey)
 	case !utf8.ValidString(key):
 		return fmt.Errorf("%w: %q is not valid UTF-8", ErrKey, key)
 	}
 	for segment := range strings.SplitSeq(key, "/") {
 		if segment == "" || segment == "." || segment == ".." {
-			return fmt.Errorf("%w: %q has a segment %q", ErrKey, key, segment)
+			return fmt.Errorf("%w: %q has the segment %q between slashes; no segment may be empty, \".\" or \"..\"", ErrKey, key, segment)
 		}
 	}
 	return nil
@@ -117,7 +132,7 @@ func CheckPut(key string, value []byte) error {
 		return err
 	}
 	if len(value) > MaxValue {
-		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLarge, len(value), MaxValue)
+		return fmt.Errorf("%w: the value has %d bytes, at most %d are allowed", ErrTooLarge, len(value), MaxValue)
 	}
 	return nil
 }
@@ -128,7 +143,7 @@ func CheckDelete(key string, prev Version) error {
 		return err
 	}
 	if prev == "" {
-		return fmt.Errorf("%w: a delete needs the version that it deletes", ErrVersion)
+		return fmt.Errorf("%w: the version is empty; a delete must name the version that it deletes", ErrVersion)
 	}
 	return nil
 }

@@ -15,19 +15,19 @@ type ListCost struct {
 	Keys int // how many keys one request yields at most, at least 1
 }
 
-// TagLister is a store that tells by a listing which of its registers have changed.
+// TagLister is a store whose listing shows which of its registers have changed.
 type TagLister interface {
 	// ListTags yields the keys below prefix, as [Lister.List] does, each with its tag. For
 	// each key the listing is a read, which takes effect at one instant between the
-	// beginning of the listing and its end; nothing is promised across keys. Every write
-	// gives the key a tag that it never had before. So a key was not written between the
-	// end of one listing and the beginning of another one if both show the same tag.
+	// beginning of the listing and its end. Nothing is promised across keys. Every write
+	// gives the key a tag that it never had before. So if two listings show the same tag,
+	// the key was not written between the end of the first and the beginning of the second.
 	//
 	// A deleted key is left out, or has another tag. A key of more than 250 bytes may be
 	// left out. A listing that ends early yields an error.
 	ListTags(ctx context.Context, prefix string) iter.Seq2[Tagged, error]
 
-	// ListCost tells what ListTags costs. It sends nothing, and returns the same each time.
+	// ListCost returns the cost of ListTags. It sends nothing, and always returns the same.
 	ListCost() ListCost
 }
 

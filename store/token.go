@@ -2,31 +2,32 @@ package store
 
 import "context"
 
-// WithToken returns a context whose writes carry a mark: a number that the caller raises
+// WithToken returns a context whose writes carry a token: a number that the caller raises
 // from write to write, such as a fencing token. Stores that are no [TokenReader] ignore it.
-func WithToken(ctx context.Context, mark uint64) context.Context {
-	return context.WithValue(ctx, tokenKey{}, mark)
+func WithToken(ctx context.Context, token uint64) context.Context {
+	return context.WithValue(ctx, tokenKey{}, token)
 }
 
-// TokenOf returns the mark of the writes under ctx; 0 where there is none. A [TokenReader]
-// asks it in each write.
+// TokenOf returns the token that ctx carries; 0 if it carries none. A [TokenReader] calls
+// it in each write.
 func TokenOf(ctx context.Context) uint64 {
-	mark, _ := ctx.Value(tokenKey{}).(uint64)
-	return mark
+	token, _ := ctx.Value(tokenKey{}).(uint64)
+	return token
 }
 
 type tokenKey struct{}
 
-// TokenReader is a store in which writes that never took effect leave traces: it keeps the
-// mark of each write, and shows others the marks of writes that lost.
+// TokenReader is a store in which writes that never took effect leave traces. It keeps the
+// token of each write, and other clients can read the tokens of writes that were not
+// applied.
 type TokenReader interface {
-	// HighestToken returns an upper bound of the marks ([WithToken]) of all writes to key,
-	// those included that never took effect. It is 0 where no write has a mark.
+	// HighestToken returns an upper bound of the tokens ([WithToken]) of all writes to key,
+	// also of those that never took effect. It is 0 if no write has a token.
 	HighestToken(ctx context.Context, key string) (uint64, error)
 }
 
-// HighestToken returns that of s, and 0 for a store that is no [TokenReader]: there, writes
-// without an effect leave nothing.
+// HighestToken calls the method of s. For a store that is no [TokenReader] it returns 0:
+// there, writes without an effect leave no trace.
 func HighestToken(ctx context.Context, s Store, key string) (uint64, error) {
 	if m, ok := As[TokenReader](s); ok {
 		return m.HighestToken(ctx, key)

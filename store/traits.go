@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Traits say what the layers above may rely on. The zero value promises nothing and is
-// right for every store.
+// Traits are the properties of a store that the layers above may rely on. The zero value
+// promises nothing, so it is right for every store.
 type Traits struct {
 	// Name names the store for people, usually as a URL without secrets.
 	Name string
@@ -36,8 +36,8 @@ type Traits struct {
 	// not be probed before its first use.
 	Trusted bool
 
-	// CannotReadOwnWrites says that a caller cannot recognise its own write of unknown outcome by
-	// reading it back. It must treat that write as another program's.
+	// CannotReadOwnWrites says that a caller cannot recognise its own write of unknown
+	// outcome by reading it back. It must treat that write as one of another program.
 	CannotReadOwnWrites bool
 
 	// MinTTL is the shortest lease that makes sense on this store; zero means that the
@@ -45,7 +45,7 @@ type Traits struct {
 	MinTTL time.Duration
 
 	// MinWriteTime is the least time that a write takes, on a store that makes writes wait.
-	// The store refuses a write whose context ends sooner. Zero means that a write takes
+	// The store refuses a write whose context ends earlier. Zero means that a write takes
 	// no longer than its requests.
 	MinWriteTime time.Duration
 }
@@ -67,7 +67,7 @@ func TraitsOf(s Store) Traits {
 	return t
 }
 
-// describerAbility hands out the traits, with what [Prefix] puts before each key.
+// describerAbility passes the traits on, with what [Prefix] puts before each key.
 func describerAbility() ability {
 	return abilityOf("Describer", "", func(s *intercepted, a Describer) Describer { return interceptedDescriber{s.below, a} })
 }

@@ -4,15 +4,16 @@ import (
 	"context"
 )
 
-// UncommittedGetter is a store whose Get waits until the state that it read is final, and that can
-// also read without that wait.
+// UncommittedGetter is a store whose Get waits until the state that it read is final. It
+// can also read without that wait.
 type UncommittedGetter interface {
 	// GetUncommitted returns a state that may later turn out never to have taken effect. Use it
 	// only to watch a register, and as the state that a conditional write names.
 	GetUncommitted(ctx context.Context, key string) ([]byte, Version, error)
 }
 
-// GetUncommitted reads without waiting where s is a [UncommittedGetter], and is Get elsewhere.
+// GetUncommitted reads without waiting if s is an [UncommittedGetter], and calls Get
+// otherwise.
 func GetUncommitted(ctx context.Context, s Store, key string) ([]byte, Version, error) {
 	if p, ok := As[UncommittedGetter](s); ok {
 		return p.GetUncommitted(ctx, key)

@@ -6,12 +6,12 @@ import (
 
 // UnsyncedPutter is a store with a cheaper Put that need not survive the loss of the
 // machine's power. It is as atomic and as visible to others as Put, and the next durable
-// write makes it durable too. Leases are renewed with it.
+// write makes it durable too. Package lease renews leases with it.
 type UnsyncedPutter interface {
 	PutUnsynced(ctx context.Context, key string, prev Version, value []byte) (Version, error)
 }
 
-// PutUnsynced is Put without durability where s offers it, and Put elsewhere.
+// PutUnsynced calls the method of s if s is an [UnsyncedPutter], else Put.
 func PutUnsynced(ctx context.Context, s Store, key string, prev Version, value []byte) (Version, error) {
 	if v, ok := As[UnsyncedPutter](s); ok {
 		return v.PutUnsynced(ctx, key, prev, value)

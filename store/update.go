@@ -12,15 +12,15 @@ import (
 var ErrUnchanged = errors.New("unchanged")
 
 // Update reads key, passes its value (nil where it is absent) to change, and writes what
-// change returns if the register still has the version that was read. When another writer
-// was faster, Update starts again after a growing random pause, until the context ends.
-// It returns the state that it wrote or left.
+// change returns if the register still has the version that was read. If another writer was
+// faster, Update starts again after a growing random pause, until the context ends. It
+// returns the state that it wrote or left.
 //
 // When change returns [ErrUnchanged] nothing is written and the error is nil; any other
 // error of change is returned as it is. change may be called several times, and must not
-// keep or change the slice that it is given. If the outcome of the write is unknown,
-// Update does not retry: it returns an error whose [OutcomeOf] is Unknown. A caller that
-// can recognise its own value reads it back.
+// keep or change the slice that it receives. If the outcome of the write is unknown, Update
+// does not retry: it returns an error whose [OutcomeOf] is Unknown. A caller that can
+// recognise its own value can then read it back.
 func Update(ctx context.Context, s Store, key string, change func(value []byte) ([]byte, error)) (Entry, error) {
 	pause := time.Millisecond
 	var current Entry

@@ -20,7 +20,7 @@ func faulty(t *testing.T, schedule string) (s *faultstore.Store, m *memstore.Sto
 	s = faultstore.New(m, faultstore.MustParse(schedule))
 	t.Cleanup(func() {
 		if unmet := s.Unmatched(); len(unmet.Rules) > 0 {
-			t.Errorf("no call has met %q", unmet)
+			t.Errorf("no call matched the rule %q", unmet)
 		}
 		_ = s.Close()
 	})
@@ -88,8 +88,8 @@ func TestUpdateRefusedByChange(t *testing.T) {
 	}
 }
 
-// TestUpdateConflict checks that a conflict which tells the state saves a read, and
-// that one which does not leads to one.
+// TestUpdateConflict checks that Update reads again after a conflict only if the conflict
+// does not carry the state.
 func TestUpdateConflict(t *testing.T) {
 	for _, tells := range []bool{true, false} {
 		m := memstore.New()
@@ -115,7 +115,7 @@ func TestUpdateConflict(t *testing.T) {
 		}
 		want(t, m, "job", string(got.Value))
 		if tells && reads != 1 || !tells && reads < 2 {
-			t.Errorf("conflicts that tell: %v; %d reads", tells, reads)
+			t.Errorf("conflicts carry the state: %v; got %d reads", tells, reads)
 		}
 	}
 }
@@ -130,8 +130,9 @@ func TestUpdateUnknown(t *testing.T) {
 	want(t, m, "job", "x")
 }
 
-// TestUpdateUnknownConflict checks that a conflict whose outcome is not certain is
-// not taken for one: it may be the caller's own write, which would be applied twice.
+// TestUpdateUnknownConflict checks that Update does not retry after a conflict whose
+// outcome is not certain: the conflict may be with the caller's own write, which would be
+// applied twice.
 func TestUpdateUnknownConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memstore.New()

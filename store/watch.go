@@ -11,10 +11,10 @@ import (
 
 // Watcher is a store that reports changes, so that waiters need not poll.
 type Watcher interface {
-	// Watch returns nil as soon as the version of key may differ from seen, at
-	// once if it does already. It may return without a change, and it may miss
-	// states that came and went. A zero seen means absent. When the context ends
-	// it returns the context's error.
+	// Watch returns nil as soon as the version of key may differ from seen, at once if it
+	// does already. It may return without a change, and it may miss states that last a
+	// short time only. A zero seen means absent. When the context ends it returns the
+	// context's error.
 	Watch(ctx context.Context, key string, seen Version) error
 }
 
@@ -40,10 +40,10 @@ func (w interceptedWatcher) Watch(ctx context.Context, key string, seen Version)
 const DefaultPollInterval = 5 * time.Second
 
 // Watch yields the state of key, then every further state that it sees, until the context
-// ends or the loop is left. It may miss states that came and went. On a store that is no
-// [Watcher] it reads again after a random time between half of poll and poll; zero means
-// [DefaultPollInterval]. It yields errors, and continues after them at the polling rate. The last
-// thing that it yields is the context's error.
+// ends or the caller leaves the loop. It may miss states that last a short time only. On a
+// store that is no [Watcher] it reads again after a random time between half of poll and
+// poll; zero means [DefaultPollInterval]. It yields errors, and continues after them at the
+// polling rate. The last thing that it yields is the context's error.
 func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var (
@@ -87,9 +87,9 @@ func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Se
 	}
 }
 
-// WaitForChange returns nil when the version of key may differ from seen. On a [Watcher]
-// that is when the watcher says so; on any other store, and after an error of the
-// watcher, it is after about poll. When the context ends, it returns the context's error.
+// WaitForChange returns nil when the version of key may differ from seen. It calls the
+// method of a [Watcher]. On any other store, and after an error of the watcher, it waits
+// for about poll. When the context ends, it returns the context's error.
 func WaitForChange(ctx context.Context, s Store, key string, seen Version, poll time.Duration) error {
 	if w, ok := As[Watcher](s); ok {
 		if err := w.Watch(ctx, key, seen); err == nil || ctx.Err() != nil {

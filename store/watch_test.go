@@ -54,8 +54,8 @@ func follow(ctx context.Context, t *testing.T, s store.Store, poll time.Duration
 	return seen
 }
 
-// TestWatch changes a register once a second, and checks what a watch makes of it on
-// stores that tell of changes, that do not, and that fail at times.
+// TestWatch changes a register once a second, and checks what a watch makes of it on stores
+// that report changes, that do not, and that fail at times.
 func TestWatch(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -133,7 +133,7 @@ func TestWaitChange(t *testing.T) {
 			min, max time.Duration
 			want     error
 		}{
-			{"a watcher tells at once", t.Context(), m, "", time.Hour, 0, 0, nil},
+			{"a watcher returns at once", t.Context(), m, "", time.Hour, 0, 0, nil},
 			{"polling", t.Context(), plain{m}, v, time.Minute, 30 * time.Second, time.Minute, nil},
 			{"polling by default", t.Context(), plain{m}, v, 0, store.DefaultPollInterval / 2, store.DefaultPollInterval, nil},
 			{"polling by less than nothing", t.Context(), plain{m}, v, -1, store.DefaultPollInterval / 2, store.DefaultPollInterval, nil},

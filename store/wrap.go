@@ -10,7 +10,7 @@ import (
 // Kind names an operation of a store or of one of its abilities.
 type Kind string
 
-// The operations of [Store]. Those of each ability stand beside it.
+// The operations of [Store]. The operation of an ability is declared next to its interface.
 const (
 	OpGet    Kind = "get"
 	OpPut    Kind = "put"
@@ -48,10 +48,10 @@ func (k Kind) Lists() bool { return k == OpList || k == OpListTags }
 type Op struct {
 	Kind  Kind
 	Key   string  // of a listing: the prefix
-	Prev  Version // of a write and of Settle: the version it names; of Watch and GetIfChanged: the version seen
+	Prev  Version // of a write and of Resolve: the version it names; of Watch and GetIfChanged: the version seen
 	Value []byte  // of a put: the value to write; of a get: the result
 
-	Writes []Version // of Settle: the writes whose outcome is unknown
+	Writes []Version // of Resolve: the writes whose outcome is unknown
 
 	Version  Version                  // result of a get or a put
 	Changed  bool                     // result of GetIfChanged
@@ -59,16 +59,16 @@ type Op struct {
 	Token    uint64                   // result of HighestToken
 	Keys     iter.Seq2[string, error] // result of List
 	Tags     iter.Seq2[Tagged, error] // result of ListTags
-	Resolved ResolveResult            // result of Settle
+	Resolved ResolveResult            // result of Resolve
 }
 
 // Handler carries out an operation.
 type Handler func(ctx context.Context, op *Op) error
 
-// Intercept returns a store that passes every operation on inner through f, the
-// operations of inner's abilities too. f may change the arguments, the results and the
-// error. It may call next once, not at all, or later from another goroutine. It must be
-// safe for use by several goroutines.
+// Intercept returns a store that passes every operation on inner through f, also the
+// operations of inner's abilities. f may change the arguments, the results and the error.
+// It may call next once, not at all, or later from another goroutine. It must be safe for
+// use by several goroutines.
 //
 // The returned store has those abilities of inner that this package knows. Abilities
 // without keys ([Presence], [Describer], ListCost of [TagLister]) bypass f. Everything else of inner is hidden, so
@@ -114,8 +114,8 @@ func (s *intercepted) Delete(ctx context.Context, key string, prev Version) erro
 	})
 }
 
-// As hands out the abilities of the inner store, each passed through the handler, and
-// nothing else.
+// As returns the abilities of the inner store, each passed through the handler, and nothing
+// else.
 func (s *intercepted) As(target any) bool {
 	for _, a := range knownAbilities() {
 		if asked, ok := a.handOut(s, target); asked {
