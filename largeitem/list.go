@@ -6,9 +6,10 @@ import (
 )
 
 // List yields the items of the table, without opening their large attributes, in no promised
-// order. What it promises is what [Table.Scan] promises: every item that exists throughout
-// is yielded. After an error the listing ends, but for one that matches store.ErrCorrupt: it can be of
-// one item, with others after it. Where opts names attributes, an item has no others.
+// order. It promises what [Table.Scan] promises: it yields every item that exists throughout.
+// An error ends the listing. The exception is an error that matches store.ErrCorrupt: it can
+// concern one damaged item, and the other items follow. Where opts names attributes, an item
+// has no others.
 //
 // It costs what the table's scan costs: DynamoDB reads the whole table.
 func (s *Store) List(ctx context.Context, opts *ScanOptions) iter.Seq2[*Item, error] {

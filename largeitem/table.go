@@ -55,8 +55,11 @@ type Table interface {
 	Delete(ctx context.Context, key Key, cond *Condition) (old Attributes, err error)
 
 	// Scan yields the items. Every item that exists throughout the scan is yielded, in a
-	// state that it has had during the scan. After an error the scan ends, but for one that matches
-	// store.ErrCorrupt: it can be of one item, with others after it.
+	// state that it has had during the scan.
+	//
+	// An error ends the scan, with one exception. A table that finds one damaged item can
+	// yield an error that matches store.ErrCorrupt, with a Row that has only a Position, and
+	// then the other items. An error with an empty Row always ends the scan.
 	Scan(ctx context.Context, opts *ScanOptions) iter.Seq2[Row, error]
 }
 

@@ -19,57 +19,60 @@ type VerifyOptions struct {
 	// Attributes are those to verify; nil means all large ones.
 	Attributes []string
 
-	// Quick asks for each object without reading it: whether it is there and has the size
-	// that the reference tells.
+	// Quick does not read the objects. It only asks the bucket whether each object exists and
+	// has the size that its reference names.
 	Quick bool
 
 	// Parallel is how many objects are read at a time, 1 to [MaxParallel]; 0 means
 	// [DefaultSweepParallel].
 	Parallel int
 
-	// Rate is the most objects a second; 0 sets no limit.
+	// Rate is how many objects are read per second at most; 0 sets no limit.
 	Rate int
 
 	// After continues a verification at the position of an earlier one
 	// ([VerifyStats].Position or Checkpoint).
 	After string
 
-	// Checkpoint is told of the position up to which all items were verified, from time to
-	// time. An error of Checkpoint ends the verification.
+	// Verify calls Checkpoint from time to time with the position up to which all items were
+	// verified. An error of Checkpoint ends the verification.
 	Checkpoint func(position string) error
 
-	// Report is told of each problem, and Progress how far the verification has come. One
+	// Verify calls Report with each problem, and Progress with the counts so far. One
 	// goroutine at a time calls them, and never after Verify has returned. They must not
 	// block.
 	Report   func(Problem)
 	Progress func(VerifyStats)
 }
 
-// ProblemKind tells what is wrong with a reference.
+// ProblemKind says what is wrong with a reference.
 type ProblemKind string
 
 const (
-	Missing    ProblemKind = "missing"    // the object is not there
+	Missing    ProblemKind = "missing"    // the object does not exist
 	Damaged    ProblemKind = "damaged"    // the object has another size or hash
-	Foreign    ProblemKind = "foreign"    // the reference is to another item's object, or to another bucket
-	Unreadable ProblemKind = "unreadable" // there is no reference that can be read, or the object cannot be read
+	Foreign    ProblemKind = "foreign"    // the reference names another item's object, or another bucket
+	Unreadable ProblemKind = "unreadable" // the attribute is no reference, or the object or the whole item cannot be read
 )
 
-// Problem is a reference that cannot be relied on.
+// Problem is a reference that cannot be relied on, or an item that cannot be read.
 type Problem struct {
 	Kind ProblemKind
+
+	// Key and Attr are zero where the item itself cannot be read. Then Err names it.
 	Key  Key
 	Attr string
-	URI  string // as the item has it; empty where that is not a text
-	Err  error  // matches ErrMissing, store.ErrCorrupt, ErrForeign, or is why reading failed
+
+	URI string // as the item has it; empty where that is not a text
+	Err error  // matches ErrMissing, store.ErrCorrupt or ErrForeign, or is why reading failed
 }
 
 // VerifyStats is the report of [Store.Verify].
 type VerifyStats struct {
 	Items      int64
-	References int64 // that were verified, with the problems
+	References int64 // that were verified, with the problems; an item that cannot be read counts as one
 	Bytes      int64 // of the objects without a problem
-	Moved      int64 // references that were replaced or removed meanwhile, and the new ones verified in their place
+	Moved      int64 // references that a writer replaced or removed meanwhile; Verify then checks the new one
 
 	Missing    int64
 	Damaged    int64
@@ -80,21 +83,23 @@ type VerifyStats struct {
 	// Complete says that the scan of the table reached its end.
 	Complete bool
 
-	// Position is that of the last item up to which all were verified, where the table
-	// tells it.
+	// Position is that of the item up to which all items were verified. It is empty where the
+	// table has no positions.
 	Position string
 	Elapsed  time.Duration
 }
 
-// Verify reads the table, and the object of every reference with its size and hash. It
-// changes nothing, and may run at any time.
+// Verify reads the table, and the object of every reference, and checks the size and the hash
+// of each object. It changes nothing, and may run at any time.
 //
-// A problem is told only after a second look: the item is read again, consistently, and the
-// object, too. If the item has moved on, what it refers to now is verified instead.
+// Verify reports a problem of a reference only after it has read the item, consistently, and the
+// object a second time. If a writer has changed the item meanwhile, Verify checks the new
+// reference instead.
 //
-// A problem does not end the verification. The error is nil if the table was read to its end
-// and there was no problem. It matches the error of the first problem: [ErrMissing],
-// [store.ErrCorrupt] for a damaged object, [ErrForeign].
+// A problem does not end the verification, and neither does a damaged item where the table's
+// scan can continue after it ([Table.Scan]). The error is nil if the table was read to its
+// end and there was no problem. Otherwise it matches the error of the first problem:
+// [ErrMissing], [ErrForeign], or [store.ErrCorrupt] for a damaged object or item.
 //
 // It costs the scan of the table and one request for each reference. It reads 64 KiB of an
 // object at a time, [VerifyOptions].Parallel objects at once, and holds one page of the
@@ -138,7 +143,7 @@ type verifier struct {
 	found VerifyStats
 }
 
-// held is what an item has as an attribute.
+// held is an attribute of an item, with its value.
 type held struct {
 	key   Key
 	attr  string
@@ -153,7 +158,11 @@ func (v *verifier) run(ctx context.Context) error {
 	var batch []held
 	position := ""
 	for row, err := range v.s.table.Scan(ctx, &ScanOptions{Attributes: attributes, After: v.o.After}) {
-		if err != nil {
+		switch {
+		case err == nil:
+		case errors.Is(err, store.ErrCorrupt) && row.Position != "": // of this item alone
+			v.report(Problem{Kind: Unreadable, Err: err})
+		default:
 			return err
 		}
 		v.found.Items++
@@ -176,8 +185,12 @@ func (v *verifier) run(ctx context.Context) error {
 	v.found.Complete = true
 	if len(v.found.Problems) > 0 {
 		first := v.found.Problems[0]
-		return fmt.Errorf("%d of %d references cannot be relied on, the first of them attribute %q of item %v: %w",
-			v.found.problems(), v.found.References, first.Attr, first.Key, first.Err)
+		where := "an item"
+		if first.Attr != "" {
+			where = fmt.Sprintf("attribute %q of item %v", first.Attr, first.Key)
+		}
+		return fmt.Errorf("%d of %d references cannot be relied on, the first of them %s: %w",
+			v.found.problems(), v.found.References, where, first.Err)
 	}
 	return nil
 }
@@ -187,7 +200,7 @@ const verifyBatch = 256
 
 func (f *VerifyStats) problems() int64 { return f.Missing + f.Damaged + f.Foreign + f.Unreadable }
 
-// isLarge reports whether there is a reference, or should be one.
+// isLarge reports whether the attribute is a reference, or should be one.
 func (v *verifier) isLarge(h held) bool {
 	if h.value == nil || v.o.Attributes != nil && !slices.Contains(v.o.Attributes, h.attr) || !v.s.isLarge(h.attr) {
 		return false
@@ -219,11 +232,11 @@ func (v *verifier) verify(ctx context.Context, batch []held, position string) er
 	return nil
 }
 
-// maxMoves is how often the reference of an attribute is followed that is replaced again
-// and again.
+// maxMoves is how many new references of one attribute are verified that writers replace
+// again and again.
 const maxMoves = 10
 
-// one verifies a reference. It returns an error only if the verification cannot go on.
+// one verifies a reference. It returns an error only if the verification must end.
 func (v *verifier) one(ctx context.Context, h held) error {
 	second := false // look at the same reference
 	for moves := 0; ; {
@@ -261,7 +274,7 @@ func (v *verifier) one(ctx context.Context, h held) error {
 	}
 }
 
-// check verifies what an item has as an attribute, and returns the size of the object.
+// check verifies an attribute of an item, and returns the size of the object.
 func (v *verifier) check(ctx context.Context, h held) (int64, *Problem) {
 	p := &Problem{Key: h.key, Attr: h.attr}
 	p.URI, _ = h.value.(string)
@@ -314,7 +327,7 @@ func (v *verifier) count(change func(*VerifyStats)) {
 	change(&v.found)
 }
 
-// tell reports a problem.
+// report counts a problem and passes it to the caller's Report.
 func (v *verifier) report(p Problem) {
 	v.count(func(f *VerifyStats) {
 		f.References++

@@ -12,8 +12,11 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/largeitem/storetable"
 	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
 // whole puts an object, and makes an item refer to it with the right size and hash.
@@ -164,8 +167,9 @@ func TestVerifyMoved(t *testing.T) {
 	}
 }
 
-// TestVerifyFailures: what cannot be read is told, and the verification goes on; a table that
-// fails ends it. A body that breaks off is read again.
+// TestVerifyFailures: an object that cannot be read is reported, and the verification
+// continues. A table that fails ends it, also with an error that concerns no single item. A
+// body that breaks off is read again.
 func TestVerifyFailures(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSwept(t, nil)
@@ -185,9 +189,16 @@ func TestVerifyFailures(t *testing.T) {
 			t.Errorf("a body breaks off each time: %v, %s", err, verified(got))
 		}
 		b.breaks = 0
-		s.table.onScan = func(row int) error { return at(row, 10) }
-		if got, err := s.store.Verify(t.Context(), nil); !errors.Is(err, errTest) || got.Complete {
-			t.Errorf("the scan failed: %v, %s", err, verified(got))
+		for _, fails := range []error{errTest, store.ErrCorrupt} {
+			s.table.onScan = func(row int) error {
+				if at(row, 10) != nil {
+					return fails
+				}
+				return nil
+			}
+			if got, err := s.store.Verify(t.Context(), nil); !errors.Is(err, fails) || got.Complete {
+				t.Errorf("the scan failed: %v, %s", err, verified(got))
+			}
 		}
 	})
 }
@@ -249,6 +260,75 @@ func TestVerifyResumed(t *testing.T) {
 			if _, err := s.store.Verify(t.Context(), &o); !errors.Is(err, largeitem.ErrInvalid) {
 				t.Errorf("%+v: %v", o, err)
 			}
+		}
+	})
+}
+
+// TestVerifyDamagedItem: an item that cannot be read is a problem, and the items after it are
+// verified. A sweep beside it removes nothing, since the item may refer to anything.
+func TestVerifyDamagedItem(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ctx := t.Context()
+		st, bucket := memstore.New(), membucket.New()
+		if err := storetable.Create(ctx, st, nil); err != nil {
+			t.Fatal(err)
+		}
+		table, err := storetable.New(st, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := largeitem.New(table, bucket, &largeitem.Options{BaseURI: sweptBase})
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema, err := table.Schema(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, pk := range []string{"a", "b", "c"} {
+			if _, err := s.Create(ctx, textKey(pk), nil, largeitem.Large{"x": largeitem.Text("body of " + pk)}, nil); err != nil {
+				t.Fatal(err)
+			}
+			orphan := largeitem.ObjectName(schema, textKey(pk), "x", fmt.Sprintf("%032x", i))
+			if _, err := bucket.Put(ctx, orphan, strings.NewReader("orphan"), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		whole, v, err := st.Get(ctx, "items/pk=b")
+		if err == nil {
+			_, err = st.Put(ctx, "items/pk=b", v, []byte("damaged"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var positions []string
+		var reported []largeitem.Problem
+		got, err := s.Verify(ctx, &largeitem.VerifyOptions{
+			Checkpoint: func(at string) error { positions = append(positions, at); return nil },
+			Report:     func(p largeitem.Problem) { reported = append(reported, p) },
+		})
+		if want := "3 items, 3 references, 18 bytes, 0 moved; 0 missing, 0 damaged, 0 foreign, 1 unreadable"; verified(got) != want || !errors.Is(err, store.ErrCorrupt) || !got.Complete {
+			t.Errorf("got %s, want %s; complete %v, %v", verified(got), want, got.Complete, err)
+		}
+		if len(reported) != 1 || reported[0].Attr != "" || !strings.Contains(fmt.Sprint(reported[0].Err), "items/pk=b") || fmt.Sprint(positions) != "[pk=c]" {
+			t.Errorf("reported %+v, positions %q", reported, positions)
+		}
+
+		time.Sleep(day + time.Second)
+		sweep := func(scan bool) (largeitem.SweepStats, error) {
+			return s.Sweep(ctx, &largeitem.SweepOptions{Scan: scan, Dir: t.TempDir()})
+		}
+		for _, scan := range []bool{false, true} {
+			if got, err := sweep(scan); !errors.Is(err, store.ErrCorrupt) || got.Deleted != 0 || got.Complete {
+				t.Errorf("a sweep, scan %v: %v, %+v", scan, err, got)
+			}
+		}
+		_, damaged, err := st.Get(ctx, "items/pk=b")
+		if err == nil {
+			_, err = st.Put(ctx, "items/pk=b", damaged, whole)
+		}
+		if got, swept := sweep(true); err != nil || swept != nil || got.Deleted != 3 || got.Referenced != 3 {
+			t.Errorf("the control, repaired: %v, %v, %+v", err, swept, got)
 		}
 	})
 }

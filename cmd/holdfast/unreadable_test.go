@@ -102,8 +102,8 @@ func joinClose(err error, db *sql.DB) error {
 	return err
 }
 
-// A register that holds no item does not hide the items after it from items ls, which names it at the
-// end.
+// A register that holds no item does not hide the items after it: items ls names the register at
+// the end, and items verify lists it as a problem.
 func TestItemsBesideADamagedOne(t *testing.T) {
 	p, locks := newPlaceOfFiles(t)
 	dir := filepath.Join(p.dir, "table")
@@ -135,5 +135,13 @@ func TestItemsBesideADamagedOne(t *testing.T) {
 	out, said, status := p.run(t, locks, append([]string{"items", "ls"}, on...)...)
 	if !found || status != statusUnsafe || out != "[\"a\"]\n[\"c\"]\n" || strings.Count(said, "=b holds no item of its name") != 1 {
 		t.Errorf("found %v, status %d, %q, %q", found, status, out, said)
+	}
+	out, said, status = p.run(t, locks, append([]string{"items", "verify"}, on...)...)
+	if status != statusUnsafe || !strings.HasPrefix(out, "unreadable\t\t\t") || strings.Count(out, "\n") != 1 || !strings.Contains(out, "=b holds no item of its name") || !strings.Contains(said, "of 3 items") {
+		t.Errorf("verify: status %d, %q, %q", status, out, said)
+	}
+	out, _, _ = p.run(t, locks, append([]string{"items", "verify", "--json"}, on...)...)
+	if !strings.Contains(out, `"key":null`) && !strings.Contains(out, `"key": null`) {
+		t.Errorf("verify --json: %q", out)
 	}
 }

@@ -97,19 +97,21 @@ func (t *Table) decode(register string, value []byte) (largeitem.Key, largeitem.
 }
 
 // Scan implements [largeitem.Table], in the order of the names of the registers. It reads
-// each item by one request, yields an error for each register that holds no item of its name, and keeps the names of at most 50,000 items in memory. For more
-// items it lists the names again. The store must be able to list its keys.
+// each item by one request. For each register that holds no item of its name it yields an
+// error that matches [store.ErrCorrupt], with the position of that register, and continues.
+// It keeps the names of at most 50,000 items in memory, and lists the names again if there
+// are more. The store must be able to list its keys.
 func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2[largeitem.Row, error] {
 	return func(yield func(largeitem.Row, error) bool) {
 		var o largeitem.ScanOptions
 		if opts != nil {
 			o = *opts
 		}
-		failed := func(err error) bool {
-			return yield(largeitem.Row{}, &store.OpError{Op: "scan", Key: t.o.Table, Store: t.o.Name, Err: err})
+		failed := func(position string, err error) bool {
+			return yield(largeitem.Row{Position: position}, &store.OpError{Op: "scan", Key: t.o.Table, Store: t.o.Name, Err: err})
 		}
 		if err := t.scan(ctx, o, yield, failed); err != nil {
-			failed(err)
+			failed("", err)
 		}
 	}
 }
@@ -117,8 +119,8 @@ func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2
 // namesAtOnce is how many names of items are held at once.
 const namesAtOnce = 50_000
 
-// scan returns an error that is still to be yielded. failed yields that of one item.
-func (t *Table) scan(ctx context.Context, o largeitem.ScanOptions, yield func(largeitem.Row, error) bool, failed func(error) bool) error {
+// scan returns an error that is still to be yielded. failed yields the error of one item.
+func (t *Table) scan(ctx context.Context, o largeitem.ScanOptions, yield func(largeitem.Row, error) bool, failed func(string, error) bool) error {
 	if _, err := t.Schema(ctx); err != nil {
 		return err
 	}
@@ -134,7 +136,7 @@ func (t *Table) scan(ctx context.Context, o largeitem.ScanOptions, yield func(la
 			row, err := t.row(ctx, name, o.Attributes)
 			switch {
 			case errors.Is(err, store.ErrCorrupt):
-				if !failed(err) {
+				if !failed(name, err) {
 					return nil
 				}
 			case err != nil:

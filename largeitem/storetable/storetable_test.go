@@ -238,9 +238,9 @@ func TestForeignRegisters(t *testing.T) {
 		}
 		var scanned []string
 		for row, err := range table.Scan(ctx, nil) {
-			scanned = append(scanned, fmt.Sprint(row.Key == good, errors.Is(err, store.ErrCorrupt)))
+			scanned = append(scanned, fmt.Sprintln(row.Position, row.Key == good, errors.Is(err, store.ErrCorrupt)))
 		}
-		if want := []string{"false true", "true false"}; !slices.Equal(scanned, want) { // the items after it, too
+		if want := []string{"pk=bad false true\n", "pk=good true false\n"}; !slices.Equal(scanned, want) { // the items after it, too
 			t.Errorf("the scan over %s: got %q, want %q", value, scanned, want)
 		}
 		for range table.Scan(ctx, nil) {
