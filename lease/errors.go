@@ -243,7 +243,7 @@ func (e *SlotCountError) Unwrap() error { return ErrSlotCount }
 // OptionError tells which fields of [Options] have values that a client does not take, or that
 // do not go together. It matches [store.ErrInvalid].
 type OptionError struct {
-	Fields []string // of Options, or of its Tuning: TTL, Margin, Grace, Rho, Renew, MinPoll and so on
+	Fields []string // of Options, or of its Tuning: TTL, Margin, Grace, MaxClockDrift, RenewInterval, MinPoll and so on
 	Why    string   // what they are, and what they can be
 }
 

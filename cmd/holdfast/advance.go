@@ -356,6 +356,6 @@ func (a *app) resumeKeyCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint of the schema")
-	cmd.Flags().BoolVar(&opts.Bare, "bare", false, "take the URL's path as it is: without it a final slash is added, as the consumer does")
+	cmd.Flags().BoolVar(&opts.Bare, "exact-path", false, "take the URL's path as it is: without it a final slash is added, as the consumer does")
 	return cmd
 }

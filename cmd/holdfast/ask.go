@@ -18,20 +18,20 @@ import (
 // What a command does when another client asks for its lock.
 const (
 	askTerm   = "term"   // its child gets TERM
-	askIgnore = "ignore" // nothing, and the asker is told so
+	askRefuse = "refuse" // the request is refused, and the asker sees why
 )
 
 // addOnAsk adds the flag of commands that run a child under a lock.
 func (f *runFlags) addOnAsk(flags *pflag.FlagSet) {
-	flags.StringVar(&f.onAsk, "on-ask", askTerm, "what to do when another client asks for the lock: term or ignore")
+	flags.StringVar(&f.onAsk, "on-ask", askTerm, "what to do when another client asks for the lock: term or refuse")
 }
 
 func (f *runFlags) checkOnAsk() error {
 	switch f.onAsk {
-	case "", askTerm, askIgnore:
+	case "", askTerm, askRefuse:
 		return nil
 	}
-	return usagef("--on-ask is %s or %s, not %q", askTerm, askIgnore, f.onAsk)
+	return usagef("--on-ask is %s or %s, not %q", askTerm, askRefuse, f.onAsk)
 }
 
 // yieldRequestOf returns a channel of the guards whose holder hears that it was asked to give way.
@@ -63,9 +63,9 @@ func giveWay(g *lease.Guard) string {
 // refuse tells the asker that the command goes on, if the lock has one holder: one of several
 // cannot answer for the others.
 func (a *app) refuse(ctx context.Context, g *lease.Guard) {
-	a.notef("%s: the command goes on (--on-ask %s)", giveWay(g), askIgnore)
+	a.notef("%s: the command goes on (--on-ask %s)", giveWay(g), askRefuse)
 	go func() {
-		if err := g.RefuseYield(ctx, "its command goes on (--on-ask "+askIgnore+")"); err != nil && g.Err() == nil && !errors.Is(err, store.ErrInvalid) {
+		if err := g.RefuseYield(ctx, "its command goes on (--on-ask "+askRefuse+")"); err != nil && g.Err() == nil && !errors.Is(err, store.ErrInvalid) {
 			a.notef("the asker could not be told: %s", oneLine(err))
 		}
 	}()
@@ -132,7 +132,7 @@ func (a *app) askCommand() *cobra.Command {
 The holder hears of it with its next renewal at the latest: with the default TTL that is
 within ten seconds or so, and a shorter --wait can end before. The holder decides what it does
 then. "run" and "lead" send TERM to their command, and release the lock when that has ended;
-with --on-ask ignore they refuse. "hold" prints the event "asked". One ask stands for a grant:
+with --on-ask refuse they refuse. "hold" prints the event "asked". One ask stands for a grant:
 a second one changes nothing, and learns of the first. Of a lock with several holders all are
 asked that hold it then, and none that comes later. A dead holder is taken over when it
 would have been without an ask. "break" ends the work of a holder that does not give way.

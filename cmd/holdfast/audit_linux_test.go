@@ -128,13 +128,13 @@ func TestTwoUsersAndRoot(t *testing.T) {
 	for _, name := range []string{"trap", "tmp/trap"} {
 		trap := dir(name, mallory, mallory, 0o755)
 		locks, bucket, state := "file:"+trap, "file:"+trap+"/bucket/", trap+"/state.json"
-		want(0, "", mallory, "--store", locks, "run", "job", "--per", "24h", "--", "true")
+		want(0, "", mallory, "--store", locks, "run", "job", "--once-per", "24h", "--", "true")
 		want(0, "", mallory, "--store", locks, "checkpoint", "advance", "k", "9")
 		want(0, "", mallory, "put", "-", bucket+"key")
 		want(0, "", mallory, "checkpoint", "advance", "--file", state, sha, "9")
 		open(trap)
 		for _, args := range [][]string{
-			{"--store", locks, "run", "job", "--per", "24h", "--", "true"}, {"--store", locks, "run", "new", "--", "true"},
+			{"--store", locks, "run", "job", "--once-per", "24h", "--", "true"}, {"--store", locks, "run", "new", "--", "true"},
 			{"--store", locks, "hold", "job"}, {"--store", locks, "lock", "job", "--handle", "h"},
 			{"--store", locks, "checkpoint", "get", "k"}, {"--store", locks, "checkpoint", "ls"}, {"--store", locks, "checkpoint", "advance", "k", "10"},
 			{"put", "-", bucket + "key", "--if-absent"}, {"rm", bucket + "key"}, {"mv", bucket + "key", bucket + "new"},

@@ -132,11 +132,11 @@ func TestCommandThatBecameRoot(t *testing.T) {
 		says   string
 	}{
 		{
-			name: "max", flags: []string{"--max", "2s"}, status: 124, says: "the command could not be ended: process ",
+			name: "max", flags: []string{"--timeout", "2s"}, status: 124, says: "the command could not be ended: process ",
 			argv: func(s *stage) []string { return []string{s.root, s.file("up"), s.file("end")} },
 		},
 		{
-			name: "max of a shell", flags: []string{"--max", "2s"}, status: 124, says: "the command could not be ended: process ",
+			name: "max of a shell", flags: []string{"--timeout", "2s"}, status: 124, says: "the command could not be ended: process ",
 			argv: func(s *stage) []string {
 				return []string{"sh", "-c", fmt.Sprintf("%s %s %s; true", s.root, s.file("up"), s.file("end"))}
 			},

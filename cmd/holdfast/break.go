@@ -41,8 +41,8 @@ know that it is, or that its work is fenced.
 
 A break of a lock with several holders ends the work of all of them.
 
-A lock that is free, but kept for later by --at-least, can be taken at once after a break,
-and a job of run --per can run again in its period.
+A lock that is free, but kept for later by --min-interval, can be taken at once after a break,
+and a job of run --once-per can run again in its period.
 
 With --unreadable a lock is made usable again whose record cannot be read, since it was
 damaged or versions of it were removed. What is left of it is kept as a copy, whose place is

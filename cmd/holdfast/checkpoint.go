@@ -91,7 +91,7 @@ lock of the checkpoint's name in that store.`,
 	f.wait = -1
 	flags.VarP((*seconds)(&f.wait), "wait", "w", "with --file: how long to wait for its lock, 5m or 300 (seconds); then the status is 75 (default: for ever)")
 	flags.Lookup("wait").DefValue = "" // the text says what is
-	flags.BoolVar(&f.network, "network", false, "with --file: allow a file system that is not known to be local")
+	flags.BoolVar(&f.network, "allow-network", false, "with --file: allow a file system that is not known to be local")
 	flags.StringSliceVar(&f.unsafe, "unsafe", nil, "with --file: accept that other users could change the file (owner, writable, link)")
 	cmd.AddCommand(
 		a.checkpointGet(f), a.checkpointAdvance(f), a.checkpointReset(f), a.checkpointRemove(f), a.checkpointList(f),

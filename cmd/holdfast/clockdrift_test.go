@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// How long a waiter watches a lock, and whether that time is over, depends on the waiter's --rho, by
+// How long a waiter watches a lock, and whether that time is over, depends on the waiter's --max-clock-drift, by
 // the clock of the store and by this machine's.
-func TestExpiryByTheRhoOfWaiters(t *testing.T) {
+func TestExpiryByTheClockDriftOfWaiters(t *testing.T) {
 	const ttl = 100 * time.Second
 	for _, c := range []struct {
-		rho   float64
+		drift float64
 		since time.Duration
 		want  string
 		wait  string
@@ -24,7 +24,7 @@ func TestExpiryByTheRhoOfWaiters(t *testing.T) {
 		{0.2, 110 * time.Second, "held", ""},
 		{0.2, 151 * time.Second, "expired", "2m30s"},
 	} {
-		client, err := lease.New(memstore.New(), &lease.Options{Tuning: lease.Tuning{MaxClockDrift: c.rho}})
+		client, err := lease.New(memstore.New(), &lease.Options{Tuning: lease.Tuning{MaxClockDrift: c.drift}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestExpiryByTheRhoOfWaiters(t *testing.T) {
 			info.Record = lease.Record{Name: "job", State: lease.Held, TTL: ttl, Renewed: time.Now().Add(-c.since)}
 			v := viewOf(client, info, "file:x")
 			if got := strings.TrimSuffix(v.plainState(), "?"); got != c.want || !strings.Contains(v.explained(), c.wait) {
-				t.Errorf("rho %v, %v: %s, %s", c.rho, c.since, got, v.explained())
+				t.Errorf("drift %v, %v: %s, %s", c.drift, c.since, got, v.explained())
 			}
 		}
 		if err := client.Close(t.Context()); err != nil {
@@ -41,7 +41,7 @@ func TestExpiryByTheRhoOfWaiters(t *testing.T) {
 		}
 	}
 	for _, command := range []string{"show job", "ls", "watch"} {
-		if said, status := executed(append(strings.Fields(command), "--rho", "0.5", "--store", "file:"+t.TempDir())); status != statusUsage || !strings.Contains(said, "--rho: rho is 0.5") {
+		if said, status := executed(append(strings.Fields(command), "--max-clock-drift", "0.5", "--store", "file:"+t.TempDir())); status != statusUsage || !strings.Contains(said, "--max-clock-drift: the maximal clock drift is 0.5") {
 			t.Errorf("%s: status %d, %s", command, status, said)
 		}
 	}

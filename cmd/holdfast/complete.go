@@ -37,13 +37,13 @@ func (a *app) addCompletions(root *cobra.Command) {
 		"log append": argument(objectURLs, 0), "log read": once(objectURLs), "log latest": once(objectURLs), "log clean": once(objectURLs),
 	}
 	values := map[string][]string{
-		"layout":  {layoutOwn, layoutMate},
-		"on-ask":  {askTerm, askIgnore},
-		"on-lost": {"kill", "warn"},
-		"per":     {"hour", "day", "week", "month", "year"},
-		"state":   {"held", "shared", "free", "broken", "unreadable"},
-		"store":   schemes(),
-		"also":    schemes(),
+		"layout":     {layoutOwn, layoutMate},
+		"on-ask":     {askTerm, askRefuse},
+		"on-lost":    {"kill", "warn"},
+		"once-per":   {"hour", "day", "week", "month", "year"},
+		"state":      {"held", "shared", "free", "broken", "unreadable"},
+		"store":      schemes(),
+		"also-store": schemes(),
 	}
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
@@ -55,7 +55,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 				continue
 			}
 			directive := cobra.ShellCompDirectiveNoFileComp
-			if name == "store" || name == "also" {
+			if name == "store" || name == "also-store" {
 				directive |= cobra.ShellCompDirectiveNoSpace
 			}
 			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(choice, directive)) // fails only for a flag that does not exist
@@ -191,7 +191,7 @@ func (a *app) lockNames(ctx context.Context, _ *cobra.Command, yield func(string
 func (a *app) checkpointKeys(ctx context.Context, cmd *cobra.Command, yield func(string) bool) error {
 	f := &checkpointFlags{}
 	f.file, _ = cmd.Flags().GetString("file")
-	f.network, _ = cmd.Flags().GetBool("network")
+	f.network, _ = cmd.Flags().GetBool("allow-network")
 	return a.withCheckpoints(ctx, f, func(ctx context.Context, k checkpoint.Store) error {
 		for c, err := range k.List(ctx, "") {
 			if err != nil || !yield(c.Key) {

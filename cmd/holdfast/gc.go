@@ -32,7 +32,7 @@ func (a *app) gcCommand() *cobra.Command {
 
 A record carries the fencing token on. So the highest token of those that go is first
 written to a floor, above which a lock starts when it is made anew. Locks that are
-held, broken or unreadable stay, those kept for later (run --at-least, run --per), and those
+held, broken or unreadable stay, those kept for later (run --min-interval, run --once-per), and those
 whose token is ahead of the clock: it is below the Unix time in microseconds unless
 something is wrong.
 

@@ -55,7 +55,7 @@ func (a *app) lockCommand() *cobra.Command {
 It prints the path of a handle file, with which renew and unlock go on. The lock can be
 relied on for --ttl, one hour by default: until the deadline that it tells, and that the
 file has. Other programs wait longer, by the margin and the grace. No process renews the
-lock in between, unless --keep says until when: "unlock", "parent" for as long as the
+lock in between, unless --renew-until says until when: "unlock", "parent" for as long as the
 process that started this one lives, or the id of another process of this machine. A
 process in the background then renews it, and releases it when that process has ended.
 
@@ -68,14 +68,14 @@ lease is over.`,
   holdfast unlock "$handle"
 
   # however long it takes, and no longer than this script lives
-  handle=$(holdfast lock deploy --keep $$)`,
+  handle=$(holdfast lock deploy --renew-until $$)`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args, []string{"lock"}); err != nil {
 				return err
 			}
-			if emptyFlag(cmd.Flags(), "keep") {
-				return usagef("--keep is empty: it is unlock, parent, or the id of a process")
+			if emptyFlag(cmd.Flags(), "renew-until") {
+				return usagef("--renew-until is empty: it is unlock, parent, or the id of a process")
 			}
 			if f.ttl == 0 {
 				f.ttl = defaultLockTTL
@@ -91,11 +91,11 @@ lease is over.`,
 	}
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
-	flags.Lookup("ttl").Usage = "how long the lock can be relied on without a renewal (default 1h; with --keep 1m)"
+	flags.Lookup("ttl").Usage = "how long the lock can be relied on without a renewal (default 1h; with --renew-until 1m)"
 	f.onLost = "kill"
 	f.addWait(flags)
 	flags.StringVar(&path, "handle", "", "where to write the handle file (default: below the directory of this user's locks)")
-	flags.StringVar(&keep, "keep", "", "renew it in the background until unlock, until the parent of this process ends, or the process with an id: unlock, parent or PID")
+	flags.StringVar(&keep, "renew-until", "", "renew it in the background until unlock, until the parent of this process ends, or the process with an id: unlock, parent or PID")
 	return cmd
 }
 

@@ -251,7 +251,7 @@ func TestPID1ReapsAfterTheCommand(t *testing.T) {
 	suitetest.NeedRoot(t, "a PID namespace")
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
-	cmd := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", bin, "run", "job", "--max", "300ms", "--ttl", "10m", "--grace", "60s",
+	cmd := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", bin, "run", "job", "--timeout", "300ms", "--ttl", "10m", "--grace", "60s",
 		"--", "sh", "-c", "sh -c 'sleep 600 & sleep 600 &'; exec sleep 600")
 	cmd.Dir = dir
 	cmd.Env = environ(dir)

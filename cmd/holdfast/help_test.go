@@ -70,12 +70,12 @@ func TestCompletions(t *testing.T) {
 	for line, want := range map[string]string{
 		"r":            "renew\treservations\tresize\trm\trun",
 		"checkpoint r": "reset\trestore\tresume-key\trm",
-		"run --on":     "--on-acquire\t--on-ask\t--on-lost\t--on-release",
+		"run --on":     "--on-acquire\t--on-ask\t--on-lost\t--on-release\t--once-per",
 		"ls --sta":     "--state",
 		"run --sh":     "--shared",
 		"run --sl":     "--slots",
 		"run --fa":     "--fair",
-		"run --p":      "--per",
+		"run --once":   "--once-per",
 		"run --retr":   "--retries",
 		"lead --fa":    "--fair",
 		"lead --va":    "--value",
@@ -83,7 +83,7 @@ func TestCompletions(t *testing.T) {
 		"leader --wa":  "--watch",
 		"ask --rea":    "--reason",
 		"ask --wa":     "--wait",
-		"hold --li":    "--lines",
+		"hold --com":   "--commands",
 	} {
 		args := append([]string{"__completeNoDesc"}, strings.Fields(line)...)
 		out, err := exec.Command(bin, args...).Output()
@@ -135,9 +135,9 @@ func TestCompletionsOfNames(t *testing.T) {
 		{[]string{"run", "nightly", "--", "ls", "n"}, files},
 		{[]string{"run", "nightly", "--", "ls", ""}, files},
 		{[]string{"run", "--on-lost", ""}, "kill warn " + noFiles},
-		{[]string{"run", "--on-ask", ""}, "term ignore " + noFiles},
-		{[]string{"run", "--per", ""}, "hour day week month year " + noFiles},
-		{[]string{"lead", "--on-ask", ""}, "term ignore " + noFiles},
+		{[]string{"run", "--on-ask", ""}, "term refuse " + noFiles},
+		{[]string{"run", "--once-per", ""}, "hour day week month year " + noFiles},
+		{[]string{"lead", "--on-ask", ""}, "term refuse " + noFiles},
 		{[]string{"lead", "n"}, "nightly " + noFiles},
 		{[]string{"lead", "nightly", "--", "nightly-"}, "nightly-job nightly-report " + files},
 		{[]string{"leader", "jobs/"}, "jobs/a jobs/b c " + noFiles},

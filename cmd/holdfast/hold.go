@@ -17,8 +17,8 @@ import (
 
 // holdLine is one line of the output of hold. Its fields are stable.
 type holdLine struct {
-	Event    string    `json:"event"`        // held, at_risk, asked, lost or released; docs/json.md has those of --lines
-	ID       string    `json:"id,omitempty"` // with --lines: the caller's
+	Event    string    `json:"event"`        // held, at_risk, asked, lost or released; docs/json.md has those of --commands
+	ID       string    `json:"id,omitempty"` // with --commands: the caller's
 	Lock     string    `json:"lock,omitempty"`
 	Token    uint64    `json:"token,omitempty"`
 	Slot     int       `json:"slot,omitempty"` // of held: the number of the slot of a semaphore
@@ -57,7 +57,7 @@ The end of its output is the end of the lock as well: it was killed, say, and an
 have the lock at once. So is a "released" that the program did not ask for: a service
 manager has sent TERM to it, say. A program that reads it must stop then.
 
-With --lines it holds any number of locks. Each line of its input is a JSON object: a
+With --commands it holds any number of locks. Each line of its input is a JSON object: a
 command (acquire, try, release, data, refuse or close), an id of the caller's choice, and the lock.
 Each line of its output tells of one id. A line that it cannot carry out gets the answer
 "invalid", and the exit status is 64 in the end. At the end of input, on TERM and after
@@ -70,23 +70,23 @@ examples/hold clients for Python, Node and the shell.`,
   exec {HOLD[1]}>&-                  # end of input: release
 
   # many locks: {"command":"acquire","id":"a","lock":"jobs/a"}
-  holdfast hold --lines`,
+  holdfast hold --commands`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if lines && len(args) > 0 {
-				return usagef("--lines takes the names of locks from its input, not from the command line")
+				return usagef("--commands takes the names of locks from its input, not from the command line")
 			}
 			if lines {
 				return nil
 			}
 			if len(args) > 1 {
-				return usagef("hold takes one lock, and with --lines any number from its input: %s", cmd.UseLine())
+				return usagef("hold takes one lock, and with --commands any number from its input: %s", cmd.UseLine())
 			}
 			return cobra.ExactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if lines {
-				if cmd.Flags().Changed("busy-status") {
-					return usagef("--busy-status does not go with --lines, which says busy on its output")
+				if cmd.Flags().Changed("conflict-exit-code") {
+					return usagef("--conflict-exit-code does not go with --commands, which says busy on its output")
 				}
 				return a.holdLines(cmd.Context(), f)
 			}
@@ -100,7 +100,7 @@ examples/hold clients for Python, Node and the shell.`,
 	f.leaseFlags.add(flags)
 	f.onLost = "kill"
 	f.addWait(flags)
-	flags.BoolVar(&lines, "lines", false, "hold any number of locks: commands on the input, one JSON object on a line")
+	flags.BoolVar(&lines, "commands", false, "hold any number of locks: commands on the input, one JSON object on a line")
 	return cmd
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Bounds of hold --lines. A line has room for the largest data, each byte of it escaped.
+// Bounds of hold --commands. A line has room for the largest data, each byte of it escaped.
 const (
 	maxLine   = 256 << 10 // bytes of a line of its input
 	maxID     = 100       // bytes of an id
@@ -31,7 +31,7 @@ const (
 	readFor   = 5 * time.Second
 )
 
-// lineCommand is one line of the input of hold --lines. Its fields are stable.
+// lineCommand is one line of the input of hold --commands. Its fields are stable.
 type lineCommand struct {
 	Command string // acquire, try, release, data, refuse or close
 	ID      string
@@ -62,7 +62,7 @@ type lineHolder struct {
 	wg     sync.WaitGroup    // of commands in progress
 }
 
-// claim is a lock that hold --lines holds, or waits for.
+// claim is a lock that hold --commands holds, or waits for.
 type claim struct {
 	id, lock  string
 	command   string                  // that made it: acquire or try

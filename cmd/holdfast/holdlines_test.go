@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// heldLines is a running hold --lines. Each line that it prints is checked by the schema.
+// heldLines is a running hold --commands. Each line that it prints is checked by the schema.
 type heldLines struct {
 	t      *testing.T
 	schema *schema
@@ -29,7 +29,7 @@ type heldLines struct {
 	status chan int
 }
 
-// holdLines starts hold --lines on the store of dir.
+// holdLines starts hold --commands on the store of dir.
 func holdLines(t *testing.T, dir string, args ...string) *heldLines {
 	t.Helper()
 	in, inEnd := io.Pipe()
@@ -37,7 +37,7 @@ func holdLines(t *testing.T, dir string, args ...string) *heldLines {
 	h := &heldLines{t: t, schema: readSchema(t, "hold"), in: inEnd, out: bufio.NewScanner(outEnd), outEnd: outEnd, status: make(chan int, 1)}
 	h.out.Buffer(nil, 1<<20)
 	go func() {
-		h.status <- execute(append([]string{"--store", "file:" + filepath.Join(dir, "store"), "hold", "--lines"}, args...), in, out, &h.errs)
+		h.status <- execute(append([]string{"--store", "file:" + filepath.Join(dir, "store"), "hold", "--commands"}, args...), in, out, &h.errs)
 		out.Close()
 	}()
 	t.Cleanup(func() {

@@ -94,7 +94,7 @@ func TestTextOfOthersIsPrintedEscaped(t *testing.T) {
 		{"checkpoint", "ls"}, {"checkpoint", "get", evil}, {"checkpoint", "advance", name, "7", "--event", "another"}, {"checkpoint", "advance", name, "5"},
 		{"checkpoint", "reset", name, "5", "--expect", "6"}, {"checkpoint", "rm", name, "--expect", "6"}, {evil}, {"--" + evil}, {"ls", "--state", evil},
 		{"--store", "file://" + evil, "ls"}, {"--store", evil, "ls"}, {"--store", "file:" + evil + "/" + evil + "?x=" + evil, "ls"}, {"checkpoint", "--file", evil, "get", "x"},
-		{"run", "name", "--", evil}, {"run", "name", "--per", evil, "--", "true"}, {"run", "name", "--report", "nowhere/" + evil, "--", "true"}, {"renew", evil}, {"unlock", "nowhere/" + evil},
+		{"run", "name", "--", evil}, {"run", "name", "--once-per", evil, "--", "true"}, {"run", "name", "--report", "nowhere/" + evil, "--", "true"}, {"renew", evil}, {"unlock", "nowhere/" + evil},
 		{"__complete", "show", ""}, {"__complete", "checkpoint", "get", ""},
 	} {
 		out, errs, _ := run(args...)

@@ -25,21 +25,20 @@ import (
 // itemFlags are the flags of every command of items.
 type itemFlags struct {
 	table, bucket, layout, base string
-	grace                       time.Duration
+	orphanAge                   time.Duration
 	adopt, remove, young        bool
 }
 
 func (f *itemFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.table, "table", "", "where the items are: dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE, or file:DIR")
 	flags.StringVar(&f.bucket, "bucket", "", "where the large attributes are: s3://BUCKET/PREFIX or file:DIR")
-	flags.StringVar(&f.layout, "layout", layoutOwn, "how objects are called and referred to: own or pynamodb_mate")
-	flags.StringVar(&f.base, "base", "", "what references call the bucket (default: its URL), the same for all programs")
-	flags.DurationVar(&f.grace, "grace", 0, "how long an object to which no item refers is kept; at least 1h (default: that of the table, which items init chooses; else 24h)")
-	_ = flags.SetAnnotation("grace", variableName, []string{variableOf("items-grace")}) // fails only for a flag that does not exist
+	flags.StringVar(&f.layout, "layout", layoutOwn, "how objects are called and referred to: holdfast or pynamodb_mate")
+	flags.StringVar(&f.base, "reference-base", "", "what references call the bucket (default: its URL), the same for all programs")
+	flags.DurationVar(&f.orphanAge, "orphan-age", 0, "how long an object to which no item refers is kept; at least 1h (default: that of the table, which items init chooses; else 24h)")
 }
 
 const (
-	layoutOwn  = "own"
+	layoutOwn  = "holdfast"
 	layoutMate = "pynamodb_mate"
 )
 
@@ -86,7 +85,7 @@ func (a *app) withItems(cmd *cobra.Command, f *itemFlags, makes bool, do func(co
 // inWords says which command or flag helps where the marker of a prefix refuses a call.
 func inWords(err error) error {
 	var other *largeitem.OtherTableError
-	var grace *largeitem.OrphanAgeError
+	var age *largeitem.OrphanAgeError
 	switch {
 	case errors.As(err, &other):
 		help := "name another prefix, --bucket URL/PREFIX; or, if that table is gone and its objects may go too, take them over with items init --adopt"
@@ -95,30 +94,30 @@ func inWords(err error) error {
 		}
 		return &statusError{statusUnsafe, fmt.Errorf("the objects beside %s belong to the table %s (%s), and not to %s (%s): %s",
 			other.Object, other.Table, other.ID, other.Store, other.StoreID, help)}
-	case errors.As(err, &grace):
+	case errors.As(err, &age):
 		why, until := "longer, so that a sweep could remove what this command writes", ""
-		help := fmt.Sprintf("change that of the table with items init --grace %v --change-grace", grace.Given)
-		if grace.Sweep {
+		help := fmt.Sprintf("change that of the table with items init --orphan-age %v --change-orphan-age", age.Given)
+		if age.Sweep {
 			why = "shorter, so that this sweep could remove what another program is about to refer to"
 		}
-		if !grace.Until.IsZero() {
-			until = fmt.Sprintf(" until %s, since it was made shorter", grace.Until.Local().Format(time.DateTime))
+		if !age.Until.IsZero() {
+			until = fmt.Sprintf(" until %s, since it was made shorter", age.Until.Local().Format(time.DateTime))
 			help = "wait"
 		}
-		return &statusError{statusUnsafe, fmt.Errorf("the grace of this table is %v%s, and --grace %v is %s: leave --grace out, or %s", grace.Table, until, grace.Given, why, help)}
+		return &statusError{statusUnsafe, fmt.Errorf("the orphan age of this table is %v%s, and --orphan-age %v is %s: leave --orphan-age out, or %s", age.Table, until, age.Given, why, help)}
 	}
 	return err
 }
 
 func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, error) {
-	o := &largeitem.Options{BaseURI: f.base, OrphanAge: f.grace, AdoptPrefix: f.adopt, RemoveSuperseded: f.remove, RemoveYoung: f.young, Logger: a.log()}
+	o := &largeitem.Options{BaseURI: f.base, OrphanAge: f.orphanAge, AdoptPrefix: f.adopt, RemoveSuperseded: f.remove, RemoveYoung: f.young, Logger: a.log()}
 	switch {
-	case emptyFlag(flags, "base"):
-		return nil, usagef("--base is empty: leave it out for the bucket's own URL")
+	case emptyFlag(flags, "reference-base"):
+		return nil, usagef("--reference-base is empty: leave it out for the bucket's own URL")
 	case f.young && !f.remove:
-		return nil, usagef("--remove-young is for --remove-superseded")
-	case flags.Changed("grace") && f.grace < largeitem.MinOrphanAge:
-		return nil, usagef("--grace %v: an object to which no item refers is kept for %v at least, since a write may be about to refer to it", f.grace, largeitem.MinOrphanAge)
+		return nil, usagef("--any-age is for --remove-superseded")
+	case flags.Changed("orphan-age") && f.orphanAge < largeitem.MinOrphanAge:
+		return nil, usagef("--orphan-age %v: an object to which no item refers is kept for %v at least, since a write may be about to refer to it", f.orphanAge, largeitem.MinOrphanAge)
 	}
 	switch f.layout {
 	case layoutOwn:
@@ -243,7 +242,7 @@ func parseJSONKey(s largeitem.Schema, text string) (largeitem.Key, error) {
 	return checkedKey(s, text, values)
 }
 
-// attributesFlag reads JSON with or without types; see --typed.
+// attributesFlag reads JSON with or without types; see --dynamodb-json.
 func attributesFlag(name, text string, typed bool) (largeitem.Attributes, error) {
 	read := largeitem.UnmarshalPlain
 	if typed {
@@ -397,8 +396,8 @@ left to items sweep, since readers may be reading them; --remove-superseded remo
 
 // writes adds the flags of commands that write.
 func (f *itemFlags) writes(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.remove, "remove-superseded", false, "remove objects at once that the item no longer refers to, if they are older than the grace")
-	flags.BoolVar(&f.young, "remove-young", false, "with --remove-superseded: of any age; only where no proxy repeats requests")
+	flags.BoolVar(&f.remove, "remove-superseded", false, "remove objects at once that the item no longer refers to, if they are older than the orphan age")
+	flags.BoolVar(&f.young, "any-age", false, "with --remove-superseded: of any age; only where no proxy repeats requests")
 }
 
 // putFlags are the flags of put.
@@ -422,7 +421,7 @@ func (w *putFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&w.classes, "storage-class", nil, "`NAME=CLASS`: storage class of a large attribute on S3")
 	flags.StringArrayVar(&w.tags, "tag", nil, "`NAME:KEY=VALUE`: tag of the object of a large attribute on S3")
 	flags.StringVar(&w.set, "set", "", "other attributes, as an object of `JSON`, or @FILE that has it, or @- for standard input")
-	flags.BoolVar(&w.typed, "typed", false, `the JSON of --set has DynamoDB's types: {"n":{"N":"7"}}`)
+	flags.BoolVar(&w.typed, "dynamodb-json", false, `the JSON of --set has DynamoDB's types: {"n":{"N":"7"}}`)
 	flags.StringArrayVar(&w.remove, "remove", nil, "`NAME` of an attribute to remove; may be given several times")
 	flags.BoolVar(&w.repair, "repair", false, "upload content also that the item refers to already: for an object that is missing or damaged")
 	flags.BoolVar(&w.ifAbsent, "if-absent", false, "only if there is no such item")
@@ -447,7 +446,7 @@ func (w *putFlags) change(ctx context.Context, a *app, flags *pflag.FlagSet) (la
 	case len(c.Remove) > 0 && (w.ifAbsent || w.replaces):
 		return c, usagef("--remove: a new item has no attribute to remove")
 	case w.typed && w.set == "":
-		return c, usagef("--typed is for --set")
+		return c, usagef("--dynamodb-json is for --set")
 	}
 	if w.set != "" {
 		text, err := a.setText(ctx, w)
@@ -679,7 +678,7 @@ to an object that is not there.`,
 			case attr == "" && cmd.Flags().Changed("output"):
 				return usagef("--output is for one large attribute: name it with --attr")
 			case attr != "" && typed:
-				return usagef("--typed is for an item, and not for one of its attributes")
+				return usagef("--dynamodb-json is for an item, and not for one of its attributes")
 			case attr != "" && a.json && (output == "" || output == "-"):
 				return usagef("--json and the attribute would both go to standard output: name a file with --output")
 			}
@@ -706,7 +705,7 @@ to an object that is not there.`,
 	f.add(cmd.Flags())
 	cmd.Flags().StringVar(&attr, "attr", "", "`NAME` of the large attribute to read")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write it to (default: standard output)")
-	cmd.Flags().BoolVar(&typed, "typed", false, `print attributes with DynamoDB's types: {"n":{"N":"7"}}`)
+	cmd.Flags().BoolVar(&typed, "dynamodb-json", false, `print attributes with DynamoDB's types: {"n":{"N":"7"}}`)
 	return cmd
 }
 
@@ -830,7 +829,7 @@ are named at the end, with exit status 78; the others are listed.`,
 		},
 	}
 	f.add(cmd.Flags())
-	cmd.Flags().BoolVar(&typed, "typed", false, `print attributes with DynamoDB's types: {"n":{"N":"7"}}`)
+	cmd.Flags().BoolVar(&typed, "dynamodb-json", false, `print attributes with DynamoDB's types: {"n":{"N":"7"}}`)
 	return cmd
 }
 

@@ -33,12 +33,12 @@ func (p *paceFlags) add(flags *pflag.FlagSet) {
 	p.parallel = largeitem.DefaultSweepParallel
 	flags.Var(whole{&p.parallel, 1, largeitem.MaxParallel}, "parallel", "requests in flight at a time, 1 to 64")
 	flags.Var(whole{&p.rate, 0, math.MaxInt32}, "rate", "at most this many requests a second (default: no limit)")
-	flags.StringVar(&p.resume, "resume", "", "`FILE` to remember the progress in, and to go on from after an interruption; removed at the end")
+	flags.StringVar(&p.resume, "progress-file", "", "`FILE` to remember the progress in, and to go on from after an interruption; removed at the end")
 }
 
 func (p *paceFlags) check(flags *pflag.FlagSet) error {
-	if emptyFlag(flags, "resume") {
-		return usagef("--resume is empty: name a file")
+	if emptyFlag(flags, "progress-file") {
+		return usagef("--progress-file is empty: name a file")
 	}
 	for _, name := range p.attrs {
 		if name == "" {
@@ -68,7 +68,7 @@ func (p progressFile) read() (string, error) {
 	if p.name == "" {
 		return "", nil
 	}
-	bad := usagef("%s is no file that --resume has written: name another, or remove it", p.name)
+	bad := usagef("%s is no file that --progress-file has written: name another, or remove it", p.name)
 	info, err := os.Stat(p.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -141,7 +141,7 @@ type sweptItemsView struct {
 	Bytes        int64    `json:"bytes"`
 	Removed      int64    `json:"removed"` // with dry_run: would be removed
 	RemovedBytes int64    `json:"removed_bytes"`
-	Referenced   int64    `json:"referenced"` // of those that are older than the grace
+	Referenced   int64    `json:"referenced"` // of those that are older than the orphan age
 	Young        int64    `json:"young"`
 	Foreign      int64    `json:"foreign"`    // their names do not say that they are this table's
 	Undated      int64    `json:"undated"`    // the bucket does not tell their age
@@ -166,18 +166,18 @@ writes left, and what was replaced or removed. It may run beside readers and wri
 prints the key of each object that it removes.
 
 An object is removed if its name says that it belongs to an item of this table, if it is
-older than --grace by the bucket's own clock, and if two consistent reads of the item find
-no reference to it. It is kept in every other case. A --grace that is shorter than
+older than --orphan-age by the bucket's own clock, and if two consistent reads of the item find
+no reference to it. It is kept in every other case. A --orphan-age that is shorter than
 that of the table is refused: a slow put may be about to refer to such an object. Change that
-of the table with items init --change-grace.
+of the table with items init --change-orphan-age.
 
 With --layout pynamodb_mate, and with --scan, the table is read once, and the references
 are kept in temporary files (TMPDIR) meanwhile. Objects that the other program wrote are
 named by their content, so that another write can take them up at any time: they are
 removed by the id of their version where the bucket keeps versions, else only with
---exclusive, which says that the other program does not write meanwhile.`,
+--no-other-writers, which says that the other program does not write meanwhile.`,
 		Example: `  holdfast items sweep --dry-run
-  holdfast items sweep --grace 48h --rate 200 --resume /var/tmp/pages.sweep`,
+  holdfast items sweep --orphan-age 48h --rate 200 --progress-file /var/tmp/pages.sweep`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := p.check(cmd.Flags()); err != nil {
@@ -187,10 +187,10 @@ removed by the id of their version where the bucket keeps versions, else only wi
 				return usagef("--limit is a number of objects, at least 1")
 			}
 			if p.resume != "" && (o.Scan || f.layout == layoutMate) {
-				return usagef("--resume: a sweep that reads the whole table first begins anew")
+				return usagef("--progress-file: a sweep that reads the whole table first begins anew")
 			}
 			if o.Exclusive && f.layout != layoutMate {
-				return usagef("--exclusive is for --layout %s: other names are never shared", layoutMate)
+				return usagef("--no-other-writers is for --layout %s: other names are never shared", layoutMate)
 			}
 			o.Attributes, o.Parallel, o.Rate = p.attrs, p.parallel, p.rate
 			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error { return a.sweepItems(ctx, s, f, p, o) })
@@ -201,7 +201,7 @@ removed by the id of their version where the bucket keeps versions, else only wi
 	flags := cmd.Flags()
 	flags.BoolVar(&o.DryRun, "dry-run", false, "only tell what would be removed")
 	flags.BoolVar(&o.Scan, "scan", false, "read the whole table first, and keep what any item refers to, also an item to which a reference was copied")
-	flags.BoolVar(&o.Exclusive, "exclusive", false, "with --layout pynamodb_mate: the other program does not write meanwhile")
+	flags.BoolVar(&o.Exclusive, "no-other-writers", false, "with --layout pynamodb_mate: the other program does not write meanwhile")
 	flags.BoolVar(&o.Uploads, "uploads", false, "also remove the parts of uploads below the prefix that were never completed")
 	flags.Int64Var(&o.Limit, "limit", 0, "remove at most this many objects (default: no limit)")
 	return cmd
@@ -249,13 +249,13 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 	if o.DryRun {
 		verb = "would be removed"
 	}
-	kept := fmt.Sprintf("%d younger than the grace, %d older and referenced", v.Young, v.Referenced)
+	kept := fmt.Sprintf("%d younger than the orphan age, %d older and referenced", v.Young, v.Referenced)
 	for _, k := range []struct {
 		n   int64
 		why string
 	}{
 		{v.Foreign, "that are not known to be this table's"}, {v.Undated, "whose age the bucket does not tell"},
-		{v.Unreadable, "whose item has something else there than a reference"}, {v.Shared, "named by their content (see --exclusive)"},
+		{v.Unreadable, "whose item has something else there than a reference"}, {v.Shared, "named by their content (see --no-other-writers)"},
 		{v.Left, "not looked at or changed meanwhile"}, {v.Failed, "failed"},
 	} {
 		if k.n > 0 {

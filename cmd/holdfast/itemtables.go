@@ -172,8 +172,8 @@ an earlier one of the same name, is refused: --adopt takes it over, and then ite
 removes the objects of the other table. A copy of a table, and a table that was moved or
 restored to another place, is another table: adopt only after a move.
 
-With --bucket, --grace is that of the table: how long sweeps keep an object to which no item
-refers, and twice the time that a put may take. --change-grace changes that of a table in
+With --bucket, --orphan-age is that of the table: how long sweeps keep an object to which no item
+refers, and twice the time that a put may take. --change-orphan-age changes that of a table in
 use. A shorter one holds for sweeps only when one and a half times the longer one have
 passed.`,
 		Example: `  holdfast items init --table 'dynamodb://pages?region=eu-central-1'
@@ -192,8 +192,8 @@ passed.`,
 			if f.adopt && f.bucket == "" {
 				return usagef("--adopt is for the prefix of a bucket: name it with --bucket")
 			}
-			if change && (f.bucket == "" || f.grace == 0) {
-				return usagef("--change-grace is for the prefix of a bucket: name it with --bucket, and the grace with --grace")
+			if change && (f.bucket == "" || f.orphanAge == 0) {
+				return usagef("--change-orphan-age is for the prefix of a bucket: name it with --bucket, and the age with --orphan-age")
 			}
 			return a.itemsMake(cmd, f, p, s, change)
 		},
@@ -201,7 +201,7 @@ passed.`,
 	f.add(cmd.Flags())
 	cmd.Flags().StringVar(&partition, "partition", "pk", "`NAME` of the partition key, or NAME:number")
 	cmd.Flags().StringVar(&sort, "sort", "", "`NAME` of the sort key, or NAME:number (default: none)")
-	cmd.Flags().BoolVar(&change, "change-grace", false, "give a table in use the grace of --grace")
+	cmd.Flags().BoolVar(&change, "change-orphan-age", false, "give a table in use the age of --orphan-age")
 	cmd.Flags().BoolVar(&f.adopt, "adopt", false, "take over a prefix of the bucket that belongs to another table")
 	return cmd
 }
@@ -251,11 +251,11 @@ func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largei
 		})
 	}
 	return a.withItems(cmd, f, true, func(ctx context.Context, s items) error {
-		grace, err := markGrace(ctx, s, f.grace, change)
+		age, err := markOrphanAge(ctx, s, f.orphanAge, change)
 		if err != nil {
 			return err
 		}
-		result["grace"] = grace.String()
+		result["orphan_age"] = age.String()
 		at, _, err := storeurl.Parse(f.bucket)
 		if err != nil {
 			return err
@@ -266,9 +266,9 @@ func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largei
 	})
 }
 
-// markGrace marks the prefix as the table's, and returns the grace of the table. A grace that
+// markOrphanAge marks the prefix as the table's, and returns the orphan age of the table. An age that
 // is asked for must be that one, or change must be true.
-func markGrace(ctx context.Context, s items, asked time.Duration, change bool) (time.Duration, error) {
+func markOrphanAge(ctx context.Context, s items, asked time.Duration, change bool) (time.Duration, error) {
 	err := s.ClaimPrefix(ctx)
 	if errors.As(err, new(*largeitem.OrphanAgeError)) {
 		err = nil // it is another one: see below
@@ -276,12 +276,12 @@ func markGrace(ctx context.Context, s items, asked time.Duration, change bool) (
 	if err != nil {
 		return 0, err
 	}
-	grace, err := s.OrphanAge(ctx)
+	age, err := s.OrphanAge(ctx)
 	switch {
-	case err != nil || asked == 0 || asked == grace:
-		return grace, err
+	case err != nil || asked == 0 || asked == age:
+		return age, err
 	case change:
 		return asked, s.ChangeOrphanAge(ctx, asked)
 	}
-	return grace, &statusError{statusUnsafe, fmt.Errorf("the grace of this table is %v, and not %v: add --change-grace to change it", grace, asked)}
+	return age, &statusError{statusUnsafe, fmt.Errorf("the orphan age of this table is %v, and not %v: add --change-orphan-age to change it", age, asked)}
 }

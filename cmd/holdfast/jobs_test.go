@@ -139,7 +139,7 @@ func TestDocumentedLines(t *testing.T) {
 		count++
 		line := named.ReplaceAllString(m[1], "'"+strings.Replace(s3, "/app?", "/$1?", 1)+"'")
 		// The test does not wait for the 5 and 50 minutes.
-		line = regexp.MustCompile(`--at-least [0-9]+m`).ReplaceAllString(line, "--at-least 50ms")
+		line = regexp.MustCompile(`--min-interval [0-9]+m`).ReplaceAllString(line, "--min-interval 50ms")
 		if out, err := shell(line, "file:"+filepath.Join(dir, "store")); err != nil || !strings.Contains(out, "ran") {
 			t.Errorf("%s: %v, %s", line, err, out)
 		}

@@ -22,7 +22,7 @@ func TestEveryResultAsJSON(t *testing.T) {
 		"checkpoint reset orders 3", "checkpoint rm orders", "checkpoint import export.json",
 		"put export.json file:bucket/a", "stat file:bucket/a", "get file:bucket/a out", "cp file:bucket/a file:bucket/b",
 		"mv file:bucket/b file:bucket/c", "fence file:bucket/a --fence 3 --lock job", "rm file:bucket/a --force", "objects file:bucket",
-		"log append file:bucket/log export.json", "log latest file:bucket/log", "log read file:bucket/log", "log clean file:bucket/log --below 1",
+		"log append file:bucket/log export.json", "log latest file:bucket/log", "log read file:bucket/log", "log clean file:bucket/log --before 1",
 		"sweep file:bucket",
 		"checkpoint resume-key https://a.example x {}", "checkpoint --file state.json restore --force --dry-run",
 	} {
@@ -86,7 +86,7 @@ func TestEveryErrorAsJSON(t *testing.T) {
 	}{
 		{"show nothing", 66, "not-found"}, {"run -n job -- true", 75, "busy"}, {"run -n -E 9 job -- true", 9, "busy"},
 		{"run x -- no-such-program", 127, "no-command"}, {"nonsense", 64, "usage"}, {"run --nonsense x -- true", 64, "usage"},
-		{"run x --max 50ms -- sleep 60", 124, "timed-out"}, {"break job --token 1", 73, "condition"}, {"--store s3+x://a ls", 64, "usage"},
+		{"run x --timeout 50ms -- sleep 60", 124, "timed-out"}, {"break job --token 1", 73, "condition"}, {"--store s3+x://a ls", 64, "usage"},
 		{"unlock nowhere", 66, "not-found"}, {"lock -n job", 75, "busy"}, {"checkpoint get k", 66, "not-found"},
 		{"--store s3://u:p@b ls", 78, "unsafe"},
 	} {

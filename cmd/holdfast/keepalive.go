@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 )
 
-// renewerCommand is the hidden command of the process that renews a lock for lock --keep.
+// renewerCommand is the hidden command of the process that renews a lock for lock --renew-until.
 const renewerCommand = "help-keep"
 
 // maxKeptMargin bounds the margin of a lock that a handle file holds. The margin covers a
@@ -53,7 +53,7 @@ type process struct {
 	start string // start time in the system's own form; empty where the system does not tell it
 }
 
-// keptFor reads the value of --keep: "unlock", "parent" or a process id. For "unlock" it
+// keptFor reads the value of --renew-until: "unlock", "parent" or a process id. For "unlock" it
 // returns the zero process.
 func keptFor(text string) (process, error) {
 	var p process
@@ -65,13 +65,13 @@ func keptFor(text string) (process, error) {
 	default:
 		pid, err := strconv.Atoi(text)
 		if err != nil || pid <= 0 {
-			return p, usagef("--keep is unlock, parent, or the id of a process, not %q", text)
+			return p, usagef("--renew-until is unlock, parent, or the id of a process, not %q", text)
 		}
 		p.pid = pid
 	}
 	start, alive := startOf(p.pid)
 	if !alive {
-		return p, usagef("--keep %s: there is no process %d", text, p.pid)
+		return p, usagef("--renew-until %s: there is no process %d", text, p.pid)
 	}
 	p.start = start
 	return p, nil

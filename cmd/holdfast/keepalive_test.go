@@ -99,13 +99,13 @@ func gone(t *testing.T, pid int) {
 }
 
 // A lock that is kept outlives its TTL, until the process ends for which it is kept;
-// without --keep it is lost.
+// without --renew-until it is lost.
 func TestLockIsKeptUntilItsProcessEnds(t *testing.T) {
 	t.Parallel()
 	p, store := newPlaceOfFiles(t)
 	pid, kill := job(t)
 	p.take(t, store, "control", "--ttl", "2s", "--handle", "control.json")
-	kept := p.take(t, store, "kept", "--ttl", "2s", "--handle", "kept.json", "--keep", fmt.Sprint(pid))
+	kept := p.take(t, store, "kept", "--ttl", "2s", "--handle", "kept.json", "--renew-until", fmt.Sprint(pid))
 	time.Sleep(3 * time.Second)
 	if _, _, status := p.run(t, store, "renew", "control.json"); status != statusLost {
 		t.Errorf("a lock that is not kept: status %d", status)
@@ -128,7 +128,7 @@ func TestLockIsKeptUntilItsProcessEnds(t *testing.T) {
 func TestKeeperWithoutTemporaryDirectory(t *testing.T) {
 	p, store := newPlaceOfFiles(t)
 	t.Setenv("TMPDIR", filepath.Join(p.dir, "missing"))
-	kept := p.take(t, store, "job", "--handle", "h.json", "--keep", "unlock")
+	kept := p.take(t, store, "job", "--handle", "h.json", "--renew-until", "unlock")
 	p.must(t, store, "unlock", "h.json")
 	gone(t, kept.Keeper)
 }
@@ -138,9 +138,9 @@ func TestKeeperWithoutTemporaryDirectory(t *testing.T) {
 func TestKeeperEndsWithItsLock(t *testing.T) {
 	t.Parallel()
 	p, store := newPlaceOfFiles(t)
-	first := p.take(t, store, "job", "--handle", "h.json", "--keep", "unlock", "--ttl", "2s")
+	first := p.take(t, store, "job", "--handle", "h.json", "--renew-until", "unlock", "--ttl", "2s")
 	p.must(t, store, "unlock", "h.json")
-	second := p.take(t, store, "job", "--handle", "h.json", "--keep", "unlock", "--ttl", "2s")
+	second := p.take(t, store, "job", "--handle", "h.json", "--renew-until", "unlock", "--ttl", "2s")
 	gone(t, first.Keeper)
 	if _, alive := startOf(second.Keeper); !alive {
 		t.Error("the second keeper has ended with the first")
@@ -151,7 +151,7 @@ func TestKeeperEndsWithItsLock(t *testing.T) {
 		t.Errorf("unlock of the broken one: status %d", status)
 	}
 	// parent is the process that started lock: this one.
-	third := p.take(t, store, "job", "--handle", "h.json", "--keep", "parent")
+	third := p.take(t, store, "job", "--handle", "h.json", "--renew-until", "parent")
 	time.Sleep(2 * lookAtJob)
 	p.must(t, store, "renew", "h.json")
 	p.must(t, store, "unlock", "h.json")

@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) leadCommand() *cobra.Command {
-	f := &runFlags{wait: -1, onLost: "kill", busyStatus: statusBusy}
+	f := &runFlags{wait: -1, onLost: "kill", conflictStatus: statusBusy}
 	var value string
 	cmd := &cobra.Command{
 		Use: "lead [flags] NAME -- COMMAND [ARG...]",
@@ -34,7 +34,7 @@ with that, and runs the command. "holdfast leader NAME" prints the value.
 When the leadership is lost, the command is stopped as "run" stops it, and lead waits until
 it leads again: the command can run many times. The same happens when another client asks
 for the leadership ("holdfast ask"): the command gets TERM, and the others have their turn;
-with --on-ask ignore it goes on. lead ends when the command ends by itself, with its exit status,
+with --on-ask refuse it goes on. lead ends when the command ends by itself, with its exit status,
 and when a signal asks it to end, which is passed on to the command. If the store stops answering,
 lead waits until it answers again. If it has never answered, lead ends with 69 after 30 seconds.
 
@@ -188,7 +188,7 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 	_, asked := guard.YieldRequest()
 	releaseErr := errors.Join(set.Release(ctx), election.Resign(ctx))
 	switch {
-	case !f.stopping && (errors.Is(err, lease.ErrLost) || err == nil && asked && f.onAsk != askIgnore):
+	case !f.stopping && (errors.Is(err, lease.ErrLost) || err == nil && asked && f.onAsk != askRefuse):
 		return true, err
 	case err != nil:
 		return false, err

@@ -17,13 +17,13 @@ import (
 // leaseFlags are the flags of every command that takes leases.
 type leaseFlags struct {
 	ttl, margin, grace time.Duration
-	rho                float64
+	maxClockDrift      float64
 	holder             string
 
-	atLeast  time.Duration     // shortest time from one grant to the next
-	detached bool              // the lease outlives this process
-	flags    *pflag.FlagSet    // those that the values come from; nil if they come from elsewhere
-	events   func(lease.Event) // called with each event
+	minInterval time.Duration     // shortest time from one grant to the next
+	detached    bool              // the lease outlives this process
+	flags       *pflag.FlagSet    // those that the values come from; nil if they come from elsewhere
+	events      func(lease.Event) // called with each event
 
 	reportsWaits bool // the command itself reports its waits
 }
@@ -32,14 +32,14 @@ func (f *leaseFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long a lease lasts without a renewal (default 30s)")
 	flags.DurationVar(&f.margin, "margin", 0, "kept for timers that are late (default: a tenth of the TTL)")
 	flags.DurationVar(&f.grace, "grace", 0, "time between TERM and KILL when the lease is lost; negative for none (default: TTL/4, at most 5s)")
-	f.addRho(flags)
+	f.addClockDrift(flags)
 	flags.StringVar(&f.holder, "holder", "", "who holds the lock, for people (default: user, host and process)")
 }
 
-// addRho adds the flag of the commands that judge how long a lock is not renewed, or take it.
-func (f *leaseFlags) addRho(flags *pflag.FlagSet) {
+// addClockDrift adds the flag of the commands that judge how long a lock is not renewed, or take it.
+func (f *leaseFlags) addClockDrift(flags *pflag.FlagSet) {
 	f.flags = flags
-	flags.Float64Var(&f.rho, "rho", 0, "assumed bound of the error of a clock's rate (default 0.01)")
+	flags.Float64Var(&f.maxClockDrift, "max-clock-drift", 0, "assumed bound of the error of a clock's rate (default 0.01)")
 }
 
 // explain names the flags with the values that a client of leases refuses.
@@ -50,7 +50,7 @@ func (f *leaseFlags) explain(err error) error {
 	}
 	var given []string
 	for _, field := range wrong.Fields {
-		flag := f.flags.Lookup(map[string]string{"TTL": "ttl", "Margin": "margin", "Grace": "grace", "Rho": "rho", "MinInterval": "at-least", "Holder": "holder"}[field])
+		flag := f.flags.Lookup(map[string]string{"TTL": "ttl", "Margin": "margin", "Grace": "grace", "MaxClockDrift": "max-clock-drift", "MinInterval": "min-interval", "Holder": "holder"}[field])
 		if flag != nil && flag.Changed {
 			given = append(given, asGiven(flag))
 		}
@@ -93,7 +93,7 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 	options := &lease.Options{
 		TTL:           f.ttl,
 		Grace:         f.grace,
-		MinInterval:   f.atLeast,
+		MinInterval:   f.minInterval,
 		Holder:        f.holder,
 		StoreTimeout:  unresponsiveTimeout,
 		ManualRenewal: f.detached,
@@ -103,7 +103,7 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 		// The first run on a server pays for a probe, and most often makes a new lock: it does
 		// not read first.
 		AssumeNew: !store.TraitsOf(st.Store).Trusted,
-		Tuning:    lease.Tuning{Margin: f.margin, MaxClockDrift: f.rho},
+		Tuning:    lease.Tuning{Margin: f.margin, MaxClockDrift: f.maxClockDrift},
 	}
 	var client *lease.Client
 	waiting := a.waitingLine(st.url, f, func(r lease.Record) string { return holdersOf(ctx, client, r) })

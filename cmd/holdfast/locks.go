@@ -31,7 +31,7 @@ type lockView struct {
 	TTL      int64      `json:"ttl_ms"`
 	After    *time.Time `json:"not_before,omitempty"` // no waiter takes it earlier; by the holder's clock
 	Expires  *time.Time `json:"expires"`              // by the holder's clock, if it is held or broken
-	LastRun  *runView   `json:"last_run,omitempty"`   // of run --per
+	LastRun  *runView   `json:"last_run,omitempty"`   // of run --once-per
 	Data     *string    `json:"data,omitempty"`
 	Base64   []byte     `json:"data_base64,omitempty"`
 	Expired  string     `json:"expired,omitempty"` // held, but not renewed in time: certain, or likely by two clocks
@@ -322,7 +322,7 @@ With --recursive it lists all.`,
 			return a.ls(cmd.Context(), f, prefix, state, all || state != "")
 		},
 	}
-	f.addRho(cmd.Flags())
+	f.addClockDrift(cmd.Flags())
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also the locks that are free")
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "of objects, list all levels")
 	cmd.Flags().StringVar(&state, "state", "", "only locks in this state: held, shared, free, broken or unreadable")
@@ -605,7 +605,7 @@ func (a *app) showCommand() *cobra.Command {
 		Short:   "Show one lock",
 		GroupID: groupLocks,
 		Long: `Show one lock: its state, its token, and who holds it or held it last. When others may take it
-depends on their --rho: give the same one here.
+depends on their --max-clock-drift: give the same one here.
 
 The exit status is 66 if there is no lock of that name: no holder has ever taken it, or gc
 has removed it.`,
@@ -616,7 +616,7 @@ has removed it.`,
 			return a.show(cmd.Context(), f, args[0])
 		},
 	}
-	f.addRho(cmd.Flags())
+	f.addClockDrift(cmd.Flags())
 	return cmd
 }
 

@@ -191,7 +191,7 @@ func TestLocksSchemaFitsWhatIsPrinted(t *testing.T) {
 	until(led, `"none"`)
 
 	// Readers, a slot and runs of a job, while they last and after it.
-	for name, flags := range map[string][]string{"doc": {"--shared"}, "pool": {"--slots", "2"}, "daily": {"--per", "day"}} {
+	for name, flags := range map[string][]string{"doc": {"--shared"}, "pool": {"--slots", "2"}, "daily": {"--once-per", "day"}} {
 		report := filepath.Join(p.dir, name+".report")
 		args := append([]string{"run", name, "--report", report}, flags...)
 		within := p.must(t, store, append(args, "--", p.bin, "show", name, "--json")...)

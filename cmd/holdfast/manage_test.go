@@ -132,7 +132,7 @@ func TestWatch(t *testing.T) {
 	p, store := newPlaceOfFiles(t)
 	p.must(t, store, "run", "job/a", "--", "true")
 	p.must(t, store, "run", "other", "--", "true")
-	cmd := exec.Command(p.bin, "watch", "job/", "--json", "--poll", "20ms")
+	cmd := exec.Command(p.bin, "watch", "job/", "--json", "--poll-interval", "20ms")
 	cmd.Env = append(os.Environ(), "HOME="+p.dir, "XDG_STATE_HOME="+p.dir, "HOLDFAST_STORE="+store)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -292,16 +292,16 @@ func (a *app) logLatest() *cobra.Command {
 func (a *app) logClean() *cobra.Command {
 	var below uint64
 	cmd := &cobra.Command{
-		Use:   "clean URL --below N",
+		Use:   "clean URL --before N",
 		Short: "Remove old entries",
 		Long: `Remove the entries before number N, which must exist and becomes the first one. Programs
 that append and read need not stop; one that still needs an entry that is gone is told
 so. A clean-up that was cut is finished by the next one.`,
-		Example: `  holdfast log clean s3://bucket/commits --below 1000`,
+		Example: `  holdfast log clean s3://bucket/commits --before 1000`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if below == 0 {
-				return usagef("say which entry becomes the first one: --below N")
+				return usagef("say which entry becomes the first one: --before N")
 			}
 			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
 				err := l.Trim(ctx, below)
@@ -315,6 +315,6 @@ so. A clean-up that was cut is finished by the next one.`,
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&below, "below", 0, "number of the entry that becomes the first one")
+	cmd.Flags().Uint64Var(&below, "before", 0, "number of the entry that becomes the first one")
 	return cmd
 }

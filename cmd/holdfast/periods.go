@@ -5,12 +5,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // the time zones of --per, where the system has none
+	_ "time/tzdata" // the time zones of --once-per, where the system has none
 
 	"github.com/holdfast-go/holdfast/lease"
 )
 
-// checkPeriod checks --per and --retries.
+// checkPeriod checks --once-per and --retries.
 func (f *runFlags) checkPeriod(names []string) error {
 	if f.per == "" {
 		return nil
@@ -18,9 +18,9 @@ func (f *runFlags) checkPeriod(names []string) error {
 	period, err := lease.ParsePeriod(f.per)
 	switch {
 	case err != nil:
-		return usagef("--per: %w%s", err, didYouMean(nearestPeriod(f.per)))
+		return usagef("--once-per: %w%s", err, didYouMean(nearestPeriod(f.per)))
 	case len(names) > 1 || len(f.also) > 0:
-		return usagef("--per works with one lock in one store, whose record keeps the last run")
+		return usagef("--once-per works with one lock in one store, whose record keeps the last run")
 	}
 	f.period = period
 	return nil
@@ -79,7 +79,7 @@ func nearestZone(city string) string {
 	return ""
 }
 
-// handle returns the handle of a lock; with --per that of its runs.
+// handle returns the handle of a lock; with --once-per that of its runs.
 func (f *runFlags) handle(client *lease.Client, name string) (*lease.Handle, error) {
 	if f.per == "" {
 		return client.Handle(name)

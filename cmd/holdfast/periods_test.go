@@ -16,7 +16,7 @@ func TestRunOfAClockThatWasAhead(t *testing.T) {
 	p := newPlace(t)
 	path := filepath.Join(p.dir, "store")
 	store := "file:" + path
-	p.must(t, store, "run", "job", "--per", "day", "--holder", "machine 1", "--", "true")
+	p.must(t, store, "run", "job", "--once-per", "day", "--holder", "machine 1", "--", "true")
 	st, err := filestore.Open(path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestRunOfAClockThatWasAhead(t *testing.T) {
 	if _, err := st.Put(t.Context(), "lock/job", version, ahead); err != nil {
 		t.Fatal(err)
 	}
-	_, stderr, status := p.run(t, store, "run", "job", "--per", "day", "--", "false")
+	_, stderr, status := p.run(t, store, "run", "job", "--once-per", "day", "--", "false")
 	_, line, found := strings.Cut(strings.TrimSpace(stderr), "break: holdfast ")
 	if status != statusUnsafe || !strings.Contains(stderr, "machine 1") || !found {
 		t.Fatalf("status %d, %s", status, stderr)
@@ -42,7 +42,7 @@ func TestRunOfAClockThatWasAhead(t *testing.T) {
 		t.Errorf("ls says %s", out)
 	}
 	p.must(t, store, strings.Fields(line)...)
-	p.must(t, store, "run", "job", "--per", "day", "--", "true")
+	p.must(t, store, "run", "job", "--once-per", "day", "--", "true")
 }
 
 // What people write for a period in place of it is told what to write. Local is refused: it
@@ -59,9 +59,9 @@ func TestNearestPeriod(t *testing.T) {
 	}
 	p := newPlace(t)
 	for text, want := range map[string]string{"1d": `Did you mean "day"?`, "day Zurich": `Did you mean "day Europe/Zurich"?`, "day Local": "another zone on each machine"} {
-		_, stderr, status := p.run(t, "file:"+filepath.Join(p.dir, "store"), "run", "job", "--per", text, "--", "true")
+		_, stderr, status := p.run(t, "file:"+filepath.Join(p.dir, "store"), "run", "job", "--once-per", text, "--", "true")
 		if status != statusUsage || !strings.Contains(stderr, want) {
-			t.Errorf("--per %q: status %d, %s", text, status, stderr)
+			t.Errorf("--once-per %q: status %d, %s", text, status, stderr)
 		}
 	}
 }

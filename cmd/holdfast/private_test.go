@@ -280,7 +280,7 @@ func TestPlantedSightings(t *testing.T) {
 		t.Fatalf("%d: %s", status, out)
 	}
 	try := func() (int, string) {
-		return exitOf(t, as(t, stranger, home, bin, "--store", store, "run", "-n", "job", "--also", store+"2", "--", "echo", "taken over"))
+		return exitOf(t, as(t, stranger, home, bin, "--store", store, "run", "-n", "job", "--also-store", store+"2", "--", "echo", "taken over"))
 	}
 	if status, out := try(); status != statusBusy || strings.Contains(out, "is not used") {
 		t.Fatalf("%d: %s", status, out)
@@ -421,7 +421,7 @@ func TestStandardStoreOfANewUser(t *testing.T) {
 	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
 		t.Errorf("reading made %v, %v", left, err)
 	}
-	watch := as(t, stranger, home, bin, "watch", "--poll", "50ms")
+	watch := as(t, stranger, home, bin, "watch", "--poll-interval", "50ms")
 	lines, err := watch.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ type app struct {
 	storeErr       error  // why no store can be named
 	storeChosen    bool   // --store or its variable names the store: it is not the default
 	fileEmpty      bool   // like storeEmpty, for the --file of checkpoint
-	alsoEmpty      bool   // like storeEmpty, for the --also of run
+	alsoEmpty      bool   // like storeEmpty, for the --also-store of run
 	storeEmpty     bool   // --store, or its variable, is set but empty: an unset secret, say
 	makes          making
 	onlyReads      bool // the command only shows what is there
@@ -156,7 +156,7 @@ func (a *app) command() *cobra.Command {
 			a.storeEmpty = emptyFlag(cmd.Flags(), "store")
 			a.path = cmd.CommandPath()
 			a.makes, a.onlyReads = makes[a.path], reads[a.path]
-			a.fileEmpty, a.alsoEmpty = emptyFlag(cmd.Flags(), "file"), emptyFlag(cmd.Flags(), "also")
+			a.fileEmpty, a.alsoEmpty = emptyFlag(cmd.Flags(), "file"), emptyFlag(cmd.Flags(), "also-store")
 			if err := a.checkVariables(cmd); err != nil {
 				return err
 			}
@@ -308,18 +308,6 @@ func (a *app) checkVariables(cmd *cobra.Command) error {
 	return nil
 }
 
-// variable returns the name of the environment variable that sets a flag.
-func variable(f *pflag.Flag) string {
-	if name := f.Annotations[variableName]; name != nil {
-		return name[0]
-	}
-	return variableOf(f.Name)
-}
-
-// variableName gives a flag a variable of another name than that of other flags which are called
-// the same, and mean something else.
-const variableName = "holdfast_variable_name"
-
 // variableOf returns the name of the variable of the flags that are called so.
 func variableOf(flag string) string {
 	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
@@ -332,12 +320,12 @@ func variableOf(flag string) string {
 func fromEnvironment(flags *pflag.FlagSet) error {
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
-		value, ok := os.LookupEnv(variable(f))
+		value, ok := os.LookupEnv(variableOf(f.Name))
 		if !ok || value == "" || f.Changed || f.Name == "help" || f.Name == "token" || f.Name == "recursive" || err != nil {
 			return
 		}
 		err = flags.Set(f.Name, value)
-		_ = flags.SetAnnotation(f.Name, fromVariable, []string{variable(f)}) // fails only for a flag that does not exist
+		_ = flags.SetAnnotation(f.Name, fromVariable, []string{variableOf(f.Name)}) // fails only for a flag that does not exist
 		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
 			err = wrongValue(asGiven(f), wrong)
 		}
@@ -363,7 +351,7 @@ func emptyFlag(flags *pflag.FlagSet, name string) bool {
 	if f == nil {
 		return false
 	}
-	value, set := os.LookupEnv(variable(f))
+	value, set := os.LookupEnv(variableOf(f.Name))
 	return f.Changed && f.Value.String() == "" || !f.Changed && set && value == ""
 }
 

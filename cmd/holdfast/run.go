@@ -26,25 +26,25 @@ import (
 // runFlags are the flags of run.
 type runFlags struct {
 	leaseFlags
-	wait       time.Duration
-	once       bool
-	busyStatus int
-	atLeast    time.Duration
-	atMost     time.Duration
-	per        string
-	period     lease.Period // of per
-	retries    int
-	waitGroup  bool
-	killGroup  bool
-	beside     lease.HandleOptions // of a lock that several can hold, or wait for in order
-	onLost     string
-	onAsk      string
-	stopping   bool // a signal asked this process to end
-	answered   bool // the store has answered since lead began
-	also       []string
-	report     string
-	metrics    string
-	hooks      hooks
+	wait           time.Duration
+	once           bool
+	conflictStatus int
+	minInterval    time.Duration
+	timeout        time.Duration
+	per            string
+	period         lease.Period // of per
+	retries        int
+	waitGroup      bool
+	killGroup      bool
+	beside         lease.HandleOptions // of a lock that several can hold, or wait for in order
+	onLost         string
+	onAsk          string
+	stopping       bool // a signal asked this process to end
+	answered       bool // the store has answered since lead began
+	also           []string
+	report         string
+	metrics        string
+	hooks          hooks
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -62,15 +62,15 @@ terminal. Signals are passed on to the group. When the lease is lost the whole
 group gets TERM, and KILL after the grace, so that it is dead before another
 holder can take the lock. The exit status is the command's own, or 128+n if signal n
 ended it; 75 if the lock is busy, 76 if the lease was lost, 124 if the command was
-ended since it ran for longer than --max.
+ended since it ran for longer than --timeout.
 
-With --at-least no holder, on any machine, takes the lock again before that time has passed
+With --min-interval no holder, on any machine, takes the lock again before that time has passed
 since run took it. This also holds if the command ends earlier or fails, and if this machine
 restarts. run does not wait for the time to pass. The time stands in the lock's record, and
 processes compare it with their wall clocks: so it spaces jobs, and does not exclude any. A command that a
 signal to run has ended, or that could not be started, does not count.
 
-With --per the command runs at most once in each period, whichever machines try: see
+With --once-per the command runs at most once in each period, whichever machines try: see
 "holdfast help periods".
 
 --on-acquire, --on-release and --on-lost start a program with its arguments, separated by
@@ -87,7 +87,7 @@ HOLDFAST_SLOT. --fair is first come, first served; without it a run that waits t
 then. These locks are under a session, a record of their own that is renewed in their place.
 
 When another client asks for the lock ("holdfast ask"), the command gets TERM, and the lock
-is released when it has ended; with --on-ask ignore the command goes on, and the asker is
+is released when it has ended; with --on-ask refuse the command goes on, and the asker is
 told so, unless the lock is held with --shared or --slots.
 
 What the command has started, and leaves running when it ends, goes on without the
@@ -103,18 +103,18 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 		Example: `  holdfast run nightly -- ./job.sh
   holdfast run deploy --wait 5m -- make deploy
   holdfast run -n report -- python3 report.py      # do nothing if it runs already
-  holdfast run report --per day -- ./report.sh        # once a day, though three hosts try
-  holdfast run -n hourly --at-least 50m -- ./job.sh`,
+  holdfast run report --once-per day -- ./report.sh        # once a day, though three hosts try
+  holdfast run -n hourly --min-interval 50m -- ./job.sh`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			if dash < 0 {
 				return noDash(cmd, args)
 			}
-			if err := notEmpty(cmd.Flags(), "per", "metrics", "on-ask", "on-lost", "on-acquire", "on-release"); err != nil {
+			if err := notEmpty(cmd.Flags(), "once-per", "metrics", "on-ask", "on-lost", "on-acquire", "on-release"); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("retries") && f.per == "" {
-				return usagef("--retries belongs to --per")
+				return usagef("--retries belongs to --once-per")
 			}
 			return a.run(cmd.Context(), f, args[:dash], args[dash:])
 		},
@@ -122,10 +122,10 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
 	f.addWait(flags)
-	flags.DurationVar(&f.atLeast, "at-least", 0, "no holder takes the lock again for this long after it was taken, also when the command ends earlier; at most 8784h")
-	flags.DurationVar(&f.atMost, "max", 0, "end the command after this long, with status 124")
-	flags.StringVar(&f.per, "per", "", "run at most once in each period: 6h, or hour, day, week, month or year, also with a time zone: 'day Europe/Zurich' (default zone: UTC)")
-	flags.Var(whole{&f.retries, 0, lease.MaxRetries}, "retries", "with --per: how often a run that failed or died is tried again in its period")
+	flags.DurationVar(&f.minInterval, "min-interval", 0, "no holder takes the lock again for this long after it was taken, also when the command ends earlier; at most 8784h")
+	flags.DurationVar(&f.timeout, "timeout", 0, "end the command after this long, with status 124")
+	flags.StringVar(&f.per, "once-per", "", "run at most once in each period: 6h, or hour, day, week, month or year, also with a time zone: 'day Europe/Zurich' (default zone: UTC)")
+	flags.Var(whole{&f.retries, 0, lease.MaxRetries}, "retries", "with --once-per: how often a run that failed or died is tried again in its period")
 	flags.BoolVar(&f.beside.Shared, "shared", false, "hold the lock as a reader, beside other readers")
 	flags.Var(whole{&f.beside.Slots, 1, lease.MaxMembers}, "slots", "hold one of that many slots of the lock: up to that many commands run at a time")
 	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in line: the lock goes to those that wait with --fair in the order in which they came")
@@ -136,7 +136,7 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 	flags.StringVar(&f.hooks.acquire, "on-acquire", "", "a program to run when the lock was taken; if it fails the command is not started")
 	flags.StringVar(&f.hooks.release, "on-release", "", "a program to run when the lock was released")
 	flags.StringVar(&f.metrics, "metrics", "", "add what happened to the counters in this file (*.prom), for the textfile collector of Prometheus' node exporter")
-	flags.StringArrayVar(&f.also, "also", nil, "URL of a further store in which to hold the same locks")
+	flags.StringArrayVar(&f.also, "also-store", nil, "URL of a further store in which to hold the same locks")
 	flags.StringVar(&f.report, "report", "", "write what happened to this file, as JSON")
 	return cmd
 }
@@ -147,8 +147,8 @@ func (f *runFlags) addWait(flags *pflag.FlagSet) {
 	flags.VarP((*seconds)(&f.wait), "wait", "w", "how long to wait for the lock, 5m or 300 (seconds); 0 tries once (default: for ever)")
 	flags.Lookup("wait").DefValue = "" // the text says what is
 	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
-	f.busyStatus = statusBusy
-	flags.VarP(whole{&f.busyStatus, 0, 255}, "busy-status", "E", "exit status when the lock is busy")
+	f.conflictStatus = statusBusy
+	flags.VarP(whole{&f.conflictStatus, 0, 255}, "conflict-exit-code", "E", "exit status if another holder has the lock")
 }
 
 func (f *runFlags) check(names, argv []string) error {
@@ -159,12 +159,12 @@ func (f *runFlags) check(names, argv []string) error {
 		return usagef("name the command: holdfast run %s -- COMMAND", quoteArg(echoed(names[0])))
 	case f.beside.Shared && f.beside.Slots != 0:
 		return usagef("--shared and --slots exclude each other")
-	case f.inSession() && (f.atLeast != 0 || f.per != ""):
-		return usagef("neither --at-least nor --per goes with --shared, --slots or --fair")
-	case f.atLeast < 0:
-		return usagef("--at-least is not negative, as %v is", f.atLeast)
-	case f.atMost < 0:
-		return usagef("--max is not negative, as %v is", f.atMost)
+	case f.inSession() && (f.minInterval != 0 || f.per != ""):
+		return usagef("neither --min-interval nor --once-per goes with --shared, --slots or --fair")
+	case f.minInterval < 0:
+		return usagef("--min-interval is not negative, as %v is", f.minInterval)
+	case f.timeout < 0:
+		return usagef("--timeout is not negative, as %v is", f.timeout)
 	case f.waitGroup && f.killGroup:
 		return usagef("--wait-group and --kill-group exclude each other")
 	case f.waitGroup && runtime.GOOS == "windows":
@@ -220,7 +220,7 @@ const (
 )
 
 // passedOn are the flags of run and lead whose variables their command finds, too.
-var passedOn = []string{"also", "grace", "holder", "margin", "rho", "ttl", "json", "quiet", "verbose"}
+var passedOn = []string{"also-store", "grace", "holder", "margin", "max-clock-drift", "ttl", "json", "quiet", "verbose"}
 
 // inheritedLocks returns the locks that outer runs hold around this process.
 func inheritedLocks() []heldLock {
@@ -364,7 +364,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 	}()
 	inherited := inheritedLocks()
 	if a.alsoEmpty || slices.Contains(f.also, "") {
-		return nil, nil, nil, usagef("--also is empty: name a store, or leave it out")
+		return nil, nil, nil, usagef("--also-store is empty: name a store, or leave it out")
 	}
 	for i, also := range f.also {
 		if f.also[i], err = a.named(also); err != nil {
@@ -372,7 +372,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 		}
 	}
 	for _, url := range append([]string{a.storeURL}, f.also...) {
-		f.leaseFlags.atLeast = f.atLeast
+		f.leaseFlags.minInterval = f.minInterval
 		client, st, err := a.client(ctx, url, &f.leaseFlags)
 		if err != nil {
 			return nil, all, nil, err
@@ -380,7 +380,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 		all = append(all, openClient{client, st})
 		for _, other := range all[:len(all)-1] {
 			if other.st.url == st.url {
-				return nil, all, nil, usagef("--also names the store %s, which is used already", st.url)
+				return nil, all, nil, usagef("--also-store names the store %s, which is used already", st.url)
 			}
 		}
 		if p, ok := store.As[presenceFiler](st.Store); ok {
@@ -575,7 +575,7 @@ func (a *app) busy(ctx context.Context, f *runFlags, handles []*openedStore, err
 	} else {
 		b.HeldError = withHolder(held, b.by)
 	}
-	return &statusError{f.busyStatus, b}
+	return &statusError{f.conflictStatus, b}
 }
 
 // withHolder returns a copy of the error that names the holder so.
@@ -659,7 +659,7 @@ func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *openedStore, set *l
 	// period, say, or as a reader. How leases are held here, and where, is for both. A slot belongs
 	// to one run, too.
 	own := map[string]bool{slotVariable: true}
-	flags.VisitAll(func(f *pflag.Flag) { own[variable(f)] = !slices.Contains(passedOn, f.Name) })
+	flags.VisitAll(func(f *pflag.Flag) { own[variableOf(f.Name)] = !slices.Contains(passedOn, f.Name) })
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
 		return own[name]
@@ -706,8 +706,8 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 	}
 	defer c.close()
 	var tooLong <-chan time.Time
-	if f.atMost > 0 {
-		timer := time.NewTimer(f.atMost)
+	if f.timeout > 0 {
+		timer := time.NewTimer(f.timeout)
 		defer timer.Stop()
 		tooLong = timer.C
 	}
@@ -716,7 +716,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 		ended   = c.events // nil when the command has ended
 		status  = statusFailed
 		wasLost bool
-		timeOut bool // it ran for longer than --max allows
+		timeOut bool // it ran for longer than --timeout allows
 		asked   bool // a signal, or another client, asked this process to end
 		killed  bool // the whole group should be dead
 		again   <-chan time.Time
@@ -764,7 +764,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 				}
 				return 0, !asked, &statusError{statusLost, fmt.Errorf("%w: the command %s", context.Cause(set.Context()), end)}
 			case timeOut:
-				return 0, true, &statusError{statusTimedOut, fmt.Errorf("%w: it was ended after %v (--max)", errTimedOut, f.atMost)}
+				return 0, true, &statusError{statusTimedOut, fmt.Errorf("%w: it was ended after %v (--timeout)", errTimedOut, f.timeout)}
 			default:
 				return status, !asked, nil
 			}
@@ -791,7 +791,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 				a.warnf("%s was not passed on: %v: %s; the lock is kept until the command ends", signalName(sig), err, c.left(true))
 			}
 		case g := <-wanted:
-			if f.onAsk == askIgnore {
+			if f.onAsk == askRefuse {
 				a.refuse(set.Context(), g)
 				continue
 			}
@@ -845,7 +845,7 @@ func inheritPresence(ctx context.Context, p presenceFiler) (*os.File, error) {
 	return inheritable(file)
 }
 
-// errTimedOut says that the command ran for longer than --max allows.
+// errTimedOut says that the command ran for longer than --timeout allows.
 var errTimedOut = errors.New("the command timed out")
 
 // graceLeft is how long the command may take to stop before another holder can have one of

@@ -105,7 +105,7 @@ func TestSecretsInURLs(t *testing.T) {
 				}
 			}
 			var out bytes.Buffer
-			for _, args := range [][]string{{"run", "-n", "x", "--also", store, "--store", "file:" + filepath.Join(dir, "s"), "--", "true"}, {store}, {"checkpoint", store}} {
+			for _, args := range [][]string{{"run", "-n", "x", "--also-store", store, "--store", "file:" + filepath.Join(dir, "s"), "--", "true"}, {store}, {"checkpoint", store}} {
 				if execute(args, strings.NewReader(""), &out, &out) == statusOK || strings.Contains(out.String(), password) {
 					t.Fatalf("%q: %s", args, out.String())
 				}
@@ -201,8 +201,8 @@ func TestEmptyStoreIsNotTheDefault(t *testing.T) {
 		{"variable, init", []string{"HOLDFAST_STORE="}, []string{"init"}, statusUsage},
 		{"variable, bench", []string{"HOLDFAST_STORE="}, []string{"bench"}, statusUsage},
 		{"variable, checkpoint", []string{"HOLDFAST_STORE="}, []string{"checkpoint", "advance", "x", "1"}, statusUsage},
-		{"also", nil, []string{"run", "x", "--also", "", "--", "touch", "ran"}, statusUsage},
-		{"variable of also", []string{"HOLDFAST_ALSO="}, []string{"run", "x", "--", "touch", "ran"}, statusUsage},
+		{"also", nil, []string{"run", "x", "--also-store", "", "--", "touch", "ran"}, statusUsage},
+		{"variable of also", []string{"HOLDFAST_ALSO_STORE="}, []string{"run", "x", "--", "touch", "ran"}, statusUsage},
 		{"file", nil, []string{"checkpoint", "--file", "", "advance", "x", "1"}, statusUsage},
 		{"variable of file", []string{"HOLDFAST_FILE="}, []string{"checkpoint", "advance", "x", "1"}, statusUsage},
 		{"handle", nil, []string{"unlock", ""}, statusUsage},
@@ -211,14 +211,14 @@ func TestEmptyStoreIsNotTheDefault(t *testing.T) {
 		{"bucket", nil, []string{"items", "ls", "--table", "file:t", "--bucket", ""}, statusUsage},
 		{"variable of bucket", []string{"HOLDFAST_BUCKET="}, []string{"items", "ls", "--table", "file:t"}, statusUsage},
 		{"variable of bucket, init", []string{"HOLDFAST_BUCKET="}, []string{"items", "init", "--table", "file:t"}, statusUsage},
-		{"base", nil, []string{"items", "ls", "--table", "file:t", "--bucket", "file:b", "--base", ""}, statusUsage},
-		{"period", nil, []string{"--store", "file:s", "run", "x", "--per", "", "--", "touch", "ran"}, statusUsage},
-		{"variable of the period", []string{"HOLDFAST_PER="}, []string{"--store", "file:s", "run", "x", "--", "touch", "ran"}, statusUsage},
+		{"base", nil, []string{"items", "ls", "--table", "file:t", "--bucket", "file:b", "--reference-base", ""}, statusUsage},
+		{"period", nil, []string{"--store", "file:s", "run", "x", "--once-per", "", "--", "touch", "ran"}, statusUsage},
+		{"variable of the period", []string{"HOLDFAST_ONCE_PER="}, []string{"--store", "file:s", "run", "x", "--", "touch", "ran"}, statusUsage},
 		{"on ask", nil, []string{"--store", "file:s", "run", "x", "--on-ask", "", "--", "touch", "ran"}, statusUsage},
 		{"on lost", nil, []string{"--store", "file:s", "run", "x", "--on-lost", "", "--", "touch", "ran"}, statusUsage},
 		{"on acquire", nil, []string{"--store", "file:s", "run", "x", "--on-acquire", "", "--", "touch", "ran"}, statusUsage},
 		{"value of a leader", nil, []string{"--store", "file:s", "lead", "x", "--value", "", "--", "touch", "ran"}, statusUsage},
-		{"a number counts as not set", []string{"HOLDFAST_RETRIES=", "HOLDFAST_MAX=", "HOLDFAST_SHARED="}, []string{"--store", "file:s", "run", "x", "--", "true"}, statusOK},
+		{"a number counts as not set", []string{"HOLDFAST_RETRIES=", "HOLDFAST_TIMEOUT=", "HOLDFAST_SHARED="}, []string{"--store", "file:s", "run", "x", "--", "true"}, statusOK},
 		{"the flag wins", []string{"HOLDFAST_STORE="}, []string{"--store", "file:s", "run", "x", "--", "true"}, statusOK},
 		{"a state file needs no store", []string{"HOLDFAST_STORE="}, []string{"checkpoint", "--file", "s.json", "advance", strings.Repeat("ab", 32), "1"}, statusOK},
 		{"nor does version", []string{"HOLDFAST_STORE="}, []string{"version"}, statusOK},
@@ -247,7 +247,7 @@ func TestEmptyStoreIsNotTheDefault(t *testing.T) {
 func TestFlagsThatSayWhere(t *testing.T) {
 	a := &app{}
 	a.root = a.command()
-	known := map[string]bool{"store": true, "also": true, "file": true, "handle": true, "report": true, "metrics": true, "table": true, "bucket": true, "base": true}
+	known := map[string]bool{"store": true, "also-store": true, "file": true, "handle": true, "report": true, "metrics": true, "table": true, "bucket": true, "reference-base": true}
 	seen := map[string]bool{}
 	visit := func(f *pflag.Flag) {
 		for _, word := range []string{"where", "store", "file", "URL", "directory"} {

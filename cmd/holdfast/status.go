@@ -28,7 +28,7 @@ const (
 	statusLost        = 76  // the lease was lost, or the fence refused
 	statusDenied      = 77  // the store refused for lack of rights
 	statusUnsafe      = 78  // the store is not safe, or something is misconfigured
-	statusTimedOut    = 124 // the command ran for longer than --max
+	statusTimedOut    = 124 // the command ran for longer than --timeout
 	statusNotExec     = 126
 	statusNoCommand   = 127
 )

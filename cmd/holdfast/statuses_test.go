@@ -320,5 +320,5 @@ func TestStoreParameters(t *testing.T) {
 		t.Errorf("the command was told %s", got)
 	}
 	p.refused(t, 75, store, "run", "outer", "--", p.bin, "run", "outer", "--", "true")
-	p.refused(t, 64, store, "run", "x", "--also", store+"&anonymous=false", "--", "true")
+	p.refused(t, 64, store, "run", "x", "--also-store", store+"&anonymous=false", "--", "true")
 }

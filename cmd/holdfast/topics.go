@@ -105,7 +105,7 @@ the server lacks, and how fences are:
 
 "holdfast doctor" tries out whether leases are safe on a store.`
 
-const periodsTopic = `  holdfast run report --per day -- ./report.sh
+const periodsTopic = `  holdfast run report --once-per day -- ./report.sh
 
 runs the command at most once in each period, whichever machines try and however often. Start
 it on all of them, by cron or a timer, as often as you like: the first one of each period runs
@@ -125,7 +125,7 @@ zone, on all machines.
 A run counts for the period in which it began, by the clock of its machine. It is done if the
 command ends with status 0. Else it has failed: --retries N lets it be tried again in the same
 period, N times, whenever the next one asks. A run whose machine died, whose lease was lost, or
-which --max ended, has failed, too; one whose command could not be started does not count. When
+which --timeout ended, has failed, too; one whose command could not be started does not count. When
 no try is left, further calls end with status 0, and print a note, which -q hides.
 
 "holdfast show NAME" and "ls" tell when the last run began and ended, its outcome, and who ran
@@ -136,7 +136,7 @@ Periods compare the wall clocks of machines. They space runs, and exclude none: 
 that, and rests on no wall clock. A clock that is set back never
 makes a second run in a period. After a run by a clock that is ahead by more than 5 minutes,
 the others end with status 78 until they have reached its period or the run is taken back.
---at-least is something else: the least time between two runs.`
+--min-interval is something else: the least time between two runs.`
 
 const exitTopic = `
   0    done
@@ -150,7 +150,7 @@ const exitTopic = `
   76   the lease was lost, or a fence refused
   77   no rights
   78   the store is not safe, or misconfigured
-  124  run: --max ended the command
+  124  run: --timeout ended the command
   126  run: the command cannot be executed
   127  run: the command is not there
 
@@ -177,7 +177,7 @@ func variables(root *cobra.Command) []string {
 	visit = func(cmd *cobra.Command) {
 		note := func(f *pflag.Flag) {
 			if f.Name != "help" && f.Name != "token" && f.Name != "recursive" && f.Name != "version" && !f.Hidden {
-				flags[variable(f)] = true
+				flags[variableOf(f.Name)] = true
 			}
 		}
 		// Not LocalFlags: that merges the flags of all parents, in half a millisecond.
@@ -203,10 +203,9 @@ func environmentTopic(root *cobra.Command) string {
 		names = names[n:]
 	}
 	return `Each flag can be set by a variable, HOLDFAST_WAIT for --wait, and the command line counts
-more. There is none for --recursive, nor for --token: HOLDFAST_TOKEN is what run tells its command. That of the
---grace of the commands on items is HOLDFAST_ITEMS_GRACE. run and lead keep from their command
+more. There is none for --recursive, nor for --token: HOLDFAST_TOKEN is what run tells its command. run and lead keep from their command
 the variables of their own flags, but for those that say how leases are held, and where:
-HOLDFAST_TTL, _MARGIN, _GRACE, _RHO, _HOLDER and _ALSO.
+HOLDFAST_TTL, _MARGIN, _GRACE, _MAX_CLOCK_DRIFT, _HOLDER and _ALSO_STORE.
 
 A variable of another name that begins with HOLDFAST_ is reported. If it may stand for
 HOLDFAST_STORE or HOLDFAST_CONFIG, and no store is named, it is an error.

@@ -46,12 +46,12 @@ func TestWrongValues(t *testing.T) {
 		"ask j 5m":                                   "--wait is missing: holdfast ask j --wait 5m",
 		"ask j soon":                                 "--reason is missing: holdfast ask j --reason soon",
 		"ask j 5m please":                            "2 arguments too many: holdfast ask NAME [flags]",
-		"run j --retries -1 --per day -- x":          "--retries -1: it takes a whole number from 0 to 1000",
-		"run j -E 256 -- x":                          "--busy-status 256: it takes a whole number from 0 to 255",
-		"run j --rho x -- x":                         "--rho x: it takes a number, such as 0.01",
+		"run j --retries -1 --once-per day -- x":     "--retries -1: it takes a whole number from 0 to 1000",
+		"run j -E 256 -- x":                          "--conflict-exit-code 256: it takes a whole number from 0 to 255",
+		"run j --max-clock-drift x -- x":             "--max-clock-drift x: it takes a number, such as 0.01",
 		"run j --ttl 5 -- x":                         "--ttl 5: add the unit, such as 5s, 5m or 5h",
-		"run j --max -1s -- true":                    "--max is not negative, as -1s is",
-		"run j --at-least -1s -- true":               "--at-least is not negative, as -1s is",
+		"run j --timeout -1s -- true":                "--timeout is not negative, as -1s is",
+		"run j --min-interval -1s -- true":           "--min-interval is not negative, as -1s is",
 		"run j -w NaN -- x":                          "--wait NaN: it takes a length of time, such as 5m or 300s, or a number of seconds up to 1,000,000,000",
 		"run j --shared=x -- x":                      "--shared x: it takes true or false",
 		"break j --token -1":                         "--token -1: it takes a whole number from 0 on",
@@ -83,28 +83,28 @@ func TestBoundsNameTheFlag(t *testing.T) {
 	dir := t.TempDir()
 	ownState(t, dir)
 	t.Setenv("HOLDFAST_STORE", "file:"+filepath.Join(dir, "store"))
-	t.Setenv("HOLDFAST_RHO", "0.01") // of another flag: it is not told
+	t.Setenv("HOLDFAST_MAX_CLOCK_DRIFT", "0.01") // of another flag: it is not told
 	long := strings.Repeat("x", 1<<20)
 	for line, want := range map[string]string{
 		"run j --ttl 1ms -- true":                      "--ttl: the TTL is 1ms; on this store it can be from 500ms to 24h0m0s",
 		"hold j --ttl 48h":                             "--ttl: the TTL is 48h0m0s; on this store it can be from 500ms to 24h0m0s",
-		"hold --lines --ttl -5s":                       "--ttl: the TTL is -5s; on this store it can be from 500ms to 24h0m0s",
+		"hold --commands --ttl -5s":                    "--ttl: the TTL is -5s; on this store it can be from 500ms to 24h0m0s",
 		"lead j --ttl 1500001us -- true":               "--ttl: the TTL is 1.500001s; it is counted in whole milliseconds",
 		"lock j --margin 1ms":                          "--margin: the margin is 1ms; for a TTL of 1h0m5.001s it is at least 1s",
 		"run j --margin 20s -- true":                   "--margin: the TTL is 30s; it must be more than twice the margin (20s) and grace (5s) together",
 		"run j --grace 20s -- true":                    "--grace: the TTL is 30s; it must be more than twice the margin (3s) and grace (20s) together",
 		"lead j --ttl 10s --margin 2s --grace 3s -- x": "--ttl, --margin, --grace: the TTL is 10s; it must be more than twice the margin (2s) and grace (3s) together",
-		"run j --rho 7 --ttl 20s -- true":              "--rho: rho is 7; it can be from 0.0001 to 0.2",
-		"run j --rho NaN -- true":                      "--rho: rho is NaN; it can be from 0.0001 to 0.2",
-		"run j --at-least 9000h -- true":               "--at-least: grants are 9000h0m0s apart; it can be from 0 to 8784h0m0s",
+		"run j --max-clock-drift 7 --ttl 20s -- true":  "--max-clock-drift: the maximal clock drift is 7; it can be from 0.0001 to 0.2",
+		"run j --max-clock-drift NaN -- true":          "--max-clock-drift: the maximal clock drift is NaN; it can be from 0.0001 to 0.2",
+		"run j --min-interval 9000h -- true":           "--min-interval: grants are 9000h0m0s apart; it can be from 0 to 8784h0m0s",
 		"run j --holder " + long + " -- true":          "--holder: the holder has 1048576 bytes; at most 1024 are allowed",
 		"ask j --holder " + long:                       "--holder: the holder has 1048576 bytes; at most 1024 are allowed",
 		"ask j --reason " + long:                       "--reason has 1048576 bytes; at most 1024 are allowed",
 		"lead j --value " + long + " -- true":          "--value has 1048576 bytes; at most 32768 are allowed",
 		"gc --older-than 1s":                           "--older-than is at least 1h0m0s, not 1s",
 		"gc --older-than -1s":                          "--older-than is at least 1h0m0s, not -1s",
-		"run j --per 0 -- true":                        "--per: invalid argument: a period of 0s; it can be from 1s to 8784h0m0s",
-		"run j --per 0s -- true":                       "--per: invalid argument: a period of 0s; it can be from 1s to 8784h0m0s",
+		"run j --once-per 0 -- true":                   "--once-per: invalid argument: a period of 0s; it can be from 1s to 8784h0m0s",
+		"run j --once-per 0s -- true":                  "--once-per: invalid argument: a period of 0s; it can be from 1s to 8784h0m0s",
 	} {
 		args := strings.Fields(line)
 		if args[0] == "lead" {
@@ -122,12 +122,12 @@ func TestBoundsNameTheFlag(t *testing.T) {
 		}
 	})
 	for per, want := range map[string]string{
-		"day Nowhere/Land": `--per: invalid argument: period "day Nowhere/Land": unknown time zone Nowhere/Land`,
-		"day " + long:      `--per: invalid argument: period "day xxx`,
-		long:               `--per: invalid argument: period "xxx`,
+		"day Nowhere/Land": `--once-per: invalid argument: period "day Nowhere/Land": unknown time zone Nowhere/Land`,
+		"day " + long:      `--once-per: invalid argument: period "day xxx`,
+		long:               `--once-per: invalid argument: period "xxx`,
 	} {
-		if said, status := executed([]string{"run", "j", "--per", per, "--", "true"}); status != statusUsage || !strings.HasPrefix(said, "holdfast: "+want) || len(said) > 500 {
-			t.Errorf("--per %.30s: status %d, %d bytes: %.300s", per, status, len(said), said)
+		if said, status := executed([]string{"run", "j", "--once-per", per, "--", "true"}); status != statusUsage || !strings.HasPrefix(said, "holdfast: "+want) || len(said) > 500 {
+			t.Errorf("--once-per %.30s: status %d, %d bytes: %.300s", per, status, len(said), said)
 		}
 	}
 	if said, status := executed([]string{"show", "j"}); status != statusNotFound {
@@ -156,9 +156,9 @@ func TestCommandAfterDash(t *testing.T) {
 		"run j --nonblok -- ls":               `unknown flag: --nonblok (see holdfast run --help). Did you mean "--nonblock"?`,
 		"run j --":                            "name the command: holdfast run j -- COMMAND",
 		"run -- true":                         "name the lock: holdfast run NAME -- COMMAND",
-		"hold j k":                            "hold takes one lock, and with --lines any number from its input: holdfast hold NAME [flags]",
-		"hold --lines j":                      "--lines takes the names of locks from its input, not from the command line",
-		"hold j " + strings.Repeat("x", 5000): "hold takes one lock, and with --lines any number from its input: holdfast hold NAME [flags]",
+		"hold j k":                            "hold takes one lock, and with --commands any number from its input: holdfast hold NAME [flags]",
+		"hold --commands j":                   "--commands takes the names of locks from its input, not from the command line",
+		"hold j " + strings.Repeat("x", 5000): "hold takes one lock, and with --commands any number from its input: holdfast hold NAME [flags]",
 	} {
 		if said, status := executed(strings.Fields(line)); status != statusUsage || said != "holdfast: "+want+"\n" {
 			t.Errorf("%.60s: status %d: %.300s\nwant %s", line, status, said, want)

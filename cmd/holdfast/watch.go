@@ -45,14 +45,14 @@ It begins with the state as it is. States that come and go quickly may be missed
 				prefix = strings.TrimSuffix(args[0], "/")
 			}
 			if poll <= 0 {
-				return usagef("--poll is longer than zero")
+				return usagef("--poll-interval is longer than zero")
 			}
 			return a.watch(cmd.Context(), f, prefix, renewals, poll)
 		},
 	}
-	f.addRho(cmd.Flags())
+	f.addClockDrift(cmd.Flags())
 	cmd.Flags().BoolVar(&renewals, "renewals", false, "tell of renewals, too")
-	cmd.Flags().DurationVar(&poll, "poll", 2*time.Second, "how often to look for new locks")
+	cmd.Flags().DurationVar(&poll, "poll-interval", 2*time.Second, "how often to look for new locks")
 	return cmd
 }
 

@@ -9,7 +9,7 @@
 # STEPS is how many steps the work has, PAUSE the seconds that each takes.
 set -euo pipefail
 
-coproc HOLD { exec holdfast hold --lines "${@:2}"; }
+coproc HOLD { exec holdfast hold --commands "${@:2}"; }
 helper=$HOLD_PID
 exec {said}<&"${HOLD[0]}"
 name=${1//\\/\\\\}

@@ -8,7 +8,7 @@
 //     });
 //     await client.close();
 //
-// A client starts one `holdfast hold --lines`, which holds any number of locks, and renews
+// A client starts one `holdfast hold --commands`, which holds any number of locks, and renews
 // them all. They are given back by close, and at the end of the program however that happens.
 // The environment and holdfast.conf say where the locks lie, unless `store` does. Where the
 // language has it, `await using lock = await client.acquire(name)` releases at the end of a
@@ -143,7 +143,7 @@ export class Client {
 
   async #open({ store, ttl, holder, options = [], program = "holdfast", stopWithin = 1000, onStuck = stop }) {
     Object.assign(this, { stopWithin, onStuck });
-    const args = ["hold", "--lines", ...options];
+    const args = ["hold", "--commands", ...options];
     for (const [name, value] of Object.entries({ store, ttl, holder })) {
       if (value !== undefined) args.push(`--${name}=${value}`);
     }

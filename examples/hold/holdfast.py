@@ -6,7 +6,7 @@
         with client.acquire("jobs/nightly") as lock:
             work(token=lock.token)
 
-A Client starts one `holdfast hold --lines`, which holds any number of locks, and renews them
+A Client starts one `holdfast hold --commands`, which holds any number of locks, and renews them
 all. They are given back at the end of the client, and at the end of the program however that
 happens. The environment and holdfast.conf say where the locks lie, unless `store` does.
 
@@ -140,7 +140,7 @@ class Client:
 
     def __init__(self, *, store=None, ttl=None, holder=None, options=(), program="holdfast",
                  stop_within=1.0, on_stuck=stop):
-        command = [program, "hold", "--lines", *options]
+        command = [program, "hold", "--commands", *options]
         for name, value in (("store", store), ("ttl", ttl), ("holder", holder)):
             if value is not None:
                 command.append(f"--{name}={value}")
