@@ -73,7 +73,7 @@ const (
 	Mismatch
 
 	// Fenced: the checkpoint has a higher fencing token, or any token while the caller
-	// gave none. The position was not written. The error matches ErrRevoked.
+	// gave none. The position was not written. The error matches ErrFenced.
 	Fenced
 
 	// RolledBack: the checkpoint was moved back or deleted since the caller read it, by
@@ -103,7 +103,7 @@ func (s Status) String() string {
 
 // Err returns the error that Advance returns beside the status. It is nil for Advanced,
 // Unchanged and Behind, where the saved state covers the position, and otherwise
-// [ErrMismatch], [ErrRevoked] or [ErrRolledBack].
+// [ErrMismatch], [ErrFenced] or [ErrRolledBack].
 func (s Status) Err() error {
 	switch s {
 	case Advanced, Unchanged, Behind:
@@ -143,7 +143,7 @@ var (
 	// ErrMismatch: the same sequence is saved with another event id or other data.
 	ErrMismatch = store.NewError("the same sequence is saved with another event", store.NotApplied, store.ErrPermanent)
 
-	// ErrRevoked: the checkpoint has a higher fencing token, or any token while the caller
+	// ErrFenced: the checkpoint has a higher fencing token, or any token while the caller
 	// gave none.
 	ErrFenced = store.NewError("fenced by a higher token", store.NotApplied, store.ErrPermanent)
 
@@ -240,19 +240,19 @@ type Store interface {
 
 	// Advance saves p unless that would move the checkpoint back. A nil error means that
 	// the saved state covers p, durably: Advanced, Unchanged or Behind. A refusal is an
-	// error that matches ErrMismatch, ErrRevoked or ErrRolledBack; the result then carries
+	// error that matches ErrMismatch, ErrFenced or ErrRolledBack; the result then carries
 	// the state that caused it.
 	Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error)
 
 	// Fence announces a token: from then on, lower ones are refused. A new holder of a
 	// lease calls Fence first, and continues from the checkpoint that it returns. Where
 	// none is saved the result's Exists is false, and the error nil. If the checkpoint
-	// has a higher token, the error matches ErrRevoked, and the result carries that token.
+	// has a higher token, the error matches ErrFenced, and the result carries that token.
 	Fence(ctx context.Context, key string, token uint64) (Checkpoint, error)
 
 	// Reset saves p whatever the current position is, also to move back, and begins a new
 	// epoch. It returns the state that it wrote, or with a refusal (ErrUnexpectedSequence, ErrHeld,
-	// ErrRevoked) the current state. With Expect, a missing checkpoint is an error that
+	// ErrFenced) the current state. With Expect, a missing checkpoint is an error that
 	// matches [store.ErrNotFound].
 	Reset(ctx context.Context, key string, p Position, opts *ChangeOptions) (Checkpoint, error)
 

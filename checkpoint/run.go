@@ -126,7 +126,7 @@ func (o *RunOptions) checked() (RunOptions, error) {
 // Run returns nil when the source has no more events, the cause of ctx when that has
 // ended, and the error of handle, of source, of Acquire, or of a store that failed for
 // longer than Retry. Before that it saves the position of the last handled event, and
-// releases the lease. It returns [ErrRevoked] only where there is no Acquire: a worker
+// releases the lease. It returns [ErrFenced] only where there is no Acquire: a worker
 // without a token must not write where other workers have one.
 func Run[T any](ctx context.Context, k Store, key string, source Source[T], handle func(ctx context.Context, e Event[T]) error, opts *RunOptions) error {
 	o, err := opts.checked()

@@ -38,7 +38,7 @@
 //
 // # Where the parts are
 //
-// A [Description] holds the items: package memtable in memory, package storetable on any register
+// A [Table] holds the items: package memtable in memory, package storetable on any register
 // of package store (files, for example), package sqltable in a SQL database, and
 // aws/dynamotable in DynamoDB. Any [object.Bucket] holds the objects. Package itemtest
 // checks the contract of a Table.

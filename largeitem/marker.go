@@ -246,7 +246,7 @@ func (s *Store) OrphanAge(ctx context.Context) (time.Duration, error) {
 //
 // The error matches [store.ErrMisconfigured] if nothing was ever written there, and
 // [store.ErrConflict] if another program has changed the grace meanwhile. It matches
-// [ErrInvalid] for a grace that is not between [MinOrphanAge] and [MaxGrace].
+// [ErrInvalid] for a grace that is not between [MinOrphanAge] and [MaxOrphanAge].
 func (s *Store) ChangeOrphanAge(ctx context.Context, grace time.Duration) error {
 	if grace = grace.Truncate(time.Millisecond); !validOrphanAge(grace) {
 		return fmt.Errorf("%w: a grace of %v; %v to %v are allowed", ErrInvalid, grace, MinOrphanAge, MaxOrphanAge)

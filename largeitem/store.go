@@ -52,7 +52,7 @@ type Options struct {
 	// another program wrote it.
 	Attributes []string
 
-	// OrphanAge is how long an object without a reference is kept, from [MinOrphanAge] to [MaxGrace];
+	// OrphanAge is how long an object without a reference is kept, from [MinOrphanAge] to [MaxOrphanAge];
 	// a write fails that needs more than half of it. 0 means the grace of the table: that of
 	// the first program that wrote to it, or what [Store.ChangeOrphanAge] has made of it. A
 	// table that has none yet gets this one; there 0 means [DefaultOrphanAge]. Elsewhere a write

@@ -55,7 +55,7 @@
 //     deadline. An acquire that is given up while unknown first writes a free
 //     record on the same predecessor, so that it cannot land later.
 //   - A record names who holds the lease now: the process, its presence, the holder.
-//     A process that takes a lease up with a [Waiter] puts its own in with its first
+//     A process that takes a lease up with a [Ticket] puts its own in with its first
 //     write. A ticket is good once: it works on the one version that it names, or on a
 //     write whose nonce it announces, and a guard trusts only in a write that no
 //     ticket has announced. A ticket that is too late frees that version alone.

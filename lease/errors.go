@@ -112,7 +112,7 @@ var (
 	// is a [*SlotCountError].
 	ErrSlotCount = store.NewError("another number of slots", store.NotApplied, store.ErrPermanent)
 
-	// ErrInvalidTicket: a [Waiter] contradicts the record that it names, or itself.
+	// ErrInvalidTicket: a [Ticket] contradicts the record that it names, or itself.
 	ErrInvalidTicket = store.NewError("invalid ticket", store.NotApplied, store.ErrPermanent)
 )
 

@@ -85,7 +85,7 @@ type Options struct {
 
 	// ReclaimOwn takes a lock at once whose record names the same Holder and
 	// another process than this one. The caller vouches that no other running
-	// process and no [Waiter] has this Holder, which must be given.
+	// process and no [Ticket] has this Holder, which must be given.
 	ReclaimOwn bool
 
 	// MinInterval is how long after the beginning of a grant of this client the next grant may

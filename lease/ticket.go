@@ -42,7 +42,7 @@ type Ticket struct {
 	PendingWrites []PendingWrite `json:"announced,omitempty"`
 }
 
-// Announced is a write that a [Waiter] announces: its nonce, and when it was sent,
+// Announced is a write that a [Ticket] announces: its nonce, and when it was sent,
 // like the fields of the ticket.
 type PendingWrite struct {
 	Nonce    string        `json:"nonce"`

@@ -30,7 +30,7 @@ type YieldOptions struct {
 	OnAcknowledged func(YieldStatus)
 }
 
-// Asked is an [Ask] together with whom it was asked of.
+// YieldStatus is a [YieldRequest] together with whom it was asked of.
 type YieldStatus struct {
 	YieldRequest
 	Name       string
@@ -371,7 +371,7 @@ func (g *Guard) yieldsOnRequest() error {
 }
 
 // Refuse writes into the record that the holder does not give way, and why: at most
-// [MaxReason] bytes of UTF-8. Askers get it as [Asked], and no client asks this grant again. The
+// [MaxReason] bytes of UTF-8. Askers get it as [YieldStatus], and no client asks this grant again. The
 // write renews a plain lease, too. The error matches [ErrNoYieldRequest] if the holder has heard of no
 // ask, [ErrLost] if the lease is lost, and [store.ErrInvalid] if the guard is that of a reader or of
 // a slot: one holder cannot refuse for the others. After any other error it is not known

@@ -105,7 +105,7 @@ type WriteOptions struct {
 
 	// Fence is the lock under which the write is made. An object that is fenced refuses
 	// all writes without a fence, with that of another lock, and with a lower token. The
-	// error matches [ErrRevoked]. A write with a fence leaves it on the object. A delete
+	// error matches [ErrFenced]. A write with a fence leaves it on the object. A delete
 	// with a fence leaves a tombstone, which reads do not see.
 	//
 	// A fence needs versions that are never used twice ([Traits].UniqueVersions, or
@@ -142,7 +142,7 @@ type WriteOptions struct {
 	rename   string            // of Rename: goes to Origin.RenameID
 	orAbsent bool              // of a delete: an object that is not there counts as deleted
 
-	// writeInfo is what the write gets in place of a stamp of its own: of a [Logger], and of an
+	// writeInfo is what the write gets in place of a stamp of its own: of a [Log], and of an
 	// upload that is resumed.
 	writeInfo *WriteInfo
 }
@@ -312,7 +312,7 @@ func (c *Client) visible(ctx context.Context, listing iter.Seq2[Info, error]) it
 //   - nil: committed and durable. The Info can be the Base of the next write. Its Version is
 //     empty where the reply was lost and other writes have already replaced the object.
 //   - [store.ErrConflict]: the condition did not hold ([ConflictError]), nothing was
-//     written. [ErrRevoked]: nor was it for the fence.
+//     written. [ErrFenced]: nor was it for the fence.
 //   - [store.InDoubtError]: the write may have been applied, or may still be. Its Version
 //     is the id of the write, for [Client.Resolve].
 //

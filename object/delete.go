@@ -26,7 +26,7 @@ const (
 // tombstone, too.
 //
 //   - nil: the object is deleted.
-//   - [store.ErrConflict]: the condition did not hold, nothing was deleted. [ErrRevoked]:
+//   - [store.ErrConflict]: the condition did not hold, nothing was deleted. [ErrFenced]:
 //     nor was it for the fence.
 //   - unknown: the reply was lost, or the store refused, and the object is gone: this delete
 //     or another one has removed it, and nothing can tell which. Without a condition the

@@ -24,13 +24,13 @@ var (
 	// done.
 	ErrInvalid = store.NewError("invalid argument", store.NotApplied, store.ErrInvalid)
 
-	// ErrRevoked: the object carries a higher fencing token, or that of another lock, or a
+	// ErrFenced: the object carries a higher fencing token, or that of another lock, or a
 	// token while the write has none. Nothing was written. See [FencedError].
 	ErrFenced = store.NewError("fenced", store.NotApplied, store.ErrPermanent)
 )
 
 // FencedError is a write that was refused for the fence of the object. It matches
-// [ErrRevoked]; its outcome is NotApplied.
+// [ErrFenced]; its outcome is NotApplied.
 type FencedError struct {
 	Key   string
 	Fence Fence  // of the object
@@ -47,7 +47,7 @@ func (e *FencedError) Error() string {
 	return fmt.Sprintf("%q is fenced by token %d of the lock %q, and the write has token %d", e.Key, e.Fence.Token, e.Fence.Lock, e.Write.Token)
 }
 
-// Is makes a FencedError match ErrRevoked, and the errors that ErrRevoked matches.
+// Is makes a FencedError match ErrFenced, and the errors that ErrFenced matches.
 func (e *FencedError) Is(target error) bool { return errors.Is(ErrFenced, target) }
 
 // Outcome is NotApplied.

@@ -14,7 +14,7 @@ import (
 //
 // It returns the state that carries the fence, which can be the Base of a write; Stamp
 // tells whether it is a tombstone. Where the object carries this token already, RaiseFence
-// writes nothing. A higher token, or that of another lock, is [ErrRevoked].
+// writes nothing. A higher token, or that of another lock, is [ErrFenced].
 //
 // It needs a bucket whose versions are never used twice ([Traits].UniqueVersions) and is
 // refused on others with an [UnsupportedError]: where equal bodies have equal versions, the

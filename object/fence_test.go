@@ -58,7 +58,7 @@ func TestFence(t *testing.T) {
 						t.Errorf("%s, %s, %s: got %v", op, name, kind, err)
 					}
 					if (kind == "unconditional" || kind == "on the state") && !errors.Is(err, object.ErrFenced) {
-						t.Errorf("%s, %s, %s: got %v, want ErrRevoked", op, name, kind, err)
+						t.Errorf("%s, %s, %s: got %v, want ErrFenced", op, name, kind, err)
 					}
 				}
 			}

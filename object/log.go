@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// DefaultMaxEntry is the largest body of an entry of a [Logger], in bytes; see
+	// DefaultMaxEntry is the largest body of an entry of a [Log], in bytes; see
 	// [LogOptions].
 	DefaultMaxEntry = 16 << 20
 
@@ -77,7 +77,7 @@ type Log struct {
 	floorReadAt time.Time // when that was
 }
 
-// LogEntry is one entry of a [Logger].
+// LogEntry is one entry of a [Log].
 type LogEntry struct {
 	Number uint64 // from 1
 	ID     string // random, of this entry alone

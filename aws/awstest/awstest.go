@@ -3,7 +3,7 @@
 // inside a bubble of testing/synctest. They answer with the statuses and error
 // codes of the real services, as far as the packages of this module ask.
 //
-// [Cut] has a test decide for each request whether its connection breaks, before or
+// [InterceptedClient] has a test decide for each request whether its connection breaks, before or
 // after it took effect. [Faults] makes requests fail on their way: the reply is lost
 // after the request was applied, the request is lost, applied twice, delayed, or refused
 // with a status; a version that was put becomes visible later than others that were put

@@ -63,7 +63,7 @@ func TestErrors(t *testing.T) {
 		{"lease.LostError", &lease.LostError{Reason: lease.ErrExpired, Cause: store.MarkUnknown(store.ErrUnavailable)}, unclear, false, 76},
 		{"lease.ErrReleased", lease.ErrReleased, unclear, false, 76},
 
-		{"checkpoint.ErrRevoked", checkpoint.ErrFenced, nothing, true, 76},
+		{"checkpoint.ErrFenced", checkpoint.ErrFenced, nothing, true, 76},
 		{"checkpoint.ErrMismatch", checkpoint.ErrMismatch, nothing, true, 73},
 		{"checkpoint.ErrRolledBack", checkpoint.ErrRolledBack, nothing, true, 73},
 		{"checkpoint.ErrUnexpectedSequence", checkpoint.ErrUnexpectedSequence, nothing, false, 73},

@@ -12,7 +12,7 @@
 //
 // # Kinds
 //
-// A sequence starts with a [BaseURI], which carries the state that it starts from. A [Value]
+// A sequence starts with a [Base], which carries the state that it starts from. A [Value]
 // changes the state. A [Seal] ends the sequence: nothing counts after it, and the
 // register continues in another sequence, whose base repeats the state. Entries of other
 // kinds do not change the state; a backend can use them for itself.

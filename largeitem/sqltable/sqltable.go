@@ -50,7 +50,7 @@
 //
 // # Expressions
 //
-// The expression of a condition is an [SQL] text, that of a change a [GuardSet]. An item that
+// The expression of a condition is an [SQL] text, that of a change a [Set]. An item that
 // does not exist fulfils no expression.
 package sqltable
 
@@ -230,7 +230,7 @@ func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	return l.schema, nil
 }
 
-// ExprAttributes implements [largeitem.ExprReader]: the columns that a [GuardSet] sets. What an
+// ExprAttributes implements [largeitem.ExprReader]: the columns that a [Set] sets. What an
 // [SQL] reads is not known.
 func (t *Table) ExprAttributes(expr any) ([]string, error) {
 	switch e := expr.(type) {

@@ -4,7 +4,7 @@
 //
 // # The protocol
 //
-// A reservation is a row in a [Description]. It belongs to a key and a version of an object; an
+// A reservation is a row in a [Table]. It belongs to a key and a version of an object; an
 // empty version stands for "there is no object". The protocol is that of the DynamoDB
 // table of object_store, releases 0.9 to 0.12; package aws/reservation keeps that table,
 // and both programs exclude each other on it. [NewStoreTable] keeps a table on any register.

@@ -101,12 +101,12 @@ func (t storeTable) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	}
 }
 
-// Insert implements [Description].
+// Insert implements [Table].
 func (t storeTable) Insert(ctx context.Context, row Row) (WriteResult, error) {
 	return t.put(ctx, "", row)
 }
 
-// Replace implements [Description].
+// Replace implements [Table].
 func (t storeTable) Replace(ctx context.Context, seen, row Row) (WriteResult, error) {
 	if seen.Tag == "" {
 		// The row of a write whose reply was lost.

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Row is one reservation in a [Description]. Two equal rows are the same reservation.
+// Row is one reservation in a [Table]. Two equal rows are the same reservation.
 type Row struct {
 	Key     string
 	Version object.Version // the reserved state; empty means that there is no object

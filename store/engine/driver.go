@@ -34,7 +34,7 @@ type Driver interface {
 	// gives no tags.
 	//
 	// The error states what is known:
-	//   - [Refused], or another error that matches [store.ErrConflict]: the server
+	//   - [ConditionFailedError], or another error that matches [store.ErrConflict]: the server
 	//     answered that the condition does not hold.
 	//   - [ErrBusy]: the server refused for now. Nothing was written, and the same
 	//     request may succeed soon: throttling, another write in flight.

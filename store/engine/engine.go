@@ -26,7 +26,7 @@ const (
 
 // Options describe a backend to the engine.
 type Options struct {
-	// Traits are those of the store. ConflictCarriesState says that [Refused] carries the state
+	// Traits are those of the store. ConflictCarriesState says that [ConditionFailedError] carries the state
 	// that the write found. Then the engine sends a write without a reply again, and
 	// learns from the refusal of the second what became of the first. Otherwise it reads
 	// in between.

@@ -78,7 +78,7 @@ type Rule struct {
 }
 
 // Schedule tells which calls suffer which fault. It is a value: it can be compared
-// by its text, printed, read back with [ParseConfig], and used again.
+// by its text, printed, read back with [Parse], and used again.
 //
 // All delays that match a call apply to it, and the first of the other rules that
 // does.
@@ -109,7 +109,7 @@ func Random(seed uint64) Schedule {
 	}}
 }
 
-// String returns the schedule as text that [ParseConfig] reads: rules separated by
+// String returns the schedule as text that [Parse] reads: rules separated by
 // semicolons, each with operation, key, call numbers, chance and action.
 //
 //	put job #3 lose; write * %0.05 late 2s; get "a key" #2-5 fail; * * #10- drop; seed 7

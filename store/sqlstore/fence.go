@@ -15,7 +15,7 @@ const FenceTable = "holdfast_fence"
 
 const createFence = `CREATE TABLE IF NOT EXISTS ` + FenceTable + ` (name text PRIMARY KEY NOT NULL, token bigint NOT NULL)`
 
-// ErrRevoked: a higher fencing token was announced. The caller must roll the transaction
+// ErrFenced: a higher fencing token was announced. The caller must roll the transaction
 // back.
 var ErrFenced error = fenced{}
 
@@ -30,7 +30,7 @@ type Execer interface {
 }
 
 // Fence refuses a former holder of a lock, inside the caller's own transaction. If a
-// higher token than token was announced for the lock name, the error matches [ErrRevoked],
+// higher token than token was announced for the lock name, the error matches [ErrFenced],
 // and the caller must roll back. Otherwise Fence announces the token. Once the
 // transaction has committed, every lower token is refused.
 //

@@ -119,7 +119,7 @@ func port(u *url.URL) string {
 	return "80"
 }
 
-// Do sends a request. The body of the answer is bounded; see [Answer].
+// Do sends a request. The body of the answer is bounded; see bounds.go.
 func (c *Client) Do(r *http.Request) (*http.Response, error) {
 	c.warn(r)
 	if r.Header.Get("Accept-Encoding") == "" {

@@ -13,7 +13,7 @@
 //
 // Every server listens on a free loopback port (DynamoDB Local cannot be kept from
 // listening on the other addresses of the host), keeps its data in a temporary
-// directory, and is shared by the tests of one process through a [GuardSet]. It ends
+// directory, and is shared by the tests of one process through a [Set]. It ends
 // with [Set.Close], and also when the test process is killed: a shell beside it
 // waits for the end of a pipe that only the test process holds open, then kills the
 // server and removes its data.
