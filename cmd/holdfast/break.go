@@ -183,18 +183,18 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 	return nil
 }
 
-// salvage keeps the unreadable content of a key, and returns where. It copies a value into
+// repair keeps the unreadable content of a key, and returns where. It copies a value into
 // the directory of this user's locks. If the store itself cannot read the register (value
-// is nil), salvage moves the register away, or copies and removes it, where the store can
+// is nil), repair moves the register away, or copies and removes it, where the store can
 // do so.
 func repair(ctx context.Context, st store.Store, key string, value []byte) (where string, err error) {
 	if moves, ok := store.As[interface {
-		Salvage(ctx context.Context, key string) (string, error)
+		Repair(ctx context.Context, key string) (string, error)
 	}](st); ok && value == nil {
-		return moves.Salvage(ctx, key)
+		return moves.Repair(ctx, key)
 	}
 	removes, ok := store.As[interface {
-		Salvage(ctx context.Context, key string, keep func(version string, body []byte) error) error
+		Repair(ctx context.Context, key string, keep func(version string, body []byte) error) error
 	}](st)
 	if value == nil && !ok {
 		return "", fmt.Errorf("%w: this store cannot remove what it cannot read: keep a copy of it and remove it with the tools of the store", errors.ErrUnsupported)
@@ -232,7 +232,7 @@ func repair(ctx context.Context, st store.Store, key string, value []byte) (wher
 		err = install()
 		return where, err
 	}
-	err = removes.Salvage(ctx, key, func(version string, body []byte) error {
+	err = removes.Repair(ctx, key, func(version string, body []byte) error {
 		if version == "" { // the last call: every version is copied, and may be removed now
 			return install()
 		}
