@@ -11,11 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Progress is told how far a transfer has come: done of total bytes have reached the
-// store; a total of -1 is not known. One goroutine at a time calls it, never after the
+// Progress is a function that a transfer calls: done of total bytes have reached the
+// store. A total of -1 is not known. One goroutine at a time calls it, never after the
 // operation has returned, and done never falls. It must not block. The last call of a
-// transfer that succeeds has done equal to the size. A copy that the store makes in one
-// request tells nothing.
+// transfer that succeeds has done equal to the size. An upload that is resumed, with a known
+// length, first reports what the store had before. A copy that the store makes in one
+// request does not call it.
 type Progress func(done, total int64)
 
 // Report calls p, unless p is nil.

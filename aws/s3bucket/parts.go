@@ -39,10 +39,13 @@ type upload struct {
 	total    int64 // of all parts, in bytes; -1: not known
 	onUpload bool  // leave it to be resumed, if it can be
 
+	had map[int32]bool // parts of a resumed upload that done counts from its beginning
+
 	mu    sync.Mutex
 	parts []types.CompletedPart // the part of number n at n-1
-	done  int64
-	lost  bool // a part was sent and not answered, so that it may be stored later
+	size  int64                 // of parts
+	done  int64                 // what progress has reported
+	lost  bool                  // a part was sent and not answered, so that it may be stored later
 }
 
 // putParts uploads a large body, of which first was read already. Only its completion is
@@ -94,6 +97,7 @@ func (b *Bucket) resume(ctx context.Context, up object.Upload, body io.Reader, o
 	u := &upload{Upload: up, b: b, progress: o.Progress, total: cmp.Or(length, -1), onUpload: o.OnUpload != nil}
 	have, err := b.listParts(ctx, up)
 	if err == nil {
+		u.resumeAt(have)
 		err = u.send(ctx, nil, body, have)
 	}
 	if err != nil {
@@ -295,7 +299,29 @@ func (u *upload) add(number int32, size int64, part types.CompletedPart) {
 		u.parts = append(u.parts, types.CompletedPart{})
 	}
 	u.parts[number-1] = part
-	u.done += size
+	u.size += size
+	if !u.had[number] {
+		u.done += size
+		u.progress.Report(u.done, u.total)
+	}
+}
+
+// resumeAt reports how much of the body the store has before anything is sent, so that the
+// caller can tell what this run sends. It counts the parts whose place and size are right.
+// Whether their bytes are right is not known yet: one that has to be sent again counts
+// once. Where the length of the body is not known, a shorter one could end before these
+// parts, and nothing is counted.
+func (u *upload) resumeAt(have map[int32]types.Part) {
+	if u.total < 0 {
+		return
+	}
+	u.had = make(map[int32]bool, len(have))
+	for number, p := range have {
+		if size := aws.ToInt64(p.Size); size == min(u.PartSize, u.total-int64(number-1)*u.PartSize) {
+			u.had[number] = true
+			u.done += size
+		}
+	}
 	u.progress.Report(u.done, u.total)
 }
 
@@ -343,7 +369,7 @@ func (u *upload) completeOnce(ctx context.Context, cond condition) (object.Info,
 	if err != nil {
 		return object.Info{}, err
 	}
-	return object.Info{Key: u.Key, Version: versionOf(out.ETag), Size: u.done, Now: c.Now()}, nil
+	return object.Info{Key: u.Key, Version: versionOf(out.ETag), Size: u.size, Now: c.Now()}, nil
 }
 
 // fail ends an upload that did not succeed. It is kept where that is wanted and it can

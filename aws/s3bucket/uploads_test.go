@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -442,14 +443,15 @@ func TestResumeSends(t *testing.T) {
 	at := int(have[0]-1) * part // the first byte of a part that is there
 	changed := body.String()[:at] + "X" + body.String()[at+1:]
 	f.Reset()
-	var first int64 = -1
+	var reported []int64
 	info, err := b.Resume(t.Context(), unfinished.Upload, strings.NewReader(changed), &object.PutOptions{Progress: func(done, _ int64) {
-		if first < 0 {
-			first = done
-		}
+		reported = append(reported, done)
 	}})
 	if err != nil || string(f.Body("bucket", "k")) != changed || info.Size != int64(len(changed)) {
 		t.Errorf("got %+v, %v", info, err)
+	}
+	if first := int64(len(have) * part); reported[0] != first || reported[len(reported)-1] != info.Size || len(reported) != 1+9-len(have) || !slices.IsSorted(reported) {
+		t.Errorf("progress was %v; the store had %d bytes before", reported, first)
 	}
 	sent := 0
 	for _, r := range f.Requests() {

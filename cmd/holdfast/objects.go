@@ -383,7 +383,7 @@ func (a *app) put(cmd *cobra.Command, name, to, named string, size int64, f *wri
 			bar.set(n)
 		}
 		opts.Length = max(src.size, 0)
-		info, err := a.upload(ctx, b, at.key, src, opts)
+		info, err := a.upload(ctx, b, at.key, src, opts, bar)
 		bar.end()
 		if err != nil {
 			return a.cut(b.refused(err, at.key, opts), done, src.size)

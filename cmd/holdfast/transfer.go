@@ -48,6 +48,10 @@ const insist = time.Second
 // nothing. All methods may be called on nil.
 type bar struct {
 	line *progressbar.ProgressBar
+	size int64
+
+	resumes bool  // the next set says where the transfer begins
+	base    int64 // bytes that were transferred before
 }
 
 // barFrom is the size, in bytes, from which a transfer has a bar.
@@ -59,8 +63,12 @@ func (a *app) bar(what string, size int64) *bar {
 	if a.quiet || a.noBars || !ok || !term.IsTerminal(int(f.Fd())) || size >= 0 && size < barFrom {
 		return nil
 	}
-	return &bar{progressbar.NewOptions64(size,
-		progressbar.OptionSetWriter(f), progressbar.OptionSetDescription(printable.Text(what)),
+	return newBar(f, what, size)
+}
+
+func newBar(w io.Writer, what string, size int64) *bar {
+	return &bar{size: size, line: progressbar.NewOptions64(size,
+		progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(printable.Text(what)),
 		progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true), progressbar.OptionShowTotalBytes(true),
 		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionFullWidth(),
 		progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true), progressbar.OptionSetRenderBlankState(false),
@@ -73,7 +81,7 @@ func (a *app) counter(what string) *bar {
 	if a.quiet || !ok || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}
-	return &bar{progressbar.NewOptions64(-1,
+	return &bar{line: progressbar.NewOptions64(-1,
 		progressbar.OptionSetWriter(f), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
 		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSpinnerType(14),
 		progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true), progressbar.OptionSetRenderBlankState(false),
@@ -101,11 +109,24 @@ func (s shown) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// resume says that the next set is of what an earlier run transferred. The bar, and its rate,
+// are of the rest.
+func (b *bar) resume() {
+	if b != nil {
+		b.resumes = true
+	}
+}
+
 // set shows that n bytes are transferred.
 func (b *bar) set(n int64) {
-	if b != nil {
-		_ = b.line.Set64(n) // a failing terminal must not stop the transfer
+	if b == nil {
+		return
 	}
+	if b.resumes {
+		b.resumes, b.base = false, n
+		b.line.ChangeMax64(b.size - n)
+	}
+	_ = b.line.Set64(n - b.base) // a failing terminal must not stop the transfer
 }
 
 // end removes the bar.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
@@ -230,7 +231,7 @@ func TestPutGoesOn(t *testing.T) {
 					return err
 				}
 				defer src.Close()
-				_, err = a.upload(t.Context(), bucket{Client: client}, "k", src, &object.WriteOptions{Length: src.size})
+				_, err = a.upload(t.Context(), bucket{Client: client}, "k", src, &object.WriteOptions{Length: src.size}, nil)
 				return err
 			}
 			stand.AddWhen(func(r awstest.Request) bool { return r.Op == "UploadPart" }, 3, 1, awstest.Fault{Status: 403, Code: "AccessDenied"})
@@ -330,4 +331,19 @@ func TestGetBeginsAgain(t *testing.T) {
 			t.Errorf("of a version that was replaced: %v", err)
 		}
 	}
+}
+
+// TestBarOfAResumedTransfer: the rate that a bar shows is that of this run.
+func TestBarOfAResumedTransfer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBar(io.Discard, "file", 200<<20)
+		b.resume()
+		for n := int64(100); n <= 104; n++ {
+			b.set(n << 20)
+			time.Sleep(time.Second)
+		}
+		if s := b.line.State(); s.KBsPerSecond < 800 || s.KBsPerSecond > 1100 || s.Max != 100<<20 || s.CurrentNum != 4<<20 {
+			t.Errorf("4 MiB in 5 seconds, of 100 MiB: %+v", s)
+		}
+	})
 }

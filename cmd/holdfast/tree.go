@@ -304,7 +304,7 @@ func (a *app) cpFiles(ctx context.Context, from string, dst *objectURL, opts *ob
 			defer src.Close()
 			with := *opts
 			with.Length = max(src.size, 0)
-			info, err := a.upload(ctx, b, dst.key+e.name, src, &with)
+			info, err := a.upload(ctx, b, dst.key+e.name, src, &with, nil)
 			return b.of(dst.key + e.name), b.view(info), b.refused(err, dst.key+e.name, &with)
 		})
 	})
