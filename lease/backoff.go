@@ -16,7 +16,7 @@ func (c *Client) backoff(from, to time.Duration) *backoff {
 	return &backoff{min: from, max: max(from, to), random: c.random}
 }
 
-// settling is the pause between two looks at an outcome that is not clear.
+// resolveBackoff is the pause between two reads that resolve a write in doubt.
 func (c *Client) resolveBackoff() *backoff { return c.backoff(10*time.Millisecond, time.Second) }
 
 // pause returns the next pause.
@@ -31,10 +31,10 @@ func (b *backoff) wait(ctx context.Context) error { return sleep(ctx, b.pause())
 // contention is the pause before another try where many write the same record.
 func (c *Client) contention() *backoff { return c.backoff(5*time.Millisecond, 200*time.Millisecond) }
 
-// contention spreads the writes of many who change one record: each write that is applied makes
-// those of the others conflict. The holder's own write comes first: after a conflict the others
-// pause for longer than it takes to find out what stands there and to write over that, and twice
-// as long after each further one.
+// contention spreads the writes of many clients that change one record: each write that is applied
+// makes those of the others conflict. The holder's own write comes first. After a conflict the
+// others pause for longer than the holder needs to read the record and to write over it. The pause
+// doubles after each further conflict.
 type contention struct {
 	h         *Handle
 	pause     time.Duration
@@ -42,16 +42,16 @@ type contention struct {
 	free      int // conflicts after which the next try does not wait
 }
 
-// freeConflicts is after how many conflicts in a row the next try of a holder's write waits, where
-// no time is short: the holder's session is renewed elsewhere.
+// freeConflicts is after how many conflicts in a row a holder's write waits before its next try. It
+// counts only where there is no hurry: where the holder's session is renewed elsewhere.
 const freeConflicts = 2
 
 // renewalTakes is how many times as long as one write a renewal takes that conflicts, with an
-// allowance: the write, a read, and the write over what was read.
+// allowance: the write, a read, and the write over the record that was read.
 const renewalTakes = 4
 
-// met notes a conflict. It pauses, and returns what stands in the
-// record then: what the conflict told is old.
+// conflict notes a conflict. It pauses, and then returns what is in the record: the state that the
+// conflict carried is old by then.
 func (c *contention) conflict(ctx context.Context) (*seen, error) {
 	if c.conflicts++; c.conflicts <= c.free {
 		return nil, nil
@@ -63,17 +63,17 @@ func (c *contention) conflict(ctx context.Context) (*seen, error) {
 	return c.h.reread(ctx)
 }
 
-// pollJitter is by how much of itself a pause between two polls is shortened at random.
+// pollJitter is the part of a pause between two polls by which it is shortened at random, at most.
 const pollJitter = 0.1
 
-// earlyPolls is for how long a waiter's pauses stay below half of Options.MaxPoll.
+// earlyPolls is how long a waiter's pauses stay below half of Options.MaxPoll.
 const earlyPolls = 3 * time.Minute
 
-// polls is the pauses of a waiter between two looks at a lock that is held. They double
-// up to a bound, which is lower in the first minutes, when most waits end. Only
-// the first has full jitter: it makes waiters that begin at one time differ. A release
-// comes at any time between two looks, so that the time until the next look, on
-// average half a pause, is shortest for what it costs when the pauses are even.
+// polls is the pauses of a waiter between two reads of a lock that is held. They double up to a
+// bound, which is lower in the first minutes, when most waits end. Only the first pause has full
+// jitter, so that waiters that begin at one time differ. The later ones are even: a release comes
+// at any time, and the time until the next read, half a pause on average, is then shortest for its
+// cost.
 type polls struct {
 	least, most time.Duration
 	early       time.Duration // the bound in the first minutes
@@ -82,7 +82,7 @@ type polls struct {
 	waited      time.Duration
 }
 
-// met adapts the pauses to a grant that was not seen before: it may be a short one. They
+// sawHeld adapts the pauses to a grant that was not seen before, since it may be a short one. They
 // stay below a third of its TTL.
 func (p *polls) sawHeld(set *settings, random func() float64, ttl time.Duration) {
 	p.random, p.least, p.most = random, set.leastPoll(ttl), set.mostPoll(ttl)

@@ -9,30 +9,30 @@ import (
 )
 
 // batchPolls are listings that show the waiters of a client which records have not changed since
-// they looked at them, where the store tells of no changes: one listing in place of a look at each
-// record.
+// the waiters read them. They serve stores that do not report changes. One listing replaces a read
+// of each record.
 //
 // A waiter still decides by what it has read itself, and every write names the version that it
-// replaces. So a listing that is wrong can only make a waiter look later than it should.
+// replaces. So a wrong listing can only make a waiter read later than it should.
 //
-// A key's tag changes with each write. So a record is still what a look has shown if one survey
-// was answered before the look began, another one began after the look was answered, and the tag
-// was the same in both and in all between. The order of these events is counted, since a clock can
-// show the same time twice.
+// A key's tag changes with each write. So a record is unchanged since a read under three
+// conditions: one batch poll was answered before the read began; another one began after the read
+// was answered; and the tag was the same in both and in all between. Events are counted to order
+// them, since a clock can show the same time twice.
 type batchPolls struct {
 	lister        store.TagLister
 	keys          int           // that a page of a listing has at most
-	minWaitQueues int           // that have to make use of a survey for each of its pages
-	pause         time.Duration // of a line that makes use of surveys, at least
+	minWaitQueues int           // that have to use a batch poll for each of its pages
+	pause         time.Duration // of a wait queue that uses batch polls, at least
 
 	// The client's mutex guards the rest.
-	events uint64 // counts the beginnings and the answers of looks and surveys
-	users  int    // lines that make use of surveys
+	events uint64 // counts the beginnings and the answers of reads and batch polls
+	users  int    // wait queues that use batch polls
 	flight *batchPoll
 	last   *batchPoll        // the last that was answered
 	tags   map[string]tagRun // that it has shown, of the locks that were waited for
-	retry  time.Time         // monotonic: no survey begins before
-	wrong  bool              // the listings do not show what was written: they serve no more
+	retry  time.Time         // monotonic: no batch poll begins before
+	wrong  bool              // the listings do not show what was written, and are not used any more
 }
 
 // batchPoll is one listing.
@@ -43,37 +43,37 @@ type batchPoll struct {
 	ok    bool // set before done is closed
 }
 
-// tagRun is a tag that a key had in several surveys without a break, the last one among them.
+// tagRun is a tag that a key had without a break in several batch polls, the last one included.
 type tagRun struct {
 	tag   string
 	since uint64 // when the first of them was answered
 }
 
-// looked is when a look began and was answered, and what it has shown.
+// readTimes is when a read began and was answered, and what it has shown.
 type readTimes struct {
 	began, answered uint64
 	at              time.Time // monotonic: when it began
 	version         store.Version
-	other           uint64 // when the last look began that has shown another version
+	other           uint64 // when the last read began that showed another version
 }
 
 const (
-	// batchPollGain is how many times as much as a survey the looks have to cost that it saves.
-	// The waiters of a client make about one survey in a pause.
+	// batchPollGain is how many times the cost of a batch poll the reads that it saves must cost.
+	// The waiters of a client make about one batch poll in a pause.
 	batchPollGain = 2
 
-	// batchPollRetry is for how long a client makes no survey after one that has failed.
+	// batchPollRetry is how long a client makes no batch poll after one that failed.
 	batchPollRetry = time.Minute
 
-	// maxBatchPolls is after how many times Options.MaxPoll a waiter looks for itself at the
-	// latest, though surveys show no change: a listing may be wrong.
+	// maxBatchPolls times Options.MaxPoll is the longest time in which a waiter relies on batch
+	// polls and does not read: a listing may be wrong.
 	maxBatchPolls = 24
 
 	// maxTag is the longest tag that is remembered, in bytes.
 	maxTag = 256
 )
 
-// newBatchPolls returns nil for a store that tells of changes, and for one that lists no tags.
+// newBatchPolls returns nil for a store that reports changes, and for one that lists no tags.
 func newBatchPolls(st store.Store, set *settings) *batchPolls {
 	if _, watches := store.As[store.Watcher](st); watches {
 		return nil
@@ -92,8 +92,8 @@ func (s *batchPolls) event() uint64 {
 	return s.events
 }
 
-// usesBatchPolls notes whether a line that pauses for a held lock makes use of surveys: its pauses
-// have grown. The first ones are short, and most waits end in them.
+// usesBatchPolls notes whether a wait queue that pauses for a held lock uses batch polls: it does
+// when its pauses have grown. The first ones are short, and most waits end in them.
 func (h *Handle) usesBatchPolls(l *waitQueue) {
 	c := h.c
 	if c.batchPolls == nil {
@@ -101,13 +101,12 @@ func (h *Handle) usesBatchPolls(l *waitQueue) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waitQueues[h.key] == l { // not that of a caller who waits for an answer to an ask
+	if c.waitQueues[h.key] == l { // not that of a caller that waits for the answer to a request to yield
 		c.batchPolls.counts(l, l.polls.next >= c.batchPolls.pause)
 	}
 }
 
-// counts notes whether a line is one of those that make use of surveys. The caller holds the
-// client's mutex.
+// counts notes whether a wait queue uses batch polls. The caller holds the client's mutex.
 func (s *batchPolls) counts(l *waitQueue, uses bool) {
 	switch {
 	case s == nil || l.batchPolls == uses:
@@ -122,7 +121,7 @@ func (s *batchPolls) counts(l *waitQueue, uses bool) {
 	l.batchPolls = uses
 }
 
-// readBegins returns the number of the event that a look begins.
+// readBegins returns the number of the event that a read begins.
 func (c *Client) readBegins() uint64 {
 	if c.batchPolls == nil {
 		return 0
@@ -132,7 +131,7 @@ func (c *Client) readBegins() uint64 {
 	return c.batchPolls.event()
 }
 
-// readAnswered notes for those who wait for the lock what a look has shown.
+// readAnswered notes what a read has shown, for the waiters for the lock.
 func (c *Client) readAnswered(key string, began uint64, at time.Time, v store.Version) {
 	if c.batchPolls == nil {
 		return
@@ -150,9 +149,9 @@ func (c *Client) readAnswered(key string, began uint64, at time.Time, v store.Ve
 	l.lastRead = now
 }
 
-// batchPolled returns the state that the handle knows if a survey shows that it still stands, and
-// nil if the handle has to look: also where its pause has ended early, and where the time has
-// come to judge whether the holder is dead.
+// batchPolled returns the state that the handle knows if a batch poll shows that it is unchanged.
+// It returns nil if the handle has to read: also where its pause ended early, and where it is time
+// to evaluate whether the holder is dead.
 func (h *Handle) batchPolled(ctx context.Context, l *waitQueue) *seen {
 	c, last := h.c, h.known()
 	if c.batchPolls == nil {
@@ -171,32 +170,32 @@ func (h *Handle) batchPolled(ctx context.Context, l *waitQueue) *seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.clock.monotonic()
-	most := time.Duration((1 - c.random()/3) * float64(maxBatchPolls*c.set.MaxPoll)) // not all lines at once
+	most := time.Duration((1 - c.random()/3) * float64(maxBatchPolls*c.set.MaxPoll)) // not all wait queues at once
 	if at.Sub(l.lastRead.at) >= most || !c.batchPolls.confirms(h.key, last.version, &l.lastRead) {
 		return nil
 	}
-	// The pause that follows counts from the beginning of the survey: a change that came after
-	// that is seen no later than by a look in place of it.
+	// The pause that follows counts from the beginning of the batch poll. So a later change is seen
+	// no later than by a read in place of the batch poll.
 	l.lag = min(at.Sub(c.batchPolls.last.at), l.polls.next/2)
 	return last
 }
 
-// confirms reports whether the record has still the version that was seen. The caller holds the
+// confirms reports whether the record still has the version that was seen. The caller holds the
 // client's mutex.
 func (s *batchPolls) confirms(key string, seen store.Version, look *readTimes) bool {
 	run, listed := s.tags[key]
 	if !listed || look.version != seen || look.answered >= s.last.began || run.since >= look.began {
 		return false
 	}
-	// Two looks have shown that the record was changed, and the tag has not.
+	// Two reads have shown that the record was changed, but its tag is the same.
 	if run.since < look.other {
 		s.wrong = true
 	}
 	return !s.wrong
 }
 
-// joinBatchPoll waits for a survey that is under way, or makes one, unless the last one began less
-// than age ago. It reports whether one was answered. It makes none that is not worth its cost.
+// joinBatchPoll waits for a batch poll that is under way, or makes one, unless the last one began
+// less than age ago. It reports whether one was answered. It makes none that is not worth its cost.
 func (c *Client) joinBatchPoll(ctx context.Context, age time.Duration) bool {
 	c.mu.Lock()
 	s, now := c.batchPolls, c.clock.monotonic()
@@ -227,9 +226,9 @@ func (c *Client) joinBatchPoll(ctx context.Context, age time.Duration) bool {
 	}
 }
 
-// batchPoll lists the tags of the locks, of at most that many pages. It has a goroutine of its own,
-// so that the end of one waiter does not end it for the others. It ends with the client, and when
-// it takes longer than a waiter's pause may be.
+// batchPoll lists the tags of the locks, at most that many pages. It has its own goroutine, so that
+// the end of one waiter does not end it for the others. It ends with the client, and when it takes
+// longer than a waiter's longest pause.
 func (c *Client) batchPoll(v *batchPoll, waited map[string]bool, pages int) {
 	tags, err := c.listTags(waited, pages)
 	c.mu.Lock()
@@ -252,8 +251,8 @@ func (c *Client) batchPoll(v *batchPoll, waited map[string]bool, pages int) {
 }
 
 var (
-	errLongListing = errors.New("there are more records than a listing is worth")
-	errNoTags      = errors.New("the listing shows none of the locks that are waited for")
+	errLongListing = errors.New("batch poll: the key prefix has so many records that a listing costs more than it saves")
+	errNoTags      = errors.New("batch poll: the listing shows none of the locks that are waited for")
 )
 
 // listTags returns the tags of the locks that are waited for.
@@ -275,15 +274,15 @@ func (c *Client) listTags(waited map[string]bool, pages int) (map[string]string,
 		if len(tags) == 0 {
 			return errNoTags
 		}
-		return store.CheckContext(ctx) // a store may end a listing quietly
+		return store.CheckContext(ctx) // a store may end a listing without an error
 	}, nil)
 	if err != nil {
-		return nil, err // and tags may yet change
+		return nil, err // the abandoned call may still change tags
 	}
 	return tags, nil
 }
 
-// awaitBatchPoll waits for a survey that is under way when the client is closed.
+// awaitBatchPoll waits for a batch poll that is under way when the client is closed.
 func (c *Client) awaitBatchPoll() {
 	if c.batchPolls == nil {
 		return

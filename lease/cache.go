@@ -14,55 +14,53 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Observation is what a process saw of a lock, for later processes on the same
-// machine: with it, short tries of which none lives as long as a TTL together see
-// that a holder is dead. On a store that is reached over a network a lock that this machine
-// released last is also taken again without reading first.
+// Observation is what a process saw of a lock, for later processes on the same machine. Many short
+// tries, each shorter than a TTL, can so find together that a holder is dead. On a store that is
+// reached over a network, a lock that this machine released last is also taken without a read
+// before.
 type Observation struct {
 	Store   string        `json:"store"` // the ID of its traits; see store.Traits
 	Key     string        `json:"key"`   // with the prefix of its traits
 	Version store.Version `json:"version"`
 	Value   []byte        `json:"value"`
 
-	// Epoch names the boot and the time namespace in which Monotonic counts; a
-	// sighting of another epoch tells no time.
+	// Epoch names the boot and the time namespace in which Monotonic counts. The time of an
+	// observation of another epoch means nothing here.
 	Epoch string `json:"epoch"`
 
-	// Monotonic is the system's monotonic clock after the reply that first showed
-	// this version, or an earlier one with the same Mark.
+	// Monotonic is the system's monotonic clock after the reply that first showed this version, or
+	// an earlier version with the same HolderNonce.
 	Monotonic time.Duration `json:"monotonic_ns"`
 
-	// Mark names the last write of the lock's holder in this version. Others may have
-	// written since, to ask it to give way: that makes it live no longer.
+	// HolderNonce names the last write of the lock's holder in this version. Other clients may have
+	// written since, for example a request to yield: such a write is no sign that the holder lives.
 	HolderNonce string `json:"mark,omitempty"`
 }
 
-// Cache keeps sightings beyond the life of a process. It is a help and never a
-// promise: it may forget, and its errors are its own affair. Its methods are
-// called by several goroutines at the same time.
+// Cache keeps observations beyond the life of a process. It only saves time: it may forget entries,
+// and it handles its own errors. Several goroutines call its methods at the same time.
 type Cache interface {
 	// Load returns what was saved last for a key of a store.
 	Load(storeID, key string) (Observation, bool)
 
-	// Save keeps s. An earlier sighting of the same version in the same epoch is
-	// not replaced, and of one with the same Mark the time is kept.
+	// Save keeps s. It does not replace an earlier observation of the same version in the same
+	// epoch. For one with the same HolderNonce it keeps the earlier time.
 	Save(s Observation)
 }
 
-// FileCache returns a Memory that keeps each sighting in a small file below dir,
-// which it makes, with mode 0700, when it first saves.
+// FileCache returns a Cache that keeps each observation in a small file in dir. It makes dir with
+// mode 0700 when it first saves.
 //
-// A sighting that another user planted would take a lock from a living holder. So on
-// Unix the directory must be one (not a symbolic link) that belongs to the effective
-// user and gives no rights to others, and so must each file in it, of at most 256 KiB;
-// otherwise nothing is loaded and nothing is saved. Sightings that are 30 days old are
-// removed now and then.
+// With a forged observation another user could take a lock from a living holder. So on Unix dir
+// must be a directory (not a symbolic link) that belongs to the effective user and gives no rights
+// to others. The same is true for each file in it, of at most 256 KiB. Otherwise nothing is loaded
+// and nothing is saved. Observations that are 30 days old are removed from time to time.
 func FileCache(dir string) Cache { return fileCache{dir} }
 
 type fileCache struct{ dir string }
 
-// maxObservation bounds what is read of a sighting, in bytes: a value of a register in
-// base64, and what names it.
+// maxObservation bounds a file of an observation, in bytes: a register's value in base64, and the
+// fields that name it.
 const maxObservation = 256 << 10
 
 func observationName(storeID, key string) string {
@@ -115,7 +113,7 @@ func (m fileCache) Save(s Observation) {
 		return
 	}
 	defer f.Discard()
-	// Nothing is synced, since nothing is lost with it.
+	// Nothing is synced, since a lost file costs only time.
 	if _, err = f.Write(b); err != nil || f.Install(name) != nil {
 		return
 	}
@@ -129,8 +127,8 @@ const (
 	forgetAfter = 30 * 24 * time.Hour // longer than locks are held
 )
 
-// removeOldObservations removes old sightings, and temporary files that a crash left. A waiter
-// whose sighting was removed starts to watch anew.
+// removeOldObservations removes old observations, and temporary files that a crash left. A waiter
+// whose observation was removed times the holder from the start.
 func removeOldObservations(dir *private.Dir) {
 	names, err := dir.Names()
 	if err != nil {
@@ -151,14 +149,13 @@ func removeOldObservations(dir *private.Dir) {
 	}
 }
 
-// recall returns what the memory knows of the handle's lock. Its time of sight
-// counts only within this epoch; the version and the value may serve as a guess,
-// since every write is conditional on them.
+// recall returns what the cache knows of the handle's lock. Its time counts only within this epoch.
+// The version and the value may serve as a guess, since every write is conditional on them.
 func (h *Handle) recall() *seen {
 	m := h.c.cache
 	id, key := h.register()
 	if m == nil || id == "" {
-		return nil // without an id one store's sightings can't be told from another's
+		return nil // without an id, observations of different stores would be mixed up
 	}
 	s, ok := m.Load(id, key)
 	if !ok {
@@ -168,17 +165,17 @@ func (h *Handle) recall() *seen {
 	if err != nil {
 		return nil
 	}
-	// In this order: a process that is stopped between the two takes the sight for
-	// younger than it is, and waits longer.
+	// In this order: if the process is stopped between the two readings, it takes the observation
+	// for newer than it is, and waits longer.
 	now, ok := sysclock.Monotonic()
 	at := h.c.clock.monotonic()
 	if ok && s.Epoch != "" && s.Epoch == sysclock.Epoch() && s.Monotonic <= now {
-		at = at.Add(-max(now-s.Monotonic, 0)) // a number that is no time may not fit
+		at = at.Add(-max(now-s.Monotonic, 0)) // the file may hold any number, and the difference may overflow
 	}
 	return &seen{version: s.Version, rec: rec, at: at, age: -1}
 }
 
-// keep hands a sighting to the memory.
+// keep saves an observation in the cache.
 func (h *Handle) keep(s *seen) {
 	m := h.c.cache
 	id, key := h.register()
@@ -191,7 +188,7 @@ func (h *Handle) keep(s *seen) {
 		return
 	}
 	sighting := Observation{Store: id, Key: key, Version: s.version, Value: value, Epoch: sysclock.Epoch(), HolderNonce: rec.holderNonce()}
-	// The sight may be older than this call. In this order, as above.
+	// The observation may be older than this call. The order of the readings is as in recall.
 	ago := h.c.clock.monotonic().Sub(s.at)
 	if now, ok := sysclock.Monotonic(); ok {
 		sighting.Monotonic = now - ago
@@ -199,12 +196,12 @@ func (h *Handle) keep(s *seen) {
 	m.Save(sighting)
 }
 
-// worthKeeping reports whether a sighting can help a later process. On a local store it
-// reads faster than a file is written, so that there only the time of a sight counts: of a
-// record whose holder others may have to wait out, or that keeps the next grant away. The
-// presence of this process says whether it lives.
+// worthKeeping reports whether an observation can help a later process. On a local store a read is
+// faster than writing a file. So there only the time of an observation counts: of a record whose
+// holder others may have to wait out, or whose NotBefore delays the next grant. The presence of
+// this process shows whether it lives.
 func (h *Handle) worthKeeping(r *Record) bool {
-	if h.kind == KindSession { // it is never taken again
+	if h.kind == KindSession { // a closed session is never taken again
 		return r.State == Held && r.Process != processID()
 	}
 	if !h.c.set.traits.Local || !r.NotBefore.IsZero() {

@@ -13,58 +13,57 @@ import (
 )
 
 const (
-	// abandonAfter is how long a call may go on after its context has ended, to tell what
-	// became of it. Then it is left behind.
+	// abandonAfter is how long a call may continue after its context has ended, so that it can
+	// still report the outcome. Then it is abandoned.
 	abandonAfter = 200 * time.Millisecond
 
-	// maxAbandoned is how many requests for one key may be left behind before further ones
-	// fail at once; and so many watches of it, and calls of a presence.
+	// maxAbandoned is how many requests for one key may be abandoned before further ones fail at
+	// once. The same number holds for watches of one key, and for calls of a presence.
 	maxAbandoned = 16
 
 	// cacheTimeout bounds one call of a [Cache].
 	cacheTimeout = time.Second
 )
 
-// calls carries out every call that a client makes of its store, of the store's
-// abilities and of its memory. It alone decides how long a call is waited for, and what
-// a client that was closed may still send.
+// calls carries out every call that a client makes of its store, of the store's abilities and of
+// its cache. It alone decides how long a call is waited for, and what a closed client may still
+// send.
 //
-// A call that ignores the end of its context is left behind: it goes on in its own
-// goroutine, it is counted, and nothing uses its result. What it may still write does no
-// harm, since every write is conditional on a version: a renewal, a release or a claim
-// that arrives late changes nothing if anything else was written meanwhile, and
-// otherwise makes waiters wait up to a TTL more or less, while no holder believes
-// in that grant.
+// A call that ignores the end of its context is abandoned: it continues in its own goroutine, it is
+// counted, and its result is not used. Its late write does no harm, since every write is
+// conditional on a version. A late renewal, release or claim changes nothing if anything else was
+// written meanwhile. Otherwise it makes waiters wait up to a TTL more or less, while no holder
+// believes in that grant.
 type calls struct {
 	limit time.Duration   // of one request
 	life  context.Context // ends when the client is closed
 
 	mu        sync.Mutex
-	abandoned map[string]int // calls that were left behind and have not returned, by what they were for
+	abandoned map[string]int // abandoned calls that have not returned, by what they were for
 
 	took atomic.Int64 // see takes
 }
 
-// takes is about how long a request takes: the slow ones of the last few count.
+// takes is about how long a request takes: slow ones among the last few count most.
 func (c *calls) takes() time.Duration { return time.Duration(c.took.Load()) }
 
-// note notes how long a request took that was answered.
+// note notes how long an answered request took.
 func (c *calls) note(took time.Duration) {
 	old := c.took.Load()
 	c.took.Store(max(int64(took), old-old/4))
 }
 
-// outliving marks the contexts of requests that the end of the client does not touch:
-// those of a grant, which Close ends in its own way, and of the end of a lease.
+// outliving marks the contexts of requests that do not end with the client: those of a grant, which
+// Close ends in its own way, and those that end a lease.
 type outliving struct{}
 
 func outlive(ctx context.Context) context.Context {
 	return context.WithValue(ctx, outliving{}, true)
 }
 
-// ending returns a context for ending a lease or making a claim harmless. It heeds
-// neither the end of ctx nor that of the client, and lasts for the time of a release. Only
-// the end of a ctx that was made so before counts: that of several leases together.
+// ending returns a context for ending a lease or making a claim harmless. It does not end with ctx
+// or with the client, and lasts for Options.ReleaseTimeout. If ctx was itself made by ending, for
+// several leases together, its end counts.
 func (c *Client) ending(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Value(outliving{}) != nil {
 		return context.WithTimeout(ctx, c.set.ReleaseTimeout)
@@ -87,14 +86,14 @@ func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) err
 		ctx = store.WithToken(ctx, tokenOf(op.Value))
 	}
 	began := time.Now()
-	// A call that was left behind must not change what the caller looks at.
+	// An abandoned call must not change what the caller reads.
 	own := *op
 	sent := patience.sent()
 	err := c.run(ctx, key, limit, func(ctx context.Context) error { return next(ctx, &own) }, nil)
 	if op.Kind != store.OpWatch && (err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict)) {
 		c.note(time.Since(began))
 	}
-	if err == nil || ctx.Err() == nil { // else the store is not why it failed
+	if err == nil || ctx.Err() == nil { // otherwise the caller ended it, and the store may be healthy
 		patience.answered(sent, op.Kind.Write(), err)
 	}
 	if !errors.Is(err, errAbandoned) {
@@ -103,12 +102,12 @@ func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) err
 	return err
 }
 
-// list yields what a listing does, each name in a call of its own.
+// list yields what a listing does, each name in its own call.
 func (c *calls) list(ctx context.Context, op *store.Op, list store.Handler, yield func(string, error) bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.life, func() { cancel(ErrClosed) })()
-	// Not with the context of that call, which ends with it.
+	// Not with the context of that call: it ends when the call returns.
 	if err := c.run(ctx, op.Key, 0, func(context.Context) error { return list(ctx, op) }, nil); err != nil {
 		yield("", err)
 		return
@@ -126,7 +125,7 @@ func (c *calls) list(ctx context.Context, op *store.Op, list store.Handler, yiel
 		}, stop)
 		if errors.Is(err, errAbandoned) {
 			yield("", err)
-			return // the call that was left behind stops it
+			return // the abandoned call stops it
 		}
 		if err == nil && more && yield(name, notice) {
 			continue
@@ -139,12 +138,12 @@ func (c *calls) list(ctx context.Context, op *store.Op, list store.Handler, yiel
 	}
 }
 
-// errAbandoned marks the error of a call that was left behind.
-var errAbandoned = errors.New("the call ignores that its time is over, and is left behind")
+// errAbandoned marks the error of an abandoned call.
+var errAbandoned = errors.New("the store's call did not return when its context ended, and was abandoned")
 
-// run calls f with a context that ends with ctx, with the client, and after limit unless
-// that is zero, and returns what f does, at the latest abandonAfter after the end of that
-// context. A call that is left behind calls late when it returns after all.
+// run calls f with a context that ends with ctx, with the client, and after limit unless that is
+// zero. It returns the result of f, at the latest abandonAfter after the end of that context. If an
+// abandoned call returns after all, it calls late.
 func (c *calls) run(ctx context.Context, key string, limit time.Duration, f func(context.Context) error, late func()) error {
 	if ctx.Value(outliving{}) == nil {
 		if c.life.Err() != nil {
@@ -167,14 +166,14 @@ func (c *calls) run(ctx context.Context, key string, limit time.Duration, f func
 	n := c.abandoned[key]
 	c.mu.Unlock()
 	if n >= maxAbandoned {
-		return store.MarkNotApplied(fmt.Errorf("the store does not answer: %d calls for %q are left behind", n, key))
+		return store.MarkNotApplied(fmt.Errorf("the store does not answer: %d abandoned calls for %q have not returned", n, key))
 	}
 	var (
 		done   = make(chan error, 1)
 		isLeft bool // guarded by c.mu, as is sending on done
 	)
 	go func() {
-		err := errors.New("the call of the store ended its goroutine")
+		err := errors.New("the store's call ended its goroutine (runtime.Goexit)")
 		defer func() {
 			c.mu.Lock()
 			abandoned := isLeft
@@ -214,14 +213,14 @@ func (c *calls) run(ctx context.Context, key string, limit time.Duration, f func
 	return store.MarkUnknown(fmt.Errorf("%w: %w", errAbandoned, context.Cause(ctx)))
 }
 
-// forget counts a call off that returned after all. The caller holds c.mu.
+// forget notes that an abandoned call has returned. The caller holds c.mu.
 func (c *calls) forget(key string) {
 	if c.abandoned[key]--; c.abandoned[key] == 0 {
 		delete(c.abandoned, key)
 	}
 }
 
-// abandonedCount returns how many calls are left behind.
+// abandonedCount returns how many abandoned calls have not returned.
 func (c *calls) abandonedCount() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,7 +237,7 @@ type boundPresence struct {
 	calls *calls
 }
 
-const presenceKey = "presence" // under which calls that are left behind are counted
+const presenceKey = "presence" // the key under which its abandoned calls are counted
 
 // Announce implements store.Presence.
 func (p boundPresence) Announce(ctx context.Context) (string, error) {
@@ -248,12 +247,12 @@ func (p boundPresence) Announce(ctx context.Context) (string, error) {
 		return err
 	}, nil)
 	if err != nil {
-		return "", err // and name may yet change
+		return "", err // the abandoned call may still change name
 	}
 	return name, nil
 }
 
-// Judge implements store.Presence.
+// Liveness implements store.Presence.
 func (p boundPresence) Liveness(ctx context.Context, announcement string) store.Liveness {
 	var liveness store.Liveness
 	err := p.calls.run(ctx, presenceKey, p.calls.limit, func(ctx context.Context) error {
@@ -273,21 +272,21 @@ func (p boundPresence) WaitLiveness(ctx context.Context, announcement string) er
 	}, nil)
 }
 
-// boundCache is a memory whose calls end in time. What does not answer knows nothing.
+// boundCache is a cache whose calls end in time. A cache that does not answer counts as empty.
 type boundCache struct {
 	memory Cache
 	calls  *calls
 }
 
 func (m boundCache) run(key string, f func()) error {
-	// A release tells the memory, too.
+	// A release saves to the cache, too.
 	return m.calls.run(outlive(context.Background()), "memory "+key, cacheTimeout, func(context.Context) error {
 		f()
 		return nil
 	}, nil)
 }
 
-// Load implements Memory.
+// Load implements Cache.
 func (m boundCache) Load(storeName, key string) (Observation, bool) {
 	var (
 		s  Observation
@@ -299,7 +298,7 @@ func (m boundCache) Load(storeName, key string) (Observation, bool) {
 	return s, ok
 }
 
-// Save implements Memory.
+// Save implements Cache.
 func (m boundCache) Save(s Observation) {
 	_ = m.run(s.Key, func() { m.memory.Save(s) })
 }

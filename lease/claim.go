@@ -10,24 +10,24 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// maxCall bounds one request however long the lease is: a connection that hangs is
-// noticed in time.
+// maxCall bounds one request even of a long lease, so that a connection that hangs is noticed in
+// time.
 const maxCall = 30 * time.Second
 
-// callTimeout bounds one request, so that several fit into a lease, but no shorter than
-// the store has a write wait.
+// callTimeout bounds one request, so that several fit into a lease. It is never shorter than the
+// time for which the store lets a write wait.
 func (s *settings) callTimeout() time.Duration {
 	return max(min(s.TTL/2, maxCall), s.writeTime())
 }
 
-// claim writes a new grant over the state base and finds out what became of it. It
-// returns one of three: the grant; the state that stands in its place, so that the claim
-// can never be applied; or an error. An error that matches [ErrUnresolved] says that the
-// claim may yet be applied, and any other that it never is.
+// claim writes a new grant over the state base and resolves the write. It returns one of three: the
+// grant; the state that replaced base, so that the claim can never be applied; or an error. An
+// error that matches [ErrUnresolved] means that the claim may still be applied. After any other
+// error it never is.
 //
-// Another client may write between any two steps, so that every write names the version
-// of base. A reply may be lost, and the write may be applied at any later time. So all
-// nonces are remembered until one of them is seen or base has been replaced.
+// Another client may write between any two steps, so that every write names the version of base. A
+// reply may be lost, and the write may be applied at any later time. So all nonces are remembered
+// until one of them is seen or base has been replaced.
 func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, *seen, error) {
 	c := h.c
 	if s := h.under; s != nil {
@@ -36,7 +36,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 		}
 		defer s.endClaim(h.name)
 	}
-	at := c.clock.sinceStart() // before the token is chosen, which may rest on the time
+	at := c.clock.sinceStart() // before the token is chosen, which may depend on the time
 	rec, err := h.newRecord(ctx, base)
 	if err != nil {
 		return nil, nil, err
@@ -55,19 +55,19 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 		switch {
 		case f.resolution == store.ResolutionApplied:
 			return h.begin(ctx, base, f, Member{Grant: rec.Grant, Token: f.now.rec.Token}, reason)
-		case f.resolution == store.ResolutionPending: // the same again, on the same predecessor
+		case f.resolution == store.ResolutionPending: // send it again over the same state
 			if pause.wait(settled) != nil {
 				return nil, nil, errors.Join(f.err, h.giveUp(ctx, t, rec))
 			}
 			at = c.clock.sinceStart()
-		case f.now != nil: // base was replaced: nothing that was sent can still be applied
+		case f.now != nil: // base was replaced: no earlier write can still be applied
 			if f.now.rec != nil && f.now.rec.State == Broken && f.now.rec.Grant == rec.Grant {
 				h.abandon(rec.Grant) // broken before it was handed out: no waiter has to wait for it
 			}
 			return nil, f.now, nil
-		case f.resolution == store.ResolutionNotApplied, errors.Is(f.err, store.ErrCorrupt): // so it is here
+		case f.resolution == store.ResolutionNotApplied, errors.Is(f.err, store.ErrCorrupt): // an unreadable record has replaced base
 			return nil, nil, f.err
-		case t.noReadBack && h.under != nil: // or it would stand for as long as the session lives
+		case t.noReadBack && h.under != nil: // otherwise it would hold the lock for as long as the session lives
 			return nil, nil, errors.Join(f.err, h.giveUp(ctx, h.over(base.version, base.rec), rec))
 		case t.noReadBack:
 			return nil, nil, fmt.Errorf("%w; the lock may be taken for %v: %w", f.err, c.set.expiry(rec.TTL), ErrUnresolved)
@@ -82,7 +82,7 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 	c := h.c
 	rec := &Record{Kind: h.kind, Name: h.name, State: Held, TTL: c.set.TTL, Linger: h.opts.Linger}
 	switch {
-	case h.kind == KindSession: // used once, and no token is ever compared
+	case h.kind == KindSession: // a session is used once, and no token of it is compared
 		rec.Grant, rec.Token = h.name, 1
 		c.sign(ctx, rec)
 		return rec, nil
@@ -110,7 +110,7 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 	return rec, h.campaigns(rec)
 }
 
-// dress makes rec, which this client has granted to itself, what newRecord makes.
+// dress completes rec, in which this client gave the lock to itself, as newRecord would.
 func (h *Handle) dress(ctx context.Context, rec *Record) error {
 	rec.Granted, rec.Linger = rec.Renewed, h.opts.Linger
 	if h.c.set.MinInterval > 0 {
@@ -128,16 +128,17 @@ func (h *Handle) campaigns(rec *Record) error {
 	return nil
 }
 
-// raiseToken makes the token of rec, which follows base, one that is above all that were shown.
+// raiseToken raises the token of rec, which follows base, above all tokens that others may have
+// seen.
 func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error {
 	c := h.c
 	h.mu.Lock()
 	abandoned := base.rec != nil && h.abandoned[base.rec.Grant]
 	h.mu.Unlock()
 	if base.rec == nil || abandoned {
-		// Not 1: after a store was emptied by hand its tokens must not start below those
-		// that holders still have. The same goes for a record that was made where there was
-		// none, by a claim that took too long.
+		// Not 1: after a store was emptied by hand, new tokens must be above those that holders
+		// still have. The same is true for a record that a claim of this handle made where there
+		// was none, if that claim took too long.
 		rec.Token = max(rec.Token, firstToken(c.clock.wall()))
 		if c.set.CheckTokenFloor {
 			floor, err := c.floor(ctx)
@@ -145,7 +146,7 @@ func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error 
 				err = rec.raise(floor)
 			}
 			if err != nil {
-				return fmt.Errorf("lock %q: floor of tokens: %w", h.name, err)
+				return fmt.Errorf("lock %q: reading the token floor: %w", h.name, err)
 			}
 		}
 	}
@@ -157,7 +158,7 @@ func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error 
 			return err
 		}
 	}
-	// A claim that lost, or whose reply was lost, may have shown its token.
+	// A claim that lost, or whose reply was lost, may have shown its token to others.
 	mark, err := store.HighestToken(ctx, c.st, h.key)
 	if err != nil {
 		return fmt.Errorf("lock %q: %w", h.name, err)
@@ -165,12 +166,12 @@ func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error 
 	return rec.raise(mark)
 }
 
-// sign makes rec name who holds the lease from now on: this process, and nothing of
-// who held it before. Others judge by it whether the holder lives.
+// sign makes rec name this process as the holder from now on, and removes what named the holder
+// before. Other clients evaluate by it whether the holder lives.
 func (c *Client) sign(ctx context.Context, rec *Record) {
 	rec.Holder, rec.Process, rec.Presence = c.set.Holder, processID(), ""
 	if c.presence != nil {
-		// Without an announcement a dead holder is waited out; no more is lost.
+		// Without an announcement others wait for the TTL of a dead holder. That is the only loss.
 		rec.Presence, _ = c.presence.Announce(ctx)
 	}
 }
@@ -178,16 +179,15 @@ func (c *Client) sign(ctx context.Context, rec *Record) {
 // begin makes the grant that was written, and its first guard.
 func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, reason string) (*Guard, *seen, error) {
 	c, now, sent := h.c, f.now, f.try.at
-	// late is what follows if the reply took so long that no trust is left, or the session has
-	// ended meanwhile. No guard of this grant was handed out, so that the next grant may follow
-	// at once.
+	// late handles a reply so slow that no trust is left, or a session that has ended meanwhile. No
+	// guard of this grant was handed out, so that the next grant may follow at once.
 	late := func(now *seen) (*Guard, *seen, error) {
 		h.abandon(m.Grant)
 		switch {
 		case h.under != nil:
 			l := &leftover{h: h, t: h.over(now.version, now.rec), rec: now.rec, grant: m.Grant, free: h.without(m.Grant)}
 			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.name, h.under.Err()), h.withdraw(ctx, l))
-		case h.kind == KindSession: // it is never handed out
+		case h.kind == KindSession: // the session is never handed out
 			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.over(now.version, now.rec), now.rec))
 		}
 		return nil, now, nil
@@ -197,7 +197,7 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, rea
 	}
 	g := newGrant(ctx, h, base, now, m, sent, f.durable)
 	guard := g.guard(ctx)
-	if guard == nil { // stopped here until the trust was over
+	if guard == nil { // the process was stopped here until the trust was over
 		g.drain(context.WithoutCancel(ctx))
 		return late(g.standing())
 	}
@@ -206,7 +206,7 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, rea
 	}
 	if !c.add(g) {
 		if h.under != nil {
-			g.check() // ends it with the session
+			g.check() // ends the grant with the session
 			g.drain(context.WithoutCancel(ctx))
 			return late(g.standing())
 		}
@@ -236,13 +236,13 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, rea
 	return guard, nil, nil
 }
 
-// errLate tells why a session was not opened.
-var errLate = store.NewError("the reply came so late that no trust was left", store.NotApplied)
+// errLate is why a session was not opened.
+var errLate = store.NewError("the store's reply came later than the session's TTL allows: use a longer TTL or try again", store.NotApplied)
 
-// giveUp makes sure that the claims of rec, of which t may yet be applied, can't be. It does
-// not heed the end of ctx, which is usually why it is called. After an error the lock may be
-// taken for up to a TTL although no guard holds it; under a session, until the session has
-// freed it.
+// giveUp makes sure that no write in t, each of them a claim of rec, can still be applied. It
+// continues after the end of ctx, which is usually why it is called. After an error the lock may be
+// taken for up to a TTL although no guard holds it. Under a session, the lock may be taken until
+// the session has freed it.
 func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 	h.abandon(rec.Grant)
 	ctx, cancel := h.c.ending(ctx)
@@ -261,7 +261,7 @@ func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 	return err
 }
 
-// unbegun frees the lock of a grant that was never handed out.
+// unbegun returns the record that frees the lock of a grant that was never handed out.
 func (c *Client) unbegun(r *Record) Record {
 	free := *r
 	free.NotBefore = time.Time{}

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sysclock"
 )
 
-// reading is one look at the clocks of the machine.
+// reading is the clocks of the machine, read once.
 type reading struct {
 	mono      time.Time     // compared by its monotonic part only
 	wall      time.Time     // compared by its wall part only
@@ -21,11 +21,10 @@ func readClocks() reading {
 
 // clock measures time the way a holder must: cautiously.
 //
-// Go's monotonic clock stands still while Linux sleeps, and the wall clock can be
-// set. So a clock adds up, look by look, the largest of what the monotonic clock,
-// the wall clock and the monotonic clock together with the time slept say has
-// passed. A clock that jumps forward makes a holder give up early; none makes it
-// hold on too long.
+// Go's monotonic clock stops while Linux sleeps, and the wall clock can be set. So at each reading
+// a clock adds the largest step of three: of the monotonic clock, of the wall clock, and of the
+// monotonic clock plus the time slept. A clock that jumps forward makes a holder give up early. No
+// clock makes it believe for too long.
 type clock struct {
 	read func() reading
 
@@ -40,8 +39,8 @@ func newClock(read func() reading) *clock {
 	return &clock{read: read, last: r, slept: r.suspended}
 }
 
-// look returns the time that has passed since the clock was made, by the clock
-// that ran most.
+// sinceStart returns the time that has passed since the clock was made, by the clock that ran
+// fastest.
 func (c *clock) sinceStart() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,8 +56,8 @@ func (c *clock) sinceStart() time.Duration {
 	return c.elapsed
 }
 
-// monotonic returns the reading that a waiter uses: the monotonic clock alone,
-// which may stand still and then makes it wait longer.
+// monotonic returns the reading that a waiter uses: the monotonic clock alone. That clock may stop,
+// and then the waiter waits longer.
 func (c *clock) monotonic() time.Time { return c.read().mono }
 
 // wall returns the wall clock, for what people and other machines read.

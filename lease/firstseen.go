@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// firstSeen is when a client saw the last write of a lock's holder first: in the version of the record
-// that had it then, or named by the mark of a later one.
+// firstSeen is when a client first saw the last write of a lock's holder. It saw that write in the
+// version of the record that the write made, or as the holder nonce of a later version.
 type firstSeen struct {
 	version     store.Version
 	grant       string
@@ -18,13 +18,14 @@ type firstSeen struct {
 // maxRecent is how many keys one generation of recents has.
 const maxRecent = 8192
 
-// recents keeps what a client knows by keys, of two generations: those that were used last, and
-// those before. When the first is full the second is forgotten. So it is bounded, and what was used
-// since maxRecent others stays.
+// recents keeps what a client knows by keys, in two generations: the keys used last, and those used
+// before. When the first generation is full, the second is forgotten. So it is bounded, and it
+// keeps every key since whose use at most maxRecent other keys were used.
 //
-// What is forgotten costs time alone. A first sight begins anew, so that a dead holder is waited for
-// once more; and no write rests on what is not known. A client that looks at more dead holders in a TTL
-// than it has room for should wait for them with Acquire: a handle that waits keeps its own sight.
+// Forgetting costs only time. The client then times the holder's write from the start, so that it
+// waits out a dead holder once more. No write depends on what is forgotten. In one TTL a client may
+// read more locks of dead holders than there is room for. It should wait for them with Acquire: a
+// handle that waits keeps its own time.
 type recents[V any] struct{ young, old map[string]V }
 
 // get returns the value of a key, and makes it one that was used last.
@@ -50,9 +51,9 @@ func (r *recents[V]) drop(key string) {
 	delete(r.old, key)
 }
 
-// sinceFirstSeen returns s as of when the client has seen first what it shows: many short tries, each
-// through a handle of its own, see that a holder is dead as soon as one that waits. An earlier sight
-// is never replaced by a later one of the same write.
+// sinceFirstSeen returns s with the time when the client first saw the holder's write that s shows.
+// So many short tries, each through its own handle, find a dead holder as soon as one waiter does.
+// A later time never replaces an earlier one of the same write.
 func (c *Client) sinceFirstSeen(key string, s *seen) *seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
