@@ -258,12 +258,12 @@ func inspect(ctx context.Context, client *lease.Client, st store.Store, name, ur
 // and which these are, as far as the store can tell.
 func orphansOf(ctx context.Context, st store.Store, r lease.Record) (pids []int, any bool) {
 	files, ok := store.As[interface {
-		Orphans(ctx context.Context, announcement string) ([]int, bool)
+		OrphanedChildren(ctx context.Context, announcement string) ([]int, bool)
 	}](st)
 	if !ok {
 		return nil, false
 	}
-	return files.Orphans(ctx, r.Presence)
+	return files.OrphanedChildren(ctx, r.Presence)
 }
 
 func (a *app) lsCommand() *cobra.Command {
