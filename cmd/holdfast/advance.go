@@ -44,12 +44,12 @@ func (a *app) checkpointAdvance(f *checkpointFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "advance KEY SEQUENCE|-",
 		Short: "Move a checkpoint forward",
-		Long: `Move a checkpoint forward, and print the sequence that is saved then. The exit status
-is 73 if a higher one is saved already, 76 if a higher token has fenced this one off.
+		Long: `Move a checkpoint forward, and print the sequence that is saved then. The status is 73 if a
+higher one is saved already, and 76 if a higher token refuses this one.
 
-With - it reads sequences from standard input, one on a line, with the name of an
-event behind it if there is one. It saves the highest as it goes, those that come
-while a write is under way together, and what is left at the end of input.`,
+"-" reads sequences from standard input, one on each line, and after it the name of an event
+if there is one. advance saves the highest as it reads. It saves sequences that arrive during
+a write together, and the rest at the end of the input.`,
 		Example: `  holdfast checkpoint advance orders 17 --event orders@17
   holdfast run ingest -- sh -c 'holdfast checkpoint advance orders 18 --fence $HOLDFAST_TOKEN'
   follow-orders | holdfast checkpoint advance orders -`,
@@ -79,7 +79,7 @@ while a write is under way together, and what is left at the end of input.`,
 	p.add(cmd)
 	cmd.Flags().Uint64Var(&opts.Token, "fence", 0, "fencing token of the lock under which the work was done")
 	cmd.Flags().BoolVar(&opts.Force, "force", false, "without a token, although the checkpoint has one")
-	cmd.Flags().Uint64Var(&opts.Epoch, "epoch", 0, "only if the checkpoint is still in this epoch, as get --json tells it")
+	cmd.Flags().Uint64Var(&opts.Epoch, "epoch", 0, "only if the checkpoint is still in this epoch, as get --json prints it")
 	return cmd
 }
 
@@ -239,10 +239,10 @@ func (a *app) checkpointImport(f *checkpointFlags) *cobra.Command {
 	opts := &checkpoint.AdvanceOptions{}
 	cmd := &cobra.Command{
 		Use:   "import FILE|-",
-		Short: "Take over checkpoints that were exported",
-		Long: `Take over checkpoints that were exported, from a store or a state file. Each is moved
-forward only: what is further here already stays, and is told. Tokens and epochs are
-those of the place that they came from, and are not taken over.`,
+		Short: "Read checkpoints that were exported; none moves back",
+		Long: `Read checkpoints that "export" has printed, from a store or a state file. Each is moved
+forward only. A checkpoint that is further here stays as it is, and import prints a note. Tokens
+and epochs are not imported: they belong to the place that they came from.`,
 		Example: `  holdfast checkpoint --file state.json export > checkpoints.json
   holdfast checkpoint import checkpoints.json`,
 		Args: cobra.ExactArgs(1),

@@ -23,7 +23,7 @@ const (
 
 // addOnAsk adds the flag of commands that run a child under a lock.
 func (f *runFlags) addOnAsk(flags *pflag.FlagSet) {
-	flags.StringVar(&f.onAsk, "on-ask", askTerm, "what to do when another client asks for the lock: term or refuse")
+	flags.StringVar(&f.onAsk, "on-ask", askTerm, "what to do when a client asks for the lock: term or refuse")
 }
 
 func (f *runFlags) checkOnAsk() error {
@@ -125,22 +125,19 @@ func (a *app) askCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "ask NAME",
-		Short:   "Ask the holder of a lock to give way",
+		Short:   "Ask the holder of a lock to release it",
 		GroupID: groupLocks,
-		Long: `Ask the holder of a lock to give way.
+		Long: `Ask the holder of a lock to release it.
 
-The holder hears of it with its next renewal at the latest: with the default TTL that is
-within ten seconds or so, and a shorter --wait can end before. The holder decides what it does
-then. "run" and "lead" send TERM to their command, and release the lock when that has ended;
-with --on-ask refuse they refuse. "hold" prints the event "asked". One ask stands for a grant:
-a second one changes nothing, and learns of the first. Of a lock with several holders all are
-asked that hold it then, and none that comes later. A dead holder is taken over when it
-would have been without an ask. "break" ends the work of a holder that does not give way.
+The holder reads the request with its next renewal, by default within ten seconds, and
+decides. "run" and "lead" send TERM to their command and release the lock when it has ended;
+with --on-ask refuse they refuse. "hold" prints "yield_requested". If several clients hold
+the lock, the request is for all that hold it now. A second request changes nothing.
 
-With --wait it says when the holder has heard, waits until it has given way, and says how that
-came. The exit status is 0 then, 75 if the holder still has the lock after that time or has
-started this command, and 73 if it refuses. Without --wait it is 0 when
-the ask stands in the record. It is 73 if no holder has the lock, 66 if there is no such lock.`,
+--wait DURATION waits until the lock is released. The status is 0 then, 73 if the holder
+refuses, and 75 if it still holds the lock after that time, or has started this command.
+Without --wait the status is 0 when the request is written. It is 73 if the lock is free,
+and 66 if there is none. For a holder that does not release the lock see "break".`,
 		Example: `  holdfast ask nightly --reason "maintenance at ten"
   holdfast ask deploy --wait 5m; holdfast run deploy --wait 1m -- ./deploy.sh   # also if it is free`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -162,9 +159,9 @@ the ask stands in the record. It is 73 if no holder has the lock, 66 if there is
 	}
 	flags := cmd.Flags()
 	f.flags = flags
-	flags.StringVar(&reason, "reason", "", "why, for people: up to 1,024 bytes")
-	flags.StringVar(&f.holder, "holder", "", "who asks, for people (default: user, host and process)")
-	flags.VarP((*seconds)(&wait), "wait", "w", "how long to wait until the holder has given way, 5m or 300 (seconds)")
+	flags.StringVar(&reason, "reason", "", "text that says why: at most 1,024 bytes")
+	flags.StringVar(&f.holder, "holder", "", "text that says who asks (default: user, host and process)")
+	flags.VarP((*seconds)(&wait), "wait", "w", "how long to wait until the lock is released, 5m or 300 (seconds)")
 	flags.Lookup("wait").DefValue = ""
 	return cmd
 }

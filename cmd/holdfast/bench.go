@@ -30,11 +30,11 @@ func (a *app) benchCommand() *cobra.Command {
 	rounds := 200
 	cmd := &cobra.Command{
 		Use:     "bench",
-		Short:   "Measure the requests and the time of each operation on a store",
+		Short:   "Measure the requests and the time of each operation",
 		GroupID: groupStore,
-		Long: `Measure the requests and the time of each operation on a store, beside one raw
-conditional write in the same run. It works on keys of its own below bench/ and removes
-them; gc removes those of a measurement that was killed.`,
+		Long: `Measure the requests and the time of each operation on a store, and of one raw conditional
+write in the same run. bench uses keys of its own below bench/, and removes them. "sweep"
+removes those of a measurement that was killed.`,
 		Example: `  holdfast bench --rounds 100
   holdfast bench --json`,
 		Args: cobra.NoArgs,

@@ -26,30 +26,19 @@ func (a *app) breakCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "break NAME --token N [--now]",
-		Short:   "Free a lock that another holder has",
+		Short:   "End the work of a holder, and free its lock",
 		GroupID: groupLocks,
-		Long: `Free a lock that another holder has, and raise its token.
+		Long: `End the work of a holder, and free its lock.
 
-Without --now it ends the work of a holder that lives: the holder hears of it with its next
-renewal. Others take the lock when it has stopped, and at the latest a TTL after they saw
-its last renewal, because it may not have heard before: never later than without a break.
-If the holder is dead that is all they wait for, and a break gains nothing.
+The holder sees the break with its next renewal, and stops. Others take the lock then, at
+the latest a TTL after its last renewal. They take over from a dead holder as early without
+a break. If several clients hold the lock, break ends the work of all.
 
-With --now others take the lock at once, although a holder that lives may go on until its
-deadline, beside the next one. So find out first whether it is dead: use --now when you
-know that it is, or that its work is fenced.
-
-A break of a lock with several holders ends the work of all of them.
-
-A lock that is free, but kept for later by --min-interval, can be taken at once after a break,
-and a job of run --once-per can run again in its period.
-
-With --unreadable a lock is made usable again whose record cannot be read, since it was
-damaged or versions of it were removed. What is left of it is kept as a copy, whose place is
-told. No command can tell whether such a lock has a holder: so it takes --now, and no token.
-
-The token, which ls and show print, makes sure that you break the grant you saw. It is
-not taken from HOLDFAST_TOKEN, which is that of the lock around a command.`,
+--now lets others take the lock at once. If the holder lives, it works at the same time as
+the next one. So use --now only if it is certainly dead, or its work is fenced.
+--token, which ls and show print, names the grant that you saw; HOLDFAST_TOKEN never does.
+A lock that --min-interval keeps is free after a break, and a job of --once-per can run again.
+--unreadable keeps a copy of a damaged record and makes the lock usable. It needs --now.`,
 		Example: `  holdfast show nightly
   holdfast break nightly --token 1795220270042317
   holdfast break nightly --token 1795220270042317 --now   # its holder is dead for certain
@@ -69,8 +58,8 @@ not taken from HOLDFAST_TOKEN, which is that of the lock around a command.`,
 		},
 	}
 	cmd.Flags().Uint64Var(&token, "token", 0, "token of the grant to break")
-	cmd.Flags().BoolVar(&now, "now", false, "let others take the lock at once, though its holder may live")
-	cmd.Flags().BoolVar(&unreadable, "unreadable", false, "make a lock usable again whose record cannot be read, and keep a copy of that")
+	cmd.Flags().BoolVar(&now, "now", false, "let others take the lock at once, although its holder may live")
+	cmd.Flags().BoolVar(&unreadable, "unreadable", false, "make a lock with a damaged record usable again, and keep a copy of the record")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }

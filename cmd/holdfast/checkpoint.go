@@ -76,10 +76,12 @@ func (a *app) checkpointCommand() *cobra.Command {
 		Use:     "checkpoint",
 		Short:   "Positions in streams that never go backwards",
 		GroupID: groupCheckpoints,
-		Long: `Positions in streams. They never go backwards, whichever process writes them, and survive
-crashes and power cuts. They lie in a store, or with --file in a JSON state file that aviso
-programs share. With --file and --store, reset and rm are refused while another holds the
-lock of the checkpoint's name in that store.`,
+		Long: `Positions in streams. A checkpoint never moves back, whichever process writes it, and
+survives crashes and power cuts.
+
+Checkpoints are in a store, or with --file in a JSON state file that aviso programs share.
+With --file and --store, reset and rm are refused while another process holds the lock of
+the checkpoint's name in that store.`,
 		Example: `  holdfast checkpoint advance orders 17
   holdfast checkpoint get orders
   holdfast checkpoint --file state.json ls`,
@@ -204,7 +206,7 @@ func (a *app) checkpointGet(f *checkpointFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get KEY",
 		Short: "Print the sequence of a checkpoint",
-		Long:  `Print the sequence of a checkpoint. The exit status is 66 if there is none.`,
+		Long:  `Print the sequence of a checkpoint. The status is 66 if there is none.`,
 		Example: `  holdfast checkpoint get orders
   holdfast checkpoint get orders --json | jq -r .event_id`,
 		Args: cobra.ExactArgs(1),
@@ -260,10 +262,10 @@ func (a *app) checkpointReset(f *checkpointFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset KEY SEQUENCE",
 		Short: "Move a checkpoint on purpose, also back",
-		Long: `Move a checkpoint on purpose, also back. A new epoch begins: workers that went on from
-what was there before can save nothing more over it until they have read again.
+		Long: `Move a checkpoint on purpose, also back. A new epoch begins: a worker that continues from
+the earlier state can save nothing until it has read the checkpoint again.
 
-On a terminal it first shows what would change, and asks.`,
+On a terminal reset first shows what would change, and asks.`,
 		Example: `  holdfast checkpoint reset orders 10
   holdfast checkpoint reset orders 10 --expect 17   # 73 if it is not 17 any more`,
 		Args: cobra.ExactArgs(2),

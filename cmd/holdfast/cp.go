@@ -24,21 +24,17 @@ func (a *app) cpCommand() *cobra.Command {
 	var recursive, dryRun bool
 	cmd := &cobra.Command{
 		Use:     "cp SOURCE DESTINATION",
-		Short:   "Copy an object, or a file from or to a bucket",
+		Short:   "Copy an object or a file",
 		GroupID: groupObjects,
-		Long: `Copy an object to a URL or a file, or a file to a URL. What has the scheme of a store
-(s3:, file:) is the URL of an object; anything else is a file, and - is standard input or
-output. A destination that is a bucket or a directory, or ends with a slash, gets an object or
-file of the source's name. It prints the version of an object that it wrote. Within one bucket
-the store copies by itself where it can; otherwise the data passes through here, in bounded
-memory. The conditions are those of put, on the destination; those of get hold for files.
+		Long: `Copy an object to a URL or a file, or a file to a URL. "-" is standard input or output. If the
+destination is a bucket, a directory, or ends with a slash, the name stays the same. cp prints
+the version of an object that it wrote. Within a bucket the store copies, where it can.
+The conditions are those of put, for the destination; files have those of get.
 
-With --recursive it copies all objects below a prefix, or all files in a directory, each under
-the rest of its name; a prefix ends with a slash, also if it is not given. Several are copied at
-a time, and each is printed. No file is written outside of the directory. If some could not be
-copied, the others are; the exit status is that of those that failed, or 1 if they failed for
-several reasons. A bucket has no links: a symbolic link is not followed, and a link, a pipe or a
-device counts as one that could not be copied, with status 1.`,
+--recursive copies all objects below a prefix, or all files of a directory, several at a time.
+Each keeps the rest of its name, and no file is written outside of the directory. If some
+fail, cp copies the others. The status is that of the failures, or 1 if they differ.
+Symbolic links, pipes and devices are not copied, and count as failures with status 1.`,
 		Example: `  holdfast cp report.pdf s3://bucket/reports/
   holdfast cp s3://bucket/reports/report.pdf .
   holdfast cp s3://bucket/a s3://bucket/b --if-absent

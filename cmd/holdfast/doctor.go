@@ -29,32 +29,18 @@ const helperName = "help-doctor"
 func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "doctor",
-		Short:   "Try out whether leases are safe on a store",
+		Short:   "Test whether leases are safe on a store",
 		GroupID: groupStore,
-		Long: `Try out whether leases are safe on a store. Everything that Holdfast counts on is
-done once where it must succeed and once where it must be refused, by many at the
-same time too, and what was refused is looked at afterwards: there are servers that
-accept a condition and ignore it. The table tells what was checked, what the store
-did, what that means, and what Holdfast does in its place; the last line is the
-verdict.
+		Long: `Test whether leases are safe on a store. doctor does each operation that Holdfast relies on
+where it must succeed and where it must be refused, also by many at the same time. Then
+it checks what was written, since some servers accept a condition and ignore it.
 
-It works below a random prefix, .holdfast/doctor/..., removes what it made, also when
-it is interrupted, and touches nothing else. On Amazon S3 and DynamoDB it costs a few
-hundred requests.
+It works below a random prefix, .holdfast/doctor/..., and removes what it made, also when you
+interrupt it. On Amazon it costs a few hundred requests. It also tests a table of
+reservations that the URL names; on a server that is not Amazon's, a row stays until its ttl.
 
-Where the URL of a bucket names a DynamoDB table of reservations, doctor looks at that
-table, too: at its keys, its TTL and its regions. On a server that is not Amazon's it
-tries the table's conditions, which leaves a row with a random path until its ttl.
-
-Exit status: 0 when leases are safe, 78 when they, or the reservations, are not; 77 when
-rights are missing and 69 when the store did not answer, so that it could not be found
-out.
-
-With --json: schema (1), store, kind (file, s3, dynamodb, other), verdict (safe,
-unsafe, denied, unknown), safe, summary, write_us and read_us (medians of one
-conditional write and one read), checks, advice (what, text), and left (what could not
-be removed). A check has id, what, result (ok, warning, unsafe, not-tested), found,
-and means. Ids and names do not change; more may be added.`,
+The status is 0 if leases are safe, 78 if they, or the reservations, are not. It is 77 or 69 if
+doctor could not find out, for lack of rights or of an answer. For --json see docs/json.md.`,
 		Example: `  holdfast doctor
   holdfast --store 's3://bucket/app?endpoint=http://localhost:9000' doctor
   holdfast --store file:/shared/locks doctor --json`,

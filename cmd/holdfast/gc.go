@@ -26,22 +26,18 @@ func (a *app) gcCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "gc [PREFIX] --older-than DURATION",
-		Short:   "Remove locks that have not been used for long",
+		Short:   "Remove the records of locks that were free for long",
 		GroupID: groupLocks,
-		Long: `Remove the records of locks that have been free for long.
+		Long: `Remove the records of locks that were free for longer than --older-than.
 
-A record carries the fencing token on. So the highest token of those that go is first
-written to a floor, above which a lock starts when it is made anew. Locks that are
-held, broken or unreadable stay, those kept for later (run --min-interval, run --once-per), and those
-whose token is ahead of the clock: it is below the Unix time in microseconds unless
-something is wrong.
+Tokens keep rising: before sweep removes records, it saves their highest token, and later
+locks begin above it. It keeps locks that are held, broken, unreadable, or reserved by
+--min-interval or --once-per. It also keeps a token that is ahead of the clock. Without a
+prefix, sweep also removes records of sessions that ended that long ago.
 
-Without a prefix it also removes the records of sessions that ended that long ago.
-
-What stays of a removed lock is its tombstone, an object of 256 bytes say, so that no
-version comes again. In a directory a later gc removes it, when it has that age, too;
-elsewhere it is never removed. What a "bench" or "doctor" has left that was killed is
-removed without a trace.`,
+For each removed lock a small tombstone stays, about 256 bytes, so that no version is used
+twice. A later sweep removes it in a directory; other stores keep it. sweep removes all that a
+killed "bench" or "doctor" has left.`,
 		Example: `  holdfast gc --older-than 720h --dry-run
   holdfast gc build --older-than 24h`,
 		Args: cobra.MaximumNArgs(1),

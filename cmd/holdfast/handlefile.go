@@ -52,15 +52,16 @@ func (a *app) lockCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Take a lock that outlives this command, for the steps of a script or a pipeline.
 
-It prints the path of a handle file, with which renew and unlock go on. The lock can be
-relied on for --ttl, one hour by default: until the deadline that it tells, and that the
-file has. Other programs wait longer, by the margin and the grace. No process renews the
-lock in between, unless --renew-until says until when: "unlock", "parent" for as long as the
-process that started this one lives, or the id of another process of this machine. A
-process in the background then renews it, and releases it when that process has ended.
+lock prints the path of a handle file, which renew and unlock need. You can rely on the lock
+until the deadline in that file: --ttl after the lock was taken or renewed. Other programs
+wait longer, by the margin and the grace.
 
-With --handle, a file that is there already is written over only if it is a handle whose
-lease is over.`,
+No process renews the lock, unless --renew-until says until when: "unlock"; "parent", until
+the process that started lock has ended; or the id of a process of this machine. A process
+in the background then renews it, and releases it when that process has ended.
+
+--handle names the file. lock replaces an existing file only if it is a handle whose lease
+has ended.`,
 		Example: `  handle=$(holdfast lock deploy --ttl 20m)
   ./build.sh
   holdfast renew "$handle"       # 20 more minutes; 76 if it is lost
@@ -94,8 +95,8 @@ lease is over.`,
 	flags.Lookup("ttl").Usage = "how long the lock can be relied on without a renewal (default 1h; with --renew-until 1m)"
 	f.onLost = "kill"
 	f.addWait(flags)
-	flags.StringVar(&path, "handle", "", "where to write the handle file (default: below the directory of this user's locks)")
-	flags.StringVar(&keep, "renew-until", "", "renew it in the background until unlock, until the parent of this process ends, or the process with an id: unlock, parent or PID")
+	flags.StringVar(&path, "handle", "", "where to write the handle `FILE` (default: in the directory of this user's locks)")
+	flags.StringVar(&keep, "renew-until", "", "let a process renew it until unlock, parent (has ended), or the end of process PID")
 	return cmd
 }
 
@@ -532,14 +533,14 @@ func (a *app) renewCommand() *cobra.Command {
 		Use:     "renew HANDLE",
 		Short:   "Renew a lock taken with lock",
 		GroupID: groupLocks,
-		Long: `Renew a lock taken with lock: from now on it can be relied on for its --ttl again.
+		Long: `Renew a lock taken with lock: you can rely on it for its --ttl again.
 
-The handle file is written anew: a copy of the old one is good for nothing any more.
+renew writes a new handle file in place of the old one. A copy of the old one is then of
+no use.
 
-The exit status is 76 if the lease is over, because its time had passed or a user
-broke it, or if the handle is such a copy, which is told: then the work it guarded must
-stop. A lease whose time had passed, and that no other holder took, is freed; with a copy nothing
-is changed.`,
+The status is 76 if the lease has ended: its time had passed, or a user broke it. Then stop
+the work under the lock. If no other holder has taken the lock, renew releases it. The status
+is 76 also for an old copy of a handle; then nothing is changed.`,
 		Example: `  holdfast renew "$handle" || exit   # 76: stop, the lock is lost`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -604,9 +605,9 @@ func (a *app) unlockCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Release a lock taken with lock, and remove its handle file.
 
-The exit status is 76 if the lease was over already: then the work may have run beside
-that of another holder. It is 76, too, for a copy of a handle that was renewed since: then
-nothing is changed, and the lock stays with the handle that was renewed.`,
+The status is 76 if the lease had ended before. Then another holder may have had the lock
+during your work. The status is 76 also for an old copy of a handle that was renewed since.
+Then nothing is changed, and the lock stays with the newer handle.`,
 		Example: `  handle=$(holdfast lock deploy --ttl 20m)
   trap 'holdfast unlock "$handle"' EXIT`,
 		Args: cobra.ExactArgs(1),

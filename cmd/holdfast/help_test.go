@@ -6,11 +6,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/internal/plainwords"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
@@ -233,5 +237,94 @@ complete -p holdfast
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "nightly-job") || strings.Contains(string(out), "nightly-notes") || !strings.Contains(string(out), "-o default") {
 		t.Errorf("got %s, %v", out, err)
+	}
+}
+
+// prose returns what the help says of a command: its text, and those of its flags; or a topic.
+func prose(cmd *cobra.Command) string {
+	text := cmd.Short + "\n\n" + cmd.Long
+	cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) { text += "\n\n" + f.Usage })
+	return text
+}
+
+// everyText calls f with each command and each topic.
+func everyText(f func(cmd *cobra.Command)) {
+	everyCommand(f)
+	for _, cmd := range (&app{}).command().Commands() {
+		if cmd.IsAdditionalHelpTopicCommand() {
+			f(cmd)
+		}
+	}
+}
+
+// A reader of the help sees at once what a command does: the rest is in topics.
+func TestHelpIsShort(t *testing.T) {
+	var out, errs bytes.Buffer
+	if execute([]string{"--help"}, strings.NewReader(""), &out, &errs); strings.Count(out.String(), "\n") > 20 {
+		t.Errorf("the help of holdfast has more than 20 lines:\n%s", &out)
+	}
+	everyCommand(func(cmd *cobra.Command) {
+		if n := strings.Count(cmd.Long, "\n") + 1; n > 12 {
+			t.Errorf("%s: %d lines of prose, at most 12 are allowed", cmd.CommandPath(), n)
+		}
+	})
+	everyText(func(cmd *cobra.Command) {
+		for line := range strings.Lines(cmd.Long) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
+				t.Errorf("%s: a line of %d letters: %s", cmd.CommandPath(), n, line)
+			}
+		}
+	})
+}
+
+// The help uses short sentences and usual words, as the documents do.
+func TestHelpWords(t *testing.T) {
+	texts := 0
+	everyText(func(cmd *cobra.Command) {
+		sentences := plainwords.Help(prose(cmd))
+		texts += len(sentences)
+		for _, problem := range plainwords.Problems(sentences) {
+			t.Errorf("%s: %s", cmd.CommandPath(), problem)
+		}
+	})
+	if texts < 500 {
+		t.Errorf("only %d sentences were found", texts)
+	}
+	// The control.
+	words := func(n int) string { return strings.Repeat("word ", n) }
+	for text, problems := range map[string]int{
+		words(31):                    1,
+		words(20) + "\n" + words(20): 1,
+		words(20) + ".\n" + strings.ToUpper(words(20)):         0,
+		words(20) + "\n\n" + words(20):                         0,
+		"  --flag  " + words(20) + "\n  --other  " + words(20): 0,
+		"  --flag  " + words(20) + "\n          " + words(20):  1,
+		words(20) + ":\n\n  " + words(20):                      0,
+		"The holder is told.":                                  1,
+		"What becomes of\nit":                                  1,
+	} {
+		if got := plainwords.Problems(plainwords.Help(text)); len(got) != problems {
+			t.Errorf("%q: got %q, want %d problems", text, got, problems)
+		}
+	}
+}
+
+// The names in the groups of flags are those of flags: a renamed flag keeps its group.
+func TestFlagGroups(t *testing.T) {
+	flags := map[string]bool{}
+	everyCommand(func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
+	})
+	for _, g := range append(slices.Clone(runGroups), advanced) {
+		for name := range strings.FieldsSeq(g.flags) {
+			if !flags[name] {
+				t.Errorf("%s has --%s, which no command has", g.title, name)
+			}
+		}
+	}
+	var out, errs bytes.Buffer
+	execute([]string{"run", "--help"}, strings.NewReader(""), &out, &errs)
+	if usual, rare, ok := strings.Cut(out.String(), "\nAdvanced:\n"); !ok || !strings.Contains(usual, "--wait duration") || !strings.Contains(rare, "--margin") || strings.Contains(usual, "--margin") {
+		t.Errorf("the rare flags of run are not at the end of its help:\n%s", &out)
 	}
 }

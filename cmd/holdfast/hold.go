@@ -44,25 +44,18 @@ func (a *app) holdCommand() *cobra.Command {
 		Use:     "hold NAME",
 		Short:   "Hold a lock, or many, for a program in another language",
 		GroupID: groupLocks,
-		Long: `Hold a lock for a program in another language.
+		Long: `Hold a lock for a program in another language. The program starts hold and reads its output.
 
-It prints one JSON object per line: an event "held" when it has the lock, "at_risk"
-when renewals fail, "asked" when another client asks for the lock ("holdfast ask"), "lost"
-when the lease is over, "released" at its end. It holds
-the lock until its standard input ends or it gets TERM: so the lock is released when
-the program that started it ends, however that happens. After "lost" the program has
-the grace of the lease to stop in; the exit status is then 76.
+hold prints one JSON object on each line: "held" when it has the lock, "at_risk" while
+renewals fail, "yield_requested" after "holdfast ask NAME", "lost", and "released". It
+holds the lock until its standard input ends or it gets TERM. So the lock is released when
+the program ends, also if it is killed.
 
-The end of its output is the end of the lock as well: it was killed, say, and another may
-have the lock at once. So is a "released" that the program did not ask for: a service
-manager has sent TERM to it, say. A program that reads it must stop then.
+The program must stop its work after "lost" (within the grace; status 76), at the end of
+the output, and after a "released" for which it did not ask.
 
-With --commands it holds any number of locks. Each line of its input is a JSON object: a
-command (acquire, try, release, data, refuse or close), an id of the caller's choice, and the lock.
-Each line of its output tells of one id. A line that it cannot carry out gets the answer
-"invalid", and the exit status is 64 in the end. At the end of input, on TERM and after
-close it gives all locks back, then says "closed". docs/json.md has all fields, and
-examples/hold clients for Python, Node and the shell.`,
+--commands holds any number of locks: each line of the input is a JSON object, with the
+answers on the output. See docs/json.md, and examples/hold for Python, Node and the shell.`,
 		Example: `  # from a shell: who reads on, as examples/hold/hold.sh does, learns of a loss
   coproc HOLD { holdfast hold nightly; }
   read -r line <&"${HOLD[0]}"        # {"event":"held",...}

@@ -19,12 +19,16 @@ func (a *app) initCommand() *cobra.Command {
 		Use:     "init",
 		Short:   "Make what a store needs: a directory, tables",
 		GroupID: groupStore,
-		Long: `Make what a store needs, and look whether it can be used. A directory is made, a
-DynamoDB table, paid by request, and the tables in a database of SQLite or PostgreSQL.
-A bucket is not made, only looked at. Where its URL names a table of reservations
-(reserve=dynamodb://TABLE, conditional_put=dynamo:TABLE), that table is made, with the
-keys path and etag, and removes rows by the attribute ttl. What is there already is left
-as it is; a table of reservations that removes no rows is told to.`,
+		Long: `Make what a store needs, and test whether it can be used: a directory, a DynamoDB table
+(paid by request), or the tables in a database of SQLite or PostgreSQL. init does not make a
+bucket; it only tests it.
+
+If the URL of a bucket names a table of reservations (reserve=dynamodb://TABLE,
+conditional_put=dynamo:TABLE), init makes that table. Its keys are path and etag, and its rows
+are removed by the attribute ttl.
+
+init leaves what exists as it is. Only a table of reservations that removes no rows is
+changed, so that it does.`,
 		Example: `  holdfast --store 'dynamodb://holdfast?region=eu-central-1' init
   holdfast --store 's3://bucket?reserve=dynamodb://locks' init`,
 		Args: cobra.NoArgs,

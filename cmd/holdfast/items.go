@@ -346,14 +346,14 @@ func (a *app) itemsCommand() *cobra.Command {
 		Use:     "items",
 		Short:   "Database items whose large attributes are objects in a bucket",
 		GroupID: groupObjects,
-		Long: `Items of a table, whose large attributes are objects in a bucket: the item has a
-reference with the size and the SHA-256 of the content. An item never refers to an object
-that is not there, whatever fails or dies, and get checks what it reads.
+		Long: `Items of a table, whose large attributes are objects in a bucket. The item has a reference
+with the size and the SHA-256 of the content. An item never refers to an object that does
+not exist, also after a crash, and get checks what it reads.
 
-KEY is the partition key, or PARTITION/SORT where the table has a sort key. Where a value
-has a slash, or begins with a bracket, write JSON: ["a/b","c"] or {"pk":"a/b","sk":"c"}.
+KEY is the partition key, or PARTITION/SORT if the table has a sort key. If a value has a
+slash, or begins with a bracket, write JSON: ["a/b","c"] or {"pk":"a/b","sk":"c"}.
 
---table and --bucket can stand in ` + variableOf("table") + ` and ` + variableOf("bucket") + `.`,
+HOLDFAST_TABLE and HOLDFAST_BUCKET can replace --table and --bucket.`,
 		Example: `  holdfast items init --table 'dynamodb://pages?region=eu-central-1'
   holdfast items put example.org --attr html=@page.html --set '{"status":200}' --table dynamodb://pages --bucket s3://bucket/pages
   holdfast items get example.org --attr html --table dynamodb://pages --bucket s3://bucket/pages > page.html`,
@@ -370,18 +370,17 @@ func (a *app) itemsPut() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put KEY",
 		Short: "Create or change an item, with large attributes from files",
-		Long: `Create an item, or change the one that is there: its large attributes are taken from
-files, or from standard input (--attr NAME=@-), and its other attributes from --set. What
-is not named stays as it is. It prints, for each large attribute, whether the content was
-uploaded or was there already, and the reference.
+		Long: `Create or change an item. --attr NAME=@FILE sets a large attribute (NAME=@-: standard input),
+and --set the other attributes. What you do not name stays as it is. For each large attribute,
+put prints the reference, and whether the content was uploaded or was there before.
 
-With --if-absent the item must not exist, with --if-exists it must: exit status 73 or 66.
-With --replace the item has nothing else afterwards. Status 74 says that the reply was
-lost and that what became of the write could not be found out: look with get.
+--if-absent ends with status 73 if the item exists, --if-exists with 66 if it does not. With
+--replace the item has nothing else afterwards. Status 74: the store's reply was lost, and it
+is not known whether the item was written; look with get.
 
-Content that the item has already is not uploaded again; --repair does, where items verify
-has found the object missing or damaged. Objects that were replaced are
-left to items sweep, since readers may be reading them; --remove-superseded removes them.`,
+Content that the item has already is not uploaded again, unless --repair is given. Replaced
+objects stay for "item sweep", since readers may be reading them;
+--remove-superseded removes them.`,
 		Example: `  holdfast items put example.org --attr html=@page.html --set '{"status":200}'
   curl -s https://example.org | holdfast items put example.org --attr html=@- --content-type html=text/html
   holdfast items put user-7/2026 --attr photo=@cat.jpg --remove draft --if-exists`,
@@ -662,12 +661,13 @@ func (a *app) itemsGet() *cobra.Command {
 		Use:   "get KEY",
 		Short: "Print an item, or read one of its large attributes",
 		Long: `Print an item as JSON: its key, its attributes, and the references of its large attributes.
-With --attr it reads one large attribute to standard output, or with --output into a file,
-which appears or is replaced when all is there and its size and hash are right.
 
-Where the hash is wrong, the exit status is 78, but standard output has had the content by
-then. Status 66 says that there is no such item or attribute, and 78 that the item refers
-to an object that is not there.`,
+--attr prints one large attribute instead. --output writes it to a file, which appears or is
+replaced when all is there and its size and hash are right. If the hash is wrong, the status
+is 78, but standard output has had the content by then.
+
+The status is 66 if there is no such item or attribute, and 78 if the item refers to an
+object that does not exist.`,
 		Example: `  holdfast items get example.org
   holdfast items get example.org --attr html --output page.html`,
 		Args: cobra.ExactArgs(1),
@@ -752,9 +752,10 @@ func (a *app) itemsRm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm KEY",
 		Short: "Remove an item",
-		Long: `Remove an item. Its objects are left to items sweep, since readers may be reading them;
---remove-superseded removes them at once. To remove what is not there succeeds, unless
---if-exists is given: then the exit status is 66.`,
+		Long: `Remove an item. Its objects stay for "item sweep", since readers may be reading them;
+--remove-superseded removes them at once.
+
+If there is no such item, rm succeeds; with --if-exists the status is then 66.`,
 		Example: `  holdfast items rm example.org`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -798,12 +799,13 @@ func (a *app) itemsLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [PREFIX]",
 		Short: "List the items of a table",
-		Long: `List the items of a table in no promised order: the key as JSON, and the large attributes
-with their sizes in bytes, with tabs between them; with --json one item on each line.
+		Long: `List the items of a table, in no fixed order: the key as JSON, and the large attributes with
+their sizes in bytes, separated by tabs. With --json each item is one line.
 
-With PREFIX only those whose keys, written as PARTITION or PARTITION/SORT, begin with it: so
-user-7/ lists one partition. It reads the whole table all the same. Items of a store that are damaged
-are named at the end, with exit status 78; the others are listed.`,
+PREFIX selects items whose keys, written as PARTITION or PARTITION/SORT, begin with it:
+user-7/ selects one partition. ls reads the whole table in any case.
+
+Items that are damaged are named at the end, with status 78.`,
 		Example: `  holdfast items ls
   holdfast items ls user-7/
   holdfast items ls --json | jq -c '.key'`,

@@ -161,21 +161,16 @@ func (a *app) itemsSweep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Remove the objects to which no item refers",
-		Long: `Remove the objects of this table's large attributes to which no item refers: what failed
-writes left, and what was replaced or removed. It may run beside readers and writers. It
-prints the key of each object that it removes.
+		Long: `Remove the objects of this table's large attributes to which no item refers. It may run
+during reads and writes. It prints the key of each object that it removes.
 
-An object is removed if its name says that it belongs to an item of this table, if it is
-older than --orphan-age by the bucket's own clock, and if two consistent reads of the item find
-no reference to it. It is kept in every other case. A --orphan-age that is shorter than
-that of the table is refused: a slow put may be about to refer to such an object. Change that
-of the table with items init --change-orphan-age.
+An object is removed only if its name says that it belongs to an item of this table, and it is
+older than --orphan-age by the bucket's clock. Two reads of the item must find no reference
+to it. An --orphan-age below that of the table is refused (see "item init").
 
-With --layout pynamodb_mate, and with --scan, the table is read once, and the references
-are kept in temporary files (TMPDIR) meanwhile. Objects that the other program wrote are
-named by their content, so that another write can take them up at any time: they are
-removed by the id of their version where the bucket keeps versions, else only with
---no-other-writers, which says that the other program does not write meanwhile.`,
+--layout pynamodb_mate and --scan read the table once, and keep the references in temporary
+files (TMPDIR). Objects of pynamodb_mate can be used by a later write. So they are removed
+only in a bucket with versions, or if you promise --no-other-writers.`,
 		Example: `  holdfast items sweep --dry-run
   holdfast items sweep --orphan-age 48h --rate 200 --progress-file /var/tmp/pages.sweep`,
 		Args: cobra.NoArgs,
@@ -302,10 +297,11 @@ func (a *app) itemsVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Read every large attribute, and check its size and hash",
-		Long: `Read the whole table and the object of every reference, and check the size and the hash.
-It changes nothing, and may run beside readers and writers: a problem is told after a
-second look. It prints each problem: the kind (missing, damaged, foreign, unreadable), the
-key, the attribute, and why, with tabs between them. The exit status is then 78.`,
+		Long: `Read the whole table and the object of every reference, and check size and hash. verify
+changes nothing, and may run during reads and writes.
+
+It looks twice at a problem before it prints it: the kind (missing, damaged, foreign,
+unreadable), the key, the attribute, and the reason, separated by tabs. The status is then 78.`,
 		Example: `  holdfast items verify
   holdfast items verify --quick --attr html`,
 		Args: cobra.NoArgs,

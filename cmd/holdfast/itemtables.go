@@ -160,22 +160,17 @@ func (a *app) itemsInit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make a table of items",
-		Long: `Make a table of items, unless it is there with the same key: in DynamoDB, paid by request;
-in a database of SQLite or PostgreSQL; or in a directory. The URL can name the table of a
-database or directory by the parameter table (default: items).
+		Long: `Make a table of items, unless it exists with the same key: in DynamoDB (paid by request), in
+a database of SQLite or PostgreSQL, or in a directory.
 
-The key is a text, pk, or what --partition and --sort name: NAME, or NAME:number for
-numbers. Where the columns of a database are not called pk, its URL names them, too, without
-the type: partition=NAME&sort=NAME. With --bucket it also marks the prefix of the bucket as
-this table's, which otherwise the first put does. A prefix that belongs to another table, or to
-an earlier one of the same name, is refused: --adopt takes it over, and then items sweep
-removes the objects of the other table. A copy of a table, and a table that was moved or
-restored to another place, is another table: adopt only after a move.
+The key is the text pk, or what --partition and --sort name: NAME, or NAME:number. The URL
+can name the table (table=NAME, default items), and its columns (partition=NAME&sort=NAME).
 
-With --bucket, --orphan-age is that of the table: how long sweeps keep an object to which no item
-refers, and twice the time that a put may take. --change-orphan-age changes that of a table in
-use. A shorter one holds for sweeps only when one and a half times the longer one have
-passed.`,
+With --bucket, init marks the prefix of the bucket as this table's, as the first put does. A
+prefix of another table is refused; --adopt takes it over, and later sweeps remove the objects
+of the other table. So use --adopt only after a move or a restore, and not for a copy.
+--orphan-age is how long sweeps keep an object without a reference. It is twice the
+longest time of a put. --change-orphan-age changes it; a shorter one counts after a delay.`,
 		Example: `  holdfast items init --table 'dynamodb://pages?region=eu-central-1'
   holdfast items init --table 'sqlite:/srv/app.db?table=photos&partition=user&sort=taken' --partition user --sort taken:number
   holdfast items init --table file:/srv/items --bucket file:/srv/objects`,

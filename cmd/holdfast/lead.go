@@ -23,26 +23,20 @@ func (a *app) leadCommand() *cobra.Command {
 		Use: "lead [flags] NAME -- COMMAND [ARG...]",
 
 		DisableFlagsInUseLine: true,
-		Short:                 "Run a command while leading, and again after a loss",
+		Short:                 "Run a command on one machine at a time; after a loss, again",
 		GroupID:               groupLocks,
-		Long: `Run a command while leading, and again after a loss.
+		Long: `Run a command on one machine at a time: a service, for example. After a loss it runs again.
 
-It is for a service that has to run on one machine at a time. lead waits until it leads,
-which is to hold the lock NAME, writes the value (an address, say) into the record together
-with that, and runs the command. "holdfast leader NAME" prints the value.
+lead waits until it holds the lock NAME. Together with the lock it writes --value (an
+address, say), which "holdfast leader NAME" prints. Then it runs COMMAND, with the
+variables that "run" sets. Each new leader has a higher HOLDFAST_TOKEN.
 
-When the leadership is lost, the command is stopped as "run" stops it, and lead waits until
-it leads again: the command can run many times. The same happens when another client asks
-for the leadership ("holdfast ask"): the command gets TERM, and the others have their turn;
-with --on-ask refuse it goes on. lead ends when the command ends by itself, with its exit status,
-and when a signal asks it to end, which is passed on to the command. If the store stops answering,
-lead waits until it answers again. If it has never answered, lead ends with 69 after 30 seconds.
+If the lease is lost, or a client asks for the lock, COMMAND gets TERM, and lead waits
+until it leads again. lead ends when COMMAND ends by itself, with its status, or when a
+signal to lead has ended COMMAND. If the store does not answer, lead waits; if it has
+never answered, lead ends with status 69 after 30 seconds.
 
-With --fair the candidates wait in line, under a session as "run --fair" does. A leader that
-ends hands the lock to the next one, which has no value for the moment until it has written its own.
-
-The command finds the variables that "run" sets. HOLDFAST_TOKEN is of the term, and rises
-from one to the next.`,
+See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 		Example: `  holdfast lead scheduler --value "$(hostname):8080" -- ./scheduler
   holdfast leader scheduler`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,9 +66,9 @@ from one to the next.`,
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
 	f.addOnAsk(flags)
-	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in line: the candidates lead in the order in which they came, if all have --fair")
+	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in order: candidates with --fair lead first come, first served")
 	flags.StringVar(&value, "value", "", "what the others can read while this one leads: up to 32,768 bytes")
-	flags.BoolVar(&f.killGroup, "kill-group", false, "end what the command leaves running in its group")
+	flags.BoolVar(&f.killGroup, "kill-group", false, "end the processes that COMMAND leaves running in its group")
 	return cmd
 }
 
@@ -231,16 +225,16 @@ func (a *app) leaderCommand() *cobra.Command {
 	watch := false
 	cmd := &cobra.Command{
 		Use:     "leader NAME",
-		Short:   "Tell who leads",
+		Short:   "Print the value of the leader",
 		GroupID: groupLocks,
-		Long: `Print the value of the leader: what it gave to "holdfast lead --value", or has proclaimed
-since. The value and the token, which --json has too, are of the same term.
+		Long: `Print the value that the leader gave to "holdfast lead --value", or has written since. With
+--json it also prints the token. Value and token belong to the same leader.
 
-The exit status is 66 if there is no leader. A leader that has not renewed its lease for its TTL is
-none, and --json prints it with the state "expired". If its last renewal seems to be that long ago
-by the clocks of the two machines, the command watches the leader for up to the TTL before it answers.
+If there is no leader, the status is 66. A leader that has not renewed its lease for its TTL
+counts as none; --json prints it with the state "expired". If the clocks of two machines
+say so, and not the store's clock, leader first watches the record for up to the TTL.
 
-With --watch it prints every change, until it is stopped: the time, the token, the value and the
+--watch prints every change until it is stopped: the time, the token, the value and the
 holder, or that there is no leader, and whose lease has expired.`,
 		Example: `  curl "http://$(holdfast leader scheduler)/status"
   holdfast leader scheduler --watch --json | jq -r .value`,

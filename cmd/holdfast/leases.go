@@ -30,16 +30,16 @@ type leaseFlags struct {
 
 func (f *leaseFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long a lease lasts without a renewal (default 30s)")
-	flags.DurationVar(&f.margin, "margin", 0, "kept for timers that are late (default: a tenth of the TTL)")
-	flags.DurationVar(&f.grace, "grace", 0, "time between TERM and KILL when the lease is lost; negative for none (default: TTL/4, at most 5s)")
+	flags.DurationVar(&f.margin, "margin", 0, "reserve for late timers (default: TTL/10)")
+	flags.DurationVar(&f.grace, "grace", 0, "time between TERM and KILL after a loss; negative: none (default: TTL/4, at most 5s)")
 	f.addClockDrift(flags)
-	flags.StringVar(&f.holder, "holder", "", "who holds the lock, for people (default: user, host and process)")
+	flags.StringVar(&f.holder, "holder", "", "text that says who holds the lock (default: user, host and process)")
 }
 
 // addClockDrift adds the flag of the commands that judge how long a lock is not renewed, or take it.
 func (f *leaseFlags) addClockDrift(flags *pflag.FlagSet) {
 	f.flags = flags
-	flags.Float64Var(&f.maxClockDrift, "max-clock-drift", 0, "assumed bound of the error of a clock's rate (default 0.01)")
+	flags.Float64Var(&f.maxClockDrift, "max-clock-drift", 0, "how much the rate of a clock may differ from real time (default 0.01: 1 %)")
 }
 
 // explain names the flags with the values that a client of leases refuses.

@@ -274,25 +274,14 @@ func (a *app) lsCommand() *cobra.Command {
 		Use:     "ls [PREFIX]",
 		Short:   "List locks: who holds what, since when",
 		GroupID: groupLocks,
-		Long: `List locks: who holds what, since when, with which token. With a prefix those of that
-name and below it: jobs is jobs, jobs/a and jobs/b, but not jobs-old. A lock that is free is left
-out, unless clients wait for it, it is not free yet, or has a last run; --all, --state free and
---json list those, too.
+		Long: `List locks: who holds what, since when, and with which token. A prefix selects the lock of
+that name and all below it: jobs selects jobs and jobs/a, and not jobs-old.
 
-"held (alive)" is said where the store can tell that the holder's process lives,
-"held (dead)" where it can tell that it does not, and "held (orphans)" where it is dead
-and processes that it has started go on. "expired" is a lock that was not renewed for
-longer than its TTL by the store's clock, "expired?" one of which only the clocks of its
-holder and of this machine say so: to --state these are held. "shared by 3" is a lock with
-three readers, "2 of 5 slots" a semaphore; "asked" says that a client has asked the holder to
-give way, "1 waits" that there is a queue. "free after" is a lock that
-no holder takes before that time. SINCE is by the holder's clock, and so is LAST RUN, which
-is there if a lock has one (see "holdfast help periods"). On a
-terminal lines are cut to its width; in a pipe they are whole.
+A free lock is listed if clients wait for it, if it cannot be taken yet, or if it has a last
+run (--once-per). --all, --state free and --json list all free locks.
 
-With the URL of a bucket, or of a prefix in it, ls lists objects as the command objects does, but
-only one level of them: what lies deeper is printed as its next part, which ends with a slash.
-With --recursive it lists all.`,
+On a terminal, lines are cut to its width; in a pipe they are whole. The states, such as
+"held (dead)" and "expired?", are in holdfast help leases. "holdfast object ls" lists objects.`,
 		Args: cobra.MaximumNArgs(1),
 		Example: `  holdfast ls
   holdfast ls jobs --state held
@@ -604,11 +593,11 @@ func (a *app) showCommand() *cobra.Command {
 		Use:     "show NAME",
 		Short:   "Show one lock",
 		GroupID: groupLocks,
-		Long: `Show one lock: its state, its token, and who holds it or held it last. When others may take it
-depends on their --max-clock-drift: give the same one here.
+		Long: `Show one lock: its state, its token, and who holds it or held it last. When others can
+take it depends on their --max-clock-drift: give the same one here.
 
-The exit status is 66 if there is no lock of that name: no holder has ever taken it, or gc
-has removed it.`,
+The status is 66 if there is no such lock: no holder has ever taken it, or "sweep" has
+removed its record.`,
 		Example: `  holdfast show nightly
   holdfast show nightly --json | jq .token`,
 		Args: cobra.ExactArgs(1),

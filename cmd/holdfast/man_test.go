@@ -36,7 +36,7 @@ func writeManPages(dir string, date time.Time) error {
 		if err := doc.GenMan(cmd, &own, &page); err != nil {
 			return err
 		}
-		text := strings.ReplaceAll(page.String(), "holdfast-holdfast.conf", "holdfast.conf")
+		text := strings.ReplaceAll(page.String(), "holdfast-config", "holdfast.conf")
 		if err := os.WriteFile(filepath.Join(dir, topicPage(cmd)), []byte(text), 0o644); err != nil {
 			return err
 		}
@@ -46,9 +46,9 @@ func writeManPages(dir string, date time.Time) error {
 
 // topicPage is the file of a page that is no command's.
 func topicPage(cmd *cobra.Command) string {
-	name := cmd.Name()
-	if name != "holdfast.conf" {
-		name = "holdfast-" + name
+	name := "holdfast-" + cmd.Name()
+	if cmd.Name() == "config" {
+		name = "holdfast.conf"
 	}
 	return name + "." + cmd.Annotations["section"]
 }

@@ -53,8 +53,8 @@ func (a *app) logCommand() *cobra.Command {
 		Use:     "log",
 		Short:   "Append to and read logs of numbered entries",
 		GroupID: groupObjects,
-		Long: `Append to and read a log: numbered objects that are never changed, below the key that the
-URL names. Of several programs that append after the same entry one succeeds.`,
+		Long: `Append to and read a commit log: numbered entries below the key in the URL, which never
+change. Of several programs that append after the same entry one succeeds.`,
 		Example: `  number=$(holdfast log append s3://bucket/commits commit.json --expect 17)
   holdfast log read s3://bucket/commits --from 17`,
 		Args: knownCommand,
@@ -99,14 +99,15 @@ func (a *app) logAppend() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "append URL FILE",
 		Short: "Append an entry, and print its number",
-		Long: `Append an entry with the content of FILE, or of standard input when that is -, and print
-its number; the first entry has 1. The first append makes the log.
+		Long: `Append an entry, and print its number; the first entry has 1. Its content is FILE, or standard
+input if FILE is "-". The first append makes the log.
 
-With --expect N it is appended only if N is the number of the last entry (0: there is
-none), which is the one that its content takes into account: exit status 73 if another
-was faster. Read on from there, decide anew, append again. Without --expect it is
-appended after whatever is last. Status 74 says that the reply was lost and that what
-became of the entry could not be found out.`,
+With --expect N the entry is appended only if N is the number of the last entry (0: there is
+none): the one that the content takes into account. If another program was faster, the
+status is 73: read the new entries, decide again, append again. Without --expect the entry is
+appended after the last one, whatever that is.
+
+Status 74: the store's reply was lost, and it is not known whether the entry was written.`,
 		Example: `  holdfast log append s3://bucket/commits commit.json --expect 17
   echo '{"add":"data/7.parquet"}' | holdfast log append file:/srv/table/log -`,
 		Args: cobra.ExactArgs(2),
@@ -213,9 +214,11 @@ func (a *app) logRead() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "read URL",
 		Short: "Print the entries of a log",
-		Long: `Print the contents of the entries, one after the other, in their order; with --json one
-object of JSON on each line, with the number of the entry. On a terminal, characters that
-would control it are escaped. A log that is not there is empty. Exit status 73 says that the entry to begin with was removed by log clean.`,
+		Long: `Print the contents of the entries in their order. With --json each entry is one line, with its
+number. On a terminal, characters that would control it are escaped.
+
+A log that does not exist is empty. The status is 73 if the first entry that you ask for was
+removed by "commit-log trim".`,
 		Example: `  holdfast log read s3://bucket/commits --from 17
   holdfast log read file:/srv/table/log --follow --json | jq -r .data`,
 		Args: cobra.ExactArgs(1),
@@ -294,9 +297,10 @@ func (a *app) logClean() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clean URL --before N",
 		Short: "Remove old entries",
-		Long: `Remove the entries before number N, which must exist and becomes the first one. Programs
-that append and read need not stop; one that still needs an entry that is gone is told
-so. A clean-up that was cut is finished by the next one.`,
+		Long: `Remove the entries before number N. Entry N must exist, and becomes the first one.
+
+Programs that append and read need not stop. One that still needs a removed entry gets an
+error. If trim is interrupted, the next one finishes its work.`,
 		Example: `  holdfast log clean s3://bucket/commits --before 1000`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -322,19 +322,17 @@ func (a *app) putCommand() *cobra.Command {
 		Use:     "put SOURCE URL",
 		Short:   "Write an object from a file, or from standard input",
 		GroupID: groupObjects,
-		Long: `Write an object from a file, or from standard input when SOURCE is -. It prints the
-version of what it wrote. Readers see the old object or the whole new one. A file that
-changes while it is read, or an input that ends early (see --size), is refused.
+		Long: `Write an object from a file, or from standard input if SOURCE is "-". put prints the version
+of the new object. Readers see the old object or the whole new one. A file that changes
+while put reads it is refused, and so is an input that ends before --size.
 
-The URL is that of a store with the key of the object behind it: s3://BUCKET/KEY or
-file:DIR/KEY. The first put to a directory that is new or empty makes a bucket of it; a
-URL can mark the end of the directory by two slashes: file:DIR//a/b/c.
+With --if-absent or --if-match the object is written only if that holds. Of several programs
+that write at the same time one succeeds; the others end with status 73. With --fence it is
+written only if it carries no higher token of that lock, and carries this one from then on;
+otherwise the status is 76.
 
-With --if-absent or --if-match it is written only if that holds, and of several programs
-that write at the same time only one succeeds: exit status 73 for the others. Status 74
-says that the reply was lost and that what became of the write could not be found out:
-look with stat. With --fence it is written only if the object carries no higher token of
-that lock, and carries this one from then on: 76 otherwise.`,
+Status 74: the store's reply was lost, and it is not known whether the object was written.
+Look with "holdfast object stat". For URLs see holdfast help object-urls.`,
 		Example: `  holdfast put report.pdf s3://bucket/reports/today.pdf
   version=$(holdfast put state.json file:/srv/shared/state.json --if-absent)
   holdfast put state.json file:/srv/shared/state.json --if-match "$version"
@@ -438,16 +436,15 @@ func (a *app) getCommand() *cobra.Command {
 		Use:     "get URL [FILE]",
 		Short:   "Read an object into a file, or to standard output",
 		GroupID: groupObjects,
-		Long: `Read an object into a file, or to standard output when FILE is - or is not given. The
-file appears, or is replaced, when all is there: other programs see the old file or the
-whole new one; a link is not followed. It is written without a name in the same directory.
-Where the file system cannot do that it has a temporary name, .holdfast-get-RANDOM, which a
-get that is killed leaves behind and you can remove.
+		Long: `Read an object into a file, or to standard output if FILE is "-" or missing.
 
-When the connection breaks, the rest of the same version is read; if that fails for
-longer, or the command is interrupted, a large part is kept beside FILE, and the same
-command goes on from there if the object is still the same. Exit status 66 says that
-there is no such object.`,
+The file appears, or is replaced, when all is there. Other programs see the old file or the
+whole new one. get does not follow a link. Some file systems need a temporary file,
+.holdfast-get-RANDOM. A get that was killed leaves it, and you can remove it.
+
+If the connection breaks, get reads the rest of the same version. If that fails too, or you
+interrupt get, it keeps a large part in a file next to FILE. The same command then continues if
+the object has not changed. The status is 66 if there is no such object.`,
 		Example: `  holdfast get s3://bucket/reports/today.pdf today.pdf
   holdfast get file:/srv/shared/state.json | jq .
   holdfast get s3://bucket/log --offset 1000000 --length 1000 -`,
@@ -504,13 +501,13 @@ func (a *app) statCommand() *cobra.Command {
 	var versionOnly bool
 	cmd := &cobra.Command{
 		Use:     "stat URL",
-		Short:   "Print what is known of an object, and how its conditions are kept",
+		Short:   "Print metadata and fence, and how each condition is kept",
 		GroupID: groupObjects,
-		Long: `Print what is known of an object: its version, size, time and metadata, the fence that
-it carries, and by what means each kind of conditional write is made safe there: the
-store's own condition, another request that has it, a reservation, or none. What a server
-that is not Amazon's does is tried, once a week, on objects below .holdfast/probe in the
-bucket. Exit status 66 says that there is no such object.`,
+		Long: `Print the version, size, time, metadata and fence of an object, and how each condition
+is kept: by the store's own condition, another request, a reservation, or not at all.
+
+On servers that are not Amazon's, stat tests the conditions once a week, with objects below
+.holdfast/probe in the bucket. The status is 66 if there is no such object.`,
 		Example: `  holdfast stat s3://bucket/reports/today.pdf
   version=$(holdfast stat --version-only file:/srv/shared/state.json)`,
 		Args: cobra.ExactArgs(1),
@@ -574,14 +571,15 @@ func (a *app) mvCommand() *cobra.Command {
 		Use:     "mv URL URL",
 		Short:   "Rename an object within its bucket",
 		GroupID: groupObjects,
-		Long: `Rename an object within its bucket. It prints the version of the object at its new place.
-No store renames in one step: it is a copy, and then a delete of the source if it still
-is what was copied. After a crash both may be there: the same command finishes the
-rename. Of several renames of one object to different names at most one succeeds; the
-others end with 73. A small object below .holdfast/rename/ decides that. One that was begun
-by a program that died keeps other names from the object for a minute, and a second more
-for each MiB. Between two buckets use cp, and then rm --if-match. The conditions are those
-of put, on the destination.`,
+		Long: `Rename an object within its bucket, and print the version of the new object. The conditions
+are those of put, for the destination. Between two buckets use cp, and then rm --if-match.
+
+No store renames in one step. mv copies the object, then removes the source if it has not
+changed. After a crash both may exist; the same command finishes the rename.
+
+Of several renames of one object to different names at most one succeeds. The others end
+with status 73. A small object below .holdfast/rename/ decides that. If a rename dies, other
+names are refused for a minute, and one more second for each MiB.`,
 		Example: `  holdfast mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -693,14 +691,14 @@ func (a *app) fenceCommand() *cobra.Command {
 		Use:     "fence URL --fence TOKEN --lock NAME",
 		Short:   "Raise the fence of an object before reading it",
 		GroupID: groupObjects,
-		Long: `Raise the fence of an object to the token of a lock, and leave the object as it is. It
-prints the new version. From then on nothing that an earlier holder of the lock has
-prepared can be written. So a new holder does this first, then reads. Where there is no
-object, a mark stays that refuses lower tokens, and reads do not see it.
+		Long: `Raise the fence of an object to the token of a lock. The object stays as it is. fence prints
+its new version. After that, no earlier holder of the lock can write the object. So a new
+holder first calls fence, and then reads. If there is no object, fence writes a mark that
+refuses lower tokens. Readers do not see it.
 
-It needs versions that are never used twice: a directory, or a bucket with index=self or
-another index. Exit status 76 says that the object carries a higher token, and 78 that the
-bucket cannot do it.`,
+It needs a store that uses no version twice: a directory, or a bucket with an index
+(index=self). The status is 76 if the object carries a higher token, and 78 if the bucket
+cannot keep fences.`,
 		Example: `  holdfast run deploy -- sh -c 'holdfast fence file:/srv/shared/state.json --fence $HOLDFAST_TOKEN && ./deploy.sh'`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -729,9 +727,11 @@ func (a *app) objectsCommand() *cobra.Command {
 		Use:     "objects URL",
 		Short:   "List the objects of a bucket, or those below a prefix",
 		GroupID: groupObjects,
-		Long: `List the objects whose keys begin with what the URL names behind the bucket, in no promised
-order: size, time, version and key, with tabs between them; with --json one object of
-JSON on each line.`,
+		Long: `List the objects below a prefix, in no fixed order: size, time, version and key, separated
+by tabs. With --json each object is one line.
+
+Without --recursive, ls lists one level: a deeper object appears as the next part of its
+key, which ends with a slash.`,
 		Example: `  holdfast objects s3://bucket/reports/
   holdfast objects file:/srv/shared --json | jq -r .version`,
 		Args: cobra.ExactArgs(1),

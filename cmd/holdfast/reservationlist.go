@@ -50,15 +50,15 @@ func (a *app) reservationsCommand() *cobra.Command {
 		Use:     "reservations URL",
 		Short:   "List the reservations of writers of a bucket",
 		GroupID: groupObjects,
-		Long: `List the reservations that writers have in the table which the URL of a bucket names (by
-reserve=, conditional_put= or copy_if_not_exists=), for keys that begin with what follows the
-bucket: state, generation, since when, the reserved version, and the key, with tabs between
-them; * stands for "there is no object". With --json there is one object of JSON on each line.
+		Long: `List the reservations of writers, in the table that the URL of a bucket names (reserve=,
+conditional_put= or copy_if_not_exists=). The rest of the URL selects keys that begin with it.
 
-A live reservation keeps other writers waiting. With --all those are listed, too, that no
-writer waits for: they were released, or have expired. The table keeps them for a while.
-Since when is told by the TTL in the row; it is wrong for writers whose reserve_ttl is another
-than that of the URL. It needs the right to scan the table (dynamodb:Scan).`,
+Each line has the state, generation, start, reserved version and key, separated by tabs; *
+stands for "there is no object". A live reservation makes other writers wait. --all also
+lists those that were released or have expired, which the table keeps for a while.
+
+The start is computed from the TTL of the row. It is wrong for a writer with another
+reserve_ttl than the URL. reservations needs the right to scan the table (dynamodb:Scan).`,
 		Example: `  holdfast reservations 's3://data?conditional_put=dynamo:locks:20000'
   holdfast reservations 's3://data/orders/?reserve=dynamodb://locks' --all --json`,
 		Args: cobra.ExactArgs(1),

@@ -12,14 +12,15 @@ func (a *app) resizeCommand() *cobra.Command {
 	slots := 0
 	cmd := &cobra.Command{
 		Use:     "resize NAME --slots N",
-		Short:   "Give a semaphore another number of slots",
+		Short:   "Change the number of slots of a semaphore",
 		GroupID: groupLocks,
-		Long: `Give a semaphore, which "holdfast run --slots" has made, another number of slots.
+		Long: `Change the number of slots of a semaphore that "holdfast run --slots" has made.
 
-Runs that hold a slot keep it. Runs that wait go on to wait, for one of the new number of slots.
-With more slots, those that wait with --fair hold them at once. A run that begins later, and names
-another number, is refused with status 73.
-The exit status is 66 if there is no lock of that name, 73 if it is in use and no semaphore.`,
+Runs that hold a slot keep it. Runs that wait then wait for one of the new number of slots.
+If there are more slots, runs that wait with --fair get them at once. A later run that names
+another number ends with status 73.
+
+The status is 66 if there is no such lock, and 73 if it is held in another way.`,
 		Example: `  holdfast resize downloads --slots 8`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "" && slots == 0 {

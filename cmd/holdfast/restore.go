@@ -17,12 +17,14 @@ func (a *app) checkpointRestore(f *checkpointFlags) *cobra.Command {
 	opts := &avisofile.RestoreOptions{}
 	cmd := &cobra.Command{
 		Use:   "restore --file FILE",
-		Short: "Put the last good copy of a damaged state file in its place",
-		Long: `Put the last good copy of a damaged state file in its place. The copy holds the state
-before the last change of holdfast, so that checkpoints go back by what came after it, also
-by what other programs wrote, and some events will be seen again. It tells how far they go
-back, as far as the damaged file can be read; --dry-run tells it beforehand. The damaged file
-is kept beside it. Stop other programs that use the file first.`,
+		Short: "Replace a damaged state file by its last good copy",
+		Long: `Replace a damaged state file by its last good copy. The copy has the state before the last
+change that holdfast made. So checkpoints move back by what any program wrote after
+that, and some events will be seen again.
+
+restore prints how far they move back, as far as it can read the damaged file; --dry-run
+only prints it. The damaged file stays next to the state file. First stop other programs
+that use the file.`,
 		Example: `  holdfast checkpoint restore --file state.json --dry-run
   holdfast checkpoint restore --file state.json`,
 		Args: cobra.NoArgs,

@@ -145,9 +145,12 @@ func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "Locks, commits and checkpoints on the storage you already have",
-		Example: `  holdfast run nightly -- ./job.sh
-  holdfast ls
-  holdfast --store file:/shared/locks run deploy --wait 5m -- make deploy`,
+		Long:  "Locks, commits and checkpoints on the storage you already have.",
+		Example: `  holdfast run nightly -- ./job.sh            # run a command while holding a lock
+  holdfast ls                                 # list locks: who holds what, since when
+  holdfast ask nightly --wait 5m              # ask a holder to release its lock
+  holdfast put state.json s3://bucket/state   # write an object, also with conditions
+  holdfast checkpoint advance orders 17       # save a position that never moves back`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -170,12 +173,13 @@ func (a *app) command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(a.wrongFlag)
+	root.SetUsageFunc(showUsage)
 	root.SetVersionTemplate("{{.Version}}\n")
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.storeURL, "store", "", "where the locks lie: file:PATH, sqlite:PATH, s3://BUCKET/PREFIX, s3+versioned://BUCKET/PREFIX, dynamodb://TABLE/PREFIX or postgres://HOST/DATABASE/PREFIX (default: a directory of this user's)")
+	flags.StringVar(&a.storeURL, "store", "", "where the locks are, such as s3://BUCKET/PREFIX (see holdfast help stores)")
 	flags.BoolVar(&a.json, "json", false, "print results as JSON, and messages and errors on stderr, one object on a line")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but results and errors, nor that a lock is busy")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell every event of a lease")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print only results and errors, and not that a lock is held")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print every event of a lease")
 	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupObjects, Title: "Objects:"}, &cobra.Group{ID: groupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
 	makers := a.makers()
 	if m := makers[firstCommand(a.args)]; m != nil {

@@ -55,51 +55,17 @@ func (a *app) runCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Short:                 "Run a command while holding a lock",
 		GroupID:               groupLocks,
-		Long: `Run a command while holding a lock, or several.
+		Long: `Run COMMAND while holding the lock NAME, or several locks.
 
-The command gets stdin, stdout and stderr, a process group of its own, and the
-terminal. Signals are passed on to the group. When the lease is lost the whole
-group gets TERM, and KILL after the grace, so that it is dead before another
-holder can take the lock. The exit status is the command's own, or 128+n if signal n
-ended it; 75 if the lock is busy, 76 if the lease was lost, 124 if the command was
-ended since it ran for longer than --timeout.
+If another holder has the lock, run waits; with -n it ends at once with status 75.
+COMMAND gets stdin, stdout, stderr, signals and the terminal. Its environment has
+HOLDFAST_LOCK and HOLDFAST_TOKEN. run ends with the status of COMMAND.
 
-With --min-interval no holder, on any machine, takes the lock again before that time has passed
-since run took it. This also holds if the command ends earlier or fails, and if this machine
-restarts. run does not wait for the time to pass. The time stands in the lock's record, and
-processes compare it with their wall clocks: so it spaces jobs, and does not exclude any. A command that a
-signal to run has ended, or that could not be started, does not count.
+If the lease is lost, COMMAND gets TERM and then KILL, before another holder can take
+the lock; the status is 76. After "holdfast ask NAME" COMMAND gets TERM, and run
+releases the lock. Processes that COMMAND leaves running do not hold the lock.
 
-With --once-per the command runs at most once in each period, whichever machines try: see
-"holdfast help periods".
-
---on-acquire, --on-release and --on-lost start a program with its arguments, separated by
-blanks and without a shell. It finds the same variables, and HOLDFAST_HOOK (acquire,
-release, lost), and its output goes to stderr. --on-acquire is waited for, under the lock;
---on-release runs when the lock was released, for a minute at most; --on-lost while the
-command is ended. --metrics FILE counts runs, and seconds waited and held, by lock and
-store, and has the last exit status, and the times of the last run and of the last success.
-
-With --shared any number of readers hold the lock at the same time, and a run without it
-holds it alone; readers that come after it wait for it. With --slots N up to N commands run
-at the same time; all name the same N, and each finds the number of its slot, from 1 on, in
-HOLDFAST_SLOT. --fair is first come, first served; without it a run that waits tries now and
-then. These locks are under a session, a record of their own that is renewed in their place.
-
-When another client asks for the lock ("holdfast ask"), the command gets TERM, and the lock
-is released when it has ended; with --on-ask refuse the command goes on, and the asker is
-told so, unless the lock is held with --shared or --slots.
-
-What the command has started, and leaves running when it ends, goes on without the
-lock. With --wait-group the lock is held until the last process of its group has ended,
-with --kill-group these are ended. Processes that have left the group are not seen.
-
-A command that runs as another user could not be stopped: sudo holdfast run ..., not
-holdfast run ... -- sudo. While one that cannot be stopped goes on, run says so, stays,
-and keeps the lock.
-
-The command finds in its environment HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the
-fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
+See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status.`,
 		Example: `  holdfast run nightly -- ./job.sh
   holdfast run deploy --wait 5m -- make deploy
   holdfast run -n report -- python3 report.py      # do nothing if it runs already
@@ -122,22 +88,22 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
 	f.addWait(flags)
-	flags.DurationVar(&f.minInterval, "min-interval", 0, "no holder takes the lock again for this long after it was taken, also when the command ends earlier; at most 8784h")
-	flags.DurationVar(&f.timeout, "timeout", 0, "end the command after this long, with status 124")
-	flags.StringVar(&f.per, "once-per", "", "run at most once in each period: 6h, or hour, day, week, month or year, also with a time zone: 'day Europe/Zurich' (default zone: UTC)")
-	flags.Var(whole{&f.retries, 0, lease.MaxRetries}, "retries", "with --once-per: how often a run that failed or died is tried again in its period")
-	flags.BoolVar(&f.beside.Shared, "shared", false, "hold the lock as a reader, beside other readers")
-	flags.Var(whole{&f.beside.Slots, 1, lease.MaxMembers}, "slots", "hold one of that many slots of the lock: up to that many commands run at a time")
-	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in line: the lock goes to those that wait with --fair in the order in which they came")
-	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes of the command's group have ended (not on Windows)")
-	flags.BoolVar(&f.killGroup, "kill-group", false, "end what the command leaves running in its group")
-	flags.StringVar(&f.onLost, "on-lost", "kill", "what to do when the lease is lost: kill or warn, or a program to start while the command is ended")
+	flags.DurationVar(&f.minInterval, "min-interval", 0, "the lock cannot be taken again before this time has passed since it was taken")
+	flags.DurationVar(&f.timeout, "timeout", 0, "stop COMMAND after this long, with status 124 (--wait limits the wait)")
+	flags.StringVar(&f.per, "once-per", "", "run at most once in each period: day, week, 6h, 'day Europe/Zurich'")
+	flags.Var(whole{&f.retries, 0, lease.MaxRetries}, "retries", "with --once-per: how often a failed run is tried again in its period")
+	flags.BoolVar(&f.beside.Shared, "shared", false, "hold the lock as a reader, together with other readers")
+	flags.Var(whole{&f.beside.Slots, 1, lease.MaxMembers}, "slots", "hold one of this many slots: so many commands run at a time")
+	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in order: first come, first served among waiters with --fair")
+	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes of COMMAND's group have ended (not on Windows)")
+	flags.BoolVar(&f.killGroup, "kill-group", false, "end the processes that COMMAND leaves running in its group")
+	flags.StringVar(&f.onLost, "on-lost", "kill", "what to do after a loss: kill, warn, or a program to start")
 	f.addOnAsk(flags)
-	flags.StringVar(&f.hooks.acquire, "on-acquire", "", "a program to run when the lock was taken; if it fails the command is not started")
+	flags.StringVar(&f.hooks.acquire, "on-acquire", "", "a program to run when the lock was taken (see help hooks)")
 	flags.StringVar(&f.hooks.release, "on-release", "", "a program to run when the lock was released")
-	flags.StringVar(&f.metrics, "metrics", "", "add what happened to the counters in this file (*.prom), for the textfile collector of Prometheus' node exporter")
-	flags.StringArrayVar(&f.also, "also-store", nil, "URL of a further store in which to hold the same locks")
-	flags.StringVar(&f.report, "report", "", "write what happened to this file, as JSON")
+	flags.StringVar(&f.metrics, "metrics", "", "add to the counters in `FILE` (*.prom), for Prometheus' node exporter")
+	flags.StringArrayVar(&f.also, "also-store", nil, "`URL` of a second store in which to hold the same locks")
+	flags.StringVar(&f.report, "report", "", "write the result to `FILE`, as JSON")
 	return cmd
 }
 

@@ -40,16 +40,17 @@ func (a *app) sweepCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "sweep URL",
-		Short:   "Remove what transfers left that were cut or crashed",
+		Short:   "Remove parts and bodies that interrupted writes left",
 		GroupID: groupObjects,
-		Long: `Remove what transfers left that were cut or crashed, and what costs money: the parts of
-uploads on S3 whose keys begin with what the URL names after the bucket, and to which
-nothing was added for a day (--older-than); and in a directory, or a bucket with an
-index, bodies that no object names and that are older than a day, and what a directory
-keeps of objects that were deleted before that. Objects are not touched. An upload that put has kept to go on with is lost, when it is that old.
+		Long: `Remove what interrupted transfers and writes left, and what costs money. Objects stay.
 
-A server does not tell which program began an upload. So for a whole bucket, which other
-programs may use, say --all.`,
+On S3 it removes the parts of uploads below the prefix that got no part for a day
+(--older-than). A put can then not continue such an upload. In a directory, or in a bucket
+with an index, it removes bodies that no object names and that are older than a day. In a
+directory it also removes what was kept of objects that were deleted before that.
+
+The server does not say which program began an upload. So a whole bucket, which other
+programs may use, needs --all.`,
 		Example: `  holdfast sweep s3://bucket/backups/ --dry-run
   holdfast sweep s3://bucket/backups/ --older-than 6h
   holdfast sweep file:/srv/shared`,

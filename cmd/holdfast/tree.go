@@ -395,13 +395,12 @@ func (a *app) rmCommand() *cobra.Command {
 		Use:     "rm URL",
 		Short:   "Remove an object, or all objects below a prefix",
 		GroupID: groupObjects,
-		Long: `Remove an object. Exit status 66 says that there was none, or 73 if --if-match names a version.
+		Long: `Remove an object. The status is 66 if there is none, and 73 if --if-match does not hold.
 
-With --recursive it removes all objects below a prefix, which ends with a slash, also if it is
-not given, and prints the name of each. On a terminal it counts them and asks first. If some could
-not be removed, the others are; the exit status is that of those that failed, or 1 if they
-failed for several reasons. For a whole bucket, which other programs may use, say --all: locks
-that are kept in it are objects, too.`,
+--recursive removes all objects below a prefix, and prints the name of each. The prefix ends
+with a slash, which rm adds if it is missing. On a terminal rm counts the objects and asks
+first. If some fail, rm removes the others. The status is that of the failures, or 1 if
+they differ. For a whole bucket add --all: locks that it contains are objects, too.`,
 		Example: `  holdfast rm s3://bucket/reports/today.pdf
   holdfast rm file:/srv/shared/state.json --if-match "$version"
   holdfast rm --recursive s3://bucket/reports/2024 --dry-run`,

@@ -30,11 +30,11 @@ func (a *app) watchCommand() *cobra.Command {
 	f := &leaseFlags{}
 	cmd := &cobra.Command{
 		Use:     "watch [PREFIX]",
-		Short:   "Tell of every change to a lock, or to all locks below a prefix",
+		Short:   "Print every change of a lock, or of all locks below a prefix",
 		GroupID: groupLocks,
-		Long: `Tell of every change to a lock, or to all locks below a prefix, until it is stopped.
+		Long: `Print every change of a lock, or of all locks below a prefix, until it is stopped.
 
-It begins with the state as it is. States that come and go quickly may be missed. With
+It begins with the present state. If a state lasts only a moment, watch may miss it. With
 --json each change is one object on one line.`,
 		Example: `  holdfast watch                      # all locks of the store
   holdfast watch jobs/ --json | jq -r 'select(.state == "broken") | .name'`,

@@ -1,0 +1,105 @@
+// Package plainwords checks texts for people: documents in Markdown, and the help of the command. Tests
+// use it.
+package plainwords
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+const (
+	longest = 30 // words of a sentence
+	code    = "CODE"
+)
+
+var (
+	odd        = regexp.MustCompile(`(?i)\b(?:told|tells|gone|anew|likewise|goes on|becomes of|whoever|nobody|somebody|anybody|behind a)\b`)
+	codeSpan   = regexp.MustCompile("``[^`]+``|`[^`]+`")
+	markup     = regexp.MustCompile(`\]\([^)\s]*\)|[*\[]|<[^>]*>|\]`)
+	newItem    = regexp.MustCompile(`^\s*(?:[-*+]|[0-9]+\.)\s+|^#+\s+|^>\s*`)
+	separator  = regexp.MustCompile(`^[-:\s]*$`)
+	between    = regexp.MustCompile(`([.!?]["')]*)\s+([^a-z\s])`)
+	betweenAny = regexp.MustCompile(`([.!?]["')]*)\s+(\S)`) // the name of a command may begin a sentence
+	columns    = regexp.MustCompile(`\s{2,}`)
+	fence, bar = "```", regexp.MustCompile(`\s*\|\s*`)
+)
+
+// Markdown returns the sentences of a document in Markdown. A heading, an item of a list and a
+// cell of a table end a sentence as well. Blocks of code, which also show what programs
+// print, are left out. A span of code counts as one word.
+func Markdown(text string) (all []string) {
+	var paragraphs []string
+	inside, open := false, false // of a block of code; of a paragraph
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, fence):
+			inside, open = !inside, false
+		case inside || line == "":
+			open = false
+		case strings.HasPrefix(line, "|"):
+			line = codeSpan.ReplaceAllString(line, code) // which may contain a bar
+			for _, cell := range bar.Split(line, -1) {
+				if !separator.MatchString(cell) {
+					paragraphs = append(paragraphs, cell)
+				}
+			}
+			open = false
+		case open && !newItem.MatchString(line):
+			paragraphs[len(paragraphs)-1] += " " + line
+		default:
+			paragraphs = append(paragraphs, newItem.ReplaceAllString(line, ""))
+			open = !strings.HasPrefix(line, "#")
+		}
+	}
+	for _, p := range paragraphs {
+		all = append(all, split(between, markup.ReplaceAllString(codeSpan.ReplaceAllString(p, code), ""))...)
+	}
+	return all
+}
+
+// Help returns the sentences of a text on a terminal. A line that is indented by two blanks is a row
+// of a table: two blanks or more are between its columns, and lines that are indented further
+// continue its last column.
+func Help(text string) (all []string) {
+	var paragraphs []string
+	open, row := false, false
+	for line := range strings.Lines(text) {
+		words := strings.TrimSpace(line)
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		switch {
+		case words == "":
+			open, row = false, false
+		case indent == 2 || indent > 2 && !row:
+			paragraphs = append(paragraphs, columns.Split(words, -1)...)
+			open, row = false, true
+		case indent > 2 || open:
+			paragraphs[len(paragraphs)-1] += " " + words
+		default:
+			paragraphs = append(paragraphs, words)
+			open, row = true, false
+		}
+	}
+	for _, p := range paragraphs {
+		all = append(all, split(betweenAny, p)...)
+	}
+	return all
+}
+
+func split(between *regexp.Regexp, paragraph string) []string {
+	return strings.Split(between.ReplaceAllString(paragraph, "$1\n$2"), "\n")
+}
+
+// Problems returns what a tired reader of the sentences would not understand at once.
+func Problems(sentences []string) (problems []string) {
+	for _, s := range sentences {
+		if n := len(strings.Fields(s)); n > longest {
+			problems = append(problems, fmt.Sprintf("a sentence of %d words, at most %d are allowed: %s", n, longest, s))
+		}
+		for _, word := range odd.FindAllString(s, -1) {
+			problems = append(problems, fmt.Sprintf("%q: name the actor and use the usual word: %s", word, s))
+		}
+	}
+	return problems
+}
