@@ -47,7 +47,7 @@ func TestBreakUnreadable(t *testing.T) {
 		refused     string // empty: it is made usable
 	}{
 		{"s3", bucket, object("damaged"), "damaged", ""},
-		{"s3, newer", bucket, object(`{"holdfast":2,"nonce":"new"}`), "", "its format is 2"},
+		{"s3, newer", bucket, object(`{"holdfast":2,"nonce":"new"}`), "", "has format 2"},
 		{"dynamodb", "dynamodb://table/app?" + at, item(func(item map[string]map[string]any) {
 			item["version"]["S"] = "9-AAAAAAAAAAAA" // not what the command remembers
 			delete(item, "value")

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// carried is a driver whose requests go through a function that may cut them.
+// carried is a driver whose requests pass through a function that may break the connection.
 type carried struct {
 	*driver
 	carry func(request func() error) error
@@ -34,8 +34,8 @@ func (c carried) Write(ctx context.Context, key string, on engine.Stored, e engi
 	return tag, err
 }
 
-// TestCuts: whichever of its requests is cut, before or after it took effect, the
-// engine tells the truth.
+// TestCuts: the engine reports the true outcome, whichever request loses its connection,
+// before or after it took effect.
 func TestCuts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d *driver

@@ -13,33 +13,33 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Driver sends the single requests of a backend, each once. It never decides what
-// became of a write, and never repeats one.
+// A Driver sends the single requests of a backend, each once. It never decides whether a
+// write was applied, and never repeats one.
 //
 // All methods may be called from any number of goroutines. Keys were checked by
-// [store.CheckKey]. Errors match the sentinels of package store where they apply; the
-// engine adds the operation and the key.
+// [store.CheckKey]. Errors match the sentinels of package store; the engine adds the
+// operation and the key.
 type Driver interface {
 	// Read returns what is stored under a key, a tombstone too. It must see every write
-	// that was answered before it started. If nothing is stored, the error matches
-	// [store.ErrNotFound]; if what is stored is no envelope, [store.ErrCorrupt].
+	// that the server acknowledged before the Read started. If nothing is stored, the error
+	// matches [store.ErrNotFound]; if what is stored is no envelope, [store.ErrCorrupt].
 	//
 	// If seen is not empty and is still the current tag, Read may return [ErrUnchanged],
-	// which saves the transfer of the body. It need not.
+	// which saves the transfer of the body. A driver may ignore seen.
 	Read(ctx context.Context, key string, seen Tag) (Stored, error)
 
 	// Write stores e under a key, in one atomic step of the server, only if the current
-	// state is on; where on is absent, only if nothing is stored. It returns the tag of
-	// the state that it wrote. The driver compares on.Tag, or on.ID where the server
+	// state is on. If on is absent, it writes only if nothing is stored. It returns the tag
+	// of the state that it wrote. The condition compares on.Tag, or on.ID if the server
 	// gives no tags.
 	//
 	// The error states what is known:
-	//   - [ConditionFailedError], or another error that matches [store.ErrConflict]: the server
-	//     answered that the condition does not hold.
+	//   - [ConditionFailedError], or another error that matches [store.ErrConflict]: the
+	//     server answered that the condition does not hold.
 	//   - [ErrBusy]: the server refused for now. Nothing was written, and the same
 	//     request may succeed soon: throttling, another write in flight.
-	//   - another error whose [store.OutcomeOf] is [store.NotApplied]: nothing was
-	//     written, and trying again does not help.
+	//   - another error whose [store.OutcomeOf] is [store.NotApplied]: nothing was written,
+	//     and a retry does not help.
 	//   - everything else is unknown: no reply, a broken connection, a 5xx.
 	Write(ctx context.Context, key string, on Stored, e Envelope) (Tag, error)
 
@@ -50,13 +50,13 @@ type Driver interface {
 
 // A Remover is a driver that can remove a key without a condition, a tombstone too. The
 // engine removes only the registers of its probe, and those that [Store.Erase] names.
-// Without a Remover they stay, as tombstones.
+// Without a Remover they remain as tombstones.
 type Remover interface {
 	Remove(ctx context.Context, key string) error
 }
 
-// Tag is the server's own name of one state of a register: an ETag, a generation. Where
-// the server gives none it is empty, and the driver compares [Envelope.ID].
+// Tag is the server's own name of one state of a register: an ETag, a generation. If the
+// server gives none it is empty, and the driver compares [Envelope.ID].
 type Tag string
 
 // Stored is an envelope that was read from the store. The zero value means that nothing
@@ -65,18 +65,18 @@ type Stored struct {
 	Envelope
 	Tag Tag
 
-	// Written is when it was written and Now the time of the reply, both by the
-	// server's clock; zero where that is not known.
+	// Written is the time of the write and Now the time of the reply, both by the server's
+	// clock. They are zero if the server does not report them.
 	Written, Now time.Time
 }
 
 // Absent reports whether nothing is stored.
 func (s Stored) Absent() bool { return s.Nonce == "" }
 
-// Refused is the error of a write whose condition did not hold. It matches
+// ConditionFailedError is the error of a write whose condition did not hold. It matches
 // [store.ErrConflict].
 type ConditionFailedError struct {
-	// Known says that Met is the state that the write found; absent if nothing was
+	// HasCurrent says that Current is the state that the write found; absent if nothing was
 	// stored.
 	HasCurrent bool
 	Current    Stored
@@ -91,7 +91,8 @@ var (
 	// wraps it, or joins it to the server's error.
 	ErrBusy error = busyError{}
 
-	// ErrUnchanged: the state that the reader has seen is still the current one.
+	// ErrUnchanged: the state whose tag was passed to [Driver.Read] is still the current
+	// one.
 	ErrUnchanged = errors.New("not changed")
 )
 
@@ -101,8 +102,8 @@ func (busyError) Error() string          { return store.ErrUnavailable.Error() +
 func (busyError) Is(target error) bool   { return target == store.ErrUnavailable }
 func (busyError) Outcome() store.Outcome { return store.NotApplied }
 
-// ID identifies the state: its number, where the backend numbers its states, and its
-// nonce. It is never used twice for a key.
+// ID identifies the state: its number, if the backend numbers its states, and its nonce. It
+// is never used twice for a key.
 func (e *Envelope) ID() string {
 	if e.Number == 0 {
 		return e.Nonce
@@ -125,9 +126,10 @@ func (e *Envelope) follow(base Stored, numbered bool) {
 	}
 }
 
-// Version returns the version of the state: its ID, the nonces of the states before it,
-// and after an @ the server's tag. The ID alone makes it unique. The nonces before it let
-// a write say what it followed. The tag is a hint that saves a read.
+// Version returns the version of the state: its ID, the nonces of the states before it, and
+// the server's tag after an @. The ID alone makes it unique. The nonces of earlier states
+// let the engine resolve a write that named this version. The tag is a hint that saves a
+// read.
 func (s Stored) Version() store.Version {
 	text := s.ID()
 	if len(s.Predecessors) > 0 {
@@ -149,7 +151,7 @@ func (s *Store) parse(v store.Version) (Stored, error) {
 	e, err := ParseID(id, past)
 	// Each state has exactly one version text, since callers compare versions as texts.
 	if err != nil || (e.Number > 0) != s.o.Numbered || (tag != "") && !s.o.Tags || strings.HasSuffix(string(v), "@") || strings.HasSuffix(path, ".") {
-		return Stored{}, fmt.Errorf("%w: %.200q is no version of %s", store.ErrVersion, v, s.o.Traits.Name)
+		return Stored{}, fmt.Errorf("%w: %.200q is not a version of %s", store.ErrVersion, v, s.o.Traits.Name)
 	}
 	return Stored{Envelope: e, Tag: Tag(tag)}, nil
 }
@@ -158,7 +160,7 @@ func (s *Store) parse(v store.Version) (Stored, error) {
 // an envelope in columns or attributes.
 func (e *Envelope) PredecessorText() string { return strings.Join(e.Predecessors, ".") }
 
-// ParseID returns an envelope, without a value, from its ID and its Past.
+// ParseID returns an envelope, without a value, from its ID and its PredecessorText.
 func ParseID(id, past string) (Envelope, error) {
 	e := Envelope{Nonce: id}
 	if i := len(id) - nonceSize - 1; i > 0 && id[i] == '-' {
@@ -169,15 +171,15 @@ func ParseID(id, past string) (Envelope, error) {
 		e.Predecessors = strings.Split(past, ".")
 	}
 	if err := e.check(); err != nil || e.ID() != id {
-		return Envelope{}, fmt.Errorf("%w: the version %.80q after %.80q is damaged", store.ErrCorrupt, id, past)
+		return Envelope{}, fmt.Errorf("%w: the stored ID %.80q with the earlier states %.80q is damaged", store.ErrCorrupt, id, past)
 	}
 	return e, nil
 }
 
-// check reports what is wrong with the names in an envelope.
+// check reports what is wrong with the nonces of an envelope.
 func (e *Envelope) check() error {
 	if !isNonce(e.Nonce) || len(e.Predecessors) > MaxPredecessors || slices.ContainsFunc(e.Predecessors, func(n string) bool { return !isNonce(n) }) {
-		return errors.New("its nonces are damaged")
+		return errors.New("a nonce of the register is damaged")
 	}
 	return nil
 }

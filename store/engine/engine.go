@@ -26,15 +26,15 @@ const (
 
 // Options describe a backend to the engine.
 type Options struct {
-	// Traits are those of the store. ConflictCarriesState says that [ConditionFailedError] carries the state
-	// that the write found. Then the engine sends a write without a reply again, and
-	// learns from the refusal of the second what became of the first. Otherwise it reads
-	// in between.
+	// Traits are those of the store. ConflictCarriesState says that [ConditionFailedError]
+	// carries the state that the write found. Then, if the reply to a write is lost, the
+	// engine sends the write again, and learns from the refusal whether the first was
+	// applied. Otherwise it reads in between.
 	Traits store.Traits
 
-	// Trusted says that the store is known to be safe: neither Check nor the probe
-	// precedes the first write. Traits.Trusted says so to the layers above, and may also
-	// be set where the store needs Check but no probe.
+	// Trusted says that the store is known to be safe: neither Check nor the probe precedes
+	// the first write. Traits.Trusted says so to the layers above. It may also be set if
+	// the store needs Check but no probe.
 	Trusted bool
 
 	// Tags says that the server gives each state its own tag ([Stored].Tag), and that
@@ -58,25 +58,25 @@ type Options struct {
 	Pause time.Duration
 
 	// Check is called before the first write, until it succeeds once. It checks what the
-	// backend needs beside conditions: the right keys of a table, for example. Its error
-	// becomes the error of that write, which was not applied. Nil checks nothing.
+	// backend needs in addition to conditions: the right keys of a table, for example. Its
+	// error becomes the error of that write, which was not applied. Nil checks nothing.
 	Check func(context.Context) error
 
 	// TrustConditions says that the server is known to honour conditions, so that only Check
 	// precedes the first write.
 	TrustConditions bool
 
-	// Refuse returns the error for a store that ignores conditions, or nil where the user
-	// accepts the risk. The error should match [store.ErrUnsafe], and then all later
-	// writes fail with it. A nil Refuse returns the [ConditionsIgnoredError].
+	// OnConditionsIgnored returns the error for a store that ignores conditions, or nil if
+	// the user accepts the risk. The error should match [store.ErrUnsafe]; all later writes
+	// then fail with it. Nil: the error is the [ConditionsIgnoredError].
 	OnConditionsIgnored func(ConditionsIgnoredError) error
 
 	// OnVerified is called when Check and the probe have passed, so that the user can
 	// remember it and set Traits.Trusted the next time. Nil calls nothing.
 	OnVerified func()
 
-	// Logger receives what became of writes whose reply was lost, and what the probe could
-	// not remove. Nil discards.
+	// Logger receives the outcomes of writes whose reply was lost, and the keys that the
+	// probe could not remove. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -120,8 +120,8 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, err
 	return current.Value, current.version(err), err
 }
 
-// GetStored is Get with everything that the driver returned, for abilities that a backend
-// adds.
+// GetStored is Get, and returns everything that the driver returned. Backends use it for
+// abilities of their own.
 func (s *Store) GetStored(ctx context.Context, key string) (Stored, error) {
 	current, err := s.read(ctx, key, "")
 	return current, s.opError("get", key, existing(current, err))
@@ -132,7 +132,7 @@ func (s *Store) GetStored(ctx context.Context, key string) (Stored, error) {
 func (s *Store) GetIfChanged(ctx context.Context, key string, seen store.Version) ([]byte, store.Version, bool, error) {
 	known, err := s.parse(seen)
 	if err != nil {
-		known = Stored{} // not a version of this store: any state differs from it
+		known = Stored{} // not a version of this store: every state differs from it
 	}
 	current, err := s.read(ctx, key, known.Tag)
 	if errors.Is(err, ErrUnchanged) {
@@ -179,7 +179,7 @@ func existing(current Stored, err error) error {
 	return err
 }
 
-// version is Version, or zero beside an error.
+// version is Version, or zero if there is an error.
 func (s Stored) version(err error) store.Version {
 	if err != nil {
 		return ""
@@ -207,9 +207,10 @@ func (s *Store) Delete(ctx context.Context, key string, prev store.Version) erro
 	return s.opError("delete", key, err)
 }
 
-// Erase removes a register without a trace, a tombstone too, whatever its state. It is for
-// what was made to try a store: a client that still uses the register loses it, without any
-// of the promises. The error matches [errors.ErrUnsupported] where the driver is no [Remover].
+// Erase removes a register or its tombstone without a condition and without a trace. Use it
+// only for registers that were made to test a store: if another client uses the register,
+// Erase breaks the contract for that client. The error matches [errors.ErrUnsupported] if
+// the driver is no [Remover].
 func (s *Store) Erase(ctx context.Context, key string) error {
 	remover, ok := s.driver.(Remover)
 	err := store.CheckKey(key)
@@ -258,10 +259,10 @@ func Listing[T any](ctx context.Context, s *Store, op store.Kind, prefix string,
 	}
 }
 
-// Repeat calls f until it succeeds, fails with an error other than
-// [store.ErrUnavailable], or was called tries times. In between it waits for random
-// times, at most pause at first and twice as long after each further call. It is for
-// requests that change nothing.
+// Repeat calls f until it succeeds, fails with an error other than [store.ErrUnavailable],
+// or was called tries times. Between the calls it waits for a random time: at most pause at
+// first, and twice as long after each further call, up to 2 s. It is for requests that
+// change nothing.
 func Repeat(ctx context.Context, tries int, pause time.Duration, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()

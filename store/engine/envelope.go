@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// MaxPredecessors is the most earlier states that an envelope names.
+	// MaxPredecessors is the largest number of earlier states that an envelope names.
 	MaxPredecessors = 7
 
 	// TombstoneSize is the size of the text of a tombstone, in bytes. No other envelope
@@ -30,7 +30,7 @@ const (
 
 // Envelope is one state of a register.
 type Envelope struct {
-	// Number counts the states, tombstones too, from 1; 0 where the backend does not
+	// Number counts the states, tombstones too, from 1. It is 0 if the backend does not
 	// number them ([Options].Numbered).
 	Number uint64
 
@@ -122,17 +122,17 @@ func Decode(body []byte) (Envelope, error) {
 func decode(body []byte) (Envelope, error) {
 	var f fields
 	if err := json.Unmarshal(body, &f); err != nil || f.Holdfast == 0 {
-		return Envelope{}, errors.New("it is not a register of Holdfast")
+		return Envelope{}, errors.New("the stored text is not a register of Holdfast")
 	}
 	e := Envelope{Nonce: f.Nonce, Predecessors: f.After, Deleted: f.Deleted}
 	if f.Holdfast != format {
-		return Envelope{}, fmt.Errorf("its format is %d, this program knows %d", f.Holdfast, format)
+		return Envelope{}, fmt.Errorf("the register has format %d, this program reads format %d: use a newer program", f.Holdfast, format)
 	}
 	if err := e.check(); err != nil {
 		return Envelope{}, err
 	}
 	if f.Deleted != (len(body) == TombstoneSize) {
-		return Envelope{}, fmt.Errorf("its size, %d bytes, was changed", len(body))
+		return Envelope{}, fmt.Errorf("the size of the register, %d bytes, does not fit its content: it was changed by hand", len(body))
 	}
 	switch values := [...]bool{f.Deleted, f.Value != nil, f.Base64 != nil}; values {
 	case [...]bool{true, false, false}:
@@ -141,14 +141,14 @@ func decode(body []byte) (Envelope, error) {
 	case [...]bool{false, false, true}:
 		value, err := base64.StdEncoding.DecodeString(*f.Base64)
 		if err != nil {
-			return Envelope{}, errors.New("its base64 is damaged")
+			return Envelope{}, errors.New("the base64 text of the value is damaged")
 		}
 		e.Value = value
 	default:
-		return Envelope{}, errors.New("it has no value, or more than one")
+		return Envelope{}, errors.New("the register has no value, or more than one")
 	}
 	if len(e.Value) > store.MaxValue {
-		return Envelope{}, fmt.Errorf("its value has %d bytes, at most %d are allowed", len(e.Value), store.MaxValue)
+		return Envelope{}, fmt.Errorf("the value of the register has %d bytes, at most %d are allowed", len(e.Value), store.MaxValue)
 	}
 	return e, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// FuzzParseID: only one pair of texts stands for an envelope.
+// FuzzParseID: an envelope has only one pair of texts.
 func FuzzParseID(f *testing.F) {
 	f.Add("8-AAAAAAAAAAAA", "BBBBBBBBBBBB.CCCCCCCCCCCC")
 	f.Add("AA-AAAAAAAAA", "")
@@ -22,7 +22,7 @@ func FuzzParseID(f *testing.F) {
 	})
 }
 
-// FuzzDecode: what can be read is written so that it reads the same.
+// FuzzDecode: a text that Decode accepts, encoded again, decodes to the same envelope.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"holdfast":1,"nonce":"AAAAAAAAAAAA","value":{"a":1}}`))
 	f.Add([]byte(`{"holdfast":1,"nonce":"AAAAAAAAAAAA","after":["BBBBBBBBBBBB"],"base64":"/w=="}`))

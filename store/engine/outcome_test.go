@@ -31,8 +31,8 @@ func mustPut(t *testing.T, s store.Store, key string, prev store.Version, value 
 	return v
 }
 
-// TestOneEventOneOutcome: what became of a write is the same on every kind of server,
-// whatever it takes to find out.
+// TestOneEventOneOutcome: the outcome of a write is the same on every kind of server,
+// however the engine finds it out.
 func TestOneEventOneOutcome(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -102,8 +102,8 @@ func TestOneEventOneOutcome(t *testing.T) {
 	}
 }
 
-// checkUnknown: an unknown outcome names its version, does not look like a conflict,
-// and can be settled.
+// checkUnknown: an unknown outcome names its version, does not look like a conflict, and
+// can be resolved.
 func checkUnknown(t *testing.T, s *engine.Store, prev store.Version, err error, value string) {
 	t.Helper()
 	if store.OutcomeOf(err) != store.Unknown {
@@ -121,7 +121,7 @@ func checkUnknown(t *testing.T, s *engine.Store, prev store.Version, err error, 
 	}
 	found, settleErr := s.Resolve(t.Context(), "k", prev, store.AttemptedVersion(err))
 	if settleErr != nil || found.Resolution != want || string(found.Current.Value) != value {
-		t.Errorf("settled: %+v, %v; want %v", found, settleErr, want)
+		t.Errorf("resolved: %+v, %v; want %v", found, settleErr, want)
 	}
 }
 
@@ -162,8 +162,8 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// TestVersionWithoutTag: a version whose tag was in a lost reply is good for what it
-// names: the engine finds the tag again.
+// TestVersionWithoutTag: a version whose tag was in a lost reply can be named in a write:
+// the engine reads the tag again.
 func TestVersionWithoutTag(t *testing.T) {
 	f := &server{tags: true}
 	s := f.open(t, nil)
@@ -184,8 +184,8 @@ func TestVersionWithoutTag(t *testing.T) {
 	}
 }
 
-// TestRemovedByHand: a state that was removed without the engine, and made again
-// by another, proves nothing of a write whose reply was lost.
+// TestRemovedByHand: if a register was removed without the engine, and created again by
+// another writer, it proves nothing about a write whose reply was lost.
 func TestRemovedByHand(t *testing.T) {
 	kinds(t, func(t *testing.T, f *server) {
 		synctest.Test(t, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestRemovedByHand(t *testing.T) {
 	})
 }
 
-// TestLateArrival: a try that arrives after all cannot undo anything.
+// TestLateArrival: a try that reaches the server late cannot undo anything.
 func TestLateArrival(t *testing.T) {
 	kinds(t, func(t *testing.T, f *server) {
 		synctest.Test(t, func(t *testing.T) {
@@ -232,8 +232,8 @@ func TestLateArrival(t *testing.T) {
 	})
 }
 
-// TestFollowsTombstone: a register that is created anew names the states before its
-// deletion, so that a write from before can be told.
+// TestFollowsTombstone: a register that is created again names the states before its
+// deletion, so that a write from before can be resolved.
 func TestFollowsTombstone(t *testing.T) {
 	kinds(t, func(t *testing.T, f *server) {
 		s := f.open(t, nil)

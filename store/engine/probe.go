@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// ProbeDir is the prefix of the registers that a probe writes. They look like deleted
-	// ones.
+	// ProbeDir is the prefix of the registers that a probe writes. To readers they look
+	// deleted.
 	ProbeDir = ".holdfast/probe"
 
 	// cleanup is how long the engine tries to remove the registers of a probe, also after
@@ -26,7 +26,7 @@ const (
 // lock. It matches [store.ErrUnsafe].
 type ConditionsIgnoredError struct {
 	// Create and Swap say what is wrong with writes on absence, and with writes on a
-	// version; empty where nothing is wrong.
+	// version; empty if nothing is wrong.
 	Create, Swap string
 }
 
@@ -44,8 +44,8 @@ func (e *ConditionsIgnoredError) Is(target error) bool { return target == store.
 // Outcome is NotApplied.
 func (e *ConditionsIgnoredError) Outcome() store.Outcome { return store.NotApplied }
 
-// probe holds what is known of a store, and the progress of the probe. A probe that fails
-// continues at the same step with the next call.
+// probe holds what is known about a store, and the progress of the probe. A probe that
+// fails continues at the same step with the next call.
 type probe struct {
 	slot   chan struct{} // full while a goroutine probes; guards the fields below
 	passed atomic.Bool
@@ -63,8 +63,8 @@ type probe struct {
 	// current version.
 	again, wrong, next Envelope
 
-	// late is the nonce of a swap whose reply was lost and which the register did not show
-	// at the look that followed. The server may still apply it, once.
+	// late is the nonce of a swap whose reply was lost and that the next read did not find.
+	// The server may still apply it, once.
 	late string
 }
 
@@ -83,15 +83,15 @@ func (p *probe) theKey() string { return p.key }
 
 func probeEnvelope() Envelope { return Envelope{Deleted: true, Nonce: newNonce()} }
 
-// Verify finds out whether the set-up of the store is right and whether it honours
-// conditions, unless that is known. The first write calls it. A verdict that the store is
-// not safe is final. Any other error means that Verify could not find out now; the next
-// call continues from there.
+// Verify finds out whether the store is set up correctly and honours conditions, unless
+// that is known. The first write calls it. A verdict that the store is not safe is final.
+// Any other error means that Verify could not find out now; the next call continues from
+// there.
 //
-// The probe costs six requests where nothing goes wrong. It creates a register, and tries
-// to create it again. It writes on a version that the register does not have, and on the
-// current one; that the last succeeds also shows that the two before it wrote nothing. It
-// writes on a version of a register that does not exist. Then it removes the register.
+// The probe sends six requests if no reply is lost. It creates a register, and tries to
+// create it again. It names a version that the register does not have, and then the current
+// one: if this write succeeds, the two before it wrote nothing. It names a version of a
+// register that does not exist. Then it removes the register.
 func (s *Store) Verify(ctx context.Context) error {
 	p := s.probe
 	if s.o.Trusted || p.passed.Load() {
@@ -115,7 +115,7 @@ func (s *Store) Verify(ctx context.Context) error {
 		p.failed = store.MarkNotApplied(err)
 		return p.failed
 	case err != nil:
-		return store.MarkNotApplied(fmt.Errorf("finding out whether the store is safe: %w", err))
+		return store.MarkNotApplied(fmt.Errorf("the check whether the store honours conditions failed: %w", err))
 	}
 	p.passed.Store(true)
 	if s.o.OnVerified != nil {
@@ -175,7 +175,7 @@ func (s *Store) tryCreate(ctx context.Context, p *probe) error {
 		return nil
 	case refusal(err):
 		// Without a register nothing more can be tried, and the verdict is certain.
-		p.found = ConditionsIgnoredError{Create: "it refused to create what was not there", Swap: "writes on a version could not be tried"}
+		p.found = ConditionsIgnoredError{Create: "it refused to create a register that was absent", Swap: "writes on a version could not be tried"}
 		p.step = stepEnd
 		return nil
 	}
@@ -185,7 +185,7 @@ func (s *Store) tryCreate(ctx context.Context, p *probe) error {
 func (s *Store) tryCreateAgain(ctx context.Context, p *probe) error {
 	tag, through, err := s.wantRefusal(ctx, p.theKey, Stored{}, &p.again)
 	if through {
-		p.found.Create = "it let a second create-if-absent through"
+		p.found.Create = "it accepted a second create-if-absent"
 		p.current = Stored{Envelope: p.again, Tag: tag}
 	}
 	return err
@@ -196,15 +196,15 @@ func (s *Store) tryWrongSwap(ctx context.Context, p *probe) error {
 	on.Nonce, on.Tag = newNonce(), wrongTag(on.Tag)
 	tag, through, err := s.wantRefusal(ctx, p.theKey, on, &p.wrong)
 	if through {
-		p.found.Swap = "it let a write through that named another version"
+		p.found.Swap = "it accepted a write that named another version"
 		p.current = Stored{Envelope: p.wrong, Tag: tag}
 	}
 	return err
 }
 
-// trySwap writes on the state that the register should have. If the server accepts it,
-// the two refused writes before it wrote nothing. Any other reply proves nothing, and the
-// steps that follow find out in detail.
+// trySwap writes on the state that the register should have. If the server accepts it, the
+// two refused writes before it wrote nothing. Any other reply proves nothing; the steps
+// that follow find out more.
 func (s *Store) trySwap(ctx context.Context, p *probe) error {
 	p.next.follow(p.current, s.o.Numbered)
 	var tag Tag
@@ -232,7 +232,7 @@ func (s *Store) swapped(p *probe, tag Tag) {
 	p.step = stepSwapOfNothing
 }
 
-// readAfterSwap reads the register after a swap whose reply was lost, or said that the
+// readAfterSwap reads the register after a swap whose reply was lost, or said that its
 // condition does not hold.
 func (s *Store) readAfterSwap(ctx context.Context, p *probe) error {
 	current, err := s.readAfter(ctx, p)
@@ -245,8 +245,8 @@ func (s *Store) readAfterSwap(ctx context.Context, p *probe) error {
 	return err
 }
 
-// arrived reports whether current is the late swap. The steps that follow the look then
-// begin again, on this state: what they saw belongs to the state before.
+// arrived reports whether current is the late swap. If so, the steps that follow the read
+// begin again, on this state: their results belong to the state before.
 func (p *probe) arrived(current Stored) bool {
 	if p.late == "" || current.Nonce != p.late {
 		return false
@@ -257,11 +257,11 @@ func (p *probe) arrived(current Stored) bool {
 	return true
 }
 
-// readAfterRefusals reads whether refused writes were applied all the same.
+// readAfterRefusals reads whether the server applied writes that it had refused.
 func (s *Store) readAfterRefusals(ctx context.Context, p *probe) error {
 	current, err := s.readAfter(ctx, p)
 	if err == nil && current.Nonce != p.current.Nonce && p.step < stepSwapOfNothing && !p.arrived(current) {
-		p.found.Swap = "it returns another state than the one that was written"
+		p.found.Swap = "it returned another state than the one that was written"
 		p.step = stepSwapOfNothing
 	}
 	return err
@@ -275,12 +275,12 @@ func (s *Store) readAfter(ctx context.Context, p *probe) (Stored, error) {
 	switch current.Nonce {
 	case p.again.Nonce:
 		if p.found.Create == "" {
-			p.found.Create = "it answered that a second create-if-absent failed, and wrote it"
+			p.found.Create = "it reported that a second create-if-absent failed, but wrote it"
 			p.step = stepSwapOfNothing
 		}
 	case p.wrong.Nonce:
 		if p.found.Swap == "" {
-			p.found.Swap = "it answered that a write which named another version failed, and wrote it"
+			p.found.Swap = "it reported that a write which named another version failed, but wrote it"
 			p.step = stepSwapOfNothing
 		}
 	}
@@ -316,7 +316,7 @@ func (s *Store) trySwapOfNothing(ctx context.Context, p *probe) error {
 		return p.absent[len(p.absent)-1]
 	}, p.current, &e)
 	if through && p.found.Swap == "" {
-		p.found.Swap = "it let a write that named a version create what was not there"
+		p.found.Swap = "it accepted a write that named a version of an absent register"
 	}
 	return err
 }
@@ -344,7 +344,7 @@ func refusal(err error) bool {
 	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnsafe) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// clean removes the registers of a probe. One that cannot be removed stays, and looks
+// clean removes the registers of a probe. One that cannot be removed remains, and looks
 // like a deleted register.
 func (s *Store) clean(ctx context.Context, p *probe) {
 	remover, ok := s.driver.(Remover)
@@ -355,12 +355,12 @@ func (s *Store) clean(ctx context.Context, p *probe) {
 	defer cancel()
 	keys := []string{p.key}
 	if len(p.absent) > 1 || p.found != (ConditionsIgnoredError{}) {
-		keys = append(keys, p.absent...) // something may have been made there
+		keys = append(keys, p.absent...) // a write may have created a register there
 	}
 	for _, key := range keys {
 		err := Repeat(ctx, s.o.Tries, s.o.Pause, func() error { return remover.Remove(ctx, key) })
 		if err != nil {
-			s.o.Logger.Warn("a register of the probe could not be removed", "store", s.o.Traits.Name, "key", key, "error", err)
+			s.o.Logger.Warn("the probe could not remove one of its registers; it looks like a deleted one and does no harm", "store", s.o.Traits.Name, "key", key, "error", err)
 		}
 	}
 }

@@ -51,8 +51,8 @@ func TestProbeRequests(t *testing.T) {
 	})
 }
 
-// TestProbeFinds: every way of not honouring conditions is found before anything is
-// written, and lasts; what others wrote stays as it is.
+// TestProbeFinds: the probe finds every way of ignoring conditions before the first write.
+// The verdict lasts, and registers of other programs stay as they are.
 func TestProbeFinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		broken       broken
@@ -100,8 +100,8 @@ func TestProbeFinds(t *testing.T) {
 	}
 }
 
-// TestProbeGoesOn: a probe whose requests fail goes on where it was. Whatever request is
-// lost, a good server passes, and the probe never costs more than twice its requests.
+// TestProbeGoesOn: a probe whose requests fail continues where it was. Whatever request is
+// lost, a good server passes, and the probe never sends more than twice its requests.
 func TestProbeGoesOn(t *testing.T) {
 	for name, loses := range map[string]func(n int) bool{
 		"every second reply lost": func(n int) bool { return n%2 == 0 },
@@ -132,8 +132,8 @@ func TestProbeGoesOn(t *testing.T) {
 	}
 }
 
-// TestProbeUnderOneFault: whatever happens to one of its requests, a good server is not
-// called bad, and a bad one not good.
+// TestProbeUnderOneFault: whatever happens to one of its requests, the probe does not
+// refuse a good server and does not pass a bad one.
 func TestProbeUnderOneFault(t *testing.T) {
 	for _, wrong := range []fault{lost, dropped, twice, busy} {
 		for n := range 6 {
@@ -145,7 +145,7 @@ func TestProbeUnderOneFault(t *testing.T) {
 					}
 					for _, b := range []broken{{ignoresAbsent: true}, {ignoresMatch: true}, {createsOnMatch: true}, {writesAnyway: true}} {
 						if b.createsOnMatch && wrong == twice && n == 4 {
-							continue // the second of the two meets what the first has made
+							continue // the second of the two finds what the first has made
 						}
 						bad := &server{tags: f.tags, tells: f.tells, number: f.number, broken: b}
 						bad.faults = append(make([]fault, n), wrong)
@@ -159,8 +159,8 @@ func TestProbeUnderOneFault(t *testing.T) {
 	}
 }
 
-// TestProbeMeetsItsOwnLateWrite: a write of the probe whose reply was lost, and which the
-// server applies before any later request, does not make a good server a bad one.
+// TestProbeMeetsItsOwnLateWrite: if the reply of a probe's write is lost, and the server
+// applies it before any later request, the probe still passes a good server.
 func TestProbeMeetsItsOwnLateWrite(t *testing.T) {
 	for n := range 6 {
 		for arrives := n + 2; arrives < 16; arrives++ {
@@ -181,8 +181,8 @@ func TestProbeMeetsItsOwnLateWrite(t *testing.T) {
 	}
 }
 
-// TestProbeUnreachable: that it could not be found out is no verdict, and no write is
-// sent.
+// TestProbeUnreachable: a probe that cannot reach the server gives no verdict, and the
+// engine sends no write.
 func TestProbeUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &server{tags: true, each: func(int) bool { return true }}
@@ -210,7 +210,8 @@ func TestProbeUnreachable(t *testing.T) {
 	})
 }
 
-// TestCheckFails: what the backend finds wrong is told, and looked at again.
+// TestCheckFails: the error of Options.Check becomes the error of the write, and the next
+// write calls Check again.
 func TestCheckFails(t *testing.T) {
 	f := &server{}
 	wrong := store.ErrMisconfigured
@@ -222,6 +223,6 @@ func TestCheckFails(t *testing.T) {
 	}
 	wrong = nil
 	if mustPut(t, s, "k", "", "1"); f.requests() != "write" {
-		t.Error("an honest server is probed")
+		t.Error("a server with TrustConditions is probed")
 	}
 }

@@ -12,27 +12,28 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Salvager is a driver that can read what lies under a key although it is no envelope, and
-// name it in the condition of a write; see [Store.Repair].
+// A RawReader is a driver that can read what is stored under a key although it is no
+// envelope, and can name it in the condition of a write; see [Store.Repair].
 type RawReader interface {
 	// ReadRaw returns what is stored under a key, for people, and the state that
-	// [Driver.Write] has to name to write over exactly that: with a Nonce that is not empty,
-	// or where the store gives no tags with an ID that is what the store compares. Its Nonce
-	// is empty where what is stored has nothing that a condition could name. The error
-	// matches [store.ErrNotFound] or [store.ErrTooLarge] as for a Read.
+	// [Driver.Write] must name to replace exactly that. The Nonce of this state is not
+	// empty; if the server gives no tags, its ID is what the server compares. The Nonce is
+	// empty if what is stored has nothing that a condition could name. The error matches
+	// [store.ErrNotFound] or [store.ErrTooLarge] as for a Read.
 	ReadRaw(ctx context.Context, key string) (body []byte, on Stored, err error)
 }
 
 // Repair writes a tombstone over a register that cannot be read, so that the key is absent.
-// It first hands what is there to keep, which takes a copy, and then calls keep with an empty
-// version: the copy has to be safe when that returns. An error of keep ends it with nothing
-// written.
+// Before that it calls keep twice. The first call passes the stored bytes and their
+// version, so that keep can copy them. The second call has an empty version: when it
+// returns, the copy must be durable. If keep returns an error, Repair writes nothing and
+// returns the error.
 //
-// The tombstone is written only if the register is still what was kept, so no write of a
-// holder that can go on is lost. The error matches [store.ErrInvalid] if the register can be
-// read, [store.ErrConflict] if it has changed meanwhile, and [errors.ErrUnsupported] where no
-// condition can name what is there: then nothing that changes it is safe while programs use
-// the key.
+// Repair writes the tombstone only if the register is still what was copied, so no later
+// write is lost. The error matches [store.ErrInvalid] if the register can be read, and
+// [store.ErrConflict] if it has changed meanwhile. It matches [errors.ErrUnsupported] if no
+// condition can name what is stored; then it is not safe to change the register while
+// programs use the key.
 func (s *Store) Repair(ctx context.Context, key string, keep func(version string, body []byte) error) error {
 	err := store.CheckKey(key)
 	if err == nil {
@@ -42,17 +43,17 @@ func (s *Store) Repair(ctx context.Context, key string, keep func(version string
 }
 
 func (s *Store) repair(ctx context.Context, key string, keep func(version string, body []byte) error) error {
-	const byHand = "end all programs that use the key, keep a copy of what is there, and remove it with the tools of the store"
+	const byHand = "end all programs that use the key, copy what is stored, and remove it with the tools of the storage system"
 	salvager, ok := s.driver.(RawReader)
 	if !ok {
-		return fmt.Errorf("%w: this store cannot replace what it cannot read: %s", errors.ErrUnsupported, byHand)
+		return fmt.Errorf("%w: this store cannot replace a register that it cannot read: %s", errors.ErrUnsupported, byHand)
 	}
 	if err := s.Verify(ctx); err != nil {
-		return err // without conditions it would write over anything
+		return err // without conditions the tombstone could replace a good register
 	}
 	switch _, err := s.read(ctx, key, ""); {
 	case err == nil:
-		return fmt.Errorf("%w: it can be read", store.ErrInvalid)
+		return fmt.Errorf("%w: the register can be read, so it needs no repair", store.ErrInvalid)
 	case !errors.Is(err, store.ErrCorrupt):
 		return err
 	}
@@ -61,10 +62,10 @@ func (s *Store) repair(ctx context.Context, key string, keep func(version string
 		return store.MarkNotApplied(err)
 	}
 	if made := madeByNewer(body); made > format {
-		return store.MarkNotApplied(fmt.Errorf("%w: its format is %d, this program knows %d: use a newer holdfast", store.ErrInvalid, made, format))
+		return store.MarkNotApplied(fmt.Errorf("%w: the register has format %d, this program reads format %d: use a newer program", store.ErrInvalid, made, format))
 	}
 	if on.Absent() {
-		return store.MarkNotApplied(fmt.Errorf("%w: what is there has no version, so that no condition can name it: %s", errors.ErrUnsupported, byHand))
+		return store.MarkNotApplied(fmt.Errorf("%w: what is stored has no version, so no condition can name it: %s", errors.ErrUnsupported, byHand))
 	}
 	for _, err := range []error{keep(on.ID()+string(on.Tag), body), keep("", nil)} {
 		if err != nil {
@@ -81,18 +82,18 @@ func (s *Store) repair(ctx context.Context, key string, keep func(version string
 	if err == nil || store.OutcomeOf(err) == store.NotApplied {
 		return err
 	}
-	// Its reply was lost. What is there now tells whether it was applied.
+	// The reply was lost. The current state shows whether the write was applied.
 	if now, readErr := s.read(ctx, key, ""); readErr == nil && (now.Nonce == e.Nonce || slices.Contains(now.Predecessors, e.Nonce)) {
 		return nil
 	}
 	return store.MarkUnknown(err)
 }
 
-// madeByNewer returns the format that a body tells; 0 if it tells none.
+// madeByNewer returns the format that a body states; 0 if it states none.
 func madeByNewer(body []byte) int {
 	var f struct {
 		Holdfast int `json:"holdfast"`
 	}
-	_ = json.Unmarshal(body, &f) // a damaged body tells none
+	_ = json.Unmarshal(body, &f) // a damaged body states none
 	return f.Holdfast
 }

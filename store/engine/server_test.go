@@ -26,9 +26,9 @@ const (
 	busy                // refused for now
 	denied              // refused for good
 	delayed             // reply lost, and applied when release is called
-	faster              // another's write is applied first
-	fasterTen           // ten of others are
-	fasterDeleted       // another creates and deletes it first
+	faster              // the write of another program is applied first
+	fasterTen           // ten writes of other programs are applied first
+	fasterDeleted       // another program creates and deletes it first
 	lostFaster
 	lostSeven
 	lostEight
@@ -40,7 +40,7 @@ var errLost = fmt.Errorf("%w: the reply was lost", store.ErrUnavailable)
 // server is a table with compare-and-swap in memory. Its requests go wrong by a list.
 type server struct {
 	tags   bool // it gives states tags, and compares those
-	tells  bool // its refusals tell what stands there
+	tells  bool // its refusals carry the current state
 	number bool
 
 	broken
@@ -226,7 +226,8 @@ func (s *server) Remove(_ context.Context, key string) error {
 	return nil
 }
 
-// honest is another's way to the same rows.
+// honest returns another program's store on the same rows; the server honours its
+// conditions.
 func (s *server) honest() *engine.Store {
 	st, err := engine.New(&honest{s}, engine.Options{Traits: store.Traits{Name: "table"}, Trusted: true, Tags: s.tags, Numbered: s.number})
 	if err != nil {
@@ -275,7 +276,7 @@ func (s *server) remove(ctx context.Context, key string) {
 	}
 }
 
-// release lets what was delayed arrive.
+// release delivers the delayed requests.
 func (s *server) release() {
 	for _, write := range s.late {
 		write()
@@ -283,7 +284,7 @@ func (s *server) release() {
 	s.late = nil
 }
 
-// kinds are the kinds of servers: what holds for one holds for the other.
+// kinds runs f on each kind of server.
 func kinds(t *testing.T, f func(t *testing.T, s *server)) {
 	t.Run("tags", func(t *testing.T) { f(t, &server{tags: true}) })
 	t.Run("tells", func(t *testing.T) { f(t, &server{tells: true, number: true}) })

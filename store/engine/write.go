@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// judge returns the fate of a write, from the current state of its register. The first
-// nonce of the write's After is that of the state that it names.
+// outcomeOf returns the resolution of a write, from the current state of its register. The
+// first of the write's Predecessors is the nonce of the state that the write names.
 //
-// No other function below [store.Store] decides that for a remote backend.
+// No other function below [store.Store] decides this for a remote backend.
 func outcomeOf(current Stored, write *Envelope) store.Resolution {
 	created := len(write.Predecessors) == 0
 	switch {
@@ -25,7 +25,7 @@ func outcomeOf(current Stored, write *Envelope) store.Resolution {
 	case slices.Contains(current.Predecessors, write.Nonce):
 		return store.ResolutionSuperseded
 	case created && len(current.Predecessors) < MaxPredecessors, !created && slices.Contains(current.Predecessors, write.Predecessors[0]):
-		return store.ResolutionNotApplied // its past nonces leave no place for the write
+		return store.ResolutionNotApplied // its predecessors leave no place for the write
 	}
 	return store.ResolutionUnknown
 }
@@ -106,14 +106,14 @@ func (w *writing) run(ctx context.Context) (Stored, error) {
 }
 
 var (
-	// errSendAgain says that a write is to be sent again.
+	// errSendAgain says that the write must be sent again.
 	errSendAgain = errors.New("not applied yet")
 
 	errNoTag = errors.New("the tag of the state is not known")
 )
 
-// settle finds out what became of a try that failed with cause. It returns errSendAgain
-// where the write must be sent again.
+// resolve finds out whether a try that failed with cause was applied. It returns
+// errSendAgain if the write must be sent again.
 func (w *writing) resolve(ctx context.Context, cause error, try int) (Stored, error) {
 	var refused *ConditionFailedError
 	last := try >= w.s.o.Tries
@@ -164,8 +164,8 @@ func (w *writing) failed(err error) error {
 	return store.MarkUnknown(fmt.Errorf("%w; then: %v", w.lost, err))
 }
 
-// readBack reads the register after a try that failed with cause, and judges the write by
-// it.
+// readBack reads the register after a try that failed with cause, and decides the outcome
+// from it.
 func (w *writing) readBack(ctx context.Context, cause error) (Stored, error) {
 	current, err := w.s.read(ctx, w.key, "")
 	switch {
@@ -174,14 +174,15 @@ func (w *writing) readBack(ctx context.Context, cause error) (Stored, error) {
 	case errors.Is(err, store.ErrCorrupt):
 		return Stored{}, w.failed(store.MarkNotApplied(err))
 	case w.lost != nil:
-		return Stored{}, w.failed(fmt.Errorf("reading it back: %w", err))
+		return Stored{}, w.failed(fmt.Errorf("reading the register back: %w", err))
 	case errors.Is(cause, errNoTag):
 		return Stored{}, store.MarkNotApplied(err)
 	}
-	return Stored{}, store.MarkUnknown(fmt.Errorf("its condition was refused; reading back why: %w", err))
+	return Stored{}, store.MarkUnknown(fmt.Errorf("the server refused the condition of the write; reading the register to find out why: %w", err))
 }
 
-// met judges the write by the current state, after a try that failed with cause.
+// conflicts decides the outcome of the write from the current state, after a try that
+// failed with cause.
 func (w *writing) conflicts(current Stored, cause error) (Stored, error) {
 	fate := outcomeOf(current, &w.e)
 	if fate == store.ResolutionPending && current.Number == w.base.Number && (current.Tag == w.base.Tag || w.base.Tag == "") {
@@ -192,26 +193,26 @@ func (w *writing) conflicts(current Stored, cause error) (Stored, error) {
 		w.s.o.Logger.Debug("a write whose reply was lost was applied", "key", w.key)
 		return current, nil
 	case fate == store.ResolutionSuperseded:
-		w.s.o.Logger.Debug("a write whose reply was lost was applied, and superseded", "key", w.key)
+		w.s.o.Logger.Debug("a write whose reply was lost was applied and then superseded", "key", w.key)
 		return Stored{Envelope: w.e}, nil
 	case w.lost != nil && current.Absent():
-		return Stored{}, w.failed(errors.New("the register was removed since"))
+		return Stored{}, w.failed(errors.New("the register was removed after the write was sent"))
 	case w.lost != nil && fate != store.ResolutionNotApplied:
-		return Stored{}, w.failed(errors.New("others have changed the register several times since"))
+		return Stored{}, w.failed(errors.New("other writers have changed the register several times after the write was sent"))
 	case !current.Absent() && !current.Deleted:
 		return Stored{}, &store.ConflictError{Key: w.key, HasCurrent: true, Value: current.Value, Version: current.Version()}
 	case !w.create:
 		return Stored{}, &store.ConflictError{Key: w.key, HasCurrent: true}
 	}
-	// A create follows the tombstone, or nothing where that was removed.
+	// A create names the tombstone, or nothing if the tombstone was removed.
 	w.lost = nil
 	w.against(current)
 	return Stored{}, errSendAgain
 }
 
-// metBase handles a register that is still in the state base. After a refusal that is
-// unexpected: the read may have been faster than the write that caused the refusal, but
-// not time after time.
+// metBase handles a register that is still in the state base. After a refusal this is
+// unexpected: the read may have been faster than the write that caused the refusal, but not
+// several times in a row.
 func (w *writing) metBase(current Stored, cause error) error {
 	if !errors.Is(cause, store.ErrConflict) {
 		w.base.Tag = current.Tag
@@ -228,7 +229,7 @@ func (w *writing) metBase(current Stored, cause error) error {
 	return w.failed(err)
 }
 
-// Settle implements [store.Resolver], by one read.
+// Resolve implements [store.Resolver], by one read.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
 	found, err := s.resolve(ctx, key, prev, writes)
 	return found, s.opError("resolve", key, err)
