@@ -92,7 +92,7 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	onAWS := endpoint.IsDynamoDB(client.Options())
-	registers, err := engine.New(t, engine.Options{
+	registers, err := engine.New(t, &engine.Options{
 		Traits: store.Traits{
 			Name:                 strings.TrimSuffix("dynamodb://"+name+"/"+t.prefix, "/"),
 			ID:                   endpoint.DynamoDBID(client.Options(), name),

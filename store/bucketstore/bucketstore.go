@@ -109,7 +109,7 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 	if of.ID != "" {
 		traits.ID, traits.Prefix = "bucketstore:"+of.ID, prefix
 	}
-	registers, err := engine.New(d, engine.Options{
+	registers, err := engine.New(d, &engine.Options{
 		Traits:              traits,
 		Trusted:             o.Trusted || of.Trusted && o.Check == nil,
 		TrustConditions:     of.Trusted,

@@ -40,7 +40,7 @@ func TestCuts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d *driver
 		open := func(t *testing.T, from engine.Driver) store.Store {
-			s, err := engine.New(from, engine.Options{Traits: store.Traits{Name: "map:cuts"}})
+			s, err := engine.New(from, &engine.Options{Traits: store.Traits{Name: "map:cuts"}})
 			if err != nil {
 				t.Fatal(err)
 			}

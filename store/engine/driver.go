@@ -119,7 +119,7 @@ func (e *Envelope) follow(base Stored, numbered bool) {
 	e.Predecessors, e.Number = nil, 0
 	if !base.Absent() {
 		lineage := base.lineage()
-		e.Predecessors = lineage[:min(len(lineage), MaxPredecessors)]
+		e.Predecessors = lineage[:min(len(lineage), maxPredecessors)]
 	}
 	if numbered {
 		e.Number = base.Number + 1
@@ -178,7 +178,7 @@ func ParseID(id, past string) (Envelope, error) {
 
 // check reports what is wrong with the nonces of an envelope.
 func (e *Envelope) check() error {
-	if !isNonce(e.Nonce) || len(e.Predecessors) > MaxPredecessors || slices.ContainsFunc(e.Predecessors, func(n string) bool { return !isNonce(n) }) {
+	if !isNonce(e.Nonce) || len(e.Predecessors) > maxPredecessors || slices.ContainsFunc(e.Predecessors, func(n string) bool { return !isNonce(n) }) {
 		return errors.New("a nonce of the register is damaged")
 	}
 	return nil

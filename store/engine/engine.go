@@ -17,9 +17,6 @@ const (
 	// DefaultTries is the most times that a request is sent; see [Options].
 	DefaultTries = 5
 
-	// DefaultPause bounds the pause before the second try; see [Options].
-	DefaultPause = 50 * time.Millisecond
-
 	// maxPause bounds every pause.
 	maxPause = 2 * time.Second
 )
@@ -53,8 +50,8 @@ type Options struct {
 	// themselves.
 	ReadTries int
 
-	// Pause bounds the random pause before the second try; it doubles with each
-	// further one, to 2 s. 0 means [DefaultPause].
+	// Pause bounds the random pause before the second try: at most 2 s; 0 means 50 ms. The
+	// bound doubles with each further try, up to 2 s.
 	Pause time.Duration
 
 	// Check is called before the first write, until it succeeds once. It checks what the
@@ -96,19 +93,20 @@ var (
 	_ store.Resolver          = (*Store)(nil)
 )
 
-// New returns the registers of a driver. It sends nothing.
-func New(driver Driver, opts Options) (*Store, error) {
-	opts.Tries = cmp.Or(opts.Tries, DefaultTries)
-	opts.ReadTries = cmp.Or(opts.ReadTries, 1)
-	opts.Pause = cmp.Or(opts.Pause, DefaultPause)
-	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+// New returns the registers of a driver. It sends nothing. Nil options are the defaults.
+func New(driver Driver, opts *Options) (*Store, error) {
+	o := *cmp.Or(opts, &Options{})
+	o.Tries = cmp.Or(o.Tries, DefaultTries)
+	o.ReadTries = cmp.Or(o.ReadTries, 1)
+	o.Pause = cmp.Or(o.Pause, 50*time.Millisecond)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	switch {
-	case opts.Tries < 1 || opts.Tries > 100 || opts.ReadTries < 1 || opts.ReadTries > 100:
-		return nil, fmt.Errorf("engine: Options.Tries is %d, and ReadTries %d; both must be within 1 and 100", opts.Tries, opts.ReadTries)
-	case opts.Pause < 0 || opts.Pause > maxPause:
-		return nil, fmt.Errorf("engine: Options.Pause is %v, not within 0 and %v", opts.Pause, maxPause)
+	case o.Tries < 1 || o.Tries > 100 || o.ReadTries < 1 || o.ReadTries > 100:
+		return nil, fmt.Errorf("engine: Options.Tries is %d and Options.ReadTries is %d; both must be between 1 and 100", o.Tries, o.ReadTries)
+	case o.Pause < 0 || o.Pause > maxPause:
+		return nil, fmt.Errorf("engine: Options.Pause is %v; it must be between 0 and %v", o.Pause, maxPause)
 	}
-	return &Store{driver: driver, o: opts, probe: newProbe()}, nil
+	return &Store{driver: driver, o: o, probe: newProbe()}, nil
 }
 
 // Traits implements [store.Describer].

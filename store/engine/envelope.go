@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// MaxPredecessors is the largest number of earlier states that an envelope names.
-	MaxPredecessors = 7
+	// maxPredecessors is the largest number of earlier states that an envelope names.
+	maxPredecessors = 7
 
 	// TombstoneSize is the size of the text of a tombstone, in bytes. No other envelope
 	// has that size, so a listing that shows sizes shows which keys are deleted.
@@ -37,7 +37,7 @@ type Envelope struct {
 	// Nonce is new in every write, and the same when the same write is sent again.
 	Nonce string
 
-	// Predecessors are the nonces of the states before it, newest first, up to [MaxPredecessors].
+	// Predecessors are the nonces of the states before it, newest first, at most seven.
 	Predecessors []string
 
 	// Deleted says that it is a tombstone.

@@ -69,7 +69,7 @@ func (d *driver) List(_ context.Context, prefix string) iter.Seq2[string, error]
 
 // Open returns the registers.
 func Open() (*engine.Store, error) {
-	return engine.New(&driver{rows: make(map[string][]byte)}, engine.Options{
+	return engine.New(&driver{rows: make(map[string][]byte)}, &engine.Options{
 		Traits:  store.Traits{Name: "map:example", ConflictCarriesState: true},
 		Trusted: true, // leave this out for a server that may ignore conditions
 	})
@@ -98,7 +98,7 @@ func Example() {
 func TestExample(t *testing.T) {
 	var d *driver
 	open := func(t *testing.T) store.Store {
-		s, err := engine.New(d, engine.Options{Traits: store.Traits{Name: "map:example", ConflictCarriesState: true}})
+		s, err := engine.New(d, &engine.Options{Traits: store.Traits{Name: "map:example", ConflictCarriesState: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func (s *server) open(t *testing.T, change func(*engine.Options)) *engine.Store 
 	if change != nil {
 		change(&o)
 	}
-	st, err := engine.New(s, o)
+	st, err := engine.New(s, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func (s *server) Remove(_ context.Context, key string) error {
 // honest returns another program's store on the same rows; the server honours its
 // conditions.
 func (s *server) honest() *engine.Store {
-	st, err := engine.New(&honest{s}, engine.Options{Traits: store.Traits{Name: "table"}, Trusted: true, Tags: s.tags, Numbered: s.number})
+	st, err := engine.New(&honest{s}, &engine.Options{Traits: store.Traits{Name: "table"}, Trusted: true, Tags: s.tags, Numbered: s.number})
 	if err != nil {
 		panic(err)
 	}

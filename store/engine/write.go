@@ -24,7 +24,7 @@ func outcomeOf(current Stored, write *Envelope) store.Resolution {
 		return store.ResolutionApplied
 	case slices.Contains(current.Predecessors, write.Nonce):
 		return store.ResolutionSuperseded
-	case created && len(current.Predecessors) < MaxPredecessors, !created && slices.Contains(current.Predecessors, write.Predecessors[0]):
+	case created && len(current.Predecessors) < maxPredecessors, !created && slices.Contains(current.Predecessors, write.Predecessors[0]):
 		return store.ResolutionNotApplied // its predecessors leave no place for the write
 	}
 	return store.ResolutionUnknown

@@ -45,7 +45,7 @@ func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 	if t.o.Name != "" {
 		traits.ID, traits.Prefix = "sql:"+t.o.Name+":"+t.o.Table, t.prefix
 	}
-	registers, err := engine.New(t, engine.Options{
+	registers, err := engine.New(t, &engine.Options{
 		Traits:          traits,
 		ReadTries:       engine.DefaultTries,
 		Check:           t.check,
