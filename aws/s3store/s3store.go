@@ -91,8 +91,7 @@ type Options struct {
 	// DisableAge switches ages off: they are never known.
 	DisableAge bool
 
-	// Tries is how often a write is sent at most; 0 means
-	// [bucketstore.DefaultTries].
+	// Tries is how often a write is sent at most: 1 to 100; 0 means 5.
 	Tries int
 
 	// OnVerified is called when the probe has passed and neither locks of another program

@@ -16,20 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-const (
-	// DefaultTries is the most times that a write is sent; see [Options].
-	DefaultTries = engine.DefaultTries
-
-	// MaxPrefix is the longest prefix, in bytes. It leaves room for every key.
-	MaxPrefix = 256
-
-	// TombstoneSize is the size of the object of a deleted register, in bytes. No
-	// other register has it.
-	TombstoneSize = engine.TombstoneSize
-
-	// ProbeDir is where, below the prefix, objects lie while a store is probed.
-	ProbeDir = engine.ProbeDir
-)
+// MaxPrefix is the longest prefix, in bytes. It leaves room for every key.
+const MaxPrefix = 256
 
 // Options are the options of [New].
 type Options struct {
@@ -37,48 +25,47 @@ type Options struct {
 	// means the name of the bucket with the prefix.
 	Name string
 
-	// Trusted says that the bucket is known to honour conditions: it is not probed.
-	// It is also taken from the [object.Traits] of the bucket.
+	// Trusted says that the bucket is known to honour conditions, so New does not probe it.
+	// The [object.Traits] of the bucket can say so too.
 	Trusted bool
 
-	// Unsafe lists conditions that the user accepts to be ignored: [object.PutIfAbsent],
-	// [object.PutIfMatch]. Without them two programs can hold the same lock.
+	// Unsafe lists the conditions that the server may ignore with the user's consent:
+	// [object.PutIfAbsent], [object.PutIfMatch]. If the server ignores one, two programs
+	// can hold the same lock.
 	Unsafe []object.Ability
 
 	// Tries is the most times that a write is sent while the store does not answer, or
-	// answers that another write is in progress, and the register is unchanged: 1 to 100.
-	// 0 means [DefaultTries]. Between two tries there is a random pause that grows to 2
-	// s.
+	// answers that another write is in progress, and the register is unchanged: 1 to 100. 0
+	// means 5. Between two tries there is a random pause that grows to 2 s.
 	Tries int
 
-	// MinTTL is that of the traits: the shortest lease that makes sense.
+	// MinTTL is the shortest lease that makes sense; see [store.Traits].
 	MinTTL time.Duration
 
-	// Check is called before the first write, until it succeeds once, unless Trusted is set;
-	// also where only the traits of the bucket say that it is trusted. Its error becomes the
-	// error of that write, which was not applied. Nil checks nothing.
+	// Check is called before the first write, until it succeeds once, unless Trusted is
+	// set. It is also called if only the traits of the bucket say that it is trusted. Its
+	// error becomes the error of that write, which was not applied. Nil checks nothing.
 	Check func(context.Context) error
 
 	// OnVerified is called when Check and the probe have passed, so that the user can
 	// remember it and set Trusted the next time. Nil calls nothing.
 	OnVerified func()
 
-	// Logger receives what became of writes whose reply was lost, and what the probe could
-	// not remove. Nil discards.
+	// Logger receives the outcomes of writes whose reply was lost, and the keys that the
+	// probe could not remove. Nil discards.
 	Logger *slog.Logger
 }
 
 // Store is a space of registers in a bucket. It may be used by any number of goroutines,
-// starts none, and needs no closing. Its methods are those of [engine.Store], which
-// decides what became of a write.
+// starts none, and needs no closing. Its methods are those of [engine.Store], which decides
+// the outcome of each write.
 type Store struct {
 	*engine.Store
 	d driver
 }
 
-// New returns the registers below prefix in b. The prefix is empty or a valid key
-// of a register of at most [MaxPrefix] bytes; it is used as it is. New sends
-// nothing.
+// New returns the registers below prefix in b. The prefix is empty, or a valid key of a
+// register of at most [MaxPrefix] bytes. New sends nothing.
 func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -90,13 +77,13 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 			return nil, fmt.Errorf("prefix: %w", err)
 		}
 		if len(prefix) > MaxPrefix {
-			return nil, fmt.Errorf("prefix: %w: %d bytes, at most %d are allowed", store.ErrKey, len(prefix), MaxPrefix)
+			return nil, fmt.Errorf("prefix: %w: the prefix has %d bytes, at most %d are allowed", store.ErrKey, len(prefix), MaxPrefix)
 		}
 		prefix += "/"
 	}
 	for _, a := range o.Unsafe {
 		if a != object.PutIfAbsent && a != object.PutIfMatch {
-			return nil, fmt.Errorf("bucketstore: Options.Unsafe: a register does not need %q", a)
+			return nil, fmt.Errorf("bucketstore: Options.Unsafe: %q is not a condition that this store uses; allowed are put-if-absent and put-if-match", a)
 		}
 	}
 	of := object.TraitsOf(b)
@@ -151,7 +138,7 @@ func (d driver) Read(ctx context.Context, key string, seen engine.Tag) (engine.S
 	case errors.Is(err, object.ErrNotChanged):
 		err = engine.ErrUnchanged
 	case errors.Is(err, store.ErrTooLarge):
-		err = fmt.Errorf("%w: an object of %d bytes lies where a register belongs", store.ErrCorrupt, info.Size)
+		err = fmt.Errorf("%w: the object has %d bytes, more than any register: another program wrote it", store.ErrCorrupt, info.Size)
 	}
 	if err != nil {
 		return engine.Stored{}, err
@@ -167,9 +154,9 @@ func (d driver) Read(ctx context.Context, key string, seen engine.Tag) (engine.S
 func (d driver) ReadRaw(ctx context.Context, key string) (body []byte, on engine.Stored, err error) {
 	body, info, err := object.ReadAll(ctx, d.bucket, d.objectKey(key), engine.MaxText, nil)
 	if errors.Is(err, store.ErrTooLarge) {
-		err = fmt.Errorf("%w: an object of %d bytes lies where a register belongs: move it away with the tools of the store", store.ErrTooLarge, info.Size)
+		err = fmt.Errorf("%w: the object has %d bytes, more than any register: another program wrote it; move it to another key with the tools of the storage service", store.ErrTooLarge, info.Size)
 	}
-	// The tag is the condition. The nonce only says that there is something.
+	// The tag is the condition. The nonce only says that the object exists.
 	return body, engine.Stored{Envelope: engine.Envelope{Nonce: "damaged"}, Tag: engine.Tag(info.Version)}, bare(err)
 }
 
@@ -184,8 +171,8 @@ func (d driver) Write(ctx context.Context, key string, on engine.Stored, e engin
 	return engine.Tag(info.Version), err
 }
 
-// bare returns the error of a bucket without the operation and the key of the object: the
-// engine names those of the register.
+// bare returns the error of a bucket without the operation and the key of the object, since
+// the engine adds those of the register.
 func bare(err error) error {
 	if of, ok := err.(*store.OpError); ok {
 		return of.Err
@@ -207,17 +194,17 @@ func (d driver) List(ctx context.Context, prefix string) iter.Seq2[string, error
 		dirs = append(dirs, d.prefix+longDir)
 	}
 	return registers(ctx, d, prefix, dirs, func(key string, info object.Info) (string, bool) {
-		return key, info.Size != TombstoneSize
+		return key, info.Size != engine.TombstoneSize
 	})
 }
 
-// ListTags does what [store.TagLister] describes. The tag is the version of the object: no two
-// objects that a register had are equal. It costs one request for each page of the bucket's
-// listing. It yields deleted registers too, and leaves out those whose names are so long that
-// they lie in a directory of their own.
+// ListTags does what [store.TagLister] describes. The tag is the version of the object: no
+// two objects that a register had are equal. It costs one request for each page of the
+// bucket's listing. It yields deleted registers too, and leaves out registers with very
+// long names, which have a directory of their own.
 //
-// A Store is no TagLister by itself: the backend adds ListCost if a listing of its bucket shows
-// each write that was answered before it began.
+// A Store is no TagLister by itself. A backend adds ListCost if a listing of its bucket
+// shows each write that the server acknowledged before the listing began.
 func (s *Store) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tagged, error] {
 	return engine.Listing(ctx, s.Store, store.OpListTags, prefix, func(ctx context.Context, prefix string) iter.Seq2[store.Tagged, error] {
 		return registers(ctx, s.d, prefix, []string{s.d.dir(prefix)}, func(key string, info object.Info) (store.Tagged, bool) {
@@ -234,8 +221,8 @@ func (d driver) dir(prefix string) string {
 	return d.prefix + encodeDirs(prefix) + "/"
 }
 
-// registers yields what show makes of the registers below prefix that lie in these directories.
-// It skips those for which show returns false.
+// registers calls show for each register below prefix in these directories, and yields the
+// results. It skips those for which show returns false.
 func registers[T any](ctx context.Context, d driver, prefix string, dirs []string, show func(key string, info object.Info) (T, bool)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		below := ""
@@ -261,8 +248,8 @@ func registers[T any](ctx context.Context, d driver, prefix string, dirs []strin
 	}
 }
 
-// UnsafeError says that a bucket ignores conditions. It matches
-// [store.ErrUnsafe]; nothing was written but what the probe removed again.
+// UnsafeError says that a bucket ignores conditions. It matches [store.ErrUnsafe]. Nothing
+// was written except the objects of the probe, which it removed again.
 type UnsafeError struct {
 	Name    string // of the store
 	Missing []*object.UnsupportedError
@@ -274,11 +261,11 @@ func (e *UnsafeError) Error() string {
 		found = append(found, m.Found)
 		names = append(names, string(m.Ability))
 	}
-	return fmt.Sprintf("%s ignores conditions, two programs could hold one lock: %s (holdfast doctor tells more; unsafe=%s would use it all the same)",
+	return fmt.Sprintf("%s ignores conditions, so two programs could hold one lock: %s (holdfast doctor reports the details; unsafe=%s in the URL accepts the risk)",
 		e.Name, strings.Join(found, "; "), strings.Join(names, ","))
 }
 
-// StoreName returns Name, which the text has; see [store.OpError].
+// StoreName returns Name, which the text contains; see [store.OpError].
 func (e *UnsafeError) StoreName() string { return e.Name }
 
 // Is makes an UnsafeError match store.ErrUnsafe.
@@ -296,7 +283,7 @@ func (o *Options) refuse(found engine.ConditionsIgnoredError) error {
 		case !slices.Contains(o.Unsafe, ability):
 			e.Missing = append(e.Missing, &object.UnsupportedError{Ability: ability, Found: text})
 		case o.Logger != nil:
-			o.Logger.Warn("this store ignores conditions and is used on request", "store", o.Name, "found", text)
+			o.Logger.Warn("this store ignores conditions; the option Unsafe accepts that", "store", o.Name, "found", text)
 		}
 	}
 	if len(e.Missing) == 0 {

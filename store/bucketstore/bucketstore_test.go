@@ -19,7 +19,7 @@ func newStore(t *testing.T, b object.Bucket, prefix string, opts *bucketstore.Op
 	return s
 }
 
-// second is another handle on the bucket of the first, as another process has it.
+// second returns another handle on the bucket of the first, as another process would have.
 func second(t *testing.T, first store.Store) store.Store {
 	s, _ := store.As[*bucketstore.Store](first)
 	return newStore(t, s.Bucket(), "pre/fix", nil)

@@ -1,38 +1,45 @@
-// Package bucketstore makes registers of the objects of any bucket that has
-// conditional writes: a put that succeeds only if there is no object, and one that
-// succeeds only if the object is in a given state.
+// Package bucketstore is a store in a bucket of an object storage service. The bucket needs two
+// conditional writes: a put that succeeds only if there is no object, and one that succeeds
+// only if the object is in a given state.
+//
+// # Use
+//
+//	s, err := bucketstore.New(bucket, "app", nil)
+//	client, err := lease.New(s, nil)
+//
+// The bucket is an [object.Bucket]. For Amazon S3 use package aws/s3store, which also knows the
+// age of registers.
+//
+// # Servers that ignore conditions
+//
+// Some servers accept a condition and ignore it; two programs could then hold the same lock.
+// Unless the bucket is known to honour conditions, the first write of a [Store] tests them on a
+// separate object below P/.holdfast/probe, where P is the prefix. The test takes six requests,
+// of which the last removes the object. If the server ignores a condition, every write fails
+// with an [UnsafeError], and nothing else is written.
 //
 // # What is stored
 //
-// The register K below the prefix P is the object P/K.json. With that ending no register
-// is in the way of another: on some servers the object a/b cannot exist beside the object
-// a. Bytes of a key that not every server accepts are written as an exclamation mark and
-// two hexadecimal digits; [Store.ObjectKey] returns the name. The body is one JSON object
-// for people and programs:
+// The register K below the prefix P is the object P/K.json. Because of the ending, no register
+// prevents another: on some servers the object a/b cannot exist if the object a does. A byte of
+// a key that not every server accepts is written as an exclamation mark and two hexadecimal
+// digits; [Store.ObjectKey] returns the name. The body is one JSON object for people and
+// programs:
 //
 //	{"holdfast":1,"nonce":"Zx1…","after":["Qm0…"],"value":{"your":"JSON"}}
 //
-// A value that is no JSON is written in base64 instead. The nonce is new in every write,
-// so no two bodies and no two ETags are equal. The nonce also shows what became of a
-// write whose reply was lost. "after" has the nonces of up to seven states before this
-// one, newest first.
+// A value that is no JSON is written in base64 instead. The nonce is new in every write, so no
+// two bodies and no two ETags are equal. The nonce also shows whether a write whose reply was
+// lost was applied. "after" has the nonces of up to seven states before this one, newest first.
 //
-// A deleted register is a tombstone: an object of exactly [TombstoneSize] bytes, a size
-// that no other body has, so that a listing tells tombstones from registers without
-// reading them. Tombstones stay: without one, the first write after a delete would look
-// like the first write ever.
+// A deleted register is a tombstone: an object of exactly [engine.TombstoneSize] bytes. No other
+// body has that size, so a listing distinguishes tombstones from registers without reading them.
+// Tombstones remain: without one, the first write after a delete would look like the first
+// write of all.
 //
 // # Outcomes
 //
-// They are those of package engine, which sends a write, reads the object after a lost
-// reply or a refusal, and judges by the nonces. The version of a register is its nonces
+// Package engine decides the outcome of a write: it sends the write, reads the object after a
+// lost reply or a refusal, and compares the nonces. The version of a register is its nonces
 // and, after an @, the version of the object.
-//
-// # Stores that ignore conditions
-//
-// Some servers accept a condition and ignore it; two programs could then hold the same
-// lock. Unless the bucket is known to honour conditions, the first write of a [Store]
-// tries them on a separate object below P/.holdfast/probe. That takes six requests, of
-// which the last removes the object. If the server ignores a condition, nothing else is
-// written, and every write fails with an [UnsafeError].
 package bucketstore

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// flaky is a bucket whose puts go wrong by a list: the first item is for the first
-// put, and so on; what comes after the list goes right.
+// flaky is a bucket whose puts go wrong by a list: the first item is for the first put, and
+// so on; the puts after the list succeed.
 type flaky struct {
 	*membucket.Bucket
 	mu    sync.Mutex
@@ -36,12 +36,12 @@ const (
 	busy            // 409
 	denied          // certain
 	delayed         // not applied now, but when release is called; reply lost
-	faster          // another's write is applied first
-	fasterTen       // ten of others are
+	faster          // the write of another program is applied first
+	fasterTen       // ten writes of other programs are applied first
 	lostFaster
 	lostFasterTen
-	fasterDeleted // another creates and deletes it first
-	lostDeleted   // applied, reply lost, and deleted by another
+	fasterDeleted // another program creates and deletes it first
+	lostDeleted   // applied, reply lost, and deleted by another program
 )
 
 var errLost = fmt.Errorf("%w: the reply was lost", store.ErrUnavailable)
@@ -135,7 +135,7 @@ func (f *flaky) remove(ctx context.Context, object string) {
 	}
 }
 
-// release lets the delayed puts arrive.
+// release delivers the delayed puts.
 func (f *flaky) release() {
 	for _, put := range f.late {
 		put()

@@ -17,7 +17,7 @@ const (
 	// objects as files take no more than 255 bytes, and some add to them.
 	maxSegment = 200
 
-	// longDir is the directory of registers whose names would be too long otherwise. No
+	// longDir is the directory of registers whose names would otherwise be too long. No
 	// encoded segment is a single exclamation mark.
 	longDir = "!/"
 )
@@ -66,7 +66,8 @@ func cut(segment string) string {
 		for !utf8.RuneStart(segment[n]) {
 			n--
 		}
-		// An escape is kept whole, so that a mark at the end means only one thing.
+		// An escape is not divided, so that an exclamation mark at the end has only one
+		// meaning.
 		if i := strings.LastIndexByte(segment[n-2:n], '!'); i >= 0 {
 			n = n - 2 + i
 		}
@@ -87,15 +88,15 @@ func plain(r rune) bool {
 	case r < 0x80:
 		return strings.ContainsRune("-_.@:=,", r)
 	}
-	// Beyond ASCII: not the second set of control characters, nor what XML 1.0, in
-	// which listings come, cannot express.
+	// Beyond ASCII, two kinds are escaped: the second set of control characters, and
+	// characters that XML 1.0, the format of listings, cannot express.
 	return r >= 0xa0 && r != 0xfffe && r != 0xffff
 }
 
 func escape(segment string) string { return objectname.Escape(segment, plain) }
 
-// decodeKey is the inverse of what objectKey does without its prefix. It refuses
-// whatever that would not have written.
+// decodeKey is the inverse of objectKey without a prefix. It refuses names that objectKey
+// never returns.
 func decodeKey(name string) (string, bool) {
 	encoded, ok := strings.CutSuffix(name, suffix)
 	if !ok {

@@ -13,9 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/bucketstore"
+	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// TestObjectKeys are golden: registers are found again by these names.
+// TestObjectKeys: these names must never change, since stored registers have them.
 func TestObjectKeys(t *testing.T) {
 	s := newStore(t, membucket.New(), "pre/fix", nil)
 	long := strings.Repeat("x", 450)
@@ -88,7 +89,7 @@ func FuzzObjectKey(f *testing.F) {
 			t.Fatalf("%q and %q have the objects %q and %q", a, b, x, y)
 		}
 		if strings.HasPrefix(y, x+"/") || strings.HasPrefix(x, y+"/") {
-			t.Fatalf("%q lies below %q", y, x)
+			t.Fatalf("%q is below %q", y, x)
 		}
 		for segment := range strings.SplitSeq(x, "/") {
 			if segment == "" || segment == "." || segment == ".." || len(segment) > 255 || strings.ContainsAny(segment, " +%\\?#") {
@@ -109,7 +110,7 @@ func FuzzObjectKey(f *testing.F) {
 	})
 }
 
-// TestBodies: what lies in the bucket is JSON for people, and gives back the bytes
+// TestBodies: the objects in the bucket are JSON for people, and a Get returns the bytes
 // that were put.
 func TestBodies(t *testing.T) {
 	b := membucket.New()
@@ -137,22 +138,22 @@ func TestBodies(t *testing.T) {
 	for n := range 400 {
 		v := mustPut(t, s, "size", "", `"`+strings.Repeat("x", n)+`"`)
 		info, err := b.Stat(t.Context(), s.ObjectKey("size"))
-		if err != nil || info.Size == bucketstore.TombstoneSize {
+		if err != nil || info.Size == engine.TombstoneSize {
 			t.Fatalf("value of %d bytes: size %d, %v", n, info.Size, err)
 		}
 		if err := s.Delete(t.Context(), "size", v); err != nil {
 			t.Fatal(err)
 		}
-		if info, err = b.Stat(t.Context(), s.ObjectKey("size")); err != nil || info.Size != bucketstore.TombstoneSize {
+		if info, err = b.Stat(t.Context(), s.ObjectKey("size")); err != nil || info.Size != engine.TombstoneSize {
 			t.Fatalf("tombstone: size %d, %v", info.Size, err)
 		}
 	}
 }
 
-// TestGolden: bodies of this format are read for ever.
+// TestGolden: later versions can still read bodies of this format.
 func TestGolden(t *testing.T) {
 	tombstone := `{"holdfast":1,"nonce":"AAAAAAAAAAAA","deleted":true}`
-	tombstone += strings.Repeat(" ", bucketstore.TombstoneSize-1-len(tombstone)) + "\n"
+	tombstone += strings.Repeat(" ", engine.TombstoneSize-1-len(tombstone)) + "\n"
 	for body, want := range map[string]string{
 		`{"holdfast":1,"nonce":"Zx1-_aaaaaaa","after":["BBBBBBBBBBBB","CCCCCCCCCCCC"],"value":{"your":"JSON"}}` + "\n": `{"your":"JSON"}`,
 		`{"holdfast":1,"nonce":"AAAAAAAAAAAA","base64":"/w=="}`:                                                        "\xff",
@@ -182,8 +183,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestForeign: what is no register of ours is told, is not absent, and is never
-// overwritten.
+// TestForeign: an object of another program is reported, does not count as absent, and is
+// never overwritten.
 func TestForeign(t *testing.T) {
 	for name, body := range map[string]string{
 		"empty":             "",
@@ -222,7 +223,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestListForeign: a listing passes over what is not named as a register, and over
+// TestListForeign: a listing skips objects whose names are not those of registers. It skips
 // tombstones without reading them.
 func TestListForeign(t *testing.T) {
 	f := &flaky{Bucket: membucket.New()}
@@ -253,7 +254,7 @@ func TestListForeign(t *testing.T) {
 	}
 }
 
-// TestUnchanged: a read of what has not changed sends no body.
+// TestUnchanged: a read of an unchanged register transfers no body.
 func TestUnchanged(t *testing.T) {
 	s := newStore(t, membucket.New(), "", nil)
 	v := mustPut(t, s, "k", "", "1")
@@ -298,8 +299,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// FuzzBody: whatever lies where a register belongs is read as one, as deleted, or as
-// damaged; and what is read can be written on.
+// FuzzBody: whatever the object of a register contains, it reads as a value, as deleted, or
+// as damaged. A write can name the version that was read.
 func FuzzBody(f *testing.F) {
 	f.Add(`{"holdfast":1,"nonce":"AAAAAAAAAAAA","value":{"a":1}}`)
 	f.Add(`{"holdfast":1,"nonce":"AAAAAAAAAAAA","after":["BBBBBBBBBBBB"],"base64":"/w=="}`)

@@ -23,8 +23,8 @@ func other(b object.Bucket) *bucketstore.Store {
 	return s
 }
 
-// TestOutcomes: what becomes of a write when puts go wrong, in which order, and how
-// many requests that takes.
+// TestOutcomes: the outcome of a write when puts fail in different ways, and how many
+// requests it takes.
 func TestOutcomes(t *testing.T) {
 	const ours = `"ours"`
 	for _, c := range []struct {
@@ -104,8 +104,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// checkAfter checks the state of "k", and what the version and the conflict say of
-// it.
+// checkAfter checks the state of "k", and what the version and the conflict say about it.
 func checkAfter(t *testing.T, s store.Store, v store.Version, err error, ours bool, want string) {
 	t.Helper()
 	value, now, getErr := s.Get(t.Context(), "k")
@@ -117,18 +116,18 @@ func checkAfter(t *testing.T, s store.Store, v store.Version, err error, ours bo
 	}
 	var c *store.ConflictError
 	if errors.As(err, &c) && c.HasCurrent != (want != "") || c != nil && (string(c.Value) != want || c.Version != now) {
-		t.Errorf("the conflict tells %q %q", c.Value, c.Version)
+		t.Errorf("the conflict carries %q with version %q", c.Value, c.Version)
 	}
 	if v == "" {
 		return
 	}
-	// A version that was superseded is good for a conflict, and for nothing else.
+	// A write that names a superseded version gets a conflict.
 	if _, err = s.Put(t.Context(), "k", v, []byte(`"next"`)); ours != (err == nil) || !ours && !errors.Is(err, store.ErrConflict) {
 		t.Errorf("the next write: %v", err)
 	}
 }
 
-// TestDeleteOutcomes: likewise for deletes, which return no version.
+// TestDeleteOutcomes is TestOutcomes for deletes, which return no version.
 func TestDeleteOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -140,7 +139,7 @@ func TestDeleteOutcomes(t *testing.T) {
 		{"applied, reply lost", []fault{lost}, store.Applied, "put get"},
 		{"not applied, reply lost", []fault{dropped}, store.Applied, "put get put"},
 		{"repeated on the way", []fault{twice}, store.Applied, "put get"},
-		{"applied, lost, and created anew", []fault{lostFaster}, store.Applied, "put get"},
+		{"applied, lost, and created again", []fault{lostFaster}, store.Applied, "put get"},
 		{"another was faster", []fault{faster}, store.NotApplied, "put get"},
 		{"another deleted it first", []fault{fasterDeleted}, store.NotApplied, "put get"},
 		{"lost, another deleted it", []fault{dropped, fasterDeleted}, store.NotApplied, "put get put get"},
@@ -173,8 +172,8 @@ func mustPut(t *testing.T, s store.Store, key string, prev store.Version, value 
 	return v
 }
 
-// TestLateArrival: a try that arrives after all cannot undo anything: it stands
-// under the condition of its predecessor.
+// TestLateArrival: a try that reaches the server late cannot undo anything, since it has
+// the same condition as the first.
 func TestLateArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, create := range []bool{true, false} {
@@ -202,8 +201,8 @@ func TestLateArrival(t *testing.T) {
 	})
 }
 
-// TestUnreadable: a write that cannot be read back stays unknown; after a refusal,
-// too, since the refusal may be of our own request's repetition.
+// TestUnreadable: the outcome of a write that cannot be read back is unknown. That holds
+// after a refusal too: a repetition of the same request may have caused it.
 func TestUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, first := range []fault{lost, dropped, twice, faster} {
@@ -219,8 +218,8 @@ func TestUnreadable(t *testing.T) {
 	})
 }
 
-// TestContextEnds: when the context ends while the outcome is open it stays open, at
-// once.
+// TestContextEnds: if the context ends while the outcome is unknown, the call returns that
+// at once.
 func TestContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &flaky{Bucket: membucket.New()}
@@ -244,8 +243,8 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
-// TestStrangeRefusal: a server that refuses to create what it says is not there (a
-// delete marker counts as an object on one) is told, not tried for ever.
+// TestStrangeRefusal: a server that refuses to create an absent register is reported, and
+// not retried for ever. One server does so: it counts a delete marker as an object.
 func TestStrangeRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, refusing{membucket.New()}, "", &bucketstore.Options{Trusted: true})

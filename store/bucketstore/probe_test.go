@@ -66,8 +66,8 @@ func (c *careless) keys(t *testing.T) []string {
 	return keys
 }
 
-// TestProbe: a bucket that ignores a condition is refused before anything of ours is
-// written, and what others have written stays as it is.
+// TestProbe: a bucket that ignores a condition is refused before the first write, and
+// registers of other programs stay as they are.
 func TestProbe(t *testing.T) {
 	for name, c := range map[string]*careless{
 		"put-if-absent": {ignoreAbsent: true},
@@ -103,7 +103,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeInsisted: who insists is let.
+// TestProbeInsisted: the option Unsafe accepts a bucket that ignores conditions.
 func TestProbeInsisted(t *testing.T) {
 	c := &careless{Bucket: membucket.New(), ignoreAbsent: true}
 	s := newStore(t, c, "", &bucketstore.Options{Unsafe: []object.Ability{object.PutIfAbsent}})
@@ -149,7 +149,7 @@ func TestProbeOnce(t *testing.T) {
 	}
 }
 
-// TestProbeUnreachable: that it could not be found out is no verdict.
+// TestProbeUnreachable: a probe that cannot reach the server gives no verdict.
 func TestProbeUnreachable(t *testing.T) {
 	c := &careless{Bucket: membucket.New(), fails: store.ErrUnavailable}
 	s := newStore(t, c, "", nil)
