@@ -9,21 +9,21 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors of this package, to be read with [errors.Is]. Those that tell an outcome
-// are for [store.OutcomeOf]. Those that end a lease, a guard or a client tell none: they
-// are also the causes of contexts, and the write that they interrupt may be applied.
+// The errors of this package, to be tested with [errors.Is]. Some state an outcome, for
+// [store.OutcomeOf]. Those that end a lease, a guard or a client state none: they are also the
+// causes of contexts, and the write that they interrupt may be applied.
 var (
 	// ErrHeld: another client or handle holds the lock. The error is a [*HeldError].
 	ErrHeld = store.NewError("lock is held", store.NotApplied)
 
-	// ErrLost: the lease is over although it was not released. The error is a
-	// [*LostError], whose Reason is one of the next seven.
+	// ErrLost: the lease ended before it was released. The error is a [*LostError], whose Reason is
+	// one of the next six.
 	ErrLost = errors.New("lease lost")
 
-	// ErrTakenOver: another grant stands in the record.
+	// ErrTakenOver: the record names another grant.
 	ErrTakenOver = errors.New("taken over by another")
 
-	// ErrExpired: no renewal was known to have been applied until the deadline.
+	// ErrExpired: no renewal was confirmed before the deadline.
 	ErrExpired = errors.New("not renewed in time")
 
 	// ErrBroken: a client broke the grant; see [Client.Break].
@@ -32,101 +32,99 @@ var (
 	// ErrRemoved: the record was removed from the store.
 	ErrRemoved = errors.New("record removed from the store")
 
-	// ErrRevoked: another client has ended the session, which was not renewed in time; or it was
-	// judged dead, see Options.ReclaimOwn.
-	ErrRevoked = errors.New("session fenced by another client")
+	// ErrRevoked: another client has revoked the session, because it was not renewed in time, or
+	// because its process was found dead; see Options.ReclaimOwn.
+	ErrRevoked = errors.New("session revoked by another client")
 
-	// ErrTicketUsed: the ticket was used before, or it is a copy of one that was. The lease
-	// goes on, and the [LostError] tells in whose hands; this ticket is void.
+	// ErrTicketUsed: the ticket was used before, or it is a copy of a used one. The lease
+	// continues, and the [LostError] names its holder. This ticket is void.
 	ErrTicketUsed = errors.New("the ticket was used before")
 
-	// ErrYieldRequested: the holder was asked to give way; see [Client.RequestYield]. It is the cause of the end
-	// of the context of a function in a [Handle.Do], and no [ErrLost].
+	// ErrYieldRequested: the holder was asked to yield; see [Client.RequestYield]. It is the cause
+	// with which the context of a function in a [Handle.Do] ends. It does not match [ErrLost].
 	ErrYieldRequested = errors.New("asked to give way")
 
-	// ErrYieldRefused: the holder of the lock refuses to give way.
+	// ErrYieldRefused: the holder of the lock refuses to yield.
 	ErrYieldRefused = store.NewError("the holder refuses to give way", store.NotApplied)
 
-	// ErrNoYieldRequest: the holder has heard of no ask.
+	// ErrNoYieldRequest: the holder has read no request to yield.
 	ErrNoYieldRequest = store.NewError("not asked to give way", store.NotApplied)
 
-	// ErrReleased: the guard was released. It is the cause of the end of a guard's
-	// context after Release, and no [ErrLost].
+	// ErrReleased: the guard was released. It is the cause with which a guard's context ends after
+	// Release. It does not match [ErrLost].
 	ErrReleased = errors.New("lease released")
 
-	// ErrReleaseFailed: the function of a [Client.Do] has returned, and it is not known that
-	// the lock was released. Then others wait until the lease expires.
-	ErrReleaseFailed = errors.New("the lock may not be released")
+	// ErrReleaseFailed: the function of a [Client.Do] has returned, but the release of the lock is
+	// not confirmed. Others may have to wait until the lease expires.
+	ErrReleaseFailed = errors.New("the release is not confirmed: the lock may stay taken until its lease expires")
 
 	// ErrClosed: the client, or the session, was closed.
 	ErrClosed = errors.New("lease client or session closed")
 
-	// ErrUnresponsive: the store has answered no request, or no write, for Options.StoreTimeout. An error that matches it
-	// matches [store.ErrUnavailable], too, and [ErrHeld] if the lock was held when the store answered
-	// last.
-	ErrUnresponsive = errors.New("the store is silent")
+	// ErrUnresponsive: the store has answered no request, or no write, for Options.StoreTimeout.
+	// The error also matches [store.ErrUnavailable], and [ErrHeld] if the lock was held when the
+	// store answered last.
+	ErrUnresponsive = errors.New("the store does not answer")
 
-	// ErrSessionInDoubt: no lock is taken under a session now, since the outcome of its last renewal
-	// is not known. An Acquire waits until it is.
+	// ErrSessionInDoubt: the outcome of the session's last renewal is not known, so that no lock is
+	// taken under it now. An Acquire waits until the outcome is known.
 	ErrSessionInDoubt = store.NewError("the outcome of the session's last renewal is not known", store.NotApplied)
 
-	// ErrDetached: the guard was detached, see [Guard.Detach]; the lease goes on
-	// without it.
+	// ErrDetached: the guard was detached, see [Guard.Detach]. The lease continues without it.
 	ErrDetached = errors.New("lease detached")
 
 	// ErrAlreadyRan: the job has run in this period. The error is a [*AlreadyRanError].
 	ErrAlreadyRan = store.NewError("ran already in this period", store.NotApplied, store.ErrPermanent)
 
-	// ErrRunInFuture: the last run of the job is of a later period by this machine's clock, and
-	// more than 5 minutes ahead of it. The error is a [*AlreadyRanError].
-	ErrRunInFuture = store.NewError("the last run is ahead of the clock", store.NotApplied, store.ErrPermanent)
+	// ErrRunInFuture: by this machine's clock the last run of the job is in a later period, and
+	// more than 5 minutes in the future. The error is a [*AlreadyRanError].
+	ErrRunInFuture = store.NewError("the last run is in the future of this machine's clock", store.NotApplied, store.ErrPermanent)
 
 	// ErrRunTimeout: a run has lasted longer than [OnceOptions.Timeout].
-	ErrRunTimeout = errors.New("it ran for too long")
+	ErrRunTimeout = errors.New("the run exceeded its timeout")
 
-	// ErrNotHeld: there is no grant to act on.
+	// ErrNotHeld: the lock has no grant that the call could end or change.
 	ErrNotHeld = store.NewError("lock is not held", store.NotApplied)
 
-	// ErrTokenMismatch: the lock has another token than the one named.
-	ErrTokenMismatch = store.NewError("another token", store.NotApplied)
+	// ErrTokenMismatch: the lock has another token than the caller names.
+	ErrTokenMismatch = store.NewError("the lock has another token than the caller names", store.NotApplied)
 
-	// ErrTokenInFuture: the token of a lock is ahead of the clock, so that
-	// [Client.Sweep] leaves the lock alone.
-	ErrTokenInFuture = store.NewError("the token is ahead of the clock", store.NotApplied)
+	// ErrTokenInFuture: the token of a lock is above the clock (Unix time in microseconds), so that
+	// [Client.Sweep] does not remove the lock.
+	ErrTokenInFuture = store.NewError("the token is above the clock (Unix time in microseconds)", store.NotApplied)
 
-	// ErrUnresolved: it is not known whether a write was applied. It is said
-	// after all attempts to find out.
-	ErrUnresolved = store.NewError("outcome unknown", store.Unknown)
+	// ErrUnresolved: all attempts to find out whether a write was applied have failed.
+	ErrUnresolved = store.NewError("it is unknown whether the write was applied", store.Unknown)
 
 	// ErrNewerFormat: the record is of a newer format than this program knows.
-	ErrNewerFormat = errors.New("record of a newer format")
+	ErrNewerFormat = errors.New("the record has a newer format than this program knows")
 
 	// ErrFull: the lock has [MaxMembers] holders and waiters already, or its record has no room
 	// for another one.
 	ErrFull = store.NewError("no room for another holder", store.NotApplied, store.ErrPermanent)
 
 	// ErrWrongKind: the lock is a semaphore and was used as a lock, or the other way round.
-	ErrWrongKind = store.NewError("a lock of another kind", store.NotApplied, store.ErrPermanent)
+	ErrWrongKind = store.NewError("the lock is of another kind", store.NotApplied, store.ErrPermanent)
 
 	// ErrSlotCount: the semaphore has another number of slots than the caller names. The error
 	// is a [*SlotCountError].
-	ErrSlotCount = store.NewError("another number of slots", store.NotApplied, store.ErrPermanent)
+	ErrSlotCount = store.NewError("the semaphore has another number of slots", store.NotApplied, store.ErrPermanent)
 
-	// ErrInvalidTicket: a [Ticket] contradicts the record that it names, or itself.
+	// ErrInvalidTicket: a [Ticket] contradicts itself, or the record that it names.
 	ErrInvalidTicket = store.NewError("invalid ticket", store.NotApplied, store.ErrPermanent)
 )
 
-// HeldError tells who holds a lock. It matches [ErrHeld].
+// HeldError says who holds a lock. It matches [ErrHeld].
 type HeldError struct {
 	Name   string
 	Store  string // the store's name, if it has one
-	Record Record // what stands in the store; Holder, Token, Granted tell who, and since when
+	Record Record // the lock's record; Holder, Token and Granted say who holds the lock, and since when
 
-	// Wait is how long it will take at the most, from now, until this waiter may
-	// take the lock over if its holder is dead. Each renewal begins it anew.
+	// Wait is the longest time, from now, until this waiter may take the lock over if its holder is
+	// dead. Each renewal restarts it.
 	Wait time.Duration
 
-	own string // the grant under which the waiter itself stands in the queue
+	own string // the grant of the waiter's own entry in the queue
 }
 
 func (e *HeldError) Error() string {
@@ -152,7 +150,7 @@ func (e *HeldError) Error() string {
 	if e.Store != "" {
 		fmt.Fprintf(&b, " on %s", e.Store)
 	}
-	waiting := 0 // besides the waiter that gets this error
+	waiting := 0 // not counting the waiter that gets this error
 	for _, m := range e.Record.Queue {
 		if m.Grant != e.own {
 			waiting++
@@ -168,7 +166,7 @@ func (e *HeldError) Error() string {
 	return b.String()
 }
 
-// holders says who holds the lock, for people: of several holders, how many there are.
+// holders names who holds the lock, for people: of several holders, how many there are.
 func (r *Record) holders() string {
 	n := len(r.Holders)
 	switch {
@@ -188,7 +186,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // Outcome is NotApplied.
 func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
 
-// LostError tells why a lease ended. It matches [ErrLost] and its Reason.
+// LostError says why a lease ended. It matches [ErrLost] and its Reason.
 type LostError struct {
 	Name      string // of the lock; empty if a session was lost
 	Session   string // the session that was lost, or that the lease was under
@@ -225,12 +223,12 @@ func (e *LostError) Unwrap() []error {
 	return []error{e.Reason, e.Cause}
 }
 
-// SlotCountError tells that a semaphore has another number of slots than the caller names. It
+// SlotCountError says that a semaphore has another number of slots than the caller names. It
 // matches [ErrSlotCount].
 type SlotCountError struct {
 	Name string
 	Want int // what the caller names
-	Have int // what stands in the store
+	Have int // what the record says
 }
 
 func (e *SlotCountError) Error() string {
@@ -240,11 +238,11 @@ func (e *SlotCountError) Error() string {
 // Unwrap returns ErrSlotCount.
 func (e *SlotCountError) Unwrap() error { return ErrSlotCount }
 
-// OptionError tells which fields of [Options] have values that a client does not take, or that
-// do not go together. It matches [store.ErrInvalid].
+// OptionError names the fields of [Options] whose values a client refuses, alone or together. It
+// matches [store.ErrInvalid].
 type OptionError struct {
 	Fields []string // of Options, or of its Tuning: TTL, Margin, Grace, MaxClockDrift, RenewInterval, MinPoll and so on
-	Why    string   // what they are, and what they can be
+	Why    string   // the values that they have, and those that they can have
 }
 
 func (e *OptionError) Error() string { return store.ErrInvalid.Error() + ": " + e.Why }

@@ -12,48 +12,48 @@ type EventKind string
 
 // The events of a lease.
 const (
-	// EventWaiting: an Acquire found the lock held and waits. Once for each grant
-	// that the client waits for, however many of its goroutines do.
+	// EventWaiting: an Acquire found the lock held and waits. It is sent once for each grant that
+	// the client waits for, not for each goroutine that waits.
 	EventWaiting EventKind = "waiting"
 
-	// EventUnresponsive: the store has answered no request, or no write, of those who wait for
-	// [UnresponsiveAfter], and then again every 5 s. It is sent once for all who wait
-	// through the client. Only with Options.StoreTimeout.
-	EventUnresponsive EventKind = "store silent"
+	// EventUnresponsive: the store has answered no request, or no write, of the client's waiters
+	// for [UnresponsiveAfter]. It is sent again every 5 s while that lasts, once for all waiters of
+	// the client, and only with Options.StoreTimeout.
+	EventUnresponsive EventKind = "store unresponsive"
 
 	// EventAcquired: a grant began.
 	EventAcquired EventKind = "acquired"
 
-	// EventTakenOver: the grant that began ended one that had not been released.
-	// It comes just before EventAcquired.
+	// EventTakenOver: the grant that began ended another one that had not been released. It is sent
+	// just before EventAcquired.
 	EventTakenOver EventKind = "taken over"
 
 	// EventRenewed: a renewal was applied.
 	EventRenewed EventKind = "renewed"
 
-	// EventAtRisk: half of the trust that was left when the renewal fell due has
-	// passed without one. Once until the next renewal.
+	// EventAtRisk: a renewal is due, and half of the trust that was left then has passed without
+	// one. It is sent once until the next renewal.
 	EventAtRisk EventKind = "at risk"
 
-	// EventLost: the lease ended although it was not released. The guard's
-	// context has ended already.
+	// EventLost: the lease ended before it was released. The guard's context has ended already.
 	EventLost EventKind = "lost"
 
-	// EventYieldRequested: the holder was asked to give way; see [Client.RequestYield]. Once for each grant.
+	// EventYieldRequested: the holder was asked to yield; see [Client.RequestYield]. It is sent
+	// once for each grant.
 	EventYieldRequested EventKind = "asked"
 
-	// EventReleased: the lease was released. With an Err the free record may not be in
-	// the store; then the lease expires there.
+	// EventReleased: the lease was released. If Err is set, the write that frees the lock may not
+	// be applied; then the lease expires in the store.
 	EventReleased EventKind = "released"
 
-	// EventOpened and EventClosed: a session was opened, or closed. With an Err the record
-	// may not say so; then the session expires there.
+	// EventOpened and EventClosed: a session was opened, or closed. If Err is set, the write of the
+	// session's record may not be applied; then the session expires in the store.
 	EventOpened EventKind = "session opened"
 	EventClosed EventKind = "session closed"
 
-	// EventRevoked: this client has ended the session of another client, which was not
-	// renewed or whose process is dead, to take a lock that is under it.
-	EventRevoked EventKind = "session fenced"
+	// EventRevoked: this client has revoked a session of another client, to take a lock that is
+	// under it. That session was not renewed in time, or its process is dead.
+	EventRevoked EventKind = "session revoked"
 )
 
 // When a client reports that the store does not answer; see [EventUnresponsive].
@@ -62,27 +62,27 @@ const (
 	unresponsiveRepeat = 5 * time.Second
 )
 
-// Event tells of one lock, or of a session.
+// Event is what happened to one lock, or to a session.
 type Event struct {
 	Kind     EventKind
 	Time     time.Time     // when it happened, by the wall clock
-	Name     string        // of the lock; empty if it tells of a session
-	Session  string        // the session that it tells of, or that the lock is or will be under
+	Name     string        // of the lock; empty if the event is about a session
+	Session  string        // the session that the event is about, or that the lock is or will be under
 	Token    uint64        // of the grant; when waiting, of the grant waited for
-	Holder   string        // when waiting or taking over: whose grant it is or was; when asked: the client that asks
-	Reason   string        // when taking over: how the old grant was known to be over; when asked: why
+	Holder   string        // when waiting or taking over: the holder of that grant; of a request to yield: the client that requests
+	Reason   string        // when taking over: why the old grant was over; of a request to yield: its reason
 	Deadline time.Time     // end of the holder's trust, by the wall clock, for display
 	Since    time.Time     // when waiting: when that grant began, by its holder's clock
-	Wait     time.Duration // when waiting: until a takeover, if the holder is dead; when silent: until it gives up
-	Err      error         // when at risk, lost, released: why, if there is more to say; when silent: the last error, or nil
-	Dropped  int           // how many events were dropped since the one delivered before
+	Wait     time.Duration // when waiting: until a takeover, if the holder is dead; when the store does not answer: until the waiter gives up
+	Err      error         // when at risk, lost or released: the error behind it, if any; when the store does not answer: the last error, or nil
+	Dropped  int           // how many events were dropped since the last delivered one
 }
 
-// maxEvents is how many events wait for a handler, or for a logger, that is busy. Half
-// of it is kept for events that change what a holder may do.
+// maxEvents is how many events wait for a busy handler or logger. Half of it is kept for events
+// that change what a holder may do.
 const maxEvents = 512
 
-// emit tells of an event. It waits for nothing: each listener has a queue.
+// emit hands an event to the listeners. It waits for nothing: each listener has a queue.
 func (c *Client) emit(e Event) {
 	e.Time = c.clock.wall()
 	for _, l := range c.listeners {
@@ -90,9 +90,9 @@ func (c *Client) emit(e Event) {
 	}
 }
 
-// listener tells one handler of events, one after the other, in a goroutine that exists
-// while there is something to tell. What happens to the leases never waits for it: when
-// the queue is full, events are dropped and counted.
+// listener calls one handler with events, one after the other, in a goroutine that exists while the
+// queue has events. Leases never wait for it: when the queue is full, events are dropped and
+// counted.
 type listener struct {
 	tell func(Event)
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// grant is one possession of a lock: what the guards of a handle share.
+// grant is one period in which a handle holds its lock. The guards of the handle share it.
 type grant struct {
 	h      *Handle
 	c      *Client
@@ -19,12 +19,12 @@ type grant struct {
 	mu          sync.Mutex    // never held across I/O
 	sent        time.Duration // when the last write known to be applied was sent
 	guards      []*Guard
-	idle        *time.Timer        // until it is freed: no guard is left, and it is kept; or nil
-	unlisten    context.CancelFunc // ends the goroutine that listens to the store, if there is one
-	ended       error              // why belief ended; nil while it lasts
-	yieldStatus *YieldStatus       // the holder has heard of it; nil if of none
-	yieldCtx    context.Context    // ends when ask is set; nil until it is needed
-	signalYield context.CancelFunc // ends it
+	idle        *time.Timer        // frees the idle grant: no guard is left, and the lock is kept; else nil
+	unlisten    context.CancelFunc // ends the goroutine that watches the store, if there is one
+	ended       error              // why the grant ended; nil while the holder may believe in it
+	yieldStatus *YieldStatus       // the request to yield that the holder has read; nil if none
+	yieldCtx    context.Context    // ends when yieldStatus is set; nil until it is needed
+	signalYield context.CancelFunc // ends yieldCtx
 	problem     error              // of the last renewal
 	timer       *time.Timer
 	inFlight    context.CancelFunc // ends the write in flight
@@ -33,12 +33,12 @@ type grant struct {
 	wanted      bool // others wait for it, so that it is not kept
 	releasing   bool // every guard was released
 	detached    bool
-	taken       bool // another may hold the lock
+	taken       bool // another client may hold the lock
 
-	wasLastHolder bool // the grant before it was this handle's, too
+	wasLastHolder bool // the grant before this one was of this handle, too
 
-	// The goroutine that writes the record, whose turn it is, alone changes the next two, with mu
-	// taken, too; so either is enough to read them.
+	// The goroutine that has the turn to write the record alone changes the next two. It changes
+	// them under mu. So either the turn or mu is enough to read them.
 	firm  bool   // the record survives a power cut
 	tries *tries // the record, and renewals over it, of unknown outcome
 
@@ -48,8 +48,7 @@ type grant struct {
 	renewals     sync.WaitGroup
 	result       error
 
-	// Few grants are waited for, so that each of these is made when it is needed. They are
-	// guarded by mu.
+	// Few grants are waited for, so that each of these is made when it is needed. mu guards them.
 	writes   chan struct{} // see turn
 	stopped  chan struct{} // see stop
 	finished chan struct{} // see over
@@ -81,7 +80,7 @@ func newGrant(ctx context.Context, h *Handle, base, now *seen, m Member, sent ti
 	return g
 }
 
-// tick looks at the clocks, without waiting for any I/O.
+// tick reads the clocks. It waits for no I/O.
 func (g *grant) tick() {
 	left := g.check()
 	g.mu.Lock()
@@ -129,11 +128,11 @@ func (g *grant) check() time.Duration {
 	return left
 }
 
-// lose ends the grant before it was released.
+// lose ends a grant that was not released.
 func (g *grant) lose(lost *LostError) {
 	e := g.h.event(EventLost)
 	if g.isIdle() {
-		e.Kind = EventReleased // no work has lost it
+		e.Kind = EventReleased // the grant was idle: no guard loses it
 	}
 	lost.Name, lost.Session, lost.Token = e.Name, e.Session, g.token
 	if g.halt(lost) {
@@ -142,7 +141,7 @@ func (g *grant) lose(lost *LostError) {
 	}
 }
 
-// emit tells of an event of the grant.
+// emit sends an event of the grant.
 func (g *grant) emit(kind EventKind, err error) {
 	e := g.h.event(kind)
 	e.Token, e.Err = g.token, err
@@ -169,8 +168,8 @@ func (h *Handle) event(kind EventKind) Event {
 	return Event{Kind: kind, Name: h.name}
 }
 
-// halt ends belief, the contexts of all guards first, and the renewals. It reports
-// whether this call did it.
+// halt ends the grant: the contexts of all guards first, then the renewals. It reports whether this
+// call did it.
 func (g *grant) halt(cause error) bool {
 	g.mu.Lock()
 	if g.ended != nil {
@@ -194,7 +193,7 @@ func (g *grant) halt(cause error) bool {
 		g.unlisten()
 	}
 	g.mu.Unlock()
-	if s := g.h.under; idle && (s == nil || s.cause() == nil) { // no guard is left that would be released
+	if s := g.h.under; idle && (s == nil || s.cause() == nil) { // no guard is left whose release would free the lock
 		go func() { _ = g.release(context.Background(), cause) }()
 	}
 	if s := g.h.own; s != nil {
@@ -203,9 +202,9 @@ func (g *grant) halt(cause error) bool {
 	return true
 }
 
-// mayBeTaken reports whether another may hold the lock as soon as a lease has ended for
-// that cause: only a lease whose time has passed, or that was broken for later, is
-// guarded for the rest of its TTL.
+// mayBeTaken reports whether another client may hold the lock as soon as a lease has ended for that
+// cause. After an expiry, or a break without immediate effect, others first wait for the rest of
+// the TTL.
 func mayBeTaken(cause error) bool {
 	lost, ok := cause.(*LostError)
 	return !ok || lost.Reason != ErrExpired && (lost.Reason != ErrBroken || lost.now)
@@ -226,7 +225,7 @@ func (g *grant) made(ch *chan struct{}, size int) chan struct{} {
 	return *ch
 }
 
-// stop is closed when belief ends.
+// stop is closed when the grant ends.
 func (g *grant) stop() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -245,8 +244,8 @@ func (g *grant) isDetached() bool {
 	return g.detached
 }
 
-// standing returns the state of the register as the grant knows it. It is called when no
-// goroutine writes for the grant any more.
+// standing returns the state of the register as the grant knows it. It is called when no goroutine
+// writes for the grant any more.
 func (g *grant) standing() *seen {
 	turn := g.turn()
 	turn <- struct{}{}
@@ -266,8 +265,8 @@ func (g *grant) deadline() time.Time {
 	return g.c.clock.wall().Add(g.lastSent() + g.c.set.trust - now)
 }
 
-// lastSent is when the write was sent that the trust counts from: of a lock under a session
-// the last renewal of the session.
+// lastSent is when the write was sent from which the trust counts. For a lock under a session that
+// is the last renewal of the session.
 func (g *grant) lastSent() time.Duration {
 	if s := g.h.under; s != nil {
 		g = s.grant()
@@ -289,9 +288,9 @@ func (g *grant) guard(ctx context.Context) *Guard {
 	return guard
 }
 
-// guardContext is a context that looks at the clocks whenever it is asked, so that
-// a process that was stopped past its lease can't be told that all is well before
-// the timers had their turn.
+// guardContext is a context that reads the clocks each time it is queried. A process may be stopped
+// past the end of its lease, and its timers may fire late. Err and Done report the end
+// nevertheless.
 type guardContext struct {
 	context.Context
 	guard *Guard
@@ -302,7 +301,7 @@ func (c guardContext) Err() error {
 	return c.Context.Err()
 }
 
-// Value tells waitsForItself of the guard.
+// Value gives waitsForItself the guard.
 func (c guardContext) Value(key any) any {
 	v := c.Context.Value(key)
 	if key == (workKey{}) {

@@ -16,18 +16,17 @@ type Info struct {
 	Record  Record
 	Version store.Version
 
-	// Liveness is what the store knows of the holder's process.
+	// Liveness is what the store reports of the holder's process.
 	Liveness store.Liveness
 
-	// Age is for how long the record has stood unchanged for certain, by the
-	// store's own clock; negative where that is not known.
+	// Age is how long the record has certainly been unchanged, by the store's own clock. It is
+	// negative where that is not known.
 	Age time.Duration
 }
 
-// Inspect reads the record of the lock name, in one request. It decides nothing: a
-// record that says held can be of a holder that died. Where there is no record the
-// error matches [store.ErrNotFound]; one that cannot be read matches
-// [store.ErrCorrupt].
+// Inspect reads the record of the lock name, in one request. It does not evaluate the record: the
+// holder of a held lock may be dead. Where there is no record the error matches
+// [store.ErrNotFound]; one that cannot be read matches [store.ErrCorrupt].
 func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 	h, err := c.Handle(name)
 	if err != nil {
@@ -36,8 +35,8 @@ func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 	return h.info(ctx)
 }
 
-// InspectSession is [Client.Inspect] for the record of a session, whose id the records of its
-// locks name. Its state is [Held] while it is open, [Free] when it was closed, or [Revoked].
+// InspectSession is [Client.Inspect] for the record of a session, whose id the records of its locks
+// name. Its State is [Held] while the session is open, [Free] when it was closed, or [Revoked].
 func (c *Client) InspectSession(ctx context.Context, id string) (Info, error) {
 	h, err := c.sessionHandle(id)
 	if err != nil {
@@ -62,7 +61,8 @@ func (h *Handle) info(ctx context.Context) (Info, error) {
 	return info, nil
 }
 
-// inspect reads the record, settled, with its age where the store can tell.
+// inspect reads the record, after the store has resolved writes in doubt, with its age where the
+// store can tell.
 func (h *Handle) inspect(ctx context.Context) (*seen, error) {
 	c := h.c
 	ager, ok := store.As[store.AgeReader](c.st)
@@ -78,8 +78,7 @@ func (h *Handle) inspect(ctx context.Context) (*seen, error) {
 	return s, nil
 }
 
-// Names yields the names of the locks below prefix, in no promised order; see
-// [store.Lister].
+// List yields the names of the locks below prefix, in no promised order; see [store.Lister].
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		locks, err := store.Prefix(c.st, c.set.KeyPrefix)
@@ -97,34 +96,33 @@ func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[string, erro
 
 // BreakOptions configures [Client.Break].
 type BreakOptions struct {
-	// Now lets others take the lock at once, although a living holder may go on
-	// believing until its deadline.
+	// Immediate lets others take the lock at once, although a living holder may believe until its
+	// deadline that it holds the lock.
 	Immediate bool
 }
 
-// Break ends another holder's grant, whose token the caller names. It writes a broken
-// record with the token raised by one, and returns it. The holder may not notice the
-// break before its deadline. So others take the lock as if it had not been
-// broken: when its holder is dead or has released it, and at the latest a TTL, with the
-// allowance for clocks, after their own first sight of the holder's last write, or of
-// the broken record; with [BreakOptions.Immediate] at once. A nil o means all defaults.
+// Break ends another holder's grant, whose token the caller names. It writes a broken record with
+// the token raised by one, and returns that record. The holder may not notice the break before its
+// deadline. So others take the lock no earlier than without the break: when its holder is dead or
+// has released it, or after a TTL with the allowance for clocks. They count that time from when
+// they first saw the holder's last write, or the broken record. With [BreakOptions.Immediate] they
+// take it at once. A nil o means all defaults.
 //
-// The error matches [ErrTokenMismatch] if the lock has another token by now, [ErrNotHeld]
-// if it is free, [store.ErrNotFound] if there is no such lock, and [ErrUnresolved]
-// if it could not be found out whether the write was applied. A lock that is broken
-// already can be broken again with Now. A free lock that is not to be taken before a time
-// (see Options.MinInterval) can be taken at once after a break, and a job that has run in this
-// period (see [Client.Once]) can run again. The call takes at most two minutes.
+// The error matches [ErrTokenMismatch] if the lock has another token by now, [ErrNotHeld] if it is
+// free, [store.ErrNotFound] if there is no such lock, and [ErrUnresolved] if Break could not find
+// out whether the write was applied. A broken lock can be broken again with Immediate. After a
+// break a free lock whose NotBefore is later can be taken at once; see Options.MinInterval. A job
+// that has run in this period can run again; see [Client.Once]. The call takes at most two minutes.
 //
-// A lock under a session is held as long as the session lives, broken or not. So a break is
-// written into the session's record, too: the session hears of it with its next renewal,
-// and frees the lock when its holder has had Options.OrphanAge to stop. If that write fails the
-// record is returned with an error: break the lock again.
+// A lock under a session is held as long as the session lives, broken or not. So Break also names
+// the lock in the session's record. With its next renewal the session reads that, and frees the
+// lock when its holder has had Options.Grace to stop. If the write of the session's record fails,
+// Break returns the record with an error: break the lock again.
 //
-// The break of a lock with several holders, readers or those of slots, ends the grants of all
-// of them. The token is that of the record, which [Client.Inspect] tells. Others enter it when
-// each of the holders has released its grant or its session is over; with Now at once. To end
-// one holder alone, end its process: its session is fenced when it is not renewed.
+// The break of a lock with several holders (readers, or holders of slots) ends the grants of all of
+// them. The token is that of the record, see [Client.Inspect]. Others enter the lock when each of
+// the holders has released its grant or its session is over; with Immediate at once. To end one
+// holder alone, end its process: its session is revoked when it is not renewed.
 func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {
 	now := o != nil && o.Immediate
 	h, err := c.Handle(name)
@@ -146,13 +144,13 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 	if broken == nil && (asIs == nil || asIs.State != Broken || asIs.Token != token) {
 		return Record{}, err
 	}
-	// Again, too, if it is broken already: a session that was not told holds on to it.
+	// A broken lock, too: a session that was not notified still holds it.
 	told := c.notifySessions(ctx, name, sessionsOf(asIs.possessors()))
 	if now && errors.Is(told, store.ErrCorrupt) {
-		told = nil // a session whose record cannot be read ends by its deadline
+		told = nil // a session whose record cannot be read ends at its deadline
 	}
 	if told != nil && err == nil {
-		err = fmt.Errorf("lock %q is broken, but its session was not told: break it again: %w", name, told)
+		err = fmt.Errorf("lock %q is broken, but its session could not be notified: break it again: %w", name, told)
 	}
 	if broken == nil {
 		return Record{}, err
@@ -160,15 +158,15 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 	return *broken, err
 }
 
-// breakable checks that s shows the grant to break, and returns the record to write: it
-// keeps all by which others judge whether the holder still believes.
+// breakable checks that s shows the grant to break, and returns the record to write. It keeps all
+// fields from which others evaluate whether the holder still believes.
 func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 	r := s.rec
 	switch {
 	case r == nil:
 		return Record{}, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
 	case r.Token != token:
-		return Record{}, fmt.Errorf("lock %q: %w: it has %d, not %d", name, ErrTokenMismatch, r.Token, token)
+		return Record{}, fmt.Errorf("lock %q: %w: the record has token %d, the caller names %d", name, ErrTokenMismatch, r.Token, token)
 	case r.State == Free && r.NotBefore.IsZero() && (r.Run == nil || r.Run.RerunAllowed):
 		return Record{}, fmt.Errorf("lock %q: %w: it is free (token %d)", name, ErrNotHeld, r.Token)
 	case r.State == Broken && (r.Immediate || !now):
@@ -184,7 +182,7 @@ func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 	}
 	next.State, next.Token, next.Immediate, next.Nonce, next.NotBefore = Broken, raised, now, rand.Text(), time.Time{}
 	next.Run = r.allowRerun()
-	if r.State == Free { // no holder goes on: it was kept for later
+	if r.State == Free { // no holder exists: NotBefore delayed the next grant
 		next.State, next.Immediate = Free, false
 	}
 	if r.State == Held {
@@ -211,12 +209,11 @@ func breakAll(next Record, now bool) (Record, error) {
 	return next, nil
 }
 
-// Watch yields the state of the lock name, then every further state that it sees,
-// renewals too, until ctx ends or the loop is left; states that come and go may be
-// missed. A lock that has no record is yielded as an Info with an empty Version. On a
-// store that does not report changes Watch reads every Options.MaxPoll, jittered.
-// Errors are yielded, and the watch goes on; the last thing yielded is the context's
-// error, or [ErrClosed].
+// Watch yields the state of the lock name, then every further state that it sees, renewals
+// included, until ctx ends or the caller leaves the loop. It may miss states that are replaced
+// quickly. A lock without a record is yielded as an Info with an empty Version. On a store that
+// does not report changes Watch reads every Options.MaxPoll, jittered. Watch yields errors and
+// continues. The last error is the context's, or [ErrClosed].
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		h, err := c.Handle(name)

@@ -7,11 +7,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A handle with [HandleOptions.Linger] keeps its grant when the last guard was released: the
-// grant is idle, and its renewals go on, until an acquire goes on with it, until others want
-// it, or until its time is over.
+// A handle with [HandleOptions.Linger] keeps its grant when the last guard is released. The grant
+// is then idle, and is still renewed, until an acquire uses it again, until others want the lock,
+// or until the time that it is kept is over.
 
-// lingers returns for how long the handle's grant is kept now when its last guard is released.
+// lingers returns how long the handle keeps its grant when its last guard is released now.
 func (h *Handle) lingers() time.Duration {
 	most := h.opts.Linger
 	if h.c.set.ReentryWindow > 0 {
@@ -22,8 +22,8 @@ func (h *Handle) lingers() time.Duration {
 	return most
 }
 
-// rest makes a grant idle that has no guard left, for that time, and reports whether it did:
-// not if it is over, or others want it. The caller holds g.mu.
+// becomeIdle makes a grant without guards idle for that time, and reports whether it did. It does
+// not if the grant is over, or if others want the lock. The caller holds g.mu.
 func (g *grant) becomeIdle(most time.Duration) bool {
 	if most <= 0 || g.ended != nil || g.releasing || g.wanted || g.c.life.Err() != nil {
 		return false
@@ -55,8 +55,8 @@ func (g *grant) isIdle() bool {
 	return g.idle != nil
 }
 
-// want notes that others want the lock: it is freed now if it is idle, else with its last guard.
-// It waits for nothing.
+// want notes that others want the lock. The lock is freed now if the grant is idle, else with its
+// last guard. want waits for nothing.
 func (g *grant) want() {
 	g.h.mu.Lock()
 	g.h.contended = true
@@ -67,7 +67,7 @@ func (g *grant) want() {
 	g.freeIdle()
 }
 
-// freeIdle begins to free the lock of a grant that is idle, and reports whether it is. It waits for
+// freeIdle begins to free the lock if the grant is idle, and reports whether it is. It waits for
 // nothing.
 func (g *grant) freeIdle() bool {
 	g.mu.Lock()
@@ -75,12 +75,12 @@ func (g *grant) freeIdle() bool {
 	g.releasing = g.releasing || idle
 	g.mu.Unlock()
 	if idle {
-		go func() { _ = g.release(context.Background(), ErrReleased) }() // an event tells of an error
+		go func() { _ = g.release(context.Background(), ErrReleased) }() // an event carries its error
 	}
 	return idle
 }
 
-// listen hears of an ask as soon as the store tells of it.
+// listen reads a request to yield as soon as the store reports the change.
 func (g *grant) listen(ctx context.Context, watcher store.Watcher) {
 	for pause := g.c.backoff(g.c.set.MinPoll, g.c.set.MaxPoll); ctx.Err() == nil; {
 		g.mu.Lock()
@@ -89,7 +89,7 @@ func (g *grant) listen(ctx context.Context, watcher store.Watcher) {
 		if watcher.Watch(ctx, g.h.key, version) == nil {
 			_ = g.checkRecord(ctx, version)
 		}
-		if g.standsAt(version) { // a watcher that fails, or tells of nothing
+		if g.standsAt(version) { // the watcher failed, or returned without a change
 			_ = pause.wait(ctx)
 		} else {
 			pause.next = 0
@@ -103,9 +103,9 @@ func (g *grant) standsAt(version store.Version) bool {
 	return g.tries.base == version
 }
 
-// attend takes note of what others have written over that version of the grant's record, or
-// over any. It reads between its turns to write, so that a read that hangs keeps neither a
-// renewal nor a release.
+// checkRecord reads what others have written over that version of the grant's record, or over any.
+// It reads while it does not have the turn to write. So a read that hangs delays neither a renewal
+// nor a release.
 func (g *grant) checkRecord(ctx context.Context, version store.Version) error {
 	var now *seen
 	turn := g.turn()
@@ -120,12 +120,12 @@ func (g *grant) checkRecord(ctx context.Context, version store.Version) error {
 		switch {
 		case now != nil && same:
 			_, err = g.found(now, store.ResolveResult{})
-		case version == "": // what was read may be older than what is known by now
+		case version == "": // what was read may be older than the grant's own last write
 			base = g.tries.base
 		}
 		<-turn
 		if now != nil && same || version != "" && !same {
-			return err // or the store told of the holder's own write
+			return err // nothing was read, or the store reported the holder's own write
 		}
 		if now, err = g.h.fetch(ctx); err != nil {
 			return err
@@ -133,8 +133,8 @@ func (g *grant) checkRecord(ctx context.Context, version store.Version) error {
 	}
 }
 
-// requestIdleYield asks for a lock that is kept after its holder's work, on behalf of a waiter for
-// it: once for each grant.
+// requestIdleYield requests, on behalf of a waiter, a lock that its holder keeps after its work. It
+// does so once for each grant.
 func (h *Handle) requestIdleYield(ctx context.Context, l *waitQueue) {
 	s := h.known()
 	if s == nil || s.rec == nil || s.rec.State != Held || s.rec.Linger == 0 || l.yieldRequestedOf == s.rec.Grant {
@@ -143,7 +143,7 @@ func (h *Handle) requestIdleYield(ctx context.Context, l *waitQueue) {
 	if g := h.c.find(s.rec.Grant); g != nil {
 		g.want()
 	} else if _, err := h.requestYield(ctx, s, YieldRequest{By: h.c.set.Holder, At: h.c.clock.wall(), OnlyIfIdle: true}); err != nil && !store.Permanent(err) {
-		return // with the next look again
+		return // the next read tries again
 	}
 	l.yieldRequestedOf = s.rec.Grant
 }

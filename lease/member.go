@@ -19,14 +19,14 @@ type Mode string
 
 // The modes of members.
 const (
-	ModeShared    Mode = "shared"    // to read, beside other readers
+	ModeShared    Mode = "shared"    // to read, together with other readers
 	ModeSlot      Mode = "slot"      // one slot of a semaphore
 	ModeExclusive Mode = "exclusive" // alone; in the queue only
 	ModeCandidate Mode = "candidate" // alone, as the leader of an election; in the queue only
 )
 
-// Member is one of several holders of a lock, or a waiter in its queue. It is
-// under a session, and ends with it.
+// Member is one of several holders of a lock, or a waiter in its queue. It belongs to a session,
+// and ends with it.
 type Member struct {
 	Grant   string        // id of the grant: the session's, a dot, and a number of base 36
 	Session string        // the part of Grant before the dot
@@ -55,8 +55,8 @@ func sessionOf(grant string) string {
 	return session
 }
 
-// alphanumeric reports whether s is made of ASCII digits and letters, capital ones only where
-// they are allowed, and is not empty.
+// alphanumeric reports whether s consists of ASCII digits and letters and is not empty. Capital
+// letters count only where capitals is set.
 func alphanumeric(s string, capitals bool) bool {
 	for _, c := range []byte(s) {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (!capitals || c < 'A' || c > 'Z') {
@@ -66,7 +66,8 @@ func alphanumeric(s string, capitals bool) bool {
 	return s != ""
 }
 
-// modeCodes are the modes as a record has them: 500 members fit into three quarters of it.
+// modeCodes are the modes as a record has them. They are short, so that 500 members fit into three
+// quarters of a record.
 var modeCodes = map[Mode]string{ModeShared: "r", ModeSlot: "s", ModeExclusive: "w", ModeCandidate: "c"}
 
 // alone reports whether a member of that mode holds the lock alone.
@@ -77,7 +78,7 @@ func (m Mode) alone() bool { return m == ModeExclusive || m == ModeCandidate }
 func (m Member) MarshalJSON() ([]byte, error) {
 	code, ok := modeCodes[m.Mode]
 	if !ok {
-		return nil, fmt.Errorf("a member of mode %q", m.Mode)
+		return nil, fmt.Errorf("the member has the unknown mode %q", m.Mode)
 	}
 	all := []any{m.Grant, code, m.TTL.Milliseconds(), max(0, m.Since.Unix())}
 	if m.Token != 0 || m.Slot != 0 {
@@ -96,7 +97,7 @@ func (m *Member) UnmarshalJSON(value []byte) error {
 		return err
 	}
 	if len(all) < 4 || len(all) > 6 {
-		return fmt.Errorf("a member of %d fields", len(all))
+		return fmt.Errorf("the member has %d fields, want 4 to 6", len(all))
 	}
 	var (
 		read       Member
@@ -106,7 +107,7 @@ func (m *Member) UnmarshalJSON(value []byte) error {
 	)
 	for i, field := range all {
 		if string(field) == "null" {
-			return errors.New("a member with a null")
+			return errors.New("the member has a field that is null")
 		}
 		errs = append(errs, json.Unmarshal(field, []any{&read.Grant, &code, &ttl, &since, &read.Token, &read.Slot}[i]))
 	}
@@ -122,13 +123,13 @@ func (m *Member) UnmarshalJSON(value []byte) error {
 	read.Since = time.Unix(since, 0).UTC()
 	switch {
 	case read.Mode == "":
-		return fmt.Errorf("a member of mode %q", code)
+		return fmt.Errorf("the member has the unknown mode code %q", code)
 	case read.Session == "":
-		return fmt.Errorf("a member with the grant %q", read.Grant)
+		return fmt.Errorf("the member's grant %q is not a session, a dot and a number", read.Grant)
 	case ttl <= 0 || ttl > MaxTTL.Milliseconds():
-		return fmt.Errorf("a member with a TTL of %d ms", ttl)
+		return fmt.Errorf("the member has a TTL of %d ms, out of range", ttl)
 	case since < 0 || since > maxSince:
-		return fmt.Errorf("a member since %d", since)
+		return fmt.Errorf("the member entered at %d, which is no Unix time before the year 10000", since)
 	}
 	read.TTL = time.Duration(ttl) * time.Millisecond
 	*m = read
@@ -138,34 +139,34 @@ func (m *Member) UnmarshalJSON(value []byte) error {
 // members is how many holders and waiters the record names in its lists.
 func (r *Record) members() int { return len(r.Holders) + len(r.Queue) }
 
-// consistent tells in what the fields of a record contradict each other, as far as sessions
-// and members go.
+// consistent checks that the fields of a record about sessions and members do not contradict each
+// other.
 func (r *Record) consistent() error {
 	if r.Kind == KindSession {
 		if sessionOf(r.Name+".0") == "" {
-			return fmt.Errorf("a session %q", r.Name)
+			return fmt.Errorf("the session has the invalid id %q", r.Name)
 		}
 		if r.members() > 0 || r.Slots != 0 || r.Session != "" || r.Linger != 0 {
-			return errors.New("a session with what only a lock has")
+			return errors.New("the session has fields that only a lock can have")
 		}
 	}
 	switch {
 	case r.Session != "" && sessionOf(r.Grant) != r.Session:
-		return fmt.Errorf("the grant %q under the session %q", r.Grant, r.Session)
+		return fmt.Errorf("the grant %q is not one of the session %q that the record names", r.Grant, r.Session)
 	case r.Slots < 0 || r.Slots > MaxMembers:
-		return fmt.Errorf("%d slots", r.Slots)
+		return fmt.Errorf("the semaphore has %d slots, out of range", r.Slots)
 	case r.Linger < 0 || r.Linger > MaxTTL:
-		return fmt.Errorf("a holder that keeps it for %v", r.Linger)
+		return fmt.Errorf("the holder keeps the lock after its work for %v, out of range", r.Linger)
 	case len(r.LocksToCheck) > maxLocksToCheck || len(r.LocksToCheck) > 0 && r.Kind != KindSession:
-		return fmt.Errorf("%d locks to attend to", len(r.LocksToCheck))
+		return fmt.Errorf("the record names %d locks to check: only a session can, and up to 100", len(r.LocksToCheck))
 	case slices.ContainsFunc(r.LocksToCheck, func(name string) bool { return name == "" || len(name) > store.MaxKey }):
-		return errors.New("a lock to attend to without a name, or with a name that is too long")
+		return errors.New("a lock to check has an empty name, or one that is too long")
 	case r.members() > MaxMembers:
-		return fmt.Errorf("%d members", r.members())
+		return fmt.Errorf("the record names %d holders and waiters, more than it can have", r.members())
 	case (len(r.Holders) > 0) != (r.State == Shared) && r.State != Broken:
-		return fmt.Errorf("%d holders and the state %q", len(r.Holders), r.State)
+		return fmt.Errorf("the record has %d holders in its list, and the state %q", len(r.Holders), r.State)
 	case r.State == Held && r.Slots > 0:
-		return fmt.Errorf("one holder of %d slots", r.Slots)
+		return fmt.Errorf("a semaphore of %d slots has one holder that holds all of it", r.Slots)
 	}
 	return r.consistentMembers()
 }
@@ -183,24 +184,24 @@ func (r *Record) consistentMembers() error {
 	for _, m := range r.Holders {
 		switch {
 		case m.Mode != mode:
-			return fmt.Errorf("a holder of mode %q", m.Mode)
+			return fmt.Errorf("a holder has the mode %q, which this kind of lock does not have", m.Mode)
 		case m.Token == 0 || m.Token > r.Token:
-			return fmt.Errorf("a holder with the token %d where the last one is %d", m.Token, r.Token)
+			return fmt.Errorf("a holder has the token %d, but the record's last token is %d", m.Token, r.Token)
 		case (m.Slot != 0) != (mode == ModeSlot) || m.Slot < 0 || m.Slot > MaxMembers || mode == ModeSlot && slots[m.Slot]:
-			return fmt.Errorf("a holder of slot %d", m.Slot)
+			return fmt.Errorf("a holder has slot %d: out of range, or held twice", m.Slot)
 		case grants[m.Grant]:
-			return fmt.Errorf("the grant %q twice", m.Grant)
+			return fmt.Errorf("the record names the grant %q twice", m.Grant)
 		}
 		grants[m.Grant], slots[m.Slot] = true, true
 	}
 	for _, m := range r.Queue {
 		switch {
 		case (m.Mode == ModeSlot) != (mode == ModeSlot):
-			return fmt.Errorf("a waiter of mode %q", m.Mode)
+			return fmt.Errorf("a waiter has the mode %q, which this kind of lock does not have", m.Mode)
 		case m.Token != 0 || m.Slot != 0:
-			return fmt.Errorf("a waiter with the token %d and slot %d", m.Token, m.Slot)
+			return fmt.Errorf("a waiter has the token %d and slot %d: both must be 0", m.Token, m.Slot)
 		case grants[m.Grant]:
-			return fmt.Errorf("the grant %q twice", m.Grant)
+			return fmt.Errorf("the record names the grant %q twice", m.Grant)
 		}
 		grants[m.Grant] = true
 	}
