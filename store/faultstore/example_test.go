@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// The reply to the first write is lost. Reading back tells that it was applied.
+// The reply to the first write is lost. A read shows that the write was applied.
 func Example() {
 	ctx := context.Background()
 	s := faultstore.New(memstore.New(), faultstore.MustParse("put job #1 lose"))
@@ -24,7 +24,7 @@ func Example() {
 	// mine, nonce 5f2a <nil>
 }
 
-// A run under a seed tells which faults it met, in a form that can be replayed.
+// Injected returns the faults of a run under a seed, in a form that can be replayed.
 func ExampleStore_Injected() {
 	ctx := context.Background()
 	s := faultstore.New(memstore.New(), faultstore.MustParse("write * %0.3 lose; seed 4"))

@@ -1,33 +1,37 @@
-// Package faultstore is a decorator that injects the faults of networks and servers
-// into any store: requests and replies that are lost, writes that take effect late,
-// delays, outages.
+// Package faultstore is a decorator that injects the faults of networks and servers into any
+// store: lost requests and replies, writes that take effect late, delays, and outages.
 //
-//	s := faultstore.New(memstore.New(), faultstore.MustParse("put job #3 lose; read * %0.1 fail"))
+// # Use
+//
+//		s := faultstore.New(memstore.New(), faultstore.MustParse("put job #3 lose; read * %0.1 fail"))
+//		// ... run the code to test on s ...
+//		if rules := s.Unmatched(); len(rules.Rules) > 0 {
+//			t.Errorf("no call matched %v", rules)
+//		}
+//
+//	  - A [Schedule] chooses the calls that get a fault by operation, key and number, or by a seed
+//	    and probabilities. [MustParse] reads its text, whose form [Schedule.String] describes.
+//	    [Random] returns one with every kind of fault.
+//	  - [Store.Set] replaces the schedule during a test, to end an outage, for example.
+//	  - [Store.Injected] returns the faults that were injected, as a schedule without chances. A
+//	    test that failed under a seed can print it, to replay the same faults.
+//	  - [Store.Unmatched] returns the rules that no call has matched. A test with such a rule
+//	    should fail.
 //
 // # What it keeps
 //
-// A store with injected faults still keeps the contract of package store: it reports
-// "unknown" when it hides what happened, and "not applied" only when that is true. So it
-// tests whether the code that uses the store can handle the contract. Only one promise of
-// the store below becomes weaker: a write with an unknown outcome may take effect later,
-// as over any network.
-//
-// # Schedules
-//
-// A [Schedule] chooses the calls that get a fault by operation, key and number, or by a
-// seed and probabilities. It is a value with a textual form. The store records the faults
-// that it injected: [Store.Injected] returns a schedule without chances that repeats
-// them. So a test that failed under a seed can print a schedule to replay. [Store.Unmatched]
-// returns the rules that no call has met: a test with such a rule should fail.
+// A store with injected faults still keeps the contract of package store: it reports "unknown"
+// when it hides the outcome, and "not applied" only when that is true. So it tests whether the
+// code that uses the store can handle the contract. Only one promise of the store below becomes
+// weaker: a write with an unknown outcome may take effect later, as over any network.
 //
 // # Time
 //
-// Delays and late writes use the timers of package time, and no call waits while it holds
-// a mutex: inside a bubble of testing/synctest a day of faults takes no real time.
+// Delays and late writes use the timers of package time, and no call waits while it holds a
+// mutex: inside a bubble of testing/synctest a day of faults takes no real time.
 //
-// Late writes with a time are carried out on a goroutine of their timer. That is the
-// one exception to the rule that decorators start none; [Store.Drain] and
-// [Store.Close] wait for it.
+// A late write with a time runs on a goroutine of its timer. This is the one exception to the
+// rule that decorators start no goroutine; [Store.Drain] and [Store.Close] wait for it.
 package faultstore
 
 import (
@@ -42,7 +46,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ErrInjected matches every error that this package injects.
+// ErrInjected: this package injected the error.
 var ErrInjected = errors.New("injected fault")
 
 // Store passes calls on to another store, with faults. It has exactly the abilities
@@ -53,7 +57,7 @@ type Store struct {
 	mu         sync.Mutex
 	schedule   Schedule
 	matched    []int            // for each rule, the number of calls that its Op and Key have matched
-	met        []bool           // for each rule, whether a call was its to decide
+	met        []bool           // for each rule, whether it decided about a call
 	calls      map[identity]int // the number of calls so far
 	produced   []Rule
 	late       []*lateWrite // not started yet, oldest first
@@ -70,8 +74,8 @@ type identity struct {
 	key string
 }
 
-// New returns inner with the faults of the schedule. It panics when the schedule
-// makes no sense, as [Schedule.Check] reports it.
+// New returns inner with the faults of the schedule. It panics if the schedule is not
+// valid; see [Schedule.Check].
 func New(inner store.Store, schedule Schedule) *Store {
 	s := &Store{storeName: store.TraitsOf(inner).Name}
 	s.Store = store.Intercept(inner, s.call)
@@ -79,7 +83,7 @@ func New(inner store.Store, schedule Schedule) *Store {
 	return s
 }
 
-// As hands out the abilities of the store below, with faults, and s itself.
+// As returns the abilities of the store below, with faults, and s itself.
 func (s *Store) As(target any) bool {
 	if t, ok := target.(**Store); ok {
 		*t = s
@@ -88,9 +92,9 @@ func (s *Store) As(target any) bool {
 	return s.Store.(interface{ As(target any) bool }).As(target)
 }
 
-// Set replaces the schedule: an empty one ends all faults. The counts of calls and the
-// record of [Store.Injected] start anew. Late writes still take effect. After
-// [Store.Close] Set has no effect. It panics when the schedule makes no sense.
+// Set replaces the schedule: an empty one ends all faults. It clears the counts of calls
+// and the record of [Store.Injected]. Late writes still take effect. After [Store.Close]
+// Set has no effect. It panics if the schedule is not valid.
 func (s *Store) Set(schedule Schedule) {
 	if err := schedule.Check(); err != nil {
 		panic("faultstore: " + err.Error())
@@ -112,19 +116,19 @@ func (s *Store) set(schedule Schedule) {
 	s.produced = nil
 }
 
-// Injected returns the faults that were injected since the schedule was set, as a
-// schedule that names each call by its operation, key and number. On calls that come
-// in the same order for each operation and key, it does the same again.
+// Injected returns the faults that were injected since the schedule was set. The result is
+// a schedule that names each call by its operation, key and number. It injects the same
+// faults again if the calls with the same operation and key come in the same order.
 func (s *Store) Injected() Schedule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Schedule{Rules: slices.Clone(s.produced)}
 }
 
-// Unmatched returns the rules that could inject nothing since the schedule was set: no call had
-// their operation, key and number, or another rule's fault came first. A test whose schedule
-// has such a rule, with a misspelt key say, shows less than it seems to: let it fail. A rule
-// that only its chance kept from a fault is not among them.
+// Unmatched returns the rules that could inject nothing since the schedule was set: no call
+// had their operation, key and number, or another rule's fault came first. A misspelt key,
+// for example, makes such a rule. A test whose schedule has one tests less than it seems
+// to, so let it fail. Unmatched leaves out rules that only their chance kept from a fault.
 func (s *Store) Unmatched() Schedule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +141,7 @@ func (s *Store) Unmatched() Schedule {
 	return unmet
 }
 
-// call carries out an operation with the faults that are due.
+// call carries out an operation with the faults of the schedule.
 func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) error {
 	if ctx.Err() != nil || !sent(op) {
 		return next(ctx, op) // there is no request that could be lost
@@ -191,8 +195,8 @@ func sent(op *store.Op) bool {
 	return store.CheckKey(op.Key) == nil
 }
 
-// unknown returns the error of a call whose outcome is hidden. The error of a write names
-// a version by which [Store.resolveHandler] finds its fate.
+// unknown returns the error of a call whose outcome is hidden. The error of a write names a
+// version by which [Store.resolveHandler] finds its outcome.
 func (s *Store) unknown(op *store.Op, err error, f *lostWrite) error {
 	if !op.Kind.Write() {
 		return &store.OpError{Op: op.Kind, Key: op.Key, Store: s.storeName, Err: store.MarkUnknown(err)}
@@ -280,12 +284,12 @@ func (r Rule) matches(op *store.Op) bool {
 	return false
 }
 
-// lateWrite is a write that was answered and will be applied later.
+// lateWrite is a write whose call has returned and that will be applied later.
 type lateWrite struct {
 	op        store.Op
 	next      store.Handler
 	timer     *time.Timer // of a write that waits for a time
-	calls     int         // how many more calls on its key a write waits for; 0: it does not
+	calls     int         // how many more calls on its key the write waits for; 0: it waits for no call
 	lostWrite *lostWrite
 	done      chan struct{} // closed when it was carried out
 }
@@ -362,9 +366,8 @@ func (s *Store) Pending() int {
 	return len(s.late) + len(s.running)
 }
 
-// Drain carries out all late writes now, in the order in which they were sent,
-// whatever they wait for, and waits for those that have begun. It returns the
-// context's error when that ends first.
+// Drain carries out all late writes now, in the order in which they were sent, and waits
+// for those that have begun. It returns the context's error when that ends first.
 func (s *Store) Drain(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -386,7 +389,7 @@ func (s *Store) Drain(ctx context.Context) error {
 	}
 }
 
-// settle waits for the late writes that have begun.
+// resolve waits for the late writes that have begun.
 func (s *Store) resolve(ctx context.Context) error {
 	s.mu.Lock()
 	running := slices.Clone(s.running)
@@ -407,9 +410,9 @@ func (l *lateWrite) stop() {
 	}
 }
 
-// Close drops the late writes that have not begun, which then never take effect, and
-// waits for those that have. From then on calls are passed on without faults. It does
-// not close the store below. Its error is nil.
+// Close drops the late writes that have not begun, which then never take effect, and waits
+// for those that have. Later calls pass through without faults. It does not close the store
+// below. Its error is nil.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.set(Schedule{})

@@ -31,7 +31,7 @@ func open(t *testing.T, schedule string) (*faultstore.Store, *memstore.Store) {
 	return s, m
 }
 
-// TestUnmet: a rule that nothing has met is told, and no other.
+// TestUnmet: Unmatched returns exactly the rules that no call has matched.
 func TestUnmet(t *testing.T) {
 	s := faultstore.New(memstore.New(), faultstore.MustParse(
 		"put job #1 lose; put jbo lose; get job fail; put job #9 drop; put job %1e-9 fail; put * #1 fail; put job delay 1ns; seed 7"))
@@ -81,7 +81,7 @@ func TestFail(t *testing.T) {
 	_, err := s.Put(t.Context(), "job", "", []byte("one"))
 	wantFault(t, err, store.NotApplied)
 	if !strings.Contains(err.Error(), "put job #1 fail") {
-		t.Errorf("the error does not tell which fault it is: %v", err)
+		t.Errorf("the error does not name the fault: %v", err)
 	}
 	want(t, m, "job", "")
 	_, v, err := s.Get(t.Context(), "job")
@@ -104,7 +104,7 @@ func TestLose(t *testing.T) {
 	v, err := s.Put(t.Context(), "job", "", []byte("one"))
 	wantFault(t, err, store.Unknown)
 	if v != "" {
-		t.Errorf("a lost reply tells the version %q", v)
+		t.Errorf("after a lost reply Put returned the version %q", v)
 	}
 	want(t, m, "job", "one")
 	_, v, err = s.Get(t.Context(), "job")
@@ -114,20 +114,21 @@ func TestLose(t *testing.T) {
 	value, w, err := s.Get(t.Context(), "job")
 	wantFault(t, err, store.Unknown)
 	if w != "" || value != nil {
-		t.Errorf("a lost reply tells %q, version %q", value, w)
+		t.Errorf("after a lost reply Get returned %q, version %q", value, w)
 	}
-	// The sender's second try meets its own first one. The store does not know that.
+	// The sender's second try conflicts with its own first one. The store does not know
+	// that.
 	if _, err := s.Put(t.Context(), "job", "", []byte("one")); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("got %v, want a conflict", err)
 	}
 	wantFault(t, s.Delete(t.Context(), "job", v), store.Unknown)
 	want(t, m, "job", "")
-	// A conflict whose reply is lost is not known to be one.
+	// If the reply to a refused write is lost, the caller learns of no conflict.
 	create(t, m, "refused", "one")
 	_, err = s.Put(t.Context(), "refused", "", []byte("two"))
 	wantFault(t, err, store.Unknown)
 	if errors.Is(err, store.ErrConflict) {
-		t.Errorf("a lost reply tells of a conflict: %v", err)
+		t.Errorf("the error of a lost reply says conflict: %v", err)
 	}
 }
 
@@ -136,7 +137,7 @@ func TestLateAsked(t *testing.T) {
 	value := []byte("one")
 	_, err := s.Put(t.Context(), "job", "", value)
 	wantFault(t, err, store.Unknown)
-	copy(value, "XXX") // it is the caller's again
+	copy(value, "XXX") // the caller may change the slice after the call
 	want(t, s, "job", "")
 	if s.Pending() != 1 {
 		t.Errorf("%d writes are pending, want 1", s.Pending())
@@ -168,7 +169,7 @@ func TestLateAfterCalls(t *testing.T) {
 	create(t, s, "other", "x") // calls on other keys do not count
 	want(t, s, "job", "")
 	want(t, m, "job", "")
-	want(t, s, "job", "one") // the second call meets it
+	want(t, s, "job", "one") // the second call finds it
 }
 
 func TestLateAfterTime(t *testing.T) {
@@ -176,7 +177,7 @@ func TestLateAfterTime(t *testing.T) {
 		s, m := open(t, "put * late 2s; delete job late 1h")
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := s.Put(ctx, "job", "", []byte("one"))
-		cancel() // who gave up does not take it back
+		cancel() // the end of the context does not withdraw the write
 		wantFault(t, err, store.Unknown)
 		time.Sleep(2*time.Second - 1)
 		synctest.Wait()
@@ -196,7 +197,7 @@ func TestLateAfterTime(t *testing.T) {
 	})
 }
 
-// TestCloseWaits checks that a late write which has begun is waited for.
+// TestCloseWaits checks that Close waits for a late write that has begun.
 func TestCloseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memstore.New()
@@ -298,8 +299,8 @@ func TestRuleMatching(t *testing.T) {
 	}
 }
 
-// TestNotSent checks that what is refused before it is sent suffers no fault and is
-// not counted.
+// TestNotSent checks that a call that is refused before it is sent gets no fault and is not
+// counted.
 func TestNotSent(t *testing.T) {
 	s, m := open(t, "* * drop")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -356,8 +357,7 @@ func TestAs(t *testing.T) {
 	}
 }
 
-// work does the same things in the same order each time, and returns what came of
-// them.
+// work makes the same calls in the same order each time, and returns their results.
 func work(t *testing.T, s store.Store, seed uint64) []string {
 	r := rand.New(rand.NewPCG(seed, 0))
 	versions := make(map[string]store.Version)
@@ -395,8 +395,8 @@ func work(t *testing.T, s store.Store, seed uint64) []string {
 	return log
 }
 
-// TestReplay checks that the record of a seeded run does the same again, through its
-// text.
+// TestReplay checks that the record of a seeded run, read back from its text, injects the
+// same faults again.
 func TestReplay(t *testing.T) {
 	faults := 0
 	for seed := range uint64(40) {
@@ -432,8 +432,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestSeedIgnoresOtherKeys checks that the fate of a call does not depend on what
-// happens to other keys.
+// TestSeedIgnoresOtherKeys checks that the fault of a call does not depend on calls on
+// other keys.
 func TestSeedIgnoresOtherKeys(t *testing.T) {
 	fates := func(others int) (log []string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -453,8 +453,8 @@ func TestSeedIgnoresOtherKeys(t *testing.T) {
 	}
 }
 
-// TestFaultsKeepTheContract lets many work on a store under all faults at once: one
-// register for each key must explain what they see, unknown outcomes included.
+// TestFaultsKeepTheContract runs many callers on a store under all faults at once. One
+// register for each key must explain their results, unknown outcomes included.
 func TestFaultsKeepTheContract(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
@@ -499,7 +499,7 @@ func hammer(ctx context.Context, s store.Store, r *rand.Rand) {
 				versions[key] = ""
 			}
 		default:
-			// Values are few, so that an unknown write is not told by its value.
+			// There are few values, so that a value does not identify an unknown write.
 			if w, err := s.Put(ctx, key, v, []byte(strconv.Itoa(r.IntN(3)))); err == nil {
 				versions[key] = w
 			}

@@ -37,7 +37,7 @@ func Parse(text string) (Schedule, error) {
 	return s, nil
 }
 
-// MustParse is Parse for schedules in a program's text; it panics on an error.
+// MustParse is Parse for schedules in a program's source text. It panics on an error.
 func MustParse(text string) Schedule {
 	s, err := Parse(text)
 	if err != nil {
@@ -73,7 +73,7 @@ func split(text string) (rules [][]word, err error) {
 		case '"':
 			quoted, err := strconv.QuotedPrefix(text)
 			if err != nil {
-				return nil, fmt.Errorf("no end of the quoted key %.40s", text)
+				return nil, fmt.Errorf("the quoted key %.40s has no closing quote", text)
 			}
 			key, err := strconv.Unquote(quoted)
 			if err != nil {
@@ -96,25 +96,25 @@ func split(text string) (rules [][]word, err error) {
 
 func parseRule(words []word) (r Rule, err error) {
 	if len(words) < 3 {
-		return r, errors.New("too short: it needs an operation, a key and an action")
+		return r, errors.New("it has fewer than three words; it needs an operation, a key and an action")
 	}
 	if words[0].quoted {
-		return r, fmt.Errorf("it begins with the quoted word %q, not with an operation", words[0].text)
+		return r, fmt.Errorf("it begins with the quoted word %q; the first word must be an operation, without quotes", words[0].text)
 	}
 	r.Op = store.Kind(words[0].text)
 	if !words[1].is("*") {
 		r.Key = words[1].text
 	}
 	if r.Key == "" && words[1].quoted {
-		return r, errors.New("the key is empty; any key is *")
+		return r, errors.New("the key is empty; write * for any key")
 	}
 	for i := 2; i < len(words) && err == nil; i++ {
 		text := words[i].text
 		switch {
 		case words[i].quoted:
-			return r, fmt.Errorf("quoted word %q", text)
+			return r, fmt.Errorf("the word %q after the key is quoted; only a key may be", text)
 		case r.Action != "" && i < len(words)-1:
-			return r, fmt.Errorf("too long: nothing comes after %q", text)
+			return r, fmt.Errorf("the words after %q are too many: one time or one count may follow an action", text)
 		case r.Action != "":
 			err = r.parseWhen(text)
 		case strings.HasPrefix(text, "#"):
@@ -122,7 +122,7 @@ func parseRule(words []word) (r Rule, err error) {
 		case strings.HasPrefix(text, "%"):
 			r.Chance, err = strconv.ParseFloat(text[1:], 64)
 			if err == nil && r.Chance == 0 {
-				err = errors.New("a chance of 0 never happens")
+				err = errors.New("the chance is 0, so the rule would never apply")
 			}
 		default:
 			r.Action = Action(text)
@@ -156,7 +156,7 @@ func (r *Rule) parseWhen(text string) (err error) {
 	if r.Wait, err = time.ParseDuration(wait); err == nil && ranged {
 		r.MaxWait, err = time.ParseDuration(upto)
 		if err == nil && r.MaxWait <= r.Wait {
-			err = fmt.Errorf("%q is not from less to more", text)
+			err = fmt.Errorf("in %q the second time must be longer than the first", text)
 		}
 	}
 	return err
@@ -165,7 +165,7 @@ func (r *Rule) parseWhen(text string) (err error) {
 func positive(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err == nil && n < 1 {
-		err = fmt.Errorf("%d is not above zero", n)
+		err = fmt.Errorf("the number %d must be at least 1", n)
 	}
 	return n, err
 }

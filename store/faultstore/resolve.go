@@ -8,16 +8,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// fate is what became of a write with an unknown outcome. The zero value was not
-// applied. It is guarded by the store's mutex.
+// lostWrite is the true outcome of a write whose call returned an unknown one. The zero
+// value was not applied. The store's mutex guards it.
 type lostWrite struct {
 	version store.Version // that it made, or would have made, in the store below
 	deleted bool          // it was a delete, and was applied
 	unclear bool          // its outcome is unknown in the store below, which gave no version
-	late    *lateWrite    // it is applied later, or was
+	late    *lateWrite    // set if the write is, or was, applied later
 }
 
-// fateOf returns the fate of a write that the store below has answered.
+// lostWriteOf returns the true outcome of a write, from the answer of the store below.
 func lostWriteOf(op *store.Op, err error) *lostWrite {
 	if err != nil {
 		v := store.AttemptedVersion(err)
@@ -26,8 +26,8 @@ func lostWriteOf(op *store.Op, err error) *lostWrite {
 	return &lostWrite{version: op.Version, deleted: op.Kind == store.OpDelete}
 }
 
-// name returns a version for the error of a write. It is one of this decorator's own,
-// since the store below has not chosen one for a write that it has not seen yet.
+// name returns a version for the error of a write. The decorator makes this version itself,
+// since the store below chooses none for a write that has not reached it.
 func (s *Store) name(f *lostWrite) store.Version {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,9 +39,9 @@ func (s *Store) name(f *lostWrite) store.Version {
 	return v
 }
 
-// settling returns a Settle that knows the versions of this decorator: it asks the store
-// below for those of its own. A write that was not applied so far is left out there: it
-// is not to be found, whatever stands there.
+// resolveHandler returns a Resolve that knows the versions of this decorator. It passes the
+// versions of the store below to that store. It leaves out writes that have not reached
+// that store.
 func (s *Store) resolveHandler(next store.Handler) store.Handler {
 	return func(ctx context.Context, op *store.Op) error {
 		for {
@@ -75,9 +75,9 @@ func (s *Store) resolveHandler(next store.Handler) store.Handler {
 	}
 }
 
-// translate returns the versions of the store below, with those that they stand for,
-// the delete that was applied, and the late writes that have not begun. It waits for
-// those that have.
+// translate returns the versions of the store below, each with the version of this
+// decorator that it replaces; the delete that was applied; and the late writes that have
+// not begun. It waits for late writes that have begun.
 func (s *Store) translate(ctx context.Context, writes []store.Version) (below map[store.Version]store.Version, deleted store.Version, late []*lateWrite, err error) {
 	below = make(map[store.Version]store.Version)
 	for _, v := range writes {
@@ -106,8 +106,8 @@ func (s *Store) translate(ctx context.Context, writes []store.Version) (below ma
 	return below, deleted, late, nil
 }
 
-// fate returns a copy of the fate that a version of this decorator names; nil if it is
-// none of them.
+// lostWrite returns a copy of the write that a version of this decorator names; nil if the
+// version is not one of this decorator.
 func (s *Store) lostWrite(v store.Version) *lostWrite {
 	s.mu.Lock()
 	defer s.mu.Unlock()

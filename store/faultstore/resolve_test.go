@@ -7,12 +7,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestSettle: what Settle says of a write under each fault is what became of it.
+// TestSettle: Resolve returns the true outcome of a write under each fault.
 func TestSettle(t *testing.T) {
 	for _, c := range []struct {
 		schedule string
 		delete   bool
-		fates    [3]store.Resolution // at once; after all that is late; after others' writes
+		fates    [3]store.Resolution // at once; after all late writes; after the writes of other programs
 	}{
 		{"write job #1 lose", false, [3]store.Resolution{store.ResolutionApplied, store.ResolutionApplied, store.ResolutionSuperseded}},
 		{"write job #1 drop", false, [3]store.Resolution{store.ResolutionPending, store.ResolutionPending, store.ResolutionNotApplied}},

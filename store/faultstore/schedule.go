@@ -15,8 +15,7 @@ import (
 // Action is what a rule does to a call.
 type Action string
 
-// The actions. What they do to reads and to writes differs only in that a read has
-// nothing to apply.
+// The actions. They apply to reads and writes; a read has no effect that could be lost.
 const (
 	// Fail answers at once that the store is unavailable. A write is not applied,
 	// and its error proves that.
@@ -28,26 +27,27 @@ const (
 	// Lose loses the reply: the call is carried out, and its outcome is unknown.
 	Lose Action = "lose"
 
-	// Late answers at once with an unknown outcome, and carries a write out later: after
-	// Wait, or right before the call on the same key that is Calls calls later, or, with
-	// neither, when [Store.Drain] is called. The write may then be refused because the
-	// state has changed; no caller learns of that. A read is dropped.
+	// Late answers at once with an unknown outcome, and carries a write out later. With
+	// Wait, that is after this time. With Calls, it is right before the call on the same
+	// key that is Calls calls later. With neither, it is when [Store.Drain] is called. The
+	// store may then refuse the write because the state has changed; no caller learns of
+	// that. A read is dropped.
 	Late Action = "late"
 
-	// Delay waits for Wait before the call. When the context ends first, the call
-	// is not sent, and its outcome unknown, as that of any call which timed out.
+	// Delay waits for Wait before the call. If the context ends first, the call is not
+	// sent. Its outcome is unknown, like that of any call that timed out.
 	Delay Action = "delay"
 
-	// DelayReply carries the call out and waits for Wait after it. When the context
-	// ends first, the outcome is unknown.
+	// DelayReply carries the call out and waits for Wait after it. If the context ends
+	// first, the outcome is unknown.
 	DelayReply Action = "delay-reply"
 )
 
-// Operations that a rule can name beside the kinds of package store.
+// Operations that a rule can name in addition to the kinds of package store.
 const (
 	AnyOp   store.Kind = "*"
 	ReadOp  store.Kind = "read"  // all but writes and watches
-	WriteOp store.Kind = "write" // put, put-volatile and delete
+	WriteOp store.Kind = "write" // put, put-unsynced and delete
 )
 
 // Rule injects one kind of fault into the calls that it matches.
@@ -55,8 +55,8 @@ type Rule struct {
 	// Op is a kind of package store, AnyOp, ReadOp or WriteOp; empty means AnyOp.
 	Op store.Kind
 
-	// Key is the key that the call names, of a listing its prefix. Empty means any,
-	// which is why a listing of everything is matched by no other Key.
+	// Key is the key of the call, or the prefix of a listing. Empty means any. Since the
+	// prefix of a full listing is empty, only an empty Key matches that listing.
 	Key string
 
 	// First and Last choose calls by their number, counted from 1 among those that
@@ -69,7 +69,7 @@ type Rule struct {
 
 	Action Action
 
-	// Wait is how long Delay, DelayReply and Late wait. With a larger Upto, it is
+	// Wait is how long Delay, DelayReply and Late wait. If MaxWait is larger, the time is
 	// drawn from between the two.
 	Wait, MaxWait time.Duration
 
@@ -77,23 +77,23 @@ type Rule struct {
 	Calls int
 }
 
-// Schedule tells which calls suffer which fault. It is a value: it can be compared
-// by its text, printed, read back with [Parse], and used again.
+// Schedule says which calls get which fault. It is a value: it can be printed, compared by
+// its text, read back with [Parse], and used again.
 //
-// All delays that match a call apply to it, and the first of the other rules that
-// does.
+// All delays that match a call apply to it. Of the other rules, the first that matches
+// applies.
 type Schedule struct {
-	// Seed decides what Chance and Upto leave open. The same seed gives the same
-	// decision for the same call, which is told by its operation, its key and its
-	// number among the calls with both: so the order in which calls on other keys
-	// run changes nothing.
+	// Seed decides what Chance and MaxWait leave open. The same seed gives the same
+	// decision for the same call. A call is identified by its operation, its key and its
+	// number among the calls with both. So the order of calls on other keys changes
+	// nothing.
 	Seed uint64
 
 	Rules []Rule
 }
 
-// Random returns a schedule that does everything to every kind of call now and
-// then, for tests that go through many seeds.
+// Random returns a schedule with every kind of fault at a low rate, for tests that run with
+// many seeds.
 func Random(seed uint64) Schedule {
 	const most = 20 * time.Millisecond
 	return Schedule{Seed: seed, Rules: []Rule{
@@ -114,10 +114,10 @@ func Random(seed uint64) Schedule {
 //
 //	put job #3 lose; write * %0.05 late 2s; get "a key" #2-5 fail; * * #10- drop; seed 7
 //
-// A key that is not plain is quoted as in Go. `#3` is one call, `#2-5` a range,
-// `#10-` all from the tenth; `%0.05` is a chance. `late` is followed by a time, by
-// `+2` (with the second later call on the key), or by nothing (when asked). A time
-// may be a range, as in `delay 5ms~1s`.
+// A key that is not plain is quoted as in Go. `#3` is one call, `#2-5` a range, `#10-` all
+// from the tenth; `%0.05` is a chance. `late` is followed by a time, by `+2` (with the
+// second later call on the key), or by nothing (when Drain is called). A time may be a
+// range, as in `delay 5ms~1s`.
 func (s Schedule) String() string {
 	var parts []string
 	for _, r := range s.Rules {
@@ -171,7 +171,7 @@ func quoteKey(key string) string {
 	return key
 }
 
-// check reports what is wrong with a rule.
+// check reports the first fault of a rule.
 func (r Rule) check() error {
 	if !slices.Contains(append(store.Kinds(), "", AnyOp, ReadOp, WriteOp), r.Op) {
 		return fmt.Errorf("unknown operation %q", r.Op)
@@ -186,22 +186,22 @@ func (r Rule) check() error {
 	}
 	switch {
 	case r.First < 0 || r.Last < 0 || r.Last > 0 && r.First > r.Last:
-		return fmt.Errorf("no call has a number from %d to %d", r.First, r.Last)
+		return fmt.Errorf("the calls #%d-%d do not exist: the first number must be at least 1, and not above the last", r.First, r.Last)
 	case math.IsNaN(r.Chance) || r.Chance < 0 || r.Chance > 1:
 		return fmt.Errorf("the chance %v is not between 0 and 1", r.Chance)
 	case r.Wait < 0 || r.MaxWait < 0:
-		return errors.New("a time is negative")
+		return fmt.Errorf("the time of the action %s is negative", r.Action)
 	case !timed && (r.Wait > 0 || r.MaxWait > 0):
-		return fmt.Errorf("%s takes no time", r.Action)
+		return fmt.Errorf("the action %s takes no time", r.Action)
 	case r.Calls < 0 || r.Calls > 0 && r.Action != Late:
-		return fmt.Errorf("%s cannot wait for %d calls", r.Action, r.Calls)
+		return fmt.Errorf("the action %s cannot wait for %d calls: only late can, for at least one", r.Action, r.Calls)
 	case r.Calls > 0 && (r.Wait > 0 || r.MaxWait > 0):
-		return errors.New("late waits for a time or for calls, not for both")
+		return errors.New("the action late waits for a time or for calls, not for both")
 	}
 	return nil
 }
 
-// Check reports the first rule that makes no sense.
+// Check reports the first rule that is not valid.
 func (s Schedule) Check() error {
 	for i, r := range s.Rules {
 		if err := r.check(); err != nil {

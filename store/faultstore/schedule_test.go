@@ -52,28 +52,28 @@ func TestParseLayout(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"put":                    "too short",
-		"put job":                "too short",
+		"put":                    "fewer than three",
+		"put job":                "fewer than three",
 		"push job fail":          `unknown operation "push"`,
 		"put job explode":        `unknown action "explode"`,
 		"put job #3":             "unknown action",
-		"put job #0 fail":        "not above zero",
+		"put job #0 fail":        "at least 1",
 		"put job #x fail":        "invalid syntax",
-		"put job #5-2 fail":      "no call",
+		"put job #5-2 fail":      "do not exist",
 		"put job %2 fail":        "not between",
-		"put job %0 fail":        "never happens",
+		"put job %0 fail":        "never apply",
 		"put job %NaN fail":      "not between",
 		"put job fail 5s":        "takes no time",
 		"put job delay -5s":      "negative",
 		"put job delay 5":        "missing unit",
-		"put job delay 5s 6s":    "too long",
-		"put job delay 5s~2s":    "from less to more",
+		"put job delay 5s 6s":    "too many",
+		"put job delay 5s~2s":    "must be longer",
 		"put job delay +3":       "cannot wait",
-		"put job late +0":        "not above zero",
-		`put "job fail`:          "no end",
+		"put job late +0":        "at least 1",
+		`put "job fail`:          "closing quote",
 		`put "" fail`:            "the key is empty",
-		`"put" job fail`:         "not with an operation",
-		`put job "fail"`:         "quoted word",
+		`"put" job fail`:         "must be an operation",
+		`put job "fail"`:         "is quoted",
 		"put a fail; put b flop": "rule 2",
 		"seed x":                 "seed",
 		"seed -1":                "seed",
@@ -114,8 +114,8 @@ func TestScheduleCheck(t *testing.T) {
 	faultstore.MustParse("anything")
 }
 
-// FuzzParse checks that what Parse takes is written as text that it takes for the
-// same.
+// FuzzParse checks that a schedule that Parse accepts has a text that Parse reads as the
+// same schedule.
 func FuzzParse(f *testing.F) {
 	f.Add("put job #3 lose; read * %0.1 fail; seed 7")
 	f.Add(faultstore.Random(99).String())

@@ -48,8 +48,8 @@ func TestSuiteWithDelays(t *testing.T) {
 	}, &storetest.Options{Rounds: 4, Keys: 100, Bubble: true})
 }
 
-// TestSuiteCatchesFaults is the control: an outage and lost replies do not pass for a
-// sound store.
+// TestSuiteCatchesFaults is the control: the suite fails on a store with an outage or lost
+// replies.
 func TestSuiteCatchesFaults(t *testing.T) {
 	for _, schedule := range []string{"put * #2- %0.2 lose", "get * %0.3 drop", "put * %0.3 fail"} {
 		synctest.Test(t, func(t *testing.T) {

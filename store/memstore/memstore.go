@@ -1,12 +1,11 @@
-// Package memstore keeps registers in the memory of one process: for tests, for programs
-// whose registers may vanish at exit, and as the reference that other stores are compared
-// with.
+// Package memstore is a store in the memory of one process. It is for tests, and for
+// programs that may lose their registers at exit. Other stores are compared with it.
 //
-// It keeps the whole contract of package store. Every call takes effect under one mutex.
-// No call waits while it holds the mutex, so a store works inside a bubble of
-// testing/synctest. It starts no goroutine and needs no closing.
+// [New] returns an empty store. It keeps the whole contract of package store, starts no
+// goroutine, and needs no closing. Every call takes effect under one mutex. No call waits
+// while it holds the mutex, so a store works inside a bubble of testing/synctest.
 //
-// Durable means here: until the process ends.
+// Here, durable means until the process ends.
 package memstore
 
 import (
@@ -260,7 +259,7 @@ func (s *Store) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tag
 // ListCost implements [store.TagLister].
 func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 1, Keys: 1000} }
 
-// list yields what show makes of each key.
+// list calls show for each key, and yields the results.
 func list[T any](ctx context.Context, s *Store, op store.Kind, prefix string, show func(store.Tagged) T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		all, err := s.tagged(ctx, prefix)

@@ -35,8 +35,8 @@ func BenchmarkStore(b *testing.B) {
 	storetest.Bench(b, func(*testing.B) store.Store { return memstore.New() })
 }
 
-// TestApart checks that a version of one store never fits another: programs hold
-// versions beyond the life of a store.
+// TestApart checks that a version of one store never fits another: a program may keep a
+// version longer than the store.
 func TestApart(t *testing.T) {
 	a, b := memstore.New(), memstore.New()
 	v, err := a.Put(t.Context(), "job", "", []byte("same"))
@@ -61,9 +61,9 @@ func TestEmptyIsNotNil(t *testing.T) {
 	}
 }
 
-// TestWatchInBubble checks that a waiting watch is durably blocked, so that the clock
-// of a bubble goes on, and that it leaves no goroutine, which the bubble would wait
-// for.
+// TestWatchInBubble checks that a waiting watch is durably blocked, so that the clock of a
+// bubble advances. It also checks that no goroutine remains, since the bubble would wait
+// for it.
 func TestWatchInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
@@ -93,8 +93,8 @@ func TestWatchInBubble(t *testing.T) {
 	})
 }
 
-// TestForgetsWatches checks that watches which were given up, and registers that were
-// deleted, leave nothing behind.
+// TestForgetsWatches checks that cancelled watches and deleted registers leave nothing in
+// memory.
 func TestForgetsWatches(t *testing.T) {
 	s := memstore.New()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Settle implements [store.Resolver]. Every version that this store has returned belongs
-// to a write that was applied. The store itself never leaves an outcome unknown; a
+// Resolve implements [store.Resolver]. Every version that this store has returned belongs
+// to a write that was applied. The store itself never leaves an outcome unknown, but a
 // decorator that drops a reply does.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
 	r, err := s.get(ctx, key)
@@ -27,14 +27,14 @@ func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, wri
 			found.Resolution, found.Write = store.ResolutionApplied, write
 			return found, nil
 		case !s.issued(write):
-			return store.ResolveResult{}, &store.OpError{Op: "resolve", Key: key, Store: name, Err: fmt.Errorf("%w: %.80q is no version of this store", store.ErrVersion, write)}
+			return store.ResolveResult{}, &store.OpError{Op: "resolve", Key: key, Store: name, Err: fmt.Errorf("%w: %.80q is not a version of this store", store.ErrVersion, write)}
 		default:
 			found.Resolution, found.Write = store.ResolutionSuperseded, write
 			return found, nil
 		}
 	}
-	// An absent register may have been created and deleted since, by a write whose
-	// version is not known.
+	// A write whose version is not known may have created the absent register, and another
+	// may have deleted it.
 	if r.version == prev && (found.Resolution == store.ResolutionNotApplied || prev != "") {
 		found.Resolution = store.ResolutionPending
 	}

@@ -29,10 +29,10 @@ type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// Fence refuses a former holder of a lock, inside the caller's own transaction. If a
-// higher token than token was announced for the lock name, the error matches [ErrFenced],
-// and the caller must roll back. Otherwise Fence announces the token. Once the
-// transaction has committed, every lower token is refused.
+// Fence refuses a former holder of a lock inside the caller's own transaction. If a higher
+// token than token was announced for the lock name, the error matches [ErrFenced], and the
+// caller must roll back. Otherwise Fence announces the token. Once the transaction has
+// committed, every lower token is refused.
 //
 // Call it first in each transaction that the lock guards. The row that it writes makes
 // the transactions of two holders wait for each other. So after Fence a new holder reads
@@ -44,7 +44,7 @@ func Fence(ctx context.Context, tx Execer, name string, token uint64) error {
 		return err
 	}
 	if token == 0 || token > math.MaxInt64 {
-		return fmt.Errorf("fence %q: %d is no token: a number from 1 to 2^63-1", name, token)
+		return fmt.Errorf("fence %q: the token is %d; it must be a number from 1 to 2^63-1", name, token)
 	}
 	// No parameters, since databases differ in how they write them. The name contains
 	// only harmless characters, see plain.

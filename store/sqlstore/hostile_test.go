@@ -66,8 +66,8 @@ func open(t *testing.T, a *answers) store.Lister {
 	return st
 }
 
-// A listing that is not what was asked for ends, and costs no memory: the server decides
-// what it answers.
+// A listing ends with an error, and takes little memory, if a hostile server returns other
+// rows than requested.
 func TestHostileListings(t *testing.T) {
 	for what, c := range map[string]struct {
 		key  func(n int) string
@@ -113,8 +113,8 @@ func TestHostileListings(t *testing.T) {
 	})
 }
 
-// A database that does not answer is unavailable after a while, also for a caller that
-// waits for ever.
+// A database that does not answer is unavailable after a while, also for a caller without a
+// deadline.
 func TestHangingDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := open(t, &answers{hang: true}).(store.Store)
@@ -137,7 +137,7 @@ func TestHangingDatabase(t *testing.T) {
 	})
 }
 
-// What a database says is repeated in part.
+// An error repeats only a part of a long message of the database.
 func TestLongMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := open(t, &answers{err: errors.New(strings.Repeat("é", 1<<20))}).(store.Store)

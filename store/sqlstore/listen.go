@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// Conn is a connection to PostgreSQL that receives notifications, as *pgx.Conn is. R is
-// what the driver tells of a statement, and N is its notification.
+// Conn is a connection to PostgreSQL that receives notifications, as *pgx.Conn is. R is the
+// driver's result of a statement, and N is its notification.
 type Conn[R, N any] interface {
 	Exec(ctx context.Context, statement string, args ...any) (R, error)
 	WaitForNotification(ctx context.Context) (N, error)
 	Close(ctx context.Context) error
 }
 
-// Listener returns what [Options].Listen asks for. It uses a connection of its own for as
-// long as it listens, which connect makes; payload takes the payload out of a
-// notification. With pgx:
+// Listener returns a function for [Options].Listen. While it listens it uses a connection
+// of its own, which connect opens; payload returns the payload of a notification. With pgx:
 //
 //	sqlstore.Listener(
 //		func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, url) },

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
 
-// listening is a connection that tells notifications until there are no more.
+// listening is a connection that delivers its notifications, and then fails.
 type listening struct {
 	told   []string
 	queue  []string
@@ -37,8 +37,8 @@ func (c *listening) Close(ctx context.Context) error {
 	return nil
 }
 
-// TestListener: the hook listens, says so, tells every notification, and closes its
-// connection when that is lost, also when its context has ended by then.
+// TestListener: the function listens, calls ready, and passes on every notification. It
+// closes its connection when the connection is lost, also if its context has ended by then.
 func TestListener(t *testing.T) {
 	c := &listening{queue: []string{"a", "b"}}
 	listen := sqlstore.Listener(

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// postgresTexts are the statements of PostgreSQL. A write notifies waiters in its own
-// statement, so that they learn of it only once it has committed.
+// postgresTexts are the statements of PostgreSQL. A write notifies waiters in the same
+// statement, so that they learn of it only after it has committed.
 func postgresTexts(table string) texts {
 	const written = `WITH written AS (%s RETURNING 1) SELECT pg_notify('%s', $1) FROM written`
 	insert := `INSERT INTO ` + table + ` (key, version, deleted, record) VALUES ($1, $2, $3, $4) ON CONFLICT (key) DO NOTHING`

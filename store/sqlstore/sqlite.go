@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// sqliteTexts are the statements of SQLite. A search in a table WITHOUT ROWID would load the
-// whole rows that it passes. octet_length loads nothing, and substr the whole text.
+// sqliteTexts are the statements of SQLite. A search in a table WITHOUT ROWID would load
+// every row that it passes. octet_length loads no content, but substr loads the whole text.
 func sqliteTexts(table string) texts {
 	const list = ` WHERE length(key) <= 2000 AND key > ?1 AND key < ?2`
 	return texts{

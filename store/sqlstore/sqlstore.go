@@ -21,13 +21,13 @@ const (
 	// maxKey is more than the bytes of any key in the table.
 	maxKey = 8000
 
-	// maxListing is how many bytes of keys one listing returns at most.
+	// maxListing is the most bytes of keys that one listing returns.
 	maxListing = 32 << 20
 )
 
-// Store is a space of registers in a table. It may be used by any number of goroutines
-// and needs no closing; the caller closes the database. Its methods are those of
-// [engine.Store], which decides what became of a write.
+// Store is a space of registers in a table. It may be used by any number of goroutines and
+// needs no closing; the caller closes the database. Its methods are those of
+// [engine.Store], which decides the outcome of each write.
 type Store struct {
 	*engine.Store
 	t   *table
@@ -75,7 +75,7 @@ func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stor
 	}
 	e, err := engine.Decode([]byte(record))
 	if err == nil && e.ID() != version {
-		err = fmt.Errorf("%w: the record is not that of its version %.40q", store.ErrCorrupt, version)
+		err = fmt.Errorf("%w: the columns record and version (%.40q) of the row belong to different states: another program changed the row", store.ErrCorrupt, version)
 	}
 	return engine.Stored{Envelope: e}, err
 }
@@ -92,12 +92,12 @@ func (t *table) ReadRaw(ctx context.Context, key string) (body []byte, on engine
 	case err != nil:
 		return nil, on, t.explain(err)
 	case len(record) > engine.MaxText:
-		return nil, on, fmt.Errorf("%w: a record of %d bytes: move it away with the tools of the database", store.ErrTooLarge, len(record))
+		return nil, on, fmt.Errorf("%w: the record has %d bytes, more than any register: another program wrote it; move it to another row with the tools of the database", store.ErrTooLarge, len(record))
 	}
 	return []byte(record), engine.Stored{Envelope: engine.Envelope{Nonce: version}}, nil
 }
 
-// Write implements [engine.Driver], by one statement that returns a row if its condition
+// Write implements [engine.Driver] by one statement, which returns a row if its condition
 // held.
 func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engine.Envelope) (engine.Tag, error) {
 	text, args := t.texts.insert, []any{t.column(key), e.ID(), e.Deleted, string(e.Encode())}
@@ -137,13 +137,13 @@ func (t *table) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	return list(ctx, t, t.texts.list, prefix, keyOf)
 }
 
-// ListAll is List with tombstones, for programs that look for what they made to try a store,
-// and remove it by Erase.
+// ListAll is List with tombstones, for programs that remove, by Erase, the registers that
+// they made to test a store.
 func (s *Store) ListAll(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return list(ctx, s.t, s.t.texts.all, prefix, keyOf)
 }
 
-// ListTags implements [store.TagLister]. The tag is what the column version contains.
+// ListTags implements [store.TagLister]. The tag is the content of the column version.
 func (s *Store) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tagged, error] {
 	return engine.Listing(ctx, s.Store, store.OpListTags, prefix, func(ctx context.Context, prefix string) iter.Seq2[store.Tagged, error] {
 		return list(ctx, s.t, s.t.texts.tags, prefix, func(row store.Tagged) store.Tagged { return row })
@@ -151,13 +151,13 @@ func (s *Store) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tag
 }
 
 // ListCost implements [store.TagLister]. A statement that returns a thousand rows takes
-// PostgreSQL about as long as ten that return one, and SQLite as twenty.
+// about as long as ten that return one row on PostgreSQL, and as twenty on SQLite.
 func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 10, Keys: pageSize} }
 
 func keyOf(row store.Tagged) string { return row.Key }
 
-// list yields what show makes of the rows that a statement finds below prefix. It reads pages,
-// so that no statement is open while the caller handles a key.
+// list calls show for each row that a statement finds below prefix, and yields the results.
+// It reads pages, so that no statement is open while the caller handles a key.
 func list[T any](ctx context.Context, t *table, text, prefix string, show func(store.Tagged) T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		below := t.column("")
@@ -171,7 +171,7 @@ func list[T any](ctx context.Context, t *table, text, prefix string, show func(s
 				total += len(row.Key)
 			}
 			if err == nil && total > maxListing {
-				err = fmt.Errorf("%w: a listing of more than %d bytes of keys", store.ErrCorrupt, maxListing)
+				err = fmt.Errorf("%w: the table has more than %d bytes of keys below the prefix, which no listing returns; list a longer prefix", store.ErrCorrupt, maxListing)
 			}
 			if err != nil {
 				yield(show(store.Tagged{}), err)
@@ -191,10 +191,10 @@ func list[T any](ctx context.Context, t *table, text, prefix string, show func(s
 	}
 }
 
-// page returns the next rows with keys after last that begin with below, as a statement finds
-// them. Their versions are empty unless the statement is for tags.
+// page runs a statement for the next rows: those with keys after last that begin with
+// below. Their versions are empty unless the statement is for tags.
 func (t *table) page(ctx context.Context, text, last, below string) ([]store.Tagged, error) {
-	// All keys that begin with "a/" lie before "a0".
+	// All keys that begin with "a/" sort before "a0".
 	end := strings.Repeat(string(rune(utf8.MaxRune)), store.MaxKey)
 	if below != "" {
 		end = strings.TrimSuffix(below, "/") + "0"
@@ -202,7 +202,7 @@ func (t *table) page(ctx context.Context, text, last, below string) ([]store.Tag
 	var page []store.Tagged
 	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // a database that goes on is left
+		defer cancel() // ends a statement that the loop has left
 		rows, err := t.db.QueryContext(ctx, text, last, end, pageSize)
 		if err != nil {
 			return err
@@ -217,9 +217,9 @@ func (t *table) page(ctx context.Context, text, last, below string) ([]store.Tag
 			if err := rows.Scan(columns...); err != nil {
 				return err
 			}
-			// Otherwise a page could be endless, and a listing never get on.
+			// Without this check a page could be endless, and the listing would never end.
 			if row.Key <= last || row.Key >= end || len(row.Key) > maxKey || len(page) == pageSize {
-				return fmt.Errorf("%w: the database does not answer a listing as it was asked to; has the table been made by holdfast init, or CreateTables?", store.ErrMisconfigured)
+				return fmt.Errorf("%w: the database returned keys out of order or outside the prefix; the table must be one that holdfast init or CreateTables made", store.ErrMisconfigured)
 			}
 			last = row.Key
 			page = append(page, row)
@@ -249,7 +249,7 @@ func (t *table) check(ctx context.Context) error {
 	return store.MarkNotApplied(sqldialect.Bounded(ctx, func(ctx context.Context) error { return t.explain(t.rules.Check(ctx, t.db, t.o.Table, FenceTable)) }))
 }
 
-// explain makes an error of a statement match the sentinels that the engine looks for.
+// explain makes an error of a statement match the sentinels that the engine checks.
 func (t *table) explain(err error) error {
 	return t.rules.Explain(err, "holdfast init, or CreateTables, makes the tables")
 }

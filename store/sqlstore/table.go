@@ -12,40 +12,40 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// DefaultTable is the table of the registers; see [Options].
-const DefaultTable = "holdfast"
+// defaultTable is the table of the registers; see [Options].
+const defaultTable = "holdfast"
 
 // Options are the options of [New] and [CreateTables]. The zero value of each field
 // means its default.
 type Options struct {
-	// Table is the name of the table: lower-case letters, digits and underscores, at
-	// most 40. Default: [DefaultTable].
+	// Table is the name of the table: lower-case letters, digits and underscores, at most
+	// 40. Default: holdfast.
 	Table string
 
 	// Prefix is put before every key, with a slash: empty, or a valid key.
 	Prefix string
 
 	// Name names the store for people: the URL of the database without secrets. It also
-	// identifies the store, for programs that order several stores or remember what they
-	// saw of one. Default: none.
+	// identifies the store for programs that order several stores or remember a store's
+	// content. Default: none.
 	Name string
 
-	// Listen receives the notifications of a channel. It calls ready once it listens, and
-	// notify with each payload. It returns when ctx ends or when it has lost its
-	// connection. The store runs it in one goroutine while at least one Watch waits. Nil:
-	// the store reports no changes, and waiters poll. [Listener] makes one. [SQLite] has no notifications, and
-	// ignores it.
+	// Listen receives the notifications of a channel; [Listener] makes such a function. It
+	// calls ready once it listens, and notify with each payload. It returns when ctx ends
+	// or its connection is lost. The store runs it in one goroutine while at least one
+	// Watch waits. Nil: the store reports no changes, and waiters poll. [SQLite] has no
+	// notifications, so the store does not call it.
 	Listen func(ctx context.Context, channel string, ready func(), notify func(payload string)) error
 
-	// Hide takes secrets out of a text of the database, which an error is about to repeat: a
-	// server can put a password that it was sent into its messages. Nil hides nothing.
+	// Hide removes secrets from a message of the database before an error repeats it: a
+	// server can repeat a password that it received. Nil hides nothing.
 	Hide func(text string) string
 
-	// Logger receives what became of writes whose reply was lost. Nil discards.
+	// Logger receives the outcomes of writes whose reply was lost. Nil discards.
 	Logger *slog.Logger
 }
 
-// CreateTables makes the tables that [New] and [Fence] need, where they do not exist.
+// CreateTables makes the tables that [New] and [Fence] need, unless they exist.
 func CreateTables(ctx context.Context, db *sql.DB, dialect Dialect, opts *Options) error {
 	t, err := newTable(db, dialect, opts)
 	if err != nil {
@@ -86,22 +86,22 @@ func newTable(db *sql.DB, dialect Dialect, opts *Options) (*table, error) {
 		t.o = *opts
 	}
 	if t.o.Table == "" {
-		t.o.Table = DefaultTable
+		t.o.Table = defaultTable
 	}
 	if t.o.Prefix = strings.TrimSuffix(t.o.Prefix, "/"); t.o.Prefix != "" {
 		t.prefix = t.o.Prefix + "/"
 	}
 	switch {
 	case db == nil:
-		return nil, errors.New("sqlstore: a database is needed")
+		return nil, errors.New("sqlstore: the database db is nil")
 	case !validTable(t.o.Table):
-		return nil, fmt.Errorf("sqlstore: Options.Table is %.50q; a name has lower-case letters, digits and underscores, at most 40", t.o.Table)
+		return nil, fmt.Errorf("sqlstore: Options.Table is %.50q; a name has at most 40 lower-case letters, digits and underscores, and does not begin with a digit", t.o.Table)
 	case t.prefix != "" && store.CheckKey(t.o.Prefix) != nil:
 		return nil, fmt.Errorf("sqlstore: Options.Prefix: %w", store.CheckKey(t.o.Prefix))
 	}
 	var known bool
 	if t.rules, known = sqldialect.Of(string(dialect)); !known {
-		return nil, fmt.Errorf("sqlstore: there is no dialect %q", string(dialect))
+		return nil, fmt.Errorf("sqlstore: unknown dialect %q; use PostgreSQL or SQLite", string(dialect))
 	}
 	t.rules.Hide = t.o.Hide
 	t.texts = dialect.texts(t.o.Table)

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// safetyPoll is how often a waiter reads without a notification: one may be lost with
-	// a connection.
+	// safetyPoll is how often a waiter reads without a notification: a notification can be
+	// lost with a connection.
 	safetyPoll = 5 * time.Second
 
 	// listenPause is the pause before the listener connects again.
@@ -102,8 +102,8 @@ func (h *hub) join(key string) *subscription {
 	return sub
 }
 
-// leave removes a waiter. The last one cancels the listener. It does not wait for its
-// end, since that depends on the caller's hook.
+// leave removes a waiter. The last one cancels the listener. It does not wait for the
+// listener's end, since the end depends on the caller's function.
 func (h *hub) leave(sub *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,11 +114,11 @@ func (h *hub) leave(sub *subscription) {
 	}
 }
 
-// run listens, and connects anew when the connection is lost.
+// run listens, and connects again when the connection is lost.
 func (h *hub) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		// Notifications can be lost between two connections. So every waiter reads when a
-		// new one is ready.
+		// new connection is ready.
 		_ = h.listen(ctx, h.channel, func() { h.wake("") }, h.wake)
 		t := time.NewTimer(listenPause)
 		select {
