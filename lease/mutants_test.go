@@ -268,7 +268,7 @@ func TestMutants(t *testing.T) {
 			"		rec.Queue, rec.Run = base.rec.Queue, base.rec.Run\n",
 			"		rec.Queue, rec.Run = base.rec.Queue, nil\n",
 			"TestRunOutlivesOtherGrants"},
-		{"gc forgets the run", "sweep.go",
+		{"a sweep forgets the run", "sweep.go",
 			"s.rec.Run.PeriodEnd.After(now)",
 			"s.rec.Run.Began.After(now)",
 			"TestRunOutlivesOtherGrants"},

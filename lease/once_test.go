@@ -511,7 +511,7 @@ func TestOnceThatWasNotDone(t *testing.T) {
 }
 
 // The run stays in the record when the lock is used as a plain one, also one whose process
-// died; gc leaves the record alone until the period is over.
+// died; a sweep leaves the record alone until the period is over.
 func TestRunOutlivesOtherGrants(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		monthly := lease.Monthly(nil)

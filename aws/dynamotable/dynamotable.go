@@ -84,7 +84,7 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dynamotable: %w", err)
 	}
-	calls.Init, calls.Invalid = "holdfast items init", largeitem.ErrInvalid
+	calls.Init, calls.Invalid = "holdfast item init", largeitem.ErrInvalid
 	t := &Table{calls: calls, globalTable: o.GlobalTable}
 	t.tells.Store(endpoint.IsDynamoDB(client.Options()))
 	return t, nil

@@ -51,8 +51,8 @@ func TestReadOnlyDisk(t *testing.T) {
 	for _, args := range [][]string{
 		{"run", "job", "--", "true"}, {"run", "new", "--", "true"}, {"lock", "job", "--handle", base + "/handle"},
 		{"--store", "file:" + disk + "/new", "run", "job", "--", "true"}, {"doctor"}, {"checkpoint", "advance", "k", "2"},
-		{"put", "-", bucket + "key"}, {"put", "-", bucket + "new"}, {"put", "-", "file:" + disk + "/new/key"}, {"rm", bucket + "key"},
-		{"mv", bucket + "key", bucket + "other"}, {"get", bucket + "key", disk + "/copy"},
+		{"put", "-", bucket + "key"}, {"put", "-", bucket + "new"}, {"put", "-", "file:" + disk + "/new/key"}, {"object", "rm", bucket + "key"},
+		{"object", "mv", bucket + "key", bucket + "other"}, {"get", bucket + "key", disk + "/copy"},
 		{"checkpoint", "advance", "--file", state, sha, "2"}, {"checkpoint", "reset", "--file", state, sha, "1"},
 		{"--store", "file:" + base + "/here", "run", "job", "--report", disk + "/report", "--", "true"},
 		{"--store", "file:" + base + "/here", "lock", "job", "--handle", disk + "/handle"},
@@ -62,7 +62,7 @@ func TestReadOnlyDisk(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"ls"}, {"show", "job"}, {"checkpoint", "get", "k"}, {"get", bucket + "key", "-"}, {"objects", bucket},
+		{"ls"}, {"show", "job"}, {"checkpoint", "get", "k"}, {"get", bucket + "key", "-"}, {"object", "ls", "--recursive", bucket},
 		{"checkpoint", "get", "--file", state, sha},
 	} {
 		if status, out := run(args...); status != 0 {
@@ -137,13 +137,13 @@ func TestTwoUsersAndRoot(t *testing.T) {
 			{"--store", locks, "run", "job", "--once-per", "24h", "--", "true"}, {"--store", locks, "run", "new", "--", "true"},
 			{"--store", locks, "hold", "job"}, {"--store", locks, "lock", "job", "--handle", "h"},
 			{"--store", locks, "checkpoint", "get", "k"}, {"--store", locks, "checkpoint", "ls"}, {"--store", locks, "checkpoint", "advance", "k", "10"},
-			{"put", "-", bucket + "key", "--if-absent"}, {"rm", bucket + "key"}, {"mv", bucket + "key", bucket + "new"},
+			{"put", "-", bucket + "key", "--if-absent"}, {"object", "rm", bucket + "key"}, {"object", "mv", bucket + "key", bucket + "new"},
 			{"checkpoint", "get", "--file", state, sha}, {"checkpoint", "advance", "--file", state, sha, "10"},
 		} {
 			want(statusUnsafe, "unsafe=owner", alice, args...)
 			want(statusUnsafe, "unsafe=owner", 0, args...)
 		}
-		for _, args := range [][]string{{"--store", locks, "ls"}, {"--store", locks, "show", "job"}, {"get", bucket + "key", "-"}, {"objects", bucket}, {"stat", bucket + "key"}} {
+		for _, args := range [][]string{{"--store", locks, "ls"}, {"--store", locks, "show", "job"}, {"get", bucket + "key", "-"}, {"object", "ls", "--recursive", bucket}, {"object", "stat", bucket + "key"}} {
 			want(0, "", alice, args...)
 			want(statusUnsafe, "unsafe=owner", 0, args...)
 		}
@@ -165,9 +165,9 @@ func TestTwoUsersAndRoot(t *testing.T) {
 	want(0, "", bob, "put", "-", bucket+"key")
 	want(0, "body", alice, "get", bucket+"key", "-")
 	want(0, "body", 0, "get", bucket+"key", "-")
-	want(statusDenied, "", mallory, "rm", bucket+"key")
+	want(statusDenied, "", mallory, "object", "rm", bucket+"key")
 	want(0, "body", mallory, "get", bucket+"key", "-")
-	want(0, "", bob, "rm", bucket+"key")
+	want(0, "", bob, "object", "rm", bucket+"key")
 
 	// A dead holder's presence, and the lock of the floor, in the group's store: mallory cannot
 	// keep them locked, so that bob gets the lock of a holder that was killed at once.
@@ -258,14 +258,14 @@ func TestListingsBesideDamage(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range [][]string{{"ls"}, {"checkpoint", "ls"}, {"objects", "file:" + bucket}} {
+	for _, args := range [][]string{{"ls"}, {"checkpoint", "ls"}, {"object", "ls", "--recursive", "file:" + bucket}} {
 		status, out := run(append(args, "--json")...)
 		if status != statusUnsafe || !strings.Contains(out, `"a"`) || !strings.Contains(out, `"d"`) || strings.Count(out, "unreadable") < 2 {
 			t.Errorf("%q: %d: %s", args, status, out)
 		}
 	}
-	if status, out := run("sweep", "file:"+bucket); status != statusUnsafe {
-		t.Errorf("sweep: %d: %s", status, out)
+	if status, out := run("object", "sweep", "file:"+bucket); status != statusUnsafe {
+		t.Errorf("object sweep: %d: %s", status, out)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
 
-// bench and doctor leave nothing in a bucket or a directory. gc removes what a killed bench
+// bench and doctor leave nothing in a bucket or a directory. sweep removes what a killed bench
 // has left, and nothing of a bench that runs.
 func TestMeasurementsLeaveNothing(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,7 @@ func TestMeasurementsLeaveNothing(t *testing.T) {
 		}
 	}
 	st.Close()
-	if _, stderr, status := p.run(t, "file:"+dir, "gc", "--older-than", "24h", "--dry-run"); status != 0 || !strings.Contains(stderr, "3 things that a killed bench or doctor left") {
+	if _, stderr, status := p.run(t, "file:"+dir, "sweep", "--older-than", "24h", "--dry-run"); status != 0 || !strings.Contains(stderr, "3 things that a killed bench or doctor left") {
 		t.Errorf("dry run: status %d, %s", status, stderr)
 	}
 	st, err = filestore.Open(dir, nil)
@@ -72,7 +72,7 @@ func TestMeasurementsLeaveNothing(t *testing.T) {
 	}
 	killDoctor(t, dir, old)
 	for round, want := range []int{2, 2} {
-		p.must(t, "file:"+dir, "gc", "--older-than", "24h")
+		p.must(t, "file:"+dir, "sweep", "--older-than", "24h")
 		if _, err := os.Stat(tombstone); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("what is left of a lock that was removed long ago: %v", err)
 		}
@@ -92,7 +92,7 @@ func TestMeasurementsLeaveNothing(t *testing.T) {
 	}
 }
 
-// bench and doctor leave nothing in a database, tombstones neither, and gc removes the
+// bench and doctor leave nothing in a database, tombstones neither, and sweep removes the
 // tombstones that a killed one has left.
 func TestMeasurementsLeaveNoTombstones(t *testing.T) {
 	t.Parallel()
@@ -142,7 +142,7 @@ func TestMeasurementsLeaveNoTombstones(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.must(t, "sqlite:"+database, "gc", "--older-than", "24h")
+	p.must(t, "sqlite:"+database, "sweep", "--older-than", "24h")
 	left(keys[1], "deleted", "lock/job")
 }
 

@@ -29,12 +29,12 @@ func (a *app) addCompletions(root *cobra.Command) {
 	locks, keys := a.completeStored(a.lockNames), a.completeStored(a.checkpointKeys)
 	all := map[string]completion{
 		"run": a.beforeDash(locks), "lead": a.beforeDash(locks), "ask": once(locks), "leader": once(locks), "resize": once(locks), "hold": locks, "lock": locks,
-		"ls": once(locks), "show": once(locks), "watch": once(locks), "break": once(locks), "gc": once(locks),
+		"ls": once(locks), "show": once(locks), "watch": once(locks), "break": once(locks), "sweep": once(locks),
 		"checkpoint get": once(keys), "checkpoint advance": once(keys), "checkpoint reset": once(keys),
 		"checkpoint rm": once(keys), "checkpoint watch": once(keys),
-		"put": argument(objectURLs, 1), "get": argument(objectURLs, 0), "stat": argument(objectURLs, 0),
-		"cp": argument(objectURLs, 0, 1), "mv": argument(objectURLs, 0, 1), "rm": argument(objectURLs, 0), "objects": argument(objectURLs, 0), "sweep": argument(objectURLs, 0), "fence": once(objectURLs),
-		"log append": argument(objectURLs, 0), "log read": once(objectURLs), "log latest": once(objectURLs), "log clean": once(objectURLs),
+		"put": argument(objectURLs, 1), "get": argument(objectURLs, 0), "object put": argument(objectURLs, 1), "object get": argument(objectURLs, 0), "object stat": argument(objectURLs, 0),
+		"object cp": argument(objectURLs, 0, 1), "object mv": argument(objectURLs, 0, 1), "object rm": argument(objectURLs, 0), "object ls": argument(objectURLs, 0), "object sweep": argument(objectURLs, 0), "object fence": once(objectURLs),
+		"commit-log append": argument(objectURLs, 0), "commit-log read": once(objectURLs), "commit-log latest": once(objectURLs), "commit-log trim": once(objectURLs),
 	}
 	values := map[string][]string{
 		"layout":     {layoutOwn, layoutMate},

@@ -19,13 +19,12 @@ import (
 	"github.com/holdfast-go/holdfast/object/dirbucket"
 )
 
-func (a *app) cpCommand() *cobra.Command {
+func (a *app) objectCp() *cobra.Command {
 	f := &writeFlags{}
 	var recursive, dryRun bool
 	cmd := &cobra.Command{
-		Use:     "cp SOURCE DESTINATION",
-		Short:   "Copy an object or a file",
-		GroupID: groupObjects,
+		Use:   "cp SOURCE DESTINATION",
+		Short: "Copy an object or a file",
 		Long: `Copy an object to a URL or a file, or a file to a URL. "-" is standard input or output. If the
 destination is a bucket, a directory, or ends with a slash, the name stays the same. cp prints
 the version of an object that it wrote. Within a bucket the store copies, where it can.
@@ -35,11 +34,11 @@ The conditions are those of put, for the destination; files have those of get.
 Each keeps the rest of its name, and no file is written outside of the directory. If some
 fail, cp copies the others. The status is that of the failures, or 1 if they differ.
 Symbolic links, pipes and devices are not copied, and count as failures with status 1.`,
-		Example: `  holdfast cp report.pdf s3://bucket/reports/
-  holdfast cp s3://bucket/reports/report.pdf .
-  holdfast cp s3://bucket/a s3://bucket/b --if-absent
-  holdfast cp --recursive site s3://bucket/www --cache-control max-age=3600
-  holdfast cp --recursive s3://bucket/reports file:/srv/backup/reports`,
+		Example: `  holdfast object cp report.pdf s3://bucket/reports/
+  holdfast object cp s3://bucket/reports/report.pdf .
+  holdfast object cp s3://bucket/a s3://bucket/b --if-absent
+  holdfast object cp --recursive site s3://bucket/www --cache-control max-age=3600
+  holdfast object cp --recursive s3://bucket/reports file:/srv/backup/reports`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, err := localName(args[0])
@@ -113,19 +112,25 @@ func refuse(flags *pflag.FlagSet, names []string, recursive bool) error {
 // and names no file that exists, is one: it may hold a secret, and the parser of URLs says what
 // is wrong with it.
 func localName(arg string) (string, error) {
-	scheme, _, isURL := strings.Cut(arg, ":")
+	scheme, _, found := strings.Cut(arg, ":")
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-"
 	switch {
 	case arg == "":
 		return "", usagef("the name is empty")
-	case missesColon(arg), isURL && openers()[strings.ToLower(scheme)] != nil, strings.Contains(arg, "://"):
+	case isURL(arg):
 		return "", nil
-	case isURL && len(scheme) > 1 && strings.Trim(scheme, letters) == "":
+	case found && len(scheme) > 1 && strings.Trim(scheme, letters) == "":
 		if _, err := os.Lstat(arg); err != nil {
 			return "", nil
 		}
 	}
 	return arg, nil
+}
+
+// isURL reports whether an argument that is the prefix of locks is a URL instead.
+func isURL(arg string) bool {
+	scheme, _, found := strings.Cut(arg, ":")
+	return missesColon(arg) || strings.Contains(arg, "://") || found && openers()[strings.ToLower(scheme)] != nil
 }
 
 // isFileOutside reports whether file:PATH names a regular file that lies in no bucket, so

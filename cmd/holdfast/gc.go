@@ -19,13 +19,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func (a *app) gcCommand() *cobra.Command {
+func (a *app) sweepCommand() *cobra.Command {
 	var (
 		olderThan time.Duration
 		dryRun    bool
 	)
 	cmd := &cobra.Command{
-		Use:     "gc [PREFIX] --older-than DURATION",
+		Use:     "sweep [PREFIX] --older-than DURATION",
 		Short:   "Remove the records of locks that were free for long",
 		GroupID: groupLocks,
 		Long: `Remove the records of locks that were free for longer than --older-than.
@@ -38,12 +38,15 @@ prefix, sweep also removes records of sessions that ended that long ago.
 For each removed lock a small tombstone stays, about 256 bytes, so that no version is used
 twice. A later sweep removes it in a directory; other stores keep it. sweep removes all that a
 killed "bench" or "doctor" has left.`,
-		Example: `  holdfast gc --older-than 720h --dry-run
-  holdfast gc build --older-than 24h`,
+		Example: `  holdfast sweep --older-than 720h --dry-run
+  holdfast sweep build --older-than 24h`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
 			if len(args) > 0 {
+				if isURL(args[0]) {
+					return usagef("sweep removes records of locks: for what transfers left use holdfast object sweep URL")
+				}
 				prefix = strings.TrimSuffix(args[0], "/")
 			}
 			if olderThan == 0 {
@@ -52,7 +55,7 @@ killed "bench" or "doctor" has left.`,
 			if olderThan < lease.MinSweepAge {
 				return usagef("%s is at least %v, not %v", asGiven(cmd.Flags().Lookup("older-than")), lease.MinSweepAge, olderThan)
 			}
-			return a.gc(cmd.Context(), prefix, olderThan, dryRun)
+			return a.sweepLocks(cmd.Context(), prefix, olderThan, dryRun)
 		},
 	}
 	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "for how long they have been free; at least 1h")
@@ -60,7 +63,7 @@ killed "bench" or "doctor" has left.`,
 	return cmd
 }
 
-func (a *app) gc(ctx context.Context, prefix string, olderThan time.Duration, dryRun bool) error {
+func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Duration, dryRun bool) error {
 	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -72,7 +73,7 @@ func TestCompletions(t *testing.T) {
 		})
 	}
 	for line, want := range map[string]string{
-		"r":            "renew\treservations\tresize\trm\trun",
+		"r":            "renew\tresize\trun",
 		"checkpoint r": "reset\trestore\tresume-key\trm",
 		"run --on":     "--on-acquire\t--on-ask\t--on-lost\t--on-release\t--once-per",
 		"ls --sta":     "--state",
@@ -165,6 +166,21 @@ func TestCompletionsOfNames(t *testing.T) {
 		got := holdfast(append([]string{"__completeNoDesc"}, c.line...)...)
 		if got = strings.ReplaceAll(strings.TrimSpace(got), "\n", " "); got != c.want {
 			t.Errorf("%q: offered %q, want %q", c.line, got, c.want)
+		}
+	}
+}
+
+// The words of other tools for a command, and for one that is in a group, lead to it.
+func TestSynonyms(t *testing.T) {
+	for line, want := range map[string]string{
+		"gc": "sweep", "prune": "sweep", "clean": "sweep", "cp a b": "object cp", "copy a b": "object cp", "mv a b": "object mv", "rename a b": "object mv",
+		"rm nightly": "object rm", "delete nightly": "object rm", "stat x": "object stat", "fence x": "object fence", "reservations x": "object reservations",
+		"objects x": "object ls", "commit-log append x y": "commit-log", "item ls": "item", "commit-log trim x": "trim", "commit-log prune x": "trim",
+		"object delete x": "rm", "object prune x": "sweep", "item prune": "sweep", "checkpoint delete x": "rm",
+	} {
+		said, status := executed(strings.Fields(line))
+		if status != statusUsage || !strings.HasSuffix(said, fmt.Sprintf("Did you mean %q?\n", want)) {
+			t.Errorf("%s: status %d, %s", line, status, said)
 		}
 	}
 }

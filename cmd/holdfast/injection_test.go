@@ -90,7 +90,7 @@ func TestTextOfOthersIsPrintedEscaped(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"ls"}, {"ls", name}, {"show", name}, {"run", "-n", name, "--", "true"}, {"run", "-v", "-w", "100ms", name, "--", "true"},
-		{"hold", "-n", name}, {"lock", "-n", name, "--handle", "other.json"}, {"break", name, "--token", "1"}, {"show", evil}, {"gc", "--older-than", "24h"},
+		{"hold", "-n", name}, {"lock", "-n", name, "--handle", "other.json"}, {"break", name, "--token", "1"}, {"show", evil}, {"sweep", "--older-than", "24h"},
 		{"checkpoint", "ls"}, {"checkpoint", "get", evil}, {"checkpoint", "advance", name, "7", "--event", "another"}, {"checkpoint", "advance", name, "5"},
 		{"checkpoint", "reset", name, "5", "--expect", "6"}, {"checkpoint", "rm", name, "--expect", "6"}, {evil}, {"--" + evil}, {"ls", "--state", evil},
 		{"--store", "file://" + evil, "ls"}, {"--store", evil, "ls"}, {"--store", "file:" + evil + "/" + evil + "?x=" + evil, "ls"}, {"checkpoint", "--file", evil, "get", "x"},

@@ -34,7 +34,7 @@ func (f *itemFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.bucket, "bucket", "", "where the large attributes are: s3://BUCKET/PREFIX or file:DIR")
 	flags.StringVar(&f.layout, "layout", layoutOwn, "how objects are called and referred to: holdfast or pynamodb_mate")
 	flags.StringVar(&f.base, "reference-base", "", "what references call the bucket (default: its URL), the same for all programs")
-	flags.DurationVar(&f.orphanAge, "orphan-age", 0, "how long an object to which no item refers is kept; at least 1h (default: that of the table, which items init chooses; else 24h)")
+	flags.DurationVar(&f.orphanAge, "orphan-age", 0, "how long an object to which no item refers is kept; at least 1h (default: that of the table, which item init chooses; else 24h)")
 }
 
 const (
@@ -67,7 +67,7 @@ func (a *app) withItems(cmd *cobra.Command, f *itemFlags, makes bool, do func(co
 			return err
 		}
 		if at.isNew() && !makes {
-			return &statusError{statusUnsafe, fmt.Errorf("there is no bucket %s: is it mistyped? holdfast items init makes it", at)}
+			return &statusError{statusUnsafe, fmt.Errorf("there is no bucket %s: is it mistyped? holdfast item init makes it", at)}
 		}
 		b, err := at.open(ctx, a)
 		if err != nil {
@@ -88,15 +88,15 @@ func inWords(err error) error {
 	var age *largeitem.OrphanAgeError
 	switch {
 	case errors.As(err, &other):
-		help := "name another prefix, --bucket URL/PREFIX; or, if that table is gone and its objects may go too, take them over with items init --adopt"
+		help := "name another prefix, --bucket URL/PREFIX; or, if that table is gone and its objects may go too, take them over with item init --adopt"
 		if other.Copied() {
-			help = "it is a copy of that table, or that table has moved: for a copy name another prefix, --bucket URL/PREFIX; take the objects over with items init --adopt only if no program uses the table in the old place any more"
+			help = "it is a copy of that table, or that table has moved: for a copy name another prefix, --bucket URL/PREFIX; take the objects over with item init --adopt only if no program uses the table in the old place any more"
 		}
 		return &statusError{statusUnsafe, fmt.Errorf("the objects beside %s belong to the table %s (%s), and not to %s (%s): %s",
 			other.Object, other.Table, other.ID, other.Store, other.StoreID, help)}
 	case errors.As(err, &age):
 		why, until := "longer, so that a sweep could remove what this command writes", ""
-		help := fmt.Sprintf("change that of the table with items init --orphan-age %v --change-orphan-age", age.Given)
+		help := fmt.Sprintf("change that of the table with item init --orphan-age %v --change-orphan-age", age.Given)
 		if age.Sweep {
 			why = "shorter, so that this sweep could remove what another program is about to refer to"
 		}
@@ -341,9 +341,9 @@ func viewWrote(k largeitem.Key, r *largeitem.Result) wroteView {
 	return v
 }
 
-func (a *app) itemsCommand() *cobra.Command {
+func (a *app) itemCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "items",
+		Use:     "item",
 		Short:   "Database items whose large attributes are objects in a bucket",
 		GroupID: groupObjects,
 		Long: `Items of a table, whose large attributes are objects in a bucket. The item has a reference
@@ -354,17 +354,17 @@ KEY is the partition key, or PARTITION/SORT if the table has a sort key. If a va
 slash, or begins with a bracket, write JSON: ["a/b","c"] or {"pk":"a/b","sk":"c"}.
 
 HOLDFAST_TABLE and HOLDFAST_BUCKET can replace --table and --bucket.`,
-		Example: `  holdfast items init --table 'dynamodb://pages?region=eu-central-1'
-  holdfast items put example.org --attr html=@page.html --set '{"status":200}' --table dynamodb://pages --bucket s3://bucket/pages
-  holdfast items get example.org --attr html --table dynamodb://pages --bucket s3://bucket/pages > page.html`,
+		Example: `  holdfast item init --table 'dynamodb://pages?region=eu-central-1'
+  holdfast item put example.org --attr html=@page.html --set '{"status":200}' --table dynamodb://pages --bucket s3://bucket/pages
+  holdfast item get example.org --attr html --table dynamodb://pages --bucket s3://bucket/pages > page.html`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.itemsInit(), a.itemsPut(), a.itemsGet(), a.itemsRm(), a.itemsLs(), a.itemsSweep(), a.itemsVerify())
+	cmd.AddCommand(a.itemInit(), a.itemPut(), a.itemGet(), a.itemRm(), a.itemLs(), a.itemSweep(), a.itemVerify())
 	return cmd
 }
 
-func (a *app) itemsPut() *cobra.Command {
+func (a *app) itemPut() *cobra.Command {
 	f := &itemFlags{}
 	w := &putFlags{}
 	cmd := &cobra.Command{
@@ -381,9 +381,9 @@ is not known whether the item was written; look with get.
 Content that the item has already is not uploaded again, unless --repair is given. Replaced
 objects stay for "item sweep", since readers may be reading them;
 --remove-superseded removes them.`,
-		Example: `  holdfast items put example.org --attr html=@page.html --set '{"status":200}'
-  curl -s https://example.org | holdfast items put example.org --attr html=@- --content-type html=text/html
-  holdfast items put user-7/2026 --attr photo=@cat.jpg --remove draft --if-exists`,
+		Example: `  holdfast item put example.org --attr html=@page.html --set '{"status":200}'
+  curl -s https://example.org | holdfast item put example.org --attr html=@- --content-type html=text/html
+  holdfast item put user-7/2026 --attr photo=@cat.jpg --remove draft --if-exists`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.itemsWrite(cmd, f, w, args[0]) },
 	}
@@ -653,7 +653,7 @@ func (a *app) printWrote(v wroteView) error {
 	return nil
 }
 
-func (a *app) itemsGet() *cobra.Command {
+func (a *app) itemGet() *cobra.Command {
 	f := &itemFlags{}
 	var attr, output string
 	var typed bool
@@ -668,8 +668,8 @@ is 78, but standard output has had the content by then.
 
 The status is 66 if there is no such item or attribute, and 78 if the item refers to an
 object that does not exist.`,
-		Example: `  holdfast items get example.org
-  holdfast items get example.org --attr html --output page.html`,
+		Example: `  holdfast item get example.org
+  holdfast item get example.org --attr html --output page.html`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -727,7 +727,7 @@ func (a *app) itemAttribute(ctx context.Context, s items, key largeitem.Key, att
 			return why
 		}
 		if _, small := i.Attributes[attr]; small {
-			return &statusError{statusNotFound, fmt.Errorf("the attribute %s of the item %v is no large one: items get without --attr prints it", attr, key)}
+			return &statusError{statusNotFound, fmt.Errorf("the attribute %s of the item %v is no large one: item get without --attr prints it", attr, key)}
 		}
 		return &statusError{statusNotFound, fmt.Errorf("the item %v has no attribute %s", key, attr)}
 	}
@@ -746,7 +746,7 @@ func (a *app) itemAttribute(ctx context.Context, s items, key largeitem.Key, att
 	return nil
 }
 
-func (a *app) itemsRm() *cobra.Command {
+func (a *app) itemRm() *cobra.Command {
 	f := &itemFlags{}
 	var ifExists bool
 	cmd := &cobra.Command{
@@ -756,7 +756,7 @@ func (a *app) itemsRm() *cobra.Command {
 --remove-superseded removes them at once.
 
 If there is no such item, rm succeeds; with --if-exists the status is then 66.`,
-		Example: `  holdfast items rm example.org`,
+		Example: `  holdfast item rm example.org`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error {
@@ -793,7 +793,7 @@ If there is no such item, rm succeeds; with --if-exists the status is then 66.`,
 	return cmd
 }
 
-func (a *app) itemsLs() *cobra.Command {
+func (a *app) itemLs() *cobra.Command {
 	f := &itemFlags{}
 	var typed bool
 	cmd := &cobra.Command{
@@ -806,9 +806,9 @@ PREFIX selects items whose keys, written as PARTITION or PARTITION/SORT, begin w
 user-7/ selects one partition. ls reads the whole table in any case.
 
 Items that are damaged are named at the end, with status 78.`,
-		Example: `  holdfast items ls
-  holdfast items ls user-7/
-  holdfast items ls --json | jq -c '.key'`,
+		Example: `  holdfast item ls
+  holdfast item ls user-7/
+  holdfast item ls --json | jq -c '.key'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := strings.Join(args, "")

@@ -44,7 +44,7 @@ func (sqlItems) database(u *url.URL, create bool) (*database, *sqltable.Options,
 func (k sqlItems) open(_ context.Context, _ *app, u *url.URL) (openTable, error) {
 	d, opts, err := k.database(u, false)
 	if none := (noDatabase{}); errors.As(err, &none) {
-		err = &statusError{statusUnsafe, noDatabase{none.path, "items init"}}
+		err = &statusError{statusUnsafe, noDatabase{none.path, "item init"}}
 	}
 	if err != nil {
 		return openTable{}, err

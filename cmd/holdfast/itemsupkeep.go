@@ -133,7 +133,7 @@ func (p progressFile) done() error {
 	return nil
 }
 
-// sweptItemsView is what items sweep has done. Its fields are stable.
+// sweptItemsView is what item sweep has done. Its fields are stable.
 type sweptItemsView struct {
 	DryRun       bool     `json:"dry_run"`
 	Complete     bool     `json:"complete"`
@@ -154,7 +154,7 @@ type sweptItemsView struct {
 	Seconds      float64  `json:"seconds"`
 }
 
-func (a *app) itemsSweep() *cobra.Command {
+func (a *app) itemSweep() *cobra.Command {
 	f := &itemFlags{}
 	p := &paceFlags{}
 	o := &largeitem.SweepOptions{}
@@ -171,8 +171,8 @@ to it. An --orphan-age below that of the table is refused (see "item init").
 --layout pynamodb_mate and --scan read the table once, and keep the references in temporary
 files (TMPDIR). Objects of pynamodb_mate can be used by a later write. So they are removed
 only in a bucket with versions, or if you promise --no-other-writers.`,
-		Example: `  holdfast items sweep --dry-run
-  holdfast items sweep --orphan-age 48h --rate 200 --progress-file /var/tmp/pages.sweep`,
+		Example: `  holdfast item sweep --dry-run
+  holdfast item sweep --orphan-age 48h --rate 200 --progress-file /var/tmp/pages.sweep`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := p.check(cmd.Flags()); err != nil {
@@ -261,7 +261,7 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 	return err
 }
 
-// verifiedView is what items verify has found. Its fields are stable.
+// verifiedView is what item verify has found. Its fields are stable.
 type verifiedView struct {
 	Complete   bool          `json:"complete"`
 	Items      int64         `json:"items"`
@@ -290,7 +290,7 @@ func viewProblem(p largeitem.Problem) problemView {
 	return v
 }
 
-func (a *app) itemsVerify() *cobra.Command {
+func (a *app) itemVerify() *cobra.Command {
 	f := &itemFlags{}
 	p := &paceFlags{}
 	o := &largeitem.VerifyOptions{}
@@ -302,8 +302,8 @@ changes nothing, and may run during reads and writes.
 
 It looks twice at a problem before it prints it: the kind (missing, damaged, foreign,
 unreadable), the key, the attribute, and the reason, separated by tabs. The status is then 78.`,
-		Example: `  holdfast items verify
-  holdfast items verify --quick --attr html`,
+		Example: `  holdfast item verify
+  holdfast item verify --quick --attr html`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := p.check(cmd.Flags()); err != nil {

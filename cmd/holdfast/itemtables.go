@@ -114,7 +114,7 @@ func (storeItems) store(ctx context.Context, a *app, u *url.URL) (opened, *store
 	}
 	st, err := a.openURL(ctx, rest)
 	if err != nil && statusOf(err) == statusNotFound && a.makes == makesNone {
-		err = &statusError{statusUnsafe, fmt.Errorf("there is no table in %s: holdfast items init makes it", bare)}
+		err = &statusError{statusUnsafe, fmt.Errorf("there is no table in %s: holdfast item init makes it", bare)}
 	}
 	return st, &storetable.Options{Table: name}, err
 }
@@ -153,7 +153,7 @@ func (k storeItems) create(ctx context.Context, a *app, u *url.URL, partition, s
 	return storetable.Create(ctx, st.Store, opts)
 }
 
-func (a *app) itemsInit() *cobra.Command {
+func (a *app) itemInit() *cobra.Command {
 	f := &itemFlags{}
 	var partition, sort string
 	var change bool
@@ -171,9 +171,9 @@ prefix of another table is refused; --adopt takes it over, and later sweeps remo
 of the other table. So use --adopt only after a move or a restore, and not for a copy.
 --orphan-age is how long sweeps keep an object without a reference. It is twice the
 longest time of a put. --change-orphan-age changes it; a shorter one counts after a delay.`,
-		Example: `  holdfast items init --table 'dynamodb://pages?region=eu-central-1'
-  holdfast items init --table 'sqlite:/srv/app.db?table=photos&partition=user&sort=taken' --partition user --sort taken:number
-  holdfast items init --table file:/srv/items --bucket file:/srv/objects`,
+		Example: `  holdfast item init --table 'dynamodb://pages?region=eu-central-1'
+  holdfast item init --table 'sqlite:/srv/app.db?table=photos&partition=user&sort=taken' --partition user --sort taken:number
+  holdfast item init --table file:/srv/items --bucket file:/srv/objects`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := keyAttribute(cmd, "partition", partition)

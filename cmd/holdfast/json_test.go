@@ -91,7 +91,7 @@ func TestJSONGolden(t *testing.T) {
 		"removed": removedView{"file:/srv/shared/a%20b", "a b"},
 		"entry":   viewEntry("file:/srv/shared/commits", object.LogEntry{Number: 17, ID: "W", Modified: at, Body: []byte("text")}, true),
 		"binary":  viewEntry("file:/srv/shared/commits", object.LogEntry{Number: 17, ID: "W", Modified: at, Body: []byte{0xff, 0}}, true),
-		"cleaned": cleanedView{"file:/srv/shared/commits", 18},
+		"cleaned": trimmedView{"file:/srv/shared/commits", 18},
 		"swept": sweptView{
 			Bucket: "s3://bucket", Uploads: []uploadView{{"big", "U1", at}}, Young: 1, Failed: 2, Bodies: 3,
 		},

@@ -17,13 +17,13 @@ func TestEveryResultAsJSON(t *testing.T) {
 	p.must(t, store, "run", "sem", "--slots", "2", "--", "true")
 	for _, line := range []string{
 		"version", "init", "lock job --handle h.json", "renew h.json", "show job", "ask job", "leader job", "ls", "break job --token TOKEN",
-		"lock other --handle o.json", "unlock o.json", "resize sem --slots 3", "gc --older-than 24h", "bench --rounds 1",
+		"lock other --handle o.json", "unlock o.json", "resize sem --slots 3", "sweep --older-than 24h", "bench --rounds 1",
 		"checkpoint advance orders 5", "checkpoint get orders", "checkpoint ls", "checkpoint export",
 		"checkpoint reset orders 3", "checkpoint rm orders", "checkpoint import export.json",
-		"put export.json file:bucket/a", "stat file:bucket/a", "get file:bucket/a out", "cp file:bucket/a file:bucket/b",
-		"mv file:bucket/b file:bucket/c", "fence file:bucket/a --fence 3 --lock job", "rm file:bucket/a --force", "objects file:bucket",
-		"log append file:bucket/log export.json", "log latest file:bucket/log", "log read file:bucket/log", "log clean file:bucket/log --before 1",
-		"sweep file:bucket",
+		"put export.json file:bucket/a", "object stat file:bucket/a", "get file:bucket/a out", "object cp file:bucket/a file:bucket/b",
+		"object mv file:bucket/b file:bucket/c", "object fence file:bucket/a --fence 3 --lock job", "object rm file:bucket/a --force", "object ls --recursive file:bucket",
+		"commit-log append file:bucket/log export.json", "commit-log latest file:bucket/log", "commit-log read file:bucket/log", "commit-log trim file:bucket/log --before 1",
+		"object sweep file:bucket",
 		"checkpoint resume-key https://a.example x {}", "checkpoint --file state.json restore --force --dry-run",
 	} {
 		switch {

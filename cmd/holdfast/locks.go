@@ -268,7 +268,7 @@ func orphansOf(ctx context.Context, st store.Store, r lease.Record) (pids []int,
 
 func (a *app) lsCommand() *cobra.Command {
 	var state string
-	var recursive, all bool
+	var all bool
 	f := &leaseFlags{}
 	cmd := &cobra.Command{
 		Use:     "ls [PREFIX]",
@@ -289,19 +289,10 @@ On a terminal, lines are cut to its width; in a pipe they are whole. The states,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
 			if len(args) > 0 {
-				if name, _ := localName(args[0]); name == "" && args[0] != "" {
-					if state != "" {
-						return usagef("--state is of locks, and %s is the URL of objects", args[0])
-					}
-					if all {
-						return usagef("--all is of locks, and %s is the URL of objects", args[0])
-					}
-					return a.lsObjects(cmd.Context(), args[0], recursive)
+				if isURL(args[0]) {
+					return usagef("ls lists locks: for objects use holdfast object ls URL")
 				}
 				prefix = strings.TrimSuffix(args[0], "/")
-			}
-			if recursive {
-				return usagef("--recursive is for objects: name the URL of a bucket; of locks ls lists all levels")
 			}
 			switch state {
 			case "", "held", "shared", "free", "broken", "unreadable":
@@ -313,7 +304,6 @@ On a terminal, lines are cut to its width; in a pipe they are whole. The states,
 	}
 	f.addClockDrift(cmd.Flags())
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also the locks that are free")
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "of objects, list all levels")
 	cmd.Flags().StringVar(&state, "state", "", "only locks in this state: held, shared, free, broken or unreadable")
 	return cmd
 }

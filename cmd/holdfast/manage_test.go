@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/awstest"
 )
 
-// gc tells in a dry run what it would remove, and removes nothing; then it removes what
+// sweep tells in a dry run what it would remove, and removes nothing; then it removes what
 // has been free for long, and nothing else; and a lock made anew has a higher token.
 func TestGC(t *testing.T) {
 	t.Parallel()
@@ -28,7 +28,7 @@ func TestGC(t *testing.T) {
 	age(t, stand, "/old")
 	token := number(t, tokenOf(p.must(t, store, "show", "old/b", "--json")))
 
-	if got := p.must(t, store, "gc", "old/", "--older-than", "720h", "--dry-run"); sorted(got) != "old/a old/b" {
+	if got := p.must(t, store, "sweep", "old/", "--older-than", "720h", "--dry-run"); sorted(got) != "old/a old/b" {
 		t.Errorf("dry run: %q", got)
 	}
 	if got := sorted(names(t, p.must(t, store, "ls", "--json"))); got != "new old/a old/b old/held older" {
@@ -38,13 +38,13 @@ func TestGC(t *testing.T) {
 		Removed []string `json:"removed"`
 		DryRun  bool     `json:"dry_run"`
 	}
-	if err := json.Unmarshal([]byte(p.must(t, store, "gc", "old", "--older-than", "720h", "--json")), &removed); err != nil || len(removed.Removed) != 2 || removed.DryRun {
+	if err := json.Unmarshal([]byte(p.must(t, store, "sweep", "old", "--older-than", "720h", "--json")), &removed); err != nil || len(removed.Removed) != 2 || removed.DryRun {
 		t.Errorf("removed %v (%v)", removed, err)
 	}
 	if got := sorted(names(t, p.must(t, store, "ls", "--json"))); got != "new old/held older" {
 		t.Errorf("afterwards: %s", got)
 	}
-	if got := p.must(t, store, "gc", "--older-than", "720h"); got != "older\n" {
+	if got := p.must(t, store, "sweep", "--older-than", "720h"); got != "older\n" {
 		t.Errorf("without a prefix: %q", got)
 	}
 	p.must(t, store, "run", "old/b", "--", "true")

@@ -29,8 +29,8 @@ type entryView struct {
 	Base64   []byte     `json:"data_base64,omitempty"`
 }
 
-// cleanedView is what log clean prints with --json. Its fields are stable.
-type cleanedView struct {
+// trimmedView is what commit-log trim prints with --json. Its fields are stable.
+type trimmedView struct {
 	Log   string `json:"log"`
 	First uint64 `json:"first"` // the number of the entry that is the first one now
 }
@@ -48,19 +48,19 @@ func viewEntry(log string, e object.LogEntry, body bool) entryView {
 	return v
 }
 
-func (a *app) logCommand() *cobra.Command {
+func (a *app) commitLogCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "log",
+		Use:     "commit-log",
 		Short:   "Append to and read logs of numbered entries",
 		GroupID: groupObjects,
 		Long: `Append to and read a commit log: numbered entries below the key in the URL, which never
 change. Of several programs that append after the same entry one succeeds.`,
-		Example: `  number=$(holdfast log append s3://bucket/commits commit.json --expect 17)
-  holdfast log read s3://bucket/commits --from 17`,
+		Example: `  number=$(holdfast commit-log append s3://bucket/commits commit.json --expect 17)
+  holdfast commit-log read s3://bucket/commits --from 17`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.logAppend(), a.logRead(), a.logLatest(), a.logClean())
+	cmd.AddCommand(a.logAppend(), a.logRead(), a.logLatest(), a.logTrim())
 	return cmd
 }
 
@@ -108,8 +108,8 @@ status is 73: read the new entries, decide again, append again. Without --expect
 appended after the last one, whatever that is.
 
 Status 74: the store's reply was lost, and it is not known whether the entry was written.`,
-		Example: `  holdfast log append s3://bucket/commits commit.json --expect 17
-  echo '{"add":"data/7.parquet"}' | holdfast log append file:/srv/table/log -`,
+		Example: `  holdfast commit-log append s3://bucket/commits commit.json --expect 17
+  echo '{"add":"data/7.parquet"}' | holdfast commit-log append file:/srv/table/log -`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if emptyFlag(cmd.Flags(), "expect") {
@@ -203,7 +203,7 @@ func (a *app) printEntry(v entryView) error {
 	return err
 }
 
-// followEvery is how often log read --follow looks for new entries.
+// followEvery is how often commit-log read --follow looks for new entries.
 const followEvery = time.Second
 
 func (a *app) logRead() *cobra.Command {
@@ -219,8 +219,8 @@ number. On a terminal, characters that would control it are escaped.
 
 A log that does not exist is empty. The status is 73 if the first entry that you ask for was
 removed by "commit-log trim".`,
-		Example: `  holdfast log read s3://bucket/commits --from 17
-  holdfast log read file:/srv/table/log --follow --json | jq -r .data`,
+		Example: `  holdfast commit-log read s3://bucket/commits --from 17
+  holdfast commit-log read file:/srv/table/log --follow --json | jq -r .data`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if emptyFlag(cmd.Flags(), "from") {
@@ -278,7 +278,7 @@ func (a *app) logLatest() *cobra.Command {
 	return &cobra.Command{
 		Use:     "latest URL",
 		Short:   "Print the number of the last entry, 0 if there is none",
-		Example: `  last=$(holdfast log latest s3://bucket/commits)`,
+		Example: `  last=$(holdfast commit-log latest s3://bucket/commits)`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
@@ -292,16 +292,16 @@ func (a *app) logLatest() *cobra.Command {
 	}
 }
 
-func (a *app) logClean() *cobra.Command {
+func (a *app) logTrim() *cobra.Command {
 	var below uint64
 	cmd := &cobra.Command{
-		Use:   "clean URL --before N",
+		Use:   "trim URL --before N",
 		Short: "Remove old entries",
 		Long: `Remove the entries before number N. Entry N must exist, and becomes the first one.
 
 Programs that append and read need not stop. One that still needs a removed entry gets an
 error. If trim is interrupted, the next one finishes its work.`,
-		Example: `  holdfast log clean s3://bucket/commits --before 1000`,
+		Example: `  holdfast commit-log trim s3://bucket/commits --before 1000`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if below == 0 {
@@ -313,7 +313,7 @@ error. If trim is interrupted, the next one finishes its work.`,
 					err = l.Sweep(ctx)
 				}
 				if err == nil && a.json {
-					err = a.printJSON(cleanedView{name, below})
+					err = a.printJSON(trimmedView{name, below})
 				}
 				return err
 			})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"maps"
 	"net/url"
 	"os"
@@ -497,19 +496,18 @@ func (a *app) get(ctx context.Context, b bucket, key string, opts object.GetOpti
 	return nil
 }
 
-func (a *app) statCommand() *cobra.Command {
+func (a *app) objectStat() *cobra.Command {
 	var versionOnly bool
 	cmd := &cobra.Command{
-		Use:     "stat URL",
-		Short:   "Print metadata and fence, and how each condition is kept",
-		GroupID: groupObjects,
+		Use:   "stat URL",
+		Short: "Print metadata and fence, and how each condition is kept",
 		Long: `Print the version, size, time, metadata and fence of an object, and how each condition
 is kept: by the store's own condition, another request, a reservation, or not at all.
 
 On servers that are not Amazon's, stat tests the conditions once a week, with objects below
 .holdfast/probe in the bucket. The status is 66 if there is no such object.`,
-		Example: `  holdfast stat s3://bucket/reports/today.pdf
-  version=$(holdfast stat --version-only file:/srv/shared/state.json)`,
+		Example: `  holdfast object stat s3://bucket/reports/today.pdf
+  version=$(holdfast object stat --version-only file:/srv/shared/state.json)`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b bucket, key string) error {
@@ -565,12 +563,11 @@ func (a *app) printStat(v objectView) error {
 	return errors.Join(w.Flush(), to.Close())
 }
 
-func (a *app) mvCommand() *cobra.Command {
+func (a *app) objectMv() *cobra.Command {
 	f := &writeFlags{}
 	cmd := &cobra.Command{
-		Use:     "mv URL URL",
-		Short:   "Rename an object within its bucket",
-		GroupID: groupObjects,
+		Use:   "mv URL URL",
+		Short: "Rename an object within its bucket",
 		Long: `Rename an object within its bucket, and print the version of the new object. The conditions
 are those of put, for the destination. Between two buckets use cp, and then rm --if-match.
 
@@ -580,7 +577,7 @@ changed. After a crash both may exist; the same command finishes the rename.
 Of several renames of one object to different names at most one succeeds. The others end
 with status 73. A small object below .holdfast/rename/ decides that. If a rename dies, other
 names are refused for a minute, and one more second for each MiB.`,
-		Example: `  holdfast mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
+		Example: `  holdfast object mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withTwo(cmd, args, false, f, func(ctx context.Context, src, dst *objectURL, from, to bucket, opts *object.WriteOptions) error {
@@ -685,12 +682,11 @@ func (a *app) copyBetween(ctx context.Context, from bucket, source string, to bu
 	return result, err
 }
 
-func (a *app) fenceCommand() *cobra.Command {
+func (a *app) objectFence() *cobra.Command {
 	f := &writeFlags{}
 	cmd := &cobra.Command{
-		Use:     "fence URL --fence TOKEN --lock NAME",
-		Short:   "Raise the fence of an object before reading it",
-		GroupID: groupObjects,
+		Use:   "fence URL --fence TOKEN --lock NAME",
+		Short: "Raise the fence of an object before reading it",
 		Long: `Raise the fence of an object to the token of a lock. The object stays as it is. fence prints
 its new version. After that, no earlier holder of the lock can write the object. So a new
 holder first calls fence, and then reads. If there is no object, fence writes a mark that
@@ -699,7 +695,7 @@ refuses lower tokens. Readers do not see it.
 It needs a store that uses no version twice: a directory, or a bucket with an index
 (index=self). The status is 76 if the object carries a higher token, and 78 if the bucket
 cannot keep fences.`,
-		Example: `  holdfast run deploy -- sh -c 'holdfast fence file:/srv/shared/state.json --fence $HOLDFAST_TOKEN && ./deploy.sh'`,
+		Example: `  holdfast run deploy -- sh -c 'holdfast object fence file:/srv/shared/state.json --fence $HOLDFAST_TOKEN && ./deploy.sh'`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts, err := f.options(cmd.Flags())
@@ -722,42 +718,25 @@ cannot keep fences.`,
 	return cmd
 }
 
-func (a *app) objectsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "objects URL",
-		Short:   "List the objects of a bucket, or those below a prefix",
-		GroupID: groupObjects,
+func (a *app) objectLs() *cobra.Command {
+	var recursive bool
+	cmd := &cobra.Command{
+		Use:   "ls URL",
+		Short: "List the objects of a bucket, or those below a prefix",
 		Long: `List the objects below a prefix, in no fixed order: size, time, version and key, separated
 by tabs. With --json each object is one line.
 
 Without --recursive, ls lists one level: a deeper object appears as the next part of its
 key, which ends with a slash.`,
-		Example: `  holdfast objects s3://bucket/reports/
-  holdfast objects file:/srv/shared --json | jq -r .version`,
+		Example: `  holdfast object ls s3://bucket/reports/
+  holdfast object ls --recursive file:/srv/shared --json | jq -r .version`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			at, err := a.parseObject(args[0], false)
-			if err != nil {
-				return err
-			}
-			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b bucket) error {
-				return a.printAll(b, b.List(ctx, at.key, nil))
-			})
+			return a.lsObjects(cmd.Context(), args[0], recursive)
 		},
 	}
-}
-
-// printAll prints a listing.
-func (a *app) printAll(b bucket, listing iter.Seq2[object.Info, error]) error {
-	for info, err := range listing {
-		if err == nil {
-			err = a.printListed(b.view(info))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "list all levels")
+	return cmd
 }
 
 // printListed prints one object of a listing. A listing can be long.

@@ -40,8 +40,8 @@ func TestSecretsInObjectURLs(t *testing.T) {
 			}
 			raw := strings.ReplaceAll(strings.Replace(form, "SCHEME", scheme, 1), "PASSWORD", password)
 			for _, args := range [][]string{
-				{"put", "source", raw}, {"get", raw}, {"stat", raw, "--json"}, {"rm", raw}, {"objects", raw},
-				{"cp", raw, "file:bucket/x"}, {"cp", "file:bucket/x", raw}, {"mv", raw, raw},
+				{"put", "source", raw}, {"get", raw}, {"object", "stat", raw, "--json"}, {"object", "rm", raw}, {"object", "ls", "--recursive", raw},
+				{"object", "cp", raw, "file:bucket/x"}, {"object", "cp", "file:bucket/x", raw}, {"object", "mv", raw, raw},
 			} {
 				var out bytes.Buffer
 				if status := execute(args, strings.NewReader(""), &out, &out); status == statusOK {

@@ -413,7 +413,7 @@ func TestStandardStoreOfANewUser(t *testing.T) {
 	if err := errors.Join(os.Mkdir(home, 0o755), os.Chown(home, stranger, stranger)); err != nil {
 		t.Fatal(err)
 	}
-	for args, want := range map[string]int{"ls": 0, "show x": statusNotFound, "checkpoint ls": 0, "gc --older-than 24h": 0, "break x --token 1": statusNotFound} {
+	for args, want := range map[string]int{"ls": 0, "show x": statusNotFound, "checkpoint ls": 0, "sweep --older-than 24h": 0, "break x --token 1": statusNotFound} {
 		if status, out := exitOf(t, as(t, stranger, home, append([]string{bin}, strings.Fields(args)...)...)); status != want {
 			t.Errorf("%s: status %d, want %d: %s", args, status, want, out)
 		}

@@ -44,12 +44,11 @@ func viewReservation(table string, s reserve.Reservation) reservationView {
 	return v
 }
 
-func (a *app) reservationsCommand() *cobra.Command {
+func (a *app) objectReservations() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
-		Use:     "reservations URL",
-		Short:   "List the reservations of writers of a bucket",
-		GroupID: groupObjects,
+		Use:   "reservations URL",
+		Short: "List the reservations of writers of a bucket",
 		Long: `List the reservations of writers, in the table that the URL of a bucket names (reserve=,
 conditional_put= or copy_if_not_exists=). The rest of the URL selects keys that begin with it.
 
@@ -59,8 +58,8 @@ lists those that were released or have expired, which the table keeps for a whil
 
 The start is computed from the TTL of the row. It is wrong for a writer with another
 reserve_ttl than the URL. reservations needs the right to scan the table (dynamodb:Scan).`,
-		Example: `  holdfast reservations 's3://data?conditional_put=dynamo:locks:20000'
-  holdfast reservations 's3://data/orders/?reserve=dynamodb://locks' --all --json`,
+		Example: `  holdfast object reservations 's3://data?conditional_put=dynamo:locks:20000'
+  holdfast object reservations 's3://data/orders/?reserve=dynamodb://locks' --all --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at, err := a.parseObject(args[0], false)

@@ -234,9 +234,8 @@ func (a *app) refuseUnknownHelp(root *cobra.Command) {
 func (a *app) makers() map[string]func() *cobra.Command {
 	return map[string]func() *cobra.Command{
 		"run": a.runCommand, "hold": a.holdCommand, "lock": a.lockCommand, "renew": a.renewCommand, "unlock": a.unlockCommand,
-		"ls": a.lsCommand, "show": a.showCommand, "watch": a.watchCommand, "ask": a.askCommand, "lead": a.leadCommand, "leader": a.leaderCommand, "resize": a.resizeCommand, "break": a.breakCommand, "gc": a.gcCommand,
-		"put": a.putCommand, "get": a.getCommand, "stat": a.statCommand, "cp": a.cpCommand, "mv": a.mvCommand, "rm": a.rmCommand,
-		"fence": a.fenceCommand, "objects": a.objectsCommand, "reservations": a.reservationsCommand, "log": a.logCommand, "sweep": a.sweepCommand, "items": a.itemsCommand,
+		"ls": a.lsCommand, "show": a.showCommand, "watch": a.watchCommand, "ask": a.askCommand, "lead": a.leadCommand, "leader": a.leaderCommand, "resize": a.resizeCommand, "break": a.breakCommand, "sweep": a.sweepCommand,
+		"put": a.putCommand, "get": a.getCommand, "object": a.objectCommand, "commit-log": a.commitLogCommand, "item": a.itemCommand,
 		"checkpoint": a.checkpointCommand, "init": a.initCommand, "doctor": a.doctorCommand, "bench": a.benchCommand, "version": a.versionCommand,
 	}
 }

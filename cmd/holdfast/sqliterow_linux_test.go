@@ -34,8 +34,8 @@ func TestSQLiteLargeRow(t *testing.T) {
 		return cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss >> 10
 	}
 	run("", "init")
-	run("", "items", "init")
-	run("", "items", "put", "small", "--set", `{"n":1}`)
+	run("", "item", "init")
+	run("", "item", "put", "small", "--set", `{"n":1}`)
 	least := run("", "run", "job", "--", "true")
 	fill := exec.Command(os.Args[0], "-test.run=^TestSQLiteLargeRow$") // a child begins with the peak of its parent
 	if fill.Env = append(env, fillVariable+"="+file); fill.Run() != nil {
@@ -49,9 +49,9 @@ func TestSQLiteLargeRow(t *testing.T) {
 		{"", []string{"run", "job", "--", "true"}},
 		{"", []string{"run", "a", "--", "true"}},
 		{"record", []string{"run", "-n", "big", "--", "true"}},
-		{"", []string{"items", "get", "small"}},
-		{"bytes", []string{"items", "get", "big"}},
-		{`"big"`, []string{"items", "ls"}},
+		{"", []string{"item", "get", "small"}},
+		{"bytes", []string{"item", "get", "big"}},
+		{`"big"`, []string{"item", "ls"}},
 	} {
 		if peak := run(c.want, c.args...); peak > least+30 {
 			t.Errorf("holdfast %q: %d MiB, %d without such a row", c.args, peak, least)

@@ -123,7 +123,7 @@ func TestPostgresThatAltersSecrets(t *testing.T) {
 			})
 			for _, command := range [][]string{
 				{"--store", "postgres://" + addr + "/db", "ls"},
-				{"items", "ls", "--table", "postgres://" + addr + "/db?table=t", "--bucket", "file:" + t.TempDir()},
+				{"item", "ls", "--table", "postgres://" + addr + "/db?table=t", "--bucket", "file:" + t.TempDir()},
 			} {
 				var said bytes.Buffer
 				execute(command, strings.NewReader(""), &said, &said)

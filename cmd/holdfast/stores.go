@@ -145,23 +145,23 @@ const (
 
 // makes lists the commands that make less, or more, than the last directory.
 var makes = map[string]making{
-	"holdfast ls": makesNone, "holdfast show": makesNone, "holdfast watch": awaits, "holdfast break": makesNone, "holdfast gc": makesNone,
+	"holdfast ls": makesNone, "holdfast show": makesNone, "holdfast watch": awaits, "holdfast break": makesNone, "holdfast sweep": makesNone,
 	"holdfast ask": makesNone, "holdfast leader": makesNone, "holdfast resize": makesNone,
 	"holdfast checkpoint get": makesNone, "holdfast checkpoint ls": makesNone, "holdfast checkpoint watch": awaits,
 	"holdfast checkpoint export": makesNone, "holdfast checkpoint rm": makesNone,
-	"holdfast get": makesNone, "holdfast stat": makesNone, "holdfast objects": makesNone, "holdfast reservations": makesNone, "holdfast sweep": makesNone,
-	"holdfast log read": makesNone, "holdfast log latest": makesNone, "holdfast log clean": makesNone,
-	"holdfast items put": makesNone, "holdfast items get": makesNone, "holdfast items rm": makesNone, "holdfast items ls": makesNone,
-	"holdfast items sweep": makesNone, "holdfast items verify": makesNone,
-	"holdfast init": makesAll, "holdfast items init": makesAll,
+	"holdfast get": makesNone, "holdfast object get": makesNone, "holdfast object stat": makesNone, "holdfast object ls": makesNone, "holdfast object reservations": makesNone, "holdfast object sweep": makesNone,
+	"holdfast commit-log read": makesNone, "holdfast commit-log latest": makesNone, "holdfast commit-log trim": makesNone,
+	"holdfast item put": makesNone, "holdfast item get": makesNone, "holdfast item rm": makesNone, "holdfast item ls": makesNone,
+	"holdfast item sweep": makesNone, "holdfast item verify": makesNone,
+	"holdfast init": makesAll, "holdfast item init": makesAll,
 }
 
 // reads lists the commands that only show what is there. They may read a directory of another
 // user, who decides what they show.
 var reads = map[string]bool{
 	"holdfast ls": true, "holdfast show": true, "holdfast watch": true, "holdfast leader": true,
-	"holdfast get": true, "holdfast stat": true, "holdfast objects": true, "holdfast log read": true, "holdfast log latest": true,
-	"holdfast items get": true, "holdfast items ls": true, "holdfast items verify": true,
+	"holdfast get": true, "holdfast object get": true, "holdfast object stat": true, "holdfast object ls": true, "holdfast commit-log read": true, "holdfast commit-log latest": true,
+	"holdfast item get": true, "holdfast item ls": true, "holdfast item verify": true,
 }
 
 // missing checks whether a directory exists, and decides what the command may do if it does

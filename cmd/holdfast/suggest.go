@@ -11,13 +11,16 @@ import (
 )
 
 // synonyms are what other programs call commands, with what they are called here, the best
-// last.
+// last. One of two words counts where its first word is a command.
 var synonyms = map[string][]string{
 	"list": {"ls"}, "dir": {"ls"}, "scan": {"ls"},
-	"delete": {"rm"}, "del": {"rm"}, "remove": {"rm"},
+	"delete": {"object rm", "rm"}, "del": {"object rm", "rm"}, "remove": {"object rm", "rm"}, "rm": {"object rm"},
 	"create": {"put", "init"}, "make": {"put", "init"}, "add": {"put"}, "set": {"advance", "put"}, "update": {"advance", "put"}, "write": {"put"}, "upload": {"put"},
-	"read": {"show", "get"}, "cat": {"show", "get"}, "download": {"get"}, "describe": {"stat", "show"}, "info": {"stat", "show"}, "status": {"stat", "show"},
-	"acquire": {"lock"}, "release": {"unlock"}, "check": {"doctor", "verify"}, "clean": {"gc", "sweep"}, "cleanup": {"gc", "sweep"}, "move": {"mv"}, "copy": {"cp"}, "rename": {"mv"},
+	"read": {"show", "get"}, "cat": {"show", "get"}, "download": {"get"}, "describe": {"stat", "show"}, "info": {"stat", "show"}, "status": {"stat", "show"}, "stat": {"object stat"},
+	"acquire": {"lock"}, "release": {"unlock"}, "check": {"doctor", "verify"},
+	"clean": {"sweep", "trim"}, "cleanup": {"sweep", "trim"}, "gc": {"sweep", "trim"}, "prune": {"sweep", "trim"}, "truncate": {"trim"},
+	"move": {"object mv", "mv"}, "rename": {"object mv", "mv"}, "mv": {"object mv"}, "copy": {"object cp", "cp"}, "cp": {"object cp"},
+	"objects": {"object ls"}, "fence": {"object fence"}, "reservations": {"object reservations"}, "log": {"commit-log"}, "logs": {"commit-log"}, "items": {"item"},
 }
 
 // knownCommand refuses the arguments of a command that only has subcommands, and says which
@@ -38,7 +41,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	}
 	meant := nearest(args[0], known)
 	for _, word := range synonyms[args[0]] {
-		if slices.Contains(known, word) {
+		if first, _, _ := strings.Cut(word, " "); slices.Contains(known, first) {
 			meant = word
 		}
 	}

@@ -33,15 +33,14 @@ type sweeper interface {
 	Sweep(ctx context.Context) (removed int, err error)
 }
 
-func (a *app) sweepCommand() *cobra.Command {
+func (a *app) objectSweep() *cobra.Command {
 	var (
 		age         time.Duration
 		dryRun, all bool
 	)
 	cmd := &cobra.Command{
-		Use:     "sweep URL",
-		Short:   "Remove parts and bodies that interrupted writes left",
-		GroupID: groupObjects,
+		Use:   "sweep URL",
+		Short: "Remove parts and bodies that interrupted writes left",
 		Long: `Remove what interrupted transfers and writes left, and what costs money. Objects stay.
 
 On S3 it removes the parts of uploads below the prefix that got no part for a day
@@ -51,9 +50,9 @@ directory it also removes what was kept of objects that were deleted before that
 
 The server does not say which program began an upload. So a whole bucket, which other
 programs may use, needs --all.`,
-		Example: `  holdfast sweep s3://bucket/backups/ --dry-run
-  holdfast sweep s3://bucket/backups/ --older-than 6h
-  holdfast sweep file:/srv/shared`,
+		Example: `  holdfast object sweep s3://bucket/backups/ --dry-run
+  holdfast object sweep s3://bucket/backups/ --older-than 6h
+  holdfast object sweep file:/srv/shared`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("older-than") && age < object.MinUploadAge {
@@ -64,7 +63,7 @@ programs may use, needs --all.`,
 				return err
 			}
 			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b bucket) error {
-				return a.sweep(ctx, b, at.key, object.SweepOptions{MinAge: age, DryRun: dryRun}, all)
+				return a.sweepObjects(ctx, b, at.key, object.SweepOptions{MinAge: age, DryRun: dryRun}, all)
 			})
 		},
 	}
@@ -75,7 +74,7 @@ programs may use, needs --all.`,
 	return cmd
 }
 
-func (a *app) sweep(ctx context.Context, b bucket, prefix string, o object.SweepOptions, all bool) error {
+func (a *app) sweepObjects(ctx context.Context, b bucket, prefix string, o object.SweepOptions, all bool) error {
 	bodies, hasBodies := object.As[sweeper](b.Bucket())
 	uploads := b.Bucket()
 	if hasBodies {

@@ -388,22 +388,21 @@ func (a *app) cpObjects(ctx context.Context, src *objectURL, from bucket, dst *o
 	})
 }
 
-func (a *app) rmCommand() *cobra.Command {
+func (a *app) objectRm() *cobra.Command {
 	f := &writeFlags{}
 	var recursive, all, dryRun, yes bool
 	cmd := &cobra.Command{
-		Use:     "rm URL",
-		Short:   "Remove an object, or all objects below a prefix",
-		GroupID: groupObjects,
+		Use:   "rm URL",
+		Short: "Remove an object, or all objects below a prefix",
 		Long: `Remove an object. The status is 66 if there is none, and 73 if --if-match does not hold.
 
 --recursive removes all objects below a prefix, and prints the name of each. The prefix ends
 with a slash, which rm adds if it is missing. On a terminal rm counts the objects and asks
 first. If some fail, rm removes the others. The status is that of the failures, or 1 if
 they differ. For a whole bucket add --all: locks that it contains are objects, too.`,
-		Example: `  holdfast rm s3://bucket/reports/today.pdf
-  holdfast rm file:/srv/shared/state.json --if-match "$version"
-  holdfast rm --recursive s3://bucket/reports/2024 --dry-run`,
+		Example: `  holdfast object rm s3://bucket/reports/today.pdf
+  holdfast object rm file:/srv/shared/state.json --if-match "$version"
+  holdfast object rm --recursive s3://bucket/reports/2024 --dry-run`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts, err := f.options(cmd.Flags())

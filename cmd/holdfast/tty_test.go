@@ -229,7 +229,7 @@ func TestTerminalRemoveAsks(t *testing.T) {
 	}
 	at := "file:" + p.dir + "/bucket/d"
 	for _, answer := range []string{"\n", "y\n"} {
-		term := onTerminal(t, p.dir, p.bin, "rm", "--recursive", at)
+		term := onTerminal(t, p.dir, p.bin, "object", "rm", "--recursive", at)
 		term.expect(`Remove 2 objects \(6 bytes\) below file:.*/bucket/d\? \[y/N\] `)
 		term.send(answer)
 		if answer == "y\n" {
@@ -238,7 +238,7 @@ func TestTerminalRemoveAsks(t *testing.T) {
 			term.expect("nothing was removed")
 		}
 	}
-	if left := p.must(t, files, "ls", "--recursive", "file:"+p.dir+"/bucket"); strings.Count(left, "\n") != 1 || !strings.Contains(left, "keep") {
+	if left := p.must(t, files, "object", "ls", "--recursive", "file:"+p.dir+"/bucket"); strings.Count(left, "\n") != 1 || !strings.Contains(left, "keep") {
 		t.Errorf("left: %q", left)
 	}
 }

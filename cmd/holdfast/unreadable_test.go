@@ -102,15 +102,15 @@ func joinClose(err error, db *sql.DB) error {
 	return err
 }
 
-// A register that holds no item does not hide the items after it: items ls names the register at
-// the end, and items verify lists it as a problem.
+// A register that holds no item does not hide the items after it: item ls names the register at
+// the end, and item verify lists it as a problem.
 func TestItemsBesideADamagedOne(t *testing.T) {
 	p, locks := newPlaceOfFiles(t)
 	dir := filepath.Join(p.dir, "table")
 	on := []string{"--table", "file:" + dir, "--bucket", "file:" + filepath.Join(p.dir, "bucket")}
-	p.must(t, locks, append([]string{"items", "init", "--partition", "pk"}, on...)...)
+	p.must(t, locks, append([]string{"item", "init", "--partition", "pk"}, on...)...)
 	for _, key := range []string{"a", "b", "c"} {
-		p.must(t, locks, append([]string{"items", "put", key, "--set", "{}"}, on...)...)
+		p.must(t, locks, append([]string{"item", "put", key, "--set", "{}"}, on...)...)
 	}
 	st, err := filestore.Open(dir, nil)
 	if err != nil {
@@ -132,15 +132,15 @@ func TestItemsBesideADamagedOne(t *testing.T) {
 			}
 		}
 	}
-	out, said, status := p.run(t, locks, append([]string{"items", "ls"}, on...)...)
+	out, said, status := p.run(t, locks, append([]string{"item", "ls"}, on...)...)
 	if !found || status != statusUnsafe || out != "[\"a\"]\n[\"c\"]\n" || strings.Count(said, "=b holds no item of its name") != 1 {
 		t.Errorf("found %v, status %d, %q, %q", found, status, out, said)
 	}
-	out, said, status = p.run(t, locks, append([]string{"items", "verify"}, on...)...)
+	out, said, status = p.run(t, locks, append([]string{"item", "verify"}, on...)...)
 	if status != statusUnsafe || !strings.HasPrefix(out, "unreadable\t\t\t") || strings.Count(out, "\n") != 1 || !strings.Contains(out, "=b holds no item of its name") || !strings.Contains(said, "of 3 items") {
 		t.Errorf("verify: status %d, %q, %q", status, out, said)
 	}
-	out, _, _ = p.run(t, locks, append([]string{"items", "verify", "--json"}, on...)...)
+	out, _, _ = p.run(t, locks, append([]string{"item", "verify", "--json"}, on...)...)
 	if !strings.Contains(out, `"key":null`) && !strings.Contains(out, `"key": null`) {
 		t.Errorf("verify --json: %q", out)
 	}

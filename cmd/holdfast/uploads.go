@@ -120,7 +120,7 @@ func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *
 	}
 	if kept == nil {
 		err = &store.OpError{Op: "put", Key: key, Err: unfinished.Err}
-		return info, &unfinishedError{err, "the same command goes on from there; until then the parts cost money at the store, and holdfast sweep removes them"}
+		return info, &unfinishedError{err, "the same command goes on from there; until then the parts cost money at the store, and holdfast object sweep removes them"}
 	}
 	// The upload cannot be continued: leave no parts that cost money.
 	abortErr := uploader.AbortUpload(context.WithoutCancel(ctx), unfinished.Upload)

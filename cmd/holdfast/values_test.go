@@ -101,8 +101,8 @@ func TestBoundsNameTheFlag(t *testing.T) {
 		"ask j --holder " + long:                       "--holder: the holder has 1048576 bytes; at most 1024 are allowed",
 		"ask j --reason " + long:                       "--reason has 1048576 bytes; at most 1024 are allowed",
 		"lead j --value " + long + " -- true":          "--value has 1048576 bytes; at most 32768 are allowed",
-		"gc --older-than 1s":                           "--older-than is at least 1h0m0s, not 1s",
-		"gc --older-than -1s":                          "--older-than is at least 1h0m0s, not -1s",
+		"sweep --older-than 1s":                        "--older-than is at least 1h0m0s, not 1s",
+		"sweep --older-than -1s":                       "--older-than is at least 1h0m0s, not -1s",
 		"run j --once-per 0 -- true":                   "--once-per: invalid argument: a period of 0s; it can be from 1s to 8784h0m0s",
 		"run j --once-per 0s -- true":                  "--once-per: invalid argument: a period of 0s; it can be from 1s to 8784h0m0s",
 	} {

@@ -177,7 +177,7 @@ func (t *Table) open(ctx context.Context) (*layout, error) {
 func (t *Table) arrange(found description) (*layout, error) {
 	l := &layout{d: t.dialect, schema: largeitem.Schema{Name: t.o.Name, Table: cmp.Or(found.name, t.o.Table), ID: found.place, MaxItem: largeitem.MaxItem}}
 	if len(found.columns) == 0 {
-		return nil, fmt.Errorf("it does not exist; holdfast items init makes it")
+		return nil, fmt.Errorf("it does not exist; holdfast item init makes it")
 	}
 	if _, after, ok := strings.Cut(found.comment, idMark); ok && len(after) >= idSize {
 		l.schema.ID = "sql:" + after[:idSize] + "@" + found.place

@@ -544,7 +544,7 @@ func scanCells(rows *sql.Rows, n int) ([]sql.NullString, error) {
 
 // explain makes an error of a statement match what it proves.
 func (t *Table) explain(err error) error {
-	return t.rules.Explain(err, "holdfast items init makes a table")
+	return t.rules.Explain(err, "holdfast item init makes a table")
 }
 
 func (t *Table) failed(op store.Kind, key largeitem.Key, err error) error {

@@ -192,7 +192,7 @@ func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	}
 	value, _, err := t.st.Get(ctx, t.schemaKey())
 	if errors.Is(err, store.ErrNotFound) {
-		return largeitem.Schema{}, fmt.Errorf("%w: there is no table %s; holdfast items init makes it", store.ErrMisconfigured, t.o.Name)
+		return largeitem.Schema{}, fmt.Errorf("%w: there is no table %s; holdfast item init makes it", store.ErrMisconfigured, t.o.Name)
 	}
 	if err != nil {
 		return largeitem.Schema{}, store.MarkNotApplied(err)

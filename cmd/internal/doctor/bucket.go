@@ -138,7 +138,7 @@ func (p *bucket) rights(ctx context.Context) []Check {
 		for _, err = range p.native.List(ctx, p.below("objects/"), nil) {
 			break
 		}
-		r.tried("s3:ListBucket", "ls, watch and gc do not work: grant it on the bucket", false, err)
+		r.tried("s3:ListBucket", "ls, watch and sweep do not work: grant it on the bucket", false, err)
 	}
 	c := finding("rights", "rights", true)
 	switch {
@@ -327,7 +327,7 @@ func (p *bucket) list(ctx context.Context) []Check {
 		n++
 	}
 	if n != 3 {
-		return c.warn(fmt.Sprintf("%d of 3 objects are listed", n), "listings lag: ls, gc and sweeps of large items can miss what is new; leases do not list")
+		return c.warn(fmt.Sprintf("%d of 3 objects are listed", n), "listings lag: ls, sweep and item sweep can miss what is new; leases do not list")
 	}
 	return c.ok("complete")
 }

@@ -162,7 +162,7 @@ func (r *registers) large(ctx context.Context) []Check {
 
 func (r *registers) list(ctx context.Context) []Check {
 	c := finding("list-registers", "listing what was just written", false)
-	instead := "ls, watch and gc can miss locks; leases do not list"
+	instead := "ls, watch and sweep can miss locks; leases do not list"
 	keys := func() (all []string, err error) {
 		for key, err := range store.List(ctx, r.handles[1], "listed") {
 			if err != nil {

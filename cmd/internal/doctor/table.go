@@ -142,7 +142,7 @@ func (p *table) rights(ctx context.Context) []Check {
 	for _, list = range store.List(ctx, st, "none") {
 		break
 	}
-	r.tried("dynamodb:Query", "ls, watch and gc do not work", false, list)
+	r.tried("dynamodb:Query", "ls, watch and sweep do not work", false, list)
 	c := finding("rights", "rights", true)
 	switch {
 	case len(r.missing) > 0:

@@ -1,0 +1,24 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// objectCommand is the group of the commands on objects. The two that are used most, put and get,
+// are commands of their own, too.
+func (a *app) objectCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "object",
+		Short:   "Write, read, list, copy and remove objects",
+		GroupID: groupObjects,
+		Long: `Work on the objects of a bucket on S3, or of a directory that is used as a bucket. The URL is
+that of a store with the key of the object behind it: s3://BUCKET/KEY or file:DIR/KEY.`,
+		Example: `  holdfast object ls s3://bucket/reports/
+  holdfast object stat s3://bucket/reports/today.pdf
+  holdfast object cp report.pdf s3://bucket/reports/`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	put, get := a.putCommand(), a.getCommand()
+	put.GroupID, get.GroupID = "", "" // they are groups of the root command
+	cmd.AddCommand(put, get, a.objectLs(), a.objectStat(), a.objectCp(), a.objectMv(), a.objectRm(), a.objectFence(), a.objectSweep(), a.objectReservations())
+	return cmd
+}
