@@ -13,17 +13,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// memberRoom is how much of a record members leave free, for what its holder may write.
+// memberRoom is how many bytes of a record members leave free, for what its holder may write.
 const memberRoom = 2048
 
-// AcquireShared takes the lock name under the session as a reader, beside other readers,
-// waiting until no writer holds it or waits for it, or ctx or the session ends. It is
+// AcquireShared takes the lock name under the session as a reader, together with other readers. It
+// waits until no writer holds the lock or waits for it, or until ctx or the session ends. It is
 // [Handle.Acquire] on a new handle with HandleOptions.Shared.
 //
-// A reader does not become a writer: it releases the lock, and acquires it anew. An Acquire that
-// waits for its own reader would never end. With the context of the reader's guard, or that of
-// a function which [Handle.Do] runs, the client sees that and refuses it, with
-// [store.ErrInvalid]. With any other context it waits until that ends, as a handle in another
+// A reader does not become a writer: it releases the lock, and then acquires it again. An Acquire
+// that waits for its own reader would never end. The client sees that if the Acquire has the
+// context of the reader's guard, or that of a function which [Handle.Do] runs. It then refuses,
+// with [store.ErrInvalid]. With any other context it waits until that ends: a handle in another
 // goroutine of the session may wait for the reader with good reason.
 func (s *Session) AcquireShared(ctx context.Context, name string) (*Guard, error) {
 	h, err := s.HandleWith(name, &HandleOptions{Shared: true})
@@ -53,15 +53,15 @@ func (s *Session) Semaphore(name string, slots int) (*Handle, error) {
 	return s.HandleWith(name, &HandleOptions{Slots: slots})
 }
 
-// Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns
-// the record. With more slots the waiters in its queue hold them at once. With fewer, the
-// holders keep their slots, whatever the numbers, and a slot is given again when fewer are held
-// than there are. Those that wait go on to wait. Other handles that name another number
-// are refused from then on, with a [*SlotCountError].
+// Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns the
+// record. With more slots the waiters in its queue hold them at once. With fewer, the holders keep
+// their slots, whatever the numbers. A slot is given again when fewer are held than there are.
+// Waiters continue to wait. Other handles that name another number are refused from then on, with a
+// [*SlotCountError].
 //
-// The error matches [ErrWrongKind] if the lock is in use and no semaphore, [store.ErrNotFound] if
-// there is none, and [ErrUnresolved] if it could not be found out whether the write was
-// applied. The call takes at most two minutes.
+// The error matches [ErrWrongKind] if the lock is in use and is no semaphore, [store.ErrNotFound]
+// if there is none, and [ErrUnresolved] if Resize could not find out whether the write was applied.
+// The call takes at most two minutes.
 func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, error) {
 	h, err := c.Handle(name)
 	if err != nil {
@@ -102,11 +102,11 @@ func (g *Guard) Slot() int {
 	return g.g.member.Slot
 }
 
-// beside reports whether the grant holds the lock beside others: a reader's, or one of a slot.
-// Its release is a change of a record that others write, too.
+// isMember reports whether the grant is one of several that can hold the lock: a reader's, or one
+// of a slot. Its release changes a record that others write, too.
 func (g *grant) isMember() bool { return g.member != nil }
 
-// foundMember is found for a grant beside others.
+// foundMember is found for a grant that is a member.
 func (g *grant) foundMember(now *seen) (over bool, _ error) {
 	lost := &LostError{Reason: ErrTakenOver}
 	switch {
@@ -133,8 +133,8 @@ func (h *Handle) mode() Mode {
 	return ModeExclusive
 }
 
-// several reports whether the lock in the state s is taken by the rules of locks with several
-// holders: it has members, or the handle becomes one.
+// several reports whether the rules of locks with several holders apply to the lock in the state s:
+// it has members, or the handle becomes one.
 func (h *Handle) several(s *seen) bool {
 	if h.kind == KindSession {
 		return false
@@ -168,8 +168,8 @@ func (h *Handle) amended(ctx context.Context, s *seen) (Record, error) {
 	return next, nil
 }
 
-// keepsHolder leaves what the holder of s has written for others to judge it by, if it is the
-// holder of next.
+// keepsHolder keeps the fields from which others evaluate the holder of s, if it is the holder of
+// next, too.
 func (r *Record) keepsHolder(s *seen) {
 	if s.rec != nil && s.rec.exclusive() && r.State == s.rec.State && r.Grant == s.rec.Grant {
 		r.Renewed, r.Token = s.rec.Renewed, s.rec.Token
@@ -178,8 +178,8 @@ func (r *Record) keepsHolder(s *seen) {
 	}
 }
 
-// sessionsOver judges the sessions of members, and returns those that are over; and how long it
-// will take at the most until another one is.
+// sessionsOver evaluates the sessions of members. It returns those that are over, and how long it
+// takes at most until another one is.
 func (h *Handle) sessionsOver(ctx context.Context, members []Member) (over map[string]bool, v verdict) {
 	ttls := map[string]time.Duration{}
 	for _, m := range members {
@@ -206,15 +206,16 @@ func (h *Handle) sessionsOver(ctx context.Context, members []Member) (over map[s
 }
 
 // cleared takes all grants that are over out of next, the record of s: that of the holder, and
-// the members whose sessions are. It reports whether that has changed anything; if not, wait
-// is how long it will take at the most until there is something.
+// those of members whose sessions are over. It reports whether that has changed anything. If not,
+// wait is how long it takes at most until a grant is over.
 //
-// Those that waited on one machine die together. So a handle that finds one dead looks at all
-// before it at once. It has watched each of them from then on, and needs no TTL for each.
+// The waiters on one machine die together. So a handle that finds one dead reads the sessions of
+// all before it at once. From then on it times each of them, and needs no further TTL for each.
 //
-// Any of them may beat, leave or be handed the lock between two steps: each fence names the version
-// of the session's record that was judged, and the write that takes them out names that of s. If
-// the handle stops after a fence, the entry stays in the queue until another waiter sees the fence.
+// Each of these sessions may renew, leave or be handed the lock between two steps. Each revocation
+// names the version of the session's record that was evaluated, and the write that takes them out
+// names that of s. If the handle stops after a revocation, the entry stays in the queue until
+// another waiter sees that the session is revoked.
 func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bool, v verdict) {
 	if s.rec == nil {
 		return false, v
@@ -226,7 +227,7 @@ func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bo
 	}
 	if v.wait = max(v.wait, others); v.open || len(over) > 0 {
 		rest := slices.DeleteFunc(h.those(s, (*Record).before), func(m Member) bool { return contains(ahead, m) })
-		more, holder := h.evaluateAll(ctx, s, rest) // an error leaves those that are known to be dead so
+		more, holder := h.evaluateAll(ctx, s, rest) // an error does not change what is known of dead sessions
 		maps.Copy(over, more)
 		if holder.open {
 			v.open, v.reason = true, holder.reason
@@ -248,8 +249,8 @@ func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bo
 	return changed, v
 }
 
-// those returns the members of the record of s that which returns for one of the entries that the
-// handle looks for, each once.
+// those returns the members that which returns for the entries that the handle reads for, each
+// once.
 func (h *Handle) those(s *seen, which func(r *Record, grant string) []Member) (all []Member) {
 	for _, entry := range h.entries(s) {
 		for _, m := range which(s.rec, entry) {
@@ -265,9 +266,9 @@ func contains(all []Member, m Member) bool {
 	return slices.ContainsFunc(all, func(a Member) bool { return a.Grant == m.Grant })
 }
 
-// judgeAll judges members of the record of s. It returns the sessions of those that are over, and
-// the verdict on one of them that has the lock alone; its wait is how long it will take at the
-// most until another one is over.
+// evaluateAll evaluates members of the record of s. It returns the sessions of those that are over,
+// and the verdict on a member that has the lock alone. The verdict's wait is how long it takes at
+// most until another member is over.
 func (h *Handle) evaluateAll(ctx context.Context, s *seen, members []Member) (over map[string]bool, v verdict) {
 	if s.rec.exclusive() && contains(members, Member{Grant: s.rec.Grant}) {
 		members = slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Grant == s.rec.Grant })
@@ -283,12 +284,11 @@ func (h *Handle) evaluateAll(ctx context.Context, s *seen, members []Member) (ov
 	return over, v
 }
 
-// dueReads returns those of ahead whose sessions are due for a look, and how long it will take at
-// the most until the others are over. A handle that has looked before waits a moment before it
-// looks at the session of a new holder that was handed the lock, or of a new waiter directly
-// ahead. Most of these are gone by then, so that a queue that comes forward costs no look at the
-// session of each. A waiter ahead delays no other before it holds the lock; so the handle looks
-// at its session rarely.
+// dueReads returns the members of ahead whose sessions are due for a read, and how long it takes at
+// most until the others are over. A handle that has read the lock before waits a moment before it
+// reads the session of a new holder that was handed the lock, or of a new waiter directly ahead.
+// Most of these have left by then, so that a moving queue does not cost a read of each session. A
+// waiter ahead delays no other before it holds the lock; so the handle reads its session rarely.
 func (h *Handle) dueReads(s *seen, ahead []Member) (due []Member, wait time.Duration) {
 	now := h.c.clock.monotonic()
 	h.mu.Lock()
@@ -319,7 +319,7 @@ func (h *Handle) dueReads(s *seen, ahead []Member) (due []Member, wait time.Dura
 	return due, wait
 }
 
-// readDue makes the looks at the sessions of members due after wait at the latest, when these may
+// readDue makes the reads of the sessions of members due after wait at the latest, when these may
 // be over.
 func (h *Handle) readDue(members []Member, wait time.Duration) {
 	by := h.c.clock.monotonic().Add(wait)
@@ -332,7 +332,7 @@ func (h *Handle) readDue(members []Member, wait time.Duration) {
 	}
 }
 
-// nextRead returns the time until the next look at a session that is not due now; 0 if there is
+// nextRead returns the time until the next read of a session that is not due now; 0 if there is
 // none.
 func (h *Handle) nextRead() (next time.Duration) {
 	now := h.c.clock.monotonic()
@@ -346,10 +346,10 @@ func (h *Handle) nextRead() (next time.Duration) {
 	return next
 }
 
-// queueReadsPerTTL bounds how often a handle looks at the session of a waiter ahead of it.
+// queueReadsPerTTL bounds how often a handle reads the session of a waiter ahead of it.
 const queueReadsPerTTL = 3
 
-// readDueIn is how long the session of a grant is not due for a look; see dueReads.
+// readDueIn is how long the session of a grant is not due for a read; see dueReads.
 func (h *Handle) readDueIn(grant string) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -359,8 +359,8 @@ func (h *Handle) readDueIn(grant string) time.Duration {
 	return 0
 }
 
-// entries returns the entries in the lock's queue of those for whom the handle looks at it:
-// all that wait through this client. A handle that stands in no queue waits for the holders.
+// entries returns the entries in the lock's queue of all that wait through this client: the handle
+// reads for all of them. A handle without an entry waits for the holders.
 func (h *Handle) entries(s *seen) []string {
 	all := []string{h.entered()}
 	h.c.mu.Lock()
@@ -377,23 +377,22 @@ func (h *Handle) entries(s *seen) []string {
 	return all
 }
 
-// entered returns the grant under which the handle stands in the lock's queue, empty if in
-// none.
+// entered returns the grant of the handle's entry in the lock's queue, empty if there is none.
 func (h *Handle) entered() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.entry
 }
 
-// enter takes the lock in the state s as a member, or enters its queue where queue allows
-// that; and takes out who is over. It returns one of four: the grant; the state to go on with;
-// an error; or none, and how long it will take at the most until the lock may be taken.
+// enter takes the lock in the state s as a member, or enters its queue where queue allows that. It
+// also takes out members that are over. It returns one of four: the grant; the state to continue
+// with; an error; or none of these, and how long it takes at most until the lock may be taken.
 func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next *seen, wait time.Duration, err error) {
 	entry := h.entered()
 	if entry != "" {
 		switch at, m := s.find(entry); {
 		case at != waiting && s.rec != nil && s.rec.State == Broken && s.names(entry):
-			// It was broken before this handle believed in it: no holder has to be waited for.
+			// It was broken before this handle believed in it: others wait for no holder.
 			err := h.depart(ctx, s, entry)
 			h.forget(entry)
 			return nil, h.known(), 0, err
@@ -423,7 +422,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 			return nil, v.next, 0, nil
 		}
 	}
-	if entry == "" && !h.keepsWaiting(&rec) { // one that waits stays when the number of slots is changed
+	if entry == "" && !h.keepsWaiting(&rec) { // a handle that waits stays when the number of slots changes
 		if err := rec.suits(h.opts.Slots); err != nil {
 			return nil, nil, 0, err
 		}
@@ -481,13 +480,14 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 	return m.Grant, nil
 }
 
-// timedFor is for how many times as long as its turn should take a waiter does not enter a queue that
-// was too slow: so those that try in vain are few among those that have their turns.
+// timedFor: a waiter whose turn would come after its deadline enters the queue only when the
+// estimate of its turn is old, timedFor times as old as the time until its turn. So few of the
+// members are waiters that try in vain.
 const timedFor = 16
 
 // hasTurn reports whether a newcomer to the queue of r may have its turn before ctx ends, as far as
-// the handle knows from the time before. One that enters in vain writes the record twice, and keeps
-// those from their turns that write it meanwhile. It looks at the lock until the queue is short enough.
+// the handle knows from earlier. A newcomer in vain writes the record twice, and delays the turns
+// of those that write it meanwhile. It reads the lock until the queue is short enough.
 func (h *Handle) hasTurn(ctx context.Context, r *Record) bool {
 	deadline, ok := ctx.Deadline()
 	h.mu.Lock()
@@ -495,7 +495,8 @@ func (h *Handle) hasTurn(ctx context.Context, r *Record) bool {
 	return !ok || time.Duration(len(r.Queue))*h.turn < max(time.Until(deadline), time.Since(h.timedAt)/timedFor)
 }
 
-// timed notes how fast the queue comes forward: the entry has come to that place; it had its turn at -1.
+// timed notes how fast the queue moves: the entry is now at that place; -1 means that it had its
+// turn.
 func (h *Handle) timed(place int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -503,8 +504,8 @@ func (h *Handle) timed(place int) {
 	h.turn = h.timedAt.Sub(h.joined) / time.Duration(max(h.behind-place, 1))
 }
 
-// queues reports whether the handle waits for the lock in its queue. If it does not it looks at
-// the lock now and then. No later client overtakes a waiter in the queue.
+// queues reports whether the handle waits for the lock in its queue. If it does not, it reads the
+// lock from time to time. No later client overtakes a waiter in the queue.
 func (h *Handle) queues(r *Record) bool {
 	if h.c.set.MinInterval > 0 || h.campaign.Load() != nil && !h.opts.Fair {
 		return false // the session that hands the lock over writes neither that time nor the value
@@ -512,7 +513,7 @@ func (h *Handle) queues(r *Record) bool {
 	return h.opts.Fair || h.opts.Shared || len(r.Queue) > 0 || r.State == Shared && r.Slots == 0
 }
 
-// forget notes that a grant stands in the queue no more, or never did.
+// forget notes that a grant is not in the queue any more, or never was.
 func (h *Handle) forget(entry string) {
 	h.mu.Lock()
 	known := entry != "" && h.entry == entry
@@ -525,9 +526,10 @@ func (h *Handle) forget(entry string) {
 	}
 }
 
-// amend writes rec over the state s, and finds out what became of it. The grant entry, if any,
-// enters the record with it: only this session writes it. So the record tells whether the
-// write was applied, and when another has replaced s without it, it never will be.
+// amend writes rec over the state s, and resolves the write. The grant entry, if any, enters the
+// record with it, and only this session writes that grant. So the record shows whether the write
+// was applied. When another client has replaced s without the entry, the write never will be
+// applied.
 func (h *Handle) amend(ctx context.Context, s *seen, rec *Record, entry, reason string) (*Guard, *seen, error) {
 	c := h.c
 	settled, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
@@ -543,18 +545,18 @@ func (h *Handle) amend(ctx context.Context, s *seen, rec *Record, entry, reason 
 				return h.begun(ctx, f.now, m, reason)
 			}
 			return nil, h.note(f.now), nil
-		case f.resolution == store.ResolutionPending && pause.wait(settled) == nil: // the same again
+		case f.resolution == store.ResolutionPending && pause.wait(settled) == nil: // send it again over the same state
 		case f.now != nil && f.resolution != store.ResolutionPending:
 			if !f.now.names(entry) {
-				h.forget(entry) // and there is nothing to leave
+				h.forget(entry) // the handle has no entry to take out
 			}
 			return nil, h.note(f.now), nil
-		case s.names(entry): // it stands in the record as it is and as it was to be
+		case s.names(entry): // the entry is in the record before and after the write
 			return nil, nil, f.err
 		default:
 			var err error
 			if entry != "" && f.resolution != store.ResolutionNotApplied {
-				if t.noReadBack { // what was sent must not be adopted later
+				if t.noReadBack { // this write must not be adopted later
 					t = h.over(s.version, s.rec)
 				}
 				err = h.withdraw(ctx, &leftover{h: h, t: t, rec: rec, grant: entry, free: h.without(entry)})
@@ -565,8 +567,8 @@ func (h *Handle) amend(ctx context.Context, s *seen, rec *Record, entry, reason 
 	}
 }
 
-// promote makes the grant of a waiter that the record s names as a holder. It believes that only
-// after it has read it for certain.
+// promote makes the grant of a waiter that the record s names as a holder. It believes in that only
+// after a read that the store has resolved.
 func (h *Handle) promote(ctx context.Context, s *seen, m Member, reason string) (*Guard, *seen, error) {
 	if final, err := h.confirmed(ctx, s); err != nil || final != s {
 		return nil, final, err
@@ -575,8 +577,8 @@ func (h *Handle) promote(ctx context.Context, s *seen, m Member, reason string) 
 	return h.begun(ctx, s, m, reason)
 }
 
-// certain returns s if that stands in the store for certain, and else what does: where the
-// store has to settle, a look may have shown what never takes effect.
+// confirmed returns s if that is certainly in the store, and else what is. Where the store has to
+// resolve writes, a read may have shown a state that never takes effect.
 func (h *Handle) confirmed(ctx context.Context, s *seen) (*seen, error) {
 	if _, peeks := store.As[store.UncommittedGetter](h.c.st); !peeks {
 		return s, nil
@@ -591,13 +593,13 @@ func (h *Handle) confirmed(ctx context.Context, s *seen) (*seen, error) {
 	return final, nil
 }
 
-// begun makes the grant that stands in the record, and its first guard.
+// begun makes the grant that is in the record, and its first guard.
 func (h *Handle) begun(ctx context.Context, s *seen, m Member, reason string) (*Guard, *seen, error) {
 	defer h.forget(m.Grant)
 	return h.begin(ctx, &seen{age: -1}, finding{now: s, try: try{at: h.c.clock.sinceStart()}}, m, reason)
 }
 
-// without returns what takes a grant out of a record.
+// without returns the function that takes a grant out of a record.
 func (h *Handle) without(grant string) func(*Record) Record {
 	return func(r *Record) Record {
 		next := *r
@@ -611,7 +613,7 @@ func (h *Handle) without(grant string) func(*Record) Record {
 	}
 }
 
-// withdraw is leftover.withdraw; what cannot be settled now the session tries again later.
+// withdraw is leftover.withdraw. If it cannot be resolved now, the session tries again later.
 func (h *Handle) withdraw(ctx context.Context, l *leftover) error {
 	ctx, cancel := h.c.ending(ctx)
 	defer cancel()
@@ -622,8 +624,8 @@ func (h *Handle) withdraw(ctx context.Context, l *leftover) error {
 	return err
 }
 
-// depart takes a grant out of the record, in the time of ctx: a reader's, or that of a slot or
-// of the queue.
+// depart takes a grant out of the record, within the time of ctx: a reader's, that of a slot, or an
+// entry of the queue.
 func (h *Handle) depart(ctx context.Context, base *seen, grant string) error {
 	if last := h.known(); last != nil && last.names(grant) {
 		base = last
@@ -642,8 +644,8 @@ func (h *Handle) depart(ctx context.Context, base *seen, grant string) error {
 	return nil
 }
 
-// marked returns r with a token from which a grant that is handed over follows: none that
-// stands in the store is above. Most stores have none.
+// withHighestMark returns r with a token above all marks in the store, for a grant that is handed
+// over. Most stores have no marks.
 func (h *Handle) withHighestMark(ctx context.Context, r *Record) (*Record, error) {
 	if len(r.Queue) == 0 {
 		return r, nil
@@ -666,23 +668,24 @@ func (h *Handle) waits(n int) (left int) {
 	return h.waiting
 }
 
-// suits notes that the handle has to wait for the holders of r, which has the slots that it names.
+// suits notes that the handle has to wait for the holders of r, whose number of slots is the one
+// that the handle names.
 func (h *Handle) suits(r Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.suited = h.suited || h.opts.Slots > 0 && r.Slots == h.opts.Slots
 }
 
-// keepsWaiting reports whether a wait of the handle goes on although r has another number of slots
-// than the handle names: the number was changed during the wait.
+// keepsWaiting reports whether a wait of the handle continues although r has another number of
+// slots than the handle names: the number was changed during the wait.
 func (h *Handle) keepsWaiting(r *Record) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return r.Slots > 0 && h.suited
 }
 
-// leaveQueue takes the handle out of the lock's queue when the last goroutine that waits through
-// it gives up. If it has been made a holder meanwhile, that is released.
+// leaveQueue takes the handle out of the lock's queue when the last goroutine that waits through it
+// gives up. If the handle has become a holder meanwhile, leaveQueue releases the lock.
 func (h *Handle) leaveQueue(ctx context.Context) error {
 	if h.waits(-1) > 0 || h.entered() == "" {
 		return nil
@@ -703,8 +706,8 @@ func (h *Handle) leaveQueue(ctx context.Context) error {
 	return h.depart(context.WithoutCancel(ctx), base, entry)
 }
 
-// shows tells a handle that waits in the queue that it has been made a holder, and reports
-// whether that is so.
+// shows stores s for a handle that waits in the queue and has become a holder, and reports whether
+// that is so.
 func (h *Handle) shows(s *seen) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -712,13 +715,14 @@ func (h *Handle) shows(s *seen) bool {
 		return false
 	}
 	if at, _ := s.find(h.entry); at != holding {
-		return false // what is older than the entry does not name it
+		return false // a state older than the entry does not name it
 	}
 	h.shown = s
 	return true
 }
 
-// takeShown returns what another handle of the client has seen of this one's entry, once.
+// takeShown returns, once, the state in which another handle of the client has seen this one's
+// entry.
 func (h *Handle) takeShown() *seen {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -727,7 +731,7 @@ func (h *Handle) takeShown() *seen {
 	return s
 }
 
-// find tells where a grant stands in the record of s.
+// find returns the place of a grant in the record of s.
 func (s *seen) find(grant string) (standing, Member) {
 	if s.rec == nil || grant == "" {
 		return absent, Member{}
@@ -735,7 +739,7 @@ func (s *seen) find(grant string) (standing, Member) {
 	return s.rec.find(grant)
 }
 
-// names reports whether the record of s names a grant as one that holds the lock or waits.
+// names reports whether the record of s names a grant as a holder or as a waiter.
 func (s *seen) names(grant string) bool {
 	if s.rec == nil {
 		return false
@@ -756,7 +760,7 @@ func (s *seen) members() int {
 func (r *Record) hasRoom() error {
 	value, err := r.whole()
 	if err == nil && len(value) > store.MaxValue-memberRoom {
-		err = fmt.Errorf("lock %q: %w: its record has %d bytes with %d members", r.Name, ErrFull, len(value), r.members())
+		err = fmt.Errorf("lock %q: %w: its record has %d bytes with %d holders and waiters", r.Name, ErrFull, len(value), r.members())
 	}
 	return err
 }

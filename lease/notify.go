@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A session renews one record and does not look at those of its locks. So a client that asks
-// for one of its locks, or breaks one, names the lock in the session's record, too. The
-// session hears of it with its next renewal, and then reads the record of the lock.
+// A session renews one record and does not read those of its locks. So a client that requests a
+// yield of one of its locks, or breaks one, also names the lock in the session's record. The
+// session reads that name with its next renewal, and then reads the record of the lock.
 
-// notifySession names a lock in the record of a session, unless it is named there, or the session is
-// over. The lock's own record was changed before.
+// notifySession names a lock in the record of a session, unless it is named there or the session is
+// over. The caller has changed the lock's own record before.
 func (c *Client) notifySession(ctx context.Context, id, name string) error {
 	if own := c.session(id); own != nil {
 		own.checkLock(name)
@@ -27,7 +27,7 @@ func (c *Client) notifySession(ctx context.Context, id, name string) error {
 	if err != nil {
 		return err
 	}
-	waits := false // others do, too: one write names the locks of all of them
+	waits := false // several goroutines wait: one write names the locks of all of them
 	_, err = h.alter(ctx, base, func(s *seen) (*Record, error) {
 		if s.rec == nil || s.rec.State != Held || slices.Contains(s.rec.LocksToCheck, name) || slices.Contains(s.rec.LocksToCheck, allLocks) {
 			return nil, nil
@@ -42,19 +42,19 @@ func (c *Client) notifySession(ctx context.Context, id, name string) error {
 	return err
 }
 
-// notifySessions is poke for several sessions.
+// notifySessions is notifySession for several sessions.
 func (c *Client) notifySessions(ctx context.Context, name string, sessions []string) error {
 	return errors.Join(inParallel(sessions, maxReleases, func(id string) error { return c.notifySession(ctx, id, name) })...)
 }
 
-// notifyBroken tells the sessions that hold a broken lock, on behalf of a waiter for it, once
-// for each break: the client that broke it may have died before it did.
+// notifyBroken notifies the sessions that hold a broken lock, on behalf of a waiter for it, once
+// for each break. The client that broke the lock may have died before it did so.
 func (h *Handle) notifyBroken(ctx context.Context, l *waitQueue) {
 	s := h.known()
 	if s == nil || s.rec == nil || s.rec.State != Broken || s.rec.Immediate || l.notifiedBreak == s.rec.Nonce {
 		return
 	}
-	if h.c.notifySessions(ctx, h.name, sessionsOf(s.rec.possessors())) == nil { // else with the next look again
+	if h.c.notifySessions(ctx, h.name, sessionsOf(s.rec.possessors())) == nil { // otherwise the next read tries again
 		l.notifiedBreak = s.rec.Nonce
 	}
 }
@@ -77,24 +77,24 @@ func (s *Session) queueCheck(names ...string) {
 	}
 }
 
-// addNamed notes the locks that the session's record names. They are read when the next renewal
-// has taken the names out: as long as a name stands there, a client that writes into the record of
-// that lock does not name it again.
+// addNamed notes the locks that the session's record names. They are read when the next renewal has
+// removed the names. While a name is in the record, a client that writes into the record of that
+// lock does not name it again.
 func (s *Session) addNamed(names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.named = append(s.named, names...)
 }
 
-// isChecked reports whether the session has read the record of a lock that it was to read.
+// isChecked reports whether the session has read a lock's record that it had to read.
 func (s *Session) isChecked(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.checking && !s.toCheck[name] && !s.toCheck[allLocks]
 }
 
-// startChecks begins to read what has to be read, unless that is under way. After the next renewal
-// it reads again the records that it could not read, and those that may show a claim that is
+// startChecks begins to read the records that are due, unless that is under way. After the next
+// renewal it reads again those that it could not read, and those that may show a claim that is
 // under way. The caller holds s.mu.
 func (s *Session) startChecks() {
 	if s.over || s.checking || len(s.toCheck) == 0 {
@@ -124,7 +124,7 @@ func (s *Session) startChecks() {
 }
 
 // checkOnce reads the records of those locks, and returns the names of those to be read again.
-// The claims were under way before.
+// claims are those that were under way before the reads.
 func (s *Session) checkOnce(ctx context.Context, names map[string]bool, claims map[string]int) (left []string) {
 	all := slices.DeleteFunc(s.all(), func(g *grant) bool { return !names[allLocks] && !names[g.h.name] })
 	held, known := map[string]bool{}, map[string]bool{}
@@ -154,9 +154,9 @@ func (s *Session) checkOnce(ctx context.Context, names map[string]bool, claims m
 }
 
 // freeOrphan frees a lock whose record names a grant of the session that no guard has: the record
-// was restored from an older copy. It would stand there for as long as the session lives. It
-// returns an error if the grant is one of a claim that is under way, or that has ended since the
-// known grants were read: then the record is to be read again.
+// was restored from an older copy. Otherwise the lock would stay taken for as long as the session
+// lives. freeOrphan returns an error if the grant belongs to a claim that is under way, or that has
+// ended since the known grants were read. Then the record is to be read again.
 func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]bool) error {
 	h, err := s.Handle(name)
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]
 	if err != nil || now.rec == nil {
 		return err
 	}
-	claimed := s.isClaimed(name) // before the grants, where a claim registers its own
+	claimed := s.isClaimed(name) // read before the grants, where a claim registers its own
 	for _, grant := range now.rec.grants(s.ID()) {
 		switch {
 		case known[grant]:
@@ -195,8 +195,8 @@ func (r *Record) grants(session string) (all []string) {
 	return all
 }
 
-// checkUnderSession reads the record of a lock under the session. If it was broken, the lock is free
-// when its holder has had the time to stop.
+// checkUnderSession reads the record of a lock under the session. If the lock was broken, it is
+// freed when its holder has had the time to stop.
 func (g *grant) checkUnderSession(ctx context.Context) error {
 	err := g.checkRecord(ctx, "")
 	if errors.Is(g.cause(), ErrBroken) {

@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Others than the holder write into the record of its grant, too: they ask it to give way, or
-// enter the queue. Such a write names the version that was read, and leaves all by which others
-// judge whether the holder lives. So there is one rule for all of them: waiters time the last
-// write of the holder, which [Record.HolderNonce] names, and never that of another client; and
-// the holder, whose next write meets the record, goes on over it.
+// Other clients write into the record of a grant, too: they request to yield, or enter the queue.
+// Such a write names the version that was read, and keeps all fields from which others evaluate
+// whether the holder lives. So one rule serves all such writes. Waiters time the last write of the
+// holder, which [Record.HolderNonce] names, and never that of another client. When the holder's
+// next write conflicts with such a write, the holder writes over it.
 
-// beside returns r, which is held, as another client writes it. age is for how long r has
-// stood by the store's clock, negative if that is not known.
+// writtenByOther returns r, which is held, as another client writes it. age is how long r has been
+// unchanged by the store's clock, negative if that is not known.
 func (r *Record) writtenByOther(age time.Duration) Record {
 	next := *r
 	if r.HolderNonce == "" {
@@ -28,17 +28,17 @@ func (r *Record) writtenByOther(age time.Duration) Record {
 	return next
 }
 
-// maxBeside bounds how often others write between two writes of a holder.
+// maxOtherWrites bounds how often others write between two writes of a holder.
 const maxOtherWrites = 1000
 
-// isRenewed reports whether the holder renews the record itself, and not that of a session.
+// isRenewed reports whether the holder renews this record itself, and not that of a session.
 func (r *Record) isRenewed() bool { return r != nil && r.State == Held && r.Session == "" }
 
-// isContended reports whether others have written so often since the holder's own last write that a
-// renewal which met one after the other of these writes might come too late, if a request takes that
-// long. Then those who would write wait for the holder's next write. So no number of them, nor the
-// instants at which they come, keeps a holder from its renewals. Where the record's holder renews it
-// elsewhere nothing is late.
+// isContended reports whether others have written too often since the holder's own last write. A
+// renewal that conflicts with each of these writes, one after the other, might come too late if a
+// request takes that long. Then those that want to write wait for the holder's next write. So a
+// holder can always renew, whatever the number of writers and the times of their writes. Where the
+// holder renews another record, nothing is late.
 func (r *Record) isContended(took time.Duration) bool {
 	if !r.isRenewed() || r.HolderNonce == "" {
 		return false
@@ -47,19 +47,19 @@ func (r *Record) isContended(took time.Duration) bool {
 	return r.OtherWrites >= int(min(max(most, 1), maxOtherWrites))
 }
 
-// alter writes what change makes of the state base, and returns it when it is applied. Between
-// any two steps the holder, and others, may write: then change is asked about what stands there
-// by then. It ends with the error of change, or when that makes no record. The error matches
-// [ErrUnresolved] if it could not be found out whether the write was applied.
+// alter writes what change makes of the state base, and returns the record when it is applied. The
+// holder and others may write between any two steps: then change is called again with the current
+// state. alter ends with the error of change, or when change returns no record. The error matches
+// [ErrUnresolved] if alter could not find out whether the write was applied.
 func (h *Handle) alter(ctx context.Context, base *seen, change func(*seen) (*Record, error)) (*Record, error) {
-	h.known() // what was seen earlier goes on to count
+	h.known() // the times of earlier reads continue to count
 	t, others := h.over(base.version, base.rec), contention{h: h}
 	for pause := h.c.resolveBackoff(); ; {
 		rec, err := change(base)
 		if rec == nil || err != nil {
 			return nil, err
 		}
-		// Where the holder has not written for its TTL no write of its own comes too late.
+		// If the holder has not written for its TTL, its lease is over, and no write can delay it.
 		if rec.State != Broken && base.rec.isContended(h.c.calls.takes()) && h.c.clock.monotonic().Sub(base.at) < h.c.set.expiry(rec.TTL) {
 			if base, err = h.later(ctx, base); err != nil {
 				return nil, err
@@ -91,17 +91,18 @@ func (h *Handle) alter(ctx context.Context, base *seen, change func(*seen) (*Rec
 	}
 }
 
-// later returns what stands in place of base a part of its TTL later, where others have to wait for
-// the holder's next write.
+// later returns the state that is in place of base a part of its TTL later. It is used where others
+// have to wait for the holder's next write.
 func (h *Handle) later(ctx context.Context, base *seen) (*seen, error) {
 	if err := sleep(ctx, h.c.set.rereadDelay(base.rec.TTL)); err != nil {
-		return nil, store.MarkNotApplied(fmt.Errorf("%s: others write into its record, and its holder comes first: %w", h, err))
+		return nil, store.MarkNotApplied(fmt.Errorf("%s: many clients write into its record, and this write waited for the holder's next renewal: %w", h, err))
 	}
 	return h.reread(ctx)
 }
 
-// isOtherWriteOver reports whether r is what others have written since the grant's own holder wrote
-// the record before, perhaps more than once: it is the same grant, and it shows no sign of life.
+// isOtherWriteOver reports whether others made r, in one write or several, from the record before,
+// the last that the grant's own holder wrote: r has the same grant, and shows no sign that the
+// holder lives.
 func (r *Record) isOtherWriteOver(before *Record) bool {
 	return r != nil && before != nil && r.State == Held && before.State == Held &&
 		r.Grant == before.Grant && r.HolderNonce != "" && r.HolderNonce == before.holderNonce()
@@ -119,8 +120,8 @@ func (r *Record) renewed(now time.Time) Record {
 	return next
 }
 
-// holderWriteAge returns for how long the last write of the grant's holder has stood for certain, by
-// the store's clock, if r has stood for age.
+// holderWriteAge returns how long ago, certainly, the last write of the grant's holder was, by the
+// store's clock, if r has been unchanged for age.
 func (r *Record) holderWriteAge(age time.Duration) time.Duration {
 	stood := max(age, 0)
 	if r.State == Broken || r.HolderNonce != "" {

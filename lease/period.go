@@ -119,7 +119,7 @@ func (p Period) check() error {
 	return nil
 }
 
-// At returns the piece that t lies in: from start on, and before end. Of the zero Period, and
+// At returns the piece that contains t: from start on, and before end. Of the zero Period, and
 // of a length below 1 ns, both are t.
 func (p Period) At(t time.Time) (start, end time.Time) {
 	switch p.unit {

@@ -16,15 +16,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// formatVersion is the highest version of the record that this package knows. A record of
-// a newer version is refused. This package writes version 2 where a record has a session,
-// members or an ask, which programs of version 1 do not know, and version 1 everywhere else.
+// formatVersion is the highest version of the record that this package knows. A record of a newer
+// version is refused. This package writes version 2 where a record has a session, members or a
+// request to yield, which programs of version 1 do not know, and version 1 everywhere else.
 const formatVersion = 2
 
 // plainFormat is the version of records that programs of version 1 can read, too.
 const plainFormat = 1
 
-// State tells whether a lock is taken.
+// State says whether a lock is taken.
 type State string
 
 const (
@@ -41,7 +41,8 @@ const (
 	// holders of slots.
 	Shared State = "shared"
 
-	// Fenced: of a session's record alone: other clients ended the session. It never returns.
+	// Revoked: only of a session's record: another client has revoked the session. The session
+	// never becomes valid again.
 	Revoked State = "fenced"
 )
 
@@ -52,7 +53,7 @@ const KindSession = "session"
 // package comment.
 type Record struct {
 	Name           string        // the lock's name, or the id of the session
-	State          State         // of a session: Held (open), Free (closed) or Fenced
+	State          State         // of a session: Held (open), Free (closed) or Revoked
 	Kind           string        // empty for the record of a lock, KindSession for that of a session
 	Token          uint64        // the fencing token of the last grant
 	Holder         string        // free text for people
@@ -65,15 +66,15 @@ type Record struct {
 	Presence       string        // the store's announcement of the holder's process, if any
 	Immediate      bool          // of a broken record: it may be taken at once
 	BrokenNonce    string        // of a broken record: the nonce of the grant's last write
-	HolderWriteAge time.Duration // of a broken record: how long that write had stood by the store's clock
+	HolderWriteAge time.Duration // of a broken record: how old that write was by the store's clock
 	Data           []byte        // the user's own, nil if none
 
-	// NotBefore is when the next grant may begin at the earliest, by the holder's wall
-	// clock; zero if at any time. It spaces grants, and keeps nothing apart.
+	// NotBefore is when the next grant may begin at the earliest, by the holder's wall clock; zero
+	// if at any time. It only spaces grants: it does not exclude another holder.
 	NotBefore time.Time
 
-	// Run is the last run of a job that runs once in each period, nil if there was none;
-	// see [Client.Once].
+	// Run is the last run of a job that runs once in each period, nil if there was none; see
+	// [Client.Once].
 	Run *Run
 
 	// Session is the session that the grant is under, empty for a plain lease.
@@ -87,23 +88,23 @@ type Record struct {
 	// all are free.
 	Slots int
 
-	// Ask is the request to give way, nil if there is none.
+	// YieldRequest is the request to yield, nil if there is none.
 	YieldRequest *YieldRequest
 
-	// Mark is the nonce of the last write by the grant's own holder, if others have written
-	// since: they ask it to give way, or enter the queue. It is empty if Nonce is that. It
-	// tells that the holder lives, and Nonce does not.
+	// HolderNonce is the nonce of the last write by the grant's own holder, if others have written
+	// since: they request to yield, or enter the queue. It is empty if Nonce is that of the holder.
+	// A new HolderNonce shows that the holder lives; a new Nonce does not.
 	HolderNonce string
 
-	// Beside is how often others have written since. It counts only beside a Mark.
+	// OtherWrites is how often others have written since. It counts only with a HolderNonce.
 	OtherWrites int
 
-	// Linger says that the holder keeps the lock after its work for up to that time, so that
-	// asking for it pays. It is 0 if the holder does not.
+	// Linger is how long the holder keeps the lock after its work at most, so that a waiter can
+	// request it. It is 0 if the holder does not keep it.
 	Linger time.Duration
 
-	// LocksToCheck names, in the record of a session, the locks that others have asked for or
-	// broken; ["*"] stands for all.
+	// LocksToCheck names, in the record of a session, the locks for which others have written a
+	// request to yield or a break; ["*"] means all.
 	LocksToCheck []string
 
 	// unknown keeps the fields of later versions as they came.
@@ -154,20 +155,20 @@ var knownFields = []string{
 	"session", "mark", "beside", "slots", "holders", "queue", "ask", "linger_ms", "attend",
 }
 
-// MaxData is the most data that [Guard.SetData] stores, in bytes. It is half of a
-// record: the other half is kept for the rest, which may grow with each holder.
+// MaxData is the most data that [Guard.SetData] stores, in bytes. It is half of a record: the rest
+// of a record may grow with each holder.
 const MaxData = store.MaxValue / 2
 
-// readableData is up to which size data that is text is written as text at any price:
-// a control character takes six bytes there.
+// readableData is the size up to which text in data is always written as text. There a control
+// character takes six bytes.
 const readableData = 1024
 
-// encode returns the value of the register. A record that would be too large, which only
-// one with fields of others or of earlier versions can be, leaves out what matters least
-// until it fits, so that its lock can always be taken and freed: in this order, what is
-// for people, the presence, the data, and the fields that are not known here. They are
-// removed from r, too. Members are never left out: where they have no room the error matches
-// [ErrFull] and [store.ErrTooLarge].
+// encode returns the value of the register. Only a record with fields of others or of earlier
+// versions can be too large. Then encode leaves out what matters least until the record fits, so
+// that its lock can always be taken and freed. It leaves out, in this order: the texts for people,
+// the presence, the data, and the fields that are unknown here. It removes them from r, too. It
+// never leaves out members: where they have no room the error matches [ErrFull] and
+// [store.ErrTooLarge].
 func (r *Record) encode() ([]byte, error) {
 	value, err := r.whole()
 	for _, leaveOut := range []func(){
@@ -197,8 +198,8 @@ func (r *Record) encode() ([]byte, error) {
 	return value, nil
 }
 
-// freed returns the record that frees the lock of r at that time, or hands it over to those
-// who wait in its queue. It needs a nonce.
+// freed returns the record that frees the lock of r at that time, or hands it over to the waiters
+// in its queue. The caller adds a nonce.
 func (r *Record) freed(at time.Time) Record {
 	free := *r
 	free.Renewed = at
@@ -214,7 +215,7 @@ func (r *Record) setData(data []byte) error {
 	}
 	value, err := r.whole()
 	if err == nil && len(value) > store.MaxValue {
-		err = fmt.Errorf("lock %q: %w: %d bytes of data beside the fields of another version", r.Name, store.ErrTooLarge, len(data))
+		err = fmt.Errorf("lock %q: %w: %d bytes of data have no room next to the record's other fields", r.Name, store.ErrTooLarge, len(data))
 	}
 	return err
 }
@@ -296,8 +297,8 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// decodeRecord reads the value of a register as the record of the lock name. Its
-// errors match [store.ErrCorrupt]: what lies there is neither absent nor taken over.
+// decodeRecord reads the value of a register as the record of the lock name. Its errors match
+// [store.ErrCorrupt]: a lock with an unreadable record counts as neither free nor held.
 func decodeRecord(name string, value []byte) (*Record, error) {
 	return decodeKind("", name, value)
 }
@@ -308,13 +309,13 @@ func decodeKind(kind, name string, value []byte) (*Record, error) {
 		return nil, fmt.Errorf("%w: %s", store.ErrCorrupt, fmt.Sprintf(format, args...))
 	}
 	if len(value) > store.MaxValue {
-		return bad("%d bytes where a lock record belongs", len(value))
+		return bad("the value has %d bytes, more than a lock record", len(value))
 	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(value, &all); err != nil || all == nil {
 		return bad("not a lock record: %.60q", value)
 	}
-	// The version comes first: of a newer format nothing else can be judged.
+	// The version comes first: the fields of a newer format may mean something else.
 	var version int
 	if err := json.Unmarshal(all["holdfast"], &version); err != nil || version < 1 {
 		return bad("not a lock record: %.60q", value)
@@ -342,9 +343,9 @@ func decodeKind(kind, name string, value []byte) (*Record, error) {
 	r.State = state
 	switch {
 	case f.Kind != r.kind():
-		return bad("a record of kind %q where one of kind %q belongs", f.Kind, r.kind())
+		return bad("the record is of kind %q, want %q", f.Kind, r.kind())
 	case f.Name != name:
-		return bad("the record names the %s %q", map[bool]string{true: "session", false: "lock"}[kind == KindSession], f.Name)
+		return bad("the record is that of another %s, %q", map[bool]string{true: "session", false: "lock"}[kind == KindSession], f.Name)
 	case !known:
 		return bad("unknown state %q", f.State)
 	case f.Token == 0:
@@ -352,11 +353,11 @@ func decodeKind(kind, name string, value []byte) (*Record, error) {
 	case f.Nonce == "":
 		return bad("no nonce")
 	case state == Held && f.Grant == "":
-		return bad("held, but without a grant")
+		return bad("the record is held, but names no grant")
 	case f.TTL < 0 || f.TTL > MaxTTL.Milliseconds() || f.TTL == 0 && (state == Held || state == Broken || state == Revoked):
-		return bad("a TTL of %d ms", f.TTL)
+		return bad("the record has a TTL of %d ms, out of range", f.TTL)
 	case f.HolderWriteAge < 0 || f.HolderWriteAge > maxWriteAge.Milliseconds():
-		return bad("broken when it had stood for %d ms", f.HolderWriteAge)
+		return bad("the broken record's age of the holder's last write is %d ms, out of range", f.HolderWriteAge)
 	}
 	switch {
 	case f.Data != nil:
@@ -407,7 +408,7 @@ func tokenOf(value []byte) uint64 {
 	return record.Token
 }
 
-// raise makes the token one that is above another.
+// raise raises the token above another one.
 func (r *Record) raise(above uint64) error {
 	token, err := follow(r.Name, above)
 	r.Token = max(r.Token, token)
@@ -451,7 +452,7 @@ func (r *Record) stateName() State {
 	return r.State
 }
 
-// mark is the nonce of the last write by the grant's own holder: what a waiter times.
+// holderNonce is the nonce of the last write by the grant's own holder: a waiter times that write.
 func (r *Record) holderNonce() string {
 	if r.State == Broken {
 		return cmp.Or(r.BrokenNonce, r.HolderNonce, r.Nonce)
@@ -459,14 +460,14 @@ func (r *Record) holderNonce() string {
 	return cmp.Or(r.HolderNonce, r.Nonce)
 }
 
-// Ask is a request to the holders of a lock to give way.
+// YieldRequest is a request to the holders of a lock to yield.
 type YieldRequest struct {
-	Grant         string    // whom it was asked of; empty if the lock has several holders
-	Grants        []string  // of several holders those that held the lock when it was made
-	By            string    // the asker, for people: at most 1,024 bytes
+	Grant         string    // the grant that it is for; empty if the lock has several holders
+	Grants        []string  // of several holders the grants that held the lock when the request was made
+	By            string    // who requests, for people: at most 1,024 bytes
 	Reason        string    // why, for people: at most 1,024 bytes
-	At            time.Time // when, by the clock of the asker; for people only
-	OnlyIfIdle    bool      // only if the holder has no work under the lock, and keeps it; see [HandleOptions]
+	At            time.Time // when, by the clock of the requesting client; for people only
+	OnlyIfIdle    bool      // the holder yields only if it keeps the lock without work; see [HandleOptions]
 	Acknowledged  bool      // the holder has read it
 	RefusalReason string    // why the holder does not give way, at most 1,024 bytes; empty if it has not refused
 
@@ -474,7 +475,7 @@ type YieldRequest struct {
 	unknown map[string]json.RawMessage
 }
 
-// yieldRequestFields is the JSON form of an Ask.
+// yieldRequestFields is the JSON form of a YieldRequest.
 type yieldRequestFields struct {
 	Grant         string    `json:"grant,omitempty"`
 	Grants        []string  `json:"grants,omitempty"`
@@ -489,15 +490,15 @@ type yieldRequestFields struct {
 var knownYieldFields = []string{"grant", "grants", "by", "reason", "at", "idle", "heard", "refused"}
 
 const (
-	// maxReasonText bounds each text of an Ask, in bytes.
+	// maxReasonText bounds each text of a YieldRequest, in bytes.
 	maxReasonText = 1024
 
-	// maxLocksToCheck bounds [Record.LocksToCheck]; allLocks stands for more.
+	// maxLocksToCheck bounds [Record.LocksToCheck]; with more locks the record has allLocks.
 	maxLocksToCheck = 100
 	allLocks        = "*"
 )
 
-// encode returns the JSON form of the ask.
+// encode returns the JSON form of the request.
 func (a *YieldRequest) encode() (json.RawMessage, error) {
 	known, err := marshal(yieldRequestFields{a.Grant, a.Grants, a.By, a.Reason, a.At.UTC(), a.OnlyIfIdle, a.Acknowledged, a.RefusalReason})
 	if err != nil || len(a.unknown) == 0 {
@@ -509,7 +510,7 @@ func (a *YieldRequest) encode() (json.RawMessage, error) {
 	return withUnknown(known, a.unknown)
 }
 
-// decodeYieldRequest reads the JSON form of an ask.
+// decodeYieldRequest reads the JSON form of a request to yield.
 func decodeYieldRequest(value json.RawMessage) (*YieldRequest, error) {
 	var (
 		f   yieldRequestFields
@@ -520,18 +521,18 @@ func decodeYieldRequest(value json.RawMessage) (*YieldRequest, error) {
 	}
 	a := &YieldRequest{Grant: f.Grant, Grants: f.Grants, By: f.By, Reason: f.Reason, At: f.At, OnlyIfIdle: f.OnlyIfIdle, Acknowledged: f.Acknowledged, RefusalReason: f.RefusalReason}
 	if longest := max(len(a.By), len(a.Reason), len(a.RefusalReason)); longest > maxReasonText {
-		return nil, fmt.Errorf("an ask with a text of %d bytes", longest)
+		return nil, fmt.Errorf("the request to yield has a text of %d bytes, longer than it can be", longest)
 	}
 	if len(a.Grants) > MaxMembers || slices.ContainsFunc(a.Grants, func(grant string) bool { return sessionOf(grant) == "" }) {
-		return nil, fmt.Errorf("an ask of the grants %.60q", a.Grants)
+		return nil, fmt.Errorf("the request to yield has an invalid list of grants: %.60q", a.Grants)
 	}
 	var err error
 	a.unknown, err = unknownOf(all, knownYieldFields)
 	return a, err
 }
 
-// bare returns the ask without what is for people, and without the fields of others. That it
-// was refused remains.
+// bare returns the request without the texts for people and without unknown fields. It keeps the
+// fact that the request was refused.
 func (a *YieldRequest) bare() *YieldRequest {
 	if a == nil {
 		return nil
@@ -543,7 +544,7 @@ func (a *YieldRequest) bare() *YieldRequest {
 	return bare
 }
 
-// allLocksEntry stands for the names if there are any.
+// allLocksEntry replaces names by the entry for all locks, if there are any.
 func allLocksEntry(names []string) []string {
 	if len(names) == 0 {
 		return names

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// renewAll renews the lease until belief ends. It survives every error.
+// renewAll renews the lease until the grant ends. It continues after every error.
 func (g *grant) renewAll(ctx context.Context) {
 	set := g.c.set
 	pause := g.c.backoff(min(set.MinPoll, set.RenewInterval/4), min(set.RenewInterval/2, maxCall))
@@ -47,35 +47,35 @@ func (g *grant) renewAll(ctx context.Context) {
 	}
 }
 
-// maxTries bounds the writes of one renewal that are in flight at the same time, and
-// maxReads the reads that find out what became of them.
+// maxTries bounds the writes of one renewal that are in flight at the same time, and maxReads the
+// reads that resolve them.
 const (
 	maxTries = 8
 	maxReads = 4
 )
 
-// reply is what became of one request of a renewal.
+// reply is the result of one request of a renewal.
 type reply struct {
 	tries   *tries              // what it was sent for
 	rec     *Record             // of a write: what was sent; of a read: nil
 	at      time.Duration       // of a write: when it was sent
 	version store.Version       // of a write that was applied
-	now     *seen               // of a read: what stands there
+	now     *seen               // of a read: the state that it returned
 	found   store.ResolveResult // of a read
 	err     error
 }
 
-// renew writes the record anew, changed by change if that is given, and finds out what
-// became of it. A nil error means that the lease counts from the sending of one of its
-// writes, or of an earlier one that turned out to be applied. After an error no request
-// of it is awaited. The outcome is unknown if that of any of its writes is. A lost lease
-// has ended when renew returns. A firm write survives a power cut.
+// renew writes the record again, changed by change if that is given, and resolves the write. A nil
+// error means that the lease counts from the sending of one of its writes, or of an earlier one
+// that turned out to be applied. After an error no request of it is awaited. The outcome is unknown
+// if that of any of its writes is. A lost lease has ended when renew returns. A firm write survives
+// a power cut.
 //
-// A slow request is not given up while there is trust left: its reply may still come.
-// When a third of the trust that was left has passed, renew sends another one on the same
-// predecessor, so that at most one of them is applied. So a connection that hangs costs a
-// third of the trust, and a store that is always slow costs none. The lease counts from
-// the sending of the write that is seen to be applied.
+// renew does not give up a slow request while there is trust left: its reply may still come. When a
+// third of the trust that was left has passed, renew sends another one over the same state, so that
+// at most one of them is applied. So a connection that hangs costs a third of the trust, and a
+// store that is always slow costs none. The lease counts from the sending of the write that was
+// applied.
 func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error) (err error) {
 	turn, stop := g.turn(), g.stop()
 	select {
@@ -97,7 +97,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		}
 	}()
 	var flying sync.WaitGroup
-	defer flying.Wait() // not for long: see calls
+	defer flying.Wait() // calls bounds this wait
 	ctx, cancel := context.WithTimeout(outlive(ctx), left)
 	defer cancel()
 	g.flies(cancel)
@@ -134,7 +134,8 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		}
 		writing++
 		at, t := g.c.clock.sinceStart(), g.tries
-		// Before it is sent: a ticket that is made while the write hangs announces it.
+		// Before the write is sent: a ticket that is made while the write hangs names it as
+		// pending.
 		g.mu.Lock()
 		t.add(&rec, at)
 		g.mu.Unlock()
@@ -145,7 +146,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		})
 		return nil
 	}
-	// judge is found, and goes on over what others have written.
+	// judge calls found. The renewal continues over what others have written.
 	judge := func(now *seen, found store.ResolveResult) (over bool, _ error) {
 		t := g.tries
 		if over, err := g.found(now, found); over || g.tries == t || stop == nil || writing == maxTries {
@@ -163,8 +164,8 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	for writing+reading > 0 {
 		select {
 		case <-ctx.Done():
-			// Requests in flight go on. Their nonces are remembered.
-			g.check() // the trust may have ended at this instant
+			// Requests in flight continue. Their nonces are remembered.
+			g.check() // the trust may just have ended
 			return errors.Join(problem, context.Cause(ctx), g.cause())
 		case <-stop:
 			// The lease is released or lost: wait for the requests in flight, and send no more.
@@ -191,21 +192,22 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 			case r.rec != nil && r.err == nil:
 				return g.renewed(r.version, r.rec, r.at, firm)
 			case r.tries != g.tries:
-				// It was sent over a state that others have written over. What it met may be
-				// older than what is known by now.
+				// The write was sent over a state that others have replaced. The state in its
+				// conflict may be older than the last one read.
 			case r.rec == nil && r.err == nil:
 				if over, err := judge(r.now, r.found); over {
 					return err
 				}
 			case r.rec == nil:
-				// Unreadable is neither lost nor absent: unknown, until the deadline.
+				// An unreadable record shows neither a loss nor an absence: the outcome stays
+				// unknown until the deadline.
 				problem = errors.Join(problem, r.err)
 			default:
 				problem = r.err
 				g.mu.Lock()
 				g.tries.failed(r.rec, r.err)
 				g.mu.Unlock()
-				// The write in the way may be this one, which a transport has repeated, or
+				// The write that caused the conflict may be this one, repeated by a transport, or
 				// one that was sent before it.
 				if e, known := conflictEntry(r.err); known {
 					now, err := g.h.decodeEntry(e, nil)
@@ -226,8 +228,9 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	return problem
 }
 
-// glance looks for what others have written, where writes take long and reads do not: there
-// is no time for a renewal that meets it only with a write of its own.
+// peekForOtherWrites reads the record for writes of others, where writes take long and reads do
+// not. Otherwise the renewal would find such a write only by a conflict, too late for another
+// write.
 func (g *grant) peekForOtherWrites(ctx context.Context, left time.Duration) {
 	peeker, ok := store.As[store.UncommittedGetter](g.c.st)
 	if !ok || g.c.set.traits.MinWriteTime == 0 {
@@ -241,13 +244,13 @@ func (g *grant) peekForOtherWrites(ctx context.Context, left time.Duration) {
 	}
 }
 
-// patience is how long a request of a renewal is waited for before another is sent.
+// hedgeDelay is how long a request of a renewal is waited for before another is sent.
 func (g *grant) hedgeDelay(left time.Duration) time.Duration {
 	return max(min(left/3, maxCall), g.c.set.writeTime(), time.Millisecond)
 }
 
-// renewed notes a write that is known to be applied and was sent at the time at.
-// If the lease is over nevertheless it says so: the reply can have come too late.
+// renewed notes a write that is known to be applied and was sent at the time at. If the lease is
+// over nevertheless, it returns the reason: the reply can come too late.
 func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, firm bool) error {
 	g.mu.Lock()
 	g.rebase(version, rec, firm)
@@ -257,7 +260,7 @@ func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, fi
 	if g.check() <= 0 {
 		return g.cause()
 	}
-	if g.h.under == nil { // else only its data changed
+	if g.h.under == nil { // otherwise only the data of the lock changed
 		g.emit(EventRenewed, nil)
 	}
 	if g.h.own != nil {
@@ -267,7 +270,7 @@ func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, fi
 	return nil
 }
 
-// stands notes a state of the grant that is not known to survive a power cut.
+// stands notes a state of the grant that may not survive a power cut.
 func (g *grant) stands(now *seen) {
 	g.mu.Lock()
 	g.rebase(now.version, now.rec, false)
@@ -275,15 +278,15 @@ func (g *grant) stands(now *seen) {
 	g.acknowledge(now.rec)
 }
 
-// rebase makes a state the one that the grant goes on over. The caller holds g.mu.
+// rebase makes a state the base of the grant's next write. The caller holds g.mu.
 func (g *grant) rebase(version store.Version, rec *Record, firm bool) {
 	g.firm = firm
-	g.tries = g.h.over(version, rec) // the predecessor of the others is gone
+	g.tries = g.h.over(version, rec) // the state that the other tries name was replaced
 }
 
-// found judges the state that stands after a write of unknown outcome, and reports
-// whether that settles it: the lease was renewed after all, or it is lost. If others have
-// written, and left the grant as it was, the grant goes on over that, and no try is left.
+// found evaluates the state read after a write in doubt, and reports whether that resolves it: the
+// lease was renewed after all, or it is lost. If others have written and left the grant as it was,
+// the grant continues over their state, and no try is left.
 func (g *grant) found(now *seen, found store.ResolveResult) (over bool, _ error) {
 	if g.isMember() {
 		return g.foundMember(now)
@@ -292,24 +295,24 @@ func (g *grant) found(now *seen, found store.ResolveResult) (over bool, _ error)
 	f := g.tries.resolve(now, found)
 	switch {
 	case f.resolution == store.ResolutionPending:
-		return false, nil // to be sent again on the same predecessor
+		return false, nil // to be sent again over the same state
 	case now.rec == nil:
 		lost.Reason = ErrRemoved
 	case now.rec.State == Revoked:
 		lost.Reason = ErrRevoked
 	case g.h.own != nil && now.rec.Grant != g.id:
-		lost.Reason = ErrRemoved // and a waiter has put another in its place
+		lost.Reason = ErrRemoved // and a waiter has made another record
 	case now.rec.State == Broken:
 		lost.Reason, lost.now = ErrBroken, now.rec.Immediate
 		if now.rec.Grant == g.id {
-			g.stands(now) // what a release frees
+			g.stands(now) // the state that a release frees
 		}
 	case f.otherWrite:
 		g.stands(now)
 		return false, nil
 	case now.rec.State == Held && now.rec.Grant == g.id:
 		if g.c.set.traits.CannotReadOwnWrites {
-			return false, nil // never adopted: unknown, until the deadline
+			return false, nil // never adopted: the outcome stays unknown until the deadline
 		}
 		if f.resolution == store.ResolutionApplied {
 			return true, g.renewed(now.version, now.rec, f.try.at, f.durable)
@@ -328,16 +331,16 @@ func (g *grant) cause() error {
 	return g.ended
 }
 
-// release ends belief, then frees the lock. It is called when the last guard was
-// released, and by Close with another reason; all calls return the same.
+// release ends the grant, then frees the lock. It is called when the last guard was released, and
+// by Close with another reason. All calls return the same.
 func (g *grant) release(ctx context.Context, reason error) error {
 	g.releaseFirst(ctx, reason)
 	<-g.over()
 	return g.result
 }
 
-// releaseFirst is release, but it does not wait where another goroutine was faster, and reports
-// that.
+// releaseFirst is release, but it does not wait if another goroutine has begun the release, and
+// reports which of the two began it.
 func (g *grant) releaseFirst(ctx context.Context, reason error) (first bool) {
 	if !g.finishing.CompareAndSwap(false, true) {
 		return false
@@ -360,18 +363,18 @@ func (g *grant) finish(ctx context.Context, reason error) error {
 	g.drain(ctx)
 	switch cause := g.cause(); {
 	case errors.Is(cause, ErrBroken):
-		// The work has stopped, so that waiters need not wait for this holder's deadline.
-		// They do if this write does not reach the store.
+		// The work has stopped, so that waiters need not wait for this holder's deadline. They wait
+		// for it if this write does not reach the store.
 		_ = g.free(ctx)
 		return cause
 	case errors.Is(cause, ErrLost):
 		return cause
 	case errors.Is(cause, ErrDetached):
-		return nil // it goes on in a ticket
+		return nil // the lease continues in a ticket
 	}
 	err := g.free(ctx)
 	if s := g.h.under; err != nil && s != nil && s.isClosed() {
-		err = nil // it is free all the same
+		err = nil // the lock is free in any case
 	}
 	g.emit(EventReleased, err)
 	return err
@@ -399,8 +402,8 @@ func (g *grant) cut() {
 	}
 }
 
-// drain waits for the renewer and the write in flight, half of the time of a
-// release, and no longer than ctx; then it cuts the write short.
+// drain waits for the renewer and the write in flight, for half of the time of a release, but not
+// after the end of ctx. Then it cancels the write.
 func (g *grant) drain(ctx context.Context) {
 	timer := time.AfterFunc(g.c.set.drainTime(), g.cut)
 	defer timer.Stop()
@@ -412,12 +415,12 @@ func (g *grant) drain(ctx context.Context) {
 	g.cut()
 }
 
-// free writes the free record over the version that the lease ended on, in the time of
-// ctx and of the lease. Whatever it returns, the grant is over. An error says that
-// the free record may not be in the store: then waiters wait until the lease expires.
+// free writes the free record over the version that the lease ended on, in the time of ctx and of
+// the lease. Whatever it returns, the grant is over. After an error the free record may not be in
+// the store: then waiters wait until the lease expires.
 func (g *grant) free(ctx context.Context) error {
 	turn := g.turn()
-	turn <- struct{}{} // not for long: drain has cut off every other writer
+	turn <- struct{}{} // drain has cancelled every other writer, so that this wait is short
 	defer func() { <-turn }()
 	end := func() time.Duration {
 		return g.lastSent() + g.c.set.TTL - g.c.set.Margin - g.c.clock.sinceStart()
@@ -452,17 +455,17 @@ func (g *grant) free(ctx context.Context) error {
 				return err
 			}
 			if t.base != g.tries.base {
-				// It is sent at once: the longer it waits, the more have written meanwhile.
+				// It is sent at once: with each delay more clients have written meanwhile.
 				t, last = g.h.over(g.tries.base, g.tries.rec), f.err
 				continue
 			}
 		}
 		last = f.err
-		_ = pause.wait(ctx) // the loop tells when the time is up
+		_ = pause.wait(ctx) // the loop checks whether the time is over
 	}
 }
 
-// freeing returns the record that frees the lock where r stands. It needs a nonce.
+// freeing returns the record that frees the lock in the state r. The caller adds a nonce.
 func (g *grant) freeing(r *Record) Record {
 	rec := *r
 	if g.rerunAllowed.Load() {
@@ -473,7 +476,7 @@ func (g *grant) freeing(r *Record) Record {
 	return rec
 }
 
-// leave hands a release of unknown outcome to the session: else the lock would be taken for
+// leave hands a release of unknown outcome to the session. Otherwise the lock would stay taken for
 // as long as the session lives.
 func (g *grant) leave(t *tries) {
 	if s := g.h.under; s != nil {
@@ -481,10 +484,10 @@ func (g *grant) leave(t *tries) {
 	}
 }
 
-// errOver says that nothing is sent any more for a lease that has run out.
-var errOver = errors.New("the lease is over")
+// errOver means that the lease has expired, so that nothing more is sent for it.
+var errOver = errors.New("the lease has expired")
 
-// freed judges what a try to release left behind, and reports whether that is the end.
+// freed evaluates the state after a try to release, and reports whether the release is finished.
 func (g *grant) freed(f finding) (over bool, _ error) {
 	now := f.now
 	ours := now.rec != nil && now.rec.Grant == g.id
@@ -499,15 +502,15 @@ func (g *grant) freed(f finding) (over bool, _ error) {
 		return true, &LostError{Name: g.h.name, Token: g.token, Reason: ErrBroken}
 	case f.otherWrite, ours && now.rec.State == Held && g.tries.resolve(now, store.ResolveResult{}).resolution == store.ResolutionApplied, ours && now.rec.State == Broken,
 		ours && now.rec.State == Held && g.h.under != nil:
-		// Others asked, a renewal was applied late, or the lock was broken; or the record was
-		// restored or changed by hand, and would stand for as long as the session lives, which
-		// alone writes this grant. Free that state.
+		// Others requested to yield, a renewal was applied late, or the lock was broken. Or the
+		// record was restored or changed by hand: then it would stay for as long as the session
+		// lives, since only the session writes this grant. Free that state.
 		g.stands(now)
 		return false, nil
 	}
 	g.h.note(now)
 	if f.resolution != store.ResolutionNotApplied {
-		return true, nil // applied, and followed by another's grant, for all that can be known
+		return true, nil // as far as can be known, it was applied and another grant followed
 	}
 	lost := &LostError{Name: g.h.name, Token: g.token, Reason: ErrTakenOver}
 	switch {
