@@ -47,7 +47,7 @@ type CopyOptions struct {
 	ContentType string
 	Headers     Headers
 
-	// Progress is told how much was copied; nil tells nothing.
+	// Progress, if not nil, is called with how much was copied.
 	Progress Progress
 }
 
@@ -168,11 +168,11 @@ type VersionRemover interface {
 	// KeepsVersions reports whether the bucket keeps every version now.
 	KeepsVersions(ctx context.Context) (bool, error)
 
-	// RemoveVersion removes for good the version of an object that a listing has told, if
-	// it still is the newest. A version that is written meanwhile stays. If the object has
-	// another Version, or another Modified by more than a second, the error matches store.ErrConflict; if there is none,
-	// store.ErrNotFound. Where the bucket does not keep every version, it matches
-	// [errors.ErrUnsupported], and nothing is removed.
+	// RemoveVersion permanently removes the version of an object that a listing has yielded,
+	// if it still is the newest. A version that is written meanwhile stays. If the object has
+	// another Version, or a Modified that differs by more than a second, the error matches
+	// store.ErrConflict. If there is no object, it matches store.ErrNotFound. Where the bucket
+	// does not keep every version, it matches [errors.ErrUnsupported], and nothing is removed.
 	RemoveVersion(ctx context.Context, listed Info) error
 }
 

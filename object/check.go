@@ -21,9 +21,9 @@ const MaxKey = 1024
 func CheckKey(key string) error {
 	switch {
 	case key == "":
-		return fmt.Errorf("%w: it is empty", store.ErrKey)
+		return fmt.Errorf("%w: the key is empty", store.ErrKey)
 	case len(key) > MaxKey:
-		return fmt.Errorf("%w: %d bytes, at most %d are allowed", store.ErrKey, len(key), MaxKey)
+		return fmt.Errorf("%w: the key has %d bytes, at most %d are allowed", store.ErrKey, len(key), MaxKey)
 	case !utf8.ValidString(key):
 		return fmt.Errorf("%w: %q is not valid UTF-8", store.ErrKey, key)
 	}
@@ -37,10 +37,10 @@ func CheckMetadata(metadata map[string]string) error {
 	size := 0
 	for name, value := range metadata {
 		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return fmt.Errorf("%w: metadata name %q", ErrInvalid, name)
+			return fmt.Errorf("%w: the metadata name %q: names consist of lower-case letters, digits, hyphens and underscores", ErrInvalid, name)
 		}
 		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) || strings.TrimSpace(value) != value {
-			return fmt.Errorf("%w: the value of metadata %q", ErrInvalid, name)
+			return fmt.Errorf("%w: the value of metadata %q: values are printable ASCII without a space at either end", ErrInvalid, name)
 		}
 		size += len(name) + len(value)
 	}
@@ -90,10 +90,10 @@ func CheckTags(tags map[string]string) error {
 	}
 	for name, value := range tags {
 		if name == "" || bad(name, MaxTagName) || len(name) >= 4 && strings.EqualFold(name[:4], "aws:") {
-			return fmt.Errorf("%w: the name of a tag %.200q", ErrInvalid, name)
+			return fmt.Errorf("%w: the name of the tag %.200q: it has 1 to 128 letters, digits, spaces and + - = . _ : / @, and does not begin with aws:", ErrInvalid, name)
 		}
 		if bad(value, MaxTagValue) {
-			return fmt.Errorf("%w: the value of the tag %q: %.300q", ErrInvalid, name, value)
+			return fmt.Errorf("%w: the value of the tag %q, %.300q: it has at most 256 letters, digits, spaces and + - = . _ : / @", ErrInvalid, name, value)
 		}
 	}
 	return nil
@@ -107,9 +107,9 @@ func CheckGet(key string, opts *GetOptions) (GetOptions, error) {
 	}
 	switch {
 	case opts.Offset < 0 || opts.Length < 0:
-		return GetOptions{}, fmt.Errorf("%w: a negative offset or length", ErrInvalid)
+		return GetOptions{}, fmt.Errorf("%w: GetOptions has a negative Offset or Length", ErrInvalid)
 	case opts.IfMatch != "" && opts.IfChanged != "":
-		return GetOptions{}, fmt.Errorf("%w: IfMatch and IfChanged at once", ErrInvalid)
+		return GetOptions{}, fmt.Errorf("%w: GetOptions has both IfMatch and IfChanged; give one", ErrInvalid)
 	}
 	return *opts, nil
 }
@@ -121,13 +121,13 @@ func CheckPut(key string, opts *PutOptions, has ...Ability) (PutOptions, error) 
 		return PutOptions{}, err
 	}
 	if opts.IfAbsent && opts.IfMatch != "" {
-		return PutOptions{}, fmt.Errorf("%w: IfAbsent and IfMatch at once", ErrInvalid)
+		return PutOptions{}, fmt.Errorf("%w: the options have both IfAbsent and IfMatch; give one", ErrInvalid)
 	}
 	if opts.Length < 0 {
-		return PutOptions{}, fmt.Errorf("%w: a negative length", ErrInvalid)
+		return PutOptions{}, fmt.Errorf("%w: PutOptions.Length is negative", ErrInvalid)
 	}
 	if len(opts.StorageClass) > maxStorageClass || strings.Trim(opts.StorageClass, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
-		return PutOptions{}, fmt.Errorf("%w: the storage class %.100q", ErrInvalid, opts.StorageClass)
+		return PutOptions{}, fmt.Errorf("%w: the storage class %.100q: it has letters, digits, hyphens and underscores, at most 64", ErrInvalid, opts.StorageClass)
 	}
 	if err := CheckTags(opts.Tags); err != nil {
 		return PutOptions{}, err
@@ -165,9 +165,9 @@ func CheckCopy(source, destination string, opts *CopyOptions) (CopyOptions, erro
 	}
 	switch {
 	case opts.IfAbsent && opts.IfMatch != "":
-		return CopyOptions{}, fmt.Errorf("%w: IfAbsent and IfMatch at once", ErrInvalid)
+		return CopyOptions{}, fmt.Errorf("%w: the options have both IfAbsent and IfMatch; give one", ErrInvalid)
 	case opts.Metadata == nil && (opts.ContentType != "" || opts.Headers != Headers{}):
-		return CopyOptions{}, fmt.Errorf("%w: a content type or headers without metadata", ErrInvalid)
+		return CopyOptions{}, fmt.Errorf("%w: CopyOptions has ContentType or Headers without Metadata, which replaces all three", ErrInvalid)
 	}
 	return *opts, cmp.Or(CheckMetadata(opts.Metadata), CheckHeaders(opts.Headers))
 }

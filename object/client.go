@@ -30,15 +30,17 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Reserver is asked before every conditional write, also where the store honours the
-	// condition: other programs may rely on the reservation alone. The store's own
-	// condition is sent along wherever the store honours it. Without a Reserver, what the
-	// store cannot do is refused. Writes without a condition are not reserved.
+	// Reserver reserves the object before every conditional write, also where the store
+	// honours the condition: other programs may rely on the reservation alone. The client
+	// sends the store's own condition as well, wherever the store honours it. Without a
+	// Reserver, the client refuses what the store cannot do. Writes without a condition are
+	// not reserved.
 	Reserver Reserver
 
-	// Abilities tells what the store is known to honour, or to ignore, from an earlier
-	// run. What is missing here is asked of the bucket where it is a [Verifier], taken for
-	// granted where its [Traits] say Trusted, and tried once otherwise ([Probe]).
+	// Abilities says what the store is known to honour (true) or to ignore (false), from an
+	// earlier run. For an ability that is missing here, the client asks the bucket if that is
+	// a [Verifier]. It takes the ability for granted where the [Traits] of the bucket say
+	// Trusted. Otherwise it tries the ability once ([Probe]).
 	Abilities map[Ability]bool
 
 	// ProbePrefix is the prefix below which the client tries abilities. Empty means
@@ -46,7 +48,7 @@ type Options struct {
 	ProbePrefix string
 
 	// DistinctBodies promises that no two writes to one key have equal bodies: each body
-	// has something unique, an id for example. Then a fence can be checked also where
+	// has something unique, for example an id. Then the client can check a fence also where
 	// equal bodies have equal versions, as on S3. Every writer of the objects must keep
 	// the promise. Two copies of one body to the same key break it.
 	DistinctBodies bool
@@ -59,7 +61,7 @@ type Options struct {
 	// one, to 2 s. 0 means [DefaultPause].
 	Pause time.Duration
 
-	// Logger receives what became of writes whose reply was lost. Nil discards.
+	// Logger receives the outcome of writes whose reply was lost. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -89,24 +91,25 @@ type WriteOptions struct {
 	// IfAbsent: only if there is no object.
 	IfAbsent bool
 
-	// IfMatch: only if the object is in this state. It costs a Stat: the object names the
-	// writes before this one, so that their writers find them. Base is better.
+	// IfMatch: only if the object is in this state. It costs a Stat, since each object
+	// names the writes before it, by which their writers recognise them. Base is better.
 	IfMatch Version
 
-	// Base: only if the object is in this state, which was returned by Get, Stat, or a
-	// write. Base also has the ids of the writes before ([Info].Stamp). So a lost reply
-	// costs no outcome, and the fence is checked without another request. Where equal bodies
-	// have equal versions ([Traits].UniqueVersions is false), Base does not protect metadata:
-	// the store takes a write of the same body with other metadata for the same state.
+	// Base: only if the object is in this state, which a Get, a Stat or a write has
+	// returned. Base also has the ids of the writes before ([Info].WriteInfo). So the client
+	// can find the outcome after a lost reply, and checks the fence without another request.
+	// Where equal bodies have equal versions ([Traits].UniqueVersions is false), Base does not
+	// protect metadata: for the store, a write of the same body with other metadata does not
+	// change the state.
 	Base *Info
 
 	// SourceIfMatch: only if the source of a Copy or Rename is in this state.
 	SourceIfMatch Version
 
-	// Fence is the lock under which the write is made. An object that is fenced refuses
-	// all writes without a fence, with that of another lock, and with a lower token. The
-	// error matches [ErrFenced]. A write with a fence leaves it on the object. A delete
-	// with a fence leaves a tombstone, which reads do not see.
+	// Fence is the lock under which the write is made, with its token. A fenced object
+	// refuses all writes without a fence, with the fence of another lock, and with a lower
+	// token. The error matches [ErrFenced]. A write with a fence leaves it on the object. A
+	// delete with a fence leaves a tombstone, which reads do not see.
 	//
 	// A fence needs versions that are never used twice ([Traits].UniqueVersions, or
 	// [Options].DistinctBodies) and the store's own conditions. Elsewhere a write with a
@@ -114,36 +117,36 @@ type WriteOptions struct {
 	Fence *Fence
 
 	// Force writes in spite of the fence of the object. Without a Fence in these options
-	// the object keeps its own.
+	// the object keeps its own fence.
 	Force bool
 
 	// ContentType is a MIME type; empty means application/octet-stream, and with Copy and
 	// Rename that of the source.
 	ContentType string
 
-	// Headers are kept beside the body; see [MaxHeaders]. With Copy and Rename, those that
-	// are empty are those of the source.
+	// Headers are kept with the body. With Copy and Rename, an empty one is that of the
+	// source.
 	Headers Headers
 
-	// Metadata is kept beside the body; see [PutOptions] for its form, and
+	// Metadata is kept with the body; see [PutOptions] for its form, and
 	// [MaxClientMetadata] for its size. Names that begin with [ReservedMetadata] are
 	// refused. Nil means none, and with Copy and Rename that of the source.
 	Metadata map[string]string
 
-	// Length, Progress and Keep are those of [PutOptions]. The client does not send a body
-	// again whose upload is kept; see [Client.Resume]. A Copy and a Rename take Progress
-	// only.
+	// Length, Progress and OnUpload are those of [PutOptions]. Where OnUpload keeps an
+	// upload, the client does not send the body again; see [Client.Resume]. A Copy and a
+	// Rename take Progress only.
 	Length   int64
 	Progress Progress
 	OnUpload func(Upload)
 
-	own      map[string]string // of this package: goes to Stamp.own
+	own      map[string]string // of this package: goes to WriteInfo.own
 	from     *Origin           // of Rename and Copy
 	rename   string            // of Rename: goes to Origin.RenameID
-	orAbsent bool              // of a delete: an object that is not there counts as deleted
+	orAbsent bool              // of a delete: an object that does not exist counts as deleted
 
-	// writeInfo is what the write gets in place of a stamp of its own: of a [Log], and of an
-	// upload that is resumed.
+	// writeInfo is what the write gets in place of a new one: of a [Log], and of an upload
+	// that is resumed.
 	writeInfo *WriteInfo
 }
 
@@ -170,10 +173,10 @@ func (o *WriteOptions) check(key string) error {
 		}
 	}
 	if conditions > 1 {
-		return fmt.Errorf("%w: more than one of IfAbsent, IfMatch and Base", ErrInvalid)
+		return fmt.Errorf("%w: the options have more than one of IfAbsent, IfMatch and Base; give one", ErrInvalid)
 	}
 	if b := o.Base; b != nil && (b.Version == "" || b.Key != key) {
-		return fmt.Errorf("%w: Base is no state of %q", ErrInvalid, key)
+		return fmt.Errorf("%w: Base does not describe a state of %q; pass what a Get, Stat or write of this object returned", ErrInvalid, key)
 	}
 	size := 0
 	for name, value := range o.Metadata {
@@ -188,9 +191,9 @@ func (o *WriteOptions) check(key string) error {
 	return cmp.Or(CheckMetadata(o.Metadata), CheckHeaders(o.Headers))
 }
 
-// Client writes objects so that the caller knows what became of each write: committed (a
-// nil error), certainly not committed, or unknown. [store.OutcomeOf] tells the last two
-// apart. The package comment says how. It may be used by any number of goroutines, starts
+// Client writes objects so that the caller knows the outcome of each write: committed (a
+// nil error), certainly not committed, or unknown. [store.OutcomeOf] distinguishes the last
+// two. The package comment says how. Any number of goroutines may use a client. It starts
 // none, and needs no closing.
 type Client struct {
 	bucket  Bucket
@@ -207,7 +210,7 @@ func New(b Bucket, opts *Options) (*Client, error) {
 		o = *opts
 	}
 	if b == nil {
-		return nil, fmt.Errorf("object: %w: a bucket is needed", ErrInvalid)
+		return nil, fmt.Errorf("object: %w: New needs a bucket, and got nil", ErrInvalid)
 	}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("object: %w", err)
@@ -217,13 +220,13 @@ func New(b Bucket, opts *Options) (*Client, error) {
 	for a, has := range o.Abilities {
 		c.learned.found[a] = nil
 		if !has {
-			c.learned.found[a] = &UnsupportedError{Ability: a, Found: "it was found out earlier"}
+			c.learned.found[a] = &UnsupportedError{Ability: a, Found: "Options.Abilities says so"}
 		}
 	}
 	return c, nil
 }
 
-// Bucket returns the bucket below.
+// Bucket returns the bucket that the client uses.
 func (c *Client) Bucket() Bucket { return c.bucket }
 
 // Get opens an object, as [Bucket.Get] does; the caller closes the reader. The Info has
@@ -275,13 +278,13 @@ func (c *Client) stat(ctx context.Context, key string) (Info, error) {
 }
 
 // List yields the objects whose keys begin with prefix, as [Bucket.List] does. An object
-// of the size of a tombstone costs a request more.
+// of the size of a tombstone costs one more request.
 func (c *Client) List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Info, error] {
 	return c.visible(ctx, c.bucket.List(ctx, prefix, opts))
 }
 
 // ListDir lists one level of keys, as the function [ListDir] does. An object of the size of a
-// tombstone costs a request more.
+// tombstone costs one more request.
 func (c *Client) ListDir(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return c.visible(ctx, ListDir(ctx, c.bucket, prefix))
 }
@@ -311,19 +314,21 @@ func (c *Client) visible(ctx context.Context, listing iter.Seq2[Info, error]) it
 //
 //   - nil: committed and durable. The Info can be the Base of the next write. Its Version is
 //     empty where the reply was lost and other writes have already replaced the object.
-//   - [store.ErrConflict]: the condition did not hold ([ConflictError]), nothing was
-//     written. [ErrFenced]: nor was it for the fence.
+//   - [store.ErrConflict]: the condition did not hold ([ConflictError]), and nothing was
+//     written. [ErrFenced]: the fence of the object refuses this write, and nothing was
+//     written.
 //   - [store.InDoubtError]: the write may have been applied, or may still be. Its Version
 //     is the id of the write, for [Client.Resolve].
 //
-// With Base or IfAbsent, a put that is answered is one request. IfMatch costs a Stat more,
-// and so does a put without a condition on a bucket with unique versions, where it looks for
-// the fence. A conflict costs a Stat, which looks whose write was faster.
+// With Base or IfAbsent, a put that is answered is one request. IfMatch costs one Stat more.
+// So does a put without a condition on a bucket with unique versions, since the client reads
+// the fence. A conflict costs a Stat, by which the client finds out whose write was faster.
 //
 // The client sends a write again while the object certainly still is in the state that the
 // write names. It needs the body again for that: it seeks back where body is an
-// [io.Seeker], and keeps up to 1 MiB of any other. A longer one is sent once; then a put
-// without a condition can be a conflict, too, on a bucket with unique versions.
+// [io.Seeker], and keeps up to 1 MiB of any other body in memory. It sends a longer one only
+// once. Then a put without a condition can also be a conflict, on a bucket with unique
+// versions.
 func (c *Client) Put(ctx context.Context, key string, body io.Reader, opts *WriteOptions) (Info, error) {
 	info, err := c.put(ctx, key, body, options(opts))
 	return info, opError("put", key, err)
@@ -349,12 +354,15 @@ func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOpt
 	return w.run(ctx)
 }
 
-// Resume continues an upload that a Put with Keep left, as the function [Resume] does.
-// body must be the same as then, from its beginning. The write keeps the id with which the
-// upload began, so that the outcome is known also where an earlier completion was applied.
-// Content type, headers, metadata and fence are those of then; opts may have no others. The upload
-// names the writes before it, too: on a bucket with unique versions it is a conflict if
-// others have written since it began, also without a condition and with Force.
+// Resume continues an upload that a Put with OnUpload has kept, as the function [Resume]
+// does. body must be the same as in that Put, from its beginning. The write keeps the id with
+// which the upload began, so that the client also recognises an earlier completion that was
+// applied.
+//
+// Content type, headers, metadata and fence are those of the Put; opts may have no others.
+// The ids of the writes before it are those of the Put as well. So on a bucket with unique
+// versions it is a conflict if others have written since, also without a condition and with
+// Force.
 func (c *Client) Resume(ctx context.Context, u Upload, body io.Reader, opts *WriteOptions) (Info, error) {
 	info, err := c.resume(ctx, u, body, options(opts))
 	return info, opError("put", u.Key, err)
@@ -366,7 +374,7 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 	}
 	begun := withWriteInfo(Info{Metadata: u.Metadata})
 	if o.SourceIfMatch != "" || o.ContentType != "" || o.Headers != (Headers{}) || o.Metadata != nil || o.Fence != nil || begun.WriteInfo.ID == "" {
-		return Info{}, fmt.Errorf("%w: it is no upload of a client, or the options have a source, a content type, headers, metadata or a fence", ErrInvalid)
+		return Info{}, fmt.Errorf("%w: the upload was not begun by a Client, or the options have a source, a content type, headers, metadata or a fence, which only the Put that began it can have", ErrInvalid)
 	}
 	o.Metadata, o.Fence, o.writeInfo = begun.Metadata, begun.WriteInfo.Fence, &begun.WriteInfo
 	w := &write{c: c, key: u.Key, o: o, resumes: true, rewind: func() bool { return false }}
@@ -379,10 +387,10 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 	if store.OutcomeOf(err) != store.NotApplied || !errors.Is(err, store.ErrConflict) && !errors.Is(err, ErrFenced) {
 		return info, err
 	}
-	// It may be an earlier completion that is in the way.
+	// The conflict may be with an earlier completion of this upload.
 	now, lookErr := c.readState(ctx, u.Key)
 	if lookErr != nil {
-		return Info{}, &store.InDoubtError{Version: store.Version(begun.WriteInfo.ID), Err: fmt.Errorf("the upload may be complete; reading that back: %w", lookErr)}
+		return Info{}, &store.InDoubtError{Version: store.Version(begun.WriteInfo.ID), Err: fmt.Errorf("the upload may be complete; reading the object to find out: %w", lookErr)}
 	}
 	switch c.judge(now, state{any: true}, begun.WriteInfo.ID) {
 	case store.ResolutionApplied:
@@ -393,19 +401,19 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 	return Info{}, err
 }
 
-// Settle finds out what became of a write whose outcome was unknown, by one Stat. base is
-// the state that the write named: nil if it demanded that there is no object. write is the
-// id of the write, from [store.AttemptedVersion].
+// Resolve finds the outcome of a write that was in doubt, by one Stat. base is the state that
+// the write named: nil if it demanded that there is no object. write is the id of the write,
+// from [store.AttemptedVersion].
 //
 //   - ResolutionApplied: the object is in the state that the write made; the Info describes it.
 //   - ResolutionSuperseded: the write was applied, and others have followed.
 //   - ResolutionPending: the object is still in the state that the write named. The write may
 //     still be applied; the caller may send it again.
 //   - ResolutionNotApplied: other writes have replaced that state, and the write can never be applied.
-//   - ResolutionUnknown: this cannot be found out any more.
+//   - ResolutionUnknown: no request can find the outcome any more.
 //
-// A fate other than ResolutionPending and ResolutionUnknown is final. An error means that the object
-// could not be read.
+// A resolution other than ResolutionPending and ResolutionUnknown is final. An error means
+// that the object could not be read.
 func (c *Client) Resolve(ctx context.Context, key string, base *Info, write store.Version) (store.Resolution, Info, error) {
 	on := state{absent: base == nil}
 	if base != nil {

@@ -9,16 +9,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Copy copies an object, with its content type, headers and metadata unless opts has others. The
-// condition and the fence of opts are those of the destination; SourceIfMatch is that of
-// the source. The state of the source that Copy saw first is what it copies.
+// Copy copies an object, with its content type, headers and metadata unless opts has others.
+// The condition and the fence of opts are those of the destination; SourceIfMatch is that of
+// the source. Copy copies the state of the source that it saw first.
 //
-// The server copies, objects of any size, where it can do that under the conditions.
+// The server copies objects of any size where it can do that under the conditions.
 // Otherwise the client downloads the object and puts it. It is two requests (stat and copy)
-// where the server copies at once. The outcomes are those of [Client.Put]. A source that
-// does not exist is [store.ErrNotFound], or with SourceIfMatch a conflict; a source that
-// changes meanwhile is a conflict, too. Nothing is written then. A [ConflictError] names the
-// object whose state was in the way.
+// where the server copies at once. The outcomes are those of [Client.Put].
+//
+// If the source does not exist, the error matches [store.ErrNotFound], or with SourceIfMatch
+// [store.ErrConflict]. If the source changes meanwhile, that is also a conflict. Nothing is
+// written in these cases. The Key of the [ConflictError] is that of the object, source or
+// destination, whose state did not fit.
 func (c *Client) Copy(ctx context.Context, source, destination string, opts *WriteOptions) (Info, error) {
 	o := options(opts)
 	from, err := c.source(ctx, source, destination, o)
@@ -74,7 +76,7 @@ func (c *Client) transfer(ctx context.Context, from Info, key string, o WriteOpt
 	}
 	w := &write{c: c, key: key, o: o, rewind: func() bool { return true }, choose: c.wayOfCopy}
 	w.blame = func() error {
-		// The destination is as it was named, so it was the source that was not.
+		// The destination is in the state that was named, so the source was not.
 		now, err := c.current(ctx, from.Key)
 		if err == nil && now.version() != from.Version {
 			return &ConflictError{Key: from.Key, HasCurrent: true, Version: now.version()}

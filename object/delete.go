@@ -20,17 +20,17 @@ const (
 // Delete removes an object. Without a condition, deleting what does not exist succeeds.
 // IfAbsent, ContentType, Headers and Metadata are not for a delete.
 //
-// With a fence it leaves a tombstone, which carries the fence: a small object that reads
-// of a client do not see, and on which the same lock can write again. So a holder whose
-// lock was taken over cannot create the object anew. A delete with Force removes the
-// tombstone, too.
+// With a fence it leaves a tombstone, which carries the fence. That is a small object that
+// reads of a client do not see, and on which the same lock can write again. So a holder whose
+// lock was taken over cannot create the object again. A delete with Force also removes the
+// tombstone.
 //
 //   - nil: the object is deleted.
-//   - [store.ErrConflict]: the condition did not hold, nothing was deleted. [ErrFenced]:
-//     nor was it for the fence.
-//   - unknown: the reply was lost, or the store refused, and the object is gone: this delete
-//     or another one has removed it, and nothing can tell which. Without a condition the
-//     client sends the delete again after a lost reply.
+//   - [store.ErrConflict]: the condition did not hold, and nothing was deleted. [ErrFenced]:
+//     the fence of the object refuses this delete, and nothing was deleted.
+//   - unknown: the reply was lost, or the store refused the delete, and the object does not
+//     exist any more. This delete or another one has removed it, and no request can find out
+//     which. Without a condition the client sends the delete again after a lost reply.
 //
 // A delete is one request, as a put is; see [Client.Put].
 func (c *Client) Delete(ctx context.Context, key string, opts *WriteOptions) error {
@@ -65,7 +65,7 @@ func (c *Client) delete(ctx context.Context, key string, o WriteOptions) error {
 		}
 		err = c.remove(ctx, key, on, o.orAbsent)
 		if !conditional && store.OutcomeOf(err) == store.Unknown {
-			// Without a condition it is done once the object is gone.
+			// Without a condition it is done once the object does not exist.
 			if now, lookErr := c.current(ctx, key); lookErr == nil && (now.absent || now.info.WriteInfo.Deleted) {
 				return nil
 			}
@@ -87,8 +87,8 @@ func (c *Client) bury(ctx context.Context, key string, o WriteOptions) (Info, er
 	return w.run(ctx)
 }
 
-// remove removes the state on, and settles what became of that. With orAbsent it succeeds,
-// too, where there is no object.
+// remove removes the state on, and finds the outcome. With orAbsent it also succeeds where
+// there is no object.
 func (c *Client) remove(ctx context.Context, key string, on state, orAbsent bool) error {
 	by, err := c.wayOfDelete(ctx, on.condition(), orAbsent)
 	if err != nil {
@@ -141,8 +141,8 @@ func (c *Client) removeBy(ctx, sending context.Context, key string, on state, by
 	}
 }
 
-// removed finds out what became of a delete that failed with cause. It reports whether the
-// delete is to be sent again.
+// removed finds the outcome of a delete that failed with cause. It reports whether to send
+// the delete again.
 func (c *Client) removed(ctx context.Context, key string, on state, by way, orAbsent bool, cause, lost error) (again bool, err error) {
 	if on.any {
 		return true, cause
@@ -151,22 +151,22 @@ func (c *Client) removed(ctx context.Context, key string, on state, by way, orAb
 	now, err := c.readState(ctx, key)
 	switch {
 	case err != nil && lost == nil:
-		return false, store.MarkUnknown(fmt.Errorf("the store refused it; reading back why: %w", err))
+		return false, store.MarkUnknown(fmt.Errorf("the store refused the delete; reading the object to find out why: %w", err))
 	case err != nil:
-		return false, unknown(fmt.Errorf("reading back what became of it: %w", err))
+		return false, unknown(fmt.Errorf("reading the object to find the outcome: %w", err))
 	case orAbsent && now.absent:
 		return false, nil
 	case c.same(now, on) && (by.own || !by.conditional):
 		return true, cause
 	case c.same(now, on):
-		return false, unknown(errors.New("it was not applied yet, and may still be"))
+		return false, unknown(errors.New("the delete was not applied yet, and may still be"))
 	case lost == nil && now.absent && !TraitsOf(c.bucket).Local:
 		// A proxy may have repeated the request, and its first copy removed the object.
-		return false, store.MarkUnknown(errors.New("the store refused it, and the object is gone, perhaps by this very delete"))
+		return false, store.MarkUnknown(errors.New("the store refused the delete, and the object does not exist any more: this delete or another one removed it"))
 	case lost == nil, by.own && c.unique() && on.info.WriteInfo.ID != "" && slices.Contains(now.info.WriteInfo.Previous, on.info.WriteInfo.ID):
 		return false, &ConflictError{Key: key, HasCurrent: true, Version: now.version()}
 	case now.absent:
-		return false, unknown(errors.New("the object is gone, perhaps by the delete of another"))
+		return false, unknown(errors.New("the object does not exist any more: this delete or another one removed it"))
 	}
-	return false, unknown(errors.New("reading it back does not tell what became of it"))
+	return false, unknown(errors.New("the object does not show whether the delete was applied"))
 }

@@ -19,7 +19,7 @@ const (
 	// DefaultParallel is how many ranges are read at a time.
 	DefaultParallel = 5
 
-	// rangeTries is how often a range is asked for at most, after answers that broke off.
+	// rangeTries is how often a range is requested at most, after answers that broke off.
 	rangeTries = 10
 	rangePause = 100 * time.Millisecond
 
@@ -38,16 +38,16 @@ type DownloadOptions struct {
 	// IfMatch asks for this state, as in [GetOptions].
 	IfMatch Version
 
-	// Offset is how many bytes the caller has already, of the state IfMatch, which it
-	// must name then; see [TruncatedError].
+	// Offset is how many bytes the caller has already, of the state IfMatch, which the
+	// caller must then name; see [TruncatedError].
 	Offset int64
 
-	// Progress is told how many bytes were written, those before Offset included.
+	// Progress is called with how many bytes are written, those before Offset included.
 	Progress Progress
 }
 
-// TruncatedError says that a Download wrote a part of the body only. The first Done bytes are
-// complete; a Download with Offset Done and IfMatch Info.Version goes on.
+// TruncatedError says that a Download wrote only a part of the body. The first Done bytes are
+// complete. A Download with Offset Done and IfMatch Info.Version continues.
 type TruncatedError struct {
 	Info Info
 	Done int64
@@ -62,13 +62,13 @@ func (e *TruncatedError) Error() string {
 func (e *TruncatedError) Unwrap() error { return e.Err }
 
 // Download writes the body of an object to w, each byte at its own offset, by several
-// reads at a time. All are of one state: a change of the object meanwhile is an error that
-// matches store.ErrConflict. Where an answer breaks off, Download goes on from there.
+// reads at a time. All are of one state: if the object changes meanwhile, the error matches
+// store.ErrConflict. Where an answer breaks off, Download continues from there.
 //
-// It holds 64 KiB of memory for each range at a time, beside what the bucket holds. w is
-// used by several goroutines at once, until Download returns; it need not be empty, and
-// is not shortened. After an error w has parts of the body, of which a [TruncatedError] tells how
-// much is complete.
+// It holds 64 KiB of memory for each range at a time, in addition to what the bucket holds.
+// Several goroutines write to w until Download returns. w need not be empty, and is not
+// shortened. After an error w has parts of the body; a [TruncatedError] says how much is
+// complete.
 func Download(ctx context.Context, b Bucket, key string, w io.WriterAt, opts *DownloadOptions) (Info, error) {
 	return downloadFrom(ctx, b, TraitsOf(b), key, w, opts)
 }
@@ -96,7 +96,7 @@ func downloadFrom(ctx context.Context, b opener, t Traits, key string, w io.Writ
 		o.Parallel = DefaultParallel
 	}
 	if o.Range < copyBuffer || o.Parallel < 1 || o.Parallel > 64 || o.Offset < 0 || o.Offset > 0 && o.IfMatch == "" {
-		return Info{}, fmt.Errorf("%w: a download in ranges of %d bytes, %d at a time, from %d on (which needs IfMatch)", ErrInvalid, o.Range, o.Parallel, o.Offset)
+		return Info{}, fmt.Errorf("%w: DownloadOptions has Range %d (at least 64 KiB), Parallel %d (1 to 64) and Offset %d (not negative, and with IfMatch)", ErrInvalid, o.Range, o.Parallel, o.Offset)
 	}
 	d := &download{b: b, key: key, w: w, o: o, done: make(map[int64]int64)}
 	d.doubtful = !t.Trusted && !t.UniqueVersions

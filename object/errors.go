@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors that package store does not have. They are read with [errors.Is].
+// The errors that package store does not have. Match them with [errors.Is].
 var (
 	// ErrNotChanged: the object still is in the state that [GetOptions].IfChanged
 	// names.
@@ -24,13 +24,13 @@ var (
 	// done.
 	ErrInvalid = store.NewError("invalid argument", store.NotApplied, store.ErrInvalid)
 
-	// ErrFenced: the object carries a higher fencing token, or that of another lock, or a
-	// token while the write has none. Nothing was written. See [FencedError].
+	// ErrFenced: the object carries a higher fencing token than the write, or the token of
+	// another lock, or the write has none. Nothing was written. See [FencedError].
 	ErrFenced = store.NewError("fenced", store.NotApplied, store.ErrPermanent)
 )
 
-// FencedError is a write that was refused for the fence of the object. It matches
-// [ErrFenced]; its outcome is NotApplied.
+// FencedError says that the fence of the object refuses a write. It matches [ErrFenced]; its
+// outcome is NotApplied.
 type FencedError struct {
 	Key   string
 	Fence Fence  // of the object
@@ -62,8 +62,8 @@ func (e *UnsupportedError) Outcome() store.Outcome { return store.NotApplied }
 type ConflictError struct {
 	Key string
 
-	// Known says that Version is the state that the request found; a zero Version means
-	// that there was no object.
+	// HasCurrent says that Version is the state that the request found. A zero Version then
+	// means that there was no object.
 	HasCurrent bool
 	Version    Version
 

@@ -8,21 +8,23 @@ import (
 )
 
 // RaiseFence puts a fence on an object, and changes nothing else of it. A new holder of a
-// lock calls it before it reads what it is going to change: from then on every write with
-// a lower token of the lock is refused, atomically, also one that its holder had prepared
-// before. On an object that does not exist it leaves a tombstone with the fence.
+// lock calls it before it reads what it is going to change. From then on the object refuses
+// every write with a lower token of the lock, atomically, also one that an earlier holder has
+// prepared already. If the object does not exist, RaiseFence leaves a tombstone with the
+// fence.
 //
-// It returns the state that carries the fence, which can be the Base of a write; Stamp
-// tells whether it is a tombstone. Where the object carries this token already, RaiseFence
-// writes nothing. A higher token, or that of another lock, is [ErrFenced].
+// It returns the state that carries the fence, which can be the Base of a write. Its
+// WriteInfo.Deleted says whether it is a tombstone. Where the object carries this token
+// already, RaiseFence writes nothing. If the object has a higher token, or the fence of
+// another lock, the error matches [ErrFenced].
 //
-// It needs a bucket whose versions are never used twice ([Traits].UniqueVersions) and is
-// refused on others with an [UnsupportedError]: where equal bodies have equal versions, the
-// condition of a write that was prepared before would still hold. Package indexbucket keeps
+// It needs a bucket whose versions are never used twice ([Traits].UniqueVersions). On others
+// it refuses with an [UnsupportedError]: where equal bodies have equal versions, the condition
+// of a write that an earlier holder has prepared would still hold. Package indexbucket keeps
 // objects on such a store under unique versions.
 //
-// It is two requests (stat and copy); the outcomes are those of [Client.Put], but for a
-// conflict, after which it tries again until the context ends.
+// It is two requests (stat and copy). The outcomes are those of [Client.Put]. After a conflict
+// it tries again until the context ends.
 func (c *Client) RaiseFence(ctx context.Context, key string, fence Fence) (Info, error) {
 	info, err := c.raiseFence(ctx, key, WriteOptions{Fence: &fence})
 	return info, opError("put", key, err)
@@ -33,7 +35,7 @@ func (c *Client) raiseFence(ctx context.Context, key string, o WriteOptions) (In
 		return Info{}, err
 	}
 	if !TraitsOf(c.bucket).UniqueVersions {
-		return Info{}, &UnsupportedError{Ability: Fenced, Found: "equal bodies have equal versions here, so that raising a fence would not change the version"}
+		return Info{}, &UnsupportedError{Ability: Fenced, Found: "equal bodies have equal versions on it, so that raising a fence would not change the version; keep the objects in a bucket of package indexbucket"}
 	}
 	for try := 1; ; try++ {
 		now, err := c.current(ctx, key)

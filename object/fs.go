@@ -25,17 +25,19 @@ const MaxDir = 100_000
 //
 // A directory exists while there is an object below it. Objects whose keys are no paths
 // ([fs.ValidPath]), as those with two slashes in a row, are not in the file system. Where
-// there are the objects "a" and "a/b", the name "a" is a file, and "a/b" is found by its
-// name only. Files have the mode 0444, and the time of [Info].Modified in whole seconds;
+// there are the objects "a" and "a/b", the name "a" is a file, and only its
+// name finds "a/b". Files have the mode 0444, and the time of [Info].Modified in whole seconds;
 // their Sys is the [Info].
 //
-// An open file is one state of its object: a read after the object was changed or deleted
-// goes on with the old state or fails, and never mixes two. Files implement [io.Seeker] and
-// [io.ReaderAt]. Opening a file is one request, which also reads it from its beginning; a
-// read after a seek, and each ReadAt, is one more. Opening a directory is two; reading one
-// is a listing ([ListDir]). One of more than [MaxDir] entries can only be read a few at a time
-// ([fs.ReadDirFile] with n > 0); what follows the first MaxDir of them comes in the order of the
-// listing, and what is both a file and a directory can then come twice.
+// An open file is one state of its object. After the object was changed or deleted, a read
+// continues with the old state or fails, and never mixes two states. Files implement
+// [io.Seeker] and [io.ReaderAt].
+//
+// Opening a file is one request, which also reads it from its beginning. A read after a seek,
+// and each ReadAt, is one more. Opening a directory is two; reading it is a listing
+// ([ListDir]). A directory of more than 100,000 entries can only be read a few at a time
+// ([fs.ReadDirFile] with n > 0). The entries after the first 100,000 come in the order of the
+// listing, and a name that is both a file and a directory can then come twice.
 func FS(ctx context.Context, c *Client) fs.FS { return &fileSystem{ctx: ctx, c: c} }
 
 // fileSystem is the part of a client's objects below a prefix, which is empty or ends with

@@ -18,7 +18,7 @@ type DirLister interface {
 
 const (
 	// maxSegments bounds what ListDir remembers of the segments of a bucket that is no
-	// [DirLister], in bytes, and segmentCost is what a segment costs beside its text.
+	// [DirLister], in bytes. segmentCost is what a segment costs in addition to its text.
 	maxSegments = 32 << 20
 	segmentCost = 64
 )

@@ -16,24 +16,25 @@ import (
 )
 
 const (
-	// DefaultMaxEntry is the largest body of an entry of a [Log], in bytes; see
-	// [LogOptions].
+	// DefaultMaxEntry is the default of [LogOptions].MaxEntry, in bytes: 16 MiB.
 	DefaultMaxEntry = 16 << 20
 
 	maxMaxEntry = 1 << 30
 
-	// floorFresh is how long after a look at the floor an append is sent without
-	// another look. Only the clarity of a refusal depends on it.
+	// floorFresh is how long after a read of the floor an append is sent without
+	// another read. Only the clarity of a refusal depends on it.
 	floorFresh = 10 * time.Second
 )
 
 // Log is a sequence of immutable objects, numbered from 1. Any number of writers append
 // to it; of those who append after the same entry exactly one succeeds. It is what table
-// formats write by hand: each entry is a commit, its body says what changed.
+// formats build for themselves: each entry is a commit, and its body says what changed.
+// Call [Log.Latest] or [Log.Read] to take all entries into account, then [Log.Append]. After
+// a conflict, read the new entries and append again.
 //
 // The entries are the objects PREFIX/00000000000000000001, PREFIX/00000000000000000002
-// and so on; their bodies are the callers' bytes. The object PREFIX/floor says up to
-// where entries may have been removed, and is never deleted.
+// and so on; their bodies are the callers' bytes. The object PREFIX/floor names the first
+// entry: those before it may have been removed. It is never deleted.
 //
 // # Order
 //
@@ -41,27 +42,27 @@ const (
 // It succeeds only if that still is the last entry. The log has no gaps. A reader sees
 // entries in their order, and every entry whose append was answered before.
 //
-// # Clean-up
+// # Trim
 //
 // [Log.Trim] removes old entries: it raises the floor first. The last entry is never
-// removed. A writer that was stopped during a clean-up may write an object whose number
+// removed. A writer that was stopped during a trim may write an object whose number
 // was used before, below the floor. Such an object is never part of the log: every
-// append and every read looks at the floor afterwards and discards what is below it.
+// append and every read reads the floor afterwards and discards what is below it.
 //
 // # Outcomes
 //
 // The error of an append has one of the three outcomes of [store.OutcomeOf]. After a lost
-// reply the log finds out what became of the entry: each entry has a random id, and
-// carries the ids of up to eight entries before it. While the entry is not there, it is
-// sent again under the same id. An unknown outcome remains if the context ends, if the
-// store does not answer ([Options].Tries), or if the entries that could tell were removed.
+// reply the log finds the outcome: each entry has a random id, and carries the ids of up to
+// eight entries before it. While the entry does not exist, the log sends it again under the
+// same id. An unknown outcome remains if the context ends, if the store does not answer
+// ([Options].Tries), or if the entries that carry its id were removed.
 //
 // # Requests
 //
 // An append after the last entry that this Log has read or appended is two requests: the
-// entry, and a look at the floor. Where the last look was more than ten seconds ago, the
-// Log looks before it writes as well, which is one more. An append that is refused is
-// three.
+// entry, and a read of the floor. If the last read of the floor was more than ten seconds
+// ago, the Log also reads it before it writes, which is one more. An append that is refused
+// is three.
 //
 // A Log has no goroutines and needs no Close. Its methods may be called from any number
 // of goroutines.
@@ -73,7 +74,7 @@ type Log struct {
 	mu          sync.Mutex
 	id          string    // of the log itself; empty while it is not known
 	last        LogEntry  // the newest one that this handle knows to be part of the log, without its body
-	floor       uint64    // what the last look at the floor has found
+	floor       uint64    // as the last read has found it
 	floorReadAt time.Time // when that was
 }
 
@@ -81,22 +82,22 @@ type Log struct {
 type LogEntry struct {
 	Number uint64 // from 1
 	ID     string // random, of this entry alone
-	Body   []byte // the caller's to keep; nil where only the entry's place was asked for
+	Body   []byte // the caller may keep it; nil where only the place of the entry was requested
 
 	// Modified is when the entry was written, by the store's clock.
 	Modified time.Time
 
-	// before holds the ids of up to [MaxPrevious] entries before it, the nearest first. That
-	// of the entry before the first is the id of the log.
+	// before holds the ids of up to eight entries before it, the nearest first. The id of the
+	// log is there as that of the entry before the first.
 	before []string
 }
 
-// TrimmedError says that an entry was removed by [Log.Trim], or that a number is below
-// what was. The log begins at Floor now: that entry exists.
+// TrimmedError says that [Log.Trim] has removed an entry, or that a number is below those
+// that it has removed. The log begins at First now: that entry exists.
 //
 // From an append it matches [store.ErrConflict], with the outcome NotApplied.
 type TrimmedError struct {
-	Number uint64 // the entry that was asked for
+	Number uint64 // the entry that was requested
 	First  uint64
 }
 
@@ -104,7 +105,7 @@ func (e *TrimmedError) Error() string {
 	return fmt.Sprintf("entry %d was removed: the log begins at entry %d", e.Number, e.First)
 }
 
-// Is makes a TrimmedError match store.ErrConflict: the log has gone on.
+// Is makes a TrimmedError match store.ErrConflict: the log has newer entries.
 func (e *TrimmedError) Is(target error) bool { return target == store.ErrConflict }
 
 // Outcome is NotApplied.
@@ -133,7 +134,7 @@ func OpenLog(c *Client, prefix string, opts *LogOptions) (*Log, error) {
 	switch {
 	case err != nil:
 	case c == nil:
-		err = fmt.Errorf("%w: a client is needed", ErrInvalid)
+		err = fmt.Errorf("%w: OpenLog needs a client, and got nil", ErrInvalid)
 	case prefix == "" || strings.HasSuffix(prefix, "/"):
 		err = fmt.Errorf("%w: the prefix of a log is not empty, and has no slash at its end", store.ErrKey)
 	case l.o.MaxEntry < 1 || l.o.MaxEntry > maxMaxEntry:
@@ -158,9 +159,9 @@ func (l *Log) fail(op store.Kind, err error) error {
 //
 //   - nil: the entry is part of the log, and durable.
 //   - An error that matches [store.ErrConflict]: not applied, another entry follows that
-//     number already. Read on from after+1, decide anew, append after the last entry
+//     number already. Read from after+1, decide again, and append after the last entry
 //     read. If the error is a [*TrimmedError], that entry does not exist any more:
-//     start anew from its Floor.
+//     read from its First.
 //   - [ErrInvalid]: not applied, the log has no entry of that number yet.
 //   - [store.OutcomeOf] says Unknown: the entry may be part of the log, or become so.
 //
@@ -192,13 +193,12 @@ func (l *Log) append(ctx context.Context, after uint64, body []byte) (LogEntry, 
 	return a.entry, nil
 }
 
-// writeInfo returns the stamp of an entry: its id is that of the write, and those of the
-// entries before it stand where another object has those of the writes before.
+// writeInfo returns the write info of an entry: its id is that of the write. Previous has the
+// ids of the entries before it, where another object has those of the writes before.
 func (e *LogEntry) writeInfo() WriteInfo { return WriteInfo{ID: e.ID, Previous: e.before, known: true} }
 
-// base returns the entry that an append follows; the number 0 stands for the beginning,
-// whose id is that of the log. Nothing is written after an entry that is not known to be
-// part of the log.
+// base returns the entry that an append follows. The number 0 is the beginning, whose id is
+// that of the log. An append never follows an entry that is not known to be part of the log.
 func (l *Log) base(ctx context.Context, number uint64) (LogEntry, error) {
 	known, fresh := l.known(number)
 	if known.ID != "" && fresh {
@@ -210,8 +210,8 @@ func (l *Log) base(ctx context.Context, number uint64) (LogEntry, error) {
 			return LogEntry{}, err
 		}
 	}
-	// The look at the floor follows the look at the entry: what is not below the floor
-	// now was part of the log then.
+	// The floor is read after the entry: an entry that is not below the floor now was part
+	// of the log then.
 	f, err := l.readFloor(ctx)
 	if err == nil && f.Floor == 0 && number == 0 {
 		f, err = l.create(ctx)
@@ -224,14 +224,14 @@ func (l *Log) base(ctx context.Context, number uint64) (LogEntry, error) {
 	case number == 0:
 		return LogEntry{ID: f.Log}, nil
 	case known.ID == "":
-		return LogEntry{}, fmt.Errorf("%w: there is no entry %d to append after", ErrInvalid, number)
+		return LogEntry{}, fmt.Errorf("%w: there is no entry %d to append after; append after the last entry", ErrInvalid, number)
 	}
 	l.remember(known)
 	return known, nil
 }
 
-// known returns what this handle knows of an entry, with a zero id if that is nothing,
-// and whether it has looked at the floor lately and has not seen it above the entry.
+// known returns what this handle knows of an entry, with a zero id if that is nothing. fresh
+// says that it has read the floor lately and did not find it above the entry.
 func (l *Log) known(number uint64) (e LogEntry, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -254,8 +254,8 @@ func (l *Log) remember(e LogEntry) {
 	}
 }
 
-// stat returns the entry that stands at a number, without its body; a zero one if there
-// is none. Whether it is part of the log, only a later look at the floor can tell.
+// stat returns the entry at a number, without its body; a zero one if there is none. Only a
+// later read of the floor shows whether it is part of the log.
 func (l *Log) stat(ctx context.Context, number uint64) (LogEntry, error) {
 	info, err := l.c.stat(ctx, l.key(number))
 	switch {
@@ -282,9 +282,9 @@ type appending struct {
 	floor floor // as seen by the last judgement
 }
 
-// run writes the entry, and again under the same id until its fate is known. Nothing goes
-// away at a number that is not below the floor. So at most one of the tries becomes part
-// of the log, and none does once the entry of another writer is there.
+// run writes the entry, and again under the same id until its outcome is known. No object
+// disappears at a number that is not below the floor. So at most one of the tries becomes
+// part of the log, and none does once another writer's entry exists.
 func (a *appending) run(ctx context.Context) error {
 	var doubt error // the first failure after which the entry may have been written
 	for try := 1; ; try++ {
@@ -298,7 +298,7 @@ func (a *appending) run(ctx context.Context) error {
 		case refused && !conflict && doubt == nil:
 			return err
 		}
-		// What a later try meets may be an earlier one.
+		// The object that a later try finds may be that of an earlier one.
 		fate, judgeErr := a.resolve(ctx, err == nil, conflict && doubt == nil)
 		switch fate {
 		case store.ResolutionApplied, store.ResolutionSuperseded:
@@ -326,7 +326,7 @@ func (a *appending) put(ctx context.Context) error {
 	return err
 }
 
-// unknown is the error of an append whose fate was not found out. It must not look like a
+// unknown is the error of an append whose outcome was not found. It must not look like a
 // conflict.
 func (a *appending) unknown(judging, doubt error) error {
 	what := errors.New("the entry was written")
@@ -335,16 +335,16 @@ func (a *appending) unknown(judging, doubt error) error {
 	}
 	switch {
 	case judging != nil:
-		judging = fmt.Errorf("%w; what became of it could not be found out: %v", what, judging)
+		judging = fmt.Errorf("%w; whether it is part of the log could not be found out: %v", what, judging)
 	case a.floor.Floor > a.entry.Number:
-		judging = fmt.Errorf("%w; it cannot be known whether that was before the clean-up of what precedes entry %d", what, a.floor.Floor)
+		judging = fmt.Errorf("%w; whether that was before the log was trimmed to entry %d cannot be found out", what, a.floor.Floor)
 	default:
 		judging = what
 	}
 	return &store.InDoubtError{Version: store.Version(a.entry.ID), Err: judging}
 }
 
-// settle judges until that succeeds, or tries have been enough.
+// resolve judges until that succeeds, or no try is left.
 func (a *appending) resolve(ctx context.Context, written, conflict bool) (store.Resolution, error) {
 	for try := 1; ; try++ {
 		fate, err := a.judge(ctx, written, conflict)
@@ -354,10 +354,10 @@ func (a *appending) resolve(ctx context.Context, written, conflict bool) (store.
 	}
 }
 
-// judge finds out what became of the entry. The store has answered that it wrote it, or
-// the client has seen that there is another (conflict); otherwise judge looks. Each look
-// at an object is followed by one at the floor: what was seen counts only if the floor
-// is not above it afterwards.
+// judge finds the outcome of the append. Either the store has answered that it wrote the
+// entry, or the client has seen another entry (conflict), or judge reads. It reads the floor
+// after each read of an object: what it has seen counts only if the floor is not above it
+// afterwards.
 func (a *appending) judge(ctx context.Context, written, conflict bool) (store.Resolution, error) {
 	n := a.entry.Number
 	var found LogEntry
@@ -382,9 +382,9 @@ func (a *appending) judge(ctx context.Context, written, conflict bool) (store.Re
 	return store.ResolutionNotApplied, nil
 }
 
-// judgeBelow finds out what became of an entry below the floor: it was part of the log,
-// or it was written after the clean-up. The entry at the floor carries the ids of those
-// before it. In either case no reader needs the object.
+// judgeBelow finds the outcome for an entry below the floor: it was part of the log, or it was
+// written after the trim. The entry at the floor carries the ids of those before it. In either
+// case no reader needs the object.
 func (a *appending) judgeBelow(ctx context.Context, mine bool) (store.Resolution, error) {
 	for {
 		f := a.floor

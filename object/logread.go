@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// Read checks that what it has read is part of the log after this many entries, or
-	// this many bytes of them, and yields them then.
+	// After this many entries, or this many bytes of them, Read checks that they are part
+	// of the log, and then yields them.
 	readEntries = 64
 	readBytes   = 1 << 20
 )
 
 // Read yields the entries from the number from on, in their order, and ends after the
-// last one; 0 begins at the first entry that there is. To go on later, call it again with
+// last one; 0 begins at the first entry that exists. To continue later, call it again with
 // the number after the last one seen.
 //
 // Every entry whose append was answered before Read was called is yielded, or an error.
-// If the entry from was removed, the error is a [*TrimmedError], which tells where the log
+// If the entry from was removed, the error is a [*TrimmedError]. Its First is where the log
 // begins now. An error that matches [store.ErrCorrupt] says that an entry does not name
-// the one before it: the objects were changed by another program. After an error the
+// the entry before it: another program has changed the objects. After an error the
 // iteration ends.
 //
-// One request for each entry, one for the end, and one look at the floor after the end
-// and after every 64 entries (or 1 MiB of them): so many are held in memory.
+// It costs one request for each entry, one for the end, and one read of the floor after the
+// end and after every 64 entries (or 1 MiB of them). So many it holds in memory.
 func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[LogEntry, error] {
 	return func(yield func(LogEntry, error) bool) {
 		err := l.read(ctx, from, func(e LogEntry) bool { return yield(e, nil) })
@@ -76,8 +76,8 @@ func (l *Log) read(ctx context.Context, from uint64, yield func(LogEntry) bool) 
 func (l *Log) readSome(ctx context.Context, from uint64) (entries []LogEntry, end bool, err error) {
 	entries, end, atFloor, err := l.readOnce(ctx, from)
 	if atFloor {
-		// The entry can have been written, and have become the first one, after it was
-		// looked for. Since then it is there, or below the floor.
+		// After this read, a writer can have written the entry, and a trim can have made it
+		// the first one. Since then it exists, or is below the floor.
 		entries, end, atFloor, err = l.readOnce(ctx, from)
 	}
 	if atFloor {
@@ -123,10 +123,10 @@ func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, en
 // Latest returns the place of the last entry, without its body; the number 0 means that
 // the log is empty. The entry was the last one at some moment during the call.
 //
-// It asks for the entry after the last one that this Log knows of, in steps that double,
-// and looks at the floor in the end: two requests if there is nothing new, about twice
-// the logarithm to base 2 of what is new otherwise. A Log that knows nothing begins at
-// the floor, which is one request more. It never lists.
+// It requests the entry after the last one that this Log knows of, in steps that double,
+// and reads the floor in the end. These are two requests if there is nothing new, otherwise
+// about twice the logarithm to base 2 of the number of new entries. A Log that knows nothing
+// begins at the floor, which is one more request. It never lists.
 func (l *Log) Latest(ctx context.Context) (LogEntry, error) {
 	for {
 		e, again, err := l.latest(ctx)

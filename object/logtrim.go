@@ -13,21 +13,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// floor is the object that says up to where the entries of a log may have been removed.
-// It makes the log, its number only grows, and it is never deleted.
+// floor is the object that names the first entry of a log: those before it may have been
+// removed. A log exists once its floor does. The number only grows, and the object is never
+// deleted.
 type floor struct {
 	Format int    `json:"holdfast"`
 	Kind   string `json:"kind"`
 
-	// Log is the id of the log: another one here means that the log was removed and
-	// made anew. The first entry names it as the one before it.
+	// Log is the id of the log. Another id here means that the log was removed and created
+	// again. The first entry names it as the id of the entry before it.
 	Log string `json:"log"`
 
-	// Floor is the number of the first entry that is part of the log for certain. All
-	// before it may be gone, and what stands there is not part of the log.
+	// Floor is the number of the first entry that certainly is part of the log. Those before
+	// it may have been removed. An object at a lower number is not part of the log.
 	Floor uint64 `json:"floor"`
 
-	// Removed says that the entries before this number are gone; those from here to
+	// Removed says that the entries before this number are removed; those from here to
 	// Floor may be.
 	Removed uint64 `json:"removed"`
 
@@ -45,12 +46,12 @@ const (
 
 func (l *Log) floorKey() string { return l.prefix + "/floor" }
 
-// missing is the error for a log whose entry at the floor is not there.
+// missing is the error for a log whose entry at the floor does not exist.
 func (f floor) missing() error {
 	return fmt.Errorf("%w: the log begins at entry %d, and there is no such entry", store.ErrCorrupt, f.Floor)
 }
 
-// look reads the floor. Its number is 0 if there is no log.
+// readFloor reads the floor. Its number is 0 if there is no log.
 func (l *Log) readFloor(ctx context.Context) (floor, error) {
 	body, info, err := ReadAll(ctx, l.c.bucket, l.floorKey(), maxFloor, nil)
 	var f floor
@@ -67,7 +68,7 @@ func (l *Log) readFloor(ctx context.Context) (floor, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.id != "" && f.Log != l.id {
-		return floor{}, fmt.Errorf("%w: the log was removed since this handle was opened (its id was %q, now it is %q)", store.ErrCorrupt, l.id, f.Log)
+		return floor{}, fmt.Errorf("%w: the log was removed and created again since this handle was opened (its id was %q, now it is %q); open it again", store.ErrCorrupt, l.id, f.Log)
 	}
 	if f.Log != "" {
 		l.id, l.floor, l.floorReadAt = f.Log, f.Floor, time.Now()
@@ -82,7 +83,7 @@ func decodeFloor(body []byte) (floor, error) {
 	case err != nil:
 		err = fmt.Errorf("%w: the floor of the log: %v", store.ErrCorrupt, err)
 	case f.Kind != floorKind || f.Format < 1 || !isID(f.Log) || f.Floor < 1 || f.Removed < 1 || f.Removed > f.Floor:
-		err = fmt.Errorf("%w: the floor of the log is none", store.ErrCorrupt)
+		err = fmt.Errorf("%w: the floor of the log has an unknown kind, or a number or id that no log has", store.ErrCorrupt)
 	case f.Format > floorFormat:
 		err = fmt.Errorf("%w: the log has the format %d; this version of Holdfast knows %d", store.ErrCorrupt, f.Format, floorFormat)
 	}
@@ -143,15 +144,15 @@ func (l *Log) number(key string) (uint64, bool) {
 
 // Trim removes the entries before the one with the number below, which must exist and
 // becomes the first one. It says so in the floor object before it removes anything, then
-// removes from the lowest number on. A clean-up that was cut off is completed by the
-// next one. Cleaning up to a number that the log has already left behind only does that.
+// removes from the lowest number on. A trim to a number that is below the first entry only
+// completes an earlier trim that was interrupted; so does every other trim.
 //
 // Readers and writers need not stop. One that still needs an entry that was removed gets a
-// [*TrimmedError]. The caller decides what is old enough: usually what a later entry
+// [*TrimmedError]. The caller decides what is old enough: usually entries that a later entry
 // repeats as a whole.
 //
-// The outcome of an error does not matter: call Clean again. It costs five requests at
-// most, and one for each entry that it removes.
+// The outcome of an error does not matter: call Trim again. It costs at most five requests,
+// and one for each entry that it removes.
 func (l *Log) Trim(ctx context.Context, below uint64) error {
 	f, err := l.raise(ctx, below)
 	for n := f.Removed; err == nil && n < f.Floor; n++ {
@@ -159,14 +160,14 @@ func (l *Log) Trim(ctx context.Context, below uint64) error {
 	}
 	if err == nil && f.Removed < f.Floor {
 		f.Removed = f.Floor
-		// Where another clean-up has begun, its own mark counts. Without a mark the
-		// next one removes again what is gone.
+		// If another trim has begun, its own number counts. Without it the next trim
+		// removes again what does not exist any more.
 		if _, err = l.putFloor(ctx, f); errors.Is(err, store.ErrConflict) {
 			err = nil
 		}
 	}
 	if err != nil {
-		return l.fail("clean", err)
+		return l.fail("trim", err)
 	}
 	return nil
 }
@@ -193,7 +194,7 @@ func (l *Log) raise(ctx context.Context, below uint64) (floor, error) {
 		case err == nil && f.info.Version != "":
 			return f, nil
 		case err == nil:
-			continue // another clean-up has raised it further
+			continue // another trim has raised it further
 		}
 		if store.Permanent(err) || try >= l.c.o.Tries || !sleep(ctx, l.c.o.Pause, try) {
 			return floor{}, err
@@ -201,9 +202,9 @@ func (l *Log) raise(ctx context.Context, below uint64) (floor, error) {
 	}
 }
 
-// Sweep removes the objects before the first entry that no clean-up will remove: those
-// that writers left which were stopped during one. They cost space and nothing else.
-// Sweep lists the whole log.
+// Sweep removes the objects before the first entry that no trim will remove. A writer that
+// was stopped during a trim can leave such an object. They cost space and nothing else. Sweep
+// lists the whole log.
 func (l *Log) Sweep(ctx context.Context) error {
 	f, err := l.readFloor(ctx)
 	if err == nil && f.Floor > 1 {

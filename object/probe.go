@@ -20,9 +20,8 @@ const cleanup = 10 * time.Second
 // where it holds and once where it does not. After a request that must be refused it
 // reads the object, since some stores report a refusal and write all the same.
 //
-// It works on objects of its own, whose keys are dir, a slash and a random word,
-// and removes them in the end, also when the context has ended. It touches nothing
-// else.
+// It works on objects of its own, whose keys are dir, a slash and a random word. It removes
+// them in the end, also when the context has ended, and touches nothing else.
 //
 // The result maps each ability to nil or an [*UnsupportedError]. An error means that
 // Probe could not find out: the store did not answer, or refused for lack of rights.
@@ -74,7 +73,7 @@ func (p *prober) probe(a Ability) error {
 	case PlainCopy, CopySource, CopyIfAbsent, CopyIfMatch:
 		return p.copying(a)
 	}
-	return &UnsupportedError{Ability: a, Found: "it is not known"}
+	return &UnsupportedError{Ability: a, Found: "this version of Holdfast does not know the ability"}
 }
 
 func (p *prober) putIfAbsent() error {
@@ -138,9 +137,9 @@ func (p *prober) deleteIfMatch(orAbsent bool) error {
 	}
 	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: v, OrAbsent: orAbsent})
 	if orAbsent {
-		return accepted(err, "it refused a delete of what was gone")
+		return accepted(err, "it refused a delete of what did not exist")
 	}
-	return refused(err, "it let a delete through that named a version of what was gone")
+	return refused(err, "it let a delete through that named a version of what did not exist")
 }
 
 func (p *prober) copying(a Ability) error {

@@ -17,66 +17,73 @@ import (
 // # The protocol of a rename
 //
 // No store moves an object in one step. Of several renames of one state of an object to
-// different destinations at most one succeeds, because one small object, the mark, decides.
+// different destinations at most one succeeds, because one small object, the intent, decides.
 // Its key is a hash of the source: of its key, version, write id and time. Its body names
 // the destination and has a nonce, so no two bodies are equal, and a condition on its version
-// identifies a state, on S3 as well. The mark stands beside the source for that reason:
+// identifies a state, on S3 as well. For that reason the intent is an object of its own:
 // metadata in the source itself would not change its ETag, and the conditions of two renames
 // would both hold.
 //
 //  1. Stat the source.
-//  2. Create the mark: "begun". Where there is one, see below.
-//  3. Copy, conditional on the state of the source and as the caller says. The copy names
-//     the mark in its metadata. A copy of the same mark that is there already is as good. If
-//     there is certainly none, remove the mark that this call has created, and end.
-//  4. Replace the mark by "copied", if it still is the own one. This decides, for good.
-//  5. Delete the source, if it still is what was copied.
-//  6. Delete the mark.
+//  2. Create the intent: "begun". If there is one already, see below.
+//  3. Copy, conditional on the state of the source and on the conditions of the caller. The
+//     copy names the intent in its metadata. If a copy with the same intent exists already,
+//     the call uses that. If there certainly is none, the call removes the intent that it
+//     has created, and ends.
+//  4. Replace the intent by "copied", if it still is that of this call. This step decides, and
+//     no later step changes the decision.
+//  5. Delete the source, if it still is in the state that was copied.
+//  6. Delete the intent.
 //
-// A call that meets a mark
+// A call that finds an intent
 //
-//   - "copied": does steps 5 and 6 for the other. It has lost, or succeeds if it has the
+//   - "copied": does steps 5 and 6 for the other call. It has lost, or succeeds if it has the
 //     same destination.
-//   - "begun", of the same destination: an earlier call was stopped, or is slow. It replaces
-//     the mark by its own, and goes on with step 3.
-//   - "begun", of another destination: has lost, unless the mark is older than a copy of this
-//     size should take ([intentAge]). Then it looks at that destination. If the copy is there,
-//     it does steps 4 to 6 for the other, and has lost. Otherwise it displaces the other: it
-//     replaces the mark by its own, and goes on with step 3.
+//   - "begun", of the same destination: an earlier call was stopped, or is slow. This call
+//     replaces the intent by its own, and continues with step 3.
+//   - "begun", of another destination: this call has lost, unless the intent is older than a
+//     copy of this size should take ([intentAge]). Then it reads that destination. If the copy
+//     exists, it does steps 4 to 6 for the other call, and has lost. Otherwise it displaces
+//     the other call: it replaces the intent by its own, and continues with step 3.
 //
 // To displace a rename is safe at any time: it cannot do step 4 any more. The age only keeps
-// renames from disturbing each other. Its copy may be there, or appear until the source is
-// deleted, or even later. So the new mark names the destination that was displaced. After
-// step 5 the copy there is removed, and step 6 leaves such a mark: it tells a displaced
-// rename that wakes up late, or is called again, that it has lost. A copy is removed only once
-// the mark says "copied", since until then a call with its destination can still win.
+// renames from disturbing each other. The copy of a displaced rename may exist, or appear
+// until the source is deleted, or even later. So the new intent names the destination that
+// was displaced. After step 5 the call removes the copy there, and step 6 keeps such an
+// intent. From it a displaced rename that wakes up late, or is called again, learns that it
+// has lost. A call removes a copy only once the intent says "copied": until then a call with
+// the destination of that copy can still win.
 //
-// A call that finds no source succeeds if the destination is the copy of a rename, and its
-// mark is gone, or names that destination, or is "begun" and has not displaced it: step 2 of
-// another call can come late, after step 6.
+// A call that finds no source succeeds if the destination is the copy of a rename, and the
+// intent of that rename does not exist, or names that destination, or is "begun" and has not
+// displaced it: step 2 of another call can come late, after step 6.
 //
 // What goes wrong between two steps:
 //
-//   - A stop after 2, 3, 4 or 5: a call with the same destination finishes at once, one with
-//     another destination at once after 4, and after a while before.
-//   - A lost reply of 2: the next try takes the mark over. Of 3: unknown, and the next call
-//     finds out. Of 4: the id of the write tells; otherwise unknown, and the next call finds
-//     out. Of 5 and 6: nothing, since the rename has won already.
-//   - The source is written to: before 3, a conflict; between 3 and 5, the new state stays.
+//   - The call stops after 2, 3, 4 or 5. A call with the same destination finishes at once. A
+//     call with another destination finishes at once if the stop was after 4, and otherwise
+//     after a while.
+//   - The reply of 2 is lost: the next try takes the intent over. The reply of 3 is lost: the
+//     outcome is unknown, and the next call finds out. The reply of 4 is lost: the id of the
+//     write shows the outcome; otherwise it is unknown, and the next call finds out. A lost
+//     reply of 5 or 6 changes nothing, since the rename has won already.
+//   - Another program writes to the source: before 3, that is a conflict; between 3 and 5, the
+//     new state stays.
 
 const (
-	// intentPrefix starts the keys of marks.
+	// intentPrefix starts the keys of intents.
 	intentPrefix = ".holdfast/rename/"
 
-	// intentAge is how old the mark of a rename must be before one to another destination
-	// displaces it; there is a second more for each MiB of the object.
+	// intentAge is how old the intent of a rename must be before a rename to another
+	// destination displaces it. There is one more second for each MiB of the object.
 	intentAge = time.Minute
 
-	// maxIntent is the largest mark that is read, in bytes.
+	// maxIntent is the largest intent that is read, in bytes.
 	maxIntent = 1 << 20
 )
 
-// mark is the body of the object that decides about the renames of one state of a source.
+// renameIntent is the body of the object that decides about the renames of one state of a
+// source.
 type renameIntent struct {
 	Source      string // for people
 	Destination string
@@ -85,8 +92,8 @@ type renameIntent struct {
 	Displaced   []string `json:",omitempty"` // other destinations, where a copy may be
 }
 
-// markOf returns the name of the mark of a state. The time tells an object that was made
-// again with the same bytes, by another program, from the first one.
+// intentName returns the name of the intent for a state. The time distinguishes an object that
+// another program has created again with the same bytes from the first one.
 func intentName(from Info) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d", from.Key, from.Version, from.WriteInfo.ID, from.Modified.Unix()))
 	return base32.StdEncoding.EncodeToString(sum[:])[:idSize]
@@ -101,27 +108,31 @@ type RenameResult struct {
 	// already.
 	Resumed bool
 
-	// SourceMissing says that the source had been deleted already. Not every store tells.
+	// SourceMissing says that the source had been deleted already. Not every store reports
+	// that.
 	SourceMissing bool
 }
 
 // Rename moves an object: it copies it, then deletes the source. It is not atomic: between
 // the two steps both objects exist, and a crash leaves both. Call Rename again with the same
-// destination: it finishes what was begun. Of several renames of one object to different
-// destinations at most one succeeds; the others are conflicts that know so
-// ([ConflictError].RenamedTo). The copy counts once Rename has returned nil: one that is seen
-// earlier may be removed again.
+// destination: that finishes the rename. Of several renames of one object to different
+// destinations at most one succeeds. For the others the error is a conflict that names the
+// destination of the winner ([ConflictError].RenamedTo). The copy counts once Rename has
+// returned nil: a copy that a reader sees earlier may be removed again.
 //
-// A small object below .holdfast/rename/ marks a rename in progress. A rename that was begun
-// and not copied keeps others from the object for a minute, and a second for each MiB. Where
-// equal bodies have equal versions, a write of the same bytes to the source, by a Put of a Client
-// too, looks like what was copied. If it comes between the copy and the delete, Rename deletes it,
-// although that Put has succeeded. Its bytes are at the destination; its metadata is lost.
+// A small object below .holdfast/rename/ records a rename in progress. While a rename was
+// begun and has not copied yet, other renames of the object are refused, for at most a minute
+// and a second for each MiB.
+//
+// Where equal bodies have equal versions, Rename cannot distinguish what it has copied from a
+// write of the same bytes to the source, also by a Put of a Client. If such a write comes
+// between the copy and the delete, Rename deletes it, although that Put has succeeded. Its
+// bytes are at the destination; its metadata is lost.
 //
 // The copy is conditional on the state of the source, and on that of the destination as
-// opts says; the delete is conditional on the state that was copied. Where the store does
-// not honour that, the delete runs under a reservation ([Options].Reserver). Without one,
-// Rename refuses with an [UnsupportedError] before it does anything. The fence of opts is
+// opts says. The delete is conditional on the state that was copied. Where the store does
+// not honour that condition, the delete runs under a reservation ([Options].Reserver). Without
+// one, Rename refuses with an [UnsupportedError] before it does anything. The fence of opts is
 // that of both objects.
 //
 //   - nil: the object is at the destination, and the source is deleted.
@@ -131,7 +142,7 @@ type RenameResult struct {
 //   - unknown: the copy or the delete may have been applied, or may still be.
 //     [RenameError]: the copy was made, and the source was not deleted, or perhaps not.
 //
-// It is six requests: stat, mark, copy, mark, delete, and removal of the mark.
+// It is six requests: stat, intent, copy, intent, delete, and removal of the intent.
 func (c *Client) Rename(ctx context.Context, source, destination string, opts *WriteOptions) (RenameResult, error) {
 	done, err := c.rename(ctx, source, destination, options(opts))
 	return done, opError("rename", source, err)
@@ -161,15 +172,15 @@ func (c *Client) rename(ctx context.Context, source, destination string, o Write
 // renaming is one rename of the state from.
 type renaming struct {
 	c       *Client
-	intents *Client // of marks, whose versions are unique
+	intents *Client // of intents, whose versions are unique
 	from    Info
-	name    string // of the mark
+	name    string // of the intent
 	o       WriteOptions
 
 	intent  renameIntent
-	held    Info // the mark as it stands
+	held    Info // the current state of the intent
 	created bool // by this call
-	again   bool // begin again: the marks have changed
+	again   bool // begin again: the intent has changed
 }
 
 // prepare checks that the rename can be what it should be.
@@ -196,11 +207,11 @@ func (r *renaming) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// intents returns the client that writes marks. It asks no Reserver where the store has the
-// conditions, since no other program writes marks.
+// intents returns the client that writes intents. It uses no Reserver where the store has the
+// conditions, since no other program writes intents.
 func (c *Client) intents(ctx context.Context) (*Client, error) {
 	m := *c
-	m.fencing = true // no two marks are equal
+	m.fencing = true // no two intents are equal
 	lacks, err := c.unsupported(ctx, PutIfAbsent, PutIfMatch)
 	if lacks == nil {
 		m.o.Reserver = nil
@@ -216,7 +227,7 @@ func (r *renaming) run(ctx context.Context) (RenameResult, error) {
 	case err == nil:
 		r.created = true
 	case store.OutcomeOf(err) != store.NotApplied:
-		// No copy follows a mark whose fate is unknown. Another try takes it over.
+		// No copy follows an intent whose outcome is unknown. Another try takes it over.
 		r.again = !store.Permanent(err)
 		return RenameResult{}, store.MarkNotApplied(err)
 	case !errors.Is(err, store.ErrConflict):
@@ -245,7 +256,7 @@ func (r *renaming) run(ctx context.Context) (RenameResult, error) {
 	return r.finish(ctx, done)
 }
 
-// write writes the mark. If another call has replaced it since, that is a conflict.
+// write writes the intent. If another call has replaced it since, that is a conflict.
 func (r *renaming) write(ctx context.Context, o WriteOptions) error {
 	r.intent.Nonce = newID()
 	body, err := json.Marshal(r.intent)
@@ -263,7 +274,7 @@ func (r *renaming) write(ctx context.Context, o WriteOptions) error {
 	return err
 }
 
-// readIntent reads the mark of this name.
+// readIntent reads the intent of this name.
 func (c *Client) readIntent(ctx context.Context, name string) (renameIntent, Info, error) {
 	key := intentPrefix + name
 	body, info, err := ReadAll(ctx, c.bucket, key, maxIntent, nil)
@@ -272,12 +283,12 @@ func (c *Client) readIntent(ctx context.Context, name string) (renameIntent, Inf
 	}
 	var m renameIntent
 	if err := json.Unmarshal(body, &m); err != nil || m.Destination == "" {
-		return renameIntent{}, Info{}, fmt.Errorf("%w: %q is no mark of a rename; if none is in progress, remove it", store.ErrCorrupt, key)
+		return renameIntent{}, Info{}, fmt.Errorf("%w: %q is no rename intent; if no rename is in progress, remove it", store.ErrCorrupt, key)
 	}
 	return m, withWriteInfo(info), nil
 }
 
-// half returns the error of a rename that has copied.
+// half returns the error of a rename that has copied and did not finish.
 func (r *renaming) half(err error) error {
 	return &RenameError{Source: r.from.Key, Destination: r.intent.Destination, Err: err}
 }
@@ -287,14 +298,14 @@ func (r *renaming) faster(destination string) error {
 	return &ConflictError{Key: r.from.Key, RenamedTo: destination}
 }
 
-// meet handles the mark that another call has made. It reports whether this call is over;
-// otherwise the mark is now its own.
+// meet handles the intent that another call has written. It reports whether this call is
+// over; otherwise the intent is now that of this call.
 func (r *renaming) meet(ctx context.Context) (done RenameResult, over bool, err error) {
 	own := r.intent.Destination
 	met, held, err := r.c.readIntent(ctx, r.name)
 	if errors.Is(err, store.ErrNotFound) {
-		r.again = true // the other one is done, or has copied nothing
-		return done, true, store.MarkNotApplied(fmt.Errorf("%w: the store refuses to create %q, although nothing is there", store.ErrUnavailable, intentPrefix+r.name))
+		r.again = true // the other call is done, or has copied nothing
+		return done, true, store.MarkNotApplied(fmt.Errorf("%w: the store refuses to create %q, although it does not exist", store.ErrUnavailable, intentPrefix+r.name))
 	}
 	if err != nil {
 		return done, true, store.MarkNotApplied(err)
@@ -343,7 +354,7 @@ func age(info Info) time.Duration {
 	return info.Now.Sub(info.Modified)
 }
 
-// copiedBy reports whether this is a copy that a rename with this mark has made.
+// copiedBy reports whether this is a copy that a rename with this intent has made.
 func (s state) copiedBy(name string) bool {
 	from := s.info.WriteInfo.From
 	return !s.absent && !s.info.WriteInfo.Deleted && from != nil && from.RenameID == name
@@ -362,7 +373,7 @@ func (r *renaming) copy(ctx context.Context) (RenameResult, error) {
 	return RenameResult{Info: info}, err
 }
 
-// discard removes the copy that a rename with this mark has made.
+// discard removes the copy that a rename with this intent has made.
 func (c *Client) discard(ctx context.Context, name, key string) error {
 	now, err := c.current(ctx, key)
 	if err != nil || !now.copiedBy(name) {
@@ -371,17 +382,17 @@ func (c *Client) discard(ctx context.Context, name, key string) error {
 	return c.delete(ctx, key, WriteOptions{Base: &now.info, Fence: now.info.WriteInfo.Fence, orAbsent: true})
 }
 
-// withdraw removes the mark of a rename that has copied nothing, also if the context has
-// ended. A mark that stays is displaced in time.
+// withdraw removes the intent of a rename that has copied nothing, also if the context has
+// ended. A later rename displaces an intent that stays.
 func (r *renaming) withdraw(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 	defer cancel()
 	if err := r.c.delete(ctx, r.held.Key, WriteOptions{Base: &r.held, orAbsent: true}); err != nil {
-		r.c.o.Logger.Debug("the mark of a rename that has copied nothing stays for a while", "key", r.held.Key, "error", err)
+		r.c.o.Logger.Debug("the intent of a rename that has copied nothing was not removed", "key", r.held.Key, "error", err)
 	}
 }
 
-// overtaken handles a rename that has copied, and whose mark another call has changed.
+// overtaken handles a rename that has copied, and whose intent another call has changed.
 func (r *renaming) overtaken(ctx context.Context, done RenameResult) (RenameResult, error) {
 	own := r.intent.Destination
 	met, held, err := r.c.readIntent(ctx, r.name)
@@ -401,7 +412,7 @@ func (r *renaming) overtaken(ctx context.Context, done RenameResult) (RenameResu
 		// Only a call with the same destination can have removed it, having done the rest.
 		now, err := r.c.current(ctx, own)
 		if err != nil || !now.copiedBy(r.name) {
-			return done, r.half(errors.Join(errors.New("the mark of the rename is gone, and so is the copy"), err))
+			return done, r.half(errors.Join(errors.New("neither the rename intent nor the copy exists any more"), err))
 		}
 		done.SourceMissing = true
 		return done, nil
@@ -422,7 +433,7 @@ func (r *renaming) overtaken(ctx context.Context, done RenameResult) (RenameResu
 	return RenameResult{}, r.faster(met.Destination)
 }
 
-// finish deletes the source and the mark of a rename that has won.
+// finish deletes the source and the intent of a rename that has won.
 func (r *renaming) finish(ctx context.Context, done RenameResult) (RenameResult, error) {
 	source := r.from.Key
 	err := r.c.delete(ctx, source, WriteOptions{Base: &r.from, Fence: r.o.Fence, Force: r.o.Force, orAbsent: true})
@@ -441,25 +452,25 @@ func (r *renaming) finish(ctx context.Context, done RenameResult) (RenameResult,
 	return done, err
 }
 
-// clean removes what displaced renames have copied, and the mark, unless displaced renames
+// clean removes what displaced renames have copied, and the intent, unless displaced renames
 // may need it.
 func (c *Client) clean(ctx context.Context, name string, m renameIntent) {
 	for _, key := range m.Displaced {
 		if err := c.discard(ctx, name, key); err != nil {
-			c.o.Logger.Debug("the copy of a rename that was displaced stays", "key", key, "error", err)
+			c.o.Logger.Debug("the copy of a displaced rename was not removed", "key", key, "error", err)
 		}
 	}
 	if len(m.Displaced) > 0 {
 		return
 	}
-	// Without a condition: no call changes a mark that says "copied".
+	// Without a condition: no call changes an intent that says "copied".
 	if err := c.bucket.Delete(ctx, intentPrefix+name, nil); err != nil {
-		c.o.Logger.Debug("the mark of a rename that is done stays", "key", intentPrefix+name, "error", err)
+		c.o.Logger.Debug("the intent of a rename that is done was not removed", "key", intentPrefix+name, "error", err)
 	}
 }
 
-// renamed answers for a rename whose source is gone: an earlier one to this destination may
-// have won.
+// renamed answers for a rename whose source does not exist: an earlier one to this destination
+// may have won.
 func (c *Client) renamed(ctx context.Context, source, destination string, o WriteOptions, absent error) (RenameResult, error) {
 	now, err := c.current(ctx, destination)
 	if err != nil {
@@ -478,12 +489,12 @@ func (c *Client) renamed(ctx context.Context, source, destination string, o Writ
 	case m.Destination == destination:
 		c.clean(ctx, from.RenameID, m)
 	case !m.Copied && !slices.Contains(m.Displaced, destination):
-		// This rename was done, and its mark gone, before that one was begun: by a request that came
-		// late.
+		// This rename was done, and its intent removed, before a late request of another
+		// rename created this intent.
 	default:
 		if m.Copied {
 			if err := c.discard(ctx, from.RenameID, destination); err != nil {
-				c.o.Logger.Debug("the copy of a rename that was displaced stays", "key", destination, "error", err)
+				c.o.Logger.Debug("the copy of a displaced rename was not removed", "key", destination, "error", err)
 			}
 		}
 		return RenameResult{}, store.MarkNotApplied(absent)

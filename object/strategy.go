@@ -17,9 +17,9 @@ const Fenced Ability = "fence"
 // not check conditions themselves.
 type Reserver interface {
 	// Do runs operate while no other holder of a reservation for (key, version) works on
-	// it. An empty version stands for "there is no object". check tells whether the object
-	// still is in that state, with an error that matches store.ErrConflict if it is not. It
-	// is called before operate, and after each wait. operate gets a context that ends with
+	// it. An empty version means that there is no object. check returns nil if the object
+	// still is in that state, and an error that matches store.ErrConflict if it is not. Do
+	// calls check before operate, and after each wait. operate gets a context that ends with
 	// the reservation.
 	//
 	// Do returns after operate has, with its error as it is. If it did not call operate,
@@ -30,7 +30,7 @@ type Reserver interface {
 // Strategy is how a [Client] makes a write conditional.
 type Strategy string
 
-// The rungs of the ladder, the best first.
+// The strategies, the best first.
 const (
 	// StrategyCondition: the store's own condition, in the same request.
 	StrategyCondition Strategy = "condition"
@@ -38,8 +38,8 @@ const (
 	// StrategyMultipart: an upload in parts, whose completion the store makes conditional.
 	StrategyMultipart Strategy = "parts"
 
-	// StrategyDownloadUpload: a copy that the client downloads and puts, since the store cannot copy
-	// under the condition.
+	// StrategyDownloadUpload: a copy that the client downloads and puts, since the store
+	// cannot copy under the condition.
 	StrategyDownloadUpload Strategy = "upload"
 
 	// StrategyReservation: a reservation ([Options].Reserver). A write of a holder whose
@@ -58,7 +58,7 @@ type way struct {
 	stream      bool // a copy is downloaded and put
 }
 
-// Step tells how a [Client] carries out one kind of conditional write.
+// AbilityStrategy says how a [Client] carries out one kind of conditional write.
 type AbilityStrategy struct {
 	Ability  Ability  // what is asked of the store
 	Strategy Strategy // how the client does it
@@ -66,8 +66,9 @@ type AbilityStrategy struct {
 	Err      error    // with StrategyNone: an UnsupportedError
 }
 
-// Strategies tells how the client carries out each kind of conditional write, in the order of
-// [Abilities]. It tries what is not known yet. An error means that it could not find out.
+// Strategies returns how the client carries out each kind of conditional write, in the order
+// of [Abilities]. It tries what it does not know yet. An error means that it could not find
+// out.
 func (c *Client) Strategies(ctx context.Context) ([]AbilityStrategy, error) {
 	var steps []AbilityStrategy
 	for _, of := range []struct {
@@ -204,8 +205,8 @@ func (c *Client) wayOfCopy(ctx context.Context, on condition) (way, error) {
 	return way{}, own
 }
 
-// unsupported returns the first of these abilities that the store lacks; err says that this
-// could not be found out.
+// unsupported returns the error of the first of these abilities that the store lacks. err
+// means that it could not find out.
 func (c *Client) unsupported(ctx context.Context, abilities ...Ability) (lacks, err error) {
 	for _, a := range abilities {
 		err := c.has(ctx, a)
@@ -240,7 +241,7 @@ func (l *learned) set(a Ability, err error) {
 }
 
 // has returns nil if the store has an ability, and an UnsupportedError if it lacks it. Any
-// other error means that this could not be found out.
+// other error means that it could not find out.
 func (c *Client) has(ctx context.Context, a Ability) error {
 	if err, known := c.learned.get(a); known {
 		return err
@@ -296,7 +297,7 @@ func (c *Client) reserve(ctx context.Context, key string, on state, operate func
 	case called:
 		return err
 	case err == nil:
-		err = fmt.Errorf("%w: the reserver has done nothing", store.ErrUnsafe)
+		err = fmt.Errorf("%w: Options.Reserver neither called operate nor returned an error", store.ErrUnsafe)
 	}
 	return store.MarkNotApplied(err)
 }

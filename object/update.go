@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// DefaultUpdateLimit is the largest body that [Client.Update] reads; see [UpdateOptions].
+// DefaultUpdateLimit is the default of [UpdateOptions].Limit, in bytes: 64 MiB.
 const DefaultUpdateLimit = 64 << 20
 
 // UpdateOptions are the options of [Client.Update].
@@ -30,19 +30,19 @@ type UpdateOptions struct {
 	Headers Headers
 }
 
-// Update reads an object, passes its body to change, and puts what change returns if the
+// Update reads an object, passes its body to change, and puts what change returns, if the
 // object still is in the state that was read. If another writer was faster, Update starts
 // again after a growing random pause, until the context ends. It returns the state that it
 // wrote or left.
 //
-// change gets the body and the description of the object; where there is none, a nil body
-// and a zero Info. It may be called several times. If it returns [store.ErrUnchanged],
-// nothing is written and the error is nil; any other error of change is returned, and
-// nothing was written.
+// change gets the body and the description of the object. Where there is no object, it gets a
+// nil body and a zero Info. Update may call it several times. If change returns
+// [store.ErrUnchanged], Update writes nothing and returns nil. If it returns another error,
+// Update writes nothing and returns that error.
 //
-// The outcomes are those of [Client.Put], but for a conflict, which Update does not
-// return. An unknown outcome is not tried again. Update costs a Get and a Put, and after a
-// conflict a Stat and the same again. The body is kept in memory.
+// The outcomes are those of [Client.Put], except that Update does not return a conflict. It
+// does not try again after an unknown outcome. Update costs a Get and a Put, and after a
+// conflict a Stat and the same again. It keeps the body in memory.
 func (c *Client) Update(ctx context.Context, key string, change func(body []byte, info Info) ([]byte, error), opts *UpdateOptions) (Info, error) {
 	var o UpdateOptions
 	if opts != nil {
@@ -61,7 +61,7 @@ func (c *Client) update(ctx context.Context, key string, change func([]byte, Inf
 		return Info{}, err
 	}
 	if o.Limit < 0 || o.Metadata == nil && o.ContentType != "" {
-		return Info{}, fmt.Errorf("%w: a negative limit, or a content type without metadata", ErrInvalid)
+		return Info{}, fmt.Errorf("%w: UpdateOptions has a negative Limit, or a ContentType without Metadata (which replaces both)", ErrInvalid)
 	}
 	for try := 1; ; try++ {
 		body, now, err := ReadAll(ctx, c.bucket, key, o.Limit, nil)

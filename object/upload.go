@@ -65,14 +65,14 @@ type Upload struct {
 	Started time.Time
 	Now     time.Time
 
-	// PartSize is the size of its parts, in bytes, and Metadata that with which it began;
-	// the object will have it. A listing tells neither.
+	// PartSize is the size of its parts, in bytes. Metadata is that with which it began, and
+	// that the object will have. A listing has neither.
 	PartSize int64             `json:",omitempty"`
 	Metadata map[string]string `json:",omitempty"`
 }
 
-// UnfinishedError says that a Put with [PutOptions].Keep did not complete, and that the
-// parts which the store has are still there. [Resume] goes on from there. It has the
+// UnfinishedError says that a Put with [PutOptions].OnUpload did not complete, and that the
+// store keeps the parts that it has. [Resume] continues from there. It has the
 // outcome of Err: if that is Unknown, the completion may have been applied.
 type UnfinishedError struct {
 	Upload Upload
@@ -105,27 +105,27 @@ type Uploader interface {
 	AbortUpload(ctx context.Context, u Upload) error
 }
 
-// Resume continues an upload that a Put with [PutOptions].Keep left. It reads body, which
-// must be the same as before, from its beginning. Parts that the store has already, byte
-// for byte, are not sent again; others are. So a body that has changed meanwhile costs
-// time, and nothing else. Conditions, Length, Progress and Keep are those of opts; the
+// Resume continues an upload that a Put with [PutOptions].OnUpload has kept. It reads body,
+// which must be the same as before, from its beginning. It does not send again the parts that
+// the store has already, byte for byte. So a body that has changed meanwhile costs
+// time, and nothing else. Conditions, Length, Progress and OnUpload are those of opts. The
 // content type, the metadata, the storage class and the tags are those with which the
-// upload began. A StorageClass and Tags in opts are refused with an [UnsupportedError].
+// upload began. Resume refuses a StorageClass and Tags in opts with an [UnsupportedError].
 //
 // If there is no such upload, the outcome is Unknown: an earlier completion may have been
-// applied, or another program aborted it. A bucket without uploads in parts refuses with
-// [ErrInvalid].
+// applied, or another program has aborted the upload. A bucket without uploads in parts
+// refuses with [ErrInvalid].
 func Resume(ctx context.Context, b Bucket, u Upload, body io.Reader, opts *PutOptions) (Info, error) {
 	up, ok := As[Uploader](b)
 	if !ok {
-		return Info{}, fmt.Errorf("%w: this bucket has no uploads that could be resumed", ErrInvalid)
+		return Info{}, fmt.Errorf("%w: this bucket does not upload in parts, so that there is nothing to resume; put the object again", ErrInvalid)
 	}
 	return up.Resume(ctx, u, body, opts)
 }
 
 const (
-	// DefaultUploadAge is how long no part of an upload arrived before it counts as left
-	// behind; see [SweepOptions].
+	// DefaultUploadAge is how old the newest part of an upload must be before a sweep removes
+	// the upload; see [SweepOptions].
 	DefaultUploadAge = 24 * time.Hour
 
 	// MinUploadAge is the least such age.
@@ -134,10 +134,10 @@ const (
 
 // SweepOptions are the options of [SweepUploads].
 type SweepOptions struct {
-	// MinAge is how long an upload must have been without a new part, by the store's clock.
-	// At least [MinUploadAge]; 0 means [DefaultUploadAge]. A program that is stopped for
-	// longer than this in the middle of an upload, or wants to resume later, loses its
-	// parts, and nothing else.
+	// MinAge is how old the newest part of an upload must be, by the store's clock, before
+	// the upload is removed. At least [MinUploadAge]; 0 means [DefaultUploadAge]. A program
+	// that stops for longer than this in the middle of an upload, or wants to resume later,
+	// loses its parts, and nothing else.
 	MinAge time.Duration
 
 	// Filter chooses among the uploads below the prefix; nil means all.
@@ -146,25 +146,25 @@ type SweepOptions struct {
 	// DryRun reports what would be removed, and removes nothing.
 	DryRun bool
 
-	// Report is told of each upload that was removed, or would be, and of each that could
-	// not be, with the error. It may be nil.
+	// Report, if not nil, is called with each upload that was removed, or would be in a dry
+	// run, and with each that could not be removed, with the error.
 	Report func(u Upload, err error)
 }
 
 // SweepStats counts what [SweepUploads] found.
 type SweepStats struct {
-	Found    int // uploads below the prefix that Pick chose
+	Found    int // uploads below the prefix that Filter chose
 	TooYoung int // of them those that may be in progress
 	Removed  int // or would be, in a dry run
 	Failed   int // those that could not be judged or removed
 }
 
 // SweepUploads removes the parts of uploads that programs left when they crashed: those
-// whose keys begin with prefix and to which no part was added for a while. A store does
-// not tell which program began an upload. So the prefix must be one below which all
-// uploads are the caller's to remove; an empty prefix is refused unless Pick is set.
+// whose keys begin with prefix and that got no part for a while. A store does not say which
+// program began an upload. So all uploads below the prefix must be the caller's to remove. An
+// empty prefix is refused unless Filter is set.
 //
-// It touches no object. It goes on after an upload that it could not remove, and returns
+// It touches no object. It continues after an upload that it could not remove, and returns
 // the first such error in the end. On a bucket without uploads in parts it does nothing.
 func SweepUploads(ctx context.Context, b Bucket, prefix string, opts *SweepOptions) (SweepStats, error) {
 	var o SweepOptions
@@ -176,9 +176,9 @@ func SweepUploads(ctx context.Context, b Bucket, prefix string, opts *SweepOptio
 	}
 	switch {
 	case o.MinAge < MinUploadAge:
-		return SweepStats{}, fmt.Errorf("%w: Age is %v, at least %v is needed", ErrInvalid, o.MinAge, MinUploadAge)
+		return SweepStats{}, fmt.Errorf("%w: SweepOptions.MinAge is %v, at least %v is needed", ErrInvalid, o.MinAge, MinUploadAge)
 	case prefix == "" && o.Filter == nil:
-		return SweepStats{}, fmt.Errorf("%w: a sweep of uploads needs a prefix, or Pick: others may upload to the same bucket", ErrInvalid)
+		return SweepStats{}, fmt.Errorf("%w: a sweep of uploads needs a prefix or SweepOptions.Filter: others may upload to the same bucket", ErrInvalid)
 	}
 	var swept SweepStats
 	up, ok := As[Uploader](b)
@@ -224,7 +224,7 @@ func SweepUploads(ctx context.Context, b Bucket, prefix string, opts *SweepOptio
 // store's clock counts: that of this machine may be wrong.
 func isOld(ctx context.Context, up Uploader, u Upload, age time.Duration) (bool, error) {
 	if u.Started.IsZero() || u.Now.IsZero() {
-		return false, fmt.Errorf("the store does not tell how old upload %q of %q is", u.ID, u.Key)
+		return false, fmt.Errorf("the store does not say how old upload %q of %q is", u.ID, u.Key)
 	}
 	if u.Now.Sub(u.Started) <= age {
 		return false, nil
@@ -236,7 +236,7 @@ func isOld(ctx context.Context, up Uploader, u Upload, age time.Duration) (bool,
 	case err != nil:
 		return false, err
 	case last.IsZero() || now.IsZero():
-		return false, fmt.Errorf("the store does not tell how old upload %q of %q is", u.ID, u.Key)
+		return false, fmt.Errorf("the store does not say how old upload %q of %q is", u.ID, u.Key)
 	}
 	return now.Sub(last) > age, nil
 }

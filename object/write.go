@@ -19,7 +19,7 @@ import (
 type state struct {
 	any    bool // whatever is there
 	absent bool
-	info   Info // otherwise this state; its stamp may not be known
+	info   Info // otherwise this state; its write info may not be known
 }
 
 // stateOf returns the state that info describes.
@@ -50,9 +50,8 @@ func (c *Client) current(ctx context.Context, key string) (state, error) {
 	return stateOf(info), nil
 }
 
-// judge returns the fate of the write with this id on the state on, from the current
-// state of the object. No other function of this package decides that for a write that
-// leaves an object.
+// judge resolves the write with this id on the state on, from the current state of the
+// object. No other function of this package decides that for a write that leaves an object.
 func (c *Client) judge(now, on state, id string) store.Resolution {
 	s := now.info.WriteInfo
 	switch {
@@ -73,7 +72,7 @@ func (c *Client) judge(now, on state, id string) store.Resolution {
 }
 
 // same reports whether two states of an object are certainly the same. Where equal bodies
-// have equal versions, only the ids of writes can tell.
+// have equal versions, only the ids of writes show it.
 func (c *Client) same(a, b state) bool {
 	if a.absent || b.absent || a.version() != b.version() {
 		return false
@@ -90,7 +89,7 @@ type write struct {
 	o   WriteOptions
 
 	deleted bool // it leaves a tombstone
-	resumes bool // its stamp was made when the upload began
+	resumes bool // its write info was made when the upload began
 
 	// choose returns how to send a request with this condition.
 	choose func(context.Context, condition) (way, error)
@@ -101,8 +100,8 @@ type write struct {
 	// rewind makes another try possible; it reports whether that worked.
 	rewind func() bool
 
-	// blame returns the error of a condition that was refused although the object is in
-	// the state that it names; nil to send it again.
+	// blame returns the error if the store refused the condition although the object is in
+	// the state that it names; nil to send the write again.
 	blame func() error
 }
 
@@ -112,9 +111,9 @@ func (w *write) run(ctx context.Context) (Info, error) {
 		return Info{}, err
 	}
 	if w.o.Fence != nil && !w.c.fencing {
-		return Info{}, &UnsupportedError{Ability: Fenced, Found: "equal bodies have equal versions here; keep the objects in a bucket of package indexbucket"}
+		return Info{}, &UnsupportedError{Ability: Fenced, Found: "equal bodies have equal versions on it; keep the objects in a bucket of package indexbucket"}
 	}
-	var met *state // the tombstone that a create has met
+	var met *state // the tombstone that a create has found
 	for try := 1; ; try++ {
 		on, err := w.expected(ctx, met)
 		if err != nil {
@@ -138,8 +137,8 @@ func (w *write) run(ctx context.Context) (Info, error) {
 	}
 }
 
-// expected returns the state that the write is to replace, having checked its fence. It
-// reads the object where it must.
+// expected returns the state that the write is to replace, after a check of its fence. It
+// reads the object if that is necessary.
 func (w *write) expected(ctx context.Context, met *state) (state, error) {
 	on := state{any: true}
 	switch {
@@ -153,8 +152,8 @@ func (w *write) expected(ctx context.Context, met *state) (state, error) {
 	case w.o.IfMatch != "":
 		on = stateOf(Info{Version: w.o.IfMatch})
 	}
-	// The stamp is needed for the fence, and so that the stamp of this write names the
-	// writes before it. A delete leaves none.
+	// The write info is needed for the fence, and because the write info of this write names
+	// the writes before it. A delete leaves none.
 	if !on.absent && !on.info.WriteInfo.known && (w.c.fencing || w.o.IfMatch != "" && w.choose != nil) {
 		if w.choose != nil {
 			if _, err := w.choose(ctx, on.condition()); err != nil {
@@ -180,7 +179,7 @@ func (w *write) expected(ctx context.Context, met *state) (state, error) {
 	return on, on.info.WriteInfo.allows(w.key, w.o.Fence)
 }
 
-// writeInfo returns the stamp of the write if it replaces the state on.
+// writeInfo returns the write info of the write if it replaces the state on.
 func (w *write) writeInfo(on state) WriteInfo {
 	if w.o.writeInfo != nil {
 		return *w.o.writeInfo
@@ -195,15 +194,15 @@ func (w *write) writeInfo(on state) WriteInfo {
 	return s
 }
 
-// attempt writes on the state on, and settles what became of that. With a conflict it
-// also returns the state that it found, if that is known.
+// attempt writes on the state on, and finds the outcome. With a conflict it also returns the
+// state that it found, if that is known.
 func (w *write) attempt(ctx context.Context, on state) (Info, *state, error) {
 	by, err := w.choose(ctx, on.condition())
 	if err != nil {
 		return Info{}, nil, store.MarkNotApplied(err)
 	}
 	if w.o.Fence != nil && !by.own {
-		return Info{}, nil, &UnsupportedError{Ability: Fenced, Found: "the store does not check the condition itself, and a write that comes late would not be refused"}
+		return Info{}, nil, &UnsupportedError{Ability: Fenced, Found: "the store does not check the condition itself, and would not refuse a write that comes late"}
 	}
 	a := &attempt{write: w, on: on, by: by, writeInfo: w.writeInfo(on)}
 	if by.strategy != StrategyReservation {
@@ -244,7 +243,7 @@ type attempt struct {
 	writeInfo WriteInfo
 
 	lost error  // of the last try whose outcome is not known
-	met  *state // what the last look has found
+	met  *state // what the last read has found
 }
 
 // made describes what the write made.
@@ -264,8 +263,8 @@ func (a *attempt) send(ctx context.Context) (Info, error) {
 	return info, bare(err)
 }
 
-// settle finds out what became of a try that failed with cause. It reports whether the
-// write is to be sent again; then the error is that of the outcome if it is not.
+// resolve finds the outcome of a try that failed with cause. It reports whether to send the
+// write again; then err is the error to return if that is not possible.
 func (a *attempt) resolve(ctx context.Context, cause error) (info Info, again bool, err error) {
 	certain := store.OutcomeOf(cause) == store.NotApplied
 	busy := certain && errors.Is(cause, ErrBusy)
@@ -283,7 +282,7 @@ func (a *attempt) resolve(ctx context.Context, cause error) (info Info, again bo
 		if a.lost == nil {
 			a.lost = errors.New("its condition was refused")
 		}
-		return Info{}, false, a.failed(fmt.Errorf("reading back what became of it: %w", err))
+		return Info{}, false, a.failed(fmt.Errorf("reading the object to find the outcome: %w", err))
 	}
 	a.met = &now
 	switch a.c.judge(now, a.on, a.writeInfo.ID) {
@@ -301,7 +300,7 @@ func (a *attempt) resolve(ctx context.Context, cause error) (info Info, again bo
 		return a.notYet(cause, conflict)
 	}
 	if a.lost != nil {
-		return Info{}, false, a.failed(errors.New("reading it back does not tell what became of it"))
+		return Info{}, false, a.failed(errors.New("the object does not show whether it was applied"))
 	}
 	if a.blame != nil && (a.on.any || a.on.absent && now.absent) {
 		if err := a.blame(); err != nil {
@@ -317,7 +316,7 @@ func ofAnother(err error, key string) bool {
 	return errors.As(err, &conflict) && conflict.Key != key
 }
 
-// notYet handles a write that was not applied to a state which is still there.
+// notYet handles a write whose state is still there: it was not applied yet.
 func (a *attempt) notYet(cause error, conflict bool) (Info, bool, error) {
 	if errors.As(cause, new(*UnfinishedError)) {
 		return Info{}, false, a.failed(cause) // to be resumed
@@ -331,8 +330,8 @@ func (a *attempt) notYet(cause error, conflict bool) (Info, bool, error) {
 		cause = store.MarkNotApplied(fmt.Errorf("%w: the store refuses a condition that holds", store.ErrUnsafe))
 	}
 	if !a.by.own && a.by.conditional {
-		// The first try may take effect late, over what others commit meanwhile. A second one
-		// would hide that.
+		// The first try may take effect late, and overwrite what others commit meanwhile. A
+		// second try would hide that.
 		return Info{}, false, a.failed(cause)
 	}
 	return Info{}, true, cause
@@ -350,7 +349,7 @@ func (a *attempt) failed(err error) error {
 	return &store.InDoubtError{Version: store.Version(a.writeInfo.ID), Err: fmt.Errorf("%w; then: %v", a.lost, err)}
 }
 
-// look reads the state of an object after a write whose outcome is not known, and tries
+// readState reads the state of an object after a write whose outcome is not known, and tries
 // again while the store does not answer.
 func (c *Client) readState(ctx context.Context, key string) (state, error) {
 	for try := 1; ; try++ {
@@ -374,7 +373,7 @@ func sleep(ctx context.Context, pause time.Duration, try int) bool {
 	}
 }
 
-// rising is p for a body that may be sent several times: what it is told never falls.
+// rising is p for a body that may be sent several times: the numbers that p gets never fall.
 func (p Progress) rising() Progress {
 	if p == nil {
 		return nil
@@ -425,7 +424,7 @@ func newReplay(body io.Reader) (*replay, error) {
 	return &replay{body: io.MultiReader(kept, body)}, nil
 }
 
-// rewind makes the body begin anew. It reports whether that worked.
+// rewind makes the body begin again. It reports whether that worked.
 func (r *replay) rewind() bool {
 	if r.seek == nil {
 		return false

@@ -29,17 +29,16 @@ const (
 	maxFolded    = 150
 )
 
-// WriteInfo is what a [Client] keeps in the metadata of each object that it writes. It is
-// how the client recognises its own writes, and refuses those of a holder whose lock was
-// taken over.
+// WriteInfo is what a [Client] keeps in the metadata of each object that it writes. By it the
+// client recognises its own writes, and refuses those of a holder whose lock was taken over.
 type WriteInfo struct {
-	// Write is the id of the write that made this state: random, the same in all tries of
-	// one write, and of no other write. It is empty where no client wrote the object.
+	// ID is the id of the write that made this state: random, the same in all tries of one
+	// write, and different for each write. It is empty where no client wrote the object.
 	ID string
 
-	// Previous has the ids of up to [MaxPrevious] writes before it, newest first. Each of them
-	// replaced the next one. It is shorter where the object was created since, or was
-	// overwritten by a write that did not know what it replaced.
+	// Previous has the ids of up to eight writes before it, newest first. Each of them
+	// replaced the next one. It is shorter if the object was created since, or if a write has
+	// replaced it without knowing its state.
 	Previous []string
 
 	// Fence is the lock under which the object is written, and the highest token that
@@ -53,8 +52,8 @@ type WriteInfo struct {
 	// copy.
 	From *Origin
 
-	// own has what other parts of this package keep beside an object, by the name
-	// without the prefix.
+	// own has what other parts of this package keep with an object, by the name without the
+	// prefix.
 	own map[string]string
 
 	known   bool // it was read, or written, and not only left out
@@ -66,10 +65,10 @@ type WriteInfo struct {
 type Origin struct {
 	Key     string
 	Version Version
-	WriteID string // [WriteInfo].Write of that state
+	WriteID string // [WriteInfo].ID of that state
 
-	// RenameID names the mark of the [Client.Rename] that made the copy; it is empty if a
-	// [Client.Copy] did.
+	// RenameID names the intent of the [Client.Rename] that made the copy. It is empty if a
+	// [Client.Copy] made it.
 	RenameID string
 }
 
@@ -105,7 +104,7 @@ const (
 	nameFromRename  = "from-rename"
 )
 
-// idsForNext returns the ids that a stamp names whose write replaces the state s.
+// idsForNext returns Previous of a write that replaces the state s.
 func (s WriteInfo) idsForNext() []string {
 	if s.ID == "" {
 		return nil
@@ -114,7 +113,7 @@ func (s WriteInfo) idsForNext() []string {
 	return ids[:min(len(ids), MaxPrevious)]
 }
 
-// metadata returns metadata with the stamp.
+// metadata returns the caller's metadata with the write info added.
 func (s WriteInfo) metadata(users map[string]string) map[string]string {
 	m := make(map[string]string, len(users)+4)
 	for name, value := range users {
@@ -146,8 +145,8 @@ func (s WriteInfo) metadata(users map[string]string) map[string]string {
 	return m
 }
 
-// withWriteInfo returns info, as a bucket described a state, with its stamp taken out of the
-// metadata.
+// withWriteInfo returns info, as a bucket described a state, with the write info taken out of
+// the metadata.
 func withWriteInfo(info Info) Info {
 	if info.WriteInfo.known {
 		return info
@@ -164,8 +163,8 @@ func withWriteInfo(info Info) Info {
 	return info
 }
 
-// recalled returns a state as a caller has kept it, with its stamp as far as it is there.
-// In a copy that went through JSON it is not complete, and so not known.
+// recalled returns a state as a caller has kept it, with its write info as far as it is
+// there. In a copy that went through JSON the write info is not complete, and so not known.
 func recalled(info Info) Info {
 	for name := range info.Metadata {
 		if strings.HasPrefix(name, ReservedMetadata) {
@@ -175,8 +174,9 @@ func recalled(info Info) Info {
 	return info
 }
 
-// parseWriteInfo reads a stamp. Other programs can change metadata: what is not in the form
-// that a client writes is no id, and a fence that is not marks the stamp as damaged.
+// parseWriteInfo reads a write info. Other programs can change metadata. An id that does not
+// have the form that a client writes is ignored. A fence that does not have it marks the
+// write info as damaged.
 func parseWriteInfo(own map[string]string) WriteInfo {
 	s := WriteInfo{known: true}
 	take := func(name string) string {
