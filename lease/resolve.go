@@ -10,20 +10,20 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// tries are writes of a lock's record that were sent over one state of it. At most one
-// of them is ever applied. Here alone this package decides what became of a write. It uses
-// [store.Resolve] and the nonce that each record has.
+// tries are writes of a lock's record that were sent over one state of it. At most one of them is
+// ever applied. In this package only tries decides the outcome of a write. It uses [store.Resolve]
+// and the nonce that each record has.
 //
-// It needs the nonce too, for two cases: a conflict carries the current record, so that no
-// further request is needed, and an abandoned call returned no version to ask about.
+// It needs the nonce too, for two cases: a conflict carries the current record, which saves a
+// further request; and an abandoned call returned no version to query.
 type tries struct {
 	h    *Handle
 	base store.Version // the state that all of them name
-	rec  *Record       // what stands there; nil if it is absent, or cannot be read
+	rec  *Record       // the record of that state; nil if it is absent, or cannot be read
 	sent []try
 
-	// noReadBack is set where a write of unknown outcome must not be adopted: nothing is
-	// read to find out what became of it.
+	// noReadBack is set where a write of unknown outcome must not be adopted: then tries does not
+	// read the record back to resolve it.
 	noReadBack bool
 }
 
@@ -31,31 +31,32 @@ type tries struct {
 type try struct {
 	rec     *Record
 	at      time.Duration // when it was sent
-	version store.Version // that it would make; zero if the store did not name it
+	version store.Version // the version that it would make; zero if the store did not name it
 	refused bool          // certainly not applied
-	failed  bool          // it has failed, whether it was applied or not
+	failed  bool          // it returned an error, whether it was applied or not
 }
 
-// finding is what became of tries.
+// finding is the resolution of tries.
 type finding struct {
 	resolution store.Resolution
-	now        *seen // what stands there; nil if it could not be read, or need not
+	now        *seen // the current state; nil if it could not be read, or need not be
 	try        try   // the one that was applied, with ResolutionApplied and ResolutionSuperseded
 
-	// beside says, with ResolutionNotApplied, that others have written over the base, and left its
-	// grant as it was: its holder goes on over that.
+	// otherWrite means, with ResolutionNotApplied, that others have written over the base and left
+	// its grant as it was: its holder continues over that.
 	otherWrite bool
 
-	// durable says that the store vouches for it: what was applied survives a power cut.
+	// durable means that the applied write survives a power cut, as far as the store guarantees
+	// that.
 	durable bool
 
-	// err is why the last try failed, and why the state could not be read. refused says
-	// that the last try is certainly not applied, for another reason than a conflict.
+	// err is why the last try failed, and why the state could not be read. refused means that the
+	// last try was certainly not applied, for another reason than a conflict.
 	err     error
 	refused bool
 }
 
-// over returns no tries yet, over the state base, which is rec.
+// over returns an empty list of tries over the state base, whose record is rec.
 func (h *Handle) over(base store.Version, rec *Record) *tries {
 	return &tries{h: h, base: base, rec: rec}
 }
@@ -65,7 +66,7 @@ func (t *tries) add(rec *Record, at time.Duration) {
 	t.sent = append(t.sent, try{rec: rec, at: at})
 }
 
-// failed notes what the error of a try says of it.
+// failed notes what the error of a try shows about it.
 func (t *tries) failed(rec *Record, err error) {
 	for i := range t.sent {
 		if s := &t.sent[i]; s.rec == rec {
@@ -79,14 +80,13 @@ func (t *tries) open() []try {
 	return slices.DeleteFunc(slices.Clone(t.sent), func(s try) bool { return s.refused })
 }
 
-// inDoubt reports whether a try that may have been applied has failed, or had to be sent
-// again.
+// inDoubt reports whether a try that may have been applied has failed, or was sent again.
 func (t *tries) inDoubt() bool {
 	open := t.open()
 	return len(open) > 1 || len(open) == 1 && open[0].failed
 }
 
-// versions returns what to ask the store for.
+// versions returns the versions to query at the store.
 func (t *tries) versions() []store.Version {
 	var all []store.Version
 	for _, s := range t.open() {
@@ -95,15 +95,15 @@ func (t *tries) versions() []store.Version {
 	return all
 }
 
-// send writes rec over the base and finds out what became of it, and of the tries before
-// it, until it can tell or ctx ends. The caller chose a new nonce. ResolutionNotApplied without a
-// state says that all of them were refused.
+// send writes rec over the base. It then resolves this write and the tries before it, until they
+// are resolved or ctx ends. The caller has chosen a new nonce. ResolutionNotApplied without a state
+// means that all of them were refused.
 func (t *tries) send(ctx context.Context, rec *Record, at time.Duration) finding {
 	value, err := rec.encode()
 	if err != nil {
 		return t.refusedAll(err)
 	}
-	own := *rec // the caller goes on with rec
+	own := *rec // the caller still changes rec
 	rec = &own
 	t.add(rec, at)
 	version, err := t.h.c.st.Put(ctx, t.h.key, t.base, value)
@@ -130,8 +130,8 @@ func (t *tries) send(ctx context.Context, rec *Record, at time.Duration) finding
 	return f
 }
 
-// refusedAll is what is known after a try that was refused: if none of the others is open, no
-// try is ever applied.
+// refusedAll is the finding after a refused try: if none of the others is open, no try is ever
+// applied.
 func (t *tries) refusedAll(err error) finding {
 	if len(t.open()) > 0 {
 		return finding{err: store.MarkUnknown(err), refused: true}
@@ -139,8 +139,8 @@ func (t *tries) refusedAll(err error) finding {
 	return finding{resolution: store.ResolutionNotApplied, err: err, refused: true}
 }
 
-// after returns the state that a failed try left: the one that its conflict carries, or
-// else what reading says. It reads until it can tell the state, or ctx ends.
+// after returns the state that a failed try left: the one in its conflict, or else the one that it
+// reads. It reads until it knows the state, or ctx ends.
 func (t *tries) after(ctx context.Context, err error) (*seen, store.ResolveResult, error) {
 	if e, known := conflictEntry(err); known {
 		now, err := t.h.decodeEntry(e, nil)
@@ -154,14 +154,14 @@ func (t *tries) after(ctx context.Context, err error) (*seen, store.ResolveResul
 	}
 }
 
-// settle reads the record, and what the store knows of writes over the state base.
+// readBack reads the record, and what the store knows of writes over the state base.
 func (h *Handle) readBack(ctx context.Context, base store.Version, writes []store.Version) (*seen, store.ResolveResult, error) {
 	found, err := store.Resolve(ctx, h.c.st, h.key, base, writes...)
 	now, err := h.decodeEntry(found.Current, err)
 	return now, found, err
 }
 
-// decodeEntry returns what an entry says that was read just now.
+// decodeEntry decodes an entry that was just read.
 func (h *Handle) decodeEntry(e store.Entry, err error) (*seen, error) {
 	if err == nil && e.Version == "" {
 		err = store.ErrNotFound
@@ -174,8 +174,8 @@ func (h *Handle) decodeEntry(e store.Entry, err error) (*seen, error) {
 	return now, nil
 }
 
-// judge tells what became of the tries by what stands in the place of the base, and by
-// what the store has found out about them.
+// resolve decides the outcome of the tries, from the state in place of the base and from the
+// store's own findings.
 func (t *tries) resolve(now *seen, found store.ResolveResult) finding {
 	f := finding{resolution: found.Resolution, now: now, durable: found.Resolution == store.ResolutionApplied}
 	for _, s := range t.sent {
@@ -204,13 +204,13 @@ func (t *tries) resolve(now *seen, found store.ResolveResult) finding {
 	return f
 }
 
-// wrote reports whether the record that was read is the one that was written, or what others
-// wrote over it and left its grant as it was.
+// wrote reports whether the record that was read is the one that was written, or one that others
+// wrote over it and that leaves its grant as it was.
 func (r *Record) wrote(read *Record) bool {
 	return (read.Nonce == r.Nonce || read.HolderNonce == r.Nonce) && read.Grant == r.Grant && read.State == r.State
 }
 
-// met returns the state that a conflict tells of.
+// conflictEntry returns the state that a conflict carries.
 func conflictEntry(err error) (e store.Entry, known bool) {
 	var conflict *store.ConflictError
 	if !errors.As(err, &conflict) || !conflict.HasCurrent || store.OutcomeOf(err) != store.NotApplied {
@@ -219,8 +219,8 @@ func conflictEntry(err error) (e store.Entry, known bool) {
 	return store.Entry{Value: conflict.Value, Version: conflict.Version}, true
 }
 
-// certain reports whether err proves that a write was not applied, and was refused for
-// another reason than the state of the record.
+// notApplied reports whether err proves that a write was not applied, and was refused for another
+// reason than the state of the record.
 func notApplied(err error) bool {
 	return store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict)
 }

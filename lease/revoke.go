@@ -10,16 +10,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// holderSession is a session that holds what goroutines of this client wait for: what the client
-// knows of the session's record, for all of them.
+// holderSession is a session that holds locks for which goroutines of this client wait. It keeps
+// what the client knows of the session's record, for all of them.
 type holderSession struct {
 	h        *Handle
-	turn     chan struct{} // taken by the goroutine that looks at the record, or fences
-	lastRead time.Time     // when it was looked at last
-	final    *seen         // the state that has ended the session, once that is known to be settled
+	turn     chan struct{} // taken by the goroutine that reads the record, or revokes the session
+	lastRead time.Time     // when the record was read last
+	final    *seen         // the state that ended the session, once the store has resolved it
 }
 
-// readsPerTTL bounds how often a client looks at a session's record.
+// readsPerTTL bounds how often a client reads a session's record.
 const readsPerTTL = 6
 
 // holderSession returns what the client knows of a session.
@@ -37,7 +37,8 @@ func (c *Client) holderSession(id string) (*holderSession, error) {
 	return r, nil
 }
 
-// newHolderSession returns a rival that nothing is known of, and that the client does not remember.
+// newHolderSession returns a holderSession of which nothing is known, and that the client does not
+// remember.
 func (c *Client) newHolderSession(id string) (*holderSession, error) {
 	h, err := c.sessionHandle(id)
 	if err != nil {
@@ -46,11 +47,11 @@ func (c *Client) newHolderSession(id string) (*holderSession, error) {
 	return &holderSession{h: h, turn: make(chan struct{}, 1)}, nil
 }
 
-// mayBeOver reports whether a state that was read earlier is good enough to judge the lock by: its
-// record names no session, or a session of which the client knows that it was fenced, or that it
-// may be fenced now. mayBeOver sends nothing. The store refuses a claim over that state if another
-// client has changed the lock meanwhile. Any other session is more likely to have released the
-// lock meanwhile than to have died.
+// mayBeOver reports whether the lock may be evaluated by a state that was read earlier. It may if
+// its record names no session, or a session of which the client knows that it was revoked, or may
+// be revoked now. mayBeOver sends nothing. The store refuses a claim over that state if another
+// client has changed the lock meanwhile. Any other session is more likely to have released the lock
+// meanwhile than to have died.
 func (c *Client) mayBeOver(ctx context.Context, rec *Record) bool {
 	if rec == nil || rec.Session == "" {
 		return true
@@ -62,7 +63,7 @@ func (c *Client) mayBeOver(ctx context.Context, rec *Record) bool {
 		return false
 	}
 	select {
-	case r.turn <- struct{}{}: // not while another goroutine fences the session
+	case r.turn <- struct{}{}: // not while another goroutine revokes the session
 		defer func() { <-r.turn }()
 	case <-ctx.Done():
 		return false
@@ -79,17 +80,17 @@ func (h *Handle) evaluateSession(ctx context.Context, s *seen) verdict {
 	return h.sessionOver(ctx, s.rec.Session, s.rec.TTL)
 }
 
-// sessionOver decides whether what the lock's record has under a session is over. It is
-// only after the session's record was seen or written as fenced or closed. A session that has
-// not renewed its record for its TTL, or whose process is dead, is fenced here.
+// sessionOver decides whether the grants of a session in the lock's record are over. They are over
+// only after the session's record was read or written as revoked or closed. sessionOver revokes a
+// session that has not renewed its record for its TTL, or whose process is dead.
 //
-// Another client may write between any two steps. The fence names the version of the session's
-// record that was judged, so that a renewal makes it fail; and the session can renew no more
-// when the fence is applied. The claim that follows names the version of s.
+// Another client may write between any two steps. The revocation names the version of the session's
+// record that was evaluated, so that a renewal makes it fail. Once the revocation is applied, the
+// session can renew no more. The claim that follows names the version of s.
 func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) verdict {
 	c := h.c
 	if c.trusts(id) {
-		return verdict{wait: c.set.expiry(ttl)} // no look is needed
+		return verdict{wait: c.set.expiry(ttl)} // no read is needed
 	}
 	failed := func(err error) verdict { return verdict{err: fmt.Errorf("lock %q: %w", h.name, err)} }
 	r, err := c.holderSession(id)
@@ -110,7 +111,7 @@ func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) 
 		switch {
 		case now.rec == nil:
 			// The session is not known to be dead: its record was removed. But it may also have
-			// been closed since the lock was read, and the lock have been freed before.
+			// been closed since the lock was read, after the lock was freed.
 			next, err := h.reread(ctx)
 			if err != nil {
 				return failed(err)
@@ -118,8 +119,8 @@ func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) 
 			if next.rec == nil || !next.rec.namesSession(id) {
 				return verdict{next: next}
 			}
-			// A record that no process renews takes its place: every waiter watches it for the TTL
-			// before it fences the session, which can renew no more.
+			// A record that no process renews takes its place. Every waiter times it for the TTL
+			// before it revokes the session, which can renew no more.
 			standIn := &Record{
 				Kind: KindSession, Name: id, State: Held, Token: 1, Grant: rand.Text(), TTL: ttl,
 				Granted: c.clock.wall(), Renewed: c.clock.wall(),
@@ -145,20 +146,20 @@ func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) 
 				continue
 			}
 			if now.rec.State == Revoked {
-				return verdict{open: true, reason: "its session was fenced"}
+				return verdict{open: true, reason: "its session was revoked"}
 			}
-			return verdict{open: true} // it was closed, and the lock released with it
+			return verdict{open: true} // the session was closed, and has released the lock
 		}
 	}
 	return verdict{wait: c.set.MinPoll}
 }
 
-// awaitSession returns true when the session may be over that holds the lock, and false when ctx
-// ends. It writes nothing. All who wait for locks of one session share the looks.
+// awaitSession returns true when the session that holds the lock may be over, and false when ctx
+// ends. It writes nothing. All waiters for locks of one session share the reads.
 func (h *Handle) awaitSession(ctx context.Context, id string, ttl time.Duration) bool {
 	r, err := h.c.holderSession(id)
 	if err != nil {
-		return false // an attempt tells that
+		return false // the next attempt reports the reason
 	}
 	for {
 		select {
@@ -183,12 +184,12 @@ func (h *Handle) awaitSession(ctx context.Context, id string, ttl time.Duration)
 	}
 }
 
-// rereadDelay is for how long waiters use what was read of a session with this TTL.
+// rereadDelay is how long waiters use what was read of a session with this TTL.
 func (s *settings) rereadDelay(ttl time.Duration) time.Duration {
 	return min(s.MaxPoll, ttl/readsPerTTL)
 }
 
-// trusts reports whether a session is one of this client's, and trusted.
+// trusts reports whether the session is one of this client's whose lease is still trusted.
 func (c *Client) trusts(id string) bool {
 	own := c.session(id)
 	return own != nil && own.grant().check() > 0
@@ -201,7 +202,7 @@ func (c *Client) session(id string) *Session {
 	return c.sessions[id]
 }
 
-// look returns the state of the session's record, as it was not long ago.
+// readRecord returns the state of the session's record, as it was not long ago.
 func (r *holderSession) readRecord(ctx context.Context, ttl time.Duration) (*seen, error) {
 	if r.final != nil {
 		return r.final, nil
@@ -218,8 +219,8 @@ func (r *holderSession) readRecord(ctx context.Context, ttl time.Duration) (*see
 	return now, err
 }
 
-// settled reports whether the session has ended for certain: a state that was peeked at may be
-// one that never takes effect.
+// confirmEnded reports whether the session has ended for certain. A state that was read without
+// resolving writes may never take effect.
 func (r *holderSession) confirmEnded(ctx context.Context, now *seen) (bool, error) {
 	if _, peeks := store.As[store.UncommittedGetter](r.h.c.st); peeks && r.final == nil {
 		final, err := r.h.reread(ctx)
@@ -231,7 +232,7 @@ func (r *holderSession) confirmEnded(ctx context.Context, now *seen) (bool, erro
 	return true, nil
 }
 
-// reread reads the record, settled.
+// reread reads the record, after the store has resolved writes in doubt.
 func (h *Handle) reread(ctx context.Context) (*seen, error) {
 	now, err := h.fetch(ctx)
 	if err != nil {
@@ -254,8 +255,8 @@ func (r *holderSession) revoke(ctx context.Context, now *seen, reason string) (b
 	return applied, err
 }
 
-// write writes the session's record over the state base, and finds out what became of it.
-// After an error nothing is taken: the write may be applied, and the next look tells.
+// write writes the session's record over the state base, and resolves the write. After an error the
+// lock is not taken: the write may be applied, and the next read shows that.
 func (r *holderSession) write(ctx context.Context, base *seen, rec *Record) (applied bool, _ error) {
 	c := r.h.c
 	ctx, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
@@ -268,14 +269,14 @@ func (r *holderSession) write(ctx context.Context, base *seen, rec *Record) (app
 		switch {
 		case f.resolution == store.ResolutionPending:
 			if pause.wait(ctx) != nil {
-				return false, fmt.Errorf("fencing its session: %w: %w", ErrUnresolved, errors.Join(f.err, context.Cause(ctx)))
+				return false, fmt.Errorf("revoking its session: %w: %w", ErrUnresolved, errors.Join(f.err, context.Cause(ctx)))
 			}
 		case f.now != nil:
 			r.h.note(f.now)
 			r.lastRead = c.clock.monotonic()
 			return f.resolution == store.ResolutionApplied && f.now.rec != nil && f.now.rec.State == rec.State, nil
 		default:
-			return false, fmt.Errorf("fencing its session: %w", f.err)
+			return false, fmt.Errorf("revoking its session: %w", f.err)
 		}
 	}
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The rules of locks with several holders, as functions on a record that read no clock and
-// send nothing. They change the record, and never the lists of the one it was copied from.
-// The caller has set Renewed to the time of the change before, for people.
+// The rules of locks with several holders, as functions on a record. They read no clock and send
+// nothing. They change the record, and never the lists of the one it was copied from. Before, the
+// caller sets Renewed to the time of the change, for people.
 //
-//   - A writer holds the lock alone, in the record's own fields. Readers, and holders of slots,
-//     stand in Holders.
+//   - A writer holds the lock alone, in the record's own fields. Readers, and holders of slots, are
+//     in Holders.
 //   - A member that enters holds the lock at once if nothing is in the way and the queue is
 //     empty. So none overtakes a waiter in the queue, and a writer in it keeps new readers out.
-//   - Whenever a holder goes, the queue's head takes its place in the same write, and those
-//     after it as far as they fit beside it.
+//   - When a holder leaves, the same write makes the queue's head a holder, and those after it as
+//     long as they can share the lock.
 //   - A grant of a writer and of a slot raises the token of the record. A reader has the token
 //     of the last writer before it.
 
-// standing is where a grant stands in a record.
+// standing is the place of a grant in a record.
 type standing int
 
 const (
@@ -30,7 +30,7 @@ const (
 	holding
 )
 
-// find tells where a grant stands, and as what.
+// find returns the place of a grant, and its member.
 func (r *Record) find(grant string) (standing, Member) {
 	if r.State == Held && r.Grant == grant {
 		return holding, Member{Grant: r.Grant, Session: r.Session, TTL: r.TTL, Mode: ModeExclusive, Token: r.Token, Since: r.Granted}
@@ -45,8 +45,8 @@ func (r *Record) find(grant string) (standing, Member) {
 	return absent, Member{}
 }
 
-// suits tells whether a lock can be used as a semaphore of that many slots, or with 0 as a lock.
-// A lock that is free becomes what it is used as first.
+// suits checks that a lock can be used as a semaphore of that many slots, or with 0 as a lock. The
+// first use of a free lock decides what it is.
 func (r *Record) suits(slots int) error {
 	switch {
 	case slots == 0 && r.Slots > 0:
@@ -59,9 +59,9 @@ func (r *Record) suits(slots int) error {
 	return nil
 }
 
-// enter makes m a holder if nothing is in the way; else it puts m at the end of the queue if
-// queue allows that. It returns where m stands then. The error matches [ErrFull] if the
-// record names [MaxMembers] already.
+// enter makes m a holder if nothing is in the way. Otherwise it appends m to the queue, if queue
+// allows that. It returns the place of m then. The error matches [ErrFull] if the record names
+// [MaxMembers] already.
 func (r *Record) enter(m Member, queue bool) (standing, error) {
 	m.Token, m.Slot = 0, 0
 	at, err := absent, error(nil)
@@ -80,7 +80,7 @@ func (r *Record) enter(m Member, queue bool) (standing, error) {
 	return at, err
 }
 
-// leave takes a grant out of the record, and reports whether it stood there.
+// leave takes a grant out of the record, and reports whether it was there.
 func (r *Record) leave(grant string) bool {
 	if r.exclusive() && r.Grant == grant {
 		r.vacate()
@@ -119,7 +119,7 @@ func (r *Record) resize(slots int) error {
 // checkSlots refuses a number of slots that no semaphore has.
 func checkSlots(slots int) error {
 	if slots < 1 || slots > MaxMembers {
-		return fmt.Errorf("%w: a semaphore of %d slots; it can be from 1 to %d", store.ErrInvalid, slots, MaxMembers)
+		return fmt.Errorf("%w: a semaphore of %d slots: the number must be from 1 to %d", store.ErrInvalid, slots, MaxMembers)
 	}
 	return nil
 }
@@ -139,17 +139,17 @@ func (r *Record) remove(out func(Member) bool) {
 		r.State = Free
 	}
 	if len(r.yieldRequestOf()) == 0 {
-		r.YieldRequest = nil // it ends with those whom it was asked of
+		r.YieldRequest = nil // the request ends with the grants that it is for
 	}
 	r.admit()
 }
 
-// exclusive reports whether one holder has the lock alone, or may have after a break.
+// exclusive reports whether one holder has the lock alone, or may still have it after a break.
 func (r *Record) exclusive() bool {
 	return r.State == Held || r.State == Broken && len(r.Holders) == 0
 }
 
-// fits reports whether another member of that mode can hold the lock beside its holders, and the
+// fits reports whether another member of that mode can share the lock with its holders, and the
 // next grant may begin; see [Record.NotBefore].
 func (r *Record) fits(mode Mode) bool {
 	switch {
@@ -163,7 +163,7 @@ func (r *Record) fits(mode Mode) bool {
 	return len(r.Holders) == 0
 }
 
-// admit makes holders of those at the head of the queue, as long as they fit.
+// admit makes holders of the members at the head of the queue, as long as they fit.
 func (r *Record) admit() {
 	if r.State == Free {
 		r.Session, r.Presence, r.Immediate, r.BrokenNonce, r.HolderWriteAge = "", "", false, "", 0
@@ -204,7 +204,7 @@ func (r *Record) grantTo(m Member) error {
 		ask.Grants = grantsOf(of)
 		r.YieldRequest = &ask
 	}
-	r.State, r.Grant = Shared, "" // that of the last writer says nothing any more
+	r.State, r.Grant = Shared, "" // the last writer's grant has no meaning any more
 	r.Holder = "session " + m.Session
 	r.Holders = append(slices.Clone(r.Holders), m)
 	return nil
@@ -221,7 +221,7 @@ func (r *Record) lowestSlot() int {
 	return 1 + slices.Index(taken[1:], false)
 }
 
-// possession tells one time for which the lock is held from another.
+// possession distinguishes one period in which the lock is held from another.
 func (r *Record) possession() string {
 	if r.State == Shared {
 		return fmt.Sprintf("shared %d", r.Token)
@@ -229,8 +229,8 @@ func (r *Record) possession() string {
 	return r.Grant
 }
 
-// ahead returns those whose end a waiter waits for: the holders if it stands at the head of
-// the queue or in none, else the one directly ahead of it.
+// ahead returns the members for whose end a waiter waits: the holders if it is at the head of the
+// queue or in none, else the one directly ahead of it.
 func (r *Record) ahead(grant string) []Member {
 	i := slices.IndexFunc(r.Queue, func(m Member) bool { return m.Grant == grant })
 	switch {
@@ -242,8 +242,8 @@ func (r *Record) ahead(grant string) []Member {
 	return r.possessors()
 }
 
-// turnsBefore is how many turns come before that of the waiter at that place in the queue.
-// Readers that stand one behind the other have theirs together.
+// turnsBefore is how many turns come before that of the waiter at that place in the queue. Readers
+// that follow each other directly have one turn together.
 func (r *Record) turnsBefore(place int) (turns int) {
 	for i := range place {
 		if r.Queue[i].Mode != ModeShared || r.Queue[i+1].Mode != ModeShared {
@@ -253,8 +253,8 @@ func (r *Record) turnsBefore(place int) (turns int) {
 	return turns
 }
 
-// before returns all whose turn is before that of a waiter: the holders, and those that wait
-// ahead of it, which are all if it stands in no queue.
+// before returns all members whose turn is before that of a waiter: the holders, and the waiters
+// ahead of it. For a waiter in no queue these are all waiters.
 func (r *Record) before(grant string) []Member {
 	i := slices.IndexFunc(r.Queue, func(m Member) bool { return m.Grant == grant })
 	if i < 0 {

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// storeHealth is what a client knows of how long its store has been silent for those who wait. One
-// goroutine that waits long for its answer tells nothing: the program itself may have sent
-// thousands of requests before. So the answers to all who wait count.
+// storeHealth is for how long a client's store has not answered the waiters. One goroutine that
+// waits long for its answer proves nothing: the program itself may have sent thousands of requests
+// before. So the answers to all waiters count.
 //
-// An answered read shows only that reads are answered. On a full disk they are, and no write is.
+// An answered read shows only that reads are answered. On a full disk they are, and writes are not.
 type storeHealth struct {
 	mu       sync.Mutex
 	answered time.Time // when a request was answered last
@@ -23,35 +23,37 @@ type storeHealth struct {
 	err      error     // of the last request that failed
 }
 
-// unanswered is what a wait has asked of the store without an answer: the first goroutine of a line
-// for all of them, one out of its turn, or an opening of a session. The mutex of the client's silence guards it.
+// unanswered is what a wait has requested of the store without an answer. A wait is one of three:
+// the first goroutine of a wait queue for all of them, one out of its turn, or an opening of a
+// session. The mutex of the client's storeHealth guards it.
 type unanswered struct {
 	request time.Time // the first request that was sent since an answer; zero: none
 	write   time.Time // the first write that has failed since a write was answered; zero: none
-	paused  time.Time // since when there is nothing to write; zero: there is, or none has failed
+	paused  time.Time // since when there is nothing to write; zero: there is something, or no write has failed
 }
 
-// patience ends a context when the store has been silent for long.
+// storeTimeout ends a context when the store has not answered for long.
 type storeTimeout struct {
 	limit  time.Duration
-	late   time.Duration // for which a request may have to wait by design
+	late   time.Duration // how long a request may have to wait by design
 	s      *storeHealth
 	began  time.Time
 	end    context.CancelCauseFunc
-	report func(left time.Duration, last error) // that the store is silent
+	report func(left time.Duration, last error) // reports that the store does not answer
 
 	of    *unanswered // guarded by s.mu, as is the rest
-	timer *time.Timer // nil when it has ended
+	timer *time.Timer // nil when the timeout has ended
 }
 
 type storeTimeoutKey struct{}
 
-// unresponsiveError ends a context whose patience is over. It matches [ErrUnresponsive] and [store.ErrUnavailable],
-// and states no outcome: the write that it interrupts may have been applied.
+// unresponsiveError ends a context whose store timeout has passed. It matches [ErrUnresponsive] and
+// [store.ErrUnavailable], and states no outcome: the write that it interrupts may have been
+// applied.
 type unresponsiveError struct {
 	limit  time.Duration
-	writes bool  // reads are answered
-	last   error // the last one before; may be nil
+	writes bool  // only writes are unanswered
+	last   error // the last error of the store before; may be nil
 }
 
 func (e *unresponsiveError) Error() string {
@@ -66,9 +68,9 @@ func (e *unresponsiveError) Is(target error) bool {
 	return target == ErrUnresponsive || target == store.ErrUnavailable
 }
 
-// withStoreTimeout returns a context that ends with the options' patience. Without one it
-// lasts as long as ctx does. The event, with the rest of the patience and the last error, is sent
-// while the store is silent for shorter than that.
+// withStoreTimeout returns a context that ends with Options.StoreTimeout. Without that option it
+// lasts as long as ctx does. While the store does not answer and the timeout has not passed, the
+// event is sent, with the time left and the last error.
 func (c *Client) withStoreTimeout(ctx context.Context, e Event) (context.Context, func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	if c.set.StoreTimeout <= 0 {
@@ -105,7 +107,7 @@ func (p *storeTimeout) stop() {
 	}
 }
 
-// look tells of a store that is silent, or ends the wait.
+// check reports a store that does not answer, or ends the wait.
 func (p *storeTimeout) check() {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
@@ -130,7 +132,7 @@ func (p *storeTimeout) check() {
 	p.timer.Reset(min(left, unresponsiveRepeat))
 }
 
-// unansweredFor returns for how long the store has been silent, and whether only its writes fail. The
+// unansweredFor returns how long the store has not answered, and whether only its writes fail. The
 // caller holds s.mu.
 func (p *storeTimeout) unansweredFor(now time.Time) (silent time.Duration, writes bool) {
 	if sent := p.of.request; !sent.IsZero() {
@@ -176,7 +178,7 @@ func (p *storeTimeout) sent() time.Time {
 	return now
 }
 
-// answered notes what became of a request that was sent at that time.
+// answered notes the result of a request that was sent at that time.
 func (p *storeTimeout) answered(sent time.Time, write bool, err error) {
 	if p == nil {
 		return
@@ -205,7 +207,7 @@ func (p *storeTimeout) answered(sent time.Time, write bool, err error) {
 	}
 }
 
-// rest notes that the waits of an unanswered have nothing to ask for, nor to write, for now.
+// pause notes that the waits of an unanswered have nothing to read or to write for now.
 func (s *storeHealth) pause(of *unanswered) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,10 +23,10 @@ type SweepOptions struct {
 	// Prefix limits it to the locks below; see [Client.List].
 	Prefix string
 
-	// DryRun tells what would be removed and changes nothing.
+	// DryRun reports what would be removed, and changes nothing.
 	DryRun bool
 
-	// OnLock is called for each lock that was looked at.
+	// OnLock is called for each lock that was read.
 	OnLock func(name string, removed bool, err error)
 }
 
@@ -42,28 +42,26 @@ const (
 	floorKind = "floor"
 )
 
-// Sweep removes the records of locks that have been free for long, and returns
-// how many. Held and broken locks stay, whatever their age, and so does what cannot
-// be read: an error that matches [store.ErrCorrupt] then tells of it in the end. A lock that
-// is not to be taken before a time (see Options.MinInterval), or whose job has run in a period
-// that is not over (see [Client.Once]), stays until then.
+// Sweep removes the records of locks that have been free for long, and returns how many. It keeps
+// held and broken locks, whatever their age. It also keeps unreadable records: its error then
+// matches [store.ErrCorrupt]. It keeps a lock until its NotBefore (see Options.MinInterval), and
+// until the end of a period in which its job has run (see [Client.Once]).
 //
-// A record carries the token on. So before any is removed, the highest of their
-// tokens is written to a floor, which is never lowered. A lock that is made anew
-// starts at the Unix time in microseconds, and above the floor if Options.CheckTokenFloor is
-// set. Without Floor its token is above the removed one as long as the clocks of the
-// machines that make, use and collect the lock are apart by less than OlderThan.
+// A record keeps the lock's last token. So before any record is removed, the highest of their
+// tokens is written to a floor, which is never lowered. The token of a new lock starts at the Unix
+// time in microseconds, and above the floor if Options.CheckTokenFloor is set. Without
+// CheckTokenFloor a new token is above the removed one as long as two clocks differ by less than
+// OlderThan, of all machines that create, use and sweep the lock.
 //
-// A lock whose token is not below the Unix time in microseconds stays: one that was
-// granted more than a million times a second, that a machine made whose clock was
-// ahead, or whose record is damaged. Its token would raise the floor for all locks,
-// to where no clock reaches. OnLock gets it with an error that matches
-// [ErrTokenInFuture].
+// Sweep keeps a lock whose token is not below the Unix time in microseconds. Such a lock was
+// granted more than a million times a second, or a machine whose clock was ahead made it, or its
+// record is damaged. Its token would raise the floor for all locks above every clock. OnLock gets
+// it with an error that matches [ErrTokenInFuture].
 //
-// Without a Prefix the records of sessions that were closed or fenced are removed, too, when
-// they have that age. They are not counted. So are those of sessions which were not renewed
-// for as long, and whose process is dead or whose record is older than its TTL by the store's
-// own clock; these are fenced first.
+// Without a Prefix, Sweep also removes the records of sessions that were closed or revoked, when
+// they have that age. They are not counted. The same is true for sessions that were not renewed for
+// that long, if their process is dead or their record is older than its TTL by the store's own
+// clock. Sweep revokes these first.
 //
 // OlderThan has no default, so that nil options are refused.
 func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
@@ -71,11 +69,11 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 		o = &SweepOptions{}
 	}
 	if o.OlderThan < MinSweepAge {
-		return 0, fmt.Errorf("%w: locks unused for %v; it is at least %v", store.ErrInvalid, o.OlderThan, MinSweepAge)
+		return 0, fmt.Errorf("%w: cannot sweep locks unused for %v: the age must be at least %v", store.ErrInvalid, o.OlderThan, MinSweepAge)
 	}
 	found := map[string]*seen{}
 	var highest uint64
-	var unreadable []error // what could not even be named: it does not keep the others
+	var unreadable []error // errors of keys whose record could not be decoded: the others are swept
 	for name, err := range c.List(ctx, o.Prefix) {
 		if errors.Is(err, store.ErrCorrupt) {
 			unreadable = append(unreadable, err)
@@ -95,10 +93,10 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 		now := c.clock.wall()
 		old := err == nil && s.rec != nil && s.rec.State == Free && !s.rec.NotBefore.After(now) && now.Sub(s.rec.Renewed) >= o.OlderThan
 		if old && s.rec.Run != nil && s.rec.Run.PeriodEnd.After(now) {
-			old = false // it says that the job has run in this period
+			old = false // the record says that the job has run in this period
 		}
 		if old && s.rec.Token >= firstToken(now) {
-			old, err = false, fmt.Errorf("lock %q: %w: it has %d, and stays", name, ErrTokenInFuture, s.rec.Token)
+			old, err = false, fmt.Errorf("lock %q: %w: the token is %d, so that the record is kept", name, ErrTokenInFuture, s.rec.Token)
 		}
 		if !old {
 			o.tell(name, false, err)
@@ -116,7 +114,7 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 	for name, s := range found {
 		var err error
 		if !o.DryRun {
-			// Not if a client has used it since it was looked at.
+			// Not if a client has used the lock since it was read.
 			err = c.st.Delete(ctx, c.set.KeyPrefix+"/"+name, s.version)
 		}
 		if err == nil {
@@ -133,8 +131,8 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 	return removed, errors.Join(unreadable...)
 }
 
-// collectSessions removes the records of sessions that have ended long ago. A lock that still
-// names one is then under an absent session, which every waiter waits out.
+// collectSessions removes the records of sessions that have ended long ago. A lock that still names
+// one is then under an absent session, whose TTL every waiter waits for.
 func (c *Client) collectSessions(ctx context.Context, age time.Duration) error {
 	sessions, err := store.Prefix(c.st, c.set.KeyPrefix+sessionDir)
 	if err != nil {
@@ -187,8 +185,8 @@ type eraser interface {
 	Erase(ctx context.Context, key string) error
 }
 
-// discard removes the record of a session that has ended. No client writes it any more, and
-// its id never returns: so that no tombstone is needed where the store can do without.
+// discard removes the record of a session that has ended. No client writes it any more, and its id
+// is never used again. So no tombstone is needed where the store can do without.
 func (c *Client) discard(ctx context.Context, key string, v store.Version) error {
 	if erases, ok := store.As[eraser](c.given); ok {
 		err := c.calls.run(ctx, key, c.calls.limit, func(ctx context.Context) error { return erases.Erase(ctx, key) }, nil)
@@ -218,13 +216,13 @@ func (c *Client) raiseFloor(ctx context.Context, token uint64) error {
 		return json.Marshal(floorRecord{plainFormat, floorKind, token})
 	})
 	if err != nil {
-		return fmt.Errorf("floor of tokens: %w", err)
+		return fmt.Errorf("token floor: %w", err)
 	}
 	return nil
 }
 
-// floor reads the floor. Its callers have read before that there is no record. So the
-// client that removed the record had raised the floor already.
+// floor reads the floor. Its callers have read before that there is no record. The client that
+// removed the record raised the floor before that.
 func (c *Client) floor(ctx context.Context) (uint64, error) {
 	value, _, err := c.st.Get(ctx, floorKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -239,7 +237,7 @@ func decodeFloor(value []byte) (uint64, error) {
 	}
 	var r floorRecord
 	if err := json.Unmarshal(value, &r); err != nil || r.Kind != floorKind || r.Holdfast < 1 {
-		return 0, fmt.Errorf("%w: not a floor: %.60q", store.ErrCorrupt, value)
+		return 0, fmt.Errorf("%w: the value is no token floor: %.60q", store.ErrCorrupt, value)
 	}
 	if r.Holdfast > formatVersion {
 		return 0, fmt.Errorf("%w: %w: use a newer holdfast", store.ErrCorrupt, ErrNewerFormat)

@@ -9,18 +9,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// verdict tells whether a lock may be taken in the state that was seen.
+// verdict says whether a lock may be taken in the state that was seen.
 type verdict struct {
 	open   bool
 	reason string        // why a grant that was not released is over
-	wait   time.Duration // when not open: until it will be, if nothing changes
-	next   *seen         // the state of the lock by now, to be judged in its place
-	err    error         // it could not be found out
+	wait   time.Duration // when not open: how long until the lock may be taken, if nothing changes
+	next   *seen         // the newer state of the lock, to be evaluated in place of the earlier one
+	err    error         // why the evaluation failed
 }
 
-// judge decides whether the lock may be taken. The write that takes it is conditional on
-// this version. So a state that was read earlier is as good as one that is read now: if the
-// holder has renewed the lease meanwhile, the store refuses the write.
+// evaluate decides whether the lock may be taken. The write that takes it is conditional on this
+// version. So a state that was read earlier is as good as a new one: if the holder has renewed the
+// lease meanwhile, the store refuses the write.
 func (h *Handle) evaluate(ctx context.Context, s *seen) verdict {
 	v := h.evaluateGrant(ctx, s)
 	if left := h.intervalLeft(s); v.open && left > 0 {
@@ -29,9 +29,9 @@ func (h *Handle) evaluate(ctx context.Context, s *seen) verdict {
 	return v
 }
 
-// intervalLeft tells how long the next grant has to wait although the one before is over. It
-// is not longer than the holder asked for from the first sight of its record on: another
-// machine's clock may be ahead by any time.
+// intervalLeft returns how long the next grant has to wait although the one before is over. Counted
+// from when this client first saw the record, it is at most as long as the holder asked for:
+// another machine's clock may be ahead by any time.
 func (h *Handle) intervalLeft(s *seen) time.Duration {
 	if s.rec == nil || s.rec.NotBefore.IsZero() || s.rec.State == Broken {
 		return 0
@@ -46,7 +46,7 @@ func (h *Handle) intervalLeft(s *seen) time.Duration {
 }
 
 // evaluateGrant decides whether the one grant that was seen is over, or there is none. Where a lock
-// has several holders, cleared judges each.
+// has several holders, cleared evaluates each.
 func (h *Handle) evaluateGrant(ctx context.Context, s *seen) verdict {
 	switch {
 	case s.rec == nil, s.rec.State == Free:
@@ -71,7 +71,7 @@ func (h *Handle) evaluateGrant(ctx context.Context, s *seen) verdict {
 	expiry := h.c.set.expiry(s.rec.TTL)
 	watched := h.c.clock.monotonic().Sub(s.at)
 	if watched >= expiry {
-		return verdict{open: true, reason: "not renewed while watched for " + s.rec.TTL.String()}
+		return verdict{open: true, reason: "not renewed while a waiter watched it for " + s.rec.TTL.String()}
 	}
 	// A broken record has the age of what it broke, too.
 	if !h.c.set.IgnoreStoreClock && s.age >= 0 && s.rec.holderWriteAge(s.age) >= expiry && h.c.clock.wall().Sub(s.rec.Renewed) >= expiry {
@@ -80,10 +80,10 @@ func (h *Handle) evaluateGrant(ctx context.Context, s *seen) verdict {
 	return verdict{wait: expiry - watched}
 }
 
-// ownGrantOver tells whether the record shows a grant of this handle that is over: one
-// that was never handed out, or whose guards were all released. A grant that was
-// lost while its guards still exist may have work that is stopping: then it tells
-// how long the lease would have lasted.
+// ownGrantOver reports whether the record shows a grant of this handle that is over: one that was
+// never handed out, or whose guards were all released. A grant that was lost while its guards still
+// exist may have work that is stopping: then ownGrantOver returns how long the lease would have
+// lasted.
 func (h *Handle) ownGrantOver(r *Record) (over bool, wait time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,10 +98,10 @@ func (h *Handle) ownGrantOver(r *Record) (over bool, wait time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended == nil {
-		return false, 0 // attempts join it, and never come here
+		return false, 0 // attempts join a live grant, and do not evaluate it
 	}
 	if g.detached {
-		return false, 0 // it goes on in a ticket
+		return false, 0 // the lease continues in a ticket
 	}
 	left := sent + h.c.set.TTL - now
 	return g.releasing || left <= 0, max(left, 0)
@@ -117,8 +117,7 @@ func (h *Handle) abandon(id string) {
 	h.abandoned[id] = true
 }
 
-// await waits for the rest of the pause that was begun, or until it is worth trying
-// again sooner.
+// await waits for the rest of the pause that was begun, or until another try is worthwhile sooner.
 func (h *Handle) await(ctx context.Context, l *waitQueue, w *waiter) {
 	ctx, cancel := context.WithDeadline(ctx, l.until)
 	defer cancel()
@@ -127,8 +126,8 @@ func (h *Handle) await(ctx context.Context, l *waitQueue, w *waiter) {
 		w.pause(ctx, time.Until(l.until))
 		return
 	}
-	// A watcher may return without a change, and Presence.WaitLiveness without a death. The more
-	// often that happens, the longer is the pause before the next call.
+	// A watcher may return without a change, and Presence.WaitLiveness without a death. Each time
+	// that happens, the pause before the next call grows.
 	switch {
 	case l.watched != last.version:
 		l.watched, l.idle = last.version, (l.idle / 2).Truncate(time.Millisecond)
@@ -142,9 +141,9 @@ func (h *Handle) await(ctx context.Context, l *waitQueue, w *waiter) {
 	l.early = !failed && time.Now().Before(l.until)
 }
 
-// attend returns when ctx ends, the store tells of a change or of the holder's death, or
-// w is woken. If the store's watcher fails it pauses as on a store that has none, and
-// says so.
+// waitForChange returns when ctx ends, when the store reports a change or the holder's death, or
+// when w is woken. If the store's watcher fails, waitForChange pauses as on a store without one,
+// and reports that.
 func (h *Handle) waitForChange(ctx context.Context, cancel context.CancelFunc, l *waitQueue, w *waiter, last *seen) (failed bool) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -156,12 +155,12 @@ func (h *Handle) waitForChange(ctx context.Context, cancel context.CancelFunc, l
 			}
 		})
 	}
-	// The watcher tells of what wakes w, too.
+	// The watcher reports what wakes w, too.
 	deadline, _ := ctx.Deadline()
 	wait := time.Until(deadline)
 	if watcher, ok := store.As[store.Watcher](h.c.st); ok {
 		if r := last.rec; r != nil && r.State == Held && r.Session != "" && l.place <= 0 && !h.c.trusts(r.Session) {
-			// The lock's record does not tell of the life of its holder.
+			// The lock's record does not show whether its holder lives.
 			wg.Go(func() {
 				if sleep(ctx, h.readDueIn(r.Grant)) == nil && h.awaitSession(ctx, r.Session, r.TTL) {
 					cancel()
@@ -181,17 +180,17 @@ func (h *Handle) waitForChange(ctx context.Context, cancel context.CancelFunc, l
 	return failed
 }
 
-// skipTime returns for how long a waiter that is far from the head of the lock's queue does not look.
+// skipTime returns how long a waiter that is far from the head of the lock's queue does not read.
 // That is a part of the time until its turn. The waiter estimates that time by how fast the first
-// waiter of this client has come forward. It is 0 for the head and the next one, and for a waiter
-// in no queue. Each change of the record wakes all that stand in the queue, and tells nothing to
-// those that are far from its head.
+// waiter of this client has moved forward. It is 0 for the head and the next one, and for a waiter
+// in no queue. Each change of the record wakes all waiters in the queue, and shows nothing to those
+// far from its head.
 //
-// A lock that is handed to a waiter that dozes lies idle, and then the queue seems slow to all.
-// So the estimate begins low, at most doubles from look to look, and falls at once. And a waiter
-// dozes for Options.MaxPoll at the most: all that stand before it may leave at one time, and no
-// estimate tells that. A reader whose turn is that of the head or the next one has it together
-// with all readers between: it dozes for Options.MinPoll at the most.
+// A lock that is handed to a waiter that does not read is idle, and then the queue seems slow to
+// all. So the estimate begins low, at most doubles from read to read, and falls at once. A waiter
+// does not read for Options.MaxPoll at most: all waiters before it may leave at one time, and no
+// estimate predicts that. A reader whose turn is that of the head or the next one has it together
+// with all readers between: it does not read for Options.MinPoll at most.
 func (h *Handle) skipTime(l *waitQueue, s *seen) time.Duration {
 	place := -1
 	if h.entered() != "" && s != nil && s.rec != nil {
@@ -202,9 +201,9 @@ func (h *Handle) skipTime(l *waitQueue, s *seen) time.Duration {
 	since, ahead := now.Sub(l.placed), l.place-place
 	switch {
 	case place < 0 || l.placed.IsZero() || ahead < 0:
-		l.placed, l.step = now, max(leastStep, h.pace/4) // it may have become faster
+		l.placed, l.step = now, max(leastStep, h.pace/4) // the queue may have become faster
 	case ahead > 0:
-		l.placed, l.step = now, min(since/time.Duration(ahead+1), 2*l.step) // there was part of a step more
+		l.placed, l.step = now, min(since/time.Duration(ahead+1), 2*l.step) // part of one more step has passed
 	default:
 		l.step = max(l.step, min(since, 2*l.step))
 	}
@@ -222,19 +221,20 @@ func (h *Handle) skipTime(l *waitQueue, s *seen) time.Duration {
 }
 
 const (
-	// turnPart is which part of the time until its turn a waiter dozes. Where some writes take
-	// ten times as long as others, with two thirds of it the lock lay idle four times as long.
+	// turnPart: a waiter does not read for one part in turnPart of the time until its turn. With
+	// two thirds of that time, where some writes take ten times as long as others, the lock was
+	// idle four times as long.
 	turnPart = 2
 
-	// leastStep is what a waiter takes first for the time in which a queue comes forward by one.
+	// leastStep is a waiter's first estimate of the time in which a queue moves forward by one.
 	leastStep = time.Millisecond
 
-	// safetyPolls is after how many times Options.MaxPoll a waiter looks at the latest although
-	// the store tells of no change: a watcher may miss one.
+	// safetyPolls times Options.MaxPoll is the longest time in which a waiter does not read
+	// although the store reports no change: a watcher may miss one.
 	safetyPolls = 4
 )
 
-// rest begins the pause after a look that found the lock held.
+// beginPause begins the pause after a read that found the lock held.
 func (h *Handle) beginPause(l *waitQueue, held *HeldError) {
 	wait := max(held.Wait, time.Millisecond)
 	if h.watches() {
@@ -245,10 +245,10 @@ func (h *Handle) beginPause(l *waitQueue, held *HeldError) {
 	if l.skips = h.skipTime(l, h.known()); l.skips > wait {
 		wait = l.skips
 	}
-	if l.place == 0 && h.entered() != "" { // the lock lies idle until it looks
+	if l.place == 0 && h.entered() != "" { // the lock is idle until this handle reads
 		wait = min(wait, max(l.step/turnPart, h.c.set.MinPoll))
 	}
-	if due := h.nextRead(); l.place > 0 && due > 0 { // no other client looks at the one ahead
+	if due := h.nextRead(); l.place > 0 && due > 0 { // no other client reads the session of the one ahead
 		wait, l.skips = min(wait, due), min(l.skips, due)
 	}
 	now := time.Now()
@@ -256,7 +256,7 @@ func (h *Handle) beginPause(l *waitQueue, held *HeldError) {
 	h.usesBatchPolls(l)
 }
 
-// watches reports whether the store tells of changes.
+// watches reports whether the store reports changes.
 func (h *Handle) watches() bool {
 	_, ok := store.As[store.Watcher](h.c.st)
 	return ok

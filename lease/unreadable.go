@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// BreakUnreadable makes a lock usable again whose record cannot be read, so that nothing
-// else can free it. It writes a free record with a token above the floor, which it raises
-// first, above every mark that the store knows, and above the Unix time in microseconds. A
-// holder that believes goes on until its next renewal or its deadline: what cannot be read
-// tells neither. So make sure first that there is none, or that its work is fenced.
+// BreakUnreadable makes a lock usable again whose record cannot be read, so that nothing else can
+// free it. It writes a free record. It first raises the floor, so that the new token is above the
+// floor, above every mark that the store knows, and above the Unix time in microseconds. A holder
+// that believes in its lease continues until its next renewal or its deadline: an unreadable record
+// shows neither. So first make sure that there is no holder, or that its work is fenced.
 //
-// Before that it calls keep, which keeps a copy: with the value that stands under the key;
-// or with nil, if the store itself cannot read its register: then keep moves that away, so
-// that the key is absent. An error of keep ends the call, and nothing has been changed.
+// Before that it calls keep, which has to keep a copy of the value under the key. If the store
+// itself cannot read the register, the value is nil: then keep has to move the register away, so
+// that the key is absent. If keep returns an error, the call ends with it and changes nothing.
 //
 // The error matches [ErrNotHeld] if the record can be read: use [Client.Break]. It matches
 // [ErrNewerFormat] if a newer version of this package has written it, and [store.ErrNotFound] if
@@ -38,7 +38,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 	default:
 		_, broken := decodeRecord(name, value)
 		if broken == nil {
-			return Record{}, fmt.Errorf("lock %q: %w: its record can be read", name, ErrNotHeld)
+			return Record{}, fmt.Errorf("lock %q: %w: its record can be read: break it in the usual way", name, ErrNotHeld)
 		}
 		if errors.Is(broken, ErrNewerFormat) {
 			return Record{}, fmt.Errorf("lock %q: %w", name, broken)
@@ -47,7 +47,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 	rec := &Record{Name: name, State: Free, Nonce: rand.Text(), Renewed: c.clock.wall(), Token: firstToken(c.clock.wall())}
 	floor, err := c.floor(ctx)
 	if err != nil {
-		return Record{}, fmt.Errorf("floor of tokens: %w", err)
+		return Record{}, fmt.Errorf("token floor: %w", err)
 	}
 	mark, err := store.HighestToken(ctx, c.st, h.key)
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
@@ -61,7 +61,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 	if err := keep(ctx, h.key, value); err != nil {
 		return Record{}, fmt.Errorf("lock %q: nothing was changed: %w", name, err)
 	}
-	// First: a program that finds no record begins above the floor.
+	// The floor is raised first: a program that finds no record begins above the floor.
 	if err := c.raiseFloor(ctx, rec.Token); err != nil {
 		return Record{}, err
 	}
@@ -74,7 +74,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 		case f.resolution == store.ResolutionPending && pause.wait(ctx) == nil:
 			rec.Nonce = rand.Text()
 		case f.now != nil:
-			return Record{}, fmt.Errorf("lock %q: %w: it has changed meanwhile", name, store.ErrConflict)
+			return Record{}, fmt.Errorf("lock %q: %w: another client has changed its record meanwhile: try again", name, store.ErrConflict)
 		case f.resolution == store.ResolutionNotApplied:
 			return Record{}, f.err
 		default:

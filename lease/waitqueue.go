@@ -9,48 +9,47 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// line is the goroutines of a client that wait for one lock, in the order of their
-// coming, whatever their handles. The first has the turn: it looks at the store, for all
-// of them. So many that wait cost the requests of one, and none of them overtakes
-// another.
+// waitQueue is the goroutines of a client that wait for one lock, in the order in which they came,
+// whatever their handles. The first has the turn: it reads the store, for all of them. So many
+// waiters send the requests of one, and none of them overtakes another.
 type waitQueue struct {
 	waiters    []*waiter // guarded by the client's mutex
-	batchPolls bool      // likewise: it makes use of surveys
-	lastRead   readTimes // likewise: the last look of a handle of the client
+	batchPolls bool      // guarded by it, too: the queue uses batch polls
+	lastRead   readTimes // guarded by it, too: the last read of a handle of the client
 
 	unanswered unanswered // of the requests that were sent for all of them
 
-	// held is what the last look that found the lock held has shown.
+	// held is what the last read showed that found the lock held.
 	held atomic.Pointer[HeldError]
 
-	// The rest belongs to the waiter that has the turn. The next one goes on with it.
-	last             *seen         // what was seen last
+	// Only the waiter that has the turn uses the rest. The next one continues with it.
+	last             *seen         // the state that was seen last
 	notified         string        // the grant that a waiting event was sent for
-	yieldRequestedOf string        // the grant that was asked for, since its handle keeps it after its work
-	notifiedBreak    string        // the nonce of the break that the holder's session was told of
+	yieldRequestedOf string        // the grant that was requested, since its handle keeps it after its work
+	notifiedBreak    string        // the nonce of the break of which the holder's session was notified
 	polls            polls         // pauses while the lock is held
 	until            time.Time     // end of the pause that was begun; zero: none was
-	due              time.Time     // when the holder may be dead, as the look before the pause has shown
-	lag              time.Duration // by which the next pause is shorter: the last survey began that long ago
-	waits            bool          // the pause is for a lock that is held, which may end it
+	due              time.Time     // when the holder may be dead, by the read before the pause
+	lag              time.Duration // how much shorter the next pause is: the last batch poll began that long ago
+	waits            bool          // the pause is for a held lock, and the end of the grant may end it
 	errors           *backoff      // pauses while the store fails
 	watched          store.Version // the version that the last pause was for
 	early            bool          // that pause ended before its time
-	idle             time.Duration // pause after a pause that ended early for nothing
-	place            int           // in the lock's queue, as it was seen last; negative: in none
-	placed           time.Time     // when it came there; zero: it is not known
-	step             time.Duration // estimate of the time in which it comes forward by one place
-	skips            time.Duration // for which it does not look, since it is far from the head
+	idle             time.Duration // pause after one that ended early without a change
+	place            int           // the place in the lock's queue, as last seen; negative: in none
+	placed           time.Time     // since when it has that place; zero: not known
+	step             time.Duration // estimate of the time in which it moves forward by one place
+	skips            time.Duration // how long it does not read, since it is far from the head
 }
 
-// waiter is a goroutine in a line.
+// waiter is a goroutine in a wait queue.
 type waiter struct {
 	h    *Handle
 	turn chan struct{} // closed when it is the first
 	wake chan struct{} // its handle was granted the lock, or the lock was released
 }
 
-// enter puts a goroutine that waits through h at the end of the line.
+// enter puts a goroutine that waits through h at the end of the wait queue.
 func (c *Client) enter(ctx context.Context, h *Handle) (*waitQueue, *waiter) {
 	w := &waiter{h: h, turn: make(chan struct{}), wake: make(chan struct{}, 1)}
 	c.mu.Lock()
@@ -66,7 +65,7 @@ func (c *Client) enter(ctx context.Context, h *Handle) (*waitQueue, *waiter) {
 	return l, w
 }
 
-// leave takes a goroutine out of the line and gives the turn to the next.
+// leave takes a goroutine out of the wait queue and gives the turn to the next.
 func (c *Client) leave(l *waitQueue, w *waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,8 +93,8 @@ func (c *Client) granted(h *Handle) {
 	}
 }
 
-// freed wakes the first who waits for the lock that h has released, if it waits
-// through another handle.
+// freed wakes the first waiter for the lock that h has released, if it waits through another
+// handle.
 func (c *Client) freed(h *Handle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +103,7 @@ func (c *Client) freed(h *Handle) {
 	}
 }
 
-// show wakes the goroutines whose entries in the queue have been made holders, as h has seen.
+// show wakes the goroutines whose entries in the queue have become holders, as h has seen.
 func (c *Client) show(h *Handle, s *seen) {
 	if s.rec == nil || h.kind == KindSession {
 		return

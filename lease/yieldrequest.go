@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MaxReason is the longest reason of an ask, and of its refusal, in bytes.
+// MaxReason is the longest reason of a request to yield, and of its refusal, in bytes.
 const MaxReason = maxReasonText
 
 // YieldOptions configures [Client.RequestYield].
@@ -20,13 +20,13 @@ type YieldOptions struct {
 	// Reason says why, for people. At most [MaxReason] bytes of UTF-8.
 	Reason string
 
-	// Wait makes the call return only when the grant that was asked is over, when its
-	// holder refuses, or when ctx ends.
+	// Wait makes the call return only when the grant of the request is over, when its holder
+	// refuses, or when ctx ends.
 	Wait bool
 
-	// Heard is called once, by an Ask that waits, when it sees that the holder has heard of the
-	// ask: with several holders that all of them have. Ask goes on waiting when it returns. It is
-	// not called if the grant is over before. Default: none.
+	// OnAcknowledged is called once, by a RequestYield that waits, when it sees that the holder has
+	// read the request; with several holders, that all of them have. RequestYield continues to wait
+	// when it returns. It is not called if the grant is over before. Default: none.
 	OnAcknowledged func(YieldStatus)
 }
 
@@ -34,36 +34,38 @@ type YieldOptions struct {
 type YieldStatus struct {
 	YieldRequest
 	Name       string
-	Token      uint64 // of the grant that was asked
-	Holder     string // whose it is, for people
+	Token      uint64 // of the grant of the request
+	Holder     string // the holder of that grant, for people
 	GrantEnded bool   // the grant is over: released, broken, taken over, or its holder is dead
 
-	// Now is what stood in the record when an Ask that waits found that the grant is over. It is
-	// the zero Record if the lock has none; and the record of the grant that was asked, if its
-	// holder is dead.
+	// Current is the record in which a RequestYield that waits found that the grant is over. It is
+	// the zero Record if the lock has none. If the holder is dead, it is the record of the grant of
+	// the request.
 	Current Record
 }
 
-// Ask asks the holder of the lock name to give way. The holder hears of it with its next
-// renewal at the latest: see [Guard.YieldRequested], and [Handle.Do], which stops its function then.
-// The holder may refuse, or take no notice. The ask stands in the record for as long as the
-// grant lasts. There is one ask for a grant: a second one writes nothing, and returns the first.
+// RequestYield asks the holder of the lock name to yield. The holder reads the request with its
+// next renewal at the latest. See [Guard.YieldRequested], and [Handle.Do], which then stops its
+// function. The holder may refuse, or ignore the request. The request stays in the record for as
+// long as the grant lasts. There is one request for a grant: a second call writes nothing, and
+// returns the first request.
 //
-// Of a lock that has several holders all are asked that hold it then, and none of them can refuse.
-// Those that come later do not hear of the ask; a second one, when others have come, asks them, too.
+// Of a lock that has several holders all current ones are asked, and none of them can refuse. Later
+// holders do not get the request. A second call, when others have come, asks them, too.
 //
-// Ask sends a read and a write, as many again for each session that holds the lock, and with
-// [YieldOptions.Wait] it goes on reading as a waiter does. An ask is no sign of life of the
-// holder: a dead holder is taken over when it would have been without the ask. A renewal that
-// meets an ask takes two requests: so no lease is lost by an ask where a request takes at most
-// half of what the package documentation says under Time. On a store that lets writes wait, a
-// holder looks before it writes.
+// RequestYield sends a read and a write, and as many again for each session that holds the lock.
+// With [YieldOptions.Wait] it then reads as a waiter does. A request is no sign that the holder
+// lives: a dead holder is taken over at the same time as without it. A renewal that conflicts with
+// a request to yield takes two requests. So no lease is lost where a request takes at most half of
+// what the package documentation says under Time. On a store that lets writes wait, a holder reads
+// before it writes.
 //
-// A nil error means that the ask stands in the record, or that the grant has ended since it
-// did. The error matches [ErrNotHeld] if the lock is free or broken, [store.ErrNotFound] if
-// there is no such lock, and [ErrYieldRefused] if the holder refuses; Asked tells why. It matches
-// [ErrUnresolved] if it could not be found out whether the write was applied: then call it
-// again. Without Wait the call takes at most two minutes. A nil o means all defaults.
+// A nil error means that the request to yield is in the record, or that the grant has ended since
+// it was. The error matches [ErrNotHeld] if the lock is free or broken, and [store.ErrNotFound] if
+// there is no such lock. It matches [ErrYieldRefused] if the holder refuses; YieldStatus has the
+// reason. It matches [ErrUnresolved] if RequestYield could not find out whether the write was
+// applied: then call it again. Without Wait the call takes at most two minutes. A nil o means all
+// defaults.
 func (c *Client) RequestYield(ctx context.Context, name string, o *YieldOptions) (YieldStatus, error) {
 	if o == nil {
 		o = &YieldOptions{}
@@ -91,13 +93,13 @@ func checkReason(name, reason string) error {
 	return nil
 }
 
-// ask writes an ask into the record of the lock, unless one stands there. The base is what was
-// seen of it, or nil.
+// requestYield writes a request to yield into the record of the lock, unless there is one. The base
+// is what was seen of the record, or nil.
 //
-// Between any two steps the holder may renew, release or lose the lock, and others may ask,
-// break or take it. So the write names the version that was read, and whatever else is
-// found is looked at anew. If its reply is lost it is read back; if the holder has answered
-// meanwhile, the ask in its record may be another client's, which makes no difference.
+// Between any two steps the holder may renew, release or lose the lock, and others may request,
+// break or take it. So the write names the version that was read, and any other state is evaluated
+// from the start. After a lost reply the record is read back. If the holder has answered meanwhile,
+// the request in its record may be another client's, which makes no difference.
 func (h *Handle) requestYield(ctx context.Context, base *seen, a YieldRequest) (YieldStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
 	defer cancel()
@@ -117,12 +119,13 @@ func (h *Handle) requestYield(ctx context.Context, base *seen, a YieldRequest) (
 	if rec == nil && (asked.Name == "" || asked.Acknowledged || err != nil) {
 		return asked, err
 	}
-	// If it stands already and was not heard, who wrote it may have ended before this.
+	// If an unacknowledged request is in the record already, its writer may have ended before it
+	// notified the sessions.
 	return asked, h.c.notifySessions(ctx, h.name, sessionsOf(cmp.Or(rec, asIs).yieldRequestOf()))
 }
 
-// canRequestYield returns the record that asks what s shows to give way, or nil and the ask that
-// stands there.
+// canRequestYield returns the record with a request to yield for what s shows, or nil and the
+// request that is already there.
 func canRequestYield(name string, s *seen, a YieldRequest) (*Record, YieldStatus, error) {
 	r := s.rec
 	switch {
@@ -141,15 +144,15 @@ func canRequestYield(name string, s *seen, a YieldRequest) (*Record, YieldStatus
 		a.Grant, a.Grants, next.HolderNonce = "", grantsOf(r.Holders), "" // none of them renews the record
 	}
 	next.YieldRequest = &a
-	// Nothing is left out for it: what stands there is the holder's.
+	// Nothing is left out to make room for the request: the record is the holder's.
 	if value, err := next.whole(); err != nil || len(value) > store.MaxValue {
-		return nil, YieldStatus{}, errors.Join(fmt.Errorf("lock %q: %w: there is no room for an ask in its record", name, store.ErrTooLarge), err)
+		return nil, YieldStatus{}, errors.Join(fmt.Errorf("lock %q: %w: there is no room for a request to yield in its record", name, store.ErrTooLarge), err)
 	}
 	asked, _ := next.yieldStatus()
 	return &next, asked, nil
 }
 
-// asked returns the ask that stands for the grants in the record.
+// yieldStatus returns the request for the grants in the record.
 func (r *Record) yieldStatus() (YieldStatus, bool) {
 	if len(r.yieldRequestOf()) == 0 {
 		return YieldStatus{}, false
@@ -157,7 +160,7 @@ func (r *Record) yieldStatus() (YieldStatus, bool) {
 	return YieldStatus{YieldRequest: *r.YieldRequest, Name: r.Name, Token: r.Token, Holder: r.Holder}, true
 }
 
-// yieldRequestOf returns the holders whom the ask in the record was asked of.
+// yieldRequestOf returns the holders that the request in the record is for.
 func (r *Record) yieldRequestOf() []Member {
 	if r == nil || r.State == Free || r.YieldRequest == nil || r.exclusive() && r.YieldRequest.Grant != r.Grant {
 		return nil
@@ -165,14 +168,15 @@ func (r *Record) yieldRequestOf() []Member {
 	return slices.DeleteFunc(slices.Clone(r.possessors()), func(m Member) bool { return !r.YieldRequest.isOf(m.Grant) })
 }
 
-// isOf reports whether the ask was asked of a grant, which holds the lock.
+// isOf reports whether the request is for a grant, which holds the lock.
 func (a *YieldRequest) isOf(grant string) bool {
 	return a.Grant == grant || a.isNameless() || a.Grant == "" && slices.Contains(a.Grants, grant)
 }
 
-// isNameless reports whether an earlier program has written the ask, of several holders without their
-// names. Such an ask is one of all that hold the lock, until a program that names them writes the next
-// holder into the record, or asks once more: it names those that held the lock before.
+// isNameless reports whether an earlier program has written the request, for several holders
+// without their names. Such a request is for all holders of the lock. That changes when a program
+// that names them writes the next holder into the record, or requests again: it names those that
+// held the lock before.
 func (a *YieldRequest) isNameless() bool { return a.Grant == "" && len(a.Grants) == 0 }
 
 func grantsOf(members []Member) (all []string) {
@@ -182,7 +186,7 @@ func grantsOf(members []Member) (all []string) {
 	return all
 }
 
-// refusal is the error of an ask that was refused.
+// refusal is the error for a refused request.
 func (a *YieldStatus) refusal() error {
 	if a.RefusalReason == "" {
 		return nil
@@ -190,8 +194,8 @@ func (a *YieldStatus) refusal() error {
 	return fmt.Errorf("lock %q: %w: %s (token %d): %s", a.Name, ErrYieldRefused, a.Holder, a.Token, a.RefusalReason)
 }
 
-// answer waits until the grant that was asked is over, or its holder refuses. It tells once that
-// the holder has heard.
+// answer waits until the grant of the request is over, or its holder refuses. It calls tell once
+// when the holder has read the request.
 func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldStatus)) (YieldStatus, error) {
 	w := &waiter{h: h, wake: make(chan struct{}, 1)}
 	l := &waitQueue{errors: h.c.backoff(h.c.set.MinPoll, h.c.set.MaxPoll)}
@@ -230,8 +234,9 @@ func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldS
 	}
 }
 
-// isOver finds out whether the grants that were asked do not hold the lock any more; else whether the sessions that hold it have heard of the ask, which
-// stands since then, and how long it takes at the most to know more. It writes nothing.
+// isOver finds out whether the grants of the request do not hold the lock any more. If they do, it
+// finds out whether the sessions that hold the lock have read the request, which was written at
+// since, and how long it takes at most to know more. It writes nothing.
 func (h *Handle) isOver(ctx context.Context, s *seen, asked *YieldStatus, since time.Time) (time.Duration, error) {
 	r, grant := s.rec, asked.Grant
 	over := func() (time.Duration, error) {
@@ -261,7 +266,7 @@ func (h *Handle) isOver(ctx context.Context, s *seen, asked *YieldStatus, since 
 		}
 		living, heard = living || !dead, heard && (dead || attended)
 		if living && (asked.Acknowledged || !heard) {
-			break // the others tell nothing more
+			break // the other members add nothing
 		}
 	}
 	if !living {
@@ -273,9 +278,9 @@ func (h *Handle) isOver(ctx context.Context, s *seen, asked *YieldStatus, since 
 	return h.c.set.expiry(ttl), nil
 }
 
-// isDead reports whether a session is known to be dead, closed or fenced, by what the client
-// has seen of its record, and else whether it is known to have attended to the lock of that name
-// since then. It writes nothing.
+// isDead reports whether a session is known to be dead, closed or revoked, by what the client has
+// seen of its record. If not, it reports whether the session is known to have checked the lock of
+// that name since then. It writes nothing.
 func (c *Client) isDead(ctx context.Context, id, name string, ttl time.Duration, since time.Time) (dead, attended bool, _ error) {
 	if own := c.session(id); own != nil && own.grant().check() > 0 {
 		return false, own.isChecked(name), nil
@@ -295,12 +300,12 @@ func (c *Client) isDead(ctx context.Context, id, name string, ttl time.Duration,
 		return false, false, err // a session whose record was removed is not known to be dead
 	}
 	dead = now.rec.State != Held || r.h.evaluateGrant(ctx, now).open
-	// The lock was named there before since.
+	// The session's record named the lock before since.
 	named := slices.Contains(now.rec.LocksToCheck, name) || slices.Contains(now.rec.LocksToCheck, allLocks)
 	return dead, !named && !now.at.Before(since), nil
 }
 
-// hear takes note of an ask in a record that the grant goes on over.
+// acknowledge notes a request in a record that the grant's next write is based on.
 func (g *grant) acknowledge(rec *Record) {
 	asked, stands := rec.yieldStatus()
 	if g.h.own != nil && len(rec.LocksToCheck) > 0 {
@@ -327,8 +332,8 @@ func (g *grant) acknowledge(rec *Record) {
 	}
 }
 
-// yieldRequestedLocked returns a context that ends when the grant is asked. The caller holds g.mu. Most
-// grants are never asked, and make none.
+// yieldRequestedLocked returns a context that ends when the grant gets a request to yield. The
+// caller holds g.mu. Most grants never get one, and make no context.
 func (g *grant) yieldRequestedLocked() context.Context {
 	if g.yieldCtx == nil {
 		g.yieldCtx, g.signalYield = context.WithCancel(context.Background())
@@ -339,18 +344,18 @@ func (g *grant) yieldRequestedLocked() context.Context {
 	return g.yieldCtx
 }
 
-// yieldContext returns a context that ends when the grant is asked.
+// yieldContext returns a context that ends when the grant gets a request to yield.
 func (g *grant) yieldContext() context.Context {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.yieldRequestedLocked()
 }
 
-// Asked returns a channel that is closed when the holder hears that it was asked to give way;
-// see [Client.RequestYield]. It is closed once for each grant, and never if there is no ask.
+// YieldRequested returns a channel that is closed when the holder reads a request to yield; see
+// [Client.RequestYield]. It is closed once for each grant, and never if there is no request.
 func (g *Guard) YieldRequested() <-chan struct{} { return g.g.yieldContext().Done() }
 
-// Ask returns what the holder was asked, and reports whether it has heard of an ask.
+// YieldRequest returns the request to yield, and reports whether the holder has read one.
 func (g *Guard) YieldRequest() (YieldStatus, bool) {
 	g.g.mu.Lock()
 	defer g.g.mu.Unlock()
@@ -360,7 +365,8 @@ func (g *Guard) YieldRequest() (YieldStatus, bool) {
 	return *g.g.yieldStatus, true
 }
 
-// yieldsOnRequest is why the context of a function ends whose holder was asked to give way.
+// yieldsOnRequest is the cause with which the context of a function ends when its holder is asked
+// to yield.
 func (g *Guard) yieldsOnRequest() error {
 	asked, _ := g.YieldRequest()
 	err := fmt.Errorf("lock %q: %w by %s", g.Name(), ErrYieldRequested, asked.By)
@@ -370,13 +376,15 @@ func (g *Guard) yieldsOnRequest() error {
 	return err
 }
 
-// Refuse writes into the record that the holder does not give way, and why: at most
-// [MaxReason] bytes of UTF-8. Askers get it as [YieldStatus], and no client asks this grant again. The
-// write renews a plain lease, too. The error matches [ErrNoYieldRequest] if the holder has heard of no
-// ask, [ErrLost] if the lease is lost, and [store.ErrInvalid] if the guard is that of a reader or of
-// a slot: one holder cannot refuse for the others. After any other error it is not known
-// whether the refusal stands, unless [store.OutcomeOf] says that it does not. A [Handle.Do]
-// that has stopped its function goes on stopping it: see [IgnoreYieldRequests].
+// RefuseYield writes into the record that the holder does not yield, and why: at most [MaxReason]
+// bytes of UTF-8. Clients that request it get that as [YieldStatus], and no client asks this grant
+// again. The write renews a plain lease, too.
+//
+// The error matches [ErrNoYieldRequest] if the holder has read no request, and [ErrLost] if the
+// lease is lost. It matches [store.ErrInvalid] if the guard is that of a reader or of a slot: one
+// holder cannot refuse for the others. After any other error it is not known whether the refusal
+// was written, unless [store.OutcomeOf] says that it was not. A [Handle.Do] that has begun to stop
+// its function does not continue it: see [IgnoreYieldRequests].
 func (g *Guard) RefuseYield(ctx context.Context, reason string) error {
 	if err := checkReason(g.Name(), reason); err != nil {
 		return err
@@ -388,7 +396,7 @@ func (g *Guard) RefuseYield(ctx context.Context, reason string) error {
 	case !ok:
 		return fmt.Errorf("lock %q: %w", g.Name(), ErrNoYieldRequest)
 	case asked.Grant == "":
-		return fmt.Errorf("%w: lock %q: all that hold it were asked, and none of them can refuse for the others", store.ErrInvalid, g.Name())
+		return fmt.Errorf("%w: lock %q has several holders: all were asked to yield, and one cannot refuse for the others", store.ErrInvalid, g.Name())
 	}
 	return g.rewrite(ctx, func(r *Record) error {
 		asked, _ := g.YieldRequest()
@@ -401,7 +409,7 @@ func (g *Guard) RefuseYield(ctx context.Context, reason string) error {
 	})
 }
 
-// yieldRequested reports whether the holder has heard of an ask, and has not refused.
+// yieldRequested reports whether the holder has read a request to yield, and has not refused it.
 func (g *grant) yieldRequested() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
