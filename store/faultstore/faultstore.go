@@ -3,20 +3,22 @@
 //
 // # Use
 //
-//		s := faultstore.New(memstore.New(), faultstore.MustParse("put job #3 lose; read * %0.1 fail"))
-//		// ... run the code to test on s ...
-//		if rules := s.Unmatched(); len(rules.Rules) > 0 {
-//			t.Errorf("no call matched %v", rules)
-//		}
+//	s := faultstore.New(memstore.New(), faultstore.MustParse("put job #3 lose; read * %0.1 fail"))
+//	// ... run the code to test on s ...
+//	if rules := s.Unmatched(); len(rules.Rules) > 0 {
+//		t.Errorf("no call matched %v", rules)
+//	}
 //
-//	  - A [Schedule] chooses the calls that get a fault by operation, key and number, or by a seed
-//	    and probabilities. [MustParse] reads its text, whose form [Schedule.String] describes.
-//	    [Random] returns one with every kind of fault.
-//	  - [Store.Set] replaces the schedule during a test, to end an outage, for example.
-//	  - [Store.Injected] returns the faults that were injected, as a schedule without chances. A
-//	    test that failed under a seed can print it, to replay the same faults.
-//	  - [Store.Unmatched] returns the rules that no call has matched. A test with such a rule
-//	    should fail.
+// These are the parts:
+//
+//   - A [Schedule] chooses the calls that get a fault by operation, key and number, or by a seed
+//     and probabilities. [MustParse] reads its text, whose form [Schedule.String] describes.
+//     [Random] returns one with every kind of fault.
+//   - [Store.Set] replaces the schedule during a test, to end an outage, for example.
+//   - [Store.Injected] returns the faults that were injected, as a schedule without chances. A
+//     test that failed under a seed can print it, to replay the same faults.
+//   - [Store.Unmatched] returns the rules that no call has matched. A test with such a rule
+//     should fail.
 //
 // # What it keeps
 //

@@ -3,16 +3,17 @@
 //
 // # Use
 //
-//		db, err := sql.Open("pgx", "postgres://db.example/app") // github.com/jackc/pgx/v5/stdlib
-//		err = sqlstore.CreateTables(ctx, db, sqlstore.PostgreSQL, nil) // once
-//		s, err := sqlstore.New(db, sqlstore.PostgreSQL, nil)
-//		client, err := lease.New(s, nil)
+//	db, err := sql.Open("pgx", "postgres://db.example/app") // github.com/jackc/pgx/v5/stdlib
+//	err = sqlstore.CreateTables(ctx, db, sqlstore.PostgreSQL, nil) // once
+//	s, err := sqlstore.New(db, sqlstore.PostgreSQL, nil)
+//	client, err := lease.New(s, nil)
 //
-//	  - [New] needs the tables that [CreateTables] makes; the command holdfast init makes them too.
-//	  - [Fence] checks the fencing token of a lock inside your own transaction, so that a former
-//	    holder cannot commit.
-//	  - On PostgreSQL set [Options].Listen, so that waiters need not poll. [Listener] makes this
-//	    function from the connections of a driver.
+// The command holdfast init makes the tables too. Two more functions are common:
+//
+//   - [Fence] checks the fencing token of a lock inside your own transaction, so that a former
+//     holder cannot commit.
+//   - [Listener] makes the function [Options].Listen from the connections of a driver. With it
+//     waiters on PostgreSQL need not poll.
 //
 // # PostgreSQL
 //
