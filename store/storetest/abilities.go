@@ -14,7 +14,7 @@ import (
 func volatileCases() []testCase {
 	return []testCase{
 		{"VolatilePut", "PutUnsynced obeys the rules of Put: it creates, swaps, is visible to all readers at once, and is refused for a wrong version.", caseVolatilePut},
-		{"VolatileThenDurable", "Durable and volatile writes may follow each other in any order, and no version is used twice.", func(e *env) {
+		{"VolatileThenDurable", "Durable and unsynced writes may follow each other in any order, and no version is used twice.", func(e *env) {
 			p := e.volatilePutter()
 			seen := make(versions)
 			v := e.create("job", "same")
@@ -31,7 +31,7 @@ func volatileCases() []testCase {
 			e.expectAbsent("job")
 			e.putVolatile(p, "job", "", "same")
 		}},
-		{"VolatileRace", "Of several volatile and durable puts on one version at once, exactly one succeeds.", func(e *env) {
+		{"VolatileRace", "Of several unsynced and durable puts on one version at once, exactly one succeeds.", func(e *env) {
 			e.volatilePutter()
 			v := e.create("job", "start")
 			got := make([]store.Version, e.Racers)
@@ -63,10 +63,10 @@ func (e *env) volatilePutter() store.UnsyncedPutter {
 func (e *env) putVolatile(p store.UnsyncedPutter, key string, prev store.Version, value string) store.Version {
 	v, err := p.PutUnsynced(e.ctx, key, prev, []byte(value))
 	if err != nil {
-		e.fatalf("volatile put %q against its current version %q: %v (%v)", key, prev, err, store.OutcomeOf(err))
+		e.fatalf("unsynced put %q against its current version %q: %v (%v)", key, prev, err, store.OutcomeOf(err))
 	}
 	if v == "" || v == prev {
-		e.fatalf("volatile put %q on version %q returns version %q", key, prev, v)
+		e.fatalf("unsynced put %q on version %q returns version %q", key, prev, v)
 	}
 	return v
 }
@@ -79,34 +79,34 @@ func caseVolatilePut(e *env) {
 	e.expect("job", v2, "two")
 	for _, prev := range []store.Version{"", v1} {
 		_, err := p.PutUnsynced(e.ctx, "job", prev, []byte("late"))
-		e.refused(fmt.Sprintf("a volatile put on version %q", prev), err, entry("job", v2, "two"))
+		e.refused(fmt.Sprintf("an unsynced put on version %q", prev), err, entry("job", v2, "two"))
 	}
 	_, err := p.PutUnsynced(e.ctx, "absent", v2, []byte("wrong"))
-	e.refused("a volatile put on an absent register", err, entry("absent", "", ""))
+	e.refused("an unsynced put on an absent register", err, entry("absent", "", ""))
 	_, err = p.PutUnsynced(e.ctx, "job", v2, []byte(big(store.MaxValue+1)))
 	if !errors.Is(err, store.ErrTooLarge) || store.OutcomeOf(err) != store.NotApplied {
-		e.errorf("volatile put of a value too large: got %v, want ErrTooLarge, not applied", err)
+		e.errorf("unsynced put of a value too large: got %v, want ErrTooLarge, not applied", err)
 	}
 	_, err = p.PutUnsynced(e.ctx, "job/", v2, nil)
-	e.wantErrKey("volatile put", "job/", err)
+	e.wantErrKey("unsynced put", "job/", err)
 	_, err = p.PutUnsynced(e.ended(), "job", v2, []byte("late"))
-	e.wantNotSent("volatile put", err)
+	e.wantNotSent("unsynced put", err)
 	e.expect("job", v2, "two")
 	v3 := e.putVolatile(p, "job", v2, awkwardValue())
 	e.expect("job", v3, awkwardValue())
 	e.delete("job", v3)
 	_, err = p.PutUnsynced(e.ctx, "job", v3, []byte("late"))
-	e.refused("a volatile put on a deleted register", err, entry("job", "", ""))
+	e.refused("an unsynced put on a deleted register", err, entry("job", "", ""))
 }
 
 // readCases are the rules of the abilities that read.
 func readCases() []testCase {
 	return []testCase{
-		{"Age", "GetAge is Get with an age that is never above the truth: a lower bound, or negative where it is not known. (Leases are taken over by it.)", caseAge},
+		{"Age", "GetAge is Get with an age that is never above the truth: a lower bound, or negative if it is not known. (Waiters take over leases by their age.)", caseAge},
 		{"GetIfChanged", "GetIfChanged is Get, except that it returns no value if the version is the one that was seen.", caseGetIfChanged},
-		{"GetUncommitted", "Peek sees a state that is good as the base of a write, and does not call a read error \"absent\".", caseGetUncommitted},
-		{"HighestToken", "HighestToken is a number that no mark of a write to the key exceeds, refused writes, volatile ones, those without a mark and deleted registers included. (A fencing token that was shown once must not be given again.)", caseHighestToken},
-		{"Traits", "Traits are the same at each call and in another opening of the store, name no secret, and bound no lease below zero.", func(e *env) {
+		{"GetUncommitted", "GetUncommitted returns a state that a write may name, and does not report a read error as \"not found\".", caseGetUncommitted},
+		{"HighestToken", "HighestToken is an upper bound of the tokens of all writes to the key. That includes refused and unsynced writes, writes without a token, and deleted registers. (A fencing token that a reader has seen must not be used again.)", caseHighestToken},
+		{"Traits", "Traits are the same at each call and through another handle, contain no secret, and have no negative MinTTL.", func(e *env) {
 			d, ok := store.As[store.Describer](e.s)
 			if !ok {
 				e.absent("the store is no Describer")
@@ -117,7 +117,7 @@ func readCases() []testCase {
 				e.errorf("got %+v, then %+v", first, second)
 			}
 			if of, other := store.TraitsOf(e.s), store.TraitsOf(e.other); of.ID != other.ID || of.Prefix != other.Prefix {
-				e.errorf("one opening is %q below %q, another is %q below %q", of.ID, of.Prefix, other.ID, other.Prefix)
+				e.errorf("one handle has the ID %q and the prefix %q, another has %q and %q", of.ID, of.Prefix, other.ID, other.Prefix)
 			}
 			if first.MinTTL < 0 || strings.ContainsAny(first.Name, "\n\r") {
 				e.errorf("got %+v", first)
@@ -129,7 +129,7 @@ func readCases() []testCase {
 func caseAge(e *env) {
 	a, ok := store.As[store.AgeReader](e.other)
 	if !ok {
-		e.absent("the store is no Ager")
+		e.absent("the store is no AgeReader")
 	}
 	if _, _, _, err := a.GetAge(e.ctx, "absent"); !errors.Is(err, store.ErrNotFound) {
 		e.errorf("age of an absent register: got %v, want ErrNotFound", err)
@@ -191,13 +191,13 @@ func caseGetIfChanged(e *env) {
 func caseGetUncommitted(e *env) {
 	p, ok := store.As[store.UncommittedGetter](e.other)
 	if !ok {
-		e.absent("the store is no Peeker")
+		e.absent("the store is no UncommittedGetter")
 	}
 	if _, v, err := p.GetUncommitted(e.ctx, "job"); !errors.Is(err, store.ErrNotFound) || v != "" {
-		e.errorf("peek at an absent register: got version %q and error %v, want ErrNotFound", v, err)
+		e.errorf("get-uncommitted of an absent register: got version %q and error %v, want ErrNotFound", v, err)
 	}
 	v := e.create("job", "one")
-	e.state("job") // a settled read: from now on nothing is in doubt
+	e.state("job") // a committed read: from now on no write is in doubt
 	value, w, err := p.GetUncommitted(e.ctx, "job")
 	if err != nil || w != v || string(value) != "one" {
 		e.fatalf("got %s version %q, error %v, want \"one\" version %q", show(value), w, err, v)
@@ -212,7 +212,7 @@ func caseGetUncommitted(e *env) {
 func caseHighestToken(e *env) {
 	m, ok := store.As[store.TokenReader](e.other)
 	if !ok {
-		e.absent("the store is no Marker")
+		e.absent("the store is no TokenReader")
 	}
 	atLeast := func(want uint64, what string) {
 		if got, err := m.HighestToken(e.ctx, "job"); err != nil || got < want {
@@ -243,7 +243,7 @@ func caseHighestToken(e *env) {
 	if p, ok := store.As[store.UnsyncedPutter](e.s); ok {
 		v, err := p.PutUnsynced(store.WithToken(e.ctx, 63), "job", v3, []byte("four"))
 		if err != nil {
-			e.fatalf("volatile put: %v", err)
+			e.fatalf("unsynced put: %v", err)
 		}
 		v3 = v
 		atLeast(63, "after a volatile write")
@@ -252,11 +252,11 @@ func caseHighestToken(e *env) {
 	atLeast(57, "after a delete")
 }
 
-// presenceCases are the rules of [store.Presence], as far as one process can check
-// them: that of a dead process is for tests that start some.
+// presenceCases are the rules of [store.Presence], as far as one process can check them.
+// Tests that start processes check a dead one.
 func presenceCases() []testCase {
 	return []testCase{
-		{"PresenceAlive", "A process that has announced itself is never judged dead while it runs, and announces the same each time.", func(e *env) {
+		{"PresenceAlive", "A process that has announced itself is never reported dead while it runs, and Announce returns the same text each time.", func(e *env) {
 			p := e.presence(e.s)
 			first, err := p.Announce(e.ctx)
 			if err != nil || first == "" {
@@ -271,7 +271,7 @@ func presenceCases() []testCase {
 				}
 			}
 		}},
-		{"PresenceUnknown", "The answer is dead only if that is certain: for a text that is no announcement, or one of another place, it is unknown. (a live holder in another container was judged dead.)", func(e *env) {
+		{"PresenceUnknown", "The answer is dead only if that is certain. For a text that is no announcement, or an announcement from another place, it is unknown. (A live holder in another container was reported dead.)", func(e *env) {
 			p := e.presence(e.s)
 			own, err := p.Announce(e.ctx)
 			if err != nil {
@@ -279,14 +279,14 @@ func presenceCases() []testCase {
 			}
 			for _, bad := range []string{"", " ", "x", "{}", "null", own + "x", "x" + own, own[:len(own)/2], "../" + own, "\x00", strings.Repeat("x", 10000), "1", "0"} {
 				if got := p.Liveness(e.ctx, bad); got != store.LivenessUnknown {
-					e.errorf("%.60q was judged %v, want unknown", bad, got)
+					e.errorf("the announcement %.60q: got %v, want unknown", bad, got)
 				}
 			}
 			if got := p.Liveness(e.ended(), own); got == store.Dead {
-				e.errorf("a judgement under a context that has ended says dead")
+				e.errorf("under a context that has ended the answer is dead")
 			}
 		}},
-		{"PresenceAwait", "Await ends with the context's error, or before it when it is worth judging again.", func(e *env) {
+		{"PresenceAwait", "WaitLiveness returns the context's error at the end of the context. It may return nil before, so that the caller asks again.", func(e *env) {
 			p := e.presence(e.s)
 			own, err := p.Announce(e.ctx)
 			if err != nil {

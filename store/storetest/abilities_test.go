@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// able is a memory store with every ability that there is. Each handle is a process
-// of its own.
+// able is a memory store with every ability. Each handle is a process of its own.
 type able struct {
 	*memstore.Store
 	*ableShared
@@ -115,7 +114,7 @@ func (a *able) WaitLiveness(ctx context.Context, _ string) error {
 	}
 }
 
-// TestAllAbilities runs the suite on stores to which no case is foreign.
+// TestAllAbilities runs the suite on stores that need no skip.
 func TestAllAbilities(t *testing.T) {
 	storetest.Run(t, func(*testing.T) store.Store { return newAble() }, &storetest.Options{
 		Reopen: func(_ *testing.T, first store.Store) store.Store { return first.(*able).second() },
@@ -218,7 +217,7 @@ func brokenAbilities() []broken {
 				return value, v, age.Truncate(time.Second) + time.Second, err
 			}
 		}), nil},
-		{"tells by the value whether it changed", []string{"GetIfChanged"}, with(func(u *unable) {
+		{"compares values to find out whether the register changed", []string{"GetIfChanged"}, with(func(u *unable) {
 			values := make(map[store.Version][]byte)
 			u.change = func(a *able, key string, seen store.Version) ([]byte, store.Version, bool, error) {
 				value, v, err := a.Get(ctx, key)
@@ -260,7 +259,7 @@ func brokenAbilities() []broken {
 		{"waits with an error of its own", []string{"PresenceAwait"}, with(func(u *unable) {
 			u.await = func(context.Context, *able) error { return errors.New("no inotify") }
 		}), nil},
-		{"starts anew with each volatile put", []string{"VolatileThenDurable"}, func() store.Store { return &forgetful{memstore.New()} }, nil},
+		{"restarts its versions with each unsynced put", []string{"VolatileThenDurable"}, func() store.Store { return &forgetful{memstore.New()} }, nil},
 		{"hands out the store below it", []string{"DecoratorHides"}, func() store.Store {
 			m := memstore.New()
 			p, err := store.Prefix(m, "some/prefix")
@@ -273,7 +272,7 @@ func brokenAbilities() []broken {
 	}
 }
 
-// missing takes a failed peek for absence.
+// missing reports a failed GetUncommitted as absence.
 type missing struct{ *able }
 
 func (b missing) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
@@ -284,7 +283,7 @@ func (b missing) GetUncommitted(ctx context.Context, key string) ([]byte, store.
 	return value, v, err
 }
 
-// forgetful returns a version of a volatile put that Get does not confirm.
+// forgetful returns a version of an unsynced put that Get does not confirm.
 type forgetful struct{ *memstore.Store }
 
 func (f *forgetful) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
@@ -292,7 +291,7 @@ func (f *forgetful) PutUnsynced(ctx context.Context, key string, prev store.Vers
 	return v + "~", err
 }
 
-// leaky is a decorator that hands out the store below it for any interface.
+// leaky is a decorator that returns the store below it for every interface.
 type leaky struct {
 	store.Store
 	inner store.Store
@@ -306,7 +305,7 @@ func (l leaky) As(target any) bool {
 	return ok
 }
 
-// moody offers its abilities every other time that it is asked.
+// moody offers its abilities only in every second call.
 type moody struct {
 	store.Store
 	asked int

@@ -23,7 +23,7 @@ func basicCases() []testCase {
 			v := e.create("job", "one")
 			e.expect("job", v, "one")
 		}},
-		{"CreateExisting", "Put with a zero version means \"must not exist\": where something is it is refused. (on a store that ignores this two owners hold one lock.)", rule((*registerrules.Space).CreateTwice)},
+		{"CreateExisting", "Put with a zero version means \"must not exist\": it is refused if the register exists. (On a store that ignores this, two owners hold one lock.)", rule((*registerrules.Space).CreateTwice)},
 		{"CreateExistingEmpty", "A register with an empty value exists: creating it is refused.", func(e *env) {
 			v := e.create("job", "")
 			_, err := e.s.Put(e.ctx, "job", "", []byte("two"))
@@ -37,7 +37,7 @@ func basicCases() []testCase {
 			}
 		}},
 		{"SwapSuperseded", "Put with a version that is no longer current is refused, and changes nothing.", rule((*registerrules.Space).PutSuperseded)},
-		{"SwapAbsent", "Put with a version is refused where nothing is: it must not create. (a register that vanished is a conflict, not a new one.)", func(e *env) {
+		{"SwapAbsent", "Put with a version is refused if the register is absent: it must not create. (A register that vanished is a conflict, not a new one.)", func(e *env) {
 			rule((*registerrules.Space).PutAbsent)(e)
 			v := e.create("job", "one")
 			e.delete("job", v)
@@ -48,7 +48,7 @@ func basicCases() []testCase {
 			a, b := e.create("a", "same"), e.create("b", "same")
 			a = e.put("a", a, "a2")
 			if a == b {
-				// Equal versions of two keys are no fault, and cannot be told apart.
+				// Equal versions of two keys are no fault, and cannot be distinguished.
 				a = e.put("a", a, "a3")
 			}
 			_, err := e.s.Put(e.ctx, "b", a, []byte("wrong"))
@@ -70,7 +70,7 @@ func basicCases() []testCase {
 			v = e.create("job", "two")
 			e.expect("job", v, "two")
 		}},
-		{"DeleteSuperseded", "Delete with a version that is no longer current is refused. (another has acquired between the read and the delete of a release.)", rule((*registerrules.Space).DeleteSuperseded)},
+		{"DeleteSuperseded", "Delete with a version that is no longer current is refused. (Between the read and the delete of a release, another client has acquired the lock.)", rule((*registerrules.Space).DeleteSuperseded)},
 		{"DeleteAbsent", "Delete of a register that does not exist is refused.", func(e *env) {
 			v := e.create("job", "one")
 			e.refused("a delete of a register that never was", e.s.Delete(e.ctx, "never-made", v), entry("never-made", "", ""))
@@ -96,13 +96,13 @@ func basicCases() []testCase {
 			}
 			e.refused("a delete with another key's version", e.s.Delete(e.ctx, "b", a), entry("b", b, "same"))
 		}},
-		{"DeleteMadeUp", "A delete with a version that the store never gave is refused as a conflict or as ErrVersion. (a store that honours conditions on puts may ignore them on deletes.)", func(e *env) {
+		{"DeleteMadeUp", "A delete with a version that the store never gave is refused as a conflict or as ErrVersion. (A store that honours conditions on puts may ignore them on deletes.)", func(e *env) {
 			v := e.create("job", "one")
 			for _, bad := range madeUp(v) {
 				e.refusedMadeUp("delete", bad, e.s.Delete(e.ctx, "job", bad), entry("job", v, "one"))
 			}
 		}},
-		{"KeysApart", "Keys are apart: writing, refusing and deleting one leaves the others, and their versions, as they are.", func(e *env) {
+		{"KeysApart", "Keys are independent: a put, a refused put and a delete of one key leave the other keys, and their versions, as they are.", func(e *env) {
 			v := e.create("job", "one")
 			w := e.create("job2", "two")
 			w = e.put("job2", w, "three")
@@ -116,7 +116,7 @@ func basicCases() []testCase {
 			e.put("job", v, "four")
 			e.expectAbsent("job2")
 		}},
-		{"ConflictCarriesState", "Where the Traits say ConflictCarriesState, every conflict carries the state that it met.", caseConflictCarriesState},
+		{"ConflictCarriesState", "If the Traits say ConflictCarriesState, every conflict carries the state that the write found.", caseConflictCarriesState},
 		{"TwoHandles", "All handles on a space show one state: what one wrote, another reads, replaces and deletes.", func(e *env) {
 			if e.Reopen == nil {
 				e.absent("there is no second handle")
@@ -151,7 +151,7 @@ func basicCases() []testCase {
 
 func caseConflictCarriesState(e *env) {
 	if !store.TraitsOf(e.s).ConflictCarriesState {
-		e.absent("its conflicts do not tell the state")
+		e.absent("its conflicts do not carry the state")
 	}
 	tells := func(what string, err error, want store.Entry) {
 		e.refused(what, err, want)
@@ -172,7 +172,7 @@ func caseConflictCarriesState(e *env) {
 		_, err = e.s.Put(e.ctx, key, v, []byte("x"))
 		tells("a put on an absent register", err, entry(key, "", ""))
 	}
-	// What it carries is good for the next try.
+	// The next try can name the version that the conflict carries.
 	v := e.create("job", "one")
 	_, err := e.other.Put(e.ctx, "job", "", []byte("two"))
 	var c *store.ConflictError

@@ -10,17 +10,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// RequestCounter is an ability of stores that know how many requests they have sent
-// to their server so far, whether these were answered or not. [Bench] reports
-// requests/op for them.
+// RequestCounter is an ability of stores that know how many requests they have sent to
+// their server, answered or not. [Bench] reports requests/op for them.
 type RequestCounter interface {
 	Requests() uint64
 }
 
-// Bench measures the store that open returns, each operation as a benchmark of its
-// own, on values as large as the record of a lock. Where the store is a
-// [RequestCounter], requests/op is exact and does not depend on the machine. For
-// contended puts, tries/op says how many tries one success took.
+// Bench measures the store that open returns, each operation as a benchmark of its own, on
+// values as large as the record of a lock. If the store is a [RequestCounter], requests/op
+// is exact and does not depend on the machine. For contended puts, tries/op is the number
+// of tries for one success.
 func Bench(b *testing.B, open func(b *testing.B) store.Store) {
 	for _, bench := range []struct {
 		name string
@@ -193,8 +192,8 @@ func benchWake(b *testing.B, s store.Store) func() error {
 	}
 }
 
-// benchContended lets goroutines swap one register by reading and conditional
-// writing, with the state that a conflict tells, if it does.
+// benchContended lets goroutines swap one register by reading and conditional writing. If a
+// conflict carries the state, the next try names that.
 func benchContended(b *testing.B, s store.Store) {
 	benchCreated(b, s, "job")
 	requests := countRequests(s)

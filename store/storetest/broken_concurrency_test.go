@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// pause lets others run. In a bubble it costs nothing, and lets deadlines pass.
+// pause lets other goroutines run. In a bubble it takes no real time, and lets deadlines
+// pass.
 func pause() { time.Sleep(100 * time.Microsecond) }
 
 // checkThenWrite checks the condition and writes a moment later.
@@ -27,7 +28,7 @@ func checkThenWrite(ctx context.Context, m *memstore.Store, op *store.Op, next s
 	return forces(func(*store.Op) bool { return true })(ctx, m, op, next)
 }
 
-// stale remembers what it read of each key for a while.
+// stale returns a cached state of each key for a while.
 type stale struct {
 	*memstore.Store
 	mu   sync.Mutex
@@ -81,7 +82,7 @@ func brokenRaces() []broken {
 	}
 }
 
-// watches is a sound store with another Watch.
+// watches is a correct store with another Watch.
 type watches struct {
 	*memstore.Store
 	watch func(ctx context.Context, m *memstore.Store, key string, seen store.Version) error
@@ -127,7 +128,7 @@ func brokenWatches() []broken {
 		{"watches values", []string{"WatchPut"}, unless(func(b, a []byte, v, w store.Version) bool { return v != "" && w != "" && string(a) == string(b) }), nil},
 		{"watches no deletes", []string{"WatchDelete"}, unless(func(_, _ []byte, _, w store.Version) bool { return w == "" }), nil},
 		{"watches no creations", []string{"WatchCreate"}, unless(func(_, _ []byte, v, _ store.Version) bool { return v == "" }), nil},
-		{"watches no volatile puts", []string{"WatchVolatile"}, func() store.Store { return &sleepy{Store: memstore.New()} }, nil},
+		{"watches no unsynced puts", []string{"WatchVolatile"}, func() store.Store { return &sleepy{Store: memstore.New()} }, nil},
 		{"gives up watching with an error of its own", []string{"WatchCancel"}, with(func(ctx context.Context, m *memstore.Store, key string, seen store.Version) error {
 			if m.Watch(ctx, key, seen) != nil {
 				return errors.New("connection closed")
@@ -145,7 +146,7 @@ func brokenWatches() []broken {
 	}
 }
 
-// sleepy wakes no waiter for a volatile put.
+// sleepy wakes no waiter for an unsynced put.
 type sleepy struct {
 	*memstore.Store
 	mu       sync.Mutex
@@ -178,7 +179,7 @@ func (s *sleepy) Watch(ctx context.Context, key string, seen store.Version) erro
 	}
 }
 
-// lists is a sound store with another List.
+// lists is a correct store with another List.
 type lists struct {
 	*memstore.Store
 	list func(ctx context.Context, m *memstore.Store, prefix string) iter.Seq2[string, error]
@@ -245,8 +246,8 @@ func brokenLists() []broken {
 		{"lists ASCII only", []string{"ListAwkward"}, filtered(func(_ int, _, key string) bool {
 			return strings.ToValidUTF8(key, "") == key && len([]rune(key)) == len(key)
 		}), nil},
-		{"lists on when told to stop", []string{"ListBreak"}, with(func(ctx context.Context, m *memstore.Store, prefix string) iter.Seq2[string, error] {
-			var left bool // of this store, once and for all
+		{"continues the listing after the caller has stopped it", []string{"ListBreak"}, with(func(ctx context.Context, m *memstore.Store, prefix string) iter.Seq2[string, error] {
+			var left bool // the caller has left a listing of this store
 			return func(yield func(string, error) bool) {
 				for key, err := range m.List(ctx, prefix) {
 					if left {

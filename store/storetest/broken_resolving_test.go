@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// brokenSettling are stores that tell untruths of writes whose reply was lost.
+// brokenSettling are stores whose Resolve returns wrong answers about writes whose reply
+// was lost.
 func brokenSettling() []broken {
 	settles := func(fault string, caught []string, change func(op *store.Op, err error) error) broken {
 		return broken{fault, caught, onMemory(func(ctx context.Context, _ *memstore.Store, op *store.Op, next store.Handler) error {
@@ -23,17 +24,17 @@ func brokenSettling() []broken {
 			op.Resolved.Resolution, op.Resolved.Write = store.ResolutionNotApplied, ""
 			return err
 		}),
-		settles("takes what stands there for its own", []string{"ResolveSuperseded", "ResolvePending", "ResolveOthers"}, func(op *store.Op, err error) error {
+		settles("takes the current state for its own write", []string{"ResolveSuperseded", "ResolvePending", "ResolveOthers"}, func(op *store.Op, err error) error {
 			if len(op.Writes) > 0 {
 				op.Resolved.Resolution, op.Resolved.Write = store.ResolutionApplied, op.Writes[0]
 			}
 			return err
 		}),
-		settles("says nothing of the state", []string{"ResolveApplied", "ResolveOthers"}, func(op *store.Op, err error) error {
+		settles("does not return the current state", []string{"ResolveApplied", "ResolveOthers"}, func(op *store.Op, err error) error {
 			op.Resolved.Current = store.Entry{}
 			return err
 		}),
-		settles("settles what it could not read", []string{"ResolveErrors"}, func(op *store.Op, err error) error {
+		settles("resolves a write although it could not read", []string{"ResolveErrors"}, func(op *store.Op, err error) error {
 			if err != nil {
 				op.Resolved.Resolution = store.ResolutionNotApplied
 			}

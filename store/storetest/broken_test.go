@@ -21,8 +21,8 @@ type broken struct {
 	second func(first store.Store) store.Store // another handle on it, if it has any
 }
 
-// TestBrokenStores shows that every case of the suite can fail: each is caught
-// failing by a store with the fault that it is for.
+// TestBrokenStores shows that every case of the suite can fail: each fails on a store with
+// the fault that it checks.
 func TestBrokenStores(t *testing.T) {
 	all := slices.Concat(brokenConditions(), brokenVersions(), brokenValues(), brokenKeys(), brokenCalls(),
 		brokenRaces(), brokenWatches(), brokenLists(), brokenTags(), brokenAbilities(), brokenCuts(), brokenSettling())
@@ -157,7 +157,7 @@ func brokenConditions() []broken {
 		}), nil},
 		{"keeps nothing for a later handle", []string{"LaterHandle", "TwoHandles"}, func() store.Store { return memstore.New() },
 			func(store.Store) store.Store { return memstore.New() }},
-		{"tells no state in its conflicts", []string{"ConflictCarriesState"}, onMemory(func(ctx context.Context, _ *memstore.Store, op *store.Op, next store.Handler) error {
+		{"its conflicts carry no state", []string{"ConflictCarriesState"}, onMemory(func(ctx context.Context, _ *memstore.Store, op *store.Op, next store.Handler) error {
 			if err := next(ctx, op); err != nil && op.Kind == store.OpPut && store.OutcomeOf(err) == store.NotApplied && ctx.Err() == nil {
 				return &store.OpError{Op: "put", Key: op.Key, Err: store.ErrConflict}
 			}
@@ -171,7 +171,7 @@ func brokenVersions() []broken {
 		{"has the value as its version", []string{"VersionOfEqualValue", "VersionOfOldValue", "VersionsAllDistinct", "VersionAfterRecreate", "WatchPut"}, func() store.Store {
 			return newLoose(func(value string, _ int) string { return "#" + value })
 		}, nil},
-		{"counts anew after a delete", []string{"VersionAfterRecreate", "OldIncarnation", "OldIncarnationManyWrites", "VersionsAllDistinct"}, func() store.Store {
+		{"restarts its count after a delete", []string{"VersionAfterRecreate", "OldIncarnation", "OldIncarnationManyWrites", "VersionsAllDistinct"}, func() store.Store {
 			return newLoose(func(_ string, n int) string { return fmtInt(n) })
 		}, nil},
 		{"changes its version when it is read", []string{"VersionStable", "VersionFromGet"}, onMemory(func(ctx context.Context, m *memstore.Store, op *store.Op, next store.Handler) error {

@@ -13,7 +13,7 @@ import (
 // callCases are the rules of contexts and outcomes.
 func callCases() []testCase {
 	return []testCase{
-		{"CancelledGet", "A read under a context that has ended fails with the context's error. It is not \"not found\". (a read error taken for absence is a lock taken from its holder.)", func(e *env) {
+		{"CancelledGet", "A read under a context that has ended fails with the context's error. It is not \"not found\". (A waiter that takes a read error for absence takes the lock from its holder.)", func(e *env) {
 			e.create("job", "one")
 			ended := e.ended()
 			for _, key := range []string{"job", "absent"} {
@@ -40,7 +40,7 @@ func callCases() []testCase {
 			time.Sleep(time.Millisecond)
 			e.expect("job", v, "one")
 		}},
-		{"CancelledAfter", "The context bounds the call, not what the call left: a register outlives the context that wrote it.", func(e *env) {
+		{"CancelledAfter", "The context bounds the call, not its effect: a register outlives the context of its write.", func(e *env) {
 			ctx, cancel := context.WithCancel(e.ctx)
 			v, err := e.s.Put(ctx, "job", "", []byte("one"))
 			cancel()
@@ -51,8 +51,8 @@ func callCases() []testCase {
 			e.expect("job", v, "one")
 			e.put("job", v, "two")
 		}},
-		{"DeadlinesTellTheTruth", "When a context ends in the middle of a call, the store reports the true outcome: applied means applied, not applied means never, and all else is unknown.", caseDeadlines},
-		{"ErrorsNameTheKey", "An error of a store is a store.OpError, which names the operation, the key as the caller gave it, and the store by the name in its traits; the text has that name once. (Programs use it to distinguish a failed write from a failed read.)", func(e *env) {
+		{"DeadlinesTellTheTruth", "When a context ends in the middle of a call, the store reports the true outcome: applied, not applied now or later, or unknown.", caseDeadlines},
+		{"ErrorsNameTheKey", "An error of a store is a store.OpError, which names the operation, the key as the caller passed it, and the store by the name in its traits. The text contains that name once. (Programs use it to distinguish a failed write from a failed read.)", func(e *env) {
 			named := func(what, key string, write bool, err error) {
 				var op *store.OpError
 				name := store.TraitsOf(e.s).Name
@@ -93,9 +93,9 @@ func (e *env) wantNotSent(what string, err error) {
 	}
 }
 
-// caseDeadlines lets writers work under contexts that end at any moment of a call:
-// in between a fraction and a multiple of what one takes. The history then holds
-// every outcome against what is read later.
+// caseDeadlines runs writers under contexts that end at any moment of a call: after a
+// fraction to a multiple of its usual time. The history then compares every outcome with
+// what is read later.
 func caseDeadlines(e *env) {
 	start := time.Now()
 	e.create("measured", "x")

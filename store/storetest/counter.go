@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Counter is a decorator that counts the calls of a store by their operation, so
-// that a test can hold a protocol to what it costs. Its methods may be called from
-// any number of goroutines.
+// A Counter is a decorator that counts the calls of a store by their operation, so that a
+// test can check the cost of a protocol. Its methods may be called from any number of
+// goroutines.
 type Counter struct {
 	store.Store
 
@@ -17,7 +17,7 @@ type Counter struct {
 	calls map[store.Kind]int
 }
 
-// NewCounter returns a store that passes everything on to s and counts it.
+// NewCounter returns a store that passes every call on to s and counts it.
 func NewCounter(s store.Store) *Counter {
 	c := &Counter{calls: make(map[store.Kind]int)}
 	c.Store = store.Intercept(s, func(ctx context.Context, op *store.Op, next store.Handler) error {
@@ -29,7 +29,7 @@ func NewCounter(s store.Store) *Counter {
 	return c
 }
 
-// As hands out the abilities of the store below, counted, and c itself.
+// As returns the abilities of the store below, counted, and c itself.
 func (c *Counter) As(target any) bool {
 	if t, ok := target.(**Counter); ok {
 		*t = c
@@ -58,7 +58,7 @@ func (c *Counter) Calls(kinds ...store.Kind) int {
 	return n
 }
 
-// Reset begins to count anew.
+// Reset sets all counts to zero.
 func (c *Counter) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -37,7 +37,7 @@ func TestCounter(t *testing.T) {
 	}
 	c.Reset()
 	if c.Calls() != 0 {
-		t.Error("it does not begin anew")
+		t.Error("Reset does not clear the counts")
 	}
 	p, err := store.Prefix(c, "p")
 	if err != nil {
@@ -55,7 +55,7 @@ func TestCounted(t *testing.T) {
 	storetest.Run(t, func(*testing.T) store.Store { return storetest.NewCounter(newAble()) }, &storetest.Options{Rounds: 4})
 }
 
-// counted is a store that tells its requests: here, how often it was asked for them.
+// counted is a store that counts its requests: here, the calls of Requests.
 type counted struct {
 	*able
 	asked *atomic.Uint64
@@ -83,7 +83,7 @@ func TestBench(t *testing.T) {
 			return counted{newAble(), &asked}
 		})
 	})
-	// One that fails does not ask a second time.
+	// A benchmark that fails does not call Requests a second time.
 	if opened < 10 || asked.Load() != uint64(2*opened) {
 		t.Errorf("%d stores were opened and asked %d times for their requests, want twice each", opened, asked.Load())
 	}

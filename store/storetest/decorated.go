@@ -33,7 +33,7 @@ func decoratorCases() []testCase {
 				}
 			}
 		}},
-		{"DecoratedWorks", "Through a decorator, the store works as without it.", func(e *env) {
+		{"DecoratedWorks", "A decorated store works like the store below the decorator.", func(e *env) {
 			for name, d := range e.decorated() {
 				e.s, e.other = d, d
 				v := e.create("job", "one")
@@ -57,7 +57,7 @@ func decoratorCases() []testCase {
 			}
 		}},
 		{"DecoratorHides", "As[store.Store] of a decorator is the decorator itself: no call bypasses it.", caseDecoratorHides},
-		{"PrefixApart", "Two prefixes of one space are two spaces, unless one lies below the other: neither sees nor changes the other's keys.", casePrefixApart},
+		{"PrefixApart", "Two prefixes of one space are two spaces, unless one is below the other: neither sees nor changes the other's keys.", casePrefixApart},
 	}
 }
 
@@ -80,7 +80,8 @@ func (e *env) prefix(prefix string) store.Store {
 	return p
 }
 
-// ruleOf names a case for each ability. One without a rule could be broken unseen.
+// ruleOf names a case for each ability. An ability without a case could be broken
+// unnoticed.
 func ruleOf(ability string) string {
 	return map[string]string{
 		"Watcher": "WatchDiffers", "Lister": "ListInvalid", "UnsyncedPutter": "VolatilePut", "AgeReader": "Age", "ConditionalGetter": "GetIfChanged",
@@ -89,8 +90,8 @@ func ruleOf(ability string) string {
 	}[ability]
 }
 
-// caseDecoratorHides checks that no way leads past a decorator: what is found as a
-// store is the same registers.
+// caseDecoratorHides checks that no call bypasses a decorator: As finds a store with the
+// same registers.
 func caseDecoratorHides(e *env) {
 	stores := e.decorated()
 	stores["the store"] = e.s

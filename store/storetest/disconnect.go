@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// errDisconnected is what a request gets whose connection was cut.
+// errDisconnected is the error of a request whose connection was cut.
 var errDisconnected = errors.New("storetest: the connection was cut")
 
 // disconnectCases are the rules of calls whose connection is cut; see [Options.Intercept].
 func disconnectCases() []testCase {
 	return []testCase{
-		{"DisconnectWrites", "When the connection is cut before or after a write took effect, the store reports the true outcome: applied means applied, not applied means never, all else is unknown. A write that was applied is never its own conflict.", caseDisconnectWrites},
-		{"DisconnectReads", "A read whose connection is cut fails: it is not \"not found\", and it returns no state that never existed. (a read error taken for absence is a lock taken from its holder.)", func(e *env) {
+		{"DisconnectWrites", "When the connection is cut before or after a write took effect, the store reports the true outcome: applied, not applied now or later, or unknown. A write that was applied is never its own conflict.", caseDisconnectWrites},
+		{"DisconnectReads", "A read whose connection is cut fails: it is not \"not found\", and it returns no state that never existed. (A waiter that takes a read error for absence takes the lock from its holder.)", func(e *env) {
 			s, c := e.disconnectable()
 			v := e.create("job", "one")
 			c.each(e, "get", func(ctx context.Context, what string) {
@@ -36,10 +36,10 @@ func disconnectCases() []testCase {
 // disconnectPlan says which requests of one call are cut.
 type disconnectPlan struct {
 	first int  // the request that is cut, from 0
-	all   bool // those that follow it too
-	after bool // when it took effect, else before
+	all   bool // the later requests too
+	after bool // the cut is after the request took effect, else before
 
-	made int // so many requests were made
+	made int // the number of requests so far
 	cuts int
 }
 
@@ -49,7 +49,7 @@ type disconnector struct {
 	disconnectPlan
 }
 
-// set begins anew, and returns how many requests were cut before.
+// set starts a new plan, and returns how many requests the last plan has cut.
 func (c *disconnector) set(to disconnectPlan) (cuts int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *disconnector) carry(request func() error) error {
 // disconnectable opens a handle whose requests can be cut.
 func (e *env) disconnectable() (store.Store, *disconnector) {
 	if e.Intercept == nil {
-		e.absent("Options.Intercept is not given")
+		e.absent("Options.Intercept is not set")
 	}
 	c := &disconnector{disconnectPlan: disconnectNone}
 	return e.Intercept(e.t, e.s, c.carry), c
@@ -93,10 +93,10 @@ func (e *env) disconnectable() (store.Store, *disconnector) {
 // disconnectNone cuts nothing.
 var disconnectNone = disconnectPlan{first: 1 << 30}
 
-// each makes the same call once for every request that it consists of, and cuts that
-// one, or that one and all that follow, before or after it took effect.
+// each repeats a call, once for each request of the call. It cuts that request, or that one
+// and all later ones, before or after it took effect.
 func (c *disconnector) each(e *env, what string, call func(ctx context.Context, what string)) {
-	const most = 20 // a call that repeats its requests makes any number
+	const most = 20 // a call that repeats its requests has no bound
 	patience := time.Second + 4*store.TraitsOf(e.s).MinWriteTime
 	for first := range most {
 		cut := false
@@ -117,7 +117,7 @@ func (c *disconnector) each(e *env, what string, call func(ctx context.Context, 
 		}
 		if !cut {
 			if first == 0 {
-				e.fatalf("%s: no request went through the function that Options.Intercept was given", what)
+				e.fatalf("%s: the handle from Options.Intercept sent no request through carry", what)
 			}
 			return
 		}
@@ -148,7 +148,7 @@ func caseDisconnectWrites(e *env) {
 	put("create", true, s.Put)
 	put("put", false, s.Put)
 	if p, ok := store.As[store.UnsyncedPutter](s); ok {
-		put("volatile put", false, p.PutUnsynced)
+		put("unsynced put", false, p.PutUnsynced)
 	}
 	c.each(e, "delete", func(ctx context.Context, what string) {
 		n++
@@ -158,7 +158,8 @@ func caseDisconnectWrites(e *env) {
 	})
 }
 
-// disconnectOutcome checks what the error of a write says against what became of it.
+// disconnectOutcome compares the outcome that the error of a write states with the true
+// outcome.
 func (e *env) disconnectOutcome(what string, applied bool, err error) {
 	switch outcome := store.OutcomeOf(err); {
 	case applied && errors.Is(err, store.ErrConflict) && outcome == store.NotApplied:
@@ -170,24 +171,24 @@ func (e *env) disconnectOutcome(what string, applied bool, err error) {
 	}
 }
 
-// disconnectResolves checks what [store.Resolve] says of a write of unknown outcome.
+// disconnectResolves checks the answer of [store.Resolve] about a write of unknown outcome.
 func (e *env) disconnectResolves(what, key string, prev store.Version, applied bool, err error) {
 	if err == nil || store.OutcomeOf(err) != store.Unknown {
 		return
 	}
 	found, err := store.Resolve(e.ctx, e.other, key, prev, store.AttemptedVersion(err))
 	if err != nil {
-		e.errorf("%s: Settle: %v", what, err)
+		e.errorf("%s: Resolve: %v", what, err)
 		return
 	}
 	switch found.Resolution {
 	case store.ResolutionApplied, store.ResolutionSuperseded:
 		if !applied {
-			e.errorf("%s: Settle says %q of a write that was not applied", what, found.Resolution)
+			e.errorf("%s: Resolve says %q about a write that was not applied", what, found.Resolution)
 		}
 	case store.ResolutionPending, store.ResolutionNotApplied:
 		if applied {
-			e.errorf("%s: Settle says %q of a write that was applied", what, found.Resolution)
+			e.errorf("%s: Resolve says %q about a write that was applied", what, found.Resolution)
 		}
 	}
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// env is what a case works with: a fresh store, a second handle on it, and verbs
-// that expect success. A verb that fails ends the case; it must therefore be called
-// on the goroutine of the case only, or in a function that each runs. Racers use the
-// stores themselves, and errorf.
+// env is the environment of a case: a fresh store, a second handle on it, and methods that
+// expect success. A method that fails ends the case, so it must be called on the goroutine
+// of the case, or in a function that each runs. Racers use the stores themselves, and
+// errorf.
 type env struct {
 	Options
 	t      *testing.T
 	ctx    context.Context
 	cancel context.CancelFunc
 	rec    *suitetest.Recorder
-	s      store.Store // what is written through
-	other  store.Store // what is read through: s itself, or another handle
+	s      store.Store // the handle for writes
+	other  store.Store // the handle for reads: s itself, or another
 	open   func(t *testing.T) store.Store
 }
 
@@ -36,13 +36,13 @@ func (e *env) handle(i int) store.Store {
 
 func (e *env) errorf(format string, args ...any) { e.rec.Errorf(format, args...) }
 
-// fatalf reports and ends the case. What it is called with is often only a
-// consequence of errors reported before.
+// fatalf reports an error and ends the case. The error is often a consequence of errors
+// reported before.
 func (e *env) fatalf(format string, args ...any) { e.rec.Fatalf(format, args...) }
 
 // each runs f for 0 to n-1: with Options.Parallel up to eight calls at the same time, since
-// a write can take seconds on a store that mostly waits, else one after the other. A verb
-// that fails in f ends the case, after the calls that still run.
+// a write can take seconds on a store that mostly waits, else one after the other. If a
+// method fails in f, the case ends after the calls that still run.
 func (e *env) each(n int, f func(i int)) {
 	if !e.Parallel {
 		for i := range n {
@@ -59,14 +59,14 @@ func (e *env) each(n int, f func(i int)) {
 		}
 	})
 	if finished.Load() < int64(n) {
-		runtime.Goexit() // a verb failed, and has said why
+		runtime.Goexit() // a method failed, and has reported why
 	}
 }
 
-// absent ends the case: the store is not asked for what it checks.
+// absent ends the case: the store does not have what the case checks.
 func (e *env) absent(why string) { e.rec.Absent(why) }
 
-// rule makes a case of a rule that holdfast doctor checks, too.
+// rule makes a case of a rule that holdfast doctor checks too.
 func rule(check func(*registerrules.Space, context.Context) error) func(*env) {
 	return func(e *env) {
 		s := &registerrules.Space{Stores: [2]store.Store{e.s, e.other}, Racers: e.Racers, Rounds: e.Rounds, RetryBusy: true, OnLoser: func(err error) {
@@ -84,7 +84,7 @@ func (e *env) state(key string) store.Entry {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		if v != "" || len(value) != 0 {
-			e.errorf("get of the absent %q returns value %s and version %q beside its error", key, show(value), v)
+			e.errorf("get of the absent %q returns value %s and version %q together with its error", key, show(value), v)
 		}
 		return store.Entry{Key: key}
 	case err != nil:
@@ -128,14 +128,14 @@ func (e *env) delete(key string, prev store.Version) {
 	}
 }
 
-// refused checks that a write failed as a conflict, which tells nothing untrue, and
-// that the register is still as it was.
+// refused checks that a write failed as a conflict, that the conflict carries no wrong
+// state, and that the register did not change.
 func (e *env) refused(what string, err error, want store.Entry) {
 	e.conflict(what, err, want)
 	e.expect(want.Key, want.Version, string(want.Value))
 }
 
-// conflict checks the error of a refused write that met the state want.
+// conflict checks the error of a refused write that found the state want.
 func (e *env) conflict(what string, err error, want store.Entry) {
 	switch {
 	case err == nil:

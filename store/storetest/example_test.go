@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// Real work is recorded, and checked when it is done.
+// A history records real work, and checks it at the end.
 func ExampleHistory() {
 	ctx := context.Background()
 	var h storetest.History
@@ -29,7 +29,7 @@ func ExampleHistory() {
 	// 8 <nil>
 }
 
-// A protocol is held to what it costs.
+// A test checks the cost of a protocol.
 func ExampleCounter() {
 	ctx := context.Background()
 	c := storetest.NewCounter(memstore.New())

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A History records what any number of callers do to a store and see in it, and
-// checks that the contract explains it: linearizable for each key, no version given
-// twice, and every outcome true. The zero value is empty and ready for use; its
-// methods may be called from any number of goroutines.
+// A History records the calls of any number of callers on a store, and their results. It
+// checks that they fit the contract: linearizable for each key, no version used twice, and
+// every outcome true. The zero value is empty and ready for use. Its methods may be called
+// from any number of goroutines.
 //
-// A register must be recorded from its creation on: the history takes it to be
-// absent at first. Writes that ran into an unknown outcome may have been applied at
-// any later time, or never; the check tries all of that.
+// Record a register from its creation on: the history assumes that it is absent at first. A
+// write of unknown outcome may have been applied at any later time, or never; the check
+// tries every possibility.
 type History struct {
 	mu    sync.Mutex
 	clock int64 // counts starts and ends of calls: the order in which they happened
@@ -30,11 +30,11 @@ type History struct {
 type call struct {
 	kind       callKind
 	key        string
-	start, end int64 // end is never for a call whose effect may be yet to come
+	start, end int64 // end is never if the effect of the call may follow later
 	prev       store.Version
 	version    store.Version // written, or seen; zero means absent
 	value      string        // written, or seen
-	known      bool          // of a refusal: it told what it met; of a read: it told the value
+	known      bool          // of a refusal: it carries the state that it found; of a read: it returned the value
 }
 
 const never = math.MaxInt64
@@ -42,11 +42,11 @@ const never = math.MaxInt64
 type callKind int
 
 const (
-	callVoid    callKind = iota // tells nothing
+	callVoid    callKind = iota // says nothing
 	callRead                    // saw the state (version, value)
 	callPut                     // was applied
 	callDelete                  // was applied
-	callRefused                 // met a state that is not prev
+	callRefused                 // found a state that is not prev
 	callMaybePut
 	callMaybeDelete
 )
@@ -66,7 +66,7 @@ func (c *call) String() string {
 		return span + fmt.Sprintf("delete of %q: done", c.prev)
 	case callRefused:
 		if c.known {
-			return span + fmt.Sprintf("write on %q: refused, met %s", c.prev, state)
+			return span + fmt.Sprintf("write on %q: refused, found %s", c.prev, state)
 		}
 		return span + fmt.Sprintf("write on %q: refused", c.prev)
 	case callMaybePut:
@@ -77,10 +77,10 @@ func (c *call) String() string {
 	return span + "call without a result"
 }
 
-// Record returns a store that passes everything on to s and records it. Several
-// handles on one space can be recorded in one history. What is neither a read nor a
-// write of one register (List, Watch) and what may see a state that never was (Peek)
-// is passed on unrecorded.
+// Record returns a store that passes every call on to s and records it. One history can
+// record several handles on one space. It does not record calls that neither read nor write
+// one register (List, Watch), nor GetUncommitted, which may return a state that never took
+// effect.
 func (h *History) Record(s store.Store) store.Store {
 	return store.Intercept(s, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		switch op.Kind {
@@ -162,9 +162,9 @@ func (c *call) finishRead(op *store.Op, err error) {
 	}
 }
 
-// Check returns nil if one register for each key explains all that was recorded so
-// far, and otherwise an error that tells where no explanation is left. Calls that
-// have not returned yet count as writes with an unknown outcome.
+// Check returns nil if one register for each key explains all that was recorded so far, and
+// otherwise an error that says at which call no explanation is left. Calls that have not
+// returned yet count as writes with an unknown outcome.
 func (h *History) Check() error {
 	h.mu.Lock()
 	keys := make(map[string][]call)

@@ -62,8 +62,8 @@ func TestHistoryByHand(t *testing.T) {
 		{"a refusal for no reason", []call{put(1, 2, "", "a", "x"), refused(3, 4, "a")}, "no order"},
 		{"a refusal for a reason", []call{put(1, 2, "", "a", "x"), refused(3, 4, ""), refused(5, 6, "b")}, ""},
 		{"a refusal of a creation where nothing is", []call{refused(1, 2, "")}, "no order"},
-		{"a refusal that met an old state", []call{put(1, 2, "", "a", "x"), put(3, 4, "a", "b", "y"), met(5, 6, "", "a", "x")}, "no order"},
-		{"a refusal that met the state", []call{put(1, 2, "", "a", "x"), put(3, 4, "a", "b", "y"), met(5, 6, "a", "b", "y")}, ""},
+		{"a refusal that found an old state", []call{put(1, 2, "", "a", "x"), put(3, 4, "a", "b", "y"), met(5, 6, "", "a", "x")}, "no order"},
+		{"a refusal that found the current state", []call{put(1, 2, "", "a", "x"), put(3, 4, "a", "b", "y"), met(5, 6, "a", "b", "y")}, ""},
 		{"a lost update", []call{put(1, 2, "", "a", "x"), put(3, 4, "a", "b", "y"), put(5, 6, "a", "c", "z")}, "no order"},
 		{"a delete undone", []call{put(1, 2, "", "a", "x"), del(3, 4, "a"), get(5, 6, "a", "x")}, "no order"},
 		{"an unknown put that was applied", []call{maybe(1, "", "x"), get(2, 3, "q", "x"), put(4, 5, "q", "b", "y")}, ""},
@@ -89,8 +89,8 @@ func TestHistoryByHand(t *testing.T) {
 	}
 }
 
-// TestHistoryAgainstBruteForce holds the check against one that tries everything,
-// on random small histories, sound ones and spoiled ones.
+// TestHistoryAgainstBruteForce compares the check with one that tries every order, on
+// random small histories, correct ones and spoiled ones.
 func TestHistoryAgainstBruteForce(t *testing.T) {
 	histories := 3000
 	if os.Getenv("HOLDFAST_TORTURE") == "1" {
@@ -175,8 +175,7 @@ func randomCalls(r *rand.Rand) (calls []call, spoiled bool) {
 	return calls, spoiled
 }
 
-// unique numbers starts and ends so that no two are equal, in the order that they
-// have.
+// unique numbers starts and ends so that no two are equal, and keeps their order.
 func unique(calls []call) {
 	var times []*int64
 	for i := range calls {
@@ -280,7 +279,7 @@ func known(calls []call, v store.Version) bool {
 	return slices.ContainsFunc(calls, func(c call) bool { return c.Kind == "put" && c.Version == v })
 }
 
-// TestHistoryRecords checks what a history makes of real calls and their errors.
+// TestHistoryRecords checks how a history records real calls and their errors.
 func TestHistoryRecords(t *testing.T) {
 	ctx := t.Context()
 	var h storetest.History
@@ -323,7 +322,7 @@ func TestHistoryRecords(t *testing.T) {
 	if h.Len() != 7 {
 		t.Errorf("%d calls were recorded, want 7", h.Len())
 	}
-	// Behind its back: another history must notice.
+	// A change that the history did not record: another history must notice it.
 	if _, err := m.Put(ctx, "job", "", []byte("stranger")); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// keyCases are the rules of keys: every valid one is taken, and is itself.
+// keyCases are the rules of keys: every valid key is accepted, and is a register of its
+// own.
 func keyCases() []testCase {
 	distinct := func(keys ...string) func(e *env) {
 		return func(e *env) { e.distinct(keys) }
@@ -18,17 +19,17 @@ func keyCases() []testCase {
 			distinct("job", "Job", "JOB", "jOb", "dir/x", "DIR/x", "dir/X", "ä", "Ä", "straße", "STRASSE", "i", "I", "ı", "İ", "k", "\u212a")},
 		{"KeyUnicode", "Keys are any UTF-8, compared byte by byte: composed and decomposed forms are two registers.",
 			distinct("é", "e\u0301", "e", "日本/語", "日本", "🔒", "🔒/🔑", "\u202egnp", "a\u200bb", "ab", "\ufeffbom", "\ufffd", "\U0010ffff", "ﬁ", "fi", "Å", "Å", "עברית", "a\u00a0b", "a b")},
-		{"KeyControl", "Keys hold control characters.",
+		{"KeyControl", "Keys may contain control characters.",
 			distinct("a\nb", "a\rb", "a\r\nb", "a\tb", "a\x00b", "\x00", "\x00\x00", "\n", "\x1b[31m", "\x7f", "a\x01", "a\x1f", "\u0085", "\u2028")},
-		{"KeyPunctuation", "Keys hold every printable character.",
+		{"KeyPunctuation", "Keys may contain every printable character.",
 			distinct(`a\b`, `a\..\b`, "a:b", "a*b", "a?b", `a"b`, "a'b", "a<b", "a>b", "a|b", "a&b", "a=b", "a+b", "a;b", "a,b", "a#b", "a@b", "a!b", "a$b", "$(x)", "`x`", "a^b", "a~b",
 				"a[b]", "a{b}", "a(b)", "~", "-", "--", "-rf", "_", "__", "*", "?", "s3:x", "c:", "c:x", "%", "a%b", "a%%b", "'; DROP TABLE x; --", "a_b", "axb")},
 		{"KeySpaces", "Spaces and dots count, at the end as well: some systems drop them there.",
 			distinct("job", "job ", " job", "job.", "job..", ".job", "..job", "job. ", "job .", " ", "  ", "...", "....", "a /b", "a/b", "a/ b", "a./b", "a/.b", "jo b", "jo  b", ". ", " .", "job.txt", "job.txt.")},
-		{"KeyReserved", "Names that a system keeps for itself are plain keys.",
+		{"KeyReserved", "Names that a system reserves are plain keys.",
 			distinct("CON", "con", "NUL", "nul.txt", "AUX", "aux.json", "PRN", "COM1", "LPT9", "CON/x", "x/NUL", "CONIN$", "CLOCK$", "lost+found", ".git", ".git/config", ".DS_Store", "Thumbs.db", "desktop.ini", "$Recycle.Bin",
 				".nfs000000001", ".fuse_hidden01", ".snapshot", "__proto__", "constructor", "null", "true", "0", "-1", "NaN", "undefined", "None")},
-		{"KeyPrefixOfKey", "A key may be the beginning of another, with and without a slash: `a` and `a/b`, `job` and `job-2`. (a listing by prefix finds `job-2` when asked for `job`.)",
+		{"KeyPrefixOfKey", "A key may be the beginning of another, with and without a slash: `a` and `a/b`, `job` and `job-2`. (A listing by string prefix finds `job-2` below `job`.)",
 			distinct("a", "a/b", "a/b/c", "a/b/c/d", "a/bc", "ab", "a-b", "a.b", "a b", "a\x00", "a!", "a0", "job", "job-2", "job2", "job/2", "job-", "job-2/x", "jo", "j", "a/b-", "a/b.")},
 		{"KeyLikeEncoding", "A key that looks like the escaped form of another is itself.",
 			distinct("a/b", "a%2Fb", "a%2fb", "a%252Fb", "a%5Cb", `a\b`, "a+b", "a%20b", "a b", "a_b", "a=2Fb", "a_2Fb", "a__b", "a~2Fb", "a!2Fb", "a$2Fb", "a,2Fb", "a@b", "%41", "A", "%61", "a", "&#97;", "\\x61", "\\u0061", "b64:YQ", "YQ", "YQ==", "%", "%2", "%25", "=", "=3D", "_5F", "_", "~7E", "xn--bcher-kva", "bücher", "\u00ff", "%FF", "%C3%BF", "..%2f", "%2e%2e", "%2e", "%00", "%")},
@@ -88,8 +89,8 @@ func (e *env) wantErrKey(what, key string, err error) {
 	}
 }
 
-// distinct checks that each key is taken and is a register of its own, through
-// creation, swap, deletion and creation anew. Keys named twice count once.
+// distinct checks that the store accepts each key as a register of its own, through
+// creation, swap, deletion and another creation. Keys named twice count once.
 func (e *env) distinct(keys []string) {
 	type register struct {
 		key, value string

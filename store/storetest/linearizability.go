@@ -12,19 +12,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The check looks for an order of the calls on one register in which each takes
-// effect between its start and its end, and sees what the calls before it left.
-// It is the search of Wing and Gong, and four properties of this register keep it
-// short:
+// The check searches for an order of the calls on one register in which each call takes
+// effect between its start and its end, and sees the state that the calls before it left.
+// It is the search of Wing and Gong. Four properties of this register keep it short:
 //
 //   - Calls that change nothing can be put in place as soon as they fit.
-//   - Every write names its predecessor, so that in most states one is possible.
+//   - Every write names its predecessor, so in most states only one write is possible.
 //   - A version does not return: a state can be left only when every call that saw it
 //     is in place.
 //   - Of two writes with an unknown outcome that would do the same, the one that
 //     began first can be taken first.
 //
-// What is left to guess is the order of creations, and which of the writes with an
+// The search must still guess the order of creations, and which of the writes with an
 // unknown outcome were applied.
 
 // checkRegister checks the calls on one key.
@@ -62,12 +61,12 @@ type search struct {
 	named   []store.Version            // those that a write with an unknown outcome names
 
 	order   []int           // the calls in place
-	failed  map[string]bool // situations that led nowhere
+	failed  map[string]bool // situations without an explanation
 	reach   int             // the longest order tried
-	deepest error           // why that led nowhere
+	deepest error           // why no call fits after it
 }
 
-// maybe stands for writes with an unknown outcome that would do the same.
+// maybe is a group of writes with an unknown outcome that would have the same effect.
 type maybe struct {
 	calls []int // by their start; the first ones are in place
 	used  int
@@ -79,7 +78,7 @@ type orphan struct {
 	made  bool // the write that made it is in place
 }
 
-// prepare sorts the calls and finds what is wrong whatever their order.
+// prepare sorts the calls and finds faults that no order can explain.
 func (s *search) prepare() error {
 	made, err := s.sortWrites()
 	if err != nil {
@@ -128,7 +127,7 @@ func (s *search) sortOrphans() {
 	}
 }
 
-// sortWrites tells required calls from others, and returns which put made a version.
+// sortWrites separates required calls from others, and returns which put made each version.
 func (s *search) sortWrites() (made map[store.Version]*call, err error) {
 	made = make(map[store.Version]*call)
 	s.maybes = make(map[store.Version][]*maybe)
@@ -161,8 +160,8 @@ func (s *search) sortWrites() (made map[store.Version]*call, err error) {
 	return made, nil
 }
 
-// needs returns the version that a required call saw or replaced; zero if that is
-// absent, or nothing certain.
+// needs returns the version that a required call saw or replaced; zero if the register was
+// absent, or if the version is not certain.
 func (c *call) needs() store.Version {
 	switch c.kind {
 	case callRead:
@@ -266,7 +265,7 @@ func (s *search) mayLeave(now store.Entry) bool {
 	return now.Version == "" || s.seen[now.Version] == 0
 }
 
-// tryMaybe tries what a write with an unknown outcome may have left.
+// tryMaybe tries the states that a write with an unknown outcome may have left.
 func (s *search) tryMaybe(first int, m *maybe) bool {
 	i := m.calls[m.used]
 	c := &s.calls[i]
@@ -315,7 +314,7 @@ func (s *search) place(i int) {
 	s.order = append(s.order, s.required[i])
 }
 
-// unplace takes the last place back, of a required call.
+// unplace removes the last required call from the order.
 func (s *search) unplace() {
 	i, _ := slices.BinarySearch(s.required, s.order[len(s.order)-1])
 	s.placed[i] = false
@@ -324,9 +323,9 @@ func (s *search) unplace() {
 	s.order = s.order[:len(s.order)-1]
 }
 
-// situation names all that the rest of the search depends on. That is less than the
-// order so far: of a write with an unknown outcome it matters no longer what became
-// of it once its predecessor is gone, and those that create are taken in order.
+// situation names everything that the rest of the search depends on. That is less than the
+// order so far. Once the predecessor of a write with an unknown outcome is superseded, that
+// outcome no longer matters. Creations with an unknown outcome are tried in order.
 func (s *search) situation(first int, end int64, now store.Entry) string {
 	b := fmt.Appendf(nil, "%d %q", first, now.Version)
 	for _, m := range s.maybes[""] {
@@ -350,7 +349,7 @@ func (s *search) situation(first int, end int64, now store.Entry) string {
 	return string(b)
 }
 
-// note remembers the furthest point at which no explanation is left.
+// note remembers the longest order after which no call fits.
 func (s *search) note(now store.Entry, waiting []int) {
 	if s.deepest != nil && len(s.order) <= s.reach {
 		return

@@ -20,7 +20,7 @@ func listCases() []testCase {
 			e.createAll("job", "job-2", "a/b", "a/b/c", "z")
 			e.wantList("", "job", "job-2", "a/b", "a/b/c", "z")
 		}},
-		{"ListPrefix", "List of `a/b` yields what lies below `a/b/`, and neither `a/b` nor `a/bc`. (a listing by string prefix finds `job-2` when asked for `job`.)", func(e *env) {
+		{"ListPrefix", "List of `a/b` yields the keys below `a/b/`, and neither `a/b` nor `a/bc`. (A listing by string prefix finds `job-2` below `job`.)", func(e *env) {
 			e.lister()
 			e.createAll("a", "a/b", "a/b/c", "a/b/c/d", "a/b/e", "a/bc", "a/bc/d", "a/b-2", "a/b.", "a/b0", "a/B/c", "b", "ab", "x/a/b/c", "job/x", "job-2/x", "job")
 			e.wantList("a/b", "a/b/c", "a/b/c/d", "a/b/e")
@@ -31,7 +31,7 @@ func listCases() []testCase {
 			e.wantList("nothing")
 			e.wantList("a/b/c/d/e/f")
 		}},
-		{"ListDeleted", "Deleted keys are hidden; created anew, they are listed again.", func(e *env) {
+		{"ListDeleted", "Deleted keys are hidden. If they are created again, they are listed again.", func(e *env) {
 			e.lister()
 			e.createAll("a/kept", "a/gone", "a/back")
 			e.delete("a/gone", e.state("a/gone").Version)
@@ -43,7 +43,7 @@ func listCases() []testCase {
 			e.put("a/back", e.state("a/back").Version, "more")
 			e.wantList("a", "a/kept", "a/back")
 		}},
-		{"ListMany", "List yields all keys of a large space: listings come in pages. (more than 1,000 keys.)", caseListMany},
+		{"ListMany", "List yields all keys of a large space: listings come in pages. (More than 1,000 keys.)", caseListMany},
 		{"ListAwkward", "List yields the keys as they are, whatever their characters.", func(e *env) {
 			e.lister()
 			keys := []string{
@@ -58,7 +58,7 @@ func listCases() []testCase {
 			e.wantList("%", "%/x")
 			e.wantList("_", "_/x")
 		}},
-		{"ListBreak", "A listing may be left early, and begun again.", func(e *env) {
+		{"ListBreak", "A caller may leave a listing early, and begin it again.", func(e *env) {
 			e.lister()
 			keys := make([]string, 20)
 			for i := range keys {
@@ -99,7 +99,7 @@ func listCases() []testCase {
 				e.errorf("got %q and %v, want the context's error", keys, err)
 			}
 		}},
-		{"ListTags", "ListTags yields the keys that List yields, each with a tag that changes with every write and never returns to an earlier text. (A waiter that takes a changed record for an unchanged one waits for a lock that is free.)", caseListTags},
+		{"ListTags", "ListTags yields the keys that List yields, each with a tag that changes with every write and never returns to an earlier text. (A waiter that does not notice a changed record waits for a lock that is free.)", caseListTags},
 		{"ListTagsCancelled", "ListTags of an invalid prefix yields ErrKey, and under a context that has ended the context's error: it does not end as if there were nothing.", func(e *env) {
 			l := e.tagLister()
 			e.createAll("a/x")
@@ -112,7 +112,7 @@ func listCases() []testCase {
 				e.errorf("got %q and %v, want the context's error", tags, err)
 			}
 		}},
-		{"ListDuringWrites", "A key that exists throughout a listing is yielded, once, whatever comes and goes beside it.", caseListDuringWrites},
+		{"ListDuringWrites", "A key that exists throughout a listing is yielded once, whatever other keys are created and deleted during it.", caseListDuringWrites},
 	}
 }
 
@@ -134,7 +134,7 @@ func (e *env) list(ctx context.Context, prefix string) (keys []string, err error
 	for key, kerr := range store.List(ctx, e.other, prefix) {
 		switch {
 		case err != nil:
-			e.errorf("list of %.40q goes on after the error %v", prefix, err)
+			e.errorf("list of %.40q does not end after the error %v", prefix, err)
 		case kerr != nil:
 			err = kerr
 		default:
@@ -185,7 +185,7 @@ func (e *env) tags(ctx context.Context, l store.TagLister, prefix string) (tags 
 		_, twice := tags[t.Key]
 		switch {
 		case err != nil:
-			e.errorf("tags below %.40q: the listing goes on after the error %v", prefix, err)
+			e.errorf("tags below %.40q: the listing does not end after the error %v", prefix, err)
 		case terr != nil:
 			err = terr
 		case twice:

@@ -15,21 +15,21 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// raceCases are the rules of registers that many use at once.
+// raceCases are the rules of registers that many callers use at the same time.
 func raceCases() []testCase {
 	return []testCase{
-		{"RaceCreate", "Of several that create one register at once, exactly one succeeds, and its value is there. (check and rename gave 110 double winners in 1,000.)", rule((*registerrules.Space).RaceCreate)},
+		{"RaceCreate", "Of several that create one register at once, exactly one succeeds, and its value is there. (A store that checked and then renamed had two winners in 110 of 1,000 rounds.)", rule((*registerrules.Space).RaceCreate)},
 		{"RaceSwap", "Of several puts on one version at once, exactly one succeeds, and its value is there.", rule((*registerrules.Space).RaceSwap)},
 		{"RaceDelete", "Of several deletes of one version at once, exactly one succeeds.", caseRaceDelete},
 		{"RaceDeleteSwap", "Of a delete and a put on one version at once, exactly one succeeds.", caseRaceDeleteSwap},
 		{"RaceCreateDelete", "A caller that created a register has it until it deletes it: no other caller's creation succeeds in between.", caseRaceCreateDelete},
 		{"RaceCounter", "No increment is lost when many count in one register by reading and conditional writing.", caseRaceCounter},
-		{"RaceNeighbours", "Racers on keys that begin alike do not disturb each other.", caseRaceNeighbours},
+		{"RaceNeighbours", "Racers on keys with a common beginning do not disturb each other.", caseRaceNeighbours},
 		{"RaceReadYourWrite", "A read that starts after a write was acknowledged sees it, or a later one, through every handle.", caseReadYourWrite},
 		{"RaceMonotonicReads", "A read that starts after another read has ended does not see an older state than that one, whichever caller reads.", caseMonotonicReads},
-		{"RaceWholeReads", "A read returns one state: value and version that belong together, and nothing torn.", caseWholeReads},
-		{"RaceHistory", "Every register is linearizable: whatever many callers do to it at once, there is one order that explains all that they saw.", func(e *env) { e.history(false) }},
-		{"RaceHistoryVolatile", "Volatile puts are linearizable together with all else.", func(e *env) {
+		{"RaceWholeReads", "A read returns one state: value and version belong together, and the value is never torn.", caseWholeReads},
+		{"RaceHistory", "Every register is linearizable: one order of the calls explains all results, whatever many callers do at the same time.", func(e *env) { e.history(false) }},
+		{"RaceHistoryVolatile", "Unsynced puts are linearizable together with all other calls.", func(e *env) {
 			if _, ok := store.As[store.UnsyncedPutter](e.s); !ok {
 				e.absent("the store is no UnsyncedPutter")
 			}
@@ -43,12 +43,12 @@ func (e *env) race(n int, f func(i int, s store.Store)) {
 	suitetest.Race(n, func(i int) { f(i, e.handle(i)) })
 }
 
-// breathe lets others go first: on a fast store racers would hardly meet without it.
-// It is a pause and not a yield, so that time goes on in a bubble of synctest.
+// breathe lets other goroutines run first: on a fast store the racers would hardly overlap
+// without it. It is a pause and not a yield, so that time advances in a bubble of synctest.
 func breathe() { time.Sleep(rand.N(50 * time.Microsecond)) }
 
-// insist repeats a write that the store was too busy for, as long as it says that
-// the write was not applied.
+// insist repeats a write while the store is too busy for it and reports that it was not
+// applied.
 func (e *env) insist(write func() error) error {
 	for {
 		err := write()
@@ -149,8 +149,8 @@ func caseRaceCreateDelete(e *env) {
 	e.expectAbsent("lock")
 }
 
-// inTime fails a case whose context has ended: racers stop by themselves then, and
-// what they left shows nothing.
+// inTime fails a case whose context has ended: the racers have stopped early, so their
+// result proves nothing.
 func (e *env) inTime() {
 	if e.ctx.Err() != nil {
 		e.fatalf("not done within %v", e.CaseTimeout)
@@ -196,7 +196,7 @@ func caseRaceNeighbours(e *env) {
 		for n := range each {
 			key := keys[i%len(keys)]
 			e.add(s, key)
-			if n%5 == 4 { // and something that comes and goes
+			if n%5 == 4 { // create and delete another key
 				other := fmt.Sprintf("%s/%d", key, i)
 				v, err := s.Put(e.ctx, other, "", []byte("x"))
 				if err == nil {
@@ -284,8 +284,8 @@ func caseMonotonicReads(e *env) {
 	})
 }
 
-// caseWholeReads has writers alternate between values of very different sizes,
-// each of which tells its own length and its writer's number in every place.
+// caseWholeReads has writers alternate between values of very different sizes, each of
+// which shows its own length and its writer's number in every place.
 func caseWholeReads(e *env) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
@@ -342,7 +342,7 @@ func fillValue(unit byte, n int) string {
 	return string(b)
 }
 
-// history lets racers do everything to three registers, and checks what they saw.
+// history runs racers with every kind of call on three registers, and checks their results.
 func (e *env) history(volatile bool) {
 	var h History
 	seed := rand.Uint64()
@@ -358,8 +358,8 @@ func (e *env) history(volatile bool) {
 	e.checkHistory(&h)
 }
 
-// step does one random thing. Writes name what this racer saw last, which others
-// have often replaced by then.
+// step does one random thing. Writes name the version that this racer saw last, which other
+// racers have often replaced.
 func (e *env) step(s store.Store, r *rand.Rand, last map[string]store.Version, volatile bool, value string) {
 	if r.IntN(4) == 0 {
 		breathe()
@@ -397,7 +397,7 @@ func (e *env) step(s store.Store, r *rand.Rand, last map[string]store.Version, v
 	case errors.Is(err, store.ErrConflict):
 		_, v, _ = s.Get(e.ctx, key)
 	case err != nil && e.ctx.Err() == nil && store.OutcomeOf(err) == store.Unknown:
-		_, v, _ = s.Get(e.ctx, key) // the history weighs it
+		_, v, _ = s.Get(e.ctx, key) // the history checks the result
 	}
 	last[key] = v
 }

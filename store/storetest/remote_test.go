@@ -44,13 +44,13 @@ func (t *table) get(key string) row {
 	return t.rows[key]
 }
 
-// remote is the smallest complete backend: a client of a table. A request whose answer
-// is lost fails with carry's error, which is an unknown outcome as it is.
+// remote is the smallest complete backend: a client of a table. A request whose answer is
+// lost fails with carry's error, which means an unknown outcome without a mark.
 type remote struct {
 	table *table
 	carry func(request func() error) error
 
-	lost func(err error, again func() error) error // a fault: what it makes of a lost answer
+	lost func(err error, again func() error) error // a fault: how the client handles a lost answer
 }
 
 func newRemote() *remote {
@@ -111,8 +111,8 @@ func (r *remote) call(ctx context.Context, op store.Kind, key string, invalid er
 	return nil
 }
 
-// TestSmallestBackend shows what is enough to pass: integers from 1 as versions, no
-// ability, no repetition.
+// TestSmallestBackend shows the least that passes the suite: integers from 1 as versions,
+// no ability, no repetition.
 func TestSmallestBackend(t *testing.T) {
 	open := func(*testing.T) store.Store { return newRemote() }
 	o := &storetest.Options{
@@ -128,7 +128,7 @@ func TestSmallestBackend(t *testing.T) {
 	storetest.Run(t, open, o)
 }
 
-// brokenCuts are clients that make something wrong of a lost answer.
+// brokenCuts are clients that handle a lost answer wrongly.
 func brokenCuts() []broken {
 	with := func(fault string, caught []string, lost func(err error, again func() error) error) broken {
 		return broken{fault, caught, func() store.Store {

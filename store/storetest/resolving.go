@@ -8,17 +8,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// resolveCases are the rules of [store.Resolve]: what it says of writes of which the
-// suite knows what became of them, as if their replies had been lost.
+// resolveCases are the rules of [store.Resolve]: its answers about writes whose outcome the
+// suite knows, as if their replies had been lost.
 func resolveCases() []testCase {
 	return []testCase{
-		{"ResolveApplied", "If a write was applied and is the current state, Settle says so, with the version to write against next, or says that it cannot know. It never says that the write was not applied.", func(e *env) {
+		{"ResolveApplied", "If a write was applied and is the current state, Resolve says so, with the version to name in the next write, or it says unknown. It never says that the write was not applied.", func(e *env) {
 			v := e.create("job", "one")
-			e.resolved("a create that stands there", "", v, v, entry("job", v, "one"), store.ResolutionApplied)
+			e.resolved("a create that is current", "", v, v, entry("job", v, "one"), store.ResolutionApplied)
 			w := e.put("job", v, "two")
-			e.resolved("a put that stands there", v, w, w, entry("job", w, "two"), store.ResolutionApplied)
+			e.resolved("a put that is current", v, w, w, entry("job", w, "two"), store.ResolutionApplied)
 		}},
-		{"ResolveSuperseded", "Settle says of a write that was applied and that others have followed that it was superseded, or that it cannot know. A later write is not its failure.", func(e *env) {
+		{"ResolveSuperseded", "If a write was applied and other writes have followed, Resolve says superseded or unknown. It never says that the write was not applied.", func(e *env) {
 			v := e.create("job", "one")
 			w := e.put("job", v, "two")
 			x := e.put("job", w, "three")
@@ -29,13 +29,13 @@ func resolveCases() []testCase {
 			y := e.create("job", "one")
 			e.resolved("a put that was deleted and made again", w, x, x, entry("job", y, "one"), store.ResolutionSuperseded)
 		}},
-		{"ResolvePending", "Where the register still is in the state that a write named, Settle says that the write was not applied yet, or that it cannot know.", func(e *env) {
+		{"ResolvePending", "If the register is still in the state that a write named, Resolve says that the write was not applied yet, or it says unknown.", func(e *env) {
 			v := e.create("job", "one")
 			e.resolved("no write", v, "", "", entry("job", v, "one"), store.ResolutionPending)
 			e.resolved("a write without a name", v, unnamed, "", entry("job", v, "one"), store.ResolutionPending)
 			e.resolved("no create", "", "", "", store.Entry{Key: "absent"}, store.ResolutionPending)
 		}},
-		{"ResolveOthers", "Settle never mistakes another write for the one in question, not even with the same value. The fate of a write without a version is unknown once the state has changed.", func(e *env) {
+		{"ResolveOthers", "Resolve never mistakes another write for the one in question, not even with the same value. After the state has changed, the answer about a write without a version is unknown.", func(e *env) {
 			v := e.create("job", "one")
 			w := e.put("job", v, "two")
 			e.resolved("no write, and another's", v, "", "", entry("job", w, "two"), store.ResolutionNotApplied)
@@ -43,17 +43,17 @@ func resolveCases() []testCase {
 			e.delete("job", w)
 			e.resolved("a create without a name, and a deleted register", "", unnamed, "", store.Entry{Key: "job"})
 		}},
-		{"ResolveErrors", "Settle under a context that has ended, or of what is no key, fails, and says nothing of the write.", func(e *env) {
+		{"ResolveErrors", "Resolve under a context that has ended, or with an invalid key, fails, and its answer is unknown.", func(e *env) {
 			v := e.create("job", "one")
 			found, err := store.Resolve(e.ended(), e.other, "job", "", v)
 			if !errors.Is(err, context.Canceled) || found.Resolution != store.ResolutionUnknown {
 				e.errorf("under a context that has ended: got %v, %v", found.Resolution, err)
 			}
 			if found, err = store.Resolve(e.ctx, e.other, "job/", "", v); !errors.Is(err, store.ErrKey) || found.Resolution != store.ResolutionUnknown {
-				e.errorf("of a key that is none: got %v, %v", found.Resolution, err)
+				e.errorf("of an invalid key: got %v, %v", found.Resolution, err)
 			}
 		}},
-		{"PutAndResolve", "PutAndResolve writes, or returns the current state where another writer was faster.", func(e *env) {
+		{"PutAndResolve", "PutAndResolve writes, or returns the current state if another writer was faster.", func(e *env) {
 			found, err := store.PutAndResolve(e.ctx, e.s, "job", "", []byte("one"))
 			if err != nil || found.Resolution != store.ResolutionApplied {
 				e.fatalf("create: got %v, %v", found.Resolution, err)
@@ -73,11 +73,11 @@ func resolveCases() []testCase {
 	}
 }
 
-// unnamed asks for a write whose version is not known.
+// unnamed is a write whose version is not known.
 const unnamed store.Version = "unnamed"
 
-// settled asks what became of a write, and checks the answer: it is one of want, or
-// unknown, and tells the state as it is. No write asks for none.
+// resolved calls Resolve for a write and checks the answer: its resolution is one of want,
+// or unknown, and it carries the current state. If write is empty, Resolve gets no write.
 func (e *env) resolved(what string, prev, write, applied store.Version, current store.Entry, want ...store.Resolution) {
 	var writes []store.Version
 	switch write {

@@ -6,13 +6,14 @@
 //
 // # What it checks
 //
-// Each case checks one rule of the contract, and its failure states the rule. Run the
-// suite for a backend as it is, under [store.Prefix], and for every decorator: a
-// decorator must keep the contract, and the abilities, of the store below it. Cases of
-// abilities that a store does not offer are skipped.
+// Each case checks one rule of the contract, and its failure states the rule. Run the suite
+// for a backend as it is, under [store.Prefix], and for every decorator: a decorator must
+// keep the contract, and the abilities, of the store below it. The suite skips the cases of
+// abilities that a store does not offer.
 //
-// A pass does not prove a store right: no test can show that a race never happens, nor
-// what a power cut leaves. But most of the cases come from a failure of a real system.
+// A pass does not prove that a store is correct: no test can show that a race never
+// happens, or what a power cut leaves. But most of the cases come from failures of real
+// systems.
 //
 // # Histories
 //
@@ -38,29 +39,28 @@ type Options struct {
 	// wrote through the other. Nil: there is only one handle.
 	Reopen func(t *testing.T, first store.Store) store.Store
 
-	// Cut opens another handle on the space of first, each of whose requests goes through
-	// carry: it calls carry with a function that sends the request and receives the
-	// answer. The suite cuts the connection there, before or after a request took effect:
-	// carry then returns the suite's error, without calling the function, or after the
-	// call. So a backend over HTTP gives the handle an [http.RoundTripper] that calls
-	// carry. Without Cut, the suite cannot check whether the store reports the true
-	// outcome of a failed write, nor whether a write becomes its own conflict; see the
-	// cases whose names begin with Cut. carry may be called from several goroutines.
+	// Intercept opens another handle on the space of first. The handle passes each request
+	// to carry, as a function that sends the request and receives the answer. To cut the
+	// connection, carry returns an error without calling the function, or after the call. A
+	// backend over HTTP gives the handle an [http.RoundTripper] that calls carry. Several
+	// goroutines may call carry. Without Intercept the suite cannot check two rules: that
+	// the store reports the true outcome of a failed write, and that a write does not
+	// become its own conflict. The names of these cases begin with Disconnect.
 	Intercept func(t *testing.T, first store.Store, carry func(request func() error) error) store.Store
 
 	// Skip names cases that this store is known to fail, each with the reason. A
 	// name that is no case is an error.
 	Skip map[string]string
 
-	// VerifySkips runs the cases of Skip too, and fails when one of them passes: remove
-	// an exception that is no longer needed.
+	// VerifySkips runs the cases of Skip too, and fails when one of them passes: then the
+	// exception is no longer needed.
 	VerifySkips bool
 
 	// Racers is the number of goroutines that compete; 0 means 16, else at least 2.
 	Racers int
 
-	// Rounds is how often a race is repeated; 0 means 25. Stores whose writes take
-	// seconds set 1.
+	// Rounds is how often a race is repeated; 0 means 25. Set 1 for a store whose writes
+	// take seconds.
 	Rounds int
 
 	// Keys is the number of keys of the long listing; 0 means 1,100, which is more
@@ -71,17 +71,16 @@ type Options struct {
 	// [store.MaxKey]. A space below a prefix takes less.
 	MaxKey int
 
-	// Patience is how long a case may take before its context ends; 0 means a
-	// minute.
+	// CaseTimeout is how long a case may take before its context ends; 0 means a minute.
 	CaseTimeout time.Duration
 
 	// Parallel runs the cases at the same time, and the writes of a case to different keys,
 	// for stores that mostly wait.
 	Parallel bool
 
-	// Bubble runs each case in a bubble of testing/synctest, where stores that wait
-	// take no time. A store that talks to anything outside its process cannot be run
-	// so.
+	// Bubble runs each case in a bubble of testing/synctest, where stores that wait take no
+	// time. A store that communicates with anything outside its process cannot run in a
+	// bubble.
 	Bubble bool
 }
 
@@ -96,7 +95,7 @@ func (o *Options) checked(t *testing.T) Options {
 	if c.MaxKey > store.MaxKey {
 		t.Fatalf("storetest: Options.MaxKey is %d, no key is longer than %d", c.MaxKey, store.MaxKey)
 	}
-	suitetest.Default(t, "storetest", "Patience", &c.CaseTimeout, time.Minute, 1)
+	suitetest.Default(t, "storetest", "CaseTimeout", &c.CaseTimeout, time.Minute, 1)
 	suitetest.CheckSkips(t, "storetest", c.Skip, Cases())
 	return c
 }
@@ -108,7 +107,7 @@ type testCase struct {
 	Run  func(e *env)
 }
 
-// cases returns all cases, in the order in which they run: the plain ones first, so
+// cases returns all cases, in the order in which they run. The simple cases are first, so
 // that the first failure is the simplest.
 func cases() []suitetest.Case[*env] {
 	return suitetest.Cases[*env](
@@ -132,9 +131,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 // Failure describes a case that failed.
 type Failure = suitetest.Failure
 
-// Check runs the cases like [Run], but returns those that failed in place of
-// failing t. It is for testing this suite, and for showing that a store is known to
-// be wrong. Only what goes wrong in open fails t.
+// Check runs the cases like [Run], but returns those that failed in place of failing t. It
+// is for testing this suite, and for showing that a store is known to be wrong. Only a
+// failure in open fails t.
 //
 // With names, only these cases are run. The cases run one after the other, also with
 // Options.Parallel. Options.Bubble has no effect: Check starts no subtest, and so can itself
@@ -145,7 +144,7 @@ func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, nam
 	return suitetest.Check(t, cases(), suitetest.Options{Skip: o.Skip}, setup(open, o), names...)
 }
 
-// setup opens what a case works with.
+// setup opens the stores of a case.
 func setup(open func(t *testing.T) store.Store, o Options) suitetest.Setup[*env] {
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
 		e := &env{Options: o, t: t, rec: rec, open: open}

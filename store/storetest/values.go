@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// awkwardValue holds every byte, and what formats of stores are made of.
+// awkwardValue contains every byte, and the elements of common storage formats.
 func awkwardValue() string {
 	var b strings.Builder
 	b.WriteString("\n\x00\xff{\"prev\":\"x\",\"value\":null}\r\n\t\"'`\\ \n\n")
@@ -22,7 +22,7 @@ func awkwardValue() string {
 	return b.String()
 }
 
-// big returns a value of n bytes in which no two places look alike.
+// big returns a value of n bytes in which no two places are equal.
 func big(n int) string {
 	b := make([]byte, 0, n+20)
 	for i := int64(0); len(b) < n; i++ {
@@ -31,7 +31,7 @@ func big(n int) string {
 	return string(b[:n])
 }
 
-// valueCases are the rules of values: bytes, and nothing but bytes.
+// valueCases are the rules of values: a value is any bytes.
 func valueCases() []testCase {
 	return []testCase{
 		{"ValueSizes", "A value has 0 to 64 KiB, and comes back as it was.", func(e *env) {
@@ -41,7 +41,7 @@ func valueCases() []testCase {
 				e.expect(key, e.create(key, value), value)
 			})
 		}},
-		{"ValueNil", "A nil value is an empty one; the register exists.", func(e *env) {
+		{"ValueNil", "A nil value is an empty value; the register exists.", func(e *env) {
 			v, err := e.s.Put(e.ctx, "job", "", nil)
 			if err != nil {
 				e.fatalf("put of a nil value: %v", err)
@@ -63,7 +63,7 @@ func valueCases() []testCase {
 				e.expectAbsent("absent")
 			}
 		}},
-		{"ValueBytes", "A value is any bytes: NUL, newlines, quotes, JSON, invalid UTF-8, what looks like the store's own format.", func(e *env) {
+		{"ValueBytes", "A value is any bytes: NUL, newlines, quotes, JSON, invalid UTF-8, text that looks like the store's own format.", func(e *env) {
 			values := []string{
 				awkwardValue(), "\n", "\n\n\n", "\r\n", "\x00", "\x00\x00", " ", " x ", "x\n", "null", `""`, "{}", "[]", "\xff\xfe", "\xef\xbb\xbfbom",
 				`{"token":18446744073709551615}`, `{"a": 1, "a": 2 }`, `{"n":1e400}`, "\nV 1 abc - {}", "\nB 0 0 0 00000000\n", "base64:AAAA", "AAAA====", "%00", "'; DROP TABLE x; --",
@@ -99,7 +99,7 @@ func valueCases() []testCase {
 			e.expect("job", v, "two")
 		}},
 		{"ValueNotShared", "The slices that a store returns belong to the caller: changing them changes nothing for other callers.", caseValueNotShared},
-		{"ValueNotChanged", "Put does not write to the slice that it is given.", func(e *env) {
+		{"ValueNotChanged", "Put does not write to the slice that it receives.", func(e *env) {
 			value := slices.Grow([]byte(awkwardValue()), 100)
 			rest := value[len(value):cap(value)]
 			for i := range rest {
@@ -113,7 +113,7 @@ func valueCases() []testCase {
 				e.fatalf("put: %v", err)
 			}
 			if string(value) != awkwardValue() || len(bytes.Trim(rest, "\xAA")) != 0 {
-				e.errorf("the slice, or what lies behind its end, was written to")
+				e.errorf("Put wrote to the slice, or to the bytes after its end")
 			}
 		}},
 	}

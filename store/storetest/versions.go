@@ -8,11 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// versionCases are the rules of versions: they never come back. Tokens, observations
-// and read-backs rest on that.
+// versionCases are the rules of versions: none is used twice. Tokens, observations and
+// read-backs rely on that.
 func versionCases() []testCase {
 	return []testCase{
-		{"VersionAfterRecreate", "After delete and create, a register has a version that it never had. (a lease whose generation starts at 1 again after each release.)", func(e *env) {
+		{"VersionAfterRecreate", "After delete and create, a register has a version that it never had. (The generation of a lease started at 1 again after each release.)", func(e *env) {
 			seen := make(versions)
 			for i := range 10 {
 				v := e.create("job", "same")
@@ -22,11 +22,11 @@ func versionCases() []testCase {
 				e.delete("job", w)
 			}
 		}},
-		{"VersionOfEqualValue", "Writing the value that is there already gives a new version: the version names a state, not a value. (equal bodies have equal ETags.)", rule(func(s *registerrules.Space, ctx context.Context) error {
+		{"VersionOfEqualValue", "Writing the current value again gives a new version: the version names a state, not a value. (Equal bodies have equal ETags.)", rule(func(s *registerrules.Space, ctx context.Context) error {
 			s.Rounds = 10
 			return s.EqualValues(ctx)
 		})},
-		{"VersionOfOldValue", "When an old value returns, its old version does not: A, B, A has three versions. (without a nonce an old state looks current again.)", func(e *env) {
+		{"VersionOfOldValue", "When an old value returns, its old version does not: A, B, A has three versions. (Without a nonce an old state looks current again.)", func(e *env) {
 			a := e.create("job", "A")
 			b := e.put("job", a, "B")
 			a2 := e.put("job", b, "A")
@@ -38,14 +38,14 @@ func versionCases() []testCase {
 			e.refused("a delete with the first A's version", e.s.Delete(e.ctx, "job", a), entry("job", a2, "A"))
 			e.put("job", a2, "C")
 		}},
-		{"OldIncarnation", "A version from before a delete is refused after the register was created anew, also with the same value.", func(e *env) {
+		{"OldIncarnation", "A version from before a delete is refused after the register was created again, also with the same value.", func(e *env) {
 			rule((*registerrules.Space).Recreate)(e)
 			v := e.create("job", "same")
 			e.delete("job", v)
 			w := e.create("job", "same")
 			e.refused("a delete with a version of the deleted register", e.s.Delete(e.ctx, "job", v), entry("job", w, "same"))
 		}},
-		{"OldIncarnationManyWrites", "Versions do not restart: after as many writes as before the delete, the old version is still refused. (a swept row is made again with generation 0.)", func(e *env) {
+		{"OldIncarnationManyWrites", "Versions do not restart: after as many writes as before the delete, the old version is still refused. (A swept row was created again with generation 0.)", func(e *env) {
 			const writes = 4
 			write := func() store.Version {
 				v := e.create("job", "0")
@@ -88,7 +88,7 @@ func versionCases() []testCase {
 			}
 			e.put("job", v2, "three")
 		}},
-		{"VersionFromGet", "The version from Get is as good as the one from Put.", func(e *env) {
+		{"VersionFromGet", "A write may name the version from Get as well as the one from Put.", func(e *env) {
 			e.create("job", "one")
 			e.put("job", e.state("job").Version, "two")
 			e.delete("job", e.state("job").Version)
@@ -97,7 +97,7 @@ func versionCases() []testCase {
 	}
 }
 
-// versions tells by which write each version was given.
+// versions names the write that made each version.
 type versions map[store.Version]string
 
 func (seen versions) add(e *env, v store.Version, what string) {

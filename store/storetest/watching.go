@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// watchCases are the rules of [store.Watcher]: it may wake without a reason, but
-// never miss one.
+// watchCases are the rules of [store.Watcher]: it may return without a change, but never
+// misses one.
 func watchCases() []testCase {
 	return []testCase{
 		{"WatchDiffers", "Watch returns at once when the version differs already from the one seen.", func(e *env) {
@@ -47,24 +47,24 @@ func watchCases() []testCase {
 			e.watchWoken(w, "job", "", "its creation after a delete", func() { e.create("job", "two") })
 			e.watchWoken(w, "deep/er/job", "", "its creation, many segments down", func() { e.create("deep/er/job", "three") })
 		}},
-		{"WatchVolatile", "Watch returns when the register is written by a volatile put.", func(e *env) {
+		{"WatchVolatile", "Watch returns when an unsynced put writes the register.", func(e *env) {
 			w := e.watcher()
 			p := e.volatilePutter()
 			v := e.create("job", "one")
-			e.watchWoken(w, "job", v, "a volatile put", func() {
+			e.watchWoken(w, "job", v, "an unsynced put", func() {
 				if _, err := p.PutUnsynced(e.ctx, "job", v, []byte("two")); err != nil {
-					e.fatalf("volatile put: %v", err)
+					e.fatalf("unsynced put: %v", err)
 				}
 			})
 		}},
 		{"WatchCancel", "Watch returns the context's error when that ends, before and during the wait.", caseWatchCancel},
-		{"WatchMany", "A change wakes every waiter for it, also on other keys, and is not missed for the number of them.", caseWatchMany},
-		{"WatchNoGap", "A change that lands between reading a version and watching it is not missed.", caseWatchNoGap},
-		{"WatchFollow", "Who reads, watches what was read, and reads again, comes to see the last state, however fast it changes.", caseWatchFollow},
+		{"WatchMany", "A change wakes every waiter of its key, however many waiters there are, also on other keys.", caseWatchMany},
+		{"WatchNoGap", "A change between the read of a version and the Watch of it is not missed.", caseWatchNoGap},
+		{"WatchFollow", "A caller that reads, watches the version that it read, and reads again, eventually sees the last state, however fast it changes.", caseWatchFollow},
 	}
 }
 
-// watcher returns the ability of the handle that is read through, or ends the case.
+// watcher returns the ability of the handle for reads, or ends the case.
 func (e *env) watcher() store.Watcher {
 	w, ok := store.As[store.Watcher](e.other)
 	if !ok {
@@ -84,8 +84,8 @@ func (e *env) watchEnds(w store.Watcher, key string, seen store.Version, why str
 // the case checks less, and passes.
 const aMoment = 2 * time.Millisecond
 
-// watchWoken checks that Watch returns after the change. That it may return before
-// is its right: it is called until there is a reason.
+// watchWoken checks that Watch returns after the change. Watch may also return before it,
+// so it is called until the state has changed.
 func (e *env) watchWoken(w store.Watcher, key string, seen store.Version, what string, change func()) {
 	woken := make(chan error, 1)
 	go func() { woken <- e.watchUntilChanged(w, key, seen) }()
@@ -116,8 +116,8 @@ func caseWatchCancel(e *env) {
 	w := e.watcher()
 	v := e.create("job", "one")
 	for key, seen := range map[string]store.Version{"job": v, "absent": ""} {
-		// With nothing to tell, only the context ends it; a wake-up without a reason
-		// is allowed, and asks to watch again.
+		// Without a change only the context ends it. A return without a change is allowed;
+		// then watch again.
 		watch := func(ctx context.Context) (err error) {
 			for err == nil {
 				err = w.Watch(ctx, key, seen)
@@ -191,8 +191,8 @@ func caseWatchNoGap(e *env) {
 	}
 }
 
-// caseWatchFollow has several series, since only the last change of each can be
-// missed for good.
+// caseWatchFollow has several series of changes, since only the last change of a series can
+// be missed for ever.
 func caseWatchFollow(e *env) {
 	w := e.watcher()
 	v := e.create("job", "0")
