@@ -1,22 +1,31 @@
 // Package dirbucket keeps objects in a directory, with every condition of package
-// object.
+// object. It is for programs on one machine, and for tests with files.
 //
-// # How
+// # Use
+//
+//	bucket, err := dirbucket.Open("/var/lib/app/objects", nil)
+//	defer bucket.Close()
+//	client, err := object.New(bucket, nil) // see package object
+//
+// Call Sweep once a day: it removes files that crashed processes left. [Exists] reports
+// whether there is a bucket. For machines that share the directory, [New] takes an index in
+// another store.
+//
+// New directories get the mode 0700, and their files 0600. In an existing directory, new
+// files and directories get its mode, for example that of a group. Open refuses a directory
+// that users who are not trusted with it could change; see [Options].
+//
+// # How it works
 //
 // A body is a file that is written once, under a unique name, and never changed. The
 // index, a [store.Store], has a register for each key that names the file of its body.
-// For the processes of one machine the index is a filestore beside the files; for
-// machines that share the directory it can be any other store. A put writes the file and
-// makes it durable, then swaps the register. So a change has the outcome of that one
-// write, readers see whole bodies, and every version is unique.
+// For the processes of one machine the index is a filestore in the same directory. A put
+// writes the file and makes it durable, then swaps the register. So a change has the outcome
+// of that one write, readers see whole bodies, and every version is unique.
 //
-// The file that a put or a delete replaces is removed afterwards. A process that is
-// killed in between leaves a file that nothing names; [Bucket.Sweep] removes such
-// files after a day.
-//
-// New directories get the mode 0700, and their files 0600. In an existing directory, new
-// files and directories get its mode: that of a group, for example. A directory that
-// users who are not trusted with it could change is refused; see [Options].
+// Afterwards the put or delete removes the file that it has replaced. A process that is
+// killed in between leaves a file that no register names. Sweep removes such files after a
+// day.
 package dirbucket
 
 import (
@@ -36,19 +45,19 @@ import (
 )
 
 const (
-	// DefaultOrphanAge is how old a file that nothing names must be to be swept.
+	// DefaultOrphanAge is the default of [Options].OrphanAge.
 	DefaultOrphanAge = 24 * time.Hour
 
-	// MinOrphanAge is the shortest grace.
+	// MinOrphanAge is the shortest [Options].OrphanAge.
 	MinOrphanAge = time.Minute
 )
 
-// Options are the options of [New].
+// Options are the options of [Open] and [New].
 type Options struct {
 	// OrphanAge is how old a file that no register names must be before Sweep removes it. A
 	// put that takes longer than half of it, from its first byte to the swap of the
-	// register, fails. At least [MinOrphanAge]; 0 means [DefaultOrphanAge]. All users of one
-	// directory must use the same.
+	// register, fails. At least a minute; 0 means 24 hours. All users of one directory must
+	// use the same.
 	OrphanAge time.Duration
 
 	// AllowNetwork lets [Open] use a file system that is not known to be local; see
@@ -58,17 +67,19 @@ type Options struct {
 	// Unsafe lists the accepted risks of the directory; see [filestore.Options].
 	Unsafe []string
 
-	// ReadOnly lets [Open] use a bucket only to read it, and makes nothing; see
-	// [filestore.Options]. New ignores it.
+	// ReadOnly lets [Open] only read a bucket, and create nothing; see [filestore.Options].
+	// New ignores it.
 	ReadOnly bool
 }
 
-// Bucket is a space of objects in a directory. It may be used by any number of
-// goroutines, and starts none. It implements [object.Bucket] and [object.Copier]. Its
-// Sweep removes files that no register names and that are older than the grace, and
-// returns how many it removed; with [Open] also what is left of objects that were deleted that
-// long ago. Its memory does not depend on the number of objects; it may leave a few files to the
-// next sweep.
+// Bucket is a space of objects in a directory. Any number of goroutines may use it; it starts
+// none. It implements [object.Bucket] and [object.Copier].
+//
+// Its Sweep removes files that no register names and that are older than
+// [Options].OrphanAge, and returns how many it removed. With [Open] it also removes the
+// registers of objects that were deleted that long ago. It may run while the bucket is in use.
+// Its memory does not depend on the number of objects. It may leave a few files to the next
+// sweep.
 type Bucket struct {
 	*objects
 	files *files

@@ -276,7 +276,7 @@ func syncNamesOf(name string, open func(string) (*os.File, error)) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// onSync is told of each directory that is made durable; of tests.
+// onSync is called with each directory that is made durable; for tests.
 var onSync func(*os.File)
 
 // Remove removes a file that no register names any more. If that fails, the sweep does it.

@@ -1,18 +1,26 @@
-// Package indexbucket gives objects unique versions and every condition, on any bucket:
-// one that ignores all conditions, and one, as S3, where equal bodies have equal versions.
+// Package indexbucket gives objects unique versions and every condition, on any bucket. The
+// bucket below may ignore all conditions, or, as S3 does, give equal bodies equal versions.
 //
-// # How
+// # Use
+//
+//	bucket, err := indexbucket.New(index, bodies, &indexbucket.Options{Prefix: "bodies/"})
+//	client, err := object.New(bucket, nil) // see package object
+//
+// index is a [store.Store]: in the same bucket (package bucketstore), in a DynamoDB table, in
+// a database, or any other. bodies is the bucket below. Call Sweep once a day: it removes
+// bodies that crashed processes left.
+//
+// Only programs that use the same index see the objects. Other programs see bodies under
+// random names in the bucket.
+//
+// # How it works
 //
 // A body is an object that is written once, under a unique name, and never changed. The
-// index, a [store.Store], has a register for each key that names its body. The index can
-// be in the same bucket (package bucketstore), in a DynamoDB table, in a database, or in
-// any other store. A put writes the body, then swaps the register. So a change has the
-// outcome of that one write, which the store settles, readers see whole bodies, and no
-// version is used twice. That makes [object.Client.RaiseFence] possible: a write of a
-// holder whose lock was taken over is refused, whatever its body.
-//
-// Only programs that use the same index see the objects; to others the bucket shows bodies
-// under random names.
+// index has a register for each key that names its body. A put writes the body, then swaps
+// the register. So a change has the outcome of that one write, which the store resolves.
+// Readers see whole bodies, and no version is used twice. That makes
+// [object.Client.RaiseFence] possible: an object refuses the write of a holder whose lock was
+// taken over, whatever its body.
 //
 // # What it costs
 //
@@ -22,8 +30,8 @@
 //
 // # What a crash leaves
 //
-// A process that is killed during a put leaves a body that nothing names.
-// [Bucket.Sweep] removes such bodies after a day.
+// A process that is killed during a put leaves a body that no register names. Sweep removes
+// such bodies after a day.
 package indexbucket
 
 import (
@@ -41,23 +49,23 @@ import (
 )
 
 const (
-	// DefaultOrphanAge is how old a body that nothing names must be to be swept.
+	// DefaultOrphanAge is the default of [Options].OrphanAge.
 	DefaultOrphanAge = 24 * time.Hour
 
-	// MinOrphanAge is the shortest grace.
+	// MinOrphanAge is the shortest [Options].OrphanAge.
 	MinOrphanAge = time.Hour
 )
 
 // Options are the options of [New].
 type Options struct {
-	// Prefix is what the keys of the bodies begin with: text that ends with a slash, or
-	// nothing. Nothing else may be there, and another index needs another prefix.
+	// Prefix is what the keys of the bodies begin with: empty, or a text that ends with a
+	// slash. No other objects may be below it, and each index needs its own prefix.
 	Prefix string
 
 	// OrphanAge is how old a body that no register names must be before Sweep removes it, by
 	// the store's clock. A put that takes longer than half of it, from its start to the
-	// swap of the register, fails. No write of the index may be applied later than half of
-	// it after it was sent. At least [MinOrphanAge]; 0 means [DefaultOrphanAge]. All users of one
+	// swap of the register, fails. The store of the index must not apply a write later than
+	// half of it after the write was sent. At least an hour; 0 means 24 hours. All users of one
 	// index must use the same.
 	OrphanAge time.Duration
 }
@@ -67,9 +75,10 @@ type Options struct {
 // and [object.Copier], with all their conditions, as the rules of those interfaces say. A
 // copy of an object onto itself, which changes its metadata, writes no body.
 //
-// Its Sweep removes bodies that no register names and that are older than the grace, and
-// returns how many it removed. It may run while the bucket is in use. Its memory does not
-// depend on the number of objects; it may leave a few bodies to the next sweep.
+// Its Sweep removes bodies that no register names and that are older than
+// [Options].OrphanAge, and returns how many it removed. It may run while the bucket is in use.
+// Its memory does not depend on the number of objects. It may leave a few bodies to the next
+// sweep.
 type Bucket struct {
 	*objects
 	traits object.Traits
@@ -96,11 +105,11 @@ func New(index store.Store, bodies object.Bucket, opts *Options) (*Bucket, error
 	}
 	switch {
 	case index == nil || bodies == nil:
-		return nil, fmt.Errorf("indexbucket: %w: an index and a bucket are needed", object.ErrInvalid)
+		return nil, fmt.Errorf("indexbucket: %w: New needs an index and a bucket, and one of them is nil", object.ErrInvalid)
 	case o.OrphanAge < MinOrphanAge:
 		return nil, fmt.Errorf("indexbucket: %w: Options.OrphanAge is %v, at least %v is needed", object.ErrInvalid, o.OrphanAge, MinOrphanAge)
 	case o.Prefix != "" && (!strings.HasSuffix(o.Prefix, "/") || object.CheckKey(o.Prefix+"x") != nil || len(o.Prefix) > object.MaxKey-nameSize):
-		return nil, fmt.Errorf("indexbucket: %w: Options.Prefix is %q; it ends with a slash", object.ErrInvalid, o.Prefix)
+		return nil, fmt.Errorf("indexbucket: %w: Options.Prefix is %q; it must be empty, or a valid key that ends with a slash", object.ErrInvalid, o.Prefix)
 	}
 	of, in := store.TraitsOf(index), object.TraitsOf(bodies)
 	t := object.Traits{Name: in.Name, Local: of.Local && in.Local, Trusted: true, UniqueVersions: true}
@@ -135,7 +144,7 @@ func (b *inBucket) Write(ctx context.Context, name string, body io.Reader, o obj
 
 func (b *inBucket) Copy(ctx context.Context, from, name string, size int64, progress object.Progress) error {
 	info, err := object.Copy(ctx, b.bucket, b.prefix+from, b.prefix+name, &object.CopyOptions{Progress: progress})
-	if err == nil && info.Size != 0 && info.Size != size { // not every store tells the size
+	if err == nil && info.Size != 0 && info.Size != size { // not every store returns the size
 		b.Remove(ctx, name)
 		return fmt.Errorf("%w: its body has %d bytes in place of %d", store.ErrCorrupt, info.Size, size)
 	}
@@ -174,8 +183,7 @@ func (b *inBucket) Exists(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// removal is how long the removal of a replaced body may take. What is not removed is
-// swept.
+// removal is how long the removal of a replaced body may take. A sweep removes what it leaves.
 const removal = 10 * time.Second
 
 func (b *inBucket) Remove(ctx context.Context, name string) {
@@ -210,8 +218,8 @@ func (b *inBucket) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[s
 	}
 }
 
-// bare returns the error of the bucket without the name of the body, which tells the user
-// nothing.
+// bare returns the error of the bucket without the name of the body, which the user does not
+// know.
 func bare(err error) error {
 	if of, ok := err.(*store.OpError); ok {
 		return of.Err

@@ -1,10 +1,10 @@
-// Package membucket keeps objects in the memory of one process: for tests, and as
-// the measure that other buckets are compared with.
+// Package membucket keeps objects in the memory of one process, for tests.
 //
-// It keeps the contract of package object without reserve: every change takes
-// effect under one mutex, which is never held while a body is read, so that a
-// bucket works inside a bubble of testing/synctest. It starts no goroutine and has
-// nothing to close.
+//	client, err := object.New(membucket.New(), nil) // see package object
+//
+// It keeps the whole contract of package object: every change takes effect under one mutex.
+// It never holds the mutex while it reads a body, so that a bucket works inside a bubble of
+// testing/synctest. It starts no goroutine and has nothing to close.
 package membucket
 
 import (
@@ -59,8 +59,8 @@ func NewHashed() *Bucket { return &Bucket{hashed: true} }
 // name is what errors call the bucket.
 const name = "memory"
 
-// Traits tells that the bucket is local and trusted, and, of all but [NewHashed], that no
-// version is used twice.
+// Traits implements [object.Describer]: the bucket is local and trusted. No version is used
+// twice, except in a bucket of [NewHashed].
 func (b *Bucket) Traits() object.Traits {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -161,8 +161,8 @@ func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *obj
 		s.info.Metadata, s.info.Headers = maps.Clone(o.Metadata), o.Headers
 		s.info.ContentType = cmp.Or(o.ContentType, "application/octet-stream")
 	}
-	// States are immutable: what was read is what is written, whatever became of
-	// the source meanwhile.
+	// States are immutable: the copy is of the state that was read, also if the source has
+	// changed meanwhile.
 	info, err := b.write(ctx, destination, s, condition{o.IfAbsent, o.IfMatch})
 	if err != nil {
 		return object.Info{}, opError("copy", destination, err)

@@ -40,7 +40,7 @@ func basicCases() []testCase {
 			v := e.put("a", body, nil)
 			e.expect("a", v, body)
 		}},
-		{"Stat", "Stat tells what Get tells.", caseStat},
+		{"Stat", "Stat returns the same description as Get.", caseStat},
 		{"Metadata", "Content type and metadata are kept, and replaced with the body.", func(e *env) {
 			meta := map[string]string{"origin": "here and there", "write-id": "x1", "update_at": "2026-11-22T01:40:00", "path": "a/b=c;d,e"}
 			e.put("a", "one", &object.PutOptions{ContentType: "text/plain", Metadata: meta})

@@ -62,7 +62,7 @@ func callCases() []testCase {
 		}},
 		{"StorageClassAndTags", "A bucket takes a storage class and tags, or refuses them with an UnsupportedError and writes nothing.", caseTags},
 		{"BodyFails", "An error of the body is returned, and nothing is written, neither of a small body nor of a large one.", func(e *env) {
-			broken := errors.New("the disk is gone")
+			broken := errors.New("the disk has failed")
 			v := e.put("a", "one", nil)
 			for _, body := range []string{"", "some", e.large()} {
 				_, err := e.b.Put(e.ctx, "a", io.MultiReader(strings.NewReader(body), failing{broken}), nil)
@@ -90,7 +90,7 @@ func callCases() []testCase {
 				e.expect("a", v, body)
 			}
 		}},
-		{"Progress", "Progress never falls, is told by one goroutine at a time, and ends with the size.", func(e *env) {
+		{"Progress", "Progress never falls, is called by one goroutine at a time, and ends with the size.", func(e *env) {
 			for _, body := range []string{"", "some", e.large()} {
 				var last int64 // without a lock: the race detector sees two callers at once
 				e.put("a", body, &object.PutOptions{Length: int64(len(body)), Progress: func(done, total int64) {

@@ -37,7 +37,7 @@ const (
 	Cut
 )
 
-// ErrFault is the error of a call that met a fault. It matches store.ErrUnavailable.
+// ErrFault is the error of a call that got a fault. It matches store.ErrUnavailable.
 var ErrFault = fmt.Errorf("%w: a fault of the test", store.ErrUnavailable)
 
 // Call is a call that a [Faults] decides about.
@@ -63,11 +63,11 @@ type Faults struct {
 	late  []func()
 }
 
-// NewFaults returns faults in which decide tells what becomes of each call. decide may be
-// called by several goroutines at once. Nil lets all calls pass.
+// NewFaults returns faults: decide returns the fault of each call. Several goroutines may call
+// decide at once. Nil lets all calls pass.
 func NewFaults(decide func(Call) Fault) *Faults { return &Faults{decide: decide} }
 
-// Nth returns a decision: the n-th call meets the fault.
+// Nth returns a decision: the n-th call gets the fault.
 func Nth(n int, fault Fault) func(Call) Fault {
 	return func(c Call) Fault {
 		if c.N == n {

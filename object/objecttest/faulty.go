@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Faulty is a bucket whose calls meet faults, for tests of what stands above. Reads get
-// their fault as an error: Lose, Repeat and Late make no other difference to them.
+// Faulty is a bucket whose calls get faults, for tests of programs that use a bucket. Reads
+// get their fault as an error: Lose, Repeat and Late make no other difference to them.
 type Faulty struct {
 	*Faults
 	below object.Bucket
@@ -23,13 +23,13 @@ var (
 	_ object.Describer = (*Faulty)(nil)
 )
 
-// NewFaulty returns a bucket in which decide tells what becomes of each call; see
+// NewFaulty returns a bucket in which decide returns the fault of each call; see
 // [NewFaults].
 func NewFaulty(below object.Bucket, decide func(Call) Fault) *Faulty {
 	return NewFaults(decide).Bucket(below)
 }
 
-// Bucket returns a bucket whose calls meet the faults.
+// Bucket returns a bucket whose calls get the faults.
 func (f *Faults) Bucket(below object.Bucket) *Faulty { return &Faulty{f, below} }
 
 // Traits implements [object.Describer]. The bucket is not local: faults are those of a

@@ -36,7 +36,7 @@ func listCases() []testCase {
 				e.errorf("got %q, want nothing", got)
 			}
 		}},
-		{"ListInfo", "A listing tells version, size and time of each object.", func(e *env) {
+		{"ListInfo", "A listing has version, size and time of each object.", func(e *env) {
 			put := e.putInfo("a", "twelve bytes", nil)
 			for info, err := range e.other.List(e.ctx, "", nil) {
 				if err != nil {

@@ -4,12 +4,12 @@
 //		objecttest.Run(t, func(t *testing.T) object.Bucket { return newBucket(t) }, nil)
 //	}
 //
-// Each case stands for one rule of the contract, and says which when it fails.
+// Each case checks one rule of the contract, and names that rule when it fails.
 //
-// A bucket need not have every ability, but it must not pretend: what it lacks is
-// named in [Options], and the suite checks that the bucket refuses it with
-// [errors.ErrUnsupported] and changes nothing. An ability that is named there and
-// works is an error as well.
+// A bucket need not have every ability, but it must not pretend. Name the abilities that it
+// lacks in [Options]. The suite then checks that the bucket refuses them with
+// [errors.ErrUnsupported] and changes nothing. It is also an error if an ability that is
+// named there works.
 package objecttest
 
 import (
@@ -37,7 +37,7 @@ type Options struct {
 	// name that is no case is an error.
 	Skip map[string]string
 
-	// VerifySkips runs the cases of Skip too, and fails when one of them passes.
+	// VerifySkips also runs the cases of Skip, and fails when one of them passes.
 	VerifySkips bool
 
 	// Racers is the number of goroutines that compete; 0 means 16, else at least 2.
@@ -50,12 +50,11 @@ type Options struct {
 	// than a page of any known store.
 	Keys int
 
-	// Large is the size of the large body in bytes; 0 means 1 MiB. To be of use it
-	// is above the size from which the bucket uploads in parts.
+	// Large is the size of the large body in bytes; 0 means 1 MiB. Make it larger than the
+	// size from which the bucket uploads in parts.
 	Large int
 
-	// Patience is how long a case may take before its context ends; 0 means a
-	// minute.
+	// CaseTimeout is how long a case may take before its context ends; 0 means a minute.
 	CaseTimeout time.Duration
 }
 
@@ -66,7 +65,7 @@ func (o *Options) checked(t *testing.T) Options {
 	suitetest.Default(t, "objecttest", "Rounds", &c.Rounds, 25, 1)
 	suitetest.Default(t, "objecttest", "Keys", &c.Keys, 1100, 1)
 	suitetest.Default(t, "objecttest", "Large", &c.Large, 1<<20, 1<<10)
-	suitetest.Default(t, "objecttest", "Patience", &c.CaseTimeout, time.Minute, 1)
+	suitetest.Default(t, "objecttest", "CaseTimeout", &c.CaseTimeout, time.Minute, 1)
 	suitetest.CheckSkips(t, "objecttest", c.Skip, Cases())
 	for a, reason := range c.Unsupported {
 		if !slices.Contains(object.Abilities(), a) || reason == "" {
@@ -98,7 +97,7 @@ func Run(t *testing.T, open func(t *testing.T) object.Bucket, opts *Options) {
 	suitetest.Run(t, cases(), suitetest.Options{Skip: o.Skip, VerifySkips: o.VerifySkips}, setup(open, o))
 }
 
-// Failure tells of a case that failed.
+// Failure is a case that failed.
 type Failure = suitetest.Failure
 
 // Check runs the cases like [Run], or only those that are named, but returns those

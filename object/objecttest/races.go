@@ -158,7 +158,7 @@ func caseRaceRead(e *env) {
 			body, err := io.ReadAll(r)
 			r.Close()
 			if err != nil {
-				continue // the object was replaced on the way; told, not hidden
+				continue // the object was replaced meanwhile, and the reader got an error
 			}
 			if got := string(body); got != bodyOf(len(got)-size) || r.Info.Size != int64(len(got)) {
 				e.errorf("a body of %d bytes, said to be %d, beginning with %.3q, is none that was put", len(got), r.Info.Size, got)

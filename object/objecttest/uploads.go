@@ -44,7 +44,7 @@ func (e *env) cut(key, body string, opts object.PutOptions) object.Upload {
 		e.fatalf("a put that was cut: got %v (%v), want an UnfinishedError", err, store.OutcomeOf(err))
 	}
 	if begun.Key != key || begun.ID == "" || begun.ID != unfinished.Upload.ID {
-		e.errorf("Keep was told of %+v, the error names %+v", begun, unfinished.Upload)
+		e.errorf("OnUpload got %+v, the error names %+v", begun, unfinished.Upload)
 	}
 	return unfinished.Upload
 }

@@ -14,13 +14,13 @@ type BucketReserver struct {
 	bucket object.Bucket
 }
 
-// ForBucket returns the guard of the objects of b.
+// ForBucket returns a BucketReserver for the objects of b.
 func (r *Reserver) ForBucket(b object.Bucket) *BucketReserver { return &BucketReserver{r, b} }
 
 // Do runs operate, which may be any operation on the object: see [Reserver.Do]. It finds
 // out by Stat whether the object is in the state that version names; an empty version
-// stands for "there is no object". If it is in another, operate is not called, and the
-// error is an [*object.ConflictError]. On S3 the version is the ETag, with its double
+// means that there is no object. If the object is in another state, Do does not call operate,
+// and the error is an [*object.ConflictError]. On S3 the version is the ETag, with its double
 // quotes.
 func (o *BucketReserver) Do(ctx context.Context, key string, version object.Version, operate func(context.Context) error) error {
 	return o.r.Do(ctx, key, version, CheckVersion(o.bucket, key, version), operate)

@@ -9,25 +9,25 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// Reservation is a reservation as it stands in the table.
+// Reservation is a row of the table, and whether waiters respect it.
 type Reservation struct {
 	Row
 
 	// Since is when the row was written, in whole seconds: its TTL minus [Options].TTL. It
-	// is wrong for a writer with another TTL, and zero where that shows, or where the row
-	// has no TTL.
+	// is wrong if the writer has another TTL. It is zero if that would be in the future, or
+	// if the row has no TTL.
 	Since time.Time
 
 	// Live says that waiters respect the reservation: its holder has not released it, and
-	// its timeout has not passed [Options].Rate times since Since. A waiter still waits
-	// that long from when it first saw the row.
+	// less than its timeout times [Options].MaxClockSkewRate has passed since Since. A waiter
+	// always waits that long from when it first saw the row.
 	Live bool
 }
 
-// List yields the reservations that stand in the table, in no promised order, by pages where
-// the table has them. It changes nothing. An error that matches store.ErrCorrupt is about one
-// row, and the listing continues; after any other error it ends. A table that is no [Lister]
-// is refused with an error that matches errors.ErrUnsupported.
+// List yields the reservations of the table, in no promised order, by pages where
+// the table has them. It changes nothing. An error that matches store.ErrCorrupt concerns one
+// row, and the listing continues; after any other error it ends. If the table is no [Lister],
+// the error matches errors.ErrUnsupported.
 func (r *Reserver) List(ctx context.Context) iter.Seq2[Reservation, error] {
 	return func(yield func(Reservation, error) bool) {
 		table, ok := r.table.(Lister)

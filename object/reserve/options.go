@@ -37,42 +37,41 @@ const (
 	MinTestInterval = time.Millisecond
 	MaxTestInterval = time.Minute
 
-	// ttlSlack is what a row stays in its table beyond the time for which a waiter waits.
+	// ttlSlack is how much longer than a waiter waits a row stays in its table.
 	ttlSlack = time.Minute
 )
 
-// Options are the settings of a [Reserver]. Other programs on the same table may have
-// others: a waiter goes by the timeout in the row.
+// Options are the settings of a [Reserver]. Other programs on the same table may have other
+// settings: a waiter uses the timeout in the row.
 type Options struct {
-	// Timeout bounds an operation, counted from before its row was sent. A shorter one
-	// frees the reservation of a writer that died sooner; a longer one leaves slow
-	// operations more time. Whole milliseconds within [MinTimeout] and [MaxTimeout]; 0
-	// means [DefaultTimeout].
+	// Timeout bounds an operation, counted from before its row was sent. A shorter timeout
+	// frees the reservation of a crashed writer sooner. A longer one leaves slow operations
+	// more time. Whole milliseconds, from 50 ms to 24 hours; 0 means 20 seconds.
 	Timeout time.Duration
 
-	// MaxClockSkewRate is how many times the timeout of a row a waiter waits before it takes the row
-	// over. 2 to [ClockSkewRateLimit]; 0 means [DefaultMaxClockSkewRate]. What exceeds 1 is for clocks that run
-	// at different speeds, and for operations that the store applies late.
+	// MaxClockSkewRate times the timeout of a row is how long a waiter waits before it takes
+	// the row over. 2 to 100; 0 means 3. What exceeds 1 is for clocks that run at different
+	// speeds, and for operations that the store applies late.
 	MaxClockSkewRate int
 
 	// TTL is how long a row stays in a table that removes rows. It must exceed Timeout
-	// times Rate by a minute, and may not exceed [MaxTTL]; 0 means [DefaultTTL], or twice
-	// Timeout times Rate where that is more.
+	// times MaxClockSkewRate by a minute, and may not exceed 365 days. 0 means an hour, or
+	// twice Timeout times MaxClockSkewRate where that is more.
 	TTL time.Duration
 
 	// TestInterval is the first pause between two checks of a waiter, and the most by
 	// which it takes a row over later than it may. The pauses grow to a fortieth of
-	// the wait, or to twice TestInterval where that is more. [MinTestInterval] to
-	// [MaxTestInterval]; 0 means [DefaultTestInterval].
+	// the wait, or to twice TestInterval where that is more. 1 ms to a minute; 0 means
+	// 100 ms.
 	TestInterval time.Duration
 
-	// ReleaseApplied also releases the row of an operation that was applied, for one request
-	// more. Other programs then need not wait for it when the state returns: where objects
-	// are deleted and created again, or get earlier bytes again on a store whose versions
-	// are ETags.
+	// ReleaseApplied also releases the row of an operation that was applied, which costs one
+	// more request. Then other programs need not wait for the row when the state returns. A
+	// state returns where objects are deleted and created again, or get earlier bytes again
+	// on a store whose versions are ETags.
 	ReleaseApplied bool
 
-	// Logger is told of waits, take-overs and releases. Nil discards.
+	// Logger receives waits, take-overs and releases. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -90,14 +89,14 @@ func (o *Options) check() error {
 	case o.Timeout%time.Millisecond != 0:
 		return invalid("Timeout is %v, and must be whole milliseconds", o.Timeout)
 	case o.MaxClockSkewRate < 2 || o.MaxClockSkewRate > ClockSkewRateLimit:
-		return invalid("Rate is %d, not within 2 and %d", o.MaxClockSkewRate, ClockSkewRateLimit)
+		return invalid("MaxClockSkewRate is %d, not within 2 and %d", o.MaxClockSkewRate, ClockSkewRateLimit)
 	case o.TestInterval < MinTestInterval || o.TestInterval > MaxTestInterval:
 		return invalid("TestInterval is %v, not within %v and %v", o.TestInterval, MinTestInterval, MaxTestInterval)
 	}
 	wait := o.Timeout * time.Duration(o.MaxClockSkewRate)
 	o.TTL = cmp.Or(o.TTL, max(DefaultTTL, 2*wait))
 	if least := wait + ttlSlack; o.TTL < least || o.TTL > MaxTTL {
-		return invalid("TTL is %v, not within %v (a minute more than Timeout times Rate) and %v", o.TTL, least, MaxTTL)
+		return invalid("TTL is %v, not within %v (a minute more than Timeout times MaxClockSkewRate) and %v", o.TTL, least, MaxTTL)
 	}
 	return nil
 }

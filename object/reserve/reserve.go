@@ -30,9 +30,9 @@ const (
 )
 
 // Reserver guards operations by reservations in one table. It implements object.Reserver.
-// Any number of goroutines may use it. It starts one for each
-// operation, which ends with it, and needs no closing. Use one Reserver for
-// all operations of a program: its goroutines wait in line.
+// Any number of goroutines may use it. It starts one goroutine for each operation, which ends
+// with the operation, and needs no closing. Use one Reserver for all operations of a program:
+// its goroutines wait in a queue, without requests.
 type Reserver struct {
 	table Table
 	o     Options
@@ -49,7 +49,7 @@ var _ object.Reserver = (*Reserver)(nil)
 // New returns a Reserver on a table. opts may be nil. It sends nothing.
 func New(table Table, opts *Options) (*Reserver, error) {
 	if table == nil {
-		return nil, fmt.Errorf("reserve: %w: a table is needed", store.ErrInvalid)
+		return nil, fmt.Errorf("reserve: %w: New needs a table, and got nil", store.ErrInvalid)
 	}
 	var o Options
 	if opts != nil {
@@ -61,27 +61,30 @@ func New(table Table, opts *Options) (*Reserver, error) {
 	return &Reserver{table: table, o: o, read: sysclock.Read}, nil
 }
 
-// Options returns the settings, with the defaults in the place of zeros.
+// Options returns the settings, with defaults in the place of zeros.
 func (r *Reserver) Options() Options { return r.o }
 
 // Do runs operate while no other holder of a reservation for this state works on it. An
-// empty version stands for "there is no object". check tells whether the object is in
-// that state; its error matches [store.ErrConflict] if not. Do calls it at the beginning,
-// and again after each wait. It may also return what check has told another goroutine.
+// empty version means that there is no object. check returns nil if the object is in
+// that state; otherwise its error matches [store.ErrConflict]. Do calls it at the beginning,
+// and again after each wait. Do may also return the error that check has returned to another
+// goroutine.
 //
 // The context of operate ends with the reservation, with [ErrExpired] as its cause. operate
-// must return soon after. It is called once at most.
+// must return soon after. Do calls it at most once.
 //
-// The error is that of operate as it is, also when its context has ended. Its outcome
-// ([store.OutcomeOf]) decides what Do does with the reservation: if the operation was
-// certainly not applied, Do releases it; otherwise the reservation stays (see
-// [Options].Release), and other writers wait until they may take it over. An operation of several steps must not return
-// an error whose outcome is NotApplied when one of the steps was applied. Every other
-// error has the outcome NotApplied: operate was not called. A [*WaitError] says for which
-// reservation Do waited when ctx ended. store.ErrCorrupt means that a row in the table is
-// none of this protocol; Do does not touch it.
+// Do returns the error of operate unchanged, also when its context has ended. The outcome of
+// that error ([store.OutcomeOf]) decides what Do does with the reservation. If the operation
+// was certainly not applied, Do releases the reservation. Otherwise the reservation stays (see
+// [Options].ReleaseApplied), and other writers wait until they may take it over. So an
+// operation of several steps must not return an error whose outcome is NotApplied when one of
+// the steps was applied.
 //
-// ctx bounds all of it, but for the release, which takes up to three seconds more.
+// Every other error has the outcome NotApplied: operate was not called. A [*WaitError] names
+// the reservation for which Do waited when ctx ended. store.ErrCorrupt means that a row in the
+// table does not belong to this protocol; Do does not change it.
+//
+// ctx bounds all of it, except the release, which takes up to three seconds more.
 func (r *Reserver) Do(ctx context.Context, key string, version object.Version, check, operate func(context.Context) error) error {
 	if err := object.CheckKey(key); err != nil {
 		return err
@@ -105,10 +108,10 @@ func (r *Reserver) Do(ctx context.Context, key string, version object.Version, c
 	p.seen = row{held.Row, time.Now(), r.polls(r.waitOf(held.Row))}
 	ctx, cancel := r.during(ctx, held)
 	defer cancel()
-	// An operation that ignores its context does not stop the line.
+	// An operation that ignores its context does not stop the queue.
 	stop := context.AfterFunc(ctx, leave)
 	err = operate(ctx)
-	first := stop() // the line has not moved on
+	first := stop() // no other goroutine has entered meanwhile
 	outcome := store.OutcomeOf(err)
 	if outcome == store.NotApplied || outcome == store.Applied && r.o.ReleaseApplied {
 		a.release(ctx, held.Row)
@@ -120,8 +123,8 @@ func (r *Reserver) Do(ctx context.Context, key string, version object.Version, c
 }
 
 // during returns a context that ends with the time of a row. Its deadline is by the
-// monotonic clock, which stands still while the machine sleeps: so a goroutine looks at all
-// clocks now and then. cancel waits for it.
+// monotonic clock, which stops while the machine sleeps. So a goroutine reads all clocks from
+// time to time. cancel waits for it.
 func (r *Reserver) during(ctx context.Context, held *hold) (_ context.Context, cancel func()) {
 	ctx, stop := context.WithDeadlineCause(ctx, held.end(), ErrExpired)
 	ctx, end := context.WithCancelCause(ctx)
@@ -168,7 +171,7 @@ func (a *attempt) check(ctx context.Context) error {
 type hold struct {
 	Row
 	sent  time.Time        // before the first try
-	clock sysclock.Reading // likewise
+	clock sysclock.Reading // at the same time
 }
 
 // end is when the time of the operation is over.
@@ -177,14 +180,14 @@ func (h *hold) end() time.Time { return h.sent.Add(h.Timeout) }
 // left is the time that is left for the operation, by the clock that ran most.
 func (r *Reserver) left(h *hold) time.Duration { return h.Timeout - h.clock.Until(r.read()) }
 
-// acquire places a row for the attempt, and waits for others where it must. When it
-// returns nil, the object was checked after every row that the attempt has met.
+// acquire writes a row for the attempt, and waits for other writers if necessary. When its
+// error is nil, the object was checked after every row that the attempt has found.
 func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 	var over *Row  // the row to take over; nil: insert
 	again := false // check again before the operation
 	renewed := 0
 	for turn := 1; ; turn++ {
-		if turn > 2 { // rows change while this attempt looks at them
+		if turn > 2 { // rows change while this attempt reads them
 			if err := sleep(ctx, rand.N(a.r.o.TestInterval)); err != nil {
 				return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w", a.key, err))
 			}
@@ -193,13 +196,14 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 		var met *ConflictError
 		switch {
 		case errors.As(err, &met) && over != nil && met.Row == *over:
-			return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w: the table refuses to replace the row that it shows", a.key, store.ErrUnsafe))
+			return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w: the table refuses to replace the row that it has", a.key, store.ErrUnsafe))
 		case errors.As(err, &met) && !met.HasRow:
-			over = nil // the table has removed the row: insert anew
+			over = nil // the table has removed the row: insert again
 			continue
 		case errors.As(err, &met) && met.Row.Version != a.version:
-			// A table with one row for each key. Its holder may be at work, unless the object
-			// is in the state of this attempt now; the row changes when it leaves that.
+			// This is a table with one row for each key. The holder of the row may be at work,
+			// unless the object is in the state of this attempt now. The row changes when the
+			// object leaves that state.
 			if err := a.check(ctx); err != nil {
 				return nil, err
 			}
@@ -212,7 +216,7 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 			}
 			continue
 		case errors.Is(err, store.ErrUnavailable) && over == nil && again && ctx.Err() == nil:
-			// The row that the attempt waits for could not be looked at.
+			// The row that the attempt waits for could not be read.
 			turn = 0
 			if over, err = a.wait(ctx); err != nil {
 				return nil, err
@@ -233,7 +237,7 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 		}
 		if renewed++; renewed > renewals {
 			a.release(ctx, held.Row)
-			return nil, store.MarkNotApplied(fmt.Errorf("%w: the table of reservations needs more than half of the timeout of %v for a write", store.ErrUnavailable, a.r.o.Timeout))
+			return nil, store.MarkNotApplied(fmt.Errorf("%w: the table of reservations needs more than half of the timeout of %v for a write; use a longer Options.Timeout", store.ErrUnavailable, a.r.o.Timeout))
 		}
 		over, again = &held.Row, true
 	}
@@ -248,8 +252,8 @@ func (a *attempt) meet(ctx context.Context, met Row) (over *Row, err error) {
 	return a.wait(ctx)
 }
 
-// put writes a row of this attempt: over another one, or as an insertion if over is nil.
-// It repeats what got no answer. A *ConflictError tells of a row of another writer.
+// put writes a row of this attempt: in the place of over, or as an insertion if over is nil.
+// It sends a write that got no answer again. A *ConflictError has the row of another writer.
 func (a *attempt) put(ctx context.Context, over *Row) (*hold, error) {
 	mine := Row{Key: a.key, Version: a.version, Generation: a.generation(over), Timeout: a.r.o.Timeout, TTL: a.ttl(), Nonce: a.nonce}
 	held := &hold{sent: time.Now(), clock: a.r.read()}
@@ -278,7 +282,7 @@ func (a *attempt) put(ctx context.Context, over *Row) (*hold, error) {
 			continue
 		}
 		if lost {
-			// Others need not wait for a row that no operation follows.
+			// Other writers need not wait for a row that no operation follows.
 			a.entry.spent = a.nonce
 			a.release(ctx, mine)
 		}
@@ -293,10 +297,9 @@ func (a *attempt) send(ctx context.Context, over *Row, mine Row) (WriteResult, e
 	return a.r.table.Replace(ctx, *over, mine)
 }
 
-// release makes the row of an operation that was certainly not applied one that every
-// writer may take over at once. It also works when ctx has ended. If it cannot be told
-// whether it succeeded, others wait for the row; only this Reserver knows that it need
-// not.
+// release changes a row so that every writer may take it over at once. Its operation was
+// certainly not applied, or is over. release also works when ctx has ended. If its reply is
+// lost, other writers wait for the row; only this Reserver knows that it need not.
 func (a *attempt) release(ctx context.Context, held Row) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 	defer cancel()
@@ -312,8 +315,8 @@ func (a *attempt) release(ctx context.Context, held Row) {
 	}
 }
 
-// The generations of rows that this package inserts begin at random between these two:
-// no row looks like one that a waiter saw before the table removed it. object_store
+// The generation of a row that this package inserts is a random number between the first two:
+// so no row looks like one that a waiter saw before the table removed it. object_store
 // begins at 0, and panics at the end of 64 bits.
 const (
 	firstGeneration = 1 << 32
@@ -329,8 +332,9 @@ func (a *attempt) generation(over *Row) uint64 {
 	return firstGeneration + rand.Uint64N(endGeneration-firstGeneration)
 }
 
-// ttl is the TTL of a row that is written now: by the table's clock, where it is ahead
-// of this machine's, so that a clock which is slow does not lose the row.
+// ttl is the TTL of a row that is written now. It is by the table's clock where that is ahead
+// of this machine's: otherwise the table would remove the row of a machine with a slow clock
+// too early.
 func (a *attempt) ttl() int64 {
 	return time.Now().Add(max(0, time.Duration(a.r.ahead.Load()))).Add(a.r.o.TTL).Unix()
 }

@@ -15,14 +15,14 @@ import (
 )
 
 // NewStoreTable returns a table of reservations in registers: one register for each key of an
-// object, named reservation/ and the SHA-256 of the key. It holds the last reservation,
-// of whichever state, as readable JSON. The table never removes a row; a key costs its
-// register for ever.
+// object, named reservation/ and the SHA-256 of the key. It holds the last reservation of the
+// key, whatever its state, as readable JSON. The table never removes a row: each key that was
+// ever reserved occupies a register.
 //
 // The first reservation of a key costs one request of the store. Later ones cost two where
-// the store's conflicts tell the current value (memory, files, DynamoDB), otherwise
-// three. Where the register holds a reservation for another state, the writer checks the
-// object once more, since the holder of that one may be at work, and then replaces it.
+// the store's conflicts have the current value (memory, files, DynamoDB), otherwise
+// three. If the register holds a reservation for another state, its holder may be at work.
+// The writer then checks the object once more before it replaces the reservation.
 func NewStoreTable(st store.Store) Table { return storeTable{st} }
 
 type storeTable struct{ store.Store }
@@ -67,7 +67,7 @@ func decodeAny(value []byte, v store.Version) (Row, error) {
 	const most = int64(1<<63-1) / int64(time.Millisecond)
 	switch {
 	case r.Format != 1:
-		return Row{}, fmt.Errorf("%w: the register is no reservation, or of a format that this program does not know (%d)", store.ErrCorrupt, r.Format)
+		return Row{}, fmt.Errorf("%w: the register is no reservation, or has a format that this version of Holdfast does not know (%d)", store.ErrCorrupt, r.Format)
 	case r.Timeout < 0 || r.Timeout > most:
 		return Row{}, fmt.Errorf("%w: the timeout of the reservation is %d ms", store.ErrCorrupt, r.Timeout)
 	}
@@ -77,7 +77,7 @@ func decodeAny(value []byte, v store.Version) (Row, error) {
 	}, nil
 }
 
-// Rows implements [Lister]: one request for each row beside the listing.
+// Rows implements [Lister]: one request for each row in addition to the listing.
 func (t storeTable) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for name, err := range store.List(ctx, t.Store, registers) {
@@ -142,7 +142,7 @@ func (t storeTable) put(ctx context.Context, prev store.Version, row Row) (Write
 	return WriteResult{}, found
 }
 
-// read reads the register of a key. What it does not find out leaves no write in doubt.
+// read reads the register of a key. Its errors have the outcome NotApplied: it writes nothing.
 func (t storeTable) read(ctx context.Context, key string) (*ConflictError, error) {
 	value, v, err := t.Get(ctx, registerOf(key))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -156,8 +156,8 @@ func (t storeTable) read(ctx context.Context, key string) (*ConflictError, error
 	return nil, err
 }
 
-// met returns the error for a register that has this value: a *ConflictError, unless it is no
-// reservation.
+// conflictOf returns the error for a register that has this value: a *ConflictError, unless
+// the value is no reservation.
 func conflictOf(key string, value []byte, v store.Version) error {
 	if v == "" {
 		return &ConflictError{}

@@ -28,49 +28,49 @@ type Row struct {
 	// Nonce names the operation that wrote the row. It is empty in rows of object_store.
 	Nonce string
 
-	// Tag is for the table: what it needs besides to recognise the row, such as the
-	// version of a register.
+	// Tag is what the table itself needs to recognise the row, for example the version of a
+	// register.
 	Tag string
 }
 
 // WriteResult is the answer to a row that was written.
 type WriteResult struct {
 	Tag string    // of the row that was written
-	Now time.Time // the table's clock; zero where it does not tell the time
+	Now time.Time // by the table's clock; zero where the table does not return its time
 }
 
-// Table is where reservations stand. Each call is one atomic request, or a few of which
-// one writes. An error has an outcome ([store.OutcomeOf]), and a call whose outcome is
-// unknown may have written the row, or may still write it.
+// Table holds reservations. Each call is one atomic request, or a few requests of which one
+// writes. An error has an outcome ([store.OutcomeOf]). A call whose outcome is unknown may
+// have written the row, or may still write it.
 type Table interface {
-	// Insert writes row if no row stands for its key and version. Otherwise the error is
-	// a [*ConflictError]. A table that has one row for each key answers with the row that
-	// stands there, which may be one for another version.
+	// Insert writes row if the table has no row for its key and version. Otherwise the error
+	// is a [*ConflictError]. A table that keeps only one row for each key returns that row,
+	// which may be for another version.
 	Insert(ctx context.Context, row Row) (WriteResult, error)
 
-	// Replace writes row in the place of seen, if exactly seen stands there. Otherwise
+	// Replace writes row in the place of seen, if the table has exactly seen. Otherwise
 	// the error is a [*ConflictError].
 	Replace(ctx context.Context, seen, row Row) (WriteResult, error)
 }
 
 // Lister is a table whose rows can be listed.
 type Lister interface {
-	// Rows yields the rows that stand in the table, in no promised order. An error that
-	// matches store.ErrCorrupt is about one row, and the listing continues; after any other
+	// Rows yields the rows of the table, in no promised order. An error that
+	// matches store.ErrCorrupt concerns one row, and the listing continues; after any other
 	// error it ends.
 	Rows(ctx context.Context) iter.Seq2[Row, error]
 }
 
-// ConflictError says that another row stands in the table than the write named. It matches
+// ConflictError says that the table has another row than the write named. It matches
 // [store.ErrConflict], and its outcome is NotApplied.
 type ConflictError struct {
-	HasRow bool // false: no row stands there
+	HasRow bool // false: there is no row
 	Row    Row
 }
 
 func (e *ConflictError) Error() string {
 	if !e.HasRow {
-		return "the reservation is gone"
+		return "the reservation does not exist any more"
 	}
 	return fmt.Sprintf("another writer has the reservation of %q (generation %d)", e.Row.Key, e.Row.Generation)
 }

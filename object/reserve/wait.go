@@ -13,13 +13,13 @@ import (
 // WaitError says that a writer gave up waiting for the reservation of another one. It
 // wraps the reason why. Its outcome is NotApplied.
 type WaitError struct {
-	Row       Row           // the reservation that stood in the way
+	Row       Row           // the reservation of the other writer
 	Remaining time.Duration // until the waiter would have taken it over
 	Err       error
 }
 
 func (e *WaitError) Error() string {
-	return fmt.Sprintf("another writer has reserved %q (generation %d, for %v), and could be superseded in %v: %v",
+	return fmt.Sprintf("another writer has reserved %q (generation %d, for %v); its reservation could be taken over in %v: %v",
 		e.Row.Key, e.Row.Generation, e.Row.Timeout, e.Remaining.Round(time.Millisecond), e.Err)
 }
 
@@ -34,11 +34,11 @@ func (e *WaitError) Outcome() store.Outcome { return store.NotApplied }
 // by up to a tenth.
 type polls struct {
 	next, most time.Duration
-	readAfter  time.Duration // after this time the waiter looks at the row itself
+	readAfter  time.Duration // after this time the waiter reads the row itself
 }
 
-// firstReadFraction is the part of the wait after which a waiter looks at the row for the first time:
-// its holder may have released it. The time doubles with each look.
+// firstReadFraction is the part of the wait after which a waiter reads the row for the first
+// time: its holder may have released it. The time doubles with each read.
 const firstReadFraction = 16
 
 func (r *Reserver) polls(wait time.Duration) polls {
@@ -64,8 +64,8 @@ func (r *Reserver) waitOf(seen Row) time.Duration {
 	return seen.Timeout * rate
 }
 
-// wait waits for the holder of the row that this attempt has met. It returns the row when
-// the writer may take it over, and nil when it should look at the row, by an insertion.
+// wait waits for the holder of the row that this attempt has found. It returns the row when
+// the writer may take it over, and nil when the writer should read the row, by an insertion.
 func (a *attempt) wait(ctx context.Context) (over *Row, err error) {
 	seen := &a.entry.seen
 	wait := a.r.waitOf(seen.Row)

@@ -20,24 +20,24 @@ type state struct {
 	version object.Version
 }
 
-// line lets one goroutine at a time work on a state; the others wait for it.
+// waitQueue lets one goroutine at a time work on a state; the others wait for it.
 type waitQueue struct {
 	mu      sync.Mutex
 	entries map[state]*queueEntry
 }
 
-// place is the head of the line for one state.
+// queueEntry is the queue of one state.
 type queueEntry struct {
-	waiting int           // goroutines that stand in line or work
+	waiting int           // goroutines that wait or work
 	busy    chan struct{} // closed when the goroutine that works has left; nil: none works
 
 	checks   int   // of the object that were started
-	staleErr error // what the last check said that did not find the object in this state
+	staleErr error // of the last check that did not find the object in this state
 	staleAt  int   // the number of that check
 
 	// Only the goroutine that works uses the rest.
 
-	seen  row    // the row that stood in the table, and since when it was seen there
+	seen  row    // the last row of the table, and since when this Reserver has seen it there
 	spent string // the nonce of a row of this Reserver whose operation is certainly over
 }
 
@@ -48,9 +48,9 @@ type row struct {
 	polls
 }
 
-// enter waits until no other goroutine works on s. It returns the place and the function
-// that leaves it, which may be called more than once. The error is that of ctx, or what
-// another goroutine's check has found meanwhile.
+// enter waits until no other goroutine works on s. It returns the entry and the function
+// that leaves it, which may be called more than once. The error is that of ctx, or of another
+// goroutine's check meanwhile.
 func (l *waitQueue) enter(ctx context.Context, s state) (*queueEntry, func(), error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *waitQueue) enter(ctx context.Context, s state) (*queueEntry, func(), er
 	return p, leave, nil
 }
 
-// drop counts one goroutine less, and forgets what no goroutine needs.
+// drop counts one goroutine less, and forgets entries that no goroutine needs.
 func (l *waitQueue) drop(s state, p *queueEntry) {
 	p.waiting--
 	if p.waiting > 0 {
@@ -113,7 +113,7 @@ func (l *waitQueue) drop(s state, p *queueEntry) {
 	}
 }
 
-// check checks the object for the goroutine that works, and for those in line.
+// check checks the object for the goroutine that works, and for those that wait.
 func (l *waitQueue) check(ctx context.Context, p *queueEntry, check func(context.Context) error) error {
 	l.mu.Lock()
 	p.checks++
