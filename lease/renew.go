@@ -270,7 +270,7 @@ func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, fi
 	return nil
 }
 
-// stands notes a state of the grant that may not survive a power cut.
+// stands notes the record of a grant in a version that may not survive a power cut.
 func (g *grant) stands(now *seen) {
 	g.mu.Lock()
 	g.rebase(now.version, now.rec, false)

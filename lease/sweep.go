@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MinSweepAge is the least time for which a lock must have gone unused before
-// [Client.Sweep] removes it.
+// MinSweepAge is the shortest time for which a lock must have been unused before [Client.Sweep]
+// removes it.
 const MinSweepAge = time.Hour
 
 // SweepOptions configures [Client.Sweep].

@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 )
 
-// electionCases are the rules of candidates and of clients that ask for the leader.
+// electionCases are the rules of candidates and of clients that look for the leader.
 func electionCases() []testCase {
 	return []testCase{
 		{"Election", "One candidate leads at a time, under a session or not, each is seen with its own value and token, and a resignation lets the next one lead.", caseElection},
-		{"Observe", "An observer is told of every leader and of every value in order, each with the token of its term.", caseObserve},
+		{"Observe", "An observer gets every leader and every value in order, each with the token of its term.", caseObserve},
 		{"LeadAgain", "A leader that has lost its lease campaigns again, with a higher token.", caseLeadAgain},
 	}
 }
@@ -110,10 +110,10 @@ func caseObserve(e *env) {
 		select {
 		case got := <-all:
 			if got != (told{value, token}) {
-				e.fatalf("told of %+v, want the value %q with token %d", got, value, token)
+				e.fatalf("the observer got %+v, want the value %q with token %d", got, value, token)
 			}
 		case <-e.ctx.Done():
-			e.fatalf("not told of %q", value)
+			e.fatalf("the observer did not get %q", value)
 		}
 	}
 	expect("", 0)

@@ -12,9 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/faultstore"
 )
 
-// env is what a case works with: two handles on a fresh space, and verbs that expect
-// success. A verb that fails ends the case; it must therefore be called on the
-// goroutine of the case only.
+// env is what a case works with: two handles on a fresh key space, and helpers that expect success.
+// A helper that fails ends the case; so call it only on the goroutine of the case.
 type env struct {
 	Options // TTL is that of leases that are to expire
 
@@ -28,7 +27,7 @@ type env struct {
 
 const (
 	job = "job"      // the lock of most cases
-	key = "lock/job" // where its record lies
+	key = "lock/job" // the key of its record
 
 	maxClockDrift = lease.DefaultMaxClockDrift
 )
@@ -45,11 +44,11 @@ func (e *env) must(what string, err error) {
 	}
 }
 
-// absent ends the case: the store is not asked for what it checks.
+// absent ends the case: the store does not have what the case checks.
 func (e *env) absent(why string) { e.rec.Absent(why) }
 
-// end gives back what the case took. The errors are those of leases that the case
-// has lost on purpose.
+// end releases what the case took. The errors are those of leases that the case has lost on
+// purpose.
 func (e *env) end() {
 	e.cancel()
 	for _, c := range e.clients {
@@ -57,7 +56,7 @@ func (e *env) end() {
 	}
 }
 
-// client makes a client with options that suit the suite, which change changes.
+// client makes a client with options that fit the suite; change may adapt them.
 func (e *env) client(st store.Store, change func(*lease.Options)) *lease.Client {
 	o := &lease.Options{
 		TTL:    e.long,
@@ -81,19 +80,18 @@ func (e *env) client(st store.Store, change func(*lease.Options)) *lease.Client 
 // short makes the leases of a client expire within the time of a case.
 func (e *env) short(o *lease.Options) { o.TTL = e.TTL }
 
-// silent makes a client whose holders say nothing after the acquire, like one that
-// has lost its network.
+// silent makes a client whose holders do not renew, like one that has lost its network.
 func (e *env) silent(o *lease.Options) { o.TTL, o.ManualRenewal, o.NoPresence = e.TTL, true, true }
 
 // faulty is a handle on the space over a network with faults.
 func (e *env) faulty() *faultstore.Store { return faultstore.New(e.a, faultstore.Schedule{}) }
 
-// first is a schedule in which the first call of a kind suffers.
+// first is a schedule in which the first call of a kind fails.
 func first(op store.Kind, action faultstore.Action) faultstore.Schedule {
 	return faultstore.Schedule{Rules: []faultstore.Rule{{Op: op, First: 1, Last: 1, Action: action}}}
 }
 
-// every is a schedule in which every call of a kind on a key suffers.
+// every is a schedule in which every call of a kind on a key fails.
 func every(op store.Kind, key string, action faultstore.Action) faultstore.Schedule {
 	return faultstore.Schedule{Rules: []faultstore.Rule{{Op: op, Key: key, First: 1, Action: action}}}
 }
@@ -114,10 +112,10 @@ func expiry(ttl time.Duration) time.Duration {
 // at most another. A real machine may be slow.
 func (e *env) between(what string, took, least, most time.Duration) {
 	if took < least {
-		e.errorf("%s after %v: too early, %v is the least", what, took, least)
+		e.errorf("%s after %v: too early, want at least %v", what, took, least)
 	}
 	if e.Bubble && took > most {
-		e.errorf("%s after %v: too late, %v is the most", what, took, most)
+		e.errorf("%s after %v: too late, want at most %v", what, took, most)
 	}
 }
 
@@ -131,8 +129,8 @@ func (e *env) try(c *lease.Client, name string) *lease.Guard {
 	return e.free("TryAcquire of a free lock", func() (*lease.Guard, error) { return c.TryAcquire(e.ctx, name) })
 }
 
-// free takes a lock that is free. A busy server may not answer within the short TTL of a
-// case. That is no broken rule, so free tries again until it has an answer.
+// free takes a lock that is free. A busy server may not answer within the short TTL of a case. That
+// breaks no rule, so free tries again until it has an answer.
 func (e *env) free(what string, take func() (*lease.Guard, error)) *lease.Guard {
 	for {
 		g, err := take()
@@ -180,7 +178,7 @@ func (e *env) state(name string, want lease.State) lease.Record {
 	return info.Record
 }
 
-// holds checks that a guard is trusted and its grant stands in the store.
+// holds checks that a guard is trusted and its grant is in the store.
 func (e *env) holds(g *lease.Guard) {
 	if err := g.Err(); err != nil {
 		e.fatalf("the lease is over: %v", err)
@@ -190,7 +188,7 @@ func (e *env) holds(g *lease.Guard) {
 	}
 }
 
-// lost checks that a lease has ended, for a reason, and that its context tells so.
+// lost checks that a lease has ended for a reason, and that its context has that cause.
 func (e *env) lost(g *lease.Guard, reason error) {
 	err := g.Err()
 	if !errors.Is(err, lease.ErrLost) || !errors.Is(err, reason) {

@@ -15,7 +15,7 @@ import (
 func expiryCases() []testCase {
 	return []testCase{
 		{"Renewal", "A lease is renewed by itself: it outlasts its TTL by far, and no other client gets the lock meanwhile.", caseRenewal},
-		{"Takeover", "A lock whose holder has fallen silent is taken over when its record was seen unchanged for its TTL with the allowance for clocks: then, and never before; and the holder has given up by itself before that.", func(e *env) {
+		{"Takeover", "A lock whose holder does not renew is taken over when its record was seen unchanged for its TTL with the allowance for clocks: then, and never before. The holder has given up by itself before that.", func(e *env) {
 			old := e.try(e.client(e.a, e.silent), job)
 			began := time.Now()
 			g := e.acquire(e.client(e.b, func(o *lease.Options) { o.IgnoreStoreClock = true }), job)
@@ -40,7 +40,7 @@ func expiryCases() []testCase {
 				e.pause(e.TTL / 10)
 			}
 		}},
-		{"RenewalDelays", "A record that changes is not silent: each renewal begins a waiter's time anew.", func(e *env) {
+		{"RenewalDelays", "Each renewal restarts the time that a waiter has to wait.", func(e *env) {
 			g := e.try(e.client(e.a, e.silent), job)
 			h := e.handle(e.client(e.b, nil), job)
 			renewed := time.Now()
@@ -80,7 +80,7 @@ func expiryCases() []testCase {
 			}
 			e.holds(g)
 		}},
-		{"Unreachable", "A holder that cannot reach the store hears of it, and gives up before another client can have the lock; not at the first error.", func(e *env) {
+		{"Unreachable", "A holder that cannot reach the store reports it, and gives up before another client can have the lock; not at the first error.", func(e *env) {
 			fs := e.faulty()
 			g := e.try(e.client(fs, e.short), job)
 			began := time.Now()
@@ -88,13 +88,13 @@ func expiryCases() []testCase {
 			select {
 			case <-g.Context().Done():
 			case <-e.ctx.Done():
-				e.fatalf("the holder goes on without the store")
+				e.fatalf("the holder still trusts its lease without the store")
 			}
 			e.between("given up", time.Since(began), 0, e.TTL)
 			e.lost(g, lease.ErrExpired)
 		}},
-		{"BreakNow", "Break with immediate effect needs the token, raises it, and lets the next one in at once; the old holder learns of it.", caseBreakNow},
-		{"BreakWaits", "Break without immediate effect gives the old holder the time to hear of it: others wait for its TTL from their own first sight.", func(e *env) {
+		{"BreakImmediate", "Break with immediate effect needs the token, raises it, and lets the next client in at once; the old holder reads of it.", caseBreakNow},
+		{"BreakWaits", "Break without immediate effect gives the old holder the time to read of it: others wait for its TTL from when they first saw the record.", func(e *env) {
 			old := e.try(e.client(e.a, e.short), job)
 			c := e.client(e.b, nil)
 			rec, err := c.Break(e.ctx, job, old.Token(), nil)
@@ -106,10 +106,10 @@ func expiryCases() []testCase {
 			g := e.acquire(c, job)
 			e.between("taken", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL/2)
 			if g.Token() <= rec.Token || !errors.Is(old.Err(), lease.ErrLost) {
-				e.errorf("token %d after the break's %d; the old holder hears %v", g.Token(), rec.Token, old.Err())
+				e.errorf("token %d after the break's %d; the old holder's lease ended with %v", g.Token(), rec.Token, old.Err())
 			}
 		}},
-		{"Detach", "A lease that was detached goes on in another process, with its token and its deadline, once; out of time it is lost, and freed.", caseDetach},
+		{"Detach", "A detached lease continues in another process, with its token and its deadline, once; after the deadline it is lost, and freed.", caseDetach},
 	}
 }
 
@@ -160,7 +160,7 @@ func caseBreakNow(e *env) {
 		e.errorf("a renewal of a broken grant: %v, want ErrLost", err)
 	}
 	if !errors.Is(old.Err(), lease.ErrLost) {
-		e.errorf("the old holder hears %v, want ErrLost", old.Err())
+		e.errorf("the old holder's lease ended with %v, want ErrLost", old.Err())
 	}
 	e.holds(g)
 	e.release(g)

@@ -22,9 +22,9 @@ func faultCases() []testCase {
 		{"AcquireLate", "A write of an acquire that is applied late, after the lock was taken by a second try, changes nothing.", func(e *env) {
 			e.acquireUnder(first(faultstore.WriteOp, faultstore.Late))
 		}},
-		{"AcquireGivenUp", "An acquire that is given up while its outcome is unknown cannot land later: the lock stays free.", caseGivenUp},
+		{"AcquireGivenUp", "An acquire that is given up while its outcome is unknown cannot be applied later: the lock stays free.", caseGivenUp},
 		{"AcquireReadFails", "A read that fails is not \"absent\", and a write that fails for certain is an error: nothing is taken.", caseReadFails},
-		{"AcquireByAnother", "An acquire that meets another's grant after its own reply was lost does not adopt it.", caseNotAdopted},
+		{"AcquireByAnother", "An acquire that finds another's grant after its own reply was lost does not adopt it.", caseNotAdopted},
 		{"RenewReplyLost", "A renewal whose reply was lost, or which a transport has repeated, has renewed; one that was lost itself is not a loss, and the next one renews.", caseRenewLost},
 		{"ReleaseReplyLost", "A release whose reply was lost has released, and is not repeated on the next holder.", caseReleaseLost},
 		{"ReleaseRequestLost", "A release whose request was lost is sent again.", func(e *env) {
@@ -53,11 +53,11 @@ func faultCases() []testCase {
 	}
 }
 
-// acquireUnder checks that a lock is taken although the first write suffers.
+// acquireUnder checks that a lock is taken although the first write fails by the schedule.
 func (e *env) acquireUnder(s faultstore.Schedule) {
 	e.readBack()
 	fs := e.faulty()
-	for range 2 { // a lock that is new, and one that is free
+	for range 2 { // a new lock, and a free one
 		fs.Set(s)
 		began := time.Now()
 		g := e.try(e.client(fs, nil), job)
@@ -84,12 +84,12 @@ func caseGivenUp(e *env) {
 	st := store.Intercept(fs, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		err := next(ctx, op)
 		if op.Kind.Write() {
-			cancel() // the caller has enough
+			cancel() // the caller gives up
 		}
 		return err
 	})
 	if g, err := e.client(st, nil).TryAcquire(ctx, job); err == nil {
-		e.release(g) // the outcome was found in time
+		e.release(g) // the outcome was resolved in time
 		return
 	}
 	e.state(job, lease.Free)
@@ -101,7 +101,7 @@ func caseGivenUp(e *env) {
 func caseReadFails(e *env) {
 	g := e.try(e.client(e.a, nil), job)
 	fs := e.faulty()
-	// Everything but the writes that create: on these, the store itself says no.
+	// Everything fails but the writes that create: the store itself refuses these.
 	fs.Set(every(faultstore.ReadOp, "", faultstore.Fail))
 	ctx, cancel := context.WithTimeout(e.ctx, e.TTL/2)
 	defer cancel()
@@ -148,7 +148,7 @@ func caseRenewLost(e *env) {
 	st := store.Intercept(fs, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		if repeat && op.Kind.Write() {
 			again := *op
-			_ = next(ctx, &again) // the transport hears nothing, and sends it once more
+			_ = next(ctx, &again) // the transport gets no reply, and sends it once more
 		}
 		return next(ctx, op)
 	})

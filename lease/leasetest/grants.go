@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// grantCases are the rules of holders that nothing goes wrong for.
+// grantCases are the rules of holders without any fault.
 func grantCases() []testCase {
 	return []testCase{
 		{"AcquireRelease", "A free lock is given, its record says so, and a release frees it in the store and ends the guard.", caseAcquireRelease},
@@ -29,7 +29,7 @@ func grantCases() []testCase {
 			e.release(e.try(e.client(e.b, nil), job))
 		}},
 		{"Reentrant", "All guards of one handle share one grant, which ends with the last of them.", caseReentrant},
-		{"Continuous", "A guard is Continuous exactly when no other handle has held the lock since the handle's grant before.", caseWasLastHolder},
+		{"WasLastHolder", "WasLastHolder is true exactly when no other handle has held the lock since this handle's last grant.", caseWasLastHolder},
 		{"Data", "Data in the record is what was set last, any bytes, for every client, beyond the grant.", caseData},
 		{"AcquireWaits", "Acquire waits for a lock that is held, and gets it when it is released.", func(e *env) {
 			holder := e.try(e.client(e.a, nil), job)
@@ -55,19 +55,19 @@ func grantCases() []testCase {
 			select {
 			case <-waiting:
 			case <-e.ctx.Done():
-				e.fatalf("no event tells of waiting")
+				e.fatalf("no waiting event was sent")
 			}
 			e.release(holder)
 		}},
-		{"Contexts", "The context of an acquire bounds the wait alone: cancelled after it, nothing happens; cancelled while waiting, nothing is left behind; cancelled before a release, the lock is released all the same.", caseContexts},
-		{"ReleaseTwice", "A second release does nothing, to the next holder above all.", func(e *env) {
+		{"Contexts", "The context of an acquire bounds only the wait: cancelled after it, nothing happens; cancelled while waiting, no entry remains; cancelled before a release, the lock is released in any case.", caseContexts},
+		{"ReleaseTwice", "A second release does nothing, and above all nothing to the next holder.", func(e *env) {
 			g := e.try(e.client(e.a, nil), job)
 			e.release(g)
 			next := e.try(e.client(e.b, nil), job)
 			e.release(g)
 			e.holds(next)
 		}},
-		{"Contenders", "The lock has one holder at a time: of a counter that all raise under it, no increment is lost, and tokens rise with it.", caseContenders},
+		{"Contenders", "The lock has one holder at a time: no increment is lost of a counter that all raise under the lock, and tokens rise with it.", caseContenders},
 	}
 }
 
@@ -97,13 +97,13 @@ func caseHeld(e *env) {
 	held := e.held(e.client(e.b, nil), job)
 	rec := held.Record
 	if held.Name != job || rec.Token != g.Token() || rec.Holder != "the other" || rec.TTL != e.long || rec.State != lease.Held || rec.Granted.IsZero() {
-		e.errorf("the error tells %+v", held)
+		e.errorf("the error is %+v", held)
 	}
 	if held.Store != store.TraitsOf(e.b).Name {
 		e.errorf("the error names the store %q, it is %q", held.Store, store.TraitsOf(e.b).Name)
 	}
 	if held.Wait <= 0 || held.Wait > expiry(e.long) {
-		e.errorf("it is to take at most %v, want up to %v", held.Wait, expiry(e.long))
+		e.errorf("the error's Wait is %v, want up to %v", held.Wait, expiry(e.long))
 	}
 	if text := held.Error(); !strings.Contains(text, "the other") || !strings.Contains(text, fmt.Sprint(g.Token())) {
 		e.errorf("the message is %q", text)
@@ -175,7 +175,7 @@ func caseWasLastHolder(e *env) {
 		g, err := h.TryAcquire(e.ctx)
 		e.must("TryAcquire", err)
 		if g.WasLastHolder() != want {
-			e.errorf("%s: Continuous is %v, want %v", what, g.WasLastHolder(), want)
+			e.errorf("%s: WasLastHolder is %v, want %v", what, g.WasLastHolder(), want)
 		}
 		e.release(g)
 	}

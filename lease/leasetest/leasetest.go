@@ -5,16 +5,16 @@
 //		leasetest.Run(t, func(t *testing.T) store.Store { return newStore(t) }, nil)
 //	}
 //
-// Package storetest checks the contract of a register, and comes first. This suite
-// is what stands on it: grants, takeovers, lost replies, contention. Most of its
-// cases stand for a failure that was seen in a real system.
+// Package storetest checks the contract of a register, and comes first. This suite checks what is
+// built on a register: grants, takeovers, lost replies, contention. Most of its cases represent a
+// failure that was seen in a real system.
 //
 // # Time
 //
-// Where a case needs a lease to expire, it takes leases of Options.TTL and waits for
-// them. On a store in memory, run the suite in a bubble (Options.Bubble), where
-// that takes no time. In real time no case fails because the machine is slow: only
-// what happens too early is a fault, or not at all within Options.StoreTimeout.
+// Where a case needs a lease to expire, it takes leases of Options.TTL and waits for them. On a
+// store in memory, run the suite in a bubble (Options.Bubble), where that takes no time. In real
+// time no case fails because the machine is slow: a case fails only for an event that comes too
+// early, or not within Options.CaseTimeout.
 package leasetest
 
 import (
@@ -30,12 +30,12 @@ import (
 
 // Options adapt the suite to a store. The zero value suits a fast one.
 type Options struct {
-	// TTL is that of the leases which are to expire. Default: the shortest that is
-	// allowed on the store. The cases wait for up to three of them.
+	// TTL is that of the leases which a case lets expire. Default: the shortest that is allowed on
+	// the store. The cases wait for up to three of them.
 	TTL time.Duration
 
-	// Second opens another handle on the space of first, as another process would
-	// have it. Nil: there is only one handle.
+	// Second opens another handle on the key space of first, as another process would have it. Nil:
+	// there is only one handle.
 	Second func(t *testing.T, first store.Store) store.Store
 
 	// Skip names cases that are not run, each with the reason. A name that is no
@@ -46,8 +46,7 @@ type Options struct {
 	// least 2.
 	Contenders int
 
-	// Patience is how long a case may take before its context ends; 0 means a
-	// minute.
+	// CaseTimeout is how long a case may take before its context ends; 0 means a minute.
 	CaseTimeout time.Duration
 
 	// Parallel runs the cases at the same time: they mostly wait.
@@ -94,13 +93,12 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 	suitetest.Run(t, cases(), suitetest.Options{Skip: o.Skip, Parallel: o.Parallel, Bubble: o.Bubble}, setup(open, o))
 }
 
-// Failure tells of a case that failed.
+// Failure describes a case that failed.
 type Failure = suitetest.Failure
 
-// Check runs the cases like [Run], one after the other, but returns those that
-// failed in place of failing t: for showing that a store is known to be wrong. With
-// names, only these cases are run. It starts no subtest and no bubble, and can
-// itself be called in one.
+// Check runs the cases like [Run], one after the other, but returns those that failed instead of
+// failing t. Use it to show that a store is known to be wrong. With names, it runs only these
+// cases. It starts no subtest and no bubble, and can itself be called in one.
 func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, names ...string) []*Failure {
 	t.Helper()
 	o := opts.checked(t)

@@ -15,8 +15,8 @@ func memberCases() []testCase {
 	return []testCase{
 		{"Readers", "Readers hold a lock together and a writer alone; a writer that waits keeps new readers out; its token is above theirs.", caseReaders},
 		{"Slots", "A semaphore never has more holders than slots, no slot is held twice, and all who wait have their turn.", caseSlots},
-		{"Fair", "Waiters in the queue have the lock in the order of their arrival, and one that gives up is skipped.", caseFair},
-		{"DeadReader", "A reader whose session is not renewed is taken out in time, and the readers that live stay.", caseDeadReader},
+		{"Fair", "Waiters in the queue get the lock in the order of their arrival, and one that gives up is skipped.", caseFair},
+		{"DeadReader", "A reader whose session is not renewed is removed in time, and living readers stay.", caseDeadReader},
 	}
 }
 
@@ -40,11 +40,11 @@ func (e *env) take(h *lease.Handle) *lease.Guard {
 // refused checks that a handle cannot take its lock now.
 func (e *env) refused(h *lease.Handle) {
 	if g, err := h.TryAcquire(e.ctx); !errors.Is(err, lease.ErrHeld) {
-		e.fatalf("TryAcquire beside its holders: %v, %v, want ErrHeld", g, err)
+		e.fatalf("TryAcquire of a lock with other holders: %v, %v, want ErrHeld", g, err)
 	}
 }
 
-// queued waits until so many stand in the queue.
+// queued waits until the queue has so many entries.
 func (e *env) queued(n int) {
 	c := e.client(e.b, nil)
 	for {
@@ -108,7 +108,7 @@ func caseSlots(e *env) {
 			err := h.Do(e.ctx, func(_ context.Context, g *lease.Guard) error {
 				mu.Lock()
 				if held[g.Slot()] || g.Slot() < 1 || g.Slot() > slots || had[g.Token()] {
-					e.errorf("slot %d with the token %d beside %v", g.Slot(), g.Token(), held)
+					e.errorf("slot %d with the token %d, while others hold %v", g.Slot(), g.Token(), held)
 				}
 				held[g.Slot()], had[g.Token()] = true, true
 				mu.Unlock()
@@ -118,8 +118,8 @@ func caseSlots(e *env) {
 				mu.Unlock()
 				return nil
 			})
-			// Where a write waits, a release that others come before may have no time for
-			// another one.
+			// On a store that lets writes wait, a release that conflicts with others' writes may
+			// have no time for another write.
 			if err != nil && !(waits && errors.Is(err, lease.ErrReleaseFailed)) {
 				e.errorf("Do: %v", err)
 			}
@@ -130,7 +130,7 @@ func caseSlots(e *env) {
 		e.errorf("%d had a slot, want %d", len(had), e.Contenders)
 	}
 	if waits {
-		e.untilFree(job, sessions...) // a session frees with a renewal what its holders could not
+		e.untilFree(job, sessions...) // with a renewal a session frees what its holders could not
 	}
 	if rec := e.state(job, lease.Free); rec.Slots != slots {
 		e.errorf("%d slots, want %d", rec.Slots, slots)
@@ -192,7 +192,7 @@ func caseFair(e *env) {
 		last = i
 	}
 	if rec := e.state(job, lease.Free); len(rec.Queue) != 0 {
-		e.errorf("%d stand in the queue yet", len(rec.Queue))
+		e.errorf("the queue still has %d entries", len(rec.Queue))
 	}
 }
 

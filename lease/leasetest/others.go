@@ -15,22 +15,22 @@ import (
 	"github.com/holdfast-go/holdfast/store/faultstore"
 )
 
-// otherCases are the rules of what goes beyond one lock and its holder.
+// otherCases are the rules for more than one lock and its holder.
 func otherCases() []testCase {
 	return []testCase{
-		{"All", "Of several locks all are taken or none, and two clients that take the same ones in other orders do not wait for each other for ever.", caseAll},
-		{"Do", "A function runs under the lock, which is free afterwards; a busy lock, and a lost one, are told.", caseDo},
+		{"AcquireAll", "Of several locks all are taken or none, and two clients that take the same ones in different orders do not wait for each other for ever.", caseAll},
+		{"Do", "A function runs under the lock, which is free afterwards; a busy lock, and a lost one, are errors.", caseDo},
 		{"Once", "A job runs once in a period among all clients, one that failed is tried again as often as allowed, and one whose holder died is a try that failed.", caseOnce},
-		{"Ask", "A holder that is asked to give way hears of it with its next renewal, holds on, and can refuse; a second ask changes nothing, and no ask outlives the grant.", caseYieldRequest},
-		{"AskDead", "Asking a holder that is dead delays no takeover.", caseYieldRequestDead},
-		{"AskReplyLost", "A renewal whose reply was lost, and that was asked over then, is found out to be the holder's.", caseYieldRequestReplyLost},
-		{"AskUnderASession", "A holder under a session hears with a renewal of the session that it was asked, and that its lock was broken, and the session goes on.", caseYieldRequestUnderASession},
+		{"YieldRequest", "A holder reads a request to yield with its next renewal, keeps the lock, and can refuse; a second request changes nothing, and no request outlives the grant.", caseYieldRequest},
+		{"YieldRequestDead", "A request to yield to a dead holder delays no takeover.", caseYieldRequestDead},
+		{"YieldRequestReplyLost", "A renewal whose reply was lost is recognized as the holder's, although a request to yield was written over it.", caseYieldRequestReplyLost},
+		{"YieldRequestUnderASession", "With a renewal of its session a holder reads that it was asked to yield, and that its lock was broken, and the session continues.", caseYieldRequestUnderASession},
 		{"Linger", "A handle that keeps its lease takes it again without a request and with the same token, and frees it for an acquire that waits, and when it is closed.", caseLinger},
-		{"Unreadable", "What is no record of this lock is an error for every client: it is neither absent nor taken over.", caseUnreadable},
+		{"Unreadable", "A value that is no record of this lock is an error for every client: it is neither absent nor taken over.", caseUnreadable},
 		{"Removed", "When the record was removed from the store, the lease is lost, the holder does not write it again, and the next token is above.", caseRemoved},
-		{"Names", "Names tells the locks, and nothing else.", caseNames},
-		{"Watch", "Watch tells the state of a lock and each later one.", caseWatch},
-		{"Collect", "Collect removes what was free for long, never what is held, and tokens go on behind it.", caseCollect},
+		{"List", "List yields the names of the locks, and nothing else.", caseList},
+		{"Watch", "Watch yields the state of a lock and each later one.", caseWatch},
+		{"Sweep", "Sweep removes locks that were free for long, never held ones, and later tokens are above the removed ones.", caseSweep},
 	}
 }
 
@@ -67,7 +67,7 @@ func caseAll(e *env) {
 			for range 3 {
 				set, err := lease.AcquireAll(e.ctx, hs...)
 				if err != nil {
-					e.errorf("All: %v", err)
+					e.errorf("AcquireAll: %v", err)
 					return
 				}
 				if err := errors.Join(set.Err(), set.Release(e.ctx)); err != nil {
@@ -106,39 +106,39 @@ func caseDo(e *env) {
 func caseYieldRequest(e *env) {
 	c, asker := e.client(e.a, nil), e.client(e.b, nil)
 	if _, err := asker.RequestYield(e.ctx, job, nil); !errors.Is(err, store.ErrNotFound) {
-		e.errorf("Ask of a lock that is not there: %v, want ErrNotFound", err)
+		e.errorf("RequestYield of a lock that does not exist: %v, want ErrNotFound", err)
 	}
 	g := e.try(c, job)
 	asked, err := asker.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "an upgrade"})
-	e.must("Ask", err)
+	e.must("RequestYield", err)
 	if asked.Token != g.Token() || asked.Reason != "an upgrade" || asked.Acknowledged {
-		e.errorf("the ask is %+v", asked)
+		e.errorf("the request is %+v", asked)
 	}
 	e.holds(g)
 	e.must("Renew", g.Renew(e.ctx))
 	heard, ok := g.YieldRequest()
 	if !ok || heard.Reason != "an upgrade" {
-		e.errorf("after a renewal the holder has heard %+v, %v", heard, ok)
+		e.errorf("after a renewal the holder has read %+v, %v", heard, ok)
 	}
 	select {
 	case <-g.YieldRequested():
 	default:
-		e.errorf("the channel does not tell of the ask")
+		e.errorf("the channel is not closed by the request to yield")
 	}
 	e.holds(g)
 	if again, err := asker.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "another"}); err != nil || again.Reason != "an upgrade" || !again.Acknowledged {
-		e.errorf("a second ask: %+v, %v", again, err)
+		e.errorf("a second request: %+v, %v", again, err)
 	}
 	e.must("Refuse", g.RefuseYield(e.ctx, "not now"))
 	if again, err := asker.RequestYield(e.ctx, job, &lease.YieldOptions{Wait: true}); !errors.Is(err, lease.ErrYieldRefused) || again.RefusalReason != "not now" {
-		e.errorf("an ask that was refused: %+v, %v", again, err)
+		e.errorf("a refused request: %+v, %v", again, err)
 	}
 	e.release(g)
 	if rec := e.state(job, lease.Free); rec.YieldRequest != nil {
-		e.errorf("the ask outlives the grant: %+v", rec.YieldRequest)
+		e.errorf("the request outlives the grant: %+v", rec.YieldRequest)
 	}
 	if _, err := asker.RequestYield(e.ctx, job, nil); !errors.Is(err, lease.ErrNotHeld) {
-		e.errorf("Ask of a free lock: %v, want ErrNotHeld", err)
+		e.errorf("RequestYield of a free lock: %v, want ErrNotHeld", err)
 	}
 	e.release(e.try(asker, job))
 }
@@ -155,13 +155,13 @@ func caseLinger(e *env) {
 		_, v, err := e.a.Get(e.ctx, key)
 		e.must("read the record", err)
 		if i > 0 && (g.Token() != token || !g.WasLastHolder()) {
-			e.errorf("a lease that was kept has token %d after %d, continuous: %v", g.Token(), token, g.WasLastHolder())
+			e.errorf("a lease that was kept has token %d after %d, WasLastHolder: %v", g.Token(), token, g.WasLastHolder())
 		}
 		token, version = g.Token(), v
 		e.release(g)
 	}
 	if version == "" || e.state(job, lease.Held).Linger != time.Hour {
-		e.errorf("the record does not tell that the lease is kept")
+		e.errorf("the record does not say that the lease is kept")
 	}
 	other := e.client(e.b, nil)
 	g := e.acquire(other, job)
@@ -187,19 +187,19 @@ func caseYieldRequestUnderASession(e *env) {
 	g, other := take(job), take(job+"-2")
 	c := e.client(e.b, nil)
 	_, err = c.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "an upgrade"})
-	e.must("Ask", err)
+	e.must("RequestYield", err)
 	e.must("Renew", s.Renew(e.ctx))
 	select {
 	case <-g.YieldRequested():
 	case <-e.ctx.Done():
-		e.fatalf("the holder has not heard of the ask")
+		e.fatalf("the holder has not read the request to yield")
 	}
 	if asked, ok := g.YieldRequest(); !ok || asked.Reason != "an upgrade" {
-		e.errorf("the holder hears %+v, %v", asked, ok)
+		e.errorf("the holder reads %+v, %v", asked, ok)
 	}
 	e.must("Refuse", g.RefuseYield(e.ctx, "not now"))
 	if _, err := c.RequestYield(e.ctx, job, nil); !errors.Is(err, lease.ErrYieldRefused) {
-		e.errorf("Ask that was refused: %v", err)
+		e.errorf("a refused RequestYield: %v", err)
 	}
 	_, err = c.Break(e.ctx, job, g.Token(), nil)
 	e.must("Break", err)
@@ -207,12 +207,12 @@ func caseYieldRequestUnderASession(e *env) {
 	select {
 	case <-g.Context().Done():
 	case <-e.ctx.Done():
-		e.fatalf("the holder has not heard of the break")
+		e.fatalf("the holder has not read of the break")
 	}
 	e.lost(g, lease.ErrBroken)
 	e.release(e.acquire(c, job)) // freed by the session, whose grace is none
 	if other.Err() != nil || s.Err() != nil {
-		e.errorf("with a lock of it the session, or another lock, is over: %v, %v", s.Err(), other.Err())
+		e.errorf("with one lock the session, or another lock, is over: %v, %v", s.Err(), other.Err())
 	}
 	e.must("Close", s.Close(e.ctx))
 	e.release(e.try(c, job+"-2"))
@@ -227,10 +227,10 @@ func caseYieldRequestDead(e *env) {
 	began := time.Now()
 	e.pause(e.TTL / 2)
 	_, err := e.client(e.b, e.short).RequestYield(e.ctx, job, nil)
-	e.must("Ask", err)
+	e.must("RequestYield", err)
 	g, err := h.Acquire(e.ctx)
 	e.must("Acquire", err)
-	e.between("a dead holder that was asked is taken over", time.Since(began), e.TTL, expiry(e.TTL)+e.TTL/3)
+	e.between("a dead holder with a request to yield is taken over", time.Since(began), e.TTL, expiry(e.TTL)+e.TTL/3)
 	e.release(g)
 }
 
@@ -253,7 +253,7 @@ func caseYieldRequestReplyLost(e *env) {
 	asking = true
 	e.must("Renew", g.Renew(e.ctx))
 	if _, ok := g.YieldRequest(); !ok {
-		e.errorf("the holder has not heard of the ask")
+		e.errorf("the holder has not read the request to yield")
 	}
 	e.holds(g)
 	e.release(g)
@@ -291,7 +291,7 @@ func caseOnce(e *env) {
 	info, err := b.Inspect(e.ctx, job)
 	e.must("Inspect", err)
 	if run := info.Record.Run; run == nil || run.Outcome != lease.RunDone || run.Began.IsZero() || run.Ended.Before(run.Began) {
-		e.errorf("the record tells %+v", run)
+		e.errorf("the record says %+v", run)
 	}
 }
 
@@ -344,7 +344,7 @@ func caseRemoved(e *env) {
 	}
 }
 
-func caseNames(e *env) {
+func caseList(e *env) {
 	if _, ok := store.As[store.Lister](e.a); !ok {
 		e.absent("this store cannot list its keys")
 	}
@@ -358,7 +358,7 @@ func caseNames(e *env) {
 	for prefix, want := range map[string][]string{"": want, "a": {"a/b"}} {
 		var got []string
 		for name, err := range e.client(e.b, nil).List(e.ctx, prefix) {
-			e.must("Names", err)
+			e.must("List", err)
 			got = append(got, name)
 		}
 		slices.Sort(got)
@@ -382,13 +382,13 @@ func caseWatch(e *env) {
 		case step == 2 && info.Record.State == lease.Free:
 			return
 		default:
-			e.fatalf("at step %d the watch tells %+v", step, info)
+			e.fatalf("at step %d the watch yields %+v", step, info)
 		}
 		step++
 	}
 }
 
-func caseCollect(e *env) {
+func caseSweep(e *env) {
 	if _, ok := store.As[store.Lister](e.a); !ok {
 		e.absent("this store cannot list its keys")
 	}
@@ -409,7 +409,7 @@ func caseCollect(e *env) {
 	for _, dry := range []bool{true, false} {
 		o.DryRun = dry
 		if n, err := e.client(e.b, nil).Sweep(e.ctx, o); n != 1 || err != nil {
-			e.fatalf("Collect (dry: %v) removed %d locks, %v; want 1", dry, n, err)
+			e.fatalf("Sweep (dry: %v) removed %d locks, %v; want 1", dry, n, err)
 		}
 		_, _, err := e.b.Get(e.ctx, key)
 		if absent := errors.Is(err, store.ErrNotFound); absent == dry {
@@ -420,10 +420,10 @@ func caseCollect(e *env) {
 	e.state("held", lease.Held)
 	e.state("ahead", lease.Free)
 	if reported != 2 {
-		e.errorf("Collect reported %d times of 2 that a token is ahead of the clock", reported)
+		e.errorf("Sweep reported %d times of 2 that a token is above the clock", reported)
 	}
 	if floor, _, err := e.b.Get(e.ctx, ".holdfast/floor"); err != nil || !strings.Contains(string(floor), strconv.FormatUint(token, 10)) {
-		e.errorf("the floor of tokens is %q, %v; want %d in it", floor, err, token)
+		e.errorf("the token floor is %q, %v; want %d in it", floor, err, token)
 	}
 	g := e.try(e.client(e.b, func(o *lease.Options) { o.CheckTokenFloor = true }), job)
 	if g.Token() <= token {

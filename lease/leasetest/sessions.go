@@ -13,7 +13,7 @@ import (
 // sessionCases are the rules of locks under a session.
 func sessionCases() []testCase {
 	return []testCase{
-		{"Session", "The locks of a session are held for as long as it is renewed, exclude plain leases, and are given back with it.", caseSession},
+		{"Session", "The locks of a session are held for as long as it is renewed, exclude plain leases, and are released with it.", caseSession},
 		{"SessionRenewal", "One renewal keeps all locks of a session, far beyond its TTL.", func(e *env) {
 			s := e.session(e.client(e.a, e.short))
 			first, second := e.tryIn(s, job), e.tryIn(s, job+"-2")
@@ -26,12 +26,12 @@ func sessionCases() []testCase {
 				}
 			}
 			if s.Err() != nil && !e.Bubble {
-				return // likewise
+				return // the machine was too slow, as above
 			}
 			e.holds(first)
 			e.holds(second)
 		}},
-		{"SessionTakeover", "A session that has fallen silent is fenced when its record was seen unchanged for its TTL with the allowance for clocks, and never before; then each of its locks can be taken at once.", func(e *env) {
+		{"SessionTakeover", "A session that is not renewed is revoked when its record was seen unchanged for its TTL with the allowance for clocks, and never before; then each of its locks can be taken at once.", func(e *env) {
 			s := e.session(e.client(e.a, e.silent))
 			old, second := e.tryIn(s, job), e.tryIn(s, job+"-2")
 			began := time.Now()
@@ -45,10 +45,10 @@ func sessionCases() []testCase {
 			info, err := c.InspectSession(e.ctx, s.ID())
 			e.must("InspectSession", err)
 			if info.Record.State != lease.Revoked {
-				e.errorf("the session is %q, want it fenced", info.Record.State)
+				e.errorf("the session is %q, want it revoked", info.Record.State)
 			}
 		}},
-		{"SessionFenceLost", "A fence whose request or reply was lost is settled before a lock is taken, and fences the session once.", func(e *env) {
+		{"SessionRevocationLost", "A revocation whose request or reply was lost is resolved before a lock is taken, and the session is revoked once.", func(e *env) {
 			e.readBack()
 			for i, action := range []faultstore.Action{faultstore.Lose, faultstore.Drop} {
 				name := fmt.Sprint(job, i)
@@ -65,7 +65,7 @@ func sessionCases() []testCase {
 				e.holds(g)
 			}
 		}},
-		{"SessionRemoved", "A session whose record was removed is not taken for a dead one: its locks are taken when its TTL has passed since that was seen.", func(e *env) {
+		{"SessionRemoved", "A session whose record was removed does not count as dead: its locks are taken when its TTL has passed since a waiter saw that.", func(e *env) {
 			s := e.session(e.client(e.a, e.silent))
 			old := e.tryIn(s, job)
 			path := "lock.session/" + s.ID()
@@ -104,8 +104,8 @@ func (e *env) session(c *lease.Client) *lease.Session {
 	return s
 }
 
-// untilFree renews the sessions until they have freed the lock that a release of theirs left
-// behind.
+// untilFree renews the sessions until they have freed the lock whose release did not reach the
+// store.
 func (e *env) untilFree(name string, sessions ...*lease.Session) {
 	c := e.client(e.b, nil)
 	for {
@@ -165,14 +165,14 @@ func caseSession(e *env) {
 	if info, err := other.InspectSession(e.ctx, s.ID()); err != nil || info.Record.State != lease.Free {
 		e.errorf("the record of a session that was closed is %q, %v", info.Record.State, err)
 	}
-	if store.TraitsOf(e.a).MinWriteTime == 0 { // else Close has no time to write all records
+	if store.TraitsOf(e.a).MinWriteTime == 0 { // otherwise Close has no time to write all records
 		if rec := e.state(job, lease.Free); rec.Session != "" {
 			e.errorf("a free lock names the session %q", rec.Session)
 		}
 	}
 	next := e.try(other, job)
 	if string(next.Data()) != "data" {
-		e.errorf("the next grant finds the data %q", next.Data())
+		e.errorf("the next grant has the data %q", next.Data())
 	}
 	for i := range locks {
 		e.try(other, fmt.Sprint(job, i))
