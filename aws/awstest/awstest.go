@@ -11,7 +11,7 @@
 // real ones were seen to do.
 //
 // The package is public since the examples of the stores run on it, and since a program
-// that keeps its own data beside a lock can be tested with it. It follows the needs of
+// that keeps its own data next to a lock can be tested with it. It follows the needs of
 // this module's tests: names in it may change with a minor version.
 package awstest
 
@@ -182,7 +182,7 @@ type server struct {
 	log
 	Faults
 
-	// Latency is how long every answer takes back, beside what a fault adds.
+	// Latency is how long every answer takes back, besides what a fault adds.
 	Latency time.Duration
 }
 

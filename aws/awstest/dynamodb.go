@@ -25,7 +25,7 @@ type DynamoDBBroken struct {
 	IgnoreNotExists  bool // attribute_not_exists is always true
 	IgnoreEqual      bool // a comparison for equality is always true
 	RefuseAndWrite   bool // answers that the condition failed, and writes all the same
-	NoOldItem        bool // does not return the item that a condition met
+	NoOldItem        bool // does not return the item that a condition found
 	StaleReads       bool // a read that asks to be consistent lags one write behind
 }
 
@@ -525,7 +525,7 @@ func (d *DynamoDB) query(t *dynamoTable, q dynamoRequest) *http.Response {
 	return dynamoAnswer(answer)
 }
 
-// String tells what is in a table, for the message of a test.
+// String says what is in a table, for the message of a test.
 func (d *DynamoDB) String() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -266,7 +266,7 @@ func rational(n largeitem.Number) *big.Rat {
 	return r
 }
 
-// at returns what lies at a path; nil if there is nothing.
+// at returns what is at a path; nil if there is nothing.
 func at(item avItem, path dynamoexpr.Path) attribute {
 	v := item[path[0].Name]
 	for _, step := range path[1:] {

@@ -31,7 +31,7 @@ type Lease struct {
 var ErrLeased = errors.New("conflict")
 
 // Acquire inserts a reservation, or takes over the one that was seen. etag is * for an
-// object that does not exist. With ErrLeased it returns the reservation that it met; any
+// object that does not exist. With ErrLeased it returns the reservation that it found; any
 // other error is one with which that program fails.
 func (o *ObjectStore) Acquire(ctx context.Context, path, etag string, timeout time.Duration, seen *Lease) (Lease, error) {
 	condition, values, generation := `attribute_not_exists(#pk)`, `null`, uint64(0)

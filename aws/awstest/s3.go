@@ -49,7 +49,7 @@ type S3Broken struct {
 	UploadsOfKey     bool // a listing of uploads takes its prefix for a whole key, unless it is empty
 
 	// Skew is added to the clock of the server, and LastModifiedSkew to that of
-	// Last-Modified beside it.
+	// Last-Modified in addition.
 	Skew             time.Duration
 	LastModifiedSkew time.Duration
 }

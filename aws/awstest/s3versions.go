@@ -157,7 +157,7 @@ func (b *s3Bucket) rows(limit int, prefix, marker, id string) (rows []s3Version)
 		case !strings.HasPrefix(key, prefix) || key < marker:
 			continue
 		case key == marker:
-			// Only versions older than that of the marker; none if that is gone by now.
+			// Only versions older than that of the marker; none if that no longer exists.
 			versions = versions[:max(0, slices.IndexFunc(versions, func(o *s3Object) bool { return o.id == id }))]
 		}
 		for _, o := range slices.Backward(versions) {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Shortened shortens the bodies of a server's answers, and nothing tells that they are short.
+// Shortened shortens the bodies of a server's answers, and nothing in the answer shows that they are short.
 type Shortened struct {
 	Left atomic.Int64 // bytes of each body; negative means all
 

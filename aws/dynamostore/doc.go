@@ -16,21 +16,21 @@
 //
 // The sixteen parts spread the load of many locks over the table's partitions, of
 // which each takes a thousand writes a second. A listing is one query for each part
-// that reads only what lies below its prefix, whatever else is in the table; a
+// that reads only what is below its prefix, whatever else is in the table; a
 // scan, which a table with a partition key alone would need, reads it all.
 //
 // Nothing of ours is a number, so that no TTL setting of the table can remove it:
-// expiry of a table's items is garbage collection, hours late, and no client is told
-// of it. Deleted registers stay as tombstones.
+// expiry of a table's items is garbage collection, hours late, and no client
+// hears of it. Deleted registers stay as tombstones.
 //
 // # Requests
 //
 // A write is one PutItem with a condition on the version, and asks for the item
 // that is in the way of the condition (ALL_OLD): a conflict costs no more than a
-// success, tells the state that was met, and settles whether a lost reply was our
+// success, gives the state that it found, and shows whether a lost reply was our
 // own success. A write without an answer is sent again, the same item under the
 // same condition, so that at most one of them is applied, and the refusal of the
-// second tells of the first. A read is one GetItem, consistent. The retries of the
+// second shows that the first was applied. A read is one GetItem, consistent. The retries of the
 // SDK are off in every call, also on a client that is passed in.
 //
 // Throttling is answered with status 400 and certain: DynamoDB documents that a
@@ -40,7 +40,7 @@
 //
 // # Safety
 //
-// The first write of a [Store] looks at the table: the wrong keys are told, and a
+// The first write of a [Store] looks at the table: the wrong keys are reported, and a
 // global table is refused whose regions do not share one order of writes, since
 // conditions hold in one region only there. On an endpoint other than Amazon's it
 // also tries whether conditions are honoured. [Options].Trusted leaves both out.

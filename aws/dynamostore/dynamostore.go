@@ -49,7 +49,7 @@ type Options struct {
 	Timeout time.Duration
 
 	// Tries is how often a request is sent at most that was throttled or got no
-	// answer. 1 to 20; 0 means [DefaultTries]. Between two tries lies a random pause
+	// answer. 1 to 20; 0 means [DefaultTries]. Between two tries is a random pause
 	// that grows to 5 s.
 	Tries int
 
@@ -64,13 +64,13 @@ type Options struct {
 	// and set Trusted the next time. Nil calls nothing.
 	OnVerified func()
 
-	// Logger is told of what was settled and found. Nil discards.
+	// Logger gets a record of what was settled and found. Nil discards.
 	Logger *slog.Logger
 }
 
 // Store is a space of registers in a table. It may be used by any number of
 // goroutines, starts none, and needs no closing. Its methods are those of
-// [engine.Store], which tells what becomes of a write.
+// [engine.Store], which describes the outcomes of writes.
 type Store struct {
 	*engine.Store
 	t *table

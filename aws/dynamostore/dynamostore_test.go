@@ -209,7 +209,7 @@ func TestOutcomes(t *testing.T) {
 }
 
 // TestSuperseded: a write whose reply was lost and that others have superseded is
-// told from one that was not applied, as long as the past in the item reaches back.
+// distinguished from one that was not applied, as long as the past in the item reaches back.
 func TestSuperseded(t *testing.T) {
 	for _, c := range []struct {
 		others  int

@@ -27,7 +27,7 @@ func ExampleNew() {
 	_, err = s.Put(ctx, "leader", "", []byte(`{"host":"a"}`))
 	fmt.Println(store.OutcomeOf(err))
 
-	// A conflict tells what it met, in the same request.
+	// A conflict carries the state that it found, in the same request.
 	_, err = s.Put(ctx, "leader", "", []byte(`{"host":"b"}`))
 	var conflict *store.ConflictError
 	if errors.As(err, &conflict) && conflict.HasCurrent {

@@ -35,7 +35,7 @@ type UnsafeError struct {
 }
 
 func (e *UnsafeError) Error() string {
-	return fmt.Sprintf("%s: %s, two programs could hold one lock (holdfast doctor tells more; unsafe=%s would use it all the same)", e.Name, e.Found, e.Risk)
+	return fmt.Sprintf("%s: %s, two programs could hold one lock (see holdfast doctor; unsafe=%s would use it nevertheless)", e.Name, e.Found, e.Risk)
 }
 
 // StoreName returns Name, which the text has; see [store.OpError].
@@ -106,7 +106,7 @@ func (t *table) refuse(found engine.ConditionsIgnoredError) error {
 	return t.insists(&UnsafeError{t.Where, ConditionsIgnored, cmp.Or(found.Create, found.Swap)})
 }
 
-// insists returns nil if the user wants to go on without what is lacking.
+// insists returns nil if the user wants to continue without what is lacking.
 func (t *table) insists(e *UnsafeError) error {
 	if !slices.Contains(t.o.Unsafe, e.Risk) {
 		return e

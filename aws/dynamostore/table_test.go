@@ -100,7 +100,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestForeign: what is no item of ours is told, is not absent, and is never
+// TestForeign: what is no item of ours is reported, is not absent, and is never
 // overwritten.
 func TestForeign(t *testing.T) {
 	for name, change := range map[string]func(item map[string]map[string]any){
@@ -176,7 +176,7 @@ func TestUnsafe(t *testing.T) {
 	}
 }
 
-// TestTable: a wrong table is told, with what to do; a missing right to look at it
+// TestTable: a wrong table is reported, with what to do; a missing right to look at it
 // is none.
 func TestTable(t *testing.T) {
 	for name, add := range map[string]func(d *awstest.DynamoDB){

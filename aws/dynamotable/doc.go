@@ -9,8 +9,8 @@
 // or get no answer ([Options].Tries). A throttled write was not applied, and says so
 // ([store.OutcomeOf]); a write without an answer has an unknown outcome.
 //
-// A refused write tells which item it met ([largeitem.ConditionFailedError].Current), without a
-// further request. On a server that is not Amazon's, "there is no item" is told only after
+// A refused write carries the item that it found ([largeitem.ConditionFailedError].Current), without a
+// further request. On a server that is not Amazon's, "there is no item" is reported only after
 // the server has shown an item to another refusal: some servers leave it out.
 //
 // # The table

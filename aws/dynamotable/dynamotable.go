@@ -36,7 +36,7 @@ type Options struct {
 	Timeout time.Duration
 
 	// Tries is how often a read is sent at most that was throttled or got no answer. 1 to
-	// 20; 0 means [DefaultTries]. Between two tries lies a random pause that grows to 5 s.
+	// 20; 0 means [DefaultTries]. Between two tries is a random pause that grows to 5 s.
 	// Writes are sent once.
 	Tries int
 
@@ -44,7 +44,7 @@ type Options struct {
 	// It is safe only while all programs, the sweep too, use the table in one region.
 	GlobalTable bool
 
-	// Logger is told of what an attacker could have sent. Nil discards.
+	// Logger gets a record of what an attacker could have sent. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -55,7 +55,7 @@ type Table struct {
 	globalTable bool
 	schema      atomic.Pointer[largeitem.Schema]
 
-	// tells: a refusal without an item says that there is none.
+	// shownItem: a refusal without an item says that there is none.
 	tells atomic.Bool
 }
 

@@ -121,7 +121,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestLostWrites: a write is sent once, whatever becomes of it, and its error says no more
+// TestLostWrites: a write is sent once, whatever its outcome, and its error says no more
 // than what is known.
 func TestLostWrites(t *testing.T) {
 	for op, write := range writes {
@@ -321,7 +321,7 @@ func refusedKnown(err error) bool {
 }
 
 // TestUnknownType: an item with an attribute of a type that this version does not know
-// cannot be read, and a write that met it says what is known.
+// cannot be read, and a write that found it says what is known.
 func TestUnknownType(t *testing.T) {
 	d := awstest.NewDynamoDB()
 	_, key := withItem(t, d)
@@ -342,7 +342,7 @@ func TestUnknownType(t *testing.T) {
 	}
 }
 
-// TestServerThatTellsLess: where a server does not show the item that a condition met, an
+// TestServerThatTellsLess: where a server does not show the item that a condition found, an
 // item is not said to be absent.
 func TestServerThatTellsLess(t *testing.T) {
 	d := awstest.NewDynamoDB()
@@ -435,7 +435,7 @@ func TestSchema(t *testing.T) {
 	if ids[0] != ids[1] || ids[0] == ids[2] {
 		t.Errorf("IDs of a look-alike, by another address, and of a later table: %q", ids)
 	}
-	// A table that was made anew has another ID.
+	// A table that was made again has another ID.
 	d.AddTable("items", "pk", "")
 	if anew, err := openTable(t, d, nil).Schema(t.Context()); err != nil || anew.ID == s.ID {
 		t.Errorf("made anew: %+v, %v", anew, err)

@@ -34,7 +34,7 @@ type Options struct {
 	// got no answer. At least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
-	// Logger is told of what the connections do. Nil discards.
+	// Logger gets what the connections do. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -118,7 +118,7 @@ func (t *Table) put(ctx context.Context, row reserve.Row, in *dynamodb.PutItemIn
 	case met.HasRow:
 		met.Row, err = decode(refused.Item)
 	case inserts:
-		err = fmt.Errorf("%w: the server does not return the item that a condition has met (ALL_OLD)", store.ErrMisconfigured)
+		err = fmt.Errorf("%w: the server does not return the item that a condition found (ALL_OLD)", store.ErrMisconfigured)
 	default:
 		err = nil
 	}

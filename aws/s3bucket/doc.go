@@ -21,14 +21,14 @@
 // Bodies are streamed. What is larger than a part goes up in parts, a few at a time,
 // with the condition on the request that completes the upload, since one that is
 // sent at its start is not kept. That request is sent again when no answer came: an
-// upload is completed once at most. A conflict, or an upload that is gone, in the answer
+// upload is completed once at most. A conflict, or an upload that no longer exists, in the answer
 // to the repetition may be the effect of the first, and is an unknown outcome.
 //
 // An upload that does not complete is aborted, so that its parts cost nothing; also after
 // an unknown outcome, since an abort never touches an object. A program that crashes
 // leaves parts: [object.SweepUploads] removes what is old, and a lifecycle rule (see
 // [LifecycleRule]) does so without a program. With [object.PutOptions].Keep the upload
-// stays, and [Bucket.Resume] goes on: it compares the parts by their MD5, and sends those
+// stays, and [Bucket.Resume] continues: it compares the parts by their MD5, and sends those
 // that differ. Where the bucket is encrypted with SSE-KMS or SSE-C, ETags are no MD5, and
 // all parts are sent again.
 //
@@ -69,7 +69,7 @@
 // s3:GetBucketObjectLockConfiguration and s3:GetLifecycleConfiguration.
 //
 // A bucket policy that makes every other program conditional too, so that none
-// overwrites blindly what lies below PREFIX:
+// overwrites blindly what is below PREFIX:
 //
 //	{"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject",
 //	 "Resource": "arn:aws:s3:::BUCKET/PREFIX/*",

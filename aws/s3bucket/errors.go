@@ -25,7 +25,7 @@ func (b *Bucket) classify(c *awscall.Call, err error) error {
 		return object.ErrNotChanged
 	case code == "ConditionalRequestConflict" || code == "OperationAborted" || code == "ExistingObjectIsDirectory":
 		// The last is versitygw's: it also answers so when, while it wrote, another
-		// request removed the last object beside this one, and the directory with it.
+		// request removed the last other object of the directory, and the directory with it.
 		return c.Fail(err, object.ErrBusy, store.NotApplied, "%s", c.Text(err))
 	case code == "NoSuchBucket":
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "%v", errNoBucket)

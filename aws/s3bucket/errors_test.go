@@ -68,7 +68,7 @@ func write(ctx context.Context, url string) error {
 	return err
 }
 
-// TestEndpoints: what is wrong with an endpoint is told, with what to do.
+// TestEndpoints: what is wrong with an endpoint is reported, with what to do.
 func TestEndpoints(t *testing.T) {
 	environment(t)
 	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +105,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// TestAnswers: what S3 says is told as what it means.
+// TestAnswers: what S3 says is reported as what it means.
 func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		status int
@@ -170,7 +170,7 @@ func TestNotAbsent(t *testing.T) {
 	}
 }
 
-// TestURLs: what stands in a URL is used, and what is wrong in it is told without
+// TestURLs: what is in a URL is used, and what is wrong in it is reported without
 // repeating what could be a secret.
 func TestURLs(t *testing.T) {
 	environment(t)

@@ -389,7 +389,7 @@ func (u *upload) fail(ctx context.Context, err error) error {
 }
 
 // abort removes the parts. A part that is still on its way can survive an abort: where
-// one may be, abort looks whether the upload is gone, and aborts it again.
+// one may be, abort checks whether the upload still exists, and aborts it again.
 func (u *upload) abort(ctx context.Context) error {
 	for try := 1; ; try++ {
 		err := u.b.abortUpload(ctx, u.Upload)

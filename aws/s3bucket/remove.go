@@ -20,7 +20,7 @@ func (b *Bucket) KeepsVersions(ctx context.Context) (bool, error) {
 	return s.Versioning == "Enabled", nil
 }
 
-// RemoveVersion implements [object.VersionRemover], by a HEAD that tells the id of the newest
+// RemoveVersion implements [object.VersionRemover], by a HEAD that gives the id of the newest
 // version, and the removal of that version, which needs s3:DeleteObjectVersion.
 func (b *Bucket) RemoveVersion(ctx context.Context, listed object.Info) error {
 	err := object.CheckKey(listed.Key)

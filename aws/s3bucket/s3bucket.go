@@ -109,7 +109,7 @@ type Options struct {
 	// empty sends none.
 	ACL types.ObjectCannedACL
 
-	// Logger is told of what was tried and found. Nil discards.
+	// Logger gets a record of what was tried and found. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -131,7 +131,7 @@ type Bucket struct {
 
 	buffers *sync.Pool // of pointers to the memory of parts
 
-	// trying: this view is used to try conditions; it sends what it is told.
+	// trying: this view is used to try conditions; it sends what the caller asks for.
 	// parts: it uploads everything in parts.
 	trying, parts bool
 
@@ -246,7 +246,7 @@ func (b *Bucket) Traits() object.Traits {
 }
 
 // call sends one request through f, with the SDK's retries off, and classifies what
-// became of it.
+// outcome.
 func (b *Bucket) call(ctx context.Context, timeout time.Duration, f func(ctx context.Context, opt func(*s3.Options)) error) (*awscall.Call, error) {
 	c := awscall.New(ctx, b.where)
 	if timeout <= b.timeoutFor(smallBody) {
@@ -335,7 +335,7 @@ func isETag(tag string) bool {
 func checkVersions(key string, versions ...object.Version) error {
 	for _, v := range versions {
 		if v != "" && !isETag(string(v)) {
-			return fmt.Errorf("%w: %q is no version of S3, which stands between double quotes", &object.ConflictError{Key: key}, v)
+			return fmt.Errorf("%w: %q is no version of S3, which is in double quotes", &object.ConflictError{Key: key}, v)
 		}
 	}
 	return nil

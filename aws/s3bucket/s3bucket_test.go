@@ -187,7 +187,7 @@ func TestRequests(t *testing.T) {
 }
 
 // TestTimeouts: a request ends in time, also one whose body stalls, and a body that
-// flows slowly goes on.
+// flows slowly continues.
 func TestTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := awstest.NewS3("bucket")
@@ -221,7 +221,7 @@ func TestTimeouts(t *testing.T) {
 	})
 }
 
-// TestCallersContext: its end is told as what it is, with the outcome.
+// TestCallersContext: its end is reported as what it is, with the outcome.
 func TestCallersContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := awstest.NewS3("bucket")

@@ -172,7 +172,7 @@ func rulePrefix(rule types.LifecycleRule) string {
 }
 
 // LifecycleRule is a lifecycle configuration, as JSON for
-// aws s3api put-bucket-lifecycle-configuration, that keeps old versions of what lies
+// aws s3api put-bucket-lifecycle-configuration, that keeps old versions of what is
 // below prefix, and parts of failed uploads, for a day. It replaces the whole
 // configuration of a bucket: rules that are there already have to be added to it.
 func LifecycleRule(prefix string) string {

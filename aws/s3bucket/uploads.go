@@ -18,7 +18,7 @@ import (
 )
 
 // errNoUpload: the upload was completed, or aborted, or never there.
-var errNoUpload = errors.New("the upload is gone: it was completed, or another program or a rule of the bucket removed it")
+var errNoUpload = errors.New("the upload no longer exists: it was completed, or another program or a rule of the bucket removed it")
 
 // Uploads implements [object.Uploader]. It holds one page of up to 1,000 uploads at a
 // time.

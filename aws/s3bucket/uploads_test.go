@@ -115,7 +115,7 @@ func (tr transfer) check(t *testing.T, f *awstest.S3, b *s3bucket.Bucket, err er
 }
 
 // TestNthRequest: whichever request of a transfer goes wrong, once or from then on, the
-// outcome that is told is right, no part of a body can be seen as an object, and no
+// outcome that is reported is right, no part of a body can be seen as an object, and no
 // upload is left, except where the abort could not get through either; then a sweep
 // removes it.
 func TestNthRequest(t *testing.T) {
@@ -425,7 +425,7 @@ func TestResumeSends(t *testing.T) {
 	}
 	f.Clear()
 	var have []int32
-	// The server tells which parts it has: it may have stored one whose sender was stopped
+	// The server says which parts it has: it may have stored one whose sender was stopped
 	// before the answer came.
 	pages := s3.NewListPartsPaginator(f.Client(), &s3.ListPartsInput{Bucket: aws.String("bucket"), Key: aws.String("k"), UploadId: &unfinished.Upload.ID})
 	for pages.HasMorePages() {
@@ -657,7 +657,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// TestUploadSettled: a client knows in the end what became of an upload whose completion
+// TestUploadSettled: a client knows in the end the outcome of an upload whose completion
 // was not answered, or was answered wrongly, by the id of its write.
 func TestUploadSettled(t *testing.T) {
 	for name, fault := range map[string]awstest.Fault{

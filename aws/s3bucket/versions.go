@@ -38,7 +38,7 @@ const NullVersion = "null"
 // ObjectVersion is one version of an object.
 type ObjectVersion struct {
 	Key      string
-	ID       string // empty if the server told none
+	ID       string // empty if the server sent none
 	ETag     string // without quotes
 	Size     int64  // in bytes
 	Modified time.Time
@@ -186,7 +186,7 @@ func (v Versions) List(ctx context.Context, prefix string) iter.Seq2[VersionPage
 const removeAtOnce = 1000
 
 // Remove removes versions of an object, and returns how many it could not. A version that
-// is gone already counts as removed. Versions are removed one by one where the server
+// no longer exists already counts as removed. Versions are removed one by one where the server
 // does not take many in one request.
 func (v Versions) Remove(ctx context.Context, key string, ids []string) (failed int, err error) {
 	for len(ids) > 1 && !v.b.abilities.oneByOne.Load() {

@@ -1,6 +1,6 @@
 // Package s3store keeps registers on Amazon S3, or on a server that speaks its
 // protocol and honours conditional writes. It is package bucketstore on package
-// s3bucket, where the layout, the outcomes, the probing and the rights are told,
+// s3bucket, where the layout, the outcomes, the probing and the rights are described,
 // and adds the age of a register by the store's own clock.
 //
 //	s, err := s3store.Open(ctx, "s3://my-bucket/app?region=eu-central-1", nil)
@@ -8,10 +8,10 @@
 // # Requests
 //
 // A write is one PUT, a read one GET, a read of what has not changed a GET without
-// a body. A write that is refused costs a GET more, which tells the state that was
+// a body. A write that is refused costs a GET more, which gives the state that was
 // in the way. The first write to a server that is not known to be good is preceded
 // by the probe of its conditions, six requests. The first write of a Store that is not
-// told to trust its server is preceded by a look at what else lies in the bucket: one LIST,
+// configured to trust its server is preceded by a listing of what else is in the bucket: one LIST,
 // or two below a prefix in a bucket of more than a thousand objects. A bucket without
 // versions, as the answers to the probe show, is not looked at: neither of what is looked
 // for works there.
@@ -22,7 +22,7 @@
 // locks once more. Each of the two looks for the other, before its first write or before the
 // first register that it makes, among the first thousand objects of the root of the bucket and
 // of the prefix; it then refuses its writes with [store.ErrUnsafe]. What is made later, or by
-// both at the same moment, is not seen; holdfast doctor tells of it. A store with a longer
+// both at the same moment, is not seen; holdfast doctor reports it. A store with a longer
 // prefix has other locks, and may be of the other kind.
 //
 // # Locks of another program
@@ -35,9 +35,9 @@
 //
 // # Age
 //
-// The value of a register has stood for at least Date - Last-Modified of one
+// The value of a register has existed for at least Date - Last-Modified of one
 // answer, both by the store's clock, less a second for the granularity of
-// Last-Modified and less [Options].Safety. This is told only if the answer came from
+// Last-Modified and less [Options].Safety. This is reported only if the answer came from
 // no cache and if its Date is within Safety of this machine's clock, so that one
 // clock of many servers that is wrong does not make a living lease look old.
 package s3store
@@ -99,7 +99,7 @@ type Options struct {
 	// the next time. Nil calls nothing.
 	OnVerified func()
 
-	// Logger is told of what was settled and found. Nil discards.
+	// Logger gets a record of what was settled and found. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -167,7 +167,7 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 	return s, nil
 }
 
-// Verify finds out whether the server honours conditions, and what else lies in the bucket,
+// Verify finds out whether the server honours conditions, and what else is in the bucket,
 // unless that is known. The first write calls it; see [engine.Store.Verify].
 func (s *Store) Verify(ctx context.Context) error {
 	if err := s.Store.Verify(ctx); err != nil || s.trusted || s.foreignLocks.Load() != nil {
@@ -186,7 +186,7 @@ func (s *Store) Verify(ctx context.Context) error {
 	if !s.bucket.Unversioned() {
 		beside, err := s.ForeignLocks(ctx)
 		if err != nil && !errors.Is(err, store.ErrDenied) {
-			return store.MarkNotApplied(fmt.Errorf("finding out what else lies there: %w", err))
+			return store.MarkNotApplied(fmt.Errorf("listing what else is in the bucket: %w", err))
 		}
 		if beside != nil {
 			found = beside
@@ -199,7 +199,7 @@ func (s *Store) Verify(ctx context.Context) error {
 	return nil
 }
 
-// Beside returns what lies in the bucket that the locks here do not exclude; see the package
+// ForeignLocks returns the locks in the bucket that the locks here do not exclude; see the package
 // comment.
 func (s *Store) ForeignLocks(ctx context.Context) (*foreignlocks.Found, error) {
 	return foreignlocks.Find(ctx, s.bucket.Versions(), s.prefix, foreignlocks.Versioned, func(ctx context.Context, prefix string) (objects []s3bucket.ObjectVersion, all bool, err error) {
@@ -227,7 +227,7 @@ func (s *Store) LegacyLocks(ctx context.Context) ([]string, error) {
 }
 
 // Put implements [store.Store]; see package bucketstore. It refuses to make a register that
-// has the name of a lock of another program, and to write beside another kind of store.
+// has the name of a lock of another program, and to write where another kind of store has locks.
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	if store.CheckPut(key, value) == nil {
 		if err := s.mayWrite(ctx, store.OpPut, key, prev); err != nil {
@@ -304,7 +304,7 @@ func (s *Store) GetAge(ctx context.Context, key string) ([]byte, store.Version, 
 	return current.Value, current.Version(), s.age(current.Written, current.Now), nil
 }
 
-// age is how long the object has stood for certain; negative means not known.
+// age is how long the object has existed for certain; negative means not known.
 func (s *Store) age(written, now time.Time) time.Duration {
 	if s.noAge || now.IsZero() || written.IsZero() {
 		return -1

@@ -133,7 +133,7 @@ func TestLostReplies(t *testing.T) {
 	}, newServer, trusted)
 }
 
-// TestAge: it is told by the store's clock, as a lower bound, and only where it
+// TestAge: it is reported by the store's clock, as a lower bound, and only where it
 // proves something.
 func TestAge(t *testing.T) {
 	for _, c := range []struct {
@@ -177,7 +177,7 @@ func TestAge(t *testing.T) {
 				case c.want >= 0 && (age > c.want || age < c.want-time.Second):
 					t.Errorf("age %v, want %v", age, c.want)
 				}
-				// The bound is one: never more than it stood.
+				// The bound is one: never more than its age.
 				if age > c.stood {
 					t.Errorf("age %v of what stood for %v", age, c.stood)
 				}
@@ -291,7 +291,7 @@ func TestReads(t *testing.T) {
 }
 
 // TestMarkerExists: a server for which a delete marker is an object cannot create
-// what a person removed by hand: that is told.
+// what a person removed by hand: that is reported.
 func TestMarkerExists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := awstest.NewS3("bucket")

@@ -60,7 +60,7 @@ func (s *Store) ready(ctx context.Context) error {
 		return fmt.Errorf("whether versioning is enabled could not be read (right s3:GetBucketVersioning): %w", err)
 	}
 	// What could not be read of Object Lock and the rules, for lack of rights or since the
-	// server does not know them, is no reason to refuse the bucket: doctor tells of it.
+	// server does not know them, is no reason to refuse the bucket: doctor reports it.
 	if err := set.Err(); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (s *Store) ready(ctx context.Context) error {
 
 // nullSeen looks at a version that was put while versioning was off or suspended:
 // the bucket is checked again. Such a version never counts, since the next one of its
-// kind replaces it: no writer was told that it was applied. If it is no entry at all, it
+// kind replaces it: no writer was given the answer that it was applied. If it is no entry at all, it
 // is in the way.
 func (s *Store) nullSeen(ctx context.Context, object string, v version) error {
 	s.bucketState.mu.Lock()
@@ -149,7 +149,7 @@ func (set *Settings) Err() error {
 // Settings reads what the bucket is set to, and looks for locks of the other program and for
 // registers of package s3store, among the first thousand versions of the bucket and of the
 // prefix. What can't be read does not make it fail, unless the bucket can't be reached at all;
-// it stands in Unknown.
+// the field Unknown lists it.
 //
 // That other program puts each attempt at a lock as a new version of one object, with
 // a body of the lock's name, a hyphen and a UUID, and the metadata "timeout" and
@@ -189,7 +189,7 @@ func (s *Store) bucketSettings(ctx context.Context) (*Settings, error) {
 	return set, nil
 }
 
-// findForeignLocks returns what lies in the bucket that the locks here do not exclude.
+// findForeignLocks returns the locks in the bucket that the locks here do not exclude.
 func (s *Store) findForeignLocks(ctx context.Context) (*foreignlocks.Found, error) {
 	return foreignlocks.Find(ctx, s.versions, s.prefix, foreignlocks.Plain, func(ctx context.Context, prefix string) ([]s3bucket.ObjectVersion, bool, error) {
 		for page, err := range s.versions.List(ctx, prefix) {

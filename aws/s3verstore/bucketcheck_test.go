@@ -98,7 +98,7 @@ func TestSuspended(t *testing.T) {
 		if _, err := c.TryAcquire(t.Context(), "job"); !errors.Is(err, store.ErrUnsafe) {
 			t.Errorf("another try: %v, want %v", err, store.ErrUnsafe)
 		}
-		// Enabled again: what was put meanwhile does not count, and it goes on.
+		// Enabled again: what was put meanwhile does not count, and it continues.
 		b.SetVersioning("Enabled")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -206,7 +206,7 @@ func TestSettings(t *testing.T) {
 }
 
 // TestLocksOfAnotherProgram: a lock of the program that takes the oldest version for the
-// owner keeps a register of its name from being made, wherever it lies, and no other. A
+// owner keeps a register of its name from being made, wherever it is, and no other. A
 // store looks once, and writes on registers that are there pay nothing.
 func TestLocksOfAnotherProgram(t *testing.T) {
 	for object, refused := range map[string][]string{
@@ -240,7 +240,7 @@ func TestLocksOfAnotherProgram(t *testing.T) {
 }
 
 // TestTwoKindsOfStore: two kinds of store with one prefix would run one lock twice. Each
-// refuses to begin beside the other, in either order. Another prefix, a longer one too, has
+// refuses to begin where the other is, in either order. Another prefix, a longer one too, has
 // other locks, and objects of other programs do not matter.
 func TestTwoKindsOfStore(t *testing.T) {
 	const versioned, plain = s3verstore.Scheme + "://", "s3://"
@@ -324,7 +324,7 @@ func TestRightsEndWithThePrefix(t *testing.T) {
 		})
 		mustPut(t, openBelow(t, b, "app", nil), "k", "", "1")
 	})
-	// Nor does it matter that it may list the root, and may not read what lies there.
+	// Nor does it matter that it may list the root, and may not read what is there.
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
 		put(b, "job", legacyBody("job"), legacyMeta)

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sysclock"
 )
 
-// A stopwatch tells how long something took, by the clock of the machine that ran
-// most: Go's monotonic clock stands still while Linux sleeps, and the wall clock can
+// A stopwatch says how long something took, by the clock of the machine that ran
+// most: Go's monotonic clock stops while Linux sleeps, and the wall clock can
 // be set. One that is too fast makes a write unknown that was not; none makes a slow
 // PUT look quick.
 type stopwatch struct {

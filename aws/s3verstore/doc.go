@@ -7,14 +7,14 @@
 //
 // Where the server honours conditional writes, package s3store is the better choice: a
 // write is one request there, and takes milliseconds. Here it is at least three, and
-// takes a pause of seconds. holdfast doctor tells which it is.
+// takes a pause of seconds. holdfast doctor says which it is.
 //
 // # Set-up
 //
 // The bucket needs versioning, and neither Object Lock nor MFA Delete, nor a lifecycle rule
 // that removes or moves versions below the prefix: an old version can be the state. The
 // first call of a [Store] refuses such a bucket, as far as the rights let it see. holdfast
-// doctor tells what could not be seen.
+// doctor says what could not be seen.
 //
 // All clients of a bucket should have the same [Options].Life, L: how long a PUT may be under
 // way. The default is 5 s. A larger L makes writes slower; a smaller one makes more of them
@@ -40,7 +40,7 @@
 // change. No clock of the server is used, and no two clocks are compared.
 //
 // Where PUTs take effect later than L, leases stay exclusive and their tokens rise; other
-// writes can be lost if they were made with PutUnsynced. PROOF.md beside this file has the
+// writes can be lost if they were made with PutUnsynced. PROOF.md in this directory has the
 // protocol, its assumptions word for word, and why it works. A model of it, in
 // internal/model, is searched to the end for small cases.
 //
@@ -54,7 +54,7 @@
 // with the name of such a lock. A body that is no entry is refused in any case.
 //
 // The same look finds registers of package s3store (s3://) that have the prefix of the Store:
-// both would hold the same locks, and each refuses to begin beside the other. A store with a
+// both would hold the same locks, and each refuses to begin where the other is. A store with a
 // longer prefix has other locks, and may be of the other kind.
 //
 // # What it costs

@@ -79,7 +79,7 @@ func TestHistories(t *testing.T) {
 }
 
 // histories lets clients make calls on one register, in so many rounds, and demands
-// that one register explains what all of them saw. join tells for a round how a client
+// that one register explains what all of them saw. join says for a round how a client
 // begins; what that returns is the store of its next call. Each round has random numbers
 // of its own, from stream on.
 func histories(t *testing.T, seeds, clients, calls int, stream uint64, join func(t *testing.T, seed int, b *awstest.S3, rnd *rand.Rand) func() func() store.Store) {
@@ -116,7 +116,7 @@ func histories(t *testing.T, seeds, clients, calls int, stream uint64, join func
 	}
 }
 
-// tally counts what became of calls.
+// tally counts the outcome of calls.
 type tally struct{ puts, conflicts, unknown, reads atomic.Int64 }
 
 // work does one operation, on what a look without a pause shows.
@@ -152,7 +152,7 @@ func work(ctx context.Context, s store.Store, rnd *rand.Rand, n *tally) {
 }
 
 // TestBrokenAssumption: PUTs that take effect at any time, long after L, lose no
-// write that was acknowledged with a confirmation, and let no client into a lock beside
+// write that was acknowledged with a confirmation, and let no client into a lock together with
 // its owner; tokens rise. Nothing else is promised then.
 func TestBrokenAssumption(t *testing.T) {
 	var grants, late atomic.Int64
@@ -290,7 +290,7 @@ func TestSettleOff(t *testing.T) {
 	}
 }
 
-// TestWarmAndCold is TestHistories with a client made anew for every operation, or one
+// TestWarmAndCold is TestHistories with a client made again for every operation, or one
 // that all share, and listings that show nothing now and then.
 func TestWarmAndCold(t *testing.T) {
 	histories(t, rounds(4, 1000), 5, 8, 11, func(t *testing.T, seed int, b *awstest.S3, rnd *rand.Rand) func() func() store.Store {

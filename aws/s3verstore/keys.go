@@ -96,7 +96,7 @@ type found struct {
 
 // walk lists the objects of a prefix and looks at each.
 func (s *Store) walk(ctx context.Context, prefix string, yield func([]found) (bool, error)) (goOn bool, err error) {
-	var last *group // its versions may go on on the next page
+	var last *group // its versions may continue on the next page
 	watch := startWatch()
 	for page, err := range s.versions.List(ctx, prefix) {
 		if err != nil {
@@ -175,7 +175,7 @@ func (s *Store) findAll(ctx context.Context, groups []*group) ([]found, error) {
 	return keys, nil
 }
 
-// findOne tells whether the key of an object is there.
+// findOne reports whether the key of an object is there.
 func (s *Store) findOne(ctx context.Context, key string, g *group) found {
 	g.l.order()
 	if key == "" {
@@ -193,7 +193,7 @@ func (s *Store) findOne(ctx context.Context, key string, g *group) found {
 	r := s.passing(key)
 	v, err := s.readVersionsFrom(ctx, r, forUncommitted, g.l)
 	if errors.Is(err, store.ErrCorrupt) {
-		return found{r: r, there: true} // unreadable is not absent; reading it tells
+		return found{r: r, there: true} // unreadable is not absent; reading it shows that
 	}
 	if err != nil {
 		return found{err: err}

@@ -69,7 +69,7 @@ func TestEchoes(t *testing.T) {
 	})
 }
 
-// TestLateStart: a start becomes visible so late that others have gone on further, from
+// TestLateStart: a start becomes visible so late that others have continued, from
 // another entry. Whatever of theirs still shows up names, or follows, what was
 // superseded in between; the register stays readable whenever that is.
 func TestLateStart(t *testing.T) {
@@ -109,7 +109,7 @@ func TestLateStart(t *testing.T) {
 	}
 }
 
-// TestForeignStays: what lies among the old versions of a register and is none of its
+// TestForeignStays: what is among the old versions of a register and is none of its
 // entries is not removed with them.
 func TestForeignStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestForeignStays(t *testing.T) {
 }
 
 // TestLateStartSeenBefore: TestLateStart, for a store that knew the register before.
-// What it has seen is gone, superseded by a start of which only older versions tell
+// What it has seen no longer exists, superseded by a start of which only older versions give evidence
 // than the one that became visible late.
 func TestLateStartSeenBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -162,9 +162,8 @@ func TestLateStartSeenBefore(t *testing.T) {
 	})
 }
 
-// TestSecondCopy: a PUT is applied twice within L, the second time after another client went
-// on from it. When it is judged, which takes long, a later start has had the first copy
-// removed; the second one, which is void, tells nothing of what became of it.
+// TestSecondCopy: a PUT is applied twice within L, the second time after another client wrote from it. When it is judged, which takes long, a later start has had the first copy
+// removed; the second one, which is void, says nothing of its outcome.
 func TestSecondCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()

@@ -18,7 +18,7 @@ import (
 const firstPause = 50 * time.Millisecond
 
 // errVersionMissing says that a version was removed since it was listed.
-var errVersionMissing = errors.New("the version is gone")
+var errVersionMissing = errors.New("the version no longer exists")
 
 // version is one version of an object, as a listing shows it.
 type version struct {
@@ -73,7 +73,7 @@ func (s *Store) list(ctx context.Context, object string) (*listing, error) {
 // 200,000 versions.
 const maxListing = 32 << 20
 
-// versionCost is what a version takes beside its id and its ETag.
+// versionCost is what a version takes in addition to its id and its ETag.
 const versionCost = 64
 
 func (l *listing) tooMany(object string) error {
@@ -96,7 +96,7 @@ func (l *listing) add(v s3bucket.ObjectVersion) {
 // order brings the versions, which came newest first, into their order, oldest
 // first, each once.
 //
-// A listing that ran beside a write on versitygw shows the version that was current
+// A listing that ran during a write on versitygw shows the version that was current
 // when it began at the newest place, and perhaps a second time. Its ids are ULIDs,
 // which sort by the time at which they were made: their order is permanent, and so
 // it is the one that counts wherever the ids are of this kind.
@@ -129,7 +129,7 @@ func (l *listing) ids() []string {
 // movedText says what is wrong with a server whose order is not permanent.
 const movedText = "the versions of an object changed their order"
 
-// sameOrder reports whether what stands in both lists stands there in one order.
+// sameOrder reports whether what is in both lists is there in one order.
 func sameOrder(a, b []string) bool {
 	at := make(map[string]int, len(a))
 	for i, id := range a {
@@ -195,7 +195,7 @@ func etagOf(body []byte) string {
 }
 
 // there asks for the object without naming a version: whether it is there, and no delete
-// marker stands in its place.
+// marker is in its place.
 func (s *Store) there(ctx context.Context, object string) (bool, error) {
 	_, err := s.versions.Metadata(ctx, object, "")
 	if errors.Is(err, store.ErrNotFound) {

@@ -63,7 +63,7 @@ func (m *Measurement) String() string {
 }
 
 // Measure puts versions of a scratch object from several writers at once, lists them
-// all the while, and tells how far the store is from an order that shows at once. It
+// all the while, and says how far the store is from an order that shows at once. It
 // removes the object afterwards. It is meant for a look at a new store, at a time
 // when that is as busy as it gets; it can't show what the store does in its worst
 // hour.

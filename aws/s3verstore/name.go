@@ -12,13 +12,13 @@ import (
 // hyphen and underscore escaped as "!" and two hexadecimal digits, and "!!" at its
 // end. So
 //
-//   - no object lies "below" another as a file would below a file: two servers that
+//   - no object is "below" another as a file would be below a file: two servers that
 //     were tried keep objects in directories, where one refuses job/1 beside job, and
 //     the other leaves it out of listings;
 //   - a listing by the object's name shows no other object: job!! is no prefix of
 //     job-2!!.
 //
-// A key whose name would be too long for some server lies in "!long/", under its
+// A key whose name would be too long for some server is in "!long/", under its
 // hash; the entries carry the key itself.
 
 const (

@@ -32,7 +32,7 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-// Names of objects are apart, and none lies below another or is its beginning.
+// Names of objects are apart, and none is below another or is its beginning.
 func TestNamesApart(t *testing.T) {
 	keys := []string{"a", "a!", "a!/b", "a/b", "a/b!", "A", "a-2", "a.b", "a!21", "a!2", "long", "!long/x", "!long", "é", "e\u0301"}
 	for _, a := range keys {

@@ -20,7 +20,7 @@ import (
 )
 
 // oldest is a lock by the rule that the oldest version of an object is its owner's and
-// that the newest tells when it expires: the control of the tests here. Each of them
+// that the newest says when it expires: the control of the tests here. Each of them
 // shows first how it fails.
 type oldest struct {
 	b       *awstest.S3
@@ -183,7 +183,7 @@ func TestNameThatBeginsAnother(t *testing.T) {
 }
 
 // TestOwnerBeyondTheFirstPage: with 1,001 versions the owner is not on the first page: under the old rule it
-// is told that it lost, and a loser deletes the versions of others.
+// hears that it lost, and a loser deletes the versions of others.
 func TestOwnerBeyondTheFirstPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

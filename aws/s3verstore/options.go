@@ -55,7 +55,7 @@ type Options struct {
 	// is there to show what the pause is for.
 	UnsafeTimes bool
 
-	// Logger is told of what went wrong beside the calls that return errors. Nil
+	// Logger gets a record of what went wrong outside of calls that return errors. Nil
 	// discards.
 	Logger *slog.Logger
 }

@@ -21,7 +21,7 @@ const (
 
 var errTorn = errors.New("versions that nothing supersedes are missing from the listing")
 
-// purpose tells what a look is for.
+// purpose says what a look is for.
 type purpose int
 
 const (
@@ -47,7 +47,7 @@ func (s *Store) readVersionsFrom(ctx context.Context, r *register, why purpose, 
 			continue
 		}
 		if torn && ctx.Err() == nil {
-			err = fmt.Errorf("%w: %s: versions that others build on are gone; did a lifecycle rule or a person remove them? (%w)", store.ErrCorrupt, r.object, err)
+			err = fmt.Errorf("%w: %s: versions that later ones build on are missing; did a lifecycle rule or a person remove them? (%w)", store.ErrCorrupt, r.object, err)
 		}
 		return v, err
 	}

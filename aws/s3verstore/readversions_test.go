@@ -125,7 +125,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestLives: clients whose bounds do not go together are told.
+// TestLives: clients whose bounds do not go together are reported.
 func TestLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()

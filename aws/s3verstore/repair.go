@@ -12,7 +12,7 @@ import (
 // first hands each to keep, which takes a copy, and then calls keep with an empty version: the
 // copies have to be safe when that returns. The error matches [store.ErrInvalid] if the key can be
 // read. An error of keep ends it with nothing removed. A version that another client puts
-// meanwhile stays. The number of the key begins anew, and so do its marks: the caller sees
+// meanwhile stays. The number of the key begins again, and so do its marks: the caller sees
 // to what rests on them.
 func (s *Store) Repair(ctx context.Context, key string, keep func(version string, body []byte) error) error {
 	return s.opError("repair", key, s.repair(ctx, key, keep))

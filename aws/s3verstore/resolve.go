@@ -10,7 +10,7 @@ import (
 // Settle implements [store.Resolver], by a Get. It never says that one of the writes was
 // applied, nor that it will not be: a PUT without an answer may have taken its place
 // before one that was answered, and show up later. The fate of a write whose outcome is
-// unknown stays so, and its writer treats it as another's. Without writes it tells
+// unknown stays so, and its writer treats it as another's. Without writes it reports
 // whether the register is still in the state prev.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
 	for _, v := range append([]store.Version{prev}, writes...) {

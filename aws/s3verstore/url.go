@@ -38,7 +38,7 @@ func ParseURL(raw string) (*Config, error) {
 		delete(values, name)
 		switch {
 		case len(given) > 1:
-			return nil, awsconfig.Wrong("the parameter %s stands twice in the URL of the store", name)
+			return nil, awsconfig.Wrong("the parameter %s is given twice in the URL of the store", name)
 		case len(given) == 1:
 			if *to, err = time.ParseDuration(given[0]); err != nil || *to <= 0 {
 				return nil, awsconfig.Wrong("the parameter %s of the store's URL is no duration such as 5s", name)

@@ -137,7 +137,7 @@ func (v *view) foldAll(old named) {
 	if old == nil {
 		return
 	}
-	// A start that is gone was removed by a client that had known a later one for a
+	// A start that no longer exists was removed by a client that had known a later one for a
 	// pause; so the later one is old enough.
 	start := v.newestStart(old)
 	v.sure = start
@@ -206,9 +206,9 @@ func (v *view) founded() bool {
 	return len(v.entries) == 0
 }
 
-// stands reports whether an entry of both folds would be in them without the copies of
+// inBoth reports whether an entry of both folds would be in them without the copies of
 // entries that were applied twice and that were not known for a pause: one may have
-// shown up so late that others have gone on from another state by then.
+// shown up so late that others have continued from another state by then.
 func (v *view) stands(nonce string) bool {
 	copies := map[string]int{}
 	for i := range v.entries {
@@ -277,7 +277,7 @@ func (v *view) removable(number uint64) bool {
 func (v *view) garbage() (ids []string) {
 	at := map[string]int{}
 	for i := range v.entries {
-		at[v.entries[i].id] = i + 1 // 0: it is older than what was read, or gone
+		at[v.entries[i].id] = i + 1 // 0: it is older than what was read, or removed
 	}
 	for i := range v.entries {
 		p := &v.entries[i]

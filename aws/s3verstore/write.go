@@ -32,7 +32,7 @@ func (s *Store) Put(ctx context.Context, key string, prev store.Version, value [
 
 // PutUnsynced implements [store.UnsyncedPutter]: it is Put without the confirmation,
 // which is one request less. As long as the assumption holds that the package comment
-// tells, it is as good. If another client's PUT takes effect later than it
+// states, it is as good. If another client's PUT takes effect later than it
 // allows, the write may be lost. The next Put of a client that saw it confirms it.
 func (s *Store) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := s.write(ctx, key, prev, &entry{value: bytes.Clone(value)}, false)
@@ -167,7 +167,7 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 	return nil
 }
 
-// judge tells what became of an entry whose pause is over, and confirms it.
+// judge reports the outcome of an entry whose pause is over, and confirms it.
 func (s *Store) resolveWrite(ctx context.Context, r *register, e *entry, prev store.Version, confirm bool) error {
 	watch := startWatch()
 	v, err := s.readVersions(ctx, r, forResolve)
@@ -189,7 +189,7 @@ func (s *Store) resolveWrite(ctx context.Context, r *register, e *entry, prev st
 }
 
 // verdict returns nil if an entry counts, a conflict if it never will, and an unknown
-// outcome if that can't be told. prev is the state that the caller asked for.
+// outcome if that can't be known. prev is the state that the caller asked for.
 func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) error {
 	at := v.find(e.nonce)
 	now, old := v.in(v.chain, e.nonce) != nil, v.in(v.oldChain, e.nonce) != nil
@@ -202,15 +202,15 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 		// Older entries are not read, since no fold needs them. What is there of an entry
 		// with a lower number than the start may be a second copy, made when its PUT
 		// was applied again, and void; the first one may have counted before the start.
-		return store.MarkUnknown(errors.New("others have gone on so far that it can't be told whether it counted"))
+		return store.MarkUnknown(errors.New("other clients have written so much since that it can't be known whether it counted"))
 	case now || old:
-		s.o.Logger.Warn("others went on from a state that was not known to be settled; did a PUT take effect late?", "object", r.object, "life", s.o.PutLifetime)
-		return store.MarkUnknown(errors.New("others went on meanwhile from a state that is not known to be settled"))
+		s.o.Logger.Warn("other clients wrote on a state that was not known to be settled; did a PUT take effect late?", "object", r.object, "life", s.o.PutLifetime)
+		return store.MarkUnknown(errors.New("other clients wrote meanwhile on a state that is not known to be settled"))
 	}
 	// The state before it is as final as it is itself.
 	p := v.certain()
 	if prev == "" && (p == nil || p.deleted) {
-		// What it met was written and deleted since: nothing speaks against it now.
+		// What it found was written and deleted since: nothing prevents it now.
 		return &store.ConflictError{Key: r.key}
 	}
 	return conflict(r.key, p)

@@ -111,7 +111,7 @@ func TestRequests(t *testing.T) {
 }
 
 // TestSlowPut: a PUT that takes longer than L has an unknown outcome, whatever
-// becomes of it, and its entry is left alone.
+// outcome, and its entry is left alone.
 func TestSlowPut(t *testing.T) {
 	for name, p := range map[string]awstest.Fault{
 		"the answer is late":  {After: 8 * time.Second},
@@ -139,7 +139,7 @@ func TestSlowPut(t *testing.T) {
 				if applied := p.Drop || p.Status != 0; (value == "2") == applied {
 					t.Errorf("the value is %q", value)
 				}
-				// It is never taken for this writer's own, whatever stands there.
+				// It is never taken for this writer's own, whatever is there.
 				found, settleErr := store.Resolve(t.Context(), s, "k", v, store.AttemptedVersion(err))
 				if settleErr != nil || found.Resolution != store.ResolutionUnknown || found.Current.Version != now || store.AttemptedVersion(err) == "" {
 					t.Errorf("settled: %+v, %v", found, settleErr)

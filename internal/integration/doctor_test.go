@@ -89,7 +89,7 @@ func TestDoctor(t *testing.T) {
 }
 
 // doctorS3: the real servers keep what leases need, with versions and without,
-// what else they lack is told, and nothing is left, no old version either.
+// what else they lack is reported, and nothing is left, no old version either.
 func doctorS3(t *testing.T, holdfast string) {
 	// What a server lacks, measured: anything else is news.
 	lacks := map[string]map[string]string{
@@ -129,7 +129,7 @@ func doctorS3(t *testing.T, holdfast string) {
 	}
 }
 
-// doctorIgnoredConditions: a real server whose conditions are taken out is told
+// doctorIgnoredConditions: a real server whose conditions are taken out is reported
 // from a good one.
 func doctorIgnoredConditions(t *testing.T, holdfast string) {
 	for _, header := range []string{"If-None-Match", "If-Match"} {
@@ -167,7 +167,7 @@ func doctorRights(t *testing.T, holdfast string) {
 }
 
 // doctorDynamoDB: a table that holdfast init made passes, and nothing is left in
-// it; one that is not there is told.
+// it; one that is not there is reported.
 func doctorDynamoDB(t *testing.T, holdfast string) {
 	server := set.DynamoDB(t)
 	table := servers.Unique("table")
@@ -175,7 +175,7 @@ func doctorDynamoDB(t *testing.T, holdfast string) {
 	run := func(args ...string) (string, int) {
 		cmd := exec.CommandContext(t.Context(), holdfast, append([]string{"--store", url}, args...)...)
 		cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir(), "XDG_STATE_HOME="), server.Env()...)
-		out, _ := cmd.CombinedOutput() // the status tells
+		out, _ := cmd.CombinedOutput() // the status is checked
 		return string(out), cmd.ProcessState.ExitCode()
 	}
 	if out, status := run("doctor"); status != 78 || !strings.Contains(out, "holdfast init makes it") {

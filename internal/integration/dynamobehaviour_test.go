@@ -165,7 +165,7 @@ func TestDynamoBehaviour(t *testing.T) {
 }
 
 // The control: with the SDK's own retries a conditional write whose reply was
-// lost is reported as a failed condition, although it is our own write that stands
+// lost is reported as a failed condition, although it is our own write that is
 // in the way. So those retries have to be off, and the outcome settled by us.
 func TestSDKRetriesTurnSuccessIntoConflict(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What is set up wrongly is told as such, at once or when patience ends, and no
+// What is set up wrongly is reported as such, at once or when patience ends, and no
 // message contains a secret.
 func TestClearErrors(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ import (
 const childVar = "HOLDFAST_TEST_FILE_CHILD"
 
 // childJob is what a child does: so many waiters, each through a handle of its own,
-// on one lock. Each line of its input makes it wait anew, or measure.
+// on one lock. Each line of its input makes it wait again, or measure.
 type childJob struct {
 	Dir     string
 	Waiters int

@@ -26,7 +26,7 @@ func interrupt(how, instant string) {
 		panic(err)
 	}
 	if _, err := os.Stdout.Write(append(line, '\n')); err != nil {
-		os.Exit(1) // the parent is gone
+		os.Exit(1) // the parent no longer exists
 	}
 	signal := syscall.SIGSTOP
 	if how == "kill" {

@@ -17,7 +17,7 @@ import (
 const (
 	opAcquire = "acquire" // between two events of its worker
 	opHolds   = "holds"   // the worker believed at this instant
-	opRelease = "release" // it was told that the lock was freed
+	opRelease = "release" // it heard that the lock was freed
 	opExpire  = "expire"  // the grant ended some time after the last belief, or had ended
 	opWrite   = "write"   // a write passed the fence
 )
@@ -76,7 +76,7 @@ func leaseModel() porcupine.Model {
 type grantSeen struct {
 	belief
 	before   int64 // the worker's last event before it had the lock
-	released int64 // when it was told that the lock was freed; 0: it was not
+	released int64 // when it heard that the lock was freed; 0: it was not
 	writes   []porcupine.Operation
 }
 
@@ -163,7 +163,7 @@ func (h *leaseHistory) operations() []porcupine.Operation {
 // errIllegal says that a history is not one of a lease.
 var errIllegal = errors.New("no order of the operations explains it")
 
-// check tells whether the history is one of a lease.
+// check reports whether the history is one of a lease.
 func (h *leaseHistory) check() error {
 	switch porcupine.CheckOperationsTimeout(leaseModel(), h.operations(), time.Minute) {
 	case porcupine.Ok:

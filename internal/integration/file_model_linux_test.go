@@ -7,7 +7,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The checker tells histories of a lease from others.
+// The checker distinguishes histories of a lease from others.
 func TestLeaseHistories(t *testing.T) {
 	grant := func(token uint64, begin, end, released int64) grantSeen {
 		return grantSeen{belief: belief{int(token), token, begin, end}, before: begin - 5, released: released}

@@ -31,7 +31,7 @@ func fileLock(t *testing.T) (dir string, c *lease.Client) {
 	return dir, c
 }
 
-// spread tells the distribution of times.
+// spread gives the distribution of times.
 func spread(t *testing.T, what string, times []time.Duration) (median time.Duration) {
 	t.Helper()
 	slices.Sort(times)
@@ -135,7 +135,7 @@ func (f *fight) lastOf(w *fighter) (last event) {
 	}
 }
 
-// heldAfter waits for the first grant after an instant, and returns when it was told.
+// heldAfter waits for the first grant after an instant, and returns when that client heard of it.
 func (f *fight) heldAfter(since int64, deadline time.Time) (at int64) {
 	for at == 0 && time.Now().Before(deadline) {
 		time.Sleep(5 * time.Millisecond)

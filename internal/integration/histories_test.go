@@ -60,7 +60,7 @@ func faultsWithin(life time.Duration) []faultproxy.Fault {
 }
 
 // Several clients work on a few registers through a proxy that does any fault to
-// one request in six. What they were told can be explained by one register for each
+// one request in six. The answers that they got can be explained by one register for each
 // key: no version twice, no write lost that was acknowledged, none applied that was
 // refused.
 func TestHistoryUnderFaults(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 )
 
 // ignoringServer is a server that speaks S3 and ignores some headers of a PUT, as real
-// ones do: a real server behind a handler that takes them out and signs anew.
+// ones do: a handler before a real server takes them out and signs again.
 func ignoringServer(t *testing.T, server servers.S3, ignored ...string) servers.S3 {
 	upstream, err := url.Parse(server.Endpoint)
 	if err != nil {
@@ -123,7 +123,7 @@ func TestServerThatIgnoresConditions(t *testing.T) {
 
 // A user deletes a lock's object by hand in a bucket with versions, so that a
 // delete marker is current. Where the server can tell (MinIO, AWS) the lock is taken
-// anew with a higher token. Where it cannot (versitygw) there is an error, soon, and
+// again with a higher token. Where it cannot (versitygw) there is an error, soon, and
 // no lock.
 func TestLockBehindADeleteMarker(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,7 @@ type itemJob struct {
 	Options largeitem.Options
 }
 
-// itemWrite is one write, as its process tells of it: when it begins, and again when it ended.
+// itemWrite is one write, as its process reports it: when it begins, and again when it ended.
 type itemWrite struct {
 	ID      string
 	Op      string
@@ -50,7 +50,7 @@ type itemWrite struct {
 	Err     string
 }
 
-// itemAttrs are the large attributes. Beside each stands the id of the write that it is of.
+// itemAttrs are the large attributes. Next to each is the id of its write.
 var itemAttrs = []string{"html", "image"}
 
 // items are how many items the processes fight over.
@@ -153,7 +153,7 @@ type itemRead struct {
 }
 
 // explains reports whether the read can have seen what the write made, given all other writes
-// of the attribute: none that was acknowledged lies between the two.
+// of the attribute: none that was acknowledged is between the two.
 func (r itemRead) explains(w itemWrite, all []itemWrite) bool {
 	if w.Outcome == store.NotApplied.String() || w.Begin > r.end {
 		return false
@@ -173,7 +173,7 @@ type itemFight struct {
 	writes  map[string]itemWrite // by id
 	reads   []itemRead
 	kills   int
-	removed atomic.Int64 // by the sweeps beside
+	removed atomic.Int64 // by the concurrent sweeps
 	sweeps  int
 }
 
@@ -278,7 +278,7 @@ func (f *itemFight) look(ctx context.Context) error {
 	return nil
 }
 
-// sweep sweeps once beside the processes.
+// sweep sweeps once while the processes run.
 func (f *itemFight) sweep(ctx context.Context) error {
 	s, err := f.job.on(laterBucket{Bucket: f.bucket, before: f.old()})
 	if err != nil {
@@ -290,7 +290,7 @@ func (f *itemFight) sweep(ctx context.Context) error {
 	return err
 }
 
-// check tells which reads no order of the writes explains.
+// check says which reads no order of the writes explains.
 func (f *itemFight) check(t *testing.T) {
 	t.Helper()
 	said, acknowledged := map[string]int{}, 0
@@ -324,7 +324,7 @@ func (f *itemFight) check(t *testing.T) {
 }
 
 // TestItemsKilled kills processes at random while they write items with large attributes, with
-// sweeps beside. Nothing that an item refers to is missing or damaged, what was acknowledged
+// sweeps at the same time. Nothing that an item refers to is missing or damaged, what was acknowledged
 // is there or was superseded later, and the last sweep leaves no orphan.
 func TestItemsKilled(t *testing.T) {
 	t.Parallel()
@@ -361,7 +361,7 @@ func TestItemsKilled(t *testing.T) {
 }
 
 // run kills processes, two at a time, until there were so many kills, the time is over, and a
-// sweep has removed something beside them.
+// sweep has removed something meanwhile.
 func (f *itemFight) run(t *testing.T, seed uint64, kills int, until time.Time) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

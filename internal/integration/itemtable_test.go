@@ -182,7 +182,7 @@ func TestItemBehaviour(t *testing.T) {
 	}
 }
 
-// writeItem puts an item, changes it, or deletes it where there is no update, and tells the
+// writeItem puts an item, changes it, or deletes it where there is no update, and gives the
 // answer and the item after it.
 func writeItem(t *testing.T, c *dynamodb.Client, u *types.Update, item map[string]types.AttributeValue) string {
 	t.Helper()
@@ -225,7 +225,7 @@ func writeItem(t *testing.T, c *dynamodb.Client, u *types.Update, item map[strin
 	return answer(err) + "; answered " + changed(t, item, answered) + "; now " + changed(t, item, now.Item)
 }
 
-// changed tells how an item differs from another.
+// changed says how an item differs from another.
 func changed(t *testing.T, from, to map[string]types.AttributeValue) string {
 	t.Helper()
 	a, err := dynamotable.FromItem(from)

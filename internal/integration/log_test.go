@@ -48,7 +48,7 @@ func cleanAllButOne(ctx context.Context, l *object.Log) error {
 }
 
 // TestLogKilled kills processes at each request of an append, and of a clean-up, before the
-// server has seen it and after. The log goes on, and what was acknowledged is in it.
+// server has seen it and after. The log continues, and what was acknowledged is in it.
 func TestLogKilled(t *testing.T) {
 	t.Parallel()
 	for name, server := range s3Servers() {

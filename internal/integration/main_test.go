@@ -70,7 +70,7 @@ func on[T any](open func(target) (T, error), do func(context.Context, T) error) 
 	}
 }
 
-// given reports whether a flag stands on the command line.
+// given reports whether a flag is on the command line.
 func given(name string) (is bool) {
 	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
 	return is

@@ -18,7 +18,7 @@ import (
 )
 
 // A client of objects on every server, one of whose requests fails, loses its reply or is
-// repeated: the outcome that it is told is what became of the write. The same with bodies
+// repeated: the outcome that it reports is the outcome of the write. The same with bodies
 // that an index names, which can be fenced.
 func TestObjectClient(t *testing.T) {
 	t.Parallel()

@@ -96,7 +96,7 @@ func (h *objectHistory) String() string {
 	return b.String()
 }
 
-// check reports whether one object explains what the clients were told.
+// check reports whether one object explains the answers that the clients got.
 func (h *objectHistory) check(t *testing.T) bool {
 	t.Helper()
 	result := porcupine.CheckOperationsTimeout(objectModel(), h.ops, time.Minute)
@@ -190,7 +190,7 @@ func (b slow) Put(ctx context.Context, key string, body io.Reader, opts *object.
 func (b slow) Unwrap() object.Bucket { return b.Bucket }
 
 // Several clients put, replace and delete one object, while one request in four fails,
-// loses its reply, is repeated, or comes late. What they were told can be explained by one
+// loses its reply, is repeated, or comes late. The answers that they got can be explained by one
 // object. The rounds in which requests are repeated are short, and nothing is deleted or
 // overwritten without a condition: where the first copy of a request was applied, and others
 // have removed all traces of that when the second copy is refused, nothing can tell.
@@ -262,7 +262,7 @@ func TestObjectHistories(t *testing.T) {
 	}
 }
 
-// The control: a client that believes every answer is told what no object explains.
+// The control: a client that believes every answer accepts what no object explains.
 func TestObjectHistoryFindsFaults(t *testing.T) {
 	t.Parallel()
 	for range 100 {

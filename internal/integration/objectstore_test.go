@@ -239,7 +239,7 @@ func (o *ours) do(words ...string) result {
 	return r
 }
 
-// tally is what became of increments.
+// tally is the outcome of increments.
 type tally struct {
 	mu       sync.Mutex
 	won      map[int]int // how often a number was written with success

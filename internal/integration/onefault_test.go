@@ -78,7 +78,7 @@ func TestReleaseUnderOneFault(t *testing.T) {
 	})
 }
 
-// Something happens to one renewal. The lease goes on.
+// Something happens to one renewal. The lease continues.
 func TestRenewalUnderOneFault(t *testing.T) {
 	t.Parallel()
 	eachFault(t, func(t *testing.T, k kind, fault faultproxy.Fault) {
@@ -166,8 +166,8 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	})
 }
 
-// Something foreign lies in the place of the record. It is not taken over, not
-// overwritten, and told.
+// Something foreign is in the place of the record. It is not taken over, not
+// overwritten, and reported.
 func TestForeignRecord(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{

@@ -21,7 +21,7 @@ import (
 )
 
 // TestReservationsOnDynamoDB plays the requests of object_store byte for byte against
-// DynamoDB, beside ours, in both directions.
+// DynamoDB, together with ours, in both directions.
 func TestReservationsOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)

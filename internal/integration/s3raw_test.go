@@ -170,7 +170,7 @@ func answer(err error) string {
 	return fmt.Sprint(re.HTTPStatusCode())
 }
 
-// race lets 16 contenders do something at once, in so many rounds, and tells how
+// race lets 16 contenders do something at once, in so many rounds, and says how
 // many of the rounds had exactly one winner, and what the others were answered.
 func race(ctx context.Context, rounds int, f func(ctx context.Context, round, contender int) error) string {
 	const contenders = 16

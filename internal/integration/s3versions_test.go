@@ -38,10 +38,10 @@ func (r *raw) versions(key string) []string {
 // it shows every write that was answered, at once and to every reader, it never drops
 // one, and when no writer is left, the order of the versions does not change.
 //
-// The log tells what must not be assumed. On MinIO, the oldest version in a
+// The log says what must not be assumed. On MinIO, the oldest version in a
 // listing right after a client's own write need not stay the oldest (in a third to a half
-// of the rounds). On versitygw a listing that runs beside a write is torn: the
-// version that was current when it began stands at the newest place although others
+// of the rounds). On versitygw a listing that runs during a write is torn: the
+// version that was current when it began is at the newest place although others
 // have come, for a second time or out of its order.
 func TestS3VersionOrder(t *testing.T) {
 	t.Parallel()

@@ -143,7 +143,7 @@ func (s *scene) foreign(key, body string) (check func()) {
 	}
 }
 
-// objectKey is the key of the object that the register of key lies in.
+// objectKey is the key of the object that the register of key is in.
 func (s *scene) objectKey(key string) string {
 	keyed, ok := store.As[interface{ ObjectKey(string) string }](s.st)
 	if !ok {

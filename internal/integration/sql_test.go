@@ -47,7 +47,7 @@ func newSQLite(t *testing.T) database {
 	return d
 }
 
-// newPostgres makes a schema in a server, behind a proxy if one is given.
+// newPostgres makes a schema in a server, reached through a proxy if one is given.
 func newPostgres(t *testing.T, server *servers.Postgres, through string) database {
 	schema := "s" + strconv.FormatUint(rand.Uint64(), 36)
 	d := database{sqlstore.PostgreSQL, "pgx", server.URL(through) + "&search_path=" + schema}
@@ -105,7 +105,7 @@ func (d database) store(t testing.TB, listen bool) store.Store {
 	return inDatabase{st, d, listen}
 }
 
-// inDatabase is a store that knows where it lies.
+// inDatabase is a store that knows where it is.
 type inDatabase struct {
 	store.Store
 	d      database
@@ -327,7 +327,7 @@ func TestSQLFence(t *testing.T) {
 	}
 }
 
-// TestSQLSetUp: what the database lacks is told before anything is written.
+// TestSQLSetUp: what the database lacks is reported before anything is written.
 func TestSQLSetUp(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t)
@@ -463,7 +463,7 @@ func TestSQLWakes(t *testing.T) {
 	}
 }
 
-// TestSQLForeignRows: what another program has written into the table is told, or passed
+// TestSQLForeignRows: what another program has written into the table is reported, or passed
 // over, and is never read whole.
 func TestSQLForeignRows(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
 
-// itemsIn is a table of items that knows where it lies.
+// itemsIn is a table of items that knows where it is.
 type itemsIn struct {
 	*sqltable.Table
 	d    database
@@ -357,7 +357,7 @@ func checkSQLSetUp(t *testing.T, open func(t *testing.T) database) {
 	}
 }
 
-// checkSQLForeignRows: what another program has written is told, and never read whole,
+// checkSQLForeignRows: what another program has written is reported, and never read whole,
 // nor written over.
 func checkSQLForeignRows(t *testing.T, d database) {
 	ctx := t.Context()

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// opened is a store that knows where it lies.
+// opened is a store that knows where it is.
 type opened struct {
 	store.Store
 	at target

@@ -123,7 +123,7 @@ func sweepOnServer(t *testing.T, b *s3bucket.Bucket, layout largeitem.Layout, ve
 	if err != nil || got.Seen != want.Seen || got.Referenced != want.Referenced || got.Deleted != want.Deleted || got.Shared != want.Shared || !got.Complete || got.Unordered {
 		t.Errorf("mate %v: two days later: %v, %+v", mate, err, got)
 	}
-	if mate && versioned { // the version before is the newest now, and orphaned likewise
+	if mate && versioned { // the version before is the newest now, and orphaned in the same way
 		if got, err := s.Sweep(ctx, nil); err != nil || got.Deleted != 1 {
 			t.Errorf("the version before: %v, %+v", err, got)
 		}

@@ -165,7 +165,7 @@ func (f *fight) fight(workers int, d time.Duration) {
 			f.alive[i] = f.start()
 			continue
 		}
-		// Stopped for up to one and a half TTL, while the others go on.
+		// Stopped for up to one and a half TTL, while the others continue.
 		f.stops++
 		stop := time.Duration(f.rnd.Int64N(int64(f.job.TTL * 3 / 2)))
 		_ = w.cmd.Process.Signal(syscall.SIGSTOP)
@@ -235,7 +235,7 @@ type belief struct {
 	begin, end int64
 }
 
-// check tells whether what the workers said can be.
+// check reports whether what the workers said can be.
 func (f *fight) check(st store.Store) {
 	f.t.Helper()
 	var beliefs []belief
@@ -275,7 +275,7 @@ func (f *fight) check(st store.Store) {
 		}
 	}
 	// Faults and stops make PUTs take effect later than a bucket with versions may be
-	// told. Its register promises nothing then; its leases do all the same.
+	// reported. Its register promises nothing then; its leases do all the same.
 	if f.job.Target.Kind != "s3versioned" {
 		f.checkCounter(st, counted, maybe)
 	}
@@ -288,7 +288,7 @@ func (f *fight) check(st store.Store) {
 	f.t.Logf("%d grants to %d processes, %d kills, %d stops, said: %v", len(beliefs), len(f.events), f.kills, f.stops, kinds)
 }
 
-// checkCounter tells whether every acknowledged increment is in the counter, each
+// checkCounter reports whether every acknowledged increment is in the counter, each
 // with a token that is not below that of the one before.
 func (f *fight) checkCounter(st store.Store, counted []event, maybe int) {
 	f.t.Helper()

@@ -81,7 +81,7 @@ func uploadsOf(t *testing.T, b object.Bucket) []object.Upload {
 	return all
 }
 
-// checkWhole checks that there is no object, or the whole one, and tells which.
+// checkWhole checks that there is no object, or the whole one, and says which.
 func checkWhole(t *testing.T, b object.Bucket) bool {
 	t.Helper()
 	got, _, err := object.ReadAll(t.Context(), b, uploadKey, 1<<30, nil)
@@ -96,7 +96,7 @@ func checkWhole(t *testing.T, b object.Bucket) bool {
 	return true
 }
 
-// Whatever happens to one request of a large put, the outcome that is told is right, and
+// Whatever happens to one request of a large put, the outcome that is reported is right, and
 // no part is left.
 func TestUploadUnderOneFault(t *testing.T) {
 	t.Parallel()
@@ -127,8 +127,8 @@ func TestUploadUnderOneFault(t *testing.T) {
 				}
 				// Where the answer that names an upload is lost, only a sweep can remove it.
 				unnamed := !clean && (calls[n].Query == "uploads=" || strings.HasPrefix(calls[n].Query, "uploads&"))
-				// A part that lands beside the end of its upload makes versitygw's folder of the
-				// upload anew. The server lists that only when the next upload begins.
+				// A part that arrives during the end of its upload makes versitygw's folder of the
+				// upload again. The server lists that only when the next upload begins.
 				if name == "late" && !clean {
 					if q, _ := url.ParseQuery(calls[n].Query); q.Has("partNumber") {
 						late[q.Get("uploadId")] = true

@@ -95,7 +95,7 @@ func (w *worker) tell(e event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, err := os.Stdout.Write(append(line, '\n')); err != nil {
-		os.Exit(1) // the parent is gone
+		os.Exit(1) // the parent no longer exists
 	}
 }
 

@@ -1,9 +1,9 @@
-// Package awscall sends one request of an AWS SDK client once, and tells what became
-// of it: whether it can have been applied, and in words what to do.
+// Package awscall sends one request of an AWS SDK client once, and reports its outcome:
+// whether it can have been applied, and in words what to do.
 //
 // The retries of the SDK are switched off for every call. A write whose reply was
 // lost must not be sent again by code that then reports that our own first try
-// stood in the way; and reads are repeated where it is known that they are reads.
+// was in the way; and reads are repeated where it is known that they are reads.
 package awscall
 
 import (
@@ -228,7 +228,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.sentinel, e.cause}
 }
 
-// Outcome tells what is known of a write that failed so.
+// Outcome says what is known of a write that failed so.
 func (e *Error) Outcome() store.Outcome { return e.outcome }
 
 // Fail returns an error of this call that matches sentinel, which may be nil.
@@ -252,7 +252,7 @@ func (c *Call) Share(d time.Duration) time.Duration {
 	return min(d, max(time.Until(deadline)/2, minShare))
 }
 
-// WithTimeout returns the context of one request. Its end is told apart from that
+// WithTimeout returns the context of one request. Its end is distinguished from that
 // of the caller's context.
 func (c *Call) WithTimeout(d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(c.ctx, d, errTimeout)
@@ -282,7 +282,7 @@ func (c *Call) Classify(err error) error {
 	case status >= 300:
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "it is elsewhere (status %d%s), and redirects are not followed, since credentials would go along: is the region right, and the endpoint? (%s)", status, c.elsewhere(), text)
 	}
-	// The answer was cut off, or hides an error behind a good status.
+	// The answer was cut off, or has an error after a good status.
 	if c.ctx.Err() != nil {
 		return c.ended(err)
 	}

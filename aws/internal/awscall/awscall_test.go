@@ -125,7 +125,7 @@ func TestServerThatAltersSecrets(t *testing.T) {
 	}
 }
 
-// A server that answers with the request, as a service does that tells what a
+// A server that answers with the request, as a service does that says what a
 // signature should have been computed from, or an address of something else.
 func TestServerThatTellsTheRequest(t *testing.T) {
 	environment(t, nil)

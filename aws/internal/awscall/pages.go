@@ -58,10 +58,10 @@ func (p *Pages) Next(token string, entries int) error {
 // maxNames bounds the names of one listing of registers, in bytes: callers keep them.
 const maxNames = 32 << 20
 
-// nameCost is what a name costs beside its bytes.
+// nameCost is what a name costs in addition to its bytes.
 const nameCost = 16
 
-var errNames = errors.New("list what lies below a longer prefix")
+var errNames = errors.New("list with a longer prefix")
 
 // BoundNames ends a listing with an error when its names take more than 32 MiB, of
 // which each takes its length and 16 bytes.

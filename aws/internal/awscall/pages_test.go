@@ -17,7 +17,7 @@ func TestPages(t *testing.T) {
 		name   string
 		token  func(n int) string
 		keys   int
-		before int // it ends at this page at the latest; 0: it goes on
+		before int // it ends at this page at the latest; 0: it continues
 	}{
 		{"each leads on", func(n int) string { return fmt.Sprint(n) }, 1, 0},
 		{"no token", func(int) string { return "" }, 1, 1},

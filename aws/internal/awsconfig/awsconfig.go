@@ -65,7 +65,7 @@ func (u *URL) String(name string) string {
 	values := u.query[name]
 	delete(u.query, name)
 	if len(values) > 1 {
-		u.fail("the parameter %s stands twice in the URL of the store", name)
+		u.fail("the parameter %s is given twice in the URL of the store", name)
 	}
 	if len(values) == 0 {
 		return ""

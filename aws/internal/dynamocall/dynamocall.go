@@ -1,5 +1,5 @@
 // Package dynamocall sends single requests about one table of DynamoDB, with the SDK's
-// retries off, and tells what became of them.
+// retries off, and reports their outcomes.
 package dynamocall
 
 import (
@@ -109,7 +109,7 @@ func (t *Table) Repeat(ctx context.Context, f Request) error {
 	return engine.Repeat(ctx, t.Tries, FirstPause, func() error { return t.Call(ctx, f) })
 }
 
-// Call sends one request and classifies what became of it.
+// Call sends one request and classifies its outcome.
 func (t *Table) Call(ctx context.Context, f Request) error {
 	_, err := t.CallAt(ctx, f)
 	return err

@@ -11,7 +11,7 @@ import (
 )
 
 // classify says what an answer of DynamoDB means. Most refusals have status 400, so
-// that the code tells.
+// that only the code distinguishes them.
 func (t *Table) classify(c *awscall.Call, err error) error {
 	var refused *types.ConditionalCheckFailedException
 	if errors.As(err, &refused) {

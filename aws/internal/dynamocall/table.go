@@ -27,7 +27,7 @@ type Description struct {
 	DeletionProtection bool
 }
 
-// Raw returns what the server tells of the table, in one request.
+// Raw returns what the server reports about the table, in one request.
 func (t *Table) Raw(ctx context.Context) (*types.TableDescription, error) {
 	var out *dynamodb.DescribeTableOutput
 	err := t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/internal/dynamoexpr"
 )
 
-// FuzzUpdate: an update that is put together anew from its actions is the same update, so
+// FuzzUpdate: an update that is put together again from its actions is the same update, so
 // that none can hide in the text of another.
 func FuzzUpdate(f *testing.F) {
 	for _, text := range []string{
@@ -54,7 +54,7 @@ func parse(text string) ([]dynamoexpr.Action, error) {
 	return p.Update(text)
 }
 
-// FuzzCondition: a condition that is accepted is one in parentheses, too, and beside others.
+// FuzzCondition: a condition that is accepted is one in parentheses, too, and next to others.
 func FuzzCondition(f *testing.F) {
 	for _, text := range []string{
 		"a = :v", "a = :v) OR (b = :v", "NOT (a <> :v AND b BETWEEN :v AND c) OR d IN (:v, e)", "attribute_exists(#n)", "size(a) >= :v", "((a = b))", "(a) = b",

@@ -1,4 +1,4 @@
-// Package endpoint tells which service a client of the SDK talks to.
+// Package endpoint says which service a client of the SDK talks to.
 package endpoint
 
 import (
@@ -59,7 +59,7 @@ func Host(base *string) string {
 
 // S3ID names a bucket among all, with the scheme of what is kept in it, as the ID of
 // traits: the same for all clients of one service and region, with no secret in it.
-// Amazon has many endpoints for one bucket, and there the region alone tells. Of any
+// Amazon has many endpoints for one bucket, and there the region alone identifies it. Of any
 // other server it is the endpoint, and the region too: some keep one space for each.
 func S3ID(scheme string, o s3.Options, bucket string) string {
 	return id(scheme, IsS3(o), o.BaseEndpoint, o.Region, bucket, func() (url.URL, error) {
@@ -69,7 +69,7 @@ func S3ID(scheme string, o s3.Options, bucket string) string {
 	})
 }
 
-// DynamoDBID names a table among all, likewise. The account is not in it.
+// DynamoDBID names a table among all, in the same way. The account is not in it.
 func DynamoDBID(o dynamodb.Options, table string) string {
 	return id("dynamodb", IsDynamoDB(o), o.BaseEndpoint, o.Region, table, func() (url.URL, error) {
 		p := dynamodb.EndpointParameters{Region: &o.Region}

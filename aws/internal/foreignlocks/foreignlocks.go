@@ -24,7 +24,7 @@ const Text = "a lock of another program, whose rule (the oldest version owns) le
 
 const (
 	maxRequests = 20 // objects that are asked for their metadata, or read
-	maxSiblings = 3  // objects beside each other that are read
+	maxSiblings = 3  // objects of one level that are read
 )
 
 // Kind is a kind of store, by the ending of its objects' names.
@@ -48,7 +48,7 @@ func (k Kind) url() string {
 	return "s3://"
 }
 
-// Found is what lies below a prefix, and at the root of the bucket.
+// Found is what is below a prefix, and at the root of the bucket.
 type Found struct {
 	// Old and LegacyAtRoot are locks of the older program: the objects below the prefix, and
 	// where there is a prefix those that are not.
@@ -65,7 +65,7 @@ type Found struct {
 type List func(ctx context.Context, prefix string) (objects []s3bucket.ObjectVersion, all bool, err error)
 
 // Find lists the root of the bucket, if the rights go so far, and the prefix if that does not
-// show all of it. It looks for registers of the kind there. Beside what it has found it returns
+// show all of it. It looks for registers of the kind there. In addition to what it has found it returns
 // an error if it may not ask an object below the prefix whether that is a lock.
 func Find(ctx context.Context, v s3bucket.Versions, prefix string, kind Kind, list List) (*Found, error) {
 	objects, all, err := list(ctx, "")

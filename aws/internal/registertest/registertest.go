@@ -1,4 +1,4 @@
-// Package registertest holds the tests that the registers of AWS have in common: what becomes
+// Package registertest holds the tests that the registers of AWS have in common: the outcome
 // of a write when the network between it and the stand-in of package awstest is faulty.
 package registertest
 
@@ -36,7 +36,7 @@ func Put(t *testing.T, s store.Store, key string, prev store.Version, value stri
 	return v
 }
 
-// LostReply is a fault of one write, and the requests that settle what became of it.
+// LostReply is a fault of one write, and the requests that resolve its outcome.
 type LostReply struct {
 	Name  string
 	Fault awstest.Fault

@@ -157,7 +157,7 @@ func bound(r *http.Request, resp *http.Response) (*http.Response, error) {
 type body struct {
 	io.ReadCloser
 	limit  int64 // negative: none
-	length int64 // that the header tells; negative: not told
+	length int64 // that the header gives; negative: not given
 	size   int64 // read so far
 	scan   interface{ scan([]byte) error }
 	sum    hash.Hash32 // nil: there is none to compare

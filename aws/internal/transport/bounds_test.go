@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/internal/transport"
 )
 
-// forever is a text that begins with one and goes on with another, without an end.
+// forever is a text that begins with one and continues with another, without an end.
 type forever struct {
 	head, more string
 	rest       string

@@ -36,7 +36,7 @@ const (
 	limit    = 30 * time.Second
 	patience = limit + 15*time.Second
 
-	// latency is what each request takes, so that a listing of many does not go on for
+	// latency is what each request takes, so that a listing of many does not last for
 	// ever in no time.
 	latency = 2 * time.Millisecond
 )
@@ -240,7 +240,7 @@ func (m metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// result is what became of an operation.
+// result is the outcome of an operation.
 type result struct {
 	err   error
 	wrote bool          // a request was sent that writes
@@ -316,7 +316,7 @@ func canned(r *http.Request) *http.Response {
 	return nil
 }
 
-// id is what tells an answer of Amazon from others.
+// id distinguishes an answer of Amazon from others.
 func id() http.Header { return http.Header{"X-Amz-Request-Id": {"1"}, "X-Amzn-Requestid": {"1"}} }
 
 func describe(r result) string {

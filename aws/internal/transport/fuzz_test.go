@@ -116,7 +116,7 @@ type damage struct {
 	keep  uint16 // so much of the body stays
 	at    uint16 // the byte that is altered, by
 	by    byte
-	tells bool // the header tells the length from before
+	tells bool // the header gives the length from before
 	drop  bool // the ETag
 	n     int  // answers so far
 }
@@ -147,7 +147,7 @@ func (d *damage) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // FuzzDamagedWrites lets an honest server apply or refuse writes, and damages its
-// answers: what is said of a write is what became of it, or that it is not known.
+// answers: what is said of a write is the outcome of it, or that it is not known.
 func FuzzDamagedWrites(f *testing.F) {
 	for _, stale := range []bool{false, true} {
 		for _, dynamo := range []bool{false, true} {

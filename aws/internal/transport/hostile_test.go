@@ -32,7 +32,7 @@ func every(t *testing.T, ops []operation, answer func(r *http.Request) *http.Res
 	}
 }
 
-// wantUnknown: no client can say what became of a write whose answer is damaged.
+// wantUnknown: no client can say the outcome of a write whose answer is damaged.
 func wantUnknown(t *testing.T, op operation, r result) {
 	t.Helper()
 	if r.err == nil {
@@ -218,7 +218,7 @@ func page(r *http.Request, keys []string, token string) string {
 	return b.String()
 }
 
-// TestEndlessVersions: an object with more versions than can be read is told.
+// TestEndlessVersions: an object with more versions than can be read is reported.
 func TestEndlessVersions(t *testing.T) {
 	n := 0
 	for _, op := range s3Operations() {

@@ -1,5 +1,5 @@
 // Package transport is the HTTP client through which every request of the stores in
-// this module goes. It trusts neither the server nor what lies in between:
+// this module goes. It trusts neither the server nor what is in between:
 //
 //   - An answer is bounded before it is read: its header, its body, and what a body
 //     of XML or JSON can make of the memory (see [MaxHeader] and the other bounds).
@@ -7,7 +7,7 @@
 //   - No answer is asked for in a compressed form, and one that comes so is refused.
 //   - A redirect to another scheme, host or port is not followed: the next server
 //     would get the credentials. The caller gets the redirect itself as the answer.
-//   - Credentials that go unencrypted to another machine are told once per process
+//   - Credentials that go unencrypted to another machine are reported once per process
 //     and endpoint.
 package transport
 
@@ -138,7 +138,7 @@ func (c *Client) Do(r *http.Request) (*http.Response, error) {
 // are opened there.
 var warned sync.Map
 
-// warn tells of credentials that go unencrypted over a network.
+// warn reports credentials that go unencrypted over a network.
 func (c *Client) warn(r *http.Request) {
 	if c.log == nil || r.URL.Scheme != "http" || r.Header.Get("Authorization") == "" || isLoopback(r.URL.Hostname()) {
 		return

@@ -117,7 +117,7 @@ func TestRedirects(t *testing.T) {
 }
 
 // TestCredentialsInTheClear: credentials that go over http:// to another machine are
-// told, once per endpoint, and not where nothing is wrong.
+// reported, once per endpoint, and not where nothing is wrong.
 func TestCredentialsInTheClear(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -138,7 +138,7 @@ func TestCredentialsInTheClear(t *testing.T) {
 		{"http://[::1]:9000", true, log, 0},
 		{"http://quiet.test", true, nil, 0},
 		{"http://quiet.test", true, slog.New(slog.DiscardHandler), 0},
-		{"http://quiet.test", true, log, 1}, // not told before
+		{"http://quiet.test", true, log, 1}, // not reported before
 		{"http://quiet.test", true, log, 0},
 		{"http://quiet.test:81", true, log, 1},
 		{"http://10.0.0.1", true, log, 1},

@@ -277,7 +277,7 @@ func (p *directory) room() error {
 
 // presence tests that a living process is seen to be alive, and a killed one to be dead.
 func (p *directory) presence(ctx context.Context) []Check {
-	c := finding("presence", "living processes told from dead ones", false)
+	c := finding("presence", "living processes distinguished from dead ones", false)
 	const instead = "a dead holder's lock is free after its TTL, not at once"
 	if p.o.Helper == nil {
 		return c.as(NotTested, "no helper processes here", "")
@@ -305,7 +305,7 @@ func (p *directory) presence(ctx context.Context) []Check {
 		if err := p.room(); err != nil {
 			return p.e.failed(c, err)
 		}
-		return c.warn("processes cannot be told apart here", instead)
+		return c.warn("living and dead processes cannot be distinguished here", instead)
 	}
 	switch after := p.judge(ctx, text); {
 	case before == store.Dead:

@@ -109,7 +109,7 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// TestOldLocksOnS3: a lock of the program that takes the oldest version for the owner is told
+// TestOldLocksOnS3: a lock of the program that takes the oldest version for the owner is reported
 // on a bucket with conditions, too.
 func TestOldLocksOnS3(t *testing.T) {
 	t.Parallel()

@@ -129,7 +129,7 @@ func (p *bucket) rights(ctx context.Context) []Check {
 		r.tried("s3:GetObject", "no lock can be read: grant it on the prefix", true, err)
 		if err == nil {
 			_, _, absent = object.ReadAll(ctx, p.native, key+"-not", 1<<10, nil)
-			r.tried("s3:ListBucket", "what does not exist cannot be told from what is forbidden, so that no new lock can be taken: grant it on the bucket", true, absent)
+			r.tried("s3:ListBucket", "what does not exist cannot be distinguished from what is forbidden, so that no new lock can be taken: grant it on the bucket", true, absent)
 		}
 		r.tried("s3:DeleteObject", "leases need no deletes; rm and mv of objects do, and what is tried here stays", false, p.native.Delete(ctx, key, nil))
 	}
@@ -396,7 +396,7 @@ const oldAtRoot = "run refuses to make locks of these names; those of other name
 // otherKind is what the other kind of store is that has the same prefix.
 const otherKind = "another kind of store of Holdfast"
 
-// beside looks for what Holdfast's locks do not exclude: locks of another program, and
+// foreignLocks looks for what Holdfast's locks do not exclude: locks of another program, and
 // another kind of store with the same prefix.
 func (p *bucket) foreignLocks(ctx context.Context) []Check {
 	c, kind := finding("legacy", oldLocks.what, false), finding("kinds", otherKind, false)
@@ -419,7 +419,7 @@ func (p *bucket) foreignLocks(ctx context.Context) []Check {
 	case len(shared) > 0:
 		return append(checks, kind.unsafe(some(shared), found.SharedText(shared))...)
 	case len(found.Other) > 0:
-		return append(checks, kind.ok("none with this prefix; %s lies below it", found.Other[0])...)
+		return append(checks, kind.ok("none with this prefix; %s is below it", found.Other[0])...)
 	}
 	return append(checks, kind.ok("none found")...)
 }
@@ -494,7 +494,7 @@ func (p *bucket) versioning(c Check, s s3bucket.Settings) []Check {
 	case len(p.other) > 0:
 		return c.warn(s.Versioning, "every renewal is a version, and no rule may remove old ones: the locks of "+p.other[0]+" rest on theirs; give one of the two stores a bucket of its own")
 	case p.otherErr != nil:
-		return c.warn(s.Versioning, "every renewal is a version, 8,640 a day for each lock: let a lifecycle rule remove old ones, unless an "+s3verstore.Scheme+":// store lies below the prefix (it could not be listed)")
+		return c.warn(s.Versioning, "every renewal is a version, 8,640 a day for each lock: let a lifecycle rule remove old ones, unless an "+s3verstore.Scheme+":// store is below the prefix (it could not be listed)")
 	case s.Unreadable["lifecycle"] != nil:
 		checks := c.warn(s.Versioning, "every renewal is a version: see that a lifecycle rule removes them")
 		checks[0].advice = append(checks[0].advice, p.rule()...)

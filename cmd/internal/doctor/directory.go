@@ -31,7 +31,7 @@ type DirectoryOptions struct {
 	// arguments. Without it, what needs other processes is not tested.
 	Helper func(ctx context.Context, args ...string) *exec.Cmd
 
-	// Kind tells on which file system a directory lies, and whether that is local.
+	// Kind says on which file system a directory is, and whether that is local.
 	// Nil asks the system.
 	Kind func(dir string) (kind string, local bool, err error)
 
@@ -77,7 +77,7 @@ func Directory(root string, opts *DirectoryOptions) *Target {
 				{"append", "processes that append", true, p.appending},
 				{"hard-links", "hard links and renames", true, p.links},
 				{"flush", "flushing to the disk", false, p.flush},
-				{"notify", "being told of changes", false, p.notify},
+				{"notify", "notification of changes", false, p.notify},
 				{"presence", "presence of processes", false, p.presence},
 			}
 		},
@@ -134,7 +134,7 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 	return e.look(ctx)
 }
 
-// explain names the directory in an error of the system, which names only what lies in it.
+// explain names the directory in an error of the system, which names only what is in it.
 func (p *directory) explain(err error) error {
 	return fmt.Errorf("file:%s: %w", p.root, trust.Explain(err))
 }
@@ -191,7 +191,7 @@ func (p *directory) clean(context.Context, *examination) (left []string) {
 	return left
 }
 
-// removeAllIn removes what lies in a directory that is open.
+// removeAllIn removes what is in a directory that is open.
 func removeAllIn(dir *os.Root) error {
 	var names []string
 	err := trust.EachName(dir, ".", 10_000, func(name string) { names = append(names, name) })
@@ -208,7 +208,7 @@ func (p *directory) fileSystem(context.Context) []Check {
 	c := finding("file-system", "file system", true)
 	switch {
 	case p.kind == "tmpfs":
-		return c.warn("tmpfs, local", "nothing survives a restart of the machine: tokens go on by the clock")
+		return c.warn("tmpfs, local", "nothing survives a restart of the machine: tokens then continue from the clock")
 	case p.local:
 		return c.ok("%s, local", p.kind)
 	case p.o.AllowNetwork:
@@ -294,14 +294,14 @@ func (p *directory) flush(context.Context) []Check {
 	case took > slow:
 		return c.warn(found, "the disk is very slow: leases need a longer --ttl here")
 	case took < 20*time.Microsecond && p.kind != "tmpfs":
-		return c.as(OK, found, "so fast that the disk may not write through: after a power cut the last writes may be gone")
+		return c.as(OK, found, "so fast that the disk may not write through: after a power cut the last writes may be lost")
 	}
 	return c.ok("%s", found)
 }
 
 // notify tests whether a waiter gets a notification of a change.
 func (p *directory) notify(ctx context.Context) []Check {
-	c := finding("notify", "being told of changes (inotify)", false)
+	c := finding("notify", "notification of changes (inotify)", false)
 	const instead = "waiters poll every 25 to 250 ms"
 	if !p.local {
 		return c.warn("not used on a file system that is not known to be local", instead)

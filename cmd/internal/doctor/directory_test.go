@@ -127,7 +127,7 @@ func TestDirectory(t *testing.T) {
 	r.Store = "file:/DIR"
 	for i := range r.Checks {
 		if r.Checks[i].ID == "flush" {
-			r.Checks[i].Means = "" // it tells of a disk that is very fast, as memory is
+			r.Checks[i].Means = "" // it reports a disk that is very fast, as memory is
 		}
 	}
 	golden(t, "file", r)

@@ -12,11 +12,11 @@ import (
 )
 
 // TestFullDisk: a disk that is full, from the beginning or from the middle of the examination
-// on, is told as that, once. It proves nothing: neither that the store is unsafe, nor that processes
-// cannot be told apart there.
+// on, is reported as that, once. It proves nothing: neither that the store is unsafe, nor that processes
+// cannot be distinguished there.
 func TestFullDisk(t *testing.T) {
 	suitetest.NeedRoot(t, "a mount")
-	for _, from := range []string{"the store", "processes that append", "being told of changes", "presence of processes", "reading what was just written"} {
+	for _, from := range []string{"the store", "processes that append", "notification of changes", "presence of processes", "reading what was just written"} {
 		t.Run(from, func(t *testing.T) {
 			root := t.TempDir()
 			if err := syscall.Mount("tmpfs", root, "tmpfs", 0, "mode=0700,size=1m"); err != nil {

@@ -24,7 +24,7 @@ import (
 // version; their meaning does not change within it.
 const Schema = 1
 
-// Result is what became of one check.
+// Result is the outcome of one check.
 type Result string
 
 // The results, as they stand in JSON.
@@ -99,7 +99,7 @@ type Options struct {
 	Rounds, Samples int
 }
 
-// grace is how long a step that was told to end is waited for, and cleanTime how
+// grace is how long a step that was asked to end is waited for, and cleanTime how
 // long removing may take.
 const (
 	grace     = 3 * time.Second
@@ -125,7 +125,7 @@ type Target struct {
 	// steps are those of this kind of store, before those of every store.
 	steps func(e *examination) []step
 
-	// clean removes what was made, and tells what could not be removed.
+	// clean removes what was made, and says what could not be removed.
 	clean func(ctx context.Context, e *examination) (left []string)
 
 	// sweep removes what killed examinations left; nil: nothing but registers.
@@ -148,7 +148,7 @@ func (t *Target) Reserving(by object.Reserver, table string) *Target {
 type examination struct {
 	o      Options
 	target *Target
-	dir    string // random; everything lies below it
+	dir    string // random; everything is below it
 	report *Report
 
 	// handles are two handles of the registers below dir, so that what one of them
@@ -165,7 +165,7 @@ type examination struct {
 }
 
 // Run examines a store. An error means that it could not be examined at all, or that
-// the context ended; what was made is removed in any case, and the report then tells
+// the context ended; what was made is removed in any case, and the report then has
 // nothing but what could not be.
 func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 	e := &examination{target: t, dir: Dir + "/" + trial.Name(time.Now()), keys: make(map[string]struct{}), objects: make(map[string]struct{})}
@@ -275,7 +275,7 @@ func (e *examination) step(ctx context.Context, s step) []Check {
 	}
 }
 
-// clean removes what was made, whatever became of the context.
+// clean removes what was made, also when the context has ended.
 func (e *examination) clean(ctx context.Context) {
 	if e.target.clean == nil {
 		return
@@ -517,7 +517,7 @@ func (e *examination) look(ctx context.Context) error {
 // rights collects which rights are missing.
 type rights struct{ missing []Check }
 
-// tried notes what became of a request that needs a right.
+// tried notes the outcome of a request that needs a right.
 func (r *rights) tried(right, without string, needed bool, err error) {
 	if errors.Is(err, store.ErrDenied) {
 		c := finding("right-"+right, "the right "+right, needed)

@@ -241,7 +241,7 @@ func TestBrokenRegisters(t *testing.T) {
 }
 
 // TestHang: a store that does not answer, and does not listen to contexts either, is
-// left after its time; the other checks go on.
+// left after its time; the other checks continue.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"runtime"
 )
 
-// told reports whether the system sends a notification when a file changes.
+// notified reports whether the system sends a notification when a file changes.
 func told(*os.Root, string) (bool, error) {
 	return false, fmt.Errorf("not used on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

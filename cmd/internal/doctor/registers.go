@@ -26,7 +26,7 @@ const (
 // registers are the checks of every store: the contract of a register.
 type registers struct{ *examination }
 
-// firstAtOnce is the first rule that can be tried beside those that follow it, but for the last.
+// firstAtOnce is the first rule that can be tried together with those that follow it, but for the last.
 const firstAtOnce = "create-race"
 
 func (r *registers) steps() []step {
@@ -86,7 +86,7 @@ func (r *registers) rule(id, what string, check func(*registerrules.Space, conte
 }
 
 // wrongVersion checks that a superseded version is refused, and whether the refusal
-// carries the state that it met, where the store's traits say so.
+// carries the state that it found, where the store's traits say so.
 func (r *registers) wrongVersion() step {
 	s := r.rule("wrong-version", "a write that names a wrong version", (*registerrules.Space).PutSuperseded, isAsItWas)
 	check := s.run

@@ -64,7 +64,7 @@ func (p *table) begin(ctx context.Context, e *examination) error {
 	}
 	o := p.opts
 	o.Trusted = false
-	// What its probe writes lies below our own prefix, so that sweep finds it. Only a prefix
+	// What its probe writes is below our own prefix, so that sweep finds it. Only a prefix
 	// of more than 200 bytes has no room for that.
 	if own := p.prefix + e.dir; len(own) <= dynamostore.MaxPrefix {
 		o.Prefix = own
@@ -123,7 +123,7 @@ func (p *table) table(ctx context.Context) []Check {
 func (c Check) global(replicas []string, oneOrder bool, without string) []Check {
 	switch {
 	case len(replicas) == 0:
-		return c.ok("it lies in one region")
+		return c.ok("it is in one region")
 	case oneOrder:
 		return c.ok("all regions share one order of writes")
 	}

@@ -97,7 +97,7 @@ func (p *versions) settings(ctx context.Context) []Check {
 		case look.id == "legacy" && len(set.LegacyAtRoot) > 0:
 			checks = append(checks, c.warn(strings.Join(set.LegacyAtRoot, ", "), oldAtRoot)...)
 		default:
-			checks = append(checks, c.ok("nothing stands against it")...)
+			checks = append(checks, c.ok("nothing forbids it")...)
 		}
 	}
 	return checks

@@ -13,7 +13,7 @@ import (
 )
 
 // TestVersionedS3 examines buckets whose versions are the registers: what would take
-// versions away is told, and so are locks of the program that takes the oldest version for
+// versions away is reported, and so are locks of the program that takes the oldest version for
 // the owner; nothing is tried then.
 func TestVersionedS3(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Name returns a random name that tells when it was made.
+// Name returns a random name that says when it was made.
 func Name(now time.Time) string { return fmt.Sprintf("%x-%s", now.Unix(), rand.Text()) }
 
 // Began returns when a name was made. ok is false for what is no such name.

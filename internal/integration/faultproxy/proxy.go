@@ -1,4 +1,4 @@
-// Package faultproxy stands between a real client and a real server and makes the
+// Package faultproxy is a proxy between a real client and a real server and makes the
 // network and the server between them fail.
 //
 // A [Proxy] forwards every request as it is: the Host header too, so that AWS
@@ -37,7 +37,7 @@ type Proxy struct {
 	server    *http.Server
 	served    chan struct{}
 
-	// ctx ends when the proxy is closed. It bounds everything that goes on after
+	// ctx ends when the proxy is closed. It bounds everything that continues after
 	// the client has left.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -50,7 +50,7 @@ type Proxy struct {
 	n      int // number of the last call
 }
 
-// Call is one request that reached the proxy, and what became of it.
+// Call is one request that reached the proxy, and the outcome of it.
 type Call struct {
 	N      int // its number, from 1, in order of arrival
 	Method string
@@ -167,7 +167,7 @@ func (p *Proxy) Inject(rules ...*Rule) {
 	p.rules = append(p.rules, rules...)
 }
 
-// Heal removes all rules. What is under way goes on.
+// Heal removes all rules. What is under way continues.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -351,7 +351,7 @@ func (x *exchange) reset() {
 	conn.Close()
 }
 
-// sleep waits, no longer than the proxy lives. It reports whether it may go on.
+// sleep waits, no longer than the proxy lives. It reports whether it may continue.
 func (x *exchange) sleep(d time.Duration) bool {
 	select {
 	case <-x.p.ctx.Done():

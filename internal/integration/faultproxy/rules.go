@@ -50,7 +50,7 @@ func Spaced(seed uint64, gap time.Duration, when Match, faults ...Fault) *Rule {
 	}}
 }
 
-// act counts a call and tells what to do to it. The proxy holds its lock.
+// act counts a call and says what to do to it. The proxy holds its lock.
 func (r *Rule) act(c *Call) (Fault, bool) {
 	if r.When != nil && !r.When(c) {
 		return Fault{}, false

@@ -38,7 +38,7 @@ func NewPostgres(t testing.TB) *Postgres {
 	})
 }
 
-// StartPostgres is NewPostgres for programs that are no tests. The cluster lies in a
+// StartPostgres is NewPostgres for programs that are no tests. The cluster is in a
 // directory below that for temporary files; the caller kills the server.
 func StartPostgres(ctx context.Context, dir string) (*Postgres, error) {
 	p := &Postgres{data: filepath.Join(dir, "data")}

@@ -146,7 +146,7 @@ func (p *process) await(ctx context.Context, ready func(context.Context) error) 
 	}
 }
 
-// stop ends the server and waits until its data is gone.
+// stop ends the server and waits until its data no longer exists.
 func (p *process) stop() {
 	p.once.Do(func() { p.pipe.Close() })
 	<-p.done

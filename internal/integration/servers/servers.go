@@ -14,7 +14,7 @@
 // Every server listens on a free loopback port (DynamoDB Local cannot be kept from
 // listening on the other addresses of the host), keeps its data in a temporary
 // directory, and is shared by the tests of one process through a [Set]. It ends
-// with [Set.Close], and also when the test process is killed: a shell beside it
+// with [Set.Close], and also when the test process is killed: another shell
 // waits for the end of a pipe that only the test process holds open, then kills the
 // server and removes its data.
 //
@@ -44,7 +44,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
-// region is what all servers are told to be in, and what clients sign for.
+// region is the region of all servers, for which clients sign.
 const region = "us-east-1"
 
 // errMissing marks the lack of a program that this package cannot bring along.

@@ -11,7 +11,7 @@ type Config struct {
 	Founded bool
 
 	// Ghosts is how many PUTs on that entry are under way from writers that are
-	// gone.
+	// no longer there.
 	Ghosts uint8
 
 	// Forked lets the object begin with a chain of three entries and one that follows

@@ -37,7 +37,7 @@ func (m *Config) look(s *state, c uint8, listed set) view {
 	v.chain, v.tip = s.fold(listed, v.start)
 	v.oldStart, v.oldChain = v.start, v.chain
 	if !m.NoOld {
-		// A start that is gone was removed by a client that knew a later one for a
+		// A start that no longer exists was removed by a client that knew a later one for a
 		// pause, so that the later one is old enough.
 		start, _, lost := s.newestStart(listed, listed&old)
 		if v.sure = start; !lost && s.placed(start, listed) {

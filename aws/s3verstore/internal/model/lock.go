@@ -136,7 +136,7 @@ func (m *Config) broken(s *state) string {
 	all := s.visible()
 	v := m.look(s, 0, all)
 	if v.lost {
-		return "what others build on is gone"
+		return "what others build on is missing"
 	}
 	if m.Broken && m.Lease && m.NoConfirm {
 		return ""

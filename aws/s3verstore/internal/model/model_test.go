@@ -230,9 +230,9 @@ func TestControls(t *testing.T) {
 		lost    = "what was certain is lost"
 		undone  = "a write took effect that was reported as not applied"
 		owners  = "two clients believe that they hold the lock"
-		beside  = "a write was acknowledged beside another"
+		beside  = "two writes were acknowledged on one state"
 		doubled = "two successes from one state"
-		gone    = "what others build on is gone"
+		gone    = "what others build on is missing"
 		never   = "a Get returned what never was"
 		less    = "a Get returned less than what was shown before it began"
 	)

@@ -34,7 +34,7 @@ func (s set) has(i uint8) bool    { return s&one(i) != 0 }
 func (s set) with(i uint8) set    { return s | one(i) }
 func (s set) without(i uint8) set { return s &^ one(i) }
 
-// phase tells how far a PUT has come.
+// phase says how far a PUT has come.
 type phase uint8
 
 const (
@@ -62,7 +62,7 @@ type entry struct {
 	floor  uint8 // no token that its writer saw exceeds it
 }
 
-// step is where a client stands.
+// step is the next step of a client.
 type step uint8
 
 const (
@@ -77,7 +77,7 @@ const (
 	erasing        // a control: it wants to remove its own late entry
 )
 
-// purpose tells what a listing, or a pause, is for.
+// purpose says what a listing, or a pause, is for.
 type purpose uint8
 
 const (

@@ -156,7 +156,7 @@ func (b *brancher) begin(c uint8) {
 			return b.list(s, c, toWrite)
 		})
 		if b.m.Reuse && cl.version != 0 {
-			b.do("goes on from its last write", c, cl.version, func(s *state) string {
+			b.do("continues from its last write", c, cl.version, func(s *state) string {
 				s.clients[c].left += 16
 				s.clients[c].step, s.clients[c].base = ready, cl.version
 				return ""
@@ -221,7 +221,7 @@ func (b *brancher) secondPage(s *state, c uint8) string {
 	return b.listed(s, c, all)
 }
 
-// listed goes on with a listing.
+// listed continues with a listing.
 func (b *brancher) listed(s *state, c uint8, listed set) string {
 	m, cl := b.m, &s.clients[c]
 	v := m.look(s, c, listed)
@@ -292,7 +292,7 @@ func (b *brancher) answer(s *state, c uint8, found uint8) string {
 		return "a Get returned less than what was certain before it began"
 	}
 	// Others may have been refused on the state that was visible before it began: they
-	// met what counts up to its place, and that is known by now.
+	// found what counts up to its place, and that is known by now.
 	if v := b.m.look(s, c, s.visible()); !v.lost {
 		if shown := s.newestOf(v.chain & s.upTo(cl.place)); !s.follows(found, shown) {
 			return "a Get returned less than what was shown before it began"
@@ -390,7 +390,7 @@ func (s *state) shown(i uint8) bool {
 	return s.entries[i].phase == visible || s.entries[i].phase == deleted
 }
 
-// judge tells what became of a write.
+// judge reports the outcome of a write.
 func (b *brancher) judge(s *state, c uint8, v view) string {
 	m, cl := b.m, &s.clients[c]
 	own := cl.own
@@ -503,7 +503,7 @@ func (b *brancher) acknowledge(s *state, c uint8) string {
 		case s.follows(own, s.certain):
 			s.certain = own
 		case !s.follows(s.certain, own):
-			return "a write was acknowledged beside another"
+			return "two writes were acknowledged on one state"
 		}
 	}
 	cl.version, cl.base = own, own
