@@ -1,4 +1,4 @@
-// Package localfs decides whether a directory lies on a file system that this
+// Package localfs decides whether a directory is on a file system that this
 // machine alone writes to.
 //
 // Exclusive locks, atomic appends and a rename that survives a power cut are

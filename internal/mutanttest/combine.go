@@ -19,7 +19,7 @@ const chooser = "MUTANTTEST_MUTANT"
 const chooserFile = "mutanttest_number.go"
 
 // combine builds the tests of the package in dir once, with all of the mutants that can
-// be told apart when the tests run: those inside of one function. The function gets a
+// be distinguished when the tests run: those inside of one function. The function gets a
 // copy for each, and the environment decides which copy is called. combine returns the
 // binary and the numbers of the mutants in it, counted from 1 as in the environment.
 func combine(ctx context.Context, dir, scratch string, mutants []Mutant) (bin string, in map[int]bool, err error) {
@@ -68,7 +68,7 @@ func withCopies(source string, mutants []Mutant, numbers []int) (combined, pkg s
 	for _, n := range numbers {
 		m := mutants[n-1]
 		if _, err := replaced(source, m); err != nil {
-			continue // it is told when the mutant is built alone
+			continue // it is reported when the mutant is built alone
 		}
 		begin := strings.Index(source, m.Old)
 		for _, decl := range file.Decls {

@@ -116,7 +116,7 @@ func Check(ctx context.Context, dir, scratch string, m Mutant, times int) error 
 }
 
 // noticed returns nil if the test that the mutant names fails in bin, each of so many times.
-// If the binary has several mutants, number tells which one it is to be. Each time is a
+// If the binary has several mutants, number says which one it is to be. Each time is a
 // process of its own: a mutant may panic, or leave a goroutine behind.
 func noticed(ctx context.Context, dir, bin string, number int, m Mutant, times int) error {
 	began := time.Now()
@@ -144,7 +144,7 @@ func noticedOnce(ctx context.Context, dir, bin string, number int, m Mutant) err
 	return judge(m.Test, string(out), err)
 }
 
-// judge tells by what the named test has printed, and by how its process ended, whether the
+// judge decides by what the named test has printed, and by how its process ended, whether the
 // test has failed.
 func judge(name, out string, err error) error {
 	test, _, _ := strings.Cut(name, "/")
@@ -204,7 +204,7 @@ func build(ctx context.Context, dir, scratch string, changed map[string]string) 
 		return "", err
 	}
 	bin = filepath.Join(scratch, "mutant.test")
-	// No symbols and one process at a time: other packages are built beside.
+	// No symbols and one process at a time: other packages are built at the same time.
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-p", "1", "-ldflags", "-s -w", "-overlay", overlay, "-o", bin, ".")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -4,7 +4,7 @@
 //
 // A file is private if it is a regular file, not a symbolic link, belongs to the
 // effective user, and gives no rights to its group or to others. A directory is private
-// likewise. The checks are made on the open file or directory, so that an exchange in
+// in the same way. The checks are made on the open file or directory, so that an exchange in
 // between changes nothing. The directories above are not checked: a user who can write
 // there can only put another private file or directory of the same user in the place.
 //

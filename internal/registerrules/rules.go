@@ -1,6 +1,6 @@
 // Package registerrules has those rules of a register that are checked in two places: by
 // the suite for backends ([store/storetest]) on stores that a test made, and by the
-// examination of a user's store (holdfast doctor). Each rule stands here once.
+// examination of a user's store (holdfast doctor). Each rule is here once.
 //
 // A rule returns nil if the store keeps it, a [*Broken] if the store was seen to break it,
 // and any other error if that could not be found out.
@@ -71,7 +71,7 @@ type Space struct {
 	// says that the write was not applied.
 	RetryBusy bool
 
-	// OnLoser gets the error of a racer that neither won nor met a conflict, such as one
+	// OnLoser gets the error of a racer that neither won nor got a conflict, such as one
 	// that the store was too busy for. Nil ignores it.
 	OnLoser func(error)
 }
@@ -122,7 +122,7 @@ func (s *Space) Refused(ctx context.Context, what string, err error, key string,
 	case store.OutcomeOf(err) != store.NotApplied:
 		return fmt.Errorf("%s: a conflict whose outcome is %q: %w", what, store.OutcomeOf(err), err)
 	case errors.As(err, &conflict) && conflict.HasCurrent && (conflict.Version != version || !bytes.Equal(conflict.Value, want)):
-		return &Broken{"the conflict of " + what + " carries another state than the one that it met", overwrites,
+		return &Broken{"the conflict of " + what + " carries another state than the one that it found", overwrites,
 			fmt.Sprintf("%s, and not %s", show(conflict.Version, conflict.Value), show(version, want))}
 	}
 	return after(what+" was refused,", s.Holds(ctx, key, version, want))

@@ -21,7 +21,7 @@ import (
 // licenseName are the names of files that a licence obliges to pass on.
 var licenseName = regexp.MustCompile(`(?i)(licen[cs]e|copying|notice|patents)`)
 
-// printLicenses prints the licences of Go and of all modules in the binaries. Each text stands
+// printLicenses prints the licences of Go and of all modules in the binaries. Each text is
 // there once.
 func printLicenses(binaries []string, out io.Writer) error {
 	paths, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE").Output()

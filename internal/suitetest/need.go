@@ -37,7 +37,7 @@ func NeedStrace(t testing.TB) string {
 	return path
 }
 
-// Missing skips a test on the machine of a developer who lacks something, and tells what. Where
+// Missing skips a test on the machine of a developer who lacks something, and says what. Where
 // the project's own checks run (CI is set) it fails the test, so that none is left out there.
 func Missing(t testing.TB, what string) {
 	t.Helper()

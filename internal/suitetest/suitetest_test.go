@@ -33,7 +33,7 @@ func setup(_ *testing.T, rec *suitetest.Recorder) (*suitetest.Recorder, func()) 
 	return rec, func() {}
 }
 
-// TestCheck: what fails is told with its rule, and not without end.
+// TestCheck: what fails is reported with its rule, and not without end.
 func TestCheck(t *testing.T) {
 	got := ""
 	for _, f := range suitetest.Check(t, cases(), suitetest.Options{}, setup) {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ExclusiveFile reports the risk of a file that a library opens by its name, with others beside
-// it, and whose content tells that library what to do: a database. It returns the name
+// ExclusiveFile reports the risk of a file that a library opens by its name, with others next to
+// it, and whose content says that library what to do: a database. It returns the name
 // that leads there without symbolic links. besides are the endings of the other files'
 // names. None of the files needs to exist.
 //
@@ -98,7 +98,7 @@ func aloneFile(path string, accepted []string) error {
 	return alone(path, info, false, accepted)
 }
 
-// alone reports that other users own something, or may write to it unless it lies above.
+// alone reports that other users own something, or may write to it unless it is above.
 func alone(path string, info fs.FileInfo, above bool, accepted []string) error {
 	owner := OwnerOf(info)
 	switch {

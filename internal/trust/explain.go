@@ -24,7 +24,7 @@ func Explain(err error) error {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return fmt.Errorf("%w: too many open files; raise the limit (ulimit -n): %w", store.ErrUnavailable, err)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP), Escapes(err):
-		return fmt.Errorf("%w: something else lies where a directory of the store should be: %w", store.ErrCorrupt, err)
+		return fmt.Errorf("%w: something else is where a directory of the store should be: %w", store.ErrCorrupt, err)
 	case errors.Is(err, ErrReplaced):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	case errors.Is(err, syscall.EIO):

@@ -68,7 +68,7 @@ func Directory(path string, info fs.FileInfo, reading bool, accepted []string) e
 		return fmt.Errorf("%w: %s belongs to user %d and is not shared with a group of this user's; use a directory of your own, share one with a group (chmod 2770), or accept it (unsafe=%s)",
 			store.ErrUnsafe, path, owner, Owner)
 	case info.Mode()&0o002 != 0 && !slices.Contains(accepted, Writable):
-		return fmt.Errorf("%w: every user may write to %s (%v), and so take, free or damage what lies there; use a directory below it, share one with a group (chmod 2770), or accept it (unsafe=%s)",
+		return fmt.Errorf("%w: every user may write to %s (%v), and so take, free or damage what is in it; use a directory below it, share one with a group (chmod 2770), or accept it (unsafe=%s)",
 			store.ErrUnsafe, path, info.Mode(), Writable)
 	}
 	return nil

@@ -87,7 +87,7 @@ func TestGiveDir(t *testing.T) {
 	}
 }
 
-// TestEachName: the bound is kept, and told.
+// TestEachName: the bound is kept, and reported.
 func TestEachName(t *testing.T) {
 	parent := root(t)
 	for i := range 3000 {
