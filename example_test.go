@@ -33,7 +33,7 @@ func Example() {
 	locks, err := lease.New(st, nil)
 	check(err)
 	defer locks.Close(ctx)
-	guard, err := locks.Acquire(ctx, "orders")
+	guard, err := locks.Acquire(ctx, "orders", nil)
 	check(err)
 
 	// The checkpoint. A new holder raises the fence, and continues from what that returns.
@@ -60,7 +60,7 @@ func Example() {
 
 	// Another worker waits no longer than it takes to release the lock.
 	check(guard.Release(ctx))
-	next, err := locks.Acquire(ctx, "orders")
+	next, err := locks.Acquire(ctx, "orders", nil)
 	check(err)
 	from, err = positions.Fence(ctx, "orders", next.Token())
 	check(err)

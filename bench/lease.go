@@ -22,7 +22,7 @@ func newHoldfast(st store.Store, o *lease.Options) func(lock string) (claimant, 
 		if err != nil {
 			return nil, err
 		}
-		h, err := c.Handle(lock)
+		h, err := c.Handle(lock, nil)
 		return &holdfast{h: h}, err
 	}
 }

@@ -86,7 +86,7 @@ func (l *leases) lock(ctx context.Context, name string) (func() error, error) {
 	h := l.handles[name]
 	if h == nil {
 		var err error
-		if h, err = l.client.Handle(name); err != nil {
+		if h, err = l.client.Handle(name, nil); err != nil {
 			return nil, err
 		}
 		l.handles[name] = h

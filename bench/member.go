@@ -155,16 +155,16 @@ func (m *leaseMember) handle(name string, mode mode) (*lease.Handle, error) {
 	if h := m.handles[name]; h != nil {
 		return h, nil
 	}
-	o := &lease.HandleOptions{Fair: mode == fair, Shared: mode == shared}
+	o := &lease.LockOptions{Fair: mode == fair, Shared: mode == shared}
 	switch {
 	case mode == slots:
 		o.Slots = semaphore
 	case mode == linger:
 		o.Linger = time.Minute
 	}
-	with := m.c.HandleWith
+	with := m.c.Handle
 	if m.s != nil {
-		with = m.s.HandleWith
+		with = m.s.Handle
 	} else if mode != exclusive && mode != linger {
 		return nil, errAbsent
 	}

@@ -58,7 +58,7 @@ func Example_fence() {
 	keeper := must(checkpoint.New(st, nil))
 	defer keeper.Close(ctx)
 
-	first := must(leases.Acquire(ctx, "orders")).Token()
+	first := must(leases.Acquire(ctx, "orders", nil)).Token()
 	must(keeper.Fence(ctx, "orders", first))
 	must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 10}, &checkpoint.AdvanceOptions{Token: first}))
 
@@ -100,7 +100,7 @@ func ExampleNew() {
 	defer keeper.Close(ctx)
 	must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 17}, nil))
 
-	guard := must(leases.Acquire(ctx, "orders"))
+	guard := must(leases.Acquire(ctx, "orders", nil))
 	_, err = keeper.Delete(ctx, "orders", nil)
 	fmt.Println(errors.Is(err, checkpoint.ErrHeld))
 	_, err = keeper.Delete(ctx, "orders", &checkpoint.ChangeOptions{Token: guard.Token()})
@@ -333,7 +333,7 @@ func ExampleToken() {
 		fenced = fenced && checkpoint.Token(ctx) > 0
 		return nil
 	}, &checkpoint.RunOptions{
-		Acquire: func(ctx context.Context) (checkpoint.Guard, error) { return leases.Acquire(ctx, "orders") },
+		Acquire: func(ctx context.Context) (checkpoint.Guard, error) { return leases.Acquire(ctx, "orders", nil) },
 	})
 	fmt.Println(fenced, err)
 	// Output: true <nil>

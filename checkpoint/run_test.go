@@ -317,7 +317,7 @@ func TestRunUnderALease(t *testing.T) {
 					}
 					err = checkpoint.Run(ctx, k, "k", numbers(events, false), handle, &checkpoint.RunOptions{
 						SaveEvery: 20,
-						Acquire:   func(ctx context.Context) (checkpoint.Guard, error) { return client.Acquire(ctx, "k") },
+						Acquire:   func(ctx context.Context) (checkpoint.Guard, error) { return client.Acquire(ctx, "k", nil) },
 					})
 					if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 						t.Errorf("worker %d: %v", w, err)

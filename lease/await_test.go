@@ -21,7 +21,7 @@ func TestWaiterOfADeadSessionIsNotLate(t *testing.T) {
 			dead := 5*time.Minute + time.Duration(phase)*250*time.Millisecond
 			time.AfterFunc(dead, func() { w.set(everything(drop)) })
 			began := time.Now()
-			if _, err := client(t, st, nil).Acquire(t.Context(), "job"); err != nil {
+			if _, err := client(t, st, nil).Acquire(t.Context(), "job", nil); err != nil {
 				t.Fatal(err)
 			}
 			late := time.Since(began) - dead - expiry
@@ -53,7 +53,7 @@ func TestWaitersLookAtTheSessionOfTheHolder(t *testing.T) {
 		var last time.Time // when the last lock was taken
 		for _, name := range names {
 			all.Go(func() {
-				if _, err := c.Acquire(t.Context(), name); err != nil {
+				if _, err := c.Acquire(t.Context(), name, nil); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -88,7 +88,7 @@ func TestQueueThatAllAreWokenIn(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range members {
 			s := open(t, client(t, w, nil))
-			h, err := s.HandleWith("job", &lease.HandleOptions{Fair: true})
+			h, err := s.Handle("job", &lease.LockOptions{Fair: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -59,7 +59,7 @@ func queueUp(t *testing.T, st store.Store, c *lease.Client, n int, won func(i in
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			if _, err := session.Acquire(ctx, fmt.Sprint("job", i)); err == nil && won != nil {
+			if _, err := session.Acquire(ctx, fmt.Sprint("job", i), nil); err == nil && won != nil {
 				won(i)
 			}
 		})
@@ -292,7 +292,7 @@ func TestSurveyThatIsWrong(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for i := range locks {
-			all.Go(func() { _, _ = c.Acquire(ctx, fmt.Sprint("job", i)) })
+			all.Go(func() { _, _ = c.Acquire(ctx, fmt.Sprint("job", i), nil) })
 		}
 		time.Sleep(3 * time.Minute)
 		first, _ := sent(w)
@@ -367,7 +367,7 @@ func TestSurveyOutlivesItsWaiter(t *testing.T) {
 			mustTryIn(t, holder, fmt.Sprint("job", i))
 			var ctx context.Context
 			ctx, cancels[i] = context.WithCancel(t.Context())
-			all.Go(func() { _, _ = c.Acquire(ctx, fmt.Sprint("job", i)) })
+			all.Go(func() { _, _ = c.Acquire(ctx, fmt.Sprint("job", i), nil) })
 		}
 		<-began
 		for _, cancel := range cancels[:locks/2] {

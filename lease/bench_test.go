@@ -36,7 +36,7 @@ func BenchmarkLease(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { _ = c.Close(context.Background()) })
-			h, err := c.Handle("job")
+			h, err := c.Handle("job", nil)
 			if err != nil {
 				b.Fatal(err)
 			}

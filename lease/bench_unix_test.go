@@ -66,7 +66,7 @@ func BenchmarkSessionLocks(b *testing.B) {
 			before, pages := heap(), resident()
 			b.ResetTimer()
 			for i := range b.N {
-				g, err := acquire(context.Background(), strconv.Itoa(i))
+				g, err := acquire(context.Background(), strconv.Itoa(i), nil)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -57,7 +57,7 @@ func TestWritesThatWait(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := newWaiting(tt.wait)
 				c := client(t, st, &tt.o)
-				g, err := c.TryAcquire(t.Context(), "job")
+				g, err := c.TryAcquire(t.Context(), "job", nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -106,7 +106,7 @@ func TestTokenAtMaximum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g, err := c.TryAcquire(t.Context(), name); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "maximum") {
+		if g, err := c.TryAcquire(t.Context(), name, nil); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "maximum") {
 			t.Errorf("%s: %v, %v", name, g, err)
 		}
 		_, v, err := st.Get(t.Context(), "lock/"+name)
@@ -137,7 +137,7 @@ func TestCollectBesideDamage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := c.TryAcquire(t.Context(), "old")
+		g, err := c.TryAcquire(t.Context(), "old", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestMisconfigured(t *testing.T) {
 			return fmt.Errorf("%w: there is no such bucket", store.ErrMisconfigured)
 		})
 		c, began := client(t, st, nil), time.Now()
-		if _, err := c.Acquire(t.Context(), "job"); !errors.Is(err, store.ErrMisconfigured) || time.Since(began) > time.Second {
+		if _, err := c.Acquire(t.Context(), "job", nil); !errors.Is(err, store.ErrMisconfigured) || time.Since(began) > time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})

@@ -17,7 +17,7 @@ const soon = 10 * time.Second
 func takes(t *testing.T, c locker, name string) time.Duration {
 	t.Helper()
 	began := time.Now()
-	g, err := c.Acquire(t.Context(), name)
+	g, err := c.Acquire(t.Context(), name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func TestMemoryOfLocalStore(t *testing.T) {
 		memory := &sightings{}
 		o.Cache = memory
 		c := client(t, st, &o)
-		if g, err := c.TryAcquire(t.Context(), "job"); err == nil {
+		if g, err := c.TryAcquire(t.Context(), "job", nil); err == nil {
 			mustRelease(t, g)
 		} else if !errors.Is(err, lease.ErrHeld) {
 			t.Fatal(err)
@@ -167,7 +167,7 @@ func TestLongName(t *testing.T) {
 	c := client(t, named(t), nil)
 	longest := store.MaxKey - len("lock/")
 	mustRelease(t, mustTry(t, c, strings.Repeat("n", longest)))
-	_, err := c.TryAcquire(t.Context(), strings.Repeat("n", longest+1))
+	_, err := c.TryAcquire(t.Context(), strings.Repeat("n", longest+1), nil)
 	if !errors.Is(err, store.ErrKey) || !strings.Contains(err.Error(), "508 bytes, at most 507") {
 		t.Errorf("%v", err)
 	}

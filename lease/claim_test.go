@@ -22,7 +22,7 @@ func TestLostReplyOfAnAcquire(t *testing.T) {
 				c := client(t, w, nil)
 				w.set(nth(1, f))
 				began := time.Now()
-				g, err := c.Acquire(t.Context(), "job")
+				g, err := c.Acquire(t.Context(), "job", nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -59,13 +59,13 @@ func TestGivenUpAcquireCannotLandLater(t *testing.T) {
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
-				g, err := c.Acquire(ctx, "job")
+				g, err := c.Acquire(ctx, "job", nil)
 				if err == nil {
 					t.Fatalf("acquired, token %d", g.Token())
 				}
 				w.set(nil)
 				w.after.Wait()
-				won, err := other.TryAcquire(t.Context(), "job")
+				won, err := other.TryAcquire(t.Context(), "job", nil)
 				if err != nil {
 					t.Fatalf("no guard holds the lock, and it cannot be taken: %v", err)
 				}
@@ -97,7 +97,7 @@ func TestOwnConflictWhileAnotherHolds(t *testing.T) {
 			}
 			return pass
 		})
-		if g, err := a.TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrHeld) {
+		if g, err := a.TryAcquire(t.Context(), "job", nil); !errors.Is(err, lease.ErrHeld) {
 			t.Errorf("TryAcquire = %v, %v; want it held", g, err)
 		}
 		if err := won.Err(); err != nil {
@@ -118,7 +118,7 @@ func TestShortTriesWinInTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := c.TryAcquire(t.Context(), "job")
+		g, err := c.TryAcquire(t.Context(), "job", nil)
 		if err == nil {
 			if waited := time.Since(began); waited < 500*time.Millisecond {
 				t.Errorf("taken over after %v", waited)
@@ -141,7 +141,7 @@ func TestCancelTheAcquire(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		a, b := client(t, st, nil), client(t, st, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		g, err := a.Acquire(ctx, "job")
+		g, err := a.Acquire(ctx, "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestCancelTheAcquire(t *testing.T) {
 		before := wantState(t, a, "job", lease.Held)
 		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := b.Acquire(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrHeld) {
+		if _, err := b.Acquire(ctx, "job", nil); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrHeld) {
 			t.Errorf("Acquire = %v; want the context's end and who holds it", err)
 		}
 		if after := wantState(t, a, "job", lease.Held); after.Token != before.Token {
@@ -223,7 +223,7 @@ func TestTheTTLInTheRecordCounts(t *testing.T) {
 		old := mustTry(t, a, "job")
 		w.set(everything(hang))
 		began := time.Now()
-		g, err := b.Acquire(t.Context(), "job")
+		g, err := b.Acquire(t.Context(), "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +259,7 @@ func TestTokensRise(t *testing.T) {
 		g = mustTry(t, a, "job")
 		next("again", g.Token())
 		w.set(everything(drop))
-		g, err := b.Acquire(t.Context(), "job")
+		g, err := b.Acquire(t.Context(), "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,10 +76,15 @@ func New(st store.Store, o *Options) (*Client, error) {
 func (c *Client) Options() Options { return c.set.Options }
 
 // Handle returns a re-entrant handle on the lock name; see [Handle]. Two handles
-// exclude each other, in one process as between two. A name is a valid store key
-// that with its prefix is no longer than [store.MaxKey]; the error matches
-// [store.ErrKey].
-func (c *Client) Handle(name string) (*Handle, error) {
+// exclude each other, in one process as between two. It sends nothing. A name is a valid store
+// key that with its prefix is no longer than [store.MaxKey]; the error matches [store.ErrKey].
+// That of a bad option matches [store.ErrInvalid].
+func (c *Client) Handle(name string, o *LockOptions) (*Handle, error) {
+	return c.handle(name, nil, o, methodHandle)
+}
+
+// handle returns a handle for a call, under the session s if that is not nil.
+func (c *Client) handle(name string, s *Session, o *LockOptions, call method) (*Handle, error) {
 	key := c.set.KeyPrefix + "/" + name
 	if err := store.CheckKey(name); err != nil {
 		return nil, fmt.Errorf("lock name: %w", err)
@@ -87,27 +92,31 @@ func (c *Client) Handle(name string) (*Handle, error) {
 	if most := store.MaxKey - len(key) + len(name); len(name) > most {
 		return nil, fmt.Errorf("lock name: %w: %d bytes, at most %d are allowed", store.ErrKey, len(name), most)
 	}
-	return &Handle{c: c, name: name, key: key, opts: &plainOptions}, nil
-}
-
-// TryAcquire takes the lock name if it is free now. It is [Handle.TryAcquire] on a
-// new handle.
-func (c *Client) TryAcquire(ctx context.Context, name string) (*Guard, error) {
-	h, err := c.Handle(name)
-	if err != nil {
+	h := &Handle{c: c, name: name, key: key, under: s, opts: &plainOptions}
+	if err := h.choose(o, call); err != nil {
 		return nil, err
 	}
-	return h.TryAcquire(ctx)
+	return h, nil
 }
 
 // Acquire takes the lock name, waiting until it is free or ctx ends. It is
 // [Handle.Acquire] on a new handle.
-func (c *Client) Acquire(ctx context.Context, name string) (*Guard, error) {
-	h, err := c.Handle(name)
+func (c *Client) Acquire(ctx context.Context, name string, o *LockOptions) (*Guard, error) {
+	h, err := c.handle(name, nil, o, methodAcquire)
 	if err != nil {
 		return nil, err
 	}
 	return h.Acquire(ctx)
+}
+
+// TryAcquire takes the lock name if it is free now. It is [Handle.TryAcquire] on a
+// new handle.
+func (c *Client) TryAcquire(ctx context.Context, name string, o *LockOptions) (*Guard, error) {
+	h, err := c.handle(name, nil, o, methodAcquire)
+	if err != nil {
+		return nil, err
+	}
+	return h.TryAcquire(ctx)
 }
 
 // flushTime is how long Close waits for the handlers of events.

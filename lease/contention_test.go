@@ -34,7 +34,7 @@ func TestAskersLoseNoSession(t *testing.T) {
 				defer cancel()
 				for i := range 10 {
 					name := fmt.Sprint("job", i)
-					g, err := s.Acquire(t.Context(), name)
+					g, err := s.Acquire(t.Context(), name, nil)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -73,7 +73,7 @@ func TestManyAskersLoseNoSession(t *testing.T) {
 		var guards []*lease.Guard
 		var askers sync.WaitGroup
 		for i := range 40 {
-			g, err := s.Acquire(t.Context(), fmt.Sprint("job", i))
+			g, err := s.Acquire(t.Context(), fmt.Sprint("job", i), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,12 +104,12 @@ func TestManyAskersLoseNoSession(t *testing.T) {
 func TestManyWaitersLoseNoLease(t *testing.T) {
 	for _, ttl := range []time.Duration{2 * time.Second, 5 * time.Second, 30 * time.Second} {
 		for _, part := range []time.Duration{200, 50, 12} {
-			for name, o := range map[string]lease.HandleOptions{"fair": {Fair: true}, "not fair": {}} {
+			for name, o := range map[string]lease.LockOptions{"fair": {Fair: true}, "not fair": {}} {
 				t.Run(fmt.Sprint(ttl, " at ", ttl/part, " ", name), func(t *testing.T) {
 					bubble(t, func(t *testing.T, st store.Store) {
 						far := polledAt(st, ttl/part)
 						c := client(t, far, &lease.Options{TTL: ttl})
-						h, err := c.HandleWith("job", &lease.HandleOptions{Linger: time.Minute})
+						h, err := c.Handle("job", &lease.LockOptions{Linger: time.Minute})
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -157,7 +157,7 @@ func TestQueueOfShortWaits(t *testing.T) {
 						var waiters sync.WaitGroup
 						var n atomic.Int32
 						for range 40 {
-							h := with(t, open(t, client(t, far, nil)), "job", lease.HandleOptions{Fair: fair})
+							h := with(t, open(t, client(t, far, nil)), "job", lease.LockOptions{Fair: fair})
 							waiters.Go(func() {
 								for ctx.Err() == nil {
 									wait, end := context.WithTimeout(ctx, 2*time.Second)
@@ -191,7 +191,7 @@ func TestQueueOfShortWaits(t *testing.T) {
 // gets its turn when the queue moves again, although it is never empty.
 func TestQueueThatWasSlow(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		fair := lease.HandleOptions{Fair: true}
+		fair := lease.LockOptions{Fair: true}
 		g := mustTake(t, with(t, opened(t, st), "job", fair))
 		h := with(t, opened(t, st), "job", fair)
 		wait, end := context.WithTimeout(t.Context(), time.Minute)

@@ -113,7 +113,7 @@ func TestRecordThatIsFull(t *testing.T) {
 								t.Fatal(err)
 							}
 						}
-						g, err := c.Acquire(t.Context(), "job")
+						g, err := c.Acquire(t.Context(), "job", nil)
 						if err != nil {
 							t.Fatal(err)
 						}

@@ -8,25 +8,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Do acquires the lock name, waiting like [Client.Acquire], runs f while it holds the
-// lock, and releases it. It is [Handle.Do] on a new handle.
-func (c *Client) Do(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error) error {
-	h, err := c.Handle(name)
-	if err != nil {
-		return err
-	}
-	return h.Do(ctx, f)
+// Do acquires the lock name, waiting like [Client.Acquire] unless o has NoWait, runs f while it
+// holds the lock, and releases it. It is [Handle.Do] on a new handle.
+func (c *Client) Do(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
+	return c.do(ctx, name, nil, f, o)
 }
 
-// TryDo is [Client.Do] with [Client.TryAcquire]: it does not wait for the lock. If another
-// handle holds it, f is not run, and the error is a [*HeldError]. It is [Handle.TryDo] on a
-// new handle.
-func (c *Client) TryDo(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error) error {
-	h, err := c.Handle(name)
+func (c *Client) do(ctx context.Context, name string, s *Session, f func(context.Context, *Guard) error, o *LockOptions) error {
+	h, err := c.handle(name, s, o, methodDo)
 	if err != nil {
 		return err
 	}
-	return h.TryDo(ctx, f)
+	guard, err := o.acquire(h, ctx)
+	if err != nil {
+		return err
+	}
+	return guard.do(ctx, f)
 }
 
 // Do acquires the lock like [Handle.Acquire], runs f once in the calling goroutine while it
@@ -70,23 +67,8 @@ func (h *Handle) Do(ctx context.Context, f func(ctx context.Context, g *Guard) e
 	return guard.do(ctx, f)
 }
 
-// TryDo is [Handle.Do] with [Handle.TryAcquire]: it does not wait for the lock. If another
-// handle holds it, f is not run, and the error is a [*HeldError].
-func (h *Handle) TryDo(ctx context.Context, f func(ctx context.Context, g *Guard) error) error {
-	guard, err := h.TryAcquire(ctx)
-	if err != nil {
-		return err
-	}
-	return guard.do(ctx, f)
-}
-
 // do runs f and releases the guard.
 func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (err error) {
-	if j := g.g.h.job; j != nil && j.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, j.Timeout, ErrRunTimeout)
-		defer cancel()
-	}
 	around, _ := ctx.Value(workKey{}).(*work)
 	w := &work{g: g, around: around}
 	w.Context, w.end = context.WithCancelCause(context.WithValue(ctx, workKey{}, w))

@@ -44,7 +44,7 @@ func TestDo(t *testing.T) {
 			}
 			token = g.Token()
 			return nil
-		})
+		}, nil)
 		if err != nil || wantState(t, c, "job", lease.Free).Token != token || token == 0 {
 			t.Errorf("Do: %v, token %d", err, token)
 		}
@@ -128,7 +128,7 @@ func TestDoTellsWhatHappened(t *testing.T) {
 				err := r.c.Do(ctx, "job", func(ctx context.Context, g *lease.Guard) error {
 					r.work, r.g = ctx, g
 					return c.f(r)
-				})
+				}, nil)
 				w.set(nil)
 				for _, want := range c.is {
 					if !errors.Is(err, want) {
@@ -174,22 +174,23 @@ func TestDoWithoutTheLock(t *testing.T) {
 		g := mustTry(t, client(t, st, nil), "job")
 		c := client(t, st, nil)
 		never := func(context.Context, *lease.Guard) error { t.Error("the function runs"); return nil }
-		if err := c.TryDo(t.Context(), "job", never); !errors.Is(err, lease.ErrHeld) {
-			t.Errorf("TryDo: %v", err)
+		now := &lease.LockOptions{NoWait: true}
+		if err := c.Do(t.Context(), "job", never, now); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("Do with NoWait: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := c.Do(ctx, "job", never); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrHeld) {
+		if err := c.Do(ctx, "job", never, nil); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrHeld) {
 			t.Errorf("Do: %v", err)
 		}
-		for _, do := range []func(context.Context, string, func(context.Context, *lease.Guard) error) error{c.Do, c.TryDo} {
-			if err := do(t.Context(), "a//b", never); !errors.Is(err, store.ErrKey) {
+		for _, o := range []*lease.LockOptions{nil, now} {
+			if err := c.Do(t.Context(), "a//b", never, o); !errors.Is(err, store.ErrKey) {
 				t.Errorf("a bad name: %v", err)
 			}
 		}
 		mustRelease(t, g)
-		if err := c.TryDo(t.Context(), "job", func(context.Context, *lease.Guard) error { return errWork }); err != errWork {
-			t.Errorf("TryDo: %v", err)
+		if err := c.Do(t.Context(), "job", func(context.Context, *lease.Guard) error { return errWork }, now); err != errWork {
+			t.Errorf("Do with NoWait: %v", err)
 		}
 	})
 }
@@ -211,7 +212,7 @@ func TestDoRenewsUntilTheFunctionHasReturned(t *testing.T) {
 				wantHeld(t, client(t, st, nil), "job")
 			}
 			return g.Err()
-		})
+		}, nil)
 		if err != nil {
 			t.Errorf("Do: %v", err)
 		}
@@ -233,9 +234,9 @@ func TestDoAfterTheLossLeavesTheNextHolderAlone(t *testing.T) {
 			time.Sleep(2 * ttl)
 			w.set(nil)
 			var err error
-			next, err = client(t, st, nil).Acquire(t.Context(), "job")
+			next, err = client(t, st, nil).Acquire(t.Context(), "job", nil)
 			return err
-		})
+		}, nil)
 		if !errors.Is(err, lease.ErrLost) || !errors.Is(err, lease.ErrExpired) {
 			t.Errorf("Do: %v", err)
 		}
@@ -263,7 +264,7 @@ func TestDoAfterASleepOfTheMachine(t *testing.T) {
 				t.Error("Err tells an end, and Done does not")
 			}
 			return nil
-		})
+		}, nil)
 		if !errors.Is(err, lease.ErrExpired) {
 			t.Errorf("Do: %v", err)
 		}
@@ -281,13 +282,13 @@ func TestDoOfAFunctionThatDoesNotReturn(t *testing.T) {
 				}
 				wantState(t, c, "job", lease.Free)
 			}()
-			_ = c.Do(t.Context(), "job", func(context.Context, *lease.Guard) error { panic(errWork) })
+			_ = c.Do(t.Context(), "job", func(context.Context, *lease.Guard) error { panic(errWork) }, nil)
 			t.Error("Do returns after a panic")
 		}()
 		done := make(chan bool)
 		go func() {
 			defer close(done)
-			_ = c.Do(t.Context(), "job", func(context.Context, *lease.Guard) error { runtime.Goexit(); return nil })
+			_ = c.Do(t.Context(), "job", func(context.Context, *lease.Guard) error { runtime.Goexit(); return nil }, nil)
 			t.Error("Do returns after the end of the goroutine")
 		}()
 		<-done
@@ -306,10 +307,10 @@ func TestDoInADo(t *testing.T) {
 		err := outer.Do(t.Context(), func(ctx context.Context, g *lease.Guard) error {
 			return c.Do(ctx, "inner", func(ctx context.Context, inner *lease.Guard) error {
 				w.requests()
-				_, acquired := other.Acquire(ctx, "job")
+				_, acquired := other.Acquire(ctx, "job", nil)
 				for name, err := range map[string]error{
-					"the lock": c.Do(ctx, "job", nothing), "of another client": other.Do(ctx, "job", nothing), "Acquire": acquired,
-					"the inner lock": other.Do(ctx, "inner", nothing),
+					"the lock": c.Do(ctx, "job", nothing, nil), "of another client": other.Do(ctx, "job", nothing, nil), "Acquire": acquired,
+					"the inner lock": other.Do(ctx, "inner", nothing, nil),
 				} {
 					if !errors.Is(err, store.ErrInvalid) {
 						t.Errorf("%s: %v", name, err)
@@ -318,8 +319,8 @@ func TestDoInADo(t *testing.T) {
 				if n := w.requests(); n != 0 {
 					t.Errorf("%d requests", n)
 				}
-				if err := other.TryDo(ctx, "job", nothing); !errors.Is(err, lease.ErrHeld) {
-					t.Errorf("TryDo: %v", err)
+				if err := other.Do(ctx, "job", nothing, &lease.LockOptions{NoWait: true}); !errors.Is(err, lease.ErrHeld) {
+					t.Errorf("Do with NoWait: %v", err)
 				}
 				if err := outer.Do(ctx, func(ctx context.Context, joined *lease.Guard) error {
 					if joined.Token() != g.Token() {
@@ -332,8 +333,8 @@ func TestDoInADo(t *testing.T) {
 				if err := inner.Release(ctx); err != nil {
 					t.Error(err)
 				}
-				return other.Do(context.WithoutCancel(ctx), "inner", nothing)
-			})
+				return other.Do(context.WithoutCancel(ctx), "inner", nothing, nil)
+			}, nil)
 		})
 		if err != nil {
 			t.Errorf("Do: %v", err)

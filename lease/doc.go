@@ -5,7 +5,7 @@
 //	client, err := lease.New(st, nil)
 //	err = client.Do(ctx, "nightly", func(ctx context.Context, guard *lease.Guard) error {
 //		return work(ctx, guard.Token())
-//	})
+//	}, nil)
 //
 // [Client.Do] waits for the lock, runs the function under it, and releases it. It is the form
 // that most programs should use; [Client.Acquire] and [Guard.Release] are its parts.
@@ -189,14 +189,14 @@
 // # Locks with several holders
 //
 // Under a [Session] a lock can be held by many readers or one writer
-// ([Session.AcquireShared]), and a semaphore by as many holders as it has slots
-// ([Session.Semaphore], [Guard.Slot]). All of them stand in the lock's record. Since each of
+// ([LockOptions.Shared]), and a semaphore by as many holders as it has slots
+// ([LockOptions.Slots], [Guard.Slot]). All of them stand in the lock's record. Since each of
 // them writes it, its version tells nothing of their lives: each is believed until the
 // deadline of its own session, and is taken out by others after they have seen or written that
 // its session is over. A dead reader is not kept alive by the others.
 //
 // The record has a queue, too. Readers that a writer keeps out enter it, writers that readers
-// keep out, and every handle with HandleOptions.Fair. It is served in the order of arrival, and
+// keep out, and every handle with LockOptions.Fair. It is served in the order of arrival, and
 // none that comes later overtakes those in it: a writer is not starved by new readers, nor a
 // reader by writers. The release of a lock makes the head of the queue its holder in the same
 // write. The new holder believes that it has the lock from when it has read that write, until the
@@ -224,7 +224,7 @@
 // leads, and campaigns again after a loss; [Client.Leader] and [Client.Observe] tell others who
 // leads. A program that has a session anyway uses [Session.Election] and [Session.Lead], which
 // cost no renewal. Between clients the candidates lead in no order; with
-// [Session.ElectionWith] they can lead in the order of their campaigns.
+// [LockOptions.Fair] they can lead in the order of their campaigns.
 //
 // # Time
 //
@@ -256,7 +256,7 @@
 //
 // A grant under a session owns no goroutine and no timer: the session has one of each.
 // Every other grant owns one goroutine, for renewals (none with Options.ManualRenewal), and a timer.
-// A grant that its handle keeps (see HandleOptions.Linger) owns another goroutine where the
+// A grant that its handle keeps (see LockOptions.Linger) owns another goroutine where the
 // store tells of changes.
 // They end with the release, which waits for them, or with the loss of the lease.
 // Release every guard, the lost ones too. A waiting Acquire uses up to two goroutines

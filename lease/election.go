@@ -34,45 +34,33 @@ type Election struct {
 }
 
 // Election returns a candidate for the leadership of name, on a lease of its own, which
-// costs one renewal each Options.Renew while it leads. It sends nothing. A program that
-// leads one thing needs no more. The errors are those of [Client.Handle].
-func (c *Client) Election(name string) (*Election, error) {
-	h, err := c.Handle(name)
-	if err != nil {
-		return nil, err
-	}
-	return newElection(h), nil
+// costs one renewal each Options.RenewInterval while it leads. It sends nothing. A program that
+// leads one thing needs no more. The errors are those of [Client.Handle]. Of the options
+// OnYieldRequest is accepted, and of a session Fair, too.
+func (c *Client) Election(name string, o *LockOptions) (*Election, error) {
+	return c.election(name, nil, o)
 }
 
 // Election returns a candidate for the leadership of name under the session, which renews it
 // with all its other locks. When the session is over the candidate cannot lead again: its
 // campaigns fail with the cause. It is otherwise like [Client.Election].
-func (s *Session) Election(name string) (*Election, error) {
-	h, err := s.Handle(name)
-	if err != nil {
-		return nil, err
-	}
-	return newElection(h), nil
-}
-
-// ElectionWith is [Session.Election] with options. With [HandleOptions.Fair] the candidates of an
-// election lead in the order in which their campaigns began, if all of them are fair: others
-// lead when none waits in line. A leader that resigns hands the lock over, and does not know the
+//
+// With [LockOptions.Fair] the candidates of an election lead in the order in which their
+// campaigns began, if all of them are fair. A candidate that is not fair leads when the queue is
+// empty. A leader that resigns hands the lock over, and does not know the
 // value of the next one. So the next leader has no value at first: it writes its own, in one
-// more request, before its Campaign returns. The [HandleOptions] of an election are Fair and
-// OnYieldRequest; with others the error matches [store.ErrInvalid]. A nil o means all defaults.
-func (s *Session) ElectionWith(name string, o *HandleOptions) (*Election, error) {
-	h, err := s.HandleWith(name, o)
+// more request, before its Campaign returns.
+func (s *Session) Election(name string, o *LockOptions) (*Election, error) {
+	return s.c.election(name, s, o)
+}
+
+func (c *Client) election(name string, s *Session, o *LockOptions) (*Election, error) {
+	h, err := c.handle(name, s, o, methodLead)
 	if err != nil {
 		return nil, err
 	}
-	if o := h.opts; o.Shared || o.Slots != 0 || o.Linger != 0 {
-		return nil, fmt.Errorf("%w: election %q: a leader holds the lock alone, and leaves it when it resigns", store.ErrInvalid, name)
-	}
-	return newElection(h), nil
+	return &Election{h: h, slot: make(chan struct{}, 1)}, nil
 }
-
-func newElection(h *Handle) *Election { return &Election{h: h, slot: make(chan struct{}, 1)} }
 
 // Name returns the name that the candidate campaigns for.
 func (e *Election) Name() string { return e.h.name }
@@ -169,29 +157,7 @@ func (e *Election) Resign(ctx context.Context) error {
 	return guard.Release(ctx)
 }
 
-// Lead campaigns with value, and runs f in the calling goroutine while it leads, like
-// [Handle.Do]. When the leadership is lost, or the leader is asked to give way (see
-// [Client.RequestYield]), the context of f ends. Lead waits until f has returned, and campaigns again
-// with the same value, whatever f returned: so f can run many times, one after the other. A
-// leader that was asked leaves the lock to others for Options.MaxPoll first. It is for a service that has to run on one machine at a time, for ever. The
-// guard is for the token, and for Proclaim.
-//
-// Lead ends when
-//
-//   - f returns while it leads, or has resigned. The candidate resigns, and the error is that
-//     of [Handle.Do]; nil if f returned nil.
-//   - ctx ends. The context of f ends with it, with its cause, and the lease lasts until f has
-//     returned. If f returned nil, so does Lead; else the error matches the cause of ctx.
-//     In a campaign the error is that of [Handle.Acquire], which matches the cause, too.
-//   - a campaign fails: the client or the session was closed ([ErrClosed]), the session was
-//     lost ([ErrLost]), or the error is one that waiting does not mend. Errors of the store
-//     that may pass are waited out, within Options.StoreTimeout.
-func (e *Election) Lead(ctx context.Context, value []byte, f func(ctx context.Context, g *Guard) error) error {
-	_, err := e.lead(ctx, value, f)
-	return err
-}
-
-// lead is Lead, and reports whether it ends with a term of f, and not with a campaign.
+// lead is [Client.Lead], and reports whether it ends with a term of f, and not with a campaign.
 func (e *Election) lead(ctx context.Context, value []byte, f func(ctx context.Context, g *Guard) error) (elected bool, _ error) {
 	for {
 		guard, err := e.Campaign(ctx, value)
@@ -211,22 +177,37 @@ func (e *Election) lead(ctx context.Context, value []byte, f func(ctx context.Co
 	}
 }
 
-// Lead runs f while this client leads the election name, again after each loss. It is
-// [Election.Lead] on a new candidate.
-func (c *Client) Lead(ctx context.Context, name string, value []byte, f func(ctx context.Context, g *Guard) error) error {
-	e, err := c.Election(name)
+// Lead campaigns for the leadership of name with value, and runs f in the calling goroutine while
+// this client leads, like [Handle.Do]. It accepts the options of [Client.Election]. When the leadership is lost, or the leader is asked to give way (see
+// [Client.RequestYield]), the context of f ends. Lead waits until f has returned, and campaigns again
+// with the same value, whatever f returned: so f can run many times, one after the other. A
+// leader that was asked leaves the lock to others for Options.MaxPoll first. It is for a service that has to run on one machine at a time, for ever. The
+// guard is for the token, and for Proclaim.
+//
+// Lead ends when
+//
+//   - f returns while it leads, or has resigned. The candidate resigns, and the error is that
+//     of [Handle.Do]; nil if f returned nil.
+//   - ctx ends. The context of f ends with it, with its cause, and the lease lasts until f has
+//     returned. If f returned nil, so does Lead; else the error matches the cause of ctx.
+//     In a campaign the error is that of [Handle.Acquire], which matches the cause, too.
+//   - a campaign fails: the client or the session was closed ([ErrClosed]), the session was
+//     lost ([ErrLost]), or the error is one that waiting does not mend. Errors of the store
+//     that may pass are waited out, within Options.StoreTimeout.
+func (c *Client) Lead(ctx context.Context, name string, value []byte, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
+	e, err := c.Election(name, o)
 	if err != nil {
 		return err
 	}
-	return e.Lead(ctx, value, f)
+	_, err = e.lead(ctx, value, f)
+	return err
 }
 
-// Lead runs f while this program leads the election name, again after each loss, under the
-// session for as long as that lasts. It is [Election.Lead] on a new candidate, but the loss of
-// the session does not end it: it goes on with a lease of its own, like [Client.Lead]. After
-// [Session.Close] the error matches [ErrClosed].
-func (s *Session) Lead(ctx context.Context, name string, value []byte, f func(ctx context.Context, g *Guard) error) error {
-	e, err := s.Election(name)
+// Lead is [Client.Lead] under the session, with the options of [Session.Election], for as long as
+// the session lasts. The loss of the session does not end it: Lead goes on with a lease of its
+// own, without Fair. After [Session.Close] the error matches [ErrClosed].
+func (s *Session) Lead(ctx context.Context, name string, value []byte, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
+	e, err := s.Election(name, o)
 	if err != nil {
 		return err
 	}
@@ -234,7 +215,7 @@ func (s *Session) Lead(ctx context.Context, name string, value []byte, f func(ct
 	if elected || ctx.Err() != nil || !errors.Is(s.Err(), ErrLost) {
 		return err
 	}
-	return s.c.Lead(ctx, name, value, f)
+	return s.c.Lead(ctx, name, value, f, &LockOptions{OnYieldRequest: e.h.opts.OnYieldRequest})
 }
 
 // LeaderState tells what is known of a leader.
@@ -280,7 +261,7 @@ type Leader struct {
 // deadline. Leader changes nothing: it fences no session. What is read can be over when the
 // call returns, so that work which depends on it needs the token.
 func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
-	h, err := c.Handle(name)
+	h, err := c.Handle(name, nil)
 	if err != nil {
 		return Leader{Name: name}, err
 	}
@@ -370,7 +351,7 @@ func leaderOf(name string, r *Record, over bool) (Leader, error) {
 // [ErrClosed].
 func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		h, err := c.Handle(name)
+		h, err := c.Handle(name, nil)
 		if err != nil {
 			yield(Leader{Name: name}, err)
 			return

@@ -15,8 +15,8 @@ import (
 func TestLeaderThatDiedExpires(t *testing.T) {
 	for _, pushes := range []bool{false, true} {
 		for name, lead := range map[string]func(t *testing.T, c *lease.Client) (*lease.Election, error){
-			"a plain lease":   func(t *testing.T, c *lease.Client) (*lease.Election, error) { return c.Election("job") },
-			"under a session": func(t *testing.T, c *lease.Client) (*lease.Election, error) { return open(t, c).Election("job") },
+			"a plain lease":   func(t *testing.T, c *lease.Client) (*lease.Election, error) { return c.Election("job", nil) },
+			"under a session": func(t *testing.T, c *lease.Client) (*lease.Election, error) { return open(t, c).Election("job", nil) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				bubble(t, func(t *testing.T, st store.Store) {

@@ -19,7 +19,7 @@ import (
 
 func election(t *testing.T, c *lease.Client, name string) *lease.Election {
 	t.Helper()
-	e, err := c.Election(name)
+	e, err := c.Election(name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func observation(l lease.Leader, err error) string {
 
 func electionIn(t *testing.T, s *lease.Session, name string) *lease.Election {
 	t.Helper()
-	e, err := s.Election(name)
+	e, err := s.Election(name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestValueTooLarge(t *testing.T) {
 		if _, err := e.Campaign(ctx, large); !errors.Is(err, store.ErrTooLarge) || store.OutcomeOf(err) != store.NotApplied {
 			t.Errorf("Campaign: %v", err)
 		}
-		if err := c.Lead(t.Context(), "job", large, nil); !errors.Is(err, store.ErrTooLarge) {
+		if err := c.Lead(t.Context(), "job", large, nil, nil); !errors.Is(err, store.ErrTooLarge) {
 			t.Errorf("Lead: %v", err)
 		}
 		if n := w.requests(); n != 0 {
@@ -496,10 +496,10 @@ func TestLeaderTellsErrors(t *testing.T) {
 		if _, err := c.Leader(t.Context(), ""); !errors.Is(err, store.ErrKey) {
 			t.Error(err)
 		}
-		if _, err := c.Election("a//b"); !errors.Is(err, store.ErrKey) {
+		if _, err := c.Election("a//b", nil); !errors.Is(err, store.ErrKey) {
 			t.Error(err)
 		}
-		if err := c.Lead(t.Context(), "", nil, nil); !errors.Is(err, store.ErrKey) {
+		if err := c.Lead(t.Context(), "", nil, nil, nil); !errors.Is(err, store.ErrKey) {
 			t.Error(err)
 		}
 		if _, err := st.Put(t.Context(), "lock/job", "", []byte("not a record")); err != nil {
@@ -576,7 +576,7 @@ func TestLeadCampaignsAgain(t *testing.T) {
 				return nil // for a function that was told to stop this is no end
 			}
 			return ctx.Err()
-		})
+		}, nil)
 		for i, want := range []error{lease.ErrBroken, lease.ErrBroken, lease.ErrExpired, lease.ErrRemoved, cause} {
 			if i >= len(terms) || !errors.Is(terms[i], want) {
 				t.Errorf("term %d of %d: %v; want %v", i, len(terms), terms, want)
@@ -654,7 +654,7 @@ func TestLeadEnds(t *testing.T) {
 						return nil
 					}
 					return c.f(t, client, cancel, ctx, g)
-				})
+				}, nil)
 				if runs != 1 || c.is == nil && err != nil || c.is != nil && !errors.Is(err, c.is) || c.not != nil && errors.Is(err, c.not) {
 					t.Errorf("Lead: %v after %d runs; want %v", err, runs, c.is)
 				}
@@ -670,7 +670,7 @@ func TestLeadStopsWhileItWaits(t *testing.T) {
 		cause := errors.New("the program ends")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Hour, func() { cancel(cause) })
-		err := client(t, st, nil).Lead(ctx, "job", nil, func(context.Context, *lease.Guard) error { panic("two lead") })
+		err := client(t, st, nil).Lead(ctx, "job", nil, func(context.Context, *lease.Guard) error { panic("two lead") }, nil)
 		if !errors.Is(err, cause) || !errors.Is(err, lease.ErrHeld) {
 			t.Errorf("Lead: %v; want %v, and who leads", err, cause)
 		}
@@ -687,7 +687,7 @@ func TestLeadOfAPanic(t *testing.T) {
 					t.Error("the panic is gone")
 				}
 			}()
-			_ = c.Lead(t.Context(), "job", nil, func(context.Context, *lease.Guard) error { panic("at work") })
+			_ = c.Lead(t.Context(), "job", nil, func(context.Context, *lease.Guard) error { panic("at work") }, nil)
 		}()
 		wantNoLeader(t, c, "job")
 	})
@@ -719,7 +719,7 @@ func TestElectionThroughFailures(t *testing.T) {
 					<-ctx.Done()
 					leading.Add(-1)
 					return nil
-				})
+				}, nil)
 				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 					t.Error(err)
 				}
@@ -783,7 +783,7 @@ func TestLeaderUnderASession(t *testing.T) {
 		mustTryIn(t, s, "other")
 		holder.set(everything(drop))
 		waiter := client(t, st, nil)
-		if _, err := waiter.Acquire(t.Context(), "other"); err != nil {
+		if _, err := waiter.Acquire(t.Context(), "other", nil); err != nil {
 			t.Fatal(err)
 		}
 		wantState(t, waiter, "job", lease.Held)
@@ -866,7 +866,7 @@ func TestLeadAfterTheLossOfTheSession(t *testing.T) {
 			}
 			time.AfterFunc(time.Hour, func() { w.set(everything(drop)) })
 			time.AfterFunc(2*time.Hour, func() { w.set(nil) })
-			if err := s.Lead(ctx, "job", []byte("leader"), work); err != nil {
+			if err := s.Lead(ctx, "job", []byte("leader"), work, nil); err != nil {
 				t.Errorf("Lead: %v", err)
 			}
 			if len(terms) != len(want) {
@@ -883,9 +883,9 @@ func TestLeadAfterTheLossOfTheSession(t *testing.T) {
 			}
 
 			// A candidate under the session tells of its end.
-			err := electionIn(t, s, "job").Lead(t.Context(), nil, func(context.Context, *lease.Guard) error { panic("no lease") })
+			_, err := electionIn(t, s, "job").Campaign(t.Context(), nil)
 			if !errors.Is(err, lease.ErrLost) || !errors.Is(err, lease.ErrExpired) {
-				t.Errorf("Election.Lead: %v", err)
+				t.Errorf("Campaign: %v", err)
 			}
 		})
 	}
@@ -904,7 +904,7 @@ func TestLeadUnderASessionThatLives(t *testing.T) {
 			breaks(t, st, g)
 			<-ctx.Done()
 			return ctx.Err()
-		})
+		}, nil)
 		if !errors.Is(err, errWork) || errors.Is(err, lease.ErrLost) || terms != 3 || other.Err() != nil {
 			t.Errorf("Lead: %v after %d terms, %v", err, terms, other.Err())
 		}
@@ -913,15 +913,15 @@ func TestLeadUnderASessionThatLives(t *testing.T) {
 				go ends()
 				<-ctx.Done()
 				return nil
-			})
+			}, nil)
 			if !errors.Is(err, lease.ErrClosed) || errors.Is(err, lease.ErrLost) {
 				t.Errorf("Lead of a session that was closed: %v", err)
 			}
 		}
-		if _, err := s.Election("a//b"); !errors.Is(err, store.ErrKey) {
+		if _, err := s.Election("a//b", nil); !errors.Is(err, store.ErrKey) {
 			t.Error(err)
 		}
-		if err := s.Lead(t.Context(), "", nil, nil); !errors.Is(err, store.ErrKey) {
+		if err := s.Lead(t.Context(), "", nil, nil, nil); !errors.Is(err, store.ErrKey) {
 			t.Error(err)
 		}
 	})
@@ -946,7 +946,7 @@ func TestLeadGivesWayWhenAsked(t *testing.T) {
 						return nil // for the leader this is no end
 					}
 					return ctx.Err()
-				})
+				}, nil)
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("Lead: %v", err)
 				}
@@ -1003,7 +1003,7 @@ func TestFairElection(t *testing.T) {
 			for i := range 8 {
 				name := fmt.Sprint("candidate ", i)
 				c := client(t, w, &lease.Options{Holder: name})
-				e, err := open(t, c).ElectionWith("job", &lease.HandleOptions{Fair: true})
+				e, err := open(t, c).Election("job", &lease.LockOptions{Fair: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -1056,8 +1056,8 @@ func TestFairElection(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
-		for _, o := range []lease.HandleOptions{{Shared: true}, {Slots: 2}, {Linger: time.Second}} {
-			if _, err := s.ElectionWith("job", &o); !errors.Is(err, store.ErrInvalid) {
+		for _, o := range []lease.LockOptions{{Shared: true}, {Slots: 2}, {Linger: time.Second}} {
+			if _, err := s.Election("job", &o); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("%+v: %v", o, err)
 			}
 		}
@@ -1068,16 +1068,13 @@ func TestFairElection(t *testing.T) {
 // campaigns again: no reader has seen its term.
 func TestCandidateBrokenBeforeItsValue(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		fair := lease.HandleOptions{Fair: true}
-		a, err := open(t, client(t, st, nil)).ElectionWith("job", &fair)
+		fair := lease.LockOptions{Fair: true}
+		a, err := open(t, client(t, st, nil)).Election("job", &fair)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := newWire(st)
-		b, err := open(t, client(t, w, nil)).ElectionWith("job", &fair)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := open(t, client(t, w, nil))
 		if _, err := a.Campaign(t.Context(), []byte("a")); err != nil {
 			t.Fatal(err)
 		}
@@ -1085,11 +1082,11 @@ func TestCandidateBrokenBeforeItsValue(t *testing.T) {
 		led := make(chan error, 1)
 		ran := make(chan struct{})
 		go func() {
-			led <- b.Lead(ctx, []byte("b"), func(ctx context.Context, g *lease.Guard) error {
+			led <- b.Lead(ctx, "job", []byte("b"), func(ctx context.Context, g *lease.Guard) error {
 				close(ran)
 				<-ctx.Done()
 				return nil
-			})
+			}, &fair)
 		}()
 		time.Sleep(time.Minute)
 		broken := false

@@ -80,9 +80,6 @@ var (
 	// more than 5 minutes in the future. The error is a [*AlreadyRanError].
 	ErrRunInFuture = store.NewError("the last run is in the future of this machine's clock", store.NotApplied, store.ErrPermanent)
 
-	// ErrRunTimeout: a run has lasted longer than [OnceOptions.Timeout].
-	ErrRunTimeout = errors.New("the run exceeded its timeout")
-
 	// ErrNotHeld: the lock has no grant that the call could end or change.
 	ErrNotHeld = store.NewError("lock is not held", store.NotApplied)
 

@@ -25,7 +25,7 @@ func Example() {
 	work := func(ctx context.Context, token uint64) error { return ctx.Err() }
 	err = client.Do(ctx, "nightly", func(ctx context.Context, guard *lease.Guard) error {
 		return work(ctx, guard.Token())
-	})
+	}, nil)
 	fmt.Println(err)
 	// Output: <nil>
 }
@@ -38,7 +38,7 @@ func ExampleClient_Do() {
 	err := client.Do(ctx, "nightly", func(ctx context.Context, guard *lease.Guard) error {
 		<-ctx.Done() // the lock is held until the function returns
 		return fmt.Errorf("half of the report: %w", ctx.Err())
-	})
+	}, nil)
 	switch {
 	case err == nil:
 		fmt.Println("done, and the lock is free")
@@ -71,7 +71,7 @@ func ExampleClient_RequestYield() {
 		close(started)
 		<-ctx.Done() // the lock is held until the function returns
 		return context.Cause(ctx)
-	})
+	}, nil)
 	fmt.Println(errors.Is(err, lease.ErrYieldRequested), err)
 	// Output: true lock "nightly": asked to give way by ada: the machine is needed
 }
@@ -82,7 +82,7 @@ func ExampleGuard_RefuseYield() {
 	worker, _ := lease.New(&st, nil)
 	operator, _ := lease.New(&st, nil)
 	ctx := context.Background()
-	guard, _ := worker.TryAcquire(ctx, "nightly")
+	guard, _ := worker.TryAcquire(ctx, "nightly", nil)
 	defer guard.Release(ctx)
 	_, _ = operator.RequestYield(ctx, "nightly", nil)
 	_ = guard.Renew(ctx) // the holder hears with its next renewal, by itself or like this
@@ -94,11 +94,11 @@ func ExampleGuard_RefuseYield() {
 }
 
 // A handle that takes its lock often keeps it for a while, until another program waits for it.
-func ExampleHandleOptions() {
+func ExampleLockOptions_linger() {
 	client, _ := lease.New(&memstore.Store{}, nil)
 	ctx := context.Background()
 	defer client.Close(ctx) // frees what is kept
-	handle, err := client.HandleWith("accounts", &lease.HandleOptions{Linger: time.Minute})
+	handle, err := client.Handle("accounts", &lease.LockOptions{Linger: time.Minute})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -118,9 +118,9 @@ func ExampleHandleOptions() {
 }
 
 // The holder goes on when it is asked, and decides by itself when to give way.
-func ExampleClient_HandleWith() {
+func ExampleLockOptions_onYieldRequest() {
 	client, _ := lease.New(&memstore.Store{}, nil)
-	handle, err := client.HandleWith("nightly", &lease.HandleOptions{OnYieldRequest: lease.IgnoreYieldRequests})
+	handle, err := client.Handle("nightly", &lease.LockOptions{OnYieldRequest: lease.IgnoreYieldRequests})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -143,7 +143,7 @@ func ExampleClient_HandleWith() {
 func ExampleHandle_Do() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
-	handle, _ := client.Handle("accounts")
+	handle, _ := client.Handle("accounts", nil)
 	book := func(ctx context.Context, guard *lease.Guard) error { return guard.Err() }
 	err := handle.Do(ctx, func(ctx context.Context, guard *lease.Guard) error {
 		return handle.Do(ctx, book) // joins the grant
@@ -163,15 +163,15 @@ func ExampleClient_OpenSession() {
 		return
 	}
 	for _, name := range []string{"shard-1", "shard-2"} {
-		if _, err := session.Acquire(ctx, name); err != nil {
+		if _, err := session.Acquire(ctx, name, nil); err != nil {
 			fmt.Println(err)
 			return
 		}
 	}
-	_, err = client.TryAcquire(ctx, "shard-2")
+	_, err = client.TryAcquire(ctx, "shard-2", nil)
 	fmt.Println(errors.Is(err, lease.ErrHeld))
 	fmt.Println(session.Close(ctx)) // gives both back
-	guard, err := client.TryAcquire(ctx, "shard-2")
+	guard, err := client.TryAcquire(ctx, "shard-2", nil)
 	fmt.Println(err, guard.Err())
 	// Output:
 	// true
@@ -180,16 +180,16 @@ func ExampleClient_OpenSession() {
 }
 
 // Work that is skipped while another process does it.
-func ExampleClient_TryDo() {
+func ExampleLockOptions_noWait() {
 	ctx := context.Background()
 	st := &memstore.Store{}
 	here, _ := lease.New(st, &lease.Options{Holder: "here"})
 	there, _ := lease.New(st, nil)
 	err := here.Do(ctx, "sweep", func(ctx context.Context, _ *lease.Guard) error {
-		return there.TryDo(ctx, "sweep", func(context.Context, *lease.Guard) error {
+		return there.Do(ctx, "sweep", func(context.Context, *lease.Guard) error {
 			panic("two sweep at once")
-		})
-	})
+		}, &lease.LockOptions{NoWait: true})
+	}, nil)
 	var held *lease.HeldError
 	if errors.As(err, &held) {
 		fmt.Println("busy:", held.Record.Holder)
@@ -201,7 +201,7 @@ func ExampleClient_TryDo() {
 func ExampleClient_Acquire_guard() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
-	guard, err := client.Acquire(ctx, "nightly")
+	guard, err := client.Acquire(ctx, "nightly", nil)
 	if err != nil {
 		panic(err)
 	}
@@ -216,15 +216,15 @@ func ExampleClient_TryAcquire() {
 	st := &memstore.Store{}
 	first, _ := lease.New(st, &lease.Options{Holder: "worker-1"})
 	second, _ := lease.New(st, nil)
-	guard, _ := first.TryAcquire(ctx, "nightly")
+	guard, _ := first.TryAcquire(ctx, "nightly", nil)
 
-	_, err := second.TryAcquire(ctx, "nightly")
+	_, err := second.TryAcquire(ctx, "nightly", nil)
 	var held *lease.HeldError
 	if errors.As(err, &held) {
 		fmt.Println("busy:", held.Record.Holder)
 	}
 	_ = guard.Release(ctx)
-	_, err = second.TryAcquire(ctx, "nightly")
+	_, err = second.TryAcquire(ctx, "nightly", nil)
 	fmt.Println(err)
 	// Output:
 	// busy: worker-1
@@ -236,12 +236,12 @@ func ExampleClient_Acquire() {
 	st := &memstore.Store{}
 	first, _ := lease.New(st, nil)
 	second, _ := lease.New(st, nil)
-	guard, _ := first.TryAcquire(context.Background(), "nightly")
+	guard, _ := first.TryAcquire(context.Background(), "nightly", nil)
 	defer guard.Release(context.Background())
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	_, err := second.Acquire(ctx, "nightly")
+	_, err := second.Acquire(ctx, "nightly", nil)
 	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, lease.ErrHeld))
 	// Output: true true
 }
@@ -250,7 +250,7 @@ func ExampleClient_Acquire() {
 func ExampleHandle() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
-	handle, _ := client.Handle("cache")
+	handle, _ := client.Handle("cache", nil)
 
 	outer, _ := handle.Acquire(ctx)
 	inner, _ := handle.Acquire(ctx) // at once: the handle holds the lock
@@ -273,8 +273,8 @@ func ExampleAcquireAll() {
 	ctx := context.Background()
 	here, _ := lease.New(&memstore.Store{}, nil)
 	there, _ := lease.New(&memstore.Store{}, nil)
-	a, _ := here.Handle("old")
-	b, _ := there.Handle("new")
+	a, _ := here.Handle("old", nil)
+	b, _ := there.Handle("new", nil)
 
 	set, err := lease.AcquireAll(ctx, a, b)
 	if err != nil {
@@ -289,7 +289,7 @@ func ExampleAcquireAll() {
 func ExampleGuard_SetData() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
-	guard, _ := client.Acquire(ctx, "import")
+	guard, _ := client.Acquire(ctx, "import", nil)
 	defer guard.Release(ctx)
 	if err := guard.SetData(ctx, []byte("file 3 of 7")); err != nil {
 		panic(err)
@@ -303,13 +303,13 @@ func ExampleGuard_SetData() {
 func ExampleClient_Break() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
-	guard, _ := client.Acquire(ctx, "deploy")
+	guard, _ := client.Acquire(ctx, "deploy", nil)
 
 	info, _ := client.Inspect(ctx, "deploy")
 	if _, err := client.Break(ctx, "deploy", info.Record.Token, &lease.BreakOptions{Immediate: true}); err != nil {
 		panic(err)
 	}
-	next, err := client.TryAcquire(ctx, "deploy")
+	next, err := client.TryAcquire(ctx, "deploy", nil)
 	fmt.Println(err, next.Token() > guard.Token())
 	fmt.Println(errors.Is(guard.Release(ctx), lease.ErrLost))
 	_ = next.Release(ctx)
@@ -324,7 +324,7 @@ func ExampleGuard_Detach() {
 	st := &memstore.Store{}
 	o := &lease.Options{TTL: time.Hour, ManualRenewal: true, NoPresence: true}
 	first, _ := lease.New(st, o)
-	guard, _ := first.Acquire(ctx, "pipeline")
+	guard, _ := first.Acquire(ctx, "pipeline", nil)
 	ticket, err := guard.Detach(ctx)
 	if err != nil {
 		panic(err)
@@ -344,7 +344,7 @@ func ExampleGuard_Detach() {
 func ExampleClient_RenewTicket() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, &lease.Options{TTL: time.Hour, ManualRenewal: true, NoPresence: true})
-	guard, _ := client.Acquire(ctx, "pipeline")
+	guard, _ := client.Acquire(ctx, "pipeline", nil)
 	file, _ := guard.Detach(ctx)
 
 	next, err := client.RenewTicket(ctx, file, func(t lease.Ticket) error {
@@ -380,7 +380,7 @@ func ExampleClient_Once() {
 	if err != nil {
 		panic(err)
 	}
-	options := &lease.OnceOptions{Retries: 2, Timeout: time.Hour}
+	options := &lease.LockOptions{Retries: 2}
 	for _, machine := range []string{"db1", "db2"} {
 		client, _ := lease.New(st, &lease.Options{Holder: machine})
 		result, err := client.Once(ctx, "report", lease.Daily(zurich), func(ctx context.Context, guard *lease.Guard) error {
@@ -394,23 +394,23 @@ func ExampleClient_Once() {
 }
 
 // A job that is skipped while it runs elsewhere.
-func ExampleClient_TryOnce() {
+func ExampleClient_Once_noWait() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
 	work := func(context.Context, *lease.Guard) error { return nil }
 	err := client.Do(ctx, "sweep", func(ctx context.Context, _ *lease.Guard) error {
-		_, err := client.TryOnce(ctx, "sweep", lease.Every(6*time.Hour), work, nil)
+		_, err := client.Once(ctx, "sweep", lease.Every(6*time.Hour), work, &lease.LockOptions{NoWait: true})
 		return err
-	})
+	}, nil)
 	fmt.Println(errors.Is(err, lease.ErrHeld))
 	// Output: true
 }
 
 // The parts of Once, for work that is no function.
-func ExampleClient_HandleOnce() {
+func ExampleLockOptions_period() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
-	handle, err := client.HandleOnce("report", lease.Weekly(nil), nil)
+	handle, err := client.Handle("report", &lease.LockOptions{Period: lease.Weekly(nil)})
 	if err != nil {
 		panic(err)
 	}
@@ -470,7 +470,7 @@ func ExampleClient_Lead() {
 		leader, err := client.Leader(ctx, "scheduler")
 		fmt.Printf("the leader is %s, %t\n", leader.Value, leader.Token == guard.Token())
 		return err // while it leads: it resigns
-	})
+	}, nil)
 	fmt.Println(err)
 	// Output:
 	// the leader is 10.0.0.7:8080, true
@@ -481,7 +481,7 @@ func ExampleClient_Lead() {
 func ExampleElection() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
-	candidate, _ := client.Election("scheduler")
+	candidate, _ := client.Election("scheduler", nil)
 	guard, err := candidate.Campaign(ctx, []byte("10.0.0.7:8080"))
 	if err != nil {
 		panic(err)
@@ -502,7 +502,7 @@ func ExampleClient_Observe() {
 	st := &memstore.Store{}
 	machine, _ := lease.New(st, nil)
 	follower, _ := lease.New(st, nil)
-	candidate, _ := machine.Election("scheduler")
+	candidate, _ := machine.Election("scheduler", nil)
 	for leader, err := range follower.Observe(ctx, "scheduler") {
 		switch {
 		case errors.Is(err, lease.ErrNoLeader):
@@ -538,8 +538,8 @@ func ExampleSession_Lead() {
 	err := session.Lead(ctx, "scheduler", []byte("10.0.0.7:8080"), func(ctx context.Context, guard *lease.Guard) error {
 		fmt.Println(guard.Err())
 		return nil // while it leads: it resigns
-	})
-	candidate, _ := session.Election("backups")
+	}, nil)
+	candidate, _ := session.Election("backups", nil)
 	_, err2 := candidate.Campaign(ctx, []byte("10.0.0.7:8080"))
 	fmt.Println(err, err2)
 	// Output:

@@ -16,7 +16,7 @@ import (
 func TestShortTriesOfOneClientTakeADeadLock(t *testing.T) {
 	hourly := lease.Every(time.Hour)
 	work := func(context.Context, *lease.Guard) error { return nil }
-	retried := &lease.OnceOptions{Retries: 1}
+	retried := &lease.LockOptions{NoWait: true, Retries: 1}
 	brief := func(t *testing.T) context.Context {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		t.Cleanup(cancel)
@@ -28,9 +28,9 @@ func TestShortTriesOfOneClientTakeADeadLock(t *testing.T) {
 		}
 		return err
 	}
-	dies := func(o *lease.HandleOptions) func(*testing.T, store.Store, *lease.Client) {
+	dies := func(o *lease.LockOptions) func(*testing.T, store.Store, *lease.Client) {
 		return func(t *testing.T, _ store.Store, c *lease.Client) {
-			h, err := open(t, c).HandleWith("job", o)
+			h, err := open(t, c).Handle("job", o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,31 +40,33 @@ func TestShortTriesOfOneClientTakeADeadLock(t *testing.T) {
 		}
 	}
 	plain := func(t *testing.T, _ store.Store, c *lease.Client) { mustTry(t, c, "job") }
-	with := func(o *lease.HandleOptions) func(t *testing.T, c *lease.Client) error {
+	with := func(o *lease.LockOptions) func(t *testing.T, c *lease.Client) error {
 		return func(t *testing.T, c *lease.Client) error {
 			s, err := c.OpenSession(t.Context())
 			if err != nil {
 				return err
 			}
 			defer s.Close(t.Context())
-			h, err := s.HandleWith("job", o)
+			h, err := s.Handle("job", o)
 			if err != nil {
 				return err
 			}
 			return release(h.Acquire(brief(t)))
 		}
 	}
-	try := func(t *testing.T, c *lease.Client) error { return release(c.TryAcquire(t.Context(), "job")) }
+	try := func(t *testing.T, c *lease.Client) error { return release(c.TryAcquire(t.Context(), "job", nil)) }
 	for _, c := range []struct {
 		name string
 		dies func(t *testing.T, st store.Store, c *lease.Client)
 		try  func(t *testing.T, c *lease.Client) error
 	}{
 		{"TryAcquire", plain, try},
-		{"Acquire", plain, func(t *testing.T, c *lease.Client) error { return release(c.Acquire(brief(t), "job")) }},
-		{"TryDo", plain, func(t *testing.T, c *lease.Client) error { return c.TryDo(t.Context(), "job", work) }},
-		{"TryOnce", func(t *testing.T, _ store.Store, c *lease.Client) {
-			h, err := c.HandleOnce("job", hourly, nil)
+		{"Acquire", plain, func(t *testing.T, c *lease.Client) error { return release(c.Acquire(brief(t), "job", nil)) }},
+		{"Do that does not wait", plain, func(t *testing.T, c *lease.Client) error {
+			return c.Do(t.Context(), "job", work, &lease.LockOptions{NoWait: true})
+		}},
+		{"Once that does not wait", func(t *testing.T, _ store.Store, c *lease.Client) {
+			h, err := c.Handle("job", &lease.LockOptions{Period: hourly})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +74,7 @@ func TestShortTriesOfOneClientTakeADeadLock(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, func(t *testing.T, c *lease.Client) error {
-			_, err := c.TryOnce(t.Context(), "job", hourly, work, retried)
+			_, err := c.Once(t.Context(), "job", hourly, work, retried)
 			return err
 		}},
 		{"an asked holder", func(t *testing.T, st store.Store, c *lease.Client) {
@@ -81,11 +83,11 @@ func TestShortTriesOfOneClientTakeADeadLock(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, try},
-		{"a holder under a session", dies(&lease.HandleOptions{}), try},
-		{"a reader", dies(&lease.HandleOptions{Shared: true}), try},
-		{"a holder of a slot", dies(&lease.HandleOptions{Slots: 1}), with(&lease.HandleOptions{Slots: 1})},
-		{"a reader, met by a fair waiter", dies(&lease.HandleOptions{Shared: true}), with(&lease.HandleOptions{Fair: true})},
-		{"a plain holder, met by a fair waiter", plain, with(&lease.HandleOptions{Fair: true})},
+		{"a holder under a session", dies(&lease.LockOptions{}), try},
+		{"a reader", dies(&lease.LockOptions{Shared: true}), try},
+		{"a holder of a slot", dies(&lease.LockOptions{Slots: 1}), with(&lease.LockOptions{Slots: 1})},
+		{"a reader, met by a fair waiter", dies(&lease.LockOptions{Shared: true}), with(&lease.LockOptions{Fair: true})},
+		{"a plain holder, met by a fair waiter", plain, with(&lease.LockOptions{Fair: true})},
 		{"an ask that waits", plain, func(t *testing.T, c *lease.Client) error {
 			if _, err := c.RequestYield(brief(t), "job", &lease.YieldOptions{Wait: true}); !errors.Is(err, context.DeadlineExceeded) {
 				return err

@@ -113,10 +113,10 @@ func TestFrozenCallsEnd(t *testing.T) {
 		{"Release", timeout, func(ctx context.Context, _ *lease.Client, g *lease.Guard) error { return g.Release(ctx) }},
 		{"Close", timeout, func(ctx context.Context, c *lease.Client, _ *lease.Guard) error { return c.Close(ctx) }},
 		{"Acquire", 3*time.Second + timeout, func(ctx context.Context, c *lease.Client, _ *lease.Guard) error {
-			return deadline(ctx, func(ctx context.Context) error { _, err := c.Acquire(ctx, "other"); return err })
+			return deadline(ctx, func(ctx context.Context) error { _, err := c.Acquire(ctx, "other", nil); return err })
 		}},
 		{"TryAcquire", 3*time.Second + timeout, func(ctx context.Context, c *lease.Client, _ *lease.Guard) error {
-			return deadline(ctx, func(ctx context.Context) error { _, err := c.TryAcquire(ctx, "other"); return err })
+			return deadline(ctx, func(ctx context.Context) error { _, err := c.TryAcquire(ctx, "other", nil); return err })
 		}},
 		{"Renew", 3 * time.Second, func(ctx context.Context, _ *lease.Client, g *lease.Guard) error {
 			return deadline(ctx, func(ctx context.Context) error { return g.Renew(ctx) })
@@ -172,7 +172,7 @@ func TestFrozenCallsEnd(t *testing.T) {
 					for _, name := range []string{"job", "other"} {
 						next := client(t, d, nil)
 						ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
-						after, err := next.Acquire(ctx, name)
+						after, err := next.Acquire(ctx, name, nil)
 						cancel()
 						if err != nil {
 							t.Fatalf("%s: %v", name, err)
@@ -214,7 +214,7 @@ func TestFrozenForLong(t *testing.T) {
 		var waiting sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 3 {
-			waiting.Go(func() { _, _ = c.Acquire(ctx, "job") })
+			waiting.Go(func() { _, _ = c.Acquire(ctx, "job", nil) })
 		}
 		time.Sleep(6 * time.Hour)
 		if n := c.Stats().AbandonedCalls; n < 10 || n > 20 {
@@ -224,7 +224,7 @@ func TestFrozenForLong(t *testing.T) {
 		waiting.Wait()
 		d.thaw()
 		within(t, "Acquire after the thaw", 6*time.Second, func() {
-			if _, err := c.Acquire(t.Context(), "job"); err != nil {
+			if _, err := c.Acquire(t.Context(), "job", nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -397,8 +397,8 @@ func TestClosedClientSendsNothing(t *testing.T) {
 		}
 		before := d.calls.Load()
 		for name, call := range map[string]func(context.Context) error{
-			"Acquire":           func(ctx context.Context) error { _, err := c.Acquire(ctx, "a"); return err },
-			"TryAcquire":        func(ctx context.Context) error { _, err := c.TryAcquire(ctx, "a"); return err },
+			"Acquire":           func(ctx context.Context) error { _, err := c.Acquire(ctx, "a", nil); return err },
+			"TryAcquire":        func(ctx context.Context) error { _, err := c.TryAcquire(ctx, "a", nil); return err },
 			"Handle.Acquire":    func(ctx context.Context) error { _, err := h.Acquire(ctx); return err },
 			"Handle.TryAcquire": func(ctx context.Context) error { _, err := h.TryAcquire(ctx); return err },
 			"All":               func(ctx context.Context) error { _, err := lease.AcquireAll(ctx, h); return err },

@@ -14,7 +14,7 @@ type grant struct {
 	id     string
 	token  uint64
 	member *Member // of a lock with several holders, nil for others
-	before *Run    // the last run before that of this grant; see [Client.HandleOnce]
+	before *Run    // the last run before that of this grant; see [LockOptions.Period]
 
 	mu          sync.Mutex    // never held across I/O
 	sent        time.Duration // when the last write known to be applied was sent

@@ -191,7 +191,7 @@ func (g *Guard) Renew(ctx context.Context) error {
 
 // Release ends this guard, its context first. The last guard of a grant ends the
 // renewals, waits for a write in flight, and frees the lock in the store; but for a handle
-// with [HandleOptions.Linger], which keeps the lease for that time.
+// with [LockOptions.Linger], which keeps the lease for that time.
 //
 // Of ctx only the values count. Release works when ctx has ended already, and a deadline
 // of ctx does not shorten it: a release with a moment left would leave the lock taken for

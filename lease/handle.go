@@ -52,8 +52,8 @@ type Handle struct {
 	slot  chan struct{}
 	inner int // goroutines in alone
 
-	job  *job           // of [Client.HandleOnce], or nil
-	opts *HandleOptions // of [Client.HandleWith] and [Session.HandleWith]
+	job  *job // with LockOptions.Period, or nil
+	opts *LockOptions
 
 	// campaign is the data that a claim writes, for the handle of an [Election]. Any other
 	// claim keeps the data that it finds.

@@ -23,7 +23,7 @@ func TestHandleAcquireBesideClose(t *testing.T) {
 			})
 			c := client(t, slow, &lease.Options{ManualRenewal: true})
 			time.AfterFunc(time.Duration(after)*time.Millisecond, func() { _ = c.Close(context.Background()) })
-			g, err := c.TryAcquire(t.Context(), "job")
+			g, err := c.TryAcquire(t.Context(), "job", nil)
 			if g == nil && err == nil {
 				t.Fatal("neither a guard nor an error")
 			}
@@ -83,7 +83,7 @@ func TestHandleTimeoutDuringARead(t *testing.T) {
 		b := client(t, slow, nil)
 		for i := range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second+time.Duration(i)*50*time.Millisecond)
-			if _, err := b.Acquire(ctx, "job"); !errors.Is(err, lease.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := b.Acquire(ctx, "job", nil); !errors.Is(err, lease.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Acquire = %v", err)
 			}
 			cancel()

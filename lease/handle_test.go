@@ -301,7 +301,7 @@ func TestHandleBreak(t *testing.T) {
 			t.Errorf("Break wrote %+v", rec)
 		}
 		began := time.Now()
-		won, err := b.Acquire(t.Context(), "job")
+		won, err := b.Acquire(t.Context(), "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -488,7 +488,7 @@ func TestHandleStoreAge(t *testing.T) {
 			clock := newClocks()
 			lease.SetClock(waiter, clock.read)
 			clock.change(func(cl *clocks) { cl.jumped += c.later })
-			g, err := waiter.TryAcquire(t.Context(), "job")
+			g, err := waiter.TryAcquire(t.Context(), "job", nil)
 			if c.open != (err == nil) {
 				t.Errorf("%s: %v", c.name, err)
 			}
@@ -527,7 +527,7 @@ func TestHandlePresence(t *testing.T) {
 			p.set(store.Dead)
 			close(p.died)
 		}()
-		won, err := b.Acquire(t.Context(), "job")
+		won, err := b.Acquire(t.Context(), "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -581,7 +581,7 @@ func TestHandleNames(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		c := client(t, st, nil)
 		for _, bad := range []string{"", "/", "a//b", "../x", "a/../b", ".", "x\xff", strings.Repeat("x", store.MaxKey-4)} {
-			if _, err := c.TryAcquire(t.Context(), bad); !errors.Is(err, store.ErrKey) {
+			if _, err := c.TryAcquire(t.Context(), bad, nil); !errors.Is(err, store.ErrKey) {
 				t.Errorf("a lock named %.20q: %v", bad, err)
 			}
 		}
@@ -591,7 +591,7 @@ func TestHandleNames(t *testing.T) {
 	})
 }
 
-func TestHandleOptions(t *testing.T) {
+func TestLockOptions(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		named := 0
 		for name, o := range map[string]*lease.Options{
@@ -643,7 +643,7 @@ func TestHandlePatience(t *testing.T) {
 		w.set(everything(fail))
 		c := client(t, w, &lease.Options{StoreTimeout: 20 * time.Second})
 		began := time.Now()
-		if _, err := c.Acquire(t.Context(), "job"); !errors.Is(err, errNetwork) {
+		if _, err := c.Acquire(t.Context(), "job", nil); !errors.Is(err, errNetwork) {
 			t.Errorf("Acquire = %v", err)
 		}
 		if took := time.Since(began); took < 20*time.Second || took > 30*time.Second {
@@ -654,7 +654,7 @@ func TestHandlePatience(t *testing.T) {
 			time.Sleep(time.Hour)
 			w.set(nil)
 		}()
-		g, err := client(t, w, nil).Acquire(t.Context(), "job")
+		g, err := client(t, w, nil).Acquire(t.Context(), "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func turns(t *testing.T, programs int, work, come, span time.Duration, reach fun
 				}
 				return pass
 			})
-			h := with(t, open(t, client(t, w, nil)), "job", lease.HandleOptions{Fair: true})
+			h := with(t, open(t, client(t, w, nil)), "job", lease.LockOptions{Fair: true})
 			all.Go(func() {
 				for ctx.Err() == nil {
 					g, err := h.Acquire(ctx)
@@ -151,7 +151,7 @@ func TestHandOverRequests(t *testing.T) {
 // One that was handed the lock and is dead is waited for no longer than any other holder; and
 // when its lock is broken with immediate effect, the next one has it at once.
 func TestHandedToADeadOne(t *testing.T) {
-	fair := lease.HandleOptions{Fair: true}
+	fair := lease.LockOptions{Fair: true}
 	for name, reach := range map[string]func(store.Store) store.Store{
 		"a store that pushes": func(st store.Store) store.Store { return st },
 		"a store that polls":  func(st store.Store) store.Store { return unwatched{st} },
@@ -216,7 +216,7 @@ func TestAllBeforeAWaiterLeave(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				queue := make([]*pending, waiters)
 				next := func(i int) *lease.Handle {
-					return with(t, open(t, client(t, reach(st, uint64(i)), nil)), "job", lease.HandleOptions{Fair: true})
+					return with(t, open(t, client(t, reach(st, uint64(i)), nil)), "job", lease.LockOptions{Fair: true})
 				}
 				g := mustTake(t, next(waiters))
 				for i := range queue {
@@ -260,7 +260,7 @@ func TestHeadDiesAtEachStep(t *testing.T) {
 						if !push {
 							st = unwatched{st}
 						}
-						fair := lease.HandleOptions{Fair: true}
+						fair := lease.LockOptions{Fair: true}
 						g := mustTake(t, with(t, open(t, client(t, st, nil)), "job", fair))
 						w := newWire(st)
 						count := 0
@@ -283,7 +283,7 @@ func TestHeadDiesAtEachStep(t *testing.T) {
 						})
 						dead := acquiring(t, with(t, sess, "job", fair))
 						next := acquiring(t, with(t, open(t, client(t, st, nil)), "job", fair))
-						last := acquiring(t, with(t, open(t, client(t, st, nil)), "job", lease.HandleOptions{Shared: true}))
+						last := acquiring(t, with(t, open(t, client(t, st, nil)), "job", lease.LockOptions{Shared: true}))
 						time.Sleep(3 * time.Second)
 						began := time.Now()
 						mustRelease(t, g)
@@ -317,19 +317,19 @@ func TestReadersEnterTogether(t *testing.T) {
 		t.Run(fmt.Sprint(writers), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				programs := uint64(0)
-				next := func(o lease.HandleOptions) *lease.Handle {
+				next := func(o lease.LockOptions) *lease.Handle {
 					programs++
 					return with(t, open(t, client(t, nearTo(st, programs), nil)), "job", o)
 				}
-				g := mustTake(t, next(lease.HandleOptions{Fair: true}))
+				g := mustTake(t, next(lease.LockOptions{Fair: true}))
 				var writer *pending
 				if writers > 1 {
-					writer = acquiring(t, next(lease.HandleOptions{Fair: true}))
+					writer = acquiring(t, next(lease.LockOptions{Fair: true}))
 					time.Sleep(time.Second)
 				}
 				var readers []*pending
 				for range 20 {
-					readers = append(readers, acquiring(t, next(lease.HandleOptions{Shared: true})))
+					readers = append(readers, acquiring(t, next(lease.LockOptions{Shared: true})))
 					time.Sleep(time.Second)
 				}
 				time.Sleep(30 * time.Second)

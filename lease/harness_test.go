@@ -206,7 +206,7 @@ func end(c *lease.Client) {
 
 func handle(t *testing.T, c locker, name string) *lease.Handle {
 	t.Helper()
-	h, err := c.Handle(name)
+	h, err := c.Handle(name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func handle(t *testing.T, c locker, name string) *lease.Handle {
 
 func mustTry(t *testing.T, c locker, name string) *lease.Guard {
 	t.Helper()
-	g, err := c.TryAcquire(t.Context(), name)
+	g, err := c.TryAcquire(t.Context(), name, nil)
 	if err != nil {
 		t.Fatalf("TryAcquire(%q): %v", name, err)
 	}
@@ -231,7 +231,7 @@ func mustRelease(t *testing.T, g *lease.Guard) {
 
 func wantHeld(t *testing.T, c locker, name string) {
 	t.Helper()
-	g, err := c.TryAcquire(t.Context(), name)
+	g, err := c.TryAcquire(t.Context(), name, nil)
 	if !errors.Is(err, lease.ErrHeld) {
 		t.Fatalf("TryAcquire(%q) = %v, %v; want it held", name, g, err)
 	}
@@ -305,12 +305,10 @@ func (s *volatileStore) PutUnsynced(ctx context.Context, key string, prev store.
 
 // locker takes locks: a client, or a session of one.
 type locker interface {
-	Handle(name string) (*lease.Handle, error)
-	HandleWith(name string, o *lease.HandleOptions) (*lease.Handle, error)
-	Acquire(ctx context.Context, name string) (*lease.Guard, error)
-	TryAcquire(ctx context.Context, name string) (*lease.Guard, error)
-	Do(ctx context.Context, name string, f func(context.Context, *lease.Guard) error) error
-	TryDo(ctx context.Context, name string, f func(context.Context, *lease.Guard) error) error
+	Handle(name string, o *lease.LockOptions) (*lease.Handle, error)
+	Acquire(ctx context.Context, name string, o *lease.LockOptions) (*lease.Guard, error)
+	TryAcquire(ctx context.Context, name string, o *lease.LockOptions) (*lease.Guard, error)
+	Do(ctx context.Context, name string, f func(context.Context, *lease.Guard) error, o *lease.LockOptions) error
 }
 
 // party is a client that takes its locks plain, or all of them under a session.
@@ -319,26 +317,20 @@ type party struct {
 	locker
 }
 
-func (p *party) Handle(name string) (*lease.Handle, error) { return p.locker.Handle(name) }
-
-func (p *party) HandleWith(name string, o *lease.HandleOptions) (*lease.Handle, error) {
-	return p.locker.HandleWith(name, o)
+func (p *party) Handle(name string, o *lease.LockOptions) (*lease.Handle, error) {
+	return p.locker.Handle(name, o)
 }
 
-func (p *party) Acquire(ctx context.Context, name string) (*lease.Guard, error) {
-	return p.locker.Acquire(ctx, name)
+func (p *party) Acquire(ctx context.Context, name string, o *lease.LockOptions) (*lease.Guard, error) {
+	return p.locker.Acquire(ctx, name, o)
 }
 
-func (p *party) TryAcquire(ctx context.Context, name string) (*lease.Guard, error) {
-	return p.locker.TryAcquire(ctx, name)
+func (p *party) TryAcquire(ctx context.Context, name string, o *lease.LockOptions) (*lease.Guard, error) {
+	return p.locker.TryAcquire(ctx, name, o)
 }
 
-func (p *party) Do(ctx context.Context, name string, f func(context.Context, *lease.Guard) error) error {
-	return p.locker.Do(ctx, name, f)
-}
-
-func (p *party) TryDo(ctx context.Context, name string, f func(context.Context, *lease.Guard) error) error {
-	return p.locker.TryDo(ctx, name, f)
+func (p *party) Do(ctx context.Context, name string, f func(context.Context, *lease.Guard) error, o *lease.LockOptions) error {
+	return p.locker.Do(ctx, name, f, o)
 }
 
 // newParty makes a party that is closed at the end of the test.

@@ -28,7 +28,7 @@ type Info struct {
 // holder of a held lock may be dead. Where there is no record the error matches
 // [store.ErrNotFound]; one that cannot be read matches [store.ErrCorrupt].
 func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
-	h, err := c.Handle(name)
+	h, err := c.Handle(name, nil)
 	if err != nil {
 		return Info{}, err
 	}
@@ -125,7 +125,7 @@ type BreakOptions struct {
 // holder alone, end its process: its session is revoked when it is not renewed.
 func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {
 	now := o != nil && o.Immediate
-	h, err := c.Handle(name)
+	h, err := c.Handle(name, nil)
 	if err != nil {
 		return Record{}, err
 	}
@@ -216,7 +216,7 @@ func breakAll(next Record, now bool) (Record, error) {
 // continues. The last error is the context's, or [ErrClosed].
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		h, err := c.Handle(name)
+		h, err := c.Handle(name, nil)
 		if err != nil {
 			yield(Info{}, err)
 			return

@@ -49,7 +49,7 @@ func (a *actors) do(step string) {
 	switch name := string(rune('A' + who)); verb {
 	case "acquire":
 		var g *lease.Guard
-		if g, err = c.Acquire(ctx, "job"); err == nil {
+		if g, err = c.Acquire(ctx, "job", nil); err == nil {
 			a.granted(name, g, false)
 		}
 	case "attach":
@@ -196,7 +196,7 @@ func inOrder(t *testing.T, what string, steps []string, n int, f fault) bool {
 				t.Errorf("%s: %s believes after its release", what, name)
 			}
 		}
-		g, err := client(t, st, nil).Acquire(ctx, "job")
+		g, err := client(t, st, nil).Acquire(ctx, "job", nil)
 		if err != nil {
 			t.Errorf("%s: in the end: %v", what, err)
 			return

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A handle with [HandleOptions.Linger] keeps its grant when the last guard is released. The grant
+// A handle with [LockOptions.Linger] keeps its grant when the last guard is released. The grant
 // is then idle, and is still renewed, until an acquire uses it again, until others want the lock,
 // or until the time that it is kept is over.
 

@@ -18,7 +18,7 @@ type mute struct{ store.Store }
 
 func lingering(t *testing.T, c *lease.Client, d time.Duration) *lease.Handle {
 	t.Helper()
-	h, err := c.HandleWith("job", &lease.HandleOptions{Linger: d})
+	h, err := c.Handle("job", &lease.LockOptions{Linger: d})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestLingerWithFaults(t *testing.T) {
 						c := client(t, hs, nil)
 						mustRelease(t, acquired(t, lingering(t, c, 20*time.Minute)))
 						w.set(nth(n, f))
-						g, err := client(t, ws, nil).Acquire(t.Context(), "job")
+						g, err := client(t, ws, nil).Acquire(t.Context(), "job", nil)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -331,12 +331,12 @@ func TestLingerBounds(t *testing.T) {
 		mustRelease(t, g)
 
 		for _, d := range []time.Duration{-1, time.Microsecond, lease.MaxLinger + time.Millisecond} {
-			if _, err := c.HandleWith("job", &lease.HandleOptions{Linger: d}); !errors.Is(err, store.ErrInvalid) {
+			if _, err := c.Handle("job", &lease.LockOptions{Linger: d}); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("Linger of %v: %v", d, err)
 			}
 		}
 		for _, o := range []*lease.Options{{ManualRenewal: true}, {MinInterval: time.Second}} {
-			if _, err := client(t, st, o).HandleWith("job", &lease.HandleOptions{Linger: time.Second}); !errors.Is(err, store.ErrInvalid) {
+			if _, err := client(t, st, o).Handle("job", &lease.LockOptions{Linger: time.Second}); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("Linger with %+v: %v", o, err)
 			}
 		}
@@ -350,7 +350,7 @@ func TestLingerWithAClockThatJumps(t *testing.T) {
 		c := client(t, st, &lease.Options{TTL: 4 * time.Hour, Tuning: lease.Tuning{ReentryWindow: 30 * time.Minute}})
 		now := newClocks()
 		lease.SetClock(c, now.read)
-		h, err := c.HandleWith("job", &lease.HandleOptions{Linger: time.Hour})
+		h, err := c.Handle("job", &lease.LockOptions{Linger: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,43 +16,6 @@ import (
 // memberRoom is how many bytes of a record members leave free, for what its holder may write.
 const memberRoom = 2048
 
-// AcquireShared takes the lock name under the session as a reader, together with other readers. It
-// waits until no writer holds the lock or waits for it, or until ctx or the session ends. It is
-// [Handle.Acquire] on a new handle with HandleOptions.Shared.
-//
-// A reader does not become a writer: it releases the lock, and then acquires it again. An Acquire
-// that waits for its own reader would never end. The client sees that if the Acquire has the
-// context of the reader's guard, or that of a function which [Handle.Do] runs. It then refuses,
-// with [store.ErrInvalid]. With any other context it waits until that ends: a handle in another
-// goroutine of the session may wait for the reader with good reason.
-func (s *Session) AcquireShared(ctx context.Context, name string) (*Guard, error) {
-	h, err := s.HandleWith(name, &HandleOptions{Shared: true})
-	if err != nil {
-		return nil, err
-	}
-	return h.Acquire(ctx)
-}
-
-// TryAcquireShared takes the lock name under the session as a reader, if no writer holds it or
-// waits for it now. It is [Handle.TryAcquire] on a new handle with HandleOptions.Shared.
-func (s *Session) TryAcquireShared(ctx context.Context, name string) (*Guard, error) {
-	h, err := s.HandleWith(name, &HandleOptions{Shared: true})
-	if err != nil {
-		return nil, err
-	}
-	return h.TryAcquire(ctx)
-}
-
-// Semaphore returns a handle on the semaphore name of that many slots, from 1 to
-// [MaxMembers]. It is [Session.HandleWith] with HandleOptions.Slots. Each handle holds at most
-// one slot.
-func (s *Session) Semaphore(name string, slots int) (*Handle, error) {
-	if err := checkSlots(slots); err != nil {
-		return nil, fmt.Errorf("lock %q: %w", name, err)
-	}
-	return s.HandleWith(name, &HandleOptions{Slots: slots})
-}
-
 // Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns the
 // record. With more slots the waiters in its queue hold them at once. With fewer, the holders keep
 // their slots, whatever the numbers. A slot is given again when fewer are held than there are.
@@ -63,7 +26,7 @@ func (s *Session) Semaphore(name string, slots int) (*Handle, error) {
 // if there is none, and [ErrUnresolved] if Resize could not find out whether the write was applied.
 // The call takes at most two minutes.
 func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, error) {
-	h, err := c.Handle(name)
+	h, err := c.Handle(name, nil)
 	if err != nil {
 		return Record{}, err
 	}

@@ -13,7 +13,7 @@ import (
 // A lock is handed over to the head of its queue, and broken before that has looked. The head,
 // whose session lives, does not wait for itself.
 func TestQueueBrokenBeforeTheHeadLooks(t *testing.T) {
-	for what, o := range map[string]lease.HandleOptions{
+	for what, o := range map[string]lease.LockOptions{
 		"reader": {Shared: true},
 		"writer": {Fair: true},
 	} {
@@ -79,7 +79,7 @@ func TestSharedTryGivenUp(t *testing.T) {
 					if guard != nil {
 						err, guard = guard.Release(t.Context()), nil
 					} else {
-						guard, err = other.TryAcquireShared(t.Context(), "job")
+						guard, err = other.TryAcquire(t.Context(), "job", &lease.LockOptions{Shared: true})
 					}
 					if err != nil {
 						t.Error(err)
@@ -106,7 +106,7 @@ func TestSharedTryGivenUp(t *testing.T) {
 					}
 					return pass
 				})
-				g, err := s.TryAcquireShared(ctx, "job")
+				g, err := s.TryAcquire(ctx, "job", &lease.LockOptions{Shared: true})
 				t.Logf("%v, %v after %d writes", g, err, writes)
 				if err == nil {
 					mustRelease(t, g)
@@ -153,10 +153,10 @@ func TestLeavingTheQueueIsRefused(t *testing.T) {
 		holder := mustTry(t, client(t, st, nil), "job")
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
-		reader := with(t, s, "job", lease.HandleOptions{Shared: true})
+		reader := with(t, s, "job", lease.LockOptions{Shared: true})
 		wantHeldBy(t, reader)
 		time.Sleep(time.Millisecond)
-		first := acquiring(t, with(t, s, "job", lease.HandleOptions{}))
+		first := acquiring(t, with(t, s, "job", lease.LockOptions{}))
 		second := acquiring(t, reader)
 		if rec := record(t, st, "job"); len(rec.Queue) != 1 {
 			t.Fatalf("%d wait in the queue; want 1", len(rec.Queue))
@@ -182,7 +182,7 @@ func TestWaiterKeepsItsEntry(t *testing.T) {
 	for _, what := range []fault{fail, drop, lose, hang} {
 		t.Run(string(what), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
-				fair := lease.HandleOptions{Fair: true}
+				fair := lease.LockOptions{Fair: true}
 				holder := mustTake(t, with(t, opened(t, st), "job", fair))
 				dead := acquiring(t, with(t, dies(t, st), "job", fair))
 				w := newWire(st)

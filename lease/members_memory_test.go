@@ -13,13 +13,13 @@ func TestRememberedStateRefusesNothing(t *testing.T) {
 	st := named(t)
 	memory := &sightings{}
 	process := func() *lease.Session { return open(t, client(t, st, &lease.Options{Cache: memory})) }
-	mustRelease(t, mustTake(t, with(t, process(), "job", lease.HandleOptions{Slots: 2})))
+	mustRelease(t, mustTake(t, with(t, process(), "job", lease.LockOptions{Slots: 2})))
 	// The next process remembers the record as it is now, and the one after it still does.
-	if _, err := with(t, process(), "job", lease.HandleOptions{Slots: 3}).TryAcquire(t.Context()); !errors.Is(err, lease.ErrSlotCount) {
+	if _, err := with(t, process(), "job", lease.LockOptions{Slots: 3}).TryAcquire(t.Context()); !errors.Is(err, lease.ErrSlotCount) {
 		t.Fatal(err)
 	}
 	if _, err := client(t, st, nil).Resize(t.Context(), "job", 3); err != nil {
 		t.Fatal(err)
 	}
-	mustRelease(t, mustTake(t, with(t, process(), "job", lease.HandleOptions{Slots: 3})))
+	mustRelease(t, mustTake(t, with(t, process(), "job", lease.LockOptions{Slots: 3})))
 }

@@ -17,9 +17,9 @@ import (
 )
 
 // with returns a handle of a session.
-func with(t *testing.T, s *lease.Session, name string, o lease.HandleOptions) *lease.Handle {
+func with(t *testing.T, s *lease.Session, name string, o lease.LockOptions) *lease.Handle {
 	t.Helper()
-	h, err := s.HandleWith(name, &o)
+	h, err := s.Handle(name, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func (a *pending) over() bool {
 func TestReadersAndWriters(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		a, b := opened(t, st), opened(t, st)
-		shared := lease.HandleOptions{Shared: true}
+		shared := lease.LockOptions{Shared: true}
 		var readers []*lease.Guard
 		for _, s := range []*lease.Session{a, b, b} {
 			readers = append(readers, mustTake(t, with(t, s, "job", shared)))
@@ -109,7 +109,7 @@ func TestReadersAndWriters(t *testing.T) {
 				t.Errorf("token %d, slot %d, %v", g.Token(), g.Slot(), g.Err())
 			}
 		}
-		wantHeldBy(t, with(t, a, "job", lease.HandleOptions{}))
+		wantHeldBy(t, with(t, a, "job", lease.LockOptions{}))
 		wantHeld(t, client(t, st, nil), "job")
 		for i, g := range readers {
 			if rec := record(t, st, "job"); rec.State != lease.Shared || len(rec.Holders) != 3-i {
@@ -120,7 +120,7 @@ func TestReadersAndWriters(t *testing.T) {
 				t.Error(g.Err())
 			}
 		}
-		w := mustTake(t, with(t, a, "job", lease.HandleOptions{}))
+		w := mustTake(t, with(t, a, "job", lease.LockOptions{}))
 		if w.Token() <= readers[0].Token() {
 			t.Errorf("a writer's token %d after %d", w.Token(), readers[0].Token())
 		}
@@ -145,9 +145,9 @@ func TestReadersAndWriters(t *testing.T) {
 func TestWaitingWriterIsNotStarved(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		a, b := opened(t, st), opened(t, st)
-		shared := lease.HandleOptions{Shared: true}
+		shared := lease.LockOptions{Shared: true}
 		first := mustTake(t, with(t, a, "job", shared))
-		w := acquiring(t, with(t, b, "job", lease.HandleOptions{}))
+		w := acquiring(t, with(t, b, "job", lease.LockOptions{}))
 		wantHeldBy(t, with(t, a, "job", shared))
 		var after []*pending
 		for range 5 {
@@ -199,12 +199,12 @@ func dies(t *testing.T, st store.Store) *lease.Session {
 // alive.
 func TestDeadReaderIsFenced(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		shared := lease.HandleOptions{Shared: true}
+		shared := lease.LockOptions{Shared: true}
 		live := opened(t, st)
 		g := mustTake(t, with(t, live, "job", shared))
 		dead := dies(t, st)
 		mustTake(t, with(t, dead, "job", shared))
-		w := acquiring(t, with(t, opened(t, st), "job", lease.HandleOptions{}))
+		w := acquiring(t, with(t, opened(t, st), "job", lease.LockOptions{}))
 		for range 4 {
 			time.Sleep(ttl / 2)
 			synctest.Wait()
@@ -229,7 +229,7 @@ func TestDeadReaderIsFenced(t *testing.T) {
 func TestPlainLeaseAfterDeadReaders(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		for range 3 {
-			mustTake(t, with(t, dies(t, st), "job", lease.HandleOptions{Shared: true}))
+			mustTake(t, with(t, dies(t, st), "job", lease.LockOptions{Shared: true}))
 		}
 		if took := takes(t, client(t, st, nil), "job"); took > expiry+soon {
 			t.Errorf("taken after %v", took)
@@ -241,7 +241,7 @@ func TestPlainLeaseAfterDeadReaders(t *testing.T) {
 func TestSemaphore(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := opened(t, st)
-		slot := lease.HandleOptions{Slots: 3}
+		slot := lease.LockOptions{Slots: 3}
 		var guards []*lease.Guard
 		tokens := map[uint64]bool{}
 		for i := range 3 {
@@ -254,7 +254,7 @@ func TestSemaphore(t *testing.T) {
 		}
 		wantHeldBy(t, with(t, s, "job", slot))
 		mustRelease(t, guards[1])
-		h, err := opened(t, st).Semaphore("job", 3)
+		h, err := opened(t, st).Handle("job", &lease.LockOptions{Slots: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,7 +291,7 @@ func TestSemaphoreContenders(t *testing.T) {
 					wg    sync.WaitGroup
 				)
 				for i := range 100 {
-					h := with(t, sessions[i%5], "job", lease.HandleOptions{Slots: 10, Fair: fair})
+					h := with(t, sessions[i%5], "job", lease.LockOptions{Slots: 10, Fair: fair})
 					wg.Go(func() {
 						if err := h.Do(t.Context(), func(ctx context.Context, g *lease.Guard) error {
 							mu.Lock()
@@ -326,19 +326,19 @@ func TestSemaphoreBadInput(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := opened(t, st)
 		for _, n := range []int{-1, 0, lease.MaxMembers + 1, 1_000_000} {
-			if h, err := s.Semaphore("job", n); !errors.Is(err, store.ErrInvalid) {
+			if h, err := s.Handle("job", &lease.LockOptions{Slots: n}); n != 0 && !errors.Is(err, store.ErrInvalid) { // with 0 it is a plain lock
 				t.Errorf("%d slots: %v, %v", n, h, err)
 			}
 			if _, err := client(t, st, nil).Resize(t.Context(), "job", n); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("resized to %d: %v", n, err)
 			}
 		}
-		if _, err := s.HandleWith("job", &lease.HandleOptions{Slots: 2, Shared: true}); !errors.Is(err, store.ErrInvalid) {
+		if _, err := s.Handle("job", &lease.LockOptions{Slots: 2, Shared: true}); !errors.Is(err, store.ErrInvalid) {
 			t.Error(err)
 		}
-		g := mustTake(t, with(t, s, "job", lease.HandleOptions{Slots: 2}))
+		g := mustTake(t, with(t, s, "job", lease.LockOptions{Slots: 2}))
 		for range 2 { // held, and free
-			for what, o := range map[string]lease.HandleOptions{"slots": {Slots: 3}, "shared": {Shared: true}, "exclusive": {}, "fair": {Fair: true}} {
+			for what, o := range map[string]lease.LockOptions{"slots": {Slots: 3}, "shared": {Shared: true}, "exclusive": {}, "fair": {Fair: true}} {
 				h := with(t, s, "job", o)
 				_, tried := h.TryAcquire(t.Context())
 				_, waited := h.Acquire(t.Context())
@@ -349,20 +349,20 @@ func TestSemaphoreBadInput(t *testing.T) {
 					}
 				}
 			}
-			if _, err := client(t, st, nil).TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrWrongKind) {
+			if _, err := client(t, st, nil).TryAcquire(t.Context(), "job", nil); !errors.Is(err, lease.ErrWrongKind) {
 				t.Errorf("plain: %v", err)
 			}
 			mustRelease(t, g)
 		}
 		lock := mustTry(t, client(t, st, nil), "lock")
-		if _, err := with(t, s, "lock", lease.HandleOptions{Slots: 2}).Acquire(t.Context()); !errors.Is(err, lease.ErrWrongKind) {
+		if _, err := with(t, s, "lock", lease.LockOptions{Slots: 2}).Acquire(t.Context()); !errors.Is(err, lease.ErrWrongKind) {
 			t.Error(err)
 		}
 		if _, err := client(t, st, nil).Resize(t.Context(), "lock", 2); !errors.Is(err, lease.ErrWrongKind) {
 			t.Error(err)
 		}
 		mustRelease(t, lock)
-		mustRelease(t, mustTake(t, with(t, s, "lock", lease.HandleOptions{Slots: 2})))
+		mustRelease(t, mustTake(t, with(t, s, "lock", lease.LockOptions{Slots: 2})))
 		if _, err := client(t, st, nil).Resize(t.Context(), "none", 2); !errors.Is(err, store.ErrNotFound) {
 			t.Error(err)
 		}
@@ -375,7 +375,7 @@ func TestResize(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		s := open(t, c)
-		slot := lease.HandleOptions{Slots: 2, Fair: true}
+		slot := lease.LockOptions{Slots: 2, Fair: true}
 		a, b := mustTake(t, with(t, s, "job", slot)), mustTake(t, with(t, s, "job", slot))
 		waits := acquiring(t, with(t, s, "job", slot))
 		rec, err := c.Resize(t.Context(), "job", 3)
@@ -389,7 +389,7 @@ func TestResize(t *testing.T) {
 		if _, err := c.Resize(t.Context(), "job", 1); err != nil {
 			t.Fatal(err)
 		}
-		one := lease.HandleOptions{Slots: 1}
+		one := lease.LockOptions{Slots: 1}
 		wantHeldBy(t, with(t, s, "job", one))
 		mustRelease(t, a)
 		mustRelease(t, b)
@@ -410,7 +410,7 @@ func TestResize(t *testing.T) {
 // One of several holders hears of an ask, and cannot refuse for the others. It goes on.
 func TestOneOfSeveralCannotRefuse(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		for name, o := range map[string]lease.HandleOptions{"doc": {Shared: true}, "pool": {Slots: 2}} {
+		for name, o := range map[string]lease.LockOptions{"doc": {Shared: true}, "pool": {Slots: 2}} {
 			g := mustTake(t, with(t, opened(t, st), name, o))
 			asker := client(t, st, nil)
 			if _, err := asker.RequestYield(t.Context(), name, nil); err != nil {
@@ -433,7 +433,7 @@ func TestOneOfSeveralCannotRefuse(t *testing.T) {
 func TestWaiterLearnsWhyItIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := opened(t, st)
-		slot := lease.HandleOptions{Slots: 1}
+		slot := lease.LockOptions{Slots: 1}
 		mustTake(t, with(t, s, "job", slot))
 		waits := acquiring(t, with(t, s, "job", slot))
 		tamper(t, st, "lock/job", func([]byte) []byte { return []byte("{") })
@@ -448,7 +448,7 @@ func TestWaiterLearnsWhyItIsRefused(t *testing.T) {
 // and those who died.
 func TestFairOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		fair := lease.HandleOptions{Fair: true}
+		fair := lease.LockOptions{Fair: true}
 		holder := mustTake(t, with(t, opened(t, st), "job", fair))
 		sessions := []*lease.Session{opened(t, st), opened(t, st), opened(t, st), opened(t, st)}
 		var (
@@ -525,14 +525,14 @@ func nthOf(key string, n int, f fault) (script func(*store.Op) fault, met *bool)
 // Whatever becomes of any one write: a waiter of each kind has the lock in the end or is told,
 // and afterwards no client or session of the test holds anything, while all sessions live on.
 func TestMembersSurviveFaults(t *testing.T) {
-	kinds := map[string]struct{ holder, waiter lease.HandleOptions }{
-		"reader behind a writer":   {lease.HandleOptions{}, lease.HandleOptions{Shared: true}},
-		"writer behind a reader":   {lease.HandleOptions{Shared: true}, lease.HandleOptions{}},
-		"reader beside a reader":   {lease.HandleOptions{Shared: true}, lease.HandleOptions{Shared: true}},
-		"fair behind a writer":     {lease.HandleOptions{}, lease.HandleOptions{Fair: true}},
-		"slot":                     {lease.HandleOptions{Slots: 1}, lease.HandleOptions{Slots: 1}},
-		"fair slot":                {lease.HandleOptions{Slots: 1}, lease.HandleOptions{Slots: 1, Fair: true}},
-		"slot beside another slot": {lease.HandleOptions{Slots: 2}, lease.HandleOptions{Slots: 2}},
+	kinds := map[string]struct{ holder, waiter lease.LockOptions }{
+		"reader behind a writer":   {lease.LockOptions{}, lease.LockOptions{Shared: true}},
+		"writer behind a reader":   {lease.LockOptions{Shared: true}, lease.LockOptions{}},
+		"reader beside a reader":   {lease.LockOptions{Shared: true}, lease.LockOptions{Shared: true}},
+		"fair behind a writer":     {lease.LockOptions{}, lease.LockOptions{Fair: true}},
+		"slot":                     {lease.LockOptions{Slots: 1}, lease.LockOptions{Slots: 1}},
+		"fair slot":                {lease.LockOptions{Slots: 1}, lease.LockOptions{Slots: 1, Fair: true}},
+		"slot beside another slot": {lease.LockOptions{Slots: 2}, lease.LockOptions{Slots: 2}},
 	}
 	for name, kind := range kinds {
 		for _, f := range []fault{drop, fail, lose, repeat, hang, hangLate} {
@@ -587,11 +587,11 @@ func TestLeavingTheQueue(t *testing.T) {
 		for _, promoted := range []bool{false, true} {
 			t.Run(fmt.Sprint(f, " ", promoted), func(t *testing.T) {
 				bubble(t, func(t *testing.T, st store.Store) {
-					g := mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Fair: true}))
+					g := mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Fair: true}))
 					w := newWire(st)
 					s := open(t, client(t, w, nil))
-					a := acquiring(t, with(t, s, "job", lease.HandleOptions{Fair: true}))
-					after := acquiring(t, with(t, opened(t, st), "job", lease.HandleOptions{Fair: true}))
+					a := acquiring(t, with(t, s, "job", lease.LockOptions{Fair: true}))
+					after := acquiring(t, with(t, opened(t, st), "job", lease.LockOptions{Fair: true}))
 					if rec := record(t, st, "job"); len(rec.Queue) != 2 {
 						t.Fatalf("%+v", rec)
 					}
@@ -641,7 +641,7 @@ func TestLeavingTheQueue(t *testing.T) {
 // A waiter that dies after it was made the holder costs the others its session's TTL.
 func TestDeadHeadOfTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		fair := lease.HandleOptions{Fair: true}
+		fair := lease.LockOptions{Fair: true}
 		g := mustTake(t, with(t, opened(t, st), "job", fair))
 		w := newWire(st)
 		a := acquiring(t, with(t, open(t, client(t, w, nil)), "job", fair))
@@ -665,7 +665,7 @@ func TestDeadHeadOfTheQueue(t *testing.T) {
 // on. One among them that lives has its turn in its place.
 func TestDeadOnesInARow(t *testing.T) {
 	const dead = 12
-	fair := lease.HandleOptions{Fair: true}
+	fair := lease.LockOptions{Fair: true}
 	for name, reach := range map[string]func(store.Store) store.Store{
 		"a store that pushes": func(st store.Store) store.Store { return st },
 		"a store that polls":  func(st store.Store) store.Store { return unwatched{st} },
@@ -724,7 +724,7 @@ func TestDeadOnesInARow(t *testing.T) {
 // A head that reads late, after its session's deadline, does not believe.
 func TestHeadBelievesWithinItsSession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		fair := lease.HandleOptions{Fair: true}
+		fair := lease.LockOptions{Fair: true}
 		g := mustTake(t, with(t, opened(t, st), "job", fair))
 		a := acquiring(t, with(t, dies(t, st), "job", fair))
 		time.Sleep(ttl * 7 / 10)
@@ -747,7 +747,7 @@ func TestFairBehindAPlainLease(t *testing.T) {
 		g := mustTry(t, client(t, st, nil), "job")
 		var waiters []*pending
 		for range 3 {
-			waiters = append(waiters, acquiring(t, with(t, opened(t, st), "job", lease.HandleOptions{Fair: true})))
+			waiters = append(waiters, acquiring(t, with(t, opened(t, st), "job", lease.LockOptions{Fair: true})))
 			time.Sleep(ttl / 2)
 		}
 		time.Sleep(2 * ttl)
@@ -775,9 +775,9 @@ func TestFairBehindADeadPlainLease(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		mustTry(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")
 		began := time.Now()
-		first := acquiring(t, with(t, opened(t, st), "job", lease.HandleOptions{Fair: true}))
+		first := acquiring(t, with(t, opened(t, st), "job", lease.LockOptions{Fair: true}))
 		for range 5 {
-			acquiring(t, with(t, opened(t, st), "job", lease.HandleOptions{Fair: true}))
+			acquiring(t, with(t, opened(t, st), "job", lease.LockOptions{Fair: true}))
 			time.Sleep(5 * time.Second)
 		}
 		<-first.done
@@ -791,12 +791,12 @@ func TestFairBehindADeadPlainLease(t *testing.T) {
 func TestUpgradeIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := opened(t, st)
-		reader := with(t, s, "job", lease.HandleOptions{Shared: true})
+		reader := with(t, s, "job", lease.LockOptions{Shared: true})
 		err := reader.Do(t.Context(), func(ctx context.Context, g *lease.Guard) error {
 			if err := reader.Do(ctx, func(context.Context, *lease.Guard) error { return nil }); err != nil {
 				t.Errorf("the same handle again: %v", err)
 			}
-			_, err := s.Acquire(ctx, "job")
+			_, err := s.Acquire(ctx, "job", nil)
 			return err
 		})
 		if !errors.Is(err, store.ErrInvalid) {
@@ -814,20 +814,20 @@ func TestUpgradeWithTheContextOfAGuard(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		s := open(t, c)
-		reader := with(t, s, "job", lease.HandleOptions{Shared: true})
+		reader := with(t, s, "job", lease.LockOptions{Shared: true})
 		g := mustTake(t, reader)
-		other, err := s.TryAcquire(g.Context(), "other")
+		other, err := s.TryAcquire(g.Context(), "other", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		within, cancel := context.WithCancel(g.Context())
 		defer cancel()
 		for name, ctx := range map[string]context.Context{"the guard's": g.Context(), "one made of it": within, "of a lock taken with it": other.Context()} {
-			if _, err := s.Acquire(ctx, "job"); !errors.Is(err, store.ErrInvalid) {
+			if _, err := s.Acquire(ctx, "job", nil); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("with the context %s: %v", name, err)
 			}
 		}
-		if _, err := c.Acquire(g.Context(), "job"); !errors.Is(err, store.ErrInvalid) {
+		if _, err := c.Acquire(g.Context(), "job", nil); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("without the session: %v", err)
 		}
 		if again, err := reader.Acquire(g.Context()); err != nil || again.Token() != g.Token() {
@@ -845,7 +845,7 @@ func TestUpgradeWithTheContextOfAGuard(t *testing.T) {
 			t.Error(writer.err)
 		}
 		mustRelease(t, writer.guard)
-		if _, err := s.Acquire(other.Context(), "job"); err != nil {
+		if _, err := s.Acquire(other.Context(), "job", nil); err != nil {
 			t.Errorf("after the release of the reader: %v", err)
 		}
 	})
@@ -863,7 +863,7 @@ func TestFullLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := opened(t, st)
-		for _, o := range []lease.HandleOptions{{Shared: true}, {Fair: true}} {
+		for _, o := range []lease.LockOptions{{Shared: true}, {Fair: true}} {
 			if g, err := with(t, s, "job", o).Acquire(t.Context()); !errors.Is(err, lease.ErrFull) {
 				t.Errorf("%+v: %v, %v", o, g, err)
 			}
@@ -878,7 +878,7 @@ func TestFullLock(t *testing.T) {
 func TestBreakOfALockWithSeveralHolders(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
-		shared := lease.HandleOptions{Shared: true}
+		shared := lease.LockOptions{Shared: true}
 		a, b := mustTake(t, with(t, opened(t, st), "job", shared)), mustTake(t, with(t, opened(t, st), "job", shared))
 		if _, err := c.Break(t.Context(), "job", a.Token()+7, nil); !errors.Is(err, lease.ErrTokenMismatch) {
 			t.Error(err)
@@ -888,7 +888,7 @@ func TestBreakOfALockWithSeveralHolders(t *testing.T) {
 			t.Fatalf("%+v, %v", rec, err)
 		}
 		wantHeldBy(t, with(t, opened(t, st), "job", shared))
-		w := acquiring(t, with(t, opened(t, st), "job", lease.HandleOptions{Fair: true}))
+		w := acquiring(t, with(t, opened(t, st), "job", lease.LockOptions{Fair: true}))
 		_ = a.Release(t.Context())
 		if w.over() {
 			t.Fatal("taken while a holder is left")
@@ -913,13 +913,13 @@ func TestBreakOfALockWithSeveralHolders(t *testing.T) {
 func TestCloseWithMembers(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		other := opened(t, st)
-		held := mustTake(t, with(t, other, "fair", lease.HandleOptions{Fair: true}))
+		held := mustTake(t, with(t, other, "fair", lease.LockOptions{Fair: true}))
 		s := opened(t, st)
-		mustTake(t, with(t, s, "shared", lease.HandleOptions{Shared: true}))
-		mustTake(t, with(t, s, "slots", lease.HandleOptions{Slots: 2}))
-		mustTake(t, with(t, other, "shared", lease.HandleOptions{Shared: true}))
-		a := acquiring(t, with(t, s, "fair", lease.HandleOptions{Fair: true}))
-		b := acquiring(t, with(t, s, "shared", lease.HandleOptions{}))
+		mustTake(t, with(t, s, "shared", lease.LockOptions{Shared: true}))
+		mustTake(t, with(t, s, "slots", lease.LockOptions{Slots: 2}))
+		mustTake(t, with(t, other, "shared", lease.LockOptions{Shared: true}))
+		a := acquiring(t, with(t, s, "fair", lease.LockOptions{Fair: true}))
+		b := acquiring(t, with(t, s, "shared", lease.LockOptions{}))
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -951,7 +951,7 @@ func TestCloseWhileAskedUpgradedAndHandedOver(t *testing.T) {
 	for _, f := range []fault{pass, drop, lose, hang, hangLate} {
 		t.Run(string(f), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
-				fair, shared := lease.HandleOptions{Fair: true}, lease.HandleOptions{Shared: true}
+				fair, shared := lease.LockOptions{Fair: true}, lease.LockOptions{Shared: true}
 				other := opened(t, st)
 				held := mustTake(t, with(t, other, "fair", fair))
 				w := newWire(st)
@@ -1014,8 +1014,8 @@ func TestCloseWhileAskedUpgradedAndHandedOver(t *testing.T) {
 // them is gone or dead; a reader that lives is not taken for dead because the record stands.
 func TestAskOfReaders(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		g := mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Shared: true}))
-		mustTake(t, with(t, dies(t, st), "job", lease.HandleOptions{Shared: true}))
+		g := mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Shared: true}))
+		mustTake(t, with(t, dies(t, st), "job", lease.LockOptions{Shared: true}))
 		done := make(chan error)
 		go func() {
 			_, err := client(t, st, nil).RequestYield(t.Context(), "job", &lease.YieldOptions{Reason: "maintenance", Wait: true})
@@ -1056,7 +1056,7 @@ func TestMembersRequests(t *testing.T) {
 		}
 		mustRelease(t, mustTry(t, c, "plain"))
 		plain := w.requests()
-		for _, o := range []lease.HandleOptions{{Shared: true}, {Slots: 3}, {Fair: true}} {
+		for _, o := range []lease.LockOptions{{Shared: true}, {Slots: 3}, {Fair: true}} {
 			mustRelease(t, mustTake(t, with(t, s, fmt.Sprint(o), o)))
 			want(fmt.Sprintf("%+v, acquired and released", o), plain-1) // the session is there already
 		}
@@ -1082,7 +1082,7 @@ func TestHandOverIsNoHerd(t *testing.T) {
 					defer time.Sleep(way)
 					return next(ctx, op)
 				})
-				fair := lease.HandleOptions{Fair: true}
+				fair := lease.LockOptions{Fair: true}
 				s := open(t, client(t, slow, nil))
 				g := mustTake(t, with(t, s, "job", fair))
 				var all []*pending
@@ -1112,20 +1112,20 @@ func TestHandOverIsNoHerd(t *testing.T) {
 }
 
 // Many read together; a writer has the lock alone, with a higher token.
-func ExampleSession_AcquireShared() {
+func ExampleLockOptions_shared() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
 	session, err := client.OpenSession(ctx)
 	if err != nil {
 		panic(err)
 	}
-	one, _ := session.AcquireShared(ctx, "config")
-	two, _ := session.AcquireShared(ctx, "config")
-	_, err = session.TryAcquire(ctx, "config")
+	one, _ := session.Acquire(ctx, "config", &lease.LockOptions{Shared: true})
+	two, _ := session.Acquire(ctx, "config", &lease.LockOptions{Shared: true})
+	_, err = session.TryAcquire(ctx, "config", nil)
 	fmt.Println(one.Token() == two.Token(), errors.Is(err, lease.ErrHeld))
 	_, _ = one.Release(ctx), two.Release(ctx)
-	writer, _ := session.Acquire(ctx, "config")
-	_, err = session.TryAcquireShared(ctx, "config")
+	writer, _ := session.Acquire(ctx, "config", nil)
+	_, err = session.TryAcquire(ctx, "config", &lease.LockOptions{Shared: true})
 	fmt.Println(writer.Token() > one.Token(), errors.Is(err, lease.ErrHeld))
 	_ = session.Close(ctx)
 	// Output:
@@ -1134,7 +1134,7 @@ func ExampleSession_AcquireShared() {
 }
 
 // A semaphore of two slots: each holder has one of its own.
-func ExampleSession_Semaphore() {
+func ExampleLockOptions_slots() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
 	session, err := client.OpenSession(ctx)
@@ -1142,7 +1142,7 @@ func ExampleSession_Semaphore() {
 		panic(err)
 	}
 	for range 3 {
-		handle, _ := session.Semaphore("gpu", 2)
+		handle, _ := session.Handle("gpu", &lease.LockOptions{Slots: 2})
 		guard, err := handle.TryAcquire(ctx)
 		if err != nil {
 			fmt.Println(errors.Is(err, lease.ErrHeld))
@@ -1165,7 +1165,7 @@ func ExampleClient_Resize() {
 	if err != nil {
 		panic(err)
 	}
-	two, _ := session.Semaphore("gpu", 2)
+	two, _ := session.Handle("gpu", &lease.LockOptions{Slots: 2})
 	guard, _ := two.Acquire(ctx)
 	_, err = client.Resize(ctx, "gpu", 3)
 	fmt.Println(err)
@@ -1179,14 +1179,14 @@ func ExampleClient_Resize() {
 }
 
 // A fair handle stands in the lock's queue and has the lock in the order of arrival.
-func ExampleSession_HandleWith() {
+func ExampleLockOptions_fair() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
 	session, err := client.OpenSession(ctx)
 	if err != nil {
 		panic(err)
 	}
-	fair, err := session.HandleWith("printer", &lease.HandleOptions{Fair: true})
+	fair, err := session.Handle("printer", &lease.LockOptions{Fair: true})
 	if err != nil {
 		panic(err)
 	}

@@ -23,26 +23,27 @@ func wantUntaken(t *testing.T, st store.Store, names ...string) {
 	}
 }
 
-// TryDo of a reader, of a slot and of a fair handle runs its function where the lock has room for
+// Do with NoWait of a reader, of a slot and of a fair handle runs its function where the lock has room for
 // another such holder. Where it has none, the function does not run, the error is a HeldError,
 // and the record names no entry of the member that tried.
-func TestTryDoOfMembers(t *testing.T) {
+func TestDoOfMembersWithoutWait(t *testing.T) {
 	for what, tt := range map[string]struct {
-		o      lease.HandleOptions
-		beside lease.HandleOptions // of a holder that leaves room
-		in     lease.HandleOptions // of one that is in the way
+		o      lease.LockOptions
+		beside lease.LockOptions // of a holder that leaves room
+		in     lease.LockOptions // of one that is in the way
 		slot   int
 	}{
-		"reader": {o: lease.HandleOptions{Shared: true}, beside: lease.HandleOptions{Shared: true}},
-		"slot":   {o: lease.HandleOptions{Slots: 2}, beside: lease.HandleOptions{Slots: 2}, in: lease.HandleOptions{Slots: 2}, slot: 2},
-		"fair":   {o: lease.HandleOptions{Fair: true}, in: lease.HandleOptions{Fair: true}},
+		"reader": {o: lease.LockOptions{Shared: true}, beside: lease.LockOptions{Shared: true}},
+		"slot":   {o: lease.LockOptions{Slots: 2}, beside: lease.LockOptions{Slots: 2}, in: lease.LockOptions{Slots: 2}, slot: 2},
+		"fair":   {o: lease.LockOptions{Fair: true}, in: lease.LockOptions{Fair: true}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				s, other := opened(t, st), opened(t, st)
-				h := with(t, s, "job", tt.o)
+				now := tt.o
+				now.NoWait = true
 				var others []*lease.Guard
-				if tt.beside != (lease.HandleOptions{}) {
+				if tt.beside != (lease.LockOptions{}) {
 					others = append(others, mustTake(t, with(t, other, "job", tt.beside)))
 				}
 				ran := 0
@@ -53,11 +54,11 @@ func TestTryDoOfMembers(t *testing.T) {
 					}
 					return errWork
 				}
-				if err := h.TryDo(t.Context(), f); !errors.Is(err, errWork) || ran != 1 {
-					t.Errorf("TryDo: %v, ran %d times", err, ran)
+				if err := s.Do(t.Context(), "job", f, &now); !errors.Is(err, errWork) || ran != 1 {
+					t.Errorf("Do: %v, ran %d times", err, ran)
 				}
 				if rec := record(t, st, "job"); len(rec.Holders) != len(others) || len(rec.Queue) != 0 {
-					t.Errorf("after TryDo the record names %v and %v", rec.Holders, rec.Queue)
+					t.Errorf("after Do the record names %v and %v", rec.Holders, rec.Queue)
 				}
 				if tt.o.Shared {
 					mustRelease(t, others[0]) // a writer is in the way of readers
@@ -65,8 +66,8 @@ func TestTryDoOfMembers(t *testing.T) {
 				}
 				others = append(others, mustTake(t, with(t, other, "job", tt.in)))
 				var held *lease.HeldError
-				if err := h.TryDo(t.Context(), f); !errors.As(err, &held) || ran != 1 {
-					t.Errorf("TryDo of a lock without room: %v, ran %d times", err, ran)
+				if err := s.Do(t.Context(), "job", f, &now); !errors.As(err, &held) || ran != 1 {
+					t.Errorf("Do of a lock without room: %v, ran %d times", err, ran)
 				}
 				for _, g := range others {
 					mustRelease(t, g)
@@ -80,7 +81,7 @@ func TestTryDoOfMembers(t *testing.T) {
 // Do of a fair handle waits in the queue, behind those who came before it.
 func TestDoWaitsInTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		fair := lease.HandleOptions{Fair: true}
+		fair := lease.LockOptions{Fair: true}
 		holder := mustTake(t, with(t, opened(t, st), "job", fair))
 		order, done := make(chan string, 3), make(chan error, 3)
 		for _, who := range []string{"first", "second", "third"} {
@@ -113,9 +114,9 @@ func TestAllOfMembers(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		handles := func(s *lease.Session) []*lease.Handle {
 			return []*lease.Handle{
-				with(t, s, "table", lease.HandleOptions{Shared: true}),
-				with(t, s, "pool", lease.HandleOptions{Slots: 2}),
-				with(t, s, "queue", lease.HandleOptions{Fair: true}),
+				with(t, s, "table", lease.LockOptions{Shared: true}),
+				with(t, s, "pool", lease.LockOptions{Slots: 2}),
+				with(t, s, "queue", lease.LockOptions{Fair: true}),
 			}
 		}
 		a, b := opened(t, st), opened(t, st)
@@ -171,10 +172,10 @@ func TestAllOfMembers(t *testing.T) {
 func TestAllLosesAMemberWhileWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s, other := opened(t, st), opened(t, st)
-		holder := mustTake(t, with(t, other, "queue", lease.HandleOptions{Fair: true}))
+		holder := mustTake(t, with(t, other, "queue", lease.LockOptions{Fair: true}))
 		got := make(chan *lease.GuardSet)
 		go func() {
-			set, err := lease.AcquireAll(t.Context(), with(t, s, "pool", lease.HandleOptions{Slots: 1}), with(t, s, "queue", lease.HandleOptions{Fair: true}))
+			set, err := lease.AcquireAll(t.Context(), with(t, s, "pool", lease.LockOptions{Slots: 1}), with(t, s, "queue", lease.LockOptions{Fair: true}))
 			if err != nil {
 				t.Error(err)
 			}
@@ -203,7 +204,7 @@ func TestAllLosesAMemberWhileWaiting(t *testing.T) {
 func TestMembersRefuseLingerAndAtLeast(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
-		kinds := map[string]lease.HandleOptions{
+		kinds := map[string]lease.LockOptions{
 			"shared": {Shared: true}, "slots": {Slots: 2}, "fair": {Fair: true}, "fair and shared": {Fair: true, Shared: true},
 		}
 		lingering, spaced := open(t, client(t, w, nil)), open(t, client(t, w, &lease.Options{MinInterval: time.Minute}))
@@ -215,18 +216,18 @@ func TestMembersRefuseLingerAndAtLeast(t *testing.T) {
 			}
 		}
 		for what, o := range kinds {
-			_, err := spaced.HandleWith("job", &o)
+			_, err := spaced.Handle("job", &o)
 			refused(what+" with MinInterval", err)
 			o.Linger = time.Minute
-			_, err = lingering.HandleWith("job", &o)
+			_, err = lingering.Handle("job", &o)
 			refused(what+" with Linger", err)
 		}
-		_, err := spaced.AcquireShared(t.Context(), "job")
-		refused("AcquireShared", err)
-		_, err = spaced.TryAcquireShared(t.Context(), "job")
-		refused("TryAcquireShared", err)
-		_, err = spaced.Semaphore("job", 2)
-		refused("Semaphore", err)
+		_, err := spaced.Acquire(t.Context(), "job", &lease.LockOptions{Shared: true})
+		refused("Acquire", err)
+		_, err = spaced.TryAcquire(t.Context(), "job", &lease.LockOptions{Shared: true})
+		refused("TryAcquire", err)
+		_, err = spaced.Handle("job", &lease.LockOptions{Slots: 2})
+		refused("Handle", err)
 		if n := w.requests(); n != 0 {
 			t.Errorf("%d requests were sent", n)
 		}
@@ -254,7 +255,7 @@ func TestHeadWhoseFirstLookFails(t *testing.T) {
 					if !pushes {
 						st = hidden{st}
 					}
-					fair := lease.HandleOptions{Fair: true}
+					fair := lease.LockOptions{Fair: true}
 					holder := mustTake(t, with(t, opened(t, st), "job", fair))
 					w := newWire(st)
 					s := open(t, client(t, w, nil))

@@ -39,7 +39,7 @@ func TestAtLeastSpacesGrants(t *testing.T) {
 				time.Sleep(50 * time.Minute)
 				var held *lease.HeldError
 				late := client(t, st, nil)
-				if _, err := late.TryAcquire(t.Context(), "job"); !errors.As(err, &held) || held.Wait <= 0 {
+				if _, err := late.TryAcquire(t.Context(), "job", nil); !errors.As(err, &held) || held.Wait <= 0 {
 					t.Fatalf("a try after 50 minutes: %v", err)
 				}
 				if held.Record.State == lease.Free && !strings.Contains(held.Error(), "is free, but not to be taken before") {
@@ -71,7 +71,7 @@ func TestAtLeastHoldsForItsOwnClient(t *testing.T) {
 		if err := client(t, st, nil).ReleaseTicket(t.Context(), ticket); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrHeld) {
+		if _, err := c.TryAcquire(t.Context(), "job", nil); !errors.Is(err, lease.ErrHeld) {
 			t.Errorf("a try at once: %v", err)
 		}
 		takes(t, c, "job")

@@ -158,7 +158,7 @@ func (s *Session) checkOnce(ctx context.Context, names map[string]bool, claims m
 // lives. freeOrphan returns an error if the grant belongs to a claim that is under way, or that has
 // ended since the known grants were read. Then the record is to be read again.
 func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]bool) error {
-	h, err := s.Handle(name)
+	h, err := s.Handle(name, nil)
 	if err != nil {
 		return err
 	}

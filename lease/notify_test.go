@@ -79,7 +79,7 @@ func TestAskOfADoUnderASession(t *testing.T) {
 				}()
 				<-ctx.Done()
 				return ctx.Err()
-			})
+			}, nil)
 			if took := time.Since(began); !errors.Is(err, lease.ErrYieldRequested) || took > ttl/2 {
 				t.Errorf("Do = %v after %v", err, took)
 			}
@@ -176,7 +176,7 @@ func TestBreakerThatDies(t *testing.T) {
 		wantState(t, client(t, st, nil), "job", lease.Broken)
 		ctx, cancel := context.WithTimeout(t.Context(), ttl)
 		defer cancel()
-		next, err := client(t, st, nil).Acquire(ctx, "job")
+		next, err := client(t, st, nil).Acquire(ctx, "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +303,7 @@ func TestAskOfASessionThatWaits(t *testing.T) {
 	for _, others := range []int{0, 101} {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
-				held := mustTake(t, with(t, opened(t, st), "queue", lease.HandleOptions{Fair: true}))
+				held := mustTake(t, with(t, opened(t, st), "queue", lease.LockOptions{Fair: true}))
 				w := newWire(st)
 				s := open(t, client(t, w, nil))
 				guards := []*lease.Guard{mustTryIn(t, s, "job")}
@@ -312,7 +312,7 @@ func TestAskOfASessionThatWaits(t *testing.T) {
 				}
 				waits := make(chan *lease.Guard)
 				go func() {
-					g, err := with(t, s, "queue", lease.HandleOptions{Fair: true}).Acquire(t.Context())
+					g, err := with(t, s, "queue", lease.LockOptions{Fair: true}).Acquire(t.Context())
 					if err != nil {
 						t.Error(err)
 					}
@@ -398,7 +398,7 @@ func TestPokesDelayNoTakeover(t *testing.T) {
 			}
 		})
 		began := time.Now()
-		_, err := client(t, st, nil).Acquire(ctx, "job")
+		_, err := client(t, st, nil).Acquire(ctx, "job", nil)
 		took := time.Since(began)
 		cancel()
 		if err != nil || took < ttl || took > ttl*5/4 {
@@ -439,7 +439,7 @@ func TestLingerUnderASession(t *testing.T) {
 				st = mute{st}
 			}
 			s := open(t, client(t, st, nil))
-			h, err := s.HandleWith("job", &lease.HandleOptions{Linger: 20 * time.Minute})
+			h, err := s.Handle("job", &lease.LockOptions{Linger: 20 * time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// MaxRetries is the most [OnceOptions.Retries].
+	// MaxRetries is the most [LockOptions.Retries].
 	MaxRetries = 1000
 
 	// maxClockSkew is how far the beginning of a run may be ahead of another machine's clock
@@ -66,17 +66,6 @@ type Run struct {
 	unknown map[string]json.RawMessage
 }
 
-// OnceOptions configures [Client.Once]. The zero value of each field means its default.
-type OnceOptions struct {
-	// Retries is how often a run that failed or died is tried again in the same period, by
-	// the next call on any machine. At most [MaxRetries]. Default: not at all.
-	Retries int
-
-	// Timeout ends the context of the function after that time, with [ErrRunTimeout] as its cause.
-	// A function that ignores its context keeps the lock until it returns. Default: no end.
-	Timeout time.Duration
-}
-
 // OnceResult tells what a [Client.Once] did.
 type OnceResult struct {
 	// Ran reports whether this call has run the function.
@@ -126,8 +115,10 @@ func (e *AlreadyRanError) Unwrap() []error {
 func (e *AlreadyRanError) Outcome() store.Outcome { return store.NotApplied }
 
 // Once runs f under the lock name if the job of that name has not run in this period, on any
-// machine. It is [Handle.Do] on the handle of [Client.HandleOnce]: it waits for the lock, so
-// that it takes over from a process that dies in the middle if there are Retries.
+// machine. It is [Handle.Do] on a handle with [LockOptions.Period]: it waits for the lock unless
+// o has NoWait, so that it takes over from a process that dies in the middle if there are
+// Retries. With NoWait the error is a [*HeldError] if another handle holds the lock, because the
+// job runs now.
 //
 // That the job ran already, or has failed as often as it may, is a result and no error:
 // OnceResult.Ran is false, and OnceResult.Last is that run. If the last run is of the future,
@@ -135,25 +126,27 @@ func (e *AlreadyRanError) Outcome() store.Outcome { return store.NotApplied }
 // is one of Handle.Do; with OnceResult.Ran f has run. A call that waits into the next period
 // runs there. A run whose end could not be written
 // (an error that matches [ErrLost] or [ErrReleaseFailed]) counts as one that died.
+// For a limit of its time give f a context with a timeout.
 //
 // A call that finds that the job ran already sends one request, a read; one that runs f three
 // (a read, the grant, the release) and the renewals.
-func (c *Client) Once(ctx context.Context, name string, period Period, f func(ctx context.Context, g *Guard) error, o *OnceOptions) (OnceResult, error) {
-	return c.once(ctx, name, period, f, o, (*Handle).Acquire)
-}
-
-// TryOnce is [Client.Once] with [Handle.TryAcquire]: it does not wait for the lock. If another
-// handle holds it, because the job runs now, the error is a [*HeldError].
-func (c *Client) TryOnce(ctx context.Context, name string, period Period, f func(ctx context.Context, g *Guard) error, o *OnceOptions) (OnceResult, error) {
-	return c.once(ctx, name, period, f, o, (*Handle).TryAcquire)
-}
-
-func (c *Client) once(ctx context.Context, name string, period Period, f func(context.Context, *Guard) error, o *OnceOptions, acquire func(*Handle, context.Context) (*Guard, error)) (OnceResult, error) {
-	h, err := c.HandleOnce(name, period, o)
+func (c *Client) Once(ctx context.Context, name string, period Period, f func(ctx context.Context, g *Guard) error, o *LockOptions) (OnceResult, error) {
+	var own LockOptions
+	if o != nil {
+		own = *o
+	}
+	if own.Period != (Period{}) {
+		return OnceResult{}, fmt.Errorf("%w: lock %q: Once takes the period as an argument; leave LockOptions.Period out", store.ErrInvalid, name)
+	}
+	if err := period.check(); err != nil {
+		return OnceResult{}, err
+	}
+	own.Period = period
+	h, err := c.handle(name, nil, &own, methodOnce)
 	if err != nil {
 		return OnceResult{}, err
 	}
-	guard, err := acquire(h, ctx)
+	guard, err := own.acquire(h, ctx)
 	if ran := (*AlreadyRanError)(nil); errors.As(err, &ran) {
 		if ran.Ahead == 0 {
 			err = nil
@@ -167,46 +160,9 @@ func (c *Client) once(ctx context.Context, name string, period Period, f func(co
 	return OnceResult{Ran: true, Last: guard.g.lastRun()}, err
 }
 
-// HandleOnce returns a handle whose grants are the runs of a job that runs at most once in
-// each period: Acquire and TryAcquire return a [*AlreadyRanError] when the job has run in this
-// period. [Client.Once] is made of it; use it by itself where that does not fit, with
-// [Guard.SetRunResult] before each Release.
-//
-// A run is written into the lock's record with the grant, and its end with the release, so
-// that neither costs a request. It counts for the period in which it began, by the clock of
-// its machine, and a period is over for another machine when its own clock says so. So
-// periods space runs, and exclude nothing: the lease does. On machines whose clocks are apart
-// a job can run twice within the true length of a period, once before and once after a
-// boundary; and a clock that is set back never runs it twice.
-//
-// A guard that is released without End, lost, or detached leaves a run that has died. With
-// [Guard.AllowRerun] the run does not count. The error of a bad period or option matches
-// [store.ErrInvalid].
-func (c *Client) HandleOnce(name string, period Period, o *OnceOptions) (*Handle, error) {
-	j := &job{period: period, before: map[string]*Run{}}
-	if o != nil {
-		j.OnceOptions = *o
-	}
-	if err := period.check(); err != nil {
-		return nil, err
-	}
-	if j.Retries < 0 || j.Retries > MaxRetries {
-		return nil, fmt.Errorf("%w: %d retries; it can be from 0 to %d", store.ErrInvalid, j.Retries, MaxRetries)
-	}
-	if j.Timeout < 0 {
-		return nil, fmt.Errorf("%w: a run may take %v", store.ErrInvalid, j.Timeout)
-	}
-	h, err := c.Handle(name)
-	if err != nil {
-		return nil, err
-	}
-	h.job = j
-	return h, nil
-}
-
 // SetRunResult says what the release of this guard's grant writes as the end of its run: with nil it
 // is done, else it has failed. The last call before the release counts. A grant that is no
-// run (see [Client.HandleOnce]) ignores it.
+// run (see [LockOptions.Period]) ignores it.
 func (g *Guard) SetRunResult(err error) {
 	end := &Run{Ended: g.g.c.clock.wall().UTC(), Outcome: RunDone}
 	if err != nil {
@@ -228,11 +184,9 @@ func shorten(text string) string {
 	return text[:cut] + "..."
 }
 
-// job is what a handle of [Client.HandleOnce] knows. Like an attempt it is used by one
+// job is what a handle with [LockOptions.Period] knows. Like an attempt it is used by one
 // goroutine at a time.
 type job struct {
-	OnceOptions
-	period Period
 	last   *Run            // the one before next
 	next   *Run            // the run that an attempt begins
 	before map[string]*Run // by the grants that this handle has claimed: the run before
@@ -255,10 +209,10 @@ func (h *Handle) due(ctx context.Context, s *seen, open bool) error {
 
 func (h *Handle) dueIn(s *seen, open bool) error {
 	j, now := h.job, h.c.clock.wall().Round(0).UTC()
-	start, end := j.period.At(now)
+	start, end := h.opts.Period.At(now)
 	j.last = h.lastRun(s.rec)
 	j.next = &Run{
-		Period: j.period.String(), Began: now, PeriodEnd: end.UTC(), Outcome: RunRunning,
+		Period: h.opts.Period.String(), Began: now, PeriodEnd: end.UTC(), Outcome: RunRunning,
 		Holder: h.c.set.Holder, Attempts: 1,
 	}
 	last := j.last
@@ -276,7 +230,7 @@ func (h *Handle) dueIn(s *seen, open bool) error {
 	case later && last.Began.Sub(now) > maxClockSkew:
 		ran.Ahead = last.Began.Sub(now)
 		return ran
-	case later, last.Outcome == RunDone, last.Attempts > j.Retries:
+	case later, last.Outcome == RunDone, last.Attempts > h.opts.Retries:
 		return ran
 	}
 	j.next.Attempts = last.Attempts + 1

@@ -24,7 +24,7 @@ var daily = lease.Daily(nil)
 func succeeds(context.Context, *lease.Guard) error { return nil }
 
 // mustOnce runs the job "job" with f, and wants no error.
-func mustOnce(t *testing.T, c *lease.Client, f func(context.Context, *lease.Guard) error, o *lease.OnceOptions) lease.OnceResult {
+func mustOnce(t *testing.T, c *lease.Client, f func(context.Context, *lease.Guard) error, o *lease.LockOptions) lease.OnceResult {
 	t.Helper()
 	r, err := c.Once(t.Context(), "job", daily, f, o)
 	if err != nil {
@@ -146,7 +146,7 @@ func TestOnceOnManyMachines(t *testing.T) {
 // machine; in the next period the count begins anew.
 func TestOnceTriesAgain(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
-		o := &lease.OnceOptions{Retries: 2}
+		o := &lease.LockOptions{Retries: 2}
 		for range 2 {
 			for try := range 3 {
 				r, err := client(t, st, nil).Once(t.Context(), "job", daily, func(context.Context, *lease.Guard) error { return errWork }, o)
@@ -169,7 +169,7 @@ func TestOnceTriesAgain(t *testing.T) {
 	})
 }
 
-// Once waits while the job runs elsewhere, and TryOnce tells that it does. A second one that
+// Once waits while the job runs elsewhere. With NoWait it returns an error that says so. A second one that
 // waited finds that it ran.
 func TestOnceWhileItRuns(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
@@ -177,14 +177,14 @@ func TestOnceWhileItRuns(t *testing.T) {
 		var waited lease.OnceResult
 		done := make(chan error)
 		wantOutcome(t, mustOnce(t, a, func(context.Context, *lease.Guard) error {
-			_, err := b.TryOnce(t.Context(), "job", daily, succeeds, nil)
+			_, err := b.Once(t.Context(), "job", daily, succeeds, &lease.LockOptions{NoWait: true})
 			var held *lease.HeldError
 			if !errors.As(err, &held) || held.Record.Run == nil || held.Record.Run.Holder != "a" {
-				t.Errorf("TryOnce: %v", err)
+				t.Errorf("Once with NoWait: %v", err)
 			}
 			go func() {
 				var err error
-				waited, err = b.Once(t.Context(), "job", daily, succeeds, &lease.OnceOptions{Retries: 5})
+				waited, err = b.Once(t.Context(), "job", daily, succeeds, &lease.LockOptions{Retries: 5})
 				done <- err
 			}()
 			time.Sleep(10 * ttl)
@@ -224,7 +224,7 @@ func TestOnceProcessThatDies(t *testing.T) {
 							}
 							return drop
 						})
-						o := &lease.OnceOptions{Retries: retries}
+						o := &lease.LockOptions{Retries: retries}
 						ctx, cancel := context.WithTimeout(t.Context(), 20*ttl)
 						defer cancel()
 						// Its first write is the grant, its second a renewal, its third the release.
@@ -363,7 +363,7 @@ func TestOnceWithClocksThatJump(t *testing.T) {
 		bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 			sleepUntil(10 * time.Second)
 			mustOnce(t, client(t, st, nil), succeeds, nil)
-			r, err := at(t, st, "slow", -back).Once(t.Context(), "job", daily, succeeds, &lease.OnceOptions{Retries: 3})
+			r, err := at(t, st, "slow", -back).Once(t.Context(), "job", daily, succeeds, &lease.LockOptions{Retries: 3})
 			if r.Ran || (err == nil) != (back <= lease.MaxClockSkew) || err != nil && !errors.Is(err, lease.ErrRunInFuture) {
 				t.Errorf("%v back: %+v, %v", back, r, err)
 			}
@@ -412,19 +412,21 @@ func TestOnceAtTheBoundary(t *testing.T) {
 		}
 		wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, nil), true, lease.RunDone, 1)
 		// By this machine's clock it is still the day before.
-		wantOutcome(t, mustOnce(t, at(t, st, "slow", -time.Minute), succeeds, &lease.OnceOptions{Retries: 3}), false, lease.RunDone, 1)
+		wantOutcome(t, mustOnce(t, at(t, st, "slow", -time.Minute), succeeds, &lease.LockOptions{Retries: 3}), false, lease.RunDone, 1)
 	})
 }
 
-// A run of too long is told to stop, and counts as failed when it does. A function that
-// ignores that keeps the lock.
+// A run whose caller's context has a timeout counts as failed when it stops for that. A function
+// that ignores its context keeps the lock.
 func TestOnceThatHangs(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
-		o := &lease.OnceOptions{Timeout: time.Hour, Retries: 1}
+		o := &lease.LockOptions{Retries: 1}
 		began := time.Now()
-		r, err := client(t, st, nil).Once(t.Context(), "job", daily, func(ctx context.Context, g *lease.Guard) error {
+		limited, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		r, err := client(t, st, nil).Once(limited, "job", daily, func(ctx context.Context, g *lease.Guard) error {
 			<-ctx.Done()
-			if time.Since(began) != time.Hour || !errors.Is(context.Cause(ctx), lease.ErrRunTimeout) {
+			if time.Since(began) != time.Hour || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 				t.Errorf("after %v: %v", time.Since(began), context.Cause(ctx))
 			}
 			for range 100 {
@@ -433,7 +435,7 @@ func TestOnceThatHangs(t *testing.T) {
 			}
 			return ctx.Err()
 		}, o)
-		if !errors.Is(err, lease.ErrRunTimeout) || errors.Is(err, lease.ErrLost) {
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lease.ErrLost) {
 			t.Errorf("Once: %v", err)
 		}
 		wantOutcome(t, r, true, lease.RunFailed, 1)
@@ -515,8 +517,8 @@ func TestOnceThatWasNotDone(t *testing.T) {
 func TestRunOutlivesOtherGrants(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		monthly := lease.Monthly(nil)
-		o := &lease.OnceOptions{Retries: 1}
-		h, err := client(t, st, &lease.Options{ManualRenewal: true, Holder: "dead"}).HandleOnce("job", monthly, o)
+		o := &lease.LockOptions{Retries: 1}
+		h, err := client(t, st, &lease.Options{ManualRenewal: true, Holder: "dead"}).Handle("job", &lease.LockOptions{Period: monthly, Retries: o.Retries})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -524,7 +526,7 @@ func TestRunOutlivesOtherGrants(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := client(t, st, nil)
-		g, err := c.Acquire(t.Context(), "job")
+		g, err := c.Acquire(t.Context(), "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -622,7 +624,7 @@ func TestAllTakesBackWhatWasNotBegun(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		g := mustTry(t, client(t, st, nil), "other")
 		c := client(t, st, &lease.Options{MinInterval: time.Hour})
-		h, err := c.HandleOnce("job", daily, nil)
+		h, err := c.Handle("job", &lease.LockOptions{Period: daily})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -677,7 +679,7 @@ func TestOnceWithDifferentPeriods(t *testing.T) {
 // last: an operator may have taken the run back.
 func TestOnceRestsOnALook(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
-		h, err := client(t, st, nil).HandleOnce("job", daily, nil)
+		h, err := client(t, st, nil).Handle("job", &lease.LockOptions{Period: daily})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -741,7 +743,7 @@ func TestOnceInAnotherProcess(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 			o := &lease.Options{NoPresence: true, TTL: ttl}
-			h, err := client(t, st, o).HandleOnce("job", daily, nil)
+			h, err := client(t, st, o).Handle("job", &lease.LockOptions{Period: daily})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -784,7 +786,7 @@ func TestOnceCampaign(t *testing.T) {
 		bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 			period := []lease.Period{daily, lease.Hourly(zone(t, "Australia/Lord_Howe")), lease.Weekly(zone(t, "America/Havana")), lease.Every(5 * time.Hour)}[seed%4]
 			c := &campaign{t: t, st: st, seed: seed, period: period, begun: map[string]bool{}}
-			c.o = &lease.OnceOptions{Retries: int(seed % 3), Timeout: 10 * time.Minute}
+			c.o = &lease.LockOptions{Retries: int(seed % 3)}
 			var machines sync.WaitGroup
 			for m := range uint64(3) {
 				machines.Go(func() { c.machine(rand.New(rand.NewPCG(seed, m))) })
@@ -812,7 +814,7 @@ type campaign struct {
 	st     store.Store
 	seed   uint64
 	period lease.Period
-	o      *lease.OnceOptions
+	o      *lease.LockOptions
 
 	mu    sync.Mutex
 	begun map[string]bool

@@ -121,16 +121,23 @@ func TestPeriodBadInput(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
-		for _, p := range []lease.Period{{}, lease.Every(0), lease.Every(-time.Hour), lease.Every(lease.MinPeriod - 1), lease.Every(lease.MaxPeriod + 1)} {
-			if _, err := c.HandleOnce("job", p, nil); !errors.Is(err, store.ErrInvalid) {
+		if _, err := c.Once(t.Context(), "job", lease.Period{}, nil, nil); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("Once without a period: %v", err)
+		}
+		for _, p := range []lease.Period{lease.Every(time.Nanosecond), lease.Every(-time.Hour), lease.Every(lease.MinPeriod - 1), lease.Every(lease.MaxPeriod + 1)} {
+			if _, err := c.Handle("job", &lease.LockOptions{Period: p}); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("%v: %v", p, err)
 			}
 			if start, end := p.At(time.Now()); end.Before(start) {
 				t.Errorf("%v: from %v to %v", p, start, end)
 			}
 		}
-		for _, o := range []lease.OnceOptions{{Retries: -1}, {Retries: lease.MaxRetries + 1}, {Timeout: -1}} {
-			if _, err := c.HandleOnce("job", lease.Daily(nil), &o); !errors.Is(err, store.ErrInvalid) {
+		for _, o := range []lease.LockOptions{{Retries: -1}, {Retries: lease.MaxRetries + 1}} {
+			if _, err := c.Once(t.Context(), "job", lease.Daily(nil), nil, &o); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("Once with %+v: %v", o, err)
+			}
+			o.Period = lease.Daily(nil)
+			if _, err := c.Handle("job", &o); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("%+v: %v", o, err)
 			}
 		}

@@ -78,7 +78,7 @@ func handOver(t *testing.T, from time.Duration) (perHour float64, median time.Du
 				write(name, lease.Free, v)
 			})
 			all.Go(func() {
-				g, err := c.Acquire(t.Context(), name)
+				g, err := c.Acquire(t.Context(), name, nil)
 				if err != nil {
 					t.Error(err)
 					return
@@ -134,7 +134,7 @@ func pausesOf(t *testing.T, st store.Store, o *lease.Options, wait time.Duration
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
-	if _, err := client(t, w, o).Acquire(ctx, "job"); !errors.Is(err, lease.ErrHeld) {
+	if _, err := client(t, w, o).Acquire(ctx, "job", nil); !errors.Is(err, lease.ErrHeld) {
 		t.Fatal(err)
 	}
 	return pauses
@@ -234,7 +234,7 @@ func TestYield(t *testing.T) {
 			all.Go(func() { greedy(t, ctx, h, work) })
 			time.Sleep(time.Second)
 			began := time.Now()
-			if g, err := client(t, remoteOf(st, 5), nil).Acquire(ctx, "job"); err == nil {
+			if g, err := client(t, remoteOf(st, 5), nil).Acquire(ctx, "job", nil); err == nil {
 				took = time.Since(began)
 				mustRelease(t, g)
 			}
@@ -328,7 +328,7 @@ func TestMaxJoin(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 			began := time.Now()
-			g, err := client(t, remoteOf(st, 5), nil).Acquire(ctx, "job")
+			g, err := client(t, remoteOf(st, 5), nil).Acquire(ctx, "job", nil)
 			switch took := time.Since(began); {
 			case limit == 0 && err == nil:
 				t.Errorf("the control: the lock was free after %v", took)

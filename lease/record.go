@@ -467,7 +467,7 @@ type YieldRequest struct {
 	By            string    // who requests, for people: at most 1,024 bytes
 	Reason        string    // why, for people: at most 1,024 bytes
 	At            time.Time // when, by the clock of the requesting client; for people only
-	OnlyIfIdle    bool      // the holder yields only if it keeps the lock without work; see [HandleOptions]
+	OnlyIfIdle    bool      // the holder yields only if it keeps the lock without work; see [LockOptions.Linger]
 	Acknowledged  bool      // the holder has read it
 	RefusalReason string    // why the holder does not give way, at most 1,024 bytes; empty if it has not refused
 

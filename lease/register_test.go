@@ -171,7 +171,7 @@ func TestSightingsOfTwoStoresOfOneName(t *testing.T) {
 					if taken[st] {
 						continue
 					}
-					if g, err := client(t, newWire(st), o).TryAcquire(t.Context(), "job"); err == nil {
+					if g, err := client(t, newWire(st), o).TryAcquire(t.Context(), "job", nil); err == nil {
 						defer g.Release(t.Context())
 						taken[st] = true
 					} else if !errors.Is(err, lease.ErrHeld) {
@@ -199,7 +199,7 @@ func TestSightingThatIsNoTime(t *testing.T) {
 		memory.Save(s)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*ttl)
 		defer cancel()
-		g, err := client(t, st, &lease.Options{Cache: memory}).Acquire(ctx, "job")
+		g, err := client(t, st, &lease.Options{Cache: memory}).Acquire(ctx, "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

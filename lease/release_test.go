@@ -20,7 +20,7 @@ func TestReleaseAfterTakeoverTouchesNothing(t *testing.T) {
 		a, b := client(t, cut, nil), client(t, st, nil)
 		old := mustTry(t, a, "job")
 		cut.set(everything(drop))
-		won, err := b.Acquire(t.Context(), "job")
+		won, err := b.Acquire(t.Context(), "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestCloseReleasesEachByItself(t *testing.T) {
 		stranger := mustTry(t, other, "d")
 		waiter := make(chan error)
 		go func() {
-			_, err := c.Acquire(context.Background(), "d")
+			_, err := c.Acquire(context.Background(), "d", nil)
 			waiter <- err
 		}()
 		synctest.Wait()
@@ -227,7 +227,7 @@ func TestCloseReleasesEachByItself(t *testing.T) {
 		if err := <-waiter; !errors.Is(err, lease.ErrClosed) {
 			t.Errorf("a waiting Acquire = %v; want ErrClosed", err)
 		}
-		if _, err := c.TryAcquire(t.Context(), "e"); !errors.Is(err, lease.ErrClosed) {
+		if _, err := c.TryAcquire(t.Context(), "e", nil); !errors.Is(err, lease.ErrClosed) {
 			t.Errorf("TryAcquire after Close = %v; want ErrClosed", err)
 		}
 		mustRelease(t, stranger)

@@ -177,7 +177,7 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 			return pass
 		})
 		c2 := client(t, w, nil)
-		g2, err := c2.TryAcquire(t.Context(), "slow")
+		g2, err := c2.TryAcquire(t.Context(), "slow", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +200,7 @@ func TestNoGuardsOfALostGrant(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.set(everything(drop))
-		won, err := b.Acquire(t.Context(), "job")
+		won, err := b.Acquire(t.Context(), "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

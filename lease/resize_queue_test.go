@@ -13,11 +13,11 @@ import (
 // the waiter names, and does not set it back.
 func TestResizeKeepsTheQueue(t *testing.T) {
 	for name, fair := range map[string]bool{"fair": true, "not fair": false} {
-		t.Run(name, func(t *testing.T) { resizeBesideWaiters(t, lease.HandleOptions{Slots: 2, Fair: fair}) })
+		t.Run(name, func(t *testing.T) { resizeBesideWaiters(t, lease.LockOptions{Slots: 2, Fair: fair}) })
 	}
 }
 
-func resizeBesideWaiters(t *testing.T, o lease.HandleOptions) {
+func resizeBesideWaiters(t *testing.T, o lease.LockOptions) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		first, second := mustTake(t, with(t, opened(t, st), "job", o)), mustTake(t, with(t, opened(t, st), "job", o))
 		waits := acquiring(t, with(t, opened(t, st), "job", o))

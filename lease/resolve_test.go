@@ -98,7 +98,7 @@ func TestRefusalAfterALostReply(t *testing.T) {
 				start()
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
-				if g, err := locks.TryAcquire(ctx, "job"); err == nil || store.OutcomeOf(err) != c.want {
+				if g, err := locks.TryAcquire(ctx, "job", nil); err == nil || store.OutcomeOf(err) != c.want {
 					t.Errorf("TryAcquire = %v, %v (%v); want the outcome %v", g, err, store.OutcomeOf(err), c.want)
 				}
 			})

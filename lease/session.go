@@ -123,19 +123,14 @@ func (s *Session) Renew(ctx context.Context) error { return s.guard.Renew(ctx) }
 
 // Handle returns a handle on the lock name under the session. It is otherwise like
 // [Client.Handle]. Two handles of one session exclude each other.
-func (s *Session) Handle(name string) (*Handle, error) {
-	h, err := s.c.Handle(name)
-	if err != nil {
-		return nil, err
-	}
-	h.under = s
-	return h, nil
+func (s *Session) Handle(name string, o *LockOptions) (*Handle, error) {
+	return s.c.handle(name, s, o, methodHandle)
 }
 
 // Acquire takes the lock name under the session, waiting until it is free, or ctx or the
 // session ends. It is [Handle.Acquire] on a new handle of the session.
-func (s *Session) Acquire(ctx context.Context, name string) (*Guard, error) {
-	h, err := s.Handle(name)
+func (s *Session) Acquire(ctx context.Context, name string, o *LockOptions) (*Guard, error) {
+	h, err := s.c.handle(name, s, o, methodAcquire)
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +139,8 @@ func (s *Session) Acquire(ctx context.Context, name string) (*Guard, error) {
 
 // TryAcquire takes the lock name under the session if it is free now. It is
 // [Handle.TryAcquire] on a new handle of the session.
-func (s *Session) TryAcquire(ctx context.Context, name string) (*Guard, error) {
-	h, err := s.Handle(name)
+func (s *Session) TryAcquire(ctx context.Context, name string, o *LockOptions) (*Guard, error) {
+	h, err := s.c.handle(name, s, o, methodAcquire)
 	if err != nil {
 		return nil, err
 	}
@@ -153,23 +148,9 @@ func (s *Session) TryAcquire(ctx context.Context, name string) (*Guard, error) {
 }
 
 // Do acquires the lock name under the session, runs f while it holds the lock, and releases
-// it. It is [Handle.Do] on a new handle of the session.
-func (s *Session) Do(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error) error {
-	h, err := s.Handle(name)
-	if err != nil {
-		return err
-	}
-	return h.Do(ctx, f)
-}
-
-// TryDo is [Session.Do] with [Session.TryAcquire]. It is [Handle.TryDo] on a new handle of the
-// session.
-func (s *Session) TryDo(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error) error {
-	h, err := s.Handle(name)
-	if err != nil {
-		return err
-	}
-	return h.TryDo(ctx, f)
+// it. It is otherwise like [Client.Do].
+func (s *Session) Do(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
+	return s.c.do(ctx, name, s, f, o)
 }
 
 // grant returns the grant of the session's own record.

@@ -44,11 +44,11 @@ func slowly(st store.Store, seed uint64, most time.Duration, lost float64) store
 func TestCloseBesideUse(t *testing.T) {
 	kinds := []struct {
 		name string
-		o    lease.HandleOptions
+		o    lease.LockOptions
 	}{
-		{"plain", lease.HandleOptions{}}, {"fair", lease.HandleOptions{Fair: true}},
-		{"rw", lease.HandleOptions{Shared: true}}, {"rw", lease.HandleOptions{Fair: true}}, {"rw", lease.HandleOptions{}},
-		{"slots", lease.HandleOptions{Slots: 2}}, {"kept", lease.HandleOptions{Linger: time.Minute}},
+		{"plain", lease.LockOptions{}}, {"fair", lease.LockOptions{Fair: true}},
+		{"rw", lease.LockOptions{Shared: true}}, {"rw", lease.LockOptions{Fair: true}}, {"rw", lease.LockOptions{}},
+		{"slots", lease.LockOptions{Slots: 2}}, {"kept", lease.LockOptions{Linger: time.Minute}},
 	}
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

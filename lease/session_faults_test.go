@@ -85,7 +85,7 @@ func TestLingerReadHangs(t *testing.T) {
 				w := newWire(st)
 				w.deafness = func() time.Duration { return 10 * ttl }
 				c := client(t, w, nil)
-				h, err := c.HandleWith("job", &lease.HandleOptions{Linger: time.Hour})
+				h, err := c.Handle("job", &lease.LockOptions{Linger: time.Hour})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -156,7 +156,7 @@ func TestSessionToldOfALockThatItDoesNotHold(t *testing.T) {
 			t.Run(fmt.Sprint(what, " shared ", shared), func(t *testing.T) {
 				bubble(t, func(t *testing.T, st store.Store) {
 					s := open(t, client(t, st, nil))
-					h := with(t, s, "job", lease.HandleOptions{Shared: shared})
+					h := with(t, s, "job", lease.LockOptions{Shared: shared})
 					g := mustTake(t, h)
 					old, _, err := st.Get(t.Context(), "lock/job")
 					if err != nil {

@@ -35,7 +35,7 @@ func open(t *testing.T, c *lease.Client) *lease.Session {
 
 func mustTryIn(t *testing.T, s *lease.Session, name string) *lease.Guard {
 	t.Helper()
-	g, err := s.TryAcquire(t.Context(), name)
+	g, err := s.TryAcquire(t.Context(), name, nil)
 	if err != nil {
 		t.Fatalf("TryAcquire(%q) under a session: %v", name, err)
 	}
@@ -94,7 +94,7 @@ func TestSessionRequests(t *testing.T) {
 			want("acquiring under a session", acquired)
 			mustRelease(t, g)
 			want("releasing under a session", released)
-			h, err := s.Handle(name)
+			h, err := s.Handle(name, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -297,7 +297,7 @@ func TestSessionTwoFence(t *testing.T) {
 				}
 			}})
 			wg.Go(func() {
-				if _, err := c.Acquire(t.Context(), name); err != nil {
+				if _, err := c.Acquire(t.Context(), name, nil); err != nil {
 					t.Error(err)
 				}
 			})
@@ -340,7 +340,7 @@ func TestSessionFenceReplyLost(t *testing.T) {
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), ttl/10)
 				defer cancel()
-				_, err := c.TryAcquire(ctx, "job")
+				_, err := c.TryAcquire(ctx, "job", nil)
 				if (err == nil) != (f == repeat) {
 					t.Errorf("TryAcquire: %v", err)
 				}
@@ -426,7 +426,7 @@ func TestSessionClosedBetweenTwoLooks(t *testing.T) {
 
 func mustAcquire(t *testing.T, c *lease.Client, name string) *lease.Guard {
 	t.Helper()
-	g, err := c.Acquire(t.Context(), name)
+	g, err := c.Acquire(t.Context(), name, nil)
 	if err != nil {
 		t.Fatalf("Acquire(%q): %v", name, err)
 	}
@@ -444,10 +444,10 @@ func TestSessionRuleDFencedUnderALivingHolder(t *testing.T) {
 		})
 		<-g.Context().Done()
 		wantLost(t, g, lease.ErrRevoked)
-		if _, err := s.TryAcquire(t.Context(), "other"); !errors.Is(err, lease.ErrRevoked) {
+		if _, err := s.TryAcquire(t.Context(), "other", nil); !errors.Is(err, lease.ErrRevoked) {
 			t.Errorf("TryAcquire under a fenced session: %v", err)
 		}
-		if _, err := s.Acquire(t.Context(), "other"); !errors.Is(err, lease.ErrRevoked) {
+		if _, err := s.Acquire(t.Context(), "other", nil); !errors.Is(err, lease.ErrRevoked) {
 			t.Errorf("Acquire under a fenced session: %v", err)
 		}
 		if err := g.Release(t.Context()); !errors.Is(err, lease.ErrRevoked) {
@@ -493,13 +493,13 @@ func TestSessionRuleDNothingUnderDoubt(t *testing.T) {
 			t.Fatal(s.Err())
 		}
 		w.requests()
-		_, err := s.TryAcquire(t.Context(), "job")
+		_, err := s.TryAcquire(t.Context(), "job", nil)
 		if !errors.Is(err, lease.ErrSessionInDoubt) || store.OutcomeOf(err) != store.NotApplied {
 			t.Errorf("TryAcquire in doubt: %v", err)
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := s.Acquire(t.Context(), "job"); err != nil {
+			if _, err := s.Acquire(t.Context(), "job", nil); err != nil {
 				t.Errorf("Acquire in doubt: %v", err)
 			}
 		})
@@ -551,7 +551,7 @@ func TestSessionRuleECloseEndsContextsFirst(t *testing.T) {
 		if err := s.Close(t.Context()); err != nil {
 			t.Errorf("second Close: %v", err)
 		}
-		if _, err := s.TryAcquire(t.Context(), "x"); !errors.Is(err, lease.ErrClosed) {
+		if _, err := s.TryAcquire(t.Context(), "x", nil); !errors.Is(err, lease.ErrClosed) {
 			t.Errorf("TryAcquire after Close: %v", err)
 		}
 	})
@@ -597,7 +597,7 @@ func TestSessionAndPlainLeasesExclude(t *testing.T) {
 		wantHeld(t, c, "job")
 		wantHeld(t, other, "job")
 		for _, s := range []*lease.Session{s, second} {
-			if _, err := s.TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrHeld) {
+			if _, err := s.TryAcquire(t.Context(), "job", nil); !errors.Is(err, lease.ErrHeld) {
 				t.Errorf("TryAcquire under another session, or handle: %v", err)
 			}
 		}
@@ -608,7 +608,7 @@ func TestSessionAndPlainLeasesExclude(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				g, err := second.Acquire(t.Context(), "job")
+				g, err := second.Acquire(t.Context(), "job", nil)
 				if err != nil {
 					t.Error(err)
 					return
@@ -629,7 +629,7 @@ func TestSessionAndPlainLeasesExclude(t *testing.T) {
 		if plain.Token() <= g.Token() {
 			t.Errorf("token %d after %d", plain.Token(), g.Token())
 		}
-		if _, err := s.TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrHeld) {
+		if _, err := s.TryAcquire(t.Context(), "job", nil); !errors.Is(err, lease.ErrHeld) {
 			t.Error(err)
 		}
 	})
@@ -656,7 +656,7 @@ func TestSessionClosedWhileAcquiring(t *testing.T) {
 				var wg sync.WaitGroup
 				for _, name := range []string{"held", "free"} {
 					wg.Go(func() {
-						g, err := s.Acquire(t.Context(), name)
+						g, err := s.Acquire(t.Context(), name, nil)
 						if err == nil && g.Err() == nil && s.Err() != nil {
 							t.Errorf("a guard that is trusted under a session that is closed")
 						}
@@ -727,7 +727,7 @@ func freesLeftovers(t *testing.T, all []leftover) {
 				} else {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					defer cancel()
-					if _, err := s.TryAcquire(ctx, "job"); !errors.Is(err, lease.ErrUnresolved) {
+					if _, err := s.TryAcquire(ctx, "job", nil); !errors.Is(err, lease.ErrUnresolved) {
 						t.Fatalf("TryAcquire: %v", err)
 					}
 				}
@@ -761,13 +761,13 @@ func TestSessionRecordUnreadable(t *testing.T) {
 				g := mustTryIn(t, s, "job")
 				tamper(t, st, sessionKey(s), func(value []byte) []byte { return []byte(change(string(value))) })
 				c := client(t, st, nil)
-				if _, err := c.Acquire(t.Context(), "job"); !errors.Is(err, store.ErrCorrupt) {
+				if _, err := c.Acquire(t.Context(), "job", nil); !errors.Is(err, store.ErrCorrupt) {
 					t.Errorf("Acquire: %v", err)
 				}
 				<-g.Context().Done()
 				wantLost(t, g, lease.ErrExpired)
 				time.Sleep(5 * ttl)
-				if _, err := c.TryAcquire(t.Context(), "job"); !errors.Is(err, store.ErrCorrupt) {
+				if _, err := c.TryAcquire(t.Context(), "job", nil); !errors.Is(err, store.ErrCorrupt) {
 					t.Errorf("TryAcquire: %v", err)
 				}
 				if _, err := c.Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Immediate: true}); err != nil {
@@ -832,7 +832,7 @@ func TestSessionLost(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := s.Acquire(t.Context(), "held"); !errors.Is(err, lease.ErrLost) {
+			if _, err := s.Acquire(t.Context(), "held", nil); !errors.Is(err, lease.ErrLost) {
 				t.Errorf("Acquire: %v", err)
 			}
 		})
@@ -906,7 +906,7 @@ func TestSessionAll(t *testing.T) {
 		s := open(t, c)
 		var handles []*lease.Handle
 		for _, name := range []string{"b", "a"} {
-			h, err := s.Handle(name)
+			h, err := s.Handle(name, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -926,13 +926,13 @@ func TestSessionAll(t *testing.T) {
 		wantHeld(t, c, "b")
 		mustRelease(t, again)
 		mustTry(t, c, "a")
-		if err := s.TryDo(t.Context(), "b", func(ctx context.Context, g *lease.Guard) error { return ctx.Err() }); err != nil {
+		if err := s.Do(t.Context(), "b", func(ctx context.Context, g *lease.Guard) error { return ctx.Err() }, &lease.LockOptions{NoWait: true}); err != nil {
 			t.Error(err)
 		}
 		err = s.Do(t.Context(), "b", func(ctx context.Context, _ *lease.Guard) error {
 			_ = s.Close(context.Background())
 			return ctx.Err()
-		})
+		}, nil)
 		if !errors.Is(err, lease.ErrClosed) {
 			t.Errorf("Do of a session that was closed: %v", err)
 		}
@@ -1039,7 +1039,7 @@ func TestSessionWaitersShareTheirLooks(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 50 {
 			g := mustTryIn(t, s, fmt.Sprint(i))
-			wg.Go(func() { _, _ = c.Acquire(t.Context(), fmt.Sprint(i)) })
+			wg.Go(func() { _, _ = c.Acquire(t.Context(), fmt.Sprint(i), nil) })
 			defer g.Release(t.Context())
 		}
 		const span = 10 * time.Minute

@@ -34,7 +34,7 @@ type actor struct {
 type claimKind struct {
 	name  string
 	under bool
-	o     lease.HandleOptions
+	o     lease.LockOptions
 }
 
 func (k claimKind) mode() lease.Mode {
@@ -83,12 +83,12 @@ func (a *actor) handle(l *life, k claimKind) *lease.Handle {
 	if h := a.handles[k]; h != nil {
 		return h
 	}
-	with := l.client.HandleWith
+	with := l.client.Handle
 	if k.under {
 		if l.session == nil {
 			return nil
 		}
-		with = l.session.HandleWith
+		with = l.session.Handle
 	}
 	h, err := with(k.name, &k.o)
 	if err != nil {
@@ -345,7 +345,7 @@ func (a *actor) lead(t *testing.T, ctx context.Context, l *life, name string) {
 	if k.under {
 		candidate = l.session.Election
 	}
-	e, err := candidate(name)
+	e, err := candidate(name, nil)
 	if err != nil {
 		a.p.s.fail("%v", err)
 		return
@@ -423,7 +423,7 @@ func (a *actor) useAsAnother(t *testing.T, l *life) {
 	if !isSemaphore {
 		return
 	}
-	g, err := l.client.TryAcquire(ctx, simSemaphore)
+	g, err := l.client.TryAcquire(ctx, simSemaphore, nil)
 	if err == nil {
 		s.fail("a semaphore was taken as a lock, with token %d", g.Token())
 	}

@@ -602,14 +602,14 @@ func (p *process) try(t *testing.T, l *life, most time.Duration) error {
 	var err error
 	switch p.rnd.IntN(6) {
 	case 0:
-		return l.client.TryDo(ctx, simTried, f)
+		return l.client.Do(ctx, simTried, f, &lease.LockOptions{NoWait: true})
 	case 1:
-		_, err := l.client.TryOnce(ctx, simTried, lease.Every(time.Minute), f, &lease.OnceOptions{Retries: 3})
+		_, err := l.client.Once(ctx, simTried, lease.Every(time.Minute), f, &lease.LockOptions{NoWait: true, Retries: 3})
 		return err
 	case 2, 3:
-		g, err = l.client.Acquire(ctx, simTried)
+		g, err = l.client.Acquire(ctx, simTried, nil)
 	default:
-		g, err = l.client.TryAcquire(ctx, simTried)
+		g, err = l.client.TryAcquire(ctx, simTried, nil)
 	}
 	if err != nil {
 		return err

@@ -353,11 +353,11 @@ func (s *sim) lastTurns(t *testing.T, all []*process) {
 	turns.Wait()
 	session := all[0].now().session
 	for i, name := range []string{simLocks[0], simLocks[1], simTried, simSemaphore, simSemaphore} {
-		o := lease.HandleOptions{Fair: true}
+		o := lease.LockOptions{Fair: true}
 		if i > 2 {
 			o.Slots = 2
 		}
-		h, err := session.HandleWith(name, &o)
+		h, err := session.Handle(name, &o)
 		if err != nil {
 			s.fail("%v", err)
 			return

@@ -38,7 +38,7 @@ func TestSilentStoreIsTold(t *testing.T) {
 				}})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				_, err := c.Acquire(ctx, "job")
+				_, err := c.Acquire(ctx, "job", nil)
 				mu.Lock()
 				defer mu.Unlock()
 				if f == pass {
@@ -68,7 +68,7 @@ func TestStoreFallsSilent(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			time.AfterFunc(10*time.Second, func() { w.set(everything(hang)) })
-			_, err := client(t, w, &lease.Options{StoreTimeout: patience}).Acquire(ctx, "job")
+			_, err := client(t, w, &lease.Options{StoreTimeout: patience}).Acquire(ctx, "job", nil)
 			var held *lease.HeldError
 			if !errors.As(err, &held) || held.Record.Token != holder.Token() {
 				t.Errorf("patience %v: %v", patience, err)
@@ -121,7 +121,7 @@ func TestWritesAloneFail(t *testing.T) {
 				if c.open {
 					_, err = cl.OpenSession(ctx)
 				} else {
-					_, err = cl.Acquire(ctx, "job")
+					_, err = cl.Acquire(ctx, "job", nil)
 				}
 				took := time.Since(began)
 				mu.Lock()
@@ -164,16 +164,16 @@ func TestWritesFailBetweenHolders(t *testing.T) {
 			defer cancel()
 			done := make(chan error, 1)
 			go func() {
-				_, err := c.Acquire(ctx, "job")
+				_, err := c.Acquire(ctx, "job", nil)
 				done <- err
 			}()
 			other := client(t, st, nil)
 			for i := 0; ; i++ { // free for ten seconds, held for a minute
 				time.Sleep(10 * time.Second)
-				g, err := other.TryAcquire(ctx, "job")
+				g, err := other.TryAcquire(ctx, "job", nil)
 				if answered && i%2 == 1 {
 					w.set(nil)
-					if g2, err := c.Acquire(ctx, "other"); err == nil {
+					if g2, err := c.Acquire(ctx, "other", nil); err == nil {
 						mustRelease(t, g2)
 					}
 					w.set(lost)
@@ -214,7 +214,7 @@ func TestSilenceIsOfTheClient(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range 100 {
 				all.Go(func() {
-					if _, err := c.Acquire(t.Context(), fmt.Sprint("job-", i)); errors.Is(err, lease.ErrUnresponsive) != silent {
+					if _, err := c.Acquire(t.Context(), fmt.Sprint("job-", i), nil); errors.Is(err, lease.ErrUnresponsive) != silent {
 						t.Errorf("job-%d: %v", i, err)
 					}
 				})
@@ -265,7 +265,7 @@ func TestWriteTimeIsNoSilence(t *testing.T) {
 			}
 		}})
 		began := time.Now()
-		if _, err := c.Acquire(t.Context(), "job"); err != nil || time.Since(began) < wait {
+		if _, err := c.Acquire(t.Context(), "job", nil); err != nil || time.Since(began) < wait {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		mu.Lock()
@@ -300,7 +300,7 @@ func TestFailureOutOfTurnIsNoSilence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := s.HandleWith("job", &lease.HandleOptions{Fair: true})
+		h, err := s.Handle("job", &lease.LockOptions{Fair: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,7 +82,7 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		h, err := c.Handle(name)
+		h, err := c.Handle(name, nil)
 		if err != nil {
 			return 0, err
 		}

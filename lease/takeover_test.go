@@ -82,7 +82,7 @@ func TestTakeoverRequestsOfOneWhoWaits(t *testing.T) {
 					for i := range locks {
 						mustTryIn(t, s, fmt.Sprint(i))
 						all.Go(func() {
-							if _, err := c.Acquire(t.Context(), fmt.Sprint(i)); err != nil {
+							if _, err := c.Acquire(t.Context(), fmt.Sprint(i), nil); err != nil {
 								t.Error(err)
 							}
 						})

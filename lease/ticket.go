@@ -245,7 +245,7 @@ type ticketUse struct {
 // use reads the record and checks that the ticket is good for it. If the ticket is
 // too late, it frees the lock, unless it was to be released.
 func (c *Client) use(ctx context.Context, t Ticket, next func(*Record)) (*ticketUse, error) {
-	h, err := c.Handle(t.Name)
+	h, err := c.Handle(t.Name, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func keeps(t *testing.T, st store.Store, o lease.Options, clocks bool, rnd *rand
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*o.TTL+time.Minute)
 		defer cancel()
-		g, err := c.Acquire(ctx, "job")
+		g, err := c.Acquire(ctx, "job", nil)
 		if err != nil {
 			lost = err
 			return
@@ -259,7 +259,7 @@ func TestPatience(t *testing.T) {
 				c := client(t, w, &lease.Options{TTL: ttl, StoreTimeout: 2 * time.Second, Tuning: lease.Tuning{ReleaseTimeout: 3 * time.Second}})
 				w.set(everything(f))
 				within(t, fmt.Sprint("Acquire, fault ", f), 5*time.Second+moment, func() {
-					g, err := c.Acquire(t.Context(), "job")
+					g, err := c.Acquire(t.Context(), "job", nil)
 					if err == nil || f == hang && !errors.Is(err, store.ErrUnavailable) {
 						t.Errorf("fault %v: %v, %v", f, g, err)
 					}
@@ -273,7 +273,7 @@ func TestPatience(t *testing.T) {
 		holder := mustTry(t, client(t, slow, nil), "job")
 		time.AfterFunc(time.Minute, func() { mustRelease(t, holder) })
 		c := client(t, slow, &lease.Options{StoreTimeout: 2 * time.Second, Tuning: lease.Tuning{MinPoll: 3 * time.Second}})
-		if _, err := c.Acquire(t.Context(), "job"); err != nil {
+		if _, err := c.Acquire(t.Context(), "job", nil); err != nil {
 			t.Errorf("on a slow store: %v", err)
 		}
 	})
@@ -288,7 +288,7 @@ func TestMinPollAboveTheTTL(t *testing.T) {
 		lease.SetRandom(c, func() float64 { return 0.999 })
 		time.AfterFunc(62*time.Second, func() { mustRelease(t, holder) })
 		within(t, "Acquire", 64*time.Second+moment, func() {
-			if _, err := c.Acquire(t.Context(), "job"); err != nil {
+			if _, err := c.Acquire(t.Context(), "job", nil); err != nil {
 				t.Error(err)
 			}
 		})

@@ -42,7 +42,7 @@ func TestTokensAboveThoseThatLost(t *testing.T) {
 			return next(ctx, op)
 		}), &highest}
 		c := client(t, s, nil)
-		g, err := c.TryAcquire(t.Context(), "job")
+		g, err := c.TryAcquire(t.Context(), "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestTokensAboveThoseThatLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		refuse = true
-		if _, err := c.TryAcquire(t.Context(), "job"); err == nil {
+		if _, err := c.TryAcquire(t.Context(), "job", nil); err == nil {
 			t.Fatal("a claim that was refused succeeds")
 		}
 		refuse = false
@@ -58,7 +58,7 @@ func TestTokensAboveThoseThatLost(t *testing.T) {
 		if lost <= g.Token() {
 			t.Fatalf("the claim that lost showed %d, the one before had %d", lost, g.Token())
 		}
-		if g, err = c.TryAcquire(t.Context(), "job"); err != nil || g.Token() <= lost {
+		if g, err = c.TryAcquire(t.Context(), "job", nil); err != nil || g.Token() <= lost {
 			t.Fatalf("after a claim that showed %d: token %d, error %v", lost, g.Token(), err)
 		}
 		if _, err := c.Break(t.Context(), "job", g.Token(), nil); err != nil {

@@ -23,7 +23,7 @@ import (
 // [ErrNewerFormat] if a newer version of this package has written it, and [store.ErrNotFound] if
 // there is none.
 func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx context.Context, key string, value []byte) error) (Record, error) {
-	h, err := c.Handle(name)
+	h, err := c.Handle(name, nil)
 	if err != nil {
 		return Record{}, err
 	}

@@ -28,7 +28,7 @@ func TestBreakUnreadable(t *testing.T) {
 	if _, err := st.Put(t.Context(), "lock/job", v, torn); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client(t, st, nil).TryAcquire(t.Context(), "job"); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := client(t, st, nil).TryAcquire(t.Context(), "job", nil); !errors.Is(err, store.ErrCorrupt) {
 		t.Fatalf("control: the lock can be taken: %v", err)
 	}
 	refusal := errors.New("no place for a copy")
@@ -139,8 +139,8 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 				}
 				c := client(t, st, nil)
 				for _, acquire := range []func() (*lease.Guard, error){
-					func() (*lease.Guard, error) { return c.TryAcquire(t.Context(), "job") },
-					func() (*lease.Guard, error) { return c.Acquire(t.Context(), "job") },
+					func() (*lease.Guard, error) { return c.TryAcquire(t.Context(), "job", nil) },
+					func() (*lease.Guard, error) { return c.Acquire(t.Context(), "job", nil) },
 				} {
 					if g, err := acquire(); !errors.Is(err, store.ErrCorrupt) {
 						t.Errorf("got %v, %v; want an unreadable register", g, err)
@@ -158,7 +158,7 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		w := newWire(st)
 		w.set(everything(fail))
 		c := client(t, w, nil)
-		if g, err := c.TryAcquire(t.Context(), "job"); err == nil || errors.Is(err, lease.ErrHeld) {
+		if g, err := c.TryAcquire(t.Context(), "job", nil); err == nil || errors.Is(err, lease.ErrHeld) {
 			t.Errorf("TryAcquire on a store that fails = %v, %v", g, err)
 		}
 	})

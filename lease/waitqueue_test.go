@@ -258,7 +258,7 @@ func TestWatcherThatFails(t *testing.T) {
 				released = time.Now()
 				_ = g.Release(context.Background())
 			})
-			next, err := c.Acquire(t.Context(), "job")
+			next, err := c.Acquire(t.Context(), "job", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -280,7 +280,7 @@ func TestWatcherWithoutReason(t *testing.T) {
 			w := newWire(e)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if _, err := client(t, w, nil).Acquire(ctx, "job"); !errors.Is(err, lease.ErrHeld) {
+			if _, err := client(t, w, nil).Acquire(ctx, "job", nil); !errors.Is(err, lease.ErrHeld) {
 				t.Fatal(err)
 			}
 			if n := w.requests(); n > 60 {

@@ -70,7 +70,7 @@ func (c *Client) RequestYield(ctx context.Context, name string, o *YieldOptions)
 	if o == nil {
 		o = &YieldOptions{}
 	}
-	h, err := c.Handle(name)
+	h, err := c.Handle(name, nil)
 	if err != nil {
 		return YieldStatus{}, err
 	}

@@ -15,7 +15,7 @@ import (
 // One ask of a lock with several holders stops those that hold it then, and none of those that come
 // later, although the lock is never free.
 func TestAskOfSeveralEndsWithThem(t *testing.T) {
-	for name, o := range map[string]lease.HandleOptions{"slots": {Slots: 4}, "readers": {Shared: true}} {
+	for name, o := range map[string]lease.LockOptions{"slots": {Slots: 4}, "readers": {Shared: true}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				var stopped, finished atomic.Int32
@@ -73,7 +73,7 @@ func TestAskOfSeveralEndsWithThem(t *testing.T) {
 func TestAskOfThoseThatCameLater(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		take := func() *lease.Guard {
-			return mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Shared: true}))
+			return mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Shared: true}))
 		}
 		ask := func(reason string) {
 			t.Helper()
@@ -107,7 +107,7 @@ func TestAskOfThoseThatCameLater(t *testing.T) {
 // ask, and those that come later do not.
 func TestAskWithoutNames(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		first := mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Slots: 3}))
+		first := mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Slots: 3}))
 		asker := client(t, st, nil)
 		if _, err := asker.RequestYield(t.Context(), "job", &lease.YieldOptions{Reason: "why"}); err != nil {
 			t.Fatal(err)
@@ -124,10 +124,10 @@ func TestAskWithoutNames(t *testing.T) {
 		if _, err := st.Put(t.Context(), "lock/job", version, []byte(earlier)); err != nil {
 			t.Fatal(err)
 		}
-		second := mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Slots: 3}))
+		second := mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Slots: 3}))
 		hears(t, first, ttl)
 		mustRelease(t, first)
-		third := mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Slots: 3}))
+		third := mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Slots: 3}))
 		time.Sleep(2 * ttl)
 		for _, g := range []*lease.Guard{second, third} {
 			if asked, ok := g.YieldRequest(); ok {

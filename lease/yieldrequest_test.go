@@ -372,7 +372,7 @@ func TestAsksDelayNoTakeover(t *testing.T) {
 				}
 			})
 			began := time.Now()
-			g, err := client(t, st, nil).Acquire(ctx, "job")
+			g, err := client(t, st, nil).Acquire(ctx, "job", nil)
 			took := time.Since(began)
 			cancel()
 			switch {
@@ -451,7 +451,7 @@ func TestAskKeepsTheSighting(t *testing.T) {
 			time.Sleep(ttl * 2 / 3)
 			mustAsk(t, client(t, st, o), "")
 			wantHeld(t, client(t, st, o), "job")
-			if _, err := client(t, st, o).Acquire(t.Context(), "job"); err != nil {
+			if _, err := client(t, st, o).Acquire(t.Context(), "job", nil); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took < ttl || took > ttl*3/2 {
@@ -596,7 +596,7 @@ func TestDoStepsDown(t *testing.T) {
 					}
 					wantHeld(t, asker, "job")
 					return c.err
-				})
+				}, nil)
 				for _, want := range c.want {
 					if !errors.Is(err, want) {
 						t.Errorf("Do = %v, want %v", err, want)
@@ -615,7 +615,7 @@ func TestDoStepsDown(t *testing.T) {
 func TestDoIgnoresAsks(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		asker := client(t, st, nil)
-		h, err := client(t, st, nil).HandleWith("job", &lease.HandleOptions{OnYieldRequest: lease.IgnoreYieldRequests})
+		h, err := client(t, st, nil).Handle("job", &lease.LockOptions{OnYieldRequest: lease.IgnoreYieldRequests})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -732,15 +732,15 @@ func TestAskTellsWhenItIsHeard(t *testing.T) {
 			return []*lease.Guard{mustTry(t, client(t, st, nil), "job")}
 		},
 		"a lock under a session": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
-			return []*lease.Guard{mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{}))}
+			return []*lease.Guard{mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{}))}
 		},
 		"a lock under a session of the asker's client": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
-			return []*lease.Guard{mustTake(t, with(t, open(t, c), "job", lease.HandleOptions{}))}
+			return []*lease.Guard{mustTake(t, with(t, open(t, c), "job", lease.LockOptions{}))}
 		},
 		"two readers, of which one hears late": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
-			first := mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Shared: true}))
+			first := mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Shared: true}))
 			time.Sleep(ttl / 4)
-			return []*lease.Guard{first, mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Shared: true}))}
+			return []*lease.Guard{first, mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Shared: true}))}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -783,7 +783,7 @@ func TestAskTellsWhenItIsHeard(t *testing.T) {
 	}
 	// A holder that does not renew hears nothing, and is told dead.
 	bubble(t, func(t *testing.T, st store.Store) {
-		mustTake(t, with(t, dies(t, st), "job", lease.HandleOptions{}))
+		mustTake(t, with(t, dies(t, st), "job", lease.LockOptions{}))
 		asked, err := client(t, st, nil).RequestYield(t.Context(), "job", &lease.YieldOptions{Wait: true, OnAcknowledged: func(a lease.YieldStatus) { t.Errorf("heard: %+v", a) }})
 		if err != nil || !asked.GrantEnded || asked.Acknowledged || asked.Current.Token != asked.Token {
 			t.Errorf("%+v, %v", asked, err)
@@ -905,13 +905,13 @@ func TestAskBadInput(t *testing.T) {
 			t.Errorf("Refuse with a long reason = %v", err)
 		}
 
-		h, err := c.HandleWith("other", &lease.HandleOptions{OnYieldRequest: 7})
+		h, err := c.Handle("other", &lease.LockOptions{OnYieldRequest: 7})
 		if !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("HandleWith = %v, %v", h, err)
+			t.Errorf("Handle = %v, %v", h, err)
 		}
-		for _, o := range []lease.HandleOptions{{Shared: true}, {Slots: 1}, {Slots: -1}, {Fair: true}} {
-			if _, err := c.HandleWith("other", &o); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "session") {
-				t.Errorf("HandleWith %+v without a session = %v", o, err)
+		for _, o := range []lease.LockOptions{{Shared: true}, {Slots: 1}, {Slots: -1}, {Fair: true}} {
+			if _, err := c.Handle("other", &o); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "session") {
+				t.Errorf("Handle %+v without a session = %v", o, err)
 			}
 		}
 		_ = c.Close(t.Context())

@@ -34,10 +34,10 @@ func TestRequestsOfWaiters(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range locks {
 			name := fmt.Sprint("job", i)
-			if _, err := holder.TryAcquire(t.Context(), name); err != nil {
+			if _, err := holder.TryAcquire(t.Context(), name, nil); err != nil {
 				t.Fatal(err)
 			}
-			all.Go(func() { _, _ = waiter.Acquire(ctx, name) })
+			all.Go(func() { _, _ = waiter.Acquire(ctx, name, nil) })
 		}
 		const maxPoll = 2500 * time.Millisecond // the default of Tuning.MaxPoll
 		for _, c := range []struct{ after, pause time.Duration }{

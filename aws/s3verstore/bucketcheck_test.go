@@ -83,26 +83,26 @@ func TestSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
 		a, c := leases(t, b, nil), leases(t, b, nil)
-		guard, err := a.TryAcquire(t.Context(), "job")
+		guard, err := a.TryAcquire(t.Context(), "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		b.SetVersioning("Suspended")
 		for guard.Err() == nil {
 			time.Sleep(5 * time.Second)
-			if _, err := c.TryAcquire(t.Context(), "job"); err == nil {
+			if _, err := c.TryAcquire(t.Context(), "job", nil); err == nil {
 				t.Fatal("another got the lock")
 			}
 		}
 		time.Sleep(5 * time.Minute)
-		if _, err := c.TryAcquire(t.Context(), "job"); !errors.Is(err, store.ErrUnsafe) {
+		if _, err := c.TryAcquire(t.Context(), "job", nil); !errors.Is(err, store.ErrUnsafe) {
 			t.Errorf("another try: %v, want %v", err, store.ErrUnsafe)
 		}
 		// Enabled again: what was put meanwhile does not count, and it continues.
 		b.SetVersioning("Enabled")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		next, err := c.Acquire(ctx, "job")
+		next, err := c.Acquire(ctx, "job", nil)
 		if err != nil || next.Token() <= guard.Token() {
 			t.Fatalf("after it was enabled again: %v, %v", next, err)
 		}

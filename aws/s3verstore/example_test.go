@@ -37,7 +37,7 @@ func Example() {
 	client := locks(newBucket(), nil)
 	defer client.Close(ctx) // releases what is still held
 
-	guard, err := client.Acquire(ctx, "nightly") // waits
+	guard, err := client.Acquire(ctx, "nightly", nil) // waits
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -54,7 +54,7 @@ func Example() {
 func Example_timeout() {
 	ctx := context.Background()
 	b := newBucket()
-	guard, err := locks(b, &lease.Options{Holder: "ada"}).Acquire(ctx, "nightly")
+	guard, err := locks(b, &lease.Options{Holder: "ada"}).Acquire(ctx, "nightly", nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -62,14 +62,14 @@ func Example_timeout() {
 	defer guard.Release(ctx)
 
 	other := locks(b, nil)
-	_, err = other.TryAcquire(ctx, "nightly")
+	_, err = other.TryAcquire(ctx, "nightly", nil)
 	var held *lease.HeldError
 	if errors.As(err, &held) {
 		fmt.Println("held by", held.Record.Holder)
 	}
 	patience, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
-	_, err = other.Acquire(patience, "nightly")
+	_, err = other.Acquire(patience, "nightly", nil)
 	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, lease.ErrHeld))
 	// Output:
 	// held by ada
@@ -81,7 +81,7 @@ func Example_timeout() {
 func Example_reentrant() {
 	ctx := context.Background()
 	b := newBucket()
-	h, err := locks(b, nil).Handle("nightly")
+	h, err := locks(b, nil).Handle("nightly", nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -100,7 +100,7 @@ func Example_reentrant() {
 	fmt.Println(inner.Release(ctx), inner.Release(ctx))
 	fmt.Println("still held:", outer.Err() == nil)
 	fmt.Println(outer.Release(ctx))
-	_, err = locks(b, nil).TryAcquire(ctx, "nightly")
+	_, err = locks(b, nil).TryAcquire(ctx, "nightly", nil)
 	fmt.Println("free:", err == nil)
 	// Output:
 	// one grant: true
@@ -118,7 +118,7 @@ func Example_panic() {
 	client := locks(b, &lease.Options{TTL: 10 * time.Second}) // each lock has the TTL of its client
 	func() {
 		defer func() { fmt.Println("recovered:", recover()) }()
-		guard, err := client.Acquire(ctx, "nightly")
+		guard, err := client.Acquire(ctx, "nightly", nil)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -126,7 +126,7 @@ func Example_panic() {
 		defer guard.Release(ctx)
 		panic("the work went wrong")
 	}()
-	_, err := locks(b, nil).TryAcquire(ctx, "nightly")
+	_, err := locks(b, nil).TryAcquire(ctx, "nightly", nil)
 	fmt.Println("free:", err == nil)
 	// Output:
 	// recovered: the work went wrong

@@ -228,7 +228,7 @@ func (f *fight) grants() int {
 func (f *fight) round(t *testing.T, c *lease.Client, rnd *rand.Rand) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
-	g, err := c.Acquire(ctx, "job")
+	g, err := c.Acquire(ctx, "job", nil)
 	if err != nil {
 		time.Sleep(10 * time.Second)
 		return

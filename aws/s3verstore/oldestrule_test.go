@@ -103,7 +103,7 @@ func held(t *testing.T, what string, g *lease.Guard) {
 
 func acquire(t *testing.T, c *lease.Client, name string) *lease.Guard {
 	t.Helper()
-	g, err := c.TryAcquire(t.Context(), name)
+	g, err := c.TryAcquire(t.Context(), name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,14 +137,14 @@ func TestLoserWithShortTTL(t *testing.T) {
 		wg.Go(func() { g = acquire(t, long, "job") })
 		wg.Go(func() {
 			time.Sleep(50 * time.Millisecond)
-			if _, err := short.TryAcquire(ctx, "job"); err == nil {
+			if _, err := short.TryAcquire(ctx, "job", nil); err == nil {
 				t.Error("the loser won too")
 			}
 		})
 		wg.Wait()
 		wait, cancel := context.WithTimeout(ctx, 10*time.Minute)
 		defer cancel()
-		if _, err := short.Acquire(wait, "job"); err == nil {
+		if _, err := short.Acquire(wait, "job", nil); err == nil {
 			t.Error("a second owner")
 		}
 		held(t, "the owner", g)
@@ -205,7 +205,7 @@ func TestOwnerBeyondTheFirstPage(t *testing.T) {
 		for range 25 {
 			put(b, "lock/job!!", confirmation, nil)
 		}
-		if _, err := other.TryAcquire(ctx, "job"); err == nil {
+		if _, err := other.TryAcquire(ctx, "job", nil); err == nil {
 			t.Error("a second owner")
 		}
 		time.Sleep(5 * time.Minute)
@@ -253,7 +253,7 @@ func TestOrderedEarlyShownLate(t *testing.T) {
 			for range 8 {
 				c := leases(t, b, &lease.Options{TTL: time.Hour})
 				wg.Go(func() {
-					if _, err := c.TryAcquire(t.Context(), "job"); err == nil {
+					if _, err := c.TryAcquire(t.Context(), "job", nil); err == nil {
 						now.Add(1)
 					}
 				})
@@ -294,7 +294,7 @@ func TestWithoutVersioning(t *testing.T) {
 		if _, owner, _ := y.state(ctx); !first || owner != "y" {
 			t.Error("the control did not get a second owner")
 		}
-		if _, err := leases(t, b, nil).TryAcquire(ctx, "job"); err == nil {
+		if _, err := leases(t, b, nil).TryAcquire(ctx, "job", nil); err == nil {
 			t.Error("a lease on a bucket without versioning")
 		}
 	})
@@ -319,7 +319,7 @@ func TestClockOfTheServer(t *testing.T) {
 		c, other := leases(t, b, nil), leases(t, b, nil)
 		g := acquire(t, c, "job")
 		for range 20 {
-			if _, err := other.TryAcquire(ctx, "job"); err == nil {
+			if _, err := other.TryAcquire(ctx, "job", nil); err == nil {
 				t.Fatal("a second owner")
 			}
 			time.Sleep(10 * time.Second)
@@ -356,7 +356,7 @@ func TestPutAfterRelease(t *testing.T) {
 		b = newBucket()
 		b.Plan(slow)
 		c, loser := leases(t, b, nil), leases(t, b, &lease.Options{Holder: "loser"})
-		if _, err := loser.TryAcquire(ctx, "job"); err == nil {
+		if _, err := loser.TryAcquire(ctx, "job", nil); err == nil {
 			t.Error("a PUT that took a minute won")
 		}
 		g := acquire(t, c, "job")
@@ -390,7 +390,7 @@ func TestCountOfGuards(t *testing.T) {
 
 		b = newBucket()
 		c, other := leases(t, b, nil), leases(t, b, nil)
-		h, err := c.Handle("job")
+		h, err := c.Handle("job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -107,7 +107,7 @@ func (b *bencher) run(ctx context.Context) error {
 		return err
 	}
 	defer other.Close(ctx)
-	handle, err := client.Handle("again")
+	handle, err := client.Handle("again", nil)
 	if err != nil {
 		return err
 	}
@@ -121,11 +121,11 @@ func (b *bencher) run(ctx context.Context) error {
 		{"conditional write", nil, func(int) (err error) { version, err = b.st.Put(ctx, "raw", version, value); return err }, nil},
 		{"read", nil, func(int) error { _, _, err := b.st.Get(ctx, "raw"); return err }, nil},
 		{"acquire a new lock", nil, func(i int) (err error) {
-			guard, err = client.TryAcquire(ctx, fmt.Sprintf("new-%d", i))
+			guard, err = client.TryAcquire(ctx, fmt.Sprintf("new-%d", i), nil)
 			return err
 		}, release},
 		{"acquire an existing lock", nil, func(i int) (err error) {
-			guard, err = other.TryAcquire(ctx, fmt.Sprintf("new-%d", i))
+			guard, err = other.TryAcquire(ctx, fmt.Sprintf("new-%d", i), nil)
 			return err
 		}, release},
 		{"acquire again", func(i int) error {
@@ -141,7 +141,7 @@ func (b *bencher) run(ctx context.Context) error {
 			return nil
 		}, func(int) error { return guard.Renew(ctx) }, nil},
 		{"try a held lock", nil, func(int) error {
-			if _, err := other.TryAcquire(ctx, "again"); !errors.Is(err, lease.ErrHeld) {
+			if _, err := other.TryAcquire(ctx, "again", nil); !errors.Is(err, lease.ErrHeld) {
 				return fmt.Errorf("a held lock was not refused: %w", err)
 			}
 			return nil

@@ -405,7 +405,7 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 		ctx, cancel := context.WithCancelCause(h.ctx)
 		claimed = &claim{id: c.ID, lock: c.Lock, command: c.Command, cancel: cancel}
 		h.claims[c.ID] = claimed
-		beside := &lease.HandleOptions{Shared: c.Shared, Fair: c.Fair}
+		beside := &lease.LockOptions{Shared: c.Shared, Fair: c.Fair}
 		if c.Slots != nil {
 			beside.Slots = *c.Slots
 		}
@@ -437,7 +437,7 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 }
 
 // take takes a lock, and tells what became of that.
-func (h *lineHolder) take(ctx context.Context, c *claim, beside *lease.HandleOptions, wait time.Duration) {
+func (h *lineHolder) take(ctx context.Context, c *claim, beside *lease.LockOptions, wait time.Duration) {
 	defer c.cancel(nil)
 	guard, err := h.acquire(ctx, c, beside, wait)
 	var held *lease.HeldError
@@ -467,11 +467,11 @@ func (h *lineHolder) take(ctx context.Context, c *claim, beside *lease.HandleOpt
 	h.tell(c, line)
 }
 
-func (h *lineHolder) acquire(ctx context.Context, c *claim, beside *lease.HandleOptions, wait time.Duration) (*lease.Guard, error) {
+func (h *lineHolder) acquire(ctx context.Context, c *claim, beside *lease.LockOptions, wait time.Duration) (*lease.Guard, error) {
 	if err := h.around(c.lock); err != nil {
 		return nil, err
 	}
-	handle, err := h.session.HandleWith(c.lock, beside)
+	handle, err := h.session.Handle(c.lock, beside)
 	if err != nil {
 		return nil, err
 	}

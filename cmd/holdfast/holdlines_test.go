@@ -60,7 +60,7 @@ func TestLinesLostBeforeTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer session.Close(t.Context())
-	guard, err := session.TryAcquire(t.Context(), "job")
+	guard, err := session.TryAcquire(t.Context(), "job", nil)
 	if err == nil {
 		_, err = client.Break(t.Context(), "job", guard.Token(), &lease.BreakOptions{Immediate: true})
 	}
@@ -176,7 +176,7 @@ func allFree(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	client := strangerOn(t, dir)
 	for _, name := range names {
-		guard, err := client.TryAcquire(t.Context(), name)
+		guard, err := client.TryAcquire(t.Context(), name, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -194,7 +194,7 @@ func TestHoldLines(t *testing.T) {
 		t.Errorf("%+v", line)
 	}
 	other := strangerOn(t, dir)
-	theirs, err := other.Acquire(t.Context(), "theirs")
+	theirs, err := other.Acquire(t.Context(), "theirs", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +385,7 @@ func TestHoldLinesEndOfInput(t *testing.T) {
 			dir := t.TempDir()
 			ownState(t, dir)
 			other := strangerOn(t, dir)
-			theirs, err := other.Acquire(t.Context(), "theirs")
+			theirs, err := other.Acquire(t.Context(), "theirs", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -425,7 +425,7 @@ func TestHoldLinesWhoseOutputIsNotRead(t *testing.T) {
 		}
 		h.in.Close()
 		client := strangerOn(t, dir)
-		guard, err := client.Acquire(t.Context(), "a")
+		guard, err := client.Acquire(t.Context(), "a", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,7 +82,7 @@ func TestTextOfOthersIsPrintedEscaped(t *testing.T) {
 	if _, err := client.Once(t.Context(), name, lease.Yearly(nil), func(context.Context, *lease.Guard) error { return errors.New(evil) }, nil); err == nil {
 		t.Fatal("no error")
 	}
-	if _, err := client.TryAcquire(t.Context(), name); err != nil {
+	if _, err := client.TryAcquire(t.Context(), name, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, errs, status := run("checkpoint", "advance", name, "7", "--event", evil); status != 0 {

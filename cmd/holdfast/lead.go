@@ -99,7 +99,7 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 	elect := func(ctx context.Context) (*lease.Election, error) {
 		if !f.inSession() {
 			if election == nil {
-				election, err = client.Election(names[0])
+				election, err = client.Election(names[0], nil)
 			}
 			return election, err
 		}
@@ -110,7 +110,7 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 			if session, err = client.OpenSession(ctx); err != nil {
 				return nil, err
 			}
-			election, err = session.ElectionWith(names[0], &f.beside)
+			election, err = session.Election(names[0], &f.beside)
 		}
 		return election, err
 	}

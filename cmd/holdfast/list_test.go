@@ -45,7 +45,7 @@ func TestListInParallel(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, name := range []string{fmt.Sprintf("job/%02d", n), "readers"} {
-				h, err := s.HandleWith(name, &lease.HandleOptions{Shared: name == "readers"})
+				h, err := s.Handle(name, &lease.LockOptions{Shared: name == "readers"})
 				if err == nil {
 					_, err = h.TryAcquire(t.Context())
 				}
@@ -109,7 +109,7 @@ func TestLockUnderASessionIsToldByIt(t *testing.T) {
 			defer c.Close(context.WithoutCancel(t.Context()))
 			s, err := c.OpenSession(t.Context())
 			if err == nil {
-				_, err = s.TryAcquire(t.Context(), name)
+				_, err = s.TryAcquire(t.Context(), name, nil)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -34,7 +34,7 @@ func TestReadersAboveTheBound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := session.TryAcquireShared(t.Context(), "doc")
+	reader, err := session.TryAcquire(t.Context(), "doc", &lease.LockOptions{Shared: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,9 +82,9 @@ func nearestZone(city string) string {
 // handle returns the handle of a lock; with --once-per that of its runs.
 func (f *runFlags) handle(client *lease.Client, name string) (*lease.Handle, error) {
 	if f.per == "" {
-		return client.Handle(name)
+		return client.Handle(name, nil)
 	}
-	return client.HandleOnce(name, f.period, &lease.OnceOptions{Retries: f.retries})
+	return client.Handle(name, &lease.LockOptions{Period: f.period, Retries: f.retries})
 }
 
 // ranAlready is the result of a run that is not due: none, or an error if a clock is wrong.

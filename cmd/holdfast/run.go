@@ -36,7 +36,7 @@ type runFlags struct {
 	retries        int
 	waitGroup      bool
 	killGroup      bool
-	beside         lease.HandleOptions // of a lock that several can hold, or wait for in order
+	beside         lease.LockOptions // of a lock that several can hold, or wait for in order
 	onLost         string
 	onAsk          string
 	stopping       bool // a signal asked this process to end
@@ -168,7 +168,7 @@ func (f *runFlags) check(names, argv []string) error {
 }
 
 // inSession reports whether the locks need a session.
-func (f *runFlags) inSession() bool { return f.beside != lease.HandleOptions{} }
+func (f *runFlags) inSession() bool { return f.beside != lease.LockOptions{} }
 
 // heldLock is one element of HOLDFAST_LOCKS.
 type heldLock struct {
@@ -364,7 +364,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 							return err
 						}
 					}
-					h.Handle, err = open[client].HandleWith(name, &f.beside)
+					h.Handle, err = open[client].Handle(name, &f.beside)
 					return err
 				}
 			} else if h.Handle, err = f.handle(client, name); err != nil {

@@ -166,7 +166,7 @@ func add(ctx context.Context, dir string, ttl time.Duration, line string, fenced
 		return err
 	}
 
-	guard, err := leases.Acquire(ctx, lock)
+	guard, err := leases.Acquire(ctx, lock, nil)
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func follow(ctx context.Context, dir, path string, ttl time.Duration, every int,
 		SaveEvery: every,
 		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Acquire: func(ctx context.Context) (checkpoint.Guard, error) {
-			return leases.Acquire(ctx, key)
+			return leases.Acquire(ctx, key, nil)
 		},
 	})
 }

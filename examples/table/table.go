@@ -138,7 +138,7 @@ func (t *Table) Rows(ctx context.Context) (rows []string, err error) {
 func (t *Table) Compact(ctx context.Context) error {
 	return t.leases.Do(ctx, compactLock, func(ctx context.Context, guard *lease.Guard) error {
 		return t.compact(ctx, guard.Token())
-	})
+	}, nil)
 }
 
 // errFenced says that a compactor with a higher token has begun.

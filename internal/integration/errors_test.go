@@ -76,7 +76,7 @@ func TestClearErrors(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			_, err = c.Acquire(ctx, "job")
+			_, err = c.Acquire(ctx, "job", nil)
 			if !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want an error that matches %q", err, tt.want)
 			}
@@ -108,7 +108,7 @@ func TestTableTTLRemovesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := c.TryAcquire(t.Context(), "job")
+	g, err := c.TryAcquire(t.Context(), "job", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func TestFileChild(t *testing.T) {
 		}
 		for range j.Waiters {
 			waiters.Go(func() {
-				guard, err := client.Acquire(t.Context(), tortureLock)
+				guard, err := client.Acquire(t.Context(), tortureLock, nil)
 				if err != nil {
 					t.Error(err)
 					return

@@ -47,7 +47,7 @@ func TestFileHandOver(t *testing.T) {
 		rounds = 500
 	}
 	dir, c := fileLock(t)
-	h, err := c.Handle(tortureLock)
+	h, err := c.Handle(tortureLock, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestFileIdle(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir, c := fileLock(t)
-			guard, err := c.Acquire(t.Context(), tortureLock)
+			guard, err := c.Acquire(t.Context(), tortureLock, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

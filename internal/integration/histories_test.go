@@ -150,7 +150,7 @@ func TestLeasesUnderSingleFaults(t *testing.T) {
 		var guards []*lease.Guard
 		for i := range locks {
 			name := fmt.Sprintf("single%d.", i)
-			g, err := s.client.TryAcquire(t.Context(), name)
+			g, err := s.client.TryAcquire(t.Context(), name, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

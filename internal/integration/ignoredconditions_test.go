@@ -83,7 +83,7 @@ func TestServerThatIgnoresConditions(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = c.TryAcquire(t.Context(), "job")
+				_, err = c.TryAcquire(t.Context(), "job", nil)
 				if !errors.Is(err, store.ErrUnsafe) {
 					t.Errorf("acquire: got %v, want ErrUnsafe", err)
 				}
@@ -111,7 +111,7 @@ func TestServerThatIgnoresConditions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if g, err := c.TryAcquire(t.Context(), "job"); err == nil && g.Err() == nil {
+			if g, err := c.TryAcquire(t.Context(), "job", nil); err == nil && g.Err() == nil {
 				holders++
 			}
 		}
@@ -139,7 +139,7 @@ func TestLockBehindADeleteMarker(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := c.TryAcquire(t.Context(), "job")
+			g, err := c.TryAcquire(t.Context(), "job", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +148,7 @@ func TestLockBehindADeleteMarker(t *testing.T) {
 			if err := g.Renew(t.Context()); name == "minio" && !errors.Is(err, lease.ErrLost) {
 				t.Errorf("renewal: got %v, want ErrLost", err)
 			}
-			g2, err := c.TryAcquire(t.Context(), "job")
+			g2, err := c.TryAcquire(t.Context(), "job", nil)
 			switch {
 			case name == "minio" && err != nil:
 				t.Errorf("acquire: %v", err)

@@ -126,7 +126,7 @@ func TestConflictWhileAnotherHolds(t *testing.T) {
 		s.do(faultproxy.Writes(), 1, faultproxy.Delay(time.Second))
 		result := make(chan error, 1)
 		go func() {
-			_, err := s.client.TryAcquire(t.Context(), "job")
+			_, err := s.client.TryAcquire(t.Context(), "job", nil)
 			result <- err
 		}()
 		for s.proxy.Count(faultproxy.Writes()) == 0 {
@@ -154,7 +154,7 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		} {
 			s.do(faultproxy.Reads(), 0, fault)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if got, err := s.client.TryAcquire(ctx, "job"); err == nil {
+			if got, err := s.client.TryAcquire(ctx, "job", nil); err == nil {
 				t.Errorf("%v: acquired with token %d what another holds with %d", fault, got.Token(), g.Token())
 			}
 			cancel()
@@ -182,7 +182,7 @@ func TestForeignRecord(t *testing.T) {
 				check := s.foreign("lock/job", body)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				if _, err := s.client.Acquire(ctx, "job"); !errors.Is(err, store.ErrCorrupt) {
+				if _, err := s.client.Acquire(ctx, "job", nil); !errors.Is(err, store.ErrCorrupt) {
 					t.Errorf("got %v, want ErrCorrupt", err)
 				}
 				check()

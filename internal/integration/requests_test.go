@@ -29,7 +29,7 @@ func TestRequestsPerOperation(t *testing.T) {
 			}
 		}
 		handle := func(c *lease.Client, name string) *lease.Handle {
-			h, err := c.Handle(name)
+			h, err := c.Handle(name, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

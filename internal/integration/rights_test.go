@@ -73,7 +73,7 @@ func TestRights(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := c.TryAcquire(t.Context(), "job")
+			g, err := c.TryAcquire(t.Context(), "job", nil)
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("acquire: got %v, want %v", err, tt.want)
 			}

@@ -87,7 +87,7 @@ func count(c counting) error {
 
 func (c *counting) countOne(ctx context.Context, client *lease.Client, lock int, done chan<- interval) error {
 	for ctx.Err() == nil {
-		g, err := client.Acquire(ctx, fmt.Sprint("lock", lock))
+		g, err := client.Acquire(ctx, fmt.Sprint("lock", lock), nil)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil

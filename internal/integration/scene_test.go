@@ -70,7 +70,7 @@ func (s *scene) do(when faultproxy.Match, n int, f faultproxy.Fault) {
 
 func (s *scene) acquire(c *lease.Client) *lease.Guard {
 	s.t.Helper()
-	g, err := c.TryAcquire(s.t.Context(), "job")
+	g, err := c.TryAcquire(s.t.Context(), "job", nil)
 	if err != nil {
 		s.t.Fatalf("acquire: %v", err)
 	}
@@ -79,7 +79,7 @@ func (s *scene) acquire(c *lease.Client) *lease.Guard {
 
 func (s *scene) wantHeld(c *lease.Client) {
 	s.t.Helper()
-	if _, err := c.TryAcquire(s.t.Context(), "job"); !errors.Is(err, lease.ErrHeld) {
+	if _, err := c.TryAcquire(s.t.Context(), "job", nil); !errors.Is(err, lease.ErrHeld) {
 		s.t.Errorf("acquire: got %v, want ErrHeld", err)
 	}
 }

@@ -225,7 +225,7 @@ func TestPostgresKilled(t *testing.T) {
 		wg.Go(func() {
 			defer client.Close(context.WithoutCancel(ctx))
 			for ctx.Err() == nil {
-				guard, err := client.Acquire(ctx, "job")
+				guard, err := client.Acquire(ctx, "job", nil)
 				if err != nil {
 					continue
 				}
@@ -437,13 +437,13 @@ func TestSQLWakes(t *testing.T) {
 	ctx := t.Context()
 	var waited time.Duration
 	for range 5 {
-		guard, err := first.Acquire(ctx, "job")
+		guard, err := first.Acquire(ctx, "job", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := make(chan time.Time, 1)
 		go func() {
-			guard, err := second.Acquire(ctx, "job")
+			guard, err := second.Acquire(ctx, "job", nil)
 			if err != nil {
 				t.Error(err)
 			} else if err := guard.Release(ctx); err != nil {

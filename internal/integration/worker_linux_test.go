@@ -158,7 +158,7 @@ type claims struct {
 // the last one, or a new one.
 func (c *claims) renew(ctx context.Context, w *worker) (err error) {
 	if !w.Sessions || w.rnd.IntN(5) == 0 {
-		c.handle, err = c.client.Handle(tortureLock)
+		c.handle, err = c.client.Handle(tortureLock, nil)
 		return err
 	}
 	if c.session != nil && (c.session.Err() != nil || w.rnd.IntN(4) == 0) {
@@ -171,7 +171,7 @@ func (c *claims) renew(ctx context.Context, w *worker) (err error) {
 		}
 		w.tell(event{Kind: "session", Text: c.session.ID()})
 	}
-	c.handle, err = c.session.Handle(tortureLock)
+	c.handle, err = c.session.Handle(tortureLock, nil)
 	return err
 }
 

@@ -19,7 +19,7 @@ func electionCases() []testCase {
 }
 
 func (e *env) election(c *lease.Client) *lease.Election {
-	candidate, err := c.Election(job)
+	candidate, err := c.Election(job, nil)
 	e.must("Election", err)
 	return candidate
 }
@@ -50,7 +50,7 @@ func caseElection(e *env) {
 		if i%4 < 2 {
 			session, err := c.OpenSession(e.ctx)
 			e.must("OpenSession", err)
-			candidate, err = session.Election(job)
+			candidate, err = session.Election(job, nil)
 			e.must("Election", err)
 		}
 		value := fmt.Sprint("candidate ", i)
@@ -134,10 +134,9 @@ func caseObserve(e *env) {
 
 func caseLeadAgain(e *env) {
 	c := e.client(e.a, e.short)
-	candidate := e.election(c)
 	terms := 0
 	var last uint64
-	err := candidate.Lead(e.ctx, []byte("leader"), func(ctx context.Context, g *lease.Guard) error {
+	err := c.Lead(e.ctx, job, []byte("leader"), func(ctx context.Context, g *lease.Guard) error {
 		e.leads("leader", g.Token())
 		if g.Token() <= last {
 			e.errorf("token %d after %d", g.Token(), last)
@@ -152,7 +151,7 @@ func caseLeadAgain(e *env) {
 		}
 		<-ctx.Done()
 		return ctx.Err()
-	})
+	}, nil)
 	if err != nil || terms != 3 {
 		e.errorf("Lead: %v after %d terms, want 3", err, terms)
 	}

@@ -120,13 +120,13 @@ func (e *env) between(what string, took, least, most time.Duration) {
 }
 
 func (e *env) handle(c *lease.Client, name string) *lease.Handle {
-	h, err := c.Handle(name)
+	h, err := c.Handle(name, nil)
 	e.must("handle", err)
 	return h
 }
 
 func (e *env) try(c *lease.Client, name string) *lease.Guard {
-	return e.free("TryAcquire of a free lock", func() (*lease.Guard, error) { return c.TryAcquire(e.ctx, name) })
+	return e.free("TryAcquire of a free lock", func() (*lease.Guard, error) { return c.TryAcquire(e.ctx, name, nil) })
 }
 
 // free takes a lock that is free. A busy server may not answer within the short TTL of a case. That
@@ -146,7 +146,7 @@ func (e *env) free(what string, take func() (*lease.Guard, error)) *lease.Guard 
 }
 
 func (e *env) acquire(c *lease.Client, name string) *lease.Guard {
-	g, err := c.Acquire(e.ctx, name)
+	g, err := c.Acquire(e.ctx, name, nil)
 	e.must("Acquire", err)
 	return g
 }
@@ -155,7 +155,7 @@ func (e *env) release(g *lease.Guard) { e.must("Release", g.Release(e.ctx)) }
 
 // held checks that the lock cannot be taken, and returns what the error says of its holder.
 func (e *env) held(c *lease.Client, name string) *lease.HeldError {
-	g, err := c.TryAcquire(e.ctx, name)
+	g, err := c.TryAcquire(e.ctx, name, nil)
 	var held *lease.HeldError
 	if !errors.As(err, &held) || !errors.Is(err, lease.ErrHeld) {
 		if err == nil {

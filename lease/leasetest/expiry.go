@@ -197,7 +197,7 @@ func caseDetach(e *env) {
 	}
 
 	short := e.client(e.a, e.silent)
-	g, err = short.Acquire(e.ctx, job)
+	g, err = short.Acquire(e.ctx, job, nil)
 	e.must("Acquire", err)
 	ticket = e.detach(g)
 	e.pause(e.TTL)

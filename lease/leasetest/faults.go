@@ -88,7 +88,7 @@ func caseGivenUp(e *env) {
 		}
 		return err
 	})
-	if g, err := e.client(st, nil).TryAcquire(ctx, job); err == nil {
+	if g, err := e.client(st, nil).TryAcquire(ctx, job, nil); err == nil {
 		e.release(g) // the outcome was resolved in time
 		return
 	}
@@ -105,13 +105,13 @@ func caseReadFails(e *env) {
 	fs.Set(every(faultstore.ReadOp, "", faultstore.Fail))
 	ctx, cancel := context.WithTimeout(e.ctx, e.TTL/2)
 	defer cancel()
-	if other, err := e.client(fs, nil).TryAcquire(ctx, job); err == nil {
+	if other, err := e.client(fs, nil).TryAcquire(ctx, job, nil); err == nil {
 		e.fatalf("a lock was given, with token %d, while nothing could be read", other.Token())
 	}
 	e.holds(g)
 	e.release(g)
 	fs.Set(every(faultstore.WriteOp, "", faultstore.Fail))
-	if _, err := e.client(fs, nil).TryAcquire(e.ctx, job); err == nil || errors.Is(err, lease.ErrHeld) || store.OutcomeOf(err) != store.NotApplied {
+	if _, err := e.client(fs, nil).TryAcquire(e.ctx, job, nil); err == nil || errors.Is(err, lease.ErrHeld) || store.OutcomeOf(err) != store.NotApplied {
 		e.errorf("an acquire whose writes fail: %v", err)
 	}
 	e.state(job, lease.Free)
@@ -132,7 +132,7 @@ func caseNotAdopted(e *env) {
 		}
 		return store.MarkUnknown(errors.New("reply lost"))
 	})
-	if g, err := e.client(st, nil).TryAcquire(e.ctx, job); !errors.Is(err, lease.ErrHeld) {
+	if g, err := e.client(st, nil).TryAcquire(e.ctx, job, nil); !errors.Is(err, lease.ErrHeld) {
 		if err == nil {
 			e.fatalf("two holders, with the tokens %d and %d", winner.Token(), g.Token())
 		}
@@ -210,7 +210,7 @@ func caseReleaseLost(e *env) {
 
 // steal takes the lock in the middle of another's write, on whose goroutine it runs.
 func (e *env) steal(c *lease.Client) *lease.Guard {
-	g, err := c.TryAcquire(e.ctx, job)
+	g, err := c.TryAcquire(e.ctx, job, nil)
 	if err != nil {
 		e.errorf("TryAcquire in between: %v", err)
 	}
@@ -230,7 +230,7 @@ func caseClose(e *env) {
 	e.try(e.client(e.b, nil), job)
 	waited := make(chan error, 1)
 	go func() {
-		_, err := c.Acquire(e.ctx, job)
+		_, err := c.Acquire(e.ctx, job, nil)
 		waited <- err
 	}()
 	fs.Set(every(faultstore.WriteOp, "lock/one", faultstore.Drop))
@@ -249,7 +249,7 @@ func caseClose(e *env) {
 		}
 	}
 	e.must("a second Close", c.Close(e.ctx))
-	if _, err := c.TryAcquire(e.ctx, "two"); !errors.Is(err, lease.ErrClosed) {
+	if _, err := c.TryAcquire(e.ctx, "two", nil); !errors.Is(err, lease.ErrClosed) {
 		e.errorf("TryAcquire of a closed client: %v, want ErrClosed", err)
 	}
 	e.state("two", lease.Free)

@@ -44,7 +44,7 @@ func grantCases() []testCase {
 			})
 			var wg sync.WaitGroup
 			wg.Go(func() {
-				g, err := c.Acquire(e.ctx, job)
+				g, err := c.Acquire(e.ctx, job, nil)
 				if err != nil {
 					e.errorf("Acquire: %v", err)
 				} else if g.Token() <= holder.Token() {
@@ -217,7 +217,7 @@ func caseData(e *env) {
 func caseContexts(e *env) {
 	c := e.client(e.a, nil)
 	ctx, cancel := context.WithCancel(e.ctx)
-	g, err := c.Acquire(ctx, job)
+	g, err := c.Acquire(ctx, job, nil)
 	e.must("Acquire", err)
 	cancel()
 	e.holds(g)
@@ -225,7 +225,7 @@ func caseContexts(e *env) {
 	// A wait that is given up.
 	ctx, cancel = context.WithTimeout(e.ctx, min(e.TTL, e.CaseTimeout)/4)
 	defer cancel()
-	_, err = e.client(e.b, nil).Acquire(ctx, job)
+	_, err = e.client(e.b, nil).Acquire(ctx, job, nil)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		e.errorf("an Acquire that timed out: %v", err)
 	}
@@ -237,7 +237,7 @@ func caseContexts(e *env) {
 		e.errorf("a release under a context that has ended: %v", err)
 	}
 	e.state(job, lease.Free)
-	if _, err := c.TryAcquire(ctx, job); !errors.Is(err, context.Canceled) {
+	if _, err := c.TryAcquire(ctx, job, nil); !errors.Is(err, context.Canceled) {
 		e.errorf("TryAcquire under a context that has ended: %v", err)
 	}
 	e.state(job, lease.Free)
@@ -260,7 +260,7 @@ func caseContenders(e *env) {
 		c := e.client(st, nil)
 		wg.Go(func() {
 			for range each {
-				g, err := c.Acquire(e.ctx, job)
+				g, err := c.Acquire(e.ctx, job, nil)
 				if err != nil {
 					e.errorf("Acquire: %v", err)
 					return

@@ -25,9 +25,9 @@ func (e *env) opened(st store.Store, change func(*lease.Options)) *lease.Session
 	return e.session(e.client(st, change))
 }
 
-func (e *env) with(s *lease.Session, o lease.HandleOptions) *lease.Handle {
-	h, err := s.HandleWith(job, &o)
-	e.must("HandleWith", err)
+func (e *env) with(s *lease.Session, o lease.LockOptions) *lease.Handle {
+	h, err := s.Handle(job, &o)
+	e.must("Handle", err)
 	return h
 }
 
@@ -59,15 +59,15 @@ func (e *env) queued(n int) {
 
 func caseReaders(e *env) {
 	a, b := e.opened(e.a, nil), e.opened(e.b, nil)
-	shared := lease.HandleOptions{Shared: true}
+	shared := lease.LockOptions{Shared: true}
 	one, two := e.take(e.with(a, shared)), e.take(e.with(b, shared))
 	if one.Token() != two.Token() {
 		e.errorf("readers have the tokens %d and %d", one.Token(), two.Token())
 	}
-	e.refused(e.with(b, lease.HandleOptions{}))
+	e.refused(e.with(b, lease.LockOptions{}))
 	var writer *lease.Guard
 	var waits sync.WaitGroup
-	h := e.with(b, lease.HandleOptions{})
+	h := e.with(b, lease.LockOptions{})
 	waits.Go(func() {
 		var err error
 		if writer, err = h.Acquire(e.ctx); err != nil {
@@ -103,7 +103,7 @@ func caseSlots(e *env) {
 		had  = map[uint64]bool{}
 	)
 	for i := range e.Contenders {
-		h := e.with(sessions[i%2], lease.HandleOptions{Slots: slots, Fair: i%3 == 0})
+		h := e.with(sessions[i%2], lease.LockOptions{Slots: slots, Fair: i%3 == 0})
 		all.Go(func() {
 			err := h.Do(e.ctx, func(_ context.Context, g *lease.Guard) error {
 				mu.Lock()
@@ -136,13 +136,13 @@ func caseSlots(e *env) {
 		e.errorf("%d slots, want %d", rec.Slots, slots)
 	}
 	var other *lease.SlotCountError
-	if _, err := e.with(sessions[0], lease.HandleOptions{Slots: 3}).TryAcquire(e.ctx); !errors.As(err, &other) {
+	if _, err := e.with(sessions[0], lease.LockOptions{Slots: 3}).TryAcquire(e.ctx); !errors.As(err, &other) {
 		e.errorf("another number of slots: %v, want a SlotCountError", err)
 	}
 }
 
 func caseFair(e *env) {
-	fair := lease.HandleOptions{Fair: true}
+	fair := lease.LockOptions{Fair: true}
 	a, b := e.opened(e.a, nil), e.opened(e.b, nil)
 	first := e.take(e.with(a, fair))
 	const waiters = 4
@@ -197,10 +197,10 @@ func caseFair(e *env) {
 }
 
 func caseDeadReader(e *env) {
-	shared := lease.HandleOptions{Shared: true}
+	shared := lease.LockOptions{Shared: true}
 	e.take(e.with(e.opened(e.a, e.silent), shared))
 	alive := e.take(e.with(e.opened(e.a, nil), shared))
-	h := e.with(e.opened(e.b, nil), lease.HandleOptions{})
+	h := e.with(e.opened(e.b, nil), lease.LockOptions{})
 	var waits sync.WaitGroup
 	waits.Go(func() {
 		g, err := h.Acquire(e.ctx)

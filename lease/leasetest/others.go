@@ -84,20 +84,20 @@ func caseDo(e *env) {
 	failed := errors.New("the work failed")
 	err := a.Do(e.ctx, job, func(ctx context.Context, g *lease.Guard) error {
 		e.holds(g)
-		if err := b.TryDo(e.ctx, job, func(context.Context, *lease.Guard) error { return failed }); !errors.Is(err, lease.ErrHeld) {
-			e.errorf("TryDo of a held lock: %v, want ErrHeld", err)
+		if err := b.Do(e.ctx, job, func(context.Context, *lease.Guard) error { return failed }, &lease.LockOptions{NoWait: true}); !errors.Is(err, lease.ErrHeld) {
+			e.errorf("Do with NoWait of a held lock: %v, want ErrHeld", err)
 		}
 		return ctx.Err()
-	})
+	}, nil)
 	e.must("Do", err)
 	e.state(job, lease.Free)
-	if err := b.TryDo(e.ctx, job, func(context.Context, *lease.Guard) error { return failed }); err != failed {
-		e.errorf("TryDo: %v, want the error of the function", err)
+	if err := b.Do(e.ctx, job, func(context.Context, *lease.Guard) error { return failed }, &lease.LockOptions{NoWait: true}); err != failed {
+		e.errorf("Do with NoWait: %v, want the error of the function", err)
 	}
 	err = a.Do(e.ctx, job, func(ctx context.Context, g *lease.Guard) error {
 		_, err := b.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Immediate: true})
 		return errors.Join(err, failed)
-	})
+	}, nil)
 	if !errors.Is(err, lease.ErrLost) || !errors.Is(err, failed) {
 		e.errorf("Do with a broken lease: %v, want ErrLost and the error of the function", err)
 	}
@@ -145,8 +145,8 @@ func caseYieldRequest(e *env) {
 
 func caseLinger(e *env) {
 	c := e.client(e.a, func(o *lease.Options) { o.RenewInterval = max(e.long/20, lease.MinRenewInterval) })
-	h, err := c.HandleWith(job, &lease.HandleOptions{Linger: time.Hour})
-	e.must("HandleWith", err)
+	h, err := c.Handle(job, &lease.LockOptions{Linger: time.Hour})
+	e.must("Handle", err)
 	var token uint64
 	var version store.Version
 	for i := range 3 {
@@ -180,7 +180,7 @@ func caseYieldRequestUnderASession(e *env) {
 	s, err := e.client(e.a, nil).OpenSession(e.ctx)
 	e.must("OpenSession", err)
 	take := func(name string) *lease.Guard {
-		g, err := s.TryAcquire(e.ctx, name)
+		g, err := s.TryAcquire(e.ctx, name, nil)
 		e.must("TryAcquire under a session", err)
 		return g
 	}
@@ -261,7 +261,7 @@ func caseYieldRequestReplyLost(e *env) {
 
 func caseOnce(e *env) {
 	period := lease.Yearly(nil) // the case does not last until the next one
-	retry := &lease.OnceOptions{Retries: 2}
+	retry := &lease.LockOptions{Retries: 2}
 	once := func(c *lease.Client, result error, ran bool, want lease.RunOutcome, tries int) {
 		r, err := c.Once(e.ctx, job, period, func(context.Context, *lease.Guard) error { return result }, retry)
 		if ran && result != nil && err == result {
@@ -275,12 +275,12 @@ func caseOnce(e *env) {
 	a, b := e.client(e.a, nil), e.client(e.b, nil)
 	once(a, errors.New("the first try"), true, lease.RunFailed, 1)
 
-	h, err := e.client(e.a, func(o *lease.Options) { o.TTL, o.ManualRenewal, o.NoPresence = e.TTL, true, true }).HandleOnce(job, period, retry)
-	e.must("HandleOnce", err)
+	h, err := e.client(e.a, func(o *lease.Options) { o.TTL, o.ManualRenewal, o.NoPresence = e.TTL, true, true }).Handle(job, &lease.LockOptions{Period: period, Retries: retry.Retries})
+	e.must("Handle", err)
 	g, err := h.TryAcquire(e.ctx)
 	e.must("the second try, which dies", err)
-	if _, err := b.TryOnce(e.ctx, job, period, func(context.Context, *lease.Guard) error { return nil }, retry); !errors.Is(err, lease.ErrHeld) {
-		e.errorf("TryOnce while it runs: %v, want ErrHeld", err)
+	if _, err := b.Once(e.ctx, job, period, func(context.Context, *lease.Guard) error { return nil }, &lease.LockOptions{NoWait: true, Retries: 2}); !errors.Is(err, lease.ErrHeld) {
+		e.errorf("Once with NoWait while it runs: %v, want ErrHeld", err)
 	}
 	once(b, nil, true, lease.RunDone, 3) // waits for the lease to expire
 	if g.Err() == nil {
@@ -309,8 +309,8 @@ func caseUnreadable(e *env) {
 		v, err := e.a.Put(e.ctx, "lock/"+name, "", []byte(bad))
 		e.must("write what is no record", err)
 		c := e.client(e.b, nil)
-		_, tryErr := c.TryAcquire(e.ctx, name)
-		_, waitErr := c.Acquire(e.ctx, name)
+		_, tryErr := c.TryAcquire(e.ctx, name, nil)
+		_, waitErr := c.Acquire(e.ctx, name, nil)
 		_, seeErr := c.Inspect(e.ctx, name)
 		for what, err := range map[string]error{"TryAcquire": tryErr, "Acquire": waitErr, "Inspect": seeErr} {
 			if !errors.Is(err, store.ErrCorrupt) {

@@ -120,7 +120,7 @@ func (e *env) untilFree(name string, sessions ...*lease.Session) {
 }
 
 func (e *env) tryIn(s *lease.Session, name string) *lease.Guard {
-	return e.free("TryAcquire of a free lock under a session", func() (*lease.Guard, error) { return s.TryAcquire(e.ctx, name) })
+	return e.free("TryAcquire of a free lock under a session", func() (*lease.Guard, error) { return s.TryAcquire(e.ctx, name, nil) })
 }
 
 func caseSession(e *env) {
@@ -133,7 +133,7 @@ func caseSession(e *env) {
 	}
 	e.held(c, job)
 	e.held(e.client(e.b, nil), job)
-	if _, err := s.TryAcquire(e.ctx, job); !errors.Is(err, lease.ErrHeld) {
+	if _, err := s.TryAcquire(e.ctx, job, nil); !errors.Is(err, lease.ErrHeld) {
 		e.errorf("another handle of the session got the lock: %v", err)
 	}
 	e.release(g)
@@ -141,7 +141,7 @@ func caseSession(e *env) {
 	if plain.Token() <= g.Token() {
 		e.errorf("token %d after %d", plain.Token(), g.Token())
 	}
-	if _, err := s.TryAcquire(e.ctx, job); !errors.Is(err, lease.ErrHeld) {
+	if _, err := s.TryAcquire(e.ctx, job, nil); !errors.Is(err, lease.ErrHeld) {
 		e.errorf("a lock that is held without a session was given to one: %v", err)
 	}
 	e.release(plain)
@@ -177,7 +177,7 @@ func caseSession(e *env) {
 	for i := range locks {
 		e.try(other, fmt.Sprint(job, i))
 	}
-	if _, err := s.TryAcquire(e.ctx, job); !errors.Is(err, lease.ErrClosed) {
+	if _, err := s.TryAcquire(e.ctx, job, nil); !errors.Is(err, lease.ErrClosed) {
 		e.errorf("TryAcquire under a session that was closed: %v", err)
 	}
 }
