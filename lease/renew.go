@@ -240,7 +240,7 @@ func (g *grant) peekForOtherWrites(ctx context.Context, left time.Duration) {
 	defer cancel()
 	value, version, err := peeker.GetUncommitted(ctx, g.h.key)
 	if now, err := g.h.decodeEntry(store.Entry{Value: value, Version: version}, err); err == nil && now.rec.isOtherWriteOver(g.tries.rec) {
-		g.stands(now)
+		g.noteRecord(now)
 	}
 }
 
@@ -270,8 +270,8 @@ func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, fi
 	return nil
 }
 
-// stands notes the record of a grant in a version that may not survive a power cut.
-func (g *grant) stands(now *seen) {
+// noteRecord notes the record of a grant in a version that may not survive a power cut.
+func (g *grant) noteRecord(now *seen) {
 	g.mu.Lock()
 	g.rebase(now.version, now.rec, false)
 	g.mu.Unlock()
@@ -305,10 +305,10 @@ func (g *grant) found(now *seen, found store.ResolveResult) (over bool, _ error)
 	case now.rec.State == Broken:
 		lost.Reason, lost.now = ErrBroken, now.rec.Immediate
 		if now.rec.Grant == g.id {
-			g.stands(now) // the state that a release frees
+			g.noteRecord(now) // the state that a release frees
 		}
 	case f.otherWrite:
-		g.stands(now)
+		g.noteRecord(now)
 		return false, nil
 	case now.rec.State == Held && now.rec.Grant == g.id:
 		if g.c.set.traits.CannotReadOwnWrites {
@@ -505,7 +505,7 @@ func (g *grant) freed(f finding) (over bool, _ error) {
 		// Others requested to yield, a renewal was applied late, or the lock was broken. Or the
 		// record was restored or changed by hand: then it would stay for as long as the session
 		// lives, since only the session writes this grant. Free that state.
-		g.stands(now)
+		g.noteRecord(now)
 		return false, nil
 	}
 	g.h.note(now)

@@ -1,7 +1,7 @@
-// Package explore visits every state that a small world can reach, breadth first, and
-// finds a shortest run to a state or a step that breaks a property. The models of leases,
-// of sessions and of records with several holders stand on it. It has what their worlds
-// share, see [World], [Notes], [Take] and [Slowest], and knows none of their rules.
+// Package explore visits every state that a small world can reach, breadth first, and finds a
+// shortest run to a state or a step that breaks a property. The models of leases, of sessions and
+// of records with several holders use it. It has what their worlds share, see [World], [Notes],
+// [Take] and [Slowest], and knows none of their rules.
 package explore
 
 import (
@@ -32,8 +32,8 @@ type World[S, T, W any] interface {
 	// Expand tries all steps from a state, always in one order.
 	Expand(x *Steps[S, T, W])
 
-	// Begin sets w to a state. End brings the state to which w has come into the form in
-	// which states are known, and tells what happened.
+	// Begin sets w to a state. End brings the state that w has reached into the form in which
+	// states are known, and describes the step.
 	Begin(w *W, s *S)
 	End(w *W, e *Edge[S, T])
 
@@ -43,7 +43,7 @@ type World[S, T, W any] interface {
 	NumClients() int
 	Probe(s *S, c int, lives bool) (broke uint8)
 
-	// Teller returns a function that tells the steps of a run, one after the other from the
+	// Teller returns a function that describes the steps of a run, one after the other from the
 	// start: what happens, and the state that it leads to.
 	Teller() func(e *Edge[S, T]) (what, where string)
 }
@@ -85,7 +85,7 @@ type Options[F Fault, P Property] struct {
 	// breaks; nil is all.
 	Only []P
 
-	// Probe: from one state of that many, each client is left alone; 0 is never.
+	// Probe: each client is left alone from one state in that many; 0 is never.
 	Probe int
 
 	// MaxStates ends the search after the level in which it is passed; 0 is never.

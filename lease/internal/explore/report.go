@@ -77,7 +77,7 @@ type Violation[P Property] struct {
 	Trace    []string
 }
 
-// tell tells a run in words, the states in a column of their own.
+// tell describes a run in words, with the states in a column of their own.
 func tell[P Property, S, T, W any](w World[S, T, W], f *spot, run []Edge[S, T]) *Violation[P] {
 	v := &Violation[P]{Property: P(f.broke), Steps: len(run)}
 	teller, width := w.Teller(), 0
@@ -98,8 +98,8 @@ func tell[P Property, S, T, W any](w World[S, T, W], f *spot, run []Edge[S, T]) 
 	return v
 }
 
-// Digest returns a 64-bit digest of what is in b, never zero. Up to the next multiple of 8,
-// the room behind it must be zero.
+// Digest returns a 64-bit digest of what is in b, never zero. The capacity after it, up to the next
+// multiple of 8, must be zero.
 func Digest(b []byte) uint64 {
 	const k0, k1 = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93
 	h := uint64(len(b)) * k1

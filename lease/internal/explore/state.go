@@ -1,8 +1,8 @@
 package explore
 
-// What the states of models have in common. A state holds no pointer and no time: lists are
-// arrays with the number of what is in them, which stands in front, the rest being zero;
-// clocks appear only as what is left of a wait.
+// What the states of models have in common. A state holds no pointer and no time. A list is an
+// array after the number of its values; the rest is zero. Of a clock a state has only what is left
+// of a wait.
 
 // The clocks. One tick of true time is 1.5 units of a right clock. With rho = 1/3 a clock
 // advances by 1 to 2 units in a tick, and f = (1+rho)/(1-rho) = 2.
@@ -26,7 +26,7 @@ func Take[R any](list []R, n *uint8, i int) R {
 	return v
 }
 
-// Keep leaves in a list of n the values of which good says so. It may change them.
+// Keep keeps in a list of n the values for which good is true. good may change them.
 func Keep[R any](list []R, n *uint8, good func(v *R) bool) {
 	kept := uint8(0)
 	for i := range *n {
@@ -40,8 +40,8 @@ func Keep[R any](list []R, n *uint8, good func(v *R) bool) {
 }
 
 // Sort orders a list of n, at most 8, by keys that do not depend on the names of versions. Of
-// those that have one key it keeps the first of which same says that they are alike in every
-// respect: when one write is applied, others on the same version are refused.
+// values with the same key that are alike in every respect, as same reports, it keeps the first:
+// when one write is applied, others over the same version are refused.
 func Sort[R any](list []R, n *uint8, key func(v *R) uint64, same func(key uint64, a, b *R) bool) {
 	if *n < 2 {
 		return
@@ -75,7 +75,7 @@ type Names struct {
 	Last uint8 // the last number that was given
 }
 
-// GoneVersion names a version that no client can come across any more.
+// GoneVersion names a version that no client can find any more.
 const GoneVersion = 255
 
 // Set gives an old name a number.
@@ -93,14 +93,14 @@ func (n *Names) Rename(v *uint8) {
 	*v = n.to[*v]
 }
 
-// Tokens are numbered anew after each step.
+// Tokens are renumbered after each step.
 const (
 	TopToken  = 8  // the largest granted so far
 	LowToken  = 4  // those below it are all alike
 	HighToken = 10 // those above it are all alike
 )
 
-// LowerToken numbers a token anew, after the largest rose by so much. Zero is none.
+// LowerToken renumbers a token after the largest rose by that much. Zero is none.
 func LowerToken(t *uint8, by uint8) {
 	if *t != 0 {
 		*t = min(max(*t-min(by, *t), LowToken), HighToken)

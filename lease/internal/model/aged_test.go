@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/model"
 )
 
-// Worlds in which locks are broken, and others have more to judge by than their own watch:
-// the presence of the holder, and for how long a version has stood by the store's clock.
+// Worlds in which locks are broken, and others decide by more than their own watch: by the presence
+// of the holder, and by the age of a version by the store's clock.
 var (
 	evenBreaks   = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Break: true}
 	presentWorld = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Break: true, Crash: true, Presence: true}
@@ -22,9 +22,8 @@ func TestBreakOfTheDead(t *testing.T) {
 	visitAtLength(t, presentWorld, 2_000_000, model.TookDeadBroken, model.WatchOutlastsBreak, model.FreedBroken, model.RetakenBroken)
 }
 
-// TestBreakAndAge visits all states of a world in which waiters and breakers ask the store's
-// clock for how long a version has stood. A breaker may be stopped for any time between
-// that and its write.
+// TestBreakAndAge visits all states of a world in which waiters and breakers get the age of a
+// version from the store's clock. A breaker may be stopped for any time between that and its write.
 func TestBreakAndAge(t *testing.T) {
 	visitAtLength(t, agedWorld, 4_000_000, model.SeenOld, model.SeenOldByBoth, model.WatchOutlastsBreak, model.FreedBroken, model.RetakenBroken)
 }

@@ -9,8 +9,8 @@ import (
 // The rules of a client. Each function is one step of its program, between two of
 // which it may be stopped for any time.
 
-// mayTake says whether an idle client may send an acquire on what it has seen: what
-// stayed unchanged for long enough, or its own former grant, whose end it knows.
+// mayTake says whether an idle client may send an acquire over what it has seen: a version that was
+// unchanged for long enough, or its own former grant, whose end it knows.
 func (w *world) mayTake(c int) bool {
 	cl := &w.cl[c]
 	return cl.base.kind != none && (cl.wait == 0 || cl.base.formerlyOf(c) || cl.base.isDead())
@@ -47,21 +47,20 @@ func (w *world) acquire(c int) bool {
 	return w.sendHeld(c, toAcquire)
 }
 
-// release ends the belief, then writes free. Which of the renewals under way was
-// applied no longer matters: a client knows its own record by the grant's id.
+// release ends the belief, then writes free. It no longer matters which of the renewals under way
+// was applied: a client knows its own record by the grant's id.
 func (w *world) release(c int) bool {
 	w.endBelief(c)
 	return w.sendFree(c, toRelease)
 }
 
-// endBelief is the end of the belief in a grant, which is then to be freed.
+// endBelief ends the belief in a grant, which is then to be freed.
 func (w *world) endBelief(c int) {
 	w.cl[c].mode = releasing
 	w.cl[c].forget()
 }
 
-// giveUp ends an acquire whose outcome is not known, by writing free on the same
-// predecessor.
+// giveUp ends an acquire whose outcome is not known, by writing free over the same predecessor.
 func (w *world) giveUp(c int) bool {
 	w.cl[c].mode = givingUp
 	if w.Fault == GiveUpWithoutWrite {
@@ -72,7 +71,7 @@ func (w *world) giveUp(c int) bool {
 	return w.sendFree(c, toGiveUp)
 }
 
-// end makes the present grant one that is over for certain, and the client idle.
+// end notes that the present grant is over for certain, and makes the client idle.
 func (w *world) end(c int) {
 	cl := &w.cl[c]
 	if w.reg.kind == held && w.reg.grant == cl.grant {
@@ -86,7 +85,7 @@ func (w *world) end(c int) {
 	*cl = client{}
 }
 
-// observe makes rec, which has just arrived, what an idle client waits on.
+// observe makes rec, which has just arrived, the record on which an idle client waits.
 func (w *world) observe(c int, rec record) {
 	cl := &w.cl[c]
 	wait := w.patience(c, rec)
@@ -129,8 +128,8 @@ func (w *world) observe(c int, rec record) {
 	}
 }
 
-// goesOn says whether what client c has watched is what rec, a broken record, broke.
-// Since the break was conditional on that very write, none of the holder's came after it.
+// goesOn says whether client c has watched the write that rec, a broken record, broke. Since the
+// break was conditional on that very write, the holder made none after it.
 func (w *world) goesOn(c int, rec *record) bool {
 	base := &w.cl[c].base
 	switch {
@@ -169,8 +168,8 @@ func (w *world) confirm(c int) {
 	}
 }
 
-// adopt makes an attempt that is known to have been applied the base of the grant, or the
-// ask that stands over it.
+// adopt makes an attempt that is known to have been applied the base of the grant; or the request
+// to yield that was written over it.
 func (w *world) adopt(c int, ver, ask uint8) {
 	cl := &w.cl[c]
 	i := slices.IndexFunc(cl.att[:cl.n], func(a attempt) bool { return a.ver == ver })
@@ -207,8 +206,8 @@ func (w *world) adopt(c int, ver, ask uint8) {
 	}
 }
 
-// refuse is the arrival of a bare "conflict". The attempt is certainly not applied;
-// others of the same grant may be what it met.
+// refuse is the arrival of a "conflict" without a value. The attempt is certainly not applied; it
+// may have conflicted with others of the same grant.
 func (w *world) refuse(c int) {
 	cl := &w.cl[c]
 	cl.io = quiet
@@ -217,29 +216,29 @@ func (w *world) refuse(c int) {
 		if w.Fault == GiveUpOnConflict && cl.mode == givingUp {
 			w.end(c)
 		}
-		return // to be read back
+		return // the client reads back
 	}
 	if cl.mode == extending {
 		cl.wver = 0
-		return // to be read back
+		return // the client reads back
 	}
 	cl.dropLast()
 	if cl.mode == attaching || cl.mode == holding && w.YieldRequest && w.Fault != RequestCountsAsTakeover {
-		return // to be read back
+		return // the client reads back
 	}
 	if cl.n > 0 && w.Fault != ConflictIsLoss {
 		w.Note(RefusedRetry)
 		if w.Fault == RetryOnConflict {
 			cl.base = w.reg
 		}
-		return // to be read back
+		return // the client reads back
 	}
 	w.Note(ResolvedLost)
 	w.end(c)
 }
 
-// timeout is the end of a client's patience with a write. The request may still be
-// applied at any time, unless it is dropped here.
+// timeout is the end of a client's wait for a write. The request may still be applied at any time,
+// unless it is dropped here.
 func (w *world) timeout(c int, drop bool) {
 	cl := &w.cl[c]
 	if cl.io == confirmed {
@@ -264,7 +263,7 @@ func (c *client) dropLast() {
 	c.att[c.n] = attempt{}
 }
 
-// definite is a failure that proves that the write was not applied and never will be.
+// definite is a failure which proves that the write was not applied and never will be.
 func (w *world) definite(c int) {
 	cl := &w.cl[c]
 	w.drop(cl.wver)
@@ -295,7 +294,7 @@ func (w *world) ours(c int, rec *record) bool {
 	return rec.grant == w.cl[c].grant
 }
 
-// answer is the arrival of what a read, or a conflict that carries the value, found.
+// answer is the arrival of the record that a read, or a conflict with a value, found.
 func (w *world) answer(c int) {
 	cl := &w.cl[c]
 	rec := cl.reply
@@ -318,7 +317,7 @@ func (w *world) answer(c int) {
 	cl.asking = 0
 }
 
-// settle judges a read-back while writes of a grant have unknown outcomes.
+// settle resolves the writes of a grant by a read-back.
 func (w *world) settle(c int, rec record) {
 	cl := &w.cl[c]
 	last := rec.ver == cl.att[max(cl.n, 1)-1].ver
@@ -338,20 +337,21 @@ func (w *world) settle(c int, rec record) {
 		if cl.mode == holding && rec.kind >= broken && rec.of(cl.grant) {
 			w.Note(LostToBreak)
 			w.endBelief(c)
-			cl.base = rec // free is to be written on this
+			cl.base = rec // free is to be written over this
 			return
 		}
 		before := *cl
 		w.end(c)
 		if last := before.base.lastWrite(); before.mode == acquiring && (last == rec.broke || last == rec.lastWrite()) && last != 0 {
-			cl.base = before.base // it was found free to take, and goes on to be so
+			cl.base = before.base // it was found free to take, and still is
 		}
 		w.observe(c, rec)
 	}
 }
 
-// settleAsk judges an ask that a read-back found: over a write of unknown outcome, which was
-// applied then, or over the base, so that no attempt was applied or will be.
+// settleAsk resolves by a request to yield that a read-back found. Either the request was written
+// over an attempt, which then was applied; or over the base, so that no attempt was or will be
+// applied.
 func (w *world) settleAsk(c int, rec record) {
 	cl := &w.cl[c]
 	if rec.grant != cl.grant {
@@ -378,7 +378,7 @@ func (w *world) settleAsk(c int, rec record) {
 	}
 }
 
-// settleFree judges a read-back after a release or a give-up that is not confirmed.
+// settleFree resolves a release or a give-up that is not confirmed, by a read-back.
 func (w *world) settleFree(c int, rec record) {
 	cl := &w.cl[c]
 	switch {
@@ -386,10 +386,10 @@ func (w *world) settleFree(c int, rec record) {
 		if cl.mode == givingUp {
 			w.Note(GiveUpFoundOwn)
 		}
-		cl.base = rec // free is to be written on this
+		cl.base = rec // free is to be written over this
 	case rec.ver == cl.base.ver:
 	case rec.kind >= broken && (rec.of(cl.grant) || w.Fault == FreesAnyBreak):
-		cl.base = rec // so it is on a break
+		cl.base = rec // a break: free is to be written over it, too
 	default:
 		w.Note(EndedByReadBack)
 		w.end(c)
@@ -397,14 +397,14 @@ func (w *world) settleFree(c int, rec record) {
 	}
 }
 
-// settleTicketFree judges a read-back after the release with a ticket.
+// settleTicketFree resolves the release with a ticket, by a read-back.
 func (w *world) settleTicketFree(c int, rec record) {
 	cl, t := &w.cl[c], &w.hand[c]
 	switch {
 	case rec.ver == cl.base.ver:
 	case rec.kind == held && rec.grant == cl.grant && t.announces(rec.ver):
 		w.Note(UsedAnnounced)
-		cl.base = rec // free is to be written on this
+		cl.base = rec // free is to be written over this
 	default:
 		*cl = client{}
 		w.observe(c, rec)

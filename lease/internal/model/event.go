@@ -71,8 +71,8 @@ var eventTexts = [eventCount]string{
 	Renewed:                  "a renewal is applied",
 	Freed:                    "a release is applied",
 	Ended:                    "a release or give-up is confirmed",
-	EndedByReadBack:          "a release or give-up is settled by reading back",
-	ReleaseUnresolved:        "a release is not settled by the deadline and is left to the TTL",
+	EndedByReadBack:          "a release or give-up is resolved by a read-back",
+	ReleaseUnresolved:        "a release is not resolved by the deadline and is left to the TTL",
 	TakenOver:                "a lock is taken over from another client",
 	TakenOverFromOneself:     "a client takes over its own former grant",
 	RetakenAtOnce:            "a client sends an acquire over its own former grant without waiting",
@@ -82,13 +82,13 @@ var eventTexts = [eventCount]string{
 	LateApply:                "a write is applied after its sender stopped waiting for it",
 	LateApplyOfOldGrant:      "a write is applied after its grant was given up, forgotten or replaced",
 	LostReply:                "a write is applied and its reply is lost",
-	Refused:                  "a write meets a conflict",
-	RefusedRetry:             "a retry meets a conflict that may be the first try",
-	ResolvedOurs:             "an unknown outcome is settled: ours",
-	ResolvedByEarlierAttempt: "an unknown outcome is settled by an attempt that was not the last",
+	Refused:                  "a write conflicts",
+	RefusedRetry:             "a retry conflicts, perhaps with the first try",
+	ResolvedOurs:             "an unknown outcome is resolved: ours",
+	ResolvedByEarlierAttempt: "an unknown outcome is resolved by an attempt that was not the last",
 	ResolvedNotApplied:       "an unknown outcome is found not to be applied yet",
-	ResolvedLost:             "a grant is settled: lost",
-	GiveUpFreedPredecessor:   "an acquire is given up: free lands on its predecessor",
+	ResolvedLost:             "a grant is resolved: lost",
+	GiveUpFreedPredecessor:   "an acquire is given up: free is applied over its predecessor",
 	GiveUpFoundOwn:           "an acquire is given up and found to be applied",
 	GiveUpFreedOwn:           "an acquire is given up after it was applied, and freed",
 	SeenUnchanged:            "a waiter sees the same version again",
@@ -99,16 +99,16 @@ var eventTexts = [eventCount]string{
 	BrokeNow:                 "a lock is broken with --now",
 	TookBroken:               "a broken lock is taken after waiting",
 	TookBrokenNow:            "a lock broken with --now is taken at once",
-	LostToBreak:              "a holder learns that its lock was broken",
+	LostToBreak:              "a holder reads that its lock was broken",
 	TwoUnderNow:              "two clients believe after a break with --now",
-	WatchOutlastsBreak:       "a waiter goes on with its watch of what was broken",
+	WatchOutlastsBreak:       "a waiter continues its watch of what was broken",
 	FreedBroken:              "a release frees a lease that was broken",
 	RetakenBroken:            "a client sends an acquire over its own broken grant without waiting",
 
 	Detached:      "a holder leaves its lease in a ticket",
 	Attached:      "a write with a ticket is applied, for a guard",
 	UsedAnnounced: "a ticket is good for a write that it announced",
-	TicketRefused: "a ticket is refused, since its lease went on without it",
+	TicketRefused: "a ticket is refused, since its lease continued without it",
 	TicketRenewed: "the renewal of a ticket leaves the next one",
 	DiedAnnounced: "a client forgets everything after it announced a write",
 	TookDead:      "a client sends an acquire over a dead process's grant without waiting",
@@ -117,10 +117,10 @@ var eventTexts = [eventCount]string{
 	SeenOld:        "a waiter finds a version old enough by the store's clock",
 	SeenOldByBoth:  "a waiter finds a broken record old enough together with what it broke",
 
-	YieldRequested:        "an ask is applied",
-	RenewedOverRequest:    "a holder that meets an ask goes on over it",
-	ResolvedByHolderNonce: "an unknown outcome is settled by the mark of an ask: ours",
-	WatchOutlastsRequest:  "a waiter goes on with its watch of what was asked over",
+	YieldRequested:        "a request to yield is applied",
+	RenewedOverRequest:    "a holder whose write conflicts with a request to yield renews over it",
+	ResolvedByHolderNonce: "an unknown outcome is resolved by the mark of a request to yield: ours",
+	WatchOutlastsRequest:  "a waiter continues its watch of the write that a request to yield replaced",
 }
 
 // Events returns the events of a world without tickets and presence.
@@ -132,7 +132,7 @@ func TicketEvents() []Event { return explore.Between(Detached, TookDeadBroken) }
 // BreakEvents returns those that presence, and a store's clock, bring to a break.
 func BreakEvents() []Event { return explore.Between(TookDeadBroken, YieldRequested) }
 
-// YieldEvents returns those that asks bring.
+// YieldEvents returns those that requests to yield bring.
 func YieldEvents() []Event { return explore.Between(YieldRequested, eventCount) }
 
 // String says what happened.

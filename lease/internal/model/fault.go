@@ -2,11 +2,11 @@ package model
 
 import "github.com/holdfast-go/holdfast/lease/internal/explore"
 
-// Fault is one wrong rule. Each was found in a real system or is an easy mistake in
-// this one; the checker must catch every one of them.
+// Fault is one wrong rule. Each was found in a real system or is an easy mistake in this one. The
+// checker must catch every one of them.
 type Fault int
 
-// The faults. What each does is told by [Fault.Why].
+// The faults. [Fault.Why] describes each.
 const (
 	NoFault Fault = iota
 
@@ -66,26 +66,26 @@ const (
 )
 
 var faultTexts = [faults]struct{ name, why string }{
-	NoFault:              {"NoFault", "every rule as it stands in the specification"},
+	NoFault:              {"NoFault", "every rule as the specification has it"},
 	DeadlineFromReply:    {"DeadlineFromReply", "the holder counts from the reply, not from before the sending"},
 	DeadlineFromUnknown:  {"DeadlineFromUnknown", "a renewal with an unknown outcome moves the deadline as if it were applied"},
-	HolderMonotonicOnly:  {"HolderMonotonicOnly", "the holder uses only a clock that stands still while the machine sleeps"},
+	HolderMonotonicOnly:  {"HolderMonotonicOnly", "the holder uses only a clock that stops while the machine sleeps"},
 	BeliefDuringRelease:  {"BeliefDuringRelease", "release writes free first and ends the belief when that is answered"},
 	WaitFromSending:      {"WaitFromSending", "the waiter counts from the sending of its read, not from the reply"},
 	WaitNot:              {"WaitNot", "a held lock is taken over without waiting"},
 	WaitWithoutDrift:     {"WaitWithoutDrift", "the waiter waits for the TTL and forgets that clocks differ"},
 	WaitWithDriftOnce:    {"WaitWithDriftOnce", "the waiter waits for TTL x (1+rho), as if only its own clock could be wrong"},
 	WaitOwnTTL:           {"WaitOwnTTL", "the waiter waits for the TTL of its own configuration, not for that of the record"},
-	WaitAcrossVersions:   {"WaitAcrossVersions", "the waiter does not start anew when it sees another version"},
-	WaitRestartsEachRead: {"WaitRestartsEachRead", "the waiter starts anew with each look, although the version is the same"},
+	WaitAcrossVersions:   {"WaitAcrossVersions", "the waiter does not restart its wait when it sees another version"},
+	WaitRestartsEachRead: {"WaitRestartsEachRead", "the waiter restarts its wait with each read, although the version is the same"},
 	WaitByWallClock:      {"WaitByWallClock", "the waiter uses a clock that may jump"},
 	WaitNotForBroken:     {"WaitNotForBroken", "a broken lock is taken at once although --now was not given"},
 	LastNonceDecides:     {"LastNonceDecides", "a record of one's grant with another nonce than the last one sent counts as lost"},
-	LastNonceTimes:       {"LastNonceTimes", "whichever attempt is seen, the deadline counts from the last one sent"},
+	LastNonceTimes:       {"LastNonceTimes", "the deadline counts from the last attempt sent, although another one was seen"},
 	AdoptByName:          {"AdoptByName", "a client takes a record for its own if it names its holder, whatever its grant"},
-	AdoptByEqualName:     {"AdoptByEqualName", "the same, and both holders bear one name"},
+	AdoptByEqualName:     {"AdoptByEqualName", "the same, and both holders have the same name"},
 	ConflictIsLoss:       {"ConflictIsLoss", "a conflict on a retry counts as lost, although it may be with the client's own first try"},
-	RetryOnConflict:      {"RetryOnConflict", "a retry that met a conflict is sent again on the version met, without asking whose it is"},
+	RetryOnConflict:      {"RetryOnConflict", "a retry that conflicts is sent again over the version in its way, without a check whose that is"},
 	GiveUpWithoutWrite:   {"GiveUpWithoutWrite", "an acquire with an unknown outcome is given up without writing free"},
 	GiveUpOnConflict:     {"GiveUpOnConflict", "a conflict while giving up counts as done"},
 	BlindAcquire:         {"BlindAcquire", "the acquire checks first and then writes without condition"},
@@ -96,8 +96,8 @@ var faultTexts = [faults]struct{ name, why string }{
 	DeleteOnRelease:      {"DeleteOnRelease", "release removes the record, and tokens start again"},
 	RenewalShortensTTL:   {"RenewalShortensTTL", "a renewal writes a shorter TTL than the grant was given with"},
 
-	TicketTakesGrant:      {"TicketTakesGrant", "a ticket attaches to whatever version stands of its grant"},
-	TicketFreesGrant:      {"TicketFreesGrant", "a ticket that is too late frees whatever version stands of its grant"},
+	TicketTakesGrant:      {"TicketTakesGrant", "a ticket attaches to any version of its grant"},
+	TicketFreesGrant:      {"TicketFreesGrant", "a ticket that is too late frees any version of its grant"},
 	TicketTTL:             {"TicketTTL", "the TTL of a ticket is believed instead of that of the record"},
 	TicketForgetsPending:  {"TicketForgetsPending", "a ticket does not announce the renewals whose outcome was not known"},
 	TicketSentFirst:       {"TicketSentFirst", "the renewal of a ticket is sent before it is announced"},
@@ -105,22 +105,22 @@ var faultTexts = [faults]struct{ name, why string }{
 	AttachKeepsProcess:    {"AttachKeepsProcess", "after an attach the record still names the process that detached"},
 	AttachKeepsPresence:   {"AttachKeepsPresence", "after an attach the record still names the presence of the process that detached"},
 
-	BreakCountsAsRenewal: {"BreakCountsAsRenewal", "a waiter that sees its lock broken starts its watch anew"},
-	BreakKeepsAnyWatch:   {"BreakKeepsAnyWatch", "a waiter goes on with its watch of any write of the grant, not only of the one that was broken"},
-	BreakForgetsHolder:   {"BreakForgetsHolder", "a broken record does not tell whose grant it was"},
+	BreakCountsAsRenewal: {"BreakCountsAsRenewal", "a waiter that sees its lock broken restarts its watch"},
+	BreakKeepsAnyWatch:   {"BreakKeepsAnyWatch", "a waiter continues its watch of any write of the grant, not only of the one that was broken"},
+	BreakForgetsHolder:   {"BreakForgetsHolder", "a broken record does not name the grant that it broke"},
 	BreakForgetsPresence: {"BreakForgetsPresence", "a broken record does not name the presence of the holder"},
 	BreakNamesItself:     {"BreakNamesItself", "a broken record names the presence of the process that broke the lock"},
-	FreesAnyBreak:        {"FreesAnyBreak", "a release frees a broken record of whatever grant"},
+	FreesAnyBreak:        {"FreesAnyBreak", "a release frees a broken record of any grant"},
 	FreeKeepsToken:       {"FreeKeepsToken", "a release over a break writes the token of its grant, not that of the break"},
 	AgeWithoutDrift:      {"AgeWithoutDrift", "a version is old enough at the TTL by the store's clock, as if clocks did not differ"},
-	AgeOfAnEarlierWrite:  {"AgeOfAnEarlierWrite", "a break that met a renewal, and is sent again over it, tells the age of the write before"},
+	AgeOfAnEarlierWrite:  {"AgeOfAnEarlierWrite", "a break that conflicts with a renewal, and is sent again over it, carries the age of the write before"},
 
-	RequestCountsAsRenewal:  {"RequestCountsAsRenewal", "a waiter times the version that an ask made, as if the holder had written it"},
-	RequestKeepsAnyWatch:    {"RequestKeepsAnyWatch", "a waiter goes on with its watch over an ask, whichever write of the holder that marks"},
-	RequestCountsAsTakeover: {"RequestCountsAsTakeover", "a holder that meets an ask takes its lock for lost"},
-	RequestRenews:           {"RequestRenews", "a holder that meets an ask counts the write that met it"},
-	RequestNamesItself:      {"RequestNamesItself", "an ask over an ask marks that, and not the holder's write"},
-	RenewalKeepsHolderNonce: {"RenewalKeepsHolderNonce", "a renewal over an ask leaves the mark as it was"},
+	RequestCountsAsRenewal:  {"RequestCountsAsRenewal", "a waiter times the version that a request to yield made, as if the holder had written it"},
+	RequestKeepsAnyWatch:    {"RequestKeepsAnyWatch", "a waiter continues its watch over a request to yield, although that marks another write of the holder"},
+	RequestCountsAsTakeover: {"RequestCountsAsTakeover", "a holder whose write conflicts with a request to yield takes its lock for lost"},
+	RequestRenews:           {"RequestRenews", "a holder counts a write that conflicts with a request to yield as applied"},
+	RequestNamesItself:      {"RequestNamesItself", "a request to yield over another one marks that one, and not the holder's write"},
+	RenewalKeepsHolderNonce: {"RenewalKeepsHolderNonce", "a renewal over a request to yield leaves the mark as it was"},
 }
 
 // String returns the name of the fault.

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/model"
 )
 
-// The worlds in which faults are looked for: small ones, so that little runs long.
+// The worlds in which faults are looked for: small ones, so that each search is short.
 var (
 	plainWorld  = model.Config{Attempts: 1, Flight: 1}
 	retryWorld  = model.Config{Attempts: 2, Flight: 2}
@@ -83,8 +83,8 @@ var catches = []exploretest.Catch[model.Config, model.Fault, model.Property]{
 // TestFaults looks for a run that shows what is wrong with each wrong rule.
 func TestFaults(t *testing.T) { lab.CatchFaults(t, catches) }
 
-// TestFaultsInTheFullWorld looks for the faults, all properties in sight, where everything
-// may happen: none of them hides behind another rule. The nearest states tell of half of them.
+// TestFaultsInTheFullWorld looks for the faults where everything may happen, with all properties in
+// sight: no other rule hides any of them. The nearest states show half of them.
 func TestFaultsInTheFullWorld(t *testing.T) {
 	o, caught := model.Options{Probe: 16}, 0
 	if !exploretest.Torture() {

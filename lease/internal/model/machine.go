@@ -21,20 +21,20 @@ type Config struct {
 	// time, 1 to 4; default 3.
 	Flight int
 
-	// What may happen besides: a break, with and without --now; a client that forgets
-	// everything at any moment; a machine that sleeps, so that its monotonic clock
-	// stands still; a wall clock that jumps forward.
+	// What else may happen: a break, with and without --now; a client that forgets everything at
+	// any moment; a machine that sleeps, so that its monotonic clock stops; a wall clock that jumps
+	// forward.
 	Break, Crash, Sleep, Jump bool
 
 	// Tickets lets holders detach, and tickets be copied and used. Presence lets
 	// records name the process of their holder, and a dead one's lock be taken at once.
 	Tickets, Presence bool
 
-	// Ask lets others ask the holder to give way, again and again.
+	// YieldRequest lets others request the holder to yield, repeatedly.
 	YieldRequest bool
 
-	// Age: the store tells for how long a version has stood, by a clock of its own. There
-	// are no breaks with --now then, which no age makes a difference to.
+	// Age: the store reports how old a version is, by a clock of its own. There are then no breaks
+	// with --now, since no age matters to them.
 	Age bool
 }
 
@@ -44,8 +44,8 @@ type machine struct {
 	Options
 	ttl [2]uint8
 
-	// reduce: states are reduced by what the rules make irrelevant. Some faults look at
-	// what the right rules do not.
+	// reduce: states are reduced by what the rules make irrelevant. Some faults use what the right
+	// rules do not use.
 	reduce bool
 }
 
@@ -68,8 +68,8 @@ func newMachine(c Config, o Options) *machine {
 	return m
 }
 
-// patience is for how long, on its own clock, client c must see rec unchanged before it
-// may take it; zero if it may be taken at once.
+// patience is how long, on its own clock, client c must see rec unchanged before it may take it;
+// zero if it may be taken at once.
 func (m *machine) patience(c int, rec record) uint8 {
 	if rec.kind == broken && m.Fault == WaitNotForBroken || rec.kind != held && rec.kind != broken {
 		return 0
@@ -88,8 +88,8 @@ func (m *machine) patience(c int, rec record) uint8 {
 	return 2 * ttl
 }
 
-// isOld says whether a record may be taken since it, with what it broke, has stood for long
-// enough by the store's clock.
+// isOld says whether a record, together with what it broke, is old enough to be taken, by the
+// store's clock.
 func (m *machine) isOld(r *record) bool {
 	if r.kind != held && r.kind != broken {
 		return false
@@ -133,7 +133,7 @@ func (w *world) believes(c int) bool {
 	return cl.left > 0 && (cl.mode == holding || cl.mode == releasing && w.Fault == BeliefDuringRelease)
 }
 
-// judge looks at the invariants.
+// judge checks the invariants.
 func (w *world) judge() {
 	if !w.believes(0) || !w.believes(1) {
 		return
@@ -159,7 +159,7 @@ func (w *world) send(c int, r request) bool {
 	}
 	switch {
 	case r.pred != w.reg.ver && r.unconditional == 0:
-		cl.io, cl.wver = refused, 0 // versions never return: it is refused whenever it arrives
+		cl.io, cl.wver = refused, 0 // a version is never used twice: the write is refused whenever it arrives
 		return true
 	case int(w.n) == w.Flight:
 		return false
@@ -169,8 +169,8 @@ func (w *world) send(c int, r request) bool {
 	return true
 }
 
-// sendHeld sends a write of the present grant: an acquire, a renewal, or either again
-// on the same predecessor. Its trust counts from this instant.
+// sendHeld sends a write of the present grant: an acquire, a renewal, or either again over the same
+// predecessor. Its trust counts from this instant.
 func (w *world) sendHeld(c int, what uint8) bool {
 	cl := &w.cl[c]
 	if int(cl.n) == w.Attempts {
@@ -207,7 +207,7 @@ func (w *world) sendHeld(c int, what uint8) bool {
 	return true
 }
 
-// sendFree sends the end of the present grant, on the version that is known.
+// sendFree sends the end of the present grant, over the version that is known.
 func (w *world) sendFree(c int, what uint8) bool {
 	cl := &w.cl[c]
 	r := request{what: what, pred: cl.base.ver, grant: cl.grant}
@@ -249,7 +249,7 @@ func (w *world) apply(i int) {
 	}
 }
 
-// checkApply looks at what a write does to the register.
+// checkApply checks what a write does to the register.
 func (w *world) checkApply(r *request, old *record) {
 	if r.over == 1 {
 		w.Fail(EndedStaysEnded)
@@ -323,7 +323,7 @@ func (w *world) noteBreak(r *request, old *record) {
 	}
 }
 
-// sendBreak lets the operator break the lock on the version that he saw.
+// sendBreak lets the operator break the lock over the version that the operator saw.
 func (w *world) sendBreak(kind uint8) bool {
 	if w.reg.kind != held && (w.reg.kind != broken || kind == broken) || int(w.n) == w.Flight {
 		return false
@@ -333,7 +333,7 @@ func (w *world) sendBreak(kind uint8) bool {
 			return false
 		}
 	}
-	rec := record{ver: freshVersion, kind: kind, tok: w.reg.tok} // the rest is of what it breaks
+	rec := record{ver: freshVersion, kind: kind, tok: w.reg.tok} // the other fields are those of the record that it breaks
 	if kind == broken {
 		rec.stood = w.reg.age
 	}
@@ -344,18 +344,18 @@ func (w *world) sendBreak(kind uint8) bool {
 	return true
 }
 
-// sendAsk sends an ask to the holder, on the version that the asker saw.
+// sendAsk sends a request to yield, over the version that its sender saw.
 func (w *world) sendAsk() bool {
 	if w.reg.kind != held || int(w.n) == w.Flight || slices.ContainsFunc(w.flight[:w.n], func(r request) bool { return r.what == toAsk }) {
 		return false
 	}
-	rec := record{ver: freshVersion, kind: held, tok: w.reg.tok} // the rest is of what it asks
+	rec := record{ver: freshVersion, kind: held, tok: w.reg.tok} // the other fields are those of the record that it replaces
 	explore.Put(w.flight[:], &w.n, request{rec: rec, pred: w.reg.ver, by: operator, what: toAsk})
 	return true
 }
 
-// asks makes the register an asked record over old, which keeps all but the version: waiters
-// time what it marks.
+// asks makes the register a record with a request to yield over old. It keeps all but the version:
+// waiters time the write that it marks.
 func (w *world) asks(old *record) {
 	ver := w.reg.ver
 	w.reg = *old
@@ -365,7 +365,7 @@ func (w *world) asks(old *record) {
 	}
 }
 
-// breaks makes the register a broken record over old: it keeps all by which others judge
+// breaks makes the register a broken record over old. It keeps all fields from which others decide
 // whether the holder still believes.
 func (w *world) breaks(old *record) {
 	rec := &w.reg
@@ -373,7 +373,7 @@ func (w *world) breaks(old *record) {
 	if rec.kind == broken {
 		rec.broke = old.lastWrite()
 	} else {
-		rec.pres = 0 // whether it lives makes no difference
+		rec.pres = 0 // it does not matter whether the holder lives
 	}
 	w.was = record{ver: old.lastWrite(), kind: old.kind, owner: old.owner, pres: old.pres}
 	switch w.Fault {
@@ -386,8 +386,8 @@ func (w *world) breaks(old *record) {
 	}
 }
 
-// pass lets one tick go by for client c: its holder's clocks advance by hold units,
-// its waiter's clock by wait.
+// pass lets one tick pass for client c: its holder's clocks advance by hold units, its waiter's
+// clock by wait.
 func (w *world) pass(c int, hold, wait uint8) {
 	cl := &w.cl[c]
 	had := cl.left > 0
@@ -404,8 +404,8 @@ func (w *world) pass(c int, hold, wait uint8) {
 	}
 }
 
-// expire ends the grant of a client whose deadline has passed. What is in flight may
-// still be applied, and what is answered later changes nothing.
+// expire ends the grant of a client whose deadline has passed. Requests in flight may still be
+// applied, and later answers change nothing.
 func (w *world) expire(c int) {
 	cl := &w.cl[c]
 	if cl.mode != holding {
@@ -418,8 +418,8 @@ func (w *world) expire(c int) {
 	*cl = client{}
 }
 
-// finish ends a step. A client whose release is not confirmed by the deadline becomes
-// idle: the rest is left to the TTL, and said.
+// finish ends a step. A client whose release is not confirmed by the deadline becomes idle: the
+// lock is left to the TTL, and the client reports that.
 func (w *world) finish() (raised uint8) {
 	for c := range w.cl {
 		if cl := &w.cl[c]; cl.mode == releasing && cl.io == quiet && cl.left == 0 {

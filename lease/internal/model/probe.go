@@ -2,10 +2,10 @@ package model
 
 import "github.com/holdfast-go/holdfast/lease/internal/explore"
 
-// Probe leaves client c alone with a good network, while the other one and the operator
-// are silent. It must come to hold the lock: no outcome leaves a lock that no client can
-// take, and none leaves a client that cannot go on. And if it holds the lock already,
-// with at most all but one of the attempts it may have unresolved, it must keep it.
+// Probe leaves client c alone with a good network, while the other one and the operator do nothing.
+// It must come to hold the lock: no outcome leaves a lock that no client can take, and none leaves
+// a client that cannot continue. If it holds the lock already, and at least one more attempt may be
+// unresolved, it must keep the lock.
 func (m *machine) Probe(from *state, c int, lives bool) (broke uint8) {
 	if lives {
 		return 0 // that is the same
@@ -53,7 +53,7 @@ func (w *world) alone(c int) {
 		w.snapshot(c)
 	case refused:
 		if w.refuse(c); cl.mode != idle {
-			w.snapshot(c) // what did it meet?
+			w.snapshot(c) // the client reads what its write conflicted with
 		}
 	case answered:
 		w.answer(c)
@@ -63,7 +63,7 @@ func (w *world) alone(c int) {
 	}
 }
 
-// aloneQuiet sends what brings the client on, and reads where nothing may be sent.
+// aloneQuiet sends the next request of the client, and reads where nothing may be sent.
 func (w *world) aloneQuiet(c int) {
 	cl := &w.cl[c]
 	before := w.state
@@ -88,7 +88,7 @@ func (w *world) aloneQuiet(c int) {
 	}
 	switch {
 	case ok:
-	case int(before.n) == w.Flight: // the bound forbids it: one of the late writes comes
+	case int(before.n) == w.Flight: // the bound forbids a further write: one of the late writes arrives
 		w.state = before
 		w.apply(0)
 	default:

@@ -28,12 +28,12 @@ var propertyTexts = [...]string{
 	NoFalseLoss:     "a client reports as lost or given up a grant that the register still holds",
 	OwnRelease:      "a release frees what is not its grant's",
 	EndedStaysEnded: "a grant that was reported to be over for certain is written again",
-	BreakOrder:      "after a break with --now the older holder has not the smaller token",
+	BreakOrder:      "after a break with --now the older holder does not have the smaller token",
 	KnownNonce:      "a client does not know a write of its own grant",
 	KeptAlone:       "a holder that is left alone with a good network loses its lock",
 	Progress:        "a client that is left alone with a good network does not get the lock",
 	TicketKept:      "a ticket is refused although no process took its lease up",
-	NotDelayed:      "a break or an ask keeps a client out that could have taken the lock without it",
+	NotDelayed:      "a break or a request to yield delays a client that could have taken the lock without it",
 }
 
 // String says what it means that the property is broken.

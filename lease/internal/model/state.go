@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/explore"
 )
 
-// What a register says. None is not a state of a register: it stands for "this
-// client has seen nothing yet".
+// What a register says. None is not a state of a register: it means "this client has seen nothing
+// yet".
 const (
 	none uint8 = iota
 	absent
@@ -17,8 +17,8 @@ const (
 	brokenNow
 )
 
-// record is the value of the register together with its version. A version is
-// never made twice, so it names one record for ever.
+// record is the value of the register together with its version. A version is never used twice, so
+// it names one record for ever.
 type record struct {
 	ver   uint8 // 0 is the version of an absent register
 	kind  uint8
@@ -28,9 +28,9 @@ type record struct {
 	ttl   uint8
 	pres  uint8 // the presence of the holder's process: none, A's, B's, or of a dead one
 	broke uint8 // of a broken record: the version of the grant's last write
-	stood uint8 // of a broken record: for how long that write had stood, by the store's clock
-	age   uint8 // in the register and in an answer: for how long it has stood, by the store's clock
-	mark  uint8 // the version of the holder's last write, if an asker has written since; else 0
+	stood uint8 // of a broken record: the age of that write, by the store's clock
+	age   uint8 // in the register and in an answer: the record's age, by the store's clock
+	mark  uint8 // the version of the holder's last write, if another client has requested it since; else 0
 }
 
 // lastWrite is the version of the last write of the grant's holder.
@@ -64,7 +64,7 @@ const (
 	toAsk
 )
 
-// operator stands in request.by for the operator, who breaks locks.
+// operator is the value of request.by for the operator, who breaks locks.
 const operator = 2
 
 // request is a write that was sent and that the store may still apply, now or at
@@ -87,7 +87,7 @@ const (
 	releasing
 	givingUp
 	attaching // a lease with a ticket
-	extending // the lease of a ticket, which goes on in the next ticket
+	extending // the lease of a ticket, which continues in the next ticket
 	freeing   // the lease of a ticket
 )
 
@@ -98,7 +98,7 @@ const (
 	answered        // the answer of its read is on the way back
 	waiting         // its write is on the way to the store
 	confirmed       // its write was applied, and the answer is on the way back
-	refused         // its write met another version, and the answer is on the way back
+	refused         // its write found another version, and the answer is on the way back
 )
 
 const (
@@ -120,7 +120,7 @@ type client struct {
 	tok      uint8
 	left     uint8  // trust that is left, on its own clock
 	base     record // the version to write against; seen, or written by itself
-	wait     uint8  // for how long base must still stay unchanged, on its own clock
+	wait     uint8  // how long base must still stay unchanged, on its own clock
 	asking   uint8  // how long ago its read was sent (only used by a fault)
 	reply    record // while answered
 	wver     uint8  // the nonce of the write that it waits for
@@ -129,8 +129,8 @@ type client struct {
 	exempt   uint8 // ghost: its grant was broken with --now
 }
 
-// state is a state of the whole world. It holds no pointer and no time: clocks
-// appear only as what is left of a wait.
+// state is a state of the whole world. It holds no pointer and no time: of a clock it has only what
+// is left of a wait.
 type state struct {
 	reg    record
 	was    record // ghost: the record that the broken one in the register broke
@@ -146,10 +146,10 @@ func (m *machine) Start() state {
 	return state{max: explore.TopToken, reg: record{kind: absent, tok: explore.TopToken}}
 }
 
-// canonical brings a state into a form in which states that no future can tell apart
-// are mostly equal: requests that can no longer be applied are gone, what no client uses any
-// more is zero, requests stand in one order, and versions, grants and tokens are numbered
-// anew. It returns by how much the largest token rose.
+// canonical brings a state into a form in which states that no future can distinguish are mostly
+// equal. Requests that can no longer be applied are removed; values that no client uses any more
+// are zero; requests have one order; versions, grants and tokens are renumbered. It returns by how
+// much the largest token rose.
 func (m *machine) canonical(s *state) (raised uint8) {
 	m.dropDead(s)
 	s.tidyHands()
@@ -172,8 +172,8 @@ func (m *machine) canonical(s *state) (raised uint8) {
 	return raised
 }
 
-// dropDead removes the requests whose predecessor is not the present version: as
-// versions never return, they are refused whenever they arrive.
+// dropDead removes the requests whose predecessor is not the present version. A version is never
+// used twice, so that they are refused whenever they arrive.
 func (m *machine) dropDead(s *state) {
 	explore.Keep(s.flight[:], &s.n, func(r *request) bool {
 		if m.Fault == AgeOfAnEarlierWrite && r.by == operator && s.reg.kind == held && r.rec.tok == s.reg.tok+1 {
@@ -209,7 +209,7 @@ func (c *client) tidy() {
 	}
 }
 
-// reduceRegister zeroes what no client can use any more of the register.
+// reduceRegister zeroes the fields of the register that no client can use any more.
 func (s *state) reduceRegister() {
 	r := &s.reg
 	switch r.kind {
@@ -250,9 +250,10 @@ func (s *state) isWatched(ver uint8) bool {
 	return false
 }
 
-// relabel gives the holders' writes that records name names which do not depend on what was
-// asked before: which records name the same one is all that counts, unless its holder still
-// waits to hear of it. The first of those records is then as good as that write.
+// relabel gives the holders' writes that records name new names, which do not depend on earlier
+// requests to yield. Only one fact counts: which records name the same write. The exception is a
+// write whose holder still waits for its outcome. The first of those records then serves as that
+// write.
 func (s *state) relabel() {
 	records := [...]*record{&s.cl[0].base, &s.cl[0].reply, &s.cl[1].base, &s.cl[1].reply, &s.reg}
 	var names, first [len(records)]uint8
@@ -293,15 +294,15 @@ func (s *state) relabel() {
 	}
 }
 
-// isAwaited says whether a client waits to hear of a write, or knows it as one of unknown
-// outcome.
+// isAwaited says whether a client waits for the outcome of a write, or knows the write as one of
+// unknown outcome.
 func (s *state) isAwaited(ver uint8) bool {
 	return slices.ContainsFunc(s.cl[:], func(c client) bool {
 		return c.wver == ver || slices.ContainsFunc(c.att[:c.n], func(a attempt) bool { return a.ver == ver })
 	})
 }
 
-// reduceClient zeroes what client i cannot use any more, or makes it alike.
+// reduceClient zeroes what client i cannot use any more, or makes equivalent values equal.
 func (m *machine) reduceClient(s *state, i int) {
 	c := &s.cl[i]
 	if c.base.kind != none { // all else is in c.wait, c.grant and c.tok
@@ -318,7 +319,7 @@ func (m *machine) reduceClient(s *state, i int) {
 		m.reduceReply(s, i)
 	}
 	hopeless := s.buryAttempts(c)
-	// Every write on a version that is gone will be refused, whatever it says.
+	// Every write over a version that was replaced will be refused, whatever it says.
 	stale := c.base.kind != none && c.base.ver != s.reg.ver && c.io != confirmed
 	if stale {
 		c.base.tok = explore.LowToken
@@ -328,8 +329,8 @@ func (m *machine) reduceClient(s *state, i int) {
 	}
 }
 
-// reduceReply reduces an answer on its way to client i to what it will tell: whether it
-// is of the client's grant, or was of a former one, and how long it makes the client wait.
+// reduceReply reduces an answer on its way to client i to what the client will use: whether it is
+// of the client's grant, or of a former one, and how long it makes the client wait.
 func (m *machine) reduceReply(s *state, i int) {
 	c := &s.cl[i]
 	r := &c.reply
@@ -363,9 +364,9 @@ func (c *client) waits() bool {
 	return c.base.kind != none && (c.mode == idle || c.mode == acquiring)
 }
 
-// buryAttempts makes the attempts of c alike that can never be seen: those that are
-// neither in flight, nor in the register, nor in an answer on its way to c. It reports
-// whether that is true of all.
+// buryAttempts makes the attempts of c equal that can never be seen: those that are neither in
+// flight, nor in the register, nor in an answer on its way to c. It reports whether that is true of
+// all.
 func (s *state) buryAttempts(c *client) (all bool) {
 	all = true
 	for i := range c.n {
@@ -413,16 +414,16 @@ func (s *state) shiftTokens(by uint8) {
 	}
 }
 
-// sortFlight puts requests into an order that does not depend on the names of
-// versions, and keeps one of those that are alike in every respect that matters.
+// sortFlight puts requests into an order that does not depend on the names of versions. Of those
+// that are alike in every respect that matters it keeps one.
 func (s *state) sortFlight() {
 	explore.Sort(s.flight[:], &s.n, s.flightKey, func(key uint64, a, b *request) bool {
 		return a.grant == b.grant && a.rec.grant == b.rec.grant && key&0xff == 0 && b.unconditional == 0
 	})
 }
 
-// flightKey describes a request without versions and grant ids. Its low byte tells
-// which memory of its sender names it; zero if none does.
+// flightKey describes a request without versions and grant ids. Its low byte says which field of
+// its sender names it; zero if none does.
 func (s *state) flightKey(r *request) uint64 {
 	k := uint64(r.by)<<56 | uint64(r.what)<<48 | uint64(r.rec.kind)<<40 | uint64(r.rec.tok)<<32 | uint64(r.rec.ttl)<<24 |
 		uint64(r.rec.stood)<<27 | uint64(r.unconditional)<<17 | uint64(r.over)<<16 | uint64(r.rec.pres)<<44

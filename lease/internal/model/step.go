@@ -35,7 +35,7 @@ const (
 	opLeave
 )
 
-// step names what happened, for the trace. By raised the largest token rose.
+// step names what happened, for the trace. raised is by how much the largest token rose.
 type step struct{ op, who, arg, raised uint8 }
 
 // edge is one step of the graph.
@@ -97,7 +97,7 @@ func (m *machine) client(x *steps, c int) {
 	}
 }
 
-// quiet lists what a client may do that waits for nothing.
+// quiet lists what a client that waits for nothing may do.
 func (m *machine) quiet(x *steps, c int) {
 	cl := &x.From.cl[c]
 	who := uint8(c)
@@ -175,7 +175,7 @@ func (w *world) jump(c int) bool {
 	return true
 }
 
-// ticks lets one tick of true time go by, with every pair of extreme rates.
+// ticks lets one tick of true time pass, with every pair of extreme rates.
 func (m *machine) ticks(x *steps) {
 	var ways [2][3][2]uint8
 	var n [2]int
@@ -204,9 +204,9 @@ func (m *machine) ticks(x *steps) {
 	}
 }
 
-// ways returns by how much the clocks of client c may advance in a tick: those of a
-// holder and that of a waiter. A machine that sleeps stops its monotonic clock, which
-// alone a waiter uses; the other clocks of a holder go on.
+// ways returns by how much the clocks of client c may advance in a tick: those of a holder and that
+// of a waiter. A machine that sleeps stops its monotonic clock, the only one that a waiter uses;
+// the other clocks of a holder continue.
 func (m *machine) ways(s *state, c int) (ways [3][2]uint8, n int) {
 	cl := &s.cl[c]
 	ways[0] = [2]uint8{explore.Slowest, explore.Slowest}

@@ -6,10 +6,10 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/explore"
 )
 
-// A ticket is a lease that no process holds: it lies in a file of each client, which
-// survives the client, and which may be copied at any time. Time has no part in it: a
-// ticket is taken for fresh or for too late as it may be, so that what is checked holds
-// for any clocks, and for tickets whose times were altered.
+// A ticket is a lease that no process holds. It is in a file of each client, which survives the
+// client, and which may be copied at any time. Time has no part in it: a ticket may count as fresh
+// or as too late at any time. So the checks hold for any clocks, and for tickets whose times were
+// altered.
 
 const maxAnnounced = 2
 
@@ -66,7 +66,8 @@ func (w *world) fits(t *ticket, rec *record) bool {
 	return rec.ver == t.ver || t.announces(rec.ver)
 }
 
-// use reads the register for a ticket. If it is good there, the client goes on with it.
+// use reads the register for a ticket. If the ticket is good for that record, the client continues
+// with it.
 func (w *world) use(c int, what uint8) bool {
 	cl, t := &w.cl[c], &w.hand[c]
 	if w.reg.kind != held || w.reg.grant != t.grant {
@@ -93,8 +94,8 @@ func (w *world) use(c int, what uint8) bool {
 	return true
 }
 
-// announceNext writes the nonce of the next write into the file before it is sent. What
-// the file announced over a version that is gone is void.
+// announceNext writes the nonce of the next write into the file before the write is sent.
+// Announcements over a version that was replaced are void.
 func (w *world) announceNext(c int) bool {
 	cl, t := &w.cl[c], &w.hand[c]
 	*t = w.carried(c)
@@ -119,16 +120,16 @@ func (w *world) sendAttach(c int) bool {
 	return w.sendHeld(c, toAttach)
 }
 
-// carried is the ticket of client c at the version from which it goes on.
+// carried is the ticket of client c at the version over which it writes next.
 func (w *world) carried(c int) ticket {
 	next := w.hand[c]
-	if base := w.cl[c].base.ver; next.announces(base) { // what was sent over the one before is void
+	if base := w.cl[c].base.ver; next.announces(base) { // announcements over the version before are void
 		next.ver, next.n, next.ann = base, 0, [maxAnnounced]uint8{}
 	}
 	return next
 }
 
-// keep is what some faults leave of the record before.
+// keep is what some faults keep of the record before.
 func (w *world) keep(rec, before *record) {
 	switch w.Fault {
 	case TicketTTL:
@@ -160,14 +161,14 @@ func (w *world) renewedTicket(c int, ver uint8) {
 	*cl = client{}
 }
 
-// leave ends a use of a ticket whose outcome is not known. An attach hands its ticket
-// on, with the writes that were sent; a renewal has announced them.
+// leave ends a use of a ticket whose outcome is not known. An attach leaves a new ticket, with the
+// writes that were sent; a renewal has announced its writes.
 func (w *world) leave(c int) bool {
 	cl, t := &w.cl[c], &w.hand[c]
 	if cl.mode == attaching && cl.n > 0 && cl.grant == t.grant && w.Fault != TicketTrustsAnnounced {
 		next := w.carried(c)
 		for _, a := range cl.att[:cl.n] {
-			if next.n < maxAnnounced { // or the file was exchanged meanwhile
+			if next.n < maxAnnounced { // otherwise the file was exchanged meanwhile
 				next.announce(a.ver)
 			}
 		}
@@ -180,7 +181,7 @@ func (w *world) leave(c int) bool {
 	return true
 }
 
-// settleTicket judges a read-back during the use of a ticket.
+// settleTicket resolves a use of a ticket by a read-back.
 func (w *world) settleTicket(c int, rec record) {
 	cl, t := &w.cl[c], &w.hand[c]
 	own := slices.ContainsFunc(cl.att[:cl.n], func(a attempt) bool { return a.ver == rec.ver })
@@ -198,7 +199,7 @@ func (w *world) settleTicket(c int, rec record) {
 		cl.base = rec
 		cl.forget()
 		if cl.mode == extending {
-			*cl = client{} // the file announces a write over what is gone: it begins anew
+			*cl = client{} // the file announces a write over a version that was replaced: the client starts again
 		}
 	default:
 		w.Note(TicketRefused)
@@ -207,8 +208,8 @@ func (w *world) settleTicket(c int, rec record) {
 	}
 }
 
-// usedUp notes which files are void by a write that was applied. Those that announce it
-// go on, and so must those that should have.
+// usedUp notes which files are void after a write was applied. Those that announce the write stay
+// good, and so must those that should announce it.
 func (w *world) usedUp(r *request) {
 	for h := range w.hand {
 		t := &w.hand[h]
@@ -240,8 +241,9 @@ func (w *world) dieAt(c int) {
 // deadPresence is the presence of a process that has ended; 1 and 2 are those of A and B.
 const deadPresence = 3
 
-// tidyHands forgets announcements that can never be applied, versions that are gone, and
-// tickets of grants that are over: as versions never return, they are refused for ever.
+// tidyHands forgets announcements that can never be applied, versions that were replaced, and
+// tickets of grants that are over. A version is never used twice, so that such writes are always
+// refused.
 func (s *state) tidyHands() {
 	for h := range s.hand {
 		t := &s.hand[h]
@@ -259,8 +261,8 @@ func (s *state) tidyHands() {
 	}
 }
 
-// underWay says whether a write may yet be applied: it is in flight, or announced and
-// about to be sent over the present version.
+// underWay says whether a write may still be applied: it is in flight, or announced and about to be
+// sent over the present version.
 func (s *state) underWay(ver uint8) bool {
 	for i := range s.n {
 		if s.flight[i].rec.ver == ver {

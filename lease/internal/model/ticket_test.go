@@ -27,8 +27,8 @@ func TestTicketsAndDeath(t *testing.T) {
 	visitAtLength(t, deadWorld, 10_000_000, model.TicketEvents()...)
 }
 
-// TestLateTickets visits all states of a world in which a write with a ticket may land
-// long after its sender has left it, while another is under way.
+// TestLateTickets visits all states of a world in which a write with a ticket may be applied long
+// after its sender has given it up, while another is under way.
 func TestLateTickets(t *testing.T) { visitAtLength(t, lateTickets, 9_000_000) }
 
 // TestTicketReductions compares states with their reduced forms: the nearest ones of the

@@ -7,14 +7,14 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/explore"
 )
 
-// tracer tells a run in words.
+// tracer describes a run in words.
 type tracer struct {
 	m     *machine
 	at    state
 	token int // what the largest token would be without normalisation
 }
 
-// Teller returns a function that tells the steps of a run, one after the other.
+// Teller returns a function that describes the steps of a run, one after the other.
 func (m *machine) Teller() func(e *edge) (what, where string) {
 	t := &tracer{m: m, at: m.Start()}
 	return func(e *edge) (what, where string) {
@@ -29,9 +29,9 @@ func name[T int | uint8](c T) string { return [3]string{"A", "B", "the operator"
 
 func (t *tracer) tok(v uint8) int { return t.token + int(v) - explore.TopToken }
 
-var purposes = [...]string{toAcquire: "acquire", toRenew: "renewal", toRelease: "release", toGiveUp: "give-up", toBreak: "break", toAttach: "attach", toExtend: "renewal of a ticket", toAsk: "ask"}
+var purposes = [...]string{toAcquire: "acquire", toRenew: "renewal", toRelease: "release", toGiveUp: "give-up", toBreak: "break", toAttach: "attach", toExtend: "renewal of a ticket", toAsk: "request to yield"}
 
-// describe tells one step. The state is still the one before it.
+// describe describes one step. The state is still the one before it.
 func (t *tracer) describe(e *edge) string {
 	who := name(e.Step.who)
 	after := &e.Next.cl[min(e.Step.who, 1)]
@@ -59,15 +59,15 @@ func (t *tracer) describe(e *edge) string {
 	case opFree:
 		return who + " sends free again" + fate(after)
 	case opConfirm:
-		return who + " hears that its write was applied" + then(after)
+		return who + " reads that its write was applied" + then(after)
 	case opRefuse:
-		return who + " hears of a conflict" + then(after)
+		return who + " reads of a conflict" + then(after)
 	case opRefuseWithValue:
-		return who + "'s write meets a conflict; the answer carries the value"
+		return who + "'s write conflicts; the answer carries the value"
 	case opTimeout:
-		return who + " hears nothing of its write and stops waiting"
+		return who + " gets no reply to its write and stops waiting"
 	case opTimeoutLost:
-		return who + "'s write is lost; it hears nothing and stops waiting"
+		return who + "'s write is lost; it gets no reply and stops waiting"
 	case opDefinite:
 		return who + "'s write fails for certain"
 	case opCrash:
@@ -83,7 +83,7 @@ func (t *tracer) describe(e *edge) string {
 	case opSendTicket:
 		return who + " sends it" + fate(after)
 	case opLeave:
-		return who + " leaves it at that"
+		return who + " gives that up"
 	}
 	return t.describeWorld(e)
 }
@@ -102,10 +102,10 @@ func (t *tracer) describeWorld(e *edge) string {
 	case opBreakNow:
 		return "the operator sends a break with --now"
 	case opAskHolder:
-		return "an asker sends an ask"
+		return "another client sends a request to yield"
 	}
 	rate := [3]string{"slow", "fast", "asleep"}
-	clocks := fmt.Sprintf("a tick goes by: A %s, B %s", rate[e.Step.who], rate[e.Step.arg&3])
+	clocks := fmt.Sprintf("a tick passes: A %s, B %s", rate[e.Step.who], rate[e.Step.arg&3])
 	if t.m.Age {
 		clocks += ", the store " + rate[e.Step.arg>>2]
 	}
@@ -114,7 +114,7 @@ func (t *tracer) describeWorld(e *edge) string {
 
 func fate(c *client) string {
 	if c.io == refused {
-		return ", on a version that is gone"
+		return ", over a version that was replaced"
 	}
 	return ""
 }
@@ -133,13 +133,13 @@ func (t *tracer) record(r *record) string {
 	case held:
 		return fmt.Sprintf("held %d ttl %d", t.tok(r.tok), r.ttl)
 	case broken:
-		return fmt.Sprintf("broken %d ttl %d stood %d", t.tok(r.tok), r.ttl, r.stood)
+		return fmt.Sprintf("broken %d ttl %d age %d", t.tok(r.tok), r.ttl, r.stood)
 	}
 	return fmt.Sprintf("broken now %d", t.tok(r.tok))
 }
 
-// reply tells what an answer on its way to client c says. Normalisation has left of a
-// stranger's record only how long it makes the client wait.
+// reply describes an answer on its way to client c. Of another client's record normalisation has
+// left only how long it makes the client wait.
 func (t *tracer) reply(c int) string {
 	switch r := &t.at.cl[c].reply; {
 	case r.kind == held && r.grant != 0 && r.grant == t.at.cl[c].grant:
@@ -157,7 +157,7 @@ func (t *tracer) reply(c int) string {
 	}
 }
 
-// shape tells the state in a few words.
+// shape describes the state in a few words.
 func (t *tracer) shape() string {
 	var b strings.Builder
 	r := &t.at.reg

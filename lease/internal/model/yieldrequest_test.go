@@ -7,29 +7,29 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/model"
 )
 
-// Worlds in which others ask the holder to give way, again and again.
+// Worlds in which others request the holder to yield, repeatedly.
 var (
 	askWorld  = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, YieldRequest: true}
 	lateAsks  = model.Config{Attempts: 2, Flight: 3, YieldRequest: true, Sleep: true, Jump: true}
 	askBreaks = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, YieldRequest: true, Break: true, Crash: true, Presence: true}
 )
 
-// TestAsk visits all states of a small world with asks.
+// TestAsk visits all states of a small world with requests to yield.
 func TestAsk(t *testing.T) { visit(t, askWorld, 20_000, 300_000, model.YieldEvents()...) }
 
 // TestAskReductions compares states with their reduced forms: the nearest ones of the right
-// protocol and of each fault of asks.
+// protocol and of each fault of requests to yield.
 func TestAskReductions(t *testing.T) {
 	c := askBreaks
 	c.Flight, c.Attempts, c.Sleep, c.Jump = 2, 2, true, true
 	compareFaults(t, c, 10, explore.Between(model.RequestCountsAsRenewal, model.RenewalKeepsHolderNonce+1))
 }
 
-// TestLateAsks visits all states of a world in which asks and writes of the holders are under
-// way at the same time, for any time.
+// TestLateAsks visits all states of a world in which requests to yield and writes of the holders
+// are under way at the same time, for any time.
 func TestLateAsks(t *testing.T) { visitAtLength(t, lateAsks, 1_000_000) }
 
-// TestAsksAndBreaks visits all states of a world in which locks are asked for and broken, while
+// TestAsksAndBreaks visits all states of a world in which others request and break locks, while
 // their holders live, and after their processes have ended.
 func TestAsksAndBreaks(t *testing.T) {
 	visitAtLength(t, askBreaks, 1_000_000, append(model.YieldEvents(), model.WatchOutlastsBreak, model.FreedBroken)...)

@@ -5,7 +5,7 @@ import "github.com/holdfast-go/holdfast/lease/internal/explore"
 // Fault is one wrong rule. The checker must catch every one of them.
 type Fault int
 
-// The faults. What each does is told by [Fault.Why].
+// The faults. [Fault.Why] describes each.
 const (
 	NoFault Fault = iota
 	DropUnrevoked
@@ -27,19 +27,19 @@ const (
 )
 
 var faultTexts = [faults]struct{ name, why string }{
-	NoFault:                 {"NoFault", "every rule as it stands"},
-	DropUnrevoked:           {"DropUnrevoked", "an entry of another is removed, and its session is not fenced first"},
+	NoFault:                 {"NoFault", "every rule as it is"},
+	DropUnrevoked:           {"DropUnrevoked", "an entry of another is removed, and its session is not revoked first"},
 	BelievesLate:            {"BelievesLate", "a waiter that reads that it is a holder believes it, although the deadline of its session has passed"},
 	LeaveBlind:              {"LeaveBlind", "an entry is removed without condition"},
-	LeaveWithoutWrite:       {"LeaveWithoutWrite", "a waiter gives up and leaves its entry where it is"},
+	LeaveWithoutWrite:       {"LeaveWithoutWrite", "a waiter gives up and leaves its entry in the record"},
 	LeavesTheQueueOnly:      {"LeavesTheQueueOnly", "a waiter that gives up, and was made a holder meanwhile, does not release"},
-	ReaderPassesWriter:      {"ReaderPassesWriter", "a new reader is admitted beside a pending writer"},
-	WriterBesideReader:      {"WriterBesideReader", "a writer is admitted beside readers"},
+	ReaderPassesWriter:      {"ReaderPassesWriter", "a new reader is admitted although a writer waits"},
+	WriterBesideReader:      {"WriterBesideReader", "a writer is admitted while readers hold the lock"},
 	TailFirst:               {"TailFirst", "a release hands over to the last of the queue"},
-	ReleaseHandsNothingOver: {"ReleaseHandsNothingOver", "a release does not hand over, and no waiter looks whether it could be granted"},
-	OnlyTheHeadDecides:      {"OnlyTheHeadDecides", "a waiter that is not the head of the queue does not judge the one directly ahead of it either"},
+	ReleaseHandsNothingOver: {"ReleaseHandsNothingOver", "a release does not hand over, and no waiter checks whether it could be granted"},
+	OnlyTheHeadDecides:      {"OnlyTheHeadDecides", "a waiter that is not the head of the queue does not evaluate the one directly ahead of it either"},
 	SlotByCount:             {"SlotByCount", "a slot is numbered by how many are taken"},
-	OneSlotTooMany:          {"OneSlotTooMany", "one more slot is granted than there are"},
+	OneSlotTooMany:          {"OneSlotTooMany", "one slot too many is granted"},
 	FullDropsOldest:         {"FullDropsOldest", "a record that is full drops its oldest waiter for a new entry"},
 	TokenKept:               {"TokenKept", "a grant does not raise the token"},
 }

@@ -64,7 +64,7 @@ func (m *machine) End(w *world, e *edge) {
 	e.Next, e.Events, e.Violated = w.state, w.Events, uint8(w.Broke)
 }
 
-// judge looks at the invariants.
+// judge checks the invariants.
 func (w *world) judge() {
 	for c := range w.Clients {
 		for d := range c {
@@ -88,7 +88,7 @@ func (w *world) judge() {
 	}
 }
 
-// exclude says whether two clients believe what they must not believe at one instant.
+// exclude says whether two clients believe at one instant what excludes each other.
 func (w *world) exclude(c, d int) bool {
 	a, b := &w.cl[c], &w.cl[d]
 	if a.mode != holding || b.mode != holding {
@@ -126,8 +126,8 @@ func (w *world) send(c int, what uint8, change func(r *record) bool) bool {
 	return true
 }
 
-// apply lets the store carry out a write. The others are refused from then on, and their
-// senders know where they stand: none of these beliefs hangs on when they read it.
+// apply lets the store carry out a write. The others are refused from then on, and their senders
+// know it at once: none of these beliefs depends on when they read it.
 func (w *world) apply(i int, heard bool) {
 	r := explore.Take(w.flight[:], &w.n, i)
 	old := w.reg
@@ -146,11 +146,11 @@ func (w *world) apply(i int, heard bool) {
 	case r.what == toEnter:
 		w.read(int(r.by))
 	case r.what == toLeave && w.Fault == LeavesTheQueueOnly:
-		w.cl[r.by] = client{} // as if that were all
+		w.cl[r.by] = client{} // the client starts again
 	}
 }
 
-// check looks at what a write does to the record.
+// check checks what a write does to the record.
 func (w *world) check(r *request, old *record) {
 	now := &w.reg
 	granted := 0

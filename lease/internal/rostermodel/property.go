@@ -22,7 +22,7 @@ var propertyTexts = [...]string{
 	Dropped:    "a waiter or holder whose session lives is not in the record any more",
 	Known:      "a record has an entry of a living session whose client does not know of it",
 	Overtaken:  "a client is granted before one that has waited for longer",
-	TooMany:    "a slot is granted that there is not",
+	TooMany:    "a slot is granted that does not exist",
 	TokenRises: "a token does not rise",
 	Progress:   "a client that is left alone with a good network is not granted",
 	Freedom:    "a client is not granted, although the others live and want nothing",

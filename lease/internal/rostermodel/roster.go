@@ -4,7 +4,7 @@ import "slices"
 
 // The rules of a record with several holders, as functions on the record.
 
-// grantable says whether an entry could be a holder beside those who are.
+// grantable says whether an entry could become a holder together with the present ones.
 func (m *machine) grantable(r *record, e *entry) bool {
 	n := count(&r.holders)
 	if e.mode == slotted {
@@ -22,8 +22,8 @@ func (m *machine) grantable(r *record, e *entry) bool {
 	return false
 }
 
-// freeSlot returns the lowest free slot, or 0. There is none as long as there are as many
-// holders as slots, be it that some have slots above a number that was made smaller.
+// freeSlot returns the lowest free slot, or 0. There is none as long as the holders are as many as
+// the slots; some may have slots above a number that was made smaller.
 func (m *machine) freeSlot(r *record) uint8 {
 	n := uint8(count(&r.holders))
 	switch {
@@ -71,8 +71,8 @@ func (m *machine) admit(r *record) {
 
 func compact(l *list) { remove(l, func(*entry) bool { return false }) }
 
-// enter adds an entry, as a holder or to the queue. It reports false where the client has to
-// try again later: it does not queue, or the record is full.
+// enter adds an entry, as a holder or to the queue. It returns false where the client has to try
+// again later: it does not queue, or the record is full.
 func (m *machine) enter(r *record, e entry, fair bool) bool {
 	m.admit(r)
 	if count(&r.holders)+count(&r.queue) >= m.Room {
@@ -107,7 +107,7 @@ func (m *machine) leave(r *record, c int) {
 	m.handOver(r)
 }
 
-// drop lets client c remove the entries whose sessions are fenced.
+// drop lets client c remove the entries whose sessions are revoked.
 func (m *machine) drop(r *record, c int) {
 	dead := func(e *entry) bool {
 		return e.sess == fenced || m.Fault == DropUnrevoked && int(e.who) != c

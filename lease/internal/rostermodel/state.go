@@ -7,8 +7,8 @@ const (
 	operator  = clients // who changes the number of slots, in request.by
 )
 
-// The session of an entry. That a session is fenced only when its deadline has passed is
-// what the model of sessions shows.
+// The session of an entry. The model of sessions shows that a session is revoked only when its
+// deadline has passed.
 const (
 	living uint8 = iota + 1 // the present one of its client
 	lost                    // its deadline has passed, or its client has forgotten it
@@ -30,9 +30,8 @@ type entry struct {
 	slot uint8 // of a holder: 1 and up
 }
 
-// record is the value of the register. Each write gives it a version that never returns:
-// so all writes that are under way have the present one as predecessor, and no version has
-// to be kept.
+// record is the value of the register. Each write gives it a version that is never used twice. So
+// all writes that are under way have the present one as predecessor, and no version has to be kept.
 type record struct {
 	slots   uint8 // how many there are; 0: shared and exclusive
 	holders [maxRoom]entry
@@ -63,7 +62,7 @@ const (
 	entering
 	waiting // it has read that it is in the queue
 	holding // it has read that it is a holder
-	leaving // until it is certain that it is in the record no more
+	leaving // until it is certain that the record does not name it any more
 )
 
 type client struct {
@@ -71,7 +70,7 @@ type client struct {
 	want uint8
 	fair uint8
 	slot uint8 // while holding: as it was read
-	late uint8 // its session is over, and it goes on (a fault)
+	late uint8 // its session is over, and it continues (a fault)
 }
 
 // state is a state of the whole world.
@@ -93,7 +92,7 @@ func count(l *list) int {
 	return n
 }
 
-// remove takes the entries out of which bad says so.
+// remove takes out the entries for which bad is true.
 func remove(l *list, bad func(e *entry) bool) {
 	n := 0
 	for i := range l {

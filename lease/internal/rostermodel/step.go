@@ -121,7 +121,7 @@ func (w *world) sendEntry(c int) bool {
 	})
 }
 
-// read lets client c see where it stands.
+// read lets client c read its place.
 func (w *world) read(c int) bool {
 	cl := &w.cl[c]
 	at := find(&w.reg.holders, c)
@@ -148,8 +148,8 @@ func (w *world) read(c int) bool {
 	return true
 }
 
-// leaveNow ends the belief, or the wait, and sends the removal of the entry. That is also
-// written where the entry is not in the record, so that it cannot come later.
+// leaveNow ends the belief, or the wait, and sends the removal of the entry. It writes also where
+// the entry is not in the record, so that the entry cannot come later.
 func (w *world) leaveNow(c int) bool {
 	cl := &w.cl[c]
 	was := cl.mode
@@ -165,8 +165,8 @@ func (w *world) sendLeave(c int) bool {
 	return w.send(c, toLeave, func(r *record) bool { w.leave(r, c); return true })
 }
 
-// mayJudge says whether client c looks at the session of an entry: the head of the queue and
-// those who do not queue judge the holders, others the one that is directly ahead.
+// mayJudge says whether client c reads the session of an entry. The head of the queue and clients
+// that do not queue read those of the holders; others read that of the one directly ahead.
 func (w *world) mayJudge(c int, e *entry, holds bool) bool {
 	at := find(&w.reg.queue, c)
 	if at <= 0 {
@@ -175,7 +175,7 @@ func (w *world) mayJudge(c int, e *entry, holds bool) bool {
 	return !holds && same(e, &w.reg.queue[at-1]) && w.Fault != OnlyTheHeadDecides
 }
 
-// fence ends the session of an entry, which has passed its deadline.
+// fence revokes the session of an entry, which has passed its deadline.
 func (w *world) fence(c int, e *entry, holds bool) bool {
 	if e.mode == 0 || e.sess != lost || !w.mayJudge(c, e, holds) {
 		return false
@@ -185,7 +185,7 @@ func (w *world) fence(c int, e *entry, holds bool) bool {
 	return true
 }
 
-// fenceAll fences the session of an entry wherever it stands, in writes under way too.
+// fenceAll revokes the session of an entry wherever it is named, in writes under way too.
 func (w *world) fenceAll(dead entry) {
 	mark := func(e *entry) {
 		if same(e, &dead) {
@@ -198,7 +198,7 @@ func (w *world) fenceAll(dead entry) {
 	}
 }
 
-// sendDrop sends the removal of the entries whose sessions were seen fenced.
+// sendDrop sends the removal of the entries whose sessions were seen revoked.
 func (w *world) sendDrop(c int) bool {
 	return w.send(c, toDrop, func(r *record) bool {
 		before := *r
@@ -207,8 +207,7 @@ func (w *world) sendDrop(c int) bool {
 	})
 }
 
-// Probe lets client c want to be granted, while the others are dead, or alive without a
-// wish.
+// Probe lets client c try to get the lock, while the others are dead, or live and want nothing.
 func (m *machine) Probe(from *state, c int, lives bool) uint8 {
 	var w world
 	m.Begin(&w, from)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Teller returns a function that tells the steps of a run, one after the other.
+// Teller returns a function that describes the steps of a run, one after the other.
 func (m *machine) Teller() func(e *edge) (what, where string) {
 	at := m.Start()
 	return func(e *edge) (what, where string) {
@@ -18,18 +18,18 @@ func (m *machine) Teller() func(e *edge) (what, where string) {
 func name(c uint8) string { return [...]string{"A", "B", "C", "an operator"}[c] }
 
 var (
-	purposes = [...]string{toEnter: "entry", toLeave: "leaving", toDrop: "removal of the fenced", toResize: "other number of slots"}
+	purposes = [...]string{toEnter: "entry", toLeave: "leaving", toDrop: "removal of the revoked", toResize: "other number of slots"}
 	wishes   = [...]string{reader: "a reader", writer: "a writer", slotted: "a slot's holder"}
 )
 
-// describe tells one step. The state is the one before it.
+// describe describes one step. The state is the one before it.
 func describe(s *state, e *edge) string {
 	who := name(e.Step.who)
 	switch e.Step.op {
 	case opApply:
 		return "the store applies " + who + "'s " + purposes[s.flight[e.Step.arg].what]
 	case opApplySilently:
-		return "the store applies " + who + "'s " + purposes[s.flight[e.Step.arg].what] + ", unheard"
+		return "the store applies " + who + "'s " + purposes[s.flight[e.Step.arg].what] + ", and its reply is lost"
 	case opLose:
 		return who + "'s " + purposes[s.flight[e.Step.arg].what] + " never arrives"
 	case opEnd:
@@ -53,14 +53,14 @@ func describe(s *state, e *edge) string {
 		if e.Step.fair == 1 {
 			l = &s.reg.queue
 		}
-		return who + " fences " + name(l[e.Step.arg].who) + "'s former session"
+		return who + " revokes " + name(l[e.Step.arg].who) + "'s former session"
 	case opDrop:
-		return who + " removes what is fenced"
+		return who + " removes what is revoked"
 	}
 	return "the number of slots is to change"
 }
 
-// shape tells the state in a few words.
+// shape describes the state in a few words.
 func (m *machine) shape(s *state) string {
 	var b strings.Builder
 	b.WriteString("| holders" + entries(&s.reg.holders) + " | queue" + entries(&s.reg.queue))

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/explore"
 )
 
-// Torture reports whether searches that take minutes are asked for. Without that a test of a
-// large world searches its nearest states.
+// Torture reports whether HOLDFAST_TORTURE requests searches that take minutes. Without it a test
+// of a large world searches its nearest states.
 func Torture() bool { return os.Getenv("HOLDFAST_TORTURE") != "" }
 
 // Nearest returns limit if long searches are asked for, and else how many of the nearest
@@ -34,15 +34,15 @@ type Model[C any, E explore.Event, F explore.Fault, P explore.Property] struct {
 	// Faults lists its wrong rules.
 	Faults []F
 
-	// Alone lists the properties that are broken in what follows when a client is left alone.
+	// Alone lists the properties that Probe checks, when a client is left alone.
 	Alone []P
 
-	// RaceSteps: with the race detector longer runs are looked for in the nearest states only,
-	// where they may not be found; 0 is no bound.
+	// RaceSteps: with the race detector only the nearest states are searched for runs longer than
+	// that, which may then not be found; 0 is no bound.
 	RaceSteps int
 }
 
-// Search searches a world, and tells its size.
+// Search searches a world, and logs its size.
 func (m *Model[C, E, F, P]) Search(t *testing.T, world C, o explore.Options[F, P]) explore.Report[P] {
 	t.Helper()
 	r := m.Explore(world, o)
@@ -90,8 +90,8 @@ func tell[P explore.Property](t *testing.T, v *explore.Violation[P]) {
 	}
 }
 
-// Catch says what must be found of a wrong rule in a small world: which property it breaks,
-// all others being out of sight, and how long the shortest run to that is.
+// Catch says what a search for a wrong rule must find in a small world: which property the rule
+// breaks, with all others ignored, and how long the shortest run to that is.
 type Catch[C any, F explore.Fault, P explore.Property] = struct {
 	Fault  F
 	World  C
@@ -99,8 +99,8 @@ type Catch[C any, F explore.Fault, P explore.Property] = struct {
 	Steps  int
 }
 
-// CatchFaults looks for a run that shows what is wrong with each wrong rule. A rule has more
-// than one line if more than one property tells of it.
+// CatchFaults looks for a run that shows what is wrong with each wrong rule. A rule has more than
+// one line if it breaks more than one property.
 func (m *Model[C, E, F, P]) CatchFaults(t *testing.T, catches []Catch[C, F, P]) {
 	t.Helper()
 	missing := slices.Clone(m.Faults)
@@ -140,8 +140,8 @@ func (m *Model[C, E, F, P]) catch(t *testing.T, c Catch[C, F, P]) {
 	tell(t, v)
 }
 
-// Reduce compares the nearest states of a world, up to limit, with their reduced forms, step
-// by step. With a wrong rule no property is in sight, or the search would end there.
+// Reduce compares the nearest states of a world, up to limit, with their reduced forms, step by
+// step. It checks no property: a wrong rule would end the search there.
 func (m *Model[C, E, F, P]) Reduce(t *testing.T, world C, fault F, limit int) (states, forms int) {
 	t.Helper()
 	o := explore.Options[F, P]{Fault: fault}
