@@ -2,8 +2,8 @@ package sessionmodel
 
 import "github.com/holdfast-go/holdfast/lease/internal/explore"
 
-// canonical brings a state into a form in which states that no future can tell apart are
-// mostly equal. It returns by how much the largest token of each lock rose.
+// canonical brings a state into a form in which states that no future can distinguish are mostly
+// equal. It returns by how much the largest token of each lock rose.
 func (m *machine) canonical(s *state) (raised [locks]uint8) {
 	m.dropDead(s)
 	for c := range s.cl {
@@ -25,9 +25,9 @@ func (m *machine) canonical(s *state) (raised [locks]uint8) {
 	return raised
 }
 
-// dropDead removes the requests whose predecessor is not the present version: as versions
-// never return, they are refused whenever they arrive. The version of an absent register
-// does return if records are removed.
+// dropDead removes the requests whose predecessor is not the present version. A version is never
+// used twice, so that they are refused whenever they arrive. The version of an absent register does
+// return if records are removed.
 func (m *machine) dropDead(s *state) {
 	s.keep(func(r *request) bool {
 		if m.Fault == NotificationOfAnEarlierWrite && r.what == toPoke && s.reg[r.reg].kind == open {
@@ -37,7 +37,7 @@ func (m *machine) dropDead(s *state) {
 	})
 }
 
-// keep removes the requests of which good says no.
+// keep removes the requests for which good is false.
 func (s *state) keep(good func(r *request) bool) { explore.Keep(s.flight[:], &s.n, good) }
 
 // tidy zeroes what does not belong to a client's present modes.
@@ -52,8 +52,8 @@ func (c *client) tidy() {
 	}
 }
 
-// isNamed says whether a session can still be of use to a client: it is the present
-// one of a client, a lock names it, or a claim under way does.
+// isNamed says whether a client can still use a session: it is the present one of a client, or a
+// lock or a claim under way names it.
 func (s *state) isNamed(reg uint8) bool {
 	for c := range s.cl {
 		if t := &s.cl[c].term; t.mode != none && t.reg == reg {
@@ -73,8 +73,8 @@ func (s *state) isNamed(reg uint8) bool {
 	return false
 }
 
-// forgetSessions removes the registers of sessions that no client can come across again,
-// since ids of sessions are never made twice.
+// forgetSessions removes the registers of sessions that no client can find again, since ids of
+// sessions are never made twice.
 func (s *state) forgetSessions() {
 	for reg := uint8(firstSess); reg < registers; reg++ {
 		if s.isNamed(reg) {
@@ -90,7 +90,7 @@ func (s *state) forgetSessions() {
 	}
 }
 
-// reduceState zeroes what can make no difference any more.
+// reduceState zeroes what cannot matter any more.
 func (m *machine) reduceState(s *state) {
 	for reg := range s.reg {
 		s.reg[reg].reduce()
@@ -125,7 +125,7 @@ func (m *machine) reduceState(s *state) {
 	}
 }
 
-// reduce zeroes what no client looks at.
+// reduce zeroes what no client uses.
 func (r *record) reduce() {
 	switch {
 	case r.isTaken() && isSession(r.under):
@@ -135,7 +135,7 @@ func (r *record) reduce() {
 	}
 }
 
-// reduceWatch forgets a watch of what is gone.
+// reduceWatch forgets a watch of a record that was replaced.
 func (s *state) reduceWatch(w *watch, r *record) {
 	if w.kind != timed {
 		return
@@ -170,8 +170,8 @@ func (s *state) shiftTokens(l int, by uint8) {
 	}
 }
 
-// sortFlight puts requests into an order that does not depend on the names of versions,
-// and keeps one of those that are alike in every respect.
+// sortFlight puts requests into an order that does not depend on the names of versions. Of those
+// that are alike in every respect it keeps one.
 func (s *state) sortFlight(returns bool) {
 	explore.Sort(s.flight[:], &s.n, s.flightKey, func(key uint64, a, b *request) bool {
 		return key&0xf == 0 && b.blind == 0 && !(returns && b.pred == 0) &&
@@ -179,14 +179,14 @@ func (s *state) sortFlight(returns bool) {
 	})
 }
 
-// marks says whether two records that are to be written tell the same mark: each its own
-// version, or both one.
+// marks says whether two records that are to be written have equivalent marks: each its own
+// version, or both the same one.
 func (r *record) marks(q *record) bool {
 	return r.mark == q.mark || r.mark == r.ver && q.mark == q.ver
 }
 
-// flightKey describes a request without versions. Its low four bits tell which memory of its
-// sender names it; zero if none does.
+// flightKey describes a request without versions. Its low four bits say which field of its sender
+// names it; zero if none does.
 func (s *state) flightKey(r *request) uint64 {
 	k := uint64(r.what)<<56 | uint64(r.by)<<52 | uint64(r.rec.kind)<<48 | uint64(r.reg)<<40 | uint64(r.rec.under)<<32 |
 		uint64(r.rec.tok)<<24 | uint64(r.rec.ttl)<<20 | uint64(r.rec.grant)<<16 | uint64(r.rec.attend)<<12 |
@@ -244,8 +244,8 @@ func (s *state) renameSessions() {
 	s.moveSessions(&to)
 }
 
-// moveSessions moves the registers of sessions to new places; those without one are named
-// by nothing.
+// moveSessions moves the registers of sessions to new places. No state names those without a new
+// place.
 func (s *state) moveSessions(to *[registers]uint8) {
 	old := *s
 	for reg := firstSess; reg < registers; reg++ {

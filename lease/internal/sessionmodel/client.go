@@ -5,9 +5,9 @@ import "slices"
 // The rules of a client. Each function is one step of its program, between two of which
 // it may be stopped for any time.
 
-// over ends a session, or a plain lease, at its deadline or since it is lost. What is in
-// flight may still be applied, and what is answered later changes nothing. What was not
-// freed is left to the clients that fence the session.
+// over ends a session, or a plain lease, at its deadline or after its loss. Requests in flight may
+// still be applied, and later answers change nothing. Locks that were not freed are left to the
+// clients that revoke the session.
 func (w *world) over(c int) {
 	cl := &w.cl[c]
 	cl.term = term{}
@@ -16,7 +16,7 @@ func (w *world) over(c int) {
 			continue
 		}
 		if cl.hold[l].mode == freeing && w.plain(c) {
-			continue // it is not the term's
+			continue // the hold does not belong to the term
 		}
 		w.end(c, l, false)
 	}
@@ -65,7 +65,7 @@ func (w *world) tryOpen(c int, reg uint8) bool {
 	return true
 }
 
-// attempt remembers the write that was just sent.
+// attempt records the write that was just sent.
 func (w *world) attempt(c int) {
 	t := &w.cl[c].term
 	t.att[t.n] = attempt{freshVersion, w.ttl[c]}
@@ -146,8 +146,8 @@ func (w *world) adopt(c int, mark, ver uint8) {
 	}
 }
 
-// settle reads the record of a session, or of a plain lease, and judges what became of
-// the writes whose outcome is unknown.
+// settle reads the record of a session, or of a plain lease, and resolves the writes whose outcome
+// is unknown.
 func (w *world) settle(c int) bool {
 	cl := &w.cl[c]
 	t := &cl.term
@@ -179,8 +179,8 @@ func (w *world) settle(c int) bool {
 	return true
 }
 
-// lose ends a session that another ended, or that is gone. After a removal the record may be
-// that of a late opening, which the client has forgotten.
+// lose ends a session that another client ended, or whose record was removed. After a removal the
+// record may be that of a late opening, which the client has forgotten.
 func (w *world) lose(c int) {
 	t := w.cl[c].term
 	if r := &w.reg[t.reg]; isSession(t.reg) && t.mode == alive && r.kind == open && r.owner == uint8(c) && !w.Remove {
@@ -189,8 +189,8 @@ func (w *world) lose(c int) {
 	w.over(c)
 }
 
-// close ends all belief, then writes closed. What is not free by then is left to the clients that
-// see that. A close that is not answered is left to the TTL.
+// close ends all belief, then writes closed. Locks that are not free by then are left to the
+// clients that read that. A close that is not answered is left to the TTL.
 func (w *world) close(c int) bool {
 	t := &w.cl[c].term
 	r := request{reg: t.reg, what: toClose, pred: t.base, rec: record{kind: closed, owner: uint8(c)}}
@@ -200,7 +200,7 @@ func (w *world) close(c int) bool {
 	return w.send(c, r)
 }
 
-// mayClaim says whether client c may send a claim on lock l as it stands.
+// mayClaim says whether client c may send a claim on lock l in its present state.
 func (w *world) mayClaim(c, l int) bool {
 	cl := &w.cl[c]
 	if w.plain(c) {
@@ -225,7 +225,7 @@ func (w *world) mayClaim(c, l int) bool {
 	watch, s := &cl.watch[r.under], &w.reg[r.under]
 	switch {
 	case s.kind == fenced && w.Fault == AbsentIsRevoked && watch.kind == timed:
-		return watch.wait == 0 // it made it so itself, and waits
+		return watch.wait == 0 // the client created the revoked record itself, and waits
 	case s.kind == fenced, s.kind == closed, watch.kind == dead:
 		return true
 	case !isSession(r.under), w.Fault == TakeWithoutRevocation:
@@ -249,8 +249,8 @@ func (w *world) claim(c, l int) bool {
 	return w.sendClaim(c, l)
 }
 
-// sendClaim sends the claim of lock l, for the first time or again. One is enough on the
-// way, since all are on the same predecessor.
+// sendClaim sends the claim of lock l, for the first time or again. One claim on the way is enough,
+// since all are over the same predecessor.
 func (w *world) sendClaim(c, l int) bool {
 	cl := &w.cl[c]
 	h := &cl.hold[l]
@@ -284,7 +284,7 @@ func (w *world) isSent(c, l int, what uint8) bool {
 	return false
 }
 
-// granted is the arrival of the news that a claim was applied.
+// granted is the arrival of the reply that a claim was applied.
 func (w *world) granted(c, l int, ver uint8) {
 	h := &w.cl[c].hold[l]
 	h.base = ver
@@ -296,7 +296,7 @@ func (w *world) granted(c, l int, ver uint8) {
 	}
 }
 
-// settleClaim reads a lock whose claim has an unknown outcome.
+// settleClaim reads a lock whose claim has an unknown outcome, and resolves it.
 func (w *world) settleClaim(c, l int) bool {
 	if w.plain(c) {
 		return w.settle(c)
@@ -329,8 +329,8 @@ func (w *world) sendBreak(l int) bool {
 	return w.send(operator, r)
 }
 
-// hearBreak is a holder that reads that its lock was broken: its belief ends, and the lock is
-// to be freed, since its session lives on.
+// hearBreak is a holder that reads that its lock was broken. Its belief ends, and the lock is to be
+// freed, since its session lives.
 func (w *world) hearBreak(c, l int) bool {
 	h, r := &w.cl[c].hold[l], &w.reg[l]
 	if r.kind != broken || !r.isOf(c) {
@@ -344,8 +344,8 @@ func (w *world) hearBreak(c, l int) bool {
 	return true
 }
 
-// giveUp ends a claim whose outcome is unknown: free is to be written on its predecessor,
-// or on the claim, until one of them is known to be gone.
+// giveUp ends a claim whose outcome is unknown: free is to be written over its predecessor, or over
+// the claim, until one of them is known to be replaced.
 func (w *world) giveUp(c, l int) bool {
 	w.cl[c].hold[l].mode = freeing
 	if w.plain(c) {
@@ -376,13 +376,13 @@ func (w *world) sendFree(c, l int) bool {
 	return w.send(c, request{reg: uint8(l), what: toFree, pred: w.cl[c].hold[l].base, rec: record{kind: free, grant: uint8(c) + 1, tok: w.reg[l].tok}})
 }
 
-// freeAgain sends free again. One is enough on the way.
+// freeAgain sends free again. One on the way is enough.
 func (w *world) freeAgain(c, l int) bool {
 	return w.cl[c].hold[l].base == w.reg[l].ver && !w.isSent(c, l, toFree) && w.sendFree(c, l)
 }
 
-// settleFree reads a lock whose release, or claim that was given up, is not certain to be
-// over.
+// settleFree reads a lock whose release, or whose claim that was given up, is not certain to be
+// finished.
 func (w *world) settleFree(c, l int) bool {
 	h := &w.cl[c].hold[l]
 	r := &w.reg[l]
@@ -398,9 +398,9 @@ func (w *world) settleFree(c, l int) bool {
 	return true
 }
 
-// hearRefusals ends the claims and releases of which each write is refused: the version that
-// they are conditional on is gone, and what is there is not theirs. They are over, and no
-// belief hangs on when a client reads that.
+// hearRefusals ends the claims and releases of which each write is refused: the version that they
+// are conditional on was replaced, and the present one is not theirs. They are finished, and no
+// belief depends on when a client reads that.
 func (w *world) hearRefusals() {
 	for c := range w.cl {
 		for l := range w.cl[c].hold {

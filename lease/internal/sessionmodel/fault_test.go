@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/sessionmodel"
 )
 
-// The worlds in which faults are looked for: small ones, so that little runs long.
+// The worlds in which faults are looked for: small ones, so that each search is short.
 var (
 	oneLock     = sessionmodel.Config{Locks: 1, Flight: 1}
 	raceWorld   = sessionmodel.Config{Locks: 1, Flight: 2}
@@ -29,7 +29,7 @@ var catches = []exploretest.Catch[sessionmodel.Config, sessionmodel.Fault, sessi
 	{sessionmodel.RenewalTrusted, oneLock, sessionmodel.Exclusion, 15},
 	{sessionmodel.LateRenewalRevives, oneLock, sessionmodel.Revived, 6},
 
-	// (b) One fence, over the version that stood unchanged, and then the lock as it was read.
+	// (b) One revocation, over the version that was unchanged, and then the lock as it was read.
 	{sessionmodel.WaitNot, oneLock, sessionmodel.Exclusion, 11},
 	{sessionmodel.WaitWithoutDrift, oneLock, sessionmodel.Exclusion, 12},
 	{sessionmodel.WaitOwnTTL, unequal, sessionmodel.Exclusion, 13},
@@ -46,7 +46,7 @@ var catches = []exploretest.Catch[sessionmodel.Config, sessionmodel.Fault, sessi
 	{sessionmodel.AbsentIsRevoked, removeWorld, sessionmodel.Exclusion, 11},
 	{sessionmodel.PlaceholderOwnTTL, oddRemoval, sessionmodel.Exclusion, 15},
 
-	// (d) A fenced session never returns, and one whose opening is unknown is not used.
+	// (d) A revoked session never returns, and one whose opening is unknown is not used.
 	{sessionmodel.OpeningTrusted, lateRemoval, sessionmodel.Exclusion, 15},
 	{sessionmodel.RevokedReturns, oneLock, sessionmodel.Known, 7},
 
@@ -61,7 +61,7 @@ var catches = []exploretest.Catch[sessionmodel.Config, sessionmodel.Fault, sessi
 	{sessionmodel.ReleaseForgotten, oneLock, sessionmodel.Known, 5},
 	{sessionmodel.TokenKept, oneLock, sessionmodel.TokenRises, 4},
 
-	// Ask.
+	// Requests to yield and notifications.
 	{sessionmodel.NotificationCountsAsRenewal, askWorld, sessionmodel.NotDelayed, 8},
 	{sessionmodel.NotificationNamesItself, askWorld, sessionmodel.NoFalseLoss, 8},
 	{sessionmodel.NotificationOfAnEarlierWrite, askRace, sessionmodel.NoFalseLoss, 10},

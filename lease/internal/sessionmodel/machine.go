@@ -23,10 +23,9 @@ type Config struct {
 	// Locks is how many locks there are, 1 or 2; default 2.
 	Locks int
 
-	// What may happen besides: a client that forgets everything at any moment; records of
-	// sessions that are removed by hand, and those of fenced and closed ones by programs;
-	// waiters that ask the holders, by a poke of their sessions; locks under sessions that
-	// are broken.
+	// What else may happen: a client that forgets everything at any moment; records of sessions
+	// that are removed by hand, and those of revoked and closed ones by programs; waiters that
+	// request the locks, and notify the holders' sessions; locks under sessions that are broken.
 	Crash, Remove, Notify, Break bool
 
 	// Lease: client B has no sessions, it takes plain leases, one at a time.
@@ -51,7 +50,7 @@ func newMachine(c Config, o Options) *machine {
 	return &machine{Config: c, Options: o, ttl: [2]uint8{uint8(c.TTL[0]), uint8(c.TTL[1])}, reduce: !o.Fault.seesMore()}
 }
 
-// patience is for how long, on its own clock, a waiter must see a mark unchanged.
+// patience is how long, on its own clock, a waiter must see a mark unchanged.
 func (m *machine) patience(c int, ttl uint8) uint8 {
 	switch m.Fault {
 	case WaitNot:
@@ -112,7 +111,7 @@ func (w *world) believes(c, l int) bool {
 	return w.trusts(c) && (!w.plain(c) || int(w.cl[c].term.reg) == l)
 }
 
-// judge looks at the invariants.
+// judge checks the invariants.
 func (w *world) judge() {
 	for l := range w.Locks {
 		if w.believes(0, l) && w.believes(1, l) {
@@ -131,8 +130,8 @@ func (w *world) judge() {
 	}
 }
 
-// judgeKnown fails if a living session holds lock l, or may yet come to hold it, and its
-// client takes itself to have nothing there: it would never be freed.
+// judgeKnown fails if a living session holds lock l, or may still come to hold it, while its client
+// does not know of that grant: the lock would never be freed.
 func (w *world) judgeKnown(l int) {
 	r := &w.reg[l]
 	if r.isTaken() {
@@ -155,8 +154,8 @@ func (w *world) judgeOwner(r *record, l int) {
 	}
 }
 
-// send puts a write on the way. It reports false where the bound on writes in flight
-// forbids it. A write on a version that is gone is refused whenever it arrives.
+// send puts a write on the way. It returns false where the bound on writes in flight forbids it. A
+// write over a version that was replaced is refused whenever it arrives.
 func (w *world) send(c int, r request) bool {
 	r.by = uint8(c)
 	if r.pred != w.reg[r.reg].ver && r.blind == 0 && !(w.Remove && r.pred == 0) {
@@ -173,8 +172,8 @@ func (w *world) send(c int, r request) bool {
 	return true
 }
 
-// apply lets the store carry out a write in flight. The sender hears of it at once, or it
-// has to find out.
+// apply lets the store carry out a write in flight. The sender gets the reply at once, or it has to
+// find out.
 func (w *world) apply(i int, heard bool) {
 	r := explore.Take(w.flight[:], &w.n, i)
 	old := w.reg[r.reg]
@@ -214,7 +213,7 @@ func (w *world) cares(r *request) bool {
 	return false
 }
 
-// checkApply looks at what a write does to its register.
+// checkApply checks what a write does to its register.
 func (w *world) checkApply(r *request, old *record) {
 	if r.over == 1 {
 		w.Fail(EndedStaysEnded)
@@ -274,8 +273,8 @@ func (w *world) noteClaim(r *request, old *record) {
 	}
 }
 
-// remove lets an operator remove the record of a session, or a program one of a session
-// that is over: the clients that are set in saw have read that.
+// remove lets an operator remove the record of a session, or a program one of a session that is
+// over. The clients in the set saw have read the removed record.
 func (w *world) remove(reg, saw uint8) bool {
 	r := &w.reg[reg]
 	over := r.kind == fenced || r.kind == closed
@@ -292,8 +291,8 @@ func (w *world) remove(reg, saw uint8) bool {
 	return true
 }
 
-// pass lets one tick go by for client c: by trust units for what it trusts in, by wait for
-// what it waits for.
+// pass lets one tick pass for client c: by trust units for what it trusts in, by wait for what it
+// waits for.
 func (w *world) pass(c int, trust, wait uint8) {
 	cl := &w.cl[c]
 	t := &cl.term

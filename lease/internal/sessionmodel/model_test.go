@@ -18,7 +18,7 @@ var lab = exploretest.Model[sessionmodel.Config, sessionmodel.Event, sessionmode
 // everything is a world in which all may happen that the model knows.
 var everything = sessionmodel.Config{TTL: [2]int{3, 2}, Flight: 2, Crash: true, Remove: true, Notify: true, Break: true}
 
-// TestProtocol visits all states of a world with one lock, in which a fence and a beat, a
+// TestProtocol visits all states of a world with one lock, in which a revocation and a renewal, a
 // claim and a release are under way at the same time.
 func TestProtocol(t *testing.T) {
 	lab.Visit(t, sessionmodel.Config{Locks: 1}, sessionmodel.Options{Probe: 256}, 300_000, sessionmodel.Events()...)
@@ -40,8 +40,8 @@ func TestEverythingHappens(t *testing.T) {
 	lab.Visit(t, c, o, 0, slices.Concat(sessionmodel.RemoveEvents(), sessionmodel.YieldEvents(), []sessionmodel.Event{sessionmodel.Broke, sessionmodel.HeardBreak})...)
 }
 
-// TestProtocolAtLength visits all states of worlds with one lock: with records that are
-// removed, with asks, with unequal clocks and plain leases.
+// TestProtocolAtLength visits all states of worlds with one lock: with records that are removed,
+// with requests to yield, with unequal clocks and plain leases.
 func TestProtocolAtLength(t *testing.T) {
 	for _, w := range []struct {
 		config sessionmodel.Config
@@ -58,8 +58,8 @@ func TestProtocolAtLength(t *testing.T) {
 	}
 }
 
-// TestLateOpening visits the nearest states of a world in which an opening lands after its
-// session was fenced, and its record removed.
+// TestLateOpening visits the nearest states of a world in which an opening is applied after its
+// session was revoked, and its record removed.
 func TestLateOpening(t *testing.T) {
 	c := sessionmodel.Config{Locks: 1, Flight: 2, Attempts: 2, Remove: true}
 	lab.VisitAtLength(t, c, sessionmodel.Options{MaxStates: 2_000_000}, 0, sessionmodel.LateOpening)

@@ -2,9 +2,9 @@ package sessionmodel
 
 import "github.com/holdfast-go/holdfast/lease/internal/explore"
 
-// Probe lets client c take each lock in turn, with a good network, while the other client is
-// dead, or beats and gives back what it has. No outcome leaves a lock that no client can
-// take. Once it has a session it must keep it.
+// Probe lets client c take each lock in turn, with a good network, while the other client is dead,
+// or renews and releases what it has. No outcome leaves a lock that no client can take. Once the
+// client has a session it must keep it.
 func (m *machine) Probe(from *state, c int, lives bool) uint8 {
 	var w world
 	m.Begin(&w, from)
@@ -45,7 +45,7 @@ func (m *machine) Probe(from *state, c int, lives bool) uint8 {
 // do takes a step, and lets the store carry out, and answer, what was sent.
 func (w *world) do(step func() bool) bool {
 	if int(w.n) == w.Flight {
-		w.land(0) // the bound forbids it: one of the late writes comes
+		w.land(0) // the bound forbids a further write: one of the late writes arrives
 	}
 	before, n := w.state, w.n
 	if !step() {
@@ -60,7 +60,7 @@ func (w *world) do(step func() bool) bool {
 	return true
 }
 
-// land lets write i take place, if it still can.
+// land lets write i be applied, if it still can.
 func (w *world) land(i int) {
 	r := w.flight[i]
 	if r.pred != w.reg[r.reg].ver && r.blind == 0 {
@@ -72,8 +72,7 @@ func (w *world) land(i int) {
 	w.canonical(&w.state)
 }
 
-// quiet is what a client does that lives and wants nothing: it beats, and gives back what
-// it has.
+// quiet is what a client does that lives and wants nothing: it renews, and releases what it has.
 func (w *world) quiet(c int) {
 	w.keepOn(c)
 	for l := range w.Locks {
@@ -98,7 +97,7 @@ func (w *world) freeOn(c, l int) {
 	}
 }
 
-// keepOn brings a session on, and beats.
+// keepOn opens a session if there is none, and renews it.
 func (w *world) keepOn(c int) {
 	for i := 0; i < int(w.n); {
 		if w.flight[i].by == uint8(c) {
@@ -124,11 +123,11 @@ func (w *world) keepOn(c int) {
 				w.do(func() bool { return w.beat(c) })
 			}
 			if t.mode == alive && int(t.n) == w.Attempts {
-				t.n = 0 // the bound of the model forbids it to beat again
+				t.n = 0 // the bound of the model forbids another renewal
 			}
 		}
 	}
-	for range 2 { // the first one may meet an ask
+	for range 2 { // the first one may conflict with a notification
 		if w.cl[c].term.mode == alive && w.do(func() bool { return w.beat(c) }) && w.cl[c].term.n == 0 {
 			break
 		}
@@ -136,7 +135,7 @@ func (w *world) keepOn(c int) {
 	}
 }
 
-// eager is what a client does that wants lock l: first it gets a session.
+// eager is what a client does that wants lock l: first it opens a session.
 func (w *world) eager(c, want int) {
 	w.keepOn(c)
 	if w.cl[c].term.mode == none && !w.plain(c) {

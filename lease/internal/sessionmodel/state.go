@@ -2,8 +2,8 @@ package sessionmodel
 
 import "github.com/holdfast-go/holdfast/lease/internal/explore"
 
-// The registers: those of the locks come first, those of sessions after them. The session
-// of each client has a place of its own, former ones stand behind.
+// The registers: those of the locks come first, those of sessions after them. The session of each
+// client has a place of its own; former ones follow.
 const (
 	locks     = 2
 	firstSess = locks
@@ -21,22 +21,22 @@ const (
 	held   // a lock
 	broken // a lock, by a program that is not its holder
 	open   // a session
-	fenced // a session that others ended
+	fenced // a session that others revoked
 	closed // a session that its client ended
 )
 
-// record is the value of a register with its version. A version is never made twice;
-// only that of an absent register, zero, comes back when a record is removed.
+// record is the value of a register with its version. A version is never made twice; only that of
+// an absent register, zero, returns when a record is removed.
 type record struct {
 	ver    uint8
 	kind   uint8
-	under  uint8 // of a held lock: the register that tells whether its holder lives
-	owner  uint8 // client of the grant; operator: a stand-in for a session that was absent
+	under  uint8 // of a held lock: the register that shows whether its holder lives
+	owner  uint8 // client of the grant; operator: a placeholder for a session that was absent
 	grant  uint8 // of a lock: 1+c is the present grant of client c, 0 any former one
 	tok    uint8
 	ttl    uint8
 	mark   uint8 // version of the holder's own last write
-	attend uint8 // locks that the holder is asked for, a bit each
+	attend uint8 // locks that others request from the holder, a bit each
 }
 
 // What a write is for.
@@ -69,7 +69,7 @@ type request struct {
 // client's own clock.
 type attempt struct{ ver, left uint8 }
 
-// What becomes of a term: of a session, or of a plain lease.
+// The states of a term: of a session, or of a plain lease.
 const (
 	none uint8 = iota
 	opening
@@ -96,8 +96,8 @@ const (
 	freeing // a release, or a claim that was given up, until its end is certain
 )
 
-// hold is what a client knows of one lock. What it has read of a lock and not acted on is
-// no part of it, see the package comment.
+// hold is what a client knows of one lock. It does not keep a read on which the client has not
+// acted, see the package comment.
 type hold struct {
 	mode uint8
 	base uint8 // the version to write against
@@ -108,15 +108,15 @@ type hold struct {
 const (
 	unseen uint8 = iota
 	timed
-	dead // it was fenced or closed, and removed since
+	dead // it was revoked or closed, and removed since
 )
 
-// watch is what a waiter knows of the register that tells whether a holder lives.
+// watch is what a waiter knows of the register that shows whether a holder lives.
 type watch struct {
 	kind uint8
 	ver  uint8 // as it was last read
-	mark uint8 // what it times
-	wait uint8 // for how long the mark must still stay, on the waiter's own clock
+	mark uint8 // the mark that it times
+	wait uint8 // how long the mark must still stay, on the waiter's own clock
 	saw  uint8 // ghost: the mark that was there
 }
 
@@ -133,11 +133,11 @@ const (
 	freshVersion = 100 // each step makes at most one version
 )
 
-// state is a state of the whole world. It holds no pointer and no time: clocks appear only
-// as what is left of a wait.
+// state is a state of the whole world. It holds no pointer and no time: of a clock it has only what
+// is left of a wait.
 type state struct {
 	reg    [registers]record
-	ended  [registers]uint8 // ghost: the session was fenced or closed once
+	ended  [registers]uint8 // ghost: the session was revoked or closed once
 	max    [locks]uint8     // ghost: the largest token granted so far
 	n      uint8
 	flight [maxFlight]request
@@ -155,7 +155,7 @@ func (m *machine) Start() state {
 	return s
 }
 
-// isTaken says whether a lock has a holder, be it broken.
+// isTaken says whether a lock has a holder, also if it is broken.
 func (r *record) isTaken() bool { return r.kind == held || r.kind == broken }
 
 // isOf says whether a lock's record is of the present grant of client c.

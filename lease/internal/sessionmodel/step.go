@@ -4,7 +4,7 @@ import "github.com/holdfast-go/holdfast/lease/internal/explore"
 
 // The steps of the world.
 const (
-	opApply uint8 = iota // and the sender hears of it
+	opApply uint8 = iota // and the sender gets the reply
 	opApplySilently
 	opDrop
 	opRemove
@@ -31,7 +31,7 @@ const (
 	opHearBreak
 )
 
-// step names what happened, for the trace. By raised the largest tokens rose.
+// step names what happened, for the trace. raised is by how much the largest tokens rose.
 type step struct {
 	op, who, arg uint8
 	raised       [locks]uint8
@@ -65,7 +65,7 @@ func (m *machine) Expand(x *steps) {
 	m.ticks(x)
 }
 
-// fates lists what may become of write i.
+// fates lists what may happen to write i.
 func (m *machine) fates(x *steps, i int) {
 	r := &x.From.flight[i]
 	try := func(op uint8, do func(w *world) bool) { x.Try(step{op: op, who: r.by, arg: uint8(i)}, do) }
@@ -192,7 +192,7 @@ func (w *world) vacant(c int) uint8 {
 	return nowhere
 }
 
-// reopen opens a session with the id of one that was fenced or closed (a fault).
+// reopen opens a session with the id of one that was revoked or closed (a fault).
 func (w *world) reopen(c int, reg uint8) bool {
 	r := &w.reg[reg]
 	if r.kind != fenced && r.kind != closed || r.owner != uint8(c) {
@@ -206,7 +206,7 @@ func (w *world) reopen(c int, reg uint8) bool {
 	return true
 }
 
-// ticks lets one tick of true time go by, with every pair of extreme rates.
+// ticks lets one tick of true time pass, with every pair of extreme rates.
 func (m *machine) ticks(x *steps) {
 	var n [2]int
 	for c := range n {
@@ -225,7 +225,7 @@ func (m *machine) ticks(x *steps) {
 	}
 }
 
-// isTimed says whether time makes a difference to a client.
+// isTimed says whether the passing of time changes a client.
 func (c *client) isTimed() bool {
 	t := &c.term
 	timed := t.left > 0

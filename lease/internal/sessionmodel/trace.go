@@ -7,14 +7,14 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/explore"
 )
 
-// tracer tells a run in words.
+// tracer describes a run in words.
 type tracer struct {
 	m     *machine
 	at    state
 	token [locks]int // what the largest tokens would be without normalisation
 }
 
-// Teller returns a function that tells the steps of a run, one after the other.
+// Teller returns a function that describes the steps of a run, one after the other.
 func (m *machine) Teller() func(e *edge) (what, where string) {
 	t := &tracer{m: m, at: m.Start()}
 	return func(e *edge) (what, where string) {
@@ -44,7 +44,7 @@ var kinds = [...]string{absent: "absent", free: "free", held: "held", broken: "b
 
 var purposes = [...]string{toOpen: "opening", toBeat: "beat", toClose: "close", toFence: "fence", toStandIn: "stand-in", toPoke: "ask", toClaim: "claim", toFree: "free", toBreak: "break"}
 
-// describe tells one step. The state is still the one before it.
+// describe describes one step. The state is still the one before it.
 func (t *tracer) describe(e *edge) string {
 	who, arg := name(e.Step.who), e.Step.arg
 	switch e.Step.op {
@@ -60,15 +60,15 @@ func (t *tracer) describe(e *edge) string {
 		return text
 	case opTick:
 		rate := [2]string{"slow", "fast"}
-		return fmt.Sprintf("a tick goes by: A %s, B %s", rate[e.Step.who], rate[arg])
+		return fmt.Sprintf("a tick passes: A %s, B %s", rate[e.Step.who], rate[arg])
 	case opOpen:
 		return who + " sends the opening of a session"
 	case opAbandon:
-		return who + " leaves it at that"
+		return who + " gives that up"
 	case opBeat:
-		return who + " sends a beat"
+		return who + " sends a renewal"
 	case opSettle:
-		return who + " reads what became of its beat"
+		return who + " reads the outcome of its renewal"
 	case opClose:
 		return who + " closes: it ends all belief and sends closed"
 	case opClaim:
@@ -86,13 +86,13 @@ func (t *tracer) describe(e *edge) string {
 	case opLook:
 		return who + " looks at " + place(arg) + t.seen(e)
 	case opFence:
-		return who + " sends a fence of " + place(arg)
+		return who + " sends a revocation of " + place(arg)
 	case opStandIn:
-		return who + " finds the session of " + place(arg) + " absent, and sends a stand-in"
+		return who + " finds the session of " + place(arg) + " absent, and sends a placeholder"
 	case opAsk:
-		return who + " asks for " + place(arg) + " in its record"
+		return who + " requests " + place(arg) + " in its record"
 	case opPoke:
-		return who + " asks for " + place(arg) + " in its session's record"
+		return who + " requests " + place(arg) + " in its session's record"
 	case opBreak:
 		return "an operator breaks " + place(arg)
 	case opHearBreak:
@@ -110,7 +110,7 @@ func (t *tracer) describeWrite(e *edge) string {
 	case opDrop:
 		return what + " never arrives"
 	}
-	return "the store applies " + what + ", unheard"
+	return "the store applies " + what + ", and its reply is lost"
 }
 
 func (t *tracer) seen(e *edge) string {
@@ -121,7 +121,7 @@ func (t *tracer) seen(e *edge) string {
 	return ": absent"
 }
 
-// shape tells the state in a few words.
+// shape describes the state in a few words.
 func (t *tracer) shape() string {
 	var b strings.Builder
 	for l := range t.m.Locks {

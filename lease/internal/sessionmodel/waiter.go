@@ -1,9 +1,9 @@
 package sessionmodel
 
-// What a waiter does with the sessions that hold what it wants.
+// What a waiter does with the sessions that hold the locks it wants.
 
-// isWaiter says whether client c has a use for the register that tells whether a holder
-// lives: a lock names it that the client has nothing to do with.
+// isWaiter says whether client c uses the register that shows whether a holder lives: a lock names
+// that register, and the client neither holds nor claims that lock.
 func (s *state) isWaiter(m *machine, c int, reg uint8) bool {
 	for l := range m.Locks {
 		if r := &s.reg[l]; r.isTaken() && r.under == reg && s.cl[c].hold[l].mode == idle {
@@ -13,13 +13,13 @@ func (s *state) isWaiter(m *machine, c int, reg uint8) bool {
 	return false
 }
 
-// look lets client c read the register that tells whether a holder lives.
+// look lets client c read the register that shows whether a holder lives.
 func (w *world) look(c int, reg uint8) bool {
 	seen := &w.cl[c].watch[reg]
 	r := &w.reg[reg]
 	before := *seen
 	if r.kind != open && r.kind != held {
-		return false // that it is absent, or over, is read when it is acted on
+		return false // an absent or ended session is read when the client acts on it
 	}
 	mark := r.mark
 	if w.Fault == NotificationCountsAsRenewal {
@@ -39,7 +39,7 @@ func (w *world) look(c int, reg uint8) bool {
 	return now != before
 }
 
-// fence sends the fence of a session that stood for long enough.
+// fence sends the revocation of a session that was unchanged for long enough.
 func (w *world) fence(c int, reg uint8) bool {
 	seen := &w.cl[c].watch[reg]
 	if seen.kind != timed || seen.wait > 0 || !isSession(reg) {
@@ -64,8 +64,8 @@ func (w *world) fence(c int, reg uint8) bool {
 	return w.send(c, r)
 }
 
-// standIn sends a record for a session that a lock names and that is absent: it has a
-// grant that no client renews, and keeps a late opening out.
+// standIn sends a placeholder for a session that a lock names and that is absent. The placeholder
+// has a grant that no client renews, and keeps a late opening out.
 func (w *world) standIn(c, l int) bool {
 	reg := w.reg[l].under
 	if w.reg[reg].kind != absent {
@@ -86,8 +86,9 @@ func (w *world) standIn(c, l int) bool {
 	return w.send(c, r)
 }
 
-// ask sends an ask on a lock's record, or on that of the session that holds it. All else
-// is copied, the holder's mark too. One stands for each grant, and each write of a session.
+// ask sends a request to yield into a lock's record, or a notification into that of the session
+// that holds it. All else is copied, the holder's mark too. There is one for each grant, and one
+// for each write of a session.
 func (w *world) ask(c int, l int, reg uint8) bool {
 	bit := uint8(1) << l
 	if w.reg[reg].attend&bit != 0 || w.reg[reg].kind != held && w.reg[reg].kind != open {
