@@ -15,8 +15,8 @@ const (
 	maxPause = 250 * time.Millisecond
 )
 
-// plan is the result of a batch on one state: at most one write, and a verdict on each
-// call. The verdicts hold once that write is known to be applied.
+// plan is the result of a batch on one state: at most one write, and a decision for each
+// call. The decisions are valid once that write is known to be applied.
 type plan struct {
 	base      state
 	next      record
@@ -27,9 +27,9 @@ type plan struct {
 
 // runBatch carries out a batch of calls, and answers every one of them.
 //
-// It writes against the state that it remembers, if that is certain: if the write is
-// applied, the memory was right. It gives any other answer (behind, fenced, ...) only on
-// a state that was read while the calls waited.
+// It writes against the state in memory, if that is certain: if the write is applied, the
+// memory was right. Any other answer (behind, fenced, ...) is based on a state that was
+// read while the calls waited.
 func (l *keyQueue) runBatch(ctx context.Context, batch []*call) {
 	base, fresh, err := l.start(ctx, batch)
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
@@ -98,9 +98,9 @@ func (l *keyQueue) reread(ctx context.Context) (state, error) {
 	return s, err
 }
 
-// afterConflict returns the state that caused the conflict of a write. It takes it from
-// the conflict, where that carries it, and reads otherwise. before is the state that was
-// known when the write began.
+// afterConflict returns the state that caused the conflict of a write. It takes the state
+// from the conflict, if the conflict carries it, and reads otherwise. before is the state
+// that was known when the write began.
 func (l *keyQueue) afterConflict(ctx context.Context, before, met state, cause error) (state, error) {
 	var conflict *store.ConflictError
 	if _, peeks := store.As[store.UncommittedGetter](l.k.st); !peeks && !met.wasRead && errors.As(cause, &conflict) && conflict.HasCurrent {
@@ -134,8 +134,8 @@ func (l *keyQueue) checkHolder(ctx context.Context, c *call, base state) error {
 	return nil
 }
 
-// plan judges the calls one after the other, and marks those that are part of the write.
-// It skips calls whose callers have left.
+// plan decides about the calls one after the other, and marks those that are part of the
+// write. It skips calls whose callers have left.
 func (l *keyQueue) plan(batch []*call, base state) (plan, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +162,7 @@ func (l *keyQueue) plan(batch []*call, base state) (plan, error) {
 	if !p.write {
 		return p, nil
 	}
-	// The other calls are judged against the final state of the batch: no reader ever
+	// The decisions about the other calls use the final state of the batch: no reader ever
 	// sees the states between.
 	for i, c := range batch {
 		if v := &p.decisions[i]; c.Verb == VerbAdvance && !c.Abandoned && !v.Write && v.Status != RolledBack {
@@ -200,7 +200,7 @@ func (l *keyQueue) cancelSent(batch []*call) {
 	}
 }
 
-// write writes the plan, and settles an unknown outcome. It returns the state that the
+// write writes the plan, and resolves an unknown outcome. It returns the state that the
 // write made, or a later one. With a conflict it may return the state that caused it.
 func (l *keyQueue) write(ctx context.Context, p plan) (state, error) {
 	st, prev := l.k.st, p.base.version
@@ -220,17 +220,17 @@ func (l *keyQueue) write(ctx context.Context, p plan) (state, error) {
 	later, err := l.parse(found.Current.Value, found.Current.Version)
 	switch {
 	case found.Resolution == store.ResolutionNotApplied && err != nil:
-		return state{}, store.ErrConflict // reading it again tells why
+		return state{}, store.ErrConflict // the next read shows why
 	case found.Resolution == store.ResolutionNotApplied:
 		return later, store.ErrConflict
-	case err != nil: // applied, but what the calls came to cannot be told
+	case err != nil: // applied, but the results of the calls are not known
 		return state{}, store.MarkUnknown(err)
 	}
 	return later, nil
 }
 
 // finish answers all calls of a batch with the state after the batch. current is that
-// state, or a later one that was read while an unknown outcome was settled.
+// state, or a later one that was read while an unknown outcome was resolved.
 func (l *keyQueue) finish(batch []*call, p plan, current state) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -241,7 +241,7 @@ func (l *keyQueue) finish(batch []*call, p plan, current state) {
 	shows := false
 	for i, c := range batch {
 		if v := p.decisions[i]; c.Verb != VerbAdvance && !c.Abandoned && v.Err == nil {
-			shows = true // its caller asked for the state, and continues from it
+			shows = true // the caller requested the state, and continues from it
 		}
 	}
 	accepted := p.base.wentBack && (p.write || shows)
@@ -259,8 +259,8 @@ func (l *keyQueue) finish(batch []*call, p plan, current state) {
 	}
 }
 
-// fail answers all calls of a batch with an error. An unknown outcome stays unknown only
-// for those that were part of a write.
+// fail answers all calls of a batch with an error. An unknown outcome remains unknown only
+// for the calls that were part of a write.
 func (l *keyQueue) fail(batch []*call, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

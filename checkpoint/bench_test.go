@@ -17,9 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// The benchmarks report durable advances per second. What to compare with is the
-// Rewrite benchmark of the same run: a JSON file of all keys, written anew and
-// synced for each put.
+// The benchmarks report durable advances per second. Compare them with the Rewrite
+// benchmark of the same run: each put rewrites and syncs a JSON file of all keys.
 
 // counted returns st, and what it counts: puts.
 func counted(st store.Store) (store.Store, *atomic.Int64) {

@@ -18,7 +18,7 @@ const (
 )
 
 // Change is one call that may change a checkpoint. [Change.Decide] has all rules of
-// checkpoints. An implementation of [Store] needs only to read a state, and to write the
+// checkpoints. An implementation of [Store] only needs to read a state, and to write the
 // next one safely.
 type Change struct {
 	Verb             Verb
@@ -28,23 +28,23 @@ type Change struct {
 	Force            bool     // allows a call without a token on a checkpoint that carries one
 	ExpectedSequence *uint64  // of VerbReset and VerbDelete: the sequence that must be saved
 
-	// Shown, if not nil, is the state that the keeper last showed to its user. Set it on
-	// a medium that other programs can move back without a new epoch. Then an Advance
-	// gets RolledBack where the state is older than the one shown, and a Delete without
-	// Expect is refused where the state has advanced.
+	// LastShown, if not nil, is the state that the keeper last showed to its user. Set it
+	// for storage that other programs can move back without a new epoch. Then an Advance
+	// gets RolledBack if the state is older than the one shown. A Delete without
+	// ExpectedSequence is refused if the state has advanced.
 	LastShown *Checkpoint
 }
 
 // Decision is the result of a [Change] on one state of its checkpoint.
 type Decision struct {
 	Next   Checkpoint // the state after the change; the unchanged state if Write is false
-	Write  bool       // Next has to be written
+	Write  bool       // Next must be written
 	Status Status     // of VerbAdvance; see [Status.Err]
 	Err    error      // why another verb was refused
 }
 
-// Judge judges the change against the state now. It uses and sets only Exists, Position,
-// Epoch and Token; it copies the other fields.
+// Decide returns the result of the change on the state now. It uses and sets only Exists,
+// Position, Epoch and Token; it copies the other fields.
 func (c *Change) Decide(now Checkpoint) Decision {
 	fenced := c.Token != 0 && c.Token < now.Token || c.Token == 0 && now.Token != 0 && !c.Force
 	next := now
@@ -71,7 +71,7 @@ func (c *Change) Decide(now Checkpoint) Decision {
 	return Decision{Next: next, Write: true}
 }
 
-// fencedOff is the error of a call with this token, or none, that the state now refuses.
+// fencedOff is the error of a call with this token (0: none) that the state now refuses.
 func fencedOff(now Checkpoint, token uint64) error {
 	if token == 0 {
 		return fmt.Errorf("%w: the checkpoint carries token %d, and the call has none", ErrFenced, now.Token)
@@ -106,9 +106,9 @@ func (c *Change) refusal(now Checkpoint, fenced bool) error {
 	case !now.Exists && (c.Verb == VerbDelete || c.ExpectedSequence != nil):
 		return store.ErrNotFound
 	case c.ExpectedSequence != nil && *c.ExpectedSequence != now.Sequence:
-		return fmt.Errorf("%w: it is %d, not %d", ErrUnexpectedSequence, now.Sequence, *c.ExpectedSequence)
+		return fmt.Errorf("%w: the checkpoint is at %d, not at %d", ErrUnexpectedSequence, now.Sequence, *c.ExpectedSequence)
 	case c.Verb == VerbDelete && c.ExpectedSequence == nil && s != nil && s.Epoch == now.Epoch && s.Exists && now.Sequence > s.Sequence:
-		return fmt.Errorf("%w: it was %d when it was read, and has advanced to %d", ErrUnexpectedSequence, s.Sequence, now.Sequence)
+		return fmt.Errorf("%w: the checkpoint was at %d when it was read, and has advanced to %d", ErrUnexpectedSequence, s.Sequence, now.Sequence)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ type decision struct {
 	next record
 }
 
-// on judges the change against the record r.
+// on returns the result of the change on the record r.
 func (c *Change) on(r record) decision {
 	v := c.Decide(Checkpoint{Exists: r.exists, Position: r.pos, Epoch: r.epoch, Token: r.token})
 	next := r

@@ -19,12 +19,12 @@ type Position struct {
 	EventID string
 
 	// Data is opaque: a cursor that is no number, for example. nil means none. The caller
-	// owns the slices that it passes and the slices that it gets.
+	// owns the slices that it passes and the slices that it receives.
 	Data []byte
 }
 
-// Matches reports whether q has the same sequence and does not contradict p. What q leaves
-// out (an empty EventID, nil Data) is not compared.
+// Matches reports whether q has the same sequence as p and does not contradict it. An empty
+// EventID or nil Data of q is not compared.
 func (p Position) Matches(q Position) bool {
 	return p.Sequence == q.Sequence && (q.EventID == "" || q.EventID == p.EventID) && (q.Data == nil || bytes.Equal(q.Data, p.Data))
 }
@@ -33,52 +33,52 @@ func (p Position) Matches(q Position) bool {
 type Checkpoint struct {
 	Key string
 
-	// Exists is false where no position is saved. Epoch and Token may be set even so: a
-	// deleted checkpoint keeps them.
+	// Exists is false if no position is saved. Epoch and Token may still be set: a deleted
+	// checkpoint keeps them.
 	Exists bool
 
 	Position
 
 	// Epoch counts how often the checkpoint was moved back or deleted, from 1 on. An
-	// Advance that names the epoch that its caller read is refused when a new epoch has
-	// begun since. 0 means that this keeper has no epochs.
+	// Advance that names the epoch that its caller read is refused if a new epoch has begun
+	// since then. 0 means that this keeper has no epochs.
 	Epoch uint64
 
 	// Token is the highest fencing token that a writer has used or announced; 0 means
 	// none.
 	Token uint64
 
-	// Written is the time of the last write, by the writer's clock, to the millisecond:
-	// for people only. It is zero where that is not known.
+	// Written is the time of the last write, by the writer's clock, to the millisecond: for
+	// people only. It is zero if that is not known.
 	Written time.Time
 }
 
-// Status tells what an Advance did. The zero value is not a status.
+// Status is the result of an Advance. The zero value is not a status.
 type Status int
 
 const (
 	// Advanced: the position was saved, durably.
 	Advanced Status = iota + 1
 
-	// Unchanged: this very position is already saved, durably.
+	// Unchanged: the same position is already saved, durably.
 	Unchanged
 
-	// Behind: a higher sequence is saved, durably. The position was not written,
-	// and need not be: the saved one covers it.
+	// Behind: a higher sequence is saved, durably. The position was not written, since the
+	// saved one covers it.
 	Behind
 
 	// Mismatch: the same sequence is saved with another event id or other data. The
 	// position was not written: one of the two is wrong, and only the caller can know
-	// which. Reset replaces it. The error matches ErrMismatch.
+	// which. Reset replaces the saved one. The error matches ErrMismatch.
 	Mismatch
 
 	// Fenced: the checkpoint has a higher fencing token, or any token while the caller
 	// gave none. The position was not written. The error matches ErrFenced.
 	Fenced
 
-	// RolledBack: the checkpoint was moved back or deleted since the caller read it, by
-	// Reset, by Delete, or without Holdfast. The position was not written. Get returns
-	// the state to continue from. The error matches ErrRolledBack.
+	// RolledBack: after the caller read the checkpoint, it was moved back or deleted, by
+	// Reset, by Delete, or without Holdfast. The position was not written. Get returns the
+	// state to continue from. The error matches ErrRolledBack.
 	RolledBack
 )
 
@@ -101,8 +101,8 @@ func (s Status) String() string {
 	return fmt.Sprintf("Status(%d)", int(s))
 }
 
-// Err returns the error that Advance returns beside the status. It is nil for Advanced,
-// Unchanged and Behind, where the saved state covers the position, and otherwise
+// Err returns the error that Advance returns with the status. It is nil for Advanced,
+// Unchanged and Behind: there the saved state covers the position. Otherwise it is
 // [ErrMismatch], [ErrFenced] or [ErrRolledBack].
 func (s Status) Err() error {
 	switch s {
@@ -128,8 +128,8 @@ type Result struct {
 	Current Checkpoint
 }
 
-// Err returns the error that Advance returns beside the result, for a caller with this token.
-// It is that of [Status.Err], and names both tokens where they are the reason.
+// Err returns the error that Advance returns with the result, for a caller with this token.
+// It is that of [Status.Err], and names both tokens if they are the reason.
 func (r Result) Err(token uint64) error {
 	if r.Status == Fenced {
 		return fencedOff(r.Current, token)
@@ -137,8 +137,8 @@ func (r Result) Err(token uint64) error {
 	return r.Status.Err()
 }
 
-// The errors of this package, to be read with [errors.Is]; those of package store
-// occur besides. Of all of these nothing was written.
+// The errors of this package, for [errors.Is]. With each of them, nothing was written.
+// Errors of package store occur too.
 var (
 	// ErrMismatch: the same sequence is saved with another event id or other data.
 	ErrMismatch = store.NewError("the same sequence is saved with another event", store.NotApplied, store.ErrPermanent)
@@ -148,18 +148,17 @@ var (
 	ErrFenced = store.NewError("fenced by a higher token", store.NotApplied, store.ErrPermanent)
 
 	// ErrRolledBack: the checkpoint was moved back or deleted since it was read.
-	ErrRolledBack = store.NewError("rolled back since it was read", store.NotApplied, store.ErrPermanent)
+	ErrRolledBack = store.NewError("the checkpoint was moved back or deleted after it was read", store.NotApplied, store.ErrPermanent)
 
 	// ErrUnexpectedSequence: the sequence is not the expected one.
-	ErrUnexpectedSequence = store.NewError("the sequence is not the expected one", store.NotApplied)
+	ErrUnexpectedSequence = store.NewError("the saved sequence is not the expected one", store.NotApplied)
 
-	// ErrHeld: another holder has the lease on this key; see [HeldError].
-	ErrHeld = store.NewError("another holds the lease", store.NotApplied)
+	// ErrHeld: another holder has the lease of this key; see [HeldError].
+	ErrHeld = store.NewError("another holder has the lease", store.NotApplied)
 
-	// ErrNewerFormat: the checkpoint was written in a newer format than this program
-	// knows. It is neither used nor overwritten. Such an error matches
-	// [store.ErrCorrupt], too.
-	ErrFormat = store.NewError("record of a newer format", store.NotApplied, store.ErrPermanent)
+	// ErrFormat: the checkpoint was written in a newer format than this program knows.
+	// The keeper neither uses nor overwrites it. The error also matches [store.ErrCorrupt].
+	ErrFormat = store.NewError("the checkpoint has a newer format than this program reads", store.NotApplied, store.ErrPermanent)
 
 	// ErrClosed: the keeper was closed.
 	ErrClosed = store.NewError("keeper is closed", store.NotApplied, store.ErrPermanent)
@@ -171,15 +170,15 @@ type Holder struct {
 	Token uint64 // the fencing token of the grant
 }
 
-// HeldError refuses a Reset or Delete of a key whose lease another holder has. It matches
-// [ErrHeld].
+// HeldError is the error of a Reset or Delete of a key whose lease another holder has. It
+// matches [ErrHeld].
 type HeldError struct {
 	Key    string
 	Holder Holder
 }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("the lease on %q is held by %s with token %d", e.Key, e.Holder.Name, e.Holder.Token)
+	return fmt.Sprintf("%[2]s holds the lease of %[1]q with token %[3]d", e.Key, e.Holder.Name, e.Holder.Token)
 }
 
 // Is makes a HeldError match ErrHeld.
@@ -190,9 +189,9 @@ func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
 
 // GetOptions are the options of Get.
 type GetOptions struct {
-	// Cached allows an answer from this keeper's memory: the state that it last
-	// read or wrote, without a request. Where it has none, or is not certain of it,
-	// it reads. Default: false, every Get reads.
+	// Cached allows an answer from this keeper's memory: the state that it last read or
+	// wrote, without a request. If it has none, or is not certain of it, it reads. Default:
+	// false, every Get reads.
 	Cached bool
 }
 
@@ -202,8 +201,8 @@ type AdvanceOptions struct {
 	// The checkpoint keeps it, and refuses lower ones from then on.
 	Token uint64
 
-	// Force saves without a token on a checkpoint that carries one, which is
-	// refused otherwise. It does not help a token that is too low.
+	// Force saves without a token on a checkpoint that carries one; without Force that is
+	// refused. A token that is too low is refused even with Force.
 	Force bool
 
 	// Epoch is the epoch of the checkpoint from which the caller's work began. 0 means
@@ -214,8 +213,8 @@ type AdvanceOptions struct {
 
 // ChangeOptions are the options of Reset and Delete.
 type ChangeOptions struct {
-	// Expect, if not nil, is the sequence that must be saved now; otherwise the error
-	// matches ErrUnexpectedSequence.
+	// ExpectedSequence, if not nil, is the sequence that must be saved now. If another one
+	// is saved, the error matches ErrUnexpectedSequence.
 	ExpectedSequence *uint64
 
 	// Token is the fencing token of the lease under which the caller works; 0 means
@@ -223,19 +222,19 @@ type ChangeOptions struct {
 	Token uint64
 
 	// Force allows the change without a token on a checkpoint that carries one, and while
-	// another holder has the lease. It does not help a token that is too low.
+	// another holder has the lease. A token that is too low is refused even with Force.
 	Force bool
 }
 
 // Store keeps checkpoints: [RegisterStore] on any register, package avisofile in a
 // JSON file. All methods may be called from any number of goroutines.
 //
-// The context of a call bounds that call, waiting for others included. When the context
-// ends a call early, [store.OutcomeOf] of its error says whether the call may still take
-// effect.
+// The context of a call bounds that call, including the wait for other callers. If the
+// context ends a call early, [store.OutcomeOf] of its error says whether the call may still
+// take effect.
 type Store interface {
-	// Get returns the checkpoint of key. Where none is saved the error matches
-	// [store.ErrNotFound]; Epoch and Token of the result are valid even so.
+	// Get returns the checkpoint of key. If none is saved the error matches
+	// [store.ErrNotFound]; Epoch and Token of the result are still valid.
 	Get(ctx context.Context, key string, opts *GetOptions) (Checkpoint, error)
 
 	// Advance saves p unless that would move the checkpoint back. A nil error means that
@@ -244,35 +243,35 @@ type Store interface {
 	// the state that caused it.
 	Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error)
 
-	// Fence announces a token: from then on, lower ones are refused. A new holder of a
-	// lease calls Fence first, and continues from the checkpoint that it returns. Where
-	// none is saved the result's Exists is false, and the error nil. If the checkpoint
-	// has a higher token, the error matches ErrFenced, and the result carries that token.
+	// Fence announces a token: from then on the keeper refuses lower ones. A new holder of
+	// a lease calls Fence first, and continues from the checkpoint that it returns. If none
+	// is saved the result's Exists is false, and the error is nil. If the checkpoint has a
+	// higher token, the error matches ErrFenced, and the result carries that token.
 	Fence(ctx context.Context, key string, token uint64) (Checkpoint, error)
 
 	// Reset saves p whatever the current position is, also to move back, and begins a new
-	// epoch. It returns the state that it wrote, or with a refusal (ErrUnexpectedSequence, ErrHeld,
-	// ErrFenced) the current state. With Expect, a missing checkpoint is an error that
-	// matches [store.ErrNotFound].
+	// epoch. It returns the state that it wrote, or with a refusal (ErrUnexpectedSequence,
+	// ErrHeld, ErrFenced) the current state. With ExpectedSequence, a missing checkpoint is
+	// an error that matches [store.ErrNotFound].
 	Reset(ctx context.Context, key string, p Position, opts *ChangeOptions) (Checkpoint, error)
 
 	// Delete removes the checkpoint and begins a new epoch. It returns the state that it
-	// left, or with a refusal the current state. Where none is saved the error matches
+	// left, or with a refusal the current state. If none is saved the error matches
 	// [store.ErrNotFound].
 	Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error)
 
-	// List reads and yields the checkpoints whose keys lie below prefix, or all of them
-	// if it is empty, in no promised order. An error with a Key concerns that key alone,
-	// and the listing continues; any other ends it.
+	// List reads and yields the checkpoints whose keys are below prefix, or all of them if
+	// it is empty, in no promised order. An error with a Key concerns that key alone, and
+	// the listing continues; any other ends it.
 	List(ctx context.Context, prefix string) iter.Seq2[Checkpoint, error]
 
-	// Watch yields the checkpoint of key, existing or not, then every further state that
-	// it sees, until the context ends or the loop is left. It may miss states that came
-	// and went. It yields errors, and continues after them; the last thing that it yields
-	// is the context's error.
+	// Watch yields the checkpoint of key, existing or not, then every further state that it
+	// sees, until the context ends or the caller leaves the loop. It may miss states that
+	// last a short time only. It yields errors, and continues after them; the last thing
+	// that it yields is the context's error.
 	Watch(ctx context.Context, key string) iter.Seq2[Checkpoint, error]
 
-	// Close waits for the running writes, and ends them when the context ends. Later
-	// calls fail with ErrClosed.
+	// Close waits for the running writes. When the context ends, it ends them. Later calls
+	// fail with ErrClosed.
 	Close(ctx context.Context) error
 }

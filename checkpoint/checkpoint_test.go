@@ -82,7 +82,7 @@ func TestAdvanceMovesForwardOnly(t *testing.T) {
 	advance(t, k, "k", at(18), nil, checkpoint.Advanced)
 	c = standsAt(t, k, "k", 18)
 	if c.EventID != "" || c.Data != nil {
-		t.Errorf("the event of 17 still stands at 18: %+v", c)
+		t.Errorf("the event of 17 is still saved at 18: %+v", c)
 	}
 	advance(t, k, "k", at(1<<64-1), nil, checkpoint.Advanced)
 	standsAt(t, k, "k", 1<<64-1)
@@ -103,8 +103,9 @@ func TestStatusErr(t *testing.T) {
 	}
 }
 
-// Two handles know K; one deletes it, the other writes something else, and K is
-// back. Likewise after a reset from 100 to 10: back to 100, and 90 events skipped.
+// Two handles know the checkpoint. One deletes it, and a late Advance of the other must not
+// restore it. The same holds after a reset from 100 to 10: a restored 100 would skip 90
+// events.
 func TestStaleHandleBringsNothingBack(t *testing.T) {
 	st := memstore.New()
 	h1, h2 := open(t, st, nil), open(t, st, nil)
@@ -117,13 +118,13 @@ func TestStaleHandleBringsNothingBack(t *testing.T) {
 	}
 	advance(t, h1, "other", at(1), nil, checkpoint.Advanced)
 	standsAt(t, h2, "k", 10)
-	// A worker that has not heard of the reset goes on from 100: refused, and again.
+	// A worker that does not know of the reset continues from 100, and is refused twice.
 	advance(t, h1, "k", at(101), nil, checkpoint.RolledBack)
 	c := advance(t, h1, "k", at(102), nil, checkpoint.RolledBack)
 	if c.Sequence != 10 || c.Epoch != 2 {
 		t.Errorf("rolled back shows %+v", c)
 	}
-	// Once it has looked, it goes on from 10.
+	// After a Get it continues from 10.
 	standsAt(t, h1, "k", 10)
 	advance(t, h1, "k", at(11), nil, checkpoint.Advanced)
 
@@ -512,7 +513,8 @@ func TestStoreWentBack(t *testing.T) {
 	if c := advance(t, k, "k", at(7), nil, checkpoint.RolledBack); c.Exists {
 		t.Errorf("rolled back to %+v", c)
 	}
-	// A Fence or a Reset shows its caller where to go on from, and accepts that.
+	// A Fence or a Reset returns the state from which its caller continues, and accepts
+	// that state.
 	if _, err := k.Fence(t.Context(), "k", 1); err != nil {
 		t.Fatal(err)
 	}

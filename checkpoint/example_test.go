@@ -62,17 +62,17 @@ func Example_fence() {
 	must(keeper.Fence(ctx, "orders", first))
 	must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 10}, &checkpoint.AdvanceOptions{Token: first}))
 
-	// The first holder stands still, its lease is broken, another goes on.
+	// The first holder hangs, an operator breaks its lease, and a second holder continues.
 	broken := must(leases.Break(ctx, "orders", first, &lease.BreakOptions{Immediate: true}))
 	second := broken.Token + 1
 	from := must(keeper.Fence(ctx, "orders", second))
-	fmt.Println("the second goes on from", from.Sequence)
+	fmt.Println("the second continues from", from.Sequence)
 
 	// The first wakes up.
 	_, err := keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 11}, &checkpoint.AdvanceOptions{Token: first})
 	fmt.Println("the first is fenced off:", errors.Is(err, checkpoint.ErrFenced))
 	// Output:
-	// the second goes on from 10
+	// the second continues from 10
 	// the first is fenced off: true
 }
 
@@ -304,7 +304,7 @@ func ExampleRun() {
 	}
 	fmt.Println(checkpoint.Run(ctx, keeper, "orders", orders, handle, nil))
 
-	// Another worker, later, goes on where that one stopped.
+	// Later another worker continues where the first one stopped.
 	fmt.Println(checkpoint.Run(ctx, keeper, "orders", orders, func(_ context.Context, e checkpoint.Event[string]) error {
 		fmt.Println("handled", e.Value)
 		return nil

@@ -20,8 +20,8 @@ type state struct {
 	rec     record
 	version store.Version
 
-	// known is false in the zero value: nothing was ever read. certain says that this
-	// keeper has left no write of unknown outcome after it, so that the keeper can write
+	// known is false in the zero value: nothing was read yet. certain says that this keeper
+	// has sent no write of unknown outcome after this state. So the keeper can write
 	// against it, or show it, without a read.
 	wasRead, certain bool
 
@@ -29,8 +29,8 @@ type state struct {
 	// may come from a write that is not on the disk yet.
 	durable bool
 
-	// wentBack says that the store went back to this state: it is older than one known
-	// before.
+	// wentBack says that the store went back to this state: the keeper has seen a later
+	// one.
 	wentBack bool
 }
 
@@ -40,10 +40,10 @@ func (s *state) older(t *state) bool {
 	return t.wasRead && (s.rec.n < t.rec.n || s.rec.n == t.rec.n && s.rec.nonce != t.rec.nonce)
 }
 
-// line holds what the keeper knows of one key, and the queue of calls that change it.
-// While there are calls, one goroutine, the writer, takes them off in batches and writes.
-// A caller waits for its answer or for the end of its own context, whichever is first. So
-// the end of one caller's context does not separate the memory from the disk: the writer
+// keyQueue holds the last known state of one key, and the queue of calls that change it.
+// While there are calls, one goroutine, the writer, takes them off in batches and writes. A
+// caller waits for its answer or for the end of its own context, whichever is first. So the
+// end of one caller's context does not separate the memory from the disk: the writer
 // continues for the other callers, and its context ends when the last of them has left.
 type keyQueue struct {
 	k        *RegisterStore
@@ -59,14 +59,14 @@ type keyQueue struct {
 	epoch      uint64        // the epoch that the user of the keeper knows of; 0: none yet
 }
 
-// call is a change in progress. The line's mutex guards its fields.
+// call is a change in progress. The mutex of the keyQueue guards its fields.
 type call struct {
 	Change
 	*group.Waiter
 	answer answer
 }
 
-// answer is what became of a change.
+// answer is the result of a change.
 type answer struct {
 	status  Status
 	current Checkpoint
@@ -74,7 +74,7 @@ type answer struct {
 
 // writing is one batch of calls that is being carried out.
 type writing struct {
-	cancel  context.CancelFunc // without a cause: that might claim an outcome
+	cancel  context.CancelFunc // without a cause: a cause might state an outcome
 	waiting int                // callers that have not left
 }
 
@@ -86,15 +86,15 @@ func (f *writing) leave() {
 	}
 }
 
-// memory returns the newest state seen.
+// cached returns the newest state seen.
 func (l *keyQueue) cached() state {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last
 }
 
-// show records that the user sees the state s, which was read after before was known.
-// From then on the user's work belongs to the epoch of s. That accepts a state to which
+// show records that the user sees the state s, which was read after before was known. From
+// then on the user's work belongs to the epoch of s. So the user accepts a state to which
 // the store went back.
 func (l *keyQueue) show(before, s state) {
 	l.mu.Lock()
@@ -234,7 +234,7 @@ func (l *keyQueue) nextBatch(f *writing) []*call {
 		c.OnAbandon = f.leave
 	}
 	// The calls wait at the same time, so any order is right. In this order fences come
-	// first, and the positions rise, so that no call is behind that could advance.
+	// first and the positions rise, so each call that can advance does so.
 	slices.SortStableFunc(batch, func(a, b *call) int {
 		if a.Verb != b.Verb {
 			return cmp.Compare(b.Verb, a.Verb) // "fence" before "advance"

@@ -63,7 +63,7 @@ func (h *history) store() store.Store {
 	})
 }
 
-// during returns the states that stood at some time from one tick to another.
+// during returns the states that were current at some time between two ticks.
 func (h *history) during(register string, from, to int) []stored {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -119,7 +119,7 @@ func model(t *testing.T, seed uint64, total map[string]int) {
 		st := faultstore.New(h.store(), faultstore.Random(seed+i))
 		stores = append(stores, st)
 		var s store.Store = st
-		if i == 0 { // that cannot tell what became of a write when others followed
+		if i == 0 { // without Resolver: it cannot resolve a write that other writes have followed
 			s = struct{ store.Store }{st}
 		}
 		k := open(t, s, &checkpoint.Options{ResolveTimeout: time.Second})
@@ -219,8 +219,8 @@ func checkStates(t *testing.T, register string, states []stored) {
 	}
 }
 
-// check holds the answer of a call against the states that stood while it ran, and
-// returns what it was.
+// check compares the answer of a call with the states that were current while it ran, and
+// returns the kind of answer.
 func (c *modelCall) check(t *testing.T, h *history) string {
 	register := "checkpoint/" + c.key
 	some := func(what string, f func(s stored) bool) string {

@@ -53,7 +53,7 @@ func TestPowerCutControl(t *testing.T) {
 			for range 10 {
 				c := cutOnce(t, disk, last, []string{"HOLDFAST_VOLATILE=1"})
 				if c.saved < c.known || c.err != nil {
-					return // gone, or not even readable
+					return // lost, or not readable
 				}
 				last = c.saved
 			}
@@ -71,8 +71,8 @@ type aftermath struct {
 	err          error  // of reading what was saved
 }
 
-// cutOnce lets two processes go on from last, cuts the power, and tells what is saved
-// after it.
+// cutOnce runs two processes that continue from last, cuts the power, and returns what is
+// saved after it.
 func cutOnce(t *testing.T, disk *powercut.Disk, last uint64, env []string) aftermath {
 	t.Helper()
 	dir := filepath.Join(disk.Dir(), "store")

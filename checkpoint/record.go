@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// FormatVersion is the version of the record that this package writes. A record
-	// of a newer version is refused.
-	FormatVersion = 1
+	// formatVersion is the version of the record that this package writes. A record of a
+	// newer version is refused.
+	formatVersion = 1
 
-	// MaxPayload is the most that event id and data of a position may take in the record,
-	// in bytes of JSON. The rest of a register's 64 KiB is kept for the other fields, so
-	// that a checkpoint that could be saved can also be fenced.
+	// MaxPayload is the largest size of event id and data of a position together, in bytes
+	// of JSON. The other fields need the rest of a register's 64 KiB, so that a checkpoint
+	// that was saved can also be fenced.
 	MaxPayload = 60 << 10
 
 	recordKind = "checkpoint"
@@ -87,7 +87,7 @@ func (r *record) follow() record {
 // encode returns the value of the register.
 func (r *record) encode(key string) ([]byte, error) {
 	f := fields{
-		Holdfast: FormatVersion, Kind: recordKind, Key: key, Epoch: r.epoch, Token: r.token,
+		Holdfast: formatVersion, Kind: recordKind, Key: key, Epoch: r.epoch, Token: r.token,
 		N: r.n, Nonce: r.nonce,
 	}
 	if !r.written.IsZero() {
@@ -122,7 +122,7 @@ func (r *record) encode(key string) ([]byte, error) {
 	return value, nil
 }
 
-// dataFields returns data as text where it is text, so that people can read it.
+// dataFields returns data as text if it is text, so that people can read it.
 func dataFields(data []byte) (*string, []byte) {
 	if data == nil {
 		return nil, nil
@@ -183,8 +183,8 @@ func decodeFields(key string, value []byte) (record, error) {
 	if err != nil || version < 1 {
 		return record{}, fmt.Errorf("not a checkpoint: %.60q", value)
 	}
-	if version > FormatVersion {
-		return record{}, fmt.Errorf("%w: it has format %d, this program knows %d: use a newer holdfast", ErrFormat, version, FormatVersion)
+	if version > formatVersion {
+		return record{}, fmt.Errorf("%w: the checkpoint has format %d, this program reads format %d: use a newer program", ErrFormat, version, formatVersion)
 	}
 	var f fields
 	var errs [12]error
@@ -198,7 +198,7 @@ func decodeFields(key string, value []byte) (record, error) {
 	f.Token, errs[7] = take[uint64](all, "token")
 	f.N, errs[8] = take[uint64](all, "n")
 	f.Nonce, errs[9] = take[string](all, "nonce")
-	_, errs[10] = take[[]string](all, "recent") // of an earlier release; not kept
+	_, errs[10] = take[[]string](all, "recent") // written by an earlier release; not kept
 	f.Written, errs[11] = take[string](all, "written")
 	if err := errors.Join(errs[:]...); err != nil {
 		return record{}, err
@@ -207,7 +207,7 @@ func decodeFields(key string, value []byte) (record, error) {
 		return record{}, err
 	}
 	r := record{epoch: f.Epoch, token: f.Token, n: f.N, nonce: f.Nonce}
-	// The time is for people; one that cannot be read spoils nothing.
+	// The time is for people only, so an invalid one is no error.
 	r.written, _ = time.Parse(timeFormat, f.Written)
 	if f.Sequence != nil {
 		r.exists = true
@@ -226,19 +226,19 @@ func decodeFields(key string, value []byte) (record, error) {
 func (f *fields) check(key string) error {
 	switch {
 	case f.Kind != recordKind:
-		return fmt.Errorf("a record of kind %q in the place of a checkpoint", f.Kind)
+		return fmt.Errorf("the register has a record of kind %q, not a checkpoint", f.Kind)
 	case f.Key != key:
-		return fmt.Errorf("the record names the checkpoint %q", f.Key)
+		return fmt.Errorf("the record belongs to the checkpoint %q: it was copied from another key", f.Key)
 	case f.Epoch == 0 || f.Epoch > maxCount:
-		return fmt.Errorf("epoch %d", f.Epoch)
+		return fmt.Errorf("the epoch of the record is %d, not a number from 1 to %d", f.Epoch, uint64(maxCount))
 	case f.N == 0 || f.N > maxCount:
-		return fmt.Errorf("write number %d", f.N)
+		return fmt.Errorf("the write count of the record is %d, not a number from 1 to %d", f.N, uint64(maxCount))
 	case f.Nonce == "":
-		return errors.New("no nonce")
+		return errors.New("the record has no nonce")
 	case f.Sequence == nil && (f.EventID != "" || f.Data != nil || f.DataBase64 != nil):
-		return errors.New("event or data without a sequence")
+		return errors.New("the record has an event or data, but no sequence")
 	case f.Data != nil && f.DataBase64 != nil:
-		return errors.New("data twice")
+		return errors.New("the record has both data and data_base64")
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func (f *fields) check(key string) error {
 // invalid UTF-8 and names that occur twice are errors, and names are case-sensitive.
 func members(value []byte) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(value) {
-		return nil, errors.New("invalid UTF-8")
+		return nil, errors.New("the text is not valid UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(value))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -264,7 +264,7 @@ func members(value []byte) (map[string]json.RawMessage, error) {
 			return nil, errors.New("no JSON object")
 		}
 		if _, twice := all[name]; twice {
-			return nil, fmt.Errorf("%q occurs twice", name)
+			return nil, fmt.Errorf("the field %q occurs twice", name)
 		}
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {
@@ -276,7 +276,7 @@ func members(value []byte) (map[string]json.RawMessage, error) {
 		return nil, err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("something follows the object")
+		return nil, errors.New("more text follows the JSON object")
 	}
 	return all, nil
 }

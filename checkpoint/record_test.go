@@ -21,7 +21,7 @@ import (
 
 const goldenKey = "jobs/orders"
 
-// holding returns a store in which value lies where the checkpoint goldenKey does.
+// holding returns a store whose register of the checkpoint goldenKey has this value.
 func holding(t testing.TB, value []byte) store.Store {
 	t.Helper()
 	st := memstore.New()
@@ -243,8 +243,9 @@ func TestPayload(t *testing.T) {
 	}
 }
 
-// Whatever lies in the register: either it reads, and can then be written over
-// without losing anything that it said, or it is refused and stays.
+// Whatever the register contains, the keeper does one of two things: it reads the record,
+// and can update it without losing a field, or it refuses the record and leaves it as it
+// is.
 func FuzzRecord(f *testing.F) {
 	names, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(names) == 0 {

@@ -13,12 +13,8 @@ import (
 )
 
 const (
-	// DefaultKeyPrefix is the default of [Options].KeyPrefix.
-	DefaultKeyPrefix = "checkpoint"
-
-	// DefaultResolveTimeout is how long a keeper tries to find out what became of a write
-	// whose outcome is unknown.
-	DefaultResolveTimeout = 10 * time.Second
+	// defaultKeyPrefix is the default of [Options].KeyPrefix.
+	defaultKeyPrefix = "checkpoint"
 
 	// listBatch is how many checkpoints a listing reads at a time.
 	listBatch = 16
@@ -26,20 +22,20 @@ const (
 
 // Options configure a [RegisterStore]. The zero value of each field means its default.
 type Options struct {
-	// KeyPrefix is the valid key below which the checkpoints lie; the register of a
-	// checkpoint is KeyPrefix/key. Default: [DefaultKeyPrefix].
+	// KeyPrefix is the prefix of the registers: that of a checkpoint is KeyPrefix/key. It
+	// is a valid key. Default: checkpoint.
 	KeyPrefix string
 
-	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held
-	// false if there is none. Reset and Delete call it after they have read the
-	// checkpoint and before they write. They are refused while another holder has the
-	// lease: one whose token is not the caller's. An error of HeldBy refuses them, too.
-	// Default: leases are not checked.
+	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held false
+	// if there is none. Reset and Delete call it after they have read the checkpoint and
+	// before they write. They fail while another holder has the lease: one whose token is
+	// not the caller's. They also fail if HeldBy returns an error. Default: leases are not
+	// checked.
 	HeldBy func(ctx context.Context, key string) (h Holder, held bool, err error)
 
-	// ResolveTimeout is the most time in which the keeper tries to settle a write of
-	// unknown outcome by reading back; the call's context bounds it as well. From 1 ms to
-	// 1 h. Default: [DefaultResolveTimeout].
+	// ResolveTimeout bounds the time in which the keeper tries to resolve an in-doubt write
+	// by reading it back; the call's context bounds it as well. From 1 ms to 1 h. Default:
+	// 10 s.
 	ResolveTimeout time.Duration
 
 	// PollInterval is how often Watch reads a store that is no [store.Watcher]. Default:
@@ -53,28 +49,28 @@ func (o *Options) checked() (Options, error) {
 		c = *o
 	}
 	if c.KeyPrefix == "" {
-		c.KeyPrefix = DefaultKeyPrefix
+		c.KeyPrefix = defaultKeyPrefix
 	}
 	if err := store.CheckKey(c.KeyPrefix); err != nil {
-		return c, fmt.Errorf("%w: KeyPrefix: %w", store.ErrInvalid, err)
+		return c, fmt.Errorf("%w: Options.KeyPrefix: %w", store.ErrInvalid, err)
 	}
 	if c.ResolveTimeout == 0 {
-		c.ResolveTimeout = DefaultResolveTimeout
+		c.ResolveTimeout = 10 * time.Second
 	}
 	if c.ResolveTimeout < time.Millisecond || c.ResolveTimeout > time.Hour {
-		return c, fmt.Errorf("%w: ResolveTimeout is %v, from 1ms to 1h is allowed", store.ErrInvalid, c.ResolveTimeout)
+		return c, fmt.Errorf("%w: Options.ResolveTimeout is %v; it must be from 1ms to 1h", store.ErrInvalid, c.ResolveTimeout)
 	}
 	if c.PollInterval < 0 {
-		return c, fmt.Errorf("%w: Poll is %v", store.ErrInvalid, c.PollInterval)
+		return c, fmt.Errorf("%w: Options.PollInterval is %v; it must not be negative", store.ErrInvalid, c.PollInterval)
 	}
 	return c, nil
 }
 
-// RegisterStore keeps each checkpoint in one register of a store. See [Store] for
-// what the methods do, and the package comment for what is promised.
+// RegisterStore keeps each checkpoint in one register of a store. [Store] describes the
+// methods, and the package comment what they promise.
 //
-// It remembers the last state of each key that it was used with, and never forgets one.
-// While it writes it runs one goroutine for each key that is being written.
+// It keeps the last state of each key that it has used in memory until its end. While it
+// writes, it runs one goroutine for each key that it writes.
 type RegisterStore struct {
 	st       store.Store
 	opts     Options
@@ -82,9 +78,9 @@ type RegisterStore struct {
 
 	mu          sync.Mutex
 	queues      map[string]*keyQueue
-	writers     int           // lines whose writer runs now
+	writers     int           // queues whose writer runs now
 	closed      bool          // no further writer starts
-	writersDone chan struct{} // closed when closed and flights is 0
+	writersDone chan struct{} // closed when closed is true and writers is 0
 
 	end    context.Context // ends the writers at Close
 	cancel context.CancelFunc
@@ -100,7 +96,7 @@ func New(st store.Store, opts *Options) (*RegisterStore, error) {
 		return nil, err
 	}
 	k := &RegisterStore{st: st, opts: o, queues: make(map[string]*keyQueue), writersDone: make(chan struct{})}
-	// A store with volatile writes shows a write before it is durable.
+	// A store with unsynced writes shows a write before it is durable.
 	_, k.unsynced = store.As[store.UnsyncedPutter](st)
 	k.end, k.cancel = context.WithCancel(context.Background())
 	return k, nil
@@ -127,7 +123,7 @@ func (k *RegisterStore) Close(ctx context.Context) error {
 	}
 }
 
-// line returns the line of key, which it makes at the first use.
+// queue returns the queue of key, which it makes at the first use.
 func (k *RegisterStore) queue(key string) (*keyQueue, error) {
 	register := k.opts.KeyPrefix + "/" + key
 	if err := store.CheckKey(key); err != nil {
@@ -170,7 +166,7 @@ func (k *RegisterStore) endWriter() {
 	}
 }
 
-// wrap names the operation and the key in an error, unless it does already.
+// wrap adds the operation and the key to an error, unless the error names them.
 func wrap(op store.Kind, key string, err error) error {
 	var named *store.OpError
 	if err == nil {
@@ -182,14 +178,14 @@ func wrap(op store.Kind, key string, err error) error {
 	return &store.OpError{Op: "checkpoint " + op, Key: key, Err: err}
 }
 
-// Advance implements [Store]. Calls on one key that come during a write share the next
-// one. It moves the checkpoint to the highest of their positions. Calls whose positions
-// lie on the way have advanced it, too; the others are judged against the state after the
-// write.
+// Advance implements [Store]. Calls on one key that come during a write share the next one.
+// It moves the checkpoint to the highest of their positions. Calls whose positions are
+// between the old and the new one have advanced it too. The status of the others refers to
+// the state after the write.
 //
-// The keeper settles an unknown outcome by reading back. It returns an error whose
-// [store.OutcomeOf] is Unknown only when that failed, when the store cannot be read back,
-// or when the context ended. The caller can then repeat the same call.
+// The keeper resolves an unknown outcome by reading back. It returns an error whose
+// [store.OutcomeOf] is Unknown only if the read failed, if the store cannot recognise its
+// own writes, or if the context ended. The caller can then repeat the same call.
 func (k *RegisterStore) Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error) {
 	if opts == nil {
 		opts = &AdvanceOptions{}
@@ -207,7 +203,7 @@ func (k *RegisterStore) Advance(ctx context.Context, key string, p Position, opt
 // Fence implements [Store].
 func (k *RegisterStore) Fence(ctx context.Context, key string, token uint64) (Checkpoint, error) {
 	if token == 0 {
-		return Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: a fence needs a token", store.ErrInvalid))
+		return Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: the token is 0; Fence needs the fencing token of a lease", store.ErrInvalid))
 	}
 	a, err := k.change(ctx, key, Change{Verb: VerbFence, Token: token})
 	return a.current, wrap("fence", key, err)
@@ -224,8 +220,8 @@ func (k *RegisterStore) Reset(ctx context.Context, key string, p Position, opts 
 	return a.current, wrap("reset", key, err)
 }
 
-// Delete implements [Store]. The register stays, and keeps token and epoch: so neither
-// an old holder nor an earlier Advance can bring the checkpoint back.
+// Delete implements [Store]. The register remains, and keeps token and epoch. So neither an
+// old holder nor an earlier Advance can restore the checkpoint.
 func (k *RegisterStore) Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error) {
 	if opts == nil {
 		opts = &ChangeOptions{}
@@ -236,7 +232,7 @@ func (k *RegisterStore) Delete(ctx context.Context, key string, opts *ChangeOpti
 	return a.current, wrap("delete", key, err)
 }
 
-// change hands c to the line of key and waits for the answer.
+// change adds c to the queue of key and waits for the answer.
 func (k *RegisterStore) change(ctx context.Context, key string, c Change) (answer, error) {
 	if err := store.CheckContext(ctx); err != nil {
 		return answer{}, err
@@ -282,9 +278,9 @@ func (k *RegisterStore) get(ctx context.Context, key string, cached bool) (Check
 	return c, nil
 }
 
-// List implements [Store]. The store must be a [store.Lister]; otherwise the error
-// matches [errors.ErrUnsupported]. It reads a handful of checkpoints at a time, and
-// has no goroutine left when it returns.
+// List implements [Store]. The store must be a [store.Lister]; otherwise the error matches
+// [errors.ErrUnsupported]. It reads several checkpoints at the same time. No goroutine
+// remains when it returns.
 func (k *RegisterStore) List(ctx context.Context, prefix string) iter.Seq2[Checkpoint, error] {
 	return func(yield func(Checkpoint, error) bool) {
 		below := k.opts.KeyPrefix
@@ -298,7 +294,8 @@ func (k *RegisterStore) List(ctx context.Context, prefix string) iter.Seq2[Check
 		batch := make([]string, 0, listBatch)
 		for register, err := range store.List(ctx, k.st, below) {
 			if err != nil {
-				// What was listed before: a directory lists what can be read beside what is damaged.
+				// Read the keys that were listed before the error: a directory with damaged
+				// files lists the readable ones.
 				if k.readAll(ctx, batch, yield) {
 					yield(Checkpoint{}, wrap("list", prefix, err))
 				}

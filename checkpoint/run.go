@@ -13,29 +13,20 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Defaults of [RunOptions].
-const (
-	DefaultSaveEvery    = 100
-	DefaultSaveInterval = time.Second
-	DefaultFlushTimeout = 5 * time.Second
-	DefaultRetryTimeout = time.Minute
+// maxTermPause is the longest pause after a term that saved nothing.
+const maxTermPause = 5 * time.Second
 
-	// maxTermPause is the longest pause after a term that saved nothing.
-	maxTermPause = 5 * time.Second
-)
-
-// Event is one thing to handle, and the position of a worker that has handled it. Things
-// that must be handled together are one event: T may be a batch, with the position of its
-// last member.
+// Event is one item to handle, and the position of a worker that has handled it. Items that
+// must be handled together are one event: T may be a batch, with the position of its last
+// member.
 type Event[T any] struct {
 	Position
 	Value T
 }
 
-// Source yields the events that follow a checkpoint, in rising sequence; where
-// from.Exists is false, it yields all events. It waits for further events until its
-// context ends. A source that returns has no more events. An error that it yields ends
-// the run.
+// Source yields the events that follow a checkpoint, in rising sequence. If from.Exists is
+// false, it yields all events. It waits for further events until its context ends. When a
+// source returns, it has no more events. An error that it yields ends the run.
 type Source[T any] func(ctx context.Context, from Checkpoint) iter.Seq2[Event[T], error]
 
 // Guard is a lease as [Run] needs it. *lease.Guard is one.
@@ -46,7 +37,7 @@ type Guard interface {
 	// Token is the fencing token of the grant.
 	Token() uint64
 
-	// Release gives the lease back.
+	// Release ends the lease.
 	Release(ctx context.Context) error
 }
 
@@ -55,29 +46,28 @@ type Guard interface {
 type RunOptions struct {
 	// Acquire, if not nil, waits for the lease under which the worker runs. Then one of
 	// several workers works at a time. When it stops or dies, another continues from its
-	// checkpoint, and the fence refuses late writes of the former. Default: no lease, and
-	// no fence.
+	// checkpoint, and the fence refuses late writes of the first. Default: no lease, and no
+	// fence.
 	Acquire func(ctx context.Context) (Guard, error)
 
-	// SaveEvery is the number of events after which the checkpoint is saved before the
-	// next one is handled: the most that are handled a second time after a crash.
-	// At least 1. Default: [DefaultSaveEvery].
+	// SaveEvery is the number of events after which Run saves the checkpoint before it
+	// handles the next one. After a crash at most this many events are handled again. At
+	// least 1. Default: 100.
 	SaveEvery int
 
-	// SaveInterval is the time after which an event that was handled is saved at the
-	// latest, while the store answers. At least 1 ms. Default: [DefaultSaveInterval].
+	// SaveInterval is the longest time between the handling of an event and the save of its
+	// position, while the store answers. At least 1 ms. Default: 1 s.
 	SaveInterval time.Duration
 
-	// Flush is the most time for the last save after the context has ended or the lease
-	// was lost, and again for the release of the lease. Default: [DefaultFlushTimeout].
+	// FlushTimeout bounds the last save after the context has ended or the lease was lost,
+	// and again the release of the lease. At least 1 ms. Default: 5 s.
 	FlushTimeout time.Duration
 
-	// RetryTimeout is how long the loop tries to read or save the checkpoint on a store
-	// that fails before it gives up. Default: [DefaultRetryTimeout].
+	// RetryTimeout is how long Run retries to read or save the checkpoint while the store
+	// fails. At least 1 ms. Default: 1 min.
 	RetryTimeout time.Duration
 
-	// Logger hears of terms that begin and end and of saves that are repeated.
-	// Default: nothing is logged.
+	// Logger receives the begin and end of terms, and repeated saves. Default: no log.
 	Logger *slog.Logger
 }
 
@@ -87,22 +77,22 @@ func (o *RunOptions) checked() (RunOptions, error) {
 		c = *o
 	}
 	if c.SaveEvery == 0 {
-		c.SaveEvery = DefaultSaveEvery
+		c.SaveEvery = 100
 	}
 	for _, d := range []struct {
 		name  string
 		value *time.Duration
 		def   time.Duration
-	}{{"Interval", &c.SaveInterval, DefaultSaveInterval}, {"Flush", &c.FlushTimeout, DefaultFlushTimeout}, {"Retry", &c.RetryTimeout, DefaultRetryTimeout}} {
+	}{{"SaveInterval", &c.SaveInterval, time.Second}, {"FlushTimeout", &c.FlushTimeout, 5 * time.Second}, {"RetryTimeout", &c.RetryTimeout, time.Minute}} {
 		if *d.value == 0 {
 			*d.value = d.def
 		}
 		if *d.value < time.Millisecond {
-			return c, fmt.Errorf("%w: %s is %v, at least 1ms is needed", store.ErrInvalid, d.name, *d.value)
+			return c, fmt.Errorf("%w: RunOptions.%s is %v; it must be at least 1ms", store.ErrInvalid, d.name, *d.value)
 		}
 	}
 	if c.SaveEvery < 1 {
-		return c, fmt.Errorf("%w: Every is %d, at least 1 is needed", store.ErrInvalid, c.SaveEvery)
+		return c, fmt.Errorf("%w: RunOptions.SaveEvery is %d; it must be at least 1", store.ErrInvalid, c.SaveEvery)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -112,22 +102,22 @@ func (o *RunOptions) checked() (RunOptions, error) {
 
 // Run follows a stream: it reads the checkpoint of key, calls handle for each event of
 // source after it, one at a time, and saves the position as it proceeds. Each event is
-// handled at least once: an event counts as handled when handle has returned nil, and
-// only then is its position saved. After a crash, or a lost lease, at most Every
-// events are handled again.
+// handled at least once. An event counts as handled when handle has returned nil; only then
+// does Run save its position. After a crash, or a lost lease, at most
+// [RunOptions].SaveEvery events are handled again.
 //
-// It works in terms. A term begins with the lease, if there is one: it raises the fence
-// of the checkpoint, and only then reads it. So an earlier holder that has not noticed
-// the loss of its lease can save nothing any more. A term ends when the lease is lost,
-// when another worker has raised the fence, or when the checkpoint was moved back. The
-// next term begins from the saved state. The contexts of source and handle end with the
-// term. handle may get the token from its context with [Token], to fence its own writes.
+// It works in terms. A term begins with the lease, if there is one: it raises the fence of
+// the checkpoint, and only then reads it. So an earlier holder that has not noticed the
+// loss of its lease can no longer save anything. A term ends when the lease is lost, when
+// another worker has raised the fence, or when the checkpoint was moved back. The next term
+// begins from the saved state. The contexts of source and handle end with the term. handle
+// may get the token from its context with [Token], to fence its own writes.
 //
-// Run returns nil when the source has no more events, the cause of ctx when that has
-// ended, and the error of handle, of source, of Acquire, or of a store that failed for
-// longer than Retry. Before that it saves the position of the last handled event, and
-// releases the lease. It returns [ErrFenced] only where there is no Acquire: a worker
-// without a token must not write where other workers have one.
+// Run returns nil when the source has no more events, the cause of ctx when that has ended,
+// and the error of handle, of source, of Acquire, or of a store that failed for longer than
+// RetryTimeout. Before it returns, it saves the position of the last handled event, and
+// releases the lease. It returns [ErrFenced] only without Acquire: a worker without a token
+// must not write if other workers have one.
 func Run[T any](ctx context.Context, k Store, key string, source Source[T], handle func(ctx context.Context, e Event[T]) error, opts *RunOptions) error {
 	o, err := opts.checked()
 	if err != nil {
@@ -167,13 +157,13 @@ func (e termOver) Unwrap() error { return e.error }
 type tokenKey struct{}
 
 // Token returns the fencing token of the lease under which [Run] has called source or
-// handle, and 0 where there is none.
+// handle; 0 if there is no lease.
 func Token(ctx context.Context) uint64 {
 	token, _ := ctx.Value(tokenKey{}).(uint64)
 	return token
 }
 
-// worker holds what the terms of one run share.
+// worker is the state that the terms of one run share.
 type worker struct {
 	k    Store
 	key  string
@@ -227,8 +217,8 @@ func runTerm[T any](ctx context.Context, w *worker, source Source[T], handle fun
 	return t.progress, err
 }
 
-// cause returns why ctx has ended, since a call that fails in a term that is over fails
-// because of that. It returns err while ctx is live.
+// cause returns why ctx has ended: a call that fails after the end of its term fails for
+// that reason. It returns err while ctx is live.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -290,7 +280,7 @@ func (t *term) handled(p Position) int {
 	return t.unsaved
 }
 
-// saveRegularly saves the position of the last handled event every Interval, also while
+// saveRegularly saves the position of the last handled event every SaveInterval, also while
 // the source waits. An error ends the term.
 func (t *term) saveRegularly(ctx context.Context, end context.CancelCauseFunc) {
 	tick := time.NewTicker(t.opts.SaveInterval)
@@ -351,8 +341,8 @@ func (t *term) flush(ctx context.Context, err error) error {
 	case err == nil:
 		return failed
 	default:
-		// The reason why the term ended decides what Run does next, so only that is
-		// wrapped.
+		// The reason for the end of the term decides what Run does next, so only that error
+		// is wrapped.
 		return fmt.Errorf("%w; the last save failed: %v", err, failed)
 	}
 }
@@ -367,7 +357,7 @@ func (w *worker) release(ctx context.Context, guard Guard) {
 	}
 }
 
-// retry calls f until it succeeds, fails permanently, or has failed for Retry.
+// retry calls f until it succeeds, fails permanently, or has failed for RetryTimeout.
 func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, w.opts.RetryTimeout)
 	defer cancel()

@@ -225,7 +225,7 @@ func TestRunOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// A reset reaches a running worker: it goes on from there.
+// After a reset a running worker continues from the position of the reset.
 func TestRunFollowsAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -298,8 +298,8 @@ func TestRunUnderALease(t *testing.T) {
 						token := checkpoint.Token(ctx)
 						tokens.Store(token, w)
 						if token < highest.Load() {
-							// A lease was lost under a handler that stood still: the only
-							// case in which an old one is still at it.
+							// The lease was lost while the handler paused: only then can an
+							// old holder still work.
 							if ctx.Err() == nil {
 								t.Errorf("event %d is handled under token %d after %d", e.Sequence, token, highest.Load())
 							}
@@ -371,8 +371,8 @@ func (g *lost) Context() context.Context      { return g.ctx }
 func (g *lost) Token() uint64                 { return g.token }
 func (g *lost) Release(context.Context) error { g.released.Add(1); return nil }
 
-// A worker whose lease is taken over is fenced off, begins a new term and goes on
-// from what the other has saved.
+// A worker whose lease is taken over is fenced off. It begins a new term and continues from
+// the position that the other worker has saved.
 func TestRunFencedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

@@ -155,8 +155,8 @@ func TestOneOfTwoLeaves(t *testing.T) {
 	})
 }
 
-// A caller that leaves before anything was written is told so, and nothing is
-// written for it, though the batch that it was part of goes on for another.
+// A caller that leaves before the write gets "not applied". The batch continues for another
+// caller, but writes nothing for the one that left.
 func TestLeaveDuringRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// TestSystemCallsFail lets the N-th call of each system call that writes fail, in a
-// process of its own: what was acknowledged is there, what was said not to be
-// written is not, and the next process goes on.
+// TestSystemCallsFail lets the N-th call of each system call that writes fail, in a process
+// of its own: acknowledged positions are saved, refused ones are not, and the next process
+// can continue.
 func TestSystemCallsFail(t *testing.T) {
 	strace := suitetest.NeedStrace(t)
 	calls, upto := []string{"write:ENOSPC", "fdatasync:EIO", "fsync:EIO"}, 3

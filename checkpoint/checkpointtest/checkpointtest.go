@@ -1,14 +1,14 @@
-// Package checkpointtest checks that a [checkpoint.Store] keeps its promises, whatever
-// it stands on.
+// Package checkpointtest checks that a [checkpoint.Store] keeps its promises, on whatever
+// storage.
 //
 //	func TestKeeper(t *testing.T) {
 //		dir := t.TempDir()
 //		checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, dir) }, nil)
 //	}
 //
-// It checks what the keeper says and what it keeps, between several handles on the
-// same checkpoints. What happens when replies are lost or the power fails is up to what
-// the keeper stands on: package storetest checks a register for that.
+// It checks what the keeper returns and what it saves, through several handles on the same
+// checkpoints. It does not lose replies or cut the power. For a keeper on registers, package
+// storetest checks how the register handles those.
 package checkpointtest
 
 import (
@@ -25,11 +25,7 @@ type Options struct {
 	Parallel bool
 }
 
-// Opener returns one more handle on the same checkpoints at each call, as another
-// process would have it, and registers its end with t.Cleanup.
-type Opener func(t *testing.T) checkpoint.Store
-
-// rule is a case. It uses the key that it is given, and such that newKey makes.
+// rule is a case. It uses the key that it receives, and keys that newKey makes.
 type rule struct {
 	name string
 	run  func(t *testing.T, key string, open func() checkpoint.Store)
@@ -38,7 +34,7 @@ type rule struct {
 func rules() []rule {
 	return []rule{
 		{"forward only", ruleForward},
-		{"another event at the same sequence is said", ruleMismatch},
+		{"another event at the same sequence is a mismatch", ruleMismatch},
 		{"a stale handle brings nothing back", ruleStale},
 		{"a key never seen can be deleted", ruleDelete},
 		{"lower tokens are refused", ruleFence},
@@ -46,15 +42,17 @@ func rules() []rule {
 		{"what exists is listed", ruleList},
 		{"changes are watched", ruleWatch},
 		{"many at once", ruleMany},
-		{"a worker goes on where one stopped", ruleRun},
+		{"a worker continues where another stopped", ruleRun},
 		{"nothing is done after the context", ruleContext},
 		{"nothing is done after Close", ruleClosed},
 	}
 }
 
-// Run checks a keeper, each rule as a subtest with a key of its own: 64 hexadecimal
-// digits. Other checkpoints may lie beside them. Nil options are the default ones.
-func Run(t *testing.T, open Opener, opts *Options) {
+// Run checks the keeper that open returns, each rule as a subtest with a key of its own: 64
+// hexadecimal digits. Other checkpoints may exist. Each call of open returns one more handle
+// on the same checkpoints, as another process would have, and registers its end with
+// t.Cleanup. Nil options are the defaults.
+func Run(t *testing.T, open func(t *testing.T) checkpoint.Store, opts *Options) {
 	for _, r := range rules() {
 		t.Run(r.name, func(t *testing.T) {
 			if opts != nil && opts.Parallel {

@@ -52,7 +52,7 @@ func refused(t testing.TB, err, want error) {
 	}
 }
 
-// numbers is a source of the events 1 to n, and then of silence, or of its end.
+// numbers is a source of the events 1 to n. Then it ends, or yields nothing more.
 func numbers(n uint64, ends bool) checkpoint.Source[string] {
 	return func(ctx context.Context, from checkpoint.Checkpoint) iter.Seq2[checkpoint.Event[string], error] {
 		return func(yield func(checkpoint.Event[string], error) bool) {

@@ -46,7 +46,7 @@ func ruleStale(t *testing.T, key string, open func() checkpoint.Store) {
 	advance(t, h1, key, at(101), &checkpoint.AdvanceOptions{Epoch: epoch}, checkpoint.RolledBack)
 	standsAt(t, h1, key, 10)
 	advance(t, h1, key, at(11), nil, checkpoint.Advanced)
-	standsAt(t, h2, key, 11) // in the state file a delete yields to what advanced since
+	standsAt(t, h2, key, 11) // in the state file a delete is refused if the checkpoint has advanced since
 	if _, err := h2.Delete(t.Context(), key, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +166,8 @@ func ruleWatch(t *testing.T, key string, open func() checkpoint.Store) {
 	}
 }
 
-// ruleMany: several handles advance one checkpoint from many goroutines at once. What was
-// acknowledged stands, and no reader sees it go back.
+// ruleMany: several handles advance one checkpoint from many goroutines at once.
+// Acknowledged positions are never lost, and no reader sees the checkpoint move back.
 func ruleMany(t *testing.T, key string, open func() checkpoint.Store) {
 	const handles, callers, steps = 3, 4, 3
 	var wg sync.WaitGroup

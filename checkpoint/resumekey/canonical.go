@@ -121,9 +121,9 @@ func writeObject(b *strings.Builder, dec *json.Decoder) error {
 	return nil
 }
 
-// writeNumber writes a number as ECMAScript does. An integer that a 64-bit float does
-// not hold is refused: two of them could come to one key, and some programs do not
-// round them at all.
+// writeNumber writes a number as ECMAScript does. An integer that a 64-bit float cannot
+// represent is an error: two of them could have one key, and some programs do not round
+// them.
 func writeNumber(b *strings.Builder, n json.Number) error {
 	f, err := n.Float64()
 	if err != nil || math.IsInf(f, 0) {
@@ -131,7 +131,7 @@ func writeNumber(b *strings.Builder, n json.Number) error {
 	}
 	text := formatNumber(f)
 	if i, ok := new(big.Int).SetString(n.String(), 10); ok && i.BitLen() > 53 && text != n.String() {
-		return fmt.Errorf("the integer %.40s would be rounded by some programs, so that it has no key that all agree on", n)
+		return fmt.Errorf("the integer %.40s does not fit into a 64-bit float: programs round it differently, so it has no common key", n)
 	}
 	b.WriteString(text)
 	return nil
@@ -169,8 +169,8 @@ func writeString(b *strings.Builder, s string) {
 	b.WriteByte('"')
 }
 
-// checkSurrogates refuses escapes of half a character, for which a decoder puts a
-// replacement. The text is valid JSON.
+// checkSurrogates refuses escapes of one half of a surrogate pair, which a decoder would
+// replace. The text is valid JSON.
 func checkSurrogates(text []byte) error {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' {
@@ -179,9 +179,9 @@ func checkSurrogates(text []byte) error {
 		r := escaped(text[i:])
 		switch {
 		case !utf16.IsSurrogate(r):
-			i++ // whatever is escaped, it may be another backslash
+			i++ // skip the escaped character: it may be another backslash
 		case utf16.DecodeRune(r, escaped(text[i+6:])) == utf8.RuneError:
-			return fmt.Errorf("%s is half a character", text[i:i+6])
+			return fmt.Errorf("the escape %s is one half of a surrogate pair", text[i:i+6])
 		default:
 			i += 11
 		}

@@ -1,7 +1,7 @@
-// Package resumekey computes the keys under which consumers of aviso-server keep
-// their checkpoints: one for each subscription, the same in every program that
-// follows the rules, so that a stream can be taken up where another program, or
-// another run, left it.
+// Package resumekey computes the keys under which consumers of aviso-server keep their
+// checkpoints: one for each subscription. Every program that follows the rules computes the
+// same key. So a consumer can continue a stream at the position of another program, or of
+// another run.
 //
 // # The key
 //
@@ -9,21 +9,19 @@
 //
 //	LE32(1) | F(base URL) | F(event type) | F(filter) | fingerprint
 //
-// where F(x) is the length of x in bytes as a little-endian number of 64 bits,
-// followed by x. The fingerprint of the schema is the byte 0 if there is none, and
-// otherwise the byte 1 followed by F(fingerprint). The base URL is in the form of
-// [BaseURL], with a slash at its end (but see [Options].Bare); the filter is in the
-// form of [Filter].
+// where F(x) is the length of x in bytes as a little-endian number of 64 bits, followed by
+// x. The fingerprint of the schema is the byte 0 if there is none, and otherwise the byte 1
+// followed by F(fingerprint). The base URL is in the form of [BaseURL], with a slash at its
+// end (but see [Options].Bare); the filter is in the form of [Filter].
 //
 // # Where it is stricter
 //
-// A wrong key does harm in silence: a consumer starts from nothing, or where
-// another one stands. So what two implementations could read differently is an
-// error here and not a guess: names that occur twice in a filter, integers that a
-// 64-bit float does not hold, host names that are not in ASCII, numbers of IPv4 in
-// unusual notations, white space and the characters ^ and \ in a URL, drive letters
-// before dot segments. No error proposes another spelling, since that would be the
-// key of something else.
+// A wrong key does silent harm: a consumer starts at the beginning, or at the position of
+// another consumer. So an input that two implementations could read differently is an
+// error: names that occur twice in a filter, integers that a 64-bit float does not hold,
+// host names that are not in ASCII, numbers of IPv4 in unusual notations, white space and
+// the characters ^ and \ in a URL, drive letters before dot segments. No error proposes
+// another spelling, since that would be the key of something else.
 package resumekey
 
 import (
@@ -41,21 +39,21 @@ const formatVersion = 1
 
 // ErrInput: the URL, the event type or the filter cannot be part of a key. The
 // errors of this package match it.
-var ErrInput = errors.New("no resume key")
+var ErrInput = errors.New("the input has no resume key")
 
 func bad(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInput, fmt.Errorf(format, args...))
 }
 
-// Options are what a key need not have.
+// Options are the optional parts of a key.
 type Options struct {
-	// Fingerprint, if not nil, is the fingerprint of the schema that the consumer
-	// was written for. An empty one is not the same as none. Default: none.
+	// Fingerprint, if not nil, is the fingerprint of the schema that the consumer was
+	// written for. An empty fingerprint differs from none. Default: none.
 	Fingerprint *string
 
 	// Bare takes the path of the URL as it is. Default: a path without a final slash
-	// gets one, as the consumer program does with its configured base URL before it
-	// makes a key.
+	// gets one, as the consumer program does with its configured base URL before it makes a
+	// key.
 	Bare bool
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/resumekey"
 )
 
-// vectors were made with the crates that aviso is built on (url 2.5 and serde_jcs
-// 0.2) by its rules. Strict marks what those take and this package refuses.
+// vectors were made by the rules of aviso with the crates that it uses (url 2.5 and
+// serde_jcs 0.2). Strict marks inputs that those accept and this package refuses.
 type vectors struct {
 	Values []struct {
 		Kind, In string
-		Out      *string // nil: they refuse it
+		Out      *string // nil: the crates refuse it
 		Strict   bool
 	}
 	Keys []struct {
@@ -55,9 +55,9 @@ func TestCanonicalForms(t *testing.T) {
 		case err != nil && !errors.Is(err, resumekey.ErrInput):
 			t.Errorf("%q: %v", v.In, err)
 		case err != nil && v.Out != nil && !v.Strict:
-			t.Errorf("%q is refused: %v; want %q", v.In, err, *v.Out)
+			t.Errorf("%q: got the error %v; want %q", v.In, err, *v.Out)
 		case err == nil && (v.Out == nil || v.Strict):
-			t.Errorf("%q is taken: %q", v.In, got)
+			t.Errorf("%q: got %q, want an error", v.In, got)
 		case err == nil && got != *v.Out:
 			t.Errorf("%q:\ngot  %q\nwant %q", v.In, got, *v.Out)
 		}
@@ -77,7 +77,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%+v: got %s, %v", v, got, err)
 		}
 	}
-	// The two that the format's documentation gives.
+	// The two examples of the format's documentation.
 	for _, v := range [][3]string{
 		{"https://aviso-server.ecmwf.int/", `{"class":"od"}`, "46fe3e30937478ae30527c74cb2f03a5e5419228a11051cdaccefe7d044b21c3"},
 		{"https://a/", `{}`, "e9ae33ec10bacefb2cfb8eb4f343af61be1ec5c6a67622b09ab5be69bb7caae2"},
@@ -89,7 +89,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// What says the same has the same key, and nothing else has.
+// Inputs with the same meaning have the same key, and all others have different keys.
 func TestSameAndDifferent(t *testing.T) {
 	key := func(url, event, filter string) string {
 		t.Helper()
@@ -126,8 +126,8 @@ func TestSameAndDifferent(t *testing.T) {
 	}
 }
 
-// TestFinalSlash: the consumer program looks for the key of the path with a slash at
-// its end, whatever stands in its configuration.
+// TestFinalSlash: the consumer program uses the key of the path with a final slash,
+// whatever its configuration says.
 func TestFinalSlash(t *testing.T) {
 	key := func(url string, bare bool) string {
 		t.Helper()
@@ -150,8 +150,8 @@ func TestFinalSlash(t *testing.T) {
 	}
 }
 
-// TestNoProposals: what is refused is not to be mended by writing it differently,
-// which would be the key of something else.
+// TestNoProposals: an error proposes no other spelling of the input, since that would be
+// the key of another subscription.
 func TestNoProposals(t *testing.T) {
 	for _, in := range [][2]string{
 		{"https://a/x^y", `{}`}, {`https://a/x\y`, `{}`}, {"https://a/x\ty", `{}`}, {"https://a/x y", `{}`},
@@ -195,8 +195,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestStrings: escapes are as few and as short as RFC 8785 wants them, and members
-// are sorted by UTF-16.
+// TestStrings: escapes are as few and as short as RFC 8785 requires, and members are sorted
+// by UTF-16.
 func TestStrings(t *testing.T) {
 	for in, want := range map[string]string{
 		`"\u0007\b\t\n\f\r\"\\\/<>&\u2028\u20ac"`:                    `"\u0007\b\t\n\f\r\"\\/<>&` + "\u2028€" + `"`,
@@ -230,7 +230,7 @@ func keyErr(url, event, filter string, opts *resumekey.Options) error {
 	return err
 }
 
-// A canonical filter says the same as the one it was made from, and is its own.
+// A canonical filter has the meaning of its input, and is its own canonical form.
 func FuzzFilter(f *testing.F) {
 	for _, v := range load(f).Values {
 		if v.Kind == "filter" {
@@ -262,7 +262,7 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// A canonical URL is its own.
+// A canonical URL is its own canonical form.
 func FuzzBaseURL(f *testing.F) {
 	for _, v := range load(f).Values {
 		if v.Kind == "url" {

@@ -9,11 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// BaseURL returns the canonical form of the URL of a server:
-// scheme://host[:port]path, with scheme and host in lower case, IPv6 addresses
-// compressed and in brackets, without user, query, fragment and default port, dot
-// segments resolved, and an empty path as "/". The rest of the path stays as it is,
-// and ends in a slash or does not: the two are different.
+// BaseURL returns the canonical form of the URL of a server: scheme://host[:port]path, with
+// scheme and host in lower case, IPv6 addresses compressed and in brackets, without user,
+// query, fragment and default port, dot segments resolved, and an empty path as "/". The
+// rest of the path stays as it is. A path with a final slash differs from one without.
 func BaseURL(raw string) (string, error) {
 	fail := func(format string, args ...any) (string, error) {
 		return "", bad("the URL %q: %w", raw, fmt.Errorf(format, args...))
@@ -29,7 +28,7 @@ func BaseURL(raw string) (string, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	scheme = strings.ToLower(scheme)
 	if !ok || scheme != "http" && scheme != "https" {
-		return fail("it does not begin with http:// or https://")
+		return fail("it must begin with http:// or https://")
 	}
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
@@ -58,7 +57,7 @@ func splitHost(s string) (host, port string, err error) {
 	if strings.HasPrefix(s, "[") {
 		end := strings.Index(s, "]")
 		if end < 0 {
-			return "", "", fmt.Errorf("an IPv6 address without its closing bracket")
+			return "", "", fmt.Errorf("the IPv6 address has no closing bracket")
 		}
 		host, err = canonicalIPv6(s[1:end])
 		port = s[end+1:]
@@ -74,14 +73,14 @@ func splitHost(s string) (host, port string, err error) {
 	digits, ok := strings.CutPrefix(port, ":")
 	n, err := strconv.ParseUint(digits, 10, 16)
 	if !ok || err != nil {
-		return "", "", fmt.Errorf("%q is no port", port)
+		return "", "", fmt.Errorf("%q is not a port number", port)
 	}
 	return host, ":" + strconv.FormatUint(n, 10), nil
 }
 
 func canonicalName(host string) (string, error) {
 	if host == "" {
-		return "", fmt.Errorf("it has no host")
+		return "", fmt.Errorf("the URL has no host")
 	}
 	host = strings.ToLower(host)
 	for _, r := range host {
@@ -93,8 +92,8 @@ func canonicalName(host string) (string, error) {
 			return "", fmt.Errorf("the host contains %q", r)
 		}
 	}
-	// A name whose last label is a number is read as an address by some programs,
-	// in notations that few know.
+	// Some programs read a name whose last label is a number as an address, in unusual
+	// notations.
 	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
 	last := labels[len(labels)-1]
 	if last != "" && strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
@@ -110,7 +109,7 @@ func canonicalName(host string) (string, error) {
 func canonicalIPv6(s string) (string, error) {
 	a, err := netip.ParseAddr(s)
 	if err != nil || !a.Is6() || a.Zone() != "" {
-		return "", fmt.Errorf("%q is no IPv6 address", s)
+		return "", fmt.Errorf("%q is not an IPv6 address", s)
 	}
 	// netip writes mapped IPv4 addresses with dots; the canonical form has none.
 	if a.Is4In6() {
@@ -120,7 +119,7 @@ func canonicalIPv6(s string) (string, error) {
 	return "[" + a.String() + "]", nil
 }
 
-// canonicalPath resolves dot segments, and encodes what may not stand in a path.
+// canonicalPath resolves dot segments, and encodes characters that a path may not contain.
 func canonicalPath(path string) (string, error) {
 	var kept []string
 	drive := ""
@@ -134,7 +133,7 @@ func canonicalPath(path string) (string, error) {
 			}
 		case "..":
 			if drive != "" {
-				return "", fmt.Errorf("programs resolve .. behind %s differently, so that it has no key that all agree on", drive)
+				return "", fmt.Errorf("programs resolve .. after %s differently, so the URL has no common key", drive)
 			}
 			kept = kept[:max(len(kept)-1, 0)]
 			if final {
@@ -150,8 +149,8 @@ func canonicalPath(path string) (string, error) {
 	return "/" + strings.Join(kept, "/"), nil
 }
 
-// isDrive reports whether a segment looks like a drive letter of Windows, which some
-// programs do not let a dot segment remove.
+// isDrive reports whether a segment looks like a drive letter of Windows. In some programs
+// a dot segment does not remove it.
 func isDrive(segment string) bool {
 	segment = strings.ToLower(segment)
 	return len(segment) >= 2 && 'a' <= segment[0] && segment[0] <= 'z' &&

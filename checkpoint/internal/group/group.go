@@ -1,5 +1,5 @@
-// Package group is the queue of a group commit: calls that come while a writer is busy
-// wait, and the writer then takes all of them off the queue at once.
+// Package group is the queue of a group commit: calls wait while a writer is busy, and the
+// writer then takes all of them from the queue at once.
 //
 // A caller waits for its answer or for the end of its context, whichever is first. The
 // end of one caller's context does not stop the writer, which continues for the other
@@ -21,13 +21,13 @@ type Waiter struct {
 	OnAbandon func() // called with the mutex held when the caller leaves, if not nil
 
 	err  error
-	done chan struct{} // closed by Conclude
+	done chan struct{} // closed by Finish
 }
 
-// NewWaiter returns the ticket of a call that is about to wait.
+// NewWaiter returns the Waiter of a call.
 func NewWaiter() *Waiter { return &Waiter{done: make(chan struct{})} }
 
-// GroupWaiter returns the ticket. A call embeds *Ticket, and so can wait in a [Queue].
+// GroupWaiter returns t. A call embeds *Waiter, and so can wait in a [Queue].
 func (t *Waiter) GroupWaiter() *Waiter { return t }
 
 // Finish answers the call. Set the rest of the answer before. The caller holds the
@@ -38,7 +38,7 @@ func (t *Waiter) Finish(err error) {
 }
 
 // Queue holds calls in the order in which they came. Its zero value is not usable: it
-// shares the mutex of its owner, which is held by the callers of all methods but Wait.
+// shares the mutex of its owner. The callers of all methods except Wait hold that mutex.
 type Queue[C interface{ GroupWaiter() *Waiter }] struct {
 	Mu      *sync.Mutex
 	waiting []C
@@ -50,7 +50,7 @@ func (q *Queue[C]) Add(c C) { q.waiting = append(q.waiting, c) }
 // Len returns how many calls are in the queue, those whose callers have left included.
 func (q *Queue[C]) Len() int { return len(q.waiting) }
 
-// Take takes calls off the queue whose callers still wait: the first, and those after it
+// Take takes calls from the queue whose callers still wait: the first, and those after it,
 // up to one that does not fit with the first. A nil fits takes all of them.
 func (q *Queue[C]) Take(fits func(first, c C) bool) []C {
 	var batch []C
