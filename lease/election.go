@@ -224,7 +224,7 @@ type LeaderState string
 // The states of a [Leader].
 const (
 	// LeaderActive: it leads, as far as is known.
-	LeaderActive LeaderState = "led"
+	LeaderActive LeaderState = "elected"
 
 	// LeaderExpired: the record names it, and it leads no more: it has not renewed its lease for
 	// its TTL, or it is known to be dead. No other candidate has taken its place.

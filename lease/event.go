@@ -40,7 +40,7 @@ const (
 
 	// EventYieldRequested: the holder was asked to yield; see [Client.RequestYield]. It is sent
 	// once for each grant.
-	EventYieldRequested EventKind = "asked"
+	EventYieldRequested EventKind = "yield requested"
 
 	// EventReleased: the lease was released. If Err is set, the write that frees the lock may not
 	// be applied; then the lease expires in the store.

@@ -250,11 +250,11 @@ func ExampleClient_Strategies() {
 	}
 	fmt.Println(err)
 	// Output:
-	// put-if-absent condition
-	// put-if-match condition
-	// delete-if-match condition
-	// copy-if-absent condition
-	// copy-if-match condition
+	// put-if-absent native
+	// put-if-match native
+	// delete-if-match native
+	// copy-if-absent native
+	// copy-if-match native
 	// <nil>
 }
 

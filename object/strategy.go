@@ -33,7 +33,7 @@ type Strategy string
 // The strategies, the best first.
 const (
 	// StrategyCondition: the store's own condition, in the same request.
-	StrategyCondition Strategy = "condition"
+	StrategyCondition Strategy = "native"
 
 	// StrategyMultipart: an upload in parts, whose completion the store makes conditional.
 	StrategyMultipart Strategy = "parts"

@@ -83,14 +83,14 @@ func TestLadder(t *testing.T) {
 		reserve bool
 		want    []object.Strategy // of all
 	}{
-		{"everything", nil, false, rungs("condition", "condition", "condition", "condition", "condition")},
+		{"everything", nil, false, rungs("native", "native", "native", "native", "native")},
 		{"everything, with a reserver", nil, true, rungs("reservation", "reservation", "reservation", "reservation", "reservation")},
-		{"no condition on deletes", []object.Ability{object.DeleteIfMatch, object.DeleteOrAbsent}, false, rungs("condition", "condition", "none", "condition", "condition")},
-		{"no condition on puts", []object.Ability{object.PutIfAbsent, object.PutIfMatch}, false, rungs("parts", "parts", "condition", "condition", "condition")},
-		{"no condition on copies", []object.Ability{object.CopyIfAbsent, object.CopyIfMatch}, false, rungs("condition", "condition", "condition", "upload", "upload")},
+		{"no condition on deletes", []object.Ability{object.DeleteIfMatch, object.DeleteOrAbsent}, false, rungs("native", "native", "none", "native", "native")},
+		{"no condition on puts", []object.Ability{object.PutIfAbsent, object.PutIfMatch}, false, rungs("parts", "parts", "native", "native", "native")},
+		{"no condition on copies", []object.Ability{object.CopyIfAbsent, object.CopyIfMatch}, false, rungs("native", "native", "native", "upload", "upload")},
 		{"no condition but on parts", notParts, false, rungs("parts", "parts", "none", "parts", "parts")},
-		{"no copies", []object.Ability{object.PlainCopy}, false, rungs("condition", "condition", "condition", "upload", "upload")},
-		{"no condition on the source", []object.Ability{object.CopySource}, false, rungs("condition", "condition", "condition", "upload", "upload")},
+		{"no copies", []object.Ability{object.PlainCopy}, false, rungs("native", "native", "native", "upload", "upload")},
+		{"no condition on the source", []object.Ability{object.CopySource}, false, rungs("native", "native", "native", "upload", "upload")},
 		{"nothing", conditions, false, rungs("none", "none", "none", "none", "none")},
 		{"nothing, with a reserver", conditions, true, rungs("reservation", "reservation", "reservation", "reservation", "reservation")},
 	} {

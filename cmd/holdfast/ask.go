@@ -76,22 +76,22 @@ type askView struct {
 	Lock   string `json:"lock"`
 	Token  uint64 `json:"token"`  // of the grant that was asked
 	Holder string `json:"holder"` // whose it is
-	Over   bool   `json:"over"`   // the grant is over
+	Ended  bool   `json:"grant_ended"`
 	askedView
-	End   string `json:"end,omitempty"`         // how it is over: released, passed, broken, dead or removed
-	Next  string `json:"next_holder,omitempty"` // of passed: who has the lock
+	End   string `json:"end_reason,omitempty"`  // how it ended: released, handed_over, broken, dead or removed
+	Next  string `json:"next_holder,omitempty"` // of handed_over: who has the lock
 	Store string `json:"store"`
 }
 
 func viewOfAsked(asked lease.YieldStatus, url string) askView {
 	v := askView{
-		Lock: asked.Name, Token: asked.Token, Holder: asked.Holder, Over: asked.GrantEnded,
+		Lock: asked.Name, Token: asked.Token, Holder: asked.Holder, Ended: asked.GrantEnded,
 		askedView: *viewOfAsk(&asked.YieldRequest), End: endOfAsked(asked), Store: url,
 	}
 	if asked.Grant == "" { // Holder names only the member that entered last
 		v.Holder = ""
 	}
-	if v.End == endPassed && asked.Current.State == lease.Held {
+	if v.End == endHandedOver && asked.Current.State == lease.Held {
 		v.Next = asked.Current.Holder
 	}
 	return v
@@ -99,18 +99,18 @@ func viewOfAsked(asked lease.YieldStatus, url string) askView {
 
 // askedView is a request to give way.
 type askedView struct {
-	By      string     `json:"by"`
-	Reason  string     `json:"reason,omitempty"`
-	At      *time.Time `json:"at"`                // by the asker's clock
-	Heard   bool       `json:"heard"`             // the holder knows of it
-	Refused string     `json:"refused,omitempty"` // why the holder does not give way
+	By           string     `json:"requested_by"`
+	Reason       string     `json:"reason,omitempty"`
+	At           *time.Time `json:"requested_at"`      // by the asker's clock
+	Acknowledged bool       `json:"acknowledged"`      // the holder has written that it read the request
+	Refusal      string     `json:"refusal,omitempty"` // why the holder does not yield
 }
 
 func viewOfAsk(ask *lease.YieldRequest) *askedView {
 	if ask == nil {
 		return nil
 	}
-	v := &askedView{By: ask.By, Reason: ask.Reason, Heard: ask.Acknowledged, Refused: ask.RefusalReason}
+	v := &askedView{By: ask.By, Reason: ask.Reason, Acknowledged: ask.Acknowledged, Refusal: ask.RefusalReason}
 	if !ask.At.IsZero() {
 		v.At = &ask.At
 	}
@@ -247,11 +247,11 @@ func heardText(asked lease.YieldStatus) string {
 
 // How a grant ended that was asked to give way.
 const (
-	endReleased = "released"
-	endBroken   = "broken"
-	endDead     = "dead"    // its holder is dead
-	endPassed   = "passed"  // another holder has the lock
-	endRemoved  = "removed" // its record is gone
+	endReleased   = "released"
+	endBroken     = "broken"
+	endDead       = "dead"        // its holder is dead
+	endHandedOver = "handed_over" // another holder has the lock
+	endRemoved    = "removed"     // its record is gone
 )
 
 // endOfAsked returns how the grant ended; nothing if it is not over.
@@ -268,7 +268,7 @@ func endOfAsked(asked lease.YieldStatus) string {
 	case now.State == lease.Held && now.Grant == asked.Grant, slices.ContainsFunc(now.Holders, func(m lease.Member) bool { return slices.Contains(asked.Grants, m.Grant) }):
 		return endDead
 	}
-	return endPassed
+	return endHandedOver
 }
 
 // overText says how the grant ended that was asked to give way.
@@ -286,7 +286,7 @@ func overText(asked lease.YieldStatus, url string) string {
 		return fmt.Sprintf("the lock of %s was broken (token %d now)", strings.TrimSuffix(whose, ","), asked.Current.Token)
 	case endDead:
 		return fmt.Sprintf("%s %s dead: the next one that asks can take the lock", whose, is)
-	case endPassed:
+	case endHandedOver:
 		next := asked.Current.Holder
 		if next == "" || asked.Current.State == lease.Shared { // Holder names only the member that entered last
 			next = "others"

@@ -212,7 +212,7 @@ func TestCommandThatBecameRootAndLostItsLock(t *testing.T) {
 	if got := r.ProcessState.ExitCode(); got != statusLost || strings.Contains(r.text(), "was stopped") {
 		t.Errorf("status %d, want %d: %s", got, statusLost, r.text())
 	}
-	if b, err := os.ReadFile(s.file("report.json")); err != nil || !strings.Contains(string(b), `"verdict": "lost"`) {
+	if b, err := os.ReadFile(s.file("report.json")); err != nil || !strings.Contains(string(b), `"result": "lost"`) {
 		t.Errorf("%s, %v", b, err)
 	}
 }

@@ -166,7 +166,7 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 		return err
 	}
 	if a.json {
-		return a.printJSON(map[string]any{"lock": name, "token": rec.Token, "store": st.url, "kept": kept})
+		return a.printJSON(map[string]any{"lock": name, "token": rec.Token, "store": st.url, "copy": kept})
 	}
 	a.notef("lock %q on %s can be used again: its token is %d", name, st.url, rec.Token)
 	return nil

@@ -157,7 +157,7 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 	case a.json:
 		result := file.result(written)
 		if kept != nil {
-			result["keeper"] = kept.cmd.Process.Pid
+			result["renewer_pid"] = kept.cmd.Process.Pid
 		}
 		err = a.printJSON(result)
 	default:

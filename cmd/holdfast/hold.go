@@ -17,7 +17,7 @@ import (
 
 // holdLine is one line of the output of hold. Its fields are stable.
 type holdLine struct {
-	Event    string    `json:"event"`        // held, at_risk, asked, lost or released; docs/json.md has those of --commands
+	Event    string    `json:"event"`        // held, at_risk, yield_requested, lost or released; docs/json.md has those of --commands
 	ID       string    `json:"id,omitempty"` // with --commands: the caller's
 	Lock     string    `json:"lock,omitempty"`
 	Token    uint64    `json:"token,omitempty"`
@@ -25,15 +25,15 @@ type holdLine struct {
 	Time     time.Time `json:"time"`
 	Deadline time.Time `json:"deadline,omitzero"` // until when the lock can be relied on if no renewal succeeds
 	Store    string    `json:"store,omitempty"`
-	TTL      int64     `json:"ttl_ms,omitempty"`   // of ready
-	Session  string    `json:"session,omitempty"`  // likewise
-	Grace    int64     `json:"grace_ms,omitempty"` // likewise, and of lost: how long work may take to stop
-	Holder   string    `json:"holder,omitempty"`   // of busy: who has the lock
-	By       string    `json:"by,omitempty"`       // of asked: who asks the holder to give way
-	Reason   string    `json:"reason,omitempty"`   // likewise: why
-	Command  string    `json:"command,omitempty"`  // of failed: which command
-	Line     int       `json:"line,omitempty"`     // of invalid: which line of the input
-	Kind     string    `json:"kind,omitempty"`     // of the error
+	TTL      int64     `json:"ttl_ms,omitempty"`       // of ready
+	Session  string    `json:"session,omitempty"`      // likewise
+	Grace    int64     `json:"grace_ms,omitempty"`     // likewise, and of lost: how long work may take to stop
+	Holder   string    `json:"holder,omitempty"`       // of busy: who has the lock
+	By       string    `json:"requested_by,omitempty"` // of yield_requested: who asks the holder to yield
+	Reason   string    `json:"reason,omitempty"`       // likewise: why
+	Command  string    `json:"command,omitempty"`      // of failed: which command
+	Line     int       `json:"line,omitempty"`         // of invalid: which line of the input
+	Kind     string    `json:"kind,omitempty"`         // of the error
 	Error    string    `json:"error,omitempty"`
 }
 
@@ -146,7 +146,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 			}
 			_ = print(line)
 		case lease.EventYieldRequested:
-			_ = print(holdLine{Event: "asked", Token: e.Token, By: e.Holder, Reason: e.Reason})
+			_ = print(holdLine{Event: "yield_requested", Token: e.Token, By: e.Holder, Reason: e.Reason})
 		}
 	}
 	handles, clients, _, err := a.handles(ctx, f, []string{name})

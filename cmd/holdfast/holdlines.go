@@ -579,7 +579,7 @@ func (h *lineHolder) event(e lease.Event) {
 		defer h.mu.Unlock()
 		for _, c := range h.claims {
 			if c.lock == e.Name && c.guard != nil && c.guard.Token() == e.Token {
-				h.tell(c, holdLine{Event: "asked", By: e.Holder, Reason: e.Reason})
+				h.tell(c, holdLine{Event: "yield_requested", By: e.Holder, Reason: e.Reason})
 			}
 		}
 	case e.Session == "" || e.Name != "":

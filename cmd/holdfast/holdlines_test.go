@@ -244,7 +244,7 @@ func TestHoldLines(t *testing.T) {
 	h.want(holdLine{Event: "released", ID: "b"})
 	allFree(t, dir, "jobs/b")
 	h.say(`{"command":"release","id":"b"}`) // no id in use: an answer, and no mistake of the line
-	if line := h.want(holdLine{Event: "failed", ID: "b"})[0]; line.Kind != "not-found" || line.Command != "release" {
+	if line := h.want(holdLine{Event: "failed", ID: "b"})[0]; line.Kind != "not_found" || line.Command != "release" {
 		t.Errorf("%+v", line)
 	}
 	h.say(`{"command":"try","id":"b","lock":"jobs/b"}`) // the id is free again

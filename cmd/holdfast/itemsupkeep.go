@@ -137,17 +137,17 @@ func (p progressFile) done() error {
 type sweptItemsView struct {
 	DryRun       bool     `json:"dry_run"`
 	Complete     bool     `json:"complete"`
-	Seen         int64    `json:"seen"`
+	Seen         int64    `json:"scanned"`
 	Bytes        int64    `json:"bytes"`
 	Removed      int64    `json:"removed"` // with dry_run: would be removed
 	RemovedBytes int64    `json:"removed_bytes"`
-	Referenced   int64    `json:"referenced"` // of those that are older than the orphan age
-	Young        int64    `json:"young"`
-	Foreign      int64    `json:"foreign"`    // their names do not say that they are this table's
-	Undated      int64    `json:"undated"`    // the bucket does not tell their age
-	Unreadable   int64    `json:"unreadable"` // their item has something else than a reference there
-	Shared       int64    `json:"shared"`     // named by their content alone
-	Left         int64    `json:"left"`       // not looked at, or changed meanwhile
+	Referenced   int64    `json:"referenced"`        // of those that are older than the orphan age
+	Young        int64    `json:"too_recent"`        // younger than the orphan age
+	NotOwned     int64    `json:"not_owned"`         // their names do not say that they are this table's
+	AgeUnknown   int64    `json:"age_unknown"`       // the bucket does not say their age
+	Unreadable   int64    `json:"unreadable"`        // their item has something else than a reference there
+	Shared       int64    `json:"content_addressed"` // named by their content alone
+	Skipped      int64    `json:"skipped"`           // not examined, or changed meanwhile
 	Failed       int64    `json:"failed"`
 	Failures     []string `json:"failures"` // the first ones
 	Uploads      int      `json:"uploads"`  // unfinished ones that were removed
@@ -230,7 +230,7 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 	}
 	v := sweptItemsView{
 		DryRun: o.DryRun, Complete: w.Complete, Seen: w.Seen, Bytes: w.Bytes, Removed: w.Deleted, RemovedBytes: w.DeletedBytes,
-		Referenced: w.Referenced, Young: w.TooYoung, Foreign: w.Foreign, Undated: w.Undated, Unreadable: w.Unreadable, Shared: w.Shared, Left: w.NotReached + w.ChangedMeanwhile,
+		Referenced: w.Referenced, Young: w.TooYoung, NotOwned: w.Foreign, AgeUnknown: w.Undated, Unreadable: w.Unreadable, Shared: w.Shared, Skipped: w.NotReached + w.ChangedMeanwhile,
 		Failed: w.Failed, Failures: []string{}, Uploads: w.Uploads.Removed, Seconds: w.Elapsed.Seconds(),
 	}
 	for _, x := range w.Failures {
@@ -249,9 +249,9 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 		n   int64
 		why string
 	}{
-		{v.Foreign, "that are not known to be this table's"}, {v.Undated, "whose age the bucket does not tell"},
+		{v.NotOwned, "that are not known to be this table's"}, {v.AgeUnknown, "whose age the bucket does not tell"},
 		{v.Unreadable, "whose item has something else there than a reference"}, {v.Shared, "named by their content (see --no-other-writers)"},
-		{v.Left, "not looked at or changed meanwhile"}, {v.Failed, "failed"},
+		{v.Skipped, "not looked at or changed meanwhile"}, {v.Failed, "failed"},
 	} {
 		if k.n > 0 {
 			kept += fmt.Sprintf(", %d %s", k.n, k.why)
@@ -267,7 +267,7 @@ type verifiedView struct {
 	Items      int64         `json:"items"`
 	References int64         `json:"references"`
 	Bytes      int64         `json:"bytes"`
-	Moved      int64         `json:"moved"` // replaced or removed meanwhile
+	Changed    int64         `json:"changed"` // replaced or removed meanwhile
 	Missing    int64         `json:"missing"`
 	Damaged    int64         `json:"damaged"`
 	Foreign    int64         `json:"foreign"`
@@ -342,7 +342,7 @@ func (a *app) verifyItems(ctx context.Context, s items, _ *itemFlags, p *paceFla
 		err = errors.Join(err, file.done())
 	}
 	v := verifiedView{
-		Complete: w.Complete, Items: w.Items, References: w.References, Bytes: w.Bytes, Moved: w.Moved,
+		Complete: w.Complete, Items: w.Items, References: w.References, Bytes: w.Bytes, Changed: w.Moved,
 		Missing: w.Missing, Damaged: w.Damaged, Foreign: w.Foreign, Unreadable: w.Unreadable, Problems: []problemView{}, Seconds: w.Elapsed.Seconds(),
 	}
 	for _, x := range w.Problems {

@@ -50,7 +50,7 @@ func TestJSONGolden(t *testing.T) {
 		WriteInfo: object.WriteInfo{ID: "W", Fence: &object.Fence{Lock: "deploy", Token: 9}},
 	}
 	stat := bucket{url: "s3://bucket"}.view(stored)
-	stat.Conditions = []conditionView{{Ability: "put if absent", By: "reservation", Own: true}, {Ability: "copy", By: "none", Why: "why"}}
+	stat.Conditions = []conditionView{{Ability: "put_if_absent", Strategy: "reservation", Native: true}, {Ability: "copy", Strategy: "none", Reason: "why"}}
 	stat.ConditionsUnknown, stat.Reservations = "why", "dynamodb://table"
 	for name, v := range map[string]any{
 		"lock": lock,
@@ -65,17 +65,17 @@ func TestJSONGolden(t *testing.T) {
 			YieldRequest: lease.YieldRequest{Grant: "G", By: "bob", Reason: "why", At: at, Acknowledged: true, RefusalReason: "no"},
 			Name:         "jobs/nightly", Token: 7, Holder: "ada", GrantEnded: true, Current: lease.Record{State: lease.Held, Holder: "eve"},
 		}, "file:/x"),
-		"led":         viewOfLeader("jobs", lease.Leader{Name: "jobs", State: lease.LeaderActive, Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
+		"elected":     viewOfLeader("jobs", lease.Leader{Name: "jobs", State: lease.LeaderActive, Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
 		"seen":        seen,
 		"unled":       viewOfLeader("jobs", lease.Leader{}, errors.New("why"), "file:/x"),
 		"candidates":  viewOf(nil, lease.Info{Record: line}, "file:/x"),
-		"inslot":      &report{Names: []string{"pool"}, Command: []string{"job.sh"}, Verdict: "ran", Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: pool},
+		"inslot":      &report{Names: []string{"pool"}, Command: []string{"job.sh"}, Result: "ran", Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: pool},
 		"busyreaders": problem{Level: "error", Message: "why", Status: statusBusy, Kind: "busy", Lock: "doc", Store: "file:/x", Holder: "ada, bob", Token: 7},
 		"askreaders":  viewOfAsked(lease.YieldStatus{YieldRequest: lease.YieldRequest{By: "bob", At: at}, Name: "doc", Token: 7, Holder: "session S"}, "file:/x"),
 		"none":        viewOfLeader("jobs", lease.Leader{State: lease.LeaderNone}, lease.ErrNoLeader, "file:/x"),
 		"lost":        holdLine{Event: "lost", Lock: "jobs/nightly", Token: 7, Time: at, Error: "why"},
 		"report": &report{
-			Names: []string{"jobs/nightly"}, Command: []string{"job.sh"}, Verdict: "ran", Status: 3,
+			Names: []string{"jobs/nightly"}, Command: []string{"job.sh"}, Result: "ran", Status: 3,
 			Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: locks,
 		},
 		"checkpoint": viewCheckpoint(checkpoint.Checkpoint{
@@ -91,7 +91,7 @@ func TestJSONGolden(t *testing.T) {
 		"removed": removedView{"file:/srv/shared/a%20b", "a b"},
 		"entry":   viewEntry("file:/srv/shared/commits", object.LogEntry{Number: 17, ID: "W", Modified: at, Body: []byte("text")}, true),
 		"binary":  viewEntry("file:/srv/shared/commits", object.LogEntry{Number: 17, ID: "W", Modified: at, Body: []byte{0xff, 0}}, true),
-		"cleaned": trimmedView{"file:/srv/shared/commits", 18},
+		"trimmed": trimmedView{"file:/srv/shared/commits", 18},
 		"swept": sweptView{
 			Bucket: "s3://bucket", Uploads: []uploadView{{"big", "U1", at}}, Young: 1, Failed: 2, Bodies: 3,
 		},

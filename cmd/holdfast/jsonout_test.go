@@ -84,10 +84,10 @@ func TestEveryErrorAsJSON(t *testing.T) {
 		status int
 		kind   string
 	}{
-		{"show nothing", 66, "not-found"}, {"run -n job -- true", 75, "busy"}, {"run -n -E 9 job -- true", 9, "busy"},
-		{"run x -- no-such-program", 127, "no-command"}, {"nonsense", 64, "usage"}, {"run --nonsense x -- true", 64, "usage"},
-		{"run x --timeout 50ms -- sleep 60", 124, "timed-out"}, {"break job --token 1", 73, "condition"}, {"--store s3+x://a ls", 64, "usage"},
-		{"unlock nowhere", 66, "not-found"}, {"lock -n job", 75, "busy"}, {"checkpoint get k", 66, "not-found"},
+		{"show nothing", 66, "not_found"}, {"run -n job -- true", 75, "busy"}, {"run -n -E 9 job -- true", 9, "busy"},
+		{"run x -- no-such-program", 127, "command_not_found"}, {"nonsense", 64, "usage"}, {"run --nonsense x -- true", 64, "usage"},
+		{"run x --timeout 50ms -- sleep 60", 124, "timed_out"}, {"break job --token 1", 73, "condition_not_met"}, {"--store s3+x://a ls", 64, "usage"},
+		{"unlock nowhere", 66, "not_found"}, {"lock -n job", 75, "busy"}, {"checkpoint get k", 66, "not_found"},
 		{"--store s3://u:p@b ls", 78, "unsafe"},
 	} {
 		stdout, stderr, status := p.run(t, store, append([]string{"--json"}, strings.Fields(c.line)...)...)

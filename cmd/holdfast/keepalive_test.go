@@ -20,7 +20,7 @@ type lockResult struct {
 	Handle   string    `json:"handle"`
 	Token    uint64    `json:"token"`
 	Deadline time.Time `json:"deadline"`
-	Keeper   int       `json:"keeper"`
+	Keeper   int       `json:"renewer_pid"`
 }
 
 // take takes a lock with lock.

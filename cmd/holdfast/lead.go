@@ -199,7 +199,7 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 type leaderView struct {
 	Time   *time.Time `json:"time,omitempty"` // with --watch: when that was seen
 	Name   string     `json:"name"`
-	State  string     `json:"state"` // led, expired; with --watch also none, unreadable
+	State  string     `json:"state"` // elected, expired; with --watch also none, unreadable
 	Token  uint64     `json:"token,omitempty"`
 	Holder string     `json:"holder,omitempty"`
 	Since  *time.Time `json:"since,omitempty"` // by the leader's clock

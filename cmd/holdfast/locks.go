@@ -39,16 +39,16 @@ type lockView struct {
 	Store    string     `json:"store"`
 	Error    string     `json:"error,omitempty"` // why it is unreadable
 
-	Session string       `json:"session,omitempty"`   // that its holder is under; the times of renewal are the session's
-	Slots   int          `json:"slots,omitempty"`     // of a semaphore
-	Holders []memberView `json:"holders,omitempty"`   // readers, or those that hold slots
-	Queue   []memberView `json:"queue,omitempty"`     // those that wait in order
-	Asked   *askedView   `json:"asked,omitempty"`     // to give way
+	Session string       `json:"session,omitempty"` // that its holder is under; the times of renewal are the session's
+	Slots   int          `json:"slots,omitempty"`   // of a semaphore
+	Holders []memberView `json:"holders,omitempty"` // readers, or those that hold slots
+	Queue   []memberView `json:"queue,omitempty"`   // those that wait in order
+	Asked   *askedView   `json:"yield_request,omitempty"`
 	Linger  int64        `json:"linger_ms,omitempty"` // for how long its holder keeps it after its work
 
 	watched time.Duration // for which a waiter watches it before it takes it
 
-	over bool // its session was closed or fenced
+	over bool // its session was closed or revoked
 	now  bool // it was broken so that others may take it at once
 }
 
@@ -634,9 +634,9 @@ func (v *askedView) line(plain bool) string {
 		text += ", " + ago(time.Since(*v.At)) + " ago"
 	}
 	switch {
-	case v.Refused != "":
-		text += ", refused (" + v.Refused + ")"
-	case plain && !v.Heard:
+	case v.Refusal != "":
+		text += ", refused (" + v.Refusal + ")"
+	case plain && !v.Acknowledged:
 		text += ", the holder has not heard of it yet"
 	}
 	if v.Reason != "" {

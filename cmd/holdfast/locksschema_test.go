@@ -51,16 +51,16 @@ func TestLocksSchemaHasEveryField(t *testing.T) {
 		of      any
 		heading string
 	}{
-		"lock":    {watchLine{}, "A lock: "},
-		"member":  {memberView{}, "A lock: "},
-		"run":     {runView{}, "A lock: "},
-		"asked":   {askedView{}, "A lock: "},
-		"ask":     {askView{}, "`ask`, `leader`"},
-		"leader":  {leaderView{}, "`ask`, `leader`"},
-		"report":  {report{}, "`run --report"},
-		"held":    {heldLock{}, "`run --report"},
-		"message": {problem{}, "Messages and errors"},
-		"hold":    {nil, "`hold`: one per line"},
+		"lock":          {watchLine{}, "A lock: "},
+		"member":        {memberView{}, "A lock: "},
+		"run":           {runView{}, "A lock: "},
+		"yield_request": {askedView{}, "A lock: "},
+		"ask":           {askView{}, "`ask`, `leader`"},
+		"leader":        {leaderView{}, "`ask`, `leader`"},
+		"report":        {report{}, "`run --report"},
+		"held":          {heldLock{}, "`run --report"},
+		"message":       {problem{}, "Messages and errors"},
+		"hold":          {nil, "`hold`: one per line"},
 	} {
 		def := s.Defs[name]
 		page := section(c.heading)
@@ -108,7 +108,7 @@ func TestLocksSchemaFitsTheGoldenFiles(t *testing.T) {
 	s := closedSchema(t)
 	for file, def := range map[string]string{
 		"lock": "lock", "readers": "lock", "slots": "lock", "insession": "lock", "candidates": "lock", "watch": "lock",
-		"asked": "ask", "askreaders": "ask", "led": "leader", "seen": "leader", "unled": "leader", "none": "leader",
+		"asked": "ask", "askreaders": "ask", "elected": "leader", "seen": "leader", "unled": "leader", "none": "leader",
 		"report": "report", "inslot": "report", "busyreaders": "message", "hold": "hold", "lost": "hold",
 	} {
 		text, err := os.ReadFile("testdata/golden/" + file + ".json")
@@ -178,11 +178,11 @@ func TestLocksSchemaFitsWhatIsPrinted(t *testing.T) {
 	until(line, `"held"`)
 	_, change := start("lock", "watch", "job", "--json")
 	until(change, `"held"`)
-	until(led, `"led"`)
+	until(led, `"elected"`)
 	if err := s.check("ask", []byte(p.must(t, store, "ask", "job", "--reason", "why", "--json"))); err != nil {
 		t.Error(err)
 	}
-	until(line, `"asked"`)
+	until(line, `"yield_requested"`)
 	if err := input.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestLocksSchemaFitsWhatIsPrinted(t *testing.T) {
 		}
 	}
 	all := p.must(t, store, "ls", "--json")
-	if err := s.check("locks", []byte(all)); err != nil || !strings.Contains(all, `"done"`) {
+	if err := s.check("locks", []byte(all)); err != nil || !strings.Contains(all, `"succeeded"`) {
 		t.Errorf("%v: %s", err, all)
 	}
 }

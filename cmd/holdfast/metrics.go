@@ -76,13 +76,13 @@ func (t *tally) add(ctx context.Context, result error) error {
 		if result == nil {
 			add["holdfast_last_success_timestamp_seconds"] = float64(now.Unix())
 		}
-		if verdictOf(true, result) == "lost" {
+		if resultOf(true, result) == "lost" {
 			add["holdfast_lost_total"] = 1
 		}
-	case verdictOf(false, result) == "busy":
+	case resultOf(false, result) == "busy":
 		add["holdfast_busy_total"] = 1
 		add["holdfast_wait_seconds_total"] = now.Sub(t.began).Seconds()
-	case verdictOf(false, result) == "ran already":
+	case resultOf(false, result) == "already_ran":
 		add["holdfast_ran_already_total"] = 1
 		add["holdfast_wait_seconds_total"] = now.Sub(t.began).Seconds()
 	default:

@@ -32,7 +32,7 @@ type entryView struct {
 // trimmedView is what commit-log trim prints with --json. Its fields are stable.
 type trimmedView struct {
 	Log   string `json:"log"`
-	First uint64 `json:"first"` // the number of the entry that is the first one now
+	First uint64 `json:"first_number"` // of the entry that is the first one now
 }
 
 func viewEntry(log string, e object.LogEntry, body bool) entryView {

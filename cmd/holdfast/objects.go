@@ -33,7 +33,7 @@ type objectView struct {
 	ContentType string     `json:"content_type,omitempty"`
 	object.Headers
 	Metadata map[string]string `json:"metadata,omitempty"`
-	Write    string            `json:"write,omitempty"`
+	WriteID  string            `json:"write_id,omitempty"`
 	Fence    *fenceView        `json:"fence,omitempty"`
 
 	// Only in the output of stat: how each kind of conditional write is made safe, or why
@@ -53,10 +53,10 @@ type removedView struct {
 
 // conditionView is how one kind of conditional write is made safe.
 type conditionView struct {
-	Ability string `json:"ability"`
-	By      string `json:"by"`            // an [object.Strategy]
-	Own     bool   `json:"own"`           // the store itself also checks the condition
-	Why     string `json:"why,omitempty"` // why the write is impossible
+	Ability  string `json:"ability"`          // an [object.Ability], with underscores
+	Strategy string `json:"strategy"`         // an [object.Strategy]; native is the store's own condition
+	Native   bool   `json:"native_check"`     // the store itself also checks the condition
+	Reason   string `json:"reason,omitempty"` // why the write is impossible
 }
 
 // ladder adds how conditional writes are made safe. It tests once what the server does.
@@ -66,9 +66,9 @@ func (v *objectView) ladder(ctx context.Context, b bucket) {
 		v.ConditionsUnknown = oneLine(err)
 	}
 	for _, s := range steps {
-		c := conditionView{Ability: string(s.Ability), By: string(s.Strategy), Own: s.Native}
+		c := conditionView{Ability: strings.ReplaceAll(string(s.Ability), "-", "_"), Strategy: string(s.Strategy), Native: s.Native}
 		if s.Err != nil {
-			c.Why = oneLine(s.Err)
+			c.Reason = oneLine(s.Err)
 		}
 		v.Conditions = append(v.Conditions, c)
 	}
@@ -89,16 +89,16 @@ var strategyTexts = map[object.Strategy]string{
 
 // text formats the condition for people.
 func (c conditionView) text(reservations, index string) string {
-	text := strategyTexts[object.Strategy(c.By)]
+	text := strategyTexts[object.Strategy(c.Strategy)]
 	switch {
-	case c.By == string(object.StrategyCondition) && index != "":
+	case c.Strategy == string(object.StrategyCondition) && index != "":
 		text = "the condition of a register in the index " + index
-	case c.By == string(object.StrategyReservation) && c.Own:
+	case c.Strategy == string(object.StrategyReservation) && c.Native:
 		text += " in " + reservations + ", and the store's own condition"
-	case c.By == string(object.StrategyReservation):
+	case c.Strategy == string(object.StrategyReservation):
 		text += " in " + reservations
-	case c.Why != "":
-		text += ": " + c.Why
+	case c.Reason != "":
+		text += ": " + c.Reason
 	}
 	return text
 }
@@ -112,7 +112,7 @@ type fenceView struct {
 func (b bucket) view(info object.Info) objectView {
 	v := objectView{
 		URL: b.of(info.Key), Key: info.Key, Version: string(info.Version), Size: info.Size,
-		ContentType: info.ContentType, Headers: info.Headers, Metadata: info.Metadata, Write: info.WriteInfo.ID,
+		ContentType: info.ContentType, Headers: info.Headers, Metadata: info.Metadata, WriteID: info.WriteInfo.ID,
 	}
 	if !info.Modified.IsZero() {
 		v.Modified = &info.Modified

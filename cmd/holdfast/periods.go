@@ -111,15 +111,15 @@ func endOf(status int, err error) error {
 // runView is the last run of a job as ls and show print it with --json. Its fields are
 // stable. All times are by the clock of the machine that ran it.
 type runView struct {
-	Period  string     `json:"period"`
-	Began   time.Time  `json:"began"`
-	Ended   *time.Time `json:"ended"` // null if it is running or died
-	Until   time.Time  `json:"until"` // the end of its period
-	Outcome string     `json:"outcome"`
-	Error   string     `json:"error,omitempty"`
-	Holder  string     `json:"holder"`
-	Tries   int        `json:"tries"`
-	Again   bool       `json:"again,omitempty"` // it was taken back
+	Period string     `json:"period"`
+	Began  time.Time  `json:"began"`
+	Ended  *time.Time `json:"ended"` // null if it is running or died
+	Until  time.Time  `json:"period_end"`
+	Result string     `json:"result"` // running, succeeded, failed or died
+	Error  string     `json:"error,omitempty"`
+	Holder string     `json:"holder"`
+	Tries  int        `json:"attempts"`
+	Again  bool       `json:"rerun_allowed,omitempty"` // a user has allowed another run in the period
 }
 
 func viewOfRun(r *lease.Run) *runView {
@@ -127,7 +127,7 @@ func viewOfRun(r *lease.Run) *runView {
 		return nil
 	}
 	v := &runView{
-		Period: r.Period, Began: r.Began, Until: r.PeriodEnd, Outcome: string(r.Outcome),
+		Period: r.Period, Began: r.Began, Until: r.PeriodEnd, Result: resultOfRun(r.Outcome),
 		Error: r.Error, Holder: r.Holder, Tries: r.Attempts, Again: r.RerunAllowed,
 	}
 	if !r.Ended.IsZero() {
@@ -136,7 +136,16 @@ func viewOfRun(r *lease.Run) *runView {
 	return v
 }
 
-// short returns the outcome of the run, and how long ago that was.
+// resultOfRun is the outcome of a run for programs and people: records say "done" of one that
+// has succeeded.
+func resultOfRun(o lease.RunOutcome) string {
+	if o == lease.RunDone {
+		return "succeeded"
+	}
+	return string(o)
+}
+
+// short returns the result of the run, and how long ago that was.
 func (v *runView) short() string {
 	if v == nil {
 		return "-"
@@ -145,7 +154,7 @@ func (v *runView) short() string {
 	if v.Ended != nil {
 		at = *v.Ended
 	}
-	return v.Outcome + ", " + away(time.Until(at))
+	return v.Result + ", " + away(time.Until(at))
 }
 
 // lines prints the run, one line for each fact.
@@ -157,7 +166,7 @@ func (v *runView) lines(line func(label, format string, args ...any)) {
 	if v.Again {
 		again = ", and taken back: the job may run again"
 	}
-	line("last run", "%s (try %d)%s", v.Outcome, v.Tries, again)
+	line("last run", "%s (try %d)%s", v.Result, v.Tries, again)
 	line("  began", "%s (%s)", v.Began.Local().Format(time.RFC3339), away(time.Until(v.Began)))
 	if v.Ended != nil {
 		line("  ended", "%s (after %s)", v.Ended.Local().Format(time.RFC3339), ago(max(0, v.Ended.Sub(v.Began))))

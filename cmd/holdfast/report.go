@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 )
 
-// report is what --report writes: the verdict of holdfast itself, apart from the status of
+// report is what --report writes: the result of holdfast itself, apart from the status of
 // the command.
 type report struct {
 	path string
@@ -24,8 +24,8 @@ type report struct {
 
 	Names    []string   `json:"names"`
 	Command  []string   `json:"command"`
-	Verdict  string     `json:"verdict"` // ran, ran already, busy, lost, timed out or failed
-	Status   int        `json:"status"`  // the exit status of holdfast
+	Result   string     `json:"result"` // ran, already_ran, busy, lost, timed_out or failed
+	Status   int        `json:"status"` // the exit status of holdfast
 	Error    string     `json:"error,omitempty"`
 	Started  time.Time  `json:"started"`
 	Acquired *time.Time `json:"acquired,omitempty"`
@@ -140,7 +140,7 @@ func (a *app) finish(r *report, result error) error {
 // write writes the report with a result.
 func (r *report) write(result error) error {
 	r.Ended, r.Status = time.Now(), statusOf(result)
-	r.Verdict = verdictOf(r.Acquired != nil, result)
+	r.Result = resultOf(r.Acquired != nil, result)
 	if told(result) {
 		r.Error = oneLine(result)
 	}
@@ -150,19 +150,19 @@ func (r *report) write(result error) error {
 	return under(r.path, errors.Join(err, r.done(err == nil)))
 }
 
-// verdictOf returns the verdict on a run. acquired says whether the run has acquired its
+// resultOf returns the result of a run in one word. acquired says whether the run has acquired its
 // locks.
-func verdictOf(acquired bool, result error) string {
+func resultOf(acquired bool, result error) string {
 	status := statusOf(result)
 	switch {
 	case !acquired && result == nil:
-		return "ran already"
+		return "already_ran"
 	case !acquired && !errors.Is(result, lease.ErrUnresponsive) && (errors.Is(result, lease.ErrHeld) || status == statusBusy):
 		return "busy"
 	case errors.Is(result, lease.ErrLost):
 		return "lost"
 	case errors.Is(result, errTimedOut):
-		return "timed out"
+		return "timed_out"
 	case !acquired, status == statusNotExec && told(result):
 		return "failed" // the command never ran
 	}

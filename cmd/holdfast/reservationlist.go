@@ -23,13 +23,13 @@ type reservationView struct {
 	Since      *time.Time `json:"since,omitempty"`
 	TimeoutMS  int64      `json:"timeout_ms"`
 	State      string     `json:"state"` // live, released or expired
-	By         string     `json:"by,omitempty"`
+	WriteID    string     `json:"write_id,omitempty"`
 }
 
 func viewReservation(table string, s reserve.Reservation) reservationView {
 	v := reservationView{
 		Table: table, Key: s.Key, Version: string(s.Version), Generation: s.Generation,
-		TimeoutMS: s.Timeout.Milliseconds(), State: "expired", By: s.Nonce,
+		TimeoutMS: s.Timeout.Milliseconds(), State: "expired", WriteID: s.Nonce,
 	}
 	if !s.Since.IsZero() {
 		since := s.Since.UTC()

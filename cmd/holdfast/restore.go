@@ -95,11 +95,11 @@ type restoredView struct {
 	Copy     string     `json:"copy"`
 	Keys     int        `json:"keys"`
 	Written  time.Time  `json:"written"`
-	Kept     string     `json:"kept"`
+	Kept     string     `json:"damaged_copy"`
 	DryRun   bool       `json:"dry_run"`
 	Changed  *time.Time `json:"changed,omitempty"`
 	Compared int        `json:"compared"`
-	Back     []stepView `json:"back"`
+	Back     []stepView `json:"moved_back"`
 }
 
 // stepView is a checkpoint that goes back.

@@ -35,10 +35,10 @@ const (
 
 // kinds are the words with which --json names exit statuses.
 var kinds = map[int]string{
-	statusFailed: "failed", statusUsage: "usage", statusNotFound: "not-found", statusUnreachable: "unreachable",
-	statusCondition: "condition", statusUnknown: "unknown", statusBusy: "busy", statusLost: "lost",
-	statusDenied: "denied", statusUnsafe: "unsafe", statusTimedOut: "timed-out",
-	statusNotExec: "not-executable", statusNoCommand: "no-command",
+	statusFailed: "failed", statusUsage: "usage", statusNotFound: "not_found", statusUnreachable: "unreachable",
+	statusCondition: "condition_not_met", statusUnknown: "outcome_unknown", statusBusy: "busy", statusLost: "lost",
+	statusDenied: "denied", statusUnsafe: "unsafe", statusTimedOut: "timed_out",
+	statusNotExec: "command_not_executable", statusNoCommand: "command_not_found",
 }
 
 // statusError is an error with an exit status of its own.

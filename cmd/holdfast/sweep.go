@@ -16,10 +16,10 @@ import (
 type sweptView struct {
 	Bucket  string       `json:"bucket"`
 	DryRun  bool         `json:"dry_run"`
-	Uploads []uploadView `json:"uploads"` // removed, or to be removed
-	Young   int          `json:"young"`   // uploads that may be in progress
-	Failed  int          `json:"failed"`  // uploads whose state is unknown, or that could not be removed
-	Bodies  int          `json:"bodies"`  // removed
+	Uploads []uploadView `json:"uploads"`     // removed, or to be removed
+	Young   int          `json:"in_progress"` // uploads that may be
+	Failed  int          `json:"failed"`      // uploads whose state is unknown, or that could not be removed
+	Bodies  int          `json:"removed_bodies"`
 }
 
 type uploadView struct {

@@ -183,7 +183,7 @@ func (v *lockView) told() string {
 	}
 	if v.Asked != nil && v.State != "free" {
 		state += ", asked by " + printable.Text(v.Asked.By)
-		if v.Asked.Refused != "" {
+		if v.Asked.Refusal != "" {
 			state += " (refused)"
 		}
 	}

@@ -69,7 +69,7 @@ export class Lock {
     this.leaving = false; // its release was asked for
     this.over = false; // released, or left after its loss
     this.slot = undefined; // of a semaphore: the number of its slot, from 1 on
-    this.asked = null; // if another client asks for the lock: an object with by and reason
+    this.yieldRequest = null; // if another client asks for the lock: an object with requested_by and reason
     this.signal = this.#aborter.signal; // aborted when the lock is lost
   }
 
@@ -262,8 +262,8 @@ export class Client {
     }
     if (line.event === "held") Object.assign(lock, { token: line.token, slot: line.slot });
     if (line.event === "released") lock.over = true;
-    if (line.event === "asked") {
-      lock.asked = line;
+    if (line.event === "yield_requested") {
+      lock.yieldRequest = line;
       return; // it answers nothing
     }
     if (["busy", "lost", "released"].includes(line.event) || !lock.token) this.#locks.delete(lock.id);

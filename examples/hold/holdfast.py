@@ -70,7 +70,7 @@ class Lock:
         self.client, self.name, self.id = client, name, id
         self.token = None  # the fencing token
         self.slot = None  # of a semaphore: the number of its slot, from 1 on
-        self.asked = None  # if another client asks for the lock: a dict with "by" and "reason"
+        self.yield_request = None  # if another client asks for the lock: a dict with "requested_by" and "reason"
         self.thread = threading.current_thread()
         self.answers = queue.SimpleQueue()
         self.lost = None  # why the lock is lost
@@ -272,8 +272,8 @@ class Client:
             lock.token, lock.slot = line["token"], line.get("slot")
         elif event == "released":
             lock.over = True
-        elif event == "asked":
-            lock.asked = line
+        elif event == "yield_requested":
+            lock.yield_request = line
             return  # it answers nothing
         if event in ("busy", "lost", "released") or not lock.token:
             del self._locks[lock.id]

@@ -69,11 +69,11 @@ under("too much for one line is an error", async (t) => {
 under("an ask is refused", async (t) => {
   const client = await t.open();
   await client.use("job", async (lock) => {
-    await assert.rejects(lock.refuse("why"), (error) => error.kind === "condition"); // what no client has asked
+    await assert.rejects(lock.refuse("why"), (error) => error.kind === "condition_not_met"); // what no client has asked
     await run("holdfast", ["--store", t.store, "ask", "job"]);
-    while (!lock.asked) await lock.store("a write meets the ask");
+    while (!lock.yieldRequest) await lock.store("a write meets the ask");
     await lock.refuse("the backup runs");
-    assert.equal((await t.show("job")).asked.refused, "the backup runs");
+    assert.equal((await t.show("job")).yield_request.refusal, "the backup runs");
     lock.check();
   });
 });
@@ -89,7 +89,7 @@ under("readers and slots", async (t) => {
   assert.deepEqual(slots.map((lock) => lock.slot), [1, 2]);
   assert.equal(await client.tryAcquire("pool", { slots: 2 }), null);
   await assert.rejects(client.acquire("pool", { slots: 3 }), (error) => {
-    return error.kind === "condition" && /has 2 slots/.test(error.message);
+    return error.kind === "condition_not_met" && /has 2 slots/.test(error.message);
   });
   await assert.rejects(client.acquire("pool", { slots: 0 }), /slots/);
 });
@@ -97,11 +97,11 @@ under("readers and slots", async (t) => {
 under("an ask is no answer", async (t) => {
   const client = await t.open();
   await client.use("job", async (lock) => {
-    assert.equal(lock.asked, null);
+    assert.equal(lock.yieldRequest, null);
     await run("holdfast", ["--store", t.store, "ask", "job", "--reason", "noon", "--holder", "bob"]);
     await lock.store("step 1"); // this write meets the ask
-    while (!lock.asked) await pause(10);
-    assert.deepEqual([lock.asked.by, lock.asked.reason], ["bob", "noon"]);
+    while (!lock.yieldRequest) await pause(10);
+    assert.deepEqual([lock.yieldRequest.requested_by, lock.yieldRequest.reason], ["bob", "noon"]);
     await lock.store("step 2");
   });
   assert.equal((await t.show("job")).state, "free");

@@ -99,13 +99,13 @@ class ClientTest(unittest.TestCase):
     def test_an_ask_is_no_answer(self):
         client = self.client(ttl="30s")
         with client.acquire("job") as lock:
-            self.assertIsNone(lock.asked)
+            self.assertIsNone(lock.yield_request)
             command = ["holdfast", "--store", self.store, "ask", "job", "--reason", "noon", "--holder", "bob"]
             subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
             lock.store("step 1")  # this write meets the ask
-            while not lock.asked:
+            while not lock.yield_request:
                 time.sleep(0.01)
-            self.assertEqual((lock.asked["by"], lock.asked["reason"]), ("bob", "noon"))
+            self.assertEqual((lock.yield_request["requested_by"], lock.yield_request["reason"]), ("bob", "noon"))
             lock.store("step 2")
         self.assertEqual(self.show("job")["state"], "free")
 
@@ -114,13 +114,13 @@ class ClientTest(unittest.TestCase):
         with client.acquire("job") as lock:
             with self.assertRaises(holdfast.Error) as error:
                 lock.refuse("why")  # what no client has asked
-            self.assertEqual(error.exception.kind, "condition")
+            self.assertEqual(error.exception.kind, "condition_not_met")
             command = ["holdfast", "--store", self.store, "ask", "job"]
             subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-            while not lock.asked:
+            while not lock.yield_request:
                 lock.store("a write meets the ask")
             lock.refuse("the backup runs")
-            self.assertEqual(self.show("job")["asked"]["refused"], "the backup runs")
+            self.assertEqual(self.show("job")["yield_request"]["refusal"], "the backup runs")
             lock.check()
 
     def test_readers_and_slots(self):
@@ -136,7 +136,7 @@ class ClientTest(unittest.TestCase):
             self.assertIsNone(client.try_acquire("pool", slots=2))
             with self.assertRaisesRegex(holdfast.Error, "has 2 slots") as error:
                 client.acquire("pool", slots=3)
-            self.assertEqual(error.exception.kind, "condition")
+            self.assertEqual(error.exception.kind, "condition_not_met")
         with self.assertRaisesRegex(holdfast.Error, "slots"):
             client.acquire("pool", slots=0)
 

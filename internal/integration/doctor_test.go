@@ -110,7 +110,7 @@ func doctorS3(t *testing.T, holdfast string) {
 					t.Errorf("status %d, safe: %v", status, r.Safe)
 				}
 				for id, result := range r.unlike() {
-					if result != lacks[name][id] && !(versioned && (id == "versioning" || id == "deleted-object")) && result != "not-tested" {
+					if result != lacks[name][id] && !(versioned && (id == "versioning" || id == "deleted-object")) && result != "not_tested" {
 						t.Errorf("%s: %s", id, result)
 					}
 				}
@@ -159,7 +159,7 @@ func doctorRights(t *testing.T, holdfast string) {
 			}
 			env := []string{"AWS_ACCESS_KEY_ID=" + keys.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + keys.SecretAccessKey, "AWS_SESSION_TOKEN=" + keys.SessionToken}
 			r, status := examine(t, holdfast, "s3://"+bucket+"/app?endpoint="+server.Endpoint, env)
-			if status != 77 || r.unlike()["right-"+right] != "not-tested" {
+			if status != 77 || r.unlike()["right-"+right] != "not_tested" {
 				t.Errorf("status %d, %v", status, r.unlike())
 			}
 		})

@@ -54,7 +54,7 @@ func TestS3(t *testing.T) {
 		{"refuses and writes", broken(awstest.S3Broken{RefuseAndWrite: true}),
 			found(doctor.NotSafe, "put-if-absent=unsafe put-if-match=unsafe create-twice=any create-race=any swap-race=any wrong-version=any missing-key=any delete-version=any recreate=any equal-values=any")},
 		{"no conditions", broken(awstest.S3Broken{NoConditions: true}),
-			found(doctor.NotSafe, "put-if-absent=unsafe put-if-match=unsafe delete-if-match=warning delete-if-match-or-absent=warning copy-source=any upload-if-absent=warning upload-if-match=warning deleted-object=not-tested create-twice=not-tested create-race=not-tested swap-race=not-tested wrong-version=not-tested missing-key=not-tested delete-version=not-tested recreate=not-tested equal-values=not-tested read-after-write=not-tested large-value=not-tested list-registers=not-tested latency=not-tested"+copies)},
+			found(doctor.NotSafe, "put-if-absent=unsafe put-if-match=unsafe delete-if-match=warning delete-if-match-or-absent=warning copy-source=any upload-if-absent=warning upload-if-match=warning deleted-object=not_tested create-twice=not_tested create-race=not_tested swap-race=not_tested wrong-version=not_tested missing-key=not_tested delete-version=not_tested recreate=not_tested equal-values=not_tested read-after-write=not_tested large-value=not_tested list-registers=not_tested latency=not_tested"+copies)},
 		{"ignores conditions of DELETE", broken(awstest.S3Broken{IgnoreOnDelete: true}), found(doctor.Safe, "delete-if-match=warning delete-if-match-or-absent=warning")},
 		{"deletes what is gone", broken(awstest.S3Broken{IgnoreDeleteGone: true}), found(doctor.Safe, "delete-if-match=warning")},
 		{"ignores conditions of COPY", broken(awstest.S3Broken{IgnoreOnCopy: true}), found(doctor.Safe, copies)},
@@ -77,11 +77,11 @@ func TestS3(t *testing.T) {
 		{"versions", func(s *awstest.S3) { s.Versioning = "Enabled" }, found(doctor.Safe, "versioning=warning")},
 		{"Object Lock", func(s *awstest.S3) { s.Versioning, s.ObjectLock = "Enabled", true }, found(doctor.Safe, "versioning=warning object-lock=warning")},
 		// Rights.
-		{"no s3:PutObject", denied("PutObject"), found(doctor.Denied, "right-s3:PutObject=not-tested")},
-		{"no s3:GetObject", denied("GetObject"), found(doctor.Denied, "right-s3:GetObject=not-tested")},
-		{"no s3:ListBucket", denied("ListObjectsV2"), found(doctor.Safe, "right-s3:ListBucket=not-tested list-objects=not-tested list-registers=not-tested legacy=not-tested kinds=not-tested")},
-		{"no s3:GetBucketVersioning", denied("GetBucketVersioning"), found(doctor.Safe, "versioning=not-tested")},
-		{"no s3:GetBucketObjectLockConfiguration", denied("GetObjectLockConfiguration"), found(doctor.Safe, "object-lock=not-tested")},
+		{"no s3:PutObject", denied("PutObject"), found(doctor.Denied, "right-s3:PutObject=not_tested")},
+		{"no s3:GetObject", denied("GetObject"), found(doctor.Denied, "right-s3:GetObject=not_tested")},
+		{"no s3:ListBucket", denied("ListObjectsV2"), found(doctor.Safe, "right-s3:ListBucket=not_tested list-objects=not_tested list-registers=not_tested legacy=not_tested kinds=not_tested")},
+		{"no s3:GetBucketVersioning", denied("GetBucketVersioning"), found(doctor.Safe, "versioning=not_tested")},
+		{"no s3:GetBucketObjectLockConfiguration", denied("GetObjectLockConfiguration"), found(doctor.Safe, "object-lock=not_tested")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -213,7 +213,7 @@ func TestNoDelete(t *testing.T) {
 	t.Parallel()
 	s := newS3(denied("DeleteObject"))
 	r := examine(t, doctor.S3(s.Client(), "bucket", "", nil), nil)
-	found(doctor.Safe, "right-s3:DeleteObject=not-tested objects=not-tested delete-if-match=not-tested delete-if-match-or-absent=not-tested deleted-object=not-tested").check(t, r)
+	found(doctor.Safe, "right-s3:DeleteObject=not_tested objects=not_tested delete-if-match=not_tested delete-if-match-or-absent=not_tested deleted-object=not_tested").check(t, r)
 	if len(r.NotRemoved) != 1 || !strings.Contains(r.NotRemoved[0], "s3:DeleteObject") {
 		t.Errorf("left: %q", r.NotRemoved)
 	}
@@ -295,11 +295,11 @@ func TestDynamoDB(t *testing.T) {
 		{"global table", func(d *awstest.DynamoDB) { d.SetReplicas("table", false, "eu-west-1", "us-east-1") }, found(doctor.NotSafe, "table-global=unsafe first-use=unsafe")},
 		{"global table with one order", func(d *awstest.DynamoDB) { d.SetReplicas("table", true, "eu-west-1") }, good()},
 		{"TTL", func(d *awstest.DynamoDB) { d.SetTTL("table", "expires") }, found(doctor.Safe, "table-ttl=warning")},
-		{"no dynamodb:PutItem", refused("PutItem"), found(doctor.Denied, "right-dynamodb:PutItem=not-tested")},
-		{"no dynamodb:GetItem", refused("GetItem"), found(doctor.Denied, "right-dynamodb:GetItem=not-tested")},
-		{"no dynamodb:Query", refused("Query"), found(doctor.Safe, "right-dynamodb:Query=not-tested list-registers=not-tested")},
-		{"no dynamodb:DescribeTable", refused("DescribeTable"), found(doctor.Safe, "table-keys=not-tested")},
-		{"no dynamodb:DescribeTimeToLive", refused("DescribeTimeToLive"), found(doctor.Safe, "table-ttl=not-tested")},
+		{"no dynamodb:PutItem", refused("PutItem"), found(doctor.Denied, "right-dynamodb:PutItem=not_tested")},
+		{"no dynamodb:GetItem", refused("GetItem"), found(doctor.Denied, "right-dynamodb:GetItem=not_tested")},
+		{"no dynamodb:Query", refused("Query"), found(doctor.Safe, "right-dynamodb:Query=not_tested list-registers=not_tested")},
+		{"no dynamodb:DescribeTable", refused("DescribeTable"), found(doctor.Safe, "table-keys=not_tested")},
+		{"no dynamodb:DescribeTimeToLive", refused("DescribeTimeToLive"), found(doctor.Safe, "table-ttl=not_tested")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

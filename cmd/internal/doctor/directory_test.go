@@ -154,7 +154,7 @@ func TestDirectories(t *testing.T) {
 		{"overwrites", "overwrites", 0o700, local, false, found(doctor.NotSafe, "append=unsafe")},
 		{"unseen", "unseen", 0o700, local, false, found(doctor.NotSafe, "append=unsafe")},
 		{"another", "another", 0o700, local, false, found(doctor.NotSafe, "append=unsafe")},
-		{"fails", "fails", 0o700, local, false, found(doctor.NotProven, "append=not-tested")},
+		{"fails", "fails", 0o700, local, false, found(doctor.NotProven, "append=not_tested")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -277,5 +277,5 @@ func TestExchanged(t *testing.T) {
 func TestNoHelper(t *testing.T) {
 	t.Parallel()
 	r := examine(t, doctor.Directory(t.TempDir(), &doctor.DirectoryOptions{Kind: local}), nil)
-	found(doctor.NotProven, "append=not-tested presence=not-tested").check(t, r)
+	found(doctor.NotProven, "append=not_tested presence=not_tested").check(t, r)
 }

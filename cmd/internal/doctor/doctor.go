@@ -32,7 +32,7 @@ const (
 	OK        Result = "ok"
 	Warning   Result = "warning"    // leases are safe all the same
 	Unsafe    Result = "unsafe"     // two programs could hold one lock, or none ever could; of reservations: see [Target.ReservingIn]
-	NotTested Result = "not-tested" // could not be tested; Found says why
+	NotTested Result = "not_tested" // could not be tested; Found says why
 )
 
 // Verdict is the summary of all checks.
@@ -80,7 +80,7 @@ type Report struct {
 	ReadUS     float64  `json:"read_us"`  // median of one read
 	Checks     []Check  `json:"checks"`
 	Advice     []Advice `json:"advice"`
-	NotRemoved []string `json:"left"` // what could not be removed
+	NotRemoved []string `json:"leftovers"` // what could not be removed
 }
 
 // Options are the options of [Run].

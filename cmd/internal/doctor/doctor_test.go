@@ -191,13 +191,13 @@ func brokenRegisters(mem *memstore.Store) map[string]struct {
 				return &store.OpError{Op: "put", Key: o.Key, Err: store.ErrDenied}
 			}
 			return next(ctx, o)
-		}, found(doctor.Denied, "create-twice=not-tested")},
+		}, found(doctor.Denied, "create-twice=not_tested")},
 		"fails": {func(ctx context.Context, o *store.Op, next store.Handler) error {
 			if o.Kind.Write() {
 				return store.ErrUnavailable
 			}
 			return next(ctx, o)
-		}, found(doctor.NotProven, "create-twice=not-tested create-race=not-tested swap-race=not-tested wrong-version=not-tested missing-key=not-tested delete-version=not-tested recreate=not-tested equal-values=not-tested read-after-write=not-tested large-value=not-tested list-registers=not-tested latency=not-tested")},
+		}, found(doctor.NotProven, "create-twice=not_tested create-race=not_tested swap-race=not_tested wrong-version=not_tested missing-key=not_tested delete-version=not_tested recreate=not_tested equal-values=not_tested read-after-write=not_tested large-value=not_tested list-registers=not_tested latency=not_tested")},
 	}
 }
 
@@ -253,7 +253,7 @@ func TestHang(t *testing.T) {
 			return next(ctx, o)
 		})
 		r := examine(t, doctor.Registers("mem:", st), nil)
-		found(doctor.NotProven, "swap-race=not-tested").check(t, r)
+		found(doctor.NotProven, "swap-race=not_tested").check(t, r)
 		close(forever)
 	})
 }

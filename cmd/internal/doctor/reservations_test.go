@@ -36,11 +36,11 @@ func TestReservations(t *testing.T) {
 		{"returns no item", func(d *awstest.DynamoDB) { d.Broken.NoOldItem = true },
 			found(doctor.NotSafe, "reservations-conditions=unsafe"), "no write under a reservation is possible"},
 		{"no dynamodb:DescribeTable", func(d *awstest.DynamoDB) { d.Add("DescribeTable", 0, -1, refused("AccessDeniedException")) },
-			found(doctor.Safe, "reservations-keys=not-tested reservations-conditions=ok"), "the right dynamodb:DescribeTable"},
+			found(doctor.Safe, "reservations-keys=not_tested reservations-conditions=ok"), "the right dynamodb:DescribeTable"},
 		{"no dynamodb:DescribeTimeToLive", func(d *awstest.DynamoDB) { d.Add("DescribeTimeToLive", 0, -1, refused("AccessDeniedException")) },
-			found(doctor.Safe, "reservations-ttl=not-tested reservations-global=ok"), "the right dynamodb:DescribeTimeToLive"},
+			found(doctor.Safe, "reservations-ttl=not_tested reservations-global=ok"), "the right dynamodb:DescribeTimeToLive"},
 		{"no dynamodb:PutItem", func(d *awstest.DynamoDB) { d.Add("PutItem", 0, -1, refused("AccessDeniedException")) },
-			found(doctor.Safe, "reservations-conditions=not-tested"), "the right dynamodb:PutItem"},
+			found(doctor.Safe, "reservations-conditions=not_tested"), "the right dynamodb:PutItem"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +77,7 @@ func TestReservationsOfAmazon(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := examine(t, doctor.S3(awstest.NewS3("bucket").Client(), "bucket", "app", nil).ReservingIn(table, true), quick())
-	found(doctor.Safe, "reservations-conditions=not-tested").check(t, r)
+	found(doctor.Safe, "reservations-conditions=not_tested").check(t, r)
 	if d.Items("locks") != 0 {
 		t.Error("it left items")
 	}
