@@ -1,0 +1,78 @@
+package lease_test
+
+import (
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The first page of the package comment names at most 60 things. Each
+// exists, as does each other exported name that the comment links.
+func TestFirstPage(t *testing.T) {
+	set := token.NewFileSet()
+	pkgs, err := parser.ParseDir(set, ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := doc.New(pkgs["lease"], "github.com/holdfast-go/holdfast/lease", doc.AllMethods)
+	exists := map[string]bool{}
+	values := func(all []*doc.Value) {
+		for _, v := range all {
+			for _, name := range v.Names {
+				exists[name] = true
+			}
+		}
+	}
+	funcs := func(of string, all []*doc.Func) {
+		for _, f := range all {
+			exists[of+f.Name] = true
+		}
+	}
+	values(p.Consts)
+	values(p.Vars)
+	funcs("", p.Funcs)
+	for _, typ := range p.Types {
+		exists[typ.Name] = true
+		values(typ.Consts)
+		values(typ.Vars)
+		funcs("", typ.Funcs)
+		funcs(typ.Name+".", typ.Methods)
+		if s, ok := typ.Decl.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType); ok {
+			for _, field := range s.Fields.List {
+				for _, name := range field.Names {
+					exists[typ.Name+"."+name.Name] = true
+				}
+			}
+		}
+	}
+	names := func(text string) map[string]bool {
+		found := map[string]bool{}
+		for _, m := range regexp.MustCompile(`\[\*?([A-Z]\w*(?:\.[A-Z]\w*)?)\]`).FindAllStringSubmatch(text, -1) {
+			found[m[1]] = true
+		}
+		return found
+	}
+	first, _, _ := strings.Cut(p.Doc, "\nRarely needed:")
+	if first == p.Doc {
+		t.Fatal("the first page has no end: want a paragraph that begins with Rarely needed")
+	}
+	if n := len(names(first)); n < 50 || n > 60 {
+		t.Errorf("the first page links %d names; want from 50 to 60", n)
+	}
+	for name := range names(p.Doc) {
+		if !exists[name] {
+			t.Errorf("the package comment links [%s], which does not exist", name)
+		}
+	}
+	// What most programs call must not fall off the page.
+	for _, name := range strings.Fields("New Client.Do Client.Acquire Client.TryAcquire Client.Close Guard.Context Guard.Token Guard.Release ErrHeld ErrLost Client.Lead Client.Once Client.OpenSession Client.Handle AcquireAll Client.RequestYield Client.Break Client.Inspect") {
+		if !names(first)[name] {
+			t.Errorf("the first page does not link [%s]", name)
+		}
+	}
+}
