@@ -16,18 +16,18 @@ type DeleteOptions struct {
 	// [store.ErrNotFound] if there is no item.
 	If Condition
 
-	// Base is the item as it was read: it is deleted only if all its large attributes are
-	// still those.
+	// Base is the item as it was read: Delete deletes it only if it still has the same large
+	// attributes.
 	Base *Item
 }
 
 // Delete removes an item, and then, with [Options].RemoveSuperseded, its objects. Deleting
-// what does not exist succeeds, unless the options have a condition; then the error
-// matches [store.ErrNotFound], and the outcome is unknown: a request can have been repeated
-// on its way.
+// what does not exist succeeds, unless the options have a condition. Then the error
+// matches [store.ErrNotFound], and the outcome is unknown: a proxy can have repeated the
+// request.
 //
 // It is one request for the item. Without a condition, a delete whose reply was lost has
-// succeeded if there is no item; if there is one, the outcome is unknown: another program
+// succeeded if there is no item. If there is one, the outcome is unknown: another program
 // may have created it since.
 func (s *Store) Delete(ctx context.Context, key Key, opts *DeleteOptions) (*Result, error) {
 	schema, key, err := s.item(ctx, key)
@@ -58,11 +58,11 @@ func (d *deletion) run(ctx context.Context, o DeleteOptions) (*Result, error) {
 		return nil, fmt.Errorf("DeleteOptions.If: %w", err)
 	}
 	if o.If.Absent {
-		return nil, fmt.Errorf("%w: DeleteOptions.If wants that there is no item", ErrInvalid)
+		return nil, fmt.Errorf("%w: DeleteOptions.If demands that there is no item, so that there is nothing to delete", ErrInvalid)
 	}
 	if o.Base != nil {
 		if o.Base.Key != d.key {
-			return nil, fmt.Errorf("%w: DeleteOptions.Base is the item %v", ErrInvalid, o.Base.Key)
+			return nil, fmt.Errorf("%w: DeleteOptions.Base is another item, %v", ErrInvalid, o.Base.Key)
 		}
 		base := o.Base.all()
 		o.If.Exists = true
@@ -89,7 +89,7 @@ func (d *deletion) run(ctx context.Context, o DeleteOptions) (*Result, error) {
 	return d.send(ctx)
 }
 
-// send deletes the item, and finds out what became of a lost reply.
+// send deletes the item, and finds the outcome after a lost reply.
 func (d *deletion) send(ctx context.Context) (*Result, error) {
 	var doubt error
 	for tries := 1; ; tries++ {
@@ -100,8 +100,8 @@ func (d *deletion) send(ctx context.Context) (*Result, error) {
 		again := store.OutcomeOf(err) == store.NotApplied && errors.Is(err, store.ErrUnavailable)
 		if store.OutcomeOf(err) != store.NotApplied {
 			doubt = cmp.Or(doubt, err)
-			var gone bool
-			if gone, again = d.resolve(ctx); gone {
+			var deleted bool
+			if deleted, again = d.resolve(ctx); deleted {
 				return &Result{}, nil
 			}
 		}
@@ -119,16 +119,16 @@ func (d *deletion) failure(doubt, cause error) error {
 	case doubt != nil:
 		return store.MarkUnknown(bare(d.key, doubt))
 	case errors.As(cause, &refused) && refused.HasCurrent && refused.Current == nil:
-		// A proxy can repeat a request: the refusal may be that of a second copy.
+		// A proxy can repeat a request: the table may have refused the second copy of it.
 		return store.MarkUnknown(fmt.Errorf("%w: there is no such item; another program has deleted it, or a repeated request of this one", store.ErrNotFound))
 	}
 	return store.MarkNotApplied(cause)
 }
 
-// settle looks for the item after a lost reply. It reports whether the item is gone, so that
-// a delete without a condition has succeeded, and whether it still has a reference that the
-// condition names, so that the delete was not made yet.
-func (d *deletion) resolve(ctx context.Context) (gone, again bool) {
+// resolve reads the item after a lost reply. deleted reports that there is no item, so that a
+// delete without a condition has succeeded. again reports that the item still has a reference
+// that the condition names, so that the delete was not made yet.
+func (d *deletion) resolve(ctx context.Context) (deleted, again bool) {
 	w := &write{s: d.s, schema: d.schema, key: d.key}
 	found, err := w.readItem(ctx)
 	switch {

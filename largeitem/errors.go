@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors that package store does not have. They are read with [errors.Is].
+// The errors that package store does not have. Match them with [errors.Is].
 var (
 	// ErrInvalid: the arguments contradict each other or break a rule. Nothing was done.
 	ErrInvalid = store.NewError("invalid argument", store.NotApplied, store.ErrInvalid)
@@ -17,30 +17,32 @@ var (
 	// ErrKey: the key cannot name an item of this table. Nothing was done.
 	ErrKey = store.NewError("invalid key", store.NotApplied, store.ErrKey, ErrInvalid, store.ErrInvalid)
 
-	// ErrForeign: a reference is not of this attribute of this item, or not to this bucket.
+	// ErrForeign: a reference does not belong to this attribute of this item, or names another
+	// bucket.
 	// See [ReferenceError].
 	ErrForeign = store.NewError("foreign reference", store.NotApplied, store.ErrPermanent)
 
 	// ErrCommitted: the write that was to be aborted was made. Nothing was removed.
 	ErrCommitted = errors.New("the item was written")
 
-	// ErrMissing: an item refers to an object that is not there.
+	// ErrMissing: an item refers to an object that does not exist.
 	ErrMissing = errors.New("the object is missing")
 )
 
 func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// OtherTableError says that the names of objects belong to another table than that of the
-// store: use another [Options].Prefix, or [Options].Adopt if the other table is gone and its
-// objects may go, too. It matches [store.ErrMisconfigured]; nothing was done.
+// OtherTableError says that the objects below the prefix belong to another table than that of
+// the store. Use another [Options].Prefix. Or set [Options].AdoptPrefix, if the other table
+// does not exist any more and its objects may be removed. It matches
+// [store.ErrMisconfigured]; nothing was done.
 type OtherTableError struct {
-	Object         string // that says so
-	Table, ID      string // to which they belong: [Schema].Name and ID
+	Object         string // the marker, which names the table
+	Table, ID      string // of the table that it names: [Schema].Name and ID
 	Store, StoreID string // of the store's own table
 }
 
 func (e *OtherTableError) Error() string {
-	help := "use another prefix, or adopt this one if that table is gone and its objects may go, too"
+	help := "use another prefix, or adopt this one if that table does not exist any more and its objects may be removed"
 	if e.Copied() {
 		help = "it is a copy of that table, or that table has moved: use another prefix for a copy, and adopt this one only if no program uses the table in the old place any more"
 	}
@@ -62,19 +64,19 @@ func (e *OtherTableError) Is(target error) bool { return target == store.ErrMisc
 // Outcome is NotApplied.
 func (e *OtherTableError) Outcome() store.Outcome { return store.NotApplied }
 
-// OrphanAgeError says that the grace of a program does not fit to that of the table. A sweep with
-// a shorter one would remove what a slow writer is about to refer to; so would, in the end, a
-// writer with a longer one lose its objects. Leave [Options].Grace zero, for the grace of the
-// table, or change that by [Store.ChangeOrphanAge]. It matches [store.ErrMisconfigured]; nothing
-// was done, unless it ends a sweep that is under way.
+// OrphanAgeError says that the orphan age of a program does not fit that of the table. A sweep
+// with a shorter one would remove objects that a slow writer is about to refer to. A writer
+// with a longer one could lose its objects for the same reason. Leave [Options].OrphanAge zero,
+// for the orphan age of the table, or change that by [Store.ChangeOrphanAge]. It matches
+// [store.ErrMisconfigured]; nothing was done, unless it ends a sweep that is under way.
 type OrphanAgeError struct {
-	Object string        // that says the grace of the table
-	Table  time.Duration // the longest grace of a writer, or the shortest of a sweep
+	Object string        // the marker, which has the orphan age of the table
+	Table  time.Duration // the longest orphan age of a writer, or the shortest of a sweep
 	Given  time.Duration
 	Sweep  bool
 
-	// Until is the time by the bucket's clock until which a longer grace of before holds for
-	// sweeps; zero if there is none.
+	// Until is the time by the bucket's clock until which an earlier, longer orphan age applies
+	// to sweeps; zero if there was none.
 	Until time.Time
 }
 
@@ -87,7 +89,7 @@ func (e *OrphanAgeError) Error() string {
 	if !e.Until.IsZero() {
 		until = fmt.Sprintf(", until %s, since it was made shorter", e.Until.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("the grace is %v, and the object %q says that the table has %v%s: %s: use %s %[3]v, or 0 for that of the table, or make that %[7]s (Store.ChangeOrphanAge)",
+	return fmt.Sprintf("the orphan age is %v, and the object %q says that the table has %v%s: %s: use %s %[3]v, or 0 for that of the table, or make that %[7]s (Store.ChangeOrphanAge)",
 		e.Given, e.Object, e.Table, until, why, limit, change)
 }
 

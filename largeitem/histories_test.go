@@ -103,7 +103,7 @@ type writers struct {
 }
 
 // process returns a store whose calls are slow and fail. What comes late comes within a
-// third of the grace.
+// third of the orphan age.
 func (h *writers) process(rng *rand.Rand, faulty bool) (*largeitem.Store, largeitem.Table) {
 	var mu sync.Mutex
 	var faults *objecttest.Faults

@@ -143,9 +143,9 @@ func appendString(text []byte, s string) []byte {
 	return append(text, '"')
 }
 
-// UnmarshalTyped reads what [MarshalTyped] or one of DynamoDB's tools wrote: at most
-// [MaxJSON] bytes, and attributes as deep as an item can have them. Anything else is
-// refused, a name that stands there twice too. The error matches [ErrInvalid].
+// UnmarshalTyped reads what [MarshalTyped] or one of DynamoDB's tools wrote: at most 16 MiB,
+// and attributes as deep as an item can have them. It refuses everything else, also a name
+// that occurs twice in one map. The error matches [ErrInvalid].
 func UnmarshalTyped(text []byte) (Attributes, error) { return unmarshal(text, (*decoder).typed) }
 
 // UnmarshalPlain reads attributes from JSON without types: texts, numbers, booleans, null,
@@ -174,7 +174,7 @@ func unmarshal(text []byte, value func(*decoder, int) (any, error)) (Attributes,
 	return members, nil
 }
 
-// decoder reads attributes. Its methods take how deep the value lies.
+// decoder reads attributes. Its methods take the depth of the value.
 type decoder struct{ *json.Decoder }
 
 // next returns a token; brackets are a json.Delim, the end of the text is an error.

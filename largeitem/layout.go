@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// Content is what an object is named by.
+// Content is what the name of an object can be made of.
 type Content struct {
 	Table string // [Schema].Table
 	Key   Key
@@ -29,9 +29,9 @@ type Content struct {
 	SHA256 []byte
 }
 
-// Owner is what an object is a part of, as its name tells.
+// Owner is the attribute that an object belongs to, as far as its name shows.
 type Owner struct {
-	// Table is the [Schema].Table; empty where names do not tell it.
+	// Table is the [Schema].Table; empty where names do not contain it.
 	Table string
 
 	// Key is zero where the name has only a hash of the key. Then the metadata of the
@@ -46,15 +46,15 @@ type Owner struct {
 
 // Reference is what an item has in place of a large attribute.
 type Reference struct {
-	// URI is the reference as it stands in the item.
+	// URI is the reference as the item has it.
 	URI string
 
 	// Object is the key of the object in the bucket.
 	Object string
 
-	Size   int64  // in bytes; -1 if the reference does not tell it
-	SHA256 []byte // nil if the reference does not tell it
-	MD5    []byte // nil if the reference does not tell it
+	Size   int64  // in bytes; -1 if the reference does not have it
+	SHA256 []byte // nil if the reference does not have it
+	MD5    []byte // nil if the reference does not have it
 }
 
 // A Layout says what objects are called, and how an item refers to them. It is
@@ -85,8 +85,7 @@ type Layout interface {
 	// names belong to.
 	marker(s Schema) string
 
-	// metadata returns what an object is given beside its body, for people and for the
-	// sweep.
+	// metadata returns the metadata of an object, for people and for the sweep.
 	metadata(c Content, updated time.Time) map[string]string
 
 	// reference returns what the item keeps: of r it reads Object, Size and SHA256.
@@ -119,15 +118,16 @@ const (
 	maxTable   = 255 // that is how long DynamoDB's names are
 )
 
-// Names is a custom way to name objects. Both functions may be called from any number of
-// goroutines.
+// CustomNames is a custom way to name objects. Any number of goroutines may call both
+// functions.
 type CustomNames struct {
 	// Name returns the key of an object after the prefix. It must contain c.ID, and have
 	// at most [MaxObjectName] bytes.
 	Name func(c Content) (string, error)
 
-	// Owner is the inverse of Name, for the sweep: what it returns true for, the sweep may
-	// remove. It may leave Table empty. Each write checks that it gives back what Name got.
+	// Owner is the inverse of Name, for the sweep: the sweep may remove objects for which it
+	// returns true. It may leave Table empty. Each write checks that Owner returns what Name
+	// got.
 	Owner func(name string) (Owner, bool)
 
 	// Hashed says that Name needs Size, MD5 and SHA256. Then a body is read twice, or
@@ -144,7 +144,7 @@ func CustomLayout(n CustomNames) (Layout, error) {
 	return customLayout{fragments{}, n}, nil
 }
 
-var errNames = fmt.Errorf("%w: custom names need both Names.Name and its inverse, Names.Owner", ErrInvalid)
+var errNames = fmt.Errorf("%w: CustomNames needs both Name and its inverse, Owner", ErrInvalid)
 
 type customLayout struct {
 	fragments
@@ -156,10 +156,10 @@ func (l customLayout) hashed() bool { return l.n.Hashed }
 func (l customLayout) name(_ Schema, c Content) (string, error) {
 	name, err := l.n.Name(c)
 	if err != nil {
-		return "", fmt.Errorf("Names.Name: %w", err)
+		return "", fmt.Errorf("CustomNames.Name: %w", err)
 	}
 	bad := func(why string) (string, error) {
-		return "", fmt.Errorf("%w: Names.Name: the name %.300q for attribute %q of item %v %s", ErrInvalid, name, c.Attr, c.Key, why)
+		return "", fmt.Errorf("%w: CustomNames.Name: the name %.300q for attribute %q of item %v %s", ErrInvalid, name, c.Attr, c.Key, why)
 	}
 	back, ok := l.n.Owner(name)
 	switch {
@@ -172,7 +172,7 @@ func (l customLayout) name(_ Schema, c Content) (string, error) {
 	case name == l.marker(Schema{}):
 		return bad("is that of the object with the table's name")
 	case !ok || back.Table != "" && back.Table != c.Table || back.Key != c.Key || back.Attr != c.Attr || back.ID != c.ID:
-		return bad("is not turned back by Names.Owner")
+		return bad("does not lead back to the attribute: CustomNames.Owner is not the inverse of Name")
 	}
 	return name, nil
 }
@@ -199,7 +199,7 @@ func (l customLayout) marker(Schema) string { return markerName }
 // belong to.
 const markerName = ".table"
 
-// fragments is what layouts have in common whose references tell size and SHA-256:
+// fragments is what layouts have in common whose references have size and SHA-256:
 //
 //	BASE/KEY#sha256=HEX&size=N
 type fragments struct{}
@@ -264,7 +264,7 @@ const (
 	encodedValue = "base64:"
 )
 
-// keyIn returns the key that the metadata of an object tells, as fragments writes it.
+// keyIn returns the key in the metadata of an object, as fragments writes it.
 func keyIn(metadata map[string]string) (Key, bool) {
 	value := func(text string) (any, bool) {
 		if encoded, ok := strings.CutPrefix(text, encodedValue); ok {

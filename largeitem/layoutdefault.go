@@ -16,18 +16,21 @@ import (
 //	TABLE/pk=P/sk=S/attr=A/ID
 //	TABLE/key=SHA256/attr=A/ID
 //
-// ID is unique to the write. A number as a key stands after "pk.n=" or "sk.n=" in place of
-// "pk=" or "sk=". Bytes that are not plain in names of objects are "!" and two hexadecimal
+// ID is unique to the write. Before a number the name has "pk.n=" or "sk.n=" in place of
+// "pk=" or "sk=". Bytes that are not plain in names of objects become "!" and two hexadecimal
 // digits: slashes, equals signs, exclamation marks, spaces and control characters among
-// them. The third form is for keys of which a value would take more than 200 bytes, or the
-// whole name more than [MaxObjectName]: SHA256 is the hash of the text between TABLE and attr of the other forms, in hexadecimal, and the
-// key is in the metadata of the object, as "pk" and "sk", which must fit there.
+// them.
+//
+// The third form is for keys of which a value would take more than 200 bytes, or the
+// whole name more than [MaxObjectName]. SHA256 is the hash of the text between TABLE and attr
+// of the other forms, in hexadecimal. The key is in the metadata of the object, as "pk" and
+// "sk", and must fit there.
 //
 // A reference is a URI:
 //
 //	BASE/PREFIX/NAME#sha256=HEX&size=N
 //
-// BASE is the URI of the bucket, [Options].Base. Nothing in it is percent-encoded.
+// BASE is the URI of the bucket, [Options].BaseURI. Nothing in it is percent-encoded.
 func DefaultLayout() Layout { return defaultLayout{} }
 
 type defaultLayout struct{ fragments }
@@ -42,8 +45,8 @@ func tableSegment(table string) string {
 	return escape(table)
 }
 
-// keySegments returns the part of a name that tells the key. It reports whether all of it
-// is short enough to stand there as it is.
+// keySegments returns the part of a name that has the key, and whether all of it is short
+// enough for a name.
 func keySegments(k Key) (segments string, short bool) {
 	p := keySegment("pk", k.Partition)
 	if !k.HasSort() {

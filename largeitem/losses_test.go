@@ -493,7 +493,7 @@ func TestRepeatedCreateAfterDelete(t *testing.T) {
 			if lost := errors.Is(err, largeitem.ErrMissing); lost != young || !young && text != "item body=v1" {
 				t.Errorf("young: %v: %q, %v", young, text, err)
 			}
-			// What is older than the grace is removed at once.
+			// What is older than the orphan age is removed at once.
 			time.Sleep(largeitem.DefaultOrphanAge)
 			if r, err := s.Delete(t.Context(), k1, nil); err != nil || r.Removed != 1 {
 				t.Errorf("young: %v: %+v, %v", young, r, err)

@@ -13,29 +13,28 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// marker is what the object says that marks a table's names.
+// marker is the body of the object that says to which table the objects below a prefix belong.
 type marker struct {
 	ID   string `json:"table"` // [Schema].ID
 	Name string `json:"name"`
 
-	// Grace is how many milliseconds a sweep keeps an object without a reference at least,
-	// and a writer's grace may have at most; 0, as in markers of earlier versions, stands
-	// for [DefaultOrphanAge].
+	// Grace is the orphan age of the table in milliseconds: the shortest of a sweep, and the
+	// longest of a writer. 0, as in markers of earlier versions, means [DefaultOrphanAge].
 	Grace int64 `json:"grace_ms,omitempty"`
 
-	// Longer is the grace of before, if it was longer: writers may still have it.
+	// Longer is the earlier orphan age, if it was longer: writers may still use it.
 	Longer int64 `json:"longer_grace_ms,omitempty"`
 
 	version  object.Version
 	modified time.Time     // by the bucket's clock; zero if that is not known
-	age      time.Duration // likewise
+	age      time.Duration // by the bucket's clock; zero if that is not known
 }
 
 const maxMarker = 64 << 10
 
 func validOrphanAge(d time.Duration) bool { return d >= MinOrphanAge && d <= MaxOrphanAge }
 
-// grace is the longest grace that a writer may have.
+// grace is the longest orphan age that a writer may have.
 func (m *marker) grace() time.Duration {
 	if m.Grace == 0 {
 		return DefaultOrphanAge
@@ -43,9 +42,9 @@ func (m *marker) grace() time.Duration {
 	return time.Duration(m.Grace) * time.Millisecond
 }
 
-// least is the shortest grace that a sweep may have. A writer that began with the longer
-// grace of before looks at the marker again when half of that has passed. What it has
-// prepared by then can be written during another half, and take effect during a third one.
+// least is the shortest orphan age that a sweep may have. A writer that began with an earlier,
+// longer orphan age reads the marker again when half of that has passed. What it has prepared
+// by then can be written during another half, and take effect during a third one.
 func (m *marker) least() time.Duration {
 	if longer := time.Duration(m.Longer) * time.Millisecond; m.age <= longer/2*3 {
 		return max(longer, m.grace())
@@ -95,10 +94,10 @@ func (s *Store) readMarker(ctx context.Context, schema Schema) (m marker, found 
 		err = json.Unmarshal(text, &m)
 	}
 	if err == nil && (!validOrphanAge(m.grace()) || m.Grace > MaxOrphanAge.Milliseconds() || m.Longer < 0 || m.Longer > MaxOrphanAge.Milliseconds()) {
-		err = errors.New("it says a grace that is out of bounds")
+		err = errors.New("its orphan age is out of bounds")
 	}
 	if err != nil {
-		return marker{}, true, fmt.Errorf("%w: the object %q, which says to which table the objects belong, is not readable: %w", store.ErrMisconfigured, key, err)
+		return marker{}, true, fmt.Errorf("%w: the object %q, which says to which table the objects belong, cannot be read as such: %w", store.ErrMisconfigured, key, err)
 	}
 	m.version = info.Version
 	if info = s.dated(info); !info.Now.IsZero() && !info.Modified.IsZero() {
@@ -121,7 +120,7 @@ func (s *Store) checkMarker(ctx context.Context, schema Schema) (marker, error) 
 }
 
 // dated returns an answer of the bucket with the time of the answer. A bucket on this machine
-// need not tell it: it has no other clock.
+// need not return the time: it has no other clock than this machine's.
 func (s *Store) dated(info object.Info) object.Info {
 	if info.Now.IsZero() && object.TraitsOf(s.bucket).Local {
 		info.Now = time.Now().Round(0)
@@ -129,8 +128,8 @@ func (s *Store) dated(info object.Info) object.Info {
 	return info
 }
 
-// markOnce returns what the marker says. It reads the marker again when half of the grace has
-// passed since the last look. With makes, it makes a marker where there is none.
+// markOnce returns what the marker says. It reads the marker again when half of the orphan age
+// has passed since the last read. With makes, it creates a marker where there is none.
 func (s *Store) markOnce(ctx context.Context, makes bool) (m orphanAges, err error) {
 	select {
 	case m = <-s.marked:
@@ -145,11 +144,11 @@ func (s *Store) markOnce(ctx context.Context, makes bool) (m orphanAges, err err
 	return m, err
 }
 
-// Mark makes sure that the names of objects belong to the table of the store, as the first
-// upload of each process does. It takes them if they belong to no table, and with
-// [Options].Adopt also if they belong to another one. Otherwise the error matches
-// [store.ErrMisconfigured]; it is a [OrphanAgeError] where [Options].Grace is longer than that
-// of the table.
+// ClaimPrefix makes sure that the objects below the prefix belong to the table of the store, as
+// the first upload of each process does. It takes the prefix if that belongs to no table, and
+// with [Options].AdoptPrefix also if it belongs to another one. Otherwise the error matches
+// [store.ErrMisconfigured]. It is an [OrphanAgeError] if [Options].OrphanAge is longer than
+// that of the table.
 func (s *Store) ClaimPrefix(ctx context.Context) error {
 	_, err := s.mark(ctx, true)
 	return err
@@ -217,7 +216,7 @@ func (s *Store) putMarker(ctx context.Context, schema Schema, m marker, o *objec
 	return err
 }
 
-// OrphanAge returns the grace of the table; see [Store.ChangeOrphanAge]. The error matches
+// OrphanAge returns the orphan age of the table; see [Store.ChangeOrphanAge]. The error matches
 // [store.ErrMisconfigured] if nothing was ever written there.
 func (s *Store) OrphanAge(ctx context.Context) (time.Duration, error) {
 	schema, err := s.table.Schema(ctx)
@@ -231,25 +230,24 @@ func (s *Store) OrphanAge(ctx context.Context) (time.Duration, error) {
 	return m.grace(), nil
 }
 
-// ChangeOrphanAge changes the grace of the table: how long sweeps keep an object without a
-// reference, and the longest [Options].Grace of programs that write. It may be called at any
-// time.
+// ChangeOrphanAge changes the orphan age of the table: how long sweeps keep an object without a
+// reference, and the longest [Options].OrphanAge of programs that write. Call it at any time.
 //
-// A longer grace holds at once, also for a sweep that is under way: it ends with a
-// [OrphanAgeError]. A shorter one holds for writers, each of which looks again when half of its
-// own grace has passed; for sweeps it holds only when one and a half times the longer grace
-// have passed, by the bucket's clock. Until then writes can be under way that began with the
-// longer one.
+// A longer orphan age applies at once, also to a sweep that is under way: that sweep ends with
+// an [OrphanAgeError]. A shorter one applies to each writer when half of the writer's own
+// orphan age has passed, since the writer then reads the marker again. It applies to sweeps
+// only after one and a half times the longer orphan age, by the bucket's clock. Until then
+// writes that began with the longer one can be under way.
 //
 // On a bucket without conditional writes, no two programs may call it at the same time: the
-// later one would overwrite a longer grace of the other unseen.
+// later one could overwrite a longer orphan age of the other.
 //
 // The error matches [store.ErrMisconfigured] if nothing was ever written there, and
-// [store.ErrConflict] if another program has changed the grace meanwhile. It matches
-// [ErrInvalid] for a grace that is not between [MinOrphanAge] and [MaxOrphanAge].
+// [store.ErrConflict] if another program has changed the orphan age meanwhile. It matches
+// [ErrInvalid] for an orphan age that is not between [MinOrphanAge] and [MaxOrphanAge].
 func (s *Store) ChangeOrphanAge(ctx context.Context, grace time.Duration) error {
 	if grace = grace.Truncate(time.Millisecond); !validOrphanAge(grace) {
-		return fmt.Errorf("%w: a grace of %v; %v to %v are allowed", ErrInvalid, grace, MinOrphanAge, MaxOrphanAge)
+		return fmt.Errorf("%w: the orphan age is %v; %v to %v are allowed", ErrInvalid, grace, MinOrphanAge, MaxOrphanAge)
 	}
 	schema, err := s.table.Schema(ctx)
 	if err != nil {
@@ -263,7 +261,8 @@ func (s *Store) ChangeOrphanAge(ctx context.Context, grace time.Duration) error 
 	if err = s.putMarker(ctx, schema, m, &object.PutOptions{IfMatch: old.version}); err == nil {
 		return nil
 	}
-	// Also an error can be that of a second copy, or of a reply that was lost.
+	// The marker may be written in spite of an error: a proxy can repeat a request, and a
+	// reply can be lost.
 	if now, found, checkErr := s.readMarker(ctx, schema); checkErr == nil && found && now.Grace == m.Grace && now.Longer == m.Longer {
 		return nil
 	}

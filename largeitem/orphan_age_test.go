@@ -15,8 +15,8 @@ import (
 
 func graceOf(d time.Duration) *largeitem.Options { return &largeitem.Options{OrphanAge: d} }
 
-// refusedGrace checks that a call was refused for the grace of the table, before it did
-// anything, and that the error says the table's grace.
+// refusedGrace checks that a call was refused for the orphan age of the table, before it did
+// anything, and that the error says the table's orphan age.
 func refusedGrace(t *testing.T, what string, err error, table time.Duration) {
 	t.Helper()
 	var g *largeitem.OrphanAgeError
@@ -29,7 +29,7 @@ func refusedGrace(t *testing.T, what string, err error, table time.Duration) {
 	}
 }
 
-// TestShortSweepBesideSlowWriter: a sweep with a shorter grace than that of a writer cannot
+// TestShortSweepBesideSlowWriter: a sweep with a shorter orphan age than that of a writer cannot
 // remove what the writer is about to refer to.
 func TestShortSweepBesideSlowWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestShortSweepBesideSlowWriter(t *testing.T) {
 	})
 }
 
-// TestGraceOfTable: the first program says the grace of a table. A writer may have a shorter
+// TestGraceOfTable: the first program says the orphan age of a table. A writer may have a shorter
 // one, and a sweep a longer one. One that says none has that of the table.
 func TestGraceOfTable(t *testing.T) {
 	w := newWorld(t, graceOf(48*time.Hour))
@@ -88,7 +88,7 @@ func TestGraceOfTable(t *testing.T) {
 	}
 }
 
-// TestGraceIsTheTables: a program that says no grace takes as long as the table allows, and
+// TestGraceIsTheTables: a program that says no orphan age takes as long as the table allows, and
 // keeps objects for as long.
 func TestGraceIsTheTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestGraceIsTheTables(t *testing.T) {
 	})
 }
 
-// TestMarkerWithoutGrace: a marker that says no grace, as those of earlier versions, stands
+// TestMarkerWithoutGrace: a marker that says no orphan age, as those of earlier versions, stands
 // for the default.
 func TestMarkerWithoutGrace(t *testing.T) {
 	w := newWorld(t, nil)
@@ -142,7 +142,7 @@ func TestMarkerWithoutGrace(t *testing.T) {
 	}
 }
 
-// TestLongerGrace: a longer grace holds at once, also for a sweep that is under way.
+// TestLongerGrace: a longer orphan age holds at once, also for a sweep that is under way.
 func TestLongerGrace(t *testing.T) {
 	for _, scan := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestLongerGrace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(3 * time.Hour) // longer than the sweep's grace
+			time.Sleep(3 * time.Hour) // longer than the sweep's orphan age
 			goOn <- true
 			if scan {
 				// The time of the scan's beginning counts, so that nothing new is old.
@@ -193,7 +193,7 @@ func TestLongerGrace(t *testing.T) {
 	}
 }
 
-// TestShorterGrace: a shorter grace holds for a sweep only when no write can be under way any
+// TestShorterGrace: a shorter orphan age holds for a sweep only when no write can be under way any
 // more that began with the longer one; a writer hears of it before its next write.
 func TestShorterGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestShorterGrace(t *testing.T) {
 	})
 }
 
-// TestChangeGraceTwice: of two shorter graces in a row, the longest grace that a write can
+// TestChangeGraceTwice: of two shorter graces in a row, the longest orphan age that a write can
 // have begun with counts.
 func TestChangeGraceTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -293,7 +293,7 @@ func TestChangeGraceMeets(t *testing.T) {
 	refusedGrace(t, "a sweep", err, 50*time.Hour)
 }
 
-// TestLongerGraceOfEarlierUploads: a longer grace is none for what was uploaded before: a
+// TestLongerGraceOfEarlierUploads: a longer orphan age is none for what was uploaded before: a
 // sweep that began with the shorter one can have removed it.
 func TestLongerGraceOfEarlierUploads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

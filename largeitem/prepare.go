@@ -13,19 +13,19 @@ import (
 
 // PrepareOptions are the options of [Store.Prepare].
 type PrepareOptions struct {
-	// Item is the item as it was read, that the caller's write will be conditional on; nil
-	// lets Prepare read it.
+	// Item is the item as the caller has read it. The caller's write will be conditional on
+	// it. Nil lets Prepare read the item.
 	Item *Item
 
-	// UpdateTime stands in the metadata of the objects; zero means now.
+	// UpdateTime goes into the metadata of the objects; zero means now.
 	UpdateTime time.Time
 
 	// Progress is as in [WriteOptions].
 	Progress object.Progress
 }
 
-// PreparedWrite are large attributes that are in the bucket, but not in the item yet. Its methods
-// may be called from any number of goroutines, and again.
+// PreparedWrite are large attributes that are in the bucket, but not in the item yet. Any
+// number of goroutines may call its methods, and repeatedly.
 type PreparedWrite struct {
 	w      *write
 	before current
@@ -33,18 +33,18 @@ type PreparedWrite struct {
 	puts   []Put
 
 	ready sysclock.Reading
-	left  time.Duration // from then on for the caller's write
+	left  time.Duration // after that, for the caller's write
 }
 
 // Prepare uploads large attributes for a write that the caller makes: by an SDK, in a
-// transaction, or in SQL. That write sets the attributes of [Prepared.References], together
-// with what else the caller wants, on the condition of [Prepared.Condition], before
-// [Prepared.Deadline]. Then the caller calls [Prepared.Commit]; or [Prepared.Abort], if it
-// is certain that the write was not made and never will be. If it is not certain, the
-// caller calls neither, or Commit, and the sweep removes what is left.
+// transaction, or in SQL. That write sets the attributes of [PreparedWrite.References], and
+// whatever else the caller wants, on the condition of [PreparedWrite.Condition], before
+// [PreparedWrite.Deadline]. Then the caller calls [PreparedWrite.Commit]. If the write
+// certainly was not made and never will be, the caller calls [PreparedWrite.Abort] instead. If
+// that is not certain, the caller calls Commit or neither, and the sweep removes what is left.
 //
 // So the two steps promise what [Store.Update] promises, as long as the caller keeps to the
-// condition and to the deadline, and the write is sent once.
+// condition and to the deadline, and sends the write once.
 func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *PrepareOptions) (*PreparedWrite, error) {
 	schema, key, err := s.item(ctx, key)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *Prepare
 
 func (w *write) prepared(ctx context.Context, large Large) (*PreparedWrite, error) {
 	if len(large) == 0 {
-		return nil, fmt.Errorf("%w: nothing to prepare: Large is empty", ErrInvalid)
+		return nil, fmt.Errorf("%w: Large is empty, so that there is nothing to prepare", ErrInvalid)
 	}
 	if err := w.prepare(large); err != nil {
 		return nil, err
@@ -117,9 +117,9 @@ func (p *PreparedWrite) Condition() Condition {
 }
 
 // Deadline is the time by this machine's clock until which the caller's write must be sent:
-// half of the grace after the first upload began. It is compared by the wall clock,
-// which goes on while the machine sleeps. If the machine has slept, or its wall clock was
-// set back, a later call returns what is right by then.
+// half of the orphan age after the first upload began. Compare it with the wall clock, which
+// continues while the machine sleeps. If the machine has slept, or its wall clock was set
+// back, call Deadline again: it returns the time by the clock as it is now.
 func (p *PreparedWrite) Deadline() time.Time {
 	now := sysclock.Read()
 	byWall := p.ready.Now.Round(0).Add(p.left)
@@ -129,10 +129,10 @@ func (p *PreparedWrite) Deadline() time.Time {
 	return byWall
 }
 
-// Commit is called when the caller's write was made, or may have been. It reads the item. If
-// the item has the new references, Commit removes what it has superseded, where
-// [Options].RemoveSuperseded asks for it. If not, Commit removes nothing, and the outcome of
-// the error is unknown: the write was not made, or another has followed.
+// Commit ends a write that was made, or may have been. It reads the item. If the item has the
+// new references, Commit removes the superseded objects, with [Options].RemoveSuperseded. If
+// not, Commit removes nothing, and the outcome of the error is unknown: the write was not
+// made, or another has followed.
 func (p *PreparedWrite) Commit(ctx context.Context) (*Result, error) {
 	w := p.w
 	found, err := w.readItem(ctx)
@@ -158,10 +158,10 @@ func (p *PreparedWrite) isIn(found current) bool {
 	return !slices.ContainsFunc(p.puts, func(put Put) bool { return found.attrs[put.Attr] != put.Reference.URI })
 }
 
-// Abort is called when it is certain that the caller's write was not made, and never will
-// be. It reads the item, and removes what was uploaded, unless the item refers to it: then
-// Abort removes nothing, and its error matches [ErrCommitted]. After a timeout, or a lost
-// reply, nothing is certain: do not call Abort then.
+// Abort ends a write that certainly was not made, and never will be. It reads the item, and
+// removes the uploaded objects. If the item refers to them, Abort removes nothing, and its
+// error matches [ErrCommitted]. After a timeout or a lost reply the outcome is not certain: do
+// not call Abort then.
 func (p *PreparedWrite) Abort(ctx context.Context) error {
 	w := p.w
 	found, err := w.readItem(ctx)

@@ -31,7 +31,7 @@ type Item struct {
 	bodies map[string]*Body
 }
 
-// newItem tells the references of an item from its other attributes.
+// newItem separates the references of an item from its other attributes.
 func (s *Store) newItem(schema Schema, key Key, all Attributes) *Item {
 	i := &Item{Key: key, Attributes: make(Attributes), Refs: make(map[string]Reference), Foreign: make(map[string]*ReferenceError), schema: schema}
 	for attr, value := range all {
@@ -77,11 +77,11 @@ const getTries = 5
 // Get reads an item and opens its large attributes, which [Item].Body returns. Close the
 // item. If there is none, the error matches [store.ErrNotFound].
 //
-// It is one request for the item, and one for each large attribute. If an object is gone
-// since another writer has changed the item meanwhile, Get begins anew. If it is gone
-// though the item refers to it, the error matches [ErrMissing].
+// It is one request for the item, and one for each large attribute. If an object does not
+// exist because another writer has changed the item meanwhile, Get begins again. If the object
+// does not exist although the item refers to it, the error matches [ErrMissing].
 //
-// The context bounds the reading of the bodies, too. Each open body holds a connection
+// The context also bounds the reading of the bodies. Each open body holds a connection
 // where the bucket is remote.
 func (s *Store) Get(ctx context.Context, key Key, opts *ReadOptions) (*Item, error) {
 	var o ReadOptions
@@ -172,7 +172,7 @@ func (s *Store) open(ctx context.Context, item *Item, attrs []string) error {
 }
 
 // Open opens one large attribute of an item that GetMeta or a write has returned. The error
-// matches [ErrMissing] if the object is not there: read the item again, since another
+// matches [ErrMissing] if the object does not exist: read the item again, since another
 // writer may have changed it. If the item has no such large attribute, the error matches
 // [ErrInvalid]. Close the body.
 func (s *Store) Open(ctx context.Context, item *Item, attr string) (*Body, error) {
@@ -236,7 +236,7 @@ type Body struct {
 	err  error
 }
 
-// Read reads on. At the end it checks the size and the hash: if one of them is wrong, the
+// Read implements [io.Reader]. At the end it checks the size and the hash: if one of them is wrong, the
 // error matches [store.ErrCorrupt], and is not [io.EOF].
 func (b *Body) Read(p []byte) (int, error) {
 	if b.err != nil {

@@ -201,8 +201,8 @@ func (s Schema) checkNames(a Attributes, names ...string) error {
 }
 
 // ConditionFunc is the [Condition].Expr of the tables that decide in this process:
-// memtable and storetable. It tells whether the condition holds for an item, nil if there
-// is none. It must not change the item, and may be called several times.
+// memtable and storetable. It returns whether the condition holds for an item, which is nil if
+// there is none. It must not change the item, and may be called several times.
 type ConditionFunc func(item Attributes) bool
 
 // ChangeFunc is the [Change].Expr of the tables that decide in this process: memtable and

@@ -24,9 +24,9 @@ type Large map[string]Source
 // Source is the content of a large attribute.
 type Source struct {
 	// Body is read to its end, by one goroutine at a time, and never after the call has
-	// returned. If it is an [io.ReadSeeker] that can seek, it is read from where it
-	// stands, and can be read again: to recognise content that has not changed, and to
-	// upload it anew. Its bytes must not change meanwhile.
+	// returned. If it is an [io.ReadSeeker] that can seek, the store reads it from its current
+	// position, and can read it again: to recognise content that has not changed, and to
+	// repeat an upload. Its bytes must not change meanwhile.
 	Body io.Reader
 
 	// Size is the size of the content in bytes, where the caller knows it; 0 means that it
@@ -36,23 +36,23 @@ type Source struct {
 	// ContentType is a MIME type; empty means application/octet-stream.
 	ContentType string
 
-	// Headers are what browsers and caches are sent beside it. They are those of the
-	// upload: content that has not changed keeps what it has; see Always.
+	// Headers are those that browsers and caches get with the object. They apply to an upload:
+	// content that has not changed keeps those that it has; see ForceUpload.
 	Headers object.Headers
 
 	// StorageClass and Tags are those of [object.PutOptions], for the object that is
-	// uploaded. Content that has not changed is not uploaded, and keeps what it has; see
-	// Always. A bucket without them refuses with an [object.UnsupportedError]: then
+	// uploaded. Content that has not changed is not uploaded, and keeps those that it has; see
+	// ForceUpload. A bucket that has neither refuses with an [object.UnsupportedError], and
 	// nothing is written.
 	StorageClass string
 	Tags         map[string]string
 
-	// ForceUpload uploads the content also where the item refers to the same content already: to
-	// mend an item whose object is missing or damaged.
+	// ForceUpload uploads the content also if the item refers to the same content already. It
+	// repairs an item whose object is missing or damaged.
 	ForceUpload bool
 
-	// Metadata is kept with the object, beside that which the layout writes. All of it
-	// together is at most [object.MaxMetadata] bytes.
+	// Metadata is kept with the object, in addition to that which the layout writes. All of
+	// it together is at most [object.MaxMetadata] bytes.
 	Metadata map[string]string
 }
 
@@ -130,8 +130,7 @@ func newBodies(large Large) (map[string]*body, error) {
 	return bodies, nil
 }
 
-// sameReader reports whether a and b are one reader. Readers without state, such as
-// [net/http.NoBody], are not.
+// sameReader reports whether a and b are one reader. Readers without state never are.
 func sameReader(a, b io.Reader) bool {
 	v := reflect.ValueOf(a)
 	return a != nil && v.Comparable() && v.Type().Size() > 0 && a == b
@@ -302,7 +301,7 @@ func (b *body) metadata(layout map[string]string) (map[string]string, error) {
 	}
 	for name, value := range b.src.Metadata {
 		if _, ok := all[name]; ok {
-			return nil, fmt.Errorf("%w: the metadata %q of the large attribute %q is the store's own", ErrInvalid, name, b.attr)
+			return nil, fmt.Errorf("%w: the metadata %q of the large attribute %q is one that the store itself writes: use another name", ErrInvalid, name, b.attr)
 		}
 		all[name] = value
 	}

@@ -33,17 +33,17 @@ const (
 	// mergeBuffers is what the buffers of a merge hold together, in bytes.
 	mergeBuffers = 4 << 20
 
-	// leafFingerprints is how many marks a look-up reads in the end: 4 KiB.
+	// leafFingerprints is how many fingerprints a look-up reads in the end: 4 KiB.
 	leafFingerprints = 256
 
-	// maxIndex is how many marks of the sorted file are held in memory, so that few must
-	// be read to find one: 1 MiB.
+	// maxIndex is how many fingerprints of the sorted file are held in memory, so that a
+	// look-up reads few: 1 MiB.
 	maxIndex = 1 << 16
 )
 
-// marks is a set of texts of any size in bounded memory. Texts are added, then the set is
-// sealed, then it can be asked. What does not fit into memory lies in temporary files, as
-// sorted runs, which seal merges into one.
+// fingerprintSet is a set of texts of any size in bounded memory. First all texts are added,
+// then the set is sealed, then it answers. What does not fit into memory is in temporary
+// files, as sorted runs, which seal merges into one.
 type fingerprintSet struct {
 	dir      string // of temporary files
 	max      int    // how many are held in memory

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// DefaultOrphanAge is how long an object without a reference is kept, MinOrphanAge the least
-	// time, and MaxGrace the longest.
+	// DefaultOrphanAge is the orphan age of a table whose first writer gives none.
+	// MinOrphanAge and MaxOrphanAge are the bounds.
 	DefaultOrphanAge = 24 * time.Hour
 	MinOrphanAge     = time.Hour
 	MaxOrphanAge     = 100 * 365 * 24 * time.Hour
@@ -33,57 +33,57 @@ const (
 
 // Options are the options of a [Store].
 type Options struct {
-	// Prefix is what the keys of all objects begin with, at most [MaxPrefix] bytes. A slash
-	// is added where it does not end with one. Several tables can share a prefix, unless
-	// the layout says otherwise.
+	// Prefix is what the keys of all objects begin with, at most 256 bytes. New adds a slash
+	// if it does not end with one. Several tables can share a prefix, unless the layout says
+	// otherwise.
 	Prefix string
 
-	// BaseURI is the URI of the bucket, s3://BUCKET for example, that references begin with.
-	// It is the same for all programs that use the table. Empty means the name of the
+	// BaseURI is the URI of the bucket, for example s3://BUCKET, that references begin with.
+	// All programs that use the table must have the same. Empty means the name of the
 	// bucket ([object.Traits]).
 	BaseURI string
 
 	// Layout says how objects are called; nil means [DefaultLayout].
 	Layout Layout
 
-	// Attributes are the large attributes. Nil means that an attribute is large if it
-	// looks like a reference. Name them where users choose the values of other attributes:
-	// a text that looks like a reference is refused when it is written, and an error when
-	// another program wrote it.
+	// Attributes are the large attributes. Nil means that an attribute is large if its value
+	// looks like a reference. Name them if users choose the values of other attributes:
+	// otherwise the store refuses to write a text that looks like a reference, and to read
+	// one that another program has written.
 	Attributes []string
 
 	// OrphanAge is how long an object without a reference is kept, from [MinOrphanAge] to [MaxOrphanAge];
-	// a write fails that needs more than half of it. 0 means the grace of the table: that of
+	// a write fails that needs more than half of it. 0 means the orphan age of the table: that of
 	// the first program that wrote to it, or what [Store.ChangeOrphanAge] has made of it. A
 	// table that has none yet gets this one; there 0 means [DefaultOrphanAge]. Elsewhere a write
-	// is refused with a [OrphanAgeError] where this grace is longer than that of the table, and a
+	// is refused with a [OrphanAgeError] where this orphan age is longer than that of the table, and a
 	// sweep where it is shorter.
 	OrphanAge time.Duration
 
-	// RemoveSuperseded removes objects at once that an item no longer refers to after a
-	// write has succeeded, if they are older than the grace. The sweep removes the others. A
-	// failure is logged, and left to the sweep.
+	// RemoveSuperseded lets a write that has succeeded remove at once the objects that the
+	// item no longer refers to, if they are older than the orphan age. The sweep removes the
+	// others. If a removal fails, the write logs that, and the sweep removes the object.
 	RemoveSuperseded bool
 
-	// RemoveYoung lets RemoveSuperseded remove objects of any age. It is safe where no proxy
-	// repeats requests: a second copy of the write that created an item, after the item was
-	// changed and deleted, would make it anew, with references to what was removed.
+	// RemoveYoung lets RemoveSuperseded remove objects of any age. It is safe only where no
+	// proxy repeats requests. Otherwise a late copy of the request that created an item could
+	// create it again after it was changed and deleted, with references to removed objects.
 	RemoveYoung bool
 
-	// RemoveFailed removes what a write has uploaded at once, also where a condition was
-	// refused that can still come true. It is safe where no proxy repeats requests.
-	// Otherwise such objects are left to the sweep. What no item can refer to any more is
-	// always removed at once.
+	// RemoveFailed lets a write whose condition was refused remove its uploads at once, also
+	// if that condition can hold later. It is safe only where no proxy repeats requests.
+	// Without it such objects are left to the sweep. Uploads that no item can refer to any
+	// more are always removed at once.
 	RemoveFailed bool
 
-	// Parallel is how many objects of one item are uploaded or opened at a time, 1 to
-	// [MaxParallel]; 0 means [DefaultParallel].
+	// Parallel is how many objects of one item are uploaded or opened at a time, 1 to 64; 0
+	// means 4.
 	Parallel int
 
 	// SpoolMemory is the size up to which a stream that must be hashed before its upload is
-	// kept in memory, in bytes; 0 means [DefaultSpoolMemory]. A larger one goes into a
-	// temporary file in SpoolDir; empty means [os.TempDir]. Only layouts that name objects
-	// by their content need it, and no body that can seek.
+	// kept in memory, in bytes; 0 means 1 MiB. A larger one goes into a temporary file in
+	// SpoolDir; empty means [os.TempDir]. Only layouts that name objects by their content use
+	// it, and only for a body that cannot seek.
 	SpoolMemory int64
 	SpoolDir    string
 
@@ -91,13 +91,12 @@ type Options struct {
 	// earlier one of the same name. The sweep then removes the other table's objects.
 	AdoptPrefix bool
 
-	// Logger is told what is left to the sweep; nil discards.
+	// Logger receives what is left to the sweep; nil discards.
 	Logger *slog.Logger
 }
 
-// Store keeps items whose large attributes are objects. Its methods may be called from any
-// number of goroutines, and in any number of processes. It starts no goroutine that
-// outlives a call, and has nothing to close.
+// Store keeps items whose large attributes are objects. Any number of goroutines and processes
+// may call its methods. It starts no goroutine that outlives a call, and has nothing to close.
 type Store struct {
 	table  Table
 	bucket object.Bucket
@@ -119,7 +118,7 @@ func New(t Table, b object.Bucket, opts *Options) (*Store, error) {
 		o.Attributes = slices.Clone(o.Attributes)
 	}
 	if t == nil || b == nil {
-		return nil, fmt.Errorf("%w: a store needs a table and a bucket", ErrInvalid)
+		return nil, fmt.Errorf("%w: New needs a table and a bucket, and one of them is nil", ErrInvalid)
 	}
 	if o.Layout == nil {
 		o.Layout = DefaultLayout()
@@ -157,17 +156,17 @@ func (o Options) check() error {
 	}
 	switch {
 	case o.BaseURI == "":
-		return bad("Base is needed: the bucket has no name that a reference could begin with")
+		return bad("BaseURI is needed: the bucket has no name that a reference could begin with")
 	case !utf8.ValidString(o.BaseURI) || strings.HasSuffix(o.BaseURI, "/") || strings.ContainsFunc(o.BaseURI, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return bad("Base %q: it must be a URI that does not end with a slash", o.BaseURI)
+		return bad("BaseURI is %q; it must be a URI that does not end with a slash", o.BaseURI)
 	case o.OrphanAge != 0 && !validOrphanAge(o.OrphanAge):
-		return bad("Grace is %v; %v to %v are allowed, and 0 for that of the table", o.OrphanAge, MinOrphanAge, MaxOrphanAge)
+		return bad("OrphanAge is %v; %v to %v are allowed, and 0 for that of the table", o.OrphanAge, MinOrphanAge, MaxOrphanAge)
 	case o.RemoveYoung && !o.RemoveSuperseded:
-		return bad("RemoveYoung is for RemoveSuperseded")
+		return bad("RemoveYoung is set without RemoveSuperseded")
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
 		return bad("Parallel is %d, 1 to %d are allowed", o.Parallel, MaxParallel)
 	case o.SpoolMemory < 0:
-		return bad("SpoolMemory is %d bytes", o.SpoolMemory)
+		return bad("SpoolMemory is %d bytes; it must not be negative", o.SpoolMemory)
 	case o.Attributes != nil && len(o.Attributes) == 0:
 		return bad("Attributes is empty; nil means those that look like references")
 	}
@@ -189,7 +188,7 @@ func (o Options) check() error {
 func checkAttr(attr string) error {
 	switch {
 	case attr == "":
-		return fmt.Errorf("%w: a large attribute with an empty name", ErrInvalid)
+		return fmt.Errorf("%w: a large attribute has an empty name", ErrInvalid)
 	case !utf8.ValidString(attr):
 		return fmt.Errorf("%w: the name %q of a large attribute is not valid UTF-8", ErrInvalid, attr)
 	case len(escape(attr)) > MaxAttr:
@@ -198,7 +197,7 @@ func checkAttr(attr string) error {
 	return nil
 }
 
-// item finds out what the key is of, and returns it in its canonical form.
+// item returns the schema of the table, and the key in its canonical form.
 func (s *Store) item(ctx context.Context, key Key) (Schema, Key, error) {
 	schema, err := s.table.Schema(ctx)
 	if err != nil {
@@ -228,8 +227,7 @@ func bare(key Key, err error) error {
 	return err
 }
 
-// isLarge reports whether the value of an attribute can be a reference, apart from its
-// form.
+// isLarge reports whether an attribute can be a large one, whatever its value.
 func (s *Store) isLarge(attr string) bool {
 	return s.o.Attributes == nil || slices.Contains(s.o.Attributes, attr)
 }
@@ -253,8 +251,8 @@ func (e *ReferenceError) Is(target error) bool { return errors.Is(ErrForeign, ta
 // Outcome is NotApplied.
 func (e *ReferenceError) Outcome() store.Outcome { return store.NotApplied }
 
-// refer reads what an item has as an attribute. It returns false for a value that is no
-// reference, and an error for a reference that is not this item's.
+// refer reads an attribute of an item. It returns false for a value that is no reference, and
+// an error for a reference that is not this item's.
 func (s *Store) refer(schema Schema, key Key, attr string, value any) (Reference, bool, *ReferenceError) {
 	text, ok := value.(string)
 	if !ok || !s.isLarge(attr) {
@@ -274,8 +272,8 @@ func (s *Store) refer(schema Schema, key Key, attr string, value any) (Reference
 	return r, true, nil
 }
 
-// unique reports whether no second write can ever refer to the object of a reference that
-// is this item's: it comes back to no item that has lost it.
+// unique reports whether no second write can ever refer to the object of this reference. Then
+// an item that has lost the reference never gets it again.
 func (s *Store) unique(schema Schema, r Reference) bool {
 	if l, ok := s.layout.(pynamoDBMateLayout); ok {
 		_, id := l.cutID(r.Object)

@@ -193,13 +193,13 @@ func TestOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, o := range map[string]largeitem.Options{
-		"Grace is 59m":        {OrphanAge: 59 * time.Minute},
+		"OrphanAge is 59m":    {OrphanAge: 59 * time.Minute},
 		"Parallel is 65":      {Parallel: 65},
 		"Parallel is -1":      {Parallel: -1},
 		"Prefix has 256":      {Prefix: strings.Repeat("x", 255) + "/"},
 		"Prefix: invalid key": {Prefix: "\xff"},
-		"Base \"x/\"":         {BaseURI: "x/"},
-		"Base \"x\\n\"":       {BaseURI: "x\n"},
+		"BaseURI is \"x/\"":   {BaseURI: "x/"},
+		"BaseURI is \"x\\n\"": {BaseURI: "x\n"},
 		"SpoolMemory is -1":   {SpoolMemory: -1},
 		"Attributes is empty": {Attributes: []string{}},
 		"names \"a\" twice":   {Attributes: []string{"a", "b", "a"}},

@@ -35,8 +35,8 @@ func ExampleStore_Sweep() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%d objects, %d of them younger than the grace, %d to remove\n", swept.Seen, swept.TooYoung, swept.Deleted)
-	// Output: 2 objects, 2 of them younger than the grace, 0 to remove
+	fmt.Printf("%d objects, %d of them younger than the orphan age, %d to remove\n", swept.Seen, swept.TooYoung, swept.Deleted)
+	// Output: 2 objects, 2 of them younger than the orphan age, 0 to remove
 }
 
 func ExampleStore_Verify() {

@@ -378,7 +378,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestSweepGrace: the grace counts by the bucket's clock alone, whatever this machine's
+// TestSweepGrace: the orphan age counts by the bucket's clock alone, whatever this machine's
 // clock says, and it cannot be made shorter than that of the writers.
 func TestSweepGrace(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// sweeper is one run of a sweep. One goroutine runs it; jobs of a crew change only what
+// sweeper is one run of a sweep. One goroutine runs it; jobs of workers change only what
 // mu guards, or what is theirs alone.
 type sweeper struct {
 	s       *Store
 	o       SweepOptions
 	schema  Schema
 	below   string           // what the keys of this table's objects begin with
-	marked  sysclock.Reading // the last look at the marker
+	marked  sysclock.Reading // of the last read of the marker
 	workers workers
 
 	// scanned is the time by the bucket's clock before a scan of the table began.
@@ -87,7 +87,7 @@ func (w *sweeper) run(ctx context.Context) error {
 	return err
 }
 
-// checkMarker makes sure that the prefix is the table's, and the grace long enough.
+// checkMarker makes sure that the prefix is the table's, and the orphan age long enough.
 func (w *sweeper) checkMarker(ctx context.Context) error {
 	asked := sysclock.Read()
 	m, err := again(ctx, w.s, func() (marker, error) { return w.s.checkMarker(ctx, w.schema) })
@@ -106,16 +106,16 @@ func (w *sweeper) checkMarker(ctx context.Context) error {
 	return nil
 }
 
-// recheckMarker looks at the marker again, after ages were judged, if half of the grace has
-// passed since the last look. A writer with a longer grace looks at the marker before its
-// first upload. So none of its objects can have been older than the sweep's grace.
+// recheckMarker reads the marker again, after ages were judged, if half of the orphan age has
+// passed since the last read. A writer with a longer orphan age reads the marker before its
+// first upload. So none of its objects can have been older than the sweep's orphan age.
 func (w *sweeper) recheckMarker(ctx context.Context) error {
 	if w.marked.Until(sysclock.Read()) < w.o.OrphanAge/2 {
 		return nil
 	}
 	err := w.checkMarker(ctx)
 	if errors.As(err, new(*OrphanAgeError)) {
-		err = fmt.Errorf("the grace of the table was changed meanwhile: begin the sweep again: %w", err)
+		err = fmt.Errorf("the orphan age of the table was changed meanwhile: begin the sweep again: %w", err)
 	}
 	return err
 }
@@ -158,8 +158,8 @@ func (w *sweeper) byLookups(ctx context.Context) error {
 	return nil
 }
 
-// byScan reads the references of all items first, then the listing, and then looks at the
-// items of what no reference names.
+// byScan reads the references of all items first, then the listing, and then the items of the
+// objects that no reference names.
 func (w *sweeper) byScan(ctx context.Context) (err error) {
 	marker, err := w.s.bucket.Stat(ctx, w.s.markerKey(w.schema))
 	if err != nil {
@@ -317,7 +317,7 @@ func (w *sweeper) pageDone(page []object.Info) error {
 	return nil
 }
 
-// judge returns those of a page that may be orphans, by name and age.
+// classify returns those of a page that may be orphans, by name and age.
 func (w *sweeper) classify(ctx context.Context, page []object.Info) ([]Orphan, error) {
 	listed := make([]Orphan, len(page))
 	verdicts := make([]func(*SweepStats), len(page)) // nil: it may be an orphan
@@ -366,8 +366,8 @@ func unreadable(s *SweepStats) { s.Unreadable++ }
 func shared(s *SweepStats)     { s.Shared++ }
 func gone(s *SweepStats)       { s.ChangedMeanwhile++ }
 
-// classifyName judges an object by the listing. Where that does not tell all, the object is
-// asked for.
+// classifyName judges an object by the listing. If that is not enough, classify sends a Stat
+// for the object.
 func (w *sweeper) classifyName(info object.Info) (Orphan, func(*SweepStats)) {
 	o := Orphan{Object: info.Key, Version: info.Version, Size: info.Size, Modified: info.Modified}
 	if !strings.HasPrefix(info.Key, w.below) {
@@ -415,15 +415,15 @@ func (w *sweeper) classifyObject(o *Orphan, info object.Info) func(*SweepStats) 
 	return nil
 }
 
-// sight is what a look has found.
+// sight is what a look-up has found.
 type sight struct {
 	mu         sync.Mutex
 	referenced map[string]bool       // keys of objects
-	unclear    map[attributeRef]bool // what has something there that is no reference
+	unclear    map[attributeRef]bool // attributes whose value is no reference
 	altered    map[attributeRef]bool // by ID: those of which the item has a text with the ID
 }
 
-// place is an attribute of an item.
+// attributeRef is an attribute of an item.
 type attributeRef struct {
 	key      Key
 	attr, id string
@@ -434,7 +434,8 @@ func attributeRefOf(o Orphan) attributeRef {
 	return attributeRef{o.Owner.Key, o.Owner.Attr, o.Owner.ID}
 }
 
-// look reads the items of what may be orphans, and returns those to which none refers.
+// lookUp reads the items of objects that may be orphans, and returns those to which none
+// refers.
 func (w *sweeper) lookUp(ctx context.Context, orphans []Orphan) ([]Orphan, error) {
 	names, known := map[string]bool{}, map[Key]bool{}
 	seen := &sight{referenced: map[string]bool{}, unclear: map[attributeRef]bool{}, altered: map[attributeRef]bool{}}
@@ -669,7 +670,7 @@ func (w *sweeper) delete(ctx context.Context, o Orphan) error {
 	return err
 }
 
-// removed counts what became of an orphan, and tells it.
+// removed counts the outcome of the removal of an orphan, and reports it.
 func (w *sweeper) removed(o Orphan, err error) {
 	verdict, deleted := w.failed(o, err), err == nil
 	switch {

@@ -173,7 +173,7 @@ func (s *slowBucket) List(ctx context.Context, prefix string, opts *object.ListO
 
 // TestSweepBesideWriters: several writers, in one call or in two steps, whose requests are
 // slow, late and lost, beside sweeps that are as slow, and readers: no item ever refers to an
-// object that is not there, and a last sweep leaves no orphan. In each second history the grace
+// object that is not there, and a last sweep leaves no orphan. In each second history the orphan age
 // of the table changes at random meanwhile.
 // HOLDFAST_TORTURE=1 runs 2,000 histories.
 func TestSweepBesideWriters(t *testing.T) {
@@ -201,7 +201,7 @@ func TestSweepBesideWriters(t *testing.T) {
 type history struct {
 	*world
 	seed    uint64
-	changes bool // of the table's grace
+	changes bool // of the table's orphan age
 	late    sync.WaitGroup
 
 	mu                     sync.Mutex

@@ -52,7 +52,7 @@ func (y *yard) Resume(context.Context, object.Upload, io.Reader, *object.PutOpti
 }
 
 // TestSweepUploadsToo: with SweepOptions.Uploads, the sweep removes uploads that were never
-// completed: those of this table and these attributes, older than the grace.
+// completed: those of this table and these attributes, older than the orphan age.
 func TestSweepUploadsToo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSwept(t, nil)

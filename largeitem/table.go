@@ -69,10 +69,10 @@ type Schema struct {
 	// own, short name, which becomes a part of the names of objects.
 	Name, Table string
 
-	// ID identifies the table among all tables, for programs: a table that was removed
-	// and made anew under the same name has another ID, where the database tells. Where a
-	// table can be copied with a mark in it, the ID is that mark, an @, and the place of
-	// the table, which a copy does not have. It contains no secret.
+	// ID identifies the table among all tables, for programs. A table that was removed
+	// and created again under the same name has another ID, if the database shows that. A
+	// table can have a mark in it that is copied with the table. Then the ID is that mark, an
+	// @, and the place of the table, which a copy does not have. It contains no secret.
 	ID string
 
 	Partition KeyAttribute
@@ -176,8 +176,8 @@ type BatchGetter interface {
 }
 
 // GetMany reads items consistently, each in a state that it has had during the call. The
-// result has the attributes of each key at the same index, nil where there is no item. Where t is no [BatchGetter],
-// GetMany reads the items one after the other.
+// result has the attributes of each key at the same index, nil where there is no item. Where t
+// is no [BatchGetter], GetMany reads the items one after the other.
 func GetMany(ctx context.Context, t Table, keys []Key, opts *GetOptions) ([]Attributes, error) {
 	if b, ok := t.(BatchGetter); ok {
 		return b.GetMany(ctx, keys, opts)
@@ -195,8 +195,8 @@ func GetMany(ctx context.Context, t Table, keys []Key, opts *GetOptions) ([]Attr
 	return items, nil
 }
 
-// ExprReader is a table that tells which attributes an expression in its own language is
-// about. It sends nothing.
+// ExprReader is a table that can list the attributes in an expression of its own language. It
+// sends nothing.
 type ExprReader interface {
 	// ExprAttributes returns the attributes that a [Change].Expr or a [Condition].Expr
 	// names, to write or to read them. If it is none that the table can use, the error
@@ -209,7 +209,7 @@ type ExprReader interface {
 type ConditionFailedError struct {
 	Key Key
 
-	// Known says that Current is the item that the write found, nil if there was none.
+	// HasCurrent says that Current is the item that the write found, nil if there was none.
 	HasCurrent bool
 	Current    Attributes
 }

@@ -70,7 +70,7 @@ func TestUploadTakesLong(t *testing.T) {
 				want := "item body=newer extra=x image=pic"
 				if c.err != "" {
 					want = "item body=old image=pic"
-					if err == nil || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), "half of the grace") {
+					if err == nil || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), "half of the orphan age") {
 						t.Errorf("got %v (%v)", err, store.OutcomeOf(err))
 					}
 				} else if err != nil {

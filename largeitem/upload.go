@@ -219,7 +219,7 @@ func (us *uploads) count() {
 	}
 }
 
-// progressOf adds up what is told of the objects.
+// progressOf adds up the progress of the objects.
 func (us *uploads) progressOf(attr string) object.Progress {
 	if us.progress == nil {
 		return nil
@@ -268,7 +268,7 @@ func (us *uploads) renew(ctx context.Context, again bool) error {
 		}
 		var late []string
 		for attr, u := range us.now {
-			// A grace that has become longer since is none for this object.
+			// A longer orphan age that was set since does not apply to this object.
 			if limit = min(u.orphanAge, m.grace) / 2; u.passed() < limit {
 				continue
 			}
@@ -277,7 +277,7 @@ func (us *uploads) renew(ctx context.Context, again bool) error {
 				if !again {
 					why = "an earlier try may refer to it"
 				}
-				return fmt.Errorf("the upload of the large attribute %q began %v ago, and the item must refer to it within %v (half of the grace); %s", attr, u.passed().Round(time.Second), limit, why)
+				return fmt.Errorf("the upload of the large attribute %q began %v ago, and the item must refer to it within %v (half of the orphan age); %s", attr, u.passed().Round(time.Second), limit, why)
 			}
 			late = append(late, attr)
 		}
@@ -288,14 +288,14 @@ func (us *uploads) renew(ctx context.Context, again bool) error {
 			return err
 		}
 	}
-	return fmt.Errorf("an upload took longer than %v (half of the grace), %d times", limit, renewals)
+	return fmt.Errorf("an upload took longer than %v (half of the orphan age), %d times: use a longer orphan age", limit, renewals)
 }
 
 // renewals is how often a call uploads the same content at most.
 const renewals = 3
 
 // inTime reports whether no sweep can have removed one of the uploads yet, also none that does
-// not keep to the grace of the table.
+// not keep to the orphan age of the table.
 func (us *uploads) inTime() bool { return us.oldest() < MinOrphanAge/2 }
 
 // stillThere checks that those of the uploads are there which the item now refers to.
@@ -392,7 +392,7 @@ func (us *uploads) discardOld(ctx context.Context, sent bool) {
 }
 
 // expired reports whether no write can refer to an object any more that an item has referred
-// to: it is older than the grace, by the bucket's clock. A younger one is left to the sweep,
+// to: it is older than the orphan age, by the bucket's clock. A younger one is left to the sweep,
 // and so is one whose age is not known.
 func (s *Store) expired(ctx context.Context, key Key, name string) bool {
 	m, err := s.markOnce(ctx, false)

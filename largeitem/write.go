@@ -22,21 +22,21 @@ type WriteOptions struct {
 	// [ConditionFailedError].
 	If Condition
 
-	// Base is the item as it was read: the write is made only if all references that it
-	// changes or keeps are still those. Otherwise the error is a [ConditionFailedError]. It saves
-	// the read. Without it a write reads the item, and begins anew when another writer was
-	// faster.
+	// Base is the item as the caller has read it. The write is made only if the item still
+	// has all references that the write changes or keeps. Otherwise the error is a
+	// [ConditionFailedError]. Base saves a read. Without it a write reads the item, and
+	// begins again when another writer was faster.
 	Base *Item
 
-	// UpdateTime stands in the metadata of the objects; zero means now.
+	// UpdateTime goes into the metadata of the objects; zero means now.
 	UpdateTime time.Time
 
-	// Progress is told how many bytes of all uploads together have reached the bucket; nil
-	// tells nothing. See [object.Progress].
+	// Progress, if not nil, is called with how many bytes of all uploads together have
+	// reached the bucket. See [object.Progress].
 	Progress object.Progress
 }
 
-// Put says what became of a large attribute in a write.
+// Put is a large attribute of a write: its reference, and whether it was uploaded.
 type Put struct {
 	Attr      string
 	Reference Reference
@@ -47,16 +47,16 @@ type Put struct {
 
 // Result is the result of a write.
 type Result struct {
-	// Item is the item that the write made, or after a lost reply what the item was when
-	// it was looked for; of a delete the item that was deleted, nil if there was none or a
-	// reply was lost.
+	// Item is the item that the write made. After a lost reply it is the item as the store
+	// has read it then. Of a delete it is the item that was deleted; nil if there was none or
+	// a reply was lost.
 	Item *Item
 
 	// Puts has each large attribute of the call, in the order of their names.
 	Puts []Put
 
 	// Superseded are the objects that the item does not refer to any more. Removed is how
-	// many of them were removed; see [Options].RemoveSuperseded.
+	// many of them the write has removed; see [Options].RemoveSuperseded.
 	Superseded []Reference
 	Removed    int
 }
@@ -74,8 +74,8 @@ const (
 )
 
 const (
-	// writeTries is how often a write is sent at most, and readTries how often a read that
-	// finds out what became of a write.
+	// writeTries is how often a write is sent at most. readTries is how often the read is
+	// sent that finds the outcome of a write.
 	writeTries = 12
 	readTries  = 6
 
@@ -85,8 +85,8 @@ const (
 // Create writes a new item, with its large attributes. If there is one already, the error
 // is a [ConditionFailedError].
 //
-// It is one request for each large attribute, and one for the item. A create whose reply was
-// lost, and which cannot be found in the table, has an unknown outcome and is not sent
+// It is one request for each large attribute, and one for the item. If the reply was lost and
+// the table does not have the item, the outcome is unknown. Create does not send the write
 // again: another program may have deleted the item meanwhile.
 func (s *Store) Create(ctx context.Context, key Key, attrs Attributes, large Large, opts *WriteOptions) (*Result, error) {
 	return s.write(ctx, opCreate, key, Change{Set: attrs}, large, opts)
@@ -113,8 +113,8 @@ func (s *Store) Upsert(ctx context.Context, key Key, change Change, large Large,
 	return s.write(ctx, opUpsert, key, change, large, opts)
 }
 
-// Replace writes a whole item in place of what is there, if anything: attributes that it
-// does not name are gone. It costs what Update costs.
+// Replace writes a whole item in place of the existing one, if any: it removes attributes that
+// it does not name. It costs what Update costs.
 func (s *Store) Replace(ctx context.Context, key Key, attrs Attributes, large Large, opts *WriteOptions) (*Result, error) {
 	return s.write(ctx, opReplace, key, Change{Set: attrs}, large, opts)
 }
@@ -154,10 +154,10 @@ type write struct {
 
 	kept  map[string]Reference // what is not uploaded, since the item has it already
 	doubt error                // of the first try whose outcome is not known
-	loose bool                 // a refused try has a condition that can come true later
+	loose bool                 // a refused try has a condition that can hold later
 	tries int
 
-	aborted atomic.Bool // what was prepared was removed
+	aborted atomic.Bool // the prepared objects were removed
 }
 
 // whole reports whether the write is of a whole item.
@@ -189,10 +189,10 @@ func (w *write) prepare(large Large) error {
 		return err
 	}
 	if w.o.Base != nil && (w.op == opCreate || w.o.Base.Key != w.key) {
-		return fmt.Errorf("%w: WriteOptions.Base is the item %v", ErrInvalid, w.o.Base.Key)
+		return fmt.Errorf("%w: WriteOptions.Base is the item %v, and not an earlier state of the item to write", ErrInvalid, w.o.Base.Key)
 	}
 	if w.op == opCreate && (w.o.If.Exists || len(w.o.If.Equal) > 0) || w.op == opUpdate && w.o.If.Absent {
-		return fmt.Errorf("%w: WriteOptions.If wants the opposite of what the operation needs", ErrInvalid)
+		return fmt.Errorf("%w: WriteOptions.If can never hold: a create needs that there is no item, an update that there is one", ErrInvalid)
 	}
 	if err := w.ups.check(); err != nil {
 		return err
@@ -495,7 +495,7 @@ func (w *write) puts() (puts []Put) {
 	return puts
 }
 
-// removable reports whether what a refused try has named may be removed.
+// removable reports whether the uploads that a refused try has named may be removed.
 func (w *write) removable() bool { return !w.loose || w.s.o.RemoveFailed }
 
 // supersede finds the objects that an item no longer refers to, and removes them if it may.
@@ -512,9 +512,9 @@ func (s *Store) supersede(ctx context.Context, schema Schema, key Key, before, a
 	}
 }
 
-// judge finds out what became of a try that failed with cause. It returns the item if the
-// write was made after all, an error if the write is over, and otherwise the item to try
-// with again.
+// judge finds the outcome of a try that failed with cause. It returns the item if the write
+// was made after all, an error if the write is over, and otherwise the item to try with
+// again.
 func (w *write) judge(ctx context.Context, now current, cond *Condition, cause error) (next current, item Attributes, err error) {
 	switch {
 	case store.OutcomeOf(cause) != store.NotApplied:
@@ -530,7 +530,7 @@ func (w *write) judge(ctx context.Context, now current, cond *Condition, cause e
 	return now, nil, w.giveUp(ctx, cause)
 }
 
-// settle looks for a write whose reply was lost.
+// resolve finds the outcome of a write whose reply was lost.
 func (w *write) resolve(ctx context.Context, now current, cause error) (current, Attributes, error) {
 	found, err := w.readItem(ctx)
 	switch {
@@ -544,7 +544,7 @@ func (w *write) resolve(ctx context.Context, now current, cause error) (current,
 	return now, nil, w.giveUp(ctx, cause)
 }
 
-// look reads the whole item, and tries several times.
+// readItem reads the whole item, and tries several times.
 func (w *write) readItem(ctx context.Context) (current, error) {
 	for tries := 1; ; tries++ {
 		found, err := w.s.read(ctx, w.key, nil)
@@ -585,8 +585,8 @@ func (w *write) conflict(ctx context.Context, now current, cond *Condition, caus
 	} else {
 		var err error
 		if found, err = w.readItem(ctx); err != nil {
-			// A proxy can repeat a request: the refusal may be that of a second copy.
-			return now, nil, store.MarkUnknown(fmt.Errorf("%w; what the item is now cannot be read: %w", cause, err))
+			// A proxy can repeat a request: the table may have refused the second copy of it.
+			return now, nil, store.MarkUnknown(fmt.Errorf("%w; the item as it is now cannot be read: %w", cause, err))
 		}
 	}
 	if w.ups.isIn(found.attrs) {
@@ -633,8 +633,8 @@ func (w *write) same(now, found current) bool {
 	return true
 }
 
-// never reports whether a condition cannot come true any more: it wants a reference that is
-// gone.
+// never reports whether a condition cannot hold any more: it names a reference that the item
+// has lost.
 func (w *write) never(cond *Condition, found current) bool {
 	for attr, value := range cond.Equal {
 		r, is, foreign := w.s.refer(w.schema, w.key, attr, value)

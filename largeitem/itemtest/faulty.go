@@ -10,15 +10,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Faulty is a table whose calls meet faults, for tests of what stands above. The faults are
-// those of package objecttest: a table and a bucket can have the same, so that they are of
-// one process and number their calls together.
+// Faulty is a table whose calls get faults, for tests of programs that use a table. The faults
+// are those of package objecttest. A table and a bucket can have the same faults: then they
+// belong to one process and number their calls together.
 //
 //	faults := objecttest.NewFaults(objecttest.Nth(3, objecttest.Cut))
 //	table, bucket := itemtest.NewFaulty(t, faults), faults.Bucket(b)
 //
 // The operations are get, put, update, delete and scan. A GetMany is one get, of the first
-// key. A scan meets its fault before it begins. Schema meets none.
+// key. A scan gets its fault before it begins. Schema gets none.
 type Faulty struct {
 	*objecttest.Faults
 	below largeitem.Table

@@ -4,7 +4,7 @@
 //		itemtest.Run(t, func(t *testing.T) largeitem.Table { return newTable(t) }, nil)
 //	}
 //
-// Each case stands for one rule of the contract, and says which when it fails. [Faulty]
+// Each case checks one rule of the contract, and names that rule when it fails. [Faulty]
 // makes the calls of a table fail.
 package itemtest
 
@@ -34,7 +34,7 @@ type Options struct {
 	// that is no case is an error.
 	Skip map[string]string
 
-	// VerifySkips runs the cases of Skip too, and fails when one of them passes.
+	// VerifySkips also runs the cases of Skip, and fails when one of them passes.
 	VerifySkips bool
 
 	// Racers is the number of goroutines that compete; 0 means 8, else at least 2.
@@ -50,7 +50,7 @@ type Options struct {
 	// [largeitem.Schema].ItemSize, of ASCII text; 0 means that of its schema.
 	Large int
 
-	// Patience is how long a case may take before its context ends; 0 means a minute.
+	// CaseTimeout is how long a case may take before its context ends; 0 means a minute.
 	CaseTimeout time.Duration
 }
 
@@ -60,7 +60,7 @@ func (o *Options) checked(t *testing.T) Options {
 	suitetest.Default(t, "itemtest", "Racers", &c.Racers, 8, 2)
 	suitetest.Default(t, "itemtest", "Rounds", &c.Rounds, 20, 1)
 	suitetest.Default(t, "itemtest", "Items", &c.Items, 1100, 3)
-	suitetest.Default(t, "itemtest", "Patience", &c.CaseTimeout, time.Minute, 1)
+	suitetest.Default(t, "itemtest", "CaseTimeout", &c.CaseTimeout, time.Minute, 1)
 	suitetest.CheckSkips(t, "itemtest", c.Skip, Cases())
 	return c
 }
@@ -87,7 +87,7 @@ func Run(t *testing.T, open func(t *testing.T) largeitem.Table, opts *Options) {
 	suitetest.Run(t, cases(), suitetest.Options{Skip: o.Skip, VerifySkips: o.VerifySkips}, setup(open, o))
 }
 
-// Failure tells of a case that failed.
+// Failure is a case that failed.
 type Failure = suitetest.Failure
 
 // Check runs the cases like [Run], or only those that are named, but returns those that

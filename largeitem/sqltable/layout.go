@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
 
-// class tells what the attribute of a column is.
+// class is the kind of attribute of a column.
 type class int
 
 const (

@@ -144,7 +144,7 @@ func (t *Table) rows(ctx context.Context, l *layout, s *statement, attributes []
 	n := 1 + len(l.attributes)
 	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // a database that goes on is left
+		defer cancel() // a database that continues is left
 		rows, err := t.run.QueryContext(ctx, s.text(), s.args...)
 		if err != nil {
 			return err

@@ -1,12 +1,14 @@
-// Package sqltable keeps items as rows of a table of a database that is reached through
-// [database/sql]: PostgreSQL (12 and later) or SQLite (3.43 and later). It imports no
-// driver: the caller opens the database, with any driver.
+// Package sqltable keeps items as rows of a table in PostgreSQL (12 and later) or SQLite (3.43
+// and later). It uses [database/sql] and imports no driver: the caller opens the database,
+// with any driver.
 //
 //	db, err := sql.Open("pgx", "postgres://db.example/app") // github.com/jackc/pgx/v5/stdlib
 //	...
 //	err = sqltable.CreateTable(ctx, db, sqlstore.PostgreSQL, nil) // once, or use a table of your own
 //	...
 //	table, err := sqltable.New(db, sqlstore.PostgreSQL, nil)
+//	...
+//	items, err := largeitem.New(table, bucket, nil) // see package largeitem
 //
 // # What is stored
 //
@@ -31,9 +33,10 @@
 //
 // # Cost
 //
-// A read is one SELECT by the key, or for each 50 keys of a GetMany. A write reads the row, decides, and replaces or deletes
-// it by one statement, on the condition that the row is still what was read. When another
-// writer was faster, the write decides again, after a random pause. A write on the condition
+// A read is one SELECT by the key, or one for each 50 keys of a GetMany. A write reads the row,
+// decides, and replaces or deletes it by one statement, on the condition that the row is still
+// as it was read. When another writer was faster, the write decides again, after a random
+// pause. A write on the condition
 // that there is no item is one INSERT. The table holds no lock of the database between
 // statements.
 //
@@ -219,9 +222,10 @@ func (t *Table) InTx(tx *sql.Tx) *Table {
 // the table: a file that was renamed, or is reached by another path, is the same one.
 //
 // So a copy of a table, and one that was restored or moved to another file, server or
-// database, is another table: [largeitem.Options].Adopt takes the objects along. A backup
-// that was restored into the same file or table is the same table. A clone of a whole disk
-// or cluster is not told apart: never let it reach the bucket of the original.
+// database, is another table: [largeitem.Options].AdoptPrefix takes the objects along. A
+// backup that was restored into the same file or table is the same table. A clone of a whole
+// disk or cluster has the same ID as the original: never let it reach the bucket of the
+// original.
 func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	l, err := t.open(ctx)
 	if err != nil {

@@ -7,10 +7,12 @@
 //	err = storetable.Create(ctx, st, nil) // once
 //	...
 //	table, err := storetable.New(st, nil)
+//	...
+//	items, err := largeitem.New(table, bucket, nil) // see package largeitem
 //
 // # What is stored
 //
-// Below the name of the table lie the registers
+// Below the name of the table are the registers
 //
 //	TABLE/schema        the attributes of the key, and the random ID of the table
 //	TABLE/pk=P          an item, or TABLE/pk=P/sk=S if the table has a sort key
@@ -22,22 +24,22 @@
 //
 // The schema's [largeitem.Schema].ID has the ID of the table and that of the store
 // ([store.Traits]). So a copy of the registers is another table, and so are registers that
-// were moved to another store: [largeitem.Options].Adopt takes the objects along. A backup
-// that was restored into the same store is the same table.
+// were moved to another store: [largeitem.Options].AdoptPrefix takes the objects along. A
+// backup that was restored into the same store is the same table.
 //
 // # Bounds
 //
-// A value of a register has at most 64 KiB. So an item has less: its JSON decides, in which
-// bytes take a third more and every value has a type. An item that does not fit is refused
-// with [store.ErrTooLarge].
+// A value of a register has at most 64 KiB. It is the JSON of the item, in which bytes take a
+// third more space and every value has a type. So an item must be smaller. If it does not fit,
+// the error matches [store.ErrTooLarge].
 //
 // # Outcomes
 //
 // A write reads the register, decides, and replaces the state that it has read. So it takes
-// two requests, and no more than one try of it can take effect. Where a reply is lost, the
-// table asks the store for up to ten seconds what became of the write, and repeats it only
-// while the register has the state that it replaces. So nearly every outcome is known. An
-// outcome stays unknown where the store cannot be reached, or cannot tell its own writes
+// two requests, and at most one try of it can take effect. After a lost reply the table
+// reads the register for up to ten seconds to find the outcome. It repeats the write only
+// while the register has the state that the write replaces. So nearly every outcome is known.
+// An outcome stays unknown if the store cannot be reached, or cannot distinguish its own writes
 // from those of others.
 //
 // When another writer was faster, a write decides again, after a random pause.
@@ -68,7 +70,7 @@ const (
 	// DefaultTable is the name of a table without one; see [Options].
 	DefaultTable = "items"
 
-	// settleTime is how long a write whose reply was lost is settled.
+	// settleTime bounds the search for the outcome of a write whose reply was lost.
 	settleTime = 10 * time.Second
 
 	// maxPause is the longest pause of a write that lost against another one.

@@ -105,7 +105,7 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// TestSweep: bodies that killed puts left go when they are older than the grace, by the
+// TestSweep: bodies that killed puts left go when they are older than the orphan age, by the
 // store's clock; bodies that are named and other objects stay.
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -205,7 +205,7 @@ func (s slow) Read(p []byte) (int, error) {
 	return s.Reader.Read(p)
 }
 
-// TestSlowPut: a put that takes longer than half the grace is refused, since its body may
+// TestSlowPut: a put that takes longer than half the orphan age is refused, since its body may
 // be swept before it is named.
 func TestSlowPut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

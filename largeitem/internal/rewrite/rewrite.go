@@ -1,5 +1,5 @@
-// Package rewrite has what the tables share that decide about a write in this process, and
-// then keep the whole item anew: largeitem/memtable and largeitem/storetable.
+// Package rewrite has what largeitem/memtable and largeitem/storetable share: both decide
+// about a write in this process, and then replace the whole item.
 package rewrite
 
 import (

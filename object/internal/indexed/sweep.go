@@ -15,7 +15,7 @@ type deletedSweeper interface {
 	SweepDeleted(ctx context.Context, age time.Duration) (removed int, err error)
 }
 
-// Sweep removes bodies that no register names and that are older than the grace: killed
+// Sweep removes bodies that no register names and that are older than the orphan age: killed
 // processes left them. It returns how many it removed. It may run while the bucket is in
 // use, and its memory does not depend on the number of objects. In return it keeps a few of
 // the bodies, by chance, for the next sweep: less than one in 100 below five million objects.

@@ -128,7 +128,7 @@ func (b *Bucket) remove(ctx context.Context, name string) {
 	}
 }
 
-// late checks that the body was not swept, after a swap that took longer than the grace:
+// late checks that the body was not swept, after a swap that took longer than the orphan age:
 // the process may have been stopped meanwhile.
 func (b *Bucket) late(ctx context.Context, e entry, start time.Time) error {
 	if elapsed(start) <= b.orphanAge {
