@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// However the beats of the session and the looks of a waiter fall, the lock is taken in
-// time.
+// The lock is taken in time, at whatever times the renewals of the session and the reads of a
+// waiter come.
 func TestWaiterOfADeadSessionIsNotLate(t *testing.T) {
 	for phase := range 40 {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -32,10 +32,10 @@ func TestWaiterOfADeadSessionIsNotLate(t *testing.T) {
 	}
 }
 
-// Where the store tells of changes, those who wait hear of a change of the lock's record, and
-// not of the beats of the session that holds it. They look at these, together: a dead session
-// is taken over when its TTL has passed after the last look, and thirty who wait for its
-// locks send no more while they wait than one does.
+// Where the store reports changes, waiters get changes of the lock's record, and not the renewals
+// of the session that holds it. They read these together: a dead session is taken over when its TTL
+// has passed after the last read, and thirty waiters for its locks send no more requests than one
+// does.
 func TestWaitersLookAtTheSessionOfTheHolder(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		const locks = 30
@@ -72,7 +72,7 @@ func TestWaitersLookAtTheSessionOfTheHolder(t *testing.T) {
 		silent := time.Now()
 		all.Wait()
 		if took := last.Sub(silent); took > expiry+lease.DefaultMaxPoll+time.Second {
-			t.Errorf("taken over after %v; want %v and a look at the most", took, expiry)
+			t.Errorf("taken over after %v; want %v and a read at most", took, expiry)
 		}
 	})
 }

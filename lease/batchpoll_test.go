@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// listed is a store that tells of no changes, and lists tags.
+// listed is a store that reports no changes, and lists tags.
 type listed struct {
 	store.Store
 	store.TagLister
@@ -70,8 +70,8 @@ func queueUp(t *testing.T, st store.Store, c *lease.Client, n int, won func(i in
 	}
 }
 
-// What a session sends that waits for locks of another one, where the store lists tags and where
-// it does not: one listing for all locks, and one look at each in a minute.
+// The requests of a session that waits for locks of another one, where the store lists tags and
+// where it does not: one listing for all locks, and one read of each in a minute.
 func TestSurveyRequests(t *testing.T) {
 	perMinute := func(t *testing.T, reach store.Store, st store.Store, n, minutes int) (listings, others [2]int) {
 		w := newWire(reach)
@@ -107,10 +107,10 @@ func TestSurveyRequests(t *testing.T) {
 			for i, pause := range []time.Duration{lease.DefaultMaxPoll / 2, lease.DefaultMaxPoll}[:minutes] {
 				least := int(time.Minute / pause)
 				most := least*5/4 + 1       // the pauses have jitter
-				const session = 40          // renewals, and looks at the other session
-				others := others[i] - 3*n/2 // looks each 40 to 60 seconds
+				const session = 40          // renewals, and reads of the other session
+				others := others[i] - 3*n/2 // reads each 40 to 60 seconds
 				if listings[i] > most || listings[i] < least-1 || others > session || looks[i] < 20*n {
-					t.Errorf("%d listings and %d other requests besides the looks; from %d to %d, and at most %d, are wanted; %d without listings", listings[i], others, least, most, session, looks[i])
+					t.Errorf("%d listings and %d other requests apart from the reads; want from %d to %d, and at most %d; %d without listings", listings[i], others, least, most, session, looks[i])
 				}
 			}
 		})
@@ -169,8 +169,8 @@ func mean(all []time.Duration) (m time.Duration) {
 	return m
 }
 
-// A lock that is released is taken as soon as where each waiter looks for itself, at any time of
-// the wait: before the first survey, and between two of them.
+// A released lock is taken as soon as if each waiter read for itself, at any time of the wait:
+// before the first batch poll, and between two of them.
 func TestSurveyHandOver(t *testing.T) {
 	const locks = 200
 	for _, c := range []struct {
@@ -190,14 +190,14 @@ func TestSurveyHandOver(t *testing.T) {
 	}
 }
 
-// A listing that fails, hangs, shows nothing or shows what was does not keep a waiter from a lock
-// that is free for longer than the documents say, and is not asked for again and again.
+// A listing that fails, hangs, shows nothing or shows an old state does not keep a waiter from a
+// free lock for longer than the documents say, and is not repeated often.
 func TestSurveyOddListings(t *testing.T) {
 	const locks = 100
 	failure := errors.New("listing refused")
 	for _, c := range []struct {
 		name     string
-		most     time.Duration // that a lock lies idle
+		most     time.Duration // for which a lock is idle
 		listings int           // at most
 		list     func() func(ctx context.Context, all iter.Seq2[store.Tagged, error]) iter.Seq2[store.Tagged, error]
 	}{
@@ -276,8 +276,8 @@ func each(change func(store.Tagged) (store.Tagged, error)) func() listing {
 	})
 }
 
-// Where looks show that records have changed and the tags have not, the client makes no more
-// surveys: the plain leases are renewed, which changes their records.
+// Where reads show that records have changed and the tags have not, the client makes no more batch
+// polls: the plain leases are renewed, which changes their records.
 func TestSurveyThatIsWrong(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		const locks = 50
@@ -298,15 +298,15 @@ func TestSurveyThatIsWrong(t *testing.T) {
 		first, _ := sent(w)
 		time.Sleep(10 * time.Minute)
 		if later, others := sent(w); first == 0 || later > 0 || others < 10*20*locks {
-			t.Errorf("%d listings, then %d and %d looks", first, later, others)
+			t.Errorf("%d listings, then %d and %d reads", first, later, others)
 		}
 		cancel()
 		all.Wait()
 	})
 }
 
-// A dead session is found out, and its locks are taken, as soon as where each waiter looks for
-// itself, at whatever time it dies.
+// A dead session is found, and its locks are taken, as soon as if each waiter read for itself, at
+// whatever time it dies.
 func TestSurveyTakeover(t *testing.T) {
 	const locks = 30
 	takeover := func(reach func(st store.Store) store.Store) (longest time.Duration) {
@@ -336,8 +336,8 @@ func TestSurveyTakeover(t *testing.T) {
 	}
 }
 
-// The waiter whose pause begins a survey may end before it is answered: the others use it. A
-// client that is closed waits for the survey to end.
+// The waiter whose pause begins a batch poll may end before it is answered: the others use it. A
+// client that is closed waits for the batch poll to end.
 func TestSurveyOutlivesItsWaiter(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		const locks = 20
@@ -375,7 +375,7 @@ func TestSurveyOutlivesItsWaiter(t *testing.T) {
 		}
 		synctest.Wait()
 		if ended.Load() > 0 {
-			t.Error("the survey has ended with a waiter")
+			t.Error("the batch poll has ended with a waiter")
 		}
 		time.Sleep(2*time.Second + time.Millisecond)
 		if listings, _ := sent(w); listings != 1 || ended.Load() != 1 {
@@ -383,25 +383,26 @@ func TestSurveyOutlivesItsWaiter(t *testing.T) {
 		}
 		<-began
 		if err := c.Close(t.Context()); err != nil || ended.Load() != 2 {
-			t.Errorf("closed with %v; %d surveys have ended", err, ended.Load())
+			t.Errorf("closed with %v; %d batch polls have ended", err, ended.Load())
 		}
 		all.Wait()
 	})
 }
 
-// A record stands if the tag was answered before the look began, and was still the same in a
-// survey that began after the look was answered. A tag that stays over a change is wrong.
+// A record is unchanged if the tag was answered before the read began, and was still the same in a
+// batch poll that began after the read was answered. A tag that stays the same over a change is
+// wrong.
 func TestSurveyProof(t *testing.T) {
 	for _, c := range []struct {
 		name                                 string
 		since, last, began, answered, before uint64
 		proves, wrong                        bool
 	}{
-		{"around the look", 1, 4, 2, 3, 0, true, false},
-		{"the tag was answered during the look", 3, 5, 2, 4, 0, false, false},
-		{"the tag was answered after the look", 5, 6, 2, 3, 0, false, false},
-		{"the last survey began during the look", 1, 3, 2, 4, 0, false, false},
-		{"the last survey began before the look", 1, 2, 3, 4, 0, false, false},
+		{"around the read", 1, 4, 2, 3, 0, true, false},
+		{"the tag was answered during the read", 3, 5, 2, 4, 0, false, false},
+		{"the tag was answered after the read", 5, 6, 2, 3, 0, false, false},
+		{"the last batch poll began during the read", 1, 3, 2, 4, 0, false, false},
+		{"the last batch poll began before the read", 1, 2, 3, 4, 0, false, false},
 		{"the tag is newer than another version", 2, 5, 3, 4, 1, true, false},
 		{"the tag is older than another version", 1, 6, 3, 4, 2, false, true},
 	} {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// The cost of each operation of a lease, in requests (exact) and in time, beside two
-// raw conditional writes, which are what an acquire and a release are made of.
+// The cost of each operation of a lease, in requests (exact) and in time, compared with two raw
+// conditional writes, the parts of an acquire and a release.
 func BenchmarkLease(b *testing.B) {
 	for name, open := range map[string]func(b *testing.B) store.Store{
 		"memory": func(*testing.B) store.Store { return &memstore.Store{} },

@@ -129,7 +129,7 @@ func (l listless) List(ctx context.Context, prefix string) iter.Seq2[string, err
 	}
 }
 
-// Collect reports a damaged register and goes on with the others.
+// Sweep reports a damaged register and continues with the others.
 func TestCollectBesideDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -155,8 +155,8 @@ func TestCollectBesideDamage(t *testing.T) {
 	})
 }
 
-// TestReleaseBesideClose: a call that ends a lease waits for one that is ending it,
-// without holding anything up: in a bubble, where only time goes on, it ends.
+// TestReleaseBesideClose: a call that ends a lease waits for another one that is ending it, and
+// blocks nothing: it ends in a bubble, where only time passes.
 func TestReleaseBesideClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := client(t, newWaiting(time.Second), &lease.Options{TTL: time.Minute})

@@ -13,7 +13,7 @@ import (
 // soon is how long something takes that waits for no time to pass: a poll or two.
 const soon = 10 * time.Second
 
-// takes waits for the lock and tells how long that took.
+// takes waits for the lock and returns how long that took.
 func takes(t *testing.T, c locker, name string) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -26,13 +26,13 @@ func takes(t *testing.T, c locker, name string) time.Duration {
 	return took
 }
 
-// A break makes nothing later: who has watched the holder's last write goes on from
-// there.
+// A break makes no takeover later: a waiter that has watched the holder's last write continues that
+// watch.
 func TestBreakKeepsTheWatch(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) { breakWatched(t, st, ttl, nil) })
 }
 
-// So does a process that reads the sighting of an earlier one.
+// So does a process that reads the observation of an earlier one.
 func TestBreakKeepsTheSighting(t *testing.T) {
 	breakWatched(t, named(t), 2*time.Second, &sightings{})
 }
@@ -60,9 +60,9 @@ func breakWatched(t *testing.T, st store.Store, ttl time.Duration, memory lease.
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Without the sight before the break it would be 5/3 of the TTL.
+	// Without the time of the first read before the break it would be 5/3 of the TTL.
 	if took := time.Since(began); took < ttl || took > ttl*3/2 {
-		t.Errorf("taken %v after the first sight, want a TTL and the allowance", took)
+		t.Errorf("taken %v after the first read, want a TTL and the allowance", took)
 	}
 	mustRelease(t, won)
 }
@@ -134,8 +134,8 @@ func TestBreakKeepsTheAge(t *testing.T) {
 	})
 }
 
-// A holder that hears of the break, and one that has not heard of it yet, frees the lock
-// when it releases, as it would have done without the break.
+// A holder frees the lock when it releases, as it would have done without the break, whether it has
+// read of the break or not.
 func TestReleaseOfABrokenLease(t *testing.T) {
 	for _, heard := range []bool{true, false} {
 		for _, script := range []func(*store.Op) fault{nil, nth(1, lose), nth(1, drop), nth(1, repeat)} {
@@ -156,22 +156,22 @@ func TestReleaseOfABrokenLease(t *testing.T) {
 				}
 				w.set(script)
 				if err := g.Release(t.Context()); !errors.Is(err, lease.ErrBroken) && script == nil {
-					t.Errorf("heard: %v; Release = %v", heard, err)
+					t.Errorf("break read: %v; Release = %v", heard, err)
 				}
 				w.set(nil)
 				if took := takes(t, client(t, st, nil), "job"); took > time.Second {
-					t.Errorf("heard: %v; others take it after %v", heard, took)
+					t.Errorf("break read: %v; others take it after %v", heard, took)
 				}
 				if again, err := h.TryAcquire(t.Context()); err != nil || again.Token() <= rec.Token {
-					t.Errorf("heard: %v; the old holder's own try: %v, %v", heard, again, err)
+					t.Errorf("break read: %v; the old holder's own try: %v, %v", heard, again, err)
 				}
 			})
 		}
 	}
 }
 
-// A handle takes its own broken grant at once, when its guards were released and the
-// store did not hear of it.
+// A handle takes its own broken grant at once, when its guards were released and the release did
+// not reach the store.
 func TestOwnBrokenGrant(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)

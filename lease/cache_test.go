@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// TestMemorySweep: sightings that no process used for long are removed, with what a
-// crash left of one, and nothing else is.
+// TestMemorySweep: only observations that no process used for long, and what a crash left of one,
+// are removed.
 func TestMemorySweep(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "seen")
 	m := lease.FileCache(dir)
@@ -49,9 +49,9 @@ func TestMemorySweep(t *testing.T) {
 	}
 }
 
-// TestMemoryOfLocalStore: on a local store a process that announces itself writes no
-// sighting of its own grants, nor of a free lock. It writes one of what others may have to
-// wait out: another's grant, and the time before which no grant may follow.
+// TestMemoryOfLocalStore: on a local store a process that announces itself saves no observation of
+// its own grants, or of a free lock. It saves one of what others may have to wait for: another's
+// grant, and the time before which no grant may follow.
 func TestMemoryOfLocalStore(t *testing.T) {
 	open := func() *filestore.Store {
 		st, err := filestore.Open(t.TempDir(), nil)
@@ -74,17 +74,17 @@ func TestMemoryOfLocalStore(t *testing.T) {
 	}
 	st, want := open(), 0
 	if _, err := st.Announce(t.Context()); err != nil {
-		t.Logf("each grant is worth a sighting here: %v", err)
+		t.Logf("each grant is worth an observation here: %v", err)
 		want = 1
 	}
 	if n := kept(st, lease.Options{}); n != want {
-		t.Errorf("%d sightings of a lock that was free all the time, want %d", n, want)
+		t.Errorf("%d observations of a lock that was free all the time, want %d", n, want)
 	}
 	if n := kept(st, lease.Options{MinInterval: time.Hour}); n != 1 {
-		t.Errorf("%d sightings of a lock with a time before which it may not be taken, want 1", n)
+		t.Errorf("%d observations of a lock with a time before which it may not be taken, want 1", n)
 	}
 	if n := kept(open(), lease.Options{NoPresence: true}); n != 1 {
-		t.Errorf("%d sightings of a grant whose holder cannot be told dead, want 1", n)
+		t.Errorf("%d observations of a grant whose holder cannot be known dead, want 1", n)
 	}
 	other := open()
 	mustTry(t, client(t, other, &lease.Options{ManualRenewal: true}), "job")
@@ -104,15 +104,14 @@ func TestMemoryOfLocalStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := kept(other, lease.Options{}); n != 1 {
-		t.Errorf("%d sightings of another's grant, want 1", n)
+		t.Errorf("%d observations of another's grant, want 1", n)
 	}
 }
 
-// Sightings are believed only in a directory, and in files, that no other user can have
-// written.
+// Observations are believed only in a directory, and in files, that no other user can have written.
 func TestMemoryOfOthers(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("owners and rights are not looked at on Windows")
+		t.Skip("owners and rights are not checked on Windows")
 	}
 	for name, spoil := range map[string]func(dir, file string) error{
 		"directory, writable by all":     func(dir, _ string) error { return os.Chmod(dir, 0o777) },
@@ -162,7 +161,7 @@ func behindLink(path string) error {
 	return errors.Join(os.Rename(path, path+".elsewhere"), os.Symlink(path+".elsewhere", path))
 }
 
-// TestLongName: a name that is too long is told its own length, not that of the key.
+// TestLongName: the error for a name that is too long gives its own length, not that of the key.
 func TestLongName(t *testing.T) {
 	c := client(t, named(t), nil)
 	longest := store.MaxKey - len("lock/")

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A holder notices that its machine slept, although the monotonic clock stood still.
+// A holder notices that its machine slept, although the monotonic clock stopped.
 func TestSuspendedMachine(t *testing.T) {
 	for name, sleep := range map[string]func(*clocks){
 		"wall clock tells":      func(c *clocks) { c.jumped += 10 * time.Minute },
@@ -29,7 +29,7 @@ func TestSuspendedMachine(t *testing.T) {
 	}
 }
 
-// The control: with the monotonic clock alone the holder would go on.
+// The control: with the monotonic clock alone the holder would continue to believe.
 func TestSuspendedMachineByTheMonotonicClockAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
@@ -85,7 +85,7 @@ func TestWakingUpExpired(t *testing.T) {
 		lease.SetClock(c, clock.read)
 		g := mustTry(t, c, "job")
 		clock.change(func(c *clocks) { c.jumped += time.Hour })
-		<-g.Context().Done() // ended by the timer, not by a look at the guard
+		<-g.Context().Done() // ended by the timer, not by a call of the guard
 		wantLost(t, g, lease.ErrExpired)
 		synctest.Wait()
 		close(heard)

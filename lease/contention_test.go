@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// polledAt is st, which tells of no changes, at the distance of a request that takes about that long.
+// polledAt is st without reports of changes, at a distance at which a request takes about that
+// long.
 func polledAt(st store.Store, latency time.Duration) store.Store {
 	random := newLuck(uint64(latency), 12)
 	return hidden{atDistance(st, func() time.Duration {
@@ -21,7 +22,7 @@ func polledAt(st store.Store, latency time.Duration) store.Store {
 	})}
 }
 
-// Those who ask for the locks of a session, over and over, do not keep it from its renewals.
+// Clients that request the locks of a session, over and over, do not keep it from its renewals.
 func TestAskersLoseNoSession(t *testing.T) {
 	for _, latency := range []time.Duration{750 * time.Millisecond, 2 * time.Second} {
 		t.Run(fmt.Sprint(latency), func(t *testing.T) {
@@ -55,7 +56,7 @@ func TestAskersLoseNoSession(t *testing.T) {
 				}
 				askers.Wait()
 				if err := s.Err(); err != nil {
-					t.Errorf("after %d asks: %v", asked.Load(), err)
+					t.Errorf("after %d requests: %v", asked.Load(), err)
 				}
 				t.Log(asked.Load(), "asks")
 			})
@@ -63,8 +64,8 @@ func TestAskersLoseNoSession(t *testing.T) {
 	}
 }
 
-// Those that ask at the same time for many locks of a session wait for its renewals, for longer than a
-// TTL if need be, although its options leave time for one conflict alone.
+// Clients that request many locks of a session at the same time wait for its renewals, for longer
+// than a TTL if necessary, although its options leave time for only one conflict.
 func TestManyAskersLoseNoSession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		far := polledAt(st, ttl/24)
@@ -94,7 +95,7 @@ func TestManyAskersLoseNoSession(t *testing.T) {
 		}
 		for _, g := range guards {
 			if _, ok := g.YieldRequest(); !ok {
-				t.Errorf("%s was not heard to be asked for", g.Name())
+				t.Errorf("the holder of %s has not read the request to yield", g.Name())
 			}
 		}
 	})

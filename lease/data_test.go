@@ -22,8 +22,8 @@ func longestName() string {
 	return strings.Repeat(`"`, store.MaxKey-len(lease.DefaultKeyPrefix)-1)
 }
 
-// MaxData bytes of any content can be set, and outlast renewals, breaks, releases and
-// holders with the longest names; one byte more is refused, and the lease goes on.
+// MaxData bytes of any content can be set, and outlast renewals, breaks, releases and holders with
+// the longest names. One byte more is refused, and the lease continues.
 func TestDataAtTheLimit(t *testing.T) {
 	for name, unit := range map[string]string{
 		"text": "abcdefgh", "control characters": "\x01", "quotes": `"`, "line separators": "\u2028", "not text": "\xff",

@@ -21,7 +21,7 @@ const (
 	UnresponsiveRepeat    = unresponsiveRepeat
 )
 
-// Reading is a look at clocks that a test makes up.
+// Reading is a reading of clocks that a test makes up.
 type Reading struct {
 	Mono, Wall time.Time
 	Suspended  time.Duration
@@ -65,7 +65,7 @@ var TokenOf = tokenOf
 // Roster are the rules of locks with several holders on a record.
 type Roster struct{ *Record }
 
-// Where a grant stands.
+// The places of a grant in a record.
 const (
 	Absent  = int(absent)
 	Waiting = int(waiting)
@@ -111,16 +111,16 @@ func (r Roster) Before(grant string) []Member { return r.before(grant) }
 // Consistent is what decoding checks.
 func (r Roster) Consistent() error { return r.consistent() }
 
-// BatchPollsAlways makes a client make use of surveys for a single lock, however short its pauses.
+// BatchPollsAlways makes a client use batch polls for a single lock, however short its pauses.
 func BatchPollsAlways(c *Client) {
 	if c.batchPolls != nil {
 		c.batchPolls.minWaitQueues, c.batchPolls.pause = 1, 0
 	}
 }
 
-// BatchPollProves tells whether surveys prove that a record is what a look has shown: numbers of the
-// events that the tag was answered first, that the last survey began, and that the look began and
-// was answered, and that a look began that had shown another version; and whether they are wrong.
+// BatchPollProves returns whether batch polls prove that a record is what a read has shown, and
+// whether they are wrong. The arguments are numbers of events: the tag was answered first; the last
+// batch poll began; the read began, and was answered; a read began that had shown another version.
 func BatchPollProves(since, last, began, answered, other uint64) (proves, wrong bool) {
 	s := &batchPolls{last: &batchPoll{began: last}, tags: map[string]tagRun{"job": {"tag", since}}}
 	proves = s.confirms("job", "v", &readTimes{began: began, answered: answered, version: "v", other: other})

@@ -77,7 +77,7 @@ func TestShortTriesOfOneClientTakeADeadLock(t *testing.T) {
 			_, err := c.Once(t.Context(), "job", hourly, work, retried)
 			return err
 		}},
-		{"an asked holder", func(t *testing.T, st store.Store, c *lease.Client) {
+		{"a holder with a request to yield", func(t *testing.T, st store.Store, c *lease.Client) {
 			plain(t, st, c)
 			if _, err := client(t, st, nil).RequestYield(t.Context(), "job", nil); err != nil {
 				t.Fatal(err)
@@ -88,7 +88,7 @@ func TestShortTriesOfOneClientTakeADeadLock(t *testing.T) {
 		{"a holder of a slot", dies(&lease.LockOptions{Slots: 1}), with(&lease.LockOptions{Slots: 1})},
 		{"a reader, met by a fair waiter", dies(&lease.LockOptions{Shared: true}), with(&lease.LockOptions{Fair: true})},
 		{"a plain holder, met by a fair waiter", plain, with(&lease.LockOptions{Fair: true})},
-		{"an ask that waits", plain, func(t *testing.T, c *lease.Client) error {
+		{"a request to yield that waits", plain, func(t *testing.T, c *lease.Client) error {
 			if _, err := c.RequestYield(brief(t), "job", &lease.YieldOptions{Wait: true}); !errors.Is(err, context.DeadlineExceeded) {
 				return err
 			}
@@ -119,8 +119,8 @@ func TestShortTriesOfOneClientTakeADeadLock(t *testing.T) {
 	}
 }
 
-// What a client knows of more locks than it has room for is forgotten, and what it looks at all the
-// time is not.
+// A client forgets some of the locks when it knows more than it has room for, but not those that it
+// reads all the time.
 func TestFirstSightsAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		dead := client(t, hidden{st}, &lease.Options{ManualRenewal: true})

@@ -303,7 +303,7 @@ func (b blockedLog) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// Renewals of which a handler has not heard leave room for what changes what a holder may
+// Renewals that a handler has not yet received leave room for events that change what a holder may
 // do.
 func TestRenewalsLeaveRoomInTheQueue(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
@@ -329,7 +329,7 @@ func TestRenewalsLeaveRoomInTheQueue(t *testing.T) {
 	})
 }
 
-// A slow handler hears of everything, in order, and of how much it missed.
+// A slow handler receives every event, in order, and how many were dropped.
 func TestSlowHandler(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		var events []lease.Event
@@ -379,7 +379,7 @@ func TestSlowHandler(t *testing.T) {
 	})
 }
 
-// A client that was closed sends nothing, whatever it is asked, and says so at once.
+// A closed client sends nothing, whatever is called, and returns an error at once.
 func TestClosedClientSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisk()

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// round is what went on while many programs wanted one lock in turns.
+// round is what happened while many programs wanted one lock in turns.
 type round struct {
 	handed      int           // hand-overs
 	looks       float64       // for each: reads of the lock's record,
@@ -24,12 +24,12 @@ type round struct {
 }
 
 func (r round) String() string {
-	return fmt.Sprintf("%d hand-overs, each with %.1f looks, %.1f writes and %.2f looks at sessions; idle for %v (at most %v); from %d to %d for a program",
+	return fmt.Sprintf("%d hand-overs, each with %.1f reads, %.1f writes and %.2f reads of sessions; idle for %v (at most %v); from %d to %d for a program",
 		r.handed, r.looks, r.writes, r.sessions, r.idle, r.worst, r.least, r.most)
 }
 
-// turns lets programs with a session each take turns at a fair lock, and tells of the time
-// after they have all come. They reach the store by reach.
+// turns lets programs with a session each take turns at a fair lock, and reports on the time after
+// they have all come. They reach the store by reach.
 func turns(t *testing.T, programs int, work, come, span time.Duration, reach func(store.Store, uint64) store.Store) (r round) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -97,7 +97,7 @@ func turns(t *testing.T, programs int, work, come, span time.Duration, reach fun
 	return r
 }
 
-// nearTo is st on the same machine: it tells of changes, and a request takes up to a millisecond.
+// nearTo is st on the same machine: it reports changes, and a request takes up to a millisecond.
 func nearTo(st store.Store, seed uint64) store.Store {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 2))
@@ -115,10 +115,10 @@ func nearTo(st store.Store, seed uint64) store.Store {
 
 func farFrom(st store.Store, seed uint64) store.Store { return remoteOf(st, seed) }
 
-// Forty programs take turns at a lock, each with one that comes back at once. A hand-over costs
-// the release, the look of the next one, and the entry of the one that comes back, which makes
-// one of these writes conflict; and a few looks of those near the head. All have their turn, and
-// the lock does not lie idle while the next one dozes.
+// Forty programs take turns at a lock, and each comes back at once. A hand-over costs three
+// requests: the release, the read of the next one, and the entry of the one that comes back. That
+// entry makes one of these writes conflict. A few reads of those near the head come on top. All
+// have their turn, and the lock is not idle because the next one does not read.
 func TestHandOverRequests(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -136,7 +136,7 @@ func TestHandOverRequests(t *testing.T) {
 			r := turns(t, 40, c.work, c.come, c.span, c.reach)
 			t.Log(r)
 			if r.looks > 16 || r.writes > 4 || r.sessions > 2 {
-				t.Errorf("a hand-over takes %.1f looks, %.1f writes and %.2f looks at sessions", r.looks, r.writes, r.sessions)
+				t.Errorf("a hand-over takes %.1f reads, %.1f writes and %.2f reads of sessions", r.looks, r.writes, r.sessions)
 			}
 			if r.most-r.least > 2 || r.least == 0 {
 				t.Errorf("from %d to %d grants for a program", r.least, r.most)
@@ -159,7 +159,7 @@ func TestHandedToADeadOne(t *testing.T) {
 		for _, breaks := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, broken %v", name, breaks), func(t *testing.T) {
 				bubble(t, func(t *testing.T, st store.Store) {
-					// All have waited in this queue before, so that they know what they have met.
+					// All have waited in this queue before, so that they know its speed.
 					handles := make([]*lease.Handle, 3)
 					wires := make([]*wire, len(handles))
 					for i := range handles {
@@ -207,8 +207,8 @@ func TestHandedToADeadOne(t *testing.T) {
 	}
 }
 
-// A waiter that is far from the head of a slow queue does not sleep for long: when all that stand
-// before it leave at one time, it has the lock as soon as a waiter whose store tells of nothing.
+// A waiter that is far from the head of a slow queue does not sleep for long. When all before it
+// leave at one time, it has the lock as soon as a waiter whose store reports no changes.
 func TestAllBeforeAWaiterLeave(t *testing.T) {
 	const waiters = 22
 	for name, reach := range map[string]func(store.Store, uint64) store.Store{"a store that pushes": nearTo, "a store that polls": farFrom} {
@@ -309,9 +309,9 @@ func TestHeadDiesAtEachStep(t *testing.T) {
 	}
 }
 
-// Readers that wait one behind the other have their turn together: where the store tells of changes
-// all of them read as soon as the writer before them has left, and none dozes on since it stood
-// far back. That is so behind the holder and behind the next writer.
+// Readers that follow each other in the queue have their turn together. Where the store reports
+// changes, all of them read as soon as the writer before them has left. None continues its pause
+// because it was far back. That is so after the holder and after the next writer.
 func TestReadersEnterTogether(t *testing.T) {
 	for _, writers := range []int{1, 2} {
 		t.Run(fmt.Sprint(writers), func(t *testing.T) {

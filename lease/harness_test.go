@@ -122,7 +122,7 @@ func (w *wire) carry(ctx context.Context, op *store.Op, next store.Handler) erro
 	return next(ctx, op)
 }
 
-// reads reports whether the request shows what stands there.
+// reads reports whether the request reads the state of a register.
 func reads(op *store.Op) bool { return op.Kind == store.OpGet || op.Kind == store.OpResolve }
 
 // nth makes a script that does f to the n-th write, counted from 1.
@@ -148,9 +148,8 @@ func everything(f fault) func(*store.Op) fault {
 	}
 }
 
-// longest is how much virtual time a test takes at the most, and ages how much those take that
-// see days and years go by. A test that waits in vain while leases are renewed would go on until
-// its time is up.
+// longest is the most virtual time that a test takes, and ages the same for tests in which days and
+// years pass. A test that waits in vain while leases are renewed would run until its time is over.
 const (
 	longest = 12 * time.Hour
 	ages    = 3 * 366 * 24 * time.Hour
@@ -188,9 +187,9 @@ func client(t *testing.T, st store.Store, o *lease.Options) *lease.Client {
 	return c
 }
 
-// bubbleClocks reads the clocks that stand still in a bubble while its goroutines run. How long
-// the machine has slept is read from clocks that never do, with an error of nanoseconds: it
-// would change what a client believes between two looks.
+// bubbleClocks reads the clocks that do not move in a bubble while its goroutines run. The time
+// that the machine has slept comes from real clocks, with an error of nanoseconds: that would
+// change what a client believes between two reads.
 func bubbleClocks() lease.Reading {
 	now := time.Now()
 	return lease.Reading{Mono: now, Wall: now.Round(0)}
@@ -349,12 +348,12 @@ type newParty func(t *testing.T, st store.Store, o *lease.Options) *party
 //   - A session costs a request when it is opened, and then its renewals, whatever it holds; a
 //     plain lease renews the record of its lock. A store that does not answer keeps a session from
 //     being opened, before any lock is waited for.
-//   - A session hears of a break with its next renewal, and the lock is free soon after; a plain
-//     lease that was broken is waited out. ReclaimOwn fences the session of an earlier process,
-//     and takes its lock only then.
+//   - A session reads of a break with its next renewal, and the lock is free soon after; of a plain
+//     lease that was broken others wait for the end. ReclaimOwn revokes the session of an earlier
+//     process, and takes its lock only then.
 //   - Close of a session frees all of its locks by one write, although the record of one lock
 //     cannot be written.
-//   - The loss of a session is told by an event of its own besides those of its locks.
+//   - The loss of a session has an event of its own, apart from those of its locks.
 //   - The clocks of a client are set before it opens a session.
 func bothWays(t *testing.T, f func(t *testing.T, st store.Store, client newParty)) {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// mute hides what a store tells of changes.
+// mute hides a store's reports of changes.
 type mute struct{ store.Store }
 
 func lingering(t *testing.T, c *lease.Client, d time.Duration) *lease.Handle {
@@ -94,8 +94,8 @@ func TestLingerEnds(t *testing.T) {
 	})
 }
 
-// One who waits has the lock with the holder's next renewal, and at once where the store
-// tells of changes, or in the same client. One who only tries has to wait for the time.
+// A waiter has the lock with the holder's next renewal, and at once where the store reports
+// changes, or in the same client. A client that only tries has to wait for the time.
 func TestLingerGivesWay(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -131,8 +131,8 @@ func TestLingerGivesWay(t *testing.T) {
 	}
 }
 
-// The work of a holder goes on when one who waits asks: the lock is free when it is done, and is
-// not kept then.
+// The work of a holder continues when a waiter requests the lock: the lock is free when the work is
+// done, and is not kept then.
 func TestLingerAskIsNoAskForWork(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		h := lingering(t, client(t, st, nil), 20*time.Minute)
@@ -144,10 +144,10 @@ func TestLingerAskIsNoAskForWork(t *testing.T) {
 			wg.Go(func() { took = takes(t, waiter, "job") })
 			time.Sleep(3 * ttl)
 			if _, asked := g.YieldRequest(); asked {
-				t.Error("the waiter has asked the work to stop")
+				t.Error("the waiter's request has stopped the work")
 			}
 			if rec := wantState(t, waiter, "job", lease.Held); rec.YieldRequest == nil || !rec.YieldRequest.OnlyIfIdle || !rec.YieldRequest.Acknowledged {
-				t.Errorf("the ask is %+v", rec.YieldRequest)
+				t.Errorf("the request to yield is %+v", rec.YieldRequest)
 			}
 			token = g.Token()
 			return ctx.Err()
@@ -155,7 +155,7 @@ func TestLingerAskIsNoAskForWork(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		// At once, and not when the holder's next renewal meets the ask.
+		// At once, and not when the holder's next renewal conflicts with the request.
 		if info, err := waiter.Inspect(t.Context(), "job"); err != nil || info.Record.State == lease.Held && info.Record.Token == token {
 			t.Errorf("the lock is kept after the work: %+v, %v", info.Record, err)
 		}
@@ -166,7 +166,7 @@ func TestLingerAskIsNoAskForWork(t *testing.T) {
 	})
 }
 
-// An operator's ask stops the work although one who waits has asked before.
+// An operator's request stops the work although a waiter has requested the lock before.
 func TestLingerAskThenAsk(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		h := lingering(t, client(t, st, nil), 20*time.Minute)
@@ -186,7 +186,8 @@ func TestLingerAskThenAsk(t *testing.T) {
 	})
 }
 
-// Whatever becomes of the requests: the waiter has the lock within a TTL, and no two have it.
+// Whether any of the requests is lost or applied: the waiter has the lock within a TTL, and no two
+// clients have it.
 func TestLingerWithFaults(t *testing.T) {
 	for _, f := range []fault{lose, drop, repeat, fail, hang} {
 		for n := 1; n <= 3; n++ {
@@ -235,8 +236,8 @@ func TestLingerEndsWithTheClient(t *testing.T) {
 	}
 }
 
-// A kept lease that is lost keeps nothing: the next acquire takes a new one, and an event tells
-// no loss, since no work had it.
+// A kept lease that is lost keeps nothing: the next acquire takes a new one, and no event reports a
+// loss, since no work had it.
 func TestLingerLost(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		var mu sync.Mutex

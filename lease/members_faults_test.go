@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A lock is handed over to the head of its queue, and broken before that has looked. The head,
-// whose session lives, does not wait for itself.
+// A lock is handed over to the head of its queue, and broken before the head has read that. The
+// head, whose session lives, does not wait for itself.
 func TestQueueBrokenBeforeTheHeadLooks(t *testing.T) {
 	for what, o := range map[string]lease.LockOptions{
 		"reader": {Shared: true},
@@ -149,7 +149,7 @@ func (w *wire) faultWrites(what fault) (met *int) {
 // session lives.
 func TestLeavingTheQueueIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		st = hidden{st} // no look but those that are made here
+		st = hidden{st} // no reads except those of this test
 		holder := mustTry(t, client(t, st, nil), "job")
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
@@ -175,9 +175,9 @@ func TestLeavingTheQueueIsRefused(t *testing.T) {
 	})
 }
 
-// A waiter in the queue takes a dead one out of it, and its write is refused, or its outcome is
-// not known. The waiter goes on with its entry: one that it forgot would hold the lock in its
-// turn, for as long as its session lives.
+// A waiter in the queue takes a dead one out of it, and its write is refused, or its outcome is not
+// known. The waiter keeps its entry: an entry that it forgot would hold the lock in its turn, for
+// as long as its session lives.
 func TestWaiterKeepsItsEntry(t *testing.T) {
 	for _, what := range []fault{fail, drop, lose, hang} {
 		t.Run(string(what), func(t *testing.T) {

@@ -40,8 +40,8 @@ func TestPrefixed(t *testing.T) {
 	}, &leasetest.Options{Bubble: true, Parallel: true})
 }
 
-// TestBucket runs the suite on a store that neither tells the state in a conflict
-// nor of changes.
+// TestBucket runs the suite on a store that reports no changes, and whose conflicts do not carry
+// the state.
 func TestBucket(t *testing.T) {
 	leasetest.Run(t, func(t *testing.T) store.Store {
 		s, err := bucketstore.New(membucket.New(), "locks", nil)
