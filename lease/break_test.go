@@ -192,7 +192,7 @@ func TestOwnBrokenGrant(t *testing.T) {
 	})
 }
 
-// A break that meets a renewal tells nothing of the age of the write before: others would
+// A break that conflicts with a renewal does not carry the age of the write before: others would
 // take the lock while its holder believes.
 func TestBreakBesideARenewalTellsNoAge(t *testing.T) {
 	for _, renews := range []bool{true, false} {
@@ -221,7 +221,7 @@ func TestBreakBesideARenewalTellsNoAge(t *testing.T) {
 	}
 }
 
-// A break that meets a renewal keeps what the renewal wrote.
+// A break that conflicts with a renewal keeps what the renewal wrote.
 func TestBreakBesideSetData(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		g := mustTry(t, client(t, st, nil), "job")

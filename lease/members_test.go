@@ -62,7 +62,7 @@ func record(t *testing.T, st store.Store, name string) lease.Record {
 	return *rec
 }
 
-// pending is an Acquire that goes on in a goroutine of its own.
+// pending is an Acquire that runs in its own goroutine.
 type pending struct {
 	guard *lease.Guard
 	err   error
@@ -195,7 +195,7 @@ func dies(t *testing.T, st store.Store) *lease.Session {
 	return open(t, client(t, st, &lease.Options{ManualRenewal: true}))
 }
 
-// Each dead reader is fenced by its own session, and the renewals of the others do not keep it
+// Each dead reader's session is revoked by itself, and the renewals of the others do not keep it
 // alive.
 func TestDeadReaderIsFenced(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
@@ -407,7 +407,7 @@ func TestResize(t *testing.T) {
 	})
 }
 
-// One of several holders hears of an ask, and cannot refuse for the others. It goes on.
+// One of several holders reads a request to yield, and cannot refuse for the others. It continues.
 func TestOneOfSeveralCannotRefuse(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		for name, o := range map[string]lease.LockOptions{"doc": {Shared: true}, "pool": {Slots: 2}} {
@@ -421,15 +421,15 @@ func TestOneOfSeveralCannotRefuse(t *testing.T) {
 				t.Errorf("%s: Refuse = %v; want ErrInvalid", name, err)
 			}
 			if asked, err := asker.RequestYield(t.Context(), name, nil); err != nil || asked.RefusalReason != "" || g.Err() != nil {
-				t.Errorf("%s: the ask is %+v, %v; the holder %v", name, asked, err, g.Err())
+				t.Errorf("%s: the request is %+v, %v; the holder %v", name, asked, err, g.Err())
 			}
 			mustRelease(t, g)
 		}
 	})
 }
 
-// A waiter that can never have the lock is told why. Its error does not say that the lock is held,
-// which would tell the caller to wait or to break it.
+// A waiter that can never have the lock gets the reason. Its error does not say that the lock is
+// held, which would suggest to the caller to wait or to break it.
 func TestWaiterLearnsWhyItIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := opened(t, st)
@@ -506,7 +506,7 @@ func TestFairOrder(t *testing.T) {
 	})
 }
 
-// nthOf makes a script that does f to the n-th write of a key, counted from 1, and tells whether
+// nthOf makes a script that does f to the n-th write of a key, counted from 1, and reports whether
 // there was one.
 func nthOf(key string, n int, f fault) (script func(*store.Op) fault, met *bool) {
 	count := 0
@@ -522,8 +522,8 @@ func nthOf(key string, n int, f fault) (script func(*store.Op) fault, met *bool)
 	}, met
 }
 
-// Whatever becomes of any one write: a waiter of each kind has the lock in the end or is told,
-// and afterwards no client or session of the test holds anything, while all sessions live on.
+// Whether any one write is lost or applied: a waiter of each kind has the lock in the end or gets
+// an error. Afterwards no client or session of the test holds anything, while all sessions live.
 func TestMembersSurviveFaults(t *testing.T) {
 	kinds := map[string]struct{ holder, waiter lease.LockOptions }{
 		"reader behind a writer":   {lease.LockOptions{}, lease.LockOptions{Shared: true}},
@@ -598,7 +598,7 @@ func TestLeavingTheQueue(t *testing.T) {
 					script, _ := nthOf("lock/job", 1, f)
 					w.set(func(op *store.Op) fault {
 						if op.Kind == store.OpWatch {
-							return hang // it does not hear of the hand-over
+							return hang // it gets no reply about the hand-over
 						}
 						return script(op)
 					})
@@ -740,8 +740,8 @@ func TestHeadBelievesWithinItsSession(t *testing.T) {
 	})
 }
 
-// The fair queue stands behind plain leases, too: their renewals go on over what those who wait
-// write, and their release hands over.
+// The fair queue works for plain leases, too: their renewals write over what the waiters write, and
+// their release hands over.
 func TestFairBehindAPlainLease(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		g := mustTry(t, client(t, st, nil), "job")
@@ -787,7 +787,7 @@ func TestFairBehindADeadPlainLease(t *testing.T) {
 	})
 }
 
-// A reader that asks for the lock as a writer waits for itself, and is told so at once.
+// A reader that acquires the lock as a writer would wait for itself, and gets an error at once.
 func TestUpgradeIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := opened(t, st)
@@ -808,8 +808,9 @@ func TestUpgradeIsRefused(t *testing.T) {
 	})
 }
 
-// The context of a guard says who asks, too, and that of a guard of another lock which was taken
-// with it; a context that is not made of it waits, and gets the lock when the reader has left.
+// The context of a guard identifies the caller, too, and so does that of a guard of another lock
+// which was taken with it. A context that is not made from it waits, and gets the lock when the
+// reader has left.
 func TestUpgradeWithTheContextOfAGuard(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
@@ -851,7 +852,7 @@ func TestUpgradeWithTheContextOfAGuard(t *testing.T) {
 	})
 }
 
-// The 501st is told, and has not entered.
+// The 501st gets an error, and has not entered.
 func TestFullLock(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		rec := full(false)
@@ -874,7 +875,7 @@ func TestFullLock(t *testing.T) {
 	})
 }
 
-// A break ends all holders: none enters beside them any more, with Now they are gone at once.
+// A break ends all holders. No client joins them any more. With Immediate they are removed at once.
 func TestBreakOfALockWithSeveralHolders(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
@@ -944,9 +945,9 @@ func TestCloseWithMembers(t *testing.T) {
 	})
 }
 
-// A session that is closed while another client asks for its lock, while a reader under it wants
-// to be the writer, and while a lock is handed over to it, holds nothing and waits for nothing
-// after that: the asker has its answer, and the next in line has the lock.
+// A session is closed while another client requests its lock, while a reader under it wants to be
+// the writer, and while a lock is handed over to it. It holds nothing and waits for nothing after
+// that: the requesting client has its answer, and the next in the queue has the lock.
 func TestCloseWhileAskedUpgradedAndHandedOver(t *testing.T) {
 	for _, f := range []fault{pass, drop, lose, hang, hangLate} {
 		t.Run(string(f), func(t *testing.T) {
@@ -972,7 +973,7 @@ func TestCloseWhileAskedUpgradedAndHandedOver(t *testing.T) {
 				script, _ := nthOf("lock/fair", 1, f)
 				w.set(func(op *store.Op) fault {
 					if op.Kind == store.OpWatch {
-						return hang // it does not hear of the hand-over before it is closed
+						return hang // it gets no reply about the hand-over before it is closed
 					}
 					return script(op)
 				})
@@ -980,7 +981,7 @@ func TestCloseWhileAskedUpgradedAndHandedOver(t *testing.T) {
 				if rec := record(t, st, "fair"); rec.State != lease.Held || rec.Session != s.ID() || len(rec.Queue) != 1 {
 					t.Fatalf("%+v", rec)
 				}
-				_ = s.Close(t.Context()) // it tells of a write that failed
+				_ = s.Close(t.Context()) // it returns the error of a write that failed
 				for what, a := range map[string]*pending{"an upgrade": upgrade, "a hand-over": head} {
 					<-a.done
 					if a.err == nil && a.guard.Err() == nil || a.err != nil && !errors.Is(a.err, lease.ErrClosed) {
@@ -988,11 +989,11 @@ func TestCloseWhileAskedUpgradedAndHandedOver(t *testing.T) {
 					}
 				}
 				if err := <-answered; err != nil || !asked.GrantEnded {
-					t.Errorf("the asker is told %+v, %v", asked, err)
+					t.Errorf("the requesting client gets %+v, %v", asked, err)
 				}
 				<-next.done
 				if next.err != nil || next.took > expiry+soon {
-					t.Errorf("the next in line, after %v: %v", next.took, next.err)
+					t.Errorf("the next in the queue, after %v: %v", next.took, next.err)
 				}
 				mustRelease(t, next.guard)
 				w.after.Wait()
@@ -1010,8 +1011,9 @@ func TestCloseWhileAskedUpgradedAndHandedOver(t *testing.T) {
 	}
 }
 
-// Who asks a lock of readers to give way waits for all of them, and is told when the last of
-// them is gone or dead; a reader that lives is not taken for dead because the record stands.
+// A client that requests readers to yield waits for all of them, and gets its answer when the last
+// of them has left or is dead. A living reader does not count as dead because the record is
+// unchanged.
 func TestAskOfReaders(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		g := mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Shared: true}))
@@ -1063,10 +1065,10 @@ func TestMembersRequests(t *testing.T) {
 	})
 }
 
-// However many wait through one client, a hand-over takes three requests: the write of the
-// release, which makes the head the holder, the look that tells the head, and the first look of
-// the next waiter, who then looks for all. A holder that releases at once comes before some of
-// these looks, and takes fewer.
+// However many wait through one client, a hand-over takes three requests: the write of the release,
+// which makes the head the holder; the read of the head; and the first read of the next waiter, who
+// then reads for all. A holder that releases at once comes before some of these reads, and takes
+// fewer.
 func TestHandOverIsNoHerd(t *testing.T) {
 	const way = 5 * time.Millisecond // of a request, and of its reply
 	for _, waiters := range []int{5, 50} {
@@ -1088,7 +1090,7 @@ func TestHandOverIsNoHerd(t *testing.T) {
 				var all []*pending
 				for range waiters {
 					all = append(all, acquiring(t, with(t, s, "job", fair)))
-					time.Sleep(time.Second) // it stands in the queue
+					time.Sleep(time.Second) // it is in the queue
 				}
 				requests.Store(0)
 				mustRelease(t, g)
@@ -1157,7 +1159,8 @@ func ExampleLockOptions_slots() {
 	// true
 }
 
-// The number of slots is changed by a call of its own. Who names another number is told.
+// The number of slots is changed by a call of its own. A client that names another number gets an
+// error.
 func ExampleClient_Resize() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
@@ -1178,7 +1181,7 @@ func ExampleClient_Resize() {
 	// semaphore "gpu": it has 3 slots, and the caller names 2: name the same number, or resize it
 }
 
-// A fair handle stands in the lock's queue and has the lock in the order of arrival.
+// A fair handle enters the lock's queue and has the lock in the order of arrival.
 func ExampleLockOptions_fair() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)

@@ -135,7 +135,7 @@ func TestAllOfMembers(t *testing.T) {
 				t.Errorf("after TryAcquireAll %q names the one who tried: %v, %v", name, rec.Holders, rec.Queue)
 			}
 		}
-		// All waits for the third, holding the others beside the first set.
+		// AcquireAll waits for the third, and holds the other slots that the first set left.
 		waiting := make(chan *lease.GuardSet)
 		go func() {
 			set, err := lease.AcquireAll(t.Context(), handles(b)...)
@@ -167,8 +167,8 @@ func TestAllOfMembers(t *testing.T) {
 	})
 }
 
-// A set that loses a slot, which was broken, while it waits for the next lock gives all back and
-// takes them anew.
+// A set that loses a slot by a break, while it waits for the next lock, releases all its locks and
+// takes them again.
 func TestAllLosesAMemberWhileWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s, other := opened(t, st), opened(t, st)
@@ -234,9 +234,9 @@ func TestMembersRefuseLingerAndAtLeast(t *testing.T) {
 	})
 }
 
-// The head of a queue that was made a holder believes so only after it has read that. When its
-// first looks fail it goes on looking, and holds the lock when the store answers. When it gives
-// up before, the lock goes to the next in the queue, and is not held for as long as its session
+// The head of a queue that became a holder believes so only after it has read that. When its first
+// reads fail it continues to read, and holds the lock when the store answers. When it gives up
+// before, the lock goes to the next in the queue, and is not held for as long as the head's session
 // lives.
 func TestHeadWhoseFirstLookFails(t *testing.T) {
 	for what, pushes := range map[string]bool{"the store tells of changes": true, "waiters poll": false} {
@@ -276,7 +276,7 @@ func TestHeadWhoseFirstLookFails(t *testing.T) {
 					mustRelease(t, holder)
 					time.Sleep(2 * ttl)
 					if rec := record(t, st, "job"); head.over() || looks == 0 || rec.State != lease.Held || rec.Session != s.ID() {
-						t.Fatalf("%d looks, %v; the lock is %s under session %s", looks, head.err, rec.State, rec.Session)
+						t.Fatalf("%d reads, %v; the lock is %s under session %s", looks, head.err, rec.State, rec.Session)
 					}
 					if next.over() {
 						t.Fatalf("the next one has the lock: %v", next.err)

@@ -17,13 +17,13 @@ func spaced(t *testing.T, st store.Store, o *lease.Options) *lease.Guard {
 	return mustTry(t, client(t, st, o), "job")
 }
 
-// The next grant begins no earlier than MinInterval after the one before, in whatever way
-// that has ended and whichever client asks: one that waits, one that tries, one that
-// begins later. The release comes at once.
+// The next grant begins no earlier than MinInterval after the one before, however that has ended
+// and whichever client acquires: one that waits, one that tries, one that begins later. The release
+// comes at once.
 func TestAtLeastSpacesGrants(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *lease.Guard){
-		"released":           func(t *testing.T, g *lease.Guard) { mustRelease(t, g) },
-		"holder fell silent": func(*testing.T, *lease.Guard) {},
+		"released":                func(t *testing.T, g *lease.Guard) { mustRelease(t, g) },
+		"holder stopped renewing": func(*testing.T, *lease.Guard) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -99,7 +99,7 @@ func TestAtLeastCanBeTakenBack(t *testing.T) {
 	})
 }
 
-// A clock that was ahead by years keeps no lock for longer than was asked for.
+// A clock that was ahead by years keeps no lock for longer than MinInterval.
 func TestAtLeastOfAFastClockEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, &lease.Options{MinInterval: time.Hour})

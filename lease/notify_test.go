@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A holder under a session hears of an ask with the next renewal of the session: it takes a
-// write more, and a read of that lock. Other locks are not read.
+// A holder under a session reads a request to yield with the next renewal of the session: that
+// takes one more write, and a read of that lock. Other locks are not read.
 func TestAskUnderASession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
@@ -33,7 +33,7 @@ func TestAskUnderASession(t *testing.T) {
 		}
 		w.requests()
 		if asked := hears(t, g, ttl/2); asked.By != "bob" || asked.Token != g.Token() {
-			t.Errorf("the holder hears %+v", asked)
+			t.Errorf("the holder reads %+v", asked)
 		}
 		synctest.Wait()
 		if n := w.requests(); n != 3 {
@@ -47,7 +47,7 @@ func TestAskUnderASession(t *testing.T) {
 			t.Fatal(err)
 		}
 		if asked, err := asker.RequestYield(t.Context(), "job", &lease.YieldOptions{Wait: true}); !errors.Is(err, lease.ErrYieldRefused) || asked.RefusalReason != "no" {
-			t.Errorf("Ask = %+v, %v", asked, err)
+			t.Errorf("RequestYield = %+v, %v", asked, err)
 		}
 		mustRelease(t, g)
 		wantState(t, asker, "job", lease.Free)
@@ -57,7 +57,7 @@ func TestAskUnderASession(t *testing.T) {
 	})
 }
 
-// A function under a session is stopped, and an asker that waits has its answer.
+// A function under a session is stopped, and a client that waits for its request has its answer.
 func TestAskOfADoUnderASession(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -84,7 +84,7 @@ func TestAskOfADoUnderASession(t *testing.T) {
 				t.Errorf("Do = %v after %v", err, took)
 			}
 			if err := <-answered; err != nil {
-				t.Errorf("Ask = %v", err)
+				t.Errorf("RequestYield = %v", err)
 			}
 			if s.Err() != nil {
 				t.Error(s.Err())
@@ -93,8 +93,8 @@ func TestAskOfADoUnderASession(t *testing.T) {
 	}
 }
 
-// A lock under a session that is broken: its holder hears of it, alone, and the lock is free when
-// the holder has had the time to stop, although the session lives.
+// A lock under a session that is broken: only its holder reads of it, and the lock is free when the
+// holder has had the time to stop, although the session lives.
 func TestBreakUnderASession(t *testing.T) {
 	for _, releases := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -109,14 +109,14 @@ func TestBreakUnderASession(t *testing.T) {
 			<-g.Context().Done()
 			wantLost(t, g, lease.ErrBroken)
 			if took := time.Since(began); took > ttl/2 {
-				t.Errorf("the holder hears of it after %v", took)
+				t.Errorf("the holder reads of it after %v", took)
 			}
 			if releases {
 				_ = g.Release(t.Context())
 			}
 			taken := takes(t, c, "job")
 			if most := lease.MaxDefaultGrace + soon; taken > most || !releases && taken < c.Options().Grace {
-				t.Errorf("released: %v; it is free %v after the holder has heard", releases, taken)
+				t.Errorf("released: %v; it is free %v after the holder has read of it", releases, taken)
 			}
 			if other.Err() != nil || s.Err() != nil {
 				t.Error(other.Err(), s.Err())
@@ -129,16 +129,16 @@ func TestBreakUnderASession(t *testing.T) {
 	}
 }
 
-// A break that comes when the session has read the lock, since it was told of an ask, and before
-// its record says that it has: the break finds the name of the lock there, and the session reads
-// the lock after it has taken the name out.
+// A break comes after the session has read the lock because of a request to yield, and before its
+// record says so. The break finds the name of the lock there, and the session reads the lock after
+// it has removed the name.
 func TestBreakBesideAnAskUnderASession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		other := client(t, st, nil)
 		var token atomic.Uint64
 		var writes atomic.Int64
 		s := open(t, client(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
-			// The first write meets the ask.
+			// The first write conflicts with the request.
 			if token.Load() != 0 && op.Kind.Write() && op.Key != "lock/job" && writes.Add(1) == 2 {
 				time.Sleep(time.Second)
 				if _, err := other.Break(ctx, "job", token.Load(), nil); err != nil {
@@ -154,7 +154,7 @@ func TestBreakBesideAnAskUnderASession(t *testing.T) {
 		case <-g.Context().Done():
 			wantLost(t, g, lease.ErrBroken)
 		case <-time.After(ttl):
-			t.Errorf("the holder has not heard of the break; its session has written %d times", writes.Load())
+			t.Errorf("the holder has not read of the break; its session has written %d times", writes.Load())
 		}
 	})
 }
@@ -188,8 +188,8 @@ func TestBreakerThatDies(t *testing.T) {
 	})
 }
 
-// Whatever becomes of the requests of the session and of the asker: the session lives, and its
-// holder hears.
+// Whether any request of the session or of the requesting client is lost or applied: the session
+// lives, and its holder reads the request to yield.
 func TestPokeWithLostReplies(t *testing.T) {
 	all := []fault{pass, lose, drop, repeat, fail, hang, hangLate}
 	for _, asker := range all {
@@ -200,17 +200,17 @@ func TestPokeWithLostReplies(t *testing.T) {
 						w, aw := newWire(st), newWire(st)
 						s := open(t, client(t, w, nil))
 						g := mustTryIn(t, s, "job")
-						aw.set(nth(2, asker)) // the poke
+						aw.set(nth(2, asker)) // the notification
 						w.set(nth(n, holder))
 						_, err := client(t, aw, nil).RequestYield(t.Context(), "job", nil)
 						if (err != nil) != (asker == fail) {
-							t.Errorf("Ask = %v", err)
+							t.Errorf("RequestYield = %v", err)
 						}
 						time.Sleep(2 * ttl)
 						if g.Err() != nil || s.Err() != nil {
 							t.Fatal(g.Err(), s.Err())
 						}
-						if err != nil { // the lock is asked, and its session was not told
+						if err != nil { // the lock has the request, and its session was not notified
 							mustAsk(t, client(t, st, nil), "")
 							time.Sleep(ttl)
 						}
@@ -243,25 +243,25 @@ func TestAttendAgain(t *testing.T) {
 		})
 		time.Sleep(ttl)
 		if _, heard := g.YieldRequest(); heard {
-			t.Error("the holder has heard what it could not read")
+			t.Error("the holder acts on what it could not read")
 		}
 		w.set(nil)
 		hears(t, g, ttl)
 	})
 }
 
-// An ask that is written while the session's claim is under way is heard, too: if the session
-// looks at the lock while the claim is under way, if the claim ends during that look, and if
-// so many locks are asked for that the session looks at all.
+// A holder also reads a request that is written while the session's claim is under way: if the
+// session reads the lock while the claim is under way, if the claim ends during that read, and if
+// so many locks are requested that the session reads all.
 func TestAskOfAClaimUnderASession(t *testing.T) {
-	const reply = ttl / 3 * 6 / 5 // a renewal meets the poke meanwhile
+	const reply = ttl / 3 * 6 / 5 // a renewal conflicts with the notification meanwhile
 	for _, test := range []struct {
 		name   string
 		look   time.Duration
 		others int
 	}{
-		{"the claim ends after the look", 0, 0},
-		{"the claim ends during the look", reply, 0},
+		{"the claim ends after the read", 0, 0},
+		{"the claim ends during the read", reply, 0},
 		{"many locks", 0, 101},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -298,7 +298,7 @@ func TestAskOfAClaimUnderASession(t *testing.T) {
 	}
 }
 
-// A session that waits in a queue reads the locks that it was told of once, like any other.
+// A session that waits in a queue reads the locks of which it was notified once, like any other.
 func TestAskOfASessionThatWaits(t *testing.T) {
 	for _, others := range []int{0, 101} {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
@@ -337,7 +337,7 @@ func TestAskOfASessionThatWaits(t *testing.T) {
 				})
 				time.Sleep(10 * ttl)
 				if n := looks.Load(); n != 0 {
-					t.Errorf("the session has read its locks %d times after it had heard of the asks", n)
+					t.Errorf("the session has read its locks %d times after it had read the requests", n)
 				}
 				mustRelease(t, held)
 				mustRelease(t, <-waits)
@@ -346,7 +346,7 @@ func TestAskOfASessionThatWaits(t *testing.T) {
 	}
 }
 
-// More locks than the record of a session has room for are all attended to.
+// More locks than the record of a session has room for are all checked.
 func TestAskOfManyLocksOfASession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
@@ -360,19 +360,19 @@ func TestAskOfManyLocksOfASession(t *testing.T) {
 			}
 		}
 		if info, err := asker.InspectSession(t.Context(), s.ID()); err != nil || strings.Join(info.Record.LocksToCheck, " ") != "*" {
-			t.Errorf("the session attends to %v, %v", info.Record.LocksToCheck, err)
+			t.Errorf("the session checks %v, %v", info.Record.LocksToCheck, err)
 		}
 		for _, g := range guards {
 			hears(t, g, ttl/2)
 		}
 		if info, err := asker.InspectSession(t.Context(), s.ID()); err != nil || len(info.Record.LocksToCheck) != 0 || info.Record.HolderNonce != "" {
-			t.Errorf("the session still attends to %v, %v", info.Record.LocksToCheck, err)
+			t.Errorf("the session still checks %v, %v", info.Record.LocksToCheck, err)
 		}
 	})
 }
 
-// However often a dead session is told of something: its locks are taken over a TTL after a
-// waiter saw its last renewal.
+// However often a dead session is notified: its locks are taken over a TTL after a waiter saw its
+// last renewal.
 func TestPokesDelayNoTakeover(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, &lease.Options{ManualRenewal: true}))
@@ -407,8 +407,8 @@ func TestPokesDelayNoTakeover(t *testing.T) {
 	})
 }
 
-// An Ask that waits for a holder whose session is dead says so, and fences nothing: it writes
-// no more than the ask.
+// A RequestYield that waits for a holder whose session is dead returns that, and revokes nothing:
+// it writes only the request and the notification.
 func TestAskWaitsForADeadSession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		mustTryIn(t, open(t, client(t, st, &lease.Options{ManualRenewal: true})), "job")
@@ -426,12 +426,12 @@ func TestAskWaitsForADeadSession(t *testing.T) {
 			t.Errorf("Ask = %+v, %v after %v", asked, err, took)
 		}
 		if writes != 2 {
-			t.Errorf("%d writes, want the ask and what tells the session", writes)
+			t.Errorf("%d writes, want the request and the notification of the session", writes)
 		}
 	})
 }
 
-// A lock under a session that is kept after its work is asked for by those who wait.
+// A lock under a session that is kept after its work is requested by the waiters.
 func TestLingerUnderASession(t *testing.T) {
 	for _, watch := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {

@@ -79,7 +79,7 @@ func TestPeriodPieces(t *testing.T) {
 	}
 }
 
-// In any zone the pieces follow each other without a gap, each instant lies in its own, and a
+// In any zone the pieces follow each other without a gap, each instant is in its own piece, and a
 // new day is a new piece.
 func TestPeriodPiecesFollowEachOther(t *testing.T) {
 	for _, name := range []string{"UTC", "Europe/Zurich", "America/Sao_Paulo", "America/Havana", "America/St_Johns", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Casablanca", "Asia/Kathmandu"} {

@@ -18,8 +18,8 @@ import (
 // average.
 const roundTrip = 10 * time.Millisecond
 
-// remoteOf returns st behind a network on which each way takes between half and one and
-// a half of its average. It tells nothing of changes.
+// remoteOf returns st over a network on which each way takes between half and one and a half of its
+// average. It reports no changes.
 func remoteOf(st store.Store, seed uint64) *wire {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -97,9 +97,9 @@ func handOver(t *testing.T, from time.Duration) (perHour float64, median time.Du
 	return float64(requests) / waiters * float64(time.Hour) / float64(from/2), took[waiters/2]
 }
 
-// How long a lock that was released lies idle, and what that costs, on a store that does
-// not tell of changes. dynamolock, measured beside in bench, sends 3,550
-// requests in an hour for a median of 0.57 s.
+// How long a released lock is idle, and what that costs, on a store that does not report changes.
+// dynamolock, measured for comparison in bench, sends 3,550 requests in an hour for a median of
+// 0.57 s.
 func TestPollSchedule(t *testing.T) {
 	const dynamolock = 3550 * 0.57
 	for _, c := range []struct {
@@ -162,7 +162,7 @@ func TestPollsWithinTheTTL(t *testing.T) {
 				t.Errorf("a pause of %v", longest)
 			}
 			if looks := len(pauses) + 1; looks > 700 {
-				t.Errorf("%d looks in ten minutes", looks)
+				t.Errorf("%d reads in ten minutes", looks)
 			}
 		})
 	}
@@ -183,8 +183,8 @@ func greedy(t *testing.T, ctx context.Context, h *lease.Handle, work time.Durati
 	}
 }
 
-// Processes take one lock again and again at once: none is kept out, on a store that
-// tells of changes and on one that does not, by short work and by long.
+// Processes take one lock again and again at once: none is kept out, on a store that reports
+// changes and on one that does not, by short work and by long.
 func TestGreedyHolders(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -222,8 +222,8 @@ func TestGreedyHolders(t *testing.T) {
 	}
 }
 
-// A holder that cannot know of a waiter in another process leaves it a chance if it is
-// told to by Tuning.ReacquireDelay; otherwise it loses no time.
+// A holder that cannot know of a waiter in another process leaves it a chance if
+// Tuning.ReacquireDelay says so; otherwise it loses no time.
 func TestYield(t *testing.T) {
 	first := func(yield, work time.Duration) (took time.Duration) {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -268,8 +268,8 @@ func TestYield(t *testing.T) {
 	}
 }
 
-// A loop that no other client disturbs sends two requests a round and loses no time, also
-// after it has met others.
+// A loop that no other client disturbs sends two requests a round and loses no time, also after
+// contention.
 func TestLoopAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := remoteOf(st, 5)
@@ -304,8 +304,8 @@ func TestLoopAlone(t *testing.T) {
 	})
 }
 
-// Goroutines of a handle whose guards overlap keep others out for no longer than the
-// grant can be joined; without that bound, for as long as they go on.
+// Goroutines of a handle whose guards overlap keep others out for no longer than the grant can be
+// joined. Without that bound they keep others out for as long as they continue.
 func TestMaxJoin(t *testing.T) {
 	for _, limit := range []time.Duration{0, 10 * time.Second} {
 		bubble(t, func(t *testing.T, st store.Store) {

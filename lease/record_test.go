@@ -289,7 +289,7 @@ func TestRecordHasRoomForAllMembers(t *testing.T) {
 	}
 }
 
-// Where there is no room the data gives way to a lock that can be used, and members never do.
+// Where there is no room the data is left out, so that the lock can be used. Members never are.
 func TestEncodeNeverDropsMembers(t *testing.T) {
 	rec := full(true)
 	rec.Data = bytes.Repeat([]byte("d"), lease.MaxData)

@@ -120,7 +120,7 @@ func TestAllAcrossStoresOfOneName(t *testing.T) {
 	})
 }
 
-// sightings is a memory that many share.
+// sightings is a cache that many share.
 type sightings struct {
 	mu sync.Mutex
 	m  map[[2]string]lease.Observation
@@ -145,8 +145,8 @@ func (s *sightings) Save(sighting lease.Observation) {
 	}
 }
 
-// Short tries in turns on two stores of one name, and on two parts of one store, keep
-// their sightings apart: together they find out that the holders are dead.
+// Short tries in turns on two stores of one name, and on two parts of one store, keep their
+// observations apart: together they find out that the holders are dead.
 func TestSightingsOfTwoStoresOfOneName(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) [2]store.Store{
 		"two stores": func(*testing.T) [2]store.Store { return [2]store.Store{&memstore.Store{}, &memstore.Store{}} },
@@ -183,7 +183,7 @@ func TestSightingsOfTwoStoresOfOneName(t *testing.T) {
 	}
 }
 
-// A sighting whose time is no time keeps a waiter waiting for no longer than none would.
+// An observation with an impossible time makes a waiter wait no longer than none would.
 func TestSightingThatIsNoTime(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		const ttl = 10 * time.Second

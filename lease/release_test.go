@@ -65,8 +65,8 @@ func TestTakeoverInTheMiddleOfARelease(t *testing.T) {
 	})
 }
 
-// A release is applied and its reply lost; the lock is acquired anew, and the
-// old handle repeats its release.
+// A release is applied and its reply lost; another handle acquires the lock, and the old handle
+// repeats its release.
 func TestLostReplyOfAReleaseAndANewGrant(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)

@@ -37,8 +37,7 @@ func TestLostReplyOfARenewal(t *testing.T) {
 	}
 }
 
-// Transient errors are not a loss, neither of a write nor of the read that tells what became
-// of it.
+// Transient errors are not a loss, neither of a write nor of the read that resolves it.
 func TestTransientErrorsAreNoLoss(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
@@ -51,7 +50,8 @@ func TestTransientErrorsAreNoLoss(t *testing.T) {
 		}})
 		g := mustTry(t, c, "job")
 		for _, f := range []fault{drop, fail, hang, lose} {
-			// They last until the next renewal has met them, with its read if it needs one.
+			// They last until the next renewal has conflicted with them, with its read if it needs
+			// one.
 			needsRead, met := f == drop || f == lose, make(chan struct{})
 			w.set(func(op *store.Op) fault {
 				select {
@@ -78,7 +78,7 @@ func TestTransientErrorsAreNoLoss(t *testing.T) {
 	})
 }
 
-// In a long outage the holder hears that its lease is at risk before it loses it.
+// In a long outage the holder gets an event that its lease is at risk before it loses it.
 func TestAtRiskThenLost(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
@@ -171,7 +171,7 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 			switch {
 			case op.Kind == store.OpPut && w.counts[store.OpPut] == 1:
 				delay.Store(int64(o.TTL * 9 / 10))
-			case op.Kind == store.OpResolve && w.counts[store.OpResolve] == 1: // that shows what became of it
+			case op.Kind == store.OpResolve && w.counts[store.OpResolve] == 1: // that resolves it
 				delay.Store(int64(o.TTL * 3 / 10))
 			}
 			return pass

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A waiter for a semaphore goes on to wait when the semaphore gets another number of slots than
+// A waiter for a semaphore continues to wait when the semaphore gets another number of slots than
 // the waiter names, and does not set it back.
 func TestResizeKeepsTheQueue(t *testing.T) {
 	for name, fair := range map[string]bool{"fair": true, "not fair": false} {

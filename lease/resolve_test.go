@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/faultstore"
 )
 
-// faulty returns st with the faults of a schedule, which begin with the call of start.
-// before is called before the first read that is to find out what became of a write.
+// faulty returns st with the faults of a schedule, which begin with the call of start. before is
+// called before the first read that is to resolve a write.
 func faulty(t *testing.T, st store.Store, schedule string, before func()) (_ store.Store, start func()) {
 	t.Helper()
 	fs := faultstore.New(st, faultstore.Schedule{})
@@ -28,8 +28,8 @@ func faulty(t *testing.T, st store.Store, schedule string, before func()) (_ sto
 	}), func() { started = true; fs.Set(faultstore.MustParse(schedule)) }
 }
 
-// What became of a write whose reply is lost is known also when others have written
-// since: the store tells.
+// A write whose reply is lost is resolved also when others have written since: the store knows its
+// outcome.
 func TestSupersededWritesAreTold(t *testing.T) {
 	// thief breaks the lock with immediate effect, if it is held or broken, and takes it.
 	thief := func(t *testing.T, st store.Store) func() {

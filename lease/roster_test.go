@@ -121,7 +121,7 @@ func (w *rosterWorld) step(op, arg byte) string {
 	return what
 }
 
-// check looks whether the rules hold after a step that took out those who left.
+// check checks the rules after a step that took out those who left.
 func (w *rosterWorld) check(what string, before lease.Record, left []string) {
 	w.t.Helper()
 	r := lease.Roster{Record: &w.rec}
@@ -154,12 +154,12 @@ func (w *rosterWorld) check(what string, before lease.Record, left []string) {
 			w.t.Fatalf("%s: the queue is not in the order of arrival", what)
 		}
 		if slices.Contains(left, m.Grant) {
-			w.t.Fatalf("%s: %s waits yet", what, m.Grant)
+			w.t.Fatalf("%s: %s still waits", what, m.Grant)
 		}
 	}
 	for _, m := range holders {
 		if slices.Contains(left, m.Grant) {
-			w.t.Fatalf("%s: %s holds yet", what, m.Grant)
+			w.t.Fatalf("%s: %s still holds the lock", what, m.Grant)
 		}
 		if n, queued := w.arrived[m.Grant]; queued && n > first {
 			w.t.Fatalf("%s: %s has overtaken those who came before it", what, m.Grant)
@@ -216,8 +216,8 @@ func (w *rosterWorld) drain() {
 	}
 }
 
-// Whatever happens in whatever order: no writer beside readers, no slot twice, tokens rise, the
-// order of arrival is kept, and all who wait get their turn.
+// For any events in any order: no writer at the same time as readers, no slot twice, tokens rise,
+// the order of arrival is kept, and all waiters get their turn.
 func TestRosterRules(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -229,7 +229,7 @@ func TestRosterRules(t *testing.T) {
 	}
 }
 
-// Of 500 members and their queue none more enters, and the one who is refused is told.
+// When a lock has 500 members in all, no further one enters, and the refused one gets an error.
 func TestRosterIsFull(t *testing.T) {
 	for _, mode := range []lease.Mode{lease.ModeShared, lease.ModeExclusive, lease.ModeSlot} {
 		rec := lease.Record{Name: "job", State: lease.Free, Token: 5, TTL: time.Second, Nonce: "N"}
@@ -239,7 +239,7 @@ func TestRosterIsFull(t *testing.T) {
 		r := lease.Roster{Record: &rec}
 		room := lease.MaxMembers
 		if mode == lease.ModeExclusive {
-			room++ // the writer that holds the lock stands in no list
+			room++ // the writer that holds the lock is in no list
 		}
 		for i := range room {
 			if _, err := r.Enter(member(fmt.Sprintf("S.%d", i), mode, 0, 0), true); err != nil {
@@ -272,7 +272,7 @@ func FuzzRoster(f *testing.F) {
 	})
 }
 
-// A semaphore is no lock, a lock in use is no semaphore, and two numbers of slots are told.
+// A semaphore is no lock, a lock in use is no semaphore, and another number of slots is an error.
 func TestRosterSuits(t *testing.T) {
 	free := lease.Record{Name: "job", State: lease.Free, Token: 1, Nonce: "N"}
 	if err := (lease.Roster{Record: &free}).Suits(3); err != nil {
@@ -316,8 +316,8 @@ func TestRosterAtTheLastToken(t *testing.T) {
 	}
 }
 
-// A waiter looks at the session of the one directly ahead of it, and the first at those of the
-// holders. When that one is dead it looks at all before it.
+// A waiter reads the session of the one directly ahead of it, and the first those of the holders.
+// When that one is dead it reads all before it.
 func TestRosterAhead(t *testing.T) {
 	rec := lease.Record{Name: "job", State: lease.Free, Token: 5, TTL: time.Second, Nonce: "N"}
 	r := lease.Roster{Record: &rec}

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An Acquire tells of a store that does not answer, or fails, soon and again, and how much
-// longer it asks; and not of one that answers while another holds the lock.
+// An Acquire soon reports a store that does not answer, or fails, and repeats that with the time
+// that it still waits. It does not report a store that answers while another client holds the lock.
 func TestSilentStoreIsTold(t *testing.T) {
 	for name, f := range map[string]fault{"silent": hang, "failing": drop, "control: answering": pass} {
 		t.Run(name, func(t *testing.T) {
@@ -58,8 +58,9 @@ func TestSilentStoreIsTold(t *testing.T) {
 	}
 }
 
-// The error of a wait whose store falls silent tells both: that the store does not answer, and by
-// which holder the lock was held when it did. A wait that ends for another reason tells no silence.
+// The error of a wait whose store stops to answer says both: that the store does not answer, and
+// which holder had the lock when it did. The error of a wait that ends for another reason does not
+// match ErrUnresponsive.
 func TestStoreFallsSilent(t *testing.T) {
 	for _, patience := range []time.Duration{0, 5 * time.Second} {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -80,9 +81,9 @@ func TestStoreFallsSilent(t *testing.T) {
 	}
 }
 
-// A wait ends when the store's writes have failed for Options.StoreTimeout, though its reads answer: on
-// a full disk, say. It is reported with the last error before. A wait that has nothing to write is
-// not silent, whether the writes of others fail or not.
+// A wait ends when the store's writes have failed for Options.StoreTimeout, though its reads are
+// answered: on a full disk, say. It is reported with the last error before. A wait that has nothing
+// to write does not end so, whether the writes of others fail or not.
 func TestWritesAloneFail(t *testing.T) {
 	for name, c := range map[string]struct {
 		script func(*store.Op) fault
@@ -195,9 +196,9 @@ func TestWritesFailBetweenHolders(t *testing.T) {
 	}
 }
 
-// One client that waits for many locks, of a store that answers its many requests one after the
-// other, is not silent, however long each of them is queued. A store that is silent is reported
-// once, and not for each of those that wait.
+// One client waits for many locks, and its store answers its many requests one after the other.
+// That store counts as responsive, however long each request is queued. A store that does not
+// answer is reported once, and not for each waiter.
 func TestSilenceIsOfTheClient(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -251,7 +252,7 @@ func (s *slowStore) Put(ctx context.Context, key string, base store.Version, val
 	return s.Store.Put(ctx, key, base, value)
 }
 
-// A store whose writes wait on purpose is not silent meanwhile.
+// A store whose writes wait on purpose counts as responsive meanwhile.
 func TestWriteTimeIsNoSilence(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		const wait = 12 * time.Second
@@ -271,13 +272,13 @@ func TestWriteTimeIsNoSilence(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if told > 0 {
-			t.Errorf("it is called silent %d times", told)
+			t.Errorf("it is reported as unresponsive %d times", told)
 		}
 	})
 }
 
 // A request that fails out of turn is not sent again before the waiter has its turn. Until then
-// nothing is asked of the store, which is not silent.
+// nothing is requested of the store, which counts as responsive.
 func TestFailureOutOfTurnIsNoSilence(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		holder := mustTry(t, client(t, st, &lease.Options{TTL: time.Hour}), "job")

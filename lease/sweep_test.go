@@ -78,8 +78,8 @@ func changeToken(t *testing.T, st store.Store, name string, change func(uint64) 
 	return rec.Token
 }
 
-// A lock that was granted many thousand times a second for a day is removed and made
-// anew: its tokens go on above, although no client reads the floor.
+// A lock that was granted many thousand times a second for a day is removed and made again: its
+// tokens are above the old ones, although no client reads the floor.
 func TestTokensRiseAfterCollectOfABusyLock(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)

@@ -23,7 +23,7 @@ type call struct {
 	fence bool
 }
 
-// of notes the requests of w. It tells those that write the record of a session.
+// of notes the requests of w. It reports those that write the record of a session.
 func (l *sending) of(w *wire, session string) {
 	w.set(func(op *store.Op) fault {
 		l.mu.Lock()
@@ -35,8 +35,8 @@ func (l *sending) of(w *wire, session string) {
 	})
 }
 
-// fromTheFence counts the requests from the instant of the first fence on, those for the
-// session's record apart; and the fences.
+// fromTheFence counts the requests from the instant of the first revocation on, those for the
+// session's record apart; and the revocations.
 func (l *sending) fromTheFence(session string) (locks, looks, fences int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,9 +60,9 @@ func (l *sending) fromTheFence(session string) (locks, looks, fences int) {
 	return locks, looks, fences
 }
 
-// The locks of a dead session cost one fence for all of them, and then one request each for a
+// The locks of a dead session cost one revocation for all of them, and then one request each for a
 // client that has waited for them: it claims over the state that it has seen. A claim is
-// conditional on that, so that no further look is needed.
+// conditional on that, so that no further read is needed.
 func TestTakeoverRequestsOfOneWhoWaits(t *testing.T) {
 	const locks = 20
 	for name, reach := range map[string]func(store.Store) store.Store{
@@ -88,14 +88,14 @@ func TestTakeoverRequestsOfOneWhoWaits(t *testing.T) {
 						})
 					}
 					if dead {
-						time.Sleep(ttl/2 + time.Second) // not beside a look
+						time.Sleep(ttl/2 + time.Second) // not at the time of a read
 						p.set(store.Dead)
 						close(p.died)
 					}
 					all.Wait()
 					n, looks, fences := l.fromTheFence(sessionKey(s))
 					if n != locks || looks > 1 || fences != 1 {
-						t.Errorf("%d requests for %d locks, %d looks at the session and %d fences; want one for each lock, a look and a fence", n, locks, looks, fences)
+						t.Errorf("%d requests for %d locks, %d reads of the session and %d revocations; want one for each lock, a read and a revocation", n, locks, looks, fences)
 					}
 				})
 			})
@@ -122,7 +122,7 @@ func TestTakeoverRequestsOfOneWhoComes(t *testing.T) {
 				for i := range locks {
 					mustTry(t, c, fmt.Sprint(i))
 					if got, want := w.requests(), 2; i > 0 && got != want || i == 0 && got != want+2 {
-						t.Errorf("lock %d took %d requests; want %d, and a look and a fence for the first", i, got, want)
+						t.Errorf("lock %d took %d requests; want %d, and a read and a revocation for the first", i, got, want)
 					}
 				}
 			})

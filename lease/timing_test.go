@@ -279,7 +279,7 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// The pause between two looks is never above a third of the TTL in the record.
+// The pause between two reads is never above a third of the TTL in the record.
 func TestMinPollAboveTheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(described{hidden{memstore.New()}, store.Traits{}})
@@ -328,7 +328,7 @@ func TestReleaseTimeoutBeyondTheLease(t *testing.T) {
 			c := client(t, w, &lease.Options{Tuning: lease.Tuning{ReleaseTimeout: time.Hour}})
 			g := mustTry(t, c, "job")
 			w.set(func(op *store.Op) fault {
-				if reads(op) { // what became of it cannot be read
+				if reads(op) { // the write cannot be resolved by reading
 					return drop
 				}
 				return f
@@ -390,7 +390,7 @@ func breakIt(ctx context.Context, c *lease.Client, g *lease.Guard, now bool) err
 	return err
 }
 
-// A SetData one of whose writes may yet be applied says so, although another was refused.
+// A SetData reports if one of its writes may still be applied, although another was refused.
 func TestSetDataUnclearBesideRefused(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)

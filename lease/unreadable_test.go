@@ -54,7 +54,7 @@ func TestBreakUnreadable(t *testing.T) {
 		t.Errorf("token %d after %d", again.Token(), rec.Token)
 	}
 	mustRelease(t, again)
-	// The floor has been raised: a lock made anew is above, too.
+	// The floor has been raised: a lock made again is above, too.
 	_, v, err = st.Get(t.Context(), "lock/job")
 	if err == nil {
 		err = st.Delete(t.Context(), "lock/job", v)
@@ -89,8 +89,8 @@ func TestBreakUnreadableRefusesWhatCanBeRead(t *testing.T) {
 	}
 }
 
-// Where the store cannot read its register, the copy is taken and the register moved away
-// by the caller; the lock begins anew.
+// Where the store cannot read its register, the caller copies it and moves it away; the lock starts
+// again.
 func TestBreakUnreadableRegister(t *testing.T) {
 	st := memstore.New()
 	damaged := true

@@ -47,21 +47,21 @@ func lookers(t *testing.T, n int, oneHandle bool) (requests int) {
 func TestWaitersShareTheirLooks(t *testing.T) {
 	one := lookers(t, 1, true)
 	for _, oneHandle := range []bool{true, false} {
-		// The pauses are drawn anew: a tenth of them, and the first, differ.
+		// The random part of the pauses differs: of a tenth of them, and of the first.
 		if twenty := lookers(t, 20, oneHandle); one < 30 || twenty > one+one/5 {
 			t.Errorf("one handle: %v; 20 waiters send %d requests in a minute, one sends %d", oneHandle, twenty, one)
 		}
 	}
 }
 
-// Each waits for as long as its own context, the first too; the next one goes on with
-// the pause that was begun, and the last with the watch of the first: it takes over from
-// a dead holder as soon as if it had looked itself from the beginning.
+// Each waits for as long as its own context, the first too. The next one continues the pause that
+// was begun, and the last continues the watch of the first: it takes over from a dead holder as
+// soon as if it had read itself from the beginning.
 func TestWaitersEndOneByOne(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		mustTry(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")
 		w := newWire(unwatched{st})
-		looks := 0 // and writes; besides, a session is renewed, and that of the holder looked at
+		looks := 0 // and writes; not counted: the renewals of a session, and the reads of that of the holder
 		w.set(func(op *store.Op) fault {
 			if op.Key == "lock/job" {
 				looks++
@@ -191,7 +191,7 @@ func TestWaitersOfOneHandleJoin(t *testing.T) {
 	})
 }
 
-// The patience with a store that fails begins for all who wait at once.
+// The store timeout begins for all waiters at once when the store fails.
 func TestWaitersPatience(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		for _, f := range []fault{drop, hang} {
@@ -247,7 +247,7 @@ func (w brokenWatcher) Watch(context.Context, string, store.Version) error {
 	return errors.New("no watches left")
 }
 
-// Where the store's watcher fails, a waiter looks as often as on a store that has none.
+// Where the store's watcher fails, a waiter reads as often as on a store that has none.
 func TestWatcherThatFails(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		c := client(t, brokenWatcher{st}, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// One ask of a lock with several holders stops those that hold it then, and none of those that come
-// later, although the lock is never free.
+// One request to yield for a lock with several holders stops those that hold it then, and none of
+// those that come later, although the lock is never free.
 func TestAskOfSeveralEndsWithThem(t *testing.T) {
 	for name, o := range map[string]lease.LockOptions{"slots": {Slots: 4}, "readers": {Shared: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -51,25 +51,26 @@ func TestAskOfSeveralEndsWithThem(t *testing.T) {
 				before := wantState(t, asker, "job", lease.Shared)
 				asked, err := asker.RequestYield(t.Context(), "job", &lease.YieldOptions{Wait: true})
 				if err != nil || !asked.GrantEnded || asked.Current.State != lease.Shared {
-					t.Errorf("Ask: %+v, %v; want it over while others hold the lock", asked, err)
+					t.Errorf("RequestYield: %+v, %v; want it over while others hold the lock", asked, err)
 				}
 				if rec := wantState(t, asker, "job", lease.Shared); rec.YieldRequest != nil {
-					t.Errorf("the ask stands after those have left whom it was asked of: %+v", rec.YieldRequest)
+					t.Errorf("the request stays after the holders that it is for have left: %+v", rec.YieldRequest)
 				}
 				<-ctx.Done()
 				time.Sleep(time.Minute)
 				if n, most := int(stopped.Load()), len(before.Holders); n != most {
-					t.Errorf("%d were stopped by one ask of %d holders", n, most)
+					t.Errorf("%d were stopped by one request to %d holders", n, most)
 				}
 				if n := finished.Load(); n < 150 {
-					t.Errorf("%d have finished in an hour; want what they finish without an ask, nearly", n)
+					t.Errorf("%d have finished in an hour; want nearly what they finish without a request", n)
 				}
 			})
 		})
 	}
 }
 
-// A second ask, when others have come, asks those, too; while none has come it changes nothing.
+// A second request, when others have come, is for those, too; while none has come it changes
+// nothing.
 func TestAskOfThoseThatCameLater(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		take := func() *lease.Guard {
@@ -87,24 +88,24 @@ func TestAskOfThoseThatCameLater(t *testing.T) {
 		second := take()
 		time.Sleep(2 * ttl)
 		if asked, ok := second.YieldRequest(); ok {
-			t.Errorf("a reader that came later hears %+v", asked)
+			t.Errorf("a reader that came later reads %+v", asked)
 		}
 		ask("two")
 		hears(t, second, ttl)
 		rec := wantState(t, client(t, st, nil), "job", lease.Shared)
 		ask("three")
 		if again := wantState(t, client(t, st, nil), "job", lease.Shared); again.Nonce != rec.Nonce {
-			t.Errorf("an ask of those that were asked is written: %+v", again.YieldRequest)
+			t.Errorf("a request for the same holders is written again: %+v", again.YieldRequest)
 		}
 		mustRelease(t, first)
 		if rec := wantState(t, client(t, st, nil), "job", lease.Shared); rec.YieldRequest == nil {
-			t.Error("the ask has gone with the first of two holders")
+			t.Error("the request was removed with the first of two holders")
 		}
 	})
 }
 
-// Records of earlier programs have asks of several holders without names. The holders hear of such an
-// ask, and those that come later do not.
+// Records of earlier programs have requests for several holders without names. The holders read
+// such a request, and those that come later do not.
 func TestAskWithoutNames(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		first := mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Slots: 3}))
@@ -131,11 +132,11 @@ func TestAskWithoutNames(t *testing.T) {
 		time.Sleep(2 * ttl)
 		for _, g := range []*lease.Guard{second, third} {
 			if asked, ok := g.YieldRequest(); ok {
-				t.Errorf("a holder that came later hears %+v", asked)
+				t.Errorf("a holder that came later reads %+v", asked)
 			}
 		}
 		if rec := wantState(t, asker, "job", lease.Shared); rec.YieldRequest != nil {
-			t.Errorf("the ask stands for none that holds the lock: %+v", rec.YieldRequest)
+			t.Errorf("the request is for none that holds the lock: %+v", rec.YieldRequest)
 		}
 	})
 }

@@ -26,23 +26,23 @@ func mustAsk(t *testing.T, c *lease.Client, reason string) lease.YieldStatus {
 	return asked
 }
 
-// hears waits until the holder has heard of an ask.
+// hears waits until the holder has read a request to yield.
 func hears(t *testing.T, g *lease.Guard, within time.Duration) lease.YieldStatus {
 	t.Helper()
 	select {
 	case <-g.YieldRequested():
 	case <-time.After(max(within, time.Nanosecond)):
-		t.Fatalf("the holder has not heard of the ask for %v; its lease: %v", within, g.Err())
+		t.Fatalf("the holder has not read the request for %v; its lease: %v", within, g.Err())
 	}
 	asked, ok := g.YieldRequest()
 	if !ok {
-		t.Fatal("the holder was asked, and Ask does not tell of it")
+		t.Fatal("the holder has a request to yield, and YieldRequest does not return it")
 	}
 	return asked
 }
 
-// The holder hears of an ask with its next renewal, with one more request, and holds on. The
-// ask stands in the record until the grant ends.
+// The holder reads a request to yield with its next renewal, with one more request, and keeps the
+// lock. The request to yield stays in the record until the grant ends.
 func TestAskIsHeard(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		var mu sync.Mutex
@@ -57,49 +57,49 @@ func TestAskIsHeard(t *testing.T) {
 		}})
 		g := mustTry(t, c, "job")
 		if _, ok := g.YieldRequest(); ok {
-			t.Error("Ask tells of an ask before there is one")
+			t.Error("YieldRequest returns a request before there is one")
 		}
 		time.Sleep(time.Second)
 		before := g.Deadline()
 		asks := newWire(st)
 		asked := mustAsk(t, client(t, asks, &lease.Options{Holder: "bob"}), "an upgrade")
 		if n := asks.requests(); n != 2 {
-			t.Errorf("an ask takes %d requests, want 2", n)
+			t.Errorf("RequestYield sends %d requests, want 2", n)
 		}
 		if asked.By != "bob" || asked.Reason != "an upgrade" || asked.Holder != "ada" || asked.Token != g.Token() || asked.Acknowledged {
-			t.Errorf("the ask is %+v", asked)
+			t.Errorf("the request is %+v", asked)
 		}
 		w.requests()
 		got := hears(t, g, ttl/2)
-		synctest.Wait() // it hears before it writes on
+		synctest.Wait() // it reads the request before it writes again
 		if n := w.requests(); n != 2 {
-			t.Errorf("the renewal that met the ask took %d requests, want 2", n)
+			t.Errorf("the renewal that conflicted with the request to yield took %d requests, want 2", n)
 		}
 		if got.By != "bob" || got.Reason != "an upgrade" {
-			t.Errorf("the holder hears %+v", got)
+			t.Errorf("the holder reads %+v", got)
 		}
 		if after := g.Deadline(); !after.After(before) {
-			t.Error("the renewal that met the ask did not renew the lease")
+			t.Error("the renewal that conflicted with the request to yield did not renew the lease")
 		}
 		for range 3 {
 			rec := wantState(t, c, "job", lease.Held)
 			if rec.YieldRequest == nil || !rec.YieldRequest.Acknowledged || rec.YieldRequest.By != "bob" || rec.HolderNonce != "" || rec.HolderWriteAge != 0 {
-				t.Errorf("after a renewal the record has the ask %+v, mark %q", rec.YieldRequest, rec.HolderNonce)
+				t.Errorf("after a renewal the record has the request %+v, holder nonce %q", rec.YieldRequest, rec.HolderNonce)
 			}
 			time.Sleep(ttl)
 		}
 		asks.requests()
 		again := mustAsk(t, client(t, asks, &lease.Options{Holder: "eve"}), "me, too")
 		if again.By != "bob" || !again.Acknowledged || asks.requests() != 1 {
-			t.Errorf("a second ask is %+v, want the first", again)
+			t.Errorf("a second request is %+v, want the first", again)
 		}
 		mustRelease(t, g)
 		if rec := wantState(t, c, "job", lease.Free); rec.YieldRequest != nil || rec.HolderNonce != "" {
-			t.Errorf("the free record has an ask: %+v", rec)
+			t.Errorf("the free record has a request to yield: %+v", rec)
 		}
 		g = mustTry(t, c, "job")
 		if _, ok := g.YieldRequest(); ok {
-			t.Error("the ask outlives the grant")
+			t.Error("the request outlives the grant")
 		}
 		synctest.Wait()
 		mu.Lock()
@@ -110,8 +110,8 @@ func TestAskIsHeard(t *testing.T) {
 	})
 }
 
-// Whatever becomes of the requests and replies of both sides: the holder keeps its lease, and
-// hears of the ask if it stands.
+// Whether any request or reply of both sides is lost or applied: the holder keeps its lease, and
+// reads the request to yield if it is in the record.
 func TestAskWithLostReplies(t *testing.T) {
 	all := []fault{pass, lose, drop, repeat, fail, hang, hangLate}
 	for _, asker := range all {
@@ -125,10 +125,10 @@ func TestAskWithLostReplies(t *testing.T) {
 						w.set(nth(n, holder))
 						_, err := client(t, aw, nil).RequestYield(t.Context(), "job", nil)
 						if err != nil && asker != fail {
-							t.Errorf("Ask = %v", err)
+							t.Errorf("RequestYield = %v", err)
 						}
 						if asker == fail && store.OutcomeOf(err) != store.NotApplied {
-							t.Errorf("Ask that was not applied = %v", err)
+							t.Errorf("a RequestYield that was not applied = %v", err)
 						}
 						time.Sleep(2 * ttl)
 						if err := g.Err(); err != nil {
@@ -148,7 +148,7 @@ func TestAskWithLostReplies(t *testing.T) {
 	}
 }
 
-// An ask lands just before the n-th write of the holder, whatever that is for.
+// A request to yield is applied just before the n-th write of the holder, whatever that is for.
 func TestAskBeforeAnyWrite(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, c *lease.Client, g *lease.Guard){
 		"Renew": func(t *testing.T, c *lease.Client, g *lease.Guard) {
@@ -221,8 +221,8 @@ func TestAskBeforeAnyWrite(t *testing.T) {
 	}
 }
 
-// The reply of a write is lost, and it is asked over before the writer reads it back: of a
-// renewal, and of a claim.
+// The reply of a write is lost, and a request to yield is written before the writer reads it back:
+// of a renewal, and of a claim.
 func TestAskAfterALostReply(t *testing.T) {
 	for _, claim := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -259,7 +259,8 @@ func TestAskAfterALostReply(t *testing.T) {
 	}
 }
 
-// The holder, or another client, does something between the read and the write of an ask.
+// The holder, or another client, does something between the read and the write of a request to
+// yield.
 func TestAskIsOvertaken(t *testing.T) {
 	for name, do := range map[string]struct {
 		act  func(t *testing.T, c *lease.Client, g *lease.Guard)
@@ -301,24 +302,24 @@ func TestAskIsOvertaken(t *testing.T) {
 				})
 				asked, err := client(t, between, nil).RequestYield(t.Context(), "job", &lease.YieldOptions{Reason: "second"})
 				if !errors.Is(err, do.want) {
-					t.Fatalf("Ask = %+v, %v; want %v", asked, err, do.want)
+					t.Fatalf("RequestYield = %+v, %v; want %v", asked, err, do.want)
 				}
 				if do.want != nil {
 					return
 				}
 				rec := wantState(t, c, "job", lease.Held)
 				if rec.YieldRequest == nil || rec.YieldRequest.Reason != asked.Reason || asked.Grant != rec.Grant || asked.Token != rec.Token {
-					t.Errorf("the record has the ask %+v, and Ask returned %+v", rec.YieldRequest, asked)
+					t.Errorf("the record has the request %+v, and RequestYield returned %+v", rec.YieldRequest, asked)
 				}
 				if name == "an ask" != (asked.Reason == "first") || name == "data" && string(rec.Data) != "new" {
-					t.Errorf("the ask is %+v, the data %q", asked, rec.Data)
+					t.Errorf("the request is %+v, the data %q", asked, rec.Data)
 				}
 			})
 		})
 	}
 }
 
-// rewrite writes the record of the lock as it stands with a change, as another client does.
+// rewrite writes the present record of the lock with a change, as another client does.
 func rewrite(t *testing.T, st store.Store, change func(*lease.Record)) {
 	t.Helper()
 	ctx := context.Background()
@@ -341,8 +342,8 @@ func rewrite(t *testing.T, st store.Store, change func(*lease.Record)) {
 	}
 }
 
-// However often the holder is asked: it is taken over a TTL after a waiter saw its last write
-// first. The control takes each ask for a sign of life.
+// However often others request the holder to yield: it is taken over a TTL after a waiter first saw
+// its last write. The control takes each request for a sign of life.
 func TestAsksDelayNoTakeover(t *testing.T) {
 	for _, marked := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -377,7 +378,7 @@ func TestAsksDelayNoTakeover(t *testing.T) {
 			cancel()
 			switch {
 			case marked && (err != nil || took > ttl*5/4):
-				t.Errorf("a dead holder that is asked often is taken over after %v, %v; want about a TTL", took, err)
+				t.Errorf("a dead holder with many requests is taken over after %v, %v; want about a TTL", took, err)
 			case marked && took < ttl:
 				t.Errorf("it is taken over after %v", took)
 			case !marked && err == nil:
@@ -390,8 +391,8 @@ func TestAsksDelayNoTakeover(t *testing.T) {
 	}
 }
 
-// Nor does an ask delay a takeover by the age on the store's clock, which begins anew with
-// each write: it tells how long the holder's write had stood.
+// Nor does a request to yield delay a takeover by the age on the store's clock, which restarts with
+// each write: the request carries the age of the holder's write.
 func TestAskKeepsTheAge(t *testing.T) {
 	for _, breaks := range []bool{false, true} {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -419,7 +420,8 @@ func TestAskKeepsTheAge(t *testing.T) {
 	}
 }
 
-// What the holder writes is as old as its write: an ask that it met does not make it older.
+// A record that the holder writes is as old as that write: a request that conflicted with it does
+// not make it older.
 func TestAgeAfterAnAsk(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		aged := &agedStore{Store: st, age: ttl}
@@ -437,8 +439,8 @@ func TestAgeAfterAnAsk(t *testing.T) {
 	})
 }
 
-// A process that reads the sighting of an earlier one goes on with its watch over an ask, and
-// one that has seen the ask alone takes nothing of it back.
+// A process that reads the observation of an earlier one continues its watch over a request to
+// yield. One that has seen only the request does not reset that.
 func TestAskKeepsTheSighting(t *testing.T) {
 	const ttl = 2 * time.Second
 	for name, memory := range map[string]lease.Cache{"map": &sightings{}, "files": lease.FileCache(t.TempDir() + "/m")} {
@@ -455,14 +457,14 @@ func TestAskKeepsTheSighting(t *testing.T) {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took < ttl || took > ttl*3/2 {
-				t.Errorf("taken %v after the first sight, want a TTL and the allowance", took)
+				t.Errorf("taken %v after the first read, want a TTL and the allowance", took)
 			}
 		})
 	}
 }
 
-// A memory in files keeps the time of the holder's write when a later process saves the
-// version that an ask made of it.
+// A cache in files keeps the time of the holder's write when a later process saves the version that
+// a request to yield made of it.
 func TestFileMemoryTimesTheMark(t *testing.T) {
 	m := lease.FileCache(t.TempDir() + "/m")
 	first := lease.Observation{Store: "s", Key: "k", Version: "1", Epoch: "e", Monotonic: 100, HolderNonce: "w"}
@@ -483,7 +485,8 @@ func TestFileMemoryTimesTheMark(t *testing.T) {
 	}
 }
 
-// A record with this grant that follows none of the holder's writes is a copy, ask or not.
+// A record with this grant that follows none of the holder's writes is a copy, with a request to
+// yield or without.
 func TestAskOfACopyIsNoAsk(t *testing.T) {
 	for _, mark := range []string{"", "of-another-write"} {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -494,14 +497,14 @@ func TestAskOfACopyIsNoAsk(t *testing.T) {
 			time.Sleep(ttl / 2)
 			wantLost(t, g, lease.ErrTakenOver)
 			if _, ok := g.YieldRequest(); ok {
-				t.Error("the holder was asked by a copy of its record")
+				t.Error("the holder takes a copy of its record for a request to yield")
 			}
 		})
 	}
 }
 
-// An ask without a write of its own, over and over, before each write of the holder: the
-// renewal goes on over each.
+// A new request to yield before each write of the holder, over and over: the renewal writes over
+// each.
 func TestRenewalAmongManyAsks(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		asker := client(t, st, nil)
@@ -519,14 +522,14 @@ func TestRenewalAmongManyAsks(t *testing.T) {
 		g := mustTry(t, client(t, between, &lease.Options{ManualRenewal: true}), "job")
 		n = 20
 		if err := g.Renew(t.Context()); err != nil || n != 0 {
-			t.Fatalf("Renew = %v after %d of 20 asks", err, 20-n)
+			t.Fatalf("Renew = %v after %d of 20 requests", err, 20-n)
 		}
 		hears(t, g, 0)
 		mustRelease(t, g)
 	})
 }
 
-// A reply that is older than the ask that the holder has met by then is no loss.
+// A reply that is older than a request with which the holder has conflicted by then is no loss.
 func TestAskAndAnOlderReply(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		asker := client(t, st, nil)
@@ -547,7 +550,7 @@ func TestAskAndAnOlderReply(t *testing.T) {
 			}
 			err := next(ctx, op)
 			if slow && puts.Load() == 2 {
-				time.Sleep(ttl / 3) // read before the ask, answered while the write after it is under way
+				time.Sleep(ttl / 3) // read before the request, answered while the write after it is under way
 			}
 			return err
 		})
@@ -564,7 +567,7 @@ func TestAskAndAnOlderReply(t *testing.T) {
 	})
 }
 
-// A function that is asked to give way is stopped, and the lock is renewed until it returns.
+// A function whose holder is asked to yield is stopped, and the lock is renewed until it returns.
 func TestDoStepsDown(t *testing.T) {
 	own := errors.New("own")
 	for name, c := range map[string]struct {
@@ -611,7 +614,7 @@ func TestDoStepsDown(t *testing.T) {
 	}
 }
 
-// With IgnoreYieldRequests the function goes on, and can refuse.
+// With IgnoreYieldRequests the function continues, and can refuse.
 func TestDoIgnoresAsks(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		asker := client(t, st, nil)
@@ -638,7 +641,7 @@ func TestRefuse(t *testing.T) {
 			asker := client(t, st, nil)
 			g := mustTry(t, client(t, w, nil), "job")
 			if err := g.RefuseYield(t.Context(), "no"); !errors.Is(err, lease.ErrNoYieldRequest) {
-				t.Errorf("Refuse of no ask = %v", err)
+				t.Errorf("RefuseYield without a request = %v", err)
 			}
 			answered := make(chan error, 1)
 			go func() {
@@ -655,10 +658,10 @@ func TestRefuse(t *testing.T) {
 				t.Fatalf("%s: %v", f, err)
 			}
 			if err := <-answered; !errors.Is(err, lease.ErrYieldRefused) {
-				t.Errorf("the waiting Ask = %v", err)
+				t.Errorf("the waiting RequestYield = %v", err)
 			}
 			if _, err := asker.RequestYield(t.Context(), "job", nil); !errors.Is(err, lease.ErrYieldRefused) {
-				t.Errorf("a second Ask = %v", err)
+				t.Errorf("a second RequestYield = %v", err)
 			}
 			time.Sleep(ttl)
 			if asked, _ := g.YieldRequest(); asked.RefusalReason == "" || g.Err() != nil {
@@ -669,7 +672,8 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// An Ask that waits returns when the grant is over, however it ends, or when its context does.
+// A RequestYield that waits returns when the grant is over, however it ends, or when its context
+// ends.
 func TestAskWaits(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, c *lease.Client, g *lease.Guard){
 		"a release": func(t *testing.T, c *lease.Client, g *lease.Guard) { mustRelease(t, g) },
@@ -705,12 +709,12 @@ func TestAskWaits(t *testing.T) {
 				ends.Wait()
 				if end == nil {
 					if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrHeld) || asked.GrantEnded || !asked.Acknowledged {
-						t.Errorf("Ask = %+v, %v", asked, err)
+						t.Errorf("RequestYield = %+v, %v", asked, err)
 					}
 					return
 				}
 				if err != nil || !asked.GrantEnded || asked.Token != g.Token() {
-					t.Errorf("Ask = %+v, %v", asked, err)
+					t.Errorf("RequestYield = %+v, %v", asked, err)
 				}
 				found := map[string]lease.State{"a release": lease.Free, "a break": lease.Broken, "a holder that dies": lease.Held}[name]
 				if now := asked.Current; found != "" && (now.State != found || (now.Token == g.Token()) != (name != "a break")) {
@@ -724,8 +728,8 @@ func TestAskWaits(t *testing.T) {
 	}
 }
 
-// An Ask that waits tells once, and soon, that all who hold the lock have heard of the ask. A
-// holder under a session does not write that into the lock's record.
+// A RequestYield that waits reports once, and soon, that all holders of the lock have read the
+// request. A holder under a session does not write that into the lock's record.
 func TestAskTellsWhenItIsHeard(t *testing.T) {
 	for name, take := range map[string]func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard{
 		"a plain lease": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
@@ -734,10 +738,10 @@ func TestAskTellsWhenItIsHeard(t *testing.T) {
 		"a lock under a session": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
 			return []*lease.Guard{mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{}))}
 		},
-		"a lock under a session of the asker's client": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
+		"a lock under a session of the requesting client": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
 			return []*lease.Guard{mustTake(t, with(t, open(t, c), "job", lease.LockOptions{}))}
 		},
-		"two readers, of which one hears late": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
+		"two readers, of which one reads late": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
 			first := mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Shared: true}))
 			time.Sleep(ttl / 4)
 			return []*lease.Guard{first, mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Shared: true}))}
@@ -754,7 +758,7 @@ func TestAskTellsWhenItIsHeard(t *testing.T) {
 						time.Sleep(time.Millisecond) // a session first takes the name out of its record
 						for _, g := range guards {
 							if _, heard := g.YieldRequest(); !heard {
-								t.Error("it is told before all holders have heard")
+								t.Error("OnAcknowledged is called before all holders have read the request")
 							}
 						}
 						told <- a
@@ -781,7 +785,7 @@ func TestAskTellsWhenItIsHeard(t *testing.T) {
 			})
 		})
 	}
-	// A holder that does not renew hears nothing, and is told dead.
+	// A holder that does not renew reads nothing, and is reported as dead.
 	bubble(t, func(t *testing.T, st store.Store) {
 		mustTake(t, with(t, dies(t, st), "job", lease.LockOptions{}))
 		asked, err := client(t, st, nil).RequestYield(t.Context(), "job", &lease.YieldOptions{Wait: true, OnAcknowledged: func(a lease.YieldStatus) { t.Errorf("heard: %+v", a) }})
@@ -791,7 +795,7 @@ func TestAskTellsWhenItIsHeard(t *testing.T) {
 	})
 }
 
-// An Ask that waits puts up with a store that fails, until its context ends.
+// A RequestYield that waits continues after errors of the store, until its context ends.
 func TestAskWaitsForAStoreThatFails(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
@@ -807,14 +811,14 @@ func TestAskWaitsForAStoreThatFails(t *testing.T) {
 			asked, err := asker.RequestYield(ctx, "job", &lease.YieldOptions{Wait: true})
 			cancel()
 			if recovers && (err != nil || !asked.GrantEnded) || !recovers && (!errors.Is(err, context.DeadlineExceeded) || asked.GrantEnded) {
-				t.Errorf("recovers: %v; Ask = %+v, %v", recovers, asked, err)
+				t.Errorf("recovers: %v; RequestYield = %+v, %v", recovers, asked, err)
 			}
 			w.set(nil)
 		}
 	})
 }
 
-// waitingStore has its writes wait, and a quick look.
+// waitingStore has slow writes and quick reads.
 type waitingStore struct {
 	store.Store
 	wait time.Duration
@@ -836,8 +840,8 @@ func (s *peekingStore) GetUncommitted(ctx context.Context, key string) ([]byte, 
 	return s.Get(ctx, key)
 }
 
-// Where a write takes so long that a renewal has no time for a second one, an ask loses no
-// lease: the holder looks before it writes. The control has no such look.
+// Where a write takes so long that a renewal has no time for a second one, a request to yield loses
+// no lease: the holder reads before it writes. The control has no such read.
 func TestAskOnAStoreWhoseWritesWait(t *testing.T) {
 	for _, peeks := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -852,7 +856,7 @@ func TestAskOnAStoreWhoseWritesWait(t *testing.T) {
 			mustAsk(t, client(t, st, nil), "")
 			time.Sleep(2 * ttl)
 			if kept := g.Err() == nil; kept != peeks {
-				t.Errorf("it looks: %v; the lease: %v", peeks, g.Err())
+				t.Errorf("it reads first: %v; the lease: %v", peeks, g.Err())
 			}
 			_ = g.Release(t.Context())
 		})
@@ -865,12 +869,12 @@ func TestAskBadInput(t *testing.T) {
 		ask := func(o *lease.YieldOptions, want error) {
 			t.Helper()
 			if asked, err := c.RequestYield(t.Context(), "job", o); !errors.Is(err, want) {
-				t.Errorf("Ask = %+v, %v; want %v", asked, err, want)
+				t.Errorf("RequestYield = %+v, %v; want %v", asked, err, want)
 			}
 		}
 		ask(nil, store.ErrNotFound)
 		if _, err := c.RequestYield(t.Context(), "", nil); !errors.Is(err, store.ErrKey) {
-			t.Errorf("Ask without a name = %v", err)
+			t.Errorf("RequestYield without a name = %v", err)
 		}
 		g := mustTry(t, c, "job")
 		ask(&lease.YieldOptions{Reason: strings.Repeat("x", lease.MaxReason+1)}, store.ErrInvalid)
@@ -895,7 +899,7 @@ func TestAskBadInput(t *testing.T) {
 		}
 		ask(nil, store.ErrTooLarge)
 		if now, _, _ := st.Get(t.Context(), "lock/job"); !bytes.Equal(now, full) {
-			t.Error("an ask that has no room has changed the record")
+			t.Error("a request that has no room has changed the record")
 		}
 		if _, err := st.Put(t.Context(), "lock/job", v, value); err != nil {
 			t.Fatal(err)
