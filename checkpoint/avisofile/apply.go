@@ -17,7 +17,7 @@ type change struct {
 	tokenAtCheck *uint64
 }
 
-// answer is what became of a change.
+// answer is the result of a change.
 type answer struct {
 	status  checkpoint.Status // of an Advance
 	current checkpoint.Checkpoint

@@ -68,7 +68,7 @@ func TestBadFilesAreLeftAlone(t *testing.T) {
 			if _, err := os.Stat(path + ".fence"); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("a fence was written: %v", err)
 			}
-			// Once it is mended everything goes on.
+			// After the repair everything works again.
 			do(t, os.Remove(path))
 			get(t, before, keyA)
 			advance(t, before, keyA, at(2), checkpoint.Advanced)
@@ -170,7 +170,7 @@ func asUserWithoutRights(t *testing.T, dir string) *process {
 }
 
 // asUser returns a command that runs a role as another user, whose only group is 65534. The
-// test binary lies where only its owner may go, so it runs from a copy in dir.
+// test binary is in a directory that only its owner may enter, so a copy in dir runs.
 func asUser(t *testing.T, dir, role string, user uint32) *exec.Cmd {
 	t.Helper()
 	suitetest.NeedRoot(t, "a process of another user")

@@ -123,7 +123,7 @@ func rewritePerPut(path string) error {
 	return replaceBytes(path, b)
 }
 
-// benchProcess is a process of BenchmarkProcesses: it advances when it is told to.
+// benchProcess is a process of BenchmarkProcesses: it advances on request.
 func benchProcess(path, writers, name string) {
 	s, err := avisofile.Open(path, nil)
 	if err != nil {
@@ -174,8 +174,8 @@ func BenchmarkProcesses(b *testing.B) {
 // contended is how long the processes of BenchmarkContended put.
 const contended = 2 * time.Second
 
-// contend is a process of BenchmarkContended: it moves a key on, waits for a line, moves it
-// on all the time, and tells how many nanoseconds each of these took.
+// contend is a process of BenchmarkContended: it advances a key, waits for a line, advances
+// the key without pause, and prints how many nanoseconds each advance took.
 func contend(path, kind, name string) {
 	ctx, key := context.Background(), resumeKey(name)
 	var put func(n uint64) error

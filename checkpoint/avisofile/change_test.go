@@ -45,7 +45,7 @@ func TestRolledBackBehindOurBack(t *testing.T) {
 
 	c := advance(t, s, keyA, at(101), checkpoint.RolledBack)
 	if c.Sequence != 90 {
-		t.Errorf("got %+v, want what stands there", c)
+		t.Errorf("got %+v, want the saved state", c)
 	}
 	advance(t, s, keyA, at(101), checkpoint.RolledBack) // until it is looked at
 	wantAt(t, s, keyA, 90)
@@ -169,7 +169,8 @@ func TestResetIsNotUndone(t *testing.T) {
 	wg.Wait()
 }
 
-// assertNoLeftOvers wants nothing beside the state file but what belongs there.
+// assertNoLeftOvers checks that the directory has only the state file and the files that
+// belong to it.
 func assertNoLeftOvers(t testing.TB, path string) {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))

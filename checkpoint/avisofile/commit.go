@@ -98,7 +98,7 @@ func (s *Store) commit(h *hold, batch []*op, c *CommitStats) error {
 	next, err := s.write(h, w, c)
 	if err != nil {
 		s.swept = false // a failed write may have left something
-		next = nil      // the memory is read anew
+		next = nil      // the next call reads the files again
 	}
 	s.mu.Lock()
 	old := s.setLastView(next)

@@ -158,8 +158,8 @@ func assertSameBytes(t *testing.T, path string) {
 	p.want("{\"last_committed_sequence\":1,\"last_event_id\":null}", "get last")
 }
 
-// TestStarvation: a program of the other kind gets its turn beside callers of ours
-// that never stop.
+// TestStarvation: a program without this package gets the lock while callers of a Store
+// never stop.
 func TestStarvation(t *testing.T) {
 	path := statePath(t)
 	s := open(t, path, nil)

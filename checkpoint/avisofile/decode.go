@@ -37,22 +37,22 @@ func decode(b []byte) (state, error) {
 		return nil, malformed(b, err)
 	}
 	if doc.version != 1 {
-		return nil, &LoadError{Err: ErrFileVersion, Detail: fmt.Sprintf("it has version %d, this program knows 1", doc.version)}
+		return nil, &LoadError{Err: ErrFileVersion, Detail: fmt.Sprintf("the file has version %d, this program reads version 1", doc.version)}
 	}
 	if doc.keyVersion != 1 {
-		return nil, &LoadError{Err: ErrKeyVersion, Detail: fmt.Sprintf("it has key format version %d, this program knows 1", doc.keyVersion)}
+		return nil, &LoadError{Err: ErrKeyVersion, Detail: fmt.Sprintf("the file has key format version %d, this program reads version 1", doc.keyVersion)}
 	}
 	for i := range doc.checkpoints {
 		c := &doc.checkpoints[i]
 		if c.key, err = parseDigest(c.name); err != nil {
-			return nil, &LoadError{Err: ErrFileKey, Detail: fmt.Sprintf("%.80q is not 64 hexadecimal digits", c.name)}
+			return nil, &LoadError{Err: ErrFileKey, Detail: fmt.Sprintf("the key %.80q is not 64 hexadecimal digits", c.name)}
 		}
 	}
 	return settle(doc.checkpoints), nil
 }
 
-// salvage returns the entries that can be read in a damaged state file, for people: those
-// before the fault whose keys are valid.
+// readDamaged returns the entries that can be read in a damaged state file, for people:
+// those before the fault whose keys are valid.
 func readDamaged(b []byte) state {
 	doc, _ := (&parser{b: b}).document()
 	valid := doc.checkpoints[:0]
@@ -97,7 +97,7 @@ func malformed(b []byte, err error) *LoadError {
 	case !errors.As(err, &at):
 		e.Detail = err.Error()
 	case at.offset >= len(b):
-		e.Detail = fmt.Sprintf("it is cut off after %d bytes", len(b))
+		e.Detail = fmt.Sprintf("the file is cut off after %d bytes", len(b))
 	default:
 		before := b[:at.offset]
 		line := 1 + bytes.Count(before, []byte("\n"))

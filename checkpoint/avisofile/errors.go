@@ -29,8 +29,8 @@ var (
 	ErrFileKey = errors.New("invalid key in the state file")
 )
 
-// ErrReadable is the refusal of [Restore] to replace a state file that can be read.
-// Nothing was written.
+// ErrReadable: [Restore] does not replace a state file that can be read. Nothing was
+// written.
 var ErrReadable = store.MarkNotApplied(errors.New("the state file can be read, so there is nothing to restore"))
 
 // LoadError says what is wrong with a state file. Nothing was written.
@@ -39,11 +39,11 @@ type LoadError struct {
 	Err    error // one of ErrMalformed, ErrFileVersion, ErrKeyVersion, ErrFileKey
 	Detail string
 
-	// Backup describes the last good copy beside the file; it is zero if there is none.
+	// Backup describes the last good copy, FILE.good; it is zero if there is none.
 	Backup BackupCopy
 }
 
-// Copy is the last good copy of a state file.
+// BackupCopy is the last good copy of a state file.
 type BackupCopy struct {
 	Path    string
 	Written time.Time // when its content was written, by the clock of the machine
@@ -54,11 +54,11 @@ func (e *LoadError) Error() string {
 	text := fmt.Sprintf("%s: %v: %s; nothing was overwritten", e.Path, e.Err, e.Detail)
 	switch {
 	case errors.Is(e.Err, ErrFileVersion) || errors.Is(e.Err, ErrKeyVersion):
-		return text + ": use a program that knows this version"
+		return text + ": use a newer program"
 	case e.Backup.Path == "":
-		return text + ": there is no last good copy beside it; repair it, or move it away to begin anew"
+		return text + ": there is no last good copy; repair the file, or move it away to begin with an empty one"
 	}
-	return fmt.Sprintf("%s: a good copy of %s with %d keys is in %s; holdfast checkpoint restore brings it back",
+	return fmt.Sprintf("%s: a good copy of %s with %d keys is in %s; holdfast checkpoint restore restores it",
 		text, e.Backup.Written.Format(time.RFC3339), e.Backup.Keys, e.Backup.Path)
 }
 
@@ -66,7 +66,7 @@ func (e *LoadError) Error() string {
 func (e *LoadError) Unwrap() error { return e.Err }
 
 // Is makes every LoadError match store.ErrCorrupt, and those of another version
-// checkpoint.ErrNewerFormat.
+// checkpoint.ErrFormat.
 func (e *LoadError) Is(target error) bool {
 	switch target {
 	case store.ErrCorrupt:
@@ -80,7 +80,7 @@ func (e *LoadError) Is(target error) bool {
 // Outcome is NotApplied.
 func (e *LoadError) Outcome() store.Outcome { return store.NotApplied }
 
-// denied makes errors for lack of rights, and those of a read-only disk, match store.ErrDenied.
+// denied makes errors of missing rights, and of a read-only disk, match store.ErrDenied.
 func denied(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		return trust.Explain(err)

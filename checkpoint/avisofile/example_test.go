@@ -106,13 +106,13 @@ func ExampleRestore() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("keys brought back:", restored.Backup.Keys)
+	fmt.Println("keys restored:", restored.Backup.Keys)
 	c, err := s.Get(ctx, exampleKey, nil)
-	fmt.Println("going on from", c.Sequence, err)
+	fmt.Println("continuing from", c.Sequence, err)
 	// Output:
-	// malformed state file - it is cut off after 100 bytes
-	// keys brought back: 1
-	// going on from 1 <nil>
+	// malformed state file - the file is cut off after 100 bytes
+	// keys restored: 1
+	// continuing from 1 <nil>
 }
 
 func ExampleStore_Advance() {
@@ -157,11 +157,11 @@ func ExampleStore_Fence() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("the second goes on from", c.Sequence)
+	fmt.Println("the second continues from", c.Sequence)
 	_, err = s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 18}, first)
 	fmt.Println("the first is fenced off:", errors.Is(err, checkpoint.ErrFenced))
 	// Output:
-	// the second goes on from 17
+	// the second continues from 17
 	// the first is fenced off: true
 }
 

@@ -121,7 +121,7 @@ func runFaults(t *testing.T, inject string, onlyDir bool, outcome string, always
 	if always && failed != 5 {
 		t.Errorf("%d of 5 writes failed", failed)
 	}
-	// Afterwards everything goes on, and nothing is left over.
+	// Afterwards everything works again, and no temporary file remains.
 	s = open(t, path, nil)
 	wantAt(t, s, resumeKey("k"), now)
 	advance(t, s, resumeKey("k"), at(100), checkpoint.Advanced)
@@ -158,8 +158,8 @@ func TestAnswersRestOnDurableFiles(t *testing.T) {
 	}
 }
 
-// TestDoubt: after a sync of the directory that failed, a second one that succeeds
-// proves nothing. The next commit writes the file anew, though it looks right.
+// TestDoubt: after a sync of the directory that failed, a second one that succeeds proves
+// nothing. The next commit writes the file again, although its content is right.
 func TestDoubt(t *testing.T) {
 	suitetest.NeedStrace(t)
 	path := statePath(t)
@@ -181,7 +181,7 @@ func TestDoubt(t *testing.T) {
 	after, err := os.Stat(path)
 	do(t, err)
 	if os.SameFile(before, after) {
-		t.Error("the file was not written anew")
+		t.Error("the file was not written again")
 	}
 }
 
@@ -194,9 +194,9 @@ func TestInterruptedLock(t *testing.T) {
 	p.want("advanced", "put k 1 null")
 }
 
-// TestKilledBetweenTwoLines kills a writer at each of its system calls: then the file
-// has the state before or the one after, with the fences of at least the one it has,
-// and the next writer goes on.
+// TestKilledBetweenTwoLines kills a writer at each of its system calls: then the file has
+// the state before or the one after, with the fences of at least the one it has, and the
+// next writer continues.
 func TestKilledBetweenTwoLines(t *testing.T) {
 	suitetest.NeedStrace(t)
 	for _, call := range []string{"pwrite64", "fsync", "linkat", "renameat", "unlinkat", "flock"} {

@@ -33,8 +33,8 @@ type guard struct {
 	unknown map[string]json.RawMessage
 }
 
-// fences are the guards of all keys that ever had one. Like a state, they are never
-// changed once made.
+// fences are the guards of all keys that ever had one. Like a state, a value of this type
+// is never changed.
 type fences struct {
 	guards  map[digest]guard
 	unknown map[string]json.RawMessage
@@ -133,7 +133,7 @@ func number(n uint64) json.RawMessage { return fmt.Appendf(nil, "%d", n) }
 func decodeFences(path string, b []byte) (fences, error) {
 	f, err := parseFences(b)
 	if err != nil {
-		return f, fmt.Errorf("%s: %w: %w; it holds the tokens and epochs of the checkpoints: repair it, or remove it to continue without them",
+		return f, fmt.Errorf("%s: %w: %w; this file has the tokens and epochs of the checkpoints: repair it, or remove it to continue without them",
 			path, store.ErrCorrupt, err)
 	}
 	return f, nil
@@ -146,13 +146,13 @@ func parseFences(b []byte) (fences, error) {
 	}
 	version, err := take(all, "holdfast", math.MaxInt32)
 	if err != nil || version == 0 {
-		return fences{}, cmp.Or(err, errors.New("it has no version"))
+		return fences{}, cmp.Or(err, errors.New("the file has no format version"))
 	}
 	if version > fenceVersion {
-		return fences{}, fmt.Errorf("%w: it has format %d, this program knows %d: use a newer holdfast", checkpoint.ErrFormat, version, fenceVersion)
+		return fences{}, fmt.Errorf("%w: the file has format %d, this program reads format %d: use a newer program", checkpoint.ErrFormat, version, fenceVersion)
 	}
 	if kind := all["kind"]; string(kind) != `"checkpoint-fence"` {
-		return fences{}, fmt.Errorf("it is of kind %.40s", kind)
+		return fences{}, fmt.Errorf("the file is of kind %.40s, not checkpoint-fence", kind)
 	}
 	keys, err := members(all["keys"])
 	if err != nil {
@@ -167,7 +167,7 @@ func parseFences(b []byte) (fences, error) {
 			return fences{}, err
 		}
 		if _, twice := f.guards[key]; twice {
-			return fences{}, fmt.Errorf("%s occurs in lower and in upper case", key)
+			return fences{}, fmt.Errorf("the key %s occurs in lower and in upper case", key)
 		}
 		if f.guards[key], err = parseGuard(raw); err != nil {
 			return fences{}, fmt.Errorf("%s: %w", name, err)
@@ -187,7 +187,7 @@ func parseGuard(raw []byte) (guard, error) {
 		return g, err
 	}
 	if g.epoch == 0 {
-		return g, errors.New("epoch 0")
+		return g, errors.New("the epoch is 0; epochs begin with 1")
 	}
 	if _, ok := fields["token"]; ok {
 		if g.token, err = take(fields, "token", math.MaxUint64); err != nil {
@@ -196,7 +196,7 @@ func parseGuard(raw []byte) (guard, error) {
 	}
 	if raw, ok := fields["pending"]; ok {
 		if g.pending = string(raw) == "true"; !g.pending {
-			return g, fmt.Errorf("pending is %.40s", raw)
+			return g, fmt.Errorf("the field pending is %.40s, not true", raw)
 		}
 		delete(fields, "pending")
 	}

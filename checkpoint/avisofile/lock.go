@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// hold is the held lock of a state file: the lock files beside every name on the way to
-// it, first that of the given path. So programs that know the file by its own name and
-// programs that know it by a link exclude each other.
+// hold is the held lock of a state file: the lock files of every name on the way to it,
+// first that of the given path. So programs that know the file by its own name and programs
+// that know it by a link exclude each other.
 type hold struct {
 	path  filePath
 	locks []*os.File
 	warn  *warner
 }
 
-// lockFile is an open lock file beside a name.
+// lockFile is the open lock file of a name.
 type lockFile struct {
 	name string
 	file *os.File // nil: none
@@ -81,10 +81,9 @@ func tryHold(path string, network bool, unsafe []string, have lockFile) (_ *hold
 	return h, busy, nil
 }
 
-// openLock opens the lock file beside name, and creates it if it does not exist. It is
-// never truncated, written to or removed. A link in its place is refused: it could lead
-// this process to create a file anywhere. A user who may only read the lock file can lock
-// it, too.
+// openLock opens the lock file of name, and creates it if it does not exist. It never
+// truncates, writes or removes it. It refuses a link in its place, which could make this
+// process create a file anywhere. A user who may only read the lock file can lock it too.
 func openLock(name string) (*os.File, error) {
 	path := name + lockSuffix
 	for range 100 {
@@ -117,15 +116,15 @@ func openLock(name string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A user who may write the state file must be able to lock it, and no other: who can
-		// open the lock file, for reading too, can stop all writers. If keepOwner fails, users
-		// get a permission error.
+		// Exactly the users who may write the state file must be able to lock it: a user
+		// who can open the lock file, even for reading only, can stop all writers. If
+		// keepOwner fails, users get a permission error.
 		if info, err := os.Stat(name); err == nil {
 			_, _ = keepOwner(f, lockLike{info, writersOf(path, info)})
 		}
 		return f, nil
 	}
-	return nil, fmt.Errorf("%w: another program creates and removes %s all the time", store.ErrUnsafe, path)
+	return nil, fmt.Errorf("%w: another program repeatedly creates and removes %s", store.ErrUnsafe, path)
 }
 
 // lockLike is a state file with the mode of its lock file.

@@ -147,7 +147,7 @@ func TestModel(t *testing.T) {
 
 func torture() bool { return os.Getenv("HOLDFAST_TORTURE") != "" }
 
-// modelRun is a run of the model beside the real thing.
+// modelRun is a run of the model next to the real store.
 type modelRun struct {
 	t         *testing.T
 	r         *rand.Rand

@@ -65,8 +65,8 @@ func TestBecomesStrangers(t *testing.T) {
 	}
 }
 
-// TestSparseFence: a fence file that another user has made 8 TB long is an error, and is not
-// read; likewise the state file and its last good copy.
+// TestSparseFence: a fence file that another user has made 8 TB long is an error, and is
+// not read. The same holds for the state file and its last good copy.
 func TestSparseFence(t *testing.T) {
 	for _, suffix := range []string{"", ".fence", ".good"} {
 		path := statePath(t)

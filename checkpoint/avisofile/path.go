@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The names beside a state file.
+// The suffixes of the files that belong to a state file.
 const (
 	lockSuffix  = ".lock"  // the format's lock
 	fenceSuffix = ".fence" // tokens and epochs
 	goodSuffix  = ".good"  // the last good copy
-	badSuffix   = ".bad"   // what a restore replaced
+	badSuffix   = ".bad"   // the file that a restore replaced
 )
 
-// place is where a path leads: every name from the given path through symbolic links to
+// filePath is where a path leads: every name from the given path through symbolic links to
 // the state file itself. The directory of each name is a path without links.
 type filePath struct {
 	names []string
@@ -81,8 +81,8 @@ func resolve(path string) (filePath, error) {
 	return filePath{}, &os.PathError{Op: "open", Path: path, Err: errors.New("too many symbolic links")}
 }
 
-// check refuses a place on a file system that is not known to be local, and one that
-// users who are not trusted with it could change or exchange.
+// check refuses a file system that is not known to be local, and a directory that untrusted
+// users could change or exchange.
 func (p filePath) check(network bool, unsafe []string) error {
 	for i, name := range p.names {
 		dir := filepath.Dir(name)
@@ -91,7 +91,7 @@ func (p filePath) check(network bool, unsafe []string) error {
 			return err
 		}
 		if !local && !network {
-			return fmt.Errorf("%w: %s lies on %s, where the lock of the state file may not exclude other machines", store.ErrUnsafe, dir, kind)
+			return fmt.Errorf("%w: %s is on %s, where the lock of the state file may not exclude other machines", store.ErrUnsafe, dir, kind)
 		}
 		info, err := os.Stat(dir)
 		if err != nil {

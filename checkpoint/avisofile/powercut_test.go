@@ -30,7 +30,7 @@ func cutPower(t *testing.T, d *powercut.Disk, role string, acked acknowledged) {
 		do(t, err)
 		do(t, cmd.Start())
 		writers = append(writers, cmd)
-		wg.Go(func() { acked.read(out, begin) }) // its errors are those of a disk that is gone
+		wg.Go(func() { acked.read(out, begin) }) // its errors come from the power cut
 	}
 	select {
 	case <-begun:
@@ -39,7 +39,7 @@ func cutPower(t *testing.T, d *powercut.Disk, role string, acked acknowledged) {
 	}
 	time.Sleep(rand.N(100 * time.Millisecond))
 	d.Cut()
-	// A writer that goes on for a while must not acknowledge anything.
+	// A writer that still runs must not acknowledge anything.
 	time.Sleep(2 * time.Millisecond)
 	for _, cmd := range writers {
 		_ = cmd.Process.Kill() // it may have ended by itself

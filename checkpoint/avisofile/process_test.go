@@ -23,8 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The test binary is every process of the tests: what it does is told by this
-// variable.
+// The test binary is every process of the tests: this variable selects its role.
 const roleVariable = "AVISOFILE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -109,8 +108,8 @@ func peerCommands() func(context.Context, []string) string {
 	}
 }
 
-// storeCommands are those of a Store, which tells statuses and outcomes. "get" is
-// from memory, "read" from the file.
+// storeCommands are those of a Store. They return statuses and outcomes. "get" is from
+// memory, "read" from the file.
 func storeCommands() func(context.Context, []string) string {
 	var s *avisofile.Store
 	return func(ctx context.Context, f []string) string {
@@ -171,7 +170,7 @@ func writers(path, first, count string) {
 	wg.Wait()
 }
 
-// resetForEver moves a key back one by one: in epoch E it stands at resetSequence(E).
+// resetForEver moves a key back one by one: in epoch E it is at resetSequence(E).
 func resetForEver(s *avisofile.Store, name string) error {
 	ctx, key := context.Background(), resumeKey(name)
 	c, err := s.Get(ctx, key, nil)

@@ -130,7 +130,7 @@ func TestGoodCopyIsTheStateBefore(t *testing.T) {
 }
 
 // TestRestoreTellsTheDistance: other programs wrote for long after the last change of ours.
-// Restore tells what of that the damaged file shows.
+// Restore reports the part of it that the damaged file still shows.
 func TestRestoreTellsTheDistance(t *testing.T) {
 	path := statePath(t)
 	s := open(t, path, nil)

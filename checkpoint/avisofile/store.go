@@ -20,9 +20,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// DefaultPollInterval is how often Watch reads the file.
-const DefaultPollInterval = 250 * time.Millisecond
-
 // Options configure a [Store]. The zero value of each field means its default.
 type Options struct {
 	// AllowNetwork allows a file system that is not known to be local. The lock may then
@@ -41,26 +38,25 @@ type Options struct {
 	//   - "link": the path leads through a symbolic link that belongs to another user.
 	Unsafe []string
 
-	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held
-	// false if there is none. Reset and Delete call it before they write, without the
-	// file's lock. They are refused while another holder has the lease: one whose token
-	// is not the caller's. An error of HeldBy refuses them, too. Default: leases are not
-	// checked.
+	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held false
+	// if there is none. Reset and Delete call it before they write, without the file's
+	// lock. They fail while another holder has the lease: one whose token is not the
+	// caller's. They also fail if HeldBy returns an error. Default: leases are not checked.
 	HeldBy func(ctx context.Context, key string) (h checkpoint.Holder, held bool, err error)
 
 	// PollInterval is how often Watch reads the file, from 1 ms to 1 h; each wait is a random
 	// time between half of it and all of it. Watch sees changes through the same Store at
-	// once. Default: [DefaultPollInterval].
+	// once. Default: 250 ms.
 	PollInterval time.Duration
 
-	// Logger gets two warnings, each once for a Store: that another user has replaced the file,
-	// and this user cannot keep its owner; and that fencing tokens or epochs went back, since
-	// a program put a file in the place of a link, or the fence file was removed or replaced.
-	// Default: none.
+	// Logger receives two warnings, each once for a Store. First: another user has replaced
+	// the file, and this user cannot keep its owner. Second: fencing tokens or epochs went
+	// back, because a program replaced a link by a file, or the fence file was removed or
+	// replaced. Default: no log.
 	Logger *slog.Logger
 
-	// OnCommit, if not nil, is called each time the store has released the lock, by the
-	// goroutine that commits: it delays the next commit. Default: none.
+	// OnCommit, if not nil, is called after each release of the lock, by the goroutine that
+	// commits. So it delays the next commit. Default: nil.
 	OnCommit func(CommitStats)
 }
 
@@ -73,21 +69,21 @@ func (o *Options) checked() (Options, error) {
 		return c, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	if c.PollInterval == 0 {
-		c.PollInterval = DefaultPollInterval
+		c.PollInterval = 250 * time.Millisecond
 	}
 	if c.PollInterval < time.Millisecond || c.PollInterval > time.Hour {
-		return c, fmt.Errorf("%w: Poll is %v, from 1ms to 1h is allowed", store.ErrInvalid, c.PollInterval)
+		return c, fmt.Errorf("%w: Options.PollInterval is %v; it must be from 1ms to 1h", store.ErrInvalid, c.PollInterval)
 	}
 	return c, nil
 }
 
-// Store keeps checkpoints in a state file. See [checkpoint.Store] for what the methods
-// do, and the package comment for what is promised. All methods may be called from any
-// number of goroutines; it runs one goroutine while calls wait for a write, and another one
-// while the lock is waited for in the kernel. The second one stays if the calls are given
-// up, also after Close, until the lock is free; it then releases the lock at once. At most
-// 64 such goroutines, each with its thread, are in a process; what waits beyond them polls.
-// Close the store after use: it keeps its two files open.
+// Store keeps checkpoints in a state file. [checkpoint.Store] describes the methods, and
+// the package comment what they promise. All methods may be called from any number of
+// goroutines. Close the store after use: it keeps its two files open. A Store runs one
+// goroutine while calls wait for a write, and another while it waits for the lock in the
+// kernel. The second one remains after the calls or the Store have ended, until the lock is
+// free; it then releases the lock at once. A process has at most 64 such goroutines, each
+// with its thread; further waiters poll.
 type Store struct {
 	path string // absolute
 	opts Options
@@ -98,7 +94,7 @@ type Store struct {
 	// Only the goroutine that commits uses these.
 	lock  locker
 	next  time.Time // the lock is not taken again before this time
-	swept bool      // no leftovers of this package are beside the file
+	swept bool      // no temporary files of this package are left in the directory
 
 	// doubt says that a sync has failed: the files may not survive a power cut, even if
 	// another sync succeeds. The next commit rewrites them.
@@ -178,7 +174,7 @@ func wrap(op store.Kind, key string, err error) error {
 func checkPosition(p checkpoint.Position) error {
 	switch {
 	case p.Data != nil:
-		return store.MarkNotApplied(fmt.Errorf("the aviso state file has no place for data beside sequence and event id: %w", errors.ErrUnsupported))
+		return store.MarkNotApplied(fmt.Errorf("the aviso state file has a place for sequence and event id only, and the position has data: %w", errors.ErrUnsupported))
 	case !utf8.ValidString(p.EventID):
 		return fmt.Errorf("%w: the event id %.80q is not valid UTF-8", store.ErrInvalid, p.EventID)
 	case len(p.EventID) > checkpoint.MaxPayload:
@@ -216,13 +212,13 @@ func (s *Store) change(ctx context.Context, key string, c change) (answer, error
 	}
 }
 
-// Advance implements [checkpoint.Store]. Calls that come during a write share the next
-// one, whatever their keys. Each gets the status that it would have got alone, in the
-// order of arrival.
+// Advance implements [checkpoint.Store]. Calls that come during a write share the next one,
+// whatever their keys. Each call gets the status that it would have got alone, in the order
+// of arrival.
 //
-// RolledBack is also the answer when this store has shown a higher sequence than the file
-// holds now, without a Reset or Delete of Holdfast in between: a program that knows no
-// epochs, or a copy from a backup, moved it back.
+// RolledBack is also the answer if this store has shown a higher sequence than the file has
+// now, without a Reset or Delete of Holdfast in between. Then a program without epochs, or
+// a copy from a backup, has moved the checkpoint back.
 //
 // The outcome of an error is unknown if a sync failed after the file was replaced, or if
 // the context ended during the write. The caller can then repeat the same call.
@@ -240,19 +236,19 @@ func (s *Store) Advance(ctx context.Context, key string, p checkpoint.Position, 
 	return result, wrap("advance", key, err)
 }
 
-// Fence implements [checkpoint.Store]. The token is kept in a separate file beside the
-// state file; other programs do not know it.
+// Fence implements [checkpoint.Store]. It keeps the token in the fence file, which other
+// programs do not know.
 func (s *Store) Fence(ctx context.Context, key string, token uint64) (checkpoint.Checkpoint, error) {
 	if token == 0 {
-		return checkpoint.Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: a fence needs a token", store.ErrInvalid))
+		return checkpoint.Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: the token is 0; Fence needs the fencing token of a lease", store.ErrInvalid))
 	}
 	a, err := s.change(ctx, key, change{Change: checkpoint.Change{Verb: checkpoint.VerbFence, Token: token}})
 	return a.current, wrap("fence", key, err)
 }
 
-// Reset implements [checkpoint.Store]. Its promise holds among the stores of this
-// package only: another program that runs meanwhile can write the old sequence back from
-// its memory.
+// Reset implements [checkpoint.Store]. Its promise holds among the stores of this package
+// only: another program that runs at the same time can write the old sequence back from its
+// memory.
 func (s *Store) Reset(ctx context.Context, key string, p checkpoint.Position, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	return s.back(ctx, key, checkpoint.VerbReset, p, opts)
 }
@@ -305,8 +301,8 @@ func (s *Store) get(ctx context.Context, key digest, cached bool) (checkpoint.Ch
 	return c, nil
 }
 
-// look returns a view of the files: the current one, made durable, or with cached the one
-// that the store remembers.
+// readState returns a view of the files: the current one, made durable, or with cached the
+// one in memory.
 func (s *Store) readState(ctx context.Context, cached bool) (*view, error) {
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, err
@@ -340,8 +336,8 @@ func (s *Store) readState(ctx context.Context, cached bool) (*view, error) {
 	}
 }
 
-// List implements [checkpoint.Store], in the order of the keys and as of one
-// instant. The keys of this file have one segment, so none lies below a prefix.
+// List implements [checkpoint.Store], in the order of the keys and as of one instant. The
+// keys of this file have one segment, so none is below a prefix.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[checkpoint.Checkpoint, error] {
 	return func(yield func(checkpoint.Checkpoint, error) bool) {
 		const op = "list"
@@ -411,7 +407,7 @@ func same(a, b checkpoint.Checkpoint) bool {
 }
 
 // pause waits for a change through this store, at most for a random time between half of
-// Poll and Poll.
+// PollInterval and PollInterval.
 func (s *Store) pause(ctx context.Context, changed <-chan struct{}) {
 	t := time.NewTimer(s.opts.PollInterval/2 + rand.N(s.opts.PollInterval/2+1))
 	defer t.Stop()

@@ -23,7 +23,7 @@ const (
 	keepOpen = true
 )
 
-// lock takes an exclusive flock. Without wait, a false answer means that another has it.
+// lock takes an exclusive flock. Without wait, false means that another process has it.
 func lock(f *os.File, wait bool) (bool, error) {
 	how := syscall.LOCK_EX | syscall.LOCK_NB
 	if wait {
@@ -63,13 +63,13 @@ func syncDir(dir string) error {
 
 // keepOwner gives f the owner, group and mode of the file that it replaces.
 //
-// Where this user may not change the owner, the file keeps the mode if all users who could
-// write the old file can write the new one by its group. Otherwise it becomes a file of this
-// user, and changed says what became of it, if the old owner can still read it and replace
-// it: the directory lets each of its users replace files of others, and the old owner reads
-// the new file as any user, or by its group, which is that of the directory. Such a group
-// gets the owner's rights. No user gets a right to read that the old file did not give.
-// Otherwise keepOwner fails.
+// If this user may not change the owner, there are two cases. The file keeps the mode if
+// all users who could write the old file can write the new one by its group. Otherwise it
+// becomes a file of this user, and changed describes the change, if the old owner can still
+// read and replace it. That is so if the directory lets each of its users replace files of
+// others, and the old owner reads the new file as any user, or by its group, which is that
+// of the directory. Such a group gets the owner's rights. No user gets a right to read that
+// the old file did not give. In all other cases keepOwner fails.
 func keepOwner(f *os.File, old os.FileInfo) (changed string, err error) {
 	was, ok := old.Sys().(*syscall.Stat_t)
 	info, err := f.Stat()

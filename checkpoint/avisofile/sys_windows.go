@@ -22,8 +22,8 @@ const (
 	errLockViolation = syscall.Errno(33)
 )
 
-// lock locks the whole file, and so every part of it that another program may lock.
-// Without wait, a false answer means that another has it.
+// lock locks the whole file, and so every part of it that another program may lock. Without
+// wait, false means that another process has it.
 func lock(f *os.File, wait bool) (bool, error) {
 	var at syscall.Overlapped
 	how := uintptr(lockExclusive | lockFailImmediately)

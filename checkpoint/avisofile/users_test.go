@@ -36,8 +36,7 @@ func ownerOf(t *testing.T, path string) owned {
 }
 
 // TestBesideAnotherUser: a program of another user replaces the file with its own owner and
-// mode, in a directory that both share. Ours goes on, the other one too, and ours tells it
-// once.
+// mode, in a directory that both share. Both programs continue, and the Store logs it once.
 func TestBesideAnotherUser(t *testing.T) {
 	const group, nobody = 65534, 65534
 	dir := t.TempDir()
@@ -81,7 +80,7 @@ func TestBesideAnotherUser(t *testing.T) {
 	s.in.Close()
 	_ = ours.Wait()
 	if got := strings.Count(said.String(), "another user's program replaced"); got != 1 || !strings.Contains(said.String(), "user 54322, group 65534, mode -rw-r--r-- before") {
-		t.Errorf("told %d times, want once: %s", got, &said)
+		t.Errorf("logged %d times, want once: %s", got, &said)
 	}
 }
 
@@ -230,7 +229,7 @@ func TestLostFencesAreTold(t *testing.T) {
 				want = 0
 			}
 			if got := strings.Count(said.String(), "went back"); got != want {
-				t.Errorf("told %d times, want %d: %s", got, want, &said)
+				t.Errorf("logged %d times, want %d: %s", got, want, &said)
 			}
 		})
 	}

@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
-// view is what a store knows of its files: a state and its fences, as they were at one
-// instant.
+// view is the content of the files at one instant: a state and its fences.
 type view struct {
 	stateSnapshot, fenceSnapshot *snapshot
 
@@ -146,7 +145,7 @@ func show(key digest, e entry, exists bool, g guard) checkpoint.Checkpoint {
 	return c
 }
 
-// memory returns what the store knows, or nil.
+// memory returns the last view of the store, or nil.
 func (s *Store) memory() *view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,10 +178,10 @@ func (s *Store) fresh(done <-chan struct{}) (*view, filePath, error) {
 	}
 }
 
-// errGivenUp says that the caller's context has ended.
+// errGivenUp says that the caller's context ended while it waited.
 var errGivenUp = errors.New("given up")
 
-// reload reads the files unless the store knows them by now. The view may be nil if
+// reload reads the files unless another call has read them by now. The view may be nil if
 // another call replaced it meanwhile.
 func (s *Store) reload(p filePath) (*view, error) {
 	v := s.memory()

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// waitPoll is how often a waiter looks whether it is still wanted, and whether the lock
-	// file that it waits for is still the one that other programs lock.
+	// waitPoll is how often a waiter checks whether a call still needs the lock, and
+	// whether its lock file is still the one that other programs lock.
 	waitPoll = 25 * time.Millisecond
 
-	// While too many locks are waited for in the kernel, further waiters try again after
-	// pauses. They grow with the time already waited, between these bounds.
+	// While too many threads wait for locks in the kernel, further waiters try again after
+	// pauses. The pauses grow with the time already waited, between these bounds.
 	minLockPause = 100 * time.Microsecond
 	maxLockPause = 25 * time.Millisecond
 
@@ -22,19 +22,19 @@ const (
 	maxWaits = 64
 )
 
-// waits counts the threads that wait in the kernel. It belongs to the process, since it
-// bounds the process's threads: those of closed stores, too.
+// waits counts the threads that wait in the kernel. It bounds the threads of the process,
+// also those of closed stores.
 var waits = make(chan struct{}, maxWaits)
 
-// wait is a wait for one lock file in the kernel, which gives waiters of all programs their
-// turns. No system call ends such a wait. So a wait that is left goes on, and releases the
-// lock as soon as it gets it; until then it can be resumed.
+// wait is a wait for one lock file in the kernel, which serves the waiters of all programs.
+// No system call ends such a wait. So the wait continues after its caller has left, and
+// releases the lock as soon as it gets it. Until then a caller can resume it.
 type wait struct {
 	name string // whose lock file it is
 	over chan struct{}
 
 	mu   sync.Mutex
-	file *os.File // the lock file, locked once over is closed; nil: it was given back
+	file *os.File // the lock file, locked once over is closed; nil: it was released
 	left bool
 	err  error
 }
@@ -64,15 +64,15 @@ func startWait(name string, file *os.File) *wait {
 	return w
 }
 
-// take takes the file out of the wait. The caller holds the mutex.
+// take removes the file from the wait. The caller holds the mutex.
 func (w *wait) take() *os.File {
 	f := w.file
 	w.file = nil
 	return f
 }
 
-// leave ends the interest in the lock. It returns the lock file for [giveBack] if the wait
-// is over.
+// leave records that the caller no longer needs the lock. It returns the lock file for
+// [giveBack] if the wait is over.
 func (w *wait) leave() *os.File {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,7 +85,8 @@ func (w *wait) leave() *os.File {
 	}
 }
 
-// resume reports whether a wait that was left goes on, and then makes it wanted again.
+// resume reports whether a wait without a caller still runs, and if so resumes it for a
+// caller.
 func (w *wait) resume() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,8 +129,8 @@ type locker struct {
 	wait *wait // the last wait in the kernel; nil: none that can be resumed
 }
 
-// acquire waits for the lock. It looks again and again whether the lock is still wanted;
-// if it is not, the result is nil. end, if not nil, makes it look at once.
+// acquire waits for the lock. It calls wanted regularly; if the lock is no longer wanted,
+// the result is nil. end, if not nil, makes it call wanted at once.
 func (l *locker) acquire(end <-chan struct{}, wanted func() bool) (*hold, error) {
 	start := time.Now()
 	if l.wait != nil && !l.wait.resume() { // it was left
@@ -168,7 +169,7 @@ func (l *locker) acquire(end <-chan struct{}, wanted func() bool) (*hold, error)
 			if err != nil {
 				return nil, err
 			}
-			continue // a lock that was waited for is used, even if it is wanted no more
+			continue // use the lock after the wait, even if it is no longer wanted
 		case <-end:
 		case <-time.After(pause):
 		}
@@ -182,8 +183,8 @@ func (l *locker) acquire(end <-chan struct{}, wanted func() bool) (*hold, error)
 	}
 }
 
-// leave ends the interest in the lock. It returns the lock file for [giveBack] if it has
-// been locked by now.
+// leave records that no caller needs the lock. It returns the lock file for [giveBack] if
+// it has been locked by now.
 func (l *locker) leave() *os.File {
 	if l.wait == nil {
 		return nil
@@ -191,7 +192,7 @@ func (l *locker) leave() *os.File {
 	return l.wait.leave()
 }
 
-// leadsTo reports whether the path still leads over the lock file that is waited for.
+// leadsTo reports whether the path still leads to the lock file of the wait.
 func (l *locker) leadsTo(w *wait) bool {
 	p, err := resolve(l.path)
 	// The wait was not left, so no other goroutine takes its file.

@@ -21,15 +21,15 @@ import (
 )
 
 // TestWaiterGetsItsTurn: a call of ours waits for the lock in the kernel, all the time that
-// another program has it. So beside programs that wait there, too, and take the lock again
-// at once, it waits for a few of their turns. A waiter that looks from time to time finds
-// the lock taken each time, for more than a hundred.
+// another program has it. Other programs may wait there too, and take the lock again at
+// once. Then the call waits for a few of their turns. A waiter that polls would find the
+// lock taken more than a hundred times in a row.
 //
-// Which of those that wait gets the lock, the kernel decides. On a busy machine that is often
-// the one that had it before, since it runs already, many times in a row. So the bound is 25
-// turns for each call, or three times what a reference met in its worst calls, as many as
-// ours and in the same time. A reference waits in the kernel and does nothing else for the
-// lock, syncs a file under it, and leaves it alone for the pause that a store makes, too.
+// The kernel decides which waiter gets the lock. On a busy machine that is often the one
+// that had it before, since it runs already, many times in a row. So the bound is 25 turns
+// for each call, or three times the worst calls of a reference, which makes as many calls
+// in the same time. A reference waits in the kernel and does nothing else for the lock,
+// syncs a file under it, and leaves it alone for the pause that a store makes, too.
 func TestWaiterGetsItsTurn(t *testing.T) {
 	path := statePath(t)
 	s := open(t, path, nil)

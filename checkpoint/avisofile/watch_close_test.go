@@ -101,8 +101,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestCloseWhileLocked closes while calls wait for a lock that another has: they
-// are told, and nothing is left running once the lock is free.
+// TestCloseWhileLocked closes a Store while calls wait for a lock of another program. The
+// calls return, and no goroutine remains once the lock is free.
 func TestCloseWhileLocked(t *testing.T) {
 	path := statePath(t)
 	before := runtime.NumGoroutine()

@@ -15,12 +15,12 @@ import (
 )
 
 // errMoved says that the lock file, or a link on the way to the state file, was replaced
-// while the lock was held. If nothing was written, the store takes the lock anew.
+// while the lock was held. If nothing was written, the store takes the lock again.
 var errMoved = errors.New("the lock file was replaced")
 
-// temporary returns a random name beside the state file for a file that is being made.
-// The state file's own name is part of it, so a sweep removes only files that its lock
-// protects.
+// temporary returns a random name in the directory of the state file, for a file that is
+// being written. The state file's own name is part of it, so a sweep removes only files
+// that its lock protects.
 func (h *hold) temporary() string {
 	dir, base := h.temporaries()
 	return filepath.Join(dir, base+rand.Text()+temporarySuffix)
@@ -62,7 +62,7 @@ func (h *hold) sweep() error {
 		if removeErr == nil && info.Mode().IsRegular() {
 			removeErr = d.Remove(name)
 		}
-		// Where the directory has the sticky bit, another user's file stays for that user.
+		// If the directory has the sticky bit, only the owner of a file can remove it.
 		if !errors.Is(removeErr, fs.ErrNotExist) && !errors.Is(removeErr, fs.ErrPermission) {
 			err = removeErr
 		}
@@ -106,11 +106,11 @@ func (h *hold) create(path string, content []byte, like os.FileInfo) (_ *snapsho
 	return m, err
 }
 
-// replace durably replaces the content of path, which is the state file or one beside it.
-// It keeps owner and mode; a new file gets those of the state file, if there is one.
-// before, if not nil, is called just before the complete new file takes its place. The
-// errors state their outcome: not applied while the old content certainly stays, unknown
-// from the rename on, since the new content is then visible but may not survive.
+// replace durably replaces the content of path, which is the state file or a file that
+// belongs to it. It keeps owner and mode; a new file gets those of the state file, if there
+// is one. before, if not nil, is called just before the complete new file takes its place.
+// The errors state their outcome: not applied while the old content certainly stays,
+// unknown from the rename on, since the new content is then visible but may not survive.
 func (h *hold) replace(path string, content []byte, before func() error) (*snapshot, error) {
 	like, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
