@@ -60,8 +60,8 @@ func files(w io.Writer, parent string, r *run) error {
 	return nil
 }
 
-// pairs measures an uncontended acquire + release of each kind, and beside each two
-// raw appends with fdatasync under "", in turns, so that all see the same disk.
+// pairs measures an uncontended acquire + release of each kind. In turns with each it
+// measures two raw appends with fdatasync, under "", so that all use the same disk.
 func pairs(dir string, d time.Duration) (map[string]samples, error) {
 	ctx := context.Background()
 	got := map[string]samples{}
@@ -191,8 +191,8 @@ func relay(kind, dir string, d time.Duration) (samples, error) {
 	return got, nil
 }
 
-// takeovers kills a holder while another process waits, and returns the times to
-// the other's hold; nil where only the TTL tells that a holder is dead.
+// takeovers kills a holder while another process waits, and returns the times to the
+// other's hold; nil if only the TTL shows that a holder is dead.
 func takeovers(kind, dir string) (samples, error) {
 	if kind == kindRename || kind == kindSQLite {
 		return nil, nil

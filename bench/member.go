@@ -185,8 +185,8 @@ type errand struct {
 	// Locks is how many locks it takes: those with the numbers below, in parallel.
 	Locks int
 
-	// Window is for how long it measures what holding them costs. 0: it tells when it got
-	// each lock.
+	// Window is how long it measures the cost of holding the locks. 0: it reports when it
+	// got each lock.
 	Window time.Duration
 }
 
@@ -209,7 +209,7 @@ type taken struct {
 
 func lockName(i int) string { return fmt.Sprint("lock-", i) }
 
-// run does the errand and tells the result; then it stays until its input ends.
+// run does the errand and prints the result; then it waits until its input ends.
 func (e *errand) run(in io.Reader, out io.Writer) error {
 	ctx := context.Background()
 	lines := bufio.NewReader(in)
@@ -324,7 +324,7 @@ func (e errand) start() (*process, error) {
 	return p, p.cmd.Start()
 }
 
-// result reads what the errand tells.
+// result reads the result of the errand.
 func (p *process) result(v any) error {
 	if err := json.NewDecoder(p.out).Decode(v); err != nil {
 		return fmt.Errorf("a member ended: %w", err)

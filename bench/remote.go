@@ -23,7 +23,7 @@ func (c *counter) Do(r *http.Request) (*http.Response, error) {
 
 // claimant is a client that wants one lock on a server.
 type claimant interface {
-	// try takes the lock if it is free, and tells whether it did.
+	// try takes the lock if it is free, and reports whether it did.
 	try(ctx context.Context) (bool, error)
 	// wait takes the lock, waiting for it as the library does by default.
 	wait(ctx context.Context) error

@@ -11,7 +11,7 @@ import (
 // samples are measured times.
 type samples []time.Duration
 
-// at returns the sample below which the fraction q lies.
+// at returns the sample with the fraction q of the samples below it.
 func (s samples) at(q float64) time.Duration {
 	if len(s) == 0 {
 		return 0

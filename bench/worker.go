@@ -28,8 +28,9 @@ type task struct {
 	// with a number. It asks for one after the other, and waits for all. 0: the name.
 	Locks int
 
-	// Relay takes the lock, holds it for the time, notes when it frees it, and goes
-	// on, for ever. Otherwise the worker holds the lock until it is killed.
+	// Relay, if set, makes the worker repeat for ever: it takes the lock, holds it for this
+	// time, and notes when it frees it. Otherwise the worker holds the lock until it is
+	// killed.
 	Relay time.Duration
 }
 

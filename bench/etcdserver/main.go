@@ -38,7 +38,7 @@ func run(args []string) error {
 	}
 	c := embed.NewConfig()
 	c.Dir = filepath.Join(args[0], "etcd")
-	c.LogLevel = "fatal" // an end is told as several errors
+	c.LogLevel = "fatal" // a shutdown logs several errors
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)

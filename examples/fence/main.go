@@ -2,10 +2,10 @@
 //
 //	go run ./examples/fence
 //
-// A worker holds a lock, reads a ledger, and checks that it still holds the lock. There
-// its process is stopped, as when a machine sleeps: after the check and before the write.
+// A worker holds a lock, reads a ledger, and checks that it still holds the lock. There its
+// process is stopped, as when a machine sleeps: after the check and before the write.
 // Meanwhile the lock expires, another worker takes it, and adds a line to the ledger. Then
-// the first worker goes on, and writes what it had prepared. No lock can prevent that.
+// the first worker continues, and writes what it had prepared. No lock can prevent that.
 //
 // The program plays this in two ways. With the fence off, each late write removes a line
 // that had been committed; the program counts them. With the fence on, the other worker
@@ -58,12 +58,12 @@ func main() {
 	}
 }
 
-// result is what became of the lines.
+// result counts the lines by their outcome.
 type result struct {
 	fenced    bool
-	committed int // lines whose worker was told that they are in the ledger
+	committed int // lines that the ledger acknowledged
 	refused   int // late writes that were refused
-	lost      int // committed lines that are not there
+	lost      int // committed lines that are missing
 }
 
 func (r result) String() string {

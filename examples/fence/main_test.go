@@ -17,8 +17,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestStoppedHolder: a holder that is stopped until its lock is another's, and goes on, is
-// refused; without the fence each such holder removes a committed line.
+// TestStoppedHolder: a holder is stopped until another worker has its lock. When it
+// continues, the fence refuses it. Without the fence each such holder removes a committed
+// line.
 func TestStoppedHolder(t *testing.T) {
 	for _, want := range []result{
 		{fenced: false, committed: 4, lost: 2},

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// stopMyself stops this process until another one lets it go on.
+// stopMyself stops this process until another process resumes it.
 func stopMyself() error { return syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
 // startAndWaitUntilStopped starts a process that stops itself.
@@ -32,7 +32,7 @@ func startAndWaitUntilStopped(cmd *exec.Cmd) error {
 	}
 }
 
-// resume lets a stopped process go on, and waits until it ends.
+// resume continues a stopped process, and waits until it ends.
 func resume(cmd *exec.Cmd) error {
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		return err

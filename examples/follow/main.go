@@ -3,10 +3,10 @@
 //
 //	go run ./examples/follow --store /tmp/demo events.log >> handled.log
 //
-// Start it several times, in several terminals, and append lines to the file. One
-// worker at a time holds the lease and works; the others wait. Kill it, with -9 if
-// you like: another goes on from the last saved position. What a worker has handled
-// after that position is handled again, and nothing is left out.
+// Start it several times, in several terminals, and append lines to the file. One worker at
+// a time holds the lease and works; the others wait. Kill it, with -9 if you like: another
+// continues from the last saved position. What a worker has handled after that position is
+// handled again, and nothing is left out.
 //
 // The position of a worker is the offset of the first byte that it has not handled.
 package main

@@ -102,7 +102,7 @@ func TestWorkersKilledAtRandom(t *testing.T) {
 		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
 		i := rand.IntN(workers)
 		if rand.IntN(8) == 0 {
-			// It stands still past its lease, and then goes on as if nothing were.
+			// Stop the worker until its lease has expired, and then continue it.
 			stops++
 			send(t, running[i], syscall.SIGSTOP)
 			time.Sleep(1500 * time.Millisecond)
@@ -129,7 +129,7 @@ func TestWorkersKilledAtRandom(t *testing.T) {
 		select {
 		case at = <-position:
 		case <-deadline:
-			t.Fatalf("the checkpoint stands at %d of %d", at, info.Size())
+			t.Fatalf("the checkpoint is at %d of %d", at, info.Size())
 		}
 	}
 	unwatch()
@@ -149,7 +149,7 @@ func TestWorkersKilledAtRandom(t *testing.T) {
 		t.Errorf("%d different lines were handled, %d written", len(handled), written)
 	}
 	if leases < 2 {
-		t.Error("no worker ever went on where another had stopped: the test tests nothing")
+		t.Error("no worker continued where another had stopped: the test tests nothing")
 	}
 }
 
@@ -257,6 +257,6 @@ func end(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
 	// One that has just begun dies of the signal.
 	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if s == syscall.SIGTERM && err != nil && !(status.Signaled() && status.Signal() == s) {
-		t.Errorf("a worker that was told to stop: %v", err)
+		t.Errorf("a worker that got SIGTERM: %v", err)
 	}
 }

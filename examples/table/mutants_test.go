@@ -17,7 +17,7 @@ func TestMutants(t *testing.T) {
 		{"a sweep does not stop at the horizon", "table.go",
 			"		if number(file) >= s.Horizon || slices", "		if slices",
 			"TestUploadDuringCompaction"},
-		{"a reader does not begin anew", "table.go",
+		{"a reader does not begin again", "table.go",
 			"		if !errors.Is(err, store.ErrNotFound) {\n			return rows, err\n", "		if true {\n			return rows, err\n",
 			"TestReaderOfAnOldSnapshot"},
 	})

@@ -33,9 +33,9 @@
 // Clocks do not help: either of the two can be stopped for a day. So the name of a file
 // begins with the number of the entry that its writer had read last, and the compactor
 // commits a horizon, which is a number like that. An entry must not add a file from before
-// the horizon: its writer uploads the rows again, under a new name. So what lies before
-// the horizon, and is not in the table when the horizon is committed, never will be, and
-// can be removed at any time by any program.
+// the horizon: its writer uploads the rows again, under a new name. So a file from before
+// the horizon that is not in the table when the horizon is committed will never be in it.
+// Any program can remove it at any time.
 package table
 
 import (
@@ -95,7 +95,8 @@ func Open(client *object.Client, leases *lease.Client, prefix string) (*Table, e
 }
 
 // Insert adds rows, each a line of text, all of them or none. A nil error says that they
-// are in the table, once. Otherwise [store.OutcomeOf] tells whether they may be.
+// are in the table, once. Otherwise [store.OutcomeOf] says whether they may be in the
+// table.
 func (t *Table) Insert(ctx context.Context, rows ...string) error {
 	if err := t.refresh(ctx); err != nil {
 		return store.MarkNotApplied(err)
@@ -170,9 +171,10 @@ func (t *Table) compact(ctx context.Context, token uint64) error {
 		if t.state.Fence > token {
 			return commit{}, errFenced
 		}
-		// Only compactors remove files from the table: what was added since stands behind
-		// what was compacted. The horizon is the compaction before this one, so that writers
-		// that began after that one need not upload again, and readers find its files.
+		// Only compactors remove files from the table: the files added since then follow
+		// the compacted ones. The horizon is the compaction before this one, so that
+		// writers that began after that one need not upload again, and readers find its
+		// files.
 		added := t.state.Files[len(old.Files):]
 		return commit{All: &state{Files: append([]string{file}, added...), Horizon: old.listed, Fence: token}}, nil
 	})

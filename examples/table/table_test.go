@@ -227,7 +227,7 @@ func TestReaderOfAnOldSnapshot(t *testing.T) {
 	}
 }
 
-// TestDamaged: a file of the table is gone. That is reported, and ends.
+// TestDamaged: a file of the table is missing. Rows reports that, and ends.
 func TestDamaged(t *testing.T) {
 	w := newWorld()
 	tab, _ := w.open(t, nil)

@@ -24,7 +24,7 @@ func cases() []suitetest.Case[*suitetest.Recorder] {
 			}
 		}},
 	}, []oneCase{
-		{"Ends", "It goes on.", func(rec *suitetest.Recorder) { rec.Fatalf("it ends"); rec.Errorf("it went on") }},
+		{"Ends", "It continues.", func(rec *suitetest.Recorder) { rec.Fatalf("it ends"); rec.Errorf("it went on") }},
 		{"Absent", "It is asked for.", func(rec *suitetest.Recorder) { rec.Absent("not asked for") }},
 	})
 }
@@ -39,7 +39,7 @@ func TestCheck(t *testing.T) {
 	for _, f := range suitetest.Check(t, cases(), suitetest.Options{}, setup) {
 		got += fmt.Sprintln(f.Case, f.Rule, len(f.Errors), f.Errors[len(f.Errors)-1])
 	}
-	if want := "Bad It is not bad. 11 (and more)\nEnds It goes on. 1 it ends\n"; got != want {
+	if want := "Bad It is not bad. 11 (and more)\nEnds It continues. 1 it ends\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	if got := suitetest.Check(t, cases(), suitetest.Options{Skip: map[string]string{"Bad": "known"}}, setup, "Good", "Bad"); len(got) > 0 {
