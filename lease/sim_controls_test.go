@@ -19,6 +19,7 @@ type wrongRule struct {
 	store    func(*sim, store.Handler) store.Handler // what carries out the writes
 	forgets  bool                                    // each short try is one of a client that knows nothing
 	timeless bool                                    // no time passes for those who watch elections
+	crowds   bool                                    // it shows in TestSimulationOfCrowds
 	want     []string                                // one of these is what the simulation says
 }
 
@@ -66,6 +67,11 @@ func TestSimulationNotices(t *testing.T) {
 			timeless: true,
 			want:     []string{"which has died"},
 		},
+		"those who ask and wait write as often as they like": {
+			crowds: true,
+			store:  rewriting(func(rec map[string]json.RawMessage) { delete(rec, "beside") }),
+			want:   []string{"a crowd has ended a lease"},
+		},
 		"an ask of several holders is one of those that come later": {
 			store: rewriting(func(rec map[string]json.RawMessage) {
 				var ask map[string]json.RawMessage
@@ -87,7 +93,11 @@ func TestSimulationNotices(t *testing.T) {
 			for seed := uint64(1); seed <= 20; seed++ {
 				s := newSim(seed)
 				s.calm, s.wrong = false, wrong
-				for _, what := range s.run(t) {
+				run := s.run
+				if wrong.crowds {
+					run = s.runCrowd
+				}
+				for _, what := range run(t) {
 					for _, want := range wrong.want {
 						if strings.Contains(what, want) {
 							t.Logf("noticed: %.300s", what)

@@ -434,8 +434,8 @@ func (l *ledger) lookIn(d time.Duration) {
 }
 
 func (l *ledger) check() {
-	for _, name := range append([]string{simSemaphore, simTried}, simLocks...) {
-		l.checkLock(l.entry(name))
+	for _, k := range l.locks {
+		l.checkLock(k)
 	}
 	for o := range l.watching {
 		o.check()

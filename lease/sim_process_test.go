@@ -49,6 +49,7 @@ type life struct {
 	wire    *wire
 	client  *lease.Client
 	session *lease.Session // nil if it has none
+	far     bool           // its requests take nearly as long as a healthy store allows
 	dead    atomic.Bool    // no request leaves it any more
 	closed  atomic.Bool
 }
@@ -239,7 +240,7 @@ func (b blockingLog) Handle(context.Context, slog.Record) error {
 // start makes a program, whose client has options drawn at random from those that are accepted.
 func (p *process) start(t *testing.T, ttl time.Duration) *life {
 	l := &life{p: p}
-	var st store.Store = store.Intercept(&p.s.st, p.distance(p.s.ledger.carry(l)))
+	var st store.Store = store.Intercept(&p.s.st, p.distance(l, p.s.ledger.carry(l)))
 	if !p.s.pushes && p.id%2 == 0 {
 		st = listedOf(st)
 	} else if !p.s.pushes {
@@ -309,11 +310,14 @@ func (p *process) start(t *testing.T, ttl time.Duration) *life {
 // distance carries a request out after the time that it takes. On a healthy store that is up to
 // a twentieth of the shortest TTL, so that a renewal that meets an ask is through in time, too.
 // Elsewhere a reply takes long now and then.
-func (p *process) distance(carry func(context.Context, *store.Op, store.Handler) error) func(context.Context, *store.Op, store.Handler) error {
+func (p *process) distance(l *life, carry func(context.Context, *store.Op, store.Handler) error) func(context.Context, *store.Op, store.Handler) error {
 	return func(ctx context.Context, op *store.Op, next store.Handler) error {
 		there, back := time.Duration(0), time.Duration(0)
 		switch {
 		case op.Kind == store.OpWatch, p.s.isHealed():
+		case l.far:
+			there = time.Duration(35+p.rnd.IntN(15)) * time.Millisecond * p.s.scale
+			back = there
 		case p.s.calm:
 			there = p.seconds(2) / 40
 			back = there
