@@ -206,7 +206,7 @@ func (g *Guard) Renew(ctx context.Context) error {
 func (g *Guard) Release(ctx context.Context) error {
 	g.g.check()
 	gr := g.g
-	most := gr.h.lingers()
+	most := gr.h.opts.Linger
 	gr.mu.Lock()
 	if gr.tries.rec.Linger == 0 { // it was handed over: others do not know that asking pays
 		most = 0

@@ -15,7 +15,8 @@ import (
 
 // Handle is one claimant of one lock. It is re-entrant: while it holds the lock,
 // every further Acquire and TryAcquire returns another guard of the same grant at
-// once, without a request, and the lease ends with the last of them. Other handles
+// once, without a request, and the lease ends with the last of them. So goroutines whose guards
+// overlap keep other handles out until no guard is left. Other handles
 // are excluded, those of the same process too. A handle owns no goroutine and
 // needs no closing. It may be used by any number of goroutines.
 type Handle struct {
@@ -120,7 +121,10 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 // stand in line: the first looks at the store for all of them, so that together they
 // cost the requests of one, and each has the lock in its turn. Between clients there is
 // no such order. A handle that has met others leaves them a chance before it takes the
-// lock again; see Tuning.ReacquireDelay.
+// lock again: for MaxPoll, or for 10 ms where the store reports changes. A handle cannot know of
+// waiters elsewhere that never had the lock. So where the store reports no changes it leaves the
+// lock to others for a tenth of the time for which it held it, at most MaxPoll, if that is at
+// least MinPoll.
 func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	if err := h.waitsForItself(ctx); err != nil {
 		return nil, err
@@ -129,13 +133,6 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	defer cancel(nil)
 	ctx, stop := h.c.withStoreTimeout(ctx, h.event(EventUnresponsive))
 	defer stop()
-	for g := h.barred(); g != nil; g = h.barred() {
-		select {
-		case <-g.stop():
-		case <-ctx.Done():
-			return nil, cancelled(ctx, h.name, h.ended(ctx, h.barring()))
-		}
-	}
 	if ctx.Err() != nil {
 		return nil, cancelled(ctx, h.name, h.ended(ctx, nil))
 	}
@@ -490,9 +487,6 @@ func (h *Handle) join(ctx context.Context) (*Guard, error) {
 		return nil, nil
 	}
 	g.check()
-	if h.barred() == g {
-		return nil, h.barring()
-	}
 	if guard := g.guard(ctx); guard != nil {
 		return guard, nil
 	}
@@ -510,25 +504,8 @@ func (h *Handle) join(ctx context.Context) (*Guard, error) {
 	}
 }
 
-// barred returns the handle's grant if it is in force and too old to be joined.
-func (h *Handle) barred() *grant {
-	if h.c.set.ReentryWindow == 0 {
-		return nil
-	}
-	h.mu.Lock()
-	g, began := h.grant, h.began
-	h.mu.Unlock()
-	if g == nil || g.cause() != nil || h.c.clock.sinceStart()-began < h.c.set.ReentryWindow {
-		return nil
-	}
-	if g.freeIdle() {
-		return nil // a clock has jumped: it was to be free by now
-	}
-	return g
-}
-
-// barring tells that the handle's own grant is in the way.
-func (h *Handle) barring() *HeldError {
+// lastHeld is the error of a wait for the lock, with the state that the handle saw last.
+func (h *Handle) lastHeld() *HeldError {
 	last := h.known()
 	if last == nil {
 		last = &seen{}
@@ -571,11 +548,10 @@ func (h *Handle) reacquireDelay() time.Duration {
 		return 0
 	}
 	since := h.c.clock.monotonic().Sub(last.at)
-	yield := set.ReacquireDelay
+	var yield time.Duration
 	switch watched := h.watches(); {
 	case h.grant.yieldRequested(): // for as long as a waiter needs that does not hear of it
-		yield = max(yield, set.MaxPoll)
-	case yield != 0:
+		yield = set.MaxPoll
 	case watched && h.contended:
 		yield = watchedReacquireDelay
 	case watched:

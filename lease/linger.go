@@ -11,17 +11,6 @@ import (
 // is then idle, and is still renewed, until an acquire uses it again, until others want the lock,
 // or until the time that it is kept is over.
 
-// lingers returns how long the handle keeps its grant when its last guard is released now.
-func (h *Handle) lingers() time.Duration {
-	most := h.opts.Linger
-	if h.c.set.ReentryWindow > 0 {
-		h.mu.Lock()
-		most = min(most, h.began+h.c.set.ReentryWindow-h.c.clock.sinceStart())
-		h.mu.Unlock()
-	}
-	return most
-}
-
 // becomeIdle makes a grant without guards idle for that time, and reports whether it did. It does
 // not if the grant is over, or if others want the lock. The caller holds g.mu.
 func (g *grant) becomeIdle(most time.Duration) bool {
@@ -29,7 +18,7 @@ func (g *grant) becomeIdle(most time.Duration) bool {
 		return false
 	}
 	if g.idle == nil {
-		g.idle = time.AfterFunc(most, func() { g.freeIdle() })
+		g.idle = time.AfterFunc(most, g.freeIdle)
 	}
 	if watcher, ok := store.As[store.Watcher](g.c.st); ok && g.unlisten == nil {
 		var ctx context.Context
@@ -67,9 +56,8 @@ func (g *grant) want() {
 	g.freeIdle()
 }
 
-// freeIdle begins to free the lock if the grant is idle, and reports whether it is. It waits for
-// nothing.
-func (g *grant) freeIdle() bool {
+// freeIdle begins to free the lock if the grant is idle. It waits for nothing.
+func (g *grant) freeIdle() {
 	g.mu.Lock()
 	idle := g.ended == nil && !g.releasing && g.endIdle()
 	g.releasing = g.releasing || idle
@@ -77,7 +65,6 @@ func (g *grant) freeIdle() bool {
 	if idle {
 		go func() { _ = g.release(context.Background(), ErrReleased) }() // an event carries its error
 	}
-	return idle
 }
 
 // listen reads a request to yield as soon as the store reports the change.

@@ -302,30 +302,14 @@ func TestLingerOfTwoHandles(t *testing.T) {
 	})
 }
 
-// ReentryWindow bounds how long a grant is taken again, kept or not, and Detach ends it.
+// Detach ends what a handle keeps, and options out of bounds are refused.
 func TestLingerBounds(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		c := client(t, st, &lease.Options{Tuning: lease.Tuning{ReentryWindow: ttl}})
+		c := client(t, st, nil)
 		h := lingering(t, c, 20*time.Minute)
-		g := acquired(t, h)
-		mustRelease(t, g)
-		time.Sleep(ttl / 2)
-		again := acquired(t, h)
-		if again.Token() != g.Token() {
-			t.Error("the grant was not joined")
-		}
-		mustRelease(t, again)
-		time.Sleep(ttl/2 + time.Second)
-		wantState(t, c, "job", lease.Free)
-		late := acquired(t, h)
-		time.Sleep(ttl + time.Second)
-		mustRelease(t, late) // older than ReentryWindow
-		wantState(t, c, "job", lease.Free)
-
-		h = lingering(t, client(t, st, nil), 20*time.Minute)
 		ticket := mustDetach(t, acquired(t, h))
 		other := client(t, st, nil)
-		g = mustAttach(t, other, ticket)
+		g := mustAttach(t, other, ticket)
 		if rec := wantState(t, other, "job", lease.Held); rec.Linger != 0 {
 			t.Errorf("a lease that was attached says that it is kept for %v", rec.Linger)
 		}
@@ -340,32 +324,6 @@ func TestLingerBounds(t *testing.T) {
 			if _, err := client(t, st, o).Handle("job", &lease.LockOptions{Linger: time.Second}); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("Linger with %+v: %v", o, err)
 			}
-		}
-	})
-}
-
-// A lease that is kept is not joined when a clock says that it is too old for that: the handle
-// frees it, and takes a new one, at once.
-func TestLingerWithAClockThatJumps(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		c := client(t, st, &lease.Options{TTL: 4 * time.Hour, Tuning: lease.Tuning{ReentryWindow: 30 * time.Minute}})
-		now := newClocks()
-		lease.SetClock(c, now.read)
-		h, err := c.Handle("job", &lease.LockOptions{Linger: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, take := range []func(context.Context) (*lease.Guard, error){h.Acquire, h.TryAcquire} {
-			g := acquired(t, h)
-			mustRelease(t, g)
-			now.change(func(c *clocks) { c.jumped += 40 * time.Minute })
-			began := time.Now()
-			next, err := take(t.Context())
-			if err != nil || next.Token() <= g.Token() || time.Since(began) > time.Second {
-				t.Fatalf("%d: %v after %v", i, err, time.Since(began))
-			}
-			mustRelease(t, next)
-			time.Sleep(time.Hour)
 		}
 	})
 }

@@ -169,26 +169,6 @@ type Tuning struct {
 	// record. From 1 ms to 1 h. Defaults 50 ms and 2.5 s.
 	MinPoll, MaxPoll time.Duration
 
-	// ReacquireDelay is how long a handle that has released the lock leaves it to others before
-	// its next Acquire takes it again; where the store tells of changes, no longer than
-	// until another has it. Zero means, if the handle has met another process at the
-	// lock when it took it last: MaxPoll, or 10 ms if the store tells of changes.
-	// A handle cannot know of waiters elsewhere that never had the lock. So
-	// where the store tells of no changes zero means a tenth of the time for which the
-	// handle held the lock, at most MaxPoll, if that is at least MinPoll. Where a
-	// program takes a lock again and again at once, set Yield to the others' MaxPoll,
-	// and they wait less. Negative means never. At most 1 h. TryAcquire takes no notice
-	// of it.
-	ReacquireDelay time.Duration
-
-	// ReentryWindow is how long after its beginning a grant can be joined by further
-	// acquires of its handle. Later ones wait until its guards are released (TryAcquire
-	// says that the lock is held), and take a new grant, so that goroutines whose
-	// guards overlap do not keep other handles out for ever. Do not set it where
-	// code that holds a guard acquires through the same handle again: it would wait
-	// for itself. Zero means that a grant can always be joined. At most 24 h.
-	ReentryWindow time.Duration
-
 	// ReleaseTimeout bounds a release and a clean-up: they wait for nothing longer, but
 	// 0.2 s for each call of the store to end. Never above the TTL. Default
 	// 5 s, or three writes on a store that has its writes wait.
@@ -275,10 +255,6 @@ func (s *settings) check() error {
 		return bad("MinPoll MaxPoll", "polling from %v to %v; it can be from 1ms to 1h", s.MinPoll, s.MaxPoll)
 	case s.ReleaseTimeout < max(time.Millisecond, s.writeTime()):
 		return bad("ReleaseTimeout", "the release timeout is %v; it is at least %v", s.ReleaseTimeout, max(time.Millisecond, s.writeTime()))
-	case s.ReacquireDelay > time.Hour:
-		return bad("ReacquireDelay", "the lock is left to others for %v; at most 1h", s.ReacquireDelay)
-	case s.ReentryWindow < 0 || s.ReentryWindow > MaxTTL:
-		return bad("ReentryWindow", "a grant can be joined for %v; it can be from 0 to %v", s.ReentryWindow, MaxTTL)
 	case s.MinInterval < 0 || s.MinInterval > maxMinInterval:
 		return bad("MinInterval", "grants are %v apart; it can be from 0 to %v", s.MinInterval, maxMinInterval)
 	case s.StoreTimeout < 0:

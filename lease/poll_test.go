@@ -222,54 +222,8 @@ func TestGreedyHolders(t *testing.T) {
 	}
 }
 
-// A holder that cannot know of a waiter in another process leaves it a chance if
-// Tuning.ReacquireDelay says so; otherwise it loses no time.
-func TestYield(t *testing.T) {
-	first := func(yield, work time.Duration) (took time.Duration) {
-		bubble(t, func(t *testing.T, st store.Store) {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-			defer cancel()
-			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Tuning: lease.Tuning{ReacquireDelay: yield}}), "job")
-			var all sync.WaitGroup
-			all.Go(func() { greedy(t, ctx, h, work) })
-			time.Sleep(time.Second)
-			began := time.Now()
-			if g, err := client(t, remoteOf(st, 5), nil).Acquire(ctx, "job", nil); err == nil {
-				took = time.Since(began)
-				mustRelease(t, g)
-			}
-			cancel()
-			all.Wait()
-		})
-		return took
-	}
-	for _, work := range []time.Duration{20 * time.Second, 100 * time.Millisecond} {
-		if took := first(lease.DefaultMaxPoll, work); took == 0 || took > work+2*lease.DefaultMaxPoll {
-			t.Errorf("another one waited %v beside a holder that works for %v and yields", took, work)
-		}
-	}
-	// The option decides, and not what the handle knows of others.
-	for _, yield := range []time.Duration{3 * time.Second, -1} {
-		bubble(t, func(t *testing.T, st store.Store) {
-			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Tuning: lease.Tuning{ReacquireDelay: yield}}), "job")
-			began := time.Now()
-			for range 10 {
-				g, err := h.Acquire(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				mustRelease(t, g)
-			}
-			took := time.Since(began)
-			if want := 9 * max(yield, 0); took < want || took > want+time.Second {
-				t.Errorf("with Yield %v ten rounds took %v, want %v and what the requests take", yield, took, want)
-			}
-		})
-	}
-}
-
-// A loop that no other client disturbs sends two requests a round and loses no time, also after
-// contention.
+// A loop that no other client disturbs sends two requests a round and loses no time, also
+// after contention.
 func TestLoopAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := remoteOf(st, 5)
@@ -301,80 +255,5 @@ func TestLoopAlone(t *testing.T) {
 		if took, n := loop(); took > 210*roundTrip || n != 200 {
 			t.Errorf("later: %d requests, %v", n, took)
 		}
-	})
-}
-
-// Goroutines of a handle whose guards overlap keep others out for no longer than the grant can be
-// joined. Without that bound they keep others out for as long as they continue.
-func TestMaxJoin(t *testing.T) {
-	for _, limit := range []time.Duration{0, 10 * time.Second} {
-		bubble(t, func(t *testing.T, st store.Store) {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-			defer cancel()
-			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Tuning: lease.Tuning{ReentryWindow: limit, ReacquireDelay: lease.DefaultMaxPoll}}), "job")
-			var all sync.WaitGroup
-			for i := range 2 {
-				all.Go(func() {
-					time.Sleep(time.Duration(i) * time.Second)
-					for ctx.Err() == nil {
-						g, err := h.Acquire(ctx)
-						if err != nil {
-							return
-						}
-						time.Sleep(2 * time.Second)
-						mustRelease(t, g)
-					}
-				})
-			}
-			time.Sleep(2 * time.Second)
-			began := time.Now()
-			g, err := client(t, remoteOf(st, 5), nil).Acquire(ctx, "job", nil)
-			switch took := time.Since(began); {
-			case limit == 0 && err == nil:
-				t.Errorf("the control: the lock was free after %v", took)
-			case limit > 0 && (err != nil || took > 40*time.Second):
-				t.Errorf("%v after %v", err, took)
-			}
-			if g != nil {
-				_, err := h.TryAcquire(ctx)
-				if !errors.Is(err, lease.ErrHeld) {
-					t.Errorf("beside another: %v", err)
-				}
-				mustRelease(t, g)
-			}
-			cancel()
-			all.Wait()
-		})
-	}
-}
-
-// TryAcquire on a handle whose grant is too old to be joined returns ErrHeld.
-func TestMaxJoinTry(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		h := handle(t, client(t, st, &lease.Options{Tuning: lease.Tuning{ReentryWindow: time.Second}}), "job")
-		g, err := h.TryAcquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := h.TryAcquire(t.Context())
-		if err != nil || again.Token() != g.Token() {
-			t.Fatal(again, err)
-		}
-		time.Sleep(time.Second)
-		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
-			t.Errorf("%v", err)
-		}
-		mustRelease(t, g)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := h.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrHeld) {
-			t.Errorf("%v", err)
-		}
-		time.AfterFunc(time.Second, func() { mustRelease(t, again) })
-		next, err := h.Acquire(t.Context())
-		if err != nil || next.Token() <= g.Token() {
-			t.Fatal(next, err)
-		}
-		mustRelease(t, next)
 	})
 }

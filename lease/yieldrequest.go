@@ -229,7 +229,7 @@ func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldS
 			l.waits, l.until = false, time.Now().Add(l.errors.pause())
 		}
 		if h.await(ctx, l, w); ctx.Err() != nil {
-			return asked, cancelled(ctx, h.name, cmp.Or(err, error(h.barring())))
+			return asked, cancelled(ctx, h.name, cmp.Or(err, error(h.lastHeld())))
 		}
 	}
 }
