@@ -62,7 +62,7 @@ const (
 	// The waiters of a client make about one batch poll in a pause.
 	batchPollGain = 2
 
-	// batchPollRetry is how long a client makes no batch poll after one that failed.
+	// batchPollRetry is how long a client makes no batch poll after a failed one.
 	batchPollRetry = time.Minute
 
 	// maxBatchPolls times Options.MaxPoll is the longest time in which a waiter relies on batch

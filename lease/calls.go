@@ -71,7 +71,7 @@ func (c *Client) ending(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(outlive(context.WithoutCancel(ctx)), c.set.ReleaseTimeout)
 }
 
-// carry is the handler through which every call of the store goes.
+// carry is the handler of every call of the store.
 func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) error {
 	limit, patience, key := c.limit, storeTimeoutOf(ctx), op.Key
 	switch op.Kind {

@@ -30,7 +30,7 @@ func Example() {
 	// Output: <nil>
 }
 
-// What the error of Do tells.
+// The cases of the error that Do returns.
 func ExampleClient_Do() {
 	client, _ := lease.New(&memstore.Store{}, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
@@ -52,8 +52,8 @@ func ExampleClient_Do() {
 	// Output: not in time: half of the report: context deadline exceeded
 }
 
-// A program that wants the lock asks its holder to give way. The function of the holder is
-// stopped, and the error says who asked, and why.
+// A program that wants the lock requests its holder to yield. The function of the holder is
+// stopped, and the error names the program and its reason.
 func ExampleClient_RequestYield() {
 	var st memstore.Store
 	worker, _ := lease.New(&st, &lease.Options{TTL: lease.MinLocalTTL})
@@ -76,7 +76,7 @@ func ExampleClient_RequestYield() {
 	// Output: true lock "nightly": asked to give way by ada: the machine is needed
 }
 
-// A holder can say that it does not give way now.
+// A holder can refuse to yield.
 func ExampleGuard_RefuseYield() {
 	var st memstore.Store
 	worker, _ := lease.New(&st, nil)
@@ -85,7 +85,7 @@ func ExampleGuard_RefuseYield() {
 	guard, _ := worker.TryAcquire(ctx, "nightly", nil)
 	defer guard.Release(ctx)
 	_, _ = operator.RequestYield(ctx, "nightly", nil)
-	_ = guard.Renew(ctx) // the holder hears with its next renewal, by itself or like this
+	_ = guard.Renew(ctx) // the holder reads the request with its next renewal, by itself or like this
 	<-guard.YieldRequested()
 	_ = guard.RefuseYield(ctx, "it is done in a minute")
 	asked, err := operator.RequestYield(ctx, "nightly", &lease.YieldOptions{Wait: true})
@@ -117,7 +117,7 @@ func ExampleLockOptions_linger() {
 	// Output: 1
 }
 
-// The holder goes on when it is asked, and decides by itself when to give way.
+// The holder continues after a request to yield, and decides by itself when it yields.
 func ExampleLockOptions_onYieldRequest() {
 	client, _ := lease.New(&memstore.Store{}, nil)
 	handle, err := client.Handle("nightly", &lease.LockOptions{OnYieldRequest: lease.IgnoreYieldRequests})
@@ -477,7 +477,7 @@ func ExampleClient_Lead() {
 	// <nil>
 }
 
-// The parts of Lead, for a program that leads beside its other work.
+// The parts of Lead, for a program that also has other work.
 func ExampleElection() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
@@ -495,7 +495,7 @@ func ExampleElection() {
 	// <nil>
 }
 
-// Followers hear who leads, and with which value.
+// Followers get each leader and its value.
 func ExampleClient_Observe() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -521,7 +521,7 @@ func ExampleClient_Observe() {
 	// not known: lock "scheduler": context canceled
 }
 
-// Who leads can be asked at any time.
+// A program can look up the present leader at any time.
 func ExampleClient_Leader() {
 	client, _ := lease.New(&memstore.Store{}, nil)
 	_, err := client.Leader(context.Background(), "scheduler")

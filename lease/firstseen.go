@@ -28,7 +28,7 @@ const maxRecent = 8192
 // handle that waits keeps its own time.
 type recents[V any] struct{ young, old map[string]V }
 
-// get returns the value of a key, and makes it one that was used last.
+// get returns the value of a key, and notes that the key was used last.
 func (r *recents[V]) get(key string) (v V, ok bool) {
 	if v, ok = r.young[key]; !ok {
 		if v, ok = r.old[key]; ok {

@@ -19,7 +19,7 @@ type grant struct {
 	mu          sync.Mutex    // never held across I/O
 	sent        time.Duration // when the last write known to be applied was sent
 	guards      []*Guard
-	idle        *time.Timer        // frees the idle grant: no guard is left, and the lock is kept; else nil
+	idle        *time.Timer        // frees the idle grant, when no guard is left and the lock is kept; otherwise nil
 	unlisten    context.CancelFunc // ends the goroutine that watches the store, if there is one
 	ended       error              // why the grant ended; nil while the holder may believe in it
 	yieldStatus *YieldStatus       // the request to yield that the holder has read; nil if none

@@ -37,7 +37,7 @@ const ttl = lease.DefaultTTL
 
 var errNetwork = errors.New("network fault")
 
-// wire is a store behind a scripted network that counts requests.
+// wire is a store over a scripted network that counts requests.
 type wire struct {
 	store.Store
 	mu     sync.Mutex

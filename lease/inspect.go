@@ -109,10 +109,11 @@ type BreakOptions struct {
 // take it at once. A nil o means all defaults.
 //
 // The error matches [ErrTokenMismatch] if the lock has another token by now, [ErrNotHeld] if it is
-// free, [store.ErrNotFound] if there is no such lock, and [ErrUnresolved] if Break could not find
-// out whether the write was applied. A broken lock can be broken again with Immediate. After a
-// break a free lock whose NotBefore is later can be taken at once; see Options.MinInterval. A job
-// that has run in this period can run again; see [Client.Once]. The call takes at most two minutes.
+// free, and [store.ErrNotFound] if there is no such lock. It matches [ErrUnresolved] if Break could
+// not find out whether the write was applied. A broken lock can be broken again with Immediate.
+// After a break a free lock whose NotBefore is later can be taken at once; see Options.MinInterval.
+// A job that has run in this period can run again; see [Client.Once]. The call takes at most two
+// minutes.
 //
 // A lock under a session is held as long as the session lives, broken or not. So Break also names
 // the lock in the session's record. With its next renewal the session reads that, and frees the

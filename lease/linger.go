@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A handle with [LockOptions.Linger] keeps its grant when the last guard is released. The grant
-// is then idle, and is still renewed, until an acquire uses it again, until others want the lock,
-// or until the time that it is kept is over.
+// A handle with [LockOptions.Linger] keeps its grant when the last guard is released. The grant is
+// then idle, and is still renewed. That ends when an acquire uses it again, when others want the
+// lock, or when the time for which it is kept is over.
 
 // becomeIdle makes a grant without guards idle for that time, and reports whether it did. It does
 // not if the grant is over, or if others want the lock. The caller holds g.mu.

@@ -22,9 +22,9 @@ const memberRoom = 2048
 // Waiters continue to wait. Other handles that name another number are refused from then on, with a
 // [*SlotCountError].
 //
-// The error matches [ErrWrongKind] if the lock is in use and is no semaphore, [store.ErrNotFound]
-// if there is none, and [ErrUnresolved] if Resize could not find out whether the write was applied.
-// The call takes at most two minutes.
+// The error matches [ErrWrongKind] if the lock is in use and is no semaphore, and
+// [store.ErrNotFound] if there is none. It matches [ErrUnresolved] if Resize could not find out
+// whether the write was applied. The call takes at most two minutes.
 func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, error) {
 	h, err := c.Handle(name, nil)
 	if err != nil {
@@ -248,10 +248,11 @@ func (h *Handle) evaluateAll(ctx context.Context, s *seen, members []Member) (ov
 }
 
 // dueReads returns the members of ahead whose sessions are due for a read, and how long it takes at
-// most until the others are over. A handle that has read the lock before waits a moment before it
-// reads the session of a new holder that was handed the lock, or of a new waiter directly ahead.
-// Most of these have left by then, so that a moving queue does not cost a read of each session. A
-// waiter ahead delays no other before it holds the lock; so the handle reads its session rarely.
+// most until the others are over. A handle that has read the lock before delays its read of two
+// sessions for a moment: that of a new holder that was handed the lock, and that of a new waiter
+// directly ahead. Most of these have left by then, so that a moving queue does not cost a read of
+// each session. A waiter ahead delays no other before it holds the lock; so the handle reads its
+// session rarely.
 func (h *Handle) dueReads(s *seen, ahead []Member) (due []Member, wait time.Duration) {
 	now := h.c.clock.monotonic()
 	h.mu.Lock()
@@ -443,9 +444,9 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 	return m.Grant, nil
 }
 
-// timedFor: a waiter whose turn would come after its deadline enters the queue only when the
-// estimate of its turn is old, timedFor times as old as the time until its turn. So few of the
-// members are waiters that try in vain.
+// timedFor is how old the estimate of a waiter's turn must be, as a multiple of the time until that
+// turn, before a waiter enters the queue although its turn would come after its deadline. So few of
+// the members are waiters that try in vain.
 const timedFor = 16
 
 // hasTurn reports whether a newcomer to the queue of r may have its turn before ctx ends, as far as
@@ -540,8 +541,8 @@ func (h *Handle) promote(ctx context.Context, s *seen, m Member, reason string) 
 	return h.begun(ctx, s, m, reason)
 }
 
-// confirmed returns s if that is certainly in the store, and else what is. Where the store has to
-// resolve writes, a read may have shown a state that never takes effect.
+// confirmed returns s if that is certainly in the store, and the present state otherwise. Where the
+// store has to resolve writes, a read may have shown a state that never takes effect.
 func (h *Handle) confirmed(ctx context.Context, s *seen) (*seen, error) {
 	if _, peeks := store.As[store.UncommittedGetter](h.c.st); !peeks {
 		return s, nil
@@ -631,8 +632,8 @@ func (h *Handle) waits(n int) (left int) {
 	return h.waiting
 }
 
-// suits notes that the handle has to wait for the holders of r, whose number of slots is the one
-// that the handle names.
+// suits notes that the handle has to wait for the holders of r. The handle names the number of
+// slots that r has.
 func (h *Handle) suits(r Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -667,7 +667,7 @@ func TestMutants(t *testing.T) {
 			"leader.Token, \" \", len(leader.Value) < 0)",
 			"TestObserveTellsEachChange"},
 
-		// Waiting on a store that tells of changes.
+		// Waiting on a store that reports changes.
 		{"waiters do not look at the session of the holder", "takeover.go",
 			"r != nil && r.State == Held && r.Session != \"\" &&",
 			"r != nil && r.State == Free && r.Session != \"\" &&",

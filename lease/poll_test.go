@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// roundTrip is how long a request takes to a store behind a network, and back, on
-// average.
+// roundTrip is how long a request takes to a store over a network, and back, on average.
 const roundTrip = 10 * time.Millisecond
 
 // remoteOf returns st over a network on which each way takes between half and one and a half of its

@@ -18,7 +18,7 @@ import (
 
 // formatVersion is the highest version of the record that this package knows. A record of a newer
 // version is refused. This package writes version 2 where a record has a session, members or a
-// request to yield, which programs of version 1 do not know, and version 1 everywhere else.
+// request to yield, which programs of version 1 do not know. It writes version 1 everywhere else.
 const formatVersion = 2
 
 // plainFormat is the version of records that programs of version 1 can read, too.
@@ -469,7 +469,7 @@ type YieldRequest struct {
 	At            time.Time // when, by the clock of the requesting client; for people only
 	OnlyIfIdle    bool      // the holder yields only if it keeps the lock without work; see [LockOptions.Linger]
 	Acknowledged  bool      // the holder has read it
-	RefusalReason string    // why the holder does not give way, at most 1,024 bytes; empty if it has not refused
+	RefusalReason string    // why the holder does not yield, at most 1,024 bytes; empty if it has not refused
 
 	// unknown keeps the fields of later versions as they came.
 	unknown map[string]json.RawMessage

@@ -146,7 +146,8 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		})
 		return nil
 	}
-	// judge calls found. The renewal continues over what others have written.
+	// judge calls found, for a state that was read. The renewal continues over what others have
+	// written.
 	judge := func(now *seen, found store.ResolveResult) (over bool, _ error) {
 		t := g.tries
 		if over, err := g.found(now, found); over || g.tries == t || stop == nil || writing == maxTries {

@@ -40,7 +40,7 @@ type try struct {
 type finding struct {
 	resolution store.Resolution
 	now        *seen // the current state; nil if it could not be read, or need not be
-	try        try   // the one that was applied, with ResolutionApplied and ResolutionSuperseded
+	try        try   // the applied write, with ResolutionApplied and ResolutionSuperseded
 
 	// otherWrite means, with ResolutionNotApplied, that others have written over the base and left
 	// its grant as it was: its holder continues over that.
@@ -204,8 +204,8 @@ func (t *tries) resolve(now *seen, found store.ResolveResult) finding {
 	return f
 }
 
-// wrote reports whether the record that was read is the one that was written, or one that others
-// wrote over it and that leaves its grant as it was.
+// wrote reports whether the record that was read is the written one, or one that others wrote over
+// it without a change of its grant.
 func (r *Record) wrote(read *Record) bool {
 	return (read.Nonce == r.Nonce || read.HolderNonce == r.Nonce) && read.Grant == r.Grant && read.State == r.State
 }

@@ -50,8 +50,8 @@ const (
 // A record keeps the lock's last token. So before any record is removed, the highest of their
 // tokens is written to a floor, which is never lowered. The token of a new lock starts at the Unix
 // time in microseconds, and above the floor if Options.CheckTokenFloor is set. Without
-// CheckTokenFloor a new token is above the removed one as long as two clocks differ by less than
-// OlderThan, of all machines that create, use and sweep the lock.
+// CheckTokenFloor a new token is above the removed one only if clocks agree: those of all machines
+// that create, use and sweep the lock must differ by less than OlderThan.
 //
 // Sweep keeps a lock whose token is not below the Unix time in microseconds. Such a lock was
 // granted more than a million times a second, or a machine whose clock was ahead made it, or its
@@ -59,8 +59,8 @@ const (
 // it with an error that matches [ErrTokenInFuture].
 //
 // Without a Prefix, Sweep also removes the records of sessions that were closed or revoked, when
-// they have that age. They are not counted. The same is true for sessions that were not renewed for
-// that long, if their process is dead or their record is older than its TTL by the store's own
+// they have that age. They are not counted. It also removes sessions that were not renewed for that
+// long, if their process is dead, or if their record is older than its TTL by the store's own
 // clock. Sweep revokes these first.
 //
 // OlderThan has no default, so that nil options are refused.

@@ -30,7 +30,7 @@ type YieldOptions struct {
 	OnAcknowledged func(YieldStatus)
 }
 
-// YieldStatus is a [YieldRequest] together with whom it was asked of.
+// YieldStatus is a [YieldRequest] together with the grant that it is for.
 type YieldStatus struct {
 	YieldRequest
 	Name       string
@@ -235,8 +235,8 @@ func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldS
 }
 
 // isOver finds out whether the grants of the request do not hold the lock any more. If they do, it
-// finds out whether the sessions that hold the lock have read the request, which was written at
-// since, and how long it takes at most to know more. It writes nothing.
+// finds out whether the sessions that hold the lock have read the request, which was written at the
+// time since. It also returns how long it takes at most to know more. It writes nothing.
 func (h *Handle) isOver(ctx context.Context, s *seen, asked *YieldStatus, since time.Time) (time.Duration, error) {
 	r, grant := s.rec, asked.Grant
 	over := func() (time.Duration, error) {

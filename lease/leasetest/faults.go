@@ -126,7 +126,7 @@ func caseNotAdopted(e *env) {
 		if !op.Kind.Write() || winner != nil {
 			return next(ctx, op)
 		}
-		// This request is lost, and another client writes before the lost one can be looked for.
+		// This request is lost, and another client writes before the lost one can be read back.
 		if winner = e.steal(other); winner == nil {
 			return next(ctx, op)
 		}
