@@ -147,13 +147,7 @@ func (e *HeldError) Error() string {
 	if e.Store != "" {
 		fmt.Fprintf(&b, " on %s", e.Store)
 	}
-	waiting := 0 // not counting the waiter that gets this error
-	for _, m := range e.Record.Queue {
-		if m.Grant != e.own {
-			waiting++
-		}
-	}
-	switch waiting {
+	switch waiting := e.Waiting(); waiting {
 	case 0:
 	case 1:
 		b.WriteString(", and 1 waits in line")
@@ -161,6 +155,16 @@ func (e *HeldError) Error() string {
 		fmt.Fprintf(&b, ", and %d wait in line", waiting)
 	}
 	return b.String()
+}
+
+// Waiting returns how many other clients are in the queue of the lock.
+func (e *HeldError) Waiting() (n int) {
+	for _, m := range e.Record.Queue {
+		if m.Grant != e.own {
+			n++
+		}
+	}
+	return n
 }
 
 // holders names who holds the lock, for people: of several holders, how many there are.

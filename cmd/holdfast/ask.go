@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,12 +49,12 @@ func askedOf(set *lease.GuardSet) <-chan *lease.Guard {
 	return asked
 }
 
-// giveWay says who has asked for a lock, and why.
-func giveWay(g *lease.Guard) string {
+// requestText says who has asked for a lock, and why.
+func requestText(g *lease.Guard) string {
 	asked, _ := g.YieldRequest()
 	text := fmt.Sprintf("%s asks for lock %q", asked.By, g.Name())
 	if asked.Reason != "" {
-		text += ": " + asked.Reason
+		text += fmt.Sprintf(" (%q)", asked.Reason)
 	}
 	return text
 }
@@ -63,10 +62,10 @@ func giveWay(g *lease.Guard) string {
 // refuse tells the asker that the command goes on, if the lock has one holder: one of several
 // cannot answer for the others.
 func (a *app) refuse(ctx context.Context, g *lease.Guard) {
-	a.notef("%s: the command goes on (--on-ask %s)", giveWay(g), askRefuse)
+	a.notef("%s: the command continues (--on-ask %s)", requestText(g), askRefuse)
 	go func() {
-		if err := g.RefuseYield(ctx, "its command goes on (--on-ask "+askRefuse+")"); err != nil && g.Err() == nil && !errors.Is(err, store.ErrInvalid) {
-			a.notef("the asker could not be told: %s", oneLine(err))
+		if err := g.RefuseYield(ctx, "it runs with --on-ask "+askRefuse); err != nil && g.Err() == nil && !errors.Is(err, store.ErrInvalid) {
+			a.notef("the refusal could not be written: %s", oneLine(err))
 		}
 	}()
 }
@@ -162,7 +161,6 @@ and 66 if there is none. For a holder that does not release the lock see "break"
 	flags.StringVar(&reason, "reason", "", "text that says why: at most 1,024 bytes")
 	flags.StringVar(&f.holder, "holder", "", "text that says who asks (default: user, host and process)")
 	flags.VarP((*seconds)(&wait), "wait", "w", "how long to wait until the lock is released, 5m or 300 (seconds)")
-	_ = flags.SetAnnotation("wait", noVariable, nil) // here it changes what the command does
 	flags.Lookup("wait").DefValue = ""
 	return cmd
 }
@@ -197,11 +195,16 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 		return errors.Join(err, a.printJSON(viewOfAsked(asked, st.url)))
 	}
 	var held *lease.HeldError
-	if errors.As(err, &held) && !asked.Acknowledged {
-		if by := holdersOf(ctx, client, held.Record); by != held.Record.Holder {
-			err = fmt.Errorf("%w; it is held by %s", err, by)
+	breaks := fmt.Sprintf("to end its work:  holdfast --store %s break %s --token %d", quoteArg(st.again), quoteArg(name), asked.Token)
+	switch {
+	case errors.As(err, &held):
+		read := "the holder has not read the request yet"
+		if asked.Acknowledged {
+			read = heardText(asked)
 		}
-		return fmt.Errorf("%w; the holder has not heard of it yet", err)
+		return &worded{fmt.Sprintf("lock %q on %s is still held after %v, by %s; %s", name, st.url, wait, holdersOf(ctx, client, held.Record), read), err, []string{breaks}}
+	case errors.Is(err, lease.ErrYieldRefused) && asked.Holder != "":
+		return &worded{fmt.Sprintf("the holder of lock %q on %s, %s, refuses to release it: %s", name, st.url, asked.Holder, asked.RefusalReason), err, []string{breaks}}
 	}
 	if err != nil {
 		return err
@@ -228,20 +231,20 @@ func nameHolders(ctx context.Context, client *lease.Client, asked *lease.YieldSt
 // askedText says who is asked to give way.
 func askedText(asked lease.YieldStatus, url string) string {
 	if asked.Grant == "" { // readers, or holders of slots
-		return fmt.Sprintf("the holders of lock %q on %s are asked to give way", asked.Name, url)
+		return fmt.Sprintf("asked the holders of lock %q on %s to release it", asked.Name, url)
 	}
-	return fmt.Sprintf("%s, which holds lock %q on %s (token %d), is asked to give way", asked.Holder, asked.Name, url, asked.Token)
+	return fmt.Sprintf("asked %s to release lock %q on %s (token %d)", asked.Holder, asked.Name, url, asked.Token)
 }
 
 // heardText says that the holders have heard of an ask, by whom, and why.
 func heardText(asked lease.YieldStatus) string {
-	who := "it has"
+	who := "the holder has"
 	if asked.Grant == "" {
-		who = "all of them have"
+		who = "all holders have"
 	}
-	text := fmt.Sprintf("%s heard of that from %s", who, asked.By)
+	text := fmt.Sprintf("%s read the request of %s", who, asked.By)
 	if asked.Reason != "" {
-		text += ": " + asked.Reason
+		text += fmt.Sprintf(" (%q)", asked.Reason)
 	}
 	return text
 }
@@ -274,27 +277,24 @@ func endOfAsked(asked lease.YieldStatus) string {
 
 // overText says how the grant ended that was asked to give way.
 func overText(asked lease.YieldStatus, url string) string {
-	whose := fmt.Sprintf("%s, which held lock %q on %s (token %d),", asked.Holder, asked.Name, url, asked.Token)
+	holder, has, is := asked.Holder, "has", "is"
 	if asked.Grant == "" {
-		whose = fmt.Sprintf("the holders of lock %q on %s", asked.Name, url)
+		holder, has, is = "the holders", "have", "are"
 	}
-	has, is := "has", "is"
-	if asked.Grant == "" {
-		has, is = "have", "are"
-	}
+	lock := fmt.Sprintf("lock %q on %s", asked.Name, url)
 	switch endOfAsked(asked) {
 	case endBroken:
-		return fmt.Sprintf("the lock of %s was broken (token %d now)", strings.TrimSuffix(whose, ","), asked.Current.Token)
+		return fmt.Sprintf("%s was broken, and %s must stop (token %d now)", lock, holder, asked.Current.Token)
 	case endDead:
-		return fmt.Sprintf("%s %s dead: the next one that asks can take the lock", whose, is)
+		return fmt.Sprintf("%s: %s %s dead, and the next client can take the lock", lock, holder, is)
 	case endHandedOver:
 		next := asked.Current.Holder
 		if next == "" || asked.Current.State == lease.Shared { // Holder names only the member that entered last
 			next = "others"
 		}
-		return fmt.Sprintf("%s %s given way: the lock has passed to %s (token %d)", whose, has, next, asked.Current.Token)
+		return fmt.Sprintf("%s %s released %s: it has passed to %s (token %d)", holder, has, lock, next, asked.Current.Token)
 	case endRemoved:
-		return fmt.Sprintf("%s %s the lock no more: its record was removed", whose, has)
+		return fmt.Sprintf("the record of %s was removed: %s %s the lock no more", lock, holder, has)
 	}
-	return fmt.Sprintf("%s %s given way: the lock is free", whose, has)
+	return fmt.Sprintf("%s %s released %s: it is free", holder, has, lock)
 }

@@ -132,11 +132,11 @@ func TestCommandThatBecameRoot(t *testing.T) {
 		says   string
 	}{
 		{
-			name: "max", flags: []string{"--timeout", "2s"}, status: 124, says: "the command could not be ended: process ",
+			name: "max", flags: []string{"--timeout", "2s"}, status: 124, says: "run could not stop the command: process ",
 			argv: func(s *stage) []string { return []string{s.root, s.file("up"), s.file("end")} },
 		},
 		{
-			name: "max of a shell", flags: []string{"--timeout", "2s"}, status: 124, says: "the command could not be ended: process ",
+			name: "max of a shell", flags: []string{"--timeout", "2s"}, status: 124, says: "run could not stop the command: process ",
 			argv: func(s *stage) []string {
 				return []string{"sh", "-c", fmt.Sprintf("%s %s %s; true", s.root, s.file("up"), s.file("end"))}
 			},
@@ -146,7 +146,7 @@ func TestCommandThatBecameRoot(t *testing.T) {
 			argv: func(s *stage) []string { return []string{s.root, s.file("up"), s.file("end")} },
 		},
 		{
-			name: "signal to a shell", signal: true, status: 143, says: "the command could not be ended: process ",
+			name: "signal to a shell", signal: true, status: 143, says: "run could not stop the command: process ",
 			argv: func(s *stage) []string {
 				return []string{"sh", "-c", fmt.Sprintf("%s %s %s; true", s.root, s.file("up"), s.file("end"))}
 			},
@@ -200,7 +200,7 @@ func TestCommandThatBecameRootAndLostItsLock(t *testing.T) {
 	if status, out := exitOf(t, s.holdfast("break", "job", "--now", "--token", token)); status != 0 {
 		t.Fatalf("%d: %s", status, out)
 	}
-	const says = "THE COMMAND GOES ON WITHOUT ITS LOCK: it could not be ended: process "
+	const says = "THE COMMAND STILL RUNS, WITHOUT ITS LOCK: run could not stop it: process "
 	await(t, "it is told", func() bool { return strings.Contains(r.text(), says) || r.ended() })
 	if text := r.text(); !strings.Contains(text, says) || strings.Contains(text, "was stopped") {
 		t.Errorf("it says %q", text)

@@ -47,12 +47,12 @@ A lock that --min-interval keeps is free after a break, and a job of --once-per 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if unreadable {
 				if token != 0 || !now {
-					return usagef("--unreadable goes with --now, and without --token: the record tells neither a token nor whether there is a holder")
+					return usagef("--unreadable goes with --now, and without --token: no token or holder can be read from the record")
 				}
 				return a.breakUnreadable(cmd.Context(), args[0], yes)
 			}
 			if token == 0 {
-				return usagef("say which grant: --token N, as ls and show print it")
+				return usagef("--token N is missing: ls and show print the token of the grant to break")
 			}
 			return a.breakLock(cmd.Context(), args[0], token, now, yes)
 		},
@@ -80,6 +80,10 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 		return err
 	}
 	rec, err := client.Break(ctx, name, token, &lease.BreakOptions{Immediate: now})
+	if errors.Is(err, lease.ErrTokenMismatch) && before.Record.Token != token {
+		return &worded{fmt.Sprintf("lock %q on %s was not broken: its token is %d, and you gave %d", name, st.url, before.Record.Token, token), err,
+			[]string{fmt.Sprintf("it may have another holder now: holdfast --store %s show %s", quoteArg(st.again), quoteArg(name))}}
+	}
 	if err != nil {
 		return err
 	}
@@ -124,7 +128,7 @@ func (a *app) confirmBreak(ctx context.Context, client *lease.Client, name strin
 	case info.Record.State == lease.Free:
 		question = fmt.Sprintf("Lock %q is free, and kept for later. Let others take it now?", name)
 	case now:
-		question = held + " If it lives, it works on beside the next holder. Is it dead for certain?"
+		question = held + " If it lives, it works at the same time as the next holder. Is it certainly dead?"
 	}
 	return a.confirmed(name, question)
 }
@@ -149,7 +153,7 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 	}
 	defer clients{{client, st}}.close(ctx)
 	if !yes && a.interactive() {
-		question := fmt.Sprintf("If lock %q on %s has a holder that lives, it works on beside the next one. Is there none for certain?", name, st.url)
+		question := fmt.Sprintf("If lock %q on %s has a holder that lives, it works at the same time as the next one. Is there certainly none?", name, st.url)
 		if err := a.confirmed(name, question); err != nil {
 			return err
 		}

@@ -418,7 +418,7 @@ func (p *handleDir) read() (*handleFile, error) {
 	case errors.As(err, &not) && not.Rights && !seemsHandle(p.path):
 		return nil, noHandleFile(p.path)
 	case not != nil && not.Rights:
-		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %w, who could release the lock: chmod 600 %s", err, quoteArg(p.path))}
+		return nil, &statusError{statusUnsafe, &worded{fmt.Sprintf("handle %v, who could release its lock", err), err, []string{"chmod 600 " + quoteArg(p.path)}}}
 	case not != nil:
 		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %w: it is not used", err)}
 	case err != nil:
@@ -452,11 +452,14 @@ func seemsHandle(path string) bool {
 }
 
 func noHandleFile(path string) error {
-	return &statusError{statusUnsafe, fmt.Errorf("%s is no handle file, or a torn one: the lock, if there is one, ends with its TTL, or with holdfast break", path)}
+	return &statusError{statusUnsafe, &worded{path + " is not a handle file, or a damaged one", nil, []string{
+		"a handle is the file whose path \"holdfast lock\" printed",
+		"the lock of a damaged handle ends with its TTL, or with holdfast break",
+	}}}
 }
 
 func noHandle(path string) error {
-	return &statusError{statusNotFound, fmt.Errorf("handle %s is not there: it was unlocked already, or never written (a handle is the file whose path lock has printed, and not the name of a lock)", path)}
+	return &statusError{statusNotFound, &worded{"handle " + path + " does not exist: it was unlocked already, or never written", fs.ErrNotExist, []string{"a handle is the file whose path \"holdfast lock\" printed, and not the name of a lock"}}}
 }
 
 // existingHandle opens the place of an existing handle file.
@@ -523,7 +526,11 @@ func (a *app) use(ctx context.Context, place *handleDir, grant string) (f *handl
 // handleError explains an error of a command on a handle.
 func handleError(path string, err error) error {
 	if errors.Is(err, lease.ErrTicketUsed) {
-		return fmt.Errorf("handle %s is out of date: it is a copy, and the lock was renewed or taken up with another one, which holds it; nothing was changed: %w", path, err)
+		text := fmt.Sprintf("handle %s is an old copy: its lock was renewed or taken over with another copy", path)
+		if lost := (*lease.LostError)(nil); errors.As(err, &lost) && lost.NewHolder != "" {
+			text += ", by " + lost.NewHolder
+		}
+		return &worded{text + "; nothing was changed", err, nil}
 	}
 	return err
 }

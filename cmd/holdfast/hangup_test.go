@@ -79,7 +79,7 @@ func TestTerminalGoesAway(t *testing.T) {
 		dir := t.TempDir()
 		holder := holdFor(t, bin, dir, "job")
 		term := onTerminal(t, dir, bin, "run", "job", "--", "touch", "ran")
-		term.expect("waiting for job")
+		term.expect(`waiting for lock "job"`)
 		_ = term.pty.Close()
 		_ = term.cmd.Wait()
 		if got := term.cmd.ProcessState.ExitCode(); got != 129 {
@@ -119,14 +119,14 @@ func TestTerminalWaitingSignals(t *testing.T) {
 	sh := onTerminal(t, dir, "bash", "--norc", "--noprofile", "-i")
 	sh.prompt()
 	sh.send(bin + " run job -- echo never; echo status $?\n")
-	sh.expect("waiting for job")
+	sh.expect(`waiting for lock "job"`)
 	sh.send("\x03")
 	sh.expect("no lock was taken: ended by SIGINT")
 	sh.expect("status 130")
 	sh.prompt()
 
 	sh.send(bin + " run job -- echo got ''it\n")
-	sh.expect("waiting for job")
+	sh.expect(`waiting for lock "job"`)
 	sh.send("\x1a")
 	sh.expect("Stopped")
 	sh.prompt()
@@ -192,7 +192,7 @@ func TestTerminalLostWhileStopped(t *testing.T) {
 	time.Sleep(1100 * time.Millisecond) // the lease ends
 	sh.send("fg\n")
 	sh.send("\n")
-	sh.expect("not renewed in time: the command was stopped")
+	sh.expect(`did not confirm a renewal in time\. The command was stopped\.`)
 	sh.prompt()
 	if isThere(filepath.Join(dir, "went-on"))() {
 		t.Error("the command went on without its lock")

@@ -176,7 +176,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 			cause := context.Cause(set.Context())
 			_ = print(holdLine{Event: "lost", Token: guard.Token(), Error: oneLine(cause)})
 			_ = set.Release(ctx)
-			return &statusError{statusLost, cause}
+			return &statusError{statusLost, &lostError{cause: cause}}
 		}
 	}
 	if err := set.Release(ctx); err != nil {

@@ -190,7 +190,7 @@ func TestWaitingLineOfOthers(t *testing.T) {
 	_ = f.Close()
 	_ = wait.Wait()
 	text := strings.ReplaceAll(strings.ReplaceAll(string(all), "\r\x1b[K", "\n"), "\r\n", "\n")
-	if !strings.Contains(text, "waiting for job") {
+	if !strings.Contains(text, `waiting for lock "job"`) {
 		t.Fatalf("it shows %q", text)
 	}
 	tame(t, "the terminal", text, 0)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -122,9 +123,9 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 		}
 		switch {
 		case errors.Is(err, lease.ErrUnresponsive):
-			a.notef("%s has not answered for %v; lead goes on asking it", st.url, unresponsiveTimeout)
+			a.notef("%s has not answered for %v; lead tries again", st.url, unresponsiveTimeout)
 		case err != nil:
-			a.notef("%s; it waits until it leads again", oneLine(err))
+			a.notef("%s; lead waits until it leads again", strings.TrimSuffix(oneLine(err), "."))
 		}
 	}
 }

@@ -160,7 +160,7 @@ func TestLeadAfterTheLossOfItsSession(t *testing.T) {
 		if rec := c.record(); rec.Session == session || rec.Session == "" || string(rec.Data) != "a" {
 			t.Errorf("it leads under session %q, after %q, with %q", rec.Session, session, rec.Data)
 		}
-		if said := a.said(); !strings.Contains(said, "record removed from the store: the command was stopped; it waits until it leads again") {
+		if said := a.said(); !strings.Contains(said, "its record was removed from the store. The command was stopped; lead waits until it leads again") {
 			t.Errorf("it says %s", said)
 		}
 		c.end(a)
@@ -188,7 +188,7 @@ func TestLeadAfterTheLossOfItsSession(t *testing.T) {
 		c.end(b)
 		last := b.terms()[len(b.terms())-1]
 		await(t, "its next term", func() bool { return a.terms()[len(a.terms())-1].token > last.token })
-		if said := a.said(); !strings.Contains(said, "the command was stopped; it waits until it leads again") {
+		if said := a.said(); !strings.Contains(said, "The command was stopped; lead waits until it leads again") {
 			t.Errorf("it says %s", said)
 		}
 		c.end(a)

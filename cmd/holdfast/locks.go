@@ -254,7 +254,7 @@ func inspect(ctx context.Context, client *lease.Client, st store.Store, name, ur
 	return v, nil
 }
 
-// orphansOf reports whether the holder of a lock is dead while processes that it has started go on,
+// orphansOf reports whether the holder of a lock is dead while processes that it started still run,
 // and which these are, as far as the store can tell.
 func orphansOf(ctx context.Context, st store.Store, r lease.Record) (pids []int, any bool) {
 	files, ok := store.As[interface {
@@ -481,9 +481,9 @@ func (v *lockView) explained() string {
 	case v.Expired != "":
 		return fmt.Sprintf("its holder has not renewed it for longer than its TTL, if its clock and this one agree: others take it after they have watched it for %v", waited)
 	case v.Liveness == "orphans" && len(v.Orphans) > 0:
-		return fmt.Sprintf("its holder is dead, and processes that it has started go on: %s", strings.Trim(fmt.Sprint(v.Orphans), "[]"))
+		return fmt.Sprintf("its holder is dead, and processes that it started still run: %s", strings.Trim(fmt.Sprint(v.Orphans), "[]"))
 	case v.Liveness == "orphans":
-		return "its holder is dead, and processes that it has started go on"
+		return "its holder is dead, and processes that it started still run"
 	case v.State == "broken" && (v.now || v.over):
 		return "it was broken: the next one that asks can take it"
 	case v.State == "broken" && len(v.Holders) > 0:

@@ -32,8 +32,9 @@ func faults(err error, shorten bool) (texts []string) {
 	joined, _ := err.(interface{ Unwrap() []error })
 	op, isOp := err.(*store.OpError)
 	_, names := err.(interface{ StoreName() string })
+	_, ours := err.(interface{ Hints() []string })
 	switch {
-	case names && !isOp: // its text is complete, with its causes
+	case ours, names && !isOp: // its text is complete, with its causes
 		return []string{err.Error()}
 	case joined != nil && isJoin(err, joined.Unwrap()), joined != nil && whole:
 		for _, part := range joined.Unwrap() {

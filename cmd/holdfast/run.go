@@ -185,6 +185,9 @@ const (
 	slotVariable  = "HOLDFAST_SLOT"
 )
 
+// passedOn are the flags of run and lead whose variables their command finds, too.
+var passedOn = []string{"also-store", "grace", "holder", "margin", "max-clock-drift", "ttl", "json", "quiet", "verbose"}
+
 // inheritedLocks returns the locks that outer runs hold around this process.
 func inheritedLocks() []heldLock {
 	var locks []heldLock
@@ -264,7 +267,7 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	case err != nil:
 		return err
 	case errors.Is(releaseErr, lease.ErrLost):
-		return &statusError{statusLost, releaseErr}
+		return &statusError{statusLost, &lostError{releaseErr, "had ended"}}
 	case releaseErr != nil:
 		a.notef("%s", oneLine(releaseErr)) // no error: the command has run under the lock
 	}
@@ -524,41 +527,16 @@ func (a *app) busy(ctx context.Context, f *runFlags, handles []*openedStore, err
 	if !errors.As(err, &held) || errors.Is(err, lease.ErrUnresponsive) {
 		return err
 	}
-	on := held.Store
+	b := &busyError{HeldError: held, on: held.Store}
 	var client *lease.Client
-	hint := ""
 	for _, h := range handles {
 		if h.url == held.Store {
-			on, client, hint = h.again, h.client, leftRunning(ctx, h.store, held.Record)
+			b.on, client, b.orphans = h.again, h.client, leftRunning(ctx, h.store, held.Record)
 		}
 	}
-	b := &busyError{HeldError: held, by: holdersOf(ctx, client, held.Record), hint: hint + overdue(held) + breakHint(held, on)}
-	if held.Record.State == lease.Shared {
-		b.hint = "; it is held by " + b.by + b.hint
-	} else {
-		b.HeldError = withHolder(held, b.by)
-	}
+	b.by = holdersOf(ctx, client, held.Record)
 	return &statusError{f.conflictStatus, b}
 }
-
-// withHolder returns a copy of the error that names the holder so.
-func withHolder(held *lease.HeldError, by string) *lease.HeldError {
-	named := *held
-	named.Record.Holder = by
-	return &named
-}
-
-// busyError says that a lock is held, and how the user could get it. --quiet hides this
-// message.
-type busyError struct {
-	*lease.HeldError
-	by   string // who holds it
-	hint string
-}
-
-func (e *busyError) Error() string { return e.HeldError.Error() + e.hint }
-
-func (e *busyError) Unwrap() error { return e.HeldError }
 
 // leftRunning says that the holder of a lock is dead, and what it has left running.
 func leftRunning(ctx context.Context, st store.Store, r lease.Record) string {
@@ -566,35 +544,7 @@ func leftRunning(ctx context.Context, st store.Store, r lease.Record) string {
 	if r.State != lease.Held || !any {
 		return ""
 	}
-	return "; " + (&lockView{Liveness: "orphans", Orphans: pids}).explained()
-}
-
-// overdue says when a waiter can take a lock that was broken, or that its holder did not renew in
-// time. The holder is not known to be dead, so the waiter can be certain only after a wait.
-func overdue(held *lease.HeldError) string {
-	r := held.Record
-	if r.State == lease.Broken {
-		return fmt.Sprintf("; it is free when its holder has stopped, and at the latest in %v", held.Wait.Round(100*time.Millisecond))
-	}
-	over := time.Since(r.Renewed.Add(r.TTL))
-	if r.State != lease.Held || r.Session != "" || over < 0 { // a session's own record tells of it
-		return ""
-	}
-	return fmt.Sprintf("; it was not renewed in time (%v too late, by two clocks), and is to be taken in %v unless it is", over.Round(time.Second), held.Wait.Round(100*time.Millisecond))
-}
-
-// breakHint says how the user could get the lock, with the cost and the risk.
-func breakHint(held *lease.HeldError, on string) string {
-	line := fmt.Sprintf("holdfast --store %s break %s --token %d", quoteArg(on), quoteArg(held.Name), held.Record.Token)
-	switch r := held.Record; {
-	case r.State == lease.Shared:
-		return fmt.Sprintf("; to end the work of all its holders, and free the lock when they have stopped (at most %v later): %s; add --now only if all are dead for certain: one that lives would work on beside the next holder", r.TTL, line)
-	case r.State == lease.Held:
-		return fmt.Sprintf("; to end its work, and free the lock when it has stopped (at most %v later): %s; add --now only if it is dead for certain: one that lives would work on beside the next holder", r.TTL, line)
-	case r.State == lease.Free && r.NotBefore.After(time.Now()):
-		return "; to let it be taken now: " + line
-	}
-	return ""
+	return (&lockView{Liveness: "orphans", Orphans: pids}).explained()
 }
 
 // quoteArg quotes s for a shell, if s needs that.
@@ -618,14 +568,11 @@ func urls(handles []*openedStore) func(*lease.Guard) string {
 // an outer run.
 func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *openedStore, set *lease.GuardSet, url func(*lease.Guard) string) {
 	locks := inheritedLocks()
-	// How leases are held here, and where, is for a run inside this one, too. For how long this one
-	// waits, where it counts, and which slot it has, is not.
-	own := map[string]bool{slotVariable: true, variableOf("store"): true}
-	for _, name := range []string{"wait", "metrics"} {
-		if flags.Lookup(name) != nil {
-			own[variableOf(name)] = true
-		}
-	}
+	// What says what this run does is not for a run inside it, which would run once in the same
+	// period, say, or as a reader. How leases are held here, and where, is for both. A slot belongs
+	// to one run, too.
+	own := map[string]bool{slotVariable: true}
+	flags.VisitAll(func(f *pflag.Flag) { own[variableOf(f.Name)] = !slices.Contains(passedOn, f.Name) })
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
 		return own[name]
@@ -728,9 +675,9 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 				if said {
 					end = "has ended by itself"
 				}
-				return 0, !asked, &statusError{statusLost, fmt.Errorf("%w: the command %s", context.Cause(set.Context()), end)}
+				return 0, !asked, &statusError{statusLost, &lostError{context.Cause(set.Context()), end}}
 			case timeOut:
-				return 0, true, &statusError{statusTimedOut, fmt.Errorf("%w: it was ended after %v (--timeout)", errTimedOut, f.timeout)}
+				return 0, true, &statusError{statusTimedOut, fmt.Errorf("%w: it was stopped after %v (--timeout)", errTimedOut, f.timeout)}
 			default:
 				return status, !asked, nil
 			}
@@ -762,14 +709,14 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 				continue
 			}
 			asked = true
-			a.notef("%s: the command gets TERM", giveWay(g))
+			a.notef("%s: stopping the command", requestText(g))
 			if err := c.forward(syscall.SIGTERM); err != nil && ended != nil {
-				a.warnf("the command could not be told: %v: %s; the lock is kept until it ends", err, c.left(true))
+				a.warnf("run could not send TERM to the command: %v: %s; the lock is kept until it ends", err, c.left(true))
 			}
 		case <-lost:
 			lost = nil
 			if f.onLost == "warn" {
-				a.notef("%s: the command goes on (--on-lost warn)", oneLine(context.Cause(set.Context())))
+				a.notef("%s: the command continues (--on-lost warn)", lostText(context.Cause(set.Context())))
 				continue
 			}
 			wasLost = true
@@ -790,14 +737,14 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 // rereadDelay is how often run checks whether processes that it could not end have ended.
 const lookAgain = 200 * time.Millisecond
 
-// unstoppable warns of processes that go on although they got the signals that end a
+// unstoppable warns of processes that still run although they got the signals that end a
 // command.
 func (a *app) unstoppable(left string, lost bool) {
 	if lost {
-		a.warnf("THE COMMAND GOES ON WITHOUT ITS LOCK: it could not be ended: %s", left)
+		a.warnf("THE COMMAND STILL RUNS, WITHOUT ITS LOCK: run could not stop it: %s", left)
 		return
 	}
-	a.warnf("the command could not be ended: %s; the lock is kept until it ends", left)
+	a.warnf("run could not stop the command: %s; the lock is kept until it ends", left)
 }
 
 // inheritPresence opens a descriptor that a child inherits. While the descriptor is open,

@@ -187,11 +187,11 @@ func TestTerminalWaiting(t *testing.T) {
 		show.Env = holder.Env
 	}
 	waiter := onTerminal(t, dir, bin, "run", "job", "--", "echo", "got it")
-	waiter.expect(`\r\x1b\[K(waiting for job, held by ada@db1 since [^\r\n]{20,35}…: \d+s)\r\x1b\[K`) // 80 columns
+	waiter.expect(`\r\x1b\[K(waiting for lock "job", held by ada@db1 since [^\r\n]{10,30}…: \d+s)\r\x1b\[K`) // 80 columns
 	if err := pty.Setsize(waiter.pty, &pty.Winsize{Rows: 24, Cols: 500}); err != nil {
 		t.Fatal(err)
 	}
-	waiter.expect(`waiting for job, held by ada@db1 since \d\d:\d\d:\d\d \(token \d+\) on file:[^\r\n…]*: \d+s`)
+	waiter.expect(`waiting for lock "job", held by ada@db1 since \d\d:\d\d:\d\d, on file:[^\r\n…]*: \d+s`)
 	_ = holder.Process.Signal(syscall.SIGTERM)
 	waiter.expect("\r\x1b\\[Kgot it")
 }
@@ -203,7 +203,7 @@ func TestTerminalBreakAsks(t *testing.T) {
 	token := tokenOf(p.must(t, files, "show", "job", "--json"))
 	// With --now it asks first whether the holder is dead.
 	certain := onTerminal(t, p.dir, p.bin, "break", "job", "--token", token, "--now")
-	certain.expect(`If it lives, it works on beside the next holder\. Is it dead for certain\? \[y/N\] `)
+	certain.expect(`If it lives, it works at the same time as the next holder\. Is it certainly dead\? \[y/N\] `)
 	certain.send("\n")
 	certain.expect("was not broken")
 	for _, answer := range []string{"\n", "no\n", "y\n"} {

@@ -102,7 +102,7 @@ func (a *app) silent(url string, e lease.Event) {
 			what = fmt.Sprintf("the store %s fails: %s", url, what)
 		}
 	}
-	a.notef("%s; it is asked for %v more", what, e.Wait.Round(time.Second))
+	a.notef("%s; trying for %v more", what, e.Wait.Round(time.Second))
 }
 
 // showWait shows a wait until stop.
@@ -130,13 +130,13 @@ func (a *app) showWait(e lease.Event, url string, holders func(lease.Record) str
 			if !e.Since.IsZero() {
 				holder += " since " + shortTime(e.Since)
 			}
-			text = fmt.Sprintf("waiting for %s, %s (token %d) on %s", e.Name, holder, e.Token, url)
+			text = fmt.Sprintf("%s, on %s", holder, url)
 		}
 		waited := time.Since(since).Round(time.Second)
 		if terminal {
-			a.wait.draw(file, text, fmt.Sprint(": ", waited), stop)
+			a.wait.draw(file, fmt.Sprintf("waiting for lock %q, %s", e.Name, text), fmt.Sprint(": ", waited), stop)
 		} else {
-			a.notef("%s, for %v so far", text, waited)
+			a.notef("waiting for lock %q for %v: %s", e.Name, waited, text)
 		}
 		next = later(next, every)
 	}

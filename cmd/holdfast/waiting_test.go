@@ -46,7 +46,10 @@ func TestWaitingInAPipe(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 			hear(lease.Event{Kind: lease.EventRenewed, Name: "other"})
-			const first = "waiting for job, held by ada (token 7) on file:/locks, for 5s so far"
+			first := `waiting for lock "job" for 5s: held by ada, on file:/locks`
+			if a.json {
+				first = strings.ReplaceAll(first, `"`, `\"`)
+			}
 			switch {
 			case a.quiet && lines() == 0:
 			case !a.quiet && lines() == 1 && strings.Contains(out.String(), first) && strings.HasPrefix(out.String(), "{") == a.json:

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// worded is an error in the words of the command, with what its reader can do. The message says what
+// happened; each hint is a line of its own.
+type worded struct {
+	text  string
+	err   error
+	hints []string
+}
+
+func (e *worded) Error() string   { return e.text }
+func (e *worded) Unwrap() error   { return e.err }
+func (e *worded) Hints() []string { return e.hints }
+
+// hints returns what the reader of an error can do.
+func (a *app) hints(err error) []string {
+	var own interface{ Hints() []string }
+	if errors.As(err, &own) {
+		return own.Hints()
+	}
+	on := "holdfast"
+	if a.opened != "" {
+		on += " --store " + quoteArg(a.opened)
+	}
+	locks := slices.Contains([]string{"run", "hold", "lock", "lead", "show"}, strings.TrimPrefix(a.path, "holdfast "))
+	switch status := statusOf(err); {
+	case status == statusLost && (errors.Is(err, object.ErrFenced) || errors.Is(err, checkpoint.ErrFenced)):
+		return []string{"another holder has had the lock since: stop, and start the job again"}
+	case status == statusLost && errors.Is(err, lease.ErrLost):
+		return []string{"check what was done under the lock, then start the work again"}
+	case status == statusUnknown:
+		return []string{"before you try again, look whether it was applied"}
+	case status == statusUnreachable && a.opened != "":
+		return []string{"check the server and the network, then: " + on + " doctor"}
+	case status == statusDenied && !strings.HasPrefix(a.opened, "file:") && errors.Is(err, store.ErrDenied):
+		return []string{"the rights that each store needs: holdfast help permissions"}
+	case errors.Is(err, lease.ErrTokenMismatch):
+		return []string{"it may have another holder now: " + on + " show NAME"}
+	case errors.Is(err, store.ErrCorrupt) && locks:
+		return []string{
+			"other locks still work",
+			"if no holder of this one runs: " + on + " break NAME --unreadable --now (keeps a copy)",
+		}
+	}
+	return wayOut(err)
+}
+
+// wayOut says which parameters of the URL make up for a condition that a store lacks.
+func wayOut(err error) []string {
+	var cannot *object.UnsupportedError
+	if !errors.As(err, &cannot) {
+		return nil
+	}
+	switch cannot.Ability {
+	case object.Fenced:
+		return []string{"see index and unique_bodies in holdfast help object-urls"}
+	case object.PlainCopy, object.RemoveVersion, object.StorageClass, object.Tags:
+		return nil
+	}
+	return []string{"see reserve and index in holdfast help object-urls"}
+}
+
+// busyError says who holds a lock, and how the user could get it. --quiet hides this
+// message.
+type busyError struct {
+	*lease.HeldError
+	by      string // who holds it
+	on      string // the URL of its store, with its parameters
+	orphans string // what a dead holder has left running
+}
+
+func (e *busyError) Unwrap() error { return e.HeldError }
+
+func (e *busyError) Error() string {
+	r := e.Record
+	text := fmt.Sprintf("lock %q", e.Name)
+	switch {
+	case r.State == lease.Shared && r.Slots > 0:
+		text += fmt.Sprintf(" has %d of %d slots taken, by %s", len(r.Holders), r.Slots, e.by)
+	case r.State == lease.Shared && len(r.Holders) == 1:
+		text += " is held by 1 reader, " + e.by
+	case r.State == lease.Shared:
+		text += fmt.Sprintf(" is held by %d readers, %s", len(r.Holders), e.by)
+	case r.State == lease.Broken:
+		text += fmt.Sprintf(" was broken. It is free when its holder has stopped, in at most %v", e.Wait.Round(100*time.Millisecond))
+	case r.State == lease.Free && !r.NotBefore.IsZero():
+		text += fmt.Sprintf(" is free, but cannot be taken before %s (--min-interval)", shortTime(r.NotBefore))
+	case r.State == lease.Free:
+		text += " is taken by others at the moment"
+	default:
+		text += " is held by " + e.by
+		if !r.Granted.IsZero() {
+			text += " since " + shortTime(r.Granted)
+			if age := time.Since(r.Granted); age >= 0 {
+				text += " (" + ago(age) + ")"
+			}
+		}
+	}
+	if e.Store != "" {
+		text += ", on " + e.Store
+	}
+	switch n := e.Waiting(); n {
+	case 0:
+		return text
+	case 1:
+		return text + "; 1 client waits in its queue"
+	default:
+		return fmt.Sprintf("%s; %d clients wait in its queue", text, n)
+	}
+}
+
+// Hints says how to ask the holder to release the lock, and how to force it.
+func (e *busyError) Hints() (hints []string) {
+	r := e.Record
+	line := "holdfast --store " + quoteArg(e.on)
+	forced := fmt.Sprintf("%s break %s --token %d", line, quoteArg(e.Name), r.Token)
+	if r.State == lease.Free && r.NotBefore.After(time.Now()) {
+		return []string{"to allow it now: " + forced}
+	}
+	if r.State != lease.Held && r.State != lease.Shared {
+		return nil
+	}
+	if late := overdue(e.HeldError); late != "" {
+		hints = append(hints, late)
+	}
+	if e.orphans != "" {
+		hints = append(hints, e.orphans)
+	}
+	ask, end, dead := "to ask it to stop:", "to end its work:", "the holder is certainly dead. If it lives, it works"
+	if len(r.Holders) > 1 {
+		ask, end, dead = "to ask them to stop:", "to end the work of all:", "all holders are certainly dead. One that lives works"
+	}
+	width := max(len(ask), len(end))
+	return append(hints,
+		fmt.Sprintf("%-*s  %s ask %s --wait 5m", width, ask, line, quoteArg(e.Name)),
+		fmt.Sprintf("%-*s  %s   (free in at most %v)", width, end, forced, r.TTL),
+		fmt.Sprintf("Add --now to break only if %s at the same time as the next holder.", dead))
+}
+
+// overdue says when a waiter can take a lock that its holder did not renew in time. The holder is
+// not known to be dead, so the waiter can be certain only after a wait.
+func overdue(held *lease.HeldError) string {
+	r := held.Record
+	over := time.Since(r.Renewed.Add(r.TTL))
+	if r.State != lease.Held || r.Session != "" || over < 0 { // a session has a record of its own
+		return ""
+	}
+	return fmt.Sprintf("it was not renewed in time (%v too late, by two clocks): it can be taken in %v unless it is renewed", over.Round(time.Second), held.Wait.Round(100*time.Millisecond))
+}
+
+// lostText says that a lock was lost, and why.
+func lostText(err error) string {
+	var lost *lease.LostError
+	if !errors.As(err, &lost) || lost.Name == "" {
+		return oneLine(err)
+	}
+	why := oneLine(lost.Reason)
+	is := func(reason error) bool { return errors.Is(lost.Reason, reason) }
+	switch {
+	case is(lease.ErrBroken):
+		why = "another client broke it"
+	case is(lease.ErrExpired):
+		why = "the store did not confirm a renewal in time"
+	case is(lease.ErrTakenOver):
+		why = "another holder has taken it"
+	case is(lease.ErrRemoved):
+		why = "its record was removed from the store"
+	case is(lease.ErrRevoked):
+		why = "its session was revoked"
+	}
+	if lost.NewHolder != "" {
+		why += " (" + lost.NewHolder + ")"
+	}
+	if lost.Cause != nil {
+		why += ": " + oneLine(lost.Cause)
+	}
+	return fmt.Sprintf("lock %q was lost: %s", lost.Name, why)
+}
+
+// lostError is the loss of a lock under a command.
+type lostError struct {
+	cause error
+	end   string // how the command ended; empty if there is none
+}
+
+func (e *lostError) Unwrap() error { return e.cause }
+func (e *lostError) Error() string {
+	if e.end == "" {
+		return lostText(e.cause)
+	}
+	return lostText(e.cause) + ". The command " + e.end + "."
+}
+
+func (e *lostError) Hints() []string {
+	token := ""
+	var lost *lease.LostError
+	if errors.As(e.cause, &lost) && lost.Token != 0 {
+		token = fmt.Sprintf("token %d, ", lost.Token)
+	}
+	return []string{"check what was done under the lock, then start the work again (" + token + "see holdfast help leases)"}
+}
