@@ -201,7 +201,7 @@ func (w *world) rewrite(k largeitem.Key, attr string, f func(uri string) string)
 }
 
 // TestBadReferences: a reference that is not this item's, or that does not resolve, is an
-// error that tells item, attribute and reference. It is not followed, nor is its object
+// error that names item, attribute and reference. It is not followed, nor is its object
 // removed; writing the attribute again mends the item.
 func TestBadReferences(t *testing.T) {
 	ctx := t.Context()
@@ -291,7 +291,7 @@ func TestOpenWhatIsNot(t *testing.T) {
 	}
 }
 
-// TestSources: every kind of body arrives as it is, from where it stands.
+// TestSources: every kind of body arrives as it is, from its current position.
 func TestSources(t *testing.T) {
 	file, err := os.Create(t.TempDir() + "/body")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/largeitem"
 )
 
-// TestBodiesThatDoNotCompare: two bodies are told apart without comparing what cannot be
+// TestBodiesThatDoNotCompare: the store distinguishes two bodies without comparing what cannot be
 // compared, and two empty bodies of a type without state are not one.
 func TestBodiesThatDoNotCompare(t *testing.T) {
 	w := newWorld(t, nil)

@@ -121,7 +121,7 @@ func twoSteps(ctx context.Context, s *largeitem.Store, table largeitem.Table, wr
 	return nil
 }
 
-// schedule says what becomes of the first calls, and of all that follow.
+// schedule has the fault of the first calls, and of all that follow.
 type schedule struct {
 	faults []objecttest.Fault
 	rest   objecttest.Fault
@@ -162,7 +162,7 @@ func removing() *largeitem.Options {
 }
 
 // TestEveryCallFaulty: whatever fails, and wherever the process dies, what an item refers
-// to is there, and the outcome that a caller was told is what happened.
+// to is there, and the outcome that a caller got is what happened.
 func TestEveryCallFaulty(t *testing.T) {
 	all := slices.Concat(
 		schedules(4, objecttest.Pass, objecttest.Fail, objecttest.Lose),

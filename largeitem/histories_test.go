@@ -244,7 +244,7 @@ func (h *writers) sweeper(ctx context.Context, rng *rand.Rand) {
 
 // TestHistories: programs with slow and failing calls write the same items for a week, while
 // sweeps run. Readers always find what one write has made; each write is made once, or not
-// at all, as its caller was told; and in the end nothing is left over.
+// at all, as its caller knows; and in the end nothing is left over.
 func TestHistories(t *testing.T) {
 	seeds, programs := uint64(12), 4
 	if os.Getenv("HOLDFAST_TORTURE") != "" {

@@ -180,7 +180,7 @@ func TestPrefix(t *testing.T) {
 }
 
 // TestReferences: a reference is taken for one in its only form, and a reference to
-// another bucket is told apart from a text of the user.
+// another bucket is distinguished from a text of the user.
 func TestReferences(t *testing.T) {
 	l := DefaultLayout()
 	sum := sha256.Sum256([]byte("x"))
@@ -296,7 +296,7 @@ func TestMateMetadata(t *testing.T) {
 	}
 }
 
-// TestOwnMetadata: the metadata tells the key, whatever it is.
+// TestOwnMetadata: the metadata has the key, whatever it is.
 func TestOwnMetadata(t *testing.T) {
 	for _, k := range badKeys() {
 		m := DefaultLayout().metadata(testContent(k, "body", "x"), time.Now())

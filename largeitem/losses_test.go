@@ -208,7 +208,7 @@ func (s *staleTable) Get(ctx context.Context, k largeitem.Key, o *largeitem.GetO
 	return s.Table.Get(ctx, k, o)
 }
 
-// TestStaleRead: the item was v0, v1 and v0 again, and the program that makes it v2 is told
+// TestStaleRead: the item was v0, v1 and v0 again, and the program that makes it v2 learns
 // of v1 or of the first v0.
 func TestStaleRead(t *testing.T) {
 	n := newNaive("v0")

@@ -117,7 +117,7 @@ func TestGraceIsTheTables(t *testing.T) {
 	})
 }
 
-// TestMarkerWithoutGrace: a marker that says no orphan age, as those of earlier versions, stands
+// TestMarkerWithoutGrace: a marker that says no orphan age, as those of earlier versions, means
 // for the default.
 func TestMarkerWithoutGrace(t *testing.T) {
 	w := newWorld(t, nil)
@@ -265,7 +265,7 @@ func TestChangeGraceTwice(t *testing.T) {
 	})
 }
 
-// TestChangeGraceMeets: a change that was written over, or whose reply was lost, is told as
+// TestChangeGraceMeets: a change that was written over, or whose reply was lost, is reported as
 // what it is.
 func TestChangeGraceMeets(t *testing.T) {
 	w := newWorld(t, nil)

@@ -196,7 +196,7 @@ func TestCommitLate(t *testing.T) {
 	})
 }
 
-// TestDeadlineOfASleepingMachine: the deadline is compared by the wall clock, which goes on
+// TestDeadlineOfASleepingMachine: the deadline is compared by the wall clock, which continues
 // while the machine sleeps; and it does not move into the future when that clock is set back.
 func TestDeadlineOfASleepingMachine(t *testing.T) {
 	w := newWorld(t, nil)

@@ -602,7 +602,7 @@ func TestSweepTwiceListed(t *testing.T) {
 var errTest = errors.New("the request of the test failed")
 
 // TestSweepFailures: nothing is removed after a look-up that failed or was not complete. A
-// delete that fails keeps no other object, and is told.
+// delete that fails keeps no other object, and is reported.
 func TestSweepFailures(t *testing.T) {
 	open := func(t *testing.T, n int) *swept {
 		s := newSwept(t, nil)
@@ -726,7 +726,7 @@ func (p *plainDeletes) Delete(ctx context.Context, key string, opts *object.Dele
 	return p.listing.Delete(ctx, key, opts)
 }
 
-// TestSweepRewritten: an object that was written anew after it was listed is kept where the
+// TestSweepRewritten: an object that was written again after it was listed is kept where the
 // bucket deletes conditionally.
 func TestSweepRewritten(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -176,7 +176,7 @@ func TestSweepRate(t *testing.T) {
 	}
 }
 
-// BenchmarkSweep measures what a sweep costs beside its requests, at 100,000 and 1,000,000
+// BenchmarkSweep measures what a sweep costs in addition to its requests, at 100,000 and 1,000,000
 // objects of which a tenth are orphans: go test ./largeitem -run - -bench Sweep -benchtime 1x
 func BenchmarkSweep(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000} {

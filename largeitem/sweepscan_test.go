@@ -188,7 +188,7 @@ func TestSweepScanCalls(t *testing.T) {
 	})
 }
 
-// TestSweepHashedNames: where the name has only a hash of the key, the metadata tells the
+// TestSweepHashedNames: where the name has only a hash of the key, the metadata has the
 // key, and must fit to the name.
 func TestSweepHashedNames(t *testing.T) {
 	bubble(t, func(t *testing.T) {

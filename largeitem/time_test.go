@@ -168,7 +168,7 @@ func (b bornBucket) Put(ctx context.Context, key string, body io.Reader, opts *o
 
 func (b bornBucket) Traits() object.Traits { return object.TraitsOf(b.Bucket) }
 
-// TestAgeByTheBucketsClock: the age that the bucket tells counts, if it is the larger one.
+// TestAgeByTheBucketsClock: the age that the bucket returns counts, if it is the larger one.
 func TestAgeByTheBucketsClock(t *testing.T) {
 	for age, ok := range map[time.Duration]bool{time.Hour: true, 12 * time.Hour: false, -time.Hour: true} {
 		w := newWorld(t, nil)

@@ -37,7 +37,7 @@ func verified(v largeitem.VerifyStats) string {
 	return fmt.Sprintf("%d items, %d references, %d bytes, %d moved; %d missing, %d damaged, %d foreign, %d unreadable", v.Items, v.References, v.Bytes, v.Moved, v.Missing, v.Damaged, v.Foreign, v.Unreadable)
 }
 
-// TestVerify: every kind of problem is found, told and counted, and nothing else.
+// TestVerify: every kind of problem is found, reported and counted, and nothing else.
 func TestVerify(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSwept(t, nil)
@@ -225,7 +225,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, store.ErrUnavailable }
 
-// TestVerifyResumed: a verification goes on after the last position, and what it costs is
+// TestVerifyResumed: a verification continues after the last position, and what it costs is
 // one request for each reference.
 func TestVerifyResumed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestVerifyResumed(t *testing.T) {
 }
 
 // TestVerifyDamagedItem: an item that cannot be read is a problem, and the items after it are
-// verified. A sweep beside it removes nothing, since the item may refer to anything.
+// verified. A sweep then removes nothing, since the item may refer to anything.
 func TestVerifyDamagedItem(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx := t.Context()

@@ -112,7 +112,7 @@ func TestRefusedLeavesUploads(t *testing.T) {
 		if n := len(w.objects()); n != want {
 			t.Errorf("RemoveFailed %v: %d objects are left", remove, n)
 		}
-		// A condition that wants a reference which is gone cannot come true any more.
+		// A condition that wants a reference that the item has lost cannot hold any more.
 		w.update(w.store, "v1")
 		item, err := w.store.GetMeta(t.Context(), k1)
 		if err != nil {
@@ -129,7 +129,7 @@ func TestRefusedLeavesUploads(t *testing.T) {
 	}
 }
 
-// TestConditions: the caller's own condition decides, beside those of the store.
+// TestConditions: the caller's own condition decides, in addition to those of the store.
 func TestConditions(t *testing.T) {
 	equal := func(n string) *largeitem.WriteOptions {
 		return &largeitem.WriteOptions{If: largeitem.Condition{Equal: attrs{"title": n}}}
@@ -212,7 +212,7 @@ func TestDeleteOfWhatWasRead(t *testing.T) {
 	}
 }
 
-// TestResult: a write tells what it made, what it uploaded, and what is no longer used.
+// TestResult: a write returns what it made, what it uploaded, and what is no longer used.
 func TestResult(t *testing.T) {
 	w := newWorld(t, nil)
 	setupOld(w)
@@ -398,7 +398,7 @@ func TestManyWriters(t *testing.T) {
 	})
 }
 
-// TestReaderMeetsWriter: a reader whose object is removed before it is opened begins anew.
+// TestReaderMeetsWriter: a reader whose object is removed before it is opened begins again.
 func TestReaderMeetsWriter(t *testing.T) {
 	for moves := 1; moves < 7; moves++ {
 		w := newWorld(t, removing())
@@ -548,8 +548,8 @@ func TestDeleteIsNotSentAgain(t *testing.T) {
 }
 
 // TestLateBetweenTries: a first try comes late, just before the second is sent, and another
-// writer supersedes it at once. The second is refused, and is not begun anew: its objects
-// can be gone.
+// writer supersedes it at once. The second is refused, and does not begin again: its objects
+// may be removed.
 func TestLateBetweenTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, removing())

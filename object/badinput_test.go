@@ -120,7 +120,7 @@ type unseekable struct{ io.Reader }
 
 func (unseekable) Seek(int64, int) (int64, error) { return 0, errors.New("illegal seek") }
 
-// TestBodySentAgain: what is sent again is the whole body, from where it stood at first; a
+// TestBodySentAgain: what is sent again is the whole body, from its first position; a
 // body that is too long to be kept and cannot be read again is sent once.
 func TestBodySentAgain(t *testing.T) {
 	half := strings.NewReader("skipped, sent")
@@ -193,7 +193,7 @@ func TestIdleReserver(t *testing.T) {
 	}
 }
 
-// TestProgressRises: what is told of a body that is sent twice never falls.
+// TestProgressRises: the progress of a body that is sent twice never falls.
 func TestProgressRises(t *testing.T) {
 	below := membucket.New()
 	base, err := newClient(t, below, nil).Put(t.Context(), "a", body("old"), nil)
@@ -208,7 +208,7 @@ func TestProgressRises(t *testing.T) {
 	}
 }
 
-// telling tells of each put that it begins, and comes half way.
+// telling reports for each put that it begins, and comes half way.
 type telling struct{ object.Bucket }
 
 func (b telling) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {

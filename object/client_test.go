@@ -42,7 +42,7 @@ func content(t *testing.T, c *object.Client, key string) string {
 	return string(all)
 }
 
-// TestConditionalPutIsOneRequest: a put that is answered costs no request beside itself.
+// TestConditionalPutIsOneRequest: a put that is answered costs no other request.
 func TestConditionalPutIsOneRequest(t *testing.T) {
 	b := objecttest.NewFaulty(membucket.New(), nil)
 	c := newClient(t, b, nil)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestUnconditionalDeleteLosesReplies: a delete without a condition is done once the object
-// is gone, by this delete or by another one.
+// does not exist any more, by this delete or by another one.
 func TestUnconditionalDeleteLosesReplies(t *testing.T) {
 	for kind, open := range buckets() {
 		below := open()

@@ -33,7 +33,7 @@ func addUser(ctx context.Context, c *object.Client, user string) error {
 }
 
 // commit appends an entry after the last one that this program has taken into account, and
-// returns its number. If other writers were faster, apply is told what they have committed.
+// returns its number. If other writers were faster, apply gets what they have committed.
 func commit(ctx context.Context, l *object.Log, last uint64, body []byte, apply func(object.LogEntry)) (uint64, error) {
 	for {
 		e, err := l.Append(ctx, last, body)

@@ -173,14 +173,14 @@ func TestDownloadParallel(t *testing.T) {
 		if _, err := object.Download(t.Context(), b, "k", &sheet{}, &object.DownloadOptions{Range: 64 * kib, Parallel: 3}); err != nil {
 			t.Fatal(err)
 		}
-		// The first range is asked for alone, since it tells the size.
+		// The first range is requested alone, since its answer has the size.
 		if took := time.Since(start); took != 4*time.Second || b.most != 3 {
 			t.Errorf("took %v, %d at a time, want 4 s and 3", took, b.most)
 		}
 	})
 }
 
-// TestDownloadCut: a download that fails says how much is complete, and another goes on
+// TestDownloadCut: a download that fails says how much is complete, and another continues
 // from there.
 func TestDownloadCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestDownloadCut(t *testing.T) {
 }
 
 // TestDownloadOneState: a body is never put together from two states, whether the server
-// checks the version that is asked for, ignores it, or tells another than that of the
+// checks the version that is requested, ignores it, or returns another than that of the
 // bytes.
 func TestDownloadOneState(t *testing.T) {
 	for _, server := range []string{"good", "ignores conditions", "mixes states"} {

@@ -91,7 +91,7 @@ func ExampleAs() {
 	// Output: true
 }
 
-// A large object is read in several ranges at once; a download that was cut goes on.
+// A large object is read in several ranges at once; a download that was interrupted continues.
 func ExampleDownload() {
 	ctx := context.Background()
 	b := membucket.New()

@@ -95,7 +95,7 @@ func TestLog(t *testing.T) {
 	})
 }
 
-// TestLogClean: what was removed is told, with where the log begins, and is not appended
+// TestLogClean: a removed entry is reported, with where the log begins, and is not appended
 // again.
 func TestLogClean(t *testing.T) {
 	logOn(t, func(t *testing.T, b object.Bucket) {
@@ -507,7 +507,7 @@ func cleanCutOff(t *testing.T) {
 }
 
 // TestLogAppendCutOff: an append may end at any request, with or without effect. What it
-// reports is so, and the log goes on.
+// reports is so, and the log continues.
 func TestLogAppendCutOff(t *testing.T) { synctest.Test(t, appendCutOff) }
 
 func appendCutOff(t *testing.T) {

@@ -30,7 +30,7 @@ import (
 // or their reply is lost, or they are applied long after, or a second time.
 //
 // Each order is run from its beginning, with the clients as coroutines. Two orders that
-// have led to the same objects and the same answers to every client go on alike, so only
+// have led to the same objects and the same answers to every client continue in the same way, so only
 // one of them is followed.
 
 // logWorld is one run: a bucket, and the clients that wait for the answers to their
@@ -278,7 +278,7 @@ func (w *logWorld) check() {
 	}
 }
 
-// state is the same for all orders that go on alike.
+// state is the same for all orders that continue in the same way.
 func (w *logWorld) state() [32]byte {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(w.objects)) {
@@ -303,7 +303,7 @@ func (w *logWorld) state() [32]byte {
 // A script is what a client does; the error of a failed step ends it.
 type logScript func(ctx context.Context, c *logClient) error
 
-// append appends a body after a number, and checks what it was told.
+// append appends a body after a number, and checks its answer.
 func (c *logClient) append(ctx context.Context, after uint64, body string) error {
 	e, err := c.log.Append(ctx, after, []byte(body))
 	defer c.forget(err)
@@ -323,7 +323,7 @@ func (c *logClient) append(ctx context.Context, after uint64, body string) error
 	return err
 }
 
-// read reads the log from a number, and checks that it is told the log, up to at least
+// read reads the log from a number, and checks that it gets the log, up to at least
 // where it was when the reading began. It returns the last number.
 func (c *logClient) read(ctx context.Context, from uint64) (last uint64, err error) {
 	w := c.w
@@ -719,7 +719,7 @@ func exploreLog(t *testing.T, scene logScene, faults int) {
 	t.Logf("%d states, %d ends, all: %t", len(seen), ends, len(orders) == 0)
 }
 
-// explain tells an order in words.
+// explain describes an order in words.
 func explain(t *testing.T, scene logScene, start logStart, faults int, order []choice) string {
 	var b strings.Builder
 	faultNames := [...]string{"", ": the request is lost", ": the reply is lost", ": it will be applied later", ": it will be applied again later", ": a proxy repeats it"}

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// changed is a bucket that does not do what it is told.
+// changed is a bucket that does something else than requested.
 type changed struct {
 	*membucket.Bucket
 	onPut    func(*object.PutOptions)

@@ -42,7 +42,7 @@ type renamer struct {
 }
 
 // checkJob checks what several renames of an object with the body "precious" have left,
-// whose errors are told by destination: at most one has succeeded, its object is there, and
+// whose errors are given by destination: at most one has succeeded, its object is there, and
 // nothing is lost. Where all is settled there is one object.
 func checkJob(t *testing.T, what string, c *object.Client, told map[string][]error, settled bool) {
 	t.Helper()
@@ -344,7 +344,7 @@ func TestRenameOfTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestRenameLeavesNoMark: the mark of a rename that is done, or was refused, is gone.
+// TestRenameLeavesNoMark: the intent of a rename that is done, or was refused, is removed.
 func TestRenameLeavesNoMark(t *testing.T) {
 	for kind, r := range renamers() {
 		below := r.open()

@@ -124,8 +124,8 @@ func TestEqualBodiesAreNotTheSameState(t *testing.T) {
 	}
 }
 
-// TestSettle: what became of a write can be asked later.
-func TestSettle(t *testing.T) {
+// TestResolve: the outcome of a write can be found later.
+func TestResolve(t *testing.T) {
 	below := membucket.New()
 	late := objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
 		if c.Write() {

@@ -56,7 +56,7 @@ func (b *uploading) begin(t *testing.T, c *object.Client, o object.WriteOptions)
 }
 
 // TestResumeOnAnotherState: an upload names the writes before it. It does not take the place
-// of a write since then: that writer, whose reply was lost, would be told that its write was
+// of a write since then: that writer, whose reply was lost, would learn that its write was
 // never applied.
 func TestResumeOnAnotherState(t *testing.T) {
 	ctx := t.Context()

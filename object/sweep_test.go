@@ -118,7 +118,7 @@ func (d *deed) begin(t *testing.T, b object.Bucket) object.Info {
 }
 
 // TestEveryCallFaulty: whichever request of a write meets a fault, the outcome that the
-// caller is told is what became of the write, then and when late requests have arrived.
+// caller gets is that of the write, then and when late requests have arrived.
 // Where later requests are answered the outcome is known, but for writes that nothing could
 // tell from those of others.
 func TestEveryCallFaulty(t *testing.T) {

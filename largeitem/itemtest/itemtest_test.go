@@ -42,12 +42,12 @@ func newKey(t *testing.T, text string) largeitem.Key {
 	return key
 }
 
-// Each fault leaves what it says, of each write, and tells the caller no more than that.
+// Each fault of each write has the effect that it names, and its error says no more than that.
 func TestFaults(t *testing.T) {
 	a, ctx := newKey(t, "a"), t.Context()
 	for _, c := range []struct {
 		fault          objecttest.Fault
-		now, delivered bool // whether the write stands
+		now, delivered bool // whether the write is applied
 	}{
 		{objecttest.Fail, false, false}, {objecttest.Lose, true, true}, {objecttest.Late, false, true}, {objecttest.Cut, false, false},
 	} {

@@ -68,7 +68,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A table that is made anew under the same name has another ID.
+// A table that is created again under the same name has another ID.
 func TestTablesDiffer(t *testing.T) {
 	a, _ := newTable(t, nil).Schema(t.Context())
 	b, _ := newTable(t, nil).Schema(t.Context())

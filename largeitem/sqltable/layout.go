@@ -231,7 +231,7 @@ func (t *Table) arrange(found description) (*layout, error) {
 			return nil, fmt.Errorf("it has no column %q", name)
 		}
 	}
-	if l.json == nil && t.o.JSON != DefaultJSON {
+	if l.json == nil && t.o.JSON != defaultJSON {
 		return nil, fmt.Errorf("it has no column %q for the JSON", t.o.JSON)
 	}
 	return l, l.schema.Check()

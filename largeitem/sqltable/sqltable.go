@@ -78,10 +78,10 @@ import (
 )
 
 const (
-	// DefaultTable is the table, DefaultJSON the column of the attributes without a
-	// column; see [Options].
+	// DefaultTable is the default of [Options].Table.
 	DefaultTable = "items"
-	DefaultJSON  = "holdfast_attributes"
+
+	defaultJSON = "holdfast_attributes"
 
 	// busyTime is how long a statement is sent again that the database refused for now.
 	busyTime = 10 * time.Second
@@ -169,7 +169,7 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 		t.o = *opts
 	}
 	t.o.Table = cmp.Or(t.o.Table, DefaultTable)
-	t.o.JSON = cmp.Or(t.o.JSON, DefaultJSON)
+	t.o.JSON = cmp.Or(t.o.JSON, defaultJSON)
 	t.o.Partition = cmp.Or(t.o.Partition, largeitem.KeyAttribute{Name: "pk"})
 	t.o.Name = cmp.Or(t.o.Name, string(d)+":"+t.o.Table)
 	t.o.Columns = slices.Clone(t.o.Columns)

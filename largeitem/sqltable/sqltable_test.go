@@ -143,7 +143,7 @@ func (s state) SQLState() string { return string(s) }
 
 func none(int, []driver.Value) error { return io.EOF }
 
-// What became of a write follows from which statement failed, and how.
+// The outcome of a write follows from which statement failed, and how.
 func TestOutcomes(t *testing.T) {
 	lost := errors.New("connection reset")
 	for what, c := range map[string]struct {
@@ -188,7 +188,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A database that carries out nothing, because of a trigger or a policy, is told, after a
+// A database that carries out nothing, because of a trigger or a policy, is reported, after a
 // while; nothing was written.
 func TestNothingIsCarriedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

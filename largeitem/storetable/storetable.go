@@ -67,8 +67,7 @@ import (
 )
 
 const (
-	// DefaultTable is the name of a table without one; see [Options].
-	DefaultTable = "items"
+	defaultTable = "items"
 
 	// settleTime bounds the search for the outcome of a write whose reply was lost.
 	settleTime = 10 * time.Second
@@ -108,7 +107,7 @@ func New(st store.Store, opts *Options) (*Table, error) {
 	if opts != nil {
 		t.o = *opts
 	}
-	t.o.Table = cmp.Or(t.o.Table, DefaultTable)
+	t.o.Table = cmp.Or(t.o.Table, defaultTable)
 	t.o.Partition = cmp.Or(t.o.Partition, largeitem.KeyAttribute{Name: "pk"})
 	switch {
 	case st == nil:

@@ -204,7 +204,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// A register that is no item of its own name is told, and neither read, nor taken for
+// A register that is no item of its own name is reported, and neither read, nor taken for
 // absent, nor written over.
 func TestForeignRegisters(t *testing.T) {
 	ctx, st := t.Context(), memstore.New()
@@ -247,7 +247,7 @@ func TestForeignRegisters(t *testing.T) {
 			break
 		}
 	}
-	// Registers beside the items are passed over.
+	// A scan skips registers that are no items.
 	_, v, _ := st.Get(ctx, "items/pk=bad")
 	if err := st.Delete(ctx, "items/pk=bad", v); err != nil {
 		t.Fatal(err)
@@ -292,7 +292,7 @@ func TestTooLargeAsJSON(t *testing.T) {
 }
 
 // TestOutcomes: whichever request of a write fails, loses its reply, arrives late or is
-// carried out twice, the table tells what became of the write, and the register agrees.
+// carried out twice, the table knows the outcome of the write, and the register agrees.
 func TestOutcomes(t *testing.T) {
 	before := largeitem.Attributes{"n": "before"}
 	for _, c := range []struct {
@@ -371,7 +371,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// Another writer that is faster makes the write decide anew, on what that one wrote.
+// Another writer that is faster makes the write decide again, on what that one wrote.
 func TestDecidesAnew(t *testing.T) {
 	ctx, st, key := t.Context(), memstore.New(), newKey(t, "a")
 	other := newTable(t, st, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// TestClock: a bucket that one machine uses tells the time, so that the age of an object is
+// TestClock: a bucket that one machine uses returns the time, so that the age of an object is
 // known; one that other machines may use does not, since each has its own clock.
 func TestClock(t *testing.T) {
 	local, err := dirbucket.Open(t.TempDir(), nil)

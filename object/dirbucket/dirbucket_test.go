@@ -270,7 +270,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestCorrupt: an entry that is none, or whose file is gone or cut, is told, and is
+// TestCorrupt: an entry that is none, or whose file is missing or cut, is reported, and is
 // not absent.
 func TestCorrupt(t *testing.T) {
 	dir := t.TempDir()

@@ -59,7 +59,7 @@ func contents(t *testing.T, c *object.Client) string {
 }
 
 // TestEveryCallFaulty: whichever request to the index or to the bodies meets a fault, the
-// outcome that the caller is told is what became of the write, no object loses its body, and
+// outcome that the caller gets is that of the write, no object loses its body, and
 // the sweep removes what is left, and nothing else.
 func TestEveryCallFaulty(t *testing.T) {
 	one, two := object.Fence{Lock: "l", Token: 1}, object.Fence{Lock: "l", Token: 2}

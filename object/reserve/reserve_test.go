@@ -263,7 +263,7 @@ func TestWaiterNoticesARelease(t *testing.T) {
 	})
 }
 
-// TestTableIsDownDuringAWait: the waiter goes on waiting, and gets its turn.
+// TestTableIsDownDuringAWait: the waiter continues to wait, and gets its turn.
 func TestTableIsDownDuringAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tab := newBucket(), newTable()
@@ -687,7 +687,7 @@ func TestWriterThatSleptAfterItsCheck(t *testing.T) {
 	})
 }
 
-// TestMachineThatSlept: its monotonic clock stood still, and the time of its operation is
+// TestMachineThatSlept: its monotonic clock stopped, and the time of its operation is
 // over.
 func TestMachineThatSlept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
