@@ -47,13 +47,9 @@
 //
 // # Rights
 //
-//	{"Version": "2012-10-17", "Statement": [{
-//	  "Effect": "Allow",
-//	  "Action": ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:DescribeTable"],
-//	  "Resource": "arn:aws:dynamodb:REGION:ACCOUNT:table/TABLE"}]}
-//
-// Query is needed by listings only. Without DescribeTable the look at the table is
-// left out, with a warning in the log. CreateTable needs dynamodb:CreateTable; the
-// doctor, dynamodb:DescribeTimeToLive; the probe of an endpoint other than Amazon's,
-// dynamodb:DeleteItem.
+// The file policies/aws/dynamodb-locks.json of the repository is a policy to paste. Registers and
+// leases need dynamodb:GetItem, PutItem and DescribeTable, and listings Query. Without DescribeTable
+// the look at the table is left out, with a warning in the log. [Store.Erase] needs DeleteItem: it
+// serves the sweep, the doctor, and the probe of an endpoint other than Amazon's. For the rights of
+// [CreateTable] see policies/aws/dynamodb-init.json.
 package dynamostore

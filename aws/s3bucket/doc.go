@@ -47,13 +47,8 @@
 //
 // # Rights
 //
-// The smallest policy for registers and leases below PREFIX:
-//
-//	{"Version": "2012-10-17", "Statement": [
-//	  {"Effect": "Allow", "Action": ["s3:GetObject", "s3:PutObject"],
-//	   "Resource": "arn:aws:s3:::BUCKET/PREFIX/*"},
-//	  {"Effect": "Allow", "Action": "s3:ListBucket",
-//	   "Resource": "arn:aws:s3:::BUCKET"}]}
+// Policies to paste are in the folder policies of the repository: policies/aws/s3-locks.json for
+// registers and leases, s3-objects.json for objects, s3-sweep.json for a sweep of uploads.
 //
 // Without s3:ListBucket, S3 answers 403 for an object that does not exist, and
 // nothing can be created. Do not bind it to a prefix with the condition key
@@ -68,11 +63,6 @@
 // on the key. [Bucket.Settings] needs s3:GetBucketVersioning,
 // s3:GetBucketObjectLockConfiguration and s3:GetLifecycleConfiguration.
 //
-// A bucket policy that makes every other program conditional too, so that none
-// overwrites blindly what is below PREFIX:
-//
-//	{"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject",
-//	 "Resource": "arn:aws:s3:::BUCKET/PREFIX/*",
-//	 "Condition": {"Null": {"s3:if-none-match": "true", "s3:if-match": "true"},
-//	               "Bool": {"s3:ObjectCreationOperation": "true"}}}
+// policies/aws/s3-conditional-writers-only.json is a policy of the bucket: it makes every other program
+// conditional too, so that none overwrites blindly what is below PREFIX.
 package s3bucket
