@@ -7,22 +7,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/sysclock"
-	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// PrepareOptions are the options of [Store.Prepare].
-type PrepareOptions struct {
-	// Item is the item as the caller has read it. The caller's write will be conditional on
-	// it. Nil lets Prepare read the item.
-	Item *Item
-
-	// UpdateTime goes into the metadata of the objects; zero means now.
-	UpdateTime time.Time
-
-	// Progress is as in [WriteOptions].
-	Progress object.Progress
-}
 
 // PreparedWrite are large attributes that are in the bucket, but not in the item yet. Any
 // number of goroutines may call its methods, and repeatedly.
@@ -43,18 +29,20 @@ type PreparedWrite struct {
 // certainly was not made and never will be, the caller calls [PreparedWrite.Abort] instead. If
 // that is not certain, the caller calls Commit or neither, and the sweep removes what is left.
 //
+// With [WriteOptions].Base the caller's write is conditional on that item, and Prepare does not
+// read it. Prepare refuses [WriteOptions].If.
+//
 // So the two steps promise what [Store.Update] promises, as long as the caller keeps to the
 // condition and to the deadline, and sends the write once.
-func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *PrepareOptions) (*PreparedWrite, error) {
+func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *WriteOptions) (*PreparedWrite, error) {
 	schema, key, err := s.item(ctx, key)
 	if err != nil {
 		return nil, failed(opPrepare, schema, key, err)
 	}
-	var o PrepareOptions
+	w := &write{s: s, op: opPrepare, schema: schema, key: key}
 	if opts != nil {
-		o = *opts
+		w.o = *opts
 	}
-	w := &write{s: s, op: opPrepare, schema: schema, key: key, o: WriteOptions{Base: o.Item, UpdateTime: o.UpdateTime, Progress: o.Progress}}
 	p, err := w.prepared(ctx, large)
 	if err != nil {
 		return nil, failed(opPrepare, schema, key, err)
@@ -65,6 +53,9 @@ func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *Prepare
 func (w *write) prepared(ctx context.Context, large Large) (*PreparedWrite, error) {
 	if len(large) == 0 {
 		return nil, fmt.Errorf("%w: Large is empty, so that there is nothing to prepare", ErrInvalid)
+	}
+	if w.hasIf() {
+		return nil, fmt.Errorf("%w: Prepare with WriteOptions.If: give your own write that condition, together with PreparedWrite.Condition", ErrInvalid)
 	}
 	if err := w.prepare(large); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 )
 
 // prepare prepares new contents of the item of setupOld.
-func (w *world) prepare(opts *largeitem.PrepareOptions) *largeitem.PreparedWrite {
+func (w *world) prepare(opts *largeitem.WriteOptions) *largeitem.PreparedWrite {
 	w.t.Helper()
 	p, err := w.store.Prepare(w.t.Context(), k1, texts("body", "new", "image", "pic"), opts)
 	if err != nil {
@@ -146,7 +146,7 @@ func TestPrepareWithBase(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.update(w.store, "other")
-	p := w.prepare(&largeitem.PrepareOptions{Item: item})
+	p := w.prepare(&largeitem.WriteOptions{Base: item})
 	if err := w.apply(p); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("got %v", err)
 	}

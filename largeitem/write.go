@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// WriteOptions are the options of [Store.Create], [Store.Update], [Store.Upsert] and
-// [Store.Replace].
+// WriteOptions are the options of [Store.Create], [Store.Update], [Store.Upsert],
+// [Store.Replace] and [Store.Prepare].
 type WriteOptions struct {
 	// If is a further condition of the caller's own. If it does not hold, the error is a
 	// [ConditionFailedError].
