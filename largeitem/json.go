@@ -13,9 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// MaxJSON is the longest JSON text of attributes that is read, in bytes. The largest item
+// maxJSON is the longest JSON text of attributes that is read, in bytes. The largest item
 // of DynamoDB, in the longest way of writing it, is shorter.
-const MaxJSON = 16 << 20
+const maxJSON = 16 << 20
 
 // MarshalTyped writes attributes as DynamoDB's own tools do, each value with its type:
 //
@@ -153,8 +153,8 @@ func UnmarshalTyped(text []byte) (Attributes, error) { return unmarshal(text, (*
 func UnmarshalPlain(text []byte) (Attributes, error) { return unmarshal(text, (*decoder).plain) }
 
 func unmarshal(text []byte, value func(*decoder, int) (any, error)) (Attributes, error) {
-	if len(text) > MaxJSON {
-		return nil, fmt.Errorf("%w: %d bytes of JSON, at most %d are allowed", ErrInvalid, len(text), MaxJSON)
+	if len(text) > maxJSON {
+		return nil, fmt.Errorf("%w: %d bytes of JSON, at most %d are allowed", ErrInvalid, len(text), maxJSON)
 	}
 	if err := checkJSONText(text); err != nil {
 		return nil, err

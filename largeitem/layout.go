@@ -102,15 +102,15 @@ var (
 )
 
 const (
-	// MaxPrefix is the longest [Options].Prefix, in bytes.
-	MaxPrefix = 256
+	// maxPrefix is the longest [Options].Prefix, in bytes.
+	maxPrefix = 256
 
-	// MaxObjectName is the longest key of an object after the prefix, in bytes.
-	MaxObjectName = object.MaxKey - MaxPrefix
+	// maxObjectName is the longest key of an object after the prefix, in bytes.
+	maxObjectName = object.MaxKey - maxPrefix
 
-	// MaxAttr is the longest name of a large attribute, in bytes, with three bytes for
+	// maxAttr is the longest name of a large attribute, in bytes, with three bytes for
 	// each that the name of an object cannot have.
-	MaxAttr = 200
+	maxAttr = 200
 
 	// maxSegment is the longest part of a name between slashes. Servers that keep objects
 	// as files take no more than 255 bytes, and some add to them.
@@ -122,7 +122,7 @@ const (
 // functions.
 type CustomNames struct {
 	// Name returns the key of an object after the prefix. It must contain c.ID, and have
-	// at most [MaxObjectName] bytes.
+	// at most 768 bytes.
 	Name func(c Content) (string, error)
 
 	// Owner is the inverse of Name, for the sweep: the sweep may remove objects for which it
@@ -165,8 +165,8 @@ func (l customLayout) name(_ Schema, c Content) (string, error) {
 	switch {
 	case !strings.Contains(name, c.ID):
 		return bad("does not contain Content.ID, so that two writes could share it")
-	case len(name) > MaxObjectName:
-		return bad(fmt.Sprintf("has %d bytes, at most %d are allowed", len(name), MaxObjectName))
+	case len(name) > maxObjectName:
+		return bad(fmt.Sprintf("has %d bytes, at most %d are allowed", len(name), maxObjectName))
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || object.CheckKey(name) != nil:
 		return bad("is not valid UTF-8 without control characters")
 	case name == l.marker(Schema{}):
@@ -212,8 +212,8 @@ func (fragments) prefix(given string) (string, error) {
 }
 
 func checkedPrefix(prefix string) (string, error) {
-	if len(prefix) > MaxPrefix {
-		return "", fmt.Errorf("%w: Options.Prefix has %d bytes, at most %d are allowed", ErrInvalid, len(prefix), MaxPrefix)
+	if len(prefix) > maxPrefix {
+		return "", fmt.Errorf("%w: Options.Prefix has %d bytes, at most %d are allowed", ErrInvalid, len(prefix), maxPrefix)
 	}
 	if prefix == "" {
 		return "", nil

@@ -100,7 +100,7 @@ func TestOwnNames(t *testing.T) {
 
 func checkOwnName(t *testing.T, name string) {
 	t.Helper()
-	if len(name) > MaxObjectName || !utf8.ValidString(name) {
+	if len(name) > maxObjectName || !utf8.ValidString(name) {
 		t.Errorf("%q is no name: %d bytes", name, len(name))
 	}
 	for _, segment := range strings.Split(name, "/") {
@@ -148,7 +148,7 @@ func TestOwnNamesRefused(t *testing.T) {
 	}
 	wide := mustKey(strings.Repeat("x", 197), strings.Repeat("y", 197))
 	for _, table := range []string{".", "..", ".table", "a/b", strings.Repeat("x", 255)} {
-		s, attr := testSchema("text", "text"), strings.Repeat("z", MaxAttr)
+		s, attr := testSchema("text", "text"), strings.Repeat("z", maxAttr)
 		s.Table = table
 		name, err := l.name(s, testContent(wide, attr, "x"))
 		if _, ok := l.owner(s, name); err != nil || !ok || name == l.marker(s) || !l.owns(s, wide, attr, name) {
@@ -171,7 +171,7 @@ func TestPrefix(t *testing.T) {
 		}
 	}
 	for _, l := range []Layout{DefaultLayout(), PynamoDBMateLayout()} {
-		for _, given := range []string{strings.Repeat("x", MaxPrefix), "\xff"} {
+		for _, given := range []string{strings.Repeat("x", maxPrefix), "\xff"} {
 			if _, err := l.prefix(given); !errors.Is(err, ErrInvalid) {
 				t.Errorf("%T: %.20q: %v", l, given, err)
 			}
@@ -378,7 +378,7 @@ func FuzzOwnNames(f *testing.F) {
 		l, schema := DefaultLayout(), schemaOf(k)
 		name, err := l.name(schema, testContent(k, attr, "x"))
 		if err != nil {
-			if len(attr) <= MaxAttr/3 {
+			if len(attr) <= maxAttr/3 {
 				t.Error(err)
 			}
 			return
@@ -412,7 +412,7 @@ func FuzzOwner(f *testing.F) {
 				}
 				again, err := l.name(s, c)
 				again = strings.TrimSuffix(again, ".id=")
-				if len(name) <= MaxObjectName && (err != nil || again != name) || !l.owns(s, o.Key, o.Attr, name) {
+				if len(name) <= maxObjectName && (err != nil || again != name) || !l.owns(s, o.Key, o.Attr, name) {
 					t.Errorf("%q is of %+v, whose name is %q, %v", name, o, again, err)
 				}
 			}

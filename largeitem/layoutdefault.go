@@ -22,7 +22,7 @@ import (
 // them.
 //
 // The third form is for keys of which a value would take more than 200 bytes, or the
-// whole name more than [MaxObjectName]. SHA256 is the hash of the text between TABLE and attr
+// whole name more than 768. SHA256 is the hash of the text between TABLE and attr
 // of the other forms, in hexadecimal. The key is in the metadata of the object, as "pk" and
 // "sk", and must fit there.
 //
@@ -75,12 +75,12 @@ func (defaultLayout) name(s Schema, c Content) (string, error) {
 	switch {
 	case table == "" || len(table) > maxTable:
 		return "", fmt.Errorf("%w: the name of the table %.300q has %d bytes in the name of an object, 1 to %d are allowed", ErrInvalid, s.Table, len(table), maxTable)
-	case len(attr) > MaxAttr:
-		return "", fmt.Errorf("%w: the name of attribute %.300q has %d bytes in the name of an object, at most %d are allowed for a large attribute", ErrInvalid, c.Attr, len(attr), MaxAttr)
+	case len(attr) > maxAttr:
+		return "", fmt.Errorf("%w: the name of attribute %.300q has %d bytes in the name of an object, at most %d are allowed for a large attribute", ErrInvalid, c.Attr, len(attr), maxAttr)
 	}
 	key, short := keySegments(c.Key)
 	rest := "/attr=" + attr + "/" + c.ID
-	if !short || len(table+"/"+key+rest) > MaxObjectName {
+	if !short || len(table+"/"+key+rest) > maxObjectName {
 		key = hashedKey(key)
 	}
 	return table + "/" + key + rest, nil

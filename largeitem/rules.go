@@ -13,8 +13,8 @@ const (
 	// text has depth 1, a list of texts 2.
 	MaxDepth = 32
 
-	// MaxName is the longest name of an attribute, in bytes.
-	MaxName = 64<<10 - 1
+	// maxName is the longest name of an attribute, in bytes.
+	maxName = 64<<10 - 1
 )
 
 // Check reports which attribute has a name or a value that no table keeps; the error
@@ -35,8 +35,8 @@ func checkName(name string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("%w: an attribute has an empty name", ErrInvalid)
-	case len(name) > MaxName:
-		return fmt.Errorf("%w: the name of an attribute has %d bytes, at most %d are allowed", ErrInvalid, len(name), MaxName)
+	case len(name) > maxName:
+		return fmt.Errorf("%w: the name of an attribute has %d bytes, at most %d are allowed", ErrInvalid, len(name), maxName)
 	}
 	return checkText(name)
 }

@@ -21,14 +21,14 @@ const (
 	MinOrphanAge     = time.Hour
 	MaxOrphanAge     = 100 * 365 * 24 * time.Hour
 
-	// DefaultParallel is how many objects of one item are uploaded or opened at a time, and
+	// defaultParallel is how many objects of one item are uploaded or opened at a time, and
 	// MaxParallel the most.
-	DefaultParallel = 4
+	defaultParallel = 4
 	MaxParallel     = 64
 
-	// DefaultSpoolMemory is the size up to which a stream that must be hashed before its
+	// defaultSpoolMemory is the size up to which a stream that must be hashed before its
 	// upload is kept in memory, in bytes; a larger one goes into a temporary file.
-	DefaultSpoolMemory = 1 << 20
+	defaultSpoolMemory = 1 << 20
 )
 
 // Options are the options of a [Store].
@@ -126,8 +126,8 @@ func New(t Table, b object.Bucket, opts *Options) (*Store, error) {
 	if o.BaseURI == "" {
 		o.BaseURI = object.TraitsOf(b).Name
 	}
-	setDefault(&o.Parallel, DefaultParallel)
-	setDefault(&o.SpoolMemory, DefaultSpoolMemory)
+	setDefault(&o.Parallel, defaultParallel)
+	setDefault(&o.SpoolMemory, defaultSpoolMemory)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -191,8 +191,8 @@ func checkAttr(attr string) error {
 		return fmt.Errorf("%w: a large attribute has an empty name", ErrInvalid)
 	case !utf8.ValidString(attr):
 		return fmt.Errorf("%w: the name %q of a large attribute is not valid UTF-8", ErrInvalid, attr)
-	case len(escape(attr)) > MaxAttr:
-		return fmt.Errorf("%w: the name of the large attribute %.300q has %d bytes in the name of an object, at most %d are allowed", ErrInvalid, attr, len(escape(attr)), MaxAttr)
+	case len(escape(attr)) > maxAttr:
+		return fmt.Errorf("%w: the name of the large attribute %.300q has %d bytes in the name of an object, at most %d are allowed", ErrInvalid, attr, len(escape(attr)), maxAttr)
 	}
 	return nil
 }

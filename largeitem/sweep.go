@@ -14,8 +14,8 @@ const (
 	// default; [MaxParallel] is the most.
 	DefaultSweepParallel = 8
 
-	// MaxFailures is how many failures a report lists. All are counted.
-	MaxFailures = 100
+	// maxFailures is how many failures a report lists. All are counted.
+	maxFailures = 100
 
 	// sweepPage is how many objects a sweep holds in memory at a time.
 	sweepPage = 1000
@@ -125,7 +125,7 @@ type SweepStats struct {
 	Failed           int64 // could not be judged or removed
 
 	DeletedBytes int64     // the sizes of those that Deleted counts
-	Failures     []Failure // the first [MaxFailures] of those that Failed counts
+	Failures     []Failure // the first 100 of those that Failed counts
 
 	// Complete says that the sweep reached the end of the listing.
 	Complete bool

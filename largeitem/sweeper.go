@@ -699,7 +699,7 @@ func (w *sweeper) removed(o Orphan, err error) {
 func (w *sweeper) failed(o Orphan, err error) func(*SweepStats) {
 	return func(s *SweepStats) {
 		s.Failed++
-		if len(s.Failures) < MaxFailures {
+		if len(s.Failures) < maxFailures {
 			s.Failures = append(s.Failures, Failure{o.Object, err})
 		}
 	}

@@ -78,7 +78,7 @@ type VerifyStats struct {
 	Damaged    int64
 	Foreign    int64
 	Unreadable int64
-	Problems   []Problem // the first [MaxFailures]
+	Problems   []Problem // the first 100
 
 	// Complete says that the scan of the table reached its end.
 	Complete bool
@@ -332,7 +332,7 @@ func (v *verifier) report(p Problem) {
 	v.count(func(f *VerifyStats) {
 		f.References++
 		*map[ProblemKind]*int64{Missing: &f.Missing, Damaged: &f.Damaged, Foreign: &f.Foreign, Unreadable: &f.Unreadable}[p.Kind]++
-		if len(f.Problems) < MaxFailures {
+		if len(f.Problems) < maxFailures {
 			f.Problems = append(f.Problems, p)
 		}
 		if v.o.Report != nil {

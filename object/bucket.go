@@ -12,8 +12,8 @@ import (
 // lengths of all names and values together, in bytes.
 const MaxMetadata = 2 << 10
 
-// MaxHeaders is how long the [Headers] of an object may be, all together, in bytes.
-const MaxHeaders = 2 << 10
+// maxHeaders is how long the [Headers] of an object may be, all together, in bytes.
+const maxHeaders = 2 << 10
 
 // Headers are HTTP headers that a store keeps with an object and sends to browsers and
 // caches, in addition to the content type. An empty one is not sent. Values are text without

@@ -50,9 +50,9 @@ func CheckMetadata(metadata map[string]string) error {
 	return nil
 }
 
-// CheckHeaders reports why headers cannot be kept by every bucket; the error matches
+// checkHeaders reports why headers cannot be kept by every bucket; the error matches
 // [ErrInvalid].
-func CheckHeaders(h Headers) error {
+func checkHeaders(h Headers) error {
 	size := 0
 	for name, value := range map[string]string{
 		"cache control": h.CacheControl, "content disposition": h.ContentDisposition,
@@ -63,8 +63,8 @@ func CheckHeaders(h Headers) error {
 		}
 		size += len(value)
 	}
-	if size > MaxHeaders {
-		return fmt.Errorf("%w: %d bytes of headers, at most %d are allowed", ErrInvalid, size, MaxHeaders)
+	if size > maxHeaders {
+		return fmt.Errorf("%w: %d bytes of headers, at most %d are allowed", ErrInvalid, size, maxHeaders)
 	}
 	return nil
 }
@@ -76,10 +76,10 @@ const (
 	MaxTagValue = 256
 )
 
-// CheckTags reports why tags cannot be kept by every bucket that has tags; the error
+// checkTags reports why tags cannot be kept by every bucket that has tags; the error
 // matches [ErrInvalid]. Names and values consist of letters, digits, spaces and + - = . _
 // : / @; names are not empty, and do not begin with "aws:".
-func CheckTags(tags map[string]string) error {
+func checkTags(tags map[string]string) error {
 	if len(tags) > MaxTags {
 		return fmt.Errorf("%w: %d tags, at most %d are allowed", ErrInvalid, len(tags), MaxTags)
 	}
@@ -129,10 +129,10 @@ func CheckPut(key string, opts *PutOptions, has ...Ability) (PutOptions, error) 
 	if len(opts.StorageClass) > maxStorageClass || strings.Trim(opts.StorageClass, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
 		return PutOptions{}, fmt.Errorf("%w: the storage class %.100q: it has letters, digits, hyphens and underscores, at most 64", ErrInvalid, opts.StorageClass)
 	}
-	if err := CheckTags(opts.Tags); err != nil {
+	if err := checkTags(opts.Tags); err != nil {
 		return PutOptions{}, err
 	}
-	if err := cmp.Or(CheckMetadata(opts.Metadata), CheckHeaders(opts.Headers)); err != nil {
+	if err := cmp.Or(CheckMetadata(opts.Metadata), checkHeaders(opts.Headers)); err != nil {
 		return PutOptions{}, err
 	}
 	switch {
@@ -169,5 +169,5 @@ func CheckCopy(source, destination string, opts *CopyOptions) (CopyOptions, erro
 	case opts.Metadata == nil && (opts.ContentType != "" || opts.Headers != Headers{}):
 		return CopyOptions{}, fmt.Errorf("%w: CopyOptions has ContentType or Headers without Metadata, which replaces all three", ErrInvalid)
 	}
-	return *opts, cmp.Or(CheckMetadata(opts.Metadata), CheckHeaders(opts.Headers))
+	return *opts, cmp.Or(CheckMetadata(opts.Metadata), checkHeaders(opts.Headers))
 }

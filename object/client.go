@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// DefaultTries is the most times that a write is sent; see [Options].
-	DefaultTries = 5
+	// defaultTries is the most times that a write is sent; see [Options].
+	defaultTries = 5
 
-	// DefaultPause bounds the pause before the second try; see [Options].
-	DefaultPause = 50 * time.Millisecond
+	// defaultPause bounds the pause before the second try; see [Options].
+	defaultPause = 50 * time.Millisecond
 
-	// DefaultProbePrefix is where a client tries what a store can do; see [Options].
-	DefaultProbePrefix = ".holdfast/probe"
+	// defaultProbePrefix is where a client tries what a store can do; see [Options].
+	defaultProbePrefix = ".holdfast/probe"
 
 	maxTries = 100
 	maxPause = 2 * time.Second
@@ -44,7 +44,7 @@ type Options struct {
 	Abilities map[Ability]bool
 
 	// ProbePrefix is the prefix below which the client tries abilities. Empty means
-	// [DefaultProbePrefix]. A Verifier has its own.
+	// ".holdfast/probe". A Verifier has its own.
 	ProbePrefix string
 
 	// DistinctBodies promises that no two writes to one key have equal bodies: each body
@@ -54,11 +54,11 @@ type Options struct {
 	DistinctBodies bool
 
 	// Tries is the most times that a write is sent while its outcome is not known, and
-	// the most times that the state is then read: 1 to 100. 0 means [DefaultTries].
+	// the most times that the state is then read: 1 to 100. 0 means 5.
 	Tries int
 
 	// Pause bounds the random pause before the second try; it doubles with each further
-	// one, to 2 s. 0 means [DefaultPause].
+	// one, to 2 s. 0 means 50 ms.
 	Pause time.Duration
 
 	// Logger receives the outcome of writes whose reply was lost. Nil discards.
@@ -66,9 +66,9 @@ type Options struct {
 }
 
 func (o *Options) check() error {
-	o.Tries = cmp.Or(o.Tries, DefaultTries)
-	o.Pause = cmp.Or(o.Pause, DefaultPause)
-	o.ProbePrefix = cmp.Or(o.ProbePrefix, DefaultProbePrefix)
+	o.Tries = cmp.Or(o.Tries, defaultTries)
+	o.Pause = cmp.Or(o.Pause, defaultPause)
+	o.ProbePrefix = cmp.Or(o.ProbePrefix, defaultProbePrefix)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Abilities = maps.Clone(o.Abilities)
 	switch {
@@ -188,7 +188,7 @@ func (o *WriteOptions) check(key string) error {
 	if size > MaxClientMetadata {
 		return fmt.Errorf("%w: %d bytes of metadata, at most %d are allowed", ErrInvalid, size, MaxClientMetadata)
 	}
-	return cmp.Or(CheckMetadata(o.Metadata), CheckHeaders(o.Headers))
+	return cmp.Or(CheckMetadata(o.Metadata), checkHeaders(o.Headers))
 }
 
 // Client writes objects so that the caller knows the outcome of each write: committed (a

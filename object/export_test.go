@@ -14,3 +14,8 @@ func LogKnows(l *Log) string {
 func LogLearn(l, from *Log) {
 	l.id, l.last, l.floor, l.floorReadAt = from.id, from.last, from.floor, time.Now()
 }
+
+const (
+	MaxDir      = maxDir
+	MaxPrevious = maxPrevious
+)

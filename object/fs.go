@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MaxDir is how many entries of a directory of [FS] are in memory at most.
-const MaxDir = 100_000
+// maxDir is how many entries of a directory of [FS] are in memory at most.
+const maxDir = 100_000
 
 // FS returns the objects of a client as a file system for reading: for templates, for
 // [net/http.FileServerFS], for everything that takes an [fs.FS]. A slash in a key ends the
@@ -378,7 +378,7 @@ func (d *directory) Read([]byte) (int, error) {
 	return 0, pathError("read", d.name, errors.New("is a directory"))
 }
 
-// ReadDir implements [fs.ReadDirFile]. The first call lists the directory, up to [MaxDir]
+// ReadDir implements [fs.ReadDirFile]. The first call lists the directory, up to maxDir
 // entries.
 func (d *directory) ReadDir(n int) ([]fs.DirEntry, error) {
 	entries, err := d.read(n)
@@ -391,15 +391,15 @@ func (d *directory) ReadDir(n int) ([]fs.DirEntry, error) {
 func (d *directory) read(n int) ([]fs.DirEntry, error) {
 	if d.next == nil {
 		d.next, d.stop = iter.Pull2(d.f.entries(d.name))
-		if err := d.list(MaxDir + 1); err != nil { // one more finds the end
+		if err := d.list(maxDir + 1); err != nil { // one more finds the end
 			return nil, err
 		}
 	}
 	if n <= 0 && !d.ended {
-		return nil, fmt.Errorf("%w: more than %d entries: read some at a time", store.ErrTooLarge, MaxDir)
+		return nil, fmt.Errorf("%w: more than %d entries: read some at a time", store.ErrTooLarge, maxDir)
 	}
 	if n > 0 && len(d.rest) == 0 {
-		if err := d.list(min(n, MaxDir)); err != nil {
+		if err := d.list(min(n, maxDir)); err != nil {
 			return nil, err
 		}
 		if len(d.rest) == 0 {

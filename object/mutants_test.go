@@ -19,7 +19,7 @@ func TestMutants(t *testing.T) {
 			"	set(nameBefore, strings.Join(s.Previous, \".\"))\n", "",
 			"TestSuperseded"},
 		{"the history is longer than eight", "writeinfo.go",
-			"	return ids[:min(len(ids), MaxPrevious)]\n", "	return ids\n",
+			"	return ids[:min(len(ids), maxPrevious)]\n", "	return ids\n",
 			"TestConditionalPutIsOneRequest"},
 		{"an equal version is the same state", "write.go",
 			"	return c.unique() || a.info.WriteInfo.ID", "	return true || a.info.WriteInfo.ID",

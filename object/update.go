@@ -9,13 +9,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// DefaultUpdateLimit is the default of [UpdateOptions].Limit, in bytes: 64 MiB.
-const DefaultUpdateLimit = 64 << 20
+// defaultUpdateLimit is the default of [UpdateOptions].Limit, in bytes: 64 MiB.
+const defaultUpdateLimit = 64 << 20
 
 // UpdateOptions are the options of [Client.Update].
 type UpdateOptions struct {
-	// Limit is the largest body that is read, in bytes; 0 means [DefaultUpdateLimit]. A
-	// larger one is [store.ErrTooLarge].
+	// Limit is the largest body that is read, in bytes; 0 means 64 MiB. For a
+	// larger one the error matches [store.ErrTooLarge].
 	Limit int64
 
 	// Fence and Force are those of [WriteOptions].
@@ -54,7 +54,7 @@ func (c *Client) Update(ctx context.Context, key string, change func(body []byte
 
 func (c *Client) update(ctx context.Context, key string, change func([]byte, Info) ([]byte, error), o UpdateOptions) (Info, error) {
 	if o.Limit == 0 {
-		o.Limit = DefaultUpdateLimit
+		o.Limit = defaultUpdateLimit
 	}
 	w := WriteOptions{Fence: o.Fence, Force: o.Force, Metadata: o.Metadata, ContentType: o.ContentType, Headers: o.Headers}
 	if err := w.check(key); err != nil {

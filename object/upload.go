@@ -124,9 +124,9 @@ func Resume(ctx context.Context, b Bucket, u Upload, body io.Reader, opts *PutOp
 }
 
 const (
-	// DefaultUploadAge is how old the newest part of an upload must be before a sweep removes
+	// defaultUploadAge is how old the newest part of an upload must be before a sweep removes
 	// the upload; see [SweepOptions].
-	DefaultUploadAge = 24 * time.Hour
+	defaultUploadAge = 24 * time.Hour
 
 	// MinUploadAge is the least such age.
 	MinUploadAge = time.Hour
@@ -135,7 +135,7 @@ const (
 // SweepOptions are the options of [SweepUploads].
 type SweepOptions struct {
 	// MinAge is how old the newest part of an upload must be, by the store's clock, before
-	// the upload is removed. At least [MinUploadAge]; 0 means [DefaultUploadAge]. A program
+	// the upload is removed. At least [MinUploadAge]; 0 means 24 hours. A program
 	// that stops for longer than this in the middle of an upload, or wants to resume later,
 	// loses its parts, and nothing else.
 	MinAge time.Duration
@@ -172,7 +172,7 @@ func SweepUploads(ctx context.Context, b Bucket, prefix string, opts *SweepOptio
 		o = *opts
 	}
 	if o.MinAge == 0 {
-		o.MinAge = DefaultUploadAge
+		o.MinAge = defaultUploadAge
 	}
 	switch {
 	case o.MinAge < MinUploadAge:

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// MaxPrevious is how many writes before it a [WriteInfo] names.
-	MaxPrevious = 8
+	// maxPrevious is how many writes before it a [WriteInfo] names.
+	maxPrevious = 8
 
 	// MaxClientMetadata is the largest metadata that a [Client] takes from its caller: the
 	// lengths of all names and values together, in bytes. The rest of [MaxMetadata] is for
@@ -110,7 +110,7 @@ func (s WriteInfo) idsForNext() []string {
 		return nil
 	}
 	ids := append([]string{s.ID}, s.Previous...)
-	return ids[:min(len(ids), MaxPrevious)]
+	return ids[:min(len(ids), maxPrevious)]
 }
 
 // metadata returns the caller's metadata with the write info added.
@@ -189,7 +189,7 @@ func parseWriteInfo(own map[string]string) WriteInfo {
 	}
 	if before := take(nameBefore); before != "" {
 		ids := strings.Split(before, ".")
-		if len(ids) <= MaxPrevious && !slices.ContainsFunc(ids, func(id string) bool { return !isID(id) }) {
+		if len(ids) <= maxPrevious && !slices.ContainsFunc(ids, func(id string) bool { return !isID(id) }) {
 			s.Previous = ids
 		}
 	}

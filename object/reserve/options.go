@@ -14,11 +14,11 @@ const (
 	// DefaultTimeout is how long an operation may take; see [Options].
 	DefaultTimeout = 20 * time.Second
 
-	// DefaultMaxClockSkewRate is by how much the clocks of two machines may differ; see [Options].
-	DefaultMaxClockSkewRate = 3
+	// defaultMaxClockSkewRate is by how much the clocks of two machines may differ; see [Options].
+	defaultMaxClockSkewRate = 3
 
-	// DefaultTTL is how long a row stays in its table; see [Options].
-	DefaultTTL = time.Hour
+	// defaultTTL is how long a row stays in its table; see [Options].
+	defaultTTL = time.Hour
 
 	// DefaultTestInterval is the first pause of a waiter; see [Options].
 	DefaultTestInterval = 100 * time.Millisecond
@@ -27,15 +27,15 @@ const (
 	MinTimeout = 50 * time.Millisecond
 	MaxTimeout = 24 * time.Hour
 
-	// ClockSkewRateLimit bounds Options.MaxClockSkewRate.
-	ClockSkewRateLimit = 100
+	// clockSkewRateLimit bounds Options.MaxClockSkewRate.
+	clockSkewRateLimit = 100
 
-	// MaxTTL bounds Options.TTL.
-	MaxTTL = 365 * 24 * time.Hour
+	// maxTTL bounds Options.TTL.
+	maxTTL = 365 * 24 * time.Hour
 
-	// MinTestInterval and MaxTestInterval bound Options.TestInterval.
-	MinTestInterval = time.Millisecond
-	MaxTestInterval = time.Minute
+	// minTestInterval and maxTestInterval bound Options.TestInterval.
+	minTestInterval = time.Millisecond
+	maxTestInterval = time.Minute
 
 	// ttlSlack is how much longer than a waiter waits a row stays in its table.
 	ttlSlack = time.Minute
@@ -80,7 +80,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("reserve: %w: Options.%s", store.ErrInvalid, fmt.Sprintf(format, args...))
 	}
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	o.MaxClockSkewRate = cmp.Or(o.MaxClockSkewRate, DefaultMaxClockSkewRate)
+	o.MaxClockSkewRate = cmp.Or(o.MaxClockSkewRate, defaultMaxClockSkewRate)
 	o.TestInterval = cmp.Or(o.TestInterval, DefaultTestInterval)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	switch {
@@ -88,15 +88,15 @@ func (o *Options) check() error {
 		return invalid("Timeout is %v, not within %v and %v", o.Timeout, MinTimeout, MaxTimeout)
 	case o.Timeout%time.Millisecond != 0:
 		return invalid("Timeout is %v, and must be whole milliseconds", o.Timeout)
-	case o.MaxClockSkewRate < 2 || o.MaxClockSkewRate > ClockSkewRateLimit:
-		return invalid("MaxClockSkewRate is %d, not within 2 and %d", o.MaxClockSkewRate, ClockSkewRateLimit)
-	case o.TestInterval < MinTestInterval || o.TestInterval > MaxTestInterval:
-		return invalid("TestInterval is %v, not within %v and %v", o.TestInterval, MinTestInterval, MaxTestInterval)
+	case o.MaxClockSkewRate < 2 || o.MaxClockSkewRate > clockSkewRateLimit:
+		return invalid("MaxClockSkewRate is %d, not within 2 and %d", o.MaxClockSkewRate, clockSkewRateLimit)
+	case o.TestInterval < minTestInterval || o.TestInterval > maxTestInterval:
+		return invalid("TestInterval is %v, not within %v and %v", o.TestInterval, minTestInterval, maxTestInterval)
 	}
 	wait := o.Timeout * time.Duration(o.MaxClockSkewRate)
-	o.TTL = cmp.Or(o.TTL, max(DefaultTTL, 2*wait))
-	if least := wait + ttlSlack; o.TTL < least || o.TTL > MaxTTL {
-		return invalid("TTL is %v, not within %v (a minute more than Timeout times MaxClockSkewRate) and %v", o.TTL, least, MaxTTL)
+	o.TTL = cmp.Or(o.TTL, max(defaultTTL, 2*wait))
+	if least := wait + ttlSlack; o.TTL < least || o.TTL > maxTTL {
+		return invalid("TTL is %v, not within %v (a minute more than Timeout times MaxClockSkewRate) and %v", o.TTL, least, maxTTL)
 	}
 	return nil
 }
