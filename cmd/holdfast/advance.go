@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/resumekey"
 )
 
-// positionFlags are the values that a user can save beside a sequence.
+// positionFlags are the values that a user can save together with a sequence.
 type positionFlags struct {
 	event, data string
 }

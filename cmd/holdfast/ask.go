@@ -59,7 +59,7 @@ func requestText(g *lease.Guard) string {
 	return text
 }
 
-// refuse tells the asker that the command goes on, if the lock has one holder: one of several
+// refuse writes a refusal for the asker, if the lock has one holder: one of several
 // cannot answer for the others.
 func (a *app) refuse(ctx context.Context, g *lease.Guard) {
 	a.notef("%s: the command continues (--on-ask %s)", requestText(g), askRefuse)
@@ -255,7 +255,7 @@ const (
 	endBroken     = "broken"
 	endDead       = "dead"        // its holder is dead
 	endHandedOver = "handed_over" // another holder has the lock
-	endRemoved    = "removed"     // its record is gone
+	endRemoved    = "removed"     // its record was removed
 )
 
 // endOfAsked returns how the grant ended; nothing if it is not over.

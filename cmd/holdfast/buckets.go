@@ -51,7 +51,7 @@ type bucket struct {
 	index        string // for people
 }
 
-// id tells buckets apart.
+// id is different for different buckets.
 func (b bucket) id() string { return object.TraitsOf(b.Bucket()).ID }
 
 // objectURL is the URL of an object, or of all objects whose keys begin with key.
@@ -472,7 +472,7 @@ func (at *objectURL) parameters(names ...string) (map[string]string, error) {
 	for _, name := range names {
 		switch values := query[name]; {
 		case len(values) > 1:
-			return nil, usagef("the parameter %s stands twice in the URL %s", name, at)
+			return nil, usagef("the parameter %s is twice in the URL %s", name, at)
 		case len(values) == 1 && values[0] == "":
 			return nil, usagef("the parameter %s of the URL %s is empty", name, at)
 		case len(values) == 1:

@@ -148,7 +148,7 @@ func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.
 }
 
 // waitingForFile calls do, which waits for the lock of the state file for as long as the
-// flags allow, and tells of a wait.
+// flags allow, and prints a note about a wait.
 func (a *app) waitingForFile(ctx context.Context, f *checkpointFlags, do func(context.Context) error) error {
 	if f.wait >= 0 {
 		// With a wait of zero, allow the time that it takes to lock a free file.

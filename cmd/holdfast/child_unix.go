@@ -173,7 +173,7 @@ func (c *child) stopped(still func() bool) {
 	if c.tty < 0 {
 		return // stopped by a signal: its sender will continue the child
 	}
-	// Stop the whole group: none of its processes may go on while the lease is not renewed.
+	// Stop the whole group: none of its processes may run while the lease is not renewed.
 	_ = c.signal(syscall.SIGSTOP)
 	c.takeTerminal()
 	suspend()
@@ -199,16 +199,16 @@ func (c *child) takeTerminal() {
 func (c *child) kill(grace time.Duration) {
 	_ = c.signal(syscall.SIGTERM)
 	_ = c.signal(syscall.SIGCONT)
-	if c.gone(grace) {
+	if c.hasEnded(grace) {
 		return
 	}
 	_ = c.signal(syscall.SIGKILL)
-	c.gone(time.Second)
+	c.hasEnded(time.Second)
 }
 
-// gone waits for at most d, and reports whether no process of the group is left. A zombie
+// hasEnded waits for at most d, and reports whether no process of the group is left. A zombie
 // counts until it is reaped. The leader is reaped at once.
-func (c *child) gone(d time.Duration) bool {
+func (c *child) hasEnded(d time.Duration) bool {
 	for limit := time.Now().Add(d); ; time.Sleep(2 * time.Millisecond) {
 		if errors.Is(c.signal(0), unix.ESRCH) {
 			return true
@@ -410,5 +410,5 @@ func surviveClosedPipe() func() {
 // suspends reports whether sig is that of Ctrl-Z.
 func suspends(sig os.Signal) bool { return sig == syscall.SIGTSTP }
 
-// continues reports whether sig lets a stopped process go on.
+// continues reports whether sig lets a stopped process continue.
 func continues(sig os.Signal) bool { return sig == syscall.SIGCONT }

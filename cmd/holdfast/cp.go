@@ -133,7 +133,7 @@ func isURL(arg string) bool {
 	return missesColon(arg) || strings.Contains(arg, "://") || found && openers()[strings.ToLower(scheme)] != nil
 }
 
-// isFileOutside reports whether file:PATH names a regular file that lies in no bucket, so
+// isFileOutside reports whether file:PATH names a regular file that is in no bucket, so
 // that it can mean nothing but that file.
 func isFileOutside(raw string) bool {
 	name := pathOf(raw) // of another URL it is empty, and names no file
@@ -202,7 +202,7 @@ func (a *app) cpToFile(cmd *cobra.Command, raw, name string, f *writeFlags) erro
 	})
 }
 
-// nestedIn reports whether one directory is another one, or lies below it. A directory that
+// nestedIn reports whether one directory is another one, or is below it. A directory that
 // does not exist yet is judged by the nearest one above that does.
 func nestedIn(inner, outer string) (bool, error) {
 	outer, err := filepath.Abs(outer)
@@ -210,7 +210,7 @@ func nestedIn(inner, outer string) (bool, error) {
 		outer, err = filepath.EvalSymlinks(outer)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // nothing lies there
+		return false, nil // nothing is there
 	}
 	if err != nil {
 		return false, err
@@ -232,7 +232,7 @@ func nestedIn(inner, outer string) (bool, error) {
 	}
 }
 
-// checkApart refuses to copy between a directory and a bucket of which one lies in the other:
+// checkApart refuses to copy between a directory and a bucket of which one is in the other:
 // the files of the bucket would be taken for files of the user.
 func checkApart(dir string, at *objectURL) error {
 	if at.bucket.Scheme != "file" {
@@ -248,7 +248,7 @@ func checkApart(dir string, at *objectURL) error {
 		return err
 	}
 	if is, err := dirbucket.Exists(bucketDir); inside || outside && is || err != nil {
-		return cmp.Or(err, usagef("the bucket %s and the directory %s: one of them lies in the other", at, dir))
+		return cmp.Or(err, usagef("the bucket %s and the directory %s: one of them is inside the other", at, dir))
 	}
 	return nil
 }

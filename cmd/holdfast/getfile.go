@@ -215,7 +215,7 @@ func (a *app) download(ctx context.Context, b bucket, key string, opts object.Ge
 	err := to.named(d.run(ctx))
 	line.end()
 	if err != nil && d.done >= barFrom && !d.full && !store.Permanent(err) && !errors.Is(err, store.ErrConflict) {
-		err = fmt.Errorf("%w (after %s; --offset %d goes on from there)", err, bytesText(d.done), opts.Offset+d.done)
+		err = fmt.Errorf("%w (after %s; --offset %d continues from there)", err, bytesText(d.done), opts.Offset+d.done)
 	}
 	return info, err
 }
@@ -266,7 +266,7 @@ func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch ob
 	if keepErr := to.keep(had); keepErr != nil {
 		return info, errors.Join(err, keepErr)
 	}
-	return info, fmt.Errorf("%w (the first %s are kept: the same command goes on from there)", err, bytesText(had.Done))
+	return info, fmt.Errorf("%w (the first %s are kept: the same command continues from there)", err, bytesText(had.Done))
 }
 
 type writerFunc func([]byte) (int, error)

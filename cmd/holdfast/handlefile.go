@@ -239,7 +239,7 @@ func (p *handleDir) claim(ctx context.Context, old *handleFile) (none bool, err 
 	return false, nil
 }
 
-// detach makes the handle file of a guard. The lease then goes on without the guard.
+// detach makes the handle file of a guard. The lease then continues without the guard.
 func detach(ctx context.Context, guard *lease.Guard, url string, o lease.Options) (*handleFile, error) {
 	deadline := guard.Deadline()
 	ticket, err := guard.Detach(ctx)

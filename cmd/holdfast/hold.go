@@ -26,11 +26,11 @@ type holdLine struct {
 	Deadline time.Time `json:"deadline,omitzero"` // until when the lock can be relied on if no renewal succeeds
 	Store    string    `json:"store,omitempty"`
 	TTL      int64     `json:"ttl_ms,omitempty"`       // of ready
-	Session  string    `json:"session,omitempty"`      // likewise
-	Grace    int64     `json:"grace_ms,omitempty"`     // likewise, and of lost: how long work may take to stop
+	Session  string    `json:"session,omitempty"`      // of ready
+	Grace    int64     `json:"grace_ms,omitempty"`     // as session, and of lost: how long work may take to stop
 	Holder   string    `json:"holder,omitempty"`       // of busy: who has the lock
 	By       string    `json:"requested_by,omitempty"` // of yield_requested: who asks the holder to yield
-	Reason   string    `json:"reason,omitempty"`       // likewise: why
+	Reason   string    `json:"reason,omitempty"`       // as requested_by: why
 	Command  string    `json:"command,omitempty"`      // of failed: which command
 	Line     int       `json:"line,omitempty"`         // of invalid: which line of the input
 	Kind     string    `json:"kind,omitempty"`         // of the error
@@ -137,7 +137,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 		return out.Encode(line)
 	}
 	f.events = func(e lease.Event) {
-		// If the reader has gone, hold ends with its input.
+		// If the reader has ended, hold ends with its input.
 		switch e.Kind {
 		case lease.EventAtRisk:
 			line := holdLine{Event: "at_risk", Token: e.Token, Deadline: e.Deadline}

@@ -70,7 +70,7 @@ type claim struct {
 	guard     *lease.Guard            // nil while it waits
 	storing   chan struct{}           // while its record is being written; closed at its end
 	releasing bool
-	over      bool // its end was told
+	over      bool // its end was written
 }
 
 // errGivenUp ends the wait for a lock that its caller releases before it has it.
@@ -132,7 +132,7 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 		return outErr
 	}
 	if err == nil && h.bad {
-		err = usagef("a line of the input was refused, as the output tells")
+		err = usagef("a line of the input was refused: see the event invalid in the output")
 	}
 	return err
 }
@@ -436,7 +436,7 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 	return nil
 }
 
-// take takes a lock, and tells what became of that.
+// take takes a lock, and writes the result.
 func (h *lineHolder) take(ctx context.Context, c *claim, beside *lease.LockOptions, wait time.Duration) {
 	defer c.cancel(nil)
 	guard, err := h.acquire(ctx, c, beside, wait)
@@ -486,7 +486,7 @@ func (h *lineHolder) acquire(ctx context.Context, c *claim, beside *lease.LockOp
 	return handle.Acquire(ctx)
 }
 
-// lost tells that a lock was lost. Its id is free from then on.
+// lost writes that a lock was lost. Its id is free from then on.
 func (h *lineHolder) lost(c *claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -501,12 +501,12 @@ func (h *lineHolder) lost(c *claim) {
 func (h *lineHolder) release(c *claim) {
 	c.releasing = true
 	c.cancel(errGivenUp)
-	if c.guard != nil { // else take goes on
+	if c.guard != nil { // else take continues
 		h.wg.Go(func() { h.free(c, c.guard) })
 	}
 }
 
-// free releases the guard of a claim, if it has one, and tells of the end.
+// free releases the guard of a claim, if it has one, and writes the end.
 func (h *lineHolder) free(c *claim, guard *lease.Guard) {
 	var err error
 	if guard != nil {
@@ -515,7 +515,7 @@ func (h *lineHolder) free(c *claim, guard *lease.Guard) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c.guard = guard
-	if storing := c.storing; storing != nil { // its outcome is told first
+	if storing := c.storing; storing != nil { // its outcome is written first
 		h.mu.Unlock()
 		<-storing
 		h.mu.Lock()
@@ -523,7 +523,7 @@ func (h *lineHolder) free(c *claim, guard *lease.Guard) {
 	h.ended(c, err)
 }
 
-// ended tells of the end of a claim, and of what is wrong with that. The caller holds the
+// ended writes the end of a claim, and its error. The caller holds the
 // mutex.
 func (h *lineHolder) ended(c *claim, err error) {
 	c.over = true
@@ -538,7 +538,7 @@ func (h *lineHolder) ended(c *claim, err error) {
 	h.tell(c, line)
 }
 
-// write begins to write into the record of a lock, and tells what became of that. The caller
+// write begins to write into the record of a lock, and writes the result. The caller
 // holds the mutex.
 func (h *lineHolder) write(c *claim, command, done string, write func(*lease.Guard) error) {
 	c.storing = make(chan struct{})
@@ -571,7 +571,7 @@ func (h *lineHolder) tell(c *claim, line holdLine) {
 	h.out.put(line)
 }
 
-// event tells of the session, whose deadline is that of all locks, and of asks.
+// event writes events of the session, whose deadline is that of all locks, and requests to yield.
 func (h *lineHolder) event(e lease.Event) {
 	switch {
 	case e.Kind == lease.EventYieldRequested:
@@ -594,7 +594,7 @@ func (h *lineHolder) event(e lease.Event) {
 	}
 }
 
-// end gives all locks back, and tells of each.
+// end releases all locks, and writes an event for each.
 func (h *lineHolder) end() error {
 	h.mu.Lock()
 	var held []*claim
@@ -610,7 +610,7 @@ func (h *lineHolder) end() error {
 	h.mu.Unlock()
 	err := h.session.Close(h.ctx)
 	for _, c := range held {
-		h.free(c, c.guard) // the session has freed it: this tells with which outcome
+		h.free(c, c.guard) // the session has freed it: this writes with which outcome
 	}
 	h.wg.Wait()
 	return err

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// hooks are commands that run starts beside its own command. Each is a program and its
+// hooks are commands that run starts in addition to its own command. Each is a program and its
 // arguments, separated by blanks. No shell takes part.
 type hooks struct {
 	acquire, lost, release string
 }
 
-// hookVariable tells a hook which event it is for. It is not the variable of a flag.
+// hookVariable says which event a hook is for. It is not the variable of a flag.
 const hookVariable = "HOLDFAST_HOOK"
 
 // hookTime bounds the time of a hook that run does not wait for otherwise.

@@ -88,11 +88,11 @@ func inWords(err error) error {
 	var age *largeitem.OrphanAgeError
 	switch {
 	case errors.As(err, &other):
-		help := "name another prefix, --bucket URL/PREFIX; or, if that table is gone and its objects may go too, take them over with item init --adopt"
+		help := "name another prefix, --bucket URL/PREFIX; or, if that table does not exist any more and its objects may be removed, take them over with item init --adopt"
 		if other.Copied() {
 			help = "it is a copy of that table, or that table has moved: for a copy name another prefix, --bucket URL/PREFIX; take the objects over with item init --adopt only if no program uses the table in the old place any more"
 		}
-		return &statusError{statusUnsafe, fmt.Errorf("the objects beside %s belong to the table %s (%s), and not to %s (%s): %s",
+		return &statusError{statusUnsafe, fmt.Errorf("the objects next to %s belong to the table %s (%s), and not to %s (%s): %s",
 			other.Object, other.Table, other.ID, other.Store, other.StoreID, help)}
 	case errors.As(err, &age):
 		why, until := "longer, so that a sweep could remove what this command writes", ""
@@ -766,7 +766,7 @@ If there is no such item, rm succeeds; with --if-exists the status is then 66.`,
 				}
 				opts := &largeitem.DeleteOptions{}
 				if ifExists {
-					// After a refused delete it is not certain who has deleted the item; a read tells
+					// After a refused delete it is not certain who has deleted the item; a read shows
 					// at least that there is none to begin with.
 					if _, err := s.GetMeta(ctx, key); err != nil {
 						return err

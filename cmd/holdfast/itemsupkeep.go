@@ -33,7 +33,7 @@ func (p *paceFlags) add(flags *pflag.FlagSet) {
 	p.parallel = largeitem.DefaultSweepParallel
 	flags.Var(whole{&p.parallel, 1, largeitem.MaxParallel}, "parallel", "requests in flight at a time, 1 to 64")
 	flags.Var(whole{&p.rate, 0, math.MaxInt32}, "rate", "at most this many requests a second (default: no limit)")
-	flags.StringVar(&p.resume, "progress-file", "", "`FILE` to remember the progress in, and to go on from after an interruption; removed at the end")
+	flags.StringVar(&p.resume, "progress-file", "", "`FILE` that keeps the progress, from which an interrupted run continues; removed at the end")
 }
 
 func (p *paceFlags) check(flags *pflag.FlagSet) error {
@@ -63,7 +63,7 @@ type progress struct {
 // maxProgress is the largest progress file that is read, in bytes.
 const maxProgress = 64 << 10
 
-// read returns where to go on; the beginning if there is no file.
+// read returns where to continue; the beginning if there is no file.
 func (p progressFile) read() (string, error) {
 	if p.name == "" {
 		return "", nil
@@ -97,7 +97,7 @@ func (p progressFile) read() (string, error) {
 	return at.At, nil
 }
 
-// write remembers where to go on.
+// write remembers where to continue.
 func (p progressFile) write(at string) error {
 	if p.name == "" {
 		return nil
@@ -182,7 +182,7 @@ only in a bucket with versions, or if you promise --no-other-writers.`,
 				return usagef("--limit is a number of objects, at least 1")
 			}
 			if p.resume != "" && (o.Scan || f.layout == layoutMate) {
-				return usagef("--progress-file: a sweep that reads the whole table first begins anew")
+				return usagef("--progress-file: a sweep that reads the whole table first cannot continue: leave the flag out")
 			}
 			if o.Exclusive && f.layout != layoutMate {
 				return usagef("--no-other-writers is for --layout %s: other names are never shared", layoutMate)

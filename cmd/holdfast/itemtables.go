@@ -123,7 +123,7 @@ func (storeItems) store(ctx context.Context, a *app, u *url.URL) (opened, *store
 func takeTable(u *url.URL) (table, rest string, err error) {
 	query, bare := u.Query(), *u
 	if len(query["table"]) > 1 {
-		return "", "", usagef("the parameter table stands twice in the URL of the table")
+		return "", "", usagef("the parameter table is twice in the URL of the table")
 	}
 	table = query.Get("table")
 	query.Del("table")

@@ -46,7 +46,7 @@ func (f *leaseFlags) trusted() error {
 	return nil
 }
 
-// process is another process of this machine. Its start time tells it apart from a later
+// process is another process of this machine. Its start time distinguishes it from a later
 // process with the same pid.
 type process struct {
 	pid   int
@@ -172,7 +172,7 @@ func (a *app) keeperCommand() *cobra.Command {
 // still runs.
 const lookAtJob = 500 * time.Millisecond
 
-// keep renews the lock of a handle file until the file is gone or belongs to another grant.
+// keep renews the lock of a handle file until the file does not exist or belongs to another grant.
 // It also ends when the process in until has ended: then it releases the lock.
 func (a *app) keepAlive(ctx context.Context, path, grant string, until process) error {
 	fmt.Fprint(a.stdout, renewerReady)

@@ -151,7 +151,7 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 	if err != nil {
 		var sig *signalled
 		ended := errors.As(err, &sig)
-		// The session in which it waited may be lost: then it stands in line anew.
+		// The session in which it waited may be lost: then it enters the queue again.
 		lost := f.inSession() && errors.Is(err, lease.ErrLost) && !ended
 		// A store that has answered may answer again.
 		silent := errors.Is(err, lease.ErrUnresponsive) && (f.answered || errors.Is(err, lease.ErrHeld)) && !ended
@@ -297,7 +297,7 @@ func (a *app) watchLeader(ctx context.Context, client *lease.Client, name, url s
 		now := time.Now()
 		view.Time = &now
 		if err := a.leaderLine(view); err != nil {
-			return err // the reader of stdout has gone
+			return err // the reader of stdout has ended
 		}
 	}
 	return nil

@@ -123,7 +123,7 @@ func (v *lockView) sessions(ids map[string]bool) {
 	}
 }
 
-// handedTo returns the session that a lock was handed over to, if the lock's record tells no more
+// handedTo returns the session that a lock was handed over to, if the lock's record says no more
 // of its holder: the session that hands a lock over knows no more.
 func (v *lockView) handedTo() string {
 	id, _ := strings.CutPrefix(v.Holder, handedOver)
@@ -607,7 +607,7 @@ func areOf(n int) string {
 	return fmt.Sprintf("%d are", max(0, n))
 }
 
-// line tells of a member.
+// line describes a member.
 func (m *memberView) line() string {
 	text := cmp.Or(m.Holder, "session "+m.Session)
 	if m.Token == 0 {
@@ -627,7 +627,7 @@ func (m *memberView) line() string {
 	return text
 }
 
-// line tells of an ask. A holder under a session does not write that it has heard.
+// line describes a request to yield. A holder under a session does not write that it has read it.
 func (v *askedView) line(plain bool) string {
 	text := "by " + v.By
 	if v.At != nil {

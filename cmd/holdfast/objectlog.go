@@ -250,7 +250,7 @@ removed by "commit-log trim".`,
 		},
 	}
 	cmd.Flags().Uint64Var(&from, "from", 0, "number of the entry to begin with (default: the first that there is)")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with entries that are appended later, until interrupted")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue with entries that are appended later, until interrupted")
 	return cmd
 }
 

@@ -160,7 +160,7 @@ func (f *writeFlags) source(flags *pflag.FlagSet) {
 	flags.StringVar(&f.sourceMatch, "source-if-match", "", "only if this is the version of the source")
 }
 
-// content adds the flags for what is kept beside the object. standard says what it gets
+// content adds the flags for what is kept with the object. standard says what it gets
 // without them.
 func (f *writeFlags) content(flags *pflag.FlagSet, standard string) {
 	flags.StringVar(&f.contentType, "content-type", "", "MIME type of the object (default: "+standard+")")
@@ -168,7 +168,7 @@ func (f *writeFlags) content(flags *pflag.FlagSet, standard string) {
 	flags.StringVar(&f.headers.ContentDisposition, "content-disposition", "", "Content-Disposition header of the object, such as attachment")
 	flags.StringVar(&f.headers.ContentEncoding, "content-encoding", "", "how the content is encoded already, such as gzip; this command neither encodes nor decodes")
 	flags.StringVar(&f.headers.ContentLanguage, "content-language", "", "language of the content, such as en")
-	flags.StringArrayVar(&f.metadata, "metadata", nil, "`NAME=VALUE` to keep beside the object; may be given several times")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "`NAME=VALUE` to keep with the object; may be given several times")
 }
 
 // options returns the options of the write. It refuses a condition that is given but empty

@@ -100,7 +100,7 @@ func (a *app) ranAlready(ran *lease.AlreadyRanError, h *openedStore) error {
 	return nil
 }
 
-// endOf is what the record tells of a command that has ended.
+// endOf is what the record says about a command that has ended.
 func endOf(status int, err error) error {
 	if err == nil && status != statusOK {
 		return fmt.Errorf("exit status %d", status)

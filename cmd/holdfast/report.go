@@ -141,7 +141,7 @@ func (a *app) finish(r *report, result error) error {
 func (r *report) write(result error) error {
 	r.Ended, r.Status = time.Now(), statusOf(result)
 	r.Result = resultOf(r.Acquired != nil, result)
-	if told(result) {
+	if reportable(result) {
 		r.Error = oneLine(result)
 	}
 	enc := printable.JSON(r.file)
@@ -163,15 +163,15 @@ func resultOf(acquired bool, result error) string {
 		return "lost"
 	case errors.Is(result, errTimedOut):
 		return "timed_out"
-	case !acquired, status == statusNotExec && told(result):
+	case !acquired, status == statusNotExec && reportable(result):
 		return "failed" // the command never ran
 	}
 	return "ran"
 }
 
-// told reports whether a result is an error of holdfast itself, and not the status of the
+// reportable reports whether a result is an error of holdfast itself, and not the status of the
 // command.
-func told(result error) bool {
+func reportable(result error) bool {
 	var own *statusError
 	return result != nil && (!errors.As(result, &own) || own.err != nil)
 }

@@ -268,7 +268,7 @@ func (t *reservationTable) make(ctx context.Context, a *app) (made bool, err err
 		a.notef("the table of reservations %s was there, %s, and removes rows by the attribute ttl: it is left as it is", t, shape)
 	}
 	if len(before.Replicas) > 0 && !before.StronglyConsistent {
-		a.warnf("the table of reservations %s also lies in %s, without one order of writes: writers of two regions do not exclude each other", t, strings.Join(before.Replicas, ", "))
+		a.warnf("the table of reservations %s is also in %s, without one order of writes: writers of two regions do not exclude each other", t, strings.Join(before.Replicas, ", "))
 	}
 	return made, t.try(ctx)
 }

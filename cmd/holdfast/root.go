@@ -29,7 +29,7 @@ type app struct {
 	args           []string
 	started        bool   // the command line was accepted
 	path           string // of the command: "holdfast checkpoint get"
-	storeGiven     bool   // --store stands on the command line
+	storeGiven     bool   // --store is on the command line
 	storeErr       error  // why no store can be named
 	storeChosen    bool   // --store or its variable names the store: it is not the default
 	fileEmpty      bool   // like storeEmpty, for the --file of checkpoint
@@ -71,7 +71,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		status = statusUsage // cobra has refused the command line
 		a.json = a.json || slices.Contains(args, "--json")
 	}
-	if told(err) && !(a.quiet && errors.As(err, &busy)) {
+	if reportable(err) && !(a.quiet && errors.As(err, &busy)) {
 		p := problem{Level: "error", Message: oneLine(err) + a.where(err), Status: status, Kind: kinds[status], Hints: a.hints(err)}
 		if busy != nil || errors.As(err, &busy) {
 			r := busy.Record

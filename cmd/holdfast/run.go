@@ -210,8 +210,8 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	}
 	defer func() { err = a.finish(report, err) }()
 
-	// A closed pipe on stdout or stderr must not end this process either: the command goes
-	// on.
+	// A closed pipe on stdout or stderr must not end this process either: the command
+	// continues.
 	defer surviveClosedPipe()()
 
 	// From here on this process handles signals. While run waits for the lock, they end the
@@ -393,8 +393,8 @@ func heldAround(ctx context.Context, client *lease.Client, inherited []heldLock,
 	return nil
 }
 
-// holds reports whether a grant with this token holds the lock, alone or beside others. A
-// second grant beside it would wait for ever as soon as another process waits to be alone.
+// holds reports whether a grant with this token holds the lock, alone or with others. A
+// second grant would wait for ever as soon as another process waits to be alone.
 func holds(r lease.Record, token uint64) bool {
 	return r.State == lease.Held && r.Token == token ||
 		r.State == lease.Shared && slices.ContainsFunc(r.Holders, func(m lease.Member) bool { return m.Token == token })
@@ -647,13 +647,13 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 		}
 	}
 	// mayGoOn reports whether a command that was stopped may be continued. If the lock was
-	// lost meanwhile, the command is ended without having gone on.
+	// lost meanwhile, the command is ended without having continued.
 	mayGoOn := func() bool { return f.onLost == "warn" || set.Err() == nil }
 	for {
 		if ended == nil {
 			if !wasLost && lost != nil && set.Err() != nil {
 				// The child has ended and the lock is lost: the rest of the group must not
-				// go on.
+				// continue.
 				wasLost = true
 				stop(0)
 			}

@@ -97,7 +97,7 @@ func databaseOf(u *url.URL, create bool, largest int) (*database, error) {
 }
 
 // sqlite parses sqlite:PATH. It demands a file that only this user and root can change.
-// SQLite obeys the files beside the database: if another user had put a journal there,
+// SQLite obeys the files next to the database: if another user had put a journal there,
 // SQLite would remove any file of this user that the journal names.
 func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 	network, accepted, err := insisted(query, "table, prefix, ")
@@ -125,7 +125,7 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 	case err != nil:
 		return err
 	case !local && !network:
-		return fmt.Errorf("%w: %s lies on %s, where the locks of SQLite may not exclude other programs; network=allow in the store's URL insists on it", store.ErrUnsafe, path, kind)
+		return fmt.Errorf("%w: %s is on %s, where the locks of SQLite may not exclude other programs; network=allow in the store's URL insists on it", store.ErrUnsafe, path, kind)
 	}
 	d.dialect, d.opts.Name = sqlstore.SQLite, "sqlite:"+path
 	if create {

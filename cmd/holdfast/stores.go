@@ -29,7 +29,7 @@ type opener func(ctx context.Context, u *url.URL, log *slog.Logger) (opened, err
 type opened struct {
 	store.Store
 	io.Closer
-	url   string // as people write it, without parameters; tells stores apart
+	url   string // as people write it, without parameters; different for different stores
 	again string // with its parameters; opens the store again
 }
 

@@ -82,7 +82,7 @@ func (a *app) sweepObjects(ctx context.Context, b bucket, prefix string, o objec
 		uploads, prefix, all = b.bodies, b.bodiesPrefix, true
 		switch {
 		case o.DryRun && uploads == nil:
-			return usagef("--dry-run tells of uploads, which %s has not", b.url)
+			return usagef("--dry-run lists uploads, which %s does not have", b.url)
 		case o.MinAge != 0 && uploads == nil:
 			return usagef("--older-than is for uploads, which %s has not; bodies are removed when they are a day old", b.url)
 		}

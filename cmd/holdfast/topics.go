@@ -15,7 +15,7 @@ type topic struct {
 	name, section, short, long string
 }
 
-// topicCommands are the pages of help beside the commands.
+// topicCommands are the pages of help that are not of a command.
 func (a *app) topicCommands(root *cobra.Command) (all []*cobra.Command) {
 	for _, t := range topics(root) {
 		all = append(all, &cobra.Command{

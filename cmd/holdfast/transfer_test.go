@@ -135,7 +135,7 @@ func TestGetGoesOn(t *testing.T) {
 					t.Fatal(err)
 				}
 				b.set(11 << 20)
-				if err := get(); err == nil || !strings.Contains(err.Error(), "the same command goes on from there") {
+				if err := get(); err == nil || !strings.Contains(err.Error(), "the same command continues from there") {
 					t.Fatalf("it was cut: %v", err)
 				}
 				if text, err := os.ReadFile(file); string(text) != "old" {
@@ -240,7 +240,7 @@ func TestPutGoesOn(t *testing.T) {
 			if !errors.As(err, &unfinished) {
 				t.Fatalf("it was cut: %v", err)
 			}
-			if kept := a.cut(err, 24<<20, keepFrom+5).Error(); !strings.Contains(kept, "after 24.0 MiB of 32.0 MiB: the same command goes on from there") {
+			if kept := a.cut(err, 24<<20, keepFrom+5).Error(); !strings.Contains(kept, "after 24.0 MiB of 32.0 MiB: the same command continues from there") {
 				t.Errorf("it says %s", kept)
 			}
 			c.between(t, file, in)

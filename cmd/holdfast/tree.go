@@ -113,7 +113,7 @@ func (t *tree) run(ctx context.Context, where string, entries iter.Seq2[treeEntr
 	return nil
 }
 
-// report counts an entry, and prints what became of it. It returns an error if the run is to
+// report counts an entry, and prints its result. It returns an error if the run is to
 // end.
 func (t *tree) report(name, text string, view any, err error) error {
 	t.mu.Lock()
@@ -147,7 +147,7 @@ func (t *tree) report(name, text string, view any, err error) error {
 func (a *app) parsePrefix(raw string, makes bool) (*objectURL, error) {
 	at, err := a.parseObject(raw, makes)
 	if err != nil && makes {
-		// A directory that is missing can become a bucket: what lies in it has such a name.
+		// A directory that is missing can become a bucket: what is in it has such a name.
 		name := "/" + rand.Text()
 		path, query, _ := strings.Cut(raw, "?")
 		if in, inErr := a.parseObject(path+name+"?"+query, makes); inErr == nil {
@@ -310,7 +310,7 @@ func (a *app) cpFiles(ctx context.Context, from string, dst *objectURL, opts *ob
 	})
 }
 
-// shown is the URL of what lies below a prefix, for people.
+// shown is the URL of what is below a prefix, for people.
 func (at *objectURL) shown(name string) string {
 	return strings.TrimSuffix(at.String(), "/") + "/" + (&url.URL{Path: name}).EscapedPath()
 }

@@ -29,7 +29,7 @@ const keepFrom = 32 << 20
 const maxUpload = 64 << 10
 
 // rememberedUpload is where put remembers the upload of a file. There is one for each
-// combination of a file in its present state, an object, and what is kept beside the
+// combination of a file in its present state, an object, and what is kept with the
 // object.
 type rememberedUpload struct{ dir, name string }
 
@@ -120,7 +120,7 @@ func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *
 	}
 	if kept == nil {
 		err = &store.OpError{Op: "put", Key: key, Err: unfinished.Err}
-		return info, &unfinishedError{err, "the same command goes on from there; until then the parts cost money at the store, and holdfast object sweep removes them"}
+		return info, &unfinishedError{err, "the same command continues from there; until then the parts cost money at the store, and holdfast object sweep removes them"}
 	}
 	// The upload cannot be continued: leave no parts that cost money.
 	abortErr := uploader.AbortUpload(context.WithoutCancel(ctx), unfinished.Upload)

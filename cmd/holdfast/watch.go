@@ -86,7 +86,7 @@ func (a *app) watch(ctx context.Context, f *leaseFlags, prefix string, renewals 
 		select {
 		case line := <-lines:
 			if err := a.watchLine(line); err != nil {
-				return err // the reader of stdout has gone
+				return err // the reader of stdout has ended
 			}
 			continue
 		case sig := <-signals:
@@ -145,7 +145,7 @@ func (a *app) follow(ctx context.Context, client *lease.Client, url, name string
 	}
 }
 
-// stateOf tells apart what watch tells of: who holds a lock, who waits, who asks.
+// stateOf distinguishes the states that watch prints: who holds a lock, who waits, who asks.
 func stateOf(r lease.Record) string {
 	state := r.Grant + " " + string(r.State)
 	for _, members := range [][]lease.Member{r.Holders, r.Queue} {
@@ -164,7 +164,7 @@ func (a *app) watchLine(line watchLine) error {
 	if a.json {
 		return printable.JSON(a.stdout).Encode(line)
 	}
-	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("2006-01-02 15:04:05.000"), printable.Text(line.Name), line.told(), line.Token, printable.Text(line.by))
+	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("2006-01-02 15:04:05.000"), printable.Text(line.Name), line.stateText(), line.Token, printable.Text(line.by))
 	if line.Error != "" {
 		text += "  " + printable.Text(line.Error)
 	}
@@ -172,8 +172,8 @@ func (a *app) watchLine(line watchLine) error {
 	return err
 }
 
-// told returns the state of a lock as it stands in the record, for people.
-func (v *lockView) told() string {
+// stateText returns the state of a lock as it is in the record, for people.
+func (v *lockView) stateText() string {
 	state := v.State
 	switch {
 	case v.State == string(lease.Shared):
