@@ -130,7 +130,7 @@ func TestFrozenCallsEnd(t *testing.T) {
 		{"Break", 3 * time.Second, func(ctx context.Context, c *lease.Client, g *lease.Guard) error {
 			return deadline(ctx, func(ctx context.Context) error { _, err := c.Break(ctx, "job", g.Token(), nil); return err })
 		}},
-		{"Collect", 3 * time.Second, func(ctx context.Context, c *lease.Client, _ *lease.Guard) error {
+		{"Sweep", 3 * time.Second, func(ctx context.Context, c *lease.Client, _ *lease.Guard) error {
 			return deadline(ctx, func(ctx context.Context) error {
 				_, err := c.Sweep(ctx, &lease.SweepOptions{OlderThan: time.Hour})
 				return err
@@ -401,7 +401,7 @@ func TestClosedClientSendsNothing(t *testing.T) {
 			"TryAcquire":        func(ctx context.Context) error { _, err := c.TryAcquire(ctx, "a", nil); return err },
 			"Handle.Acquire":    func(ctx context.Context) error { _, err := h.Acquire(ctx); return err },
 			"Handle.TryAcquire": func(ctx context.Context) error { _, err := h.TryAcquire(ctx); return err },
-			"All":               func(ctx context.Context) error { _, err := lease.AcquireAll(ctx, h); return err },
+			"AcquireAll":        func(ctx context.Context) error { _, err := lease.AcquireAll(ctx, h); return err },
 			"Attach":            func(ctx context.Context) error { _, err := c.Attach(ctx, ticket); return err },
 			"Break": func(ctx context.Context) error {
 				_, err := c.Break(ctx, "held", held.Token(), &lease.BreakOptions{Immediate: true})
@@ -411,11 +411,11 @@ func TestClosedClientSendsNothing(t *testing.T) {
 			"SetData": func(ctx context.Context) error { return g.SetData(ctx, []byte("x")) },
 			"Renew":   g.Renew,
 			"Detach":  func(ctx context.Context) error { _, err := g.Detach(ctx); return err },
-			"Collect": func(ctx context.Context) error {
+			"Sweep": func(ctx context.Context) error {
 				_, err := c.Sweep(ctx, &lease.SweepOptions{OlderThan: time.Hour})
 				return err
 			},
-			"Names": func(ctx context.Context) error {
+			"List": func(ctx context.Context) error {
 				for _, err := range c.List(ctx, "") {
 					return err
 				}

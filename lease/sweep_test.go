@@ -24,7 +24,7 @@ func TestTokensRiseAfterCollect(t *testing.T) {
 			held := mustTry(t, c, "held")
 			mustRelease(t, mustTry(t, c, "recent"))
 			if _, err := c.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Minute}); !errors.Is(err, store.ErrInvalid) {
-				t.Errorf("Collect of what is a minute old = %v", err)
+				t.Errorf("Sweep of locks that are a minute old = %v", err)
 			}
 			if n, err := c.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Hour, DryRun: true}); n != 1 || err != nil {
 				t.Errorf("dry run = %d, %v", n, err)
@@ -35,7 +35,7 @@ func TestTokensRiseAfterCollect(t *testing.T) {
 				reported[name] = removed
 			}})
 			if n != 1 || err != nil || !reported["old"] || reported["held"] || reported["recent"] {
-				t.Errorf("Collect = %d, %v, reported %v", n, err, reported)
+				t.Errorf("Sweep = %d, %v, reported %v", n, err, reported)
 			}
 			if _, err := c.Inspect(t.Context(), "old"); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("Inspect of what was removed = %v", err)
@@ -88,7 +88,7 @@ func TestTokensRiseAfterCollectOfABusyLock(t *testing.T) {
 		last := changeToken(t, st, "busy", func(token uint64) uint64 { return token + 900_000*day })
 		time.Sleep(day*time.Second + 3*time.Hour)
 		if n, err := c.Sweep(t.Context(), &lease.SweepOptions{OlderThan: 2 * time.Hour}); n != 1 || err != nil {
-			t.Fatalf("Collect = %d, %v", n, err)
+			t.Fatalf("Sweep = %d, %v", n, err)
 		}
 		if g := mustTry(t, client(t, st, nil), "busy"); g.Token() <= last {
 			t.Errorf("token %d after %d", g.Token(), last)
@@ -97,7 +97,7 @@ func TestTokensRiseAfterCollectOfABusyLock(t *testing.T) {
 }
 
 // A token that is ahead of the clock, as a damaged record shows it, raises the floor of
-// no other lock: its lock stays, and Collect says so.
+// no other lock: its lock stays, and Sweep says so.
 func TestCollectLeavesTokensAhead(t *testing.T) {
 	for name, token := range map[string]func(uint64) uint64{
 		"the maximum":        func(uint64) uint64 { return math.MaxUint64 },
@@ -118,7 +118,7 @@ func TestCollectLeavesTokensAhead(t *testing.T) {
 					reported[name] = err
 				}})
 				if want := map[bool]int{true: 1, false: 2}[stays]; n != want || err != nil {
-					t.Errorf("Collect = %d, %v, want %d", n, err, want)
+					t.Errorf("Sweep = %d, %v, want %d", n, err, want)
 				}
 				if got := errors.Is(reported["changed"], lease.ErrTokenInFuture); got != stays || reported["usual"] != nil {
 					t.Errorf("reported %v", reported)
