@@ -127,7 +127,7 @@ func (s *sim) member(t *testing.T, l *life, name string, asks bool, wait time.Du
 		}
 		return
 	}
-	h, err := l.session.HandleWith(name, &lease.HandleOptions{Fair: true})
+	h, err := l.session.Handle(name, &lease.LockOptions{Fair: true})
 	if err != nil {
 		s.fail("%v", err)
 		return
