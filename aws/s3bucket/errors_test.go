@@ -187,7 +187,7 @@ func TestURLs(t *testing.T) {
 		}
 		return client.Options()
 	}
-	o := client("s3://bucket/a/b?endpoint=http://127.0.0.1:9000&sse=aws:kms&sse_key=x&acl=private&owner=1&timeout=2s&unsafe=put-if-match,delete-if-match")
+	o := client("s3://bucket/a/b?endpoint=http://127.0.0.1:9000&sse=aws:kms&sse_key=x&acl=private&expected_bucket_owner=1&timeout=2s&unsafe=put-if-match,delete-if-match")
 	if *o.BaseEndpoint != "http://127.0.0.1:9000" || !o.UsePathStyle || o.Region != "us-east-1" || o.RequestChecksumCalculation != aws.RequestChecksumCalculationWhenRequired {
 		t.Errorf("endpoint: %v %v %v", *o.BaseEndpoint, o.UsePathStyle, o.Region)
 	}

@@ -27,7 +27,7 @@ import (
 //	sse         AES256, aws:kms or aws:kms:dsse
 //	sse_key     the key of KMS
 //	acl         a canned ACL, such as bucket-owner-full-control
-//	owner       the account that must own the bucket
+//	expected_bucket_owner  the account that must own the bucket
 //	copy_if_not_exists   a header that makes a copy conditional; header:NAME:VALUE, or
 //	            header-with-status:NAME:VALUE:STATUS, as object_store has it
 //	timeout     of a request, such as 5s
@@ -62,7 +62,7 @@ func ParseURL(raw string) (*Config, error) {
 	c.checksums = u.String("checksums")
 	c.options = Options{
 		Timeout:    u.Duration("timeout"),
-		Owner:      u.String("owner"),
+		Owner:      u.String("expected_bucket_owner"),
 		Encryption: types.ServerSideEncryption(u.String("sse")),
 		KMSKey:     u.String("sse_key"),
 		ACL:        types.ObjectCannedACL(u.String("acl")),

@@ -1,7 +1,7 @@
 // Package s3verstore keeps registers on a bucket with versions on S3 that has no
 // conditional writes: old look-alikes of S3, and gateways.
 //
-//	st, err := s3verstore.Open(ctx, "s3+versioned://bucket/prefix?life=5s", nil)
+//	st, err := s3verstore.Open(ctx, "s3+versioned://bucket/prefix?put_lifetime=5s", nil)
 //	...
 //	client, err := lease.New(st, nil)
 //

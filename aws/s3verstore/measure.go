@@ -39,7 +39,7 @@ type Measurement struct {
 	// Both must be zero: without that, nothing can be kept on this server.
 	Moved, Missing int
 
-	// PutLifetime and Settle are recommended: ten times the slowest PUT, at least a second,
+	// PutLifetime and SettleDelay are recommended: ten times the slowest PUT, at least a second,
 	// and what goes with it.
 	PutLifetime, SettleDelay time.Duration
 }
@@ -58,7 +58,7 @@ func (m *Measurement) Err() error {
 
 // String returns the measurement in a line for people.
 func (m *Measurement) String() string {
-	return fmt.Sprintf("%d PUTs, the slowest %v; %d listings, the slowest %v; %d versions became visible out of order, by up to %v; recommended: life=%v, settle=%v",
+	return fmt.Sprintf("%d PUTs, the slowest %v; %d listings, the slowest %v; %d versions became visible out of order, by up to %v; recommended: put_lifetime=%v, settle_delay=%v",
 		m.Puts, m.SlowestPut.Round(time.Millisecond), m.Listings, m.SlowestList.Round(time.Millisecond), m.Late, m.Latest.Round(time.Millisecond), m.PutLifetime, m.SettleDelay)
 }
 

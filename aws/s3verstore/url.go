@@ -13,8 +13,8 @@ import (
 // Config is a URL s3+versioned://BUCKET/PREFIX?PARAMETERS taken apart. The parameters
 // are those of [s3bucket.Config], but for unsafe, and
 //
-//	life     how long a PUT may be under way, such as 5s; see [Options]
-//	settle   the pause between a PUT and its judgement
+//	put_lifetime  how long a PUT may be under way, such as 5s; see [Options]
+//	settle_delay  the pause between a PUT and the listing that resolves it
 type Config struct {
 	*s3bucket.Config
 
@@ -33,7 +33,7 @@ func ParseURL(raw string) (*Config, error) {
 	if err != nil {
 		return nil, awsconfig.Wrong("the parameters of the store's URL cannot be read")
 	}
-	for name, to := range map[string]*time.Duration{"life": &c.life, "settle": &c.settle} {
+	for name, to := range map[string]*time.Duration{"put_lifetime": &c.life, "settle_delay": &c.settle} {
 		given := values[name]
 		delete(values, name)
 		switch {

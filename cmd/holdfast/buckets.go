@@ -286,7 +286,7 @@ func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
 // openS3Bucket opens s3://BUCKET/KEY; see [s3bucket.Config] for its parameters. Further
 // ones choose reservations (see [reservations]), and
 //
-//	distinct_bodies=true   every body that is written has something unique, so that a fence
+//	unique_bodies=true   every body that is written has something unique, so that a fence
 //	                       can be kept: see [object.Options]
 //	index=self, index=URL  objects lie under names of their own, and an index in the same
 //	                       bucket, or in another store, says which: see package indexbucket
@@ -301,7 +301,7 @@ func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err err
 	case "true":
 		opts.DistinctBodies = true
 	default:
-		return bucket{}, usagef("the parameter distinct_bodies of the URL %s is true or false", at)
+		return bucket{}, usagef("the parameter unique_bodies of the URL %s is true or false", at)
 	}
 	opened := bucket{Closer: io.NopCloser(nil), url: "s3://" + at.bucket.Host, etags: true}
 	opened.reservations, err = at.reservations(ctx, a)
@@ -326,7 +326,7 @@ func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err err
 
 const (
 	paramIndex    = "index"
-	paramDistinct = "distinct_bodies"
+	paramDistinct = "unique_bodies"
 )
 
 // bucketParameters are the parameters of a bucket's URL that [s3bucket.Config] has not.

@@ -24,7 +24,7 @@ import (
 //
 //	reserve             the store in which reservations are made: dynamodb://TABLE, a
 //	                    table as that of object_store, or the URL of any other store
-//	reserve_timeout, reserve_rate, reserve_ttl, reserve_release
+//	reserve_timeout, reserve_clock_skew_rate, reserve_ttl, reserve_release
 //	                    see [reserve.Options]. A command ends after its operation, and no
 //	                    other program knows that the reservation is over: so it is released
 //	                    unless the last one is false
@@ -38,7 +38,7 @@ import (
 const (
 	paramReserve        = "reserve"
 	paramReserveTimeout = "reserve_timeout"
-	paramReserveRate    = "reserve_rate"
+	paramReserveRate    = "reserve_clock_skew_rate"
 	paramReserveTTL     = "reserve_ttl"
 	paramReserveRelease = "reserve_release"
 	paramConditionalPut = "conditional_put"

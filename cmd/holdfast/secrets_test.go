@@ -51,8 +51,8 @@ var secretForms = []string{
 	"SCHEME://host/x?sse=PASSWORD",
 	"SCHEME://host/x?acl=PASSWORD",
 	"SCHEME://host/x?checksums=PASSWORD",
-	"SCHEME://host/x?life=PASSWORD",
-	"SCHEME://host/x?settle=PASSWORD",
+	"SCHEME://host/x?put_lifetime=PASSWORD",
+	"SCHEME://host/x?settle_delay=PASSWORD",
 	"SCHEME://host/x?endpoint=http://u:PASSWORD@h",
 	"SCHEME://host/x?endpoint=http%3A%2F%2Fu%3APASSWORD%40h",
 	"SCHEME://host/x?endpoint=http://h%3Ftoken=PASSWORD",
@@ -136,7 +136,7 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	parameters := append([]string{
 		"table", "prefix", "network", "unsafe", "endpoint", "region", "profile", "anonymous", "fips", "dualstack", "path_style", "timeout",
-		"settle", "life", "sse", "sse_key", "acl", "checksums", "password", "passfile", "unknown",
+		"settle_delay", "put_lifetime", "sse", "sse_key", "acl", "checksums", "password", "passfile", "unknown",
 	}, postgresParameters...)
 	refused := func(raw string) {
 		t.Helper()

@@ -68,8 +68,8 @@ Parameters follow the URL, as in s3://locks/prod?region=eu-central-1.
                  timeout (of a request); unsafe, but not for s3+versioned
   s3:, s3+versioned:
                  path_style, sse, sse_key, acl, expected_bucket_owner, checksums
-  s3+versioned:  max_put_duration: the longest time that a PUT may take.
-                 confirm_delay: the pause between a PUT and the listing that confirms it
+  s3+versioned:  put_lifetime: the longest time that a PUT may take.
+                 settle_delay: the pause between a PUT and the listing that confirms it
 
 Credentials for AWS come from where the AWS command finds them, and never from the URL. Objects and
 commit logs have more parameters: see holdfast help object-urls. For rights on the store see

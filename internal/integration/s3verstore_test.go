@@ -64,7 +64,7 @@ func TestVersionedDoctor(t *testing.T) {
 	for name, start := range s3Servers() {
 		server := start(t)
 		url := func(bucket string) string {
-			return "s3+versioned://" + bucket + "/app?life=1s&endpoint=" + server.Endpoint
+			return "s3+versioned://" + bucket + "/app?put_lifetime=1s&endpoint=" + server.Endpoint
 		}
 		refused := func(t *testing.T, bucket, id string) {
 			t.Helper()

@@ -192,7 +192,7 @@ func (p *bucket) objects(ctx context.Context) []Check {
 			none = none || r.rung == object.StrategyNone
 		}
 	}
-	means := "a fence needs versions that differ for equal bodies: add index=self, or distinct_bodies=true if no two bodies are equal, to the URL of the object"
+	means := "a fence needs versions that differ for equal bodies: add index=self, or unique_bodies=true if no two bodies are equal, to the URL of the object"
 	if none {
 		means = "reserve=dynamodb://TABLE or another store, or index=URL, in the URL of the object makes the rest possible; " + means
 	}

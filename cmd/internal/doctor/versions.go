@@ -126,7 +126,7 @@ func (p *versions) disorder(ctx context.Context) []Check {
 	}
 	c.advice = []Advice{{
 		"parameters that suit what was measured; measure again when the store is busy",
-		fmt.Sprintf("life=%v&settle=%v", m.PutLifetime, m.SettleDelay),
+		fmt.Sprintf("put_lifetime=%v&settle_delay=%v", m.PutLifetime, m.SettleDelay),
 	}}
 	if slowest := max(m.SlowestPut, m.Latest); slowest > p.st.PutLifetime() {
 		return c.unsafe(m.String(), fmt.Sprintf("a PUT may be under way for %v here (life); use the parameters below", p.st.PutLifetime()))
