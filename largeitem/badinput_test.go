@@ -163,6 +163,10 @@ func TestBadInput(t *testing.T) {
 			_, err := s.Prepare(ctx, k1, nil, nil)
 			return err
 		}, largeitem.ErrInvalid, []string{"nothing to prepare"}},
+		{"a condition for a write that the caller makes", nil, func(s *largeitem.Store, _ *world) error {
+			_, err := s.Prepare(ctx, k1, texts("body", "x"), &largeitem.WriteOptions{If: largeitem.Condition{Exists: true}})
+			return err
+		}, largeitem.ErrInvalid, []string{"WriteOptions.If", "PreparedWrite.Condition"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, nil)

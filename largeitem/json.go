@@ -166,7 +166,7 @@ func unmarshal(text []byte, value func(*decoder, int) (any, error)) (Attributes,
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%w: something follows the attributes", ErrInvalid)
+		return nil, fmt.Errorf("%w: the JSON has more text after the attributes", ErrInvalid)
 	}
 	if err := Attributes(members).Check(); err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (d *decoder) elements(depth int, value func(*decoder, int) (any, error)) ([
 	return elements, err
 }
 
-var errDeep = fmt.Errorf("%w: lists and maps lie in each other deeper than %d", ErrInvalid, MaxDepth)
+var errDeep = fmt.Errorf("%w: lists and maps are nested deeper than %d", ErrInvalid, MaxDepth)
 
 // plain reads a value without a type.
 func (d *decoder) plain(depth int) (any, error) {
@@ -386,7 +386,7 @@ func bytesOf(token json.Token) ([]byte, error) {
 // no UTF-8, and escapes that are half of a character.
 func checkJSONText(text []byte) error {
 	if !utf8.Valid(text) {
-		return fmt.Errorf("%w: it is not valid UTF-8", ErrInvalid)
+		return fmt.Errorf("%w: the JSON is not valid UTF-8", ErrInvalid)
 	}
 	// Backslashes stand in strings only.
 	for i := 0; i+1 < len(text); i++ {

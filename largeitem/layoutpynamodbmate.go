@@ -90,10 +90,10 @@ func (l pynamoDBMateLayout) customName(s Schema, c Content) (string, error) {
 	c.ID = ""
 	name, err := l.names.Name(c)
 	if err != nil {
-		return "", fmt.Errorf("Names.Name: %w", err)
+		return "", fmt.Errorf("CustomNames.Name: %w", err)
 	}
 	if object.CheckKey(name) != nil || !l.owns(s, c.Key, c.Attr, name) {
-		return "", fmt.Errorf("%w: Names.Name: the name %.300q for attribute %q of item %v cannot be the name of an object, or is not turned back by Names.Owner", ErrInvalid, name, c.Attr, c.Key)
+		return "", fmt.Errorf("%w: CustomNames.Name: the name %.300q for attribute %q of item %v cannot be the name of an object, or CustomNames.Owner is not the inverse of Name", ErrInvalid, name, c.Attr, c.Key)
 	}
 	return name + mateID + id, nil
 }

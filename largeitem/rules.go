@@ -50,7 +50,7 @@ func checkText(text string) error {
 
 func checkValue(v any, depth int) error {
 	if depth > MaxDepth {
-		return fmt.Errorf("%w: lists and maps lie in each other deeper than %d", ErrInvalid, MaxDepth)
+		return fmt.Errorf("%w: lists and maps are nested deeper than %d", ErrInvalid, MaxDepth)
 	}
 	switch v := v.(type) {
 	case nil, bool, []byte:
@@ -109,7 +109,7 @@ func (s Schema) Check() error {
 	case s.Partition.Name == "":
 		return fmt.Errorf("%w: the table %s has no partition key", ErrInvalid, s.Name)
 	case s.Partition.Name == s.Sort.Name:
-		return fmt.Errorf("%w: both parts of the key of the table %s are %q", ErrInvalid, s.Name, s.Sort.Name)
+		return fmt.Errorf("%w: the partition key and the sort key of the table %s are the same attribute, %q", ErrInvalid, s.Name, s.Sort.Name)
 	case s.MaxItem < 0 || s.MaxItem > MaxItem:
 		return fmt.Errorf("%w: MaxItem of the table %s is %d, at most %d is possible", ErrInvalid, s.Name, s.MaxItem, MaxItem)
 	}
@@ -172,11 +172,11 @@ func (s Schema) CheckCondition(c *Condition) error {
 		return err
 	}
 	if c.Absent && (c.Exists || len(c.Equal) > 0) {
-		return fmt.Errorf("%w: the condition wants that there is no item, and something of the item", ErrInvalid)
+		return fmt.Errorf("%w: the condition demands that there is no item, and also names attributes of the item", ErrInvalid)
 	}
 	for _, name := range c.Missing {
 		if _, equal := c.Equal[name]; equal {
-			return fmt.Errorf("%w: the condition wants a value of the attribute %.80q, and that it is missing", ErrInvalid, name)
+			return fmt.Errorf("%w: the condition has the attribute %.80q both in Equal and in Missing", ErrInvalid, name)
 		}
 	}
 	return nil

@@ -86,7 +86,7 @@ type Fence struct {
 
 func (f *Fence) check() error {
 	if f != nil && (f.Lock == "" || f.Token == 0) {
-		return fmt.Errorf("%w: a fence needs the name of a lock and a token", ErrInvalid)
+		return fmt.Errorf("%w: a Fence needs the name of a Lock and a Token of at least 1", ErrInvalid)
 	}
 	return nil
 }

@@ -174,7 +174,7 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 	t.o.Name = cmp.Or(t.o.Name, string(d)+":"+t.o.Table)
 	t.o.Columns = slices.Clone(t.o.Columns)
 	if db == nil {
-		return nil, fmt.Errorf("sqltable: %w: a database is needed", largeitem.ErrInvalid)
+		return nil, fmt.Errorf("sqltable: %w: New needs a database, and got nil", largeitem.ErrInvalid)
 	}
 	switch d {
 	case sqlstore.PostgreSQL:
@@ -375,7 +375,7 @@ func (t *Table) expressions(l *layout, w *rewrite.Write) (where *SQL, set Set, e
 		cond.Expr = nil
 		cond.Exists = true
 		if cond.Absent {
-			return nil, nil, fmt.Errorf("%w: the condition wants that there is no item, and something of the item", largeitem.ErrInvalid)
+			return nil, nil, fmt.Errorf("%w: the condition demands that there is no item, and also names attributes of the item", largeitem.ErrInvalid)
 		}
 		w.Cond, where = &cond, &e
 	}

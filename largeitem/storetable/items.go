@@ -78,7 +78,7 @@ func (t *Table) decode(register string, value []byte) (largeitem.Key, largeitem.
 	var key largeitem.Key
 	err := json.Unmarshal(value, &r)
 	if err == nil && r.Format != format {
-		err = fmt.Errorf("its format is %d, known is %d", r.Format, format)
+		err = fmt.Errorf("its format is %d, and this version of Holdfast knows %d", r.Format, format)
 	}
 	if err == nil {
 		err = key.UnmarshalText(r.Key)

@@ -111,7 +111,7 @@ func New(st store.Store, opts *Options) (*Table, error) {
 	t.o.Partition = cmp.Or(t.o.Partition, largeitem.KeyAttribute{Name: "pk"})
 	switch {
 	case st == nil:
-		return nil, fmt.Errorf("storetable: %w: a store is needed", largeitem.ErrInvalid)
+		return nil, fmt.Errorf("storetable: %w: New needs a store, and got nil", largeitem.ErrInvalid)
 	case !validTable(t.o.Table):
 		return nil, fmt.Errorf("storetable: %w: Options.Table is %.60q; a name has letters, digits, hyphens, underscores and dots, at most 100", largeitem.ErrInvalid, t.o.Table)
 	}
@@ -172,7 +172,7 @@ func Create(ctx context.Context, st store.Store, opts *Options) error {
 		return err
 	}
 	if is.Partition != want.Partition || is.Sort != want.Sort {
-		return fmt.Errorf("%w: there is a table %s with another key", store.ErrMisconfigured, t.o.Name)
+		return fmt.Errorf("%w: the table %s exists already, and has another key", store.ErrMisconfigured, t.o.Name)
 	}
 	return nil
 }

@@ -145,7 +145,7 @@ func (b *files) create(name string) (f *os.File, err error) {
 // the one that was opened, and another process would not find the files that are written there.
 func (b *files) lost() error {
 	if b.reading {
-		return fmt.Errorf("%w: the bucket was opened to read it", store.ErrInvalid)
+		return fmt.Errorf("%w: the bucket was opened with ReadOnly", store.ErrInvalid)
 	}
 	info, err := os.Stat(b.dir)
 	if err == nil && os.SameFile(info, b.info) {

@@ -116,7 +116,7 @@ func (b *Bucket) load(ctx context.Context, key string) (entry, store.Version, er
 	}
 	e, err := decode(value)
 	if err == nil && e.Key != key {
-		err = fmt.Errorf("%w: it is the entry of another key", store.ErrCorrupt)
+		err = fmt.Errorf("%w: the register has the entry of another key", store.ErrCorrupt)
 	}
 	return e, v, err
 }

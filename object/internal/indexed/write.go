@@ -96,7 +96,7 @@ func (b *Bucket) commit(ctx context.Context, e entry, now current, c condition, 
 func (b *Bucket) swap(ctx context.Context, e entry, now current, c condition, start time.Time) (object.Info, error) {
 	for {
 		if elapsed(start) > b.orphanAge/2 {
-			return object.Info{}, store.MarkNotApplied(fmt.Errorf("the put took longer than %v, its body may have been swept", b.orphanAge/2))
+			return object.Info{}, store.MarkNotApplied(fmt.Errorf("the put took longer than %v (half of the orphan age), and a sweep may have removed its body: put it again, or use a longer orphan age", b.orphanAge/2))
 		}
 		e.Modified = time.Now().UTC()
 		value, err := json.Marshal(e)
@@ -135,7 +135,7 @@ func (b *Bucket) late(ctx context.Context, e entry, start time.Time) error {
 		return nil
 	}
 	if there, err := b.bodies.Exists(ctx, e.File); err != nil || !there {
-		return store.MarkUnknown(fmt.Errorf("%w: the put took longer than %v, and its body was swept: put it again", store.ErrCorrupt, b.orphanAge))
+		return store.MarkUnknown(fmt.Errorf("%w: the put took longer than %v, and a sweep has removed its body: put it again", store.ErrCorrupt, b.orphanAge))
 	}
 	return nil
 }
