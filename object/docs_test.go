@@ -32,22 +32,11 @@ func addUser(ctx context.Context, c *object.Client, user string) error {
 	return err // unknown: the user may be in the list
 }
 
-// commit appends an entry after the last one that this program has taken into account, and
-// returns its number. If other writers were faster, apply gets what they have committed.
-func commit(ctx context.Context, l *object.Log, last uint64, body []byte, apply func(object.LogEntry)) (uint64, error) {
-	for {
-		e, err := l.Append(ctx, last, body)
-		if !errors.Is(err, store.ErrConflict) {
-			return e.Number, err
-		}
-		for e, err := range l.Read(ctx, last+1) {
-			if err != nil {
-				return 0, err
-			}
-			apply(e)
-			last = e.Number
-		}
-	}
+// commit appends what next returns for the state after the entry with the number last, and returns the
+// number of the entry. If other writers were faster, apply gets what they have committed.
+func commit(ctx context.Context, l *object.Log, last uint64, apply func(object.LogEntry) error, next func() ([]byte, error)) (uint64, error) {
+	e, err := l.Commit(ctx, last, apply, next)
+	return e.Number, err
 }
 
 // TestDocumentedFunctions: the functions of docs/commits.md stand here and work.
@@ -96,7 +85,8 @@ func TestDocumentedFunctions(t *testing.T) {
 	l := newLog(t, c.Bucket())
 	for n := range uint64(users) {
 		applied := uint64(0)
-		number, err := commit(t.Context(), l, 0, nil, func(object.LogEntry) { applied++ })
+		apply := func(object.LogEntry) error { applied++; return nil }
+		number, err := commit(t.Context(), l, 0, apply, func() ([]byte, error) { return nil, nil })
 		if err != nil || number != n+1 || applied != n {
 			t.Errorf("got %d after %d entries, %v", number, applied, err)
 		}

@@ -85,6 +85,23 @@ func ExampleLog_Append() {
 	// not applied true
 }
 
+// A writer that has read two of three entries takes the third one into account, and commits.
+func ExampleLog_Commit() {
+	entries := 2
+	apply := func(e object.LogEntry) error {
+		fmt.Printf("reads entry %d: %s\n", e.Number, e.Body)
+		entries++
+		return nil
+	}
+	e, err := three().Commit(context.Background(), 2, apply, func() ([]byte, error) {
+		return fmt.Appendf(nil, "body %d", entries+1), nil
+	})
+	fmt.Println(e.Number, string(e.Body), err)
+	// Output:
+	// reads entry 3: body 3
+	// 4 body 4 <nil>
+}
+
 func ExampleLog_Read() {
 	for e, err := range three().Read(context.Background(), 2) {
 		if err != nil {
