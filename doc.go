@@ -1,7 +1,7 @@
 // Package holdfast is the front page of a library that gives programs locks, commits and
 // checkpoints on the storage they already have: a directory, S3, DynamoDB, a database.
-// There is no server to run. The package itself is empty; its example shows a worker that
-// uses a lock, a checkpoint and a fencing token.
+// There is no server to run. The package itself is empty. Its example shows a worker that
+// uses a lock, a fencing token, a checkpoint, a commit and a large item.
 //
 // # What there is
 //
@@ -9,11 +9,14 @@
 //     renews, and that carry a fencing token; sessions, readers and writers, semaphores,
 //     fair queues, elections, and jobs that run once in each period.
 //   - [github.com/holdfast-go/holdfast/object]: commits. Conditional put, copy, rename
-//     and delete of objects of any size, and a log of numbered commits.
+//     and delete of objects of any size, and a log of numbered commits. The buckets are
+//     [github.com/holdfast-go/holdfast/object/dirbucket] (a directory), S3 (aws/s3bucket) and
+//     [github.com/holdfast-go/holdfast/object/membucket] (memory).
 //   - [github.com/holdfast-go/holdfast/checkpoint]: positions in streams that never move
 //     backwards.
 //   - [github.com/holdfast-go/holdfast/largeitem]: database items whose large attributes
-//     are objects in a bucket.
+//     are objects in a bucket. The tables are in a SQL database, in DynamoDB (aws/dynamotable), or in
+//     any store.
 //   - [github.com/holdfast-go/holdfast/store]: the register below all of these, a key with
 //     a small value that changes only by compare-and-swap. To write a store of your own,
 //     implement its one small interface and check it with package storetest.

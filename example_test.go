@@ -6,9 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/largeitem/memtable"
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/membucket"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
@@ -17,14 +23,15 @@ import (
 //
 // The lease excludes the others, as long as clocks run at the right rate. The fencing
 // token excludes them for certain: a worker that was stopped past its lease, and wakes
-// up, can save nothing any more.
+// up, can save nothing any more. What the worker makes of the orders it commits as objects and
+// large items.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "holdfast")
 	check(err)
 	defer os.RemoveAll(dir)
 
-	// The storage: a directory. S3 and DynamoDB work in the same way.
+	// The storage: a directory. S3, DynamoDB, PostgreSQL and SQLite work in the same way.
 	st, err := filestore.Open(filepath.Join(dir, "store"), nil)
 	check(err)
 	defer st.Close()
@@ -58,6 +65,29 @@ func Example() {
 	err = save(4, guard.Token()-1)
 	fmt.Println("an earlier holder is refused:", errors.Is(err, checkpoint.ErrFenced))
 
+	// A commit: of all writers that make this object, one succeeds.
+	objects, err := object.New(membucket.New(), nil)
+	check(err)
+	commit := func(text string) error {
+		_, err := objects.Put(ctx, "orders/day-1.csv", strings.NewReader(text), &object.WriteOptions{IfAbsent: true})
+		return err
+	}
+	check(commit("three orders"))
+	fmt.Println("a second writer is refused:", errors.Is(commit("another three"), store.ErrConflict))
+
+	// A large item: its scan is an object, to which the item in the table refers.
+	table, err := memtable.New(nil)
+	check(err)
+	items, err := largeitem.New(table, membucket.New(), &largeitem.Options{Attributes: []string{"scan"}})
+	check(err)
+	key, err := largeitem.NewKey("order 3")
+	check(err)
+	_, err = items.Create(ctx, key, largeitem.Attributes{"customer": "Ada"}, largeitem.Large{"scan": largeitem.Bytes(make([]byte, 1<<20))}, nil)
+	check(err)
+	item, err := items.GetMeta(ctx, key)
+	check(err)
+	fmt.Println(item.Attributes["customer"], "has a scan of", item.Refs["scan"].Size, "bytes")
+
 	// Another worker waits no longer than it takes to release the lock.
 	check(guard.Release(ctx))
 	next, err := locks.Acquire(ctx, "orders", nil)
@@ -67,6 +97,8 @@ func Example() {
 	fmt.Println("the next worker continues from", from.Sequence, "with a higher token:", next.Token() > guard.Token())
 	// Output:
 	// an earlier holder is refused: true
+	// a second writer is refused: true
+	// Ada has a scan of 1048576 bytes
 	// the next worker continues from 3 with a higher token: true
 }
 
