@@ -96,8 +96,8 @@ func BenchmarkCold(b *testing.B) {
 	}
 }
 
-// BenchmarkContended lets 8 processes write one register, half of the writes durable,
-// and tells how many succeed in a second.
+// BenchmarkContended runs 8 processes that write one register, half of the writes durable,
+// and reports how many succeed in a second.
 func BenchmarkContended(b *testing.B) {
 	const procs = 8
 	for b.Loop() {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// TestBusy: who waits for a register that changes all the time misses no change for good,
-// and asks the system for nothing meanwhile; when it is quiet again, the system tells.
+// TestBusy: a waiter for a register that changes frequently sees the last change, and uses
+// no notifications meanwhile. When the register is quiet again, it does.
 func TestBusy(t *testing.T) {
 	ctx := t.Context()
 	dir := memoryDir(t)

@@ -51,8 +51,9 @@ func number(t *testing.T, v store.Version) uint64 {
 	return n
 }
 
-// TestSweepDeleted: a sweep removes the logs of registers that were deleted long ago, and no
-// other. Versions do not return, and their numbers go on; open stores follow.
+// TestSweepDeleted: a sweep removes the logs of registers that were deleted long ago, and
+// no other. No version is used twice, and the numbers continue; open stores notice the
+// removal.
 func TestSweepDeleted(t *testing.T) {
 	ctx := t.Context()
 	dir := memoryDir(t)
@@ -125,7 +126,7 @@ func TestSweepDeleted(t *testing.T) {
 		put(t, other, key, "", "again")
 	}
 	if text, err := os.ReadFile(note); string(text) != "precious" {
-		t.Errorf("the file beside a log: %q, %v", text, err)
+		t.Errorf("the foreign file in the directory of a log: %q, %v", text, err)
 	}
 	if value, v, err := s.Get(ctx, "kept"); string(value) != "2" || v != versions["kept"] {
 		t.Errorf("kept: got %q at %s, %v", value, v, err)
@@ -156,8 +157,9 @@ func TestKilledSweepLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestSettleAfterTheSweep: what became of a write is unknown, and not "not yet" or "never", once
-// its register was deleted and removed; also when the register is back.
+// TestSettleAfterTheSweep: after its register was deleted and swept, a write resolves to
+// "unknown", and not to "pending" or "not applied". The same holds if the register exists
+// again.
 func TestSettleAfterTheSweep(t *testing.T) {
 	ctx := t.Context()
 	dir := memoryDir(t)
@@ -274,7 +276,7 @@ func TestSweepDeletedBesideWriters(t *testing.T) {
 	close(done)
 	sweeps.Wait()
 	if swept == 0 {
-		t.Errorf("no log was removed: the sweep did not run beside the writers")
+		t.Errorf("no log was removed: the sweep did not run together with the writers")
 	}
 	t.Logf("%d logs were removed", swept)
 }
@@ -326,7 +328,7 @@ func TestSweepBesideCreators(t *testing.T) {
 	}
 	before := created.Load()
 	sweepDeleted(t, s, 0, logs)
-	t.Logf("%d keys were created beside the sweep", created.Load()-before)
+	t.Logf("%d keys were created during the sweep", created.Load()-before)
 	close(done)
 	writers.Wait()
 }
@@ -367,19 +369,19 @@ func TestStoppedWithTheFloor(t *testing.T) {
 		_, err := s.SweepDeleted(t.Context(), 0)
 		want := fmt.Sprintf("process %d (%q), which is stopped", cmd.Process.Pid, "filestore.test")
 		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) {
-			t.Errorf("a sweep beside a stopped %s: got %v, want %s", who, err, want)
+			t.Errorf("a sweep with a stopped %s: got %v, want %s", who, err, want)
 		}
 		v, err := s.Put(t.Context(), "new "+who, "", nil)
 		if who == "sweep" {
 			wantOutcome(t, "create", err, store.NotApplied, store.ErrUnavailable)
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("a create beside a stopped sweep: got %v, want %s", err, want)
+				t.Errorf("a create with a stopped sweep: got %v, want %s", err, want)
 			}
 		} else if err != nil || v == "" {
-			t.Errorf("a create beside a stopped writer: %v", err)
+			t.Errorf("a create with a stopped writer: %v", err)
 		}
 		if took := time.Since(start); took > 4*time.Second {
-			t.Errorf("beside a stopped %s: %v", who, took)
+			t.Errorf("with a stopped %s it took %v", who, took)
 		}
 		kill(cmd)
 	}

@@ -190,6 +190,6 @@ func TestKilledWhileMaking(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(stage); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the old stage: got %v, want that it is gone", err)
+		t.Errorf("the old stage: got %v, want ErrNotExist", err)
 	}
 }

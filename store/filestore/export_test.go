@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Tiny returns options with which logs go on in a new file all the time.
+// Tiny returns options with which logs continue in a new file after very few writes.
 func Tiny() *Options {
 	return &Options{MaxOpen: 4, limits: limits{sealBytes: 1, sealEntries: 2}}
 }
@@ -35,7 +35,7 @@ var (
 	DecodeKey = decodeKey
 )
 
-// NotCreated tells what became of a new log that could not be renamed into place.
+// NotCreated returns the outcome of a new log that could not be renamed into place.
 var NotCreated = notCreated
 
 // Busy reports whether a register is taken for one that changes all the time.

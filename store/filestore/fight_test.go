@@ -382,12 +382,11 @@ func awaitWrites(t *testing.T, dir string, name string) {
 }
 
 func kill(cmd *exec.Cmd) {
-	_ = cmd.Process.Kill() // it may have ended, which its diary tells
+	_ = cmd.Process.Kill() // it may have ended, which its diary shows
 	_ = cmd.Wait()
 }
 
-// lastValues reads what stands in the registers of a fight, and compares it with the
-// diaries.
+// lastValues reads the registers of a fight, and compares them with the diaries.
 func lastValues(t *testing.T, s *filestore.Store, dir string, keys int, faults bool) (sum tally) {
 	t.Helper()
 	histories, swept := readDiaries(t, dir, keys, faults)

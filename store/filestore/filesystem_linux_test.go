@@ -49,8 +49,8 @@ func wantOutcome(t *testing.T, what string, err error, want store.Outcome, is er
 	}
 }
 
-// TestFull: on a full disk writes fail for certain, reads go on, and writes too when
-// there is room again.
+// TestFull: on a full disk writes fail with the outcome "not applied", and reads work.
+// Writes work again when there is room.
 func TestFull(t *testing.T) {
 	ctx := t.Context()
 	for _, opts := range []*filestore.Options{nil, filestore.Tiny()} {
@@ -228,7 +228,7 @@ func TestReadOnly(t *testing.T) {
 	if _, err := s.Announce(ctx); !errors.Is(err, store.ErrDenied) {
 		t.Errorf("announce: got %v", err)
 	}
-	// What was opened for reading only is opened anew when it can be written to again.
+	// A segment that was opened for reading only is opened again once it can be written.
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -454,7 +454,7 @@ func TestForeignUser(t *testing.T) {
 	}
 }
 
-// foreign tells what a user without rights meets.
+// foreign prints the results of a user without rights.
 func foreign(args []string) error {
 	s, err := filestore.Open(args[0], nil)
 	if err != nil {

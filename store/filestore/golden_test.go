@@ -25,7 +25,7 @@ func goldenValues() map[string]string {
 }
 
 // TestGolden: directories that the first release wrote can be read and written.
-// HOLDFAST_GOLDEN=1 writes the golden one anew.
+// HOLDFAST_GOLDEN=1 writes the golden directory again.
 func TestGolden(t *testing.T) {
 	if os.Getenv("HOLDFAST_GOLDEN") != "" {
 		writeGolden(t)

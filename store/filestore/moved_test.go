@@ -23,8 +23,8 @@ func put(t testing.TB, s *filestore.Store, key string, prev store.Version, value
 	return v
 }
 
-// TestVanished: when the directory of the store goes away, nothing is called absent
-// and nothing is made anew.
+// TestVanished: if the directory of the store is removed, no register is reported absent
+// and none is created.
 func TestVanished(t *testing.T) {
 	vanish := map[string]func(t *testing.T, dir string){
 		"removed": func(t *testing.T, dir string) {
@@ -57,7 +57,7 @@ func TestVanished(t *testing.T) {
 				t.Errorf("get of an absent key: got %v, want unavailable", err)
 			}
 			if !errors.Is(err, store.ErrMisconfigured) {
-				t.Errorf("get: got %v, want an error that tells waiters to give up", err)
+				t.Errorf("get: got %v, want an error that ends the wait of a waiter", err)
 			}
 			if _, err := s.Put(t.Context(), "unknown", "", nil); !errors.Is(err, store.ErrUnavailable) || store.OutcomeOf(err) != store.NotApplied {
 				t.Errorf("create: got %v (%v), want unavailable, not applied", err, store.OutcomeOf(err))
@@ -138,8 +138,8 @@ func TestRemovedFromWithin(t *testing.T) {
 	}
 }
 
-// TestKeyRemoved: a log that is removed by hand is an absent register; only a create
-// makes it anew, with versions that were never there.
+// TestKeyRemoved: a log that is removed by hand is an absent register; only a create makes
+// it again, with versions that it never had.
 func TestKeyRemoved(t *testing.T) {
 	dir := memoryDir(t)
 	s, other := open(t, dir, nil), open(t, dir, nil)
@@ -188,7 +188,8 @@ func TestKeyRemoved(t *testing.T) {
 	}
 }
 
-// TestInTheWay: what lies in the place of the store is neither used nor destroyed.
+// TestInTheWay: files of other programs in the place of the store are neither used nor
+// destroyed.
 func TestInTheWay(t *testing.T) {
 	ctx := t.Context()
 	dir := memoryDir(t)
@@ -242,7 +243,7 @@ func TestInTheWay(t *testing.T) {
 			t.Errorf("%s: got %q, %v", file, data, err)
 		}
 	}
-	// The listing tells of the faults, and of the good key all the same.
+	// The listing yields the faults, and the good key too.
 	var good, bad int
 	for key, err := range s.List(ctx, "") {
 		if err != nil {
@@ -352,7 +353,7 @@ func TestSweepTmp(t *testing.T) {
 	}
 	for _, file := range stay {
 		if _, err := os.Lstat(file); err != nil {
-			t.Errorf("%s is gone: %v", file, err)
+			t.Errorf("%s was removed: %v", file, err)
 		}
 	}
 }

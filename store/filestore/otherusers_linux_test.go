@@ -60,8 +60,8 @@ func sharedDir(t *testing.T, owner, group int, mode uint32) string {
 	return dir
 }
 
-// neighbour opens a store, writes to it, and tells what came of it in a few words. Its
-// arguments: the directory, and the risks that are accepted.
+// neighbour opens a store, writes to it, and prints the result in a few words. Its
+// arguments: the directory, and the accepted risks.
 func neighbour(args []string) error {
 	fmt.Println(useOnce(args[0], args[1:]))
 	return nil

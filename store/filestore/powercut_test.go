@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// TestPowerCut: what was acknowledged survives, each log can be read, and
-// work goes on after it.
+// TestPowerCut: acknowledged writes survive, each log can be read, and work continues after
+// the cut.
 func TestPowerCut(t *testing.T) {
 	cuts := 3
 	if torture {
@@ -65,8 +65,8 @@ func cutFight(t *testing.T, d *powercut.Disk, dir string, cut, keys int, mode st
 		kill(cmd)
 	}
 	d.Remount()
-	// Volatile writes may be gone, so what was known before is so no more. No number returns
-	// that was durable.
+	// Unsynced writes may be lost, so earlier states may no longer be true. No durable
+	// number is used again.
 	floors, err := mapFloors(filepath.Join(dir, "floors"), 2*keys)
 	if err != nil {
 		t.Fatal(err)
@@ -84,8 +84,8 @@ func cutFight(t *testing.T, d *powercut.Disk, dir string, cut, keys int, mode st
 	return lastValues(t, s, dir, keys, true)
 }
 
-// TestNoDirSyncLoses is the control: without syncs of the directories an acknowledged
-// write is gone.
+// TestNoDirSyncLoses is the control: without syncs of the directories an acknowledged write
+// is lost.
 func TestNoDirSyncLoses(t *testing.T) {
 	for _, fstype := range powercut.FileSystems() {
 		t.Run(fstype, func(t *testing.T) {
@@ -114,7 +114,7 @@ func survives(t *testing.T, d *powercut.Disk, dir string, opts *filestore.Option
 	if _, err := s.Put(t.Context(), "late", "", nil); store.OutcomeOf(err) == store.Applied {
 		t.Error("a write without power succeeded")
 	}
-	s.Close() // it may say that the disk is gone
+	s.Close() // it may fail, since the disk has no power
 	d.Remount()
 	if s, err = filestore.Open(dir, nil); err != nil {
 		t.Fatal(err)

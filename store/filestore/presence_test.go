@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// presentLine is what a process that announced itself tells.
+// presentLine is the line that a process prints after its announcement.
 type presentLine struct {
 	Text  string `json:"text"`
 	Child int    `json:"child"`

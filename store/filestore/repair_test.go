@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// A log that cannot be read is moved away as it is, and the key can be used again, by
-// processes that have met it, too. What can be read stays.
+// Repair moves an unreadable log away as it is. Then the key can be used again, also by
+// processes that have read the damaged log. Repair leaves a readable log.
 func TestSalvage(t *testing.T) {
 	dir := t.TempDir()
 	open := func() *filestore.Store {
@@ -60,6 +60,6 @@ func TestSalvage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, _, err := other.Get(t.Context(), "job"); err != nil || string(got) != "anew" {
-		t.Errorf("made anew: %q (%v)", got, err)
+		t.Errorf("created again: %q (%v)", got, err)
 	}
 }

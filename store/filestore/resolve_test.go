@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// TestSettleByLog: the log tells what became of a write as far as it reaches back, over
-// the seal of a segment too; and of what is older nothing.
+// TestSettleByLog: Resolve finds the outcome of a write as far as the log reaches back,
+// also before the seal of a segment. Older writes remain unknown.
 func TestSettleByLog(t *testing.T) {
 	s, err := filestore.Open(t.TempDir(), filestore.Tiny())
 	if err != nil {

@@ -103,7 +103,7 @@ func TestLongHole(t *testing.T) {
 	}
 	lengthen(t, filepath.Join(dir, "k/key", firstSegment), 200<<20)
 	allocates(t, 16<<20, func() {
-		for i := range 6 { // until the log goes on in a new file
+		for i := range 6 { // until the log continues in a new file
 			if value, now, err := other.Get(ctx, "key"); err != nil || now != v {
 				t.Fatalf("get %d: got %q at %s, %v, want %s", i, value, now, err, v)
 			}
@@ -203,7 +203,7 @@ func TestCrowdedLog(t *testing.T) {
 }
 
 // TestListingByPages: a listing of more names than it holds at a time yields each key once,
-// whatever else lies there.
+// whatever other files the directory has.
 func TestListingByPages(t *testing.T) {
 	dir := memoryDir(t)
 	s := open(t, dir, nil)

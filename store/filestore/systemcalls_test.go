@@ -21,18 +21,18 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// opsResult is what a process met whose system calls failed.
+// opsResult has the results of a process whose system calls failed.
 type opsResult struct {
 	Applied    int
 	NotApplied int
 	Unknown    int
 	Errors     []string
-	Bad        []string // what it must not have met
+	Bad        []string // results that violate the contract
 	Last       map[string]store.Version
 }
 
-// operate works on a store while a system call of its thread fails, and checks that
-// what it is told about outcomes is true. Its argument: the directory.
+// operate works on a store while a system call of its thread fails, and checks that the
+// reported outcomes are true. Its argument: the directory.
 func operate(args []string) error {
 	runtime.LockOSThread() // calls are counted for each thread
 	var r opsResult
@@ -158,8 +158,8 @@ func TestNoInotify(t *testing.T) {
 	}
 }
 
-// TestInject makes single system calls fail. What a write is told must be true, and
-// the next process must find what the last one left.
+// TestInject makes single system calls fail. The reported outcome of a write must be true,
+// and the next process must find what the last one left.
 func TestInject(t *testing.T) {
 	faults := []fault{
 		{"write", "ENOSPC", 3}, {"write", "EIO", 4},
@@ -250,8 +250,8 @@ func syncTogether(args []string) error {
 	return s.Close()
 }
 
-// TestSyncFaultReachesEveryWriter: the system tells of a failed sync once. A writer that syncs
-// the same log at the same time must not hear of a success.
+// TestSyncFaultReachesEveryWriter: the system reports a failed sync once. A writer that
+// syncs the same log at the same time must not get a success.
 func TestSyncFaultReachesEveryWriter(t *testing.T) {
 	for range 20 {
 		trace := filepath.Join(t.TempDir(), "trace")

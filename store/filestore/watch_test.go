@@ -32,8 +32,8 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// waitForChange waits in many goroutines until a register changes, and tells what
-// that cost. Its arguments: the directory, the key, the version seen, the number.
+// waitForChange waits in many goroutines until a register changes, and prints the cost. Its
+// arguments: the directory, the key, the version seen, the number.
 func waitForChange(args []string) error {
 	s, err := filestore.Open(args[0], nil)
 	if err != nil {
@@ -121,7 +121,7 @@ func TestWaiters(t *testing.T) {
 	}
 }
 
-// TestWakeUp tells how long it takes from a write to the return of a watch.
+// TestWakeUp logs how long it takes from a write to the return of a watch.
 func TestWakeUp(t *testing.T) {
 	dir := memoryDir(t)
 	s, other := open(t, dir, nil), open(t, dir, nil)

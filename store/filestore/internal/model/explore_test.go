@@ -111,9 +111,9 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// TestSpare tells which looks the model does not need: NEXT 5 sees all that the look
-// after linking sees, and the directory that COLD works in cannot be another one
-// halfway. They are there since they cost nothing, and end a hopeless try earlier.
+// TestSpare shows which checks the model does not need. NEXT 5 sees everything that the
+// check after linking sees, and the directory of COLD cannot change halfway. The checks
+// exist because they cost nothing, and end a hopeless try earlier.
 func TestSpare(t *testing.T) {
 	c := model.Config{Procs: 2, Numbers: 4, Writes: 1, MaxLen: 2}
 	if raced {

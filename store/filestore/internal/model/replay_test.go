@@ -2,7 +2,7 @@ package model
 
 import "testing"
 
-// move lets one process go on until it is about to do a step.
+// move runs one process until it is about to do a step.
 type move struct {
 	proc  int
 	doing doing // what it is asked for, if it is idle; nothing: to seal
@@ -47,7 +47,7 @@ func replay(t *testing.T, c Config, moves []move) string {
 				}
 			}
 			if !found {
-				t.Fatalf("move %d: process %d cannot go on from %q", at, m.proc, stepNames[before])
+				t.Fatalf("move %d: process %d cannot continue from %q", at, m.proc, stepNames[before])
 			}
 			if s.proc[m.proc].step == m.until {
 				break
@@ -76,7 +76,7 @@ func TestSealedPredecessor(t *testing.T) {
 		{proc: fast, doing: putting, until: idle},
 		{proc: reader, doing: getting, until: listed},
 		{proc: fast, until: idle},
-		{proc: fast, until: idle}, // segment 6; nothing stands that stood when the listing began
+		{proc: fast, until: idle}, // segment 6; no file remains from the beginning of the listing
 		{proc: slow1, until: checkAfterLink},
 		{proc: slow2, until: checkAfterLink},
 		{proc: reader, until: openHighest, high: 3},
