@@ -11,8 +11,9 @@ type change struct {
 	checkpoint.Change
 	key digest
 
-	// ask says that HeldBy must be called before the change. asked is the checkpoint's
-	// token when it was called: a holder that takes the lease later raises the token.
+	// needsHolder says that HeldBy must be called before the change. tokenAtCheck is the
+	// checkpoint's token at that call: a holder that takes the lease later raises the
+	// token.
 	needsHolder  bool
 	tokenAtCheck *uint64
 }
@@ -58,7 +59,7 @@ func (w *work) checkpoint(key digest) checkpoint.Checkpoint {
 	return show(key, e, ok, w.guard(key))
 }
 
-// judge carries out a change on w, as if the change had come alone.
+// apply carries out a change on w, as if the change had come alone.
 func (w *work) apply(c *change) answer {
 	now := w.checkpoint(c.key)
 	if c.Verb == "" {
@@ -84,7 +85,7 @@ func (w *work) apply(c *change) answer {
 	return answer{current: w.checkpoint(c.key), status: v.Status}
 }
 
-// entry returns the entry that the change leaves, nil for none.
+// entry returns the entry after the change, nil for none.
 func (c *change) entry() *entry {
 	if c.Verb == checkpoint.VerbDelete {
 		return nil

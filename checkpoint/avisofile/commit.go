@@ -11,8 +11,8 @@ import (
 
 const (
 	// After each commit the store leaves the lock free for a share of the time that the
-	// commit took, between these bounds. Other programs can take the lock meanwhile, and
-	// callers that were just answered can join the next commit.
+	// commit took, between these bounds. In this time other programs can take the lock, and
+	// callers that just got their answer can join the next commit.
 	minGap   = 100 * time.Microsecond
 	maxGap   = time.Millisecond
 	gapShare = 16
@@ -107,7 +107,7 @@ func (s *Store) commit(h *hold, batch []*op, c *CommitStats) error {
 	return err
 }
 
-// judgeAll carries out the calls in memory, one after the other.
+// applyAll carries out the calls in memory, one after the other.
 func (s *Store) applyAll(batch []*op, v *view) *work {
 	w := &work{base: v, fences: v.fences, entries: make(map[digest]*entry), guards: make(map[digest]guard)}
 	if settled, changed := v.fences.settled(); changed {

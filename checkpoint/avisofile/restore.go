@@ -22,15 +22,15 @@ type RestoreOptions struct {
 	// Unsafe lists the accepted risks of a directory, as in [Options].
 	Unsafe []string
 
-	// Logger gets the warnings that [Options] describe. Default: none.
+	// Logger receives the warnings that [Options] describe. Default: no log.
 	Logger *slog.Logger
 
-	// Force replaces even a state file that can be read. Default: Restore refuses that,
-	// and the error matches [ErrReadable].
+	// Force replaces even a state file that can be read. Default: Restore refuses a file
+	// that can be read, with an error that matches [ErrReadable].
 	Force bool
 
-	// DryRun changes nothing, and returns what would be restored. It makes no lock file
-	// and waits for no lock.
+	// DryRun changes nothing, and returns the result that a Restore would have. It makes no
+	// lock file and waits for no lock.
 	DryRun bool
 }
 
@@ -41,38 +41,37 @@ type RestoreResult struct {
 	// ReplacedPath is the path of the file that was replaced; empty if there was none.
 	ReplacedPath string
 
-	// Changed is when the replaced file was last changed, by the clock of the machine. What
-	// programs wrote between Copy.Written and then is lost, whatever it was. It is zero if
-	// there was no file.
+	// Changed is the time of the last change of the replaced file, by the clock of the
+	// machine. All writes between Backup.Written and Changed are lost. It is zero if there
+	// was no file.
 	Changed time.Time
 
 	// Compared is how many keys can be read in both files; a damaged file can be read up to
 	// its fault.
 	Compared int
 
-	// MovedBack are the keys that can be read in the replaced file and go back, in the order of
-	// the keys.
+	// MovedBack are the keys that can be read in the replaced file and move back, in the
+	// order of the keys.
 	MovedBack []MovedBackKey
 }
 
-// Step is a checkpoint that goes back in a [Restore].
+// MovedBackKey is a checkpoint that a [Restore] moves back.
 type MovedBackKey struct {
 	Key      string
 	From, To uint64 // sequences
 	Missing  bool   // the copy has no such key: To means nothing
 }
 
-// Restore replaces the state file at path by its last good copy. It keeps the replaced
-// file beside it, under the name in the result, and overwrites an older one of that name.
+// Restore replaces the state file at path by its last good copy. It keeps the replaced file
+// under the name in the result, and overwrites an older one of that name.
 //
-// The copy holds the state before the last change of a Holdfast program. Checkpoints lose
-// what came after it, and so all that other programs wrote since; the result tells as much
-// of that as the replaced file shows. So a new epoch begins for every key, and an Advance whose work
-// began before gets RolledBack. Stop other programs that write the file first: they know
-// no epochs.
+// The copy has the state before the last change of a Holdfast program. All later writes are
+// lost, also those of other programs; the result shows them as far as the replaced file can
+// be read. So a new epoch begins for every key, and an Advance whose work began before gets
+// RolledBack. First stop other programs that write the file: they know no epochs.
 //
-// Where there is no good copy the error matches [fs.ErrNotExist]. The context bounds
-// the wait for the lock.
+// If there is no good copy the error matches [fs.ErrNotExist]. The context bounds the wait
+// for the lock.
 func Restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreResult, error) {
 	r, err := restore(ctx, path, opts)
 	if err != nil {
@@ -153,7 +152,7 @@ func planRestore(p filePath, force bool) (*restoring, error) {
 	}
 	defer m.close()
 	if r.good, err = decode(content); err != nil {
-		return r, fmt.Errorf("the copy %s is not good either: %w", goodPath, err)
+		return r, fmt.Errorf("the copy %s is damaged too: %w", goodPath, err)
 	}
 	r.result.Backup = BackupCopy{Path: goodPath, Written: m.info.ModTime(), Keys: len(r.good)}
 
@@ -180,7 +179,8 @@ func planRestore(p filePath, force bool) (*restoring, error) {
 	return r, err
 }
 
-// compare finds out what the restored state lacks, as far as the file to replace shows it.
+// compare finds the keys that the restored state lacks or moves back, as far as the file to
+// replace can be read.
 func (r *restoring) compare(p filePath) {
 	m, content, err := readSnapshot(p.file(), MaxStateFileSize)
 	if err != nil || m.info == nil {
@@ -199,7 +199,7 @@ func (r *restoring) compare(p filePath) {
 	}
 }
 
-// runBatch replaces the state file: it writes the new epochs, then gives the old file its
+// carryOut replaces the state file: it writes the new epochs, then gives the old file its
 // other name, then writes the state.
 func (r *restoring) carryOut(h *hold) error {
 	if err := h.sweep(); err != nil {

@@ -20,18 +20,18 @@ const (
 	MaxFenceFileSize = 64 << 20
 )
 
-// snapshot is a file as it was read or written. It is kept open, so that the system cannot
-// give its inode number to another file. Then a stat of the name shows for certain
-// whether it is still the same file. (Files that replace each other alternate between two
-// inode numbers, within one tick of the file system's clock. So number, size and time
-// together do not distinguish them. Windows counts the uses of a number, and cannot
-// replace an open file. There the file is not kept open.)
+// snapshot is a file as it was read or written. It remains open, so that the system cannot
+// give its inode number to another file. Then a stat of the name shows for certain whether
+// it is still the same file. (Files that replace each other alternate between two inode
+// numbers, within one tick of the file system's clock. So number, size and time together do
+// not distinguish them. Windows counts the uses of a number, and cannot replace an open
+// file. There the file is not kept open.)
 type snapshot struct {
 	file *os.File    // nil where the file is not kept open, or was absent
 	info os.FileInfo // nil if the file was absent
 }
 
-// current reports whether path still names the file of the image, unchanged.
+// current reports whether path still names the file of the snapshot, unchanged.
 func (m *snapshot) current(path string) bool {
 	info, err := os.Lstat(path)
 	if m.info == nil {
@@ -55,8 +55,8 @@ func (m *snapshot) close() {
 	}
 }
 
-// readSnapshot reads a file of at most limit bytes. If the file does not exist, the image's
-// info and the content are nil. It neither follows a link nor waits for a pipe.
+// readSnapshot reads a file of at most limit bytes. If the file does not exist, the
+// snapshot's info and the content are nil. It neither follows a link nor waits for a pipe.
 func readSnapshot(path string, limit int64) (_ *snapshot, content []byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +82,7 @@ func readSnapshot(path string, limit int64) (_ *snapshot, content []byte, err er
 		return nil, nil, fmt.Errorf("%w: %s is not a regular file", store.ErrUnsafe, path)
 	}
 	if m.info.Size() > limit {
-		return nil, nil, fmt.Errorf("%s: %w: %d bytes, at most %d are read", path, store.ErrTooLarge, m.info.Size(), limit)
+		return nil, nil, fmt.Errorf("%s: %w: the file has %d bytes, at most %d are read", path, store.ErrTooLarge, m.info.Size(), limit)
 	}
 	content = make([]byte, 0, m.info.Size()+1)
 	for len(content) < cap(content) {
