@@ -85,7 +85,7 @@ func TestBadPlaces(t *testing.T) {
 	do(t, os.Symlink("missing/state.json", filepath.Join(dir, "dangling")))
 	huge, err := os.Create(filepath.Join(dir, "huge"))
 	do(t, err)
-	do(t, huge.Truncate(avisofile.MaxStateFileSize+1))
+	do(t, huge.Truncate(avisofile.MaxStateFile+1))
 	do(t, huge.Close())
 	for _, tt := range []struct {
 		path string

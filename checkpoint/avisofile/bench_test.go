@@ -74,7 +74,7 @@ func BenchmarkAdvance(b *testing.B) {
 				path := filepath.Join(benchDir(b), "state.json")
 				fill(b, path, keys)
 				var rewrites atomic.Int64
-				s := open(b, path, &avisofile.Options{OnCommit: func(c avisofile.CommitStats) { rewrites.Add(int64(c.Rewrites)) }})
+				s := open(b, path, avisofile.OnCommit(func(c avisofile.CommitStats) { rewrites.Add(int64(c.Rewrites)) }))
 				b.ResetTimer()
 				if err := spread(writers, b.N, advancer(b.Context(), s, "")); err != nil {
 					b.Fatal(err)

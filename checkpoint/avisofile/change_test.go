@@ -101,7 +101,7 @@ func TestPendingReset(t *testing.T) {
 // they write the state, and remove the mark after that.
 func TestResetIsMarked(t *testing.T) {
 	commits := make(chan avisofile.CommitStats, 1)
-	s := open(t, statePath(t), &avisofile.Options{OnCommit: func(c avisofile.CommitStats) { commits <- c }})
+	s := open(t, statePath(t), avisofile.OnCommit(func(c avisofile.CommitStats) { commits <- c }))
 	want := func(what string, fences int) {
 		t.Helper()
 		if c := <-commits; c.Rewrites != 1 || c.FenceRewrites != fences {

@@ -18,8 +18,8 @@ const (
 	gapShare = 16
 )
 
-// CommitStats describes one period in which a store held the lock.
-type CommitStats struct {
+// commitStats describes one period in which a store held the lock.
+type commitStats struct {
 	Calls         int           // calls that shared it
 	Rewrites      int           // rewrites of the state file: 0 or 1
 	FenceRewrites int           // rewrites of the fence file: 0, 1 or 2
@@ -47,7 +47,7 @@ func (s *Store) run() {
 		}
 		held := time.Now()
 		batch := s.take()
-		c := CommitStats{Calls: len(batch), Waited: held.Sub(start)}
+		c := commitStats{Calls: len(batch), Waited: held.Sub(start)}
 		if err == nil {
 			err = s.commit(h, batch, &c)
 			h.release()
@@ -62,8 +62,8 @@ func (s *Store) run() {
 		}
 		c.Err = err
 		s.finish(batch, err)
-		if s.opts.OnCommit != nil {
-			s.opts.OnCommit(c)
+		if s.opts.onCommit != nil {
+			s.opts.onCommit(c)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func (s *Store) acquire() (*hold, error) {
 
 // commit carries out the batch under the lock. Its error concerns the whole batch, and
 // states its outcome.
-func (s *Store) commit(h *hold, batch []*op, c *CommitStats) error {
+func (s *Store) commit(h *hold, batch []*op, c *commitStats) error {
 	if !s.swept {
 		if err := h.sweep(); err != nil {
 			return store.MarkNotApplied(denied(err))
@@ -127,7 +127,7 @@ func (s *Store) applyAll(batch []*op, v *view) *work {
 //
 // After a sync that failed it rewrites the files even if their content is right: a second
 // sync can succeed although the first has lost data.
-func (s *Store) write(h *hold, w *work, c *CommitStats) (*view, error) {
+func (s *Store) write(h *hold, w *work, c *commitStats) (*view, error) {
 	v := w.base
 	next := &view{stateSnapshot: v.stateSnapshot, fenceSnapshot: v.fenceSnapshot, state: v.state, fences: w.fences}
 	doubt := s.doubt.Swap(false)
@@ -151,7 +151,7 @@ func (s *Store) write(h *hold, w *work, c *CommitStats) (*view, error) {
 }
 
 // writeBoth rewrites the files that have changed; after a failed sync it rewrites both.
-func (s *Store) writeBoth(h *hold, w *work, next *view, doubt bool, c *CommitStats) error {
+func (s *Store) writeBoth(h *hold, w *work, next *view, doubt bool, c *commitStats) error {
 	v := w.base
 	if !v.durable.Load() {
 		if err := v.fenceSnapshot.sync(); err != nil { // the new state will rely on it
@@ -174,13 +174,13 @@ func (s *Store) writeBoth(h *hold, w *work, next *view, doubt bool, c *CommitSta
 }
 
 // writeFences rewrites the fence file.
-func (s *Store) writeFences(h *hold, next *view, f fences, c *CommitStats) error {
+func (s *Store) writeFences(h *hold, next *view, f fences, c *commitStats) error {
 	content, err := f.encode()
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
-	if len(content) > MaxFenceFileSize {
-		return fmt.Errorf("%w: the fence file would have %d bytes, at most %d are allowed", store.ErrTooLarge, len(content), MaxFenceFileSize)
+	if len(content) > maxFenceFile {
+		return fmt.Errorf("%w: the fence file would have %d bytes, at most %d are allowed", store.ErrTooLarge, len(content), maxFenceFile)
 	}
 	m, err := h.replace(h.path.file()+fenceSuffix, content, nil)
 	if err != nil {
@@ -195,10 +195,10 @@ func (s *Store) writeFences(h *hold, next *view, f fences, c *CommitStats) error
 }
 
 // writeState rewrites the state file.
-func (s *Store) writeState(h *hold, next *view, state state, c *CommitStats) error {
+func (s *Store) writeState(h *hold, next *view, state state, c *commitStats) error {
 	content := encode(state)
-	if len(content) > MaxStateFileSize {
-		return fmt.Errorf("%w: the state file would have %d bytes, at most %d are allowed", store.ErrTooLarge, len(content), MaxStateFileSize)
+	if len(content) > maxStateFile {
+		return fmt.Errorf("%w: the state file would have %d bytes, at most %d are allowed", store.ErrTooLarge, len(content), maxStateFile)
 	}
 	m, err := h.replace(h.path.file(), content, func() error { return h.writeBackup(next) })
 	if err != nil {

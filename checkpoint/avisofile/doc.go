@@ -53,6 +53,8 @@
 //   - .FILE.holdfast-*.tmp: a file that is being written. The next process that writes removes,
 //     under the lock, the temporary files of a killed process.
 //
+// A state file has at most 256 MiB, and a fence file 64 MiB: some 500,000 keys.
+//
 // New files are for their owner only (0600). Replaced files keep owner, group and mode, but not
 // access lists and other extended attributes. If a user may not keep the owner of another user's
 // file, the file becomes one of that user. The other user must be able to read and replace it: as

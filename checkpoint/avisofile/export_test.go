@@ -30,3 +30,12 @@ func Waits() int { return len(waits) }
 
 // MaxWaits is how many locks a process waits for in the kernel.
 const MaxWaits = maxWaits
+
+// MaxStateFile is the largest state file, in bytes.
+const MaxStateFile = maxStateFile
+
+// CommitStats describes one period in which a store held the lock.
+type CommitStats = commitStats
+
+// OnCommit returns options whose store calls f after each release of the lock.
+func OnCommit(f func(CommitStats)) *Options { return &Options{onCommit: f} }

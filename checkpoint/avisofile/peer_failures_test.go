@@ -316,7 +316,7 @@ func TestGroupCommit(t *testing.T) {
 			fill(t, path, keys)
 			const callers = 64
 			var commits []avisofile.CommitStats
-			s, err := avisofile.Open(path, &avisofile.Options{OnCommit: func(c avisofile.CommitStats) { commits = append(commits, c) }})
+			s, err := avisofile.Open(path, avisofile.OnCommit(func(c avisofile.CommitStats) { commits = append(commits, c) }))
 			do(t, err)
 			unlock := lockFile(t, path)
 			var wg sync.WaitGroup
@@ -373,7 +373,7 @@ func fill(t testing.TB, path string, keys int) {
 func TestUnchangedCostsNoRewrite(t *testing.T) {
 	path := statePath(t)
 	var rewrites atomic.Int64
-	s := open(t, path, &avisofile.Options{OnCommit: func(c avisofile.CommitStats) { rewrites.Add(int64(c.Rewrites)) }})
+	s := open(t, path, avisofile.OnCommit(func(c avisofile.CommitStats) { rewrites.Add(int64(c.Rewrites)) }))
 	advance(t, s, keyA, at(5), checkpoint.Advanced)
 	before, err := os.Stat(path)
 	do(t, err)

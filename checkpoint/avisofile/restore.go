@@ -143,7 +143,7 @@ func (r *restoring) close() {
 func planRestore(p filePath, force bool) (*restoring, error) {
 	r := &restoring{}
 	goodPath := p.file() + goodSuffix
-	m, content, err := readSnapshot(goodPath, MaxStateFileSize)
+	m, content, err := readSnapshot(goodPath, maxStateFile)
 	if err != nil {
 		return r, err
 	}
@@ -172,7 +172,7 @@ func planRestore(p filePath, force bool) (*restoring, error) {
 	}
 
 	fencePath := p.file() + fenceSuffix
-	if r.fence, content, err = readSnapshot(fencePath, MaxFenceFileSize); err != nil || r.fence.info == nil {
+	if r.fence, content, err = readSnapshot(fencePath, maxFenceFile); err != nil || r.fence.info == nil {
 		return r, err
 	}
 	r.fences, err = decodeFences(fencePath, content)
@@ -182,7 +182,7 @@ func planRestore(p filePath, force bool) (*restoring, error) {
 // compare finds the keys that the restored state lacks or moves back, as far as the file to
 // replace can be read.
 func (r *restoring) compare(p filePath) {
-	m, content, err := readSnapshot(p.file(), MaxStateFileSize)
+	m, content, err := readSnapshot(p.file(), maxStateFile)
 	if err != nil || m.info == nil {
 		return
 	}

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// MaxStateFileSize is the largest state file that is read or written, in bytes.
-	MaxStateFileSize = 256 << 20
+	// maxStateFile is the largest state file that is read or written, in bytes.
+	maxStateFile = 256 << 20
 
-	// MaxFenceFileSize is the largest fence file that is read or written, in bytes: some 500,000
+	// maxFenceFile is the largest fence file that is read or written, in bytes: some 500,000
 	// keys.
-	MaxFenceFileSize = 64 << 20
+	maxFenceFile = 64 << 20
 )
 
 // snapshot is a file as it was read or written. It remains open, so that the system cannot

@@ -55,9 +55,8 @@ type Options struct {
 	// replaced. Default: no log.
 	Logger *slog.Logger
 
-	// OnCommit, if not nil, is called after each release of the lock, by the goroutine that
-	// commits. So it delays the next commit. Default: nil.
-	OnCommit func(CommitStats)
+	// onCommit is for tests: it is called after each release of the lock.
+	onCommit func(commitStats)
 }
 
 func (o *Options) checked() (Options, error) {

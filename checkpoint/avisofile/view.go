@@ -43,7 +43,7 @@ func (v *view) read(p filePath, old *view) error {
 	if old != nil && old.fenceSnapshot.current(path) {
 		v.fenceSnapshot, v.fences = old.fenceSnapshot, old.fences
 	} else {
-		m, content, err := readSnapshot(path, MaxFenceFileSize)
+		m, content, err := readSnapshot(path, maxFenceFile)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (v *view) read(p filePath, old *view) error {
 
 // readState reads the state file of p. A missing one is an empty state.
 func readState(p filePath) (*snapshot, state, error) {
-	m, content, err := readSnapshot(p.file(), MaxStateFileSize)
+	m, content, err := readSnapshot(p.file(), maxStateFile)
 	if err != nil || m.info == nil {
 		return m, nil, err
 	}
@@ -83,7 +83,7 @@ func readState(p filePath) (*snapshot, state, error) {
 // readBackup describes the last good copy. It is zero if there is none that is good.
 func readBackup(p filePath) BackupCopy {
 	path := p.file() + goodSuffix
-	m, content, err := readSnapshot(path, MaxStateFileSize)
+	m, content, err := readSnapshot(path, maxStateFile)
 	if err != nil || m.info == nil {
 		return BackupCopy{}
 	}
