@@ -15,13 +15,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The log of a deleted register stays, so that the numbers of its versions go on. A sweep can
-// remove it: it first raises a floor above its number, and a new log starts above the floor.
+// The log of a deleted register remains, so that the numbers of its versions continue. A
+// sweep can remove it: the sweep first raises a floor above its number, and a new log
+// starts above the floor.
 //
-// A writer that finds no value, and a sweep, exclude each other by a lock on the file of the
-// floor: writers share it. All other writers name a state that a deleted register does not
-// have, so they write nothing. The sweep seals the log: a process that has it open reads the
-// directory anew, and does not answer from a log that was replaced.
+// A writer that finds no value and a sweep exclude each other by a lock on the file of the
+// floor; writers share it. All other writers name a state that a deleted register does not
+// have, so they write nothing. The sweep seals the log. So a process that has it open reads
+// the directory again, and does not answer from a log that was replaced.
 const (
 	floorFile = "floor"
 
@@ -29,8 +30,8 @@ const (
 	// a few syncs, a sweep for that of one sync and floorHold.
 	floorLockTimeout = 10 * time.Second
 
-	// floorHold is how long a sweep moves logs away under one lock. Then the writers that wait
-	// get it first, so their wait is short however much is removed.
+	// floorHold is how long a sweep moves logs away under one lock. Then waiting writers
+	// get the lock first, so their wait is short however many logs are removed.
 	floorHold = 10 * time.Millisecond
 
 	// maxMoved is how many logs a sweep moves away before it makes that durable and removes
@@ -58,11 +59,11 @@ func (s *Store) hasFloor() bool { return !s.network && runtime.GOOS != "windows"
 
 // lockFloor locks and reads the floor.
 //
-// Writers share the lock, so without a rule a sweep could wait for ever beside writers that
-// create keys without a pause. So a sweep that waits marks the file. A writer that reads the
-// mark lets the sweep go first, for a tenth of the patience at most. It then removes the mark:
-// the sweep may have been killed, or is stopped, and a sweep that waits marks the file again.
-// The mark is courtesy: only the lock excludes.
+// Writers share the lock, so without a rule a sweep could wait for ever while writers
+// create keys without a pause. So a sweep that waits marks the file. A writer that reads
+// the mark lets the sweep go first, for a tenth of the patience at most. It then removes
+// the mark: the sweep may have been killed, or is stopped, and a sweep that waits marks the
+// file again. The mark is courtesy: only the lock excludes.
 func (s *Store) lockFloor(ctx context.Context, exclusive bool) (*floor, error) {
 	if !s.hasFloor() {
 		return &floor{}, nil
@@ -193,7 +194,7 @@ func (s *Store) openFloor() (*os.File, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%w: another process removes %s all the time", store.ErrUnavailable, floorFile)
+	return nil, fmt.Errorf("%w: another process repeatedly removes %s", store.ErrUnavailable, floorFile)
 }
 
 func (s *Store) makeFloor() error {

@@ -16,11 +16,8 @@ import (
 )
 
 const (
-	// DefaultMaxOpen is the default of [Options.MaxOpen].
-	DefaultMaxOpen = 256
-
-	// A log is sealed, and continues in a new file, when it is larger than sealBytes and
-	// has at least sealEntries entries.
+	// A log that is larger than sealBytes and has at least sealEntries entries is sealed,
+	// and continues in a new file.
 	sealBytes   = 32 << 10
 	sealEntries = 4
 
@@ -50,14 +47,15 @@ type Options struct {
 	// the members of its group where the group may write.
 	Unsafe []string
 
-	// ReadOnly opens the store for a program that only shows what is there: every write fails,
-	// with an error that matches [store.ErrInvalid]. Open then accepts the directory of
-	// another user, where this user may read and not write. That user decides what it says:
-	// that a lock is held, or that a job has run. Root does not read there.
+	// ReadOnly opens the store for a program that only shows its content: every write
+	// fails, with an error that matches [store.ErrInvalid]. Open then accepts the directory
+	// of another user that this user may read and not write. That other user controls its
+	// content: whether a lock is held, or a job has run. Open still refuses the directory
+	// of another user to root.
 	ReadOnly bool
 
-	// MaxOpen bounds the logs that are kept open between calls, one descriptor
-	// each. The default is [DefaultMaxOpen]; the bounds are 1 and 65536.
+	// MaxOpen is the largest number of logs that remain open between calls, one descriptor
+	// each: 1 to 65,536; 0 means 256.
 	MaxOpen int
 
 	limits limits
@@ -88,7 +86,7 @@ type Store struct {
 	logs    cache
 	watch   notify
 	own     presence
-	busy    recent // registers that several processes change all the time
+	busy    recent // registers that several processes change frequently
 
 	mu        sync.Mutex
 	calls     int           // running
@@ -105,9 +103,9 @@ type Store struct {
 // new files get the directory's mode and group. Otherwise the store makes everything for
 // this user alone.
 //
-// On a file system that is not known to append atomically (NFS, SMB, FUSE, ...) the
-// error matches [store.ErrUnsafe], unless [Options.AllowNetwork] is set; likewise for a
-// directory that users who are not trusted with it could change, see [Options.Unsafe].
+// The error matches [store.ErrUnsafe] in two cases. First: the file system is not known to
+// append atomically (NFS, SMB, FUSE, ...), and [Options].AllowNetwork is not set. Second:
+// untrusted users could change the directory; see [Options].Unsafe.
 func Open(dir string, opts *Options) (*Store, error) {
 	s, err := open(dir, opts)
 	if err != nil {
@@ -121,10 +119,10 @@ func open(dir string, opts *Options) (*Store, error) {
 		opts = &Options{}
 	}
 	if opts.MaxOpen < 0 || opts.MaxOpen > 1<<16 {
-		return nil, fmt.Errorf("MaxOpen is %d, it must be between 1 and %d", opts.MaxOpen, 1<<16)
+		return nil, fmt.Errorf("Options.MaxOpen is %d; it must be between 1 and %d, or 0 for the default", opts.MaxOpen, 1<<16)
 	}
 	if dir == "" {
-		return nil, errors.New("no directory is given")
+		return nil, errors.New("the name of the directory is empty")
 	}
 	if err := trust.CheckNames(opts.Unsafe); err != nil {
 		return nil, err
@@ -137,7 +135,7 @@ func open(dir string, opts *Options) (*Store, error) {
 	s.own.slot = make(chan struct{}, 1)
 	s.logs.max = opts.MaxOpen
 	if s.logs.max == 0 {
-		s.logs.max = DefaultMaxOpen
+		s.logs.max = 256
 	}
 	if s.limits.sealBytes == 0 {
 		s.limits.sealBytes, s.limits.sealEntries = sealBytes, sealEntries
@@ -180,10 +178,10 @@ func (s *Store) prepare(opts *Options) error {
 	return nil
 }
 
-// Close ends the running watches, waits for the other calls, and closes the open files.
-// The announcement of this process, if there is one, ends: other processes then cannot
-// tell whether this one is alive. Later calls fail with [store.ErrClosed], and a second
-// Close does nothing.
+// Close ends the running watches, waits for the other calls, and closes the open files. The
+// announcement of this process, if there is one, ends: other processes then do not know
+// whether this one is alive. Later calls fail with [store.ErrClosed], and a second Close
+// does nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	select {
@@ -217,7 +215,7 @@ func (s *Store) begin() error {
 // beginWrite is begin for a call that changes the store.
 func (s *Store) beginWrite() error {
 	if s.reading {
-		return store.MarkNotApplied(fmt.Errorf("%w: the store was opened to read it", store.ErrInvalid))
+		return store.MarkNotApplied(fmt.Errorf("%w: the store was opened with Options.ReadOnly, so it refuses writes", store.ErrInvalid))
 	}
 	return s.begin()
 }

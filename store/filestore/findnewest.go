@@ -38,9 +38,9 @@ type incompleteScan struct {
 	numbers []uint64
 }
 
-// errIncomplete tells a listing that the segments of a log are not a complete one now. They
-// are read again before the log counts as corrupt, also where there are none: a listing that
-// runs beside a writer may miss the new segment and the one that it replaces.
+// errIncomplete says that the segments in a listing are not a complete log. The store reads
+// them again before the log counts as corrupt, also if there are none: a listing during a
+// write may miss the new segment and the one that it replaces.
 var errIncomplete = errors.New("the log is being changed")
 
 // findNewest finds the newest segment of a log of which this process has no segment open:
@@ -115,7 +115,7 @@ func (s *Store) openNewest(l *log) ([]uint64, error) {
 		}
 	})
 	if errors.Is(err, trust.ErrTooMany) {
-		return nil, fmt.Errorf("%w: %s holds more than %d files, a log has three", store.ErrCorrupt, l.dir(), maxSegments)
+		return nil, fmt.Errorf("%w: the log directory %s has more than %d files; a log has at most three", store.ErrCorrupt, l.dir(), maxSegments)
 	}
 	if err != nil {
 		return nil, err

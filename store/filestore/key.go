@@ -23,9 +23,8 @@ import (
 //	a dot at the start or the end is %2e
 //	con, nul, com1, ...           have their first letter as %xx (Windows)
 //
-// A name that would be longer than maxName is cut, and a tilde (which no other name
-// has) and the SHA-256 of the key come after it; the key itself stands at the start
-// of each of its log files.
+// A name that would be longer than maxName is cut. A tilde, which no other name has, and
+// the SHA-256 of the key follow. The key itself is at the start of each of its log files.
 
 // maxName is the longest name of a directory. Some encrypting file systems allow no
 // more than 143 bytes.

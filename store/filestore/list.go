@@ -38,7 +38,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 }
 
 // errStop ends a listing that its caller leaves early.
-var errStop = errors.New("the caller needs no more")
+var errStop = errors.New("the caller has stopped the listing")
 
 func (s *Store) list(ctx context.Context, prefix string, yield func(string) bool) error {
 	if prefix != "" {
@@ -192,7 +192,7 @@ func (s *Store) longKey(name string) (key string, ok bool) {
 	return "", false
 }
 
-// keyOf reads the key that stands at the start of a segment.
+// keyOf reads the key at the start of a segment.
 func keyOf(dir *os.Root, file string) (key string, ok bool) {
 	f, _, err := trust.OpenFile(dir, file)
 	if err != nil {

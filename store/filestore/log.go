@@ -112,9 +112,9 @@ func (s *Store) current(ctx context.Context, l *log, reader bool) error {
 	}
 }
 
-// stillGood reports whether the log's segment is still at its name and need not be opened
-// anew. A segment that could only be opened for reading is opened anew: it may be
-// writable by now.
+// stillGood reports whether the log's segment still has its name, so that it need not be
+// opened again. A segment that could only be opened for reading is opened again, since it
+// may be writable by now.
 func (s *Store) stillGood(l *log, try int) bool {
 	return (l.seg.denied == nil || try > 0) && s.named(l)
 }
@@ -128,8 +128,8 @@ type change struct {
 	durable bool
 }
 
-// write carries out a change: PUT. Beside an unknown outcome it returns the version that
-// the change would have made.
+// write carries out a change: PUT. With an unknown outcome it returns the version that the
+// change would have made.
 func (s *Store) write(ctx context.Context, c change) (store.Version, error) {
 	if err := s.beginWrite(); err != nil {
 		return "", err
@@ -148,7 +148,7 @@ func (s *Store) write(ctx context.Context, c change) (store.Version, error) {
 	// this one makes this one durable too.
 	defer sync.seg.release()
 	if err := s.makeDurable(sync); err != nil {
-		return v, unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
+		return v, unknown(fmt.Errorf("the write was applied, but may not be durable: %w", err))
 	}
 	return v, nil
 }
@@ -223,7 +223,7 @@ func (s *Store) confirm(l *log, c change) (position, error) {
 		}
 		if !seg.state.Sealed {
 			l.drop()
-			return position{}, unknown(fmt.Errorf("%w: the log was removed or moved away while it was written to", store.ErrUnavailable))
+			return position{}, unknown(fmt.Errorf("%w: the log of the key was removed or moved away during the write", store.ErrUnavailable))
 		}
 	}
 	sync := position{seg, seg.off}
@@ -283,9 +283,9 @@ func (s *Store) isNamed(l *log, seg *segment) bool {
 }
 
 // create makes a register that has no log, with the change as its first state, which gets
-// this number. It renames the complete directory of the log into place. It returns no version and no
-// error where another writer was faster. Beside an unknown outcome it returns the version
-// that it would have made.
+// this number. It renames the complete directory of the log into place. It returns no
+// version and no error if another writer was faster. With an unknown outcome it returns the
+// version that it would have made.
 func (s *Store) create(l *log, c change, number uint64) (store.Version, error) {
 	if err := s.lost(); err != nil {
 		return "", notApplied(err)
@@ -315,9 +315,9 @@ func (s *Store) create(l *log, c change, number uint64) (store.Version, error) {
 		return v, unknown(err)
 	}
 	if err := s.syncPath(); err != nil {
-		return v, unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
+		return v, unknown(fmt.Errorf("the write was applied, but may not be durable: %w", err))
 	}
-	// If the log cannot be read, or has changed since, this write stands all the same.
+	// This write was applied, even if the log cannot be read or has changed since.
 	if _, err := s.openNewest(l); err == nil && l.seg != nil && l.seg.state.Base == base.Nonce {
 		l.seg.markPath()
 	}

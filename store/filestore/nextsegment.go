@@ -48,7 +48,8 @@ func (e *endError) Unwrap() error { return e.err }
 // cannot hit another one that takes its place meanwhile.
 func (s *Store) openDir(l *log) (dir *os.Root, err error) {
 	for range 10 {
-		// A sweep may have removed the log of a deleted register, and a writer made it anew.
+		// A sweep may have removed the log of a deleted register, and a writer may have
+		// made it again.
 		if dir, _, err = trust.OpenBelow(s.root, l.dir()); !errors.Is(err, trust.ErrReplaced) {
 			break
 		}
@@ -56,8 +57,8 @@ func (s *Store) openDir(l *log) (dir *os.Root, err error) {
 	return dir, err
 }
 
-// next moves from a sealed segment to the one after it: NEXT. It leaves l.seg nil where
-// the log must be read anew.
+// next moves from a sealed segment to the one after it: NEXT. It sets l.seg to nil if the
+// log must be read again.
 func (s *Store) next(l *log) error {
 	dir, err := s.openDir(l)
 	if notExist(err) {
@@ -92,8 +93,7 @@ func (s *Store) next(l *log) error {
 	return nil
 }
 
-// link makes the segment after a sealed one. It returns nil where the log must be read
-// anew.
+// link makes the segment after a sealed one. It returns nil if the log must be read again.
 func (s *Store) link(dir *os.Root, l *log) (*segment, error) {
 	seg := l.seg
 	tmp, err := s.makeNext(dir, l)

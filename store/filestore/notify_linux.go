@@ -158,7 +158,7 @@ func (p *shared) remove(in *instance, wd int32, t *target) {
 		delete(set, t)
 		if len(set) == 0 {
 			delete(in.watches, wd)
-			_, _ = syscall.InotifyRmWatch(in.fd, uint32(wd)) // fails when the file is gone
+			_, _ = syscall.InotifyRmWatch(in.fd, uint32(wd)) // fails if the file was removed
 		}
 	}
 	p.endSoon(in)

@@ -11,9 +11,9 @@ import (
 // maxOrphans is how many processes Orphans names.
 const maxOrphans = 20
 
-// OrphanedChildren reports whether the process that made an announcement has ended while children of
-// it, which inherited a [Store.PresenceFile], keep the announcement alive. Where the system
-// tells, it returns their process ids, at most 20, as far as this user may see them.
+// OrphanedChildren reports whether the process that made an announcement has ended while
+// children of it, which inherited a [Store.PresenceFile], keep the announcement alive. It
+// returns their process ids, at most 20, as far as the system shows them to this user.
 func (s *Store) OrphanedChildren(ctx context.Context, announcement string) (pids []int, any bool) {
 	name, id, ok := s.parse(announcement)
 	if !ok || ctx.Err() != nil || s.begin() != nil {

@@ -41,7 +41,7 @@ func (p *presence) unlock() { <-p.slot }
 
 // errNoPresence says that this system or file system cannot tell whether a process is
 // alive.
-var errNoPresence = fmt.Errorf("this store cannot tell whether a process is alive: %w", errors.ErrUnsupported)
+var errNoPresence = fmt.Errorf("this store does not know whether a process is alive: %w", errors.ErrUnsupported)
 
 // Announce implements [store.Presence]: it makes a file that this process keeps locked as
 // long as it lives. [Store.Close] ends the announcement, too: other processes then cannot
@@ -123,7 +123,7 @@ func (s *Store) makePresence(boot string) error {
 	return nil
 }
 
-// presenceRecord is what stands in a presence file, for people only.
+// presenceRecord is the content of a presence file, for people only.
 type presenceRecord struct {
 	PID   int       `json:"pid"`
 	Start time.Time `json:"start"`
@@ -180,7 +180,7 @@ func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 	f, err := s.root.OpenFile(path, os.O_RDONLY|openFlags, 0)
 	if err == nil {
 		if !strings.HasSuffix(s.own.text, "/"+identity(f)) {
-			err = errors.New("another file has taken the place of the one that announces this process")
+			err = errors.New("another file has replaced the one that announces this process")
 		} else {
 			err = lockInheritable(f)
 		}
@@ -298,7 +298,7 @@ func (s *Store) WaitLiveness(ctx context.Context, announcement string) error {
 		return verdict != first, nil
 	})
 	if err != nil {
-		return fmt.Errorf("await the end of a process: %w", err)
+		return fmt.Errorf("wait for the end of a process: %w", err)
 	}
 	return nil
 }
@@ -361,7 +361,7 @@ const maxPresence = 4 << 10
 // lockError returns the reason why a new file could not be locked.
 func lockError(err error) error {
 	if err == nil {
-		err = errors.New("a new file is locked already")
+		err = errors.New("another process has locked the new presence file")
 	}
 	return err
 }

@@ -51,12 +51,11 @@ func (s *Store) erase(ctx context.Context, l *log) error {
 	return st.dir.RemoveAll(name)
 }
 
-// Repair moves the log of a key away that cannot be read, so that the key is absent, and
-// returns where it lies now, below "damaged" in the directory of the store. The error
-// matches [store.ErrInvalid] if the log can be read, and [store.ErrNotFound] if there is
-// none. A process that has the log open, and can read it, finds that it is gone, as if a
-// person had removed it. Versions and numbers of the key begin anew: the caller sees to what
-// rests on them.
+// Repair moves the log of a key away if it cannot be read, so that the key is absent. It
+// returns the new place, below "damaged" in the directory of the store. The error matches
+// [store.ErrInvalid] if the log can be read, and [store.ErrNotFound] if there is none. A
+// process that has the log open, and can read it, finds it removed. Versions and numbers of
+// the key start again: the caller must handle what depends on them, such as fencing tokens.
 func (s *Store) Repair(ctx context.Context, key string) (where string, err error) {
 	if err := s.beginWrite(); err != nil {
 		return "", s.opError("repair", key, err)
@@ -67,11 +66,11 @@ func (s *Store) Repair(ctx context.Context, key string) (where string, err error
 		case err == nil && l.seg == nil:
 			return store.ErrNotFound
 		case err == nil:
-			return fmt.Errorf("%w: it can be read", store.ErrInvalid)
+			return fmt.Errorf("%w: the register can be read, so it needs no repair", store.ErrInvalid)
 		case !errors.Is(err, store.ErrCorrupt):
 			return err
 		}
-		floor, err := s.lockFloor(ctx, true) // no sweep moves it meanwhile
+		floor, err := s.lockFloor(ctx, true) // keeps sweeps from moving the log
 		if err != nil {
 			return explain(err)
 		}

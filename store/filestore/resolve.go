@@ -38,7 +38,7 @@ func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, wri
 	if sync.seg != nil {
 		defer sync.seg.release()
 		if err = s.makeDurable(sync); err != nil {
-			err = unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
+			err = unknown(fmt.Errorf("the write was applied, but may not be durable: %w", err))
 		}
 	}
 	if err != nil {
@@ -150,7 +150,7 @@ func parseVersion(v store.Version) (number uint64, nonce string, err error) {
 	text, nonce, _ := strings.Cut(string(v), ".")
 	number, err = strconv.ParseUint(text, 10, 64)
 	if err != nil || number == 0 || nonce == "" || versionOf(number, nonce) != v {
-		return 0, "", fmt.Errorf("%w: %.80q is no version of a file store", store.ErrVersion, v)
+		return 0, "", fmt.Errorf("%w: %.80q is not a version of a file store", store.ErrVersion, v)
 	}
 	return number, nonce, nil
 }

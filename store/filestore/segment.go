@@ -184,9 +184,9 @@ func (g *segment) broken() error {
 // read reads what was appended since the last time, and folds it.
 func (g *segment) read() error { return g.readFor("", nil) }
 
-// readFor is read. When it reads the entry with that nonce, it calls met with whether the
+// readFor is read. When it reads the entry with that nonce, it calls found with whether the
 // entry counts.
-func (g *segment) readFor(nonce string, met func(counts bool)) error {
+func (g *segment) readFor(nonce string, found func(counts bool)) error {
 	size, unlinked, err := sizeOf(g.file)
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (g *segment) readFor(nonce string, met func(counts bool)) error {
 		return nil
 	}
 	if size < g.off {
-		return fmt.Errorf("%w: the log became shorter", store.ErrCorrupt)
+		return fmt.Errorf("%w: the log became shorter: another program cut it", store.ErrCorrupt)
 	}
 	if size > maxSegment {
 		return fmt.Errorf("%w: %s has %d bytes, at most %d are read; a log continues in a new file at %d bytes, so another program has written to it", store.ErrCorrupt, g.path(), size, maxSegment, sealBytes)
@@ -215,7 +215,7 @@ func (g *segment) readFor(nonce string, met func(counts bool)) error {
 		used := g.scan(data[:n], func(e fold.Entry) {
 			counts := g.apply(e)
 			if e.Nonce == nonce {
-				met(counts)
+				found(counts)
 			}
 		})
 		if len(g.state.Value) > 0 && (len(value) == 0 || &value[0] != &g.state.Value[0]) {
@@ -285,7 +285,7 @@ func (g *segment) append(e fold.Entry) (counts bool, err error) {
 		return false, unknown(cmp.Or[error](err, io.ErrShortWrite))
 	case n > 0:
 		// The part that was written is torn, and void for all readers.
-		return false, notApplied(fmt.Errorf("%w: only a part could be written, the disk may be full: %w", store.ErrUnavailable, cmp.Or[error](err, io.ErrShortWrite)))
+		return false, notApplied(fmt.Errorf("%w: only a part of the entry could be written; the disk may be full: %w", store.ErrUnavailable, cmp.Or[error](err, io.ErrShortWrite)))
 	case refused(err):
 		return false, notApplied(err)
 	default:
@@ -297,7 +297,7 @@ func (g *segment) append(e fold.Entry) (counts bool, err error) {
 		return false, unknown(err)
 	}
 	if !found {
-		return false, unknown(fmt.Errorf("%w: the file system lost an append", store.ErrUnsafe))
+		return false, unknown(fmt.Errorf("%w: the file system lost an append, so it is not safe for this store", store.ErrUnsafe))
 	}
 	return counts, nil
 }

@@ -100,8 +100,8 @@ type node struct {
 	parent int32 // -1: none, or not kept
 }
 
-// trace tells the steps to the last node, a line each: what each process is about to
-// do, and what the directory holds.
+// trace returns the steps to the last node, a line each: the next step of each process, and
+// the content of the directory.
 func trace(all []node) string {
 	var lines []string
 	for n := all[len(all)-1]; ; n = all[n.parent] {
@@ -117,7 +117,7 @@ func trace(all []node) string {
 	return b.String()
 }
 
-// String tells a state in one line.
+// String returns the state in one line.
 func (s *state) String() string {
 	var b strings.Builder
 	for n, file := range s.name {

@@ -28,8 +28,8 @@ const (
 	// NoCheckAfterLink: NEXT 4.
 	NoCheckAfterLink
 
-	// UnlinkLeftover: who finds his segment gone after linking removes what he
-	// linked (NEXT 4: "touching nothing").
+	// UnlinkLeftover: a process that finds its segment removed after linking removes its
+	// link (NEXT 4: "touching nothing").
 	UnlinkLeftover
 
 	// PruneOwn: only one segment is kept (NEXT 4).

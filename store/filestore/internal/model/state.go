@@ -3,12 +3,12 @@
 //
 // # What is modelled
 //
-// One register, whose directory exists. Each process reads and writes it, for ever, by
-// the steps of package filestore: GET, PUT, SEAL, NEXT and COLD. A step is one system
-// call; between any two of them any other process may take any of its own steps, or crash. A crashed process
-// leaves its temporary in place and starts anew, with no memory. A listing is not one
-// moment: it may or may not show a name that came or went meanwhile. An inode lives as
-// long as a name or an open file does, so its identity cannot come back.
+// One register, whose directory exists. Each process reads and writes it, for ever, by the
+// steps of package filestore: GET, PUT, SEAL, NEXT and COLD. A step is one system call;
+// between any two of them any other process may take any of its own steps, or crash. A
+// crashed process leaves its temporary in place and starts again, without memory. A listing
+// is not one moment: it may or may not show a name that was made or removed during it. An
+// inode lives as long as a name or an open file does, so its identity cannot come back.
 //
 // # What is checked
 //
@@ -117,7 +117,7 @@ type state struct {
 	prev   [maxIDs]id // the state that each names
 	number [maxIDs]uint8
 
-	removed bool // the directory was moved away, and a new log stands there
+	removed bool // the directory was moved away, and a new log is in its place
 
 	// What was promised: the states that were read or acknowledged, by number, and
 	// the highest of them; those that were acknowledged; those that were refused.

@@ -7,7 +7,7 @@ type world struct {
 	ids     id    // no more states than these are made
 	minLen  uint8 // entries of a segment before it may be sealed
 	maxLen  uint8 // entries of a segment after its base
-	removal bool  // once, the directory may be moved away and the register be made anew
+	removal bool  // once, the directory may be moved away and the register be created again
 	stuck   bool  // the removal of a segment may fail
 	mutant  Mutant
 
@@ -32,8 +32,8 @@ func (w *world) expand(s state) {
 	}
 }
 
-// removed moves the directory away and makes the register anew. What was promised
-// before is void, for those who start later.
+// removed moves the directory away and creates the register again. Earlier promises are
+// void for processes that start later.
 func removed(s state) state {
 	s.removed = true
 	for n := range s.name {
@@ -63,7 +63,7 @@ func (w *world) finish(s state, i int) {
 	w.emit(s)
 }
 
-// restart makes a process forget its segment, and read the log anew.
+// restart makes a process forget its segment, and read the log again.
 func (w *world) restart(s state, i int) {
 	p := &s.proc[i]
 	*p = proc{step: list, doing: p.doing, base: p.base, mine: p.mine, floor: p.floor, old: p.old}
@@ -79,7 +79,7 @@ func (w *world) observe(s *state, i int, x id) {
 	p := &s.proc[i]
 	if s.removed && !s.descends(x) {
 		if p.doing == putting && p.old {
-			w.bad = "a write succeeded on a log that was gone"
+			w.bad = "a write succeeded on a log that was removed"
 		}
 		return // after the removal by hand, nothing is promised about what is read there
 	}
@@ -156,7 +156,8 @@ func (w *world) read(s state, i int) {
 		p.step = openNext
 		w.emit(s)
 	case p.doing == getting, p.base != 0 && p.base != last:
-		// A write that finds another state than its own is a conflict, and tells it.
+		// A write that finds another state than its own is a conflict that carries that
+		// state.
 		p.doing = getting
 		w.observe(&s, i, last)
 		w.finish(s, i)
@@ -189,7 +190,7 @@ func (w *world) write(s state, i int) {
 		if !s.removed {
 			w.bad = "an outcome is unknown for no reason"
 		}
-		w.restart(s, i) // unknown; the process looks what became of it
+		w.restart(s, i) // unknown; the process resolves the write
 		return
 	case checkSeal:
 		if !w.is(NoSealCheck) && !s.named(p.file) {
@@ -241,7 +242,7 @@ func (w *world) appendValue(s state, i int) {
 	w.emit(s)
 }
 
-// succeed tells a process that its write was applied.
+// succeed reports to a process that its write was applied.
 func (w *world) succeed(s state, i int) {
 	p := &s.proc[i]
 	for x := id(1); x <= s.ids; x++ {
