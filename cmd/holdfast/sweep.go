@@ -4,126 +4,160 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
-	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/cmd/internal/trial"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
 )
 
-// sweptView is what sweep has done, as it is printed with --json. Its fields are stable.
-type sweptView struct {
-	Bucket  string       `json:"bucket"`
-	DryRun  bool         `json:"dry_run"`
-	Uploads []uploadView `json:"uploads"`     // removed, or to be removed
-	Young   int          `json:"in_progress"` // uploads that may be
-	Failed  int          `json:"failed"`      // uploads whose state is unknown, or that could not be removed
-	Bodies  int          `json:"removed_bodies"`
-}
-
-type uploadView struct {
-	Key     string    `json:"key"`
-	ID      string    `json:"id"`
-	Started time.Time `json:"started"`
-}
-
-// sweeper is a bucket in which a crash can leave bodies that no name refers to.
-type sweeper interface {
-	Sweep(ctx context.Context) (removed int, err error)
-}
-
-func (a *app) objectSweep() *cobra.Command {
+func (a *app) sweepCommand() *cobra.Command {
 	var (
-		age         time.Duration
-		dryRun, all bool
+		olderThan time.Duration
+		dryRun    bool
 	)
 	cmd := &cobra.Command{
-		Use:   "sweep URL",
-		Short: "Remove parts and bodies that interrupted writes left",
-		Long: `Remove what interrupted transfers and writes left, and what costs money. Objects stay.
+		Use:     "sweep [PREFIX] --older-than DURATION",
+		Short:   "Remove the records of locks that were free for long",
+		GroupID: groupLocks,
+		Long: `Remove the records of locks that were free for longer than --older-than.
 
-On S3 it removes the parts of uploads below the prefix that got no part for a day
-(--older-than). A put can then not continue such an upload. In a directory, or in a bucket
-with an index, it removes bodies that no object names and that are older than a day. In a
-directory it also removes what was kept of objects that were deleted before that.
+Tokens keep rising: before sweep removes records, it saves their highest token, and later
+locks begin above it. It keeps locks that are held, broken, unreadable, or reserved by
+--min-interval or --once-per. It also keeps a token that is ahead of the clock. Without a
+prefix, sweep also removes records of sessions that ended that long ago.
 
-The server does not say which program began an upload. So a whole bucket, which other
-programs may use, needs --all.`,
-		Example: `  holdfast object sweep s3://bucket/backups/ --dry-run
-  holdfast object sweep s3://bucket/backups/ --older-than 6h
-  holdfast object sweep file:/srv/shared`,
-		Args: cobra.ExactArgs(1),
+For each removed lock a small tombstone stays, about 256 bytes, so that no version is used
+twice. A later sweep removes it in a directory; other stores keep it. sweep removes all that a
+killed "bench" or "doctor" has left.`,
+		Example: `  holdfast sweep --older-than 720h --dry-run
+  holdfast sweep build --older-than 24h`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("older-than") && age < object.MinUploadAge {
-				return usagef("--older-than %v: a program may still be working on a younger upload; at least %v", age, object.MinUploadAge)
+			prefix := ""
+			if len(args) > 0 {
+				if isURL(args[0]) {
+					return usagef("sweep removes records of locks: for what transfers left use holdfast object sweep URL")
+				}
+				prefix = strings.TrimSuffix(args[0], "/")
 			}
-			at, err := a.parseObject(args[0], false)
-			if err != nil {
-				return err
+			if olderThan == 0 {
+				return usagef("say for how long they were not used: --older-than 720h")
 			}
-			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b bucket) error {
-				return a.sweepObjects(ctx, b, at.key, object.SweepOptions{MinAge: age, DryRun: dryRun}, all)
-			})
+			if olderThan < lease.MinSweepAge {
+				return usagef("%s is at least %v, not %v", asGiven(cmd.Flags().Lookup("older-than")), lease.MinSweepAge, olderThan)
+			}
+			return a.sweepLocks(cmd.Context(), prefix, olderThan, dryRun)
 		},
 	}
-	flags := cmd.Flags()
-	flags.DurationVar(&age, "older-than", 0, "for how long nothing was added to an upload; at least 1h (default 24h)")
-	flags.BoolVar(&dryRun, "dry-run", false, "only tell which uploads would be removed")
-	flags.BoolVar(&all, "all", false, "all uploads of the bucket")
+	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "for how long they have been free; at least 1h")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be removed")
 	return cmd
 }
 
-func (a *app) sweepObjects(ctx context.Context, b bucket, prefix string, o object.SweepOptions, all bool) error {
-	bodies, hasBodies := object.As[sweeper](b.Bucket())
-	uploads := b.Bucket()
-	if hasBodies {
-		// Everything below the prefix of its bodies belongs to this bucket.
-		uploads, prefix, all = b.bodies, b.bodiesPrefix, true
-		switch {
-		case o.DryRun && uploads == nil:
-			return usagef("--dry-run lists uploads, which %s does not have", b.url)
-		case o.MinAge != 0 && uploads == nil:
-			return usagef("--older-than is for uploads, which %s has not; bodies are removed when they are a day old", b.url)
-		}
+func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Duration, dryRun bool) error {
+	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	if err != nil {
+		return err
 	}
-	view := sweptView{Bucket: b.url, DryRun: o.DryRun, Uploads: []uploadView{}}
-	o.Report = func(u object.Upload, err error) {
-		if err != nil {
-			a.notef("upload %s of %s: %s", u.ID, u.Key, oneLine(err))
-			return
-		}
-		view.Uploads = append(view.Uploads, uploadView{u.Key, u.ID, u.Started})
-		if !a.json {
-			fmt.Fprintln(a.stdout, printable.Text(u.Key))
-		}
-	}
-	var err error
-	if uploads != nil {
-		if prefix == "" && !all {
-			return usagef("%s may have uploads of other programs: name a prefix, or add --all", b.url)
-		}
-		if prefix == "" {
-			o.Filter = func(object.Upload) bool { return true }
-		}
-		var swept object.SweepStats
-		swept, err = object.SweepUploads(ctx, uploads, prefix, &o)
-		view.Young, view.Failed = swept.TooYoung, swept.Failed
-	}
-	if hasBodies && !o.DryRun {
-		n, sweepErr := bodies.Sweep(ctx)
-		view.Bodies, err = n, errors.Join(err, sweepErr)
-	}
+	defer clients{{client, st}}.close(ctx)
+	progress := a.progress()
+	looked, gone := 0, []string{}
+	removed, err := client.Sweep(ctx, &lease.SweepOptions{
+		OlderThan: olderThan, Prefix: prefix, DryRun: dryRun,
+		OnLock: func(name string, removed bool, err error) {
+			looked++
+			if removed {
+				gone = append(gone, name)
+			}
+			progress(fmt.Sprintf("%d locks looked at, %d to go", looked, len(gone)))
+			if errors.Is(err, store.ErrCorrupt) || errors.Is(err, lease.ErrTokenInFuture) {
+				progress("")
+				a.notef("%s", oneLine(err))
+			}
+		},
+	})
+	progress("")
+	slices.Sort(gone)
 	if a.json {
-		err = errors.Join(a.printJSON(view), err)
+		if printErr := a.printJSON(map[string]any{"removed": gone, "dry_run": dryRun, "store": st.url}); printErr != nil {
+			return printErr
+		}
+	} else {
+		for _, name := range gone {
+			fmt.Fprintln(a.stdout, printable.Text(name))
+		}
 	}
 	if err != nil {
 		return err
 	}
-	verb := "removed from"
-	if o.DryRun {
-		verb = "would be removed from"
+	if swept, ok := store.As[interface {
+		SweepDeleted(ctx context.Context, age time.Duration) (removed int, err error)
+	}](st.Store); ok && prefix == "" && !dryRun {
+		if _, err := swept.SweepDeleted(ctx, olderThan); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
 	}
-	a.notef("%d uploads and %d bodies %s %s; %d uploads may be in progress", len(view.Uploads), view.Bodies, verb, b.url, view.Young)
+	if prefix == "" {
+		left, err := a.sweepTrials(ctx, st.Store, time.Now().Add(-olderThan), dryRun)
+		if errors.Is(err, store.ErrDenied) { // locks need fewer rights
+			a.notef("what a killed bench or doctor left could not be looked for: %s", oneLine(err))
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		if left > 0 {
+			a.notef("%d things that a killed bench or doctor left are on %s%s", left, st.url, map[bool]string{false: ", and removed"}[dryRun])
+		}
+	}
+	verb := "removed"
+	if dryRun {
+		verb = "would be removed"
+	}
+	a.notef("%d locks %s from %s", removed, verb, st.url)
 	return nil
+}
+
+// sweepTrials removes what killed commands have left that tried or measured the store, and
+// that began before a given time. It returns how many things that were.
+func (a *app) sweepTrials(ctx context.Context, st store.Store, before time.Time, dryRun bool) (n int, err error) {
+	for _, dir := range []string{benchDir, doctor.Dir} {
+		left, err := trial.Sweep(ctx, st, dir, before, dryRun)
+		if n += left; err != nil {
+			return n, err
+		}
+	}
+	target, leave, err := a.doctorTarget(ctx)
+	if err != nil {
+		return n, err
+	}
+	defer leave()
+	left, err := target.Sweep(ctx, before, dryRun)
+	return n + left, err
+}
+
+// progress returns a function that shows a line on a terminal, in place of the line before.
+// An empty line clears it. In a pipe the function shows nothing.
+func (a *app) progress() func(string) {
+	f, ok := a.stderr.(*os.File)
+	if a.quiet || !ok || !term.IsTerminal(int(f.Fd())) {
+		return func(string) {}
+	}
+	var last time.Time
+	return func(line string) {
+		if line != "" && time.Since(last) < 100*time.Millisecond {
+			return
+		}
+		last = time.Now()
+		fmt.Fprintf(a.stderr, "\r\x1b[K%s", printable.Text(line))
+	}
 }

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/object"
+)
+
+// sweptView is what sweep has done, as it is printed with --json. Its fields are stable.
+type sweptView struct {
+	Bucket  string       `json:"bucket"`
+	DryRun  bool         `json:"dry_run"`
+	Uploads []uploadView `json:"uploads"`     // removed, or to be removed
+	Young   int          `json:"in_progress"` // uploads that may be
+	Failed  int          `json:"failed"`      // uploads whose state is unknown, or that could not be removed
+	Bodies  int          `json:"removed_bodies"`
+}
+
+type uploadView struct {
+	Key     string    `json:"key"`
+	ID      string    `json:"id"`
+	Started time.Time `json:"started"`
+}
+
+// sweeper is a bucket in which a crash can leave bodies that no name refers to.
+type sweeper interface {
+	Sweep(ctx context.Context) (removed int, err error)
+}
+
+func (a *app) objectSweep() *cobra.Command {
+	var (
+		age         time.Duration
+		dryRun, all bool
+	)
+	cmd := &cobra.Command{
+		Use:   "sweep URL",
+		Short: "Remove parts and bodies that interrupted writes left",
+		Long: `Remove what interrupted transfers and writes left, and what costs money. Objects stay.
+
+On S3 it removes the parts of uploads below the prefix that got no part for a day
+(--older-than). A put can then not continue such an upload. In a directory, or in a bucket
+with an index, it removes bodies that no object names and that are older than a day. In a
+directory it also removes what was kept of objects that were deleted before that.
+
+The server does not say which program began an upload. So a whole bucket, which other
+programs may use, needs --all.`,
+		Example: `  holdfast object sweep s3://bucket/backups/ --dry-run
+  holdfast object sweep s3://bucket/backups/ --older-than 6h
+  holdfast object sweep file:/srv/shared`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("older-than") && age < object.MinUploadAge {
+				return usagef("--older-than %v: a program may still be working on a younger upload; at least %v", age, object.MinUploadAge)
+			}
+			at, err := a.parseObject(args[0], false)
+			if err != nil {
+				return err
+			}
+			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b bucket) error {
+				return a.sweepObjects(ctx, b, at.key, object.SweepOptions{MinAge: age, DryRun: dryRun}, all)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.DurationVar(&age, "older-than", 0, "for how long nothing was added to an upload; at least 1h (default 24h)")
+	flags.BoolVar(&dryRun, "dry-run", false, "only tell which uploads would be removed")
+	flags.BoolVar(&all, "all", false, "all uploads of the bucket")
+	return cmd
+}
+
+func (a *app) sweepObjects(ctx context.Context, b bucket, prefix string, o object.SweepOptions, all bool) error {
+	bodies, hasBodies := object.As[sweeper](b.Bucket())
+	uploads := b.Bucket()
+	if hasBodies {
+		// Everything below the prefix of its bodies belongs to this bucket.
+		uploads, prefix, all = b.bodies, b.bodiesPrefix, true
+		switch {
+		case o.DryRun && uploads == nil:
+			return usagef("--dry-run lists uploads, which %s does not have", b.url)
+		case o.MinAge != 0 && uploads == nil:
+			return usagef("--older-than is for uploads, which %s has not; bodies are removed when they are a day old", b.url)
+		}
+	}
+	view := sweptView{Bucket: b.url, DryRun: o.DryRun, Uploads: []uploadView{}}
+	o.Report = func(u object.Upload, err error) {
+		if err != nil {
+			a.notef("upload %s of %s: %s", u.ID, u.Key, oneLine(err))
+			return
+		}
+		view.Uploads = append(view.Uploads, uploadView{u.Key, u.ID, u.Started})
+		if !a.json {
+			fmt.Fprintln(a.stdout, printable.Text(u.Key))
+		}
+	}
+	var err error
+	if uploads != nil {
+		if prefix == "" && !all {
+			return usagef("%s may have uploads of other programs: name a prefix, or add --all", b.url)
+		}
+		if prefix == "" {
+			o.Filter = func(object.Upload) bool { return true }
+		}
+		var swept object.SweepStats
+		swept, err = object.SweepUploads(ctx, uploads, prefix, &o)
+		view.Young, view.Failed = swept.TooYoung, swept.Failed
+	}
+	if hasBodies && !o.DryRun {
+		n, sweepErr := bodies.Sweep(ctx)
+		view.Bodies, err = n, errors.Join(err, sweepErr)
+	}
+	if a.json {
+		err = errors.Join(a.printJSON(view), err)
+	}
+	if err != nil {
+		return err
+	}
+	verb := "removed from"
+	if o.DryRun {
+		verb = "would be removed from"
+	}
+	a.notef("%d uploads and %d bodies %s %s; %d uploads may be in progress", len(view.Uploads), view.Bodies, verb, b.url, view.Young)
+	return nil
+}
