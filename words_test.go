@@ -66,7 +66,9 @@ func TestWordsAreNoticed(t *testing.T) {
 		{"The version goes\non.", "goes on"},
 		{"Its `gone` is gone.", `"gone"`},
 		{"**Nobody** holds it.", "Nobody"},
-		{"It stands behind\na lock, and is foretold.", "behind a"},
+		{"It waits behind\na lock, and is foretold.", "behind a"},
+		{"The lock stands there.", "stands"},
+		{"T stands for a type. A condition is not met.", ""},
 	} {
 		problems := plainwords.Problems(plainwords.Markdown(c.text))
 		if c.problem == "" && len(problems) > 0 || c.problem != "" && (len(problems) != 1 || !strings.Contains(problems[0], c.problem)) {
