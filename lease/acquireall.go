@@ -27,7 +27,7 @@ type GuardSet struct {
 // the other, in the order of their keys and then of their stores' IDs (see
 // [store.Traits]), the same in every program, so that programs which take overlapping
 // sets do not wait for each other for ever. If one of the locks is lost while the next
-// is waited for, all are released and taken anew.
+// is waited for, AcquireAll releases all and starts again.
 //
 // Two handles on one lock would wait for each other: the error matches [store.ErrInvalid],
 // and nothing is sent. It is found out where the two have one client, or stores that
@@ -41,7 +41,8 @@ func AcquireAll(ctx context.Context, handles ...*Handle) (*GuardSet, error) {
 	}
 }
 
-// TryAcquireAll is All with [Handle.TryAcquire]: it waits for none of the locks.
+// TryAcquireAll is [AcquireAll] with [Handle.TryAcquire]: it waits for none of the locks. Each handle
+// has its options already, so neither call takes any.
 func TryAcquireAll(ctx context.Context, handles ...*Handle) (*GuardSet, error) {
 	set, _, err := all(ctx, handles, (*Handle).TryAcquire)
 	return set, err

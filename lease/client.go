@@ -169,7 +169,7 @@ func inParallel[T any](all []T, most int, f func(T) error) []error {
 	return errs
 }
 
-// Flush waits until Options.OnEvent and Options.Logger have returned from what happened
+// FlushEvents waits until Options.OnEvent and Options.Logger have returned from what happened
 // before, or ctx ends, whose cause it returns then.
 func (c *Client) FlushEvents(ctx context.Context) error {
 	var errs []error

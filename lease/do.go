@@ -30,15 +30,15 @@ func (c *Client) do(ctx context.Context, name string, s *Session, f func(context
 // holds the lock, and releases the lock. Without the lock f is not run, and the error is
 // that of Acquire.
 //
-// The context of f has the values and the deadline of ctx. It ends with ctx, and when the
-// lease does: the reason is its cause, and f should stop. After the end of ctx the lease is
-// renewed until f has returned, however long that takes. After the loss of the lease
-// Options.OrphanAge is left before another may hold the lock. [Client.Close] frees the lock at
+// The context of f has the values and the deadline of ctx. It ends with ctx, and with the
+// lease, whose reason is then its cause: f should stop. After the end of ctx the holder renews the lease
+// until f has returned, however long that takes. After the loss of the lease
+// Options.Grace is left before another may hold the lock. [Client.Close] frees the lock at
 // once: end ctx before, and wait for Do. The guard is for the token, the data and so on. If f
-// releases or detaches it, its context ends, and f goes on without the lock.
+// releases or detaches it, the context of f ends, and f runs without the lock.
 //
-// When the holder is asked to give way (see [Client.RequestYield]) the context ends, too, unless the
-// handle was made with [IgnoreYieldRequests]. The lock is held until f has returned.
+// When a waiter asks the holder to yield (see [Client.RequestYield]) the context ends, too, unless
+// [LockOptions.OnYieldRequest] is [IgnoreYieldRequests]. The holder keeps the lock until f has returned.
 //
 // Do returns nil only if f returned nil, the lease lasted until then, and the lock was
 // released. Else the error matches each of these that apply:
@@ -46,15 +46,15 @@ func (c *Client) do(ctx context.Context, name string, s *Session, f func(context
 //   - [ErrLost]: the lease was lost before f returned, whatever f returned, and another holder
 //     may have worked at the same time. Or [ErrClosed]: the client was closed.
 //   - The cause of ctx: ctx ended, and f returned an error. If f returned nil, its work is done.
-//   - [ErrYieldRequested]: the holder was asked to give way, and f returned an error. If f returned nil,
+//   - [ErrYieldRequested]: a waiter asked the holder to yield, and f returned an error. If f returned nil,
 //     its work is done.
-//   - The error of f. If the lease was lost, or the holder asked, the error does not match
-//     [context.Canceled]: f was told to stop by that, and the caller was not.
+//   - The error of f. If f stopped because the lease was lost, or for a request to yield, the error
+//     does not match [context.Canceled]: the caller has cancelled nothing.
 //   - [ErrReleaseFailed]: the release failed, or its outcome is not known. If the error matches
 //     none of the others, f returned nil.
 //
 // A release does not need ctx; see [Guard.Release]. If f panics, or ends its goroutine, the
-// lock is released, and that goes on.
+// lock is released, and the panic continues.
 //
 // A Do, or an Acquire, with a context of f and another handle of the same lock would wait
 // for itself: it is refused with [store.ErrInvalid]. With the same handle it gets another

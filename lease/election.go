@@ -16,18 +16,18 @@ import (
 var ErrNoLeader = store.NewError("no leader", store.NotApplied)
 
 // Election is one candidate for the leadership of one name. The candidate leads while it
-// holds the lock of that name; its value stands in the lock's record, and is written
+// holds the lock of that name. Its value is in the lock's record, and is written
 // with the claim. So a reader gets the value and the token of one leader, and never the
 // value of one with the token of another. An Election owns no goroutine and needs no
 // closing. It may be used by any number of goroutines, and is one candidate for all of
 // them; two Elections exclude each other.
 //
 // The name is an ordinary lock. A program that takes it with [Client.Acquire] leads
-// without a campaign, and the value of the leader before it stands on: use a name of its
-// own for each election.
+// without a campaign, and the record keeps the value of the leader before it. So use a name for
+// elections alone.
 type Election struct {
 	h    *Handle
-	slot chan struct{} // taken during a campaign, so that one value stands at a time
+	slot chan struct{} // taken during a campaign, so that one value is current at a time
 
 	mu    sync.Mutex
 	guard *Guard // of the last campaign that was won
@@ -148,7 +148,7 @@ func (e *Election) Proclaim(ctx context.Context, value []byte) error {
 // Resign ends the term: its context first, then the lock is released, so that a candidate
 // that waits leads next. It is [Guard.Release] on the guard of the campaign: the end of
 // ctx does not stop it, a second call returns the same, and so does one after a loss. A
-// candidate that never led has nothing to resign from: nil. A campaign under way goes on.
+// candidate that never led has nothing to resign from: nil. A campaign under way continues.
 func (e *Election) Resign(ctx context.Context) error {
 	guard := e.term()
 	if guard == nil {
@@ -178,11 +178,14 @@ func (e *Election) lead(ctx context.Context, value []byte, f func(ctx context.Co
 }
 
 // Lead campaigns for the leadership of name with value, and runs f in the calling goroutine while
-// this client leads, like [Handle.Do]. It accepts the options of [Client.Election]. When the leadership is lost, or the leader is asked to give way (see
-// [Client.RequestYield]), the context of f ends. Lead waits until f has returned, and campaigns again
-// with the same value, whatever f returned: so f can run many times, one after the other. A
-// leader that was asked leaves the lock to others for Options.MaxPoll first. It is for a service that has to run on one machine at a time, for ever. The
-// guard is for the token, and for Proclaim.
+// this client leads, like [Handle.Do]. It is for a service that has to run on one machine at a
+// time, for ever. It accepts the options of [Client.Election]. The guard is for the token, and for
+// [Guard.SetData], which changes the value.
+//
+// The context of f ends when the leadership is lost, or when a waiter asks the leader to yield (see
+// [Client.RequestYield]). Lead waits until f has returned. It then campaigns again with the same value,
+// whatever f returned, so f can run many times, one after the other. A leader that was
+// asked to yield leaves the lock to others for Options.MaxPoll first.
 //
 // Lead ends when
 //
@@ -204,7 +207,7 @@ func (c *Client) Lead(ctx context.Context, name string, value []byte, f func(ctx
 }
 
 // Lead is [Client.Lead] under the session, with the options of [Session.Election], for as long as
-// the session lasts. The loss of the session does not end it: Lead goes on with a lease of its
+// the session lasts. The loss of the session does not end it: Lead continues with a lease of its
 // own, without Fair. After [Session.Close] the error matches [ErrClosed].
 func (s *Session) Lead(ctx context.Context, name string, value []byte, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
 	e, err := s.Election(name, o)
@@ -218,7 +221,7 @@ func (s *Session) Lead(ctx context.Context, name string, value []byte, f func(ct
 	return s.c.Lead(ctx, name, value, f, &LockOptions{OnYieldRequest: e.h.opts.OnYieldRequest})
 }
 
-// LeaderState tells what is known of a leader.
+// LeaderState is what is known of a leader.
 type LeaderState string
 
 // The states of a [Leader].
@@ -234,7 +237,7 @@ const (
 	LeaderNone LeaderState = "none"
 )
 
-// Leader tells who leads, as one read of the lock's record shows it.
+// Leader says who leads, as one read of the lock's record shows it.
 type Leader struct {
 	Name   string // of the election
 	State  LeaderState
@@ -248,8 +251,8 @@ type Leader struct {
 // under a session of another client it takes two. If the leader is over or its session was
 // removed, Leader reads the lock once more. Without
 // a leader the error matches [ErrNoLeader]: the lock has no record, is free, was broken, or the
-// leader is over, which [LeaderExpired] tells together with whose term it was. A leader is over whose
-// session was closed or fenced, that is dead where the store knows of processes or of the age of
+// leader is over, and then the state is [LeaderExpired], with whose term it was. A leader is over whose
+// session was closed or revoked, that is dead where the store knows of processes or of the age of
 // records, and that has not renewed its lease for its TTL while this client knew of it.
 //
 // If the last renewal of the leader is longer ago than its TTL by the wall clocks of its machine and
@@ -257,8 +260,8 @@ type Leader struct {
 // long. If ctx ends before, the error matches its cause, and Leader is who is named. If the clock of the
 // leader's machine is ahead, a leader that died is named for as long as that.
 //
-// A leader that was told of a break may go on until its
-// deadline. Leader changes nothing: it fences no session. What is read can be over when the
+// A leader whose term was broken may continue until its
+// deadline. Leader changes nothing: it revokes no session. What is read can be over when the
 // call returns, so that work which depends on it needs the token.
 func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 	h, err := c.Handle(name, nil)

@@ -105,7 +105,7 @@ func (g *Guard) Err() error {
 }
 
 // Deadline returns when trust ends if no further renewal succeeds, by this
-// machine's wall clock as it is now: for display. Work has Options.OrphanAge more to
+// machine's wall clock as it is now: for display. Work has Options.Grace more to
 // stop in.
 func (g *Guard) Deadline() time.Time { return g.g.deadline() }
 

@@ -100,7 +100,7 @@ type Options struct {
 	// name tries to create its record without reading first.
 	AssumeNew bool
 
-	// Floor reads the floor of tokens, see [Client.Sweep], before a record is made
+	// CheckTokenFloor reads the floor of tokens, see [Client.Sweep], before a record is made
 	// where there is none: two requests more for a new lock. Without it a new lock
 	// relies on the wall clock alone to start above the tokens of a removed one.
 	CheckTokenFloor bool
@@ -112,7 +112,7 @@ type Options struct {
 	// record, for leases that outlive the process.
 	NoPresence bool
 
-	// Patience is how long Acquire and OpenSession put up with a store that answers no request,
+	// StoreTimeout is how long Acquire and OpenSession put up with a store that answers no request,
 	// or fails every one, before they return the error. The error matches [ErrUnresponsive]. The time
 	// counts from the last answer to any of the client's waits. If only writes fail, as on a full
 	// disk, it counts from the last answered write, without the times in which there is nothing
@@ -141,7 +141,7 @@ type Options struct {
 	// Logger receives what OnEvent receives, independently of it. Nil discards.
 	Logger *slog.Logger
 
-	// The rare options: Options.Renew, Options.MaxPoll and so on.
+	// The rare options: Options.RenewInterval, Options.MaxPoll and so on.
 	Tuning
 }
 
