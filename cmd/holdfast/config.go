@@ -128,7 +128,7 @@ func (c *config) line(text string) error {
 	return nil
 }
 
-// named resolves a store that is given by name: it returns the URL that the name stands
+// named resolves a store that is given by name: it returns the URL that the name means$
 // for. It returns a URL as it is. If nothing is given, it returns the default of the first
 // file that has one, or else the empty string.
 func (a *app) named(given string) (url string, err error) {

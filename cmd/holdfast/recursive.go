@@ -378,7 +378,7 @@ func (a *app) cpObjects(ctx context.Context, src *objectURL, from bucket, dst *o
 	}
 	defer to.Close()
 	if from.id() == to.id() && (strings.HasPrefix(src.key, dst.key) || strings.HasPrefix(dst.key, src.key)) {
-		return usagef("%s and %s: one of them lies in the other", src, dst)
+		return usagef("%s and %s: one of them is inside the other", src, dst)
 	}
 	t.bodies = from.id() != to.id()
 	return t.run(ctx, src.String(), objectsBelow(ctx, from, src.key, false), func(ctx context.Context, e treeEntry) (string, any, error) {
