@@ -129,7 +129,7 @@ func (c *config) line(text string) error {
 }
 
 // named resolves a store that is given by name: it returns the URL that the name means$
-// for. It returns a URL as it is. If nothing is given, it returns the default of the first
+// It returns a URL as it is. If nothing is given, it returns the default of the first
 // file that has one, or else the empty string.
 func (a *app) named(given string) (url string, err error) {
 	if given != "" && !storeName(given) {

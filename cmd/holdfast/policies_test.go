@@ -166,7 +166,7 @@ func TestPolicies(t *testing.T) {
 			item("put", "a", "--attr", "html=@small"), item("put", "a", "--set", `{"n":1}`, "--if-exists"), item("put", "a", "--attr", "html=@small", "--replace"), item("get", "a"), item("ls"),
 			item("verify"), item("sweep", "--scan"), item("rm", "a"),
 		}, map[string]string{"dynamodb:BatchGetItem": "by a sweep without --scan, of objects that seem unused"}},
-		{"s3-versioned-locks.json", "s3+versioned://bucket/versions?" + atBucket + "&life=1s", locks[:4], map[string]string{
+		{"s3-versioned-locks.json", "s3+versioned://bucket/versions?" + atBucket + "&put_lifetime=1s", locks[:4], map[string]string{
 			"s3:DeleteObjectVersion": "by later writes, which remove old versions",
 			"s3:GetObject":           "if a request names no version", "s3:ListBucket": "if an object does not exist: S3 answers 403 without it",
 		}},
