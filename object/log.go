@@ -29,8 +29,9 @@ const (
 // Log is a sequence of immutable objects, numbered from 1. Any number of writers append
 // to it; of those who append after the same entry exactly one succeeds. It is what table
 // formats build for themselves: each entry is a commit, and its body says what changed.
-// Call [Log.Latest] or [Log.Read] to take all entries into account, then [Log.Append]. After
-// a conflict, read the new entries and append again.
+// Call [Log.Read] to take all entries into account, then [Log.Commit], which appends after
+// others. [Log.Append] is one try of that, [Log.Latest] finds the last entry, and [Log.Trim]
+// removes old ones.
 //
 // The entries are the objects PREFIX/00000000000000000001, PREFIX/00000000000000000002
 // and so on; their bodies are the callers' bytes. The object PREFIX/floor names the first
