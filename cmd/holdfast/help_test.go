@@ -175,7 +175,7 @@ func TestSynonyms(t *testing.T) {
 	for line, want := range map[string]string{
 		"gc": "sweep", "prune": "sweep", "clean": "sweep", "cp a b": "object cp", "copy a b": "object cp", "mv a b": "object mv", "rename a b": "object mv",
 		"rm nightly": "object rm", "delete nightly": "object rm", "stat x": "object stat", "fence x": "object fence", "reservations x": "object reservations",
-		"objects x": "object ls", "commit-log append x y": "commit-log", "item ls": "item", "commit-log trim x": "trim", "commit-log prune x": "trim",
+		"objects x": "object ls", "log x": "commit-log", "items x": "item", "commit-log clean x": "trim", "commit-log prune x": "trim",
 		"object delete x": "rm", "object prune x": "sweep", "item prune": "sweep", "checkpoint delete x": "rm",
 	} {
 		said, status := executed(strings.Fields(line))

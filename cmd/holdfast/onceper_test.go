@@ -38,7 +38,7 @@ func TestRunOfAClockThatWasAhead(t *testing.T) {
 	if out := p.must(t, store, "show", "job"); !strings.Contains(out, "in 36") {
 		t.Errorf("show says %s", out)
 	}
-	if out := p.must(t, store, "ls"); !strings.Contains(out, "done, ") {
+	if out := p.must(t, store, "ls"); !strings.Contains(out, "succeeded, ") {
 		t.Errorf("ls says %s", out)
 	}
 	p.must(t, store, strings.Fields(line)...)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -83,6 +84,9 @@ func TestBoundsNameTheFlag(t *testing.T) {
 	dir := t.TempDir()
 	ownState(t, dir)
 	t.Setenv("HOLDFAST_STORE", "file:"+filepath.Join(dir, "store"))
+	if err := os.Mkdir(filepath.Join(dir, "store"), 0o700); err != nil { // ask makes none
+		t.Fatal(err)
+	}
 	t.Setenv("HOLDFAST_MAX_CLOCK_DRIFT", "0.01") // of another flag: it is not told
 	long := strings.Repeat("x", 1<<20)
 	for line, want := range map[string]string{
