@@ -13,10 +13,13 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/private"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
+	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
 func (a *app) breakCommand() *cobra.Command {
@@ -176,19 +179,31 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 	return nil
 }
 
+// mover is a store that moves away a register that it cannot read, and returns where to.
+type mover interface {
+	Repair(ctx context.Context, key string) (where string, err error)
+}
+
+// remover is a store that removes a register that it cannot read, after keep has made a copy of it.
+type remover interface {
+	Repair(ctx context.Context, key string, keep func(version string, body []byte) error) error
+}
+
+var (
+	_ mover   = (*filestore.Store)(nil)
+	_ remover = (*engine.Store)(nil)
+	_ remover = (*s3verstore.Store)(nil)
+)
+
 // repair keeps the unreadable content of a key, and returns where. It copies a value into
 // the directory of this user's locks. If the store itself cannot read the register (value
 // is nil), repair moves the register away, or copies and removes it, where the store can
 // do so.
 func repair(ctx context.Context, st store.Store, key string, value []byte) (where string, err error) {
-	if moves, ok := store.As[interface {
-		Repair(ctx context.Context, key string) (string, error)
-	}](st); ok && value == nil {
+	if moves, ok := store.As[mover](st); ok && value == nil {
 		return moves.Repair(ctx, key)
 	}
-	removes, ok := store.As[interface {
-		Repair(ctx context.Context, key string, keep func(version string, body []byte) error) error
-	}](st)
+	removes, ok := store.As[remover](st)
 	if value == nil && !ok {
 		return "", fmt.Errorf("%w: this store cannot remove what it cannot read: keep a copy of it and remove it with the tools of the store", errors.ErrUnsupported)
 	}

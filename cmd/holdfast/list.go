@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
 // lockView is a lock as ls and show print it with --json. Its fields are stable.
@@ -254,12 +255,17 @@ func inspect(ctx context.Context, client *lease.Client, st store.Store, name, ur
 	return v, nil
 }
 
+// orphanFinder is a store that knows the processes which a dead holder has left running.
+type orphanFinder interface {
+	OrphanedChildren(ctx context.Context, announcement string) (pids []int, any bool)
+}
+
+var _ orphanFinder = (*filestore.Store)(nil)
+
 // orphansOf reports whether the holder of a lock is dead while processes that it started still run,
 // and which these are, as far as the store can tell.
 func orphansOf(ctx context.Context, st store.Store, r lease.Record) (pids []int, any bool) {
-	files, ok := store.As[interface {
-		OrphanedChildren(ctx context.Context, announcement string) ([]int, bool)
-	}](st)
+	files, ok := store.As[orphanFinder](st)
 	if !ok {
 		return nil, false
 	}

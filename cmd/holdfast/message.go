@@ -31,7 +31,7 @@ func faults(err error, shorten bool) (texts []string) {
 	whole := shorten && ofStore(err)
 	joined, _ := err.(interface{ Unwrap() []error })
 	op, isOp := err.(*store.OpError)
-	_, names := err.(interface{ StoreName() string })
+	_, names := err.(storeNamer)
 	_, ours := err.(interface{ Hints() []string })
 	switch {
 	case ours, names && !isOp: // its text is complete, with its causes
@@ -63,9 +63,14 @@ func isJoin(err error, parts []error) bool {
 	return err.Error() == strings.Join(texts, "\n")
 }
 
+// storeNamer is an error that names its store.
+type storeNamer interface{ StoreName() string }
+
+var _ storeNamer = (*store.OpError)(nil)
+
 // named reports whether the text of an error names the store.
 func named(err error) bool {
-	var n interface{ StoreName() string }
+	var n storeNamer
 	return errors.As(err, &n) && n.StoreName() != ""
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/dirbucket"
+	"github.com/holdfast-go/holdfast/object/indexbucket"
 )
 
 // sweptView is what sweep has done, as it is printed with --json. Its fields are stable.
@@ -32,6 +34,11 @@ type uploadView struct {
 type sweeper interface {
 	Sweep(ctx context.Context) (removed int, err error)
 }
+
+var (
+	_ sweeper = (*dirbucket.Bucket)(nil)
+	_ sweeper = (*indexbucket.Bucket)(nil)
+)
 
 func (a *app) objectSweep() *cobra.Command {
 	var (

@@ -17,7 +17,15 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
 )
+
+// deletedSweeper is a store that keeps traces of deleted registers for a time.
+type deletedSweeper interface {
+	SweepDeleted(ctx context.Context, age time.Duration) (removed int, err error)
+}
+
+var _ deletedSweeper = (*filestore.Store)(nil)
 
 func (a *app) sweepCommand() *cobra.Command {
 	var (
@@ -99,9 +107,7 @@ func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Dura
 	if err != nil {
 		return err
 	}
-	if swept, ok := store.As[interface {
-		SweepDeleted(ctx context.Context, age time.Duration) (removed int, err error)
-	}](st.Store); ok && prefix == "" && !dryRun {
+	if swept, ok := store.As[deletedSweeper](st.Store); ok && prefix == "" && !dryRun {
 		if _, err := swept.SweepDeleted(ctx, olderThan); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
