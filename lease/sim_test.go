@@ -172,7 +172,7 @@ type sim struct {
 	seed   uint64
 	rnd    *rand.Rand
 	scale  time.Duration // of all times
-	calm   bool          // the store is healthy, if at some distance
+	calm   bool          // the store is healthy, if at some distance; its scale is 10
 	pushes bool          // the store tells of changes
 	wrong  *wrongRule    // nil but for a control
 	st     memstore.Store
@@ -223,6 +223,8 @@ func (l *luck) Uint64() uint64 {
 	return l.src.Uint64()
 }
 
+// newSim draws what does not change. A request on a healthy store takes up to 100 ms times the scale.
+// At a scale of 60 that is longer than the default of ReleaseTimeout, so that releases rightly fail.
 func newSim(seed uint64) *sim {
 	s := &sim{seed: seed, rnd: newLuck(seed, 1), scale: 10, calm: seed%4 == 2, pushes: seed%3 > 0, slots: 2}
 	switch {
