@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 const (
@@ -14,17 +15,30 @@ const (
 )
 
 var (
-	odd        = regexp.MustCompile(`(?i)\b(?:told|tells|gone|anew|likewise|go(?:es)?\s+on|went\s+on|becomes\s+of|became\s+of|whoever|nobody|somebody|anybody|beside|stands|stood|lies|met|behind\s+a)\b`)
-	usual      = regexp.MustCompile(`(?i)\b(?:stands? for|(?:is|are|be|was|were) (?:not )?met|stands alone)\b`)
-	codeSpan   = regexp.MustCompile("``[^`]+``|`[^`]+`")
-	markup     = regexp.MustCompile(`\]\([^)\s]*\)|[*\[]|<[^>]*>|\]`)
-	newItem    = regexp.MustCompile(`^\s*(?:[-*+]|[0-9]+\.)\s+|^#+\s+|^>\s*`)
-	separator  = regexp.MustCompile(`^[-:\s]*$`)
-	between    = regexp.MustCompile(`([.!?]["')]*)\s+([^a-z\s])`)
-	betweenAny = regexp.MustCompile(`([.!?]["')]*)\s+(\S)`) // the name of a command may begin a sentence
-	columns    = regexp.MustCompile(`\s{2,}`)
-	fence, bar = "```", regexp.MustCompile(`\s*\|\s*`)
+	odd        = &pattern{text: `(?i)\b(?:told|tells|gone|anew|likewise|go(?:es)?\s+on|went\s+on|becomes\s+of|became\s+of|whoever|nobody|somebody|anybody|beside|stands|stood|lies|met|behind\s+a)\b`}
+	usual      = &pattern{text: `(?i)\b(?:stands? for|(?:is|are|be|was|were) (?:not )?met|stands alone)\b`}
+	codeSpan   = &pattern{text: "``[^`]+``|`[^`]+`"}
+	markup     = &pattern{text: `\]\([^)\s]*\)|[*\[]|<[^>]*>|\]`}
+	newItem    = &pattern{text: `^\s*(?:[-*+]|[0-9]+\.)\s+|^#+\s+|^>\s*`}
+	separator  = &pattern{text: `^[-:\s]*$`}
+	between    = &pattern{text: `([.!?]["')]*)\s+([^a-z\s])`}
+	betweenAny = &pattern{text: `([.!?]["')]*)\s+(\S)`} // the name of a command may begin a sentence
+	columns    = &pattern{text: `\s{2,}`}
+	fence, bar = "```", &pattern{text: `\s*\|\s*`}
 )
+
+// pattern is an expression that is compiled when it is first used: the tests of the command, which
+// count what its start costs, have this package, too.
+type pattern struct {
+	text string
+	once sync.Once
+	re   *regexp.Regexp
+}
+
+func (p *pattern) get() *regexp.Regexp {
+	p.once.Do(func() { p.re = regexp.MustCompile(p.text) })
+	return p.re
+}
 
 // Markdown returns the sentences of a document in Markdown. A heading, an item of a list and a
 // cell of a table end a sentence as well. Blocks of code, which also show what programs
@@ -40,22 +54,22 @@ func Markdown(text string) (all []string) {
 		case inside || line == "":
 			open = false
 		case strings.HasPrefix(line, "|"):
-			line = codeSpan.ReplaceAllString(line, code) // which may contain a bar
-			for _, cell := range bar.Split(line, -1) {
-				if !separator.MatchString(cell) {
+			line = codeSpan.get().ReplaceAllString(line, code) // which may contain a bar
+			for _, cell := range bar.get().Split(line, -1) {
+				if !separator.get().MatchString(cell) {
 					paragraphs = append(paragraphs, cell)
 				}
 			}
 			open = false
-		case open && !newItem.MatchString(line):
+		case open && !newItem.get().MatchString(line):
 			paragraphs[len(paragraphs)-1] += " " + line
 		default:
-			paragraphs = append(paragraphs, newItem.ReplaceAllString(line, ""))
+			paragraphs = append(paragraphs, newItem.get().ReplaceAllString(line, ""))
 			open = !strings.HasPrefix(line, "#")
 		}
 	}
 	for _, p := range paragraphs {
-		all = append(all, split(between, markup.ReplaceAllString(codeSpan.ReplaceAllString(p, code), ""))...)
+		all = append(all, split(between, markup.get().ReplaceAllString(codeSpan.get().ReplaceAllString(p, code), ""))...)
 	}
 	return all
 }
@@ -73,7 +87,7 @@ func Help(text string) (all []string) {
 		case words == "":
 			open, row = false, false
 		case indent == 2 || indent > 2 && !row:
-			paragraphs = append(paragraphs, columns.Split(words, -1)...)
+			paragraphs = append(paragraphs, columns.get().Split(words, -1)...)
 			open, row = false, true
 		case indent > 2 || open:
 			paragraphs[len(paragraphs)-1] += " " + words
@@ -88,8 +102,8 @@ func Help(text string) (all []string) {
 	return all
 }
 
-func split(between *regexp.Regexp, paragraph string) []string {
-	return strings.Split(between.ReplaceAllString(paragraph, "$1\n$2"), "\n")
+func split(between *pattern, paragraph string) []string {
+	return strings.Split(between.get().ReplaceAllString(paragraph, "$1\n$2"), "\n")
 }
 
 // Problems returns what a tired reader of the sentences would not understand at once.
@@ -98,7 +112,7 @@ func Problems(sentences []string) (problems []string) {
 		if n := len(strings.Fields(s)); n > longest {
 			problems = append(problems, fmt.Sprintf("a sentence of %d words, at most %d are allowed: %s", n, longest, s))
 		}
-		for _, word := range odd.FindAllString(usual.ReplaceAllString(s, "WORD"), -1) {
+		for _, word := range odd.get().FindAllString(usual.get().ReplaceAllString(s, "WORD"), -1) {
 			problems = append(problems, fmt.Sprintf("%q: name the actor and use the usual word: %s", word, s))
 		}
 	}
