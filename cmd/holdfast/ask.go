@@ -161,6 +161,7 @@ and 66 if there is none. For a holder that does not release the lock see "break"
 	flags.StringVar(&reason, "reason", "", "text that says why: at most 1,024 bytes")
 	flags.StringVar(&f.holder, "holder", "", "text that says who asks (default: user, host and process)")
 	flags.VarP((*seconds)(&wait), "wait", "w", "how long to wait until the lock is released, 5m or 300 (seconds)")
+	_ = flags.SetAnnotation("wait", noVariable, nil) // here it changes what the command does
 	flags.Lookup("wait").DefValue = ""
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -155,7 +156,7 @@ func (a *app) command() *cobra.Command {
 			a.path = cmd.CommandPath()
 			a.makes, a.onlyReads = makes[a.path], reads[a.path]
 			a.fileEmpty, a.alsoEmpty = emptyFlag(cmd.Flags(), "file"), emptyFlag(cmd.Flags(), "also-store")
-			if err := a.checkVariables(cmd); err != nil {
+			if err := a.checkVariables(); err != nil {
 				return err
 			}
 			if err := fromEnvironment(cmd.Flags()); err != nil {
@@ -271,59 +272,84 @@ func (a *app) resolveStore() {
 // ownVariables are the variables that belong to no flag.
 var ownVariables = []string{lockVariable, tokenVariable, locksVariable, slotVariable, hookVariable, configVariable}
 
+// flagVariables are the variables that set flags, by the name of the flag: of those whose value is
+// the same for all commands of a crontab, a unit or a container. A flag that says what one command
+// does has none, nor has one that takes a protection away: it must not come from a variable that a
+// user has forgotten.
+var flagVariables = map[string]string{
+	"store": "HOLDFAST_STORE", "also-store": "HOLDFAST_ALSO_STORE", "holder": "HOLDFAST_HOLDER",
+	"ttl": "HOLDFAST_TTL", "grace": "HOLDFAST_GRACE", "margin": "HOLDFAST_MARGIN", "max-clock-drift": "HOLDFAST_MAX_CLOCK_DRIFT",
+	"wait": "HOLDFAST_WAIT", "metrics": "HOLDFAST_METRICS", "file": "HOLDFAST_CHECKPOINT_FILE",
+	"table": "HOLDFAST_TABLE", "bucket": "HOLDFAST_BUCKET", "quiet": "HOLDFAST_QUIET", "verbose": "HOLDFAST_VERBOSE",
+	"lock": lockVariable, // of objects; run sets it
+}
+
+// variableOf returns the name of the variable of the flags that are called so; empty if they have
+// none.
+func variableOf(flag string) string { return flagVariables[flag] }
+
+// noVariable marks a flag that is set by no variable although others of its name are.
+const noVariable = "holdfast_no_variable"
+
 // checkVariables reports variables that look as if they were ours, and are not: most likely they
 // are misspelt. A program of a later version may set them for its command, so that they are no
 // error; but the default store must not take the place of one that was named. A later
 // version names the store of its command, too.
-func (a *app) checkVariables(cmd *cobra.Command) error {
-	var unknown []string
+func (a *app) checkVariables() error {
+	known := slices.AppendSeq(slices.Clone(ownVariables), maps.Values(flagVariables))
+	var flags []string // of all commands
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
-		if strings.HasPrefix(name, "HOLDFAST_") && !slices.Contains(ownVariables, name) {
-			unknown = append(unknown, name)
+		if !strings.HasPrefix(name, "HOLDFAST_") || slices.Contains(known, name) {
+			continue
 		}
-	}
-	drop := func(known []string) {
-		unknown = slices.DeleteFunc(unknown, func(name string) bool { return slices.Contains(known, name) })
-	}
-	if drop(variables(cmd)); len(unknown) == 0 {
-		return nil
-	}
-	all := append(variables((&app{}).command()), ownVariables...)
-	drop(all)
-	for _, name := range unknown {
-		meant := nearest(name, all)
+		if flags == nil {
+			flags = flagNames((&app{}).command())
+		}
+		flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "HOLDFAST_"), "_", "-"))
+		meant := cmp.Or(variableOf(flag), nearest(name, known))
 		if strings.HasPrefix(name, variableOf("store")) {
 			meant = variableOf("store")
 		}
 		_, store := os.LookupEnv(variableOf("store"))
 		_, config := os.LookupEnv(configVariable)
-		if !a.storeGiven && !store && (meant == variableOf("store") || meant == configVariable && !config) {
-			return usagef("%s is no variable of holdfast, and no store is named%s", name, didYouMean(meant))
+		switch {
+		case !a.storeGiven && !store && (meant == variableOf("store") || meant == configVariable && !config):
+			return usagef("%s is not a variable of holdfast, and no store is named%s", name, didYouMean(meant))
+		case variableOf(flag) == "" && slices.Contains(flags, flag):
+			a.notef("%s is not a variable of holdfast, and is ignored: write --%s on the command line", name, flag)
+		default:
+			a.notef("%s is not a variable of holdfast, and is ignored (see holdfast help environment)%s", name, didYouMean(meant))
 		}
-		a.notef("%s is no variable of holdfast, and is ignored (see holdfast help environment)%s", name, didYouMean(meant))
 	}
 	return nil
 }
 
-// variableOf returns the name of the variable of the flags that are called so.
-func variableOf(flag string) string {
-	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+// flagNames returns the names of the flags of a command and those below it.
+func flagNames(cmd *cobra.Command) (names []string) {
+	note := func(f *pflag.Flag) { names = append(names, f.Name) }
+	cmd.Flags().VisitAll(note)
+	cmd.PersistentFlags().VisitAll(note)
+	for _, sub := range cmd.Commands() {
+		names = append(names, flagNames(sub)...)
+	}
+	return names
 }
 
-// fromEnvironment sets each flag that is not on the command line from its variable. It
-// leaves out --token: run sets HOLDFAST_TOKEN for its command, while break needs the token
-// that its user has seen. It leaves out --recursive: rm of one object may not become one of
-// many by a forgotten variable.
+// fromEnvironment sets each flag that is not on the command line from its variable, if it has one.
 func fromEnvironment(flags *pflag.FlagSet) error {
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
-		value, ok := os.LookupEnv(variableOf(f.Name))
-		if !ok || value == "" || f.Changed || f.Name == "help" || f.Name == "token" || f.Name == "recursive" || err != nil {
+		name := variableOf(f.Name)
+		if _, none := f.Annotations[noVariable]; none || name == "" {
+			return
+		}
+		value := os.Getenv(name)
+		if value == "" || f.Changed || err != nil {
 			return
 		}
 		err = flags.Set(f.Name, value)
-		_ = flags.SetAnnotation(f.Name, fromVariable, []string{variableOf(f.Name)}) // fails only for a flag that does not exist
+		_ = flags.SetAnnotation(f.Name, fromVariable, []string{name}) // fails only for a flag that does not exist
 		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
 			err = wrongValue(asGiven(f), wrong)
 		}
@@ -349,15 +375,20 @@ func emptyFlag(flags *pflag.FlagSet, name string) bool {
 	if f == nil {
 		return false
 	}
-	value, set := os.LookupEnv(variableOf(f.Name))
-	return f.Changed && f.Value.String() == "" || !f.Changed && set && value == ""
+	variable := variableOf(name)
+	value, set := os.LookupEnv(variable)
+	return f.Changed && f.Value.String() == "" || !f.Changed && variable != "" && set && value == ""
 }
 
 // notEmpty refuses flags that are empty: see [emptyFlag].
 func notEmpty(flags *pflag.FlagSet, names ...string) error {
 	for _, name := range names {
 		if emptyFlag(flags, name) {
-			return usagef("--%s, or %s, is empty: leave it out for the default", name, variableOf(name))
+			given := "--" + name
+			if v := variableOf(name); v != "" {
+				given += ", or " + v + ","
+			}
+			return usagef("%s is empty: leave it out for the default", given)
 		}
 	}
 	return nil

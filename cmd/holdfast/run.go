@@ -185,9 +185,6 @@ const (
 	slotVariable  = "HOLDFAST_SLOT"
 )
 
-// passedOn are the flags of run and lead whose variables their command finds, too.
-var passedOn = []string{"also-store", "grace", "holder", "margin", "max-clock-drift", "ttl", "json", "quiet", "verbose"}
-
 // inheritedLocks returns the locks that outer runs hold around this process.
 func inheritedLocks() []heldLock {
 	var locks []heldLock
@@ -568,11 +565,14 @@ func urls(handles []*openedStore) func(*lease.Guard) string {
 // an outer run.
 func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *openedStore, set *lease.GuardSet, url func(*lease.Guard) string) {
 	locks := inheritedLocks()
-	// What says what this run does is not for a run inside it, which would run once in the same
-	// period, say, or as a reader. How leases are held here, and where, is for both. A slot belongs
-	// to one run, too.
-	own := map[string]bool{slotVariable: true}
-	flags.VisitAll(func(f *pflag.Flag) { own[variableOf(f.Name)] = !slices.Contains(passedOn, f.Name) })
+	// How leases are held here, and where, is for a run inside this one, too. For how long this one
+	// waits, where it counts, and which slot it has, is not.
+	own := map[string]bool{slotVariable: true, variableOf("store"): true}
+	for _, name := range []string{"wait", "metrics"} {
+		if flags.Lookup(name) != nil {
+			own[variableOf(name)] = true
+		}
+	}
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
 		return own[name]

@@ -1,13 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // topic is a page of help that belongs to no command. It is also a page of the manual.
@@ -36,7 +30,7 @@ func topics(root *cobra.Command) []topic {
 		{"sharing", "7", "Readers, semaphores, and waiting in order", sharingTopic},
 		{"once-per", "7", "Jobs that run once in each period, on one of several machines", onceTopic},
 		{"hooks", "7", "Programs to start around a run, and metrics", hooksTopic},
-		{"environment", "7", "The variables that are read and set", environmentTopic(root)},
+		{"environment", "7", "The variables that are read and set", environmentTopic},
 		{"exit-status", "7", "The exit statuses of all commands", exitTopic},
 		{"config", "5", "holdfast.conf, the file with named stores", configTopic},
 	}
@@ -301,47 +295,28 @@ prints which file was used.
 
 A file that other users can change is refused. So is a file with any other kind of line.`
 
-// variables returns the environment variables of the flags of a command and those below it.
-func variables(root *cobra.Command) []string {
-	flags := map[string]bool{}
-	var visit func(cmd *cobra.Command)
-	visit = func(cmd *cobra.Command) {
-		note := func(f *pflag.Flag) {
-			if f.Name != "help" && f.Name != "token" && f.Name != "recursive" && f.Name != "version" && !f.Hidden {
-				flags[variableOf(f.Name)] = true
-			}
-		}
-		// Not LocalFlags: that merges the flags of all parents, in half a millisecond.
-		cmd.Flags().VisitAll(note)
-		cmd.PersistentFlags().VisitAll(note)
-		for _, sub := range cmd.Commands() {
-			if sub.IsAvailableCommand() {
-				visit(sub)
-			}
-		}
-	}
-	visit(root)
-	return slices.Sorted(maps.Keys(flags))
-}
+const environmentTopic = `These variables set flags. The command line counts more.
 
-// environmentTopic lists the environment variables.
-func environmentTopic(root *cobra.Command) string {
-	names := variables(root)
-	var list strings.Builder
-	for len(names) > 0 {
-		n := min(3, len(names))
-		fmt.Fprintf(&list, "  %s\n", strings.Join(names[:n], " "))
-		names = names[n:]
-	}
-	return `Each flag can be set by a variable, HOLDFAST_WAIT for --wait; the command line counts more. There
-is none for --recursive, nor for --token: run sets HOLDFAST_TOKEN for its command. run and lead
-keep from their command the variables of their own flags. They pass on HOLDFAST_TTL, _MARGIN,
-_GRACE, _MAX_CLOCK_DRIFT, _HOLDER and _ALSO_STORE.
+  HOLDFAST_STORE              --store: the store of the locks, a URL or a name of holdfast.conf
+  HOLDFAST_ALSO_STORE         --also-store of run
+  HOLDFAST_HOLDER             --holder: the name of the pod or the unit, say
+  HOLDFAST_TTL                --ttl
+  HOLDFAST_GRACE              --grace
+  HOLDFAST_MARGIN             --margin
+  HOLDFAST_MAX_CLOCK_DRIFT    --max-clock-drift
+  HOLDFAST_WAIT               --wait, but not that of ask
+  HOLDFAST_METRICS            --metrics of run
+  HOLDFAST_CHECKPOINT_FILE    --file of checkpoint
+  HOLDFAST_TABLE              --table of item
+  HOLDFAST_BUCKET             --bucket of item
+  HOLDFAST_QUIET              --quiet
+  HOLDFAST_VERBOSE            --verbose
 
-A variable of another name that begins with HOLDFAST_ is reported. If it may stand for
-HOLDFAST_STORE or HOLDFAST_CONFIG, and no store is named, it is an error.
+Other flags have no variable: they say what one command does. A variable of another name that
+begins with HOLDFAST_ is reported. If it may stand for HOLDFAST_STORE or HOLDFAST_CONFIG, and no
+store is named, it is an error. run passes these variables on to its command, except for
+HOLDFAST_WAIT and HOLDFAST_METRICS.
 
-` + list.String() + `
   HOLDFAST_CONFIG   the file with named stores, in place of holdfast.conf
   XDG_STATE_HOME    the folder of the default store and of handles, if not of root
   XDG_CONFIG_HOME   the folder of the user's own holdfast.conf
@@ -350,7 +325,7 @@ HOLDFAST_STORE or HOLDFAST_CONFIG, and no store is named, it is an error.
 
 run sets for its command:
 
-  HOLDFAST_LOCK     the name of the lock, of several the first
+  HOLDFAST_LOCK     the name of the lock, of several the first; with --fence it stands for --lock
   HOLDFAST_TOKEN    its fencing token
   HOLDFAST_SLOT     the number of its slot, with --slots
   HOLDFAST_STORE    its store
@@ -360,4 +335,3 @@ run sets for its command:
 A variable that is set and empty counts as not set where it is a number, a time, a switch or a text
 for people. Where it names something, such as a store or a file, it is an error: it may be a secret
 that is missing.`
-}

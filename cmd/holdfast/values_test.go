@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,10 +65,9 @@ func TestWrongValues(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct{ value, want string }{
-		"HOLDFAST_SLOTS": {"abc", "HOLDFAST_SLOTS abc: it takes a whole number from 1 to 500"},
 		"HOLDFAST_TTL":   {"7", "HOLDFAST_TTL 7: add the unit, such as 7s, 7m or 7h"},
 		"HOLDFAST_WAIT":  {"soon", "HOLDFAST_WAIT soon: it takes a length of time"},
-		"HOLDFAST_FAIR":  {"ja", "HOLDFAST_FAIR ja: it takes true or false"},
+		"HOLDFAST_QUIET": {"ja", "HOLDFAST_QUIET ja: it takes true or false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, c.value)
@@ -175,4 +176,33 @@ func executed(args []string) (said string, status int) {
 	var errs bytes.Buffer
 	status = execute(args, strings.NewReader(""), &bytes.Buffer{}, &errs)
 	return errs.String(), status
+}
+
+// TestVariables: these variables set flags, and no others do: none that takes a protection away.
+// The help names all of them.
+func TestVariables(t *testing.T) {
+	want := "HOLDFAST_ALSO_STORE HOLDFAST_BUCKET HOLDFAST_CHECKPOINT_FILE HOLDFAST_GRACE HOLDFAST_HOLDER HOLDFAST_LOCK HOLDFAST_MARGIN " +
+		"HOLDFAST_MAX_CLOCK_DRIFT HOLDFAST_METRICS HOLDFAST_QUIET HOLDFAST_STORE HOLDFAST_TABLE HOLDFAST_TTL HOLDFAST_VERBOSE HOLDFAST_WAIT"
+	if got := strings.Join(slices.Sorted(maps.Values(flagVariables)), " "); got != want {
+		t.Errorf("variables %s, want %s", got, want)
+	}
+	flags := flagNames((&app{}).command())
+	for flag, name := range flagVariables {
+		if !slices.Contains(flags, flag) || !strings.Contains(environmentTopic, "  "+name+" ") {
+			t.Errorf("%s: there is no flag --%s, or the help does not name the variable", name, flag)
+		}
+	}
+	dir := t.TempDir()
+	ownState(t, dir)
+	t.Setenv("HOLDFAST_STORE", "file:"+filepath.Join(dir, "store"))
+	for name, value := range map[string]string{"HOLDFAST_FORCE": "true", "HOLDFAST_NONBLOCK": "true", "HOLDFAST_ONCE_PER": "day", "HOLDFAST_IF_MATCH": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "HOLDFAST_"), "_", "-"))
+			want := "holdfast: " + name + " is not a variable of holdfast, and is ignored: write --" + flag + " on the command line\n"
+			if said, status := executed([]string{"version"}); status != statusOK || !strings.Contains(said, want) {
+				t.Errorf("status %d: %s", status, said)
+			}
+		})
+	}
 }
