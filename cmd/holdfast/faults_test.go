@@ -42,7 +42,7 @@ func TestOneFaultIsOneStory(t *testing.T) {
 			message := regexp.MustCompile(`^holdfast: ` + regexp.QuoteMeta(scheme) + `://\S+ at \S+: .*` + regexp.QuoteMeta(c.says))
 			for _, line := range []string{"run -n x -- true", "run -w 60 x -- true", "init", "doctor", "lock -n x"} {
 				stdout, stderr, status := p.run(t, store+server.URL, strings.Fields(line)...)
-				lines := strings.Split(strings.TrimSpace(stderr), "\n")
+				lines := strings.Split(strings.TrimSpace(strings.ReplaceAll(stderr, "\n  ", "; ")), "\n")
 				if status != c.status || stdout != "" || !message.MatchString(lines[len(lines)-1]) {
 					t.Errorf("%s, %s of %s: status %d, want %d: %s%s", name, line, scheme, status, c.status, stdout, stderr)
 				}

@@ -218,7 +218,7 @@ func TestLeadInLineAfterTheLossOfItsSession(t *testing.T) {
 		queue := c.record().Queue
 		return len(queue) == 1 && queue[0].Session != session
 	})
-	if said := b.said(); !strings.Contains(said, "session "+session+" lost") || !strings.Contains(said, "; it waits until it leads again") {
+	if said := b.said(); !strings.Contains(said, "session "+session+" lost") || !strings.Contains(said, "; lead waits until it leads again") {
 		t.Errorf("it says %s", said)
 	}
 	if len(b.terms()) > 0 && a.terms()[0].runs() {

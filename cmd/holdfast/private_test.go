@@ -152,7 +152,7 @@ func TestHandlesOfOthers(t *testing.T) {
 			}
 			for _, command := range []string{"renew", "unlock"} {
 				began := time.Now()
-				if status, out := run(command, path); status != statusUnsafe || strings.Count(out, "\n") != 1 {
+				if status, out := run(command, path); status != statusUnsafe || strings.Count(out, "holdfast: ") != 1 {
 					t.Errorf("%s, %s, %s: status %d, want %d: %s", name, kind, command, status, statusUnsafe, out)
 				}
 				if took := time.Since(began); took > 20*time.Second {
