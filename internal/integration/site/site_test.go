@@ -64,8 +64,8 @@ func TestSite(t *testing.T) {
 	}
 	for _, name := range names {
 		page := strings.TrimSuffix(name, md) + ".html"
-		if name == "README.md" {
-			page = "index.html"
+		if dir, isReadme := strings.CutSuffix(name, "README.md"); isReadme { // the index of its directory
+			page = dir + "index.html"
 		}
 		text, err := os.ReadFile(filepath.Join(built, page))
 		if err != nil {
