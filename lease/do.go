@@ -86,12 +86,12 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 		stop()
 		ignore()
 		over := g.Err()
-		var told error // why ctx has told f to stop
+		var asked error // why ctx asked f to stop
 		if ctx.Err() != nil {
-			told = context.Cause(ctx)
+			asked = context.Cause(ctx)
 		}
 		w.end(ErrReleased)
-		err = result(err, told, context.Cause(w.Context), over, g.Release(ctx))
+		err = result(err, asked, context.Cause(w.Context), over, g.Release(ctx))
 		if g.g.h.job != nil && err == nil && (over == ErrReleased || over == ErrDetached) {
 			err = fmt.Errorf("%w before the function returned: the record of the job does not tell its end", over)
 		}
@@ -101,25 +101,25 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 	return err
 }
 
-// errNotReturned is what the record of a job tells of a panic.
+// errNotReturned is what the record of a job says after a panic.
 var errNotReturned = errors.New("the function did not return: a panic, or the end of its goroutine")
 
-// result is the error of a Do: own is the error of f, told and over why the caller's context
+// result is the error of a Do: own is the error of f, and asked and over say why the caller's context
 // and the lease had ended when f returned, if they had, ended why the context of f had, and
 // release the error of the release.
-func result(own, told, ended, over, release error) error {
+func result(own, asked, ended, over, release error) error {
 	var why error
 	switch {
 	case errors.Is(release, ErrLost):
 		why = release
 	case errors.Is(over, ErrClosed):
 		why = over
-	case own != nil && told == nil && errors.Is(ended, ErrYieldRequested):
+	case own != nil && asked == nil && errors.Is(ended, ErrYieldRequested):
 		why = ended
 	case own != nil:
-		why = told
+		why = asked
 	}
-	if own != nil && why != nil && told == nil {
+	if own != nil && why != nil && asked == nil {
 		own = stopped{own}
 	}
 	switch {

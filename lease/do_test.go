@@ -54,7 +54,7 @@ func TestDo(t *testing.T) {
 	})
 }
 
-// What ends the function, or keeps it from running, and what the error of Do tells of it.
+// What ends the function, or keeps it from running, and what the error of Do says about it.
 func TestDoTellsWhatHappened(t *testing.T) {
 	cause := errors.New("the program ends")
 	type run struct {
@@ -220,7 +220,7 @@ func TestDoRenewsUntilTheFunctionHasReturned(t *testing.T) {
 	})
 }
 
-// A function that goes on after its lease was lost takes nothing from the next holder.
+// A function that continues after its lease was lost takes nothing from the next holder.
 func TestDoAfterTheLossLeavesTheNextHolderAlone(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
@@ -271,7 +271,7 @@ func TestDoAfterASleepOfTheMachine(t *testing.T) {
 	})
 }
 
-// A panic in the function, and the end of its goroutine, release the lock and go on.
+// A panic in the function, and the end of its goroutine, release the lock and are passed on.
 func TestDoOfAFunctionThatDoesNotReturn(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		c := client(t, st, nil)

@@ -94,7 +94,7 @@
 // Other clients write into a record that its holder renews: they ask the holder to yield, or enter
 // the queue. The holder comes first. Its own write never pauses. The others pause after a conflict for
 // longer than a renewal takes. They also count how many of them have written since the
-// holder's last write (the field beside of the record). If a renewal that had to repeat for each of them
+// holder's last write. If a renewal that had to repeat for each of them
 // would need more than a twentieth of the TTL, or one more renewal, they wait for the
 // holder's next write. For that they take the duration of their own requests.
 //

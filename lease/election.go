@@ -323,7 +323,7 @@ func (h *Handle) dead(ctx context.Context, s *seen) (dead, lasts bool, doubt tim
 	return dead, !dead, doubt, nil
 }
 
-// leaderOf tells who leads by the record of a lock, nil if there is none, and by whether its holder
+// leaderOf returns who leads by the record of a lock, nil if there is none, and by whether its holder
 // is known to be over.
 func leaderOf(name string, r *Record, over bool) (Leader, error) {
 	if r == nil || r.State != Held {
@@ -341,7 +341,7 @@ func leaderOf(name string, r *Record, over bool) (Leader, error) {
 // leader, another value, or no leader, which is the error [ErrNoLeader]. Renewals are no
 // change. The changes come in their order; one that is followed by another at once can be
 // missed, and the last is not. The value and the token of each are those of one read. On a
-// store that tells of changes they come at once; on any other Observe reads every
+// store that reports changes they come at once; on any other Observe reads every
 // Options.MaxPoll, jittered, and at least three times in the leader's TTL; and of a leader under
 // a session the record of that, too.
 //
@@ -349,7 +349,7 @@ func leaderOf(name string, r *Record, over bool) (Leader, error) {
 // the last renewal on, or that is known to be dead before, is no leader any more: the Leader that comes
 // with the error is [LeaderExpired]. Observe writes nothing.
 //
-// Errors of the store are yielded, and the observation goes on. It ends when the loop is
+// Errors of the store are yielded, and the observation continues. It ends when the loop is
 // left or ctx ends. The last thing yielded is then the cause of the end of ctx, or
 // [ErrClosed].
 func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A leader that died is told as expired a TTL after its last renewal, by those who watch and by a
-// single question, on a store that tells of nothing; and one that lives is not, whatever the clocks say.
+// A leader that died is reported as expired a TTL after its last renewal, by those who watch and by a
+// single question, on a store that pushes nothing; and one that lives is not, whatever the clocks say.
 func TestLeaderThatDiedExpires(t *testing.T) {
 	for _, pushes := range []bool{false, true} {
 		for name, lead := range map[string]func(t *testing.T, c *lease.Client) (*lease.Election, error){

@@ -50,7 +50,7 @@ func wantNoLeader(t *testing.T, c *lease.Client, name string) {
 	}
 }
 
-// observation is a line of what Observe tells.
+// observation is a line of what Observe yields.
 func observation(l lease.Leader, err error) string {
 	if err != nil {
 		return err.Error()
@@ -173,7 +173,7 @@ func TestCampaignOfALeader(t *testing.T) {
 }
 
 // Two campaigns at one time are one candidate: both return one guard, the value of the second
-// stands, and the first Resign ends the term.
+// remains, and the first Resign ends the term.
 func TestTwoCampaignsOfACandidate(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
@@ -221,7 +221,7 @@ func TestCampaignIsOverWithItsContext(t *testing.T) {
 }
 
 // A value that does not fit is refused before anything is sent, and before any wait. The
-// value that stands stays.
+// value that is there stays.
 func TestValueTooLarge(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		other := mustTry(t, client(t, st, nil), "job")
@@ -311,8 +311,8 @@ func TestResignHandsOver(t *testing.T) {
 	})
 }
 
-// Every change is told once and in order, with the token of the term that had the value;
-// renewals and reads are none. The end of the context is told last.
+// Every change is reported once and in order, with the token of the term that had the value;
+// renewals and reads are none. The end of the context is reported last.
 func TestObserveTellsEachChange(t *testing.T) {
 	for _, pushes := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -383,7 +383,7 @@ func TestObserveTellsAnotherTermWithTheSameValue(t *testing.T) {
 			}
 			_ = e.Resign(t.Context())
 			g = mustCampaign(t, e, "the same")
-			time.AfterFunc(time.Hour, func() { end(c) }) // else nothing is told
+			time.AfterFunc(time.Hour, func() { end(c) }) // else there is no event
 		}
 	})
 }
@@ -426,7 +426,7 @@ func TestObserveEnds(t *testing.T) {
 	})
 }
 
-// An error of the store is told, and the observation goes on.
+// An error of the store is reported, and the observation continues.
 func TestObserveSurvivesErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		e := election(t, client(t, st, nil), "job")
@@ -528,7 +528,7 @@ func TestCampaignWithALostReply(t *testing.T) {
 	}
 }
 
-// The function runs again after each loss, with a higher token and never beside another's,
+// The function runs again after each loss, with a higher token and never together with another's,
 // and ends with the context.
 func TestLeadCampaignsAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
@@ -557,7 +557,7 @@ func TestLeadCampaignsAgain(t *testing.T) {
 			case 2: // the store is not reached for longer than the lease
 				w.set(everything(drop))
 				time.AfterFunc(10*ttl, func() { w.set(nil) })
-			case 3: // the record is gone
+			case 3: // the record no longer exists
 				for {
 					info, err := client(t, st, nil).Inspect(t.Context(), "job")
 					if err != nil {
@@ -573,7 +573,7 @@ func TestLeadCampaignsAgain(t *testing.T) {
 			<-ctx.Done()
 			terms = append(terms, context.Cause(ctx))
 			if len(terms) == 1 {
-				return nil // for a function that was told to stop this is no end
+				return nil // for a function that was asked to stop this is no end
 			}
 			return ctx.Err()
 		}, nil)
@@ -694,7 +694,7 @@ func TestLeadOfAPanic(t *testing.T) {
 }
 
 // Eight hours of three machines that fail and recover: the one that leads is the one that is
-// told, tokens rise, and a leader is missed for no longer than a takeover takes.
+// reported, tokens rise, and a leader is missed for no longer than a takeover takes.
 func TestElectionThroughFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &memstore.Store{}
@@ -729,7 +729,7 @@ func TestElectionThroughFailures(t *testing.T) {
 	})
 }
 
-// What a look at the session tells of a leader under it. Leader writes nothing, whatever it
+// What a read of the session says about a leader under it. Leader writes nothing, whatever it
 // finds and however often it looks.
 func TestLeaderUnderASession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
@@ -840,7 +840,7 @@ func TestLeaderThatFollowsInTheMiddle(t *testing.T) {
 	}
 }
 
-// The loss of the session ends a candidate under it, and neither [Session.Lead], which goes on
+// The loss of the session ends a candidate under it, and neither [Session.Lead], which stays
 // without the session, nor what that had: it ends with its context.
 func TestLeadAfterTheLossOfTheSession(t *testing.T) {
 	for _, waits := range []bool{false, true} {
@@ -882,7 +882,7 @@ func TestLeadAfterTheLossOfTheSession(t *testing.T) {
 				t.Error("the session lives")
 			}
 
-			// A candidate under the session tells of its end.
+			// A candidate under the session reports its end.
 			_, err := electionIn(t, s, "job").Campaign(t.Context(), nil)
 			if !errors.Is(err, lease.ErrLost) || !errors.Is(err, lease.ErrExpired) {
 				t.Errorf("Campaign: %v", err)

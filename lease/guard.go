@@ -27,8 +27,8 @@ type Guard struct {
 	cause  error                   // why the guard has ended, nil until it has
 
 	wasLastHolder bool // no other handle has held the lock since the guard before
-	released      bool // guarded likewise
-	last          bool // guarded likewise: it was the last guard of the grant that was released
+	released      bool // guarded in the same way
+	last          bool // guarded in the same way: it was the last guard of the grant that was released
 }
 
 // Handle returns the handle that the guard was acquired through.
@@ -143,7 +143,7 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	return g.rewrite(ctx, func(r *Record) error { return r.setData(data) }, func() bool { return bytes.Equal(g.Data(), data) })
 }
 
-// rewrite changes the record of the grant, until done tells that it is changed.
+// rewrite changes the record of the grant, until done says that it is changed.
 func (g *Guard) rewrite(ctx context.Context, change func(*Record) error, done func() bool) error {
 	unclear := false // whether a write may yet be applied
 	pause := g.g.c.backoff(g.g.c.set.MinPoll, g.g.c.set.MaxPoll)
@@ -199,8 +199,8 @@ func (g *Guard) Renew(ctx context.Context) error {
 // Options.ReleaseTimeout.
 //
 // A nil error means that the lock was freed, that it is kept, or that other guards of the
-// handle go on. A [*LostError] tells that the lease had been lost before. Any other error
-// tells that the store may not know yet, and others wait until the lease expires;
+// handle stay valid. A [*LostError] says that the lease had been lost before. Any other error
+// says that the store may not know yet, and others wait until the lease expires;
 // for this program the lease is over in every case. Calling it again returns the
 // same.
 func (g *Guard) Release(ctx context.Context) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Goroutines that ask a guard for its context, first before its end, beside it or after it, get
-// a context that ends, with the cause that the guard tells.
+// Goroutines that ask a guard for its context, first before its end, during it or after it, get
+// a context that ends, with the cause that the guard gives.
 func TestGuardAskedForItsContextBesideItsEnd(t *testing.T) {
 	ends := []struct {
 		name  string

@@ -36,10 +36,10 @@ type Handle struct {
 	passed    bool            // another process has held the lock since the grant before
 	contended bool            // others were met when the lock was taken last
 
-	entry   string    // the grant under which the handle stands in the lock's queue
+	entry   string    // the grant under which the handle is in the lock's queue
 	joined  time.Time // when it came there, behind as many
 	behind  int
-	turn    time.Duration        // in which the queue came forward by one when it stood there before
+	turn    time.Duration        // in which the queue came forward by one when it was there before
 	timedAt time.Time            // when that was
 	readAt  map[string]time.Time // when the sessions of those it waits for are due for a look
 	pace    time.Duration        // in which the queue came forward by one, as the goroutine knows that has the turn
@@ -81,7 +81,7 @@ func (h *Handle) same(other *Handle) bool {
 	return id == otherID && key == otherKey
 }
 
-// maxRounds bounds how often one attempt begins anew after others were faster, and maxContenders
+// maxRounds bounds how often one attempt begins again after others were faster, and maxContenders
 // where the lock has several holders, who all write its record.
 const (
 	maxRounds     = 8
@@ -120,7 +120,7 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 // The goroutines that wait for one lock through one client, whatever their handles,
 // stand in line: the first looks at the store for all of them, so that together they
 // cost the requests of one, and each has the lock in its turn. Between clients there is
-// no such order. A handle that has met others leaves them a chance before it takes the
+// no such order. A handle that has found others leaves them a chance before it takes the
 // lock again: for MaxPoll, or for 10 ms where the store reports changes. A handle cannot know of
 // waiters elsewhere that never had the lock. So where the store reports no changes it leaves the
 // lock to others for a tenth of the time for which it held it, at most MaxPoll, if that is at
@@ -358,7 +358,7 @@ func (h *Handle) attempt(ctx context.Context, queue bool) (*Guard, error) {
 	return h.attemptOver(ctx, nil, queue)
 }
 
-// attemptOver is attempt where it is known that the state sure stands, or stood a moment ago,
+// attemptOver is attempt where it is known that the state sure is there, or was there a moment ago,
 // unless that is nil.
 func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guard, error) {
 	leave := h.alone(ctx)
@@ -514,7 +514,7 @@ func (h *Handle) lastHeld() *HeldError {
 }
 
 // reacquirePause leaves the lock, which the handle has released, to others for a time, or
-// until one of them has it where the store tells of that.
+// until one of them has it where the store reports that.
 func (h *Handle) reacquirePause(ctx context.Context, l *waitQueue, w *waiter) {
 	d := h.reacquireDelay()
 	if d <= 0 {
@@ -539,7 +539,7 @@ const (
 	reacquirePart = 10
 )
 
-// reacquireDelay tells how long the handle leaves the lock, which it has released, to others.
+// reacquireDelay says how long the handle leaves the lock, which it has released, to others.
 func (h *Handle) reacquireDelay() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An acquire beside which the client is closed, at any time, returns a guard that is over
+// An acquire during which the client is closed, at any time, returns a guard that is over
 // or ends at once, or an error, and never neither.
 func TestHandleAcquireBesideClose(t *testing.T) {
 	for after := range 40 {
@@ -38,7 +38,7 @@ func TestHandleAcquireBesideClose(t *testing.T) {
 	}
 }
 
-// What went on in a ticket may have been changed by others.
+// What was handed over in a ticket may have been changed by others.
 func TestHandleContinuousAfterDetach(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		o := &lease.Options{TTL: time.Minute, NoPresence: true, ManualRenewal: true}
@@ -67,7 +67,7 @@ func TestHandleContinuousAfterDetach(t *testing.T) {
 	})
 }
 
-// A wait that ends in the middle of a request still tells who holds the lock.
+// A wait that ends in the middle of a request still says who holds the lock.
 func TestHandleTimeoutDuringARead(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		a := client(t, st, nil)

@@ -63,7 +63,7 @@ func TestHandleRequests(t *testing.T) {
 	}
 }
 
-// plainStore tells nothing in its conflicts.
+// plainStore carries no state in its conflicts.
 type plainStore struct{ st store.Store }
 
 func (p *plainStore) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
@@ -169,7 +169,7 @@ func TestHandleAcquireDuringItsRelease(t *testing.T) {
 }
 
 // The work of a lost grant may still be stopping: the same handle does not begin
-// anew beside it, unless the guard was released.
+// again together with it, unless the guard was released.
 func TestHandleLostGrantIsWaitedOut(t *testing.T) {
 	for _, released := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -378,7 +378,7 @@ func TestHandleAll(t *testing.T) {
 	})
 }
 
-// A lock that is lost while the next one of the set is waited for is taken anew.
+// A lock that is lost while the next one of the set is waited for is taken again.
 func TestHandleAllLosesOneWhileWaiting(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		a, b := client(t, st, nil), client(t, st, nil)
@@ -473,7 +473,7 @@ func TestHandleStoreAge(t *testing.T) {
 		for _, c := range []struct {
 			name  string
 			age   time.Duration
-			later time.Duration // how much the wall clock of this machine has gone on
+			later time.Duration // how far the wall clock of this machine has advanced
 			off   bool
 			open  bool
 		}{

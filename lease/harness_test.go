@@ -344,7 +344,7 @@ type newParty func(t *testing.T, st store.Store, o *lease.Options) *party
 //
 //   - A guard under a session cannot be detached, and a ticket is for a plain lease.
 //   - When a session is lost it takes no lock again, and its handles say so; a plain handle takes
-//     the lock anew.
+//     the lock again.
 //   - A session costs a request when it is opened, and then its renewals, whatever it holds; a
 //     plain lease renews the record of its lock. A store that does not answer keeps a session from
 //     being opened, before any lock is waited for.

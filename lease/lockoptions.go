@@ -48,7 +48,7 @@ type LockOptions struct {
 	//
 	// The lock is free when that time has passed. An Acquire of another handle that waits asks
 	// for the lock by itself. The handle then frees it with its next renewal, or
-	// at once where the store tells of changes. A TryAcquire of another handle does not ask: it
+	// at once where the store reports changes. A TryAcquire of another handle does not ask: it
 	// finds the lock held. If the process dies meanwhile, the lock stays held until the
 	// lease expires. [Client.Close] frees it.
 	//

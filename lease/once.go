@@ -25,13 +25,13 @@ const (
 	maxRunError = 256
 )
 
-// RunOutcome is what became of a run.
+// RunOutcome is the outcome of a run.
 type RunOutcome string
 
 // The outcomes of a run.
 const (
 	// Running: the run has begun, and its grant was not released. Whether its holder lives,
-	// the lock tells.
+	// the lock says.
 	RunRunning RunOutcome = "running"
 
 	// Done: the function returned nil.
@@ -45,11 +45,11 @@ const (
 	RunDied RunOutcome = "died"
 )
 
-// Run is the last run of a job that runs once in each period, as it stands in the record of
+// Run is the last run of a job that runs once in each period, as it is in the record of
 // its lock. All times are by the clock of the machine that ran it.
 type Run struct {
 	Period    string    // of the program that ran it, for people
-	Began     time.Time // the run counts for the period that this lies in
+	Began     time.Time // the run counts for the period that this is in
 	PeriodEnd time.Time // the end of that period
 	Ended     time.Time // zero unless it is done or has failed
 	Outcome   RunOutcome
@@ -66,7 +66,7 @@ type Run struct {
 	unknown map[string]json.RawMessage
 }
 
-// OnceResult tells what a [Client.Once] did.
+// OnceResult says what a [Client.Once] did.
 type OnceResult struct {
 	// Ran reports whether this call has run the function.
 	Ran bool
@@ -75,7 +75,7 @@ type OnceResult struct {
 	Last Run
 }
 
-// AlreadyRanError tells that a job is not due: it has run in this period. It matches [ErrAlreadyRan].
+// AlreadyRanError says that a job is not due: it has run in this period. It matches [ErrAlreadyRan].
 type AlreadyRanError struct {
 	Name  string
 	Token uint64 // the lock's token: what [Client.Break] names to take the run back
@@ -192,8 +192,8 @@ type job struct {
 	before map[string]*Run // by the grants that this handle has claimed: the run before
 }
 
-// due returns nil if a run may begin in the state s, where open tells whether the lock can be
-// taken, or if the last one may still go on. The claim that follows is conditional on s. That
+// due returns nil if a run may begin in the state s, where open reports whether the lock can be
+// taken, or if the last one may still continue. The claim that follows is conditional on s. That
 // the job ran already rests on no state that may later turn out never to have taken effect.
 func (h *Handle) due(ctx context.Context, s *seen, open bool) error {
 	err := h.dueIn(s, open)
@@ -293,7 +293,7 @@ func (g *grant) endRun(free *Record) {
 	}
 }
 
-// lastRun returns the last run with its outcome as the rest of the record tells it: a run
+// lastRun returns the last run with its outcome as the rest of the record shows it: a run
 // without an end has died when its grant is not in force any more.
 func (r *Record) lastRun() *Run {
 	run := r.Run

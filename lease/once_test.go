@@ -57,7 +57,7 @@ func sleepUntil(d time.Duration) {
 	time.Sleep(time.Until(end) + d)
 }
 
-// A job runs once in each period, whichever machine asks, and the record tells of it. The
+// A job runs once in each period, whichever machine asks, and the record says so. The
 // requests are exact: three for a run, one for the finding that it ran already.
 func TestOnce(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
@@ -143,7 +143,7 @@ func TestOnceOnManyMachines(t *testing.T) {
 }
 
 // A run that failed is tried again in the same period, up to the number of retries, by any
-// machine; in the next period the count begins anew.
+// machine; in the next period the count begins again.
 func TestOnceTriesAgain(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		o := &lease.LockOptions{Retries: 2}
@@ -265,7 +265,7 @@ func TestOnceProcessThatDies(t *testing.T) {
 }
 
 // Each single request that is lost, refused, repeated or late: the function runs once. The
-// record tells its end, unless the release hangs for its whole time, which the error tells.
+// record says its end, unless the release hangs for its whole time, which the error says.
 func TestOnceLostReplies(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		for _, f := range []fault{drop, fail, lose, repeat, hang, hangLate} {
@@ -443,7 +443,7 @@ func TestOnceThatHangs(t *testing.T) {
 	})
 }
 
-// What else can become of a function, and what the record then tells.
+// How else a function can end, and what the record then says.
 func TestOnceTellsTheOutcome(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -578,7 +578,7 @@ func TestBreakTakesTheRunBack(t *testing.T) {
 }
 
 // A run in a record that cannot be believed is an error of the whole record, and fields that
-// are not known are kept while the run stands.
+// are not known are kept while the run is in the record.
 func TestRunInTheRecord(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
@@ -738,7 +738,7 @@ func (p *peeking) GetUncommitted(ctx context.Context, key string) ([]byte, store
 	return p.value, p.version, nil
 }
 
-// A process that has taken up a run with a ticket tells its end, or takes it back.
+// A process that has taken up a run with a ticket says its end, or takes it back.
 func TestOnceInAnotherProcess(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		bubbleFor(t, ages, func(t *testing.T, st store.Store) {

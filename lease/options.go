@@ -89,8 +89,8 @@ type Options struct {
 	ReclaimOwn bool
 
 	// MinInterval is how long after the beginning of a grant of this client the next grant may
-	// begin at the earliest, whatever becomes of this one: released, lost, or its machine
-	// restarted. All clients heed it. It stands in the record as a time of this machine's wall
+	// begin at the earliest, whatever happens to this one: released, lost, or its machine
+	// restarted. All clients heed it. It is in the record as a time of this machine's wall
 	// clock; another machine compares it with its own, and never waits longer than MinInterval
 	// from its own first sight of the record on. So it spaces jobs whose clocks agree, and is
 	// no exclusion: the lease is. At most 366 days. Default: none.

@@ -43,7 +43,7 @@ type Session struct {
 	tidies    bool            // a goroutine tries to free the leftovers
 	toCheck   map[string]bool // the locks whose records have to be read, since others have written into them
 	checking  bool            // a goroutine reads them
-	named     []string        // likewise, when a renewal has taken them out of the session's record
+	named     []string        // in the same way, when a renewal has taken them out of the session's record
 }
 
 // sessionDir is where the records of sessions lie: below the key prefix with this appended, so
@@ -161,7 +161,7 @@ func (s *Session) nextGrant() string {
 	return s.h.name + "." + strconv.FormatUint(s.count.Add(1), 36)
 }
 
-// ready tells why no lock can be taken under the session now, nil if one can: the session is
+// ready says why no lock can be taken under the session now, nil if one can: the session is
 // over, or the outcome of its last renewal is not known.
 func (s *Session) ready() error {
 	if err := s.Err(); err != nil {
@@ -286,8 +286,8 @@ const maxReleases = 16
 // lock that is held. The record stays, and says that the session was closed, until
 // [Client.Sweep] removes it.
 //
-// A nil error means that all locks are free. A [*LostError] tells that the session had been
-// lost before. Any other error tells that the store may not know yet: then others wait until
+// A nil error means that all locks are free. A [*LostError] says that the session had been
+// lost before. Any other error says that the store may not know yet: then others wait until
 // the session expires. Like [Guard.Release] it works after ctx has ended. Calling it again
 // returns the same.
 func (s *Session) Close(ctx context.Context) error {
@@ -355,11 +355,11 @@ func (s *Session) drain(ctx context.Context) bool {
 type leftover struct {
 	h     *Handle
 	t     *tries  // what was sent
-	rec   *Record // where the grant stands, or was to stand
+	rec   *Record // where the grant is, or was to be
 	grant string
 	free  func(*Record) Record // takes it out of there
 
-	landed bool // the grant has stood in a record, which may be later than that of the tries
+	landed bool // the grant has been in a record, which may be later than that of the tries
 }
 
 // maxLeftoverTries is how many writes of a leftover are remembered. What counts is the grant
@@ -368,7 +368,7 @@ const maxLeftoverTries = 16
 
 // withdraw makes sure that the grant does not stand in the record and cannot come to stand
 // there, or returns an error at the end of ctx. It can be called again then. It writes a free
-// record over the same predecessor, so that the predecessor is gone; and where the grant has
+// record over the same predecessor, so that the predecessor is replaced; and where the grant has
 // landed, over that.
 func (l *leftover) withdraw(ctx context.Context) error {
 	h := l.h
@@ -424,7 +424,7 @@ func (l *leftover) withdraw(ctx context.Context) error {
 	}
 }
 
-// stands reports whether the grant stands in the state that the tries are over, or may stand in
+// noteRecord reports whether the grant is in the state that the tries are over, or may be in
 // a later one.
 func (l *leftover) stands() bool {
 	return l.landed || (&seen{rec: l.t.rec}).names(l.grant)
@@ -439,7 +439,7 @@ func (s *Session) remember(l *leftover) {
 	s.freeLeftovers()
 }
 
-// tidy reads the locks that the session was told of, and tries to free the leftovers again, after
+// tidy reads the locks that its record names, and tries to free the leftovers again, after
 // a renewal has shown that the store answers.
 func (s *Session) tidy() {
 	s.mu.Lock()

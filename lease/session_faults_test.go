@@ -22,7 +22,7 @@ func TestSessionLeftoverRefused(t *testing.T) {
 	})
 }
 
-// Close tells that all locks are free only if others can take them at once.
+// Close says that all locks are free only if others can take them at once.
 func TestSessionCloseWhereLocksAreRefused(t *testing.T) {
 	for _, f := range []fault{fail, drop, hang, lose} {
 		t.Run(string(f), func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestLingerReadHangs(t *testing.T) {
 	}
 }
 
-// A session that was told of an ask reads the record of the lock: a read that hangs does not
+// A session whose record names a request to yield reads the record of the lock: a read that hangs does not
 // hold up a release.
 func TestSessionAttendHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
@@ -186,7 +186,7 @@ func TestSessionToldOfALockThatItDoesNotHold(t *testing.T) {
 	}
 }
 
-// What goes on with the locks takes none of the time of Close twice: the session's own release
+// What still happens to the locks takes none of the time of Close twice: the session's own release
 // may have used all of it up.
 func TestSessionCloseIsBounded(t *testing.T) {
 	for what, late := range map[string]time.Duration{"a write hangs": 0, "a release begins later": 4 * time.Second} {

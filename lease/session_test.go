@@ -42,7 +42,7 @@ func mustTryIn(t *testing.T, s *lease.Session, name string) *lease.Guard {
 	return g
 }
 
-// sessionKey is where the record of a session lies.
+// sessionKey is where the record of a session is.
 func sessionKey(s *lease.Session) string { return "lock.session/" + s.ID() }
 
 // on makes a script that does f to the writes of a key.
@@ -277,7 +277,7 @@ func TestSessionFenceRacesABeat(t *testing.T) {
 	})
 }
 
-// Two who wait fence the session: one of them does, and both go on.
+// Two who wait fence the session: one of them does, and both continue.
 func TestSessionTwoFence(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
@@ -484,7 +484,7 @@ func TestSessionRuleDNothingUnderDoubt(t *testing.T) {
 		}
 		w.set(func(op *store.Op) fault {
 			if op.Key == sessionKey(s) {
-				return drop // beats, and the reads that tell what became of them
+				return drop // beats, and the reads that show their outcomes
 			}
 			return pass
 		})

@@ -247,7 +247,7 @@ func (a *actor) step(t *testing.T, b *belief) {
 	}
 }
 
-// set writes data, which stands in the record if there is no error.
+// set writes data, which is in the record if there is no error.
 func (a *actor) set(b *belief, data string, write func(data string) error) {
 	if err := write(data); err == nil {
 		a.p.s.count(func(s *simStats) { s.Data++ })

@@ -18,17 +18,17 @@ import (
 //
 //   - Tokens rise. A writer's is above all before it, so is a slot's, and a reader's is that of
 //     the last writer before it.
-//   - A grant that has gone does not come back. A plain lease is taken only after its TTL, a
+//   - A grant that no longer exists does not come back. A plain lease is taken only after its TTL, a
 //     session is fenced only after its own, and what is under a session only when that is over.
 //   - The queue keeps its order. Those at its head are made holders first, and no newcomer
 //     becomes a holder before them.
 //   - No more slots are granted than there are, and only holders and candidates change the data.
 //   - An ask names those that held the lock when it was made, and ends with the last of them. No
 //     other holder hears of it.
-//   - A guard that believes is named in the record; so there is never a writer beside another
+//   - A guard that believes is named in the record; so there is never a writer together with another
 //     holder, nor one slot with two holders. It believes no longer than its trust after the
 //     sending of the last renewal that was applied.
-//   - A program that watches an election, and whose requests get through, is told of the end of a
+//   - A program that watches an election, and whose requests get through, hears of the end of a
 //     leader soon after the TTL of its last renewal.
 type ledger struct {
 	s        *sim
@@ -383,7 +383,7 @@ func (l *ledger) data(by *life, was, rec *lease.Record, writer bool) {
 	}
 }
 
-// ticketed notes that another process can go on with a grant.
+// ticketed notes that another process can continue with a grant.
 func (l *ledger) ticketed(t lease.Ticket) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -446,8 +446,8 @@ func (l *ledger) check() {
 type observer struct {
 	l      *ledger
 	of     *life
-	leader *grantEntry // that it was told of last; nil: of none, or that it is over
-	since  time.Time   // when it was told that, or of an error
+	leader *grantEntry // that it heard of last; nil: of none, or that it is over
+	since  time.Time   // when it heard that, or of an error
 }
 
 func (l *ledger) observes(of *life) *observer {
@@ -464,7 +464,7 @@ func (o *observer) ends() {
 	delete(o.l.watching, o)
 }
 
-// hears notes what the observer of an election is told.
+// hears notes what the observer of an election hears.
 func (o *observer) hears(name string, leader lease.Leader, err error) {
 	o.l.mu.Lock()
 	defer o.l.mu.Unlock()
@@ -482,9 +482,9 @@ func (o *observer) hears(name string, leader lease.Leader, err error) {
 	}
 }
 
-// check checks that the leader which the observer was told of has not died long ago. The time
-// begins anew with each fault and each sleep of the observer's machine, and with each error that it
-// is told of: it may have seen the last renewal only then.
+// check checks that the leader which the observer heard of last has not died long ago. The time
+// begins again with each fault and each sleep of the observer's machine, and with each error that it
+// hears of: it may have seen the last renewal only then.
 func (o *observer) check() {
 	e := o.leader
 	if e == nil || e.gone || o.of.dead.Load() || o.of.closed.Load() {

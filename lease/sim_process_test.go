@@ -512,7 +512,7 @@ func (p *process) ask(t *testing.T, l *life, name string) {
 	}
 }
 
-// observe observes an election for a while. Each leader that is told of stands in the ledger with
+// observe observes an election for a while. Each leader that it hears of is in the ledger with
 // that value, no token is lower than the one before, and none that has died is named for long.
 func (p *process) observe(t *testing.T, l *life, name string) {
 	watch := l

@@ -74,7 +74,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// simStats counts what a simulation met.
+// simStats counts what happened in a simulation.
 type simStats struct {
 	Hours            float64 // that actors held locks or waited for them
 	Faults           int     // of the network
@@ -91,7 +91,7 @@ type simStats struct {
 	Slots            int
 	Fair             int
 	Lingering        int `sim:"rare"`
-	Rejoined         int `sim:"rare"` // grants that were kept, and gone on with
+	Rejoined         int `sim:"rare"` // grants that were kept, and used again
 	Sets             int `sim:"rare"`
 	Functions        int // of a Do
 	StepsDown        int `sim:"rare"`
@@ -104,7 +104,7 @@ type simStats struct {
 	Terms            int `sim:"rare"` // of leaders
 	Proclaimed       int `sim:"rare"`
 	Observed         int `sim:"rare"`
-	Expired          int `sim:"rare"` // leaders that an observer was told to be over
+	Expired          int `sim:"rare"` // leaders that an observer heard to be over
 	Overdue          int `sim:"rare"` // leaders that were asked for when they seemed to be over
 	OtherKinds       int `sim:"rare"` // refused, since the lock is a semaphore
 	OtherSlots       int `sim:"rare"` // refused, since it has another number of slots
@@ -173,7 +173,7 @@ type sim struct {
 	rnd    *rand.Rand
 	scale  time.Duration // of all times
 	calm   bool          // the store is healthy, if at some distance; its scale is 10
-	pushes bool          // the store tells of changes
+	pushes bool          // the store reports changes
 	wrong  *wrongRule    // nil but for a control
 	st     memstore.Store
 	ledger *ledger

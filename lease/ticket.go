@@ -54,7 +54,7 @@ type PendingWrite struct {
 // maxAnnounced bounds the writes of unknown outcome that a ticket carries.
 const maxAnnounced = 64
 
-// TicketError tells that a ticket was used and that it is not known whether the write
+// TicketError says that a ticket was used and that it is not known whether the write
 // was or will be applied. Ticket takes the place of the one that was passed: it is
 // good in either case.
 type TicketError struct {
@@ -68,7 +68,7 @@ func (e *TicketError) Error() string { return e.Err.Error() }
 func (e *TicketError) Unwrap() error { return e.Err }
 
 // Detach ends the guard without releasing the lock, and returns a ticket with which
-// any process can go on, once; see [Client.Attach]. No process renews the lease until
+// any process can continue, once; see [Client.Attach]. No process renews the lease until
 // then. The contexts of all guards of the handle end, with the cause [ErrDetached].
 //
 // The record must not name the presence of this process any more, and has to survive
@@ -112,7 +112,7 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 	g.mu.Lock()
 	base := &seen{version: g.tries.base, rec: g.tries.rec, at: g.c.clock.monotonic(), age: -1}
 	t := Ticket{Name: g.h.name, Token: g.token, Grant: g.id, TTL: base.rec.TTL}
-	t.stands(g.c.clock, base, g.sent)
+	t.become(g.c.clock, base, g.sent)
 	open := g.tries.open()
 	for _, s := range open[max(0, len(open)-maxAnnounced):] { // the last ones
 		t.announce(g.c.clock, s.rec.Nonce, s.at)
@@ -137,12 +137,12 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 //
 // The error is a [*LostError] if the lease is over: its time has passed by any of the
 // clocks of this machine, another has the lock, or the ticket was used before, so that
-// the lease goes on in other hands ([ErrTicketUsed]). It matches [ErrReleased] if the lease
+// the lease continues in other hands ([ErrTicketUsed]). It matches [ErrReleased] if the lease
 // was released, and [ErrInvalidTicket] if the ticket contradicts the record or names a time
 // that cannot be. A [*TicketError] carries the ticket to try again with. After any
 // other error the ticket is as good as it was.
 //
-// If its time has passed, the lock is freed where the record still stands as the
+// If its time has passed, the lock is freed where the record still is as the
 // ticket says, before the error is returned.
 func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	ctx, cancel := c.bind(ctx)
@@ -185,7 +185,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 // returns the ticket that takes its place. The lease stays detached: the record names
 // this process and Holder, but no presence.
 //
-// Before each write RenewTicket calls announce with the ticket to go on with if the
+// Before each write RenewTicket calls announce with the ticket to continue with if the
 // caller dies before RenewTicket returns: store it durably in the place of t. An error
 // of announce ends the call, and that write is not sent. Nil announces nothing: then
 // the lease is lost with a caller that dies in the middle.
@@ -234,8 +234,8 @@ func (c *Client) ReleaseTicket(ctx context.Context, t Ticket) error {
 type ticketUse struct {
 	c        *Client
 	h        *Handle
-	t        Ticket             // the ticket to go on with
-	base     *seen              // where it stands
+	t        Ticket             // the ticket to continue with
+	base     *seen              // where it is
 	next     func(*Record)      // makes the record to write
 	announce func(Ticket) error // gets the ticket before a write is sent; may be nil
 	at       time.Duration      // when the write that is the base now was sent
@@ -289,7 +289,7 @@ func (t *Ticket) check(c *Client) error {
 }
 
 // found judges a state of the record that was read. It returns nil if the ticket is
-// good for it, and then stands there.
+// good for it, and then is there.
 func (u *ticketUse) found(now *seen) error {
 	t, rec := &u.t, now.rec
 	switch {
@@ -330,7 +330,7 @@ func (u *ticketUse) found(now *seen) error {
 }
 
 // plausible checks the times of the ticket. A ticket of a machine whose clock is ahead
-// by more than a TTL cannot be told from one that was altered.
+// by more than a TTL cannot be known from one that was altered.
 func (u *ticketUse) plausible() error {
 	t, c := &u.t, u.c
 	boot, known := sysclock.Boottime()
@@ -361,8 +361,8 @@ func (u *ticketUse) left() time.Duration {
 	return u.c.set.trust - age
 }
 
-// stands makes t the ticket of a state that was sent at a time.
-func (t *Ticket) stands(c *clock, s *seen, at time.Duration) {
+// become makes t the ticket of a state that was sent at a time.
+func (t *Ticket) become(c *clock, s *seen, at time.Duration) {
 	t.Version, t.Nonce, t.PendingWrites = s.version, s.rec.holderNonce(), nil
 	t.Sent, t.Epoch, t.SentBoot = instant(c, at)
 }
@@ -384,7 +384,7 @@ func (t *Ticket) retract(nonce string) {
 	t.PendingWrites = slices.DeleteFunc(t.PendingWrites, func(a PendingWrite) bool { return a.Nonce == nonce })
 }
 
-// instant tells a time of this client's clock for other processes.
+// instant gives a time of this client's clock for other processes.
 func instant(c *clock, at time.Duration) (wall time.Time, epoch string, boottime time.Duration) {
 	// In this order: a process that is stopped in between makes the time earlier.
 	wall = c.wall()
@@ -406,12 +406,12 @@ func (u *ticketUse) lostTo(reason error, rec *Record) error {
 	return lost
 }
 
-// write renews the lease of the ticket and finds out what became of it. On success
-// base is the state that it made, at is when that was sent, and the ticket stands
-// there. Otherwise the ticket announces every write that may yet be applied.
+// write renews the lease of the ticket and finds out its outcome. On success
+// base is the state that it made, at is when that was sent, and the ticket names
+// it. Otherwise the ticket announces every write that may yet be applied.
 //
 // Between any two steps another copy of the ticket may be used: then the version is
-// gone, and found tells it.
+// replaced, and found has it.
 func (u *ticketUse) write(ctx context.Context) error {
 	c := u.c
 	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
@@ -454,7 +454,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 			u.base = f.now
 			if f.resolution == store.ResolutionApplied {
 				u.at, u.firm = f.try.at, f.durable
-				u.t.stands(c.clock, f.now, u.at)
+				u.t.become(c.clock, f.now, u.at)
 				return nil
 			}
 			t = u.over() // a write that an earlier use of the ticket announced came first
@@ -466,7 +466,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 	}
 }
 
-// over returns no tries yet, over the state where the ticket stands.
+// over returns no tries yet, over the state that the ticket names.
 func (u *ticketUse) over() *tries {
 	t := u.h.over(u.base.version, u.base.rec)
 	t.noReadBack = u.c.set.traits.CannotReadOwnWrites
@@ -514,7 +514,7 @@ func (u *ticketUse) failed(ctx context.Context, err error) error {
 	return &TicketError{u.t, err}
 }
 
-// free frees the lock where the ticket stands, and nowhere else.
+// free frees the lock in the state that the ticket names, and in no other.
 func (u *ticketUse) free(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, u.c.set.ReleaseTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 var errStopped = errors.New("stopped here")
 
 // A step that dies between the announcement and the next ticket loses nothing, wherever
-// it dies and whatever became of its write.
+// it dies and whatever the outcome of its write is.
 func TestTicketRenewalThatDiesLosesNothing(t *testing.T) {
 	for name, what := range map[string]fault{"not sent": hang, "applied": lose, "applied late": hangLate, "failed": drop} {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestTicketUnresolvedAttach(t *testing.T) {
 	}
 }
 
-// A release with a ticket frees the lock, whatever becomes of replies, and nothing but
+// A release with a ticket frees the lock, whatever happens to replies, and nothing but
 // what the ticket names.
 func TestTicketRelease(t *testing.T) {
 	for i, what := range []fault{pass, drop, fail, lose, repeat} {
@@ -256,7 +256,7 @@ func TestTicketRelease(t *testing.T) {
 				if err := a.ReleaseTicket(t.Context(), ticket); !errors.Is(err, lease.ErrTakenOver) {
 					t.Errorf("a second release = %v", err)
 				}
-				// Too late: freed, and told.
+				// Too late: freed, and reported.
 				ticket = mustDetach(t, g)
 				time.Sleep(58 * time.Second)
 				w.set(nth(1, what))

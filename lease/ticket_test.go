@@ -104,7 +104,7 @@ func TestTicketIsGoodOnce(t *testing.T) {
 	})
 }
 
-// What a ticket says is checked: the record tells for how long a lease is believed.
+// What a ticket says is checked: the record says for how long a lease is believed.
 func TestTicketIsInput(t *testing.T) {
 	for name, change := range map[string]func(*lease.Ticket){
 		"a longer TTL":            func(t *lease.Ticket) { t.TTL = time.Hour },
@@ -374,7 +374,7 @@ func TestTicketLostAttachIsForgotten(t *testing.T) {
 	})
 }
 
-// Tickets that were altered at random, beside one who attached with the right one: no
+// Tickets that were altered at random, while another attached with the right one: no
 // second one believes, and the first keeps its lease.
 func TestTicketAlteredAtRandom(t *testing.T) {
 	const ttl = 10 * time.Second
@@ -393,7 +393,7 @@ func TestTicketAlteredAtRandom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// All but the nonce of what stands: with it this would be the holder's own.
+			// All but the nonce of what is there: with it this would be the holder's own.
 			texts := []string{"", "job", "x", right.Nonce, right.Grant, string(right.Version), string(info.Version)}
 			text := func() string { return texts[rnd.IntN(len(texts))] }
 			when := func() time.Time {

@@ -90,7 +90,7 @@ func checkTags(tags map[string]string) error {
 	}
 	for name, value := range tags {
 		if name == "" || bad(name, MaxTagName) || len(name) >= 4 && strings.EqualFold(name[:4], "aws:") {
-			return fmt.Errorf("%w: the name of the tag %.200q: it has 1 to 128 letters, digits, spaces and + - = . _ : / @, and does not begin with aws:", ErrInvalid, name)
+			return fmt.Errorf("%w: the name of the tag %.200q: it has 1 to 128 letters, digits, spaces and + - = . _ : / @, and does not begin with \"aws:\"", ErrInvalid, name)
 		}
 		if bad(value, MaxTagValue) {
 			return fmt.Errorf("%w: the value of the tag %q, %.300q: it has at most 256 letters, digits, spaces and + - = . _ : / @", ErrInvalid, name, value)

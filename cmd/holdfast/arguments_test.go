@@ -43,7 +43,7 @@ func TestMissingArguments(t *testing.T) {
 	}
 }
 
-// TestArgumentsOf: what a usage line tells.
+// TestArgumentsOf: what a usage line says.
 func TestArgumentsOf(t *testing.T) {
 	for use, want := range map[string]string{
 		"put SOURCE URL":                "SOURCE URL 2",

@@ -73,7 +73,7 @@ func TestReadOnlyDisk(t *testing.T) {
 
 // TestTwoUsersAndRoot: what users who are not trusted with a store can do to those who use it. A
 // stranger makes the store of a victim, alice shares one with her group, and root and others work
-// beside them.
+// with them.
 func TestTwoUsersAndRoot(t *testing.T) {
 	suitetest.NeedRoot(t, "processes of two users")
 	const team, alice, bob, mallory = 54321, 54322, 54323, stranger

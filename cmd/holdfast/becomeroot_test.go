@@ -20,7 +20,7 @@ import (
 func init() { programs["becomeroot"], programs["hostile"] = becomeRoot, hostile }
 
 // becomeRoot is what sudo does to a command: becomeroot UP END becomes root, as a
-// program with the set-user-ID bit, makes the file UP, and goes on until END is there.
+// program with the set-user-ID bit, makes the file UP, and continues until END is there.
 func becomeRoot() {
 	signal.Ignore(syscall.SIGHUP)
 	if err := errors.Join(syscall.Setgid(0), syscall.Setuid(0), os.WriteFile(os.Args[1], nil, 0o644)); err != nil {
@@ -121,7 +121,7 @@ func (r *running) ended() bool {
 }
 
 // A command that became root cannot be ended by run: run says so, keeps the lock for as
-// long as the command goes on, and ends with it.
+// long as the command continues, and ends with it.
 func TestCommandThatBecameRoot(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -188,7 +188,7 @@ func TestCommandThatBecameRoot(t *testing.T) {
 	}
 }
 
-// A command that became root and has lost its lock goes on: run says so at once, loudly,
+// A command that became root and has lost its lock continues: run says so at once, loudly,
 // and ends with the status of a lost lease.
 func TestCommandThatBecameRootAndLostItsLock(t *testing.T) {
 	s := newStage(t)

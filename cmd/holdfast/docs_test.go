@@ -91,7 +91,7 @@ func checkCommandLine(t *testing.T, page string, n int, args []string) {
 	cmd, rest, err := a.root.Find(args)
 	if err != nil || cmd == a.root {
 		if len(args) > 1 && regexp.MustCompile(`^[a-z]+$`).MatchString(args[0]) || strings.HasPrefix(args[0], "-") {
-			// A sentence that goes on after the word "holdfast" has no flags.
+			// A sentence that continues after the word "holdfast" has no flags.
 			if !strings.Contains(strings.Join(args, " "), " -") {
 				return
 			}

@@ -51,7 +51,7 @@ func TestFilesOnAFullDisk(t *testing.T) {
 }
 
 // On a full disk, whose reads are answered, a run that waits says after a few seconds what is wrong,
-// and ends with the status of a store that cannot be reached; or goes on if there is room again.
+// and ends with the status of a store that cannot be reached; or continues if there is room again.
 func TestRunOnAFullDisk(t *testing.T) {
 	suitetest.NeedRoot(t, "a mount")
 	t.Parallel()

@@ -178,7 +178,7 @@ func TestTerminalNested(t *testing.T) {
 	}
 }
 
-// A lock that was lost while everything was stopped: after fg the command does not go on.
+// A lock that was lost while everything was stopped: after fg the command does not continue.
 func TestTerminalLostWhileStopped(t *testing.T) {
 	dir := t.TempDir()
 	bin := holdfastBinary(t)

@@ -48,7 +48,7 @@ func holdLines(t *testing.T, dir string, args ...string) *heldLines {
 }
 
 // TestLinesLostBeforeTold: a lock that is given up while it is being taken, and is lost before
-// it was ever told as held, ends as a lost one.
+// it was ever reported as held, ends as a lost one.
 func TestLinesLostBeforeTold(t *testing.T) {
 	t.Parallel()
 	client, err := lease.New(memstore.New(), nil)
@@ -370,7 +370,7 @@ func TestHoldLinesRefusesBadLines(t *testing.T) {
 }
 
 // TestHoldLinesEndOfInput: wherever the input ends, nothing stays held, and each id that was
-// in use is told of.
+// in use is reported.
 func TestHoldLinesEndOfInput(t *testing.T) {
 	for name, c := range map[string]struct {
 		tail   string
@@ -466,7 +466,7 @@ func TestHoldLinesManyLocks(t *testing.T) {
 			t.Errorf("%+v", line)
 		}
 	}
-	// Those that are given back while hold ends are told of once, too.
+	// Those that are given back while hold ends are reported once, too.
 	go func() {
 		for i := range n / 2 {
 			fmt.Fprintf(h.in, `{"command":"release","id":"%d"}`+"\n", i)
@@ -487,7 +487,7 @@ func TestHoldLinesManyLocks(t *testing.T) {
 }
 
 // TestHoldLinesTellsOfTheSession: renewals move the deadline of all locks. When the session is
-// fenced, every lock is told to be lost, and hold ends with the status for that.
+// fenced, every lock is reported to be lost, and hold ends with the status for that.
 func TestHoldLinesTellsOfTheSession(t *testing.T) {
 	dir := t.TempDir()
 	ownState(t, dir)

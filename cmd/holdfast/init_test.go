@@ -8,7 +8,7 @@ import (
 )
 
 // TestInitRefusesBucketsInDanger: init on a bucket refuses one in which a lock of another
-// program lies, or where versions are the register and a rule removes them; and takes a sound
+// program is, or where versions are the register and a rule removes them; and takes a sound
 // one. So does the first lock of that name.
 func TestInitRefusesBucketsInDanger(t *testing.T) {
 	p := newPlace(t)

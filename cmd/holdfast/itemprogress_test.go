@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestProgressFile: what else lies under the name is refused, at once and without reading
+// TestProgressFile: what else is under the name is refused, at once and without reading
 // much of it; a link is replaced, and not what it leads to.
 func TestProgressFile(t *testing.T) {
 	dir := t.TempDir()

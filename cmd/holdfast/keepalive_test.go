@@ -84,8 +84,8 @@ func job(t *testing.T) (pid int, kill func()) {
 	return cmd.Process.Pid, kill
 }
 
-// gone waits until a process that is no child of this one has ended.
-func gone(t *testing.T, pid int) {
+// waitEnded waits until a process that is no child of this one has ended.
+func waitEnded(t *testing.T, pid int) {
 	t.Helper()
 	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		if _, alive := startOf(pid); !alive {
@@ -117,7 +117,7 @@ func TestLockIsKeptUntilItsProcessEnds(t *testing.T) {
 		t.Errorf("it was taken anew: token %d, before %d", token, kept.Token)
 	}
 	kill()
-	gone(t, kept.Keeper)
+	waitEnded(t, kept.Keeper)
 	p.must(t, store, "run", "-n", "kept", "--", "true")
 	if _, err := os.Stat(kept.Handle); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its handle is left (%v)", err)
@@ -130,7 +130,7 @@ func TestKeeperWithoutTemporaryDirectory(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(p.dir, "missing"))
 	kept := p.take(t, store, "job", "--handle", "h.json", "--renew-until", "unlock")
 	p.must(t, store, "unlock", "h.json")
-	gone(t, kept.Keeper)
+	waitEnded(t, kept.Keeper)
 }
 
 // unlock ends what keeps a lock, and so does the loss of the lock. The handle of another
@@ -141,12 +141,12 @@ func TestKeeperEndsWithItsLock(t *testing.T) {
 	first := p.take(t, store, "job", "--handle", "h.json", "--renew-until", "unlock", "--ttl", "2s")
 	p.must(t, store, "unlock", "h.json")
 	second := p.take(t, store, "job", "--handle", "h.json", "--renew-until", "unlock", "--ttl", "2s")
-	gone(t, first.Keeper)
+	waitEnded(t, first.Keeper)
 	if _, alive := startOf(second.Keeper); !alive {
 		t.Error("the second keeper has ended with the first")
 	}
 	p.must(t, store, "break", "job", "--now", "--token", fmt.Sprint(second.Token))
-	gone(t, second.Keeper)
+	waitEnded(t, second.Keeper)
 	if _, _, status := p.run(t, store, "unlock", "h.json"); status != statusLost {
 		t.Errorf("unlock of the broken one: status %d", status)
 	}
@@ -155,5 +155,5 @@ func TestKeeperEndsWithItsLock(t *testing.T) {
 	time.Sleep(2 * lookAtJob)
 	p.must(t, store, "renew", "h.json")
 	p.must(t, store, "unlock", "h.json")
-	gone(t, third.Keeper)
+	waitEnded(t, third.Keeper)
 }

@@ -111,7 +111,7 @@ func (p *candidate) said() string {
 	return string(text)
 }
 
-// runs reports whether the command of a term goes on.
+// runs reports whether the command of a term continues.
 func (one ledTerm) runs() bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(one.pid) + "/stat")
 	return err == nil && !bytes.Contains(stat, []byte(") Z "))
@@ -199,7 +199,7 @@ func TestLeadAfterTheLossOfItsSession(t *testing.T) {
 }
 
 // TestLeadInLineAfterTheLossOfItsSession: a candidate whose session is lost while it waits in
-// line stands in line again, under another session, and leads when its turn has come.
+// line is in line again, under another session, and leads when its turn has come.
 func TestLeadInLineAfterTheLossOfItsSession(t *testing.T) {
 	t.Parallel()
 	c := newCandidates(t)
@@ -235,7 +235,7 @@ func TestLeadInLineAfterTheLossOfItsSession(t *testing.T) {
 	}
 }
 
-// TestLeadWhenTheStoreIsSilent: a leader and a candidate go on when the store has not answered
+// TestLeadWhenTheStoreIsSilent: a leader and a candidate continue when the store has not answered
 // for longer than a command waits for it, and lead when it answers again. A store that has never
 // answered ends a candidate.
 func TestLeadWhenTheStoreIsSilent(t *testing.T) {

@@ -88,7 +88,7 @@ func TestListInParallel(t *testing.T) {
 }
 
 // TestLockUnderASessionIsToldByIt: the record of a lock under a session is as old as its grant.
-// So long after the TTL, the session tells whether the lock is held.
+// So long after the TTL, the session reports whether the lock is held.
 func TestLockUnderASessionIsToldByIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 30 * time.Second

@@ -125,7 +125,7 @@ func TestLocksSchemaFitsTheGoldenFiles(t *testing.T) {
 	}
 }
 
-// TestLocksSchemaFitsWhatIsPrinted: commands that go on, and locks of each kind, print what the
+// TestLocksSchemaFitsWhatIsPrinted: commands that continue, and locks of each kind, print what the
 // schema says.
 func TestLocksSchemaFitsWhatIsPrinted(t *testing.T) {
 	t.Parallel()

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/aws/awstest"
 )
 
-// sweep tells in a dry run what it would remove, and removes nothing; then it removes what
-// has been free for long, and nothing else; and a lock made anew has a higher token.
+// sweep says in a dry run what it would remove, and removes nothing; then it removes what
+// has been free for long, and nothing else; and a lock made again has a higher token.
 func TestGC(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -126,7 +126,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// watch tells what is there, and then each change, also of locks that come later, of a
+// watch says what is there, and then each change, also of locks that come later, of a
 // whole prefix, until it is stopped.
 func TestWatch(t *testing.T) {
 	p, store := newPlaceOfFiles(t)
@@ -160,7 +160,7 @@ func TestWatch(t *testing.T) {
 	expect("job/a held")
 	p.must(t, store, "lock", "job/later", "--handle", "b.json")
 	expect("job/later held")
-	p.must(t, store, "renew", "b.json") // told only with --renewals
+	p.must(t, store, "renew", "b.json") // reported only with --renewals
 	p.must(t, store, "break", "job/a", "--token", tokenOf(p.must(t, store, "show", "job/a", "--json")))
 	expect("job/a broken")
 	p.must(t, store, "unlock", "b.json")

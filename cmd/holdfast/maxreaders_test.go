@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// TestReadersAboveTheBound: a lock has 500 readers. One more is told so at once, by hold --commands,
+// TestReadersAboveTheBound: a lock has 500 readers. One more gets an error at once, by hold --commands,
 // run and hold, whether it waits or not, and has not entered; neither has a writer in line. When a
 // reader has left, another one enters.
 func TestReadersAboveTheBound(t *testing.T) {

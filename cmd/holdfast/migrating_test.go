@@ -18,7 +18,7 @@ import (
 
 // The rows of docs/migrating.md on flock and setlock: where the lock is free, and where
 // another has it, the other program's line and ours end with the same status, and both are
-// quiet or both say something. What is not installed here is told.
+// quiet or both say something. What is not installed here is reported.
 func TestRowsOfOtherPrograms(t *testing.T) {
 	page, err := os.ReadFile("../../docs/migrating.md")
 	if err != nil {
@@ -96,7 +96,7 @@ func TestRowsOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// What docs/migrating.md says of etcdctl lock: its command finds the key, goes on beside the
+// What docs/migrating.md says of etcdctl lock: its command finds the key, continues at the same time as the
 // next holder's when the lease is lost, and does not get the TERM that etcdctl gets. A command
 // of ours is ended when its lock is broken, and gets the TERM.
 func TestSectionOnEtcdctl(t *testing.T) {

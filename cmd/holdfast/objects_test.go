@@ -19,7 +19,7 @@ import (
 // else has conditions),
 // copies (it ignores the conditions on the destination of a copy, and honours them where an
 // upload in parts is completed, as MinIO and versitygw do),
-// gone (a delete on a condition succeeds where there is no object, as on versitygw),
+// absent (a delete on a condition succeeds where there is no object, as on versitygw),
 // marker (with versions, what was deleted is in the way of a create, as on versitygw),
 // lose=OP (the reply to the first one is lost), break (every other GET breaks off), hang=OP (no answer comes).
 func cmdS3(ts *testscript.TestScript, neg bool, args []string) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// No command on objects repeats a secret that stands in a URL, wherever it stands in it.
+// No command on objects repeats a secret that is in a URL, wherever it is in it.
 func TestSecretsInObjectURLs(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

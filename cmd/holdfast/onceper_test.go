@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// A run by a clock that was ahead is told with status 78, by whom and how to take it back, and
+// A run by a clock that was ahead is reported with status 78, by whom and how to take it back, and
 // that line works.
 func TestRunOfAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestRunOfAClockThatWasAhead(t *testing.T) {
 	p.must(t, store, "run", "job", "--once-per", "day", "--", "true")
 }
 
-// What people write for a period in place of it is told what to write. Local is refused: it
+// What people write for a period in place of it gets an error that says what to write. Local is refused: it
 // would be another period on each machine.
 func TestNearestPeriod(t *testing.T) {
 	for text, want := range map[string]string{

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Each block of docs/quickstart.md runs as it stands there; only the bucket is another one.
+// Each block of docs/quickstart.md runs as it is there; only the bucket is another one.
 func TestQuickstart(t *testing.T) {
 	page, err := os.ReadFile("../../docs/quickstart.md")
 	if err != nil {

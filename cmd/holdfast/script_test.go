@@ -92,7 +92,7 @@ func ownState(t *testing.T, dir string) string {
 	return rootState
 }
 
-// holdfast is the command, with root's state beside the program: each test that has a
+// holdfast is the command, with root's state next to the program: each test that has a
 // program of its own has a state of its own.
 func holdfast() {
 	self, err := os.Executable()
@@ -161,7 +161,7 @@ func cmdStatus(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdWaitFor waits until a file is there: waitfor FILE. With ! until it is gone.
+// cmdWaitFor waits until a file is there: waitfor FILE. With ! until it no longer exists.
 func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: waitfor FILE")

@@ -64,7 +64,7 @@ var secretForms = []string{
 // password is not among the words of any message.
 const password = "Zq7hunter2Zq7"
 
-// No command repeats a secret that stands in a store's URL, wherever it stands in it: on
+// No command repeats a secret that is in a store's URL, wherever it is in it: on
 // no scheme, in no error, and in no JSON. All of these URLs are refused.
 func TestSecretsInURLs(t *testing.T) {
 	dir := t.TempDir()
@@ -243,7 +243,7 @@ func TestEmptyStoreIsNotTheDefault(t *testing.T) {
 	}
 }
 
-// Every flag that says where something lies is among those that refuse to be empty.
+// Every flag that says where something is, is among those that refuse to be empty.
 func TestFlagsThatSayWhere(t *testing.T) {
 	a := &app{}
 	a.root = a.command()

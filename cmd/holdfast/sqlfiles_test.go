@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
-// hotJournal writes a rollback journal beside a database of SQLite, which names a file
+// hotJournal writes a rollback journal next to a database of SQLite, which names a file
 // that SQLite removes after it has rolled back.
 func hotJournal(db, victim string) error {
 	data, err := os.ReadFile(db)
@@ -43,8 +43,8 @@ func hotJournal(db, victim string) error {
 	return errors.Join(os.WriteFile(db, data, 0o600), os.WriteFile(db+"-journal", j, 0o600))
 }
 
-// A user who can write beside a database of SQLite decides which files SQLite removes for a
-// user who opens it. So the command refuses a database that other users can write beside,
+// A user who can write next to a database of SQLite decides which files SQLite removes for a
+// user who opens it. So the command refuses a database that other users can write next to,
 // before SQLite opens anything.
 func TestDatabaseOfOthers(t *testing.T) {
 	t.Parallel()
@@ -155,7 +155,7 @@ func TestDatabaseWithoutRights(t *testing.T) {
 	}
 }
 
-// The store that a command is told of, and that a handle names, is the one that is meant,
+// The store that a command is given, and that a handle names, is the one that is meant,
 // whatever characters its path has: %41 in a name is not an A.
 func TestPathsWithAnyCharacters(t *testing.T) {
 	base := t.TempDir()

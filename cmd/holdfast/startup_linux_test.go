@@ -21,7 +21,7 @@ var scheduling = []string{
 	"clone3", "exit", "restart_syscall", "rt_sigaction",
 }
 
-// TestStartUpSystemCalls bounds what a run of a command costs beside the command, on a
+// TestStartUpSystemCalls bounds what a run of a command costs in addition to the command, on a
 // directory, when the lock exists. Times depend on the machine; this does not.
 func TestStartUpSystemCalls(t *testing.T) {
 	strace := suitetest.NeedStrace(t)

@@ -79,7 +79,7 @@ var noAnswerYet = regexp.MustCompile(`^holdfast: there is no answer yet from \S+
 func (p *place) refused(t *testing.T, want int, store string, args ...string) {
 	t.Helper()
 	stdout, stderr, status := p.run(t, store, args...)
-	// A try that takes long has told that there is no answer yet.
+	// A try that takes long has said that there is no answer yet.
 	stderr = noAnswerYet.ReplaceAllString(stderr, "")
 	if status != want {
 		t.Errorf("status %d, want %d: %s", status, want, stderr)
@@ -116,7 +116,7 @@ func serve(stand http.RoundTripper) (parameters string, end func()) {
 		maps.Copy(w.Header(), resp.Header)
 		w.WriteHeader(resp.StatusCode)
 		if _, err := io.Copy(w, resp.Body); err != nil {
-			panic(http.ErrAbortHandler) // the answer breaks off, or the client has gone
+			panic(http.ErrAbortHandler) // the answer breaks off, or the client has left
 		}
 	}))
 	// A region of its own: a port may be used again, and the command remembers for a week
@@ -299,7 +299,7 @@ func TestStatusUsage(t *testing.T) {
 }
 
 // What names a store to others names it with its parameters: the handle, the variable of
-// the command, and the line that would free a lock. What tells stores apart has none.
+// the command, and the line that would free a lock. What distinguishes stores has none.
 func TestStoreParameters(t *testing.T) {
 	p := newPlace(t)
 	store, _ := serveS3(t, nil)

@@ -177,7 +177,7 @@ func partIn(t *testing.T, dir string) string {
 }
 
 // After an interrupted upload of a large file, the next put continues it, and does not send
-// again what the store has. It starts anew if the file has changed or the upload is gone.
+// again what the store has. It starts again if the file has changed or the upload no longer exists.
 func TestPutGoesOn(t *testing.T) {
 	for _, c := range []struct {
 		name    string

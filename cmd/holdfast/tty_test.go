@@ -167,7 +167,7 @@ func TestTerminalJobControl(t *testing.T) {
 	sh.expect(`[^-]icanon`)
 }
 
-// Waiting on a terminal tells for whom, and how long, on one line that is no wider than the
+// Waiting on a terminal shows for whom, and how long, on one line that is no wider than the
 // terminal; nothing of it is left.
 func TestTerminalWaiting(t *testing.T) {
 	t.Parallel()
@@ -243,7 +243,7 @@ func TestTerminalRemoveAsks(t *testing.T) {
 	}
 }
 
-// checkpoint reset shows on a terminal what stands, and asks; what was shown has to be
+// checkpoint reset shows on a terminal what is there, and asks; what was shown has to be
 // there still when it is answered.
 func TestTerminalResetAsks(t *testing.T) {
 	p, files := newPlaceOfFiles(t)

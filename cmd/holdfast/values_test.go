@@ -78,7 +78,7 @@ func TestWrongValues(t *testing.T) {
 	}
 }
 
-// TestBoundsNameTheFlag: a value that a flag's type takes and the lease does not is told with the
+// TestBoundsNameTheFlag: a value that a flag's type takes and the lease does not is reported with the
 // flag, or the variable, that has it: of several flags that do not go together, with those that
 // were given.
 func TestBoundsNameTheFlag(t *testing.T) {
@@ -88,7 +88,7 @@ func TestBoundsNameTheFlag(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "store"), 0o700); err != nil { // ask makes none
 		t.Fatal(err)
 	}
-	t.Setenv("HOLDFAST_MAX_CLOCK_DRIFT", "0.01") // of another flag: it is not told
+	t.Setenv("HOLDFAST_MAX_CLOCK_DRIFT", "0.01") // of another flag: it is not reported
 	long := strings.Repeat("x", 1<<20)
 	for line, want := range map[string]string{
 		"run j --ttl 1ms -- true":                      "--ttl: the TTL is 1ms; on this store it can be from 500ms to 24h0m0s",

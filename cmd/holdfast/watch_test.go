@@ -19,7 +19,7 @@ func TestWatchOfAWrongName(t *testing.T) {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
-	for range 16 { // beside each other, so that threads get their turns in all orders
+	for range 16 { // at the same time, so that threads get their turns in all orders
 		wg.Go(func() {
 			for range 200 {
 				var out, errs strings.Builder
