@@ -256,7 +256,7 @@ func TestLeadWhenTheStoreIsSilent(t *testing.T) {
 			silent.Store(true)
 			for _, p := range []*candidate{a, b} {
 				await(t, "a candidate that goes on", func() bool {
-					return strings.Contains(p.said(), "has not answered for 30s; lead goes on asking it")
+					return strings.Contains(p.said(), "has not answered for 30s; lead tries again")
 				})
 			}
 			silent.Store(false)
