@@ -121,6 +121,10 @@ func TestPolicies(t *testing.T) {
 	tables := awstest.NewDynamoDB()
 	atBucket, end := serve(bucket)
 	t.Cleanup(end)
+	versioned := awstest.NewS3("bucket")
+	versioned.Versioning = "Enabled"
+	atVersioned, end := serve(versioned)
+	t.Cleanup(end)
 	atTables, end := serve(tables)
 	t.Cleanup(end)
 	atTables = strings.Replace(atTables, "path_style=true&", "", 1)
@@ -166,22 +170,20 @@ func TestPolicies(t *testing.T) {
 			item("put", "a", "--attr", "html=@small"), item("put", "a", "--set", `{"n":1}`, "--if-exists"), item("put", "a", "--attr", "html=@small", "--replace"), item("get", "a"), item("ls"),
 			item("verify"), item("sweep", "--scan"), item("rm", "a"),
 		}, map[string]string{"dynamodb:BatchGetItem": "by a sweep without --scan, of objects that seem unused"}},
-		{"s3-versioned-locks.json", "s3+versioned://bucket/versions?" + atBucket + "&put_lifetime=1s", locks[:4], map[string]string{
+		{"s3-versioned-locks.json", "s3+versioned://bucket/versions?" + atVersioned + "&put_lifetime=1s", locks[:4], map[string]string{
 			"s3:DeleteObjectVersion": "by later writes, which remove old versions",
 			"s3:GetObject":           "if a request names no version", "s3:ListBucket": "if an object does not exist: S3 answers 403 without it",
 		}},
 	} {
 		t.Run(c.policies, func(t *testing.T) {
 			bucket.Reset()
+			versioned.Reset()
 			tables.Reset()
-			if strings.Contains(c.policies, "versioned") {
-				bucket.Versioning = "Enabled"
-			}
 			for _, args := range c.commands {
 				p.must(t, cmp.Or(c.store, "file:"+filepath.Join(p.dir, "locks")), args...)
 			}
 			used := map[string]bool{}
-			for _, r := range append(bucket.Requests(), tables.Requests()...) {
+			for _, r := range slices.Concat(bucket.Requests(), versioned.Requests(), tables.Requests()) {
 				for _, action := range actionsOf(r) {
 					if strings.HasPrefix(action, "dynamodb:") == strings.HasPrefix(c.policies, "dynamodb") {
 						used[action] = true

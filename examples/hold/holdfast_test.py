@@ -130,7 +130,7 @@ class ClientTest(unittest.TestCase):
             self.assertIsNone(client.try_acquire("doc"))
         with client.acquire("doc", fair=True):
             with self.assertRaises(holdfast.Busy):
-                client.acquire("doc", wait=0.01, shared=True)
+                client.acquire("doc", wait=0.5, shared=True)
         with client.acquire("pool", slots=2) as one, client.try_acquire("pool", slots=2) as two:
             self.assertEqual((one.slot, two.slot), (1, 2))
             self.assertIsNone(client.try_acquire("pool", slots=2))
