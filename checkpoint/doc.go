@@ -32,7 +32,8 @@
 //     of another writer that is not durable yet; the next Advance from there makes it durable.
 //   - A status is true of a state that was current while the call ran. Behind, Unchanged,
 //     Mismatch, Fenced and RolledBack are never answered from memory.
-//   - [store.OutcomeOf] returns the outcome of every error. "Not applied" is proof. An outcome
+//   - [store.OutcomeOf] returns the outcome of every error. If the outcome is "not applied",
+//     the write has certainly no effect, now or later. An outcome
 //     remains unknown only if the keeper cannot find it out; the caller can then repeat the same
 //     Advance.
 //   - A context bounds the call, including the wait for other callers. A caller whose context
@@ -74,8 +75,9 @@
 // write is lost, the keeper reads the record back. If it finds the write's nonce, the write was
 // applied. (A [store.UnsyncedPutter] shows writes before they are durable; there, one more write
 // of the same state makes it durable.) If it finds the old state, it sends the same bytes again.
-// If the nonces reach back to the old state without the write's own, the write will never be
-// applied. On stores where a write cannot be recognised ([store.Traits].CannotReadOwnWrites) the
+// The record lists the nonces of its last writes. If this list goes back to the old state and
+// does not contain the nonce of the write, the write will never be applied. On stores where a
+// write cannot be recognised ([store.Traits].CannotReadOwnWrites) the
 // keeper does not read back, and the outcome remains unknown.
 //
 // # The record

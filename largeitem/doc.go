@@ -45,8 +45,9 @@
 //
 //   - No write of an item takes effect later than half the orphan age after it was sent.
 //     The orphan age belongs to the table: 24 hours by default, at least one hour. An object
-//     in the bucket, the marker, records it. So no writer takes longer, and no sweep removes
-//     earlier; see [Store.ChangeOrphanAge].
+//     in the bucket, the marker, records it. So every writer finishes within half the recorded
+//     age, and every sweep keeps objects until they have the full age; see
+//     [Store.ChangeOrphanAge].
 //   - Programs that write references do it by this package, in one call or in two steps
 //     ([Store.Prepare]).
 //
@@ -55,9 +56,10 @@
 // [store.OutcomeOf] returns the outcome of a write, from its error.
 //
 //   - If a write gets no answer, the store reads the item. The references of a write are unique
-//     to it, so an item that has one of them was written. While the item still has a reference
-//     that the write changes, the write was not made, and the store sends it again with the
-//     same objects. Otherwise the outcome is unknown: there was no item before, or another
+//     to it, so an item that has one of them was written. If the item still has a reference
+//     that the write would change, the write has not been applied. The store then sends it
+//     again with the same objects. Otherwise the outcome is unknown: there was no item before,
+//     or another
 //     write has followed. Then nothing is removed. A write that changes no large attribute
 //     leaves no such trace.
 //   - After a conflict the store reads the item in the same way, since a proxy can repeat a

@@ -18,7 +18,8 @@
 //   - Work under it: a [Guard] has [Guard.Context], which ends with the lease, and [Guard.Token],
 //     which goes with every write. [Guard.Err] and [Guard.Remaining] look at the clocks.
 //     [Guard.Data] and [Guard.SetData] keep a value in the record. [Guard.Release] ends the lease.
-//     A lock that another holds is [ErrHeld], with the holder in [HeldError]. A lease that
+//     If another client holds the lock, the error is [ErrHeld]; a [HeldError] names the holder.
+//     A lease that
 //     was lost is [ErrLost], with the reason in [LostError].
 //   - Lead: [Client.Lead] runs a function on one machine at a time. [Client.Leader] and
 //     [Client.Observe] return the [Leader], or [ErrNoLeader]. An [Election] has the single steps.
@@ -66,9 +67,10 @@
 //     min(TTL/10, 1 s), and whenever a caller asks.
 //   - A waiter counts on its monotonic clock, from the reply that first showed a version to its
 //     client, whatever the handle. So short tries of one client add up, and take a dead holder's lock, too.
-//   - A waiter takes over when that version has not changed for the TTL in the record times
-//     (1+d)/(1-d), where d is Options.MaxClockDrift: the holder's clock may be slow while its own is
-//     fast. No takeover depends on a comparison of the waiter's clock with a time that another
+//   - A waiter takes over when that version has not changed for T*(1+d)/(1-d). T is the TTL in
+//     the record, and d is Options.MaxClockDrift. The factor is needed because the holder's
+//     clock may be slow while the waiter's clock is fast. No takeover depends on a comparison
+//     of the waiter's clock with a time that another
 //     machine wrote.
 //   - A holder is known to be dead at once where the store knows it ([store.Presence]), or by
 //     the age of the record on the store's own clock ([store.AgeReader]). The age does not count if
@@ -86,8 +88,8 @@
 // counts it in [Client.Stats]. After 16 abandoned calls for one key, further ones fail at once. A
 // late write of such a call does no harm: each write names the version that it follows.
 //
-// So Release, Close and Detach take at most Options.ReleaseTimeout and a moment: a
-// second at most, and for Close another one for the handlers of events. Acquire, TryAcquire and the
+// So Release, Close and Detach take at most Options.ReleaseTimeout plus one second. Close can
+// take one second more, for the handlers of events. Acquire, TryAcquire and the
 // calls that take a ticket take that time after the end of their context. Every other call
 // returns with its context. One request lasts at most half a TTL or 30 s.
 //
@@ -120,14 +122,17 @@
 //     predecessor. So its claim cannot be applied later.
 //   - A record names who holds the lease now: the process, its presence, the holder.
 //     A process that takes up a lease with a [Ticket] writes its own names with its first
-//     write. A ticket is good once. It works on the one version that it names, or on a
-//     write whose nonce it announces. A guard trusts only a write that no
-//     ticket has announced. A ticket that is too late frees that version alone.
+//     write. A ticket is good once. A ticket names one version, and can list writes whose
+//     outcome is unknown, each by its nonce. It can take over the lease at that version, or at
+//     one of those writes. A guard trusts its lease only from a write of its own process, with
+//     a nonce that is in no ticket. A ticket that is too late frees that version alone.
 //   - Others may write into the record of a grant to ask its holder to yield: see
-//     [Client.RequestYield]. Their write names the version that they read, copies everything else, and
-//     copies mark, the nonce of the holder's own last write. Waiters time the mark. So a request
+//     [Client.RequestYield]. Their write is conditional on the version that they read. It adds
+//     the request and keeps the rest of the record, also the field mark: the nonce of the
+//     holder's own last write. Waiters time the mark. So a request
 //     to yield prolongs no dead holder's lease, and is no sign of life. The holder's next write conflicts
-//     with that record. If the record has its grant and its own mark, the holder writes over it. Any other
+//     with that record. If the record still has the holder's grant and the holder's last nonce
+//     as mark, the holder writes over it. Any other
 //     mark is that of a copy, and the lease is lost.
 //   - When the lease is lost, the guard's context ends with the reason as its cause.
 //     An event reports before that the lease is at risk.
@@ -143,8 +148,8 @@
 // Options.KeyPrefix with ".session" appended, and renews only that. The records of its locks
 // name the session, and repeat its TTL.
 //
-//   - A holder trusts a lock under a session until the session's deadline, whenever the lock's own
-//     write was sent or answered.
+//   - Under a session, a holder trusts a lock until the deadline of the session. It does not
+//     matter when the write of the lock itself was sent or answered.
 //   - A waiter that finds a lock under a session judges the session's record as it would judge
 //     a lock's. It reads it at most six times in a TTL, for all waiters of its client. If the
 //     session is over, the waiter revokes it, by one write over the version that it judged. It takes a
@@ -158,8 +163,9 @@
 //     break its locks with immediate effect.
 //   - A revoked or closed session never returns; another one has another random id. The session takes
 //     no lock while the outcome of its last renewal is unknown ([ErrSessionInDoubt]).
-//   - A claim that was given up, or a release, can have an unknown outcome. It would hold its lock
-//     for as long as the session lives. So the session tries to undo it after each renewal.
+//   - A claim that was given up, or a release, can have an unknown outcome. Such a claim or
+//     release would keep the lock held for as long as the session lives. So the session tries
+//     to undo it after each renewal.
 //   - Close ends all contexts, then writes closed, then frees the records of the locks.
 //   - A session reads the record of a lock only after another client has asked for the lock or
 //     broken it. If a record is removed or replaced by hand, a plain lease notices that with its
@@ -185,8 +191,9 @@
 // a reader. The release of a lock makes the head of the queue its holder in the same
 // write. The new holder trusts its lease from when it has read that write, until the
 // deadline of its session. A head that died costs the others the TTL of its session. Several that
-// died in succession cost more than one TTL. A waiter that has a deadline enters a long queue only
-// if it may have its turn before, as far as its handle knows from earlier times. A plain lease
+// died in succession cost more than one TTL. A waiter with a deadline enters a long queue only
+// if it expects its turn before that deadline. The handle estimates this from earlier waits. A
+// plain lease
 // is in no queue: where readers come and go all the time it may wait for ever.
 //
 // A grant of a writer, or of a slot, has a token above all before it. A reader has the token of

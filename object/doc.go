@@ -49,17 +49,20 @@
 //     write again. It never repeats a write that creates an object: another writer may have
 //     deleted the object in between. Otherwise the outcome is unknown.
 //   - After a conflict the client reads the object as well. A proxy can repeat a request, and
-//     the second copy then conflicts with the first. If other writers have removed the traces
-//     by then (nine writes, or one without a condition, or a delete), the client believes the
-//     store. If the store refuses a delete and the object does not exist, the outcome is
+//     the second copy then conflicts with the first. By then other writers may have removed the
+//     id of the write: by nine later writes, by one write without a condition, or by a delete.
+//     In that case the client believes the conflict that the store reported. If the store
+//     refuses a delete and the object does not exist, the outcome is
 //     unknown.
 //   - Where the store cannot check a condition itself, the client uses the next best strategy
 //     ([Client.Strategies]): the condition of an upload in parts, then a reservation
-//     ([Reserver], package reserve). Without any it refuses, with an [UnsupportedError]. The
+//     ([Reserver], package reserve). If none of these works, the client refuses the call with
+//     an [UnsupportedError]. The
 //     client tries what a store can do before it relies on it.
-//   - A request can take effect after its caller has given up. The store refuses such a late
-//     request if it has a condition that no longer holds. Nothing can refuse a late write
-//     without a condition, or a late create of an object that was deleted since.
+//   - A request can take effect after its caller has given up. If the late request has a
+//     condition, and the condition no longer holds, the store refuses the request. A late write
+//     without a condition cannot be refused. A late create cannot be refused either, if the
+//     object was deleted in the meantime.
 //
 // # The contract of a bucket
 //

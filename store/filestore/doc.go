@@ -31,10 +31,10 @@
 // # Durability
 //
 // A Put or a Delete that returned nil survives the loss of power, on a local ext4 or XFS whose
-// disk honours flushes; tests that cut off loop devices show it. If a sync fails, the outcome of
-// that write is unknown, and the store refuses further writes to the same log until it is opened
-// again: after a failed sync the system can report the next one as a success although data is
-// lost. The next durable write makes a [Store.PutUnsynced] durable.
+// disk honours flushes; tests that cut off loop devices show it. If a sync fails, the outcome
+// of that write is unknown. After a failed sync the system can report the next sync as a
+// success although data is lost. So the store refuses further writes to this log until it is
+// opened again. The next durable write makes a [Store.PutUnsynced] durable.
 //
 // # Who may read and write
 //
