@@ -34,7 +34,7 @@ var sweepMutants = []mutanttest.Mutant{
 		" || !w.s.layout.owns(w.schema, key, o.Owner.Attr, o.Object[len(w.s.prefix):])", "",
 		"TestSweepHashedNames"},
 	{"a sweep does not ask whose the prefix is", "sweeper.go",
-		"	err := w.checkMarker(ctx)\n	if errors.Is(", "	err := error(nil)\n	w.o.OrphanAge, w.marked = DefaultGrace, sysclock.Read()\n	if errors.Is(",
+		"	err := w.checkMarker(ctx)\n	if errors.Is(", "	err := error(nil)\n	w.o.OrphanAge, w.marked = DefaultOrphanAge, sysclock.Read()\n	if errors.Is(",
 		"TestSweepFailures"},
 	{"a sweep may have a shorter grace than the table", "sweeper.go",
 		"	if least := m.least(); w.o.OrphanAge < least {\n", "	if least := m.least(); false {\n",
