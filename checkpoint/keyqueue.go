@@ -20,7 +20,7 @@ type state struct {
 	rec     record
 	version store.Version
 
-	// known is false in the zero value: nothing was read yet. certain says that this keeper
+	// wasRead is false in the zero value: nothing was read yet. certain says that this keeper
 	// has sent no write of unknown outcome after this state. So the keeper can write
 	// against it, or show it, without a read.
 	wasRead, certain bool

@@ -13,7 +13,7 @@ import (
 	"slices"
 )
 
-// mark stands for a text: the first half of its SHA-256. Two texts with one mark make the
+// fingerprint stands for a text: the first half of its SHA-256. Two texts with one mark make the
 // sweep keep an object that it could have removed, and nothing worse.
 type fingerprint [16]byte
 

@@ -628,7 +628,7 @@ func (h *Handle) note(s *seen) *seen {
 	return s
 }
 
-// look reads the lock as a waiter does: without settling, with the store's clock
+// readRecord reads the lock as a waiter does: without settling, with the store's clock
 // at the first sight, and without the value when nothing changed.
 func (h *Handle) readRecord(ctx context.Context) (*seen, error) {
 	last, began, at := h.known(), h.c.readBegins(), h.c.clock.monotonic()

@@ -30,17 +30,17 @@ type RunOutcome string
 
 // The outcomes of a run.
 const (
-	// Running: the run has begun, and its grant was not released. Whether its holder lives,
+	// RunRunning: the run has begun, and its grant was not released. Whether its holder lives,
 	// the lock says.
 	RunRunning RunOutcome = "running"
 
-	// Done: the function returned nil.
+	// RunDone: the function returned nil.
 	RunDone RunOutcome = "done"
 
-	// Failed: the function returned an error, or did not return (a panic).
+	// RunFailed: the function returned an error, or did not return (a panic).
 	RunFailed RunOutcome = "failed"
 
-	// Died: the grant of the run is over, and no end was written: its process died, its
+	// RunDied: the grant of the run is over, and no end was written: its process died, its
 	// lease was lost, or its guard was released before the function returned.
 	RunDied RunOutcome = "died"
 )

@@ -182,7 +182,7 @@ type Tuning struct {
 type settings struct {
 	Options
 	traits             store.Traits
-	factor             float64 // (1+rho)/(1-rho)
+	factor             float64 // (1+d)/(1-d), d is MaxClockDrift
 	clockCheckInterval time.Duration
 	trust              time.Duration // TTL - Margin - Grace: from the sending to the end of belief
 }

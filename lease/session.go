@@ -54,7 +54,7 @@ const sessionDir = ".session"
 func (c *Client) sessionHandle(id string) (*Handle, error) {
 	key := c.set.KeyPrefix + sessionDir + "/" + id
 	if sessionOf(id+".0") == "" {
-		return nil, fmt.Errorf("%w: the id of a session: %.60q", store.ErrKey, id)
+		return nil, fmt.Errorf("%w: %.60q is not the id of a session", store.ErrKey, id)
 	}
 	if len(key) > store.MaxKey {
 		return nil, fmt.Errorf("session %s: %w: its key has %d bytes, at most %d are allowed", id, store.ErrKey, len(key), store.MaxKey)

@@ -37,12 +37,12 @@ type Ticket struct {
 	Epoch    string        `json:"epoch,omitempty"`
 	SentBoot time.Duration `json:"sent_boottime_ns,omitempty"`
 
-	// Announced are writes over Version of which it is not known whether they were
+	// PendingWrites are writes over Version of which it is not known whether they were
 	// or will be applied. At most one of them can be. No guard trusts in them.
 	PendingWrites []PendingWrite `json:"announced,omitempty"`
 }
 
-// Announced is a write that a [Ticket] announces: its nonce, and when it was sent,
+// PendingWrite is a write that a [Ticket] announces: its nonce, and when it was sent,
 // like the fields of the ticket.
 type PendingWrite struct {
 	Nonce    string        `json:"nonce"`

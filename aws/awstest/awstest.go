@@ -290,7 +290,7 @@ func later(d time.Duration, f func()) {
 	time.AfterFunc(d, f)
 }
 
-// Cut returns an [http.Client] whose requests to a server, an [S3] or a [DynamoDB], go
+// InterceptedClient returns an [http.Client] whose requests to a server, an [S3] or a [DynamoDB], go
 // through carry. carry calls request once, where the request is to take effect, or not
 // at all; with its error the client sees a connection that broke, whatever the server
 // answered. It is what the option Cut of package storetest asks for.

@@ -212,7 +212,7 @@ func (b *batch) once(ctx context.Context, keys map[largeitem.Key]bool, found fun
 				return nil, err
 			}
 			if !keys[key] {
-				return nil, fmt.Errorf("%w: it left the item %.200v for later, which was not requested", store.ErrCorrupt, key)
+				return nil, fmt.Errorf("%w: the server left the key %.200v unprocessed, which the request did not contain", store.ErrCorrupt, key)
 			}
 			later[key] = true
 		}

@@ -143,7 +143,7 @@ type once map[types.AttributeValue]struct{}
 
 func (o once) value(v types.AttributeValue) (any, error) {
 	if _, twice := o[v]; twice {
-		return nil, fmt.Errorf("%w: it has the value of another attribute", ErrType)
+		return nil, fmt.Errorf("%w: one AttributeValue is used twice, in two attributes or elements of a list; pass a copy", ErrType)
 	}
 	o[v] = struct{}{}
 	return FromValue(v)

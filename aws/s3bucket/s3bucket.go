@@ -281,7 +281,7 @@ func (b *Bucket) once(c *awscall.Call) func(*s3.Options) {
 	}
 }
 
-// known is what is known of the abilities of a server: nil, or why it lacks one.
+// abilityCache is what is known of the abilities of a server: nil, or why it lacks one.
 type abilityCache struct {
 	slot  chan struct{} // held by the goroutine that tries
 	mu    sync.Mutex

@@ -64,7 +64,7 @@ func (b *Bucket) require(ctx context.Context, a object.Ability) error {
 	return b.native(ctx, a)
 }
 
-// Known returns the abilities that the server itself is known to have: what
+// KnownAbilities returns the abilities that the server itself is known to have: what
 // [Options].Assume of a later run may name. It sends nothing. What Verify finds is more: a
 // conditional copy may be an upload in parts on a server that ignores the condition of a
 // copy, and a run that assumes the ability of such a server would copy without a condition.

@@ -38,7 +38,7 @@
 // The value of a register has existed for at least Date - Last-Modified of one
 // answer, both by the store's clock, less a second for the granularity of
 // Last-Modified and less [Options].Safety. This is reported only if the answer came from
-// no cache and if its Date is within Safety of this machine's clock, so that one
+// no cache and if its Date is within MaxClockSkew of this machine's clock, so that one
 // clock of many servers that is wrong does not make a living lease look old.
 package s3store
 

@@ -28,7 +28,8 @@
 //     sooner is refused, and nothing is sent.
 //   - Get answers at once, but for a write that is younger than a pause: then it waits for
 //     the rest of the pause.
-//   - Peek never waits. What it answers may turn out never to have happened.
+//   - GetUncommitted never waits. It can return a write that is not confirmed and that later does
+//     not count.
 //   - If a PUT took longer than L, or its answer was lost, the outcome of the write stays
 //     unknown. The writer must then act as if another program had made
 //     that write ([store.Traits].CannotReadOwnWrites).

@@ -48,7 +48,7 @@ type entry struct {
 	deleted bool
 }
 
-// mark names an entry of the chain. The zero value names the time before the first.
+// entryID names an entry of the chain. The zero value names the time before the first.
 type entryID struct {
 	nonce  string
 	number uint64

@@ -21,7 +21,7 @@ const (
 	// DefaultMaxClockDrift is the assumed bound of the error of a clock's rate.
 	DefaultMaxClockDrift = 0.01
 
-	// MinPutLifetime and MaxPutLifetime bound [Options].Life.
+	// MinPutLifetime and MaxPutLifetime bound [Options].PutLifetime.
 	MinPutLifetime = 50 * time.Millisecond
 	MaxPutLifetime = 10 * time.Minute
 
@@ -39,9 +39,9 @@ type Options struct {
 	// should have the same. From [MinPutLifetime] to [MaxPutLifetime]. Default [DefaultPutLifetime].
 	PutLifetime time.Duration
 
-	// Settle is the pause between a PUT and its judgement. More than
-	// Life*(1+Rho)/(1-Rho) and a twentieth of Life for a listing. Default six fifths
-	// of Life, or more where Rho is large.
+	// SettleDelay is the pause between a PUT and the listing that confirms it. More than L*(1+d)/(1-d)
+	// and a twentieth of L for a listing, where L is PutLifetime and d MaxClockDrift. Default
+	// six fifths of L, or more where d is large.
 	SettleDelay time.Duration
 
 	// MaxClockDrift bounds the error of the rate of any machine's clock. From 0.0001 to 0.2.
@@ -51,7 +51,7 @@ type Options struct {
 	// KeepAllVersions leaves every version where it is. They pile up.
 	KeepAllVersions bool
 
-	// UnsafeTimes accepts a Life and a Settle out of bounds. Nothing is promised then; it
+	// UnsafeTimes accepts a PutLifetime and a SettleDelay out of bounds. Nothing is promised then; it
 	// is there to show what the pause is for.
 	UnsafeTimes bool
 
@@ -60,9 +60,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// MinSettleDelay returns the shortest Settle that goes with a Life.
-func MinSettleDelay(life time.Duration, rho float64) time.Duration {
-	return time.Duration(math.Ceil(float64(life)*(1+rho)/(1-rho))) + life/20
+// MinSettleDelay returns the shortest SettleDelay for a PutLifetime.
+func MinSettleDelay(lifetime time.Duration, drift float64) time.Duration {
+	return time.Duration(math.Ceil(float64(lifetime)*(1+drift)/(1-drift))) + lifetime/20
 }
 
 // check fills in the defaults and refuses what is out of bounds.
@@ -78,13 +78,13 @@ func (o *Options) check() error {
 	}
 	switch {
 	case math.IsNaN(o.MaxClockDrift) || o.MaxClockDrift < 0.0001 || o.MaxClockDrift > 0.2:
-		return bad("Rho is %v; it can be from 0.0001 to 0.2", o.MaxClockDrift)
+		return bad("MaxClockDrift is %v; it can be from 0.0001 to 0.2", o.MaxClockDrift)
 	case o.PutLifetime < 0 || o.SettleDelay < 0:
-		return bad("Life or Settle is negative")
+		return bad("PutLifetime is %v and SettleDelay %v; neither can be negative", o.PutLifetime, o.SettleDelay)
 	case !o.UnsafeTimes && (o.PutLifetime < MinPutLifetime || o.PutLifetime > MaxPutLifetime):
-		return bad("Life is %v; it can be from %v to %v", o.PutLifetime, MinPutLifetime, MaxPutLifetime)
+		return bad("PutLifetime is %v; it can be from %v to %v", o.PutLifetime, MinPutLifetime, MaxPutLifetime)
 	case !o.UnsafeTimes && o.SettleDelay < MinSettleDelay(o.PutLifetime, o.MaxClockDrift):
-		return bad("Settle is %v; for a Life of %v it is at least %v", o.SettleDelay, o.PutLifetime, MinSettleDelay(o.PutLifetime, o.MaxClockDrift))
+		return bad("SettleDelay is %v; for a PutLifetime of %v it is at least %v", o.SettleDelay, o.PutLifetime, MinSettleDelay(o.PutLifetime, o.MaxClockDrift))
 	}
 	return nil
 }

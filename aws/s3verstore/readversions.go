@@ -30,7 +30,7 @@ const (
 	forResolve             // with the second fold
 )
 
-// look lists the versions of a register, reads those that it does not know, and
+// readVersions lists the versions of a register, reads those that it does not know, and
 // folds them.
 func (s *Store) readVersions(ctx context.Context, r *register, why purpose) (*view, error) {
 	return s.readVersionsFrom(ctx, r, why, nil)
@@ -88,7 +88,7 @@ func (s *Store) readVersionsOnce(ctx context.Context, r *register, why purpose, 
 	return v, nil
 }
 
-// glance is the reading of one listing.
+// listingReader is the reading of one listing.
 type listingReader struct {
 	s          *Store
 	r          *register

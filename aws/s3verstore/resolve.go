@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Settle implements [store.Resolver], by a Get. It never says that one of the writes was
+// Resolve implements [store.Resolver], by a Get. It never says that one of the writes was
 // applied, nor that it will not be: a PUT without an answer may have taken its place
 // before one that was answered, and show up later. The fate of a write whose outcome is
 // unknown stays so, and its writer treats it as another's. Without writes it reports

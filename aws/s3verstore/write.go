@@ -167,7 +167,7 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 	return nil
 }
 
-// judge reports the outcome of an entry whose pause is over, and confirms it.
+// resolveWrite reports the outcome of an entry whose pause is over, and confirms it.
 func (s *Store) resolveWrite(ctx context.Context, r *register, e *entry, prev store.Version, confirm bool) error {
 	watch := startWatch()
 	v, err := s.readVersions(ctx, r, forResolve)

@@ -22,7 +22,7 @@ const hookVariable = "HOLDFAST_HOOK"
 // hookTime bounds the time of a hook that run does not wait for otherwise.
 const hookTime = time.Minute
 
-// look finds the programs before run takes any lock.
+// check finds the programs before run takes any lock.
 func (h *hooks) check() error {
 	for _, hook := range []struct{ flag, line string }{{"--on-acquire", h.acquire}, {"--on-release", h.release}, {"--on-lost", h.lost}} {
 		if hook.line == "" {

@@ -422,7 +422,7 @@ func (w *putFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&w.set, "set", "", "other attributes, as an object of `JSON`, or @FILE that has it, or @- for standard input")
 	flags.BoolVar(&w.typed, "dynamodb-json", false, `the JSON of --set has DynamoDB's types: {"n":{"N":"7"}}`)
 	flags.StringArrayVar(&w.remove, "remove", nil, "`NAME` of an attribute to remove; may be given several times")
-	flags.BoolVar(&w.repair, "repair", false, "upload content also that the item refers to already: for an object that is missing or damaged")
+	flags.BoolVar(&w.repair, "repair", false, "upload the content even if the item refers to it already; for an object that is missing or damaged")
 	flags.BoolVar(&w.ifAbsent, "if-absent", false, "only if there is no such item")
 	flags.BoolVar(&w.ifExists, "if-exists", false, "only if there is such an item")
 	flags.BoolVar(&w.replaces, "replace", false, "replace the whole item")

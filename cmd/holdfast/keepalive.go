@@ -172,7 +172,7 @@ func (a *app) keeperCommand() *cobra.Command {
 // still runs.
 const lookAtJob = 500 * time.Millisecond
 
-// keep renews the lock of a handle file until the file does not exist or belongs to another grant.
+// keepAlive renews the lock of a handle file until the file does not exist or belongs to another grant.
 // It also ends when the process in until has ended: then it releases the lock.
 func (a *app) keepAlive(ctx context.Context, path, grant string, until process) error {
 	fmt.Fprint(a.stdout, renewerReady)

@@ -201,11 +201,11 @@ func renewal(client *lease.Client, info lease.Info) (renewed, expires *time.Time
 // watched returns for how long a waiter with the options of the client watches a lock of that TTL
 // before it takes it: an allowance for clocks is added. A nil client has the defaults.
 func watched(client *lease.Client, ttl time.Duration) time.Duration {
-	rho := lease.DefaultMaxClockDrift
+	drift := lease.DefaultMaxClockDrift
 	if client != nil {
-		rho = client.Options().MaxClockDrift
+		drift = client.Options().MaxClockDrift
 	}
-	return time.Duration(float64(ttl) * (1 + rho) / (1 - rho))
+	return time.Duration(float64(ttl) * (1 + drift) / (1 - drift))
 }
 
 func viewOf(client *lease.Client, info lease.Info, url string) lockView {

@@ -20,7 +20,7 @@ func (f *runFlags) checkPeriod(names []string) error {
 	case err != nil:
 		return usagef("--once-per: %w%s", err, didYouMean(nearestPeriod(f.per)))
 	case len(names) > 1 || len(f.also) > 0:
-		return usagef("--once-per works with one lock in one store, whose record keeps the last run")
+		return usagef("--once-per works with one lock in one store, because the record of that lock keeps the last run")
 	}
 	f.period = period
 	return nil

@@ -46,7 +46,7 @@ func (a *app) warnUntrustedState() {
 	})
 }
 
-// known remembers that a store passed its probe, so that not every run pays for one. It is
+// probeCache remembers that a store passed its probe, so that not every run pays for one. It is
 // the path of an empty file in the state directory: the name stands for the store, and the
 // file's time is the time of the probe. It is empty if nothing can be remembered.
 type probeCache string

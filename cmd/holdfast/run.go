@@ -128,9 +128,9 @@ func (f *runFlags) check(names, argv []string) error {
 	case f.inSession() && (f.minInterval != 0 || f.per != ""):
 		return usagef("neither --min-interval nor --once-per goes with --shared, --slots or --fair")
 	case f.minInterval < 0:
-		return usagef("--min-interval is not negative, as %v is", f.minInterval)
+		return usagef("--min-interval is %v; it cannot be negative", f.minInterval)
 	case f.timeout < 0:
-		return usagef("--timeout is not negative, as %v is", f.timeout)
+		return usagef("--timeout is %v; it cannot be negative", f.timeout)
 	case f.waitGroup && f.killGroup:
 		return usagef("--wait-group and --kill-group exclude each other")
 	case f.waitGroup && runtime.GOOS == "windows":

@@ -125,7 +125,7 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 	case err != nil:
 		return err
 	case !local && !network:
-		return fmt.Errorf("%w: %s is on %s, where the locks of SQLite may not exclude other programs; network=allow in the store's URL insists on it", store.ErrUnsafe, path, kind)
+		return fmt.Errorf("%w: %s is on %s, where the locks of SQLite may not exclude other programs; to use it nevertheless, add network=allow to the store's URL", store.ErrUnsafe, path, kind)
 	}
 	d.dialect, d.opts.Name = sqlstore.SQLite, "sqlite:"+path
 	if create {

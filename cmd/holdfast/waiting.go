@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 )
 
-// patience is how long the command keeps asking a store that does not answer.
+// unresponsiveTimeout is how long the command keeps asking a store that does not answer.
 const unresponsiveTimeout = 30 * time.Second
 
 // When a wait is shown: on a terminal after showAfter, on a line that is kept up to date; elsewhere

@@ -24,7 +24,7 @@ func Parse(raw string) (*url.URL, url.Values, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		// The error would repeat what it takes for a port: a part of a password, say.
-		return nil, nil, errors.New("it is not a URL: is a part of it to be escaped?")
+		return nil, nil, errors.New("it is not a valid URL; a character in it may have to be escaped, such as % as %25")
 	}
 	first, _, _ := strings.Cut(u.Opaque, "/")
 	user, _, at := strings.Cut(first, "@")

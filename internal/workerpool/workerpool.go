@@ -93,6 +93,6 @@ func (c *Pool) Wait() error {
 	return c.err
 }
 
-// Close ends the jobs that are still at work, and does not wait for them. [Crew.Wait]
+// Close ends the jobs that are still at work, and does not wait for them. [Pool.Wait]
 // waits.
 func (c *Pool) Close() { c.cancel(nil) }

@@ -300,7 +300,7 @@ func path(name string) string { return name[:2] + "/" + name[2:] }
 // the others.
 const maxSweep = 100_000
 
-// Old yields the names of all files that are older than age. It removes directories that
+// OlderThan yields the names of all files that are older than age. It removes directories that
 // killed processes had not finished.
 func (b *files) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {

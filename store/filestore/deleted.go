@@ -61,7 +61,7 @@ func (s *Store) hasFloor() bool { return !s.network && runtime.GOOS != "windows"
 //
 // Writers share the lock, so without a rule a sweep could wait for ever while writers
 // create keys without a pause. So a sweep that waits marks the file. A writer that reads
-// the mark lets the sweep go first, for a tenth of the patience at most. It then removes
+// the mark lets the sweep go first, for a tenth of floorLockTimeout at most. It then removes
 // the mark: the sweep may have been killed, or is stopped, and a sweep that waits marks the
 // file again. The mark is courtesy: only the lock excludes.
 func (s *Store) lockFloor(ctx context.Context, exclusive bool) (*floor, error) {

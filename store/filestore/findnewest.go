@@ -32,7 +32,7 @@ const (
 	maxSegments = 10_000
 )
 
-// look is the first sight of segments that are not a complete log.
+// incompleteScan is the first sight of segments that are not a complete log.
 type incompleteScan struct {
 	at      time.Time
 	numbers []uint64

@@ -153,7 +153,7 @@ func (s *Store) write(ctx context.Context, c change) (store.Version, error) {
 	return v, nil
 }
 
-// mark is the offset up to which a segment must be made durable. A mark with a segment
+// position is the offset up to which a segment must be made durable. A mark with a segment
 // keeps that segment open.
 type position struct {
 	seg *segment

@@ -195,7 +195,7 @@ func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 	return nil, fmt.Errorf("announce a child of this process: %w", explain(err))
 }
 
-// Judge implements [store.Presence]. It answers Dead only if the file of the process
+// Liveness implements [store.Presence]. It answers Dead only if the file of the process
 // exists, is the very one that was announced, and its lock is free: neither the process
 // nor a child that inherited a [Store.PresenceFile] holds it.
 func (s *Store) Liveness(ctx context.Context, announcement string) store.Liveness {
@@ -219,7 +219,7 @@ func (s *Store) parse(announcement string) (name, id string, ok bool) {
 	return name, id, err == nil && own != "" && own == boot
 }
 
-// judge also reports heirs: the process has ended, but a child that inherited a
+// liveness also reports heirs: the process has ended, but a child that inherited a
 // [Store.PresenceFile] runs. The system does not report the end of such a child.
 func (s *Store) liveness(name, id string) (_ store.Liveness, heirs bool) {
 	path := aliveDir + "/" + name
@@ -274,7 +274,7 @@ func (s *Store) WaitLiveness(ctx context.Context, announcement string) error {
 	}
 	first, judged := store.LivenessUnknown, false
 	if known && s.busy.any() {
-		// A waiter for a busy lock calls Await at each grant, and mostly has its answer
+		// A waiter for a busy lock calls WaitLiveness at each grant, and mostly has its answer
 		// before a dead holder could matter.
 		if err := pause(ctx, busyTime); err != nil {
 			return err

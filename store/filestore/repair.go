@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// damagedDir is where Salvage moves logs to.
+// damagedDir is where Repair moves logs to.
 const damagedDir = "damaged"
 
 // Erase removes the log of a key without a trace, whatever its state. It is for what was made

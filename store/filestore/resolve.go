@@ -15,7 +15,7 @@ import (
 // that count in one segment fit.
 const maxChain = 4 << 20
 
-// Settle implements [store.Resolver]. It reads the log at the place that the write would
+// Resolve implements [store.Resolver]. It reads the log at the place that the write would
 // have there. The two newest segments are kept; if other writers have filled both since,
 // the fate is unknown. A write that Settle reports as applied is durable.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
@@ -74,7 +74,7 @@ func (s *Store) resolveAll(l *log, prev store.Version, writes []store.Version, f
 	return nil
 }
 
-// fateOf returns the fate of the entry with this number and nonce, which was written to
+// resolutionOf returns the fate of the entry with this number and nonce, which was written to
 // follow prev.
 func (s *Store) resolutionOf(l *log, prev store.Version, number uint64, nonce string) store.Resolution {
 	var last uint64

@@ -50,7 +50,7 @@ func (k Kind) url() string {
 
 // Found is what is below a prefix, and at the root of the bucket.
 type Found struct {
-	// Old and LegacyAtRoot are locks of the older program: the objects below the prefix, and
+	// Legacy and LegacyAtRoot are locks of the older program: the objects below the prefix, and
 	// where there is a prefix those that are not.
 	Legacy, LegacyAtRoot []string
 

@@ -145,7 +145,7 @@ func (p *Proxy) Close() {
 	p.transport.CloseIdleConnections()
 }
 
-// Settle waits until nothing is under way: all requests have been answered or cut,
+// WaitIdle waits until nothing is under way: all requests have been answered or cut,
 // and what was to be applied late has been.
 func (p *Proxy) WaitIdle() {
 	for {

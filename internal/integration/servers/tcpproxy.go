@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Cut is a proxy that forwards connections to an address that can change, and cuts them.
+// TCPProxy is a proxy that forwards connections to an address that can change, and cuts them.
 type TCPProxy struct {
 	Address string
 

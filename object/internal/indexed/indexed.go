@@ -44,7 +44,7 @@ type Bodies interface {
 	// Remove removes a body that nothing names any more, if that is possible now.
 	Remove(ctx context.Context, name string)
 
-	// Old yields the names of bodies that are older than age. A name need not be that of a
+	// OlderThan yields the names of bodies that are older than age. A name need not be that of a
 	// body of this package: the sweep removes only random ones. After an error it ends.
 	OlderThan(ctx context.Context, age time.Duration) iter.Seq2[string, error]
 
