@@ -217,15 +217,6 @@ func (s *Store) ForeignLocks(ctx context.Context) (*foreignlocks.Found, error) {
 	})
 }
 
-// LegacyLocks returns the objects below the prefix that are locks of another program.
-func (s *Store) LegacyLocks(ctx context.Context) ([]string, error) {
-	found, err := s.ForeignLocks(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return found.Legacy, nil
-}
-
 // Put implements [store.Store]; see package bucketstore. It refuses to make a register that
 // has the name of a lock of another program, and to write where another kind of store has locks.
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
@@ -279,9 +270,6 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	o.Unsafe = slices.Concat(o.Unsafe, c.Unsafe())
 	return New(b, c.Prefix, &o)
 }
-
-// S3Bucket returns the bucket that the registers lie in.
-func (s *Store) S3Bucket() *s3bucket.Bucket { return s.bucket }
 
 // List implements [store.Lister]; see package bucketstore. More names than 32 MiB hold
 // (each takes its length and 16 bytes) end it with an error.

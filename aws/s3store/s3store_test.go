@@ -416,8 +416,8 @@ func TestOldLocks(t *testing.T) {
 			if want := 2; lists > want || c.opts.Trusted && lists > 0 {
 				t.Errorf("%d listings for three writes: %v", lists, f.Ops())
 			}
-			if old, err := s.LegacyLocks(t.Context()); err != nil || len(old) != strings.Count(c.name, "below") {
-				t.Errorf("LegacyLocks: got %q, %v", old, err)
+			if found, err := s.ForeignLocks(t.Context()); err != nil || len(found.Legacy) != strings.Count(c.name, "below") {
+				t.Errorf("ForeignLocks: got %+v, %v", found, err)
 			}
 		})
 	}

@@ -13,11 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// measureWriters is how many writers of a [Store.Measure] put at the same time.
+const measureWriters = 8
+
 // MeasureOptions are the options of [Store.Measure]. The zero value of each field
 // means its default.
 type MeasureOptions struct {
-	Writers int // that put at the same time; default 8
-	Puts    int // of each; default 20
+	Puts int // of each of the 8 writers; default 20
 }
 
 // Measurement is what [Store.Measure] found.
@@ -72,9 +74,9 @@ func (s *Store) Measure(ctx context.Context, opts *MeasureOptions) (*Measurement
 	if opts != nil {
 		o = *opts
 	}
-	o.Writers, o.Puts = cmp.Or(o.Writers, 8), cmp.Or(o.Puts, 20)
-	if o.Writers < 1 || o.Writers > 100 || o.Puts < 1 || o.Puts > 1000 {
-		return nil, fmt.Errorf("%w: from 1 to 100 writers can put 1 to 1,000 versions each", store.ErrMisconfigured)
+	o.Puts = cmp.Or(o.Puts, 20)
+	if o.Puts < 1 || o.Puts > 1000 {
+		return nil, fmt.Errorf("%w: Puts is %d; it can be from 1 to 1000", store.ErrMisconfigured, o.Puts)
 	}
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -113,7 +115,7 @@ func (m *measuring) run(ctx context.Context, o MeasureOptions) error {
 	defer cancel(nil)
 	var writers, lister sync.WaitGroup
 	done := make(chan struct{})
-	for range o.Writers {
+	for range measureWriters {
 		writers.Go(func() {
 			for range o.Puts {
 				if err := m.put(ctx); err != nil {

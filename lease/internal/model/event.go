@@ -129,9 +129,6 @@ func Events() []Event { return explore.Between(Event(0), Detached) }
 // TicketEvents returns those that tickets and presence bring.
 func TicketEvents() []Event { return explore.Between(Detached, TookDeadBroken) }
 
-// BreakEvents returns those that presence, and a store's clock, bring to a break.
-func BreakEvents() []Event { return explore.Between(TookDeadBroken, YieldRequested) }
-
 // YieldEvents returns those that requests to yield bring.
 func YieldEvents() []Event { return explore.Between(YieldRequested, eventCount) }
 
