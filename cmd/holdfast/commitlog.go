@@ -99,8 +99,8 @@ func (a *app) logAppend() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "append URL FILE",
 		Short: "Append an entry, and print its number",
-		Long: `Append an entry, and print its number. The first entry has number 1. The content of the entry
-is FILE, or standard input if FILE is "-". The first append makes the log.
+		Long: `Append an entry, and print its number. The first entry has number 1. The content of the entry is
+FILE, or standard input if FILE is "-". The first append makes the log.
 
 With --expect N the entry is appended only if N is the number of the last entry (0: there is
 none): the one that the content takes into account. If another program was faster, the

@@ -164,7 +164,8 @@ func (a *app) itemInit() *cobra.Command {
 a database of SQLite or PostgreSQL, or in a directory.
 
 The key is a text with the name pk. --partition and --sort name other attributes: NAME is a
-text, NAME:number a number. The URL can name the table (table=NAME, default items), and its columns (partition=NAME&sort=NAME).
+text, NAME:number a number. The URL can name the table (table=NAME, default items), and its
+columns (partition=NAME&sort=NAME).
 
 With --bucket, init marks the prefix of the bucket as this table's, as the first put does. A
 prefix of another table is refused; --adopt takes it over, and later sweeps remove the objects

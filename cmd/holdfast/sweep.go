@@ -38,10 +38,10 @@ func (a *app) sweepCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Remove the records of locks that were free for longer than --older-than.
 
-Tokens keep rising: before sweep removes records, it saves their highest token, and later
-locks begin above it. It keeps locks that are held, broken, unreadable, or reserved by
---min-interval or --once-per. It also keeps a lock whose token is higher than the clock
-of this machine. Without a prefix, sweep also removes records of sessions that ended that long ago.
+Tokens keep rising: before sweep removes records, it saves their highest token, and later locks
+begin above it. It keeps locks that are held, broken, unreadable, or reserved by --min-interval
+or --once-per. It also keeps a lock whose token is higher than the clock of this machine.
+Without a prefix, sweep also removes records of sessions that ended that long ago.
 
 For each removed lock a small tombstone stays, about 256 bytes, so that no version is used
 twice. A later sweep removes it in a directory; other stores keep it. sweep removes all that a

@@ -70,9 +70,9 @@ commit logs have more parameters: see holdfast help object-urls. For rights on t
 holdfast help permissions. "holdfast doctor" tests whether leases are safe on a store.`
 
 const objectURLsTopic = `The URL of an object is that of a bucket and the key of the object: s3://BUCKET/KEY or
-file:DIR/KEY. DIR is a directory that is a bucket. If several directories of the path are, the one
-nearest to the key counts. The first put makes a bucket of a directory that is new or empty; file:DIR//KEY says where the directory ends. In a key
-write %25 for %, %3F for ? and %23 for #.
+file:DIR/KEY. DIR is a directory that is a bucket. If several directories of the path are, the
+one nearest to the key counts. The first put makes a bucket of a directory that is new or empty;
+file:DIR//KEY says where the directory ends. In a key write %25 for %, %3F for ? and %23 for #.
 
 An s3: URL can name what keeps a condition that the server lacks:
 
@@ -245,9 +245,9 @@ A run counts for the period in which it began, by the clock of its machine. Its 
   failed      COMMAND ended with another status, or --timeout ended it
   died        the machine died, or the lease was lost
 
-A run whose command could not be started does not count. --retries N allows N more attempts in the
-period. An attempt begins when the next run asks. When no attempt is left, further runs end with status 0, and
-print a note that -q hides.
+A run whose command could not be started does not count. --retries N allows N more attempts in
+the period. An attempt begins when the next run asks. When no attempt is left, further runs end
+with status 0, and print a note that -q hides.
 
 "holdfast show NAME" and "ls" print when the last run began and ended, its result, and its holder.
 "holdfast break NAME --token N" lets the job run again in its period.
