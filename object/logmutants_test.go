@@ -19,7 +19,7 @@ var logMutants = []mutanttest.Mutant{
 		"	if a.floor, err = a.l.readFloor(ctx); err != nil {\n		return store.ResolutionUnknown, err\n	}\n	if !written && !conflict {\n		if found, err = a.l.stat(ctx, n); err != nil {\n			return store.ResolutionUnknown, err\n		}\n	}\n",
 		"TestLogRandomOrders"},
 	{"an entry is sent again under another id", "log.go",
-		"	stamp := a.entry.writeInfo()\n", "	a.entry.ID = newID()\n	writeInfo := a.entry.writeInfo()\n",
+		"	stamp := a.entry.writeInfo()\n", "	a.entry.ID = newID()\n	stamp := a.entry.writeInfo()\n",
 		"TestLogRandomOrders"},
 	{"an entry below the floor is one that was cleaned up", "log.go",
 		"		case at.before[distance-1] == a.entry.ID:", "		case mine:",

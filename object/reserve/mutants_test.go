@@ -19,7 +19,7 @@ func TestMutants(t *testing.T) {
 			"	return seen.Timeout * rate\n", "	return seen.Timeout\n",
 			"TestSimulation"},
 		{"a waiter counts for a new row from the row before", "reserve.go",
-			"row{met, time.Now(), a.r.polls(a.r.waitOf(met))}", "row{met, a.place.seen.since, a.r.polls(a.r.waitOf(met))}",
+			"row{met, time.Now(), a.r.polls(a.r.waitOf(met))}", "row{met, a.entry.seen.since, a.r.polls(a.r.waitOf(met))}",
 			"TestSimulation"},
 		{"a waiter takes every row for its own", "wait.go",
 			"if seen.Nonce != \"\" && seen.Nonce == a.entry.spent {", "if seen.Nonce != \"\" {",
