@@ -434,7 +434,7 @@ func TestMutants(t *testing.T) {
 			"TestLingerAskIsNoAskForWork"},
 		{"an operator is not heard after one who waits", "yieldrequest.go",
 			"	if asked, stands := r.yieldStatus(); stands && (a.OnlyIfIdle || !asked.OnlyIfIdle) && (",
-			"	if yieldStatus, stands := r.yieldStatus(); stands && (",
+			"	if asked, stands := r.yieldStatus(); stands && (",
 			"TestLingerAskThenAsk"},
 		{"a kept lease that is lost stays with the client", "grant.go",
 			"; idle && (s == nil",
