@@ -22,7 +22,7 @@ func (g *grant) renewAll(ctx context.Context) {
 		due := g.sent + set.RenewInterval
 		g.mu.Unlock()
 		stray := time.Duration((2*g.c.random() - 1) * renewalJitter * float64(set.RenewInterval))
-		return max(0, due+stray-g.c.clock.sinceStart())
+		return max(1, due+stray-g.c.clock.sinceStart())
 	}
 	timer := time.NewTimer(next())
 	defer timer.Stop()
