@@ -36,7 +36,7 @@ func TestQuickstart(t *testing.T) {
 		}
 		return string(out)
 	}
-	wants := []string{"s3://bucket/app", "nightly", "deploy.sh ran", "an older token: true"}
+	wants := []string{"s3://bucket/app", "nightly", "deploy.sh ran", "error for an older token: checkpoint"}
 	blocks := regexp.MustCompile("(?s)```(sh|go)\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) != len(wants) {
 		t.Fatalf("%d blocks, want %d", len(blocks), len(wants))
