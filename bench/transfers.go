@@ -139,7 +139,7 @@ func largeBodies(ctx context.Context, w io.Writer, server servers.S3, bucket, di
 		u.PartSize, u.Concurrency = s3bucket.DefaultPartSize, s3bucket.DefaultParallel
 	})
 	down := manager.NewDownloader(client, func(d *manager.Downloader) {
-		d.PartSize, d.Concurrency = object.DefaultRange, object.DefaultParallel
+		d.PartSize, d.Concurrency = 8<<20, object.DefaultParallel // as object.Download
 	})
 	b, err := s3bucket.New(client, bucket, &s3bucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {

@@ -57,13 +57,19 @@ func TestBadInput(t *testing.T) {
 	}
 	_, err = c.Put(ctx, "a", body("new"), &object.WriteOptions{SourceIfMatch: state.Version})
 	_, copyErr := c.Copy(ctx, "a", "b", &object.WriteOptions{Headers: object.Headers{CacheControl: "no-cache "}})
-	_, updateErr := c.Update(ctx, "a", increment, &object.UpdateOptions{Limit: -1})
 	_, resumeErr := c.Resume(ctx, object.Upload{Key: "a", ID: "1"}, body("new"), nil)
 	for what, err := range map[string]error{
-		"a put with a source": err, "a copy with a header that ends with a space": copyErr, "an update with a negative limit": updateErr, "an upload of another program": resumeErr,
-		"a delete if absent":     c.Delete(ctx, "a", &object.WriteOptions{IfAbsent: true}),
-		"a delete with a type":   c.Delete(ctx, "a", &object.WriteOptions{ContentType: "text/plain"}),
-		"a delete with a header": c.Delete(ctx, "a", &object.WriteOptions{Headers: object.Headers{CacheControl: "no-cache"}}),
+		"a put with a source": err, "a copy with a header that ends with a space": copyErr, "an upload of another program": resumeErr,
+		"a delete if absent":                          c.Delete(ctx, "a", &object.WriteOptions{IfAbsent: true}),
+		"a delete with a type":                        c.Delete(ctx, "a", &object.WriteOptions{ContentType: "text/plain"}),
+		"a delete with a header":                      c.Delete(ctx, "a", &object.WriteOptions{Headers: object.Headers{CacheControl: "no-cache"}}),
+		"an update with an object's metadata in part": second(c.Update(ctx, "a", increment, &object.WriteOptions{ContentType: "text/plain"})),
+		"an update if absent":                         second(c.Update(ctx, "a", increment, &object.WriteOptions{IfAbsent: true})),
+		"an update if match":                          second(c.Update(ctx, "a", increment, &object.WriteOptions{IfMatch: state.Version})),
+		"an update with a base":                       second(c.Update(ctx, "a", increment, &object.WriteOptions{Base: &state})),
+		"an update with a source":                     second(c.Update(ctx, "a", increment, &object.WriteOptions{SourceIfMatch: state.Version})),
+		"an update with a length":                     second(c.Update(ctx, "a", increment, &object.WriteOptions{Length: 3})),
+		"an update that is kept":                      second(c.Update(ctx, "a", increment, &object.WriteOptions{OnUpload: func(object.Upload) {}})),
 	} {
 		if !errors.Is(err, object.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
 			t.Errorf("%s: got %v", what, err)
@@ -89,8 +95,6 @@ func TestBadInput(t *testing.T) {
 	}
 
 	for what, opts := range map[string]*object.Options{
-		"tries":     {Tries: 101},
-		"a pause":   {Pause: -1},
 		"abilities": {Abilities: map[object.Ability]bool{"levitation": true}},
 	} {
 		if _, err := object.New(below, opts); !errors.Is(err, store.ErrInvalid) {

@@ -15,16 +15,10 @@ import (
 )
 
 const (
-	// defaultTries is the most times that a write is sent; see [Options].
-	defaultTries = 5
+	// probePrefix is where a client tries what a store can do. A [Verifier] has its own.
+	probePrefix = ".holdfast/probe"
 
-	// defaultPause bounds the pause before the second try; see [Options].
-	defaultPause = 50 * time.Millisecond
-
-	// defaultProbePrefix is where a client tries what a store can do; see [Options].
-	defaultProbePrefix = ".holdfast/probe"
-
-	maxTries = 100
+	// maxPause bounds the pause before each further try.
 	maxPause = 2 * time.Second
 )
 
@@ -43,40 +37,27 @@ type Options struct {
 	// Trusted. Otherwise it tries the ability once ([Probe]).
 	Abilities map[Ability]bool
 
-	// ProbePrefix is the prefix below which the client tries abilities. Empty means
-	// ".holdfast/probe". A Verifier has its own.
-	ProbePrefix string
-
 	// DistinctBodies promises that no two writes to one key have equal bodies: each body
 	// has something unique, for example an id. Then the client can check a fence also where
 	// equal bodies have equal versions, as on S3. Every writer of the objects must keep
 	// the promise. Two copies of one body to the same key break it.
 	DistinctBodies bool
 
-	// Tries is the most times that a write is sent while its outcome is not known, and
-	// the most times that the state is then read: 1 to 100. 0 means 5.
-	Tries int
-
-	// Pause bounds the random pause before the second try; it doubles with each further
-	// one, to 2 s. 0 means 50 ms.
-	Pause time.Duration
-
 	// Logger receives the outcome of writes whose reply was lost. Nil discards.
 	Logger *slog.Logger
+
+	// tries is the most times that a write is sent while its outcome is not known, and the
+	// most times that the state is then read. pause bounds the random pause before the second
+	// try; it doubles with each further one, to maxPause. Tests set them.
+	tries int
+	pause time.Duration
 }
 
 func (o *Options) check() error {
-	o.Tries = cmp.Or(o.Tries, defaultTries)
-	o.Pause = cmp.Or(o.Pause, defaultPause)
-	o.ProbePrefix = cmp.Or(o.ProbePrefix, defaultProbePrefix)
+	o.tries = cmp.Or(o.tries, 5)
+	o.pause = cmp.Or(o.pause, 50*time.Millisecond)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Abilities = maps.Clone(o.Abilities)
-	switch {
-	case o.Tries < 1 || o.Tries > maxTries:
-		return fmt.Errorf("%w: Options.Tries is %d, not within 1 and %d", ErrInvalid, o.Tries, maxTries)
-	case o.Pause < 0 || o.Pause > maxPause:
-		return fmt.Errorf("%w: Options.Pause is %v, not within 0 and %v", ErrInvalid, o.Pause, maxPause)
-	}
 	for a := range o.Abilities {
 		if _, err := ParseAbility(string(a)); err != nil {
 			return fmt.Errorf("%w: Options.Abilities: %w", ErrInvalid, err)

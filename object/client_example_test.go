@@ -48,7 +48,7 @@ func Example() {
 }
 
 func ExampleNew() {
-	c, err := object.New(membucket.New(), &object.Options{Tries: 3})
+	c, err := object.New(membucket.New(), &object.Options{DistinctBodies: true})
 	if err != nil {
 		fmt.Println(err)
 		return

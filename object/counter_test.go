@@ -66,7 +66,7 @@ func testCounter(t *testing.T, below object.Bucket, increments int) {
 	var done, unknown [counters]int
 	var writers sync.WaitGroup
 	for i := range counters {
-		c := newClient(t, b, &object.Options{Pause: time.Millisecond})
+		c := newClient(t, b, fast())
 		writers.Go(func() {
 			applied, unsure := 0, 0
 			for applied < increments {

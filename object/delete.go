@@ -70,7 +70,7 @@ func (c *Client) delete(ctx context.Context, key string, o WriteOptions) error {
 				return nil
 			}
 		}
-		if conditional || store.OutcomeOf(err) != store.NotApplied || !errors.Is(err, store.ErrConflict) || !sleep(ctx, c.o.Pause, try) {
+		if conditional || store.OutcomeOf(err) != store.NotApplied || !errors.Is(err, store.ErrConflict) || !sleep(ctx, c.o.pause, try) {
 			return err
 		}
 	}
@@ -135,7 +135,7 @@ func (c *Client) removeBy(ctx, sending context.Context, key string, on state, by
 				return err
 			}
 		}
-		if try >= c.o.Tries || !sleep(sending, c.o.Pause, try) {
+		if try >= c.o.tries || !sleep(sending, c.o.pause, try) {
 			return failed(err)
 		}
 	}

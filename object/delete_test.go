@@ -48,7 +48,7 @@ func (b beforePut) Traits() object.Traits { return object.TraitsOf(b.Bucket) }
 // a tombstone is refused on a later one.
 func TestTombstonesDiffer(t *testing.T) {
 	below := membucket.NewHashed()
-	distinct := &object.Options{DistinctBodies: true, Pause: 1}
+	distinct := object.Fast(object.Options{DistinctBodies: true}, 0)
 	other := newClient(t, below, distinct)
 	bury := func(fence object.Fence) {
 		if err := other.Delete(t.Context(), "a", &object.WriteOptions{Fence: &fence}); err != nil {

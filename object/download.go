@@ -1,6 +1,7 @@
 package object
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,11 +14,11 @@ import (
 )
 
 const (
-	// DefaultRange is the size of the ranges of a [Download], in bytes.
-	DefaultRange = 8 << 20
-
 	// DefaultParallel is how many ranges are read at a time.
 	DefaultParallel = 5
+
+	// downloadRange is the size of the ranges, in bytes.
+	downloadRange = 8 << 20
 
 	// rangeTries is how often a range is requested at most, after answers that broke off.
 	rangeTries = 10
@@ -29,10 +30,8 @@ const (
 
 // DownloadOptions are the options of [Download].
 type DownloadOptions struct {
-	// Range is the size of the ranges, in bytes; at least 64 KiB. 0 means [DefaultRange].
-	Range int64
-
-	// Parallel is how many ranges are read at a time, 1 to 64; 0 means [DefaultParallel].
+	// Parallel is how many ranges of 8 MiB are read at a time, 1 to 64; 0 means
+	// [DefaultParallel].
 	Parallel int
 
 	// IfMatch asks for this state, as in [GetOptions].
@@ -44,6 +43,8 @@ type DownloadOptions struct {
 
 	// Progress is called with how many bytes are written, those before Offset included.
 	Progress Progress
+
+	rangeSize int64 // Tests set it; 0 means downloadRange.
 }
 
 // TruncatedError says that a Download wrote only a part of the body. The first Done bytes are
@@ -89,14 +90,10 @@ func downloadFrom(ctx context.Context, b opener, t Traits, key string, w io.Writ
 	if opts != nil {
 		o = *opts
 	}
-	if o.Range == 0 {
-		o.Range = DefaultRange
-	}
-	if o.Parallel == 0 {
-		o.Parallel = DefaultParallel
-	}
-	if o.Range < copyBuffer || o.Parallel < 1 || o.Parallel > 64 || o.Offset < 0 || o.Offset > 0 && o.IfMatch == "" {
-		return Info{}, fmt.Errorf("%w: DownloadOptions has Range %d (at least 64 KiB), Parallel %d (1 to 64) and Offset %d (not negative, and with IfMatch)", ErrInvalid, o.Range, o.Parallel, o.Offset)
+	o.rangeSize = cmp.Or(o.rangeSize, downloadRange)
+	o.Parallel = cmp.Or(o.Parallel, DefaultParallel)
+	if o.Parallel < 1 || o.Parallel > 64 || o.Offset < 0 || o.Offset > 0 && o.IfMatch == "" {
+		return Info{}, fmt.Errorf("%w: DownloadOptions has Parallel %d (1 to 64) and Offset %d (not negative, and with IfMatch)", ErrInvalid, o.Parallel, o.Offset)
 	}
 	d := &download{b: b, key: key, w: w, o: o, done: make(map[int64]int64)}
 	d.doubtful = !t.Trusted && !t.UniqueVersions
@@ -118,7 +115,7 @@ type download struct {
 }
 
 func (d *download) run(ctx context.Context) (Info, error) {
-	r, err := d.b.Get(ctx, d.key, &GetOptions{Offset: d.o.Offset, Length: d.o.Range, IfMatch: d.o.IfMatch})
+	r, err := d.b.Get(ctx, d.key, &GetOptions{Offset: d.o.Offset, Length: d.o.rangeSize, IfMatch: d.o.IfMatch})
 	if errors.Is(err, ErrRange) && d.o.Offset > 0 {
 		return d.nothingLeft(ctx)
 	}
@@ -129,11 +126,11 @@ func (d *download) run(ctx context.Context) (Info, error) {
 	c := workerpool.New(ctx, d.o.Parallel, 0)
 	defer c.Close()
 	ranges := 0
-	for at := d.o.Offset; at < d.info.Size && c.WaitRoom(0); at += d.o.Range {
+	for at := d.o.Offset; at < d.info.Size && c.WaitRoom(0); at += d.o.rangeSize {
 		first := r
 		r = nil
 		ranges++
-		c.Go(0, func(ctx context.Context) error { return d.read(ctx, first, at, min(d.o.Range, d.info.Size-at)) })
+		c.Go(0, func(ctx context.Context) error { return d.read(ctx, first, at, min(d.o.rangeSize, d.info.Size-at)) })
 	}
 	if r != nil { // no range was begun
 		r.Close()

@@ -146,12 +146,12 @@ func TestDownload(t *testing.T) {
 					}
 					w := &sheet{}
 					last := int64(-1)
-					info, err := object.Download(t.Context(), b, "k", w, &object.DownloadOptions{Range: 64 * kib, Progress: func(done, total int64) {
+					info, err := object.Download(t.Context(), b, "k", w, object.InRanges(object.DownloadOptions{Progress: func(done, total int64) {
 						if done < last || total != int64(size) {
 							t.Errorf("%d of %d after %d", done, total, last)
 						}
 						last = done
-					}})
+					}}, 64*kib))
 					if err != nil || info.Size != int64(size) || !bytes.Equal(w.data, body) || last != int64(size) {
 						t.Errorf("got %d bytes, %+v, %v, progress %d", len(w.data), info, err, last)
 					}
@@ -170,7 +170,7 @@ func TestDownloadParallel(t *testing.T) {
 		b := newBadLine(t, random(640*kib))
 		b.slow = time.Second
 		start := time.Now()
-		if _, err := object.Download(t.Context(), b, "k", &sheet{}, &object.DownloadOptions{Range: 64 * kib, Parallel: 3}); err != nil {
+		if _, err := object.Download(t.Context(), b, "k", &sheet{}, object.InRanges(object.DownloadOptions{Parallel: 3}, 64*kib)); err != nil {
 			t.Fatal(err)
 		}
 		// The first range is requested alone, since its answer has the size.
@@ -187,7 +187,7 @@ func TestDownloadCut(t *testing.T) {
 		body := random(640*kib + 5)
 		b := newBadLine(t, body)
 		w := &sheet{full: 400 * kib}
-		o := &object.DownloadOptions{Range: 64 * kib}
+		o := object.InRanges(object.DownloadOptions{}, 64*kib)
 		_, err := object.Download(t.Context(), b, "k", w, o)
 		var cut *object.TruncatedError
 		if !errors.As(err, &cut) || !errors.Is(err, errFull) || b.open != 0 {
@@ -247,7 +247,7 @@ func TestDownloadOneState(t *testing.T) {
 					}
 				}
 			}
-			_, err = object.Download(t.Context(), bucket, "k", &sheet{}, &object.DownloadOptions{Range: 64 * kib})
+			_, err = object.Download(t.Context(), bucket, "k", &sheet{}, object.InRanges(object.DownloadOptions{}, 64*kib))
 			var cut *object.TruncatedError
 			if !errors.Is(err, store.ErrConflict) || !errors.As(err, &cut) || b.version != "" && cut.Done != 0 {
 				t.Errorf("a server that %s: got %v", server, err)
@@ -265,7 +265,7 @@ func TestDownloadEnds(t *testing.T) {
 		start := time.Now()
 		bound, end := context.WithTimeout(t.Context(), time.Hour)
 		defer end()
-		_, err := object.Download(bound, b, "k", &sheet{}, &object.DownloadOptions{Range: 64 * kib})
+		_, err := object.Download(bound, b, "k", &sheet{}, object.InRanges(object.DownloadOptions{}, 64*kib))
 		if !errors.Is(err, store.ErrUnavailable) || b.gets > 60 || time.Since(start) > time.Minute {
 			t.Errorf("got %v after %d requests and %v", err, b.gets, time.Since(start))
 		}
@@ -277,11 +277,11 @@ func TestDownloadEnds(t *testing.T) {
 				cancel(why)
 			}
 		}
-		_, err = object.Download(ctx, b, "k", &sheet{}, &object.DownloadOptions{Range: 64 * kib})
+		_, err = object.Download(ctx, b, "k", &sheet{}, object.InRanges(object.DownloadOptions{}, 64*kib))
 		if !errors.Is(err, why) || b.open != 0 {
 			t.Errorf("got %v, %d open", err, b.open)
 		}
-		for _, o := range []object.DownloadOptions{{Range: 1}, {Parallel: -1}, {Parallel: 100}, {Offset: -1}, {Offset: 1}} {
+		for _, o := range []object.DownloadOptions{{Parallel: -1}, {Parallel: 100}, {Offset: -1}, {Offset: 1}} {
 			if _, err := object.Download(t.Context(), b, "k", &sheet{}, &o); !errors.Is(err, object.ErrInvalid) {
 				t.Errorf("%+v: %v", o, err)
 			}

@@ -19,3 +19,16 @@ const (
 	MaxDir      = maxDir
 	MaxPrevious = maxPrevious
 )
+
+// Fast returns options with short pauses, for tests with many faults. A write is sent so many
+// times at most; 0 means the usual number.
+func Fast(o Options, tries int) *Options {
+	o.pause, o.tries = time.Microsecond, tries
+	return &o
+}
+
+// InRanges returns options of a download in ranges of size bytes.
+func InRanges(o DownloadOptions, size int64) *DownloadOptions {
+	o.rangeSize = size
+	return &o
+}

@@ -59,7 +59,7 @@ func (c *Client) raiseFence(ctx context.Context, key string, o WriteOptions) (In
 			w.deleted = now.info.WriteInfo.Deleted
 			info, err = w.run(ctx)
 		}
-		if store.OutcomeOf(err) != store.NotApplied || !errors.Is(err, store.ErrConflict) || !sleep(ctx, c.o.Pause, try) {
+		if store.OutcomeOf(err) != store.NotApplied || !errors.Is(err, store.ErrConflict) || !sleep(ctx, c.o.pause, try) {
 			return info, err
 		}
 	}

@@ -24,7 +24,7 @@ func TestFenceHistories(t *testing.T) {
 
 func fenceHistory(t *testing.T, rng *rand.Rand, seed uint64) {
 	ctx := t.Context()
-	opts := &object.Options{Pause: 1, Tries: 1 + rng.IntN(4), DistinctBodies: rng.IntN(2) == 0}
+	opts := object.Fast(object.Options{DistinctBodies: rng.IntN(2) == 0}, 1+rng.IntN(4))
 	var below object.Bucket = membucket.New()
 	if opts.DistinctBodies {
 		below = membucket.NewHashed()
@@ -61,7 +61,7 @@ func fenceHistory(t *testing.T, rng *rand.Rand, seed uint64) {
 				_, err = c.Put(ctx, "a", body(text), &object.WriteOptions{Fence: &fence, Base: &base})
 			}
 		case 3:
-			_, err = c.Update(ctx, "a", func([]byte, object.Info) ([]byte, error) { return []byte(text), nil }, &object.UpdateOptions{Fence: &fence})
+			_, err = c.Update(ctx, "a", func([]byte, object.Info) ([]byte, error) { return []byte(text), nil }, &object.WriteOptions{Fence: &fence})
 		case 4:
 			_, err = c.RaiseFence(ctx, "a", fence)
 		case 5:

@@ -33,7 +33,7 @@ func TestHeaders(t *testing.T) {
 			made("rename", renamed.Info, err, "c", other)
 			info, err = c.Update(t.Context(), "c", increment, nil)
 			made("update", info, err, "c", other)
-			info, err = c.Update(t.Context(), "a", increment, &object.UpdateOptions{Headers: given})
+			info, err = c.Update(t.Context(), "a", increment, &object.WriteOptions{Headers: given})
 			made("update with another header", info, err, "a", other)
 			info, err = c.Copy(t.Context(), "c", "d", &object.WriteOptions{ContentType: "text/html"})
 			if err != nil || info.ContentType != "text/html" || info.Headers != other || info.Metadata["k"] != "v" {

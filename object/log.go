@@ -2,7 +2,6 @@ package object
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,10 +15,9 @@ import (
 )
 
 const (
-	// DefaultMaxEntry is the default of [LogOptions].MaxEntry, in bytes: 16 MiB.
-	DefaultMaxEntry = 16 << 20
-
-	maxMaxEntry = 1 << 30
+	// MaxEntry is the largest body of an entry of a [Log], in bytes: 16 MiB. Larger data
+	// belongs in objects of its own, which an entry then names.
+	MaxEntry = 16 << 20
 
 	// floorFresh is how long after a read of the floor an append is sent without
 	// another read. Only the clarity of a refusal depends on it.
@@ -56,7 +54,7 @@ const (
 // reply the log finds the outcome: each entry has a random id, and carries the ids of up to
 // eight entries before it. While the entry does not exist, the log sends it again under the
 // same id. An unknown outcome remains if the context ends, if the store does not answer
-// ([Options].Tries), or if the entries that carry its id were removed.
+// (five times), or if the entries that carry its id were removed.
 //
 // # Requests
 //
@@ -114,11 +112,6 @@ func (e *TrimmedError) Outcome() store.Outcome { return store.NotApplied }
 
 // LogOptions are the options of [OpenLog].
 type LogOptions struct {
-	// MaxEntry is the largest body of an entry that is appended or read, in bytes, up to
-	// 1 GiB; 0 means [DefaultMaxEntry]. Larger data belongs in objects of its own, which an
-	// entry then names.
-	MaxEntry int64
-
 	// ContentType of the entries is a MIME type; empty means application/octet-stream.
 	ContentType string
 }
@@ -130,7 +123,6 @@ func OpenLog(c *Client, prefix string, opts *LogOptions) (*Log, error) {
 	if opts != nil {
 		l.o = *opts
 	}
-	l.o.MaxEntry = cmp.Or(l.o.MaxEntry, DefaultMaxEntry)
 	err := CheckKey(l.key(math.MaxUint64))
 	switch {
 	case err != nil:
@@ -138,8 +130,6 @@ func OpenLog(c *Client, prefix string, opts *LogOptions) (*Log, error) {
 		err = fmt.Errorf("%w: OpenLog needs a client, and got nil", ErrInvalid)
 	case prefix == "" || strings.HasSuffix(prefix, "/"):
 		err = fmt.Errorf("%w: the prefix of a log is not empty, and has no slash at its end", store.ErrKey)
-	case l.o.MaxEntry < 1 || l.o.MaxEntry > maxMaxEntry:
-		err = fmt.Errorf("%w: LogOptions.MaxEntry is %d, not within 1 and %d", ErrInvalid, l.o.MaxEntry, maxMaxEntry)
 	}
 	if err != nil {
 		return nil, l.fail("open log", err)
@@ -177,8 +167,8 @@ func (l *Log) Append(ctx context.Context, after uint64, body []byte) (LogEntry, 
 
 func (l *Log) append(ctx context.Context, after uint64, body []byte) (LogEntry, error) {
 	switch {
-	case int64(len(body)) > l.o.MaxEntry:
-		return LogEntry{}, fmt.Errorf("%w: %d bytes, at most %d are allowed", store.ErrTooLarge, len(body), l.o.MaxEntry)
+	case len(body) > MaxEntry:
+		return LogEntry{}, fmt.Errorf("%w: %d bytes, at most %d are allowed", store.ErrTooLarge, len(body), MaxEntry)
 	case after == math.MaxUint64:
 		return LogEntry{}, fmt.Errorf("%w: there is no entry after %d", ErrInvalid, after)
 	}
@@ -310,7 +300,7 @@ func (a *appending) run(ctx context.Context) error {
 			}
 			return &ConflictError{Key: a.l.key(a.entry.Number)}
 		case store.ResolutionPending:
-			if !store.Permanent(err) && try < a.l.c.o.Tries && sleep(ctx, a.l.c.o.Pause, try) {
+			if !store.Permanent(err) && try < a.l.c.o.tries && sleep(ctx, a.l.c.o.pause, try) {
 				continue
 			}
 		}
@@ -349,7 +339,7 @@ func (a *appending) unknown(judging, doubt error) error {
 func (a *appending) resolve(ctx context.Context, written, conflict bool) (store.Resolution, error) {
 	for try := 1; ; try++ {
 		fate, err := a.judge(ctx, written, conflict)
-		if err == nil || store.Permanent(err) || try >= a.l.c.o.Tries || !sleep(ctx, a.l.c.o.Pause, try) {
+		if err == nil || store.Permanent(err) || try >= a.l.c.o.tries || !sleep(ctx, a.l.c.o.pause, try) {
 			return fate, err
 		}
 	}

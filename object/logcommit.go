@@ -30,7 +30,7 @@ func (l *Log) Commit(ctx context.Context, after uint64, apply func(LogEntry) err
 		if !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied {
 			return e, err
 		}
-		if !sleep(ctx, l.c.o.Pause, try) {
+		if !sleep(ctx, l.c.o.pause, try) {
 			return LogEntry{}, store.MarkNotApplied(l.fail("commit", context.Cause(ctx)))
 		}
 		for e, err := range l.Read(ctx, after+1) {

@@ -91,7 +91,7 @@ func (l *Log) readSome(ctx context.Context, from uint64) (entries []LogEntry, en
 func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, end, atFloor bool, err error) {
 	size := 0
 	for n := from; len(entries) < readEntries && size < readBytes; n++ {
-		body, info, err := ReadAll(ctx, l.c.bucket, l.key(n), l.o.MaxEntry, nil)
+		body, info, err := ReadAll(ctx, l.c.bucket, l.key(n), MaxEntry, nil)
 		if errors.Is(err, store.ErrNotFound) {
 			end = true
 			break

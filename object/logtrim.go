@@ -196,7 +196,7 @@ func (l *Log) raise(ctx context.Context, below uint64) (floor, error) {
 		case err == nil:
 			continue // another trim has raised it further
 		}
-		if store.Permanent(err) || try >= l.c.o.Tries || !sleep(ctx, l.c.o.Pause, try) {
+		if store.Permanent(err) || try >= l.c.o.tries || !sleep(ctx, l.c.o.pause, try) {
 			return floor{}, err
 		}
 	}

@@ -163,7 +163,7 @@ func (c *Client) rename(ctx context.Context, source, destination string, o Write
 		if !r.again {
 			return done, err
 		}
-		if try >= c.o.Tries || !sleep(ctx, c.o.Pause, try) {
+		if try >= c.o.tries || !sleep(ctx, c.o.pause, try) {
 			return RenameResult{}, err
 		}
 	}
@@ -396,7 +396,7 @@ func (r *renaming) withdraw(ctx context.Context) {
 func (r *renaming) overtaken(ctx context.Context, done RenameResult) (RenameResult, error) {
 	own := r.intent.Destination
 	met, held, err := r.c.readIntent(ctx, r.name)
-	for try := 1; err == nil && met.Destination == own && !met.Copied && try <= r.c.o.Tries; try++ {
+	for try := 1; err == nil && met.Destination == own && !met.Copied && try <= r.c.o.tries; try++ {
 		// Another call with the same destination, which finds this copy.
 		r.intent = met
 		r.intent.Copied = true

@@ -138,7 +138,7 @@ func TestResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newClient(t, late, &object.Options{Tries: 1})
+	c := newClient(t, late, object.Fast(object.Options{}, 1))
 	_, err = c.Put(t.Context(), "a", body("mine"), &object.WriteOptions{Base: &base})
 	id := store.AttemptedVersion(err)
 	if store.OutcomeOf(err) != store.Unknown || id == "" {
@@ -204,7 +204,7 @@ func TestReservedIsNotSentAgain(t *testing.T) {
 		}
 		return objecttest.Pass
 	})
-	c := newClient(t, b, &object.Options{Reserver: free{}, Pause: 1})
+	c := newClient(t, b, object.Fast(object.Options{Reserver: free{}}, 0))
 	_, err = c.Put(t.Context(), "a", body("mine"), &object.WriteOptions{Base: &base})
 	if store.OutcomeOf(err) != store.Unknown || content(t, c, "a") != "start" {
 		t.Errorf("got %v (%v), and there is %s", err, store.OutcomeOf(err), content(t, c, "a"))
@@ -246,7 +246,7 @@ func TestLateWithoutTheStoresCondition(t *testing.T) {
 	ctx := t.Context()
 	for _, op := range []store.Kind{store.OpPut, store.OpDelete} {
 		below := conditionless{membucket.New()}
-		o := &object.Options{Reserver: free{}, Pause: 1}
+		o := object.Fast(object.Options{Reserver: free{}}, 0)
 		other := newClient(t, below, o)
 		base, err := other.Put(ctx, "a", body("start"), nil)
 		if err != nil {

@@ -266,7 +266,7 @@ func (c *Client) has(ctx context.Context, a Ability) error {
 	if err, known := c.learned.get(a); known {
 		return err
 	}
-	found, err := Probe(ctx, c.bucket, c.o.ProbePrefix, a)
+	found, err := Probe(ctx, c.bucket, probePrefix, a)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/membucket"
@@ -100,7 +99,7 @@ func buckets() map[string]func() object.Bucket {
 }
 
 // fast are options for tests with many faults.
-func fast() *object.Options { return &object.Options{Pause: time.Microsecond} }
+func fast() *object.Options { return object.Fast(object.Options{}, 0) }
 
 // begin makes a bucket in which a deed can be done.
 func (d *deed) begin(t *testing.T, b object.Bucket) object.Info {

@@ -9,26 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// defaultUpdateLimit is the default of [UpdateOptions].Limit, in bytes: 64 MiB.
-const defaultUpdateLimit = 64 << 20
-
-// UpdateOptions are the options of [Client.Update].
-type UpdateOptions struct {
-	// Limit is the largest body that is read, in bytes; 0 means 64 MiB. For a
-	// larger one the error matches [store.ErrTooLarge].
-	Limit int64
-
-	// Fence and Force are those of [WriteOptions].
-	Fence *Fence
-	Force bool
-
-	// Metadata and ContentType replace those of the object. Nil keeps both.
-	ContentType string
-	Metadata    map[string]string
-
-	// Headers replace those of the object; one that is empty stays as it is.
-	Headers Headers
-}
+// updateLimit is the largest body that [Client.Update] reads, in bytes.
+const updateLimit = 64 << 20
 
 // Update reads an object, passes its body to change, and puts what change returns, if the
 // object still is in the state that was read. If another writer was faster, Update starts
@@ -42,34 +24,34 @@ type UpdateOptions struct {
 //
 // The outcomes are those of [Client.Put], except that Update does not return a conflict. It
 // does not try again after an unknown outcome. Update costs a Get and a Put, and after a
-// conflict a Stat and the same again. It keeps the body in memory.
-func (c *Client) Update(ctx context.Context, key string, change func(body []byte, info Info) ([]byte, error), opts *UpdateOptions) (Info, error) {
-	var o UpdateOptions
-	if opts != nil {
-		o = *opts
-	}
-	info, err := c.update(ctx, key, change, o)
+// conflict a Stat and the same again. It keeps the body in memory. If the body is larger than
+// 64 MiB, the error matches [store.ErrTooLarge].
+//
+// Metadata of the options replaces that of the object together with ContentType; nil keeps
+// both. Each of the Headers that is not empty replaces that of the object. The options have no
+// condition, because Update makes its own, no Length and no OnUpload.
+func (c *Client) Update(ctx context.Context, key string, change func(body []byte, info Info) ([]byte, error), opts *WriteOptions) (Info, error) {
+	info, err := c.update(ctx, key, change, options(opts))
 	return info, opError("update", key, err)
 }
 
-func (c *Client) update(ctx context.Context, key string, change func([]byte, Info) ([]byte, error), o UpdateOptions) (Info, error) {
-	if o.Limit == 0 {
-		o.Limit = defaultUpdateLimit
-	}
-	w := WriteOptions{Fence: o.Fence, Force: o.Force, Metadata: o.Metadata, ContentType: o.ContentType, Headers: o.Headers}
-	if err := w.check(key); err != nil {
+func (c *Client) update(ctx context.Context, key string, change func([]byte, Info) ([]byte, error), o WriteOptions) (Info, error) {
+	if err := o.check(key); err != nil {
 		return Info{}, err
 	}
-	if o.Limit < 0 || o.Metadata == nil && o.ContentType != "" {
-		return Info{}, fmt.Errorf("%w: UpdateOptions has a negative Limit, or a ContentType without Metadata (which replaces both)", ErrInvalid)
+	if o.IfAbsent || o.IfMatch != "" || o.Base != nil || o.SourceIfMatch != "" || o.Length != 0 || o.OnUpload != nil {
+		return Info{}, fmt.Errorf("%w: an update has no IfAbsent, IfMatch, Base, SourceIfMatch, Length or OnUpload", ErrInvalid)
+	}
+	if o.Metadata == nil && o.ContentType != "" {
+		return Info{}, fmt.Errorf("%w: the options of an update have ContentType without Metadata, which replaces both", ErrInvalid)
 	}
 	for try := 1; ; try++ {
-		body, now, err := ReadAll(ctx, c.bucket, key, o.Limit, nil)
+		body, now, err := ReadAll(ctx, c.bucket, key, updateLimit, nil)
 		absent := errors.Is(err, store.ErrNotFound)
 		if err != nil && !absent {
 			return Info{}, store.MarkNotApplied(bare(err))
 		}
-		write := w
+		write := o
 		seen := Info{}
 		if absent {
 			write.IfAbsent = true
@@ -100,7 +82,7 @@ func (c *Client) update(ctx context.Context, key string, change func([]byte, Inf
 		if !again {
 			return info, err
 		}
-		if !sleep(ctx, c.o.Pause, try) {
+		if !sleep(ctx, c.o.pause, try) {
 			return Info{}, store.MarkNotApplied(fmt.Errorf("%w; %w", err, context.Cause(ctx)))
 		}
 	}

@@ -131,7 +131,7 @@ func (w *write) run(ctx context.Context) (Info, error) {
 		case w.o.IfAbsent || w.o.IfMatch != "" || w.o.Base != nil || ofAnother(err, w.key):
 			return Info{}, err
 		}
-		if !w.rewind() || !sleep(ctx, w.c.o.Pause, try) {
+		if !w.rewind() || !sleep(ctx, w.c.o.pause, try) {
 			return Info{}, err
 		}
 	}
@@ -229,7 +229,7 @@ func (a *attempt) run(ctx, sending context.Context) (Info, error) {
 		if !again {
 			return info, err
 		}
-		if try >= a.c.o.Tries || !a.rewind() || !sleep(sending, a.c.o.Pause, try) {
+		if try >= a.c.o.tries || !a.rewind() || !sleep(sending, a.c.o.pause, try) {
 			return Info{}, a.failed(err)
 		}
 	}
@@ -354,7 +354,7 @@ func (a *attempt) failed(err error) error {
 func (c *Client) readState(ctx context.Context, key string) (state, error) {
 	for try := 1; ; try++ {
 		now, err := c.current(ctx, key)
-		if err == nil || store.Permanent(err) || try >= c.o.Tries || !sleep(ctx, c.o.Pause, try) {
+		if err == nil || store.Permanent(err) || try >= c.o.tries || !sleep(ctx, c.o.pause, try) {
 			return now, err
 		}
 	}

@@ -167,9 +167,9 @@ func (a *app) entryBody(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer src.Close()
-	body, err := io.ReadAll(io.LimitReader(src, object.DefaultMaxEntry+1))
-	if err == nil && len(body) > object.DefaultMaxEntry {
-		err = usagef("%s has more than %s: put it as an object of its own, and append its URL", src.name, bytesText(object.DefaultMaxEntry))
+	body, err := io.ReadAll(io.LimitReader(src, object.MaxEntry+1))
+	if err == nil && len(body) > object.MaxEntry {
+		err = usagef("%s has more than %s: put it as an object of its own, and append its URL", src.name, bytesText(object.MaxEntry))
 	}
 	return body, err
 }

@@ -303,7 +303,7 @@ func TestGetBeginsAgain(t *testing.T) {
 		times, begun int
 		fails        bool
 	}{{0, 1, false}, {1, 2, false}, {restarts, restarts + 1, false}, {restarts + 1, restarts + 1, true}} {
-		b := &replaced{Bucket: membucket.New(), body: make([]byte, object.DefaultRange+1)}
+		b := &replaced{Bucket: membucket.New(), body: make([]byte, 8<<20+1)}
 		if _, err := b.Put(t.Context(), "k", bytes.NewReader(b.body), nil); err != nil {
 			t.Fatal(err)
 		}

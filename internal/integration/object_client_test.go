@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/object"
@@ -41,7 +40,7 @@ func TestObjectClient(t *testing.T) {
 			}
 			t.Run("plain", func(t *testing.T) {
 				everyCall(t, b, func(t *testing.T, b object.Bucket) *object.Client {
-					c, err := object.New(b, &object.Options{Abilities: has, Pause: time.Millisecond})
+					c, err := object.New(b, &object.Options{Abilities: has})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -58,7 +57,7 @@ func TestObjectClient(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					c, err := object.New(named, &object.Options{Pause: time.Millisecond})
+					c, err := object.New(named, nil)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -63,35 +65,36 @@ func objectModel() porcupine.Model {
 	}
 }
 
-// objectHistory records calls on one object.
+// objectHistory records calls on one object. Its clock counts the starts and ends of calls, so
+// that it also orders those of one instant of a bubble.
 type objectHistory struct {
-	start time.Time
+	clock atomic.Int64
 	mu    sync.Mutex
 	ops   []porcupine.Operation
 	count map[store.Outcome]int
 }
 
 func newObjectHistory() *objectHistory {
-	return &objectHistory{start: time.Now(), count: make(map[store.Outcome]int)}
+	return &objectHistory{count: make(map[store.Outcome]int)}
 }
 
-func (h *objectHistory) add(client int, call time.Time, op objectOp) {
-	now := time.Since(h.start).Nanoseconds()
+func (h *objectHistory) add(client int, call int64, op objectOp) {
+	now := h.clock.Add(1)
 	if op.outcome == store.Unknown && op.kind != "read" {
 		now = math.MaxInt64 - 1
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.count[op.outcome]++
-	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: op, Call: call.Sub(h.start).Nanoseconds(), Return: now})
+	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: op, Call: call, Return: now})
 }
 
-// String shows the calls in the order of their starts, with their times in microseconds.
+// String shows the calls in the order of their starts, with the numbers of their starts and ends.
 func (h *objectHistory) String() string {
 	slices.SortFunc(h.ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	var b strings.Builder
 	for _, op := range h.ops {
-		fmt.Fprintf(&b, "\nclient %d, %d to %d: %v", op.ClientId, op.Call/1000, op.Return/1000, op.Input)
+		fmt.Fprintf(&b, "\nclient %d, %d to %d: %v", op.ClientId, op.Call, op.Return, op.Input)
 	}
 	return b.String()
 }
@@ -121,7 +124,7 @@ type objectClient struct {
 
 // call makes one call, often on what the client last read or wrote.
 func (o *objectClient) call(ctx context.Context) {
-	call, op := time.Now(), objectOp{kind: "put", on: o.on}
+	call, op := o.h.clock.Add(1), objectOp{kind: "put", on: o.on}
 	var info object.Info
 	var err error
 	switch choice := o.rnd.IntN(10); {
@@ -211,7 +214,7 @@ func TestObjectHistories(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			count := make(map[store.Outcome]int)
-			for round := range rounds {
+			history := func(t *testing.T, round int) {
 				seed, deletes, calls := rand.Uint64(), round%2 == 0, 16
 				below, err := open()
 				if err != nil {
@@ -219,9 +222,8 @@ func TestObjectHistories(t *testing.T) {
 				}
 				if !deletes {
 					calls = 3
-					below = slow{below}
 				}
-				faulty := objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
+				faulty := objecttest.NewFaulty(slow{below}, func(c objecttest.Call) objecttest.Fault {
 					rnd := rand.New(rand.NewPCG(seed, uint64(c.N)))
 					fault := objecttest.Fault(rnd.IntN(16))
 					if !deletes && rnd.IntN(3) == 0 {
@@ -235,7 +237,7 @@ func TestObjectHistories(t *testing.T) {
 				h := newObjectHistory()
 				var wg sync.WaitGroup
 				for client := range 4 {
-					c, err := object.New(faulty, &object.Options{Pause: time.Microsecond})
+					c, err := object.New(faulty, nil)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -257,6 +259,9 @@ func TestObjectHistories(t *testing.T) {
 					count[outcome] += n
 				}
 			}
+			for round := range rounds {
+				synctest.Test(t, func(t *testing.T) { history(t, round) })
+			}
 			t.Logf("%d histories, outcomes %v", rounds, count)
 		})
 	}
@@ -276,7 +281,7 @@ func TestObjectHistoryFindsFaults(t *testing.T) {
 		base := object.Version("")
 		on := ""
 		for n := range 6 {
-			call, op := time.Now(), objectOp{kind: "put", on: on, body: fmt.Sprint(n)}
+			call, op := h.clock.Add(1), objectOp{kind: "put", on: on, body: fmt.Sprint(n)}
 			info, err := faulty.Put(t.Context(), "object", strings.NewReader(op.body), &object.PutOptions{IfAbsent: base == "", IfMatch: base})
 			op.outcome, op.refused = store.OutcomeOf(err), errors.Is(err, store.ErrConflict)
 			h.add(0, call, op)
