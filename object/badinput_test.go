@@ -190,7 +190,7 @@ func (idle) Do(context.Context, string, object.Version, func(context.Context) er
 
 // TestIdleReserver: a write that was never sent is not committed.
 func TestIdleReserver(t *testing.T) {
-	c := newClient(t, membucket.NewHashed(), &object.Options{Reserver: idle{}})
+	c := newClient(t, &membucket.Bucket{Hashed: true}, &object.Options{Reserver: idle{}})
 	_, err := c.Put(t.Context(), "a", body("x"), &object.WriteOptions{IfAbsent: true})
 	if !errors.Is(err, store.ErrUnsafe) || store.OutcomeOf(err) != store.NotApplied {
 		t.Errorf("got %v (%v)", err, store.OutcomeOf(err))

@@ -46,7 +46,7 @@ func TestBaseFromJSON(t *testing.T) {
 // that it sees.
 func TestFenceSeenWithoutFences(t *testing.T) {
 	ctx := t.Context()
-	b := membucket.NewHashed()
+	b := &membucket.Bucket{Hashed: true}
 	c, other := newClient(t, b, fast()), newClient(t, b, &object.Options{DistinctBodies: true})
 	if err := other.Delete(ctx, "dead", &object.WriteOptions{Fence: &token2}); err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func TestCounter(t *testing.T) {
 	}
 	for kind, open := range map[string]func() object.Bucket{
 		"unique": func() object.Bucket { return membucket.New() },
-		"hashed": func() object.Bucket { return membucket.NewHashed() },
+		"hashed": func() object.Bucket { return &membucket.Bucket{Hashed: true} },
 	} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { testCounter(t, open(), increments) })

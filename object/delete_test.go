@@ -47,7 +47,7 @@ func (b beforePut) Traits() object.Traits { return object.TraitsOf(b.Bucket) }
 // TestTombstonesDiffer: where equal bodies have equal versions, a write that was prepared on
 // a tombstone is refused on a later one.
 func TestTombstonesDiffer(t *testing.T) {
-	below := membucket.NewHashed()
+	below := &membucket.Bucket{Hashed: true}
 	distinct := object.Fast(object.Options{DistinctBodies: true}, 0)
 	other := newClient(t, below, distinct)
 	bury := func(fence object.Fence) {

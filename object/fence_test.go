@@ -204,7 +204,7 @@ func TestForce(t *testing.T) {
 // written.
 func TestFenceNeedsVersions(t *testing.T) {
 	ctx := t.Context()
-	c := newClient(t, membucket.NewHashed(), nil)
+	c := newClient(t, &membucket.Bucket{Hashed: true}, nil)
 	_, err := c.Put(ctx, "a", body("1"), &object.WriteOptions{Fence: &token1})
 	_, raiseErr := c.RaiseFence(ctx, "a", token1)
 	for _, err := range []error{err, raiseErr, c.Delete(ctx, "a", &object.WriteOptions{Fence: &token1})} {
@@ -218,7 +218,7 @@ func TestFenceNeedsVersions(t *testing.T) {
 	}
 
 	// With bodies that are never equal, versions do identify states.
-	c = newClient(t, membucket.NewHashed(), &object.Options{DistinctBodies: true})
+	c = newClient(t, &membucket.Bucket{Hashed: true}, &object.Options{DistinctBodies: true})
 	if _, err := c.Put(ctx, "a", body("1"), &object.WriteOptions{Fence: &token2}); err != nil {
 		t.Fatal(err)
 	}

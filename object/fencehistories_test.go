@@ -27,7 +27,7 @@ func fenceHistory(t *testing.T, rng *rand.Rand, seed uint64) {
 	opts := object.Fast(object.Options{DistinctBodies: rng.IntN(2) == 0}, 1+rng.IntN(4))
 	var below object.Bucket = membucket.New()
 	if opts.DistinctBodies {
-		below = membucket.NewHashed()
+		below = &membucket.Bucket{Hashed: true}
 	}
 	var history []string
 	writes, highest := 0, uint64(0)

@@ -32,7 +32,7 @@ func renamers() map[string]renamer {
 	}
 	streams := fast()
 	streams.Abilities = map[object.Ability]bool{object.PlainCopy: false}
-	all["streaming"] = renamer{func() object.Bucket { return membucket.NewHashed() }, streams}
+	all["streaming"] = renamer{func() object.Bucket { return &membucket.Bucket{Hashed: true} }, streams}
 	return all
 }
 
@@ -369,7 +369,7 @@ func TestRenameLeavesNoMark(t *testing.T) {
 // TestRenameWhereADeleteCannotTell: a store that checks the condition of a delete, and
 // answers success where there is no object, can rename without a reservation.
 func TestRenameWhereADeleteCannotTell(t *testing.T) {
-	c := newClient(t, &lacking{Bucket: membucket.NewHashed(), t: t, lacks: []object.Ability{object.DeleteIfMatch}}, nil)
+	c := newClient(t, &lacking{Bucket: &membucket.Bucket{Hashed: true}, t: t, lacks: []object.Ability{object.DeleteIfMatch}}, nil)
 	info, err := c.Put(t.Context(), "job", body("precious"), nil)
 	if err != nil {
 		t.Fatal(err)

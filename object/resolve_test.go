@@ -76,7 +76,7 @@ func TestSuperseded(t *testing.T) {
 // TestOverwrittenWithoutHistory: a write without a condition does not know what it
 // replaces; a lost write below it is unknown.
 func TestOverwrittenWithoutHistory(t *testing.T) {
-	below := membucket.NewHashed()
+	below := &membucket.Bucket{Hashed: true}
 	other := newClient(t, below, nil)
 	base, err := other.Put(t.Context(), "a", body("start"), nil)
 	if err != nil {
@@ -100,7 +100,7 @@ func TestOverwrittenWithoutHistory(t *testing.T) {
 func TestEqualBodiesAreNotTheSameState(t *testing.T) {
 	for _, base := range []string{"Base", "IfMatch"} {
 		t.Run(base, func(t *testing.T) {
-			below := membucket.NewHashed()
+			below := &membucket.Bucket{Hashed: true}
 			other := newClient(t, below, nil)
 			start, err := other.Put(t.Context(), "a", body("0"), nil)
 			if err != nil {
@@ -191,7 +191,7 @@ func TestCreateIsNotSentAgain(t *testing.T) {
 // TestReservedIsNotSentAgain: where only a reservation guards a write, a first try that may
 // come late is not hidden by a second one that succeeds.
 func TestReservedIsNotSentAgain(t *testing.T) {
-	below := conditionless{membucket.NewHashed()}
+	below := conditionless{&membucket.Bucket{Hashed: true}}
 	base, err := newClient(t, below, nil).Put(t.Context(), "a", body("start"), nil)
 	if err != nil {
 		t.Fatal(err)

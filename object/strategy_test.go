@@ -95,7 +95,7 @@ func TestLadder(t *testing.T) {
 		{"nothing, with a reserver", conditions, true, rungs("reservation", "reservation", "reservation", "reservation", "reservation")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := &lacking{Bucket: membucket.NewHashed(), t: t, lacks: c.lacks}
+			b := &lacking{Bucket: &membucket.Bucket{Hashed: true}, t: t, lacks: c.lacks}
 			opts := &object.Options{}
 			if c.reserve {
 				opts.Reserver = free{}
@@ -177,7 +177,7 @@ func TestProbedOnce(t *testing.T) {
 	for info, err := range b.List(t.Context(), "", nil) {
 		t.Errorf("left %q, %v", info.Key, err)
 	}
-	b = objecttest.NewFaulty(conditionless{membucket.NewHashed()}, nil)
+	b = objecttest.NewFaulty(conditionless{&membucket.Bucket{Hashed: true}}, nil)
 	c = newClient(t, b, &object.Options{Abilities: map[object.Ability]bool{object.PutIfAbsent: true, object.PutIfMatch: false, object.PartsIfMatch: false}})
 	if _, err := c.Put(t.Context(), "a", body("x"), &object.WriteOptions{IfAbsent: true}); err != nil || len(b.Calls()) != 1 {
 		t.Errorf("an ability that is given: %v, %d requests", err, len(b.Calls()))
@@ -226,7 +226,7 @@ func (r *exclusive) Do(ctx context.Context, key string, v object.Version, check 
 // TestReservedCounter: on a store that ignores all conditions, a counter of several writers
 // loses nothing under reservations.
 func TestReservedCounter(t *testing.T) {
-	c := newClient(t, conditionless{membucket.NewHashed()}, &object.Options{Reserver: &exclusive{held: make(map[string]chan struct{})}})
+	c := newClient(t, conditionless{&membucket.Bucket{Hashed: true}}, &object.Options{Reserver: &exclusive{held: make(map[string]chan struct{})}})
 	const writers, each = 8, 20
 	var done sync.WaitGroup
 	for range writers {

@@ -94,7 +94,7 @@ func deeds() []deed {
 func buckets() map[string]func() object.Bucket {
 	return map[string]func() object.Bucket{
 		"unique": func() object.Bucket { return membucket.New() },
-		"hashed": func() object.Bucket { return membucket.NewHashed() },
+		"hashed": func() object.Bucket { return &membucket.Bucket{Hashed: true} },
 	}
 }
 

@@ -112,7 +112,7 @@ func TestWeMeetTheOtherProgram(t *testing.T) {
 		if err := r.Do(t.Context(), "k", "", exists, exists); err != nil {
 			t.Fatal(err)
 		}
-		if waited := time.Since(start); waited <= 6*time.Second || waited > 6*time.Second+reserve.DefaultTestInterval+1 {
+		if waited := time.Since(start); waited <= 6*time.Second || waited > 6*time.Second+reserve.TestInterval+1 {
 			t.Errorf("it waited %v", waited)
 		}
 		if item := d.Item(name, "k", "*"); item["generation"]["N"] != "1" || item["timeout"]["N"] != "1000" {

@@ -206,10 +206,10 @@ func TestObjectHistories(t *testing.T) {
 	for name, open := range map[string]func() (object.Bucket, error){
 		"unique versions": func() (object.Bucket, error) { return membucket.New(), nil },
 		"equal bodies have equal versions": func() (object.Bucket, error) {
-			return membucket.NewHashed(), nil
+			return &membucket.Bucket{Hashed: true}, nil
 		},
 		"indexed": func() (object.Bucket, error) {
-			return indexbucket.New(memstore.New(), membucket.NewHashed(), nil)
+			return indexbucket.New(memstore.New(), &membucket.Bucket{Hashed: true}, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -454,7 +454,7 @@ func TestWaitBesideObjectStore(t *testing.T) {
 		slices.Sort(waits)
 		t.Logf("%s waits %v to %v, median %v, for a row of %v; a round costs %.1f checks, %.1f writes of objects and %.1f of rows", name,
 			waits[0], waits[rounds-1], waits[rounds/2], timeout, float64(cost[0])/rounds, float64(cost[1])/rounds, float64(cost[2])/rounds)
-		if most := 3*timeout + 2*reserve.DefaultTestInterval + 300*time.Millisecond; waits[rounds/2] > most {
+		if most := 3*timeout + 2*reserve.TestInterval + 300*time.Millisecond; waits[rounds/2] > most {
 			t.Errorf("%s waits %v", name, waits[rounds/2])
 		}
 	}

@@ -23,7 +23,7 @@ func TestClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer network.Close()
-	shared, err := dirbucket.New(t.TempDir(), memstore.New(), nil)
+	shared, err := dirbucket.New(t.TempDir(), memstore.New())
 	if err != nil {
 		t.Fatal(err)
 	}

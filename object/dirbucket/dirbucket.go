@@ -44,31 +44,20 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-const (
-	// DefaultOrphanAge is the default of [Options].OrphanAge.
-	DefaultOrphanAge = 24 * time.Hour
+// OrphanAge is how old a file that no register names must be before Sweep removes it. A put
+// that takes longer than half of it, from its first byte to the swap of the register, fails.
+const OrphanAge = 24 * time.Hour
 
-	// MinOrphanAge is the shortest [Options].OrphanAge.
-	MinOrphanAge = time.Minute
-)
-
-// Options are the options of [Open] and [New].
+// Options are the options of [Open].
 type Options struct {
-	// OrphanAge is how old a file that no register names must be before Sweep removes it. A
-	// put that takes longer than half of it, from its first byte to the swap of the
-	// register, fails. At least a minute; 0 means 24 hours. All users of one directory must
-	// use the same.
-	OrphanAge time.Duration
-
-	// AllowNetwork lets [Open] use a file system that is not known to be local; see
-	// [filestore.Options]. New ignores it.
+	// AllowNetwork allows a file system that is not known to be local; see
+	// [filestore.Options].
 	AllowNetwork bool
 
 	// Unsafe lists the accepted risks of the directory; see [filestore.Options].
 	Unsafe []string
 
-	// ReadOnly lets [Open] only read a bucket, and create nothing; see [filestore.Options].
-	// New ignores it.
+	// ReadOnly only reads a bucket, and creates nothing; see [filestore.Options].
 	ReadOnly bool
 }
 
@@ -76,7 +65,7 @@ type Options struct {
 // none. It implements [object.Bucket] and [object.Copier].
 //
 // Its Sweep removes files that no register names and that are older than
-// [Options].OrphanAge, and returns how many it removed. With [Open] it also removes the
+// [OrphanAge], and returns how many it removed. With [Open] it also removes the
 // registers of objects that were deleted that long ago. It may run while the bucket is in use.
 // Its memory does not depend on the number of objects. It may leave a few files to the next
 // sweep.
@@ -99,25 +88,25 @@ var (
 // Open returns the bucket in dir, and makes dir if it does not exist. Bodies are in
 // dir/data, and the index is a filestore in dir/index. The caller closes the bucket.
 func Open(dir string, opts *Options) (*Bucket, error) {
-	fileOpts := &filestore.Options{}
+	var o Options
 	if opts != nil {
-		fileOpts.AllowNetwork, fileOpts.Unsafe, fileOpts.ReadOnly = opts.AllowNetwork, opts.Unsafe, opts.ReadOnly
+		o = *opts
 	}
-	if !fileOpts.ReadOnly {
+	if !o.ReadOnly {
 		if err := makeDirs(dir); err != nil {
 			return nil, fmt.Errorf("dirbucket: %w", trust.Explain(err))
 		}
 	}
-	if err := trust.CheckNames(fileOpts.Unsafe); err != nil {
+	if err := trust.CheckNames(o.Unsafe); err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
-	root, info, err := trust.OpenDir(dir, fileOpts.ReadOnly, fileOpts.Unsafe)
+	root, info, err := trust.OpenDir(dir, o.ReadOnly, o.Unsafe)
 	if err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", trust.Explain(err))
 	}
 	defer root.Close()
 	for _, sub := range []string{"data", "index"} {
-		if fileOpts.ReadOnly {
+		if o.ReadOnly {
 			break
 		}
 		if err := makeLike(root, sub, inheritedFrom(info)); err != nil {
@@ -125,11 +114,11 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 		}
 	}
 	data, index := filepath.Join(dir, "data"), filepath.Join(dir, "index")
-	s, err := filestore.Open(index, fileOpts)
+	s, err := filestore.Open(index, &filestore.Options{AllowNetwork: o.AllowNetwork, Unsafe: o.Unsafe, ReadOnly: o.ReadOnly})
 	if err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
-	b, err := newBucket(data, s, opts, !fileOpts.AllowNetwork, fileOpts.ReadOnly)
+	b, err := newBucket(data, s, o, !o.AllowNetwork)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -162,38 +151,24 @@ func (b *Bucket) Close() error {
 // New returns the bucket with its bodies in dir and its index in the given store. It
 // makes dir if it does not exist. The index needs a space of registers without other
 // users; see [store.Prefix].
-func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
-	return newBucket(dir, index, opts, false, false)
+func New(dir string, index store.Store) (*Bucket, error) {
+	return newBucket(dir, index, Options{}, false)
 }
 
 // newBucket is New. With oneClock, only this machine uses the bucket.
-func newBucket(dir string, index store.Store, opts *Options, oneClock, reading bool) (*Bucket, error) {
-	grace := DefaultOrphanAge
-	if opts != nil && opts.OrphanAge != 0 {
-		grace = opts.OrphanAge
-	}
-	if grace < MinOrphanAge {
-		return nil, fmt.Errorf("dirbucket: Options.OrphanAge is %v, at least %v is needed", grace, MinOrphanAge)
-	}
-	if !reading {
+func newBucket(dir string, index store.Store, o Options, oneClock bool) (*Bucket, error) {
+	if !o.ReadOnly {
 		if err := makeDirs(dir); err != nil {
 			return nil, fmt.Errorf("dirbucket: %w", err)
 		}
 	}
-	var unsafe []string
-	if opts != nil {
-		unsafe = opts.Unsafe
-	}
-	f := &files{dir: dir, reading: reading, synced: make(map[string]bool)}
-	err := trust.CheckNames(unsafe)
-	if err == nil {
-		f.root, f.info, err = trust.OpenDir(dir, reading, unsafe)
-	}
-	if err != nil {
+	f := &files{dir: dir, reading: o.ReadOnly, synced: make(map[string]bool)}
+	var err error
+	if f.root, f.info, err = trust.OpenDir(dir, o.ReadOnly, o.Unsafe); err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
 	f.inherited = inheritedFrom(f.info)
-	return &Bucket{objects: indexed.New("dir:"+dir, index, f, grace, oneClock), files: f, name: "dir:" + dir, index: index}, nil
+	return &Bucket{objects: indexed.New("dir:"+dir, index, f, OrphanAge, oneClock), files: f, name: "dir:" + dir, index: index}, nil
 }
 
 // Traits implements [object.Describer].

@@ -18,9 +18,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-func newBucket(t *testing.T, dir string, index store.Store, opts *dirbucket.Options) *dirbucket.Bucket {
+func newBucket(t *testing.T, dir string, index store.Store) *dirbucket.Bucket {
 	t.Helper()
-	b, err := dirbucket.New(dir, index, opts)
+	b, err := dirbucket.New(dir, index)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,9 +32,9 @@ func TestBucket(t *testing.T) {
 	var index store.Store
 	open := func(t *testing.T) object.Bucket {
 		dir, index = filepath.Join(t.TempDir(), "bodies"), memstore.New()
-		return newBucket(t, dir, index, nil)
+		return newBucket(t, dir, index)
 	}
-	second := func(t *testing.T, _ object.Bucket) object.Bucket { return newBucket(t, dir, index, nil) }
+	second := func(t *testing.T, _ object.Bucket) object.Bucket { return newBucket(t, dir, index) }
 	objecttest.Run(t, open, &objecttest.Options{Reopen: second, Rounds: 10, Keys: 100})
 }
 
@@ -70,7 +70,7 @@ func TestOpened(t *testing.T) {
 	if got := files(t, filepath.Join(dir, "data")); len(got) != 0 {
 		t.Errorf("after Close: %q", got)
 	}
-	if err := newBucket(t, t.TempDir(), memstore.New(), nil).Close(); err != nil {
+	if err := newBucket(t, t.TempDir(), memstore.New()).Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -79,7 +79,7 @@ func TestOpened(t *testing.T) {
 // what a refused put wrote.
 func TestNothingLeft(t *testing.T) {
 	dir := t.TempDir()
-	b := newBucket(t, dir, memstore.New(), nil)
+	b := newBucket(t, dir, memstore.New())
 	ctx := t.Context()
 	for range 3 {
 		if _, err := b.Put(ctx, "a", strings.NewReader("body"), nil); err != nil {
@@ -141,7 +141,7 @@ func TestSweepRemovesDeletedObjects(t *testing.T) {
 		}
 		versions[key] = info.Version
 		log := filepath.Join(dir, "index/k/k+"+key, "000000000001")
-		then := time.Now().Add(-dirbucket.DefaultOrphanAge - time.Hour)
+		then := time.Now().Add(-dirbucket.OrphanAge - time.Hour)
 		if key != "new" {
 			if err := os.Chtimes(log, then, then); err != nil {
 				t.Fatal(err)
@@ -168,13 +168,13 @@ func TestSweepRemovesDeletedObjects(t *testing.T) {
 // TestSweep: files that nothing names go when they are old, and nothing else does.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
-	b := newBucket(t, dir, memstore.New(), nil)
+	b := newBucket(t, dir, memstore.New())
 	ctx := t.Context()
 	if _, err := b.Put(ctx, "kept", strings.NewReader("body"), nil); err != nil {
 		t.Fatal(err)
 	}
 	named := files(t, dir)[0]
-	old := time.Now().Add(-dirbucket.DefaultOrphanAge - time.Hour)
+	old := time.Now().Add(-dirbucket.OrphanAge - time.Hour)
 	made := func(name string, when time.Time) string {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -219,11 +219,11 @@ func TestUnknownKeepsFile(t *testing.T) {
 		}
 		return err
 	})
-	_, err := newBucket(t, dir, lossy, nil).Put(ctx, "a", strings.NewReader("body"), nil)
+	_, err := newBucket(t, dir, lossy).Put(ctx, "a", strings.NewReader("body"), nil)
 	if err == nil || store.OutcomeOf(err) != store.Unknown {
 		t.Fatalf("got %v (%v)", err, store.OutcomeOf(err))
 	}
-	body, _, err := object.ReadAll(ctx, newBucket(t, dir, inner, nil), "a", 100, nil)
+	body, _, err := object.ReadAll(ctx, newBucket(t, dir, inner), "a", 100, nil)
 	if err != nil || string(body) != "body" {
 		t.Errorf("got %q, %v", body, err)
 	}
@@ -243,7 +243,7 @@ func TestModes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b := newBucket(t, dir, memstore.New(), nil)
+		b := newBucket(t, dir, memstore.New())
 		if _, err := b.Put(t.Context(), "a", strings.NewReader("body"), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -257,15 +257,12 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
-	if _, err := dirbucket.New(t.TempDir(), memstore.New(), &dirbucket.Options{OrphanAge: time.Second}); err == nil {
-		t.Error("a grace of a second is accepted")
-	}
+func TestFileAsDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dirbucket.New(file, memstore.New(), nil); err == nil {
+	if _, err := dirbucket.New(file, memstore.New()); err == nil {
 		t.Error("a file is accepted as a directory")
 	}
 }
@@ -275,7 +272,7 @@ func TestOptions(t *testing.T) {
 func TestCorrupt(t *testing.T) {
 	dir := t.TempDir()
 	index := memstore.New()
-	b := newBucket(t, dir, index, nil)
+	b := newBucket(t, dir, index)
 	ctx := t.Context()
 	for _, key := range []string{"gone", "cut"} {
 		if _, err := b.Put(ctx, key, strings.NewReader("body of "+key), nil); err != nil {
@@ -304,7 +301,7 @@ func TestCorrupt(t *testing.T) {
 // TestErrorsNameTheBucket: an error names the directory, once.
 func TestErrorsNameTheBucket(t *testing.T) {
 	dir := t.TempDir()
-	b := newBucket(t, dir, memstore.New(), nil)
+	b := newBucket(t, dir, memstore.New())
 	_, err := b.Stat(t.Context(), "a")
 	if got, want := err.Error(), "stat a in dir:"+dir+": not found"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -39,7 +39,7 @@ func TestStrangersDirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, openErr := dirbucket.Open(name, nil)
-			_, newErr := dirbucket.New(name, memstore.New(), nil)
+			_, newErr := dirbucket.New(name, memstore.New())
 			for what, err := range map[string]error{"open": openErr, "new": newErr} {
 				if !errors.Is(err, store.ErrUnsafe) || !strings.HasSuffix(err.Error(), "(unsafe="+risk+")") {
 					t.Errorf("%s: got %v, want unsafe=%s", what, err, risk)
@@ -144,8 +144,8 @@ func TestMember(t *testing.T) {
 // and a sweep removes nothing through a link.
 func TestInTheWay(t *testing.T) {
 	dir := t.TempDir()
-	b := newBucket(t, dir, memstore.New(), nil)
-	old := time.Now().Add(-dirbucket.DefaultOrphanAge - time.Hour)
+	b := newBucket(t, dir, memstore.New())
+	old := time.Now().Add(-dirbucket.OrphanAge - time.Hour)
 	precious := filepath.Join(t.TempDir(), strings.Repeat("A", 24))
 	for _, err := range []error{os.WriteFile(precious, []byte("body"), 0o600), os.Chtimes(precious, old, old)} {
 		if err != nil {
@@ -197,8 +197,8 @@ func TestInTheWay(t *testing.T) {
 // removed, and nothing else of a name like that.
 func TestSweepsStages(t *testing.T) {
 	dir := t.TempDir()
-	b := newBucket(t, dir, memstore.New(), nil)
-	old := time.Now().Add(-dirbucket.DefaultOrphanAge - time.Hour)
+	b := newBucket(t, dir, memstore.New())
+	old := time.Now().Add(-dirbucket.OrphanAge - time.Hour)
 	leave := func(name, inner string, when time.Time) string {
 		path := filepath.Join(dir, name)
 		for _, err := range []error{os.MkdirAll(filepath.Join(path, inner), 0o700), os.Chtimes(path, when, when)} {
@@ -230,7 +230,7 @@ func TestSweepsStages(t *testing.T) {
 // TestMoved: nothing is put where no other process would find it.
 func TestMoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bodies")
-	b := newBucket(t, dir, memstore.New(), nil)
+	b := newBucket(t, dir, memstore.New())
 	if err := errors.Join(os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o700)); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 // error, and not a shorter body.
 func TestFileIsShortened(t *testing.T) {
 	dir := t.TempDir()
-	b := newBucket(t, dir, memstore.New(), nil)
+	b := newBucket(t, dir, memstore.New())
 	if _, err := b.Put(t.Context(), "a", strings.NewReader("precious"), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // The index and the bodies lie in the same bucket, whose versions can return.
 func ExampleNew() {
 	ctx := context.Background()
-	below := membucket.NewHashed() // on S3: a bucket of package s3bucket
+	below := &membucket.Bucket{Hashed: true} // on S3: a bucket of package s3bucket
 	index, err := bucketstore.New(below, "table/index", nil)
 	if err != nil {
 		fmt.Println(err)

@@ -37,7 +37,7 @@ type plain struct{ object.Bucket }
 func TestBucket(t *testing.T) {
 	t.Run("in one bucket", func(t *testing.T) {
 		open := func(t *testing.T) object.Bucket {
-			b := membucket.NewHashed()
+			b := &membucket.Bucket{Hashed: true}
 			index, err := bucketstore.New(b, "index", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -74,7 +74,7 @@ func bodies(t *testing.T, b object.Bucket) (keys []string) {
 // refused; new metadata makes no new body.
 func TestNothingLeft(t *testing.T) {
 	ctx := t.Context()
-	below := membucket.NewHashed()
+	below := &membucket.Bucket{Hashed: true}
 	b := newBucket(t, memstore.New(), below)
 	for range 3 {
 		if _, err := b.Put(ctx, "a", strings.NewReader("body"), nil); err != nil {
@@ -261,7 +261,7 @@ func TestOptions(t *testing.T) {
 	if _, err := indexbucket.New(nil, membucket.New(), nil); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("no index: got %v", err)
 	}
-	tr := newBucket(t, memstore.New(), membucket.NewHashed()).Traits()
+	tr := newBucket(t, memstore.New(), &membucket.Bucket{Hashed: true}).Traits()
 	if !tr.UniqueVersions || !tr.Trusted || !tr.Local || tr.ID == "" || tr.Name == "" {
 		t.Errorf("got %+v", tr)
 	}
@@ -272,7 +272,7 @@ func TestOptions(t *testing.T) {
 func TestFenceWithEqualBodies(t *testing.T) {
 	ctx := context.Background()
 	old, now := object.Fence{Lock: "l", Token: 1}, object.Fence{Lock: "l", Token: 2}
-	below := membucket.NewHashed()
+	below := &membucket.Bucket{Hashed: true}
 	c, err := object.New(newBucket(t, memstore.New(), below), nil)
 	if err != nil {
 		t.Fatal(err)

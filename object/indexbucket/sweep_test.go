@@ -97,7 +97,7 @@ func TestEveryCallFaulty(t *testing.T) {
 			t.Run(d.name+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					for n := 1; ; n++ {
-						below := membucket.NewHashed()
+						below := &membucket.Bucket{Hashed: true}
 						c := clientOf(t, below)
 						_, err := c.Put(t.Context(), "source", strings.NewReader("source"), nil)
 						if err == nil && strings.HasPrefix(d.before, "old") {

@@ -33,7 +33,11 @@ type Bucket struct {
 	id      uint64 // part of every version, so that another bucket's version never fits
 	writes  uint64 // counts over all keys
 	objects map[string]stored
-	hashed  bool // versions are hashes of bodies
+
+	// Hashed makes the version of an object a hash of its body, as the ETag is on S3: it is
+	// the same again when the same bytes are written again. It is for tests of programs that
+	// must not rely on more, and is set before the first use.
+	Hashed bool
 }
 
 // stored is one state of an object. Nothing in it changes after it was stored.
@@ -51,20 +55,15 @@ var (
 // New returns an empty bucket; the same as new(Bucket).
 func New() *Bucket { return new(Bucket) }
 
-// NewHashed returns an empty bucket in which the version of an object is a hash of its
-// body, as the ETag is on S3: it is the same again when the same bytes are written again.
-// It is for tests of programs that must not rely on more.
-func NewHashed() *Bucket { return &Bucket{hashed: true} }
-
 // name is what errors call the bucket.
 const name = "memory"
 
 // Traits implements [object.Describer]: the bucket is local and trusted. No version is used
-// twice, except in a bucket of [NewHashed].
+// twice, unless Hashed is set.
 func (b *Bucket) Traits() object.Traits {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return object.Traits{Name: name, ID: fmt.Sprintf("memory:%016x", b.identify()), Local: true, Trusted: true, UniqueVersions: !b.hashed}
+	return object.Traits{Name: name, ID: fmt.Sprintf("memory:%016x", b.identify()), Local: true, Trusted: true, UniqueVersions: !b.Hashed}
 }
 
 // identify returns the bucket's id. It is called with the mutex held.
@@ -255,7 +254,7 @@ func (b *Bucket) write(ctx context.Context, key string, s stored, c condition) (
 	b.writes++
 	s.info.Key = key
 	s.info.Version = object.Version(fmt.Sprintf("%d-%016x", b.writes, b.identify()))
-	if b.hashed {
+	if b.Hashed {
 		s.info.Version = object.Version(fmt.Sprintf("%x", sha256.Sum256(s.body)))
 	}
 	s.info.Size = int64(len(s.body))

@@ -123,7 +123,7 @@ func eachCall(t *testing.T, tab reserve.Table, what, before string, n int) (hit 
 	}
 	start := time.Now()
 	err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", v, write("second"))
-	if waited := time.Since(start); waited > rule+reserve.DefaultTestInterval+1 {
+	if waited := time.Since(start); waited > rule+reserve.TestInterval+1 {
 		t.Errorf("call %d: the next writer waited %v", n, waited)
 	}
 	body, _, readErr := object.ReadAll(t.Context(), b.Bucket, "k", 100, nil)

@@ -20,8 +20,10 @@ const (
 	// defaultTTL is how long a row stays in its table; see [Options].
 	defaultTTL = time.Hour
 
-	// DefaultTestInterval is the first pause of a waiter; see [Options].
-	DefaultTestInterval = 100 * time.Millisecond
+	// TestInterval is the first pause between two checks of a waiter, and the most by
+	// which it takes a row over later than it may. The pauses grow to a fortieth of the wait,
+	// or to twice TestInterval where that is more.
+	TestInterval = 100 * time.Millisecond
 
 	// MinTimeout and MaxTimeout bound Options.Timeout.
 	MinTimeout = 50 * time.Millisecond
@@ -32,10 +34,6 @@ const (
 
 	// maxTTL bounds Options.TTL.
 	maxTTL = 365 * 24 * time.Hour
-
-	// minTestInterval and maxTestInterval bound Options.TestInterval.
-	minTestInterval = time.Millisecond
-	maxTestInterval = time.Minute
 
 	// ttlSlack is how much longer than a waiter waits a row stays in its table.
 	ttlSlack = time.Minute
@@ -59,12 +57,6 @@ type Options struct {
 	// twice Timeout times MaxClockSkewRate where that is more.
 	TTL time.Duration
 
-	// TestInterval is the first pause between two checks of a waiter, and the most by
-	// which it takes a row over later than it may. The pauses grow to a fortieth of
-	// the wait, or to twice TestInterval where that is more. 1 ms to a minute; 0 means
-	// 100 ms.
-	TestInterval time.Duration
-
 	// ReleaseApplied also releases the row of an operation that was applied, which costs one
 	// more request. Then other programs need not wait for the row when the state returns. A
 	// state returns where objects are deleted and created again, or get earlier bytes again
@@ -81,7 +73,6 @@ func (o *Options) check() error {
 	}
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.MaxClockSkewRate = cmp.Or(o.MaxClockSkewRate, defaultMaxClockSkewRate)
-	o.TestInterval = cmp.Or(o.TestInterval, DefaultTestInterval)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	switch {
 	case o.Timeout < MinTimeout || o.Timeout > MaxTimeout:
@@ -90,8 +81,6 @@ func (o *Options) check() error {
 		return invalid("Timeout is %v, and must be whole milliseconds", o.Timeout)
 	case o.MaxClockSkewRate < 2 || o.MaxClockSkewRate > clockSkewRateLimit:
 		return invalid("MaxClockSkewRate is %d, not within 2 and %d", o.MaxClockSkewRate, clockSkewRateLimit)
-	case o.TestInterval < minTestInterval || o.TestInterval > maxTestInterval:
-		return invalid("TestInterval is %v, not within %v and %v", o.TestInterval, minTestInterval, maxTestInterval)
 	}
 	wait := o.Timeout * time.Duration(o.MaxClockSkewRate)
 	o.TTL = cmp.Or(o.TTL, max(defaultTTL, 2*wait))

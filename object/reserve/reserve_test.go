@@ -147,7 +147,7 @@ func TestUnknownOutcomeKeepsTheRow(t *testing.T) {
 			if err := r.ForBucket(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
 				t.Fatal(err)
 			}
-			if waited := time.Since(start); waited <= rule || waited > rule+reserve.DefaultTestInterval+1 {
+			if waited := time.Since(start); waited <= rule || waited > rule+reserve.TestInterval+1 {
 				t.Errorf("the same Reserver %v: it waited %v", same, waited)
 			}
 		}
@@ -216,7 +216,7 @@ func TestWaiterWaitsByTheRowsTimeout(t *testing.T) {
 					t.Fatal(err)
 				}
 				waited, least := time.Since(start), 3*of
-				if of > 0 && waited <= least || waited > least+reserve.DefaultTestInterval+1 {
+				if of > 0 && waited <= least || waited > least+reserve.TestInterval+1 {
 					t.Errorf("it waited %v", waited)
 				}
 				if got, _ := tab.row("k", ""); got.Generation != 1 || got.Timeout != timeout || got.Nonce == "" {
@@ -278,7 +278,7 @@ func TestTableIsDownDuringAWait(t *testing.T) {
 		if err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", b.put("k", "ours")); err != nil {
 			t.Fatal(err)
 		}
-		if waited := time.Since(start); waited > time.Minute+reserve.DefaultTestInterval+1 {
+		if waited := time.Since(start); waited > time.Minute+reserve.TestInterval+1 {
 			t.Errorf("it waited %v", waited)
 		}
 	})
@@ -306,7 +306,7 @@ func TestShortTriesWinInTheEnd(t *testing.T) {
 				t.Errorf("it says %v, %+v; left: %v", waiting, waiting.Row, left)
 			}
 		}
-		if waited := time.Since(start); waited <= rule || waited > rule+reserve.DefaultTestInterval+1 {
+		if waited := time.Since(start); waited <= rule || waited > rule+reserve.TestInterval+1 {
 			t.Errorf("it waited %v", waited)
 		}
 	})
@@ -657,7 +657,7 @@ func TestOperationThatIgnoresItsContext(t *testing.T) {
 		if err := r.Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
 			t.Fatal(err)
 		}
-		if waited := time.Since(start); waited <= rule || waited > rule+reserve.DefaultTestInterval+1 {
+		if waited := time.Since(start); waited <= rule || waited > rule+reserve.TestInterval+1 {
 			t.Errorf("it waited %v", waited)
 		}
 		all.Wait()
@@ -832,7 +832,7 @@ func (c clockAhead) Replace(ctx context.Context, seen, row reserve.Row) (reserve
 func TestOptionsHaveBounds(t *testing.T) {
 	for _, o := range []reserve.Options{
 		{Timeout: -1}, {Timeout: time.Millisecond}, {Timeout: 25 * time.Hour}, {Timeout: time.Second + 1},
-		{MaxClockSkewRate: 1}, {MaxClockSkewRate: -3}, {MaxClockSkewRate: 101}, {TestInterval: -1}, {TestInterval: time.Microsecond}, {TestInterval: time.Hour},
+		{MaxClockSkewRate: 1}, {MaxClockSkewRate: -3}, {MaxClockSkewRate: 101},
 		{TTL: time.Minute}, {TTL: -1}, {TTL: 400 * 24 * time.Hour}, {Timeout: time.Hour, TTL: 3 * time.Hour},
 	} {
 		if _, err := reserve.New(newTable(), &o); !errors.Is(err, store.ErrInvalid) {
@@ -846,7 +846,7 @@ func TestOptionsHaveBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := r.Options(); o.Timeout != 20*time.Second || o.MaxClockSkewRate != 3 || o.TTL != time.Hour || o.TestInterval != 100*time.Millisecond {
+	if o := r.Options(); o.Timeout != 20*time.Second || o.MaxClockSkewRate != 3 || o.TTL != time.Hour {
 		t.Errorf("the defaults are %+v", o)
 	}
 	if r, err = reserve.New(newTable(), &reserve.Options{Timeout: time.Hour}); err != nil || r.Options().TTL != 6*time.Hour {

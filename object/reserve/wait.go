@@ -42,7 +42,7 @@ type polls struct {
 const firstReadFraction = 16
 
 func (r *Reserver) polls(wait time.Duration) polls {
-	return polls{most: max(2*r.o.TestInterval, wait/40), readAfter: max(wait/firstReadFraction, r.o.TestInterval)}
+	return polls{most: max(2*TestInterval, wait/40), readAfter: max(wait/firstReadFraction, TestInterval)}
 }
 
 func (p *polls) pause(first time.Duration) time.Duration {
@@ -74,7 +74,7 @@ func (a *attempt) wait(ctx context.Context) (over *Row, err error) {
 	}
 	late := time.Duration(0) // waiters of other processes wait until the same instant
 	if wait > 0 {
-		late = rand.N(a.r.o.TestInterval)
+		late = rand.N(TestInterval)
 	}
 	for {
 		if err := a.check(ctx); err != nil {
@@ -90,7 +90,7 @@ func (a *attempt) wait(ctx context.Context) (over *Row, err error) {
 			seen.readAfter *= 2
 			return nil, nil
 		}
-		pause := seen.pause(a.r.o.TestInterval)
+		pause := seen.pause(TestInterval)
 		if pause-late > left {
 			pause = left + late + 1
 		}
