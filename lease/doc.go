@@ -1,301 +1,290 @@
-// Package lease takes locks that expire, on any store with compare-and-swap. A lease is held for
-// a TTL and renewed while its holder lives. It has a fencing token that only grows.
+// Package lease provides locks that expire, on any store with compare-and-swap. A lease is a lock
+// for a limited time, the TTL. The holder renews its lease until it releases the lock. If the
+// holder dies, another client gets the lock after the TTL. Each grant of a lock has a fencing
+// token: a number that is higher than the tokens of all earlier grants of the lock.
 //
 //	client, err := lease.New(st, nil)
 //	err = client.Do(ctx, "nightly", func(ctx context.Context, guard *lease.Guard) error {
 //		return work(ctx, guard.Token())
 //	}, nil)
 //
-// [Client.Do] waits for the lock, runs the function while it holds the lock, and releases it. Most
-// programs need no more.
+// [Client.Do] waits for the lock, runs the function while the client holds the lock, and releases
+// the lock. Most programs need only Do.
 //
-// Here is what they call, in the order of use:
+// # What programs call
 //
-//   - Take a lock: [New] returns a [Client] with [Options] ([Options.TTL], [Options.Grace],
-//     [Options.Holder], [Options.OnEvent], [Options.Logger]). [Client.Do] runs a function under a
-//     lock. [Client.Acquire] waits for a lock, [Client.TryAcquire] does not. All take
-//     [LockOptions], or nil. [Client.Close] releases everything.
-//   - Work under it: a [Guard] has [Guard.Context], which ends with the lease, and [Guard.Token],
-//     which goes with every write. [Guard.Err] and [Guard.Remaining] look at the clocks.
-//     [Guard.Data] and [Guard.SetData] keep a value in the record. [Guard.Release] ends the lease.
-//     If another client holds the lock, the error is [ErrHeld]; a [HeldError] names the holder.
-//     A lease that
-//     was lost is [ErrLost], with the reason in [LostError].
-//   - Lead: [Client.Lead] runs a function on one machine at a time. [Client.Leader] and
-//     [Client.Observe] return the [Leader], or [ErrNoLeader]. An [Election] has the single steps.
-//   - Run once a period: [Client.Once] runs a job at most once in a [Period], such as [Every] or
-//     [Daily], and returns an [OnceResult]. A handle of such a job returns an [AlreadyRanError].
-//   - Many locks, readers, semaphores: [Client.OpenSession] opens a [Session], one renewal for any
-//     number of locks. [Session.Close] frees them all. It has the calls of a client, and
-//     [LockOptions.Shared], [LockOptions.Slots] and [LockOptions.Fair]. [Client.Handle] returns a
-//     re-entrant [Handle]. [AcquireAll] takes all of several locks or none.
-//   - Ask the holder to stop: [Client.RequestYield] sends a [YieldRequest]. The context of a Do ends
-//     with [ErrYieldRequested]. Other holders watch [Guard.YieldRequested], or answer with
-//     [Guard.RefuseYield]. [Client.Break] ends a grant without the holder's consent.
-//   - Operate: [Client.Inspect] reads the [Record] of a lock, [Client.List] the names, and
-//     [Client.Watch] the changes. [Client.Sweep] removes the records of unused locks. Each [Event]
-//     reports what happened. [ErrUnresponsive] ends a wait for a store that does not answer.
+//   - Take a lock. [New] returns a [Client] with [Options], such as [Options.TTL] and
+//     [Options.Grace]. [Client.Do] runs a function under a lock. [Client.Acquire] waits for a
+//     lock and returns a [Guard]. [Client.TryAcquire] does not wait. [LockOptions] say how to
+//     take the lock; nil means all defaults. [Client.Close] releases all locks of the client.
+//   - Work under the lock. The context [Guard.Context] ends with the lease. Pass [Guard.Token]
+//     with every write. [Guard.Err] looks at the clocks. [Guard.Release] ends the lease.
+//     [Guard.SetData] stores a value in the record of the lock.
+//   - Handle the errors. [ErrHeld]: another client holds the lock; [HeldError] names the holder.
+//     [ErrLost]: the lease ended before its release; [LostError] has the reason.
+//     [ErrUnresponsive]: the store does not answer.
+//   - Take a lock again and again. [Client.Handle] returns a re-entrant [Handle]. [AcquireAll]
+//     takes several locks or none.
+//   - Hold many locks. [Client.OpenSession] opens a [Session], which renews any number of locks
+//     with one request. [Session.Close] frees all of them. A session also offers
+//     [LockOptions.Shared] for readers, [LockOptions.Slots] for semaphores, and
+//     [LockOptions.Fair] for the order of arrival.
+//   - Lead. [Client.Lead] runs a function on one machine at a time. [Client.Leader] returns the
+//     [Leader] or [ErrNoLeader]. [Client.Observe] yields every change.
+//   - Run a job once in a period. [Client.Once] runs a job at most once in each [Period], such as
+//     [Every] or [Daily], and returns an [OnceResult].
+//   - Ask a holder to stop. [Client.RequestYield] sends the request. The context of a Do then
+//     ends with [ErrYieldRequested]. Other holders watch [Guard.YieldRequested]. [Client.Break]
+//     ends a grant without the consent of the holder.
+//   - Operate. [Client.Inspect] reads the [Record] of a lock. [Client.List] yields the names of
+//     the locks, and [Client.Watch] the changes of one lock. [Client.Sweep] removes the records
+//     of unused locks. [Options.OnEvent] gets each [Event].
 //
-// Rarely needed: [Tuning] has the options that follow from others, a [Ticket] moves a lease to
-// another process ([Guard.Detach], [Client.Attach]), and a [Cache] remembers locks between runs.
-//
-// docs/safety.md has the arguments for what follows.
+// Programs rarely need the rest. [Tuning] has the options whose defaults follow from others. A
+// [Ticket] moves a lease to another process ([Guard.Detach], [Client.Attach]). A [Cache] keeps
+// what a process saw of a lock for later processes.
 //
 // # What is promised
 //
-// At most one holder trusts its lease at any time, under three conditions. The clock of no machine
-// runs more than Options.MaxClockDrift too fast or too slow. No clock stops without the other
-// clocks of its machine showing it. And no user calls Break with immediate effect. [Guard.Err], and the
-// context of a guard, report whether the holder trusts its lease.
+// A holder trusts its lease until the context of its guard ends. At most one holder of a lock
+// trusts its lease at any time, under three conditions:
 //
-// Work can outlive that trust. A process can be stopped between a check and a write, and
-// a request can reach its destination late. So pass the token with each write. If the destination
-// refuses a token below the highest that it has seen, the work is safe without any condition on time.
+//   - The clock of every machine runs at most Options.MaxClockDrift too fast or too slow.
+//   - If a machine sleeps, at least one of its clocks counts the sleep.
+//   - No user breaks the lock with [BreakOptions.Immediate].
+//
+// Work can outlive the trust: a process can be stopped between a check and a write, and a request
+// can arrive late. So pass the token with each write. If the target of the write refuses a token
+// below the highest token that it has seen, the work is safe without any condition on time.
+//
+// docs/safety.md has the arguments for these promises and for the protocol.
 //
 // # Contexts
 //
-// The context of an Acquire bounds the wait alone: cancelling it later does not end the lease. The
-// guard has a context of its own. A release works after the caller's context has ended. The
-// context of a [Client.Do] also ends that of its function, but the lease lasts until the function has
-// returned.
+// The context of an Acquire bounds the wait only. If the caller cancels that context later, the
+// lease continues. The context of a [Client.Do] also ends the context of its function, but the
+// lease lasts until the function has returned. A release works after the end of the caller's
+// context.
 //
-// # Clocks
+// # Duration of calls
 //
-//   - A holder counts from before it sent the last write that is known to have been applied. It
-//     trusts its lease for TTL - Margin - Grace from there. It adds up the largest of what the
-//     monotonic, the wall and (on Linux) the boot-time clock show. It does so at least every
-//     min(TTL/10, 1 s), and whenever a caller asks.
-//   - A waiter counts on its monotonic clock, from the reply that first showed a version to its
-//     client, whatever the handle. So short tries of one client add up, and take a dead holder's lock, too.
-//   - A waiter takes over when that version has not changed for T*(1+d)/(1-d). T is the TTL in
-//     the record, and d is Options.MaxClockDrift. The factor is needed because the holder's
-//     clock may be slow while the waiter's clock is fast. No takeover depends on a comparison
-//     of the waiter's clock with a time that another
-//     machine wrote.
-//   - A holder is known to be dead at once where the store knows it ([store.Presence]), or by
-//     the age of the record on the store's own clock ([store.AgeReader]). The age does not count if
-//     the holder's last renewal looks too recent on the waiter's wall clock.
+// Most calls return when their context ends. Three kinds of calls can take longer:
 //
-// # Time and requests
+//   - Release and Detach take at most Options.ReleaseTimeout plus one second.
+//   - Close takes at most one second more than that, for the handlers of events.
+//   - Acquire, TryAcquire, and the calls that take a ticket can take Options.ReleaseTimeout plus
+//     one second after the end of their context.
 //
-// A renewal may take until the trust ends. When a third of what was left has passed
-// without a reply, the holder sends another one at the same time. With the defaults a store
-// loses no lease if every request takes up to 36 % of a TTL of 30 s, or 21 % of one of 2 to 6 s;
-// docs/stores.md has the table. With any options that New accepts it is a tenth of the TTL.
-//
-// No call waits for a call of the store for more than 0.2 s after the end of its context. If the
-// store ignores its context, the client abandons that call with its goroutine, and
-// counts it in [Client.Stats]. After 16 abandoned calls for one key, further ones fail at once. A
-// late write of such a call does no harm: each write names the version that it follows.
-//
-// So Release, Close and Detach take at most Options.ReleaseTimeout plus one second. Close can
-// take one second more, for the handlers of events. Acquire, TryAcquire and the
-// calls that take a ticket take that time after the end of their context. Every other call
-// returns with its context. One request lasts at most half a TTL or 30 s.
-//
-// Other clients write into a record that its holder renews: they ask the holder to yield, or enter
-// the queue. The holder comes first. Its own write never pauses. The others pause after a conflict for
-// longer than a renewal takes. They also count how many of them have written since the
-// holder's last write. If a renewal that had to repeat for each of them
-// would need more than a twentieth of the TTL, or one more renewal, they wait for the
-// holder's next write. For that they take the duration of their own requests.
-//
-// The end of trust waits for nothing: no store, no handler of events, no logger.
-//
-// # The protocol
-//
-// A lock is one register; see package store. Its record names the grant by a random
-// id, carries its token and its TTL, and has a new nonce in every write. Every
-// change is one conditional write on the exact version that was read.
-//
-//   - A grant has a token greater than any before it. A release writes a free record and never
-//     deletes, so that the tokens of later grants are higher. The first record of a lock starts at
-//     the Unix time in microseconds. So tokens rise even if the store was emptied by hand, on two
-//     conditions. The clock of the machine that makes the new record is not behind by more than
-//     the time since the first one. And the lock was granted less than a million times a second.
-//   - After an unknown outcome the client reads the register back. If it finds its own grant id, the
-//     write was applied, and the lease counts from the sending of the attempt whose nonce it finds. If
-//     it finds the version that it wrote against, the write is not applied yet, and it sends the
-//     same again. If it finds anything else, the lease is lost. If the register is unreadable, the
-//     outcome stays unknown until the deadline.
-//   - An Acquire that is given up with an unknown outcome first writes a free record over the same
-//     predecessor. So its claim cannot be applied later.
-//   - A record names who holds the lease now: the process, its presence, the holder.
-//     A process that takes up a lease with a [Ticket] writes its own names with its first
-//     write. A ticket is good once. A ticket names one version, and can list writes whose
-//     outcome is unknown, each by its nonce. It can take over the lease at that version, or at
-//     one of those writes. A guard trusts its lease only from a write of its own process, with
-//     a nonce that is in no ticket. A ticket that is too late frees that version alone.
-//   - Others may write into the record of a grant to ask its holder to yield: see
-//     [Client.RequestYield]. Their write is conditional on the version that they read. It adds
-//     the request and keeps the rest of the record, also the field mark: the nonce of the
-//     holder's own last write. Waiters time the mark. So a request
-//     to yield prolongs no dead holder's lease, and is no sign of life. The holder's next write conflicts
-//     with that record. If the record still has the holder's grant and the holder's last nonce
-//     as mark, the holder writes over it. Any other
-//     mark is that of a copy, and the lease is lost.
-//   - When the lease is lost, the guard's context ends with the reason as its cause.
-//     An event reports before that the lease is at risk.
-//
-// The idea of a lease with a bound on clock rates is from Gray and Cheriton (Leases: an
-// efficient fault-tolerant mechanism for distributed file cache consistency, 1989). Kleppmann
-// (How to do distributed locking, 2016) gave the fencing token its name. Chubby calls it a
-// sequencer (Burrows, 2006).
-//
-// # Sessions
-//
-// A [Session] is one lease for any number of locks. It has a register of its own, below
-// Options.KeyPrefix with ".session" appended, and renews only that. The records of its locks
-// name the session, and repeat its TTL.
-//
-//   - Under a session, a holder trusts a lock until the deadline of the session. It does not
-//     matter when the write of the lock itself was sent or answered.
-//   - A waiter that finds a lock under a session judges the session's record as it would judge
-//     a lock's. It reads it at most six times in a TTL, for all waiters of its client. If the
-//     session is over, the waiter revokes it, by one write over the version that it judged. It takes a
-//     lock of the session only after it has read or written fenced or closed there. It does so by a
-//     write over the version of the lock's record that it read.
-//   - A session whose record is absent is not known to be dead. The waiter reads the lock
-//     again. If the lock still names the session, the waiter writes an open record in the
-//     session's place, which no process renews. Every waiter watches that record for the TTL before it
-//     revokes the session. If the session lives, its next renewal conflicts with that record, and the session is
-//     lost. A session whose record cannot be read is neither dead nor absent: an operator has to
-//     break its locks with immediate effect.
-//   - A revoked or closed session never returns; another one has another random id. The session takes
-//     no lock while the outcome of its last renewal is unknown ([ErrSessionInDoubt]).
-//   - A claim that was given up, or a release, can have an unknown outcome. Such a claim or
-//     release would keep the lock held for as long as the session lives. So the session tries
-//     to undo it after each renewal.
-//   - Close ends all contexts, then writes closed, then frees the records of the locks.
-//   - A session reads the record of a lock only after another client has asked for the lock or
-//     broken it. If a record is removed or replaced by hand, a plain lease notices that with its
-//     next renewal. A guard under a session does not: it trusts its lease as long as its session lasts,
-//     though another client can take the lock. Only the token helps then.
-//
-// So a session costs one request to open, one for each renewal whatever the number of its
-// locks, one to close, and one more for each lock that is held then. Acquiring and releasing
-// under it cost what they cost without. To take over all locks of a dead session costs one
-// request for the session, and for each lock what it costs to take a free one.
-//
-// # Locks with several holders
-//
-// Under a [Session] many readers or one writer can hold a lock ([LockOptions.Shared]). A semaphore
-// has as many holders as slots ([LockOptions.Slots], [Guard.Slot]). The lock's record names all of them.
-// Since each of them writes the record, its version shows nothing of their lives. Each holder trusts
-// its lease until the deadline of its own session. Others take it out after they have read or written
-// that its session is over. The other readers do not keep a dead reader alive.
-//
-// The record has a queue, too. Readers that wait for a writer enter it, writers that wait for
-// readers, and every handle with LockOptions.Fair. It is served in the order of arrival, and
-// no later client overtakes those in it. So new readers do not starve a writer, and writers do not starve
-// a reader. The release of a lock makes the head of the queue its holder in the same
-// write. The new holder trusts its lease from when it has read that write, until the
-// deadline of its session. A head that died costs the others the TTL of its session. Several that
-// died in succession cost more than one TTL. A waiter with a deadline enters a long queue only
-// if it expects its turn before that deadline. The handle estimates this from earlier waits. A
-// plain lease
-// is in no queue: where readers come and go all the time it may wait for ever.
-//
-// A grant of a writer, or of a slot, has a token above all before it. A reader has the token of
-// the last writer before it. So a store that refuses lower tokens refuses the readers that came
-// before that writer, and no others.
-//
-// A record has room for [MaxMembers] holders and waiters; the next one gets [ErrFull]. A lock is
-// of one kind at a time. A client that takes a slot of a lock in use, or a semaphore as a lock, gets
-// [ErrWrongKind]. One that names another number of slots gets a [*SlotCountError]; see
-// [Client.Resize]. A reader that acquires the same lock as a writer in its own [Handle.Do] would wait
-// for itself: it gets [store.ErrInvalid].
-//
-// # Elections
-//
-// A candidate ([Client.Election]) leads while it holds the lock of the election's name. Its
-// value, for example an address, is in the data of the record and is written with the
-// claim. So no reader gets the value of one leader with the token of another, and a campaign
-// costs no request more than an Acquire. [Client.Lead] runs a function while this program
-// leads, and campaigns again after a loss. [Client.Leader] and [Client.Observe] report who
-// leads. A program that has a session anyway uses [Session.Election] and [Session.Lead], which
-// cost no renewal. Between clients the candidates lead in no order. With
-// [LockOptions.Fair] they lead in the order of their campaigns.
-//
-// # Jobs that run once in a period
-//
-// [Client.Once] runs a job at most once in each [Period] among all machines. The lock's record has
-// the last run: its beginning is written with the grant, and its end with the release. So it is read
-// and changed under the same condition as the lock, and costs no request. A run counts for the
-// period in which it began, by the clock of its machine. Another machine compares that time with its own
-// clock. Clocks that disagree can make a job run too early or too late. They never make two runs
-// overlap, since the lease does not depend on them.
-//
-// # Waiting for many locks
-//
-// Where the store reports changes, waiters do not poll. Elsewhere the waiters for one lock in
-// one client share their reads. Where the store lists tags ([store.TagLister]: S3, SQL tables), a
-// client can wait for so many locks that a listing costs less than half of the reads. It then makes
-// one listing within a pause, and reads the records that have changed. It does so when the pauses
-// of these waiters have grown to half of MaxPoll.
-//
-// A listing decides nothing: a waiter acts on what it has read of the record itself, and its write
-// names that version. It reads the record at least every 24 times MaxPoll (one minute by default), so
-// that a wrong listing delays a hand-over by no more than that. A listing that fails or hangs delays a
-// waiter once a minute, by MaxPoll and 0.2 s at most. Then each waiter reads for itself.
-//
-// # The record
-//
-// Readable JSON, one object, below Options.KeyPrefix:
-//
-//	holdfast     the version of the format: 2 if the record is of a session or has any of the
-//	             fields from session on, else 1; a higher one is refused
-//	kind         "lease", or "session" for the record of a session
-//	name         the lock's name, or the session's id
-//	state        "held", "shared" (by its holders), "free" or "broken"; of a session "open",
-//	             "closed" or "fenced" (revoked)
-//	token        the fencing token of the last grant, an unsigned 64-bit integer
-//	holder       who, for people
-//	grant        random id of the grant
-//	ttl_ms       the grant's TTL in milliseconds
-//	nonce        new in every write
-//	granted      RFC 3339, the holder's wall clock, for people
-//	renewed      RFC 3339, the holder's wall clock, of the last write; it can only veto a takeover
-//	process      random id of the holder's process
-//	presence     the store's announcement of that process, if there is one
-//	now          of a broken record: it may be taken at once
-//	broke        of a broken record: the nonce of the last write of the grant, whose
-//	             holder, grant, renewed, process and presence it keeps
-//	stood_ms     of a broken record: how long that write had been there, by the store's clock
-//	not_before   when the next grant may begin at the earliest, by the holder's wall clock
-//	run          the last run of a job that runs once in each period: an object with period (for
-//	             people), began, until (the end of the period), ended, outcome ("running",
-//	             "done", "failed" or "died"), error, holder, tries, grant, and again (the run
-//	             was taken back), the times by the clock of its holder
-//	data         the user's data where it is UTF-8 with few escapes, else data_base64
-//	session      the session that the grant is under; the grant is then its id, a dot and a
-//	             number of base 36
-//	mark         the nonce of the last write by the grant's own holder, if others have written
-//	             since
-//	beside       how often others have written since
-//	slots        how many slots the semaphore has; kept when all are free
-//	holders      the readers, or the holders of slots: each an array of grant, mode ("r" for a
-//	             reader, "s" for a slot, "w" for a writer), TTL of its session in milliseconds,
-//	             when it entered in Unix seconds, token, and number of the slot
-//	queue        the waiters in order, each such an array without token and slot
-//	ask          the request to yield: an object with grant (whom it was asked of; empty if
-//	             the lock has several holders), grants (those of several holders that held the
-//	             lock when it was made), by, reason, at, idle (only if the holder has no work
-//	             under it), heard, and refused (why)
-//	linger_ms    how long the holder keeps the lock after its work if no client asks
-//	attend       of a session: the locks that others have asked for or broken; ["*"] for all
-//
-// A client keeps fields that it does not know when it rewrites the record, unless they
-// leave no room for it. A record that others or earlier versions filled up loses first
-// what is for people, then the presence, the data, and those fields.
+// No call waits for a call of the store for more than 0.2 s after the end of the context. If the
+// store ignores its context, the client abandons that call with its goroutine, and counts it in
+// [Client.Stats]. After 16 abandoned calls for one key, further calls for that key fail at once.
+// A late write of an abandoned call does no harm, because each write names the version that it
+// replaces.
 //
 // # Goroutines
 //
-// A grant under a session owns no goroutine and no timer: the session has one of each.
-// Every other grant owns one goroutine for renewals (none with Options.ManualRenewal), and a timer.
-// A grant that its handle keeps (see LockOptions.Linger) owns another goroutine where the
-// store reports changes. They end with the release, which waits for them, or with the loss of the
-// lease. Release every guard, the lost ones too. A waiting Acquire uses up to two goroutines
-// while it waits. Each request runs in a goroutine of its own, and so do Options.OnEvent
-// and Options.Logger while there is an event to report.
+// A grant owns one goroutine for renewals (none with Options.ManualRenewal) and one timer. A
+// grant under a session owns neither: the session has one goroutine and one timer. While a handle
+// keeps a lease without work (LockOptions.Linger) on a store that reports changes, the handle
+// owns one goroutine more. The goroutines end with the loss of the lease, or with the release,
+// which waits for them. Release every guard, also after the loss of its lease.
+//
+// A waiting Acquire uses up to two goroutines. Each request runs in its own goroutine.
+// Options.OnEvent and Options.Logger run in a goroutine each while there are events to report.
+//
+// # Protocol: clocks
+//
+//   - The holder counts from the moment before it sent the last write that is known to be
+//     applied. It trusts its lease for TTL - Margin - Grace from then on. It adds up the largest
+//     step of its monotonic, wall and (on Linux) boot-time clocks. It looks at the clocks at
+//     least every min(TTL/10, 1 s), and whenever a caller asks.
+//   - A waiter counts on its monotonic clock, from the reply that first showed a version to its
+//     client. So a client that makes many short attempts, each through a new handle, also takes
+//     the lock of a dead holder.
+//   - A waiter takes over when that version has not changed for T*(1+d)/(1-d). T is the TTL in
+//     the record, and d is Options.MaxClockDrift. The factor is needed because the holder's clock
+//     may be slow while the waiter's clock is fast. No takeover depends on a comparison of two
+//     machines' clocks.
+//   - A waiter takes over earlier if the store proves that the holder is dead. A store can know
+//     the processes ([store.Presence]), or the age of the record on its own clock
+//     ([store.AgeReader]). A waiter ignores the age if the holder's last renewal looks too recent
+//     on the waiter's wall clock.
+//   - The trust ends on time: its end waits for no store, no handler of events and no logger.
+//
+// # Protocol: renewals
+//
+// A renewal may take until the trust ends. If a third of the remaining trust has passed without a
+// reply, the holder sends a second renewal at the same time. With any options that [New] accepts,
+// no lease is lost while every request takes at most a tenth of the TTL. docs/stores.md shows
+// what the defaults survive. One request lasts at most half a TTL or 30 s.
+//
+// Other clients also write into the record that a holder renews, to ask it to yield or to enter
+// the queue. The holder never pauses before its own write. The other clients follow two rules:
+//
+//   - After a conflict they pause for longer than a renewal takes.
+//   - They count the writes of other clients since the holder's last write. The limit is the
+//     number of requests that fit into a twentieth of the TTL, but at least 1. They estimate the
+//     time of a request from their own requests. At the limit they wait for the holder's next
+//     write.
+//
+// # Protocol: grants
+//
+// A lock is one register; see package store. Its record has the random id of the grant, its token
+// and its TTL, and a new nonce in every write. Every change is one conditional write on the exact
+// version that the writer has read.
+//
+//   - Tokens. Each grant has a higher token than every grant before it. A release writes a free
+//     record and deletes nothing, so that later tokens are higher. The first record of a lock
+//     starts at the Unix time in microseconds. So tokens rise even if the store was emptied by
+//     hand, on two conditions. The clock of the machine that creates the new record is not behind
+//     by more than the age of the lock. And the lock was granted less than a million times a
+//     second.
+//   - Unknown outcome. The client reads the register back. If it finds its own grant id, the
+//     write was applied, and the lease counts from the sending of the attempt whose nonce is
+//     there. If it finds the version before the write, it sends the same write again. If it finds
+//     anything else, the lease is lost. If it cannot read the register, the outcome stays unknown
+//     until the deadline.
+//   - A cancelled Acquire. If the outcome of its write is unknown, the client first writes a free
+//     record over the same version. So the earlier write cannot be applied later.
+//   - Tickets. The record names the process that holds the lease now, its presence, and the
+//     holder. A process that uses a [Ticket] writes its own names with its first write. A ticket
+//     names one version, and lists writes of unknown outcome by their nonces. It is valid only if
+//     the record has that version, or one of these writes. So a ticket can be used once. A guard
+//     trusts its lease only from a write of its own process, with a nonce that is in no ticket. A
+//     ticket that is too late frees only the version that it names.
+//   - Requests to yield (see [Client.RequestYield]). The write of another client keeps the record
+//     and adds the request. It keeps the nonce of the holder's last write in the field mark, and
+//     waiters time the mark. So a request does not make a dead holder look alive. The holder's
+//     next write conflicts. If the record still has the holder's grant and the holder's last
+//     nonce as mark, the holder writes over it. Any other mark comes from a copy, and the lease
+//     is lost.
+//   - Loss. An event reports first that the lease is at risk. Then the guard's context ends, with
+//     the reason as its cause.
+//
+// The idea of a lease with a bound on clock rates is from Gray and Cheriton (Leases: an efficient
+// fault-tolerant mechanism for distributed file cache consistency, 1989). Kleppmann (How to do
+// distributed locking, 2016) gave the fencing token its name. Chubby calls it a sequencer
+// (Burrows, 2006).
+//
+// # Protocol: sessions
+//
+// A [Session] is one lease for any number of locks. Its own register is below Options.KeyPrefix
+// with ".session" appended. The session renews only this register. The records of its locks name
+// the session and repeat its TTL.
+//
+//   - A holder under a session trusts its lock until the deadline of the session.
+//   - A waiter that finds a lock under a session judges the record of the session by the rules
+//     for the record of a lock. It reads the session's record at most six times in a TTL, for all
+//     waiters of its client. If the session is over, the waiter revokes it by a write over the
+//     version that it judged. The waiter takes a lock of the session only after it has read or
+//     written "fenced" or "closed" in the session's record. It takes the lock by a write over the
+//     version of the lock's record that it read.
+//   - If the record of a session is absent, the session may still live. The waiter reads the lock
+//     again. If the lock still names the session, the waiter writes an open record in the place
+//     of the absent one. No process renews this record. Every waiter watches the record for the
+//     TTL before it revokes the session. A living session is lost when its next renewal conflicts
+//     with this record. If the record of a session cannot be read, an operator has to break its
+//     locks with immediate effect.
+//   - A revoked or closed session never becomes valid again. A new session has a new random id.
+//   - A session takes no lock while the outcome of its last renewal is unknown
+//     ([ErrSessionInDoubt]).
+//   - The outcome of a release, or of the write of a cancelled Acquire, can be unknown. Such a
+//     write could keep the lock held for as long as the session lives. So the session tries to
+//     free the lock after each renewal.
+//   - Close ends all contexts, then writes "closed", then frees the records of the locks.
+//   - A session reads the record of a lock only after another client has requested or broken the
+//     lock. So if a user removes or replaces the record of a lock by hand, the guard does not
+//     notice it, and another client can take the lock. Only the token helps then. A plain lease
+//     notices the change with its next renewal.
+//
+// A session costs one request to open, one for each renewal, one to close, and at the close one
+// for each lock that is still held. To take over the locks of a dead session costs one request
+// for the session, and for each lock the requests of a free lock.
+//
+// # Protocol: several holders
+//
+// Under a [Session], many readers or one writer can hold a lock ([LockOptions.Shared]). A
+// semaphore has as many holders as slots ([LockOptions.Slots], [Guard.Slot]). The record of the
+// lock names all holders. Each holder trusts its lease until the deadline of its own session. All
+// holders write the record, so its version does not show which of them live. Other clients remove
+// a holder only after they have read or written that its session is over.
+//
+// The record also has a queue. Readers that wait for a writer enter the queue, and so do writers
+// that wait for readers, and every handle with LockOptions.Fair. The queue is served in the order
+// of arrival, and later clients cannot overtake. So readers and writers do not starve each other.
+//
+//   - A release makes the head of the queue the holder in the same write. The head trusts its
+//     lease after it has read that write, until the deadline of its session.
+//   - A dead head costs the others the TTL of its session. Several dead clients in a row cost
+//     several TTLs.
+//   - A waiter with a deadline enters a long queue only if it expects its turn before that
+//     deadline. Its handle estimates this from earlier waits.
+//   - A plain lease enters no queue. It may wait for ever if readers come and go all the time.
+//
+// The grant of a writer or of a slot has a higher token than all grants before it. A reader has
+// the token of the last writer. So a target that refuses lower tokens refuses exactly the readers
+// that came before that writer.
+//
+// # Waiting for many locks
+//
+// Waiters do not poll if the store reports changes. Otherwise the waiters of one client for one
+// lock share their reads. If the store also lists tags ([store.TagLister]: S3, SQL tables), and a
+// listing costs less than half of the reads, one listing replaces the reads of all waiters. A
+// waiter then reads only the records that have changed. A listing decides nothing: a waiter acts
+// on a record that it has read itself. So a wrong listing delays a waiter by at most 24 times
+// MaxPoll (one minute by default), because the waiter then reads its record anyway.
+//
+// # The record
+//
+// The record is one readable JSON object, below Options.KeyPrefix. Times are in RFC 3339 unless
+// noted.
+//
+//	holdfast     version of the format: 2 if the record belongs to a session or has any of the
+//	             fields from session on, else 1; a client refuses a higher version
+//	kind         "lease", or "session" for the record of a session
+//	name         name of the lock, or id of the session
+//	state        of a lock: "held", "shared" (by its holders), "free" or "broken";
+//	             of a session: "open", "closed" or "fenced" (revoked)
+//	token        fencing token of the last grant, an unsigned 64-bit integer
+//	holder       name of the holder, for people
+//	grant        random id of the grant
+//	ttl_ms       TTL of the grant in milliseconds
+//	nonce        random text, new in every write
+//	granted      time of the grant by the holder's wall clock, for people
+//	renewed      time of the last write by the holder's wall clock; it can only delay a takeover
+//	process      random id of the holder's process
+//	presence     name under which the store knows that process, if it does
+//	now          of a broken record: other clients may take the lock at once
+//	broke        of a broken record: the nonce of the last write of the broken grant; the record
+//	             keeps holder, grant, renewed, process and presence of that grant
+//	stood_ms     of a broken record: how old that write was, by the store's clock
+//	not_before   earliest time of the next grant, by the holder's wall clock
+//	run          last run of a job that runs once in each period: an object with period (for
+//	             people), began, until (end of the period), ended, outcome ("running", "done",
+//	             "failed" or "died"), error, holder, tries, grant, and again (an operator took
+//	             the run back); its times are by the clock of the run's holder
+//	data         data of the user if it is UTF-8 with few escapes; otherwise data_base64
+//	session      session of the grant; the id of the grant is then the id of the session, a dot
+//	             and a number of base 36
+//	mark         nonce of the last write by the holder of the grant, if other clients have
+//	             written since then
+//	beside       number of writes by other clients since then
+//	slots        number of slots of the semaphore, also while all slots are free
+//	holders      readers or holders of slots: each is an array of grant, mode ("r" for a reader,
+//	             "s" for a slot, "w" for a writer), TTL of its session in milliseconds, time of
+//	             entry in Unix seconds, token, and number of the slot
+//	queue        waiters in order: each is an array as in holders, without token and slot; mode
+//	             "c" is a candidate of an election
+//	ask          request to yield: an object with grant (the requested grant; empty if the lock
+//	             has several holders), grants (the requested grants if there are several
+//	             holders), by, reason, at, idle (the holder yields only if it has no work under
+//	             the lock), heard (the holder has read the request), and refused (the reason of
+//	             the holder)
+//	linger_ms    how long the holder keeps the lock after its work if no client requests it
+//	attend       of a session: the locks that other clients have requested or broken; ["*"] for
+//	             all locks
+//
+// When a client rewrites a record, it keeps the fields that it does not know. If the record has
+// no room, the client drops the fields for people first, then the presence, the data, and the
+// unknown fields.
 package lease

@@ -57,7 +57,7 @@ type YieldStatus struct {
 // With [YieldOptions.Wait] it then reads as a waiter does. A request is no sign that the holder
 // lives: a dead holder is taken over at the same time as without it. A renewal that conflicts with
 // a request to yield takes two requests. So no lease is lost where a request takes at most half of
-// what the package documentation says under Time. On a store that lets writes wait, a holder reads
+// the limit that the package documentation gives for renewals. On a store that lets writes wait, a holder reads
 // before it writes.
 //
 // A nil error means that the request to yield is in the record, or that the grant has ended since
