@@ -72,7 +72,7 @@
 // an entry counts if and only if it names the state before it. A local file system orders the
 // appends. So a write is one append and one read of what was appended, without any lock. A full
 // log is sealed and continues in a new file; two files are kept. Package internal/model checks the
-// rules, and the files docs/decisions.md and docs/safety.md of this module have the reasons and
+// rules. The files store/DECISIONS.md and docs/safety.md of this module have the reasons and
 // the evidence.
 //
 // The files are text, and can be read with cat:
