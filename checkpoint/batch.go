@@ -208,7 +208,7 @@ func (l *keyQueue) write(ctx context.Context, p plan) (state, error) {
 	if err != nil && (store.OutcomeOf(err) == store.NotApplied || store.TraitsOf(st).CannotReadOwnWrites) {
 		return state{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.k.opts.ResolveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, l.k.opts.resolveTimeout)
 	defer cancel()
 	found, err := store.ResolvePut(ctx, st, l.register, prev, p.value, version, err)
 	if err != nil {

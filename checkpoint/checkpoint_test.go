@@ -355,9 +355,6 @@ func TestKeys(t *testing.T) {
 	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{KeyPrefix: "a//b"}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a bad prefix: %v", err)
 	}
-	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{ResolveTimeout: -1}); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a negative settle: %v", err)
-	}
 	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{PollInterval: -1}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a negative poll: %v", err)
 	}

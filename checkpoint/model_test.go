@@ -122,7 +122,7 @@ func model(t *testing.T, seed uint64, total map[string]int) {
 		if i == 0 { // without Resolver: it cannot resolve a write that other writes have followed
 			s = struct{ store.Store }{st}
 		}
-		k := open(t, s, &checkpoint.Options{ResolveTimeout: time.Second})
+		k := open(t, s, checkpoint.ResolvingIn(time.Second))
 		for j := range uint64(3) {
 			r := rand.New(rand.NewPCG(seed+1, i<<8|j))
 			work.Go(func() {

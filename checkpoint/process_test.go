@@ -51,7 +51,7 @@ func advanceForEver(dir string) error {
 	if os.Getenv("HOLDFAST_VOLATILE") != "" {
 		registers = careless{st}
 	}
-	k, err := checkpoint.New(registers, &checkpoint.Options{ResolveTimeout: 300 * time.Millisecond})
+	k, err := checkpoint.New(registers, checkpoint.ResolvingIn(300*time.Millisecond))
 	if err != nil {
 		return err
 	}

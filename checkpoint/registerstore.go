@@ -33,14 +33,13 @@ type Options struct {
 	// checked.
 	HeldBy func(ctx context.Context, key string) (h Holder, held bool, err error)
 
-	// ResolveTimeout bounds the time in which the keeper tries to resolve an in-doubt write
-	// by reading it back; the call's context bounds it as well. From 1 ms to 1 h. Default:
-	// 10 s.
-	ResolveTimeout time.Duration
-
 	// PollInterval is how often Watch reads a store that is no [store.Watcher]. Default:
 	// [store.DefaultPollInterval].
 	PollInterval time.Duration
+
+	// resolveTimeout bounds the time in which the keeper tries to resolve an in-doubt write
+	// by reading it back; the call's context bounds it as well. Tests set it.
+	resolveTimeout time.Duration
 }
 
 func (o *Options) checked() (Options, error) {
@@ -54,11 +53,8 @@ func (o *Options) checked() (Options, error) {
 	if err := store.CheckKey(c.KeyPrefix); err != nil {
 		return c, fmt.Errorf("%w: Options.KeyPrefix: %w", store.ErrInvalid, err)
 	}
-	if c.ResolveTimeout == 0 {
-		c.ResolveTimeout = 10 * time.Second
-	}
-	if c.ResolveTimeout < time.Millisecond || c.ResolveTimeout > time.Hour {
-		return c, fmt.Errorf("%w: Options.ResolveTimeout is %v; it must be from 1ms to 1h", store.ErrInvalid, c.ResolveTimeout)
+	if c.resolveTimeout == 0 {
+		c.resolveTimeout = 10 * time.Second
 	}
 	if c.PollInterval < 0 {
 		return c, fmt.Errorf("%w: Options.PollInterval is %v; it must not be negative", store.ErrInvalid, c.PollInterval)

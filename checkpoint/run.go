@@ -41,6 +41,16 @@ type Guard interface {
 	Release(ctx context.Context) error
 }
 
+const (
+	// flushTimeout bounds the last save after the context has ended or the lease was lost,
+	// and again the release of the lease.
+	flushTimeout = 5 * time.Second
+
+	// retryTimeout is how long Run retries to read or save the checkpoint while the store
+	// fails.
+	retryTimeout = time.Minute
+)
+
 // RunOptions are the options of [Run]. The zero value of each field means its
 // default.
 type RunOptions struct {
@@ -59,14 +69,6 @@ type RunOptions struct {
 	// position, while the store answers. At least 1 ms. Default: 1 s.
 	SaveInterval time.Duration
 
-	// FlushTimeout bounds the last save after the context has ended or the lease was lost,
-	// and again the release of the lease. At least 1 ms. Default: 5 s.
-	FlushTimeout time.Duration
-
-	// RetryTimeout is how long Run retries to read or save the checkpoint while the store
-	// fails. At least 1 ms. Default: 1 min.
-	RetryTimeout time.Duration
-
 	// Logger receives the begin and end of terms, and repeated saves. Default: no log.
 	Logger *slog.Logger
 }
@@ -79,17 +81,11 @@ func (o *RunOptions) checked() (RunOptions, error) {
 	if c.SaveEvery == 0 {
 		c.SaveEvery = 100
 	}
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{{"SaveInterval", &c.SaveInterval, time.Second}, {"FlushTimeout", &c.FlushTimeout, 5 * time.Second}, {"RetryTimeout", &c.RetryTimeout, time.Minute}} {
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-		if *d.value < time.Millisecond {
-			return c, fmt.Errorf("%w: RunOptions.%s is %v; it must be at least 1ms", store.ErrInvalid, d.name, *d.value)
-		}
+	if c.SaveInterval == 0 {
+		c.SaveInterval = time.Second
+	}
+	if c.SaveInterval < time.Millisecond {
+		return c, fmt.Errorf("%w: RunOptions.SaveInterval is %v; it must be at least 1ms", store.ErrInvalid, c.SaveInterval)
 	}
 	if c.SaveEvery < 1 {
 		return c, fmt.Errorf("%w: RunOptions.SaveEvery is %d; it must be at least 1", store.ErrInvalid, c.SaveEvery)
@@ -115,8 +111,8 @@ func (o *RunOptions) checked() (RunOptions, error) {
 //
 // Run returns nil when the source has no more events, the cause of ctx when that has ended,
 // and the error of handle, of source, of Acquire, or of a store that failed for longer than
-// RetryTimeout. Before it returns, it saves the position of the last handled event, and
-// releases the lease. It returns [ErrFenced] only without Acquire: a worker without a token
+// a minute. Before it returns, it saves the position of the last handled event, and releases
+// the lease, each within five seconds. It returns [ErrFenced] only without Acquire: a worker without a token
 // must not write if other workers have one.
 func Run[T any](ctx context.Context, k Store, key string, source Source[T], handle func(ctx context.Context, e Event[T]) error, opts *RunOptions) error {
 	o, err := opts.checked()
@@ -333,7 +329,7 @@ func (t *term) flush(ctx context.Context, err error) error {
 	if errors.Is(err, ErrFenced) || errors.Is(err, ErrRolledBack) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.FlushTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	switch failed := t.save(ctx); {
 	case failed == nil:
@@ -350,16 +346,16 @@ func (t *term) flush(ctx context.Context, err error) error {
 // release releases the lease. If that fails, the next worker waits until the lease
 // expires.
 func (w *worker) release(ctx context.Context, guard Guard) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.opts.FlushTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if err := guard.Release(ctx); err != nil {
 		w.opts.Logger.Warn("checkpoint: release", "key", w.key, "error", err)
 	}
 }
 
-// retry calls f until it succeeds, fails permanently, or has failed for RetryTimeout.
+// retry calls f until it succeeds, fails permanently, or has failed for retryTimeout.
 func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, w.opts.RetryTimeout)
+	limited, cancel := context.WithTimeout(ctx, retryTimeout)
 	defer cancel()
 	for pause := minPause; ; pause = min(2*pause, 4*maxPause) {
 		err := f(limited)

@@ -168,7 +168,7 @@ func TestRunErrors(t *testing.T) {
 		if !errors.Is(err, broken) {
 			t.Errorf("got %v", err)
 		}
-		for _, o := range []checkpoint.RunOptions{{SaveEvery: -1}, {SaveInterval: -1}, {FlushTimeout: 1}, {RetryTimeout: -1}} {
+		for _, o := range []checkpoint.RunOptions{{SaveEvery: -1}, {SaveInterval: -1}} {
 			if err := checkpoint.Run(t.Context(), k, "k", numbers(9, true), new(tally).handle, &o); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("%+v: %v", o, err)
 			}

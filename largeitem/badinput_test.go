@@ -310,10 +310,10 @@ func TestSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pipeRead.Close()
-	long := strings.Repeat("0123456789", 30_000)
+	long := strings.Repeat("0123456789", 105_000) // a little more than is kept in memory
 	for _, layout := range []largeitem.Layout{largeitem.DefaultLayout(), largeitem.PynamoDBMateLayout()} {
 		spool := t.TempDir()
-		opts := &largeitem.Options{Layout: layout, BaseURI: "s3://b", SpoolMemory: 1000, SpoolDir: spool, RemoveSuperseded: true, RemoveYoung: true}
+		opts := &largeitem.Options{Layout: layout, BaseURI: "s3://b", SpoolDir: spool, RemoveSuperseded: true, RemoveYoung: true}
 		for want, src := range map[string]func() largeitem.Source{
 			"":  func() largeitem.Source { return largeitem.Bytes(nil) },
 			"x": func() largeitem.Source { return stream("x") },
@@ -329,8 +329,8 @@ func TestSources(t *testing.T) {
 			long + "x": func() largeitem.Source {
 				return largeitem.Source{Body: io.MultiReader(strings.NewReader(long + "x")), Size: int64(len(long) + 1)}
 			},
-			long[:1000]: func() largeitem.Source { return stream(long[:1000]) },
-			long[:999]:  func() largeitem.Source { return stream(long[:999]) },
+			long[:1<<20]:   func() largeitem.Source { return stream(long[:1<<20]) },
+			long[:1<<20-1]: func() largeitem.Source { return stream(long[:1<<20-1]) },
 		} {
 			w := newWorld(t, opts)
 			w.create(k1, nil, large{"body": src()})

@@ -26,9 +26,9 @@ const (
 	defaultParallel = 4
 	MaxParallel     = 64
 
-	// defaultSpoolMemory is the size up to which a stream that must be hashed before its
+	// spoolMemory is the size up to which a stream that must be hashed before its
 	// upload is kept in memory, in bytes; a larger one goes into a temporary file.
-	defaultSpoolMemory = 1 << 20
+	spoolMemory = 1 << 20
 )
 
 // Options are the options of a [Store].
@@ -80,12 +80,10 @@ type Options struct {
 	// means 4.
 	Parallel int
 
-	// SpoolMemory is the size up to which a stream that must be hashed before its upload is
-	// kept in memory, in bytes; 0 means 1 MiB. A larger one goes into a temporary file in
-	// SpoolDir; empty means [os.TempDir]. Only layouts that name objects by their content use
-	// it, and only for a body that cannot seek.
-	SpoolMemory int64
-	SpoolDir    string
+	// SpoolDir is where a stream of more than 1 MiB that must be hashed before its upload
+	// goes into a temporary file; empty means [os.TempDir]. Only layouts that name objects by
+	// their content use it, and only for a body that cannot seek.
+	SpoolDir string
 
 	// AdoptPrefix lets this store take over a prefix that belongs to another table, or to an
 	// earlier one of the same name. The sweep then removes the other table's objects.
@@ -127,7 +125,6 @@ func New(t Table, b object.Bucket, opts *Options) (*Store, error) {
 		o.BaseURI = object.TraitsOf(b).Name
 	}
 	setDefault(&o.Parallel, defaultParallel)
-	setDefault(&o.SpoolMemory, defaultSpoolMemory)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -165,8 +162,6 @@ func (o Options) check() error {
 		return bad("RemoveYoung is set without RemoveSuperseded")
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
 		return bad("Parallel is %d, 1 to %d are allowed", o.Parallel, MaxParallel)
-	case o.SpoolMemory < 0:
-		return bad("SpoolMemory is %d bytes; it must not be negative", o.SpoolMemory)
 	case o.Attributes != nil && len(o.Attributes) == 0:
 		return bad("Attributes is empty; nil means those that look like references")
 	}

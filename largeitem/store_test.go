@@ -200,7 +200,6 @@ func TestOptions(t *testing.T) {
 		"Prefix: invalid key": {Prefix: "\xff"},
 		"BaseURI is \"x/\"":   {BaseURI: "x/"},
 		"BaseURI is \"x\\n\"": {BaseURI: "x\n"},
-		"SpoolMemory is -1":   {SpoolMemory: -1},
 		"Attributes is empty": {Attributes: []string{}},
 		"names \"a\" twice":   {Attributes: []string{"a", "b", "a"}},
 		"an empty name":       {Attributes: []string{""}},

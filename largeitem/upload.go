@@ -161,7 +161,7 @@ func (us *uploads) run(ctx context.Context, attrs []string) error {
 func (us *uploads) put(ctx context.Context, b *body, u *upload) error {
 	s := us.s
 	if s.layout.hashed() {
-		if err := b.hash(ctx, true, s.o.SpoolMemory, s.o.SpoolDir); err != nil {
+		if err := b.hash(ctx, true, spoolMemory, s.o.SpoolDir); err != nil {
 			return err
 		}
 	}
@@ -348,7 +348,7 @@ func (us *uploads) same(ctx context.Context, b *body, r Reference) (bool, error)
 	if b.src.ForceUpload || b.seeker == nil || !s.unique(us.schema, r) || r.Size >= 0 && r.Size != b.size {
 		return false, nil
 	}
-	if err := b.hash(ctx, s.layout.hashed(), s.o.SpoolMemory, s.o.SpoolDir); err != nil {
+	if err := b.hash(ctx, s.layout.hashed(), spoolMemory, s.o.SpoolDir); err != nil {
 		return false, err
 	}
 	if r.SHA256 != nil {

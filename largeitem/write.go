@@ -28,9 +28,6 @@ type WriteOptions struct {
 	// begins again when another writer was faster.
 	Base *Item
 
-	// UpdateTime goes into the metadata of the objects; zero means now.
-	UpdateTime time.Time
-
 	// Progress, if not nil, is called with how many bytes of all uploads together have
 	// reached the bucket. See [object.Progress].
 	Progress object.Progress
@@ -174,10 +171,7 @@ func (w *write) prepare(large Large) error {
 	if err != nil {
 		return err
 	}
-	w.ups = &uploads{s: w.s, schema: w.schema, key: w.key, bodies: bodies, updated: w.o.UpdateTime, now: make(map[string]*upload), progress: w.o.Progress, done: make(map[string]int64)}
-	if w.ups.updated.IsZero() {
-		w.ups.updated = time.Now()
-	}
+	w.ups = &uploads{s: w.s, schema: w.schema, key: w.key, bodies: bodies, updated: time.Now(), now: make(map[string]*upload), progress: w.o.Progress, done: make(map[string]int64)}
 	w.kept = make(map[string]Reference)
 	if err := w.schema.CheckChange(w.change); err != nil {
 		return err

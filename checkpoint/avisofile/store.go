@@ -44,11 +44,6 @@ type Options struct {
 	// caller's. They also fail if HeldBy returns an error. Default: leases are not checked.
 	HeldBy func(ctx context.Context, key string) (h checkpoint.Holder, held bool, err error)
 
-	// PollInterval is how often Watch reads the file, from 1 ms to 1 h; each wait is a random
-	// time between half of it and all of it. Watch sees changes through the same Store at
-	// once. Default: 250 ms.
-	PollInterval time.Duration
-
 	// Logger receives two warnings, each once for a Store. First: another user has replaced
 	// the file, and this user cannot keep its owner. Second: fencing tokens or epochs went
 	// back, because a program replaced a link by a file, or the fence file was removed or
@@ -66,12 +61,6 @@ func (o *Options) checked() (Options, error) {
 	}
 	if err := trust.CheckNames(c.Unsafe); err != nil {
 		return c, fmt.Errorf("%w: %w", store.ErrInvalid, err)
-	}
-	if c.PollInterval == 0 {
-		c.PollInterval = 250 * time.Millisecond
-	}
-	if c.PollInterval < time.Millisecond || c.PollInterval > time.Hour {
-		return c, fmt.Errorf("%w: Options.PollInterval is %v; it must be from 1ms to 1h", store.ErrInvalid, c.PollInterval)
 	}
 	return c, nil
 }
@@ -405,10 +394,13 @@ func same(a, b checkpoint.Checkpoint) bool {
 		a.Sequence == b.Sequence && a.EventID == b.EventID
 }
 
+// pollInterval is how often Watch reads the file.
+const pollInterval = 250 * time.Millisecond
+
 // pause waits for a change through this store, at most for a random time between half of
-// PollInterval and PollInterval.
+// pollInterval and pollInterval.
 func (s *Store) pause(ctx context.Context, changed <-chan struct{}) {
-	t := time.NewTimer(s.opts.PollInterval/2 + rand.N(s.opts.PollInterval/2+1))
+	t := time.NewTimer(pollInterval/2 + rand.N(pollInterval/2+1))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

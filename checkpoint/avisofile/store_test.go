@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
@@ -315,11 +314,6 @@ func TestArguments(t *testing.T) {
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("something was written: %v", err)
-	}
-	for _, opts := range []avisofile.Options{{PollInterval: -1}, {PollInterval: 1}, {PollInterval: 2 * time.Hour}} {
-		if _, err := avisofile.Open(path, &opts); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%+v: got %v", opts, err)
-		}
 	}
 	if _, err := avisofile.Open("", nil); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("empty path: got %v", err)

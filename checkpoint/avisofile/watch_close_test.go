@@ -19,7 +19,7 @@ import (
 
 func TestWatch(t *testing.T) {
 	path := statePath(t)
-	s, other := open(t, path, &avisofile.Options{PollInterval: time.Millisecond}), open(t, path, nil)
+	s, other := open(t, path, nil), open(t, path, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	step := 0

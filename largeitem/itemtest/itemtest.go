@@ -34,9 +34,6 @@ type Options struct {
 	// that is no case is an error.
 	Skip map[string]string
 
-	// VerifySkips also runs the cases of Skip, and fails when one of them passes.
-	VerifySkips bool
-
 	// Racers is the number of goroutines that compete; 0 means 8, else at least 2.
 	Racers int
 
@@ -49,9 +46,6 @@ type Options struct {
 	// Large is the size of the largest item that the table keeps, in bytes, counted by
 	// [largeitem.Schema].ItemSize, of ASCII text; 0 means that of its schema.
 	Large int
-
-	// CaseTimeout is how long a case may take before its context ends; 0 means a minute.
-	CaseTimeout time.Duration
 }
 
 func (o *Options) checked(t *testing.T) Options {
@@ -60,7 +54,6 @@ func (o *Options) checked(t *testing.T) Options {
 	suitetest.Default(t, "itemtest", "Racers", &c.Racers, 8, 2)
 	suitetest.Default(t, "itemtest", "Rounds", &c.Rounds, 20, 1)
 	suitetest.Default(t, "itemtest", "Items", &c.Items, 1100, 3)
-	suitetest.Default(t, "itemtest", "CaseTimeout", &c.CaseTimeout, time.Minute, 1)
 	suitetest.CheckSkips(t, "itemtest", c.Skip, Cases())
 	return c
 }
@@ -84,7 +77,7 @@ func Cases() []string { return suitetest.Names(cases()) }
 func Run(t *testing.T, open func(t *testing.T) largeitem.Table, opts *Options) {
 	t.Helper()
 	o := opts.checked(t)
-	suitetest.Run(t, cases(), suitetest.Options{Skip: o.Skip, VerifySkips: o.VerifySkips}, setup(open, o))
+	suitetest.Run(t, cases(), suitetest.Options{Skip: o.Skip}, setup(open, o))
 }
 
 // Failure is a case that failed.
@@ -104,7 +97,7 @@ func setup(open func(t *testing.T) largeitem.Table, o Options) suitetest.Setup[*
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
 		e := &env{Options: o, rec: rec}
 		e.t, e.other = suitetest.Open(t, open, o.Reopen)
-		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.CaseTimeout)
+		e.ctx, e.cancel = context.WithTimeout(t.Context(), time.Minute)
 		var err error
 		if e.schema, err = e.t.Schema(e.ctx); err != nil {
 			t.Fatalf("itemtest: schema: %v", err)

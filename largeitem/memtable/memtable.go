@@ -34,9 +34,6 @@ type Options struct {
 	// Partition and Sort are the attributes of the key. Default: a text "pk", and no sort
 	// key.
 	Partition, Sort largeitem.KeyAttribute
-
-	// MaxItem is the largest item in bytes; 0 means [largeitem.MaxItem].
-	MaxItem int
 }
 
 // Table is a table in memory. It may be used by any number of goroutines.
@@ -63,7 +60,7 @@ func New(opts *Options) (*Table, error) {
 	t := &Table{
 		schema: largeitem.Schema{
 			Name: "memory:" + o.Table, Table: o.Table, ID: "memory:" + rand.Text(),
-			Partition: o.Partition, Sort: o.Sort, MaxItem: cmp.Or(o.MaxItem, largeitem.MaxItem),
+			Partition: o.Partition, Sort: o.Sort, MaxItem: largeitem.MaxItem,
 		},
 		items: make(map[largeitem.Key]largeitem.Attributes),
 	}

@@ -15,7 +15,7 @@ func TestTable(t *testing.T) {
 	for name, opts := range map[string]*memtable.Options{
 		"default":          nil,
 		"number":           {Partition: largeitem.KeyAttribute{Name: "id", Number: true}},
-		"text and text":    {Sort: largeitem.KeyAttribute{Name: "sk"}, MaxItem: 5000},
+		"text and text":    {Sort: largeitem.KeyAttribute{Name: "sk"}},
 		"text and number":  {Sort: largeitem.KeyAttribute{Name: "sk", Number: true}},
 		"number and texts": {Partition: largeitem.KeyAttribute{Name: "pk", Number: true}, Sort: largeitem.KeyAttribute{Name: "sk"}},
 	} {
@@ -56,8 +56,6 @@ func number(v any) int {
 
 func TestOptions(t *testing.T) {
 	for _, o := range []memtable.Options{
-		{MaxItem: -1},
-		{MaxItem: largeitem.MaxItem + 1},
 		{Partition: largeitem.KeyAttribute{Name: "a"}, Sort: largeitem.KeyAttribute{Name: "a"}},
 		{Partition: largeitem.KeyAttribute{Number: true}},
 		{Partition: largeitem.KeyAttribute{Name: "\xff"}},

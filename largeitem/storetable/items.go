@@ -108,7 +108,7 @@ func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2
 			o = *opts
 		}
 		failed := func(position string, err error) bool {
-			return yield(largeitem.Row{Position: position}, &store.OpError{Op: "scan", Key: t.o.Table, Store: t.o.Name, Err: err})
+			return yield(largeitem.Row{Position: position}, &store.OpError{Op: "scan", Key: t.o.Table, Store: t.fullName, Err: err})
 		}
 		if err := t.scan(ctx, o, yield, failed); err != nil {
 			failed("", err)

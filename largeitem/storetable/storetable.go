@@ -85,18 +85,16 @@ type Options struct {
 	// Partition and Sort are the attributes of the key, for [Create]: [New] ignores them,
 	// and reads what Create has written. Default: a text "pk", and no sort key.
 	Partition, Sort largeitem.KeyAttribute
-
-	// Name names the table for people. Default: the name of the store and of the table.
-	Name string
 }
 
 // Table is a table in a store. It may be used by any number of goroutines and needs no
 // closing.
 type Table struct {
-	st     store.Store
-	o      Options
-	schema atomic.Pointer[largeitem.Schema] // nil until it was read
-	page   int                              // how many names a scan holds
+	st       store.Store
+	o        Options
+	fullName string                           // for people
+	schema   atomic.Pointer[largeitem.Schema] // nil until it was read
+	page     int                              // how many names a scan holds
 }
 
 var _ largeitem.Table = (*Table)(nil)
@@ -115,11 +113,9 @@ func New(st store.Store, opts *Options) (*Table, error) {
 	case !validTable(t.o.Table):
 		return nil, fmt.Errorf("storetable: %w: Options.Table is %.60q; a name has letters, digits, hyphens, underscores and dots, at most 100", largeitem.ErrInvalid, t.o.Table)
 	}
-	if t.o.Name == "" {
-		t.o.Name = t.o.Table
-		if name := store.TraitsOf(st).Name; name != "" {
-			t.o.Name = name + ", table " + t.o.Table
-		}
+	t.fullName = t.o.Table
+	if name := store.TraitsOf(st).Name; name != "" {
+		t.fullName = name + ", table " + t.o.Table
 	}
 	return t, nil
 }
@@ -172,14 +168,14 @@ func Create(ctx context.Context, st store.Store, opts *Options) error {
 		return err
 	}
 	if is.Partition != want.Partition || is.Sort != want.Sort {
-		return fmt.Errorf("%w: the table %s exists already, and has another key", store.ErrMisconfigured, t.o.Name)
+		return fmt.Errorf("%w: the table %s exists already, and has another key", store.ErrMisconfigured, t.fullName)
 	}
 	return nil
 }
 
 func (t *Table) described(d description) largeitem.Schema {
 	traits := store.TraitsOf(t.st)
-	s := largeitem.Schema{Name: t.o.Name, Table: t.o.Table, ID: d.ID + "@" + traits.ID + "/" + traits.Prefix, Partition: largeitem.KeyAttribute(d.Partition), MaxItem: store.MaxValue}
+	s := largeitem.Schema{Name: t.fullName, Table: t.o.Table, ID: d.ID + "@" + traits.ID + "/" + traits.Prefix, Partition: largeitem.KeyAttribute(d.Partition), MaxItem: store.MaxValue}
 	if d.Sort != nil {
 		s.Sort = largeitem.KeyAttribute(*d.Sort)
 	}
@@ -193,14 +189,14 @@ func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	}
 	value, _, err := t.st.Get(ctx, t.schemaKey())
 	if errors.Is(err, store.ErrNotFound) {
-		return largeitem.Schema{}, fmt.Errorf("%w: there is no table %s; holdfast item init makes it", store.ErrMisconfigured, t.o.Name)
+		return largeitem.Schema{}, fmt.Errorf("%w: there is no table %s; holdfast item init makes it", store.ErrMisconfigured, t.fullName)
 	}
 	if err != nil {
 		return largeitem.Schema{}, store.MarkNotApplied(err)
 	}
 	var d description
 	if err := json.Unmarshal(value, &d); err != nil || d.Format != format || d.ID == "" || t.described(d).Check() != nil {
-		return largeitem.Schema{}, store.MarkNotApplied(fmt.Errorf("%w: the schema of the table %s, %.100q", store.ErrCorrupt, t.o.Name, value))
+		return largeitem.Schema{}, store.MarkNotApplied(fmt.Errorf("%w: the schema of the table %s, %.100q", store.ErrCorrupt, t.fullName, value))
 	}
 	s := t.described(d)
 	t.schema.Store(&s)
@@ -329,5 +325,5 @@ func (t *Table) replace(ctx context.Context, key largeitem.Key, v store.Version,
 }
 
 func (t *Table) failed(op store.Kind, key largeitem.Key, err error) error {
-	return &store.OpError{Op: op, Key: key.String(), Store: t.o.Name, Err: err}
+	return &store.OpError{Op: op, Key: key.String(), Store: t.fullName, Err: err}
 }

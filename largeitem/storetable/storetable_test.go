@@ -78,7 +78,7 @@ func TestTable(t *testing.T) {
 	}{
 		"memory":  {memory, nil, itemtest.Options{}},
 		"numbers": {memory, &storetable.Options{Table: "a-table.of_mine", Partition: num}, itemtest.Options{Items: 100, Rounds: 5}},
-		"sorted":  {memory, &storetable.Options{Sort: text, Name: "mine"}, itemtest.Options{Items: 100, Rounds: 5}},
+		"sorted":  {memory, &storetable.Options{Sort: text}, itemtest.Options{Items: 100, Rounds: 5}},
 		"prefix": {func(t *testing.T) store.Store {
 			st, err := store.Prefix(memstore.New(), "app/"+strings.Repeat("p", 200))
 			if err != nil {

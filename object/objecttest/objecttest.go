@@ -53,9 +53,6 @@ type Options struct {
 	// Large is the size of the large body in bytes; 0 means 1 MiB. Make it larger than the
 	// size from which the bucket uploads in parts.
 	Large int
-
-	// CaseTimeout is how long a case may take before its context ends; 0 means a minute.
-	CaseTimeout time.Duration
 }
 
 func (o *Options) checked(t *testing.T) Options {
@@ -65,7 +62,6 @@ func (o *Options) checked(t *testing.T) Options {
 	suitetest.Default(t, "objecttest", "Rounds", &c.Rounds, 25, 1)
 	suitetest.Default(t, "objecttest", "Keys", &c.Keys, 1100, 1)
 	suitetest.Default(t, "objecttest", "Large", &c.Large, 1<<20, 1<<10)
-	suitetest.Default(t, "objecttest", "CaseTimeout", &c.CaseTimeout, time.Minute, 1)
 	suitetest.CheckSkips(t, "objecttest", c.Skip, Cases())
 	for a, reason := range c.Unsupported {
 		if !slices.Contains(object.Abilities(), a) || reason == "" {
@@ -114,7 +110,7 @@ func setup(open func(t *testing.T) object.Bucket, o Options) suitetest.Setup[*en
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
 		e := &env{Options: o, t: t, rec: rec}
 		e.b, e.other = suitetest.Open(t, open, o.Reopen)
-		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.CaseTimeout)
+		e.ctx, e.cancel = context.WithTimeout(t.Context(), time.Minute)
 		return e, e.cancel
 	}
 }

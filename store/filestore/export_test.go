@@ -7,7 +7,7 @@ import (
 
 // Tiny returns options with which logs continue in a new file after very few writes.
 func Tiny() *Options {
-	return &Options{MaxOpen: 4, limits: limits{sealBytes: 1, sealEntries: 2}}
+	return &Options{limits: limits{maxOpen: 4, sealBytes: 1, sealEntries: 2}}
 }
 
 // Polling returns options with which the system is not asked for changes.

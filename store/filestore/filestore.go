@@ -54,15 +54,12 @@ type Options struct {
 	// of another user to root.
 	ReadOnly bool
 
-	// MaxOpen is the largest number of logs that remain open between calls, one descriptor
-	// each: 1 to 65,536; 0 means 256.
-	MaxOpen int
-
 	limits limits
 }
 
 // limits are values that only tests change.
 type limits struct {
+	maxOpen           int // how many logs remain open between calls, one descriptor each
 	sealBytes         int64
 	sealEntries       int
 	noDirSync         bool // for the power-cut tests: names are not made durable
@@ -118,9 +115,6 @@ func open(dir string, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	if opts.MaxOpen < 0 || opts.MaxOpen > 1<<16 {
-		return nil, fmt.Errorf("Options.MaxOpen is %d; it must be between 1 and %d, or 0 for the default", opts.MaxOpen, 1<<16)
-	}
 	if dir == "" {
 		return nil, errors.New("the name of the directory is empty")
 	}
@@ -133,7 +127,7 @@ func open(dir string, opts *Options) (*Store, error) {
 	}
 	s := &Store{dir: dir, reading: opts.ReadOnly, limits: opts.limits, closing: make(chan struct{}), idle: make(chan struct{})}
 	s.own.slot = make(chan struct{}, 1)
-	s.logs.max = opts.MaxOpen
+	s.logs.max = opts.limits.maxOpen
 	if s.logs.max == 0 {
 		s.logs.max = 256
 	}

@@ -360,7 +360,7 @@ func TestSweepTmp(t *testing.T) {
 
 // TestOptions: what makes no sense is refused.
 func TestOptions(t *testing.T) {
-	for _, opts := range []*filestore.Options{{MaxOpen: -1}, {MaxOpen: 1 << 20}, {Unsafe: []string{""}}, {Unsafe: []string{"all"}}} {
+	for _, opts := range []*filestore.Options{{Unsafe: []string{""}}, {Unsafe: []string{"all"}}} {
 		if _, err := filestore.Open(t.TempDir(), opts); err == nil {
 			t.Errorf("%+v: no error", opts)
 		}
