@@ -24,7 +24,7 @@ type positionFlags struct {
 
 func (p *positionFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.event, "event", "", "name of the event at this position")
-	cmd.Flags().StringVar(&p.data, "data", "", "JSON to keep with it")
+	cmd.Flags().StringVar(&p.data, "data", "", "JSON to keep with the checkpoint")
 }
 
 func (p *positionFlags) position(sequence uint64) (checkpoint.Position, error) {
@@ -44,12 +44,14 @@ func (a *app) checkpointAdvance(f *checkpointFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "advance KEY SEQUENCE|-",
 		Short: "Move a checkpoint forward",
-		Long: `Move a checkpoint forward, and print the sequence that is saved then. The status is 73 if a
-higher one is saved already, and 76 if a higher token refuses this one.
+		Long: `Move a checkpoint forward, and print the sequence that is saved after the command. The status
+is 73 if a higher sequence is saved already. It is 76 if the checkpoint carries a token that
+is higher than --fence.
 
-"-" reads sequences from standard input, one on each line, and after it the name of an event
-if there is one. advance saves the highest as it reads. It saves sequences that arrive during
-a write together, and the rest at the end of the input.`,
+If SEQUENCE is "-", advance reads lines from standard input. Each line has a sequence, and
+optionally a blank and the name of an event. advance saves the highest sequence that it has
+read. While a write runs, advance collects the sequences that arrive, and saves them with the
+next write. At the end of the input it saves the rest.`,
 		Example: `  holdfast checkpoint advance orders 17 --event orders@17
   holdfast run ingest -- sh -c 'holdfast checkpoint advance orders 18 --fence $HOLDFAST_TOKEN'
   follow-orders | holdfast checkpoint advance orders -`,
@@ -78,8 +80,8 @@ a write together, and the rest at the end of the input.`,
 	}
 	p.add(cmd)
 	cmd.Flags().Uint64Var(&opts.Token, "fence", 0, "fencing token of the lock under which the work was done")
-	cmd.Flags().BoolVar(&opts.Force, "force", false, "without a token, although the checkpoint has one")
-	cmd.Flags().Uint64Var(&opts.Epoch, "epoch", 0, "only if the checkpoint is still in this epoch, as get --json prints it")
+	cmd.Flags().BoolVar(&opts.Force, "force", false, "save without a token, even if the checkpoint carries one")
+	cmd.Flags().Uint64Var(&opts.Epoch, "epoch", 0, "save only if the checkpoint is still in this epoch, which get --json prints")
 	return cmd
 }
 
@@ -240,9 +242,9 @@ func (a *app) checkpointImport(f *checkpointFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE|-",
 		Short: "Read checkpoints that were exported; none moves back",
-		Long: `Read checkpoints that "export" has printed, from a store or a state file. Each is moved
-forward only. A checkpoint that is further here stays as it is, and import prints a note. Tokens
-and epochs are not imported: they belong to the place that they came from.`,
+		Long: `Read the output of "checkpoint export", and move each checkpoint forward to the sequence in
+that output. If a checkpoint is further here, it stays as it is, and import prints a note.
+Tokens and epochs are not imported, because they are valid only where they were exported.`,
 		Example: `  holdfast checkpoint --file state.json export > checkpoints.json
   holdfast checkpoint import checkpoints.json`,
 		Args: cobra.ExactArgs(1),
@@ -256,7 +258,7 @@ and epochs are not imported: they belong to the place that they came from.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&opts.Force, "force", false, "without a token, although a checkpoint has one")
+	cmd.Flags().BoolVar(&opts.Force, "force", false, "save without a token, even if a checkpoint carries one")
 	return cmd
 }
 
@@ -355,7 +357,7 @@ func (a *app) resumeKeyCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint of the schema")
-	cmd.Flags().BoolVar(&opts.Bare, "exact-path", false, "take the URL's path as it is: without it a final slash is added, as the consumer does")
+	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint of the schema of the event")
+	cmd.Flags().BoolVar(&opts.Bare, "exact-path", false, "use the path of the URL as it is; without this flag resume-key adds a final slash, as the consumer does")
 	return cmd
 }

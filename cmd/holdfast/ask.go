@@ -22,7 +22,7 @@ const (
 
 // addOnAsk adds the flag of commands that run a child under a lock.
 func (f *runFlags) addOnAsk(flags *pflag.FlagSet) {
-	flags.StringVar(&f.onAsk, "on-ask", askTerm, "what to do when a client asks for the lock: term or refuse")
+	flags.StringVar(&f.onAsk, "on-ask", askTerm, "when a client asks for the lock: term (stop COMMAND) or refuse")
 }
 
 func (f *runFlags) checkOnAsk() error {
@@ -126,17 +126,17 @@ func (a *app) askCommand() *cobra.Command {
 		Use:     "ask NAME",
 		Short:   "Ask the holder of a lock to release it",
 		GroupID: groupLocks,
-		Long: `Ask the holder of a lock to release it.
+		Long: `Ask the holder of a lock to release it. The holder reads the request at its next renewal, by
+default within ten seconds. If several clients hold the lock, ask asks all of them.
 
-The holder reads the request with its next renewal, by default within ten seconds, and
-decides. "run" and "lead" send TERM to their command and release the lock when it has ended;
-with --on-ask refuse they refuse. "hold" prints "yield_requested". If several clients hold
-the lock, the request is for all that hold it now. A second request changes nothing.
+"run" and "lead" send TERM to their command, and release the lock when the command has ended.
+With --on-ask refuse they refuse the request. "hold" prints "yield_requested". If a request
+is written already, ask does not write a second one.
 
---wait DURATION waits until the lock is released. The status is 0 then, 73 if the holder
-refuses, and 75 if it still holds the lock after that time, or has started this command.
-Without --wait the status is 0 when the request is written. It is 73 if the lock is free,
-and 66 if there is none. For a holder that does not release the lock see "break".`,
+Without --wait the status is 0 when ask has written the request. It is 73 if the lock is free,
+and 66 if there is no such lock. With --wait the status is 0 when the lock is released, and 73
+if the holder refuses. It is 75 if the holder still has the lock after that time, or if the
+command of that holder runs this ask. If a holder does not react, see "break".`,
 		Example: `  holdfast ask nightly --reason "maintenance at ten"
   holdfast ask deploy --wait 5m; holdfast run deploy --wait 1m -- ./deploy.sh   # also if it is free`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -158,7 +158,7 @@ and 66 if there is none. For a holder that does not release the lock see "break"
 	}
 	flags := cmd.Flags()
 	f.flags = flags
-	flags.StringVar(&reason, "reason", "", "text that says why: at most 1,024 bytes")
+	flags.StringVar(&reason, "reason", "", "text that says why you ask: at most 1,024 bytes")
 	flags.StringVar(&f.holder, "holder", "", "text that says who asks (default: user, host and process)")
 	flags.VarP((*seconds)(&wait), "wait", "w", "how long to wait until the lock is released, 5m or 300 (seconds)")
 	_ = flags.SetAnnotation("wait", noVariable, nil) // here it changes what the command does

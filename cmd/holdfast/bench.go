@@ -32,9 +32,9 @@ func (a *app) benchCommand() *cobra.Command {
 		Use:     "bench",
 		Short:   "Measure the requests and the time of each operation",
 		GroupID: groupStore,
-		Long: `Measure the requests and the time of each operation on a store, and of one raw conditional
-write in the same run. bench uses keys of its own below bench/, and removes them. "sweep"
-removes those of a measurement that was killed.`,
+		Long: `Measure the requests and the time of each operation on a store. For comparison, bench also
+measures one raw conditional write. bench uses its own keys below bench/, and removes them. If
+bench is killed, "sweep" removes its keys.`,
 		Example: `  holdfast bench --rounds 100
   holdfast bench --json`,
 		Args: cobra.NoArgs,

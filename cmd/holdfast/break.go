@@ -31,21 +31,21 @@ func (a *app) breakCommand() *cobra.Command {
 		Use:     "break NAME --token N [--now]",
 		Short:   "End the work of a holder, and free its lock",
 		GroupID: groupLocks,
-		Long: `End the work of a holder, and free its lock.
+		Long: `End the work of a holder, and free its lock. If several clients hold the lock, break ends the
+work of all of them.
 
-The holder sees the break with its next renewal, and stops. Others take the lock then, at
-the latest a TTL after its last renewal. They take over from a dead holder as early without
-a break. If several clients hold the lock, break ends the work of all.
+The holder sees the break at its next renewal, and stops. Then other clients can take the lock.
+If the holder is dead, they can take it one TTL after its last renewal, as without a break.
 
---now lets others take the lock at once. If the holder lives, it works at the same time as
-the next one. So use --now only if it is certainly dead, or its work is fenced.
---token, which ls and show print, names the grant that you saw; HOLDFAST_TOKEN never does.
-A lock that --min-interval keeps is free after a break, and a job of --once-per can run again.
---unreadable keeps a copy of a damaged record and makes the lock usable. It needs --now.`,
+--now lets other clients take the lock at once. If the holder lives, it then works at the same
+time as the next holder. So use --now only if the holder is dead, or if its work is fenced.
+--token makes sure that you end the grant that you saw. break does not read HOLDFAST_TOKEN.
+After a break no --min-interval delays the lock, and a job with --once-per can run again.
+--unreadable makes a lock with a damaged record usable, and keeps a copy. It needs --now.`,
 		Example: `  holdfast show nightly
   holdfast break nightly --token 1795220270042317
-  holdfast break nightly --token 1795220270042317 --now   # its holder is dead for certain
-  holdfast break nightly --unreadable --now               # nor does any holder of it live`,
+  holdfast break nightly --token 1795220270042317 --now   # if its holder is certainly dead
+  holdfast break nightly --unreadable --now               # if no holder of it lives`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if unreadable {
@@ -60,10 +60,10 @@ A lock that --min-interval keeps is free after a break, and a job of --once-per 
 			return a.breakLock(cmd.Context(), args[0], token, now, yes)
 		},
 	}
-	cmd.Flags().Uint64Var(&token, "token", 0, "token of the grant to break")
-	cmd.Flags().BoolVar(&now, "now", false, "let others take the lock at once, although its holder may live")
-	cmd.Flags().BoolVar(&unreadable, "unreadable", false, "make a lock with a damaged record usable again, and keep a copy of the record")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().Uint64Var(&token, "token", 0, "token of the lock, as ls and show print it")
+	cmd.Flags().BoolVar(&now, "now", false, "let other clients take the lock at once, even if its holder lives")
+	cmd.Flags().BoolVar(&unreadable, "unreadable", false, "make a lock with a damaged record usable again; break keeps a copy of the record")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
 

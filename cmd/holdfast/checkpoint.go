@@ -76,12 +76,12 @@ func (a *app) checkpointCommand() *cobra.Command {
 		Use:     "checkpoint",
 		Short:   "Positions in streams that never go backwards",
 		GroupID: groupCheckpoints,
-		Long: `Positions in streams. A checkpoint never moves back, whichever process writes it, and
+		Long: `Save positions in streams. A checkpoint never moves back, whichever process writes it. It
 survives crashes and power cuts.
 
-Checkpoints are in a store, or with --file in a JSON state file that aviso programs share.
-With --file and --store, reset and rm are refused while another process holds the lock of
-the checkpoint's name in that store.`,
+Checkpoints are in a store. With --file they are in a JSON state file, which aviso programs
+can use at the same time. With --file and --store, reset and rm look in that store for a lock
+with the name of the checkpoint. They refuse to work while another process holds that lock.`,
 		Example: `  holdfast checkpoint advance orders 17
   holdfast checkpoint get orders
   holdfast checkpoint --file state.json ls`,
@@ -91,10 +91,10 @@ the checkpoint's name in that store.`,
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.file, "file", "", "JSON state file to use in place of a store")
 	f.wait = -1
-	flags.VarP((*seconds)(&f.wait), "wait", "w", "with --file: how long to wait for its lock, 5m or 300 (seconds); then the status is 75 (default: for ever)")
+	flags.VarP((*seconds)(&f.wait), "wait", "w", "with --file: how long to wait for the lock of the file, 5m or 300 (seconds); then the status is 75 (default: for ever)")
 	flags.Lookup("wait").DefValue = "" // the text says what is
 	flags.BoolVar(&f.network, "allow-network", false, "with --file: allow a file system that is not known to be local")
-	flags.StringSliceVar(&f.unsafe, "unsafe", nil, "with --file: accept that other users could change the file (owner, writable, link)")
+	flags.StringSliceVar(&f.unsafe, "unsafe", nil, "with --file: use the file although other users could change it; name the risk: owner, writable or link")
 	cmd.AddCommand(
 		a.checkpointGet(f), a.checkpointAdvance(f), a.checkpointReset(f), a.checkpointRemove(f), a.checkpointList(f),
 		a.checkpointWatch(f), a.checkpointExport(f), a.checkpointImport(f), a.checkpointRestore(f), a.resumeKeyCommand(),
@@ -239,10 +239,10 @@ type changeFlags struct {
 
 func (c *changeFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&c.text, "expect", "", "only if this is the sequence now")
+	flags.StringVar(&c.text, "expect", "", "change the checkpoint only if this is its sequence")
 	flags.Uint64Var(&c.Token, "fence", 0, "fencing token of the lock that guards this checkpoint")
-	flags.BoolVar(&c.Force, "force", false, "although another holds the lock, or a fence is there and no --fence is given")
-	flags.BoolVarP(&c.yes, "yes", "y", false, "do not ask on a terminal")
+	flags.BoolVar(&c.Force, "force", false, "change the checkpoint even if another process holds its lock, or if it carries a token and --fence is missing")
+	flags.BoolVarP(&c.yes, "yes", "y", false, "do not ask for confirmation on a terminal")
 }
 
 func (c *changeFlags) options() (*checkpoint.ChangeOptions, error) {
@@ -262,10 +262,10 @@ func (a *app) checkpointReset(f *checkpointFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset KEY SEQUENCE",
 		Short: "Move a checkpoint on purpose, also back",
-		Long: `Move a checkpoint on purpose, also back. A new epoch begins: a worker that continues from
-the earlier state can save nothing until it has read the checkpoint again.
+		Long: `Set a checkpoint to any sequence, also to a lower one. reset begins a new epoch: a worker that
+read the checkpoint before can save nothing until it reads the checkpoint again.
 
-On a terminal reset first shows what would change, and asks.`,
+On a terminal reset first shows what would change, and asks for confirmation.`,
 		Example: `  holdfast checkpoint reset orders 10
   holdfast checkpoint reset orders 10 --expect 17   # 73 if it is not 17 any more`,
 		Args: cobra.ExactArgs(2),

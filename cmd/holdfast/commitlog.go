@@ -53,8 +53,8 @@ func (a *app) commitLogCommand() *cobra.Command {
 		Use:     "commit-log",
 		Short:   "Append to and read logs of numbered entries",
 		GroupID: groupObjects,
-		Long: `Append to and read a commit log: numbered entries below the key in the URL, which never
-change. Of several programs that append after the same entry one succeeds.`,
+		Long: `Append to and read a commit log: numbered entries below the key in the URL. Entries never
+change. If several programs append after the same entry, one of them succeeds.`,
 		Example: `  number=$(holdfast commit-log append s3://bucket/commits commit.json --expect 17)
   holdfast commit-log read s3://bucket/commits --from 17`,
 		Args: knownCommand,
@@ -99,13 +99,13 @@ func (a *app) logAppend() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "append URL FILE",
 		Short: "Append an entry, and print its number",
-		Long: `Append an entry, and print its number. The first entry has number 1. The content of the entry is
-FILE, or standard input if FILE is "-". The first append makes the log.
+		Long: `Append an entry, and print its number. The first entry has number 1. The content of the entry
+is FILE, or standard input if FILE is "-". The first append creates the log.
 
-With --expect N the entry is appended only if N is the number of the last entry (0: there is
-none): the one that the content takes into account. If another program was faster, the
-status is 73: read the new entries, decide again, append again. Without --expect the entry is
-appended after the last one, whatever that is.
+--expect N appends the entry only if N is the number of the last entry (0: the log is empty).
+So N is the last entry that you have read. If another program has appended an entry since, the
+status is 73. Then read the new entries, decide again, and append again. Without --expect,
+append writes the entry after the last one, whatever its number is.
 
 Status 74: the store's reply was lost, and it is not known whether the entry was written.`,
 		Example: `  holdfast commit-log append s3://bucket/commits commit.json --expect 17
@@ -141,7 +141,7 @@ Status 74: the store's reply was lost, and it is not known whether the entry was
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&expect, "expect", 0, "number of the entry that has to be the last one; 0: the log has to be empty")
+	cmd.Flags().Uint64Var(&expect, "expect", 0, "append only if this is the number of the last entry; 0: only if the log is empty")
 	return cmd
 }
 
@@ -215,10 +215,10 @@ func (a *app) logRead() *cobra.Command {
 		Use:   "read URL",
 		Short: "Print the entries of a log",
 		Long: `Print the contents of the entries in their order. With --json each entry is one line, with its
-number. On a terminal, characters that would control it are escaped.
+number. On a terminal read escapes control characters.
 
-A log that does not exist is empty. The status is 73 if the first entry that you ask for was
-removed by "commit-log trim".`,
+If the log does not exist, read prints nothing. The status is 73 if "commit-log trim" has
+removed the first entry that you ask for.`,
 		Example: `  holdfast commit-log read s3://bucket/commits --from 17
   holdfast commit-log read file:/srv/table/log --follow --json | jq -r .data`,
 		Args: cobra.ExactArgs(1),
@@ -249,8 +249,8 @@ removed by "commit-log trim".`,
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&from, "from", 0, "number of the entry to begin with (default: the first that there is)")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue with entries that are appended later, until interrupted")
+	cmd.Flags().Uint64Var(&from, "from", 0, "number of the first entry to print (default: the first entry of the log)")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "also print entries that are appended later, until you interrupt the command")
 	return cmd
 }
 
@@ -297,10 +297,10 @@ func (a *app) logTrim() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trim URL --before N",
 		Short: "Remove old entries",
-		Long: `Remove the entries before number N. Entry N must exist, and becomes the first one.
+		Long: `Remove the entries before number N. Entry N must exist, and becomes the first entry.
 
-Programs that append and read need not stop. One that still needs a removed entry gets an
-error. If trim is interrupted, the next one finishes its work.`,
+Other programs can append and read during a trim. A program that still needs a removed entry
+gets an error. If trim is interrupted, the next trim finishes the work.`,
 		Example: `  holdfast commit-log trim s3://bucket/commits --before 1000`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

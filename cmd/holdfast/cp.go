@@ -26,14 +26,15 @@ func (a *app) objectCp() *cobra.Command {
 		Use:   "cp SOURCE DESTINATION",
 		Short: "Copy an object or a file",
 		Long: `Copy an object to a URL or a file, or a file to a URL. "-" is standard input or output. If the
-destination is a bucket, a directory, or ends with a slash, the name stays the same. cp prints
-the version of an object that it wrote. Within a bucket the store copies, where it can.
-The conditions are those of put, for the destination; files have those of get.
+destination is a bucket, a directory, or ends with a slash, the copy keeps the name of the
+source. If cp writes an object, it prints its version. Within a bucket the store copies, if it
+can. The conditions are those of put, for the destination. A file as destination is written
+as "get" writes it.
 
 --recursive copies all objects below a prefix, or all files of a directory, several at a time.
-Each keeps the rest of its name, and no file is written outside of the directory. If some
-fail, cp copies the others. The status is that of the failures, or 1 if they differ.
-Symbolic links, pipes and devices are not copied, and count as failures with status 1.`,
+Each copy keeps the rest of its name. cp writes no file outside of the directory. If some
+copies fail, cp makes the others. The status is then that of the failures, or 1 if they differ.
+cp does not copy symbolic links, pipes and devices, and counts them as failures with status 1.`,
 		Example: `  holdfast object cp report.pdf s3://bucket/reports/
   holdfast object cp s3://bucket/reports/report.pdf .
   holdfast object cp s3://bucket/a s3://bucket/b --if-absent
@@ -91,7 +92,7 @@ Symbolic links, pipes and devices are not copied, and count as failures with sta
 	f.source(cmd.Flags())
 	f.content(cmd.Flags(), "that of the source")
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy all objects below a prefix, or all files in a directory")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be copied")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be copied, and copy nothing")
 	return cmd
 }
 

@@ -31,16 +31,17 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:     "doctor",
 		Short:   "Test whether leases are safe on a store",
 		GroupID: groupStore,
-		Long: `Test whether leases are safe on a store. doctor does each operation that Holdfast relies on
-where it must succeed and where it must be refused, also by many at the same time. Then
-it checks what was written, since some servers accept a condition and ignore it.
+		Long: `Test whether leases are safe on a store. doctor tries each operation that Holdfast needs: where
+it must succeed, where the store must refuse it, and from many clients at a time. Then doctor
+checks what the store has written, because some servers accept a condition and ignore it.
 
-It works below a random prefix, .holdfast/doctor/..., and removes what it made, also when you
-interrupt it. On Amazon it costs a few hundred requests. It also tests a table of
-reservations that the URL names; on a server that is not Amazon's, a row stays until its ttl.
+doctor works below a random prefix, .holdfast/doctor/..., and removes it at the end, also if
+you interrupt it. On Amazon it costs a few hundred requests. If the URL names a table of
+reservations, doctor tests it too. On other servers one row stays in that table until its TTL.
 
-The status is 0 if leases are safe, 78 if they, or the reservations, are not. It is 77 or 69 if
-doctor could not find out, for lack of rights or of an answer. For --json see docs/json.md.`,
+The status is 0 if leases are safe. It is 78 if leases, or the reservations, are not safe. It
+is 77 if rights are missing for the test, and 69 if the store does not answer. --json is
+described in docs/json.md.`,
 		Example: `  holdfast doctor
   holdfast --store 's3://bucket/app?endpoint=http://localhost:9000' doctor
   holdfast --store file:/shared/locks doctor --json`,

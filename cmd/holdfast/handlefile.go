@@ -50,15 +50,14 @@ func (a *app) lockCommand() *cobra.Command {
 		Use:     "lock NAME",
 		Short:   "Take a lock that outlives this command",
 		GroupID: groupLocks,
-		Long: `Take a lock that outlives this command, for the steps of a script or a pipeline.
+		Long: `Take a lock that outlives this command, for the steps of a script or a pipeline. lock prints
+the path of a handle file, which renew and unlock need. You can rely on the lock until the
+deadline in that file: --ttl after you took or renewed the lock. Other programs cannot take it
+before that deadline plus the margin and the grace.
 
-lock prints the path of a handle file, which renew and unlock need. You can rely on the lock
-until the deadline in that file: --ttl after the lock was taken or renewed. Other programs
-wait longer, by the margin and the grace.
-
-No process renews the lock, unless --renew-until says until when: "unlock"; "parent", until
-the process that started lock has ended; or the id of a process of this machine. A process
-in the background then renews it, and releases it when that process has ended.
+By default no process renews the lock. With --renew-until a process in the background renews
+it, and releases it when the process that you name has ended. The values are: unlock (until
+you call unlock), parent (the process that started lock), or the id of a local process.
 
 --handle names the file. lock replaces an existing file only if it is a handle whose lease
 has ended.`,
@@ -68,7 +67,7 @@ has ended.`,
   ./deploy.sh
   holdfast unlock "$handle"
 
-  # however long it takes, and no longer than this script lives
+  # renewed until this script ends
   handle=$(holdfast lock deploy --renew-until $$)`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,11 +91,11 @@ has ended.`,
 	}
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
-	flags.Lookup("ttl").Usage = "how long the lock can be relied on without a renewal (default 1h; with --renew-until 1m)"
+	flags.Lookup("ttl").Usage = "how long you can rely on the lock without a renewal (default 1h; with --renew-until 1m)"
 	f.onLost = "kill"
 	f.addWait(flags)
-	flags.StringVar(&path, "handle", "", "where to write the handle `FILE` (default: in the directory of this user's locks)")
-	flags.StringVar(&keep, "renew-until", "", "let a process renew it until unlock, parent (has ended), or the end of process PID")
+	flags.StringVar(&path, "handle", "", "path of the handle `FILE` (default: a file in the directory of this user's locks)")
+	flags.StringVar(&keep, "renew-until", "", "renew the lock in the background until unlock, until the parent process ends (parent), or until process PID ends")
 	return cmd
 }
 
@@ -540,14 +539,12 @@ func (a *app) renewCommand() *cobra.Command {
 		Use:     "renew HANDLE",
 		Short:   "Renew a lock taken with lock",
 		GroupID: groupLocks,
-		Long: `Renew a lock taken with lock: you can rely on it for its --ttl again.
+		Long: `Renew a lock that "lock" has taken. You can rely on it for its --ttl again. renew replaces the
+handle file. A copy of the old file is then not valid.
 
-renew writes a new handle file in place of the old one. A copy of the old one is then of
-no use.
-
-The status is 76 if the lease has ended: its time had passed, or a user broke it. Then stop
-the work under the lock. If no other holder has taken the lock, renew releases it. The status
-is 76 also for an old copy of a handle; then nothing is changed.`,
+The status is 76 if the lease has ended, because its time has passed or a user broke it. Then
+stop the work under the lock. If no other holder has taken the lock, renew releases it. The
+status is also 76 for an old copy of a handle. Then renew changes nothing.`,
 		Example: `  holdfast renew "$handle" || exit   # 76: stop, the lock is lost`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -610,11 +607,11 @@ func (a *app) unlockCommand() *cobra.Command {
 		Use:     "unlock HANDLE",
 		Short:   "Release a lock taken with lock",
 		GroupID: groupLocks,
-		Long: `Release a lock taken with lock, and remove its handle file.
+		Long: `Release a lock that "lock" has taken, and remove its handle file.
 
 The status is 76 if the lease had ended before. Then another holder may have had the lock
-during your work. The status is 76 also for an old copy of a handle that was renewed since.
-Then nothing is changed, and the lock stays with the newer handle.`,
+during your work. The status is also 76 if the file is an old copy of a handle that you have
+renewed. Then unlock changes nothing, and the newer handle keeps the lock.`,
 		Example: `  handle=$(holdfast lock deploy --ttl 20m)
   trap 'holdfast unlock "$handle"' EXIT`,
 		Args: cobra.ExactArgs(1),

@@ -51,12 +51,12 @@ renewals fail, "yield_requested" after "holdfast ask NAME", "lost", and "release
 holds the lock until its standard input ends or it gets TERM. So the lock is released when
 the program ends, also if it is killed.
 
-The program must stop its work after "lost" (within the grace; status 76), at the end of
-the output, and after a "released" for which it did not ask.
+The program must stop its work after "lost", within the grace. The status of hold is then 76.
+It must also stop at the end of the output, and after a "released" that it did not cause.
 
---commands holds any number of locks: each line of the input is a JSON object, with the
-answers on the output. See docs/json.md, and examples/hold for Python, Node and the shell.`,
-		Example: `  # from a shell: who reads on, as examples/hold/hold.sh does, learns of a loss
+--commands holds any number of locks: hold reads one JSON object on each line of its input. See
+docs/json.md, and examples/hold for Python, Node and the shell.`,
+		Example: `  # from a shell; to notice a loss, read more lines as examples/hold/hold.sh does
   coproc HOLD { holdfast hold nightly; }
   read -r line <&"${HOLD[0]}"        # {"event":"held",...}
   ./job.sh
@@ -93,7 +93,7 @@ answers on the output. See docs/json.md, and examples/hold for Python, Node and 
 	f.leaseFlags.add(flags)
 	f.onLost = "kill"
 	f.addWait(flags)
-	flags.BoolVar(&lines, "commands", false, "hold any number of locks: commands on the input, one JSON object on a line")
+	flags.BoolVar(&lines, "commands", false, "hold any number of locks: read commands from standard input, one JSON object on a line")
 	return cmd
 }
 

@@ -19,16 +19,16 @@ func (a *app) initCommand() *cobra.Command {
 		Use:     "init",
 		Short:   "Make what a store needs: a directory, tables",
 		GroupID: groupStore,
-		Long: `Make what a store needs, and test whether it can be used: a directory, a DynamoDB table
-(paid by request), or the tables in a database of SQLite or PostgreSQL. init does not make a
-bucket; it only tests it.
+		Long: `Create what a store needs, and test whether the store can be used. init creates a directory, a
+DynamoDB table (paid by request), or the tables in a database of SQLite or PostgreSQL. It does
+not create a bucket, and only tests it.
 
 If the URL of a bucket names a table of reservations (reserve=dynamodb://TABLE,
-conditional_put=dynamo:TABLE), init makes that table. Its keys are path and etag, and its rows
-are removed by the attribute ttl.
+conditional_put=dynamo:TABLE), init creates that table. Its keys are path and etag. DynamoDB
+removes its rows after the time in their attribute ttl.
 
-init leaves what exists as it is. Only a table of reservations that removes no rows is
-changed, so that it does.`,
+init does not change what exists, with one exception: if DynamoDB does not remove old rows of
+a table of reservations, init turns that on.`,
 		Example: `  holdfast --store 'dynamodb://holdfast?region=eu-central-1' init
   holdfast --store 's3://bucket?reserve=dynamodb://locks' init`,
 		Args: cobra.NoArgs,

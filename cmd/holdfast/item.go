@@ -32,9 +32,9 @@ type itemFlags struct {
 func (f *itemFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.table, "table", "", "where the items are: dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE, or file:DIR")
 	flags.StringVar(&f.bucket, "bucket", "", "where the large attributes are: s3://BUCKET/PREFIX or file:DIR")
-	flags.StringVar(&f.layout, "layout", layoutOwn, "how objects are called and referred to: holdfast or pynamodb_mate")
-	flags.StringVar(&f.base, "reference-base", "", "what references call the bucket (default: its URL), the same for all programs")
-	flags.DurationVar(&f.orphanAge, "orphan-age", 0, "how long an object to which no item refers is kept; at least 1h (default: that of the table, which item init chooses; else 24h)")
+	flags.StringVar(&f.layout, "layout", layoutOwn, "format of object names and references: holdfast or pynamodb_mate")
+	flags.StringVar(&f.base, "reference-base", "", "name of the bucket in references (default: its URL); all programs must use the same name")
+	flags.DurationVar(&f.orphanAge, "orphan-age", 0, "keep an object to which no item refers for this long, at least 1h (default: the age that item init stored in the table, else 24h)")
 }
 
 const (
@@ -346,9 +346,9 @@ func (a *app) itemCommand() *cobra.Command {
 		Use:     "item",
 		Short:   "Database items whose large attributes are objects in a bucket",
 		GroupID: groupObjects,
-		Long: `Items of a table, whose large attributes are objects in a bucket. The item has a reference
-with the size and the SHA-256 of the content. An item never refers to an object that does
-not exist, also after a crash, and get checks what it reads.
+		Long: `Read and write items of a table. Large attributes of an item are objects in a bucket. The item
+stores a reference to each object, with the size and the SHA-256 of the content. An item never
+refers to an object that does not exist, also after a crash. get checks what it reads.
 
 KEY is the partition key, or PARTITION/SORT if the table has a sort key. If a value has a
 slash, or begins with a bracket, write JSON: ["a/b","c"] or {"pk":"a/b","sk":"c"}.
@@ -370,17 +370,17 @@ func (a *app) itemPut() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put KEY",
 		Short: "Create or change an item, with large attributes from files",
-		Long: `Create or change an item. --attr NAME=@FILE sets a large attribute (NAME=@-: standard input),
-and --set the other attributes. What you do not name stays as it is. For each large attribute,
-put prints the reference, and whether the content was uploaded or was there before.
+		Long: `Create or change an item. --attr sets large attributes, and --set sets other attributes. put
+does not change attributes that you do not name; --replace removes them. For each large
+attribute, put prints the reference, and whether it uploaded the content.
 
---if-absent ends with status 73 if the item exists, --if-exists with 66 if it does not. With
---replace the item has nothing else afterwards. Status 74: the store's reply was lost, and it
-is not known whether the item was written; look with get.
+--if-absent ends with status 73 if the item exists. --if-exists ends with status 66 if it does
+not exist. Status 74: the store's reply was lost, and it is not known whether the item was
+written; look with "item get".
 
-Content that the item has already is not uploaded again, unless --repair is given. Replaced
-objects stay for "item sweep", since readers may be reading them;
---remove-superseded removes them.`,
+put does not upload content that the item has already, unless you give --repair. put keeps the
+objects that it replaces, because readers may be reading them. "item sweep" removes them later,
+--remove-superseded at once.`,
 		Example: `  holdfast item put example.org --attr html=@page.html --set '{"status":200}'
   curl -s https://example.org | holdfast item put example.org --attr html=@- --content-type html=text/html
   holdfast item put user-7/2026 --attr photo=@cat.jpg --remove draft --if-exists`,
@@ -395,8 +395,8 @@ objects stay for "item sweep", since readers may be reading them;
 
 // writes adds the flags of commands that write.
 func (f *itemFlags) writes(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.remove, "remove-superseded", false, "remove objects at once that the item no longer refers to, if they are older than the orphan age")
-	flags.BoolVar(&f.young, "any-age", false, "with --remove-superseded: of any age; only where no proxy repeats requests")
+	flags.BoolVar(&f.remove, "remove-superseded", false, "remove at once the objects to which the item no longer refers, if they are older than the orphan age")
+	flags.BoolVar(&f.young, "any-age", false, "with --remove-superseded: remove objects of any age; safe only if no proxy repeats requests")
 }
 
 // putFlags are the flags of put.
@@ -411,21 +411,21 @@ type putFlags struct {
 }
 
 func (w *putFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&w.attrs, "attr", nil, "`NAME=@FILE`: a large attribute; may be given several times")
-	flags.StringArrayVar(&w.types, "content-type", nil, "`NAME=TYPE`: MIME type of a large attribute")
+	flags.StringArrayVar(&w.attrs, "attr", nil, "`NAME=@FILE`: set the large attribute NAME from FILE; repeat the flag for more")
+	flags.StringArrayVar(&w.types, "content-type", nil, "`NAME=TYPE`: MIME type of the large attribute NAME")
 	for flag, to := range map[string]*[]string{"cache-control": &w.caches, "content-disposition": &w.dispositions, "content-encoding": &w.encodings, "content-language": &w.languages} {
-		flags.StringArrayVar(to, flag, nil, "`NAME=VALUE`: this header of the object of a large attribute")
+		flags.StringArrayVar(to, flag, nil, "`NAME=VALUE`: value of this header for the large attribute NAME")
 	}
-	flags.StringArrayVar(&w.metadata, "metadata", nil, "`NAME:KEY=VALUE` to keep with the object of a large attribute")
-	flags.StringArrayVar(&w.classes, "storage-class", nil, "`NAME=CLASS`: storage class of a large attribute on S3")
-	flags.StringArrayVar(&w.tags, "tag", nil, "`NAME:KEY=VALUE`: tag of the object of a large attribute on S3")
-	flags.StringVar(&w.set, "set", "", "other attributes, as an object of `JSON`, or @FILE that has it, or @- for standard input")
-	flags.BoolVar(&w.typed, "dynamodb-json", false, `the JSON of --set has DynamoDB's types: {"n":{"N":"7"}}`)
-	flags.StringArrayVar(&w.remove, "remove", nil, "`NAME` of an attribute to remove; may be given several times")
-	flags.BoolVar(&w.repair, "repair", false, "upload the content even if the item refers to it already; for an object that is missing or damaged")
-	flags.BoolVar(&w.ifAbsent, "if-absent", false, "only if there is no such item")
-	flags.BoolVar(&w.ifExists, "if-exists", false, "only if there is such an item")
-	flags.BoolVar(&w.replaces, "replace", false, "replace the whole item")
+	flags.StringArrayVar(&w.metadata, "metadata", nil, "`NAME:KEY=VALUE`: keep KEY=VALUE with the object of the large attribute NAME")
+	flags.StringArrayVar(&w.classes, "storage-class", nil, "`NAME=CLASS`: storage class of the large attribute NAME on S3")
+	flags.StringArrayVar(&w.tags, "tag", nil, "`NAME:KEY=VALUE`: tag of the large attribute NAME on S3")
+	flags.StringVar(&w.set, "set", "", "set other attributes from a `JSON` object, from @FILE, or from standard input (@-)")
+	flags.BoolVar(&w.typed, "dynamodb-json", false, `the JSON of --set contains DynamoDB's types: {"n":{"N":"7"}}`)
+	flags.StringArrayVar(&w.remove, "remove", nil, "remove the attribute `NAME`; repeat the flag for more")
+	flags.BoolVar(&w.repair, "repair", false, "upload the content even if the item already refers to it; use this if the object is missing or damaged")
+	flags.BoolVar(&w.ifAbsent, "if-absent", false, "write only if the item does not exist")
+	flags.BoolVar(&w.ifExists, "if-exists", false, "write only if the item exists")
+	flags.BoolVar(&w.replaces, "replace", false, "replace the whole item: remove the attributes that you do not name")
 }
 
 // change returns what the flags ask for, apart from the large attributes.
@@ -662,9 +662,9 @@ func (a *app) itemGet() *cobra.Command {
 		Short: "Print an item, or read one of its large attributes",
 		Long: `Print an item as JSON: its key, its attributes, and the references of its large attributes.
 
---attr prints one large attribute instead. --output writes it to a file, which appears or is
-replaced when all is there and its size and hash are right. If the hash is wrong, the status
-is 78, but standard output has had the content by then.
+--attr reads one large attribute instead. --output writes it to a file. The file appears, or is
+replaced, when the content is complete and its size and hash are right. If the hash is wrong,
+the status is 78. Standard output has then already received the content.
 
 The status is 66 if there is no such item or attribute, and 78 if the item refers to an
 object that does not exist.`,
@@ -703,8 +703,8 @@ object that does not exist.`,
 		},
 	}
 	f.add(cmd.Flags())
-	cmd.Flags().StringVar(&attr, "attr", "", "`NAME` of the large attribute to read")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write it to (default: standard output)")
+	cmd.Flags().StringVar(&attr, "attr", "", "read the large attribute `NAME`")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write the large attribute to `FILE` (default: standard output)")
 	cmd.Flags().BoolVar(&typed, "dynamodb-json", false, `print attributes with DynamoDB's types: {"n":{"N":"7"}}`)
 	return cmd
 }
@@ -752,10 +752,10 @@ func (a *app) itemRm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm KEY",
 		Short: "Remove an item",
-		Long: `Remove an item. Its objects stay for "item sweep", since readers may be reading them;
---remove-superseded removes them at once.
+		Long: `Remove an item. rm keeps the objects of the item, because readers may be reading them. "item
+sweep" removes the objects later, --remove-superseded at once.
 
-If there is no such item, rm succeeds; with --if-exists the status is then 66.`,
+If the item does not exist, the status is 0, or 66 with --if-exists.`,
 		Example: `  holdfast item rm example.org`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -789,7 +789,7 @@ If there is no such item, rm succeeds; with --if-exists the status is then 66.`,
 	}
 	f.add(cmd.Flags())
 	f.writes(cmd.Flags())
-	cmd.Flags().BoolVar(&ifExists, "if-exists", false, "only if there is such an item")
+	cmd.Flags().BoolVar(&ifExists, "if-exists", false, "end with status 66 if the item does not exist")
 	return cmd
 }
 
@@ -802,10 +802,10 @@ func (a *app) itemLs() *cobra.Command {
 		Long: `List the items of a table, in no fixed order: the key as JSON, and the large attributes with
 their sizes in bytes, separated by tabs. With --json each item is one line.
 
-PREFIX selects items whose keys, written as PARTITION or PARTITION/SORT, begin with it:
-user-7/ selects one partition. ls reads the whole table in any case.
+PREFIX selects the items whose keys begin with it. Keys are compared as PARTITION or
+PARTITION/SORT, so user-7/ selects one partition. ls always reads the whole table.
 
-Items that are damaged are named at the end, with status 78.`,
+If items are damaged, ls prints their keys at the end, and the status is 78.`,
 		Example: `  holdfast item ls
   holdfast item ls user-7/
   holdfast item ls --json | jq -c '.key'`,

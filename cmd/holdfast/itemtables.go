@@ -160,18 +160,17 @@ func (a *app) itemInit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make a table of items",
-		Long: `Make a table of items, unless it exists with the same key: in DynamoDB (paid by request), in
-a database of SQLite or PostgreSQL, or in a directory.
+		Long: `Create a table of items in DynamoDB (paid by request), in a database of SQLite or PostgreSQL, or
+in a directory. If the table exists with the same key, init does not change it.
 
-The key is a text with the name pk. --partition and --sort name other attributes: NAME is a
-text, NAME:number a number. The URL can name the table (table=NAME, default items), and its
-columns (partition=NAME&sort=NAME).
+The key is a text attribute with the name pk. --partition and --sort name other attributes: NAME
+for a text, NAME:number for a number. Parameters of the URL can name the table (table=NAME,
+default items) and its columns (partition=NAME&sort=NAME).
 
-With --bucket, init marks the prefix of the bucket as this table's, as the first put does. A
-prefix of another table is refused; --adopt takes it over, and later sweeps remove the objects
-of the other table. So use --adopt only after a move or a restore, and not for a copy.
---orphan-age is how long sweeps keep an object without a reference. It is twice the
-longest time of a put. --change-orphan-age changes it; a shorter one counts after a delay.`,
+With --bucket, init marks the prefix of the bucket as a part of this table, as the first put does.
+init refuses the prefix of another table. --adopt accepts it, and later sweeps remove the objects
+of the other table. So use --adopt after a move or a restore, and never for a copy of a table.
+--orphan-age is twice the longest time that a put may take. See docs/large-items.md.`,
 		Example: `  holdfast item init --table 'dynamodb://pages?region=eu-central-1'
   holdfast item init --table 'sqlite:/srv/app.db?table=photos&partition=user&sort=taken' --partition user --sort taken:number
   holdfast item init --table file:/srv/items --bucket file:/srv/objects`,
@@ -195,10 +194,10 @@ longest time of a put. --change-orphan-age changes it; a shorter one counts afte
 		},
 	}
 	f.add(cmd.Flags())
-	cmd.Flags().StringVar(&partition, "partition", "pk", "`NAME` of the partition key, or NAME:number")
-	cmd.Flags().StringVar(&sort, "sort", "", "`NAME` of the sort key, or NAME:number (default: none)")
-	cmd.Flags().BoolVar(&change, "change-orphan-age", false, "give a table in use the age of --orphan-age")
-	cmd.Flags().BoolVar(&f.adopt, "adopt", false, "take over a prefix of the bucket that belongs to another table")
+	cmd.Flags().StringVar(&partition, "partition", "pk", "partition key: `NAME` of a text, or NAME:number")
+	cmd.Flags().StringVar(&sort, "sort", "", "sort key: `NAME` of a text, or NAME:number (default: none)")
+	cmd.Flags().BoolVar(&change, "change-orphan-age", false, "change the orphan age of an existing table to --orphan-age")
+	cmd.Flags().BoolVar(&f.adopt, "adopt", false, "take over the prefix of the bucket from another table")
 	return cmd
 }
 

@@ -29,11 +29,11 @@ type paceFlags struct {
 }
 
 func (p *paceFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&p.attrs, "attr", nil, "only these large attributes, by `NAME`; may be given several times")
+	flags.StringArrayVar(&p.attrs, "attr", nil, "only large attributes with this `NAME`; repeat the flag for more")
 	p.parallel = largeitem.DefaultSweepParallel
-	flags.Var(whole{&p.parallel, 1, largeitem.MaxParallel}, "parallel", "requests in flight at a time, 1 to 64")
-	flags.Var(whole{&p.rate, 0, math.MaxInt32}, "rate", "at most this many requests a second (default: no limit)")
-	flags.StringVar(&p.resume, "progress-file", "", "`FILE` that keeps the progress, from which an interrupted run continues; removed at the end")
+	flags.Var(whole{&p.parallel, 1, largeitem.MaxParallel}, "parallel", "send up to this many requests at a time, 1 to 64")
+	flags.Var(whole{&p.rate, 0, math.MaxInt32}, "rate", "send at most this many requests a second (default: no limit)")
+	flags.StringVar(&p.resume, "progress-file", "", "save the progress in `FILE`, from which an interrupted command continues; the command removes FILE at the end")
 }
 
 func (p *paceFlags) check(flags *pflag.FlagSet) error {
@@ -161,16 +161,16 @@ func (a *app) itemSweep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Remove the objects to which no item refers",
-		Long: `Remove the objects of this table's large attributes to which no item refers. It may run
-during reads and writes. It prints the key of each object that it removes.
+		Long: `Remove the objects of large attributes to which no item of the table refers, and print their
+keys. Other programs may read and write during a sweep.
 
-An object is removed only if its name says that it belongs to an item of this table, and it is
-older than --orphan-age by the bucket's clock. Two reads of the item must find no reference
-to it. An --orphan-age below that of the table is refused (see "item init").
+sweep removes an object only if its name contains an item of this table, and if it is older than
+--orphan-age by the bucket's clock. Two reads of that item must find no reference to the object.
+sweep refuses an --orphan-age below that of the table (see "item init").
 
 --layout pynamodb_mate and --scan read the table once, and keep the references in temporary
-files (TMPDIR). Objects of pynamodb_mate can be used by a later write. So they are removed
-only in a bucket with versions, or if you promise --no-other-writers.`,
+files (TMPDIR). A later write of pynamodb_mate can use an old object again. So sweep removes
+objects of that layout only in a bucket with versions, or with --no-other-writers.`,
 		Example: `  holdfast item sweep --dry-run
   holdfast item sweep --orphan-age 48h --rate 200 --progress-file /var/tmp/pages.sweep`,
 		Args: cobra.NoArgs,
@@ -194,10 +194,10 @@ only in a bucket with versions, or if you promise --no-other-writers.`,
 	f.add(cmd.Flags())
 	p.add(cmd.Flags())
 	flags := cmd.Flags()
-	flags.BoolVar(&o.DryRun, "dry-run", false, "only tell what would be removed")
-	flags.BoolVar(&o.Scan, "scan", false, "read the whole table first, and keep what any item refers to, also an item to which a reference was copied")
-	flags.BoolVar(&o.Exclusive, "no-other-writers", false, "with --layout pynamodb_mate: the other program does not write meanwhile")
-	flags.BoolVar(&o.Uploads, "uploads", false, "also remove the parts of uploads below the prefix that were never completed")
+	flags.BoolVar(&o.DryRun, "dry-run", false, "print what would be removed, and remove nothing")
+	flags.BoolVar(&o.Scan, "scan", false, "read the whole table first; keep an object if any item of the table refers to it, also by a copied reference")
+	flags.BoolVar(&o.Exclusive, "no-other-writers", false, "with --layout pynamodb_mate: you promise that no program writes with pynamodb_mate during the sweep")
+	flags.BoolVar(&o.Uploads, "uploads", false, "also remove the parts of interrupted uploads below the prefix")
 	flags.Int64Var(&o.Limit, "limit", 0, "remove at most this many objects (default: no limit)")
 	return cmd
 }
@@ -297,10 +297,10 @@ func (a *app) itemVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Read every large attribute, and check its size and hash",
-		Long: `Read the whole table and the object of every reference, and check size and hash. verify
-changes nothing, and may run during reads and writes.
+		Long: `Read the whole table and the object of every reference, and check sizes and hashes. verify
+changes nothing. Other programs may read and write at the same time.
 
-It looks twice at a problem before it prints it: the kind (missing, damaged, foreign,
+verify checks a problem twice before it prints it: the kind (missing, damaged, foreign,
 unreadable), the key, the attribute, and the reason, separated by tabs. The status is then 78.`,
 		Example: `  holdfast item verify
   holdfast item verify --quick --attr html`,
@@ -315,7 +315,7 @@ unreadable), the key, the attribute, and the reason, separated by tabs. The stat
 	}
 	f.add(cmd.Flags())
 	p.add(cmd.Flags())
-	cmd.Flags().BoolVar(&o.Quick, "quick", false, "ask only whether each object is there and has the right size")
+	cmd.Flags().BoolVar(&o.Quick, "quick", false, "check only that each object exists and has the right size")
 	return cmd
 }
 

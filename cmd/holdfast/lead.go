@@ -26,17 +26,16 @@ func (a *app) leadCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Short:                 "Run a command on one machine at a time; after a loss, again",
 		GroupID:               groupLocks,
-		Long: `Run a command on one machine at a time: a service, for example. After a loss it runs again.
+		Long: `Run a command on one machine at a time, for example a service. After a loss it runs again.
 
-lead waits until it holds the lock NAME. Together with the lock it writes --value (an
-address, say), which "holdfast leader NAME" prints. Then it runs COMMAND, with the
+lead waits until it holds the lock NAME. With the lock it writes the text of --value (for
+example an address), which "holdfast leader NAME" prints. Then it runs COMMAND with the
 variables that "run" sets. Each new leader has a higher HOLDFAST_TOKEN.
 
-If the lease is lost, or a client asks for the lock, COMMAND gets TERM, and lead waits
-until it leads again. lead ends when COMMAND ends by itself, with its status, or when a
-signal to lead has ended COMMAND. If the store does not answer, lead waits; if it has
-never answered, lead ends with status 69 after 30 seconds.
-
+If the lease is lost, or a client asks for the lock, lead sends TERM to COMMAND, and then
+waits until it leads again. lead ends when COMMAND ends by itself, with the status of COMMAND,
+or when lead gets a signal that ends COMMAND. If the store does not answer, lead waits. If the
+store has never answered, lead ends with status 69 after 30 seconds.
 See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 		Example: `  holdfast lead scheduler --value "$(hostname):8080" -- ./scheduler
   holdfast leader scheduler`,
@@ -67,9 +66,9 @@ See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
 	f.addOnAsk(flags)
-	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in order: candidates with --fair lead first come, first served")
-	flags.StringVar(&value, "value", "", "what the others can read while this one leads: up to 32,768 bytes")
-	flags.BoolVar(&f.killGroup, "kill-group", false, "end the processes that COMMAND leaves running in its group")
+	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in order: of the candidates with --fair, the first to come leads first")
+	flags.StringVar(&value, "value", "", "text that other processes can read while this process leads: up to 32,768 bytes")
+	flags.BoolVar(&f.killGroup, "kill-group", false, "stop the processes that COMMAND leaves running in its group")
 	return cmd
 }
 
@@ -228,15 +227,15 @@ func (a *app) leaderCommand() *cobra.Command {
 		Use:     "leader NAME",
 		Short:   "Print the value of the leader",
 		GroupID: groupLocks,
-		Long: `Print the value that the leader gave to "holdfast lead --value", or has written since. With
---json it also prints the token. Value and token belong to the same leader.
+		Long: `Print the value of the leader: the text of "holdfast lead --value", or a text that the leader
+has written since. With --json, leader also prints the token of that leader.
 
-If there is no leader, the status is 66. A leader that has not renewed its lease for its TTL
-counts as none; --json prints it with the state "expired". If the clocks of two machines
-say so, and not the store's clock, leader first watches the record for up to the TTL.
+The status is 66 if there is no leader, or if the leader has not renewed its lease for its TTL.
+--json prints an expired leader with the state "expired". If only the clocks of the machines
+show that the lease has expired, leader first watches the record for up to the TTL.
 
---watch prints every change until it is stopped: the time, the token, the value and the
-holder, or that there is no leader, and whose lease has expired.`,
+--watch prints each change until you stop the command: the time, the token, the value and the
+holder. If there is no leader, or its lease has expired, --watch prints that.`,
 		Example: `  curl "http://$(holdfast leader scheduler)/status"
   holdfast leader scheduler --watch --json | jq -r .value`,
 		Args: cobra.ExactArgs(1),
@@ -244,7 +243,7 @@ holder, or that there is no leader, and whose lease has expired.`,
 			return a.leader(cmd.Context(), args[0], watch)
 		},
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "print every change")
+	cmd.Flags().BoolVar(&watch, "watch", false, "print every change until you stop the command")
 	return cmd
 }
 

@@ -30,8 +30,8 @@ type leaseFlags struct {
 
 func (f *leaseFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long a lease lasts without a renewal (default 30s)")
-	flags.DurationVar(&f.margin, "margin", 0, "reserve for late timers (default: TTL/10)")
-	flags.DurationVar(&f.grace, "grace", 0, "time between TERM and KILL after a loss; negative: none (default: TTL/4, at most 5s)")
+	flags.DurationVar(&f.margin, "margin", 0, "time that the holder keeps in reserve for late timers (default: TTL/10)")
+	flags.DurationVar(&f.grace, "grace", 0, "time that the work has to stop after a loss, before KILL; negative: no time (default: TTL/4, at most 5s)")
 	f.addClockDrift(flags)
 	flags.StringVar(&f.holder, "holder", "", "text that says who holds the lock (default: user, host and process)")
 }

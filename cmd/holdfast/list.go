@@ -280,14 +280,14 @@ func (a *app) lsCommand() *cobra.Command {
 		Use:     "ls [PREFIX]",
 		Short:   "List locks: who holds what, since when",
 		GroupID: groupLocks,
-		Long: `List locks: who holds what, since when, and with which token. A prefix selects the lock of
-that name and all below it: jobs selects jobs and jobs/a, and not jobs-old.
+		Long: `List locks: who holds what, since when, and with which token. PREFIX selects the lock with that
+name and all locks below it: jobs selects jobs and jobs/a, but not jobs-old.
 
-A free lock is listed if clients wait for it, if it cannot be taken yet, or if it has a last
-run (--once-per). --all, --state free and --json list all free locks.
+By default ls lists a free lock only if clients wait for it, if it cannot be taken yet, or if
+it has a last run (--once-per). --all, --state free and --json list all free locks.
 
-On a terminal, lines are cut to its width; in a pipe they are whole. The states, such as
-"held (dead)" and "expired?", are in holdfast help leases. "holdfast object ls" lists objects.`,
+On a terminal ls cuts lines to the width of the terminal. "holdfast help leases" explains the
+states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects.`,
 		Args: cobra.MaximumNArgs(1),
 		Example: `  holdfast ls
   holdfast ls jobs --state held
@@ -309,8 +309,8 @@ On a terminal, lines are cut to its width; in a pipe they are whole. The states,
 		},
 	}
 	f.addClockDrift(cmd.Flags())
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "also the locks that are free")
-	cmd.Flags().StringVar(&state, "state", "", "only locks in this state: held, shared, free, broken or unreadable")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "list also all free locks")
+	cmd.Flags().StringVar(&state, "state", "", "list only locks in this state: held, shared, free, broken or unreadable")
 	return cmd
 }
 
@@ -589,8 +589,8 @@ func (a *app) showCommand() *cobra.Command {
 		Use:     "show NAME",
 		Short:   "Show one lock",
 		GroupID: groupLocks,
-		Long: `Show one lock: its state, its token, and who holds it or held it last. When others can
-take it depends on their --max-clock-drift: give the same one here.
+		Long: `Show one lock: its state, its token, its holder, or its last holder. show also computes when
+others can take the lock. So give the same --max-clock-drift as the other programs do.
 
 The status is 66 if there is no such lock: no holder has ever taken it, or "sweep" has
 removed its record.`,

@@ -142,22 +142,22 @@ type writeFlags struct {
 // conditions adds the flags that decide whether the command may write the object.
 func (f *writeFlags) conditions(flags *pflag.FlagSet, absent bool) {
 	if absent {
-		flags.BoolVar(&f.ifAbsent, "if-absent", false, "only if there is no such object")
+		flags.BoolVar(&f.ifAbsent, "if-absent", false, "write only if the object does not exist")
 	}
-	flags.StringVar(&f.ifMatch, "if-match", "", "only if this is the version of the object that is replaced or removed")
+	flags.StringVar(&f.ifMatch, "if-match", "", "only if the object to be replaced or removed has this version")
 	f.token(flags)
-	flags.BoolVar(&f.force, "force", false, "although the object carries a higher token, or a token and no --fence is given")
+	flags.BoolVar(&f.force, "force", false, "change the object even if it carries a higher token, or if it carries a token and --fence is missing")
 }
 
 // token adds the flag for the token of a lock.
 func (f *writeFlags) token(flags *pflag.FlagSet) {
-	flags.Uint64Var(&f.fence, "fence", 0, "fencing token of the lock that guards this object; a lower one than it carries is refused")
-	flags.StringVar(&f.lock, "lock", "", "name of that lock")
+	flags.Uint64Var(&f.fence, "fence", 0, "fencing token of the lock that guards this object; the status is 76 if the object carries a higher token")
+	flags.StringVar(&f.lock, "lock", "", "with --fence: name of the lock that guards this object")
 }
 
 // source adds the flag for the condition on the source of a copy.
 func (f *writeFlags) source(flags *pflag.FlagSet) {
-	flags.StringVar(&f.sourceMatch, "source-if-match", "", "only if this is the version of the source")
+	flags.StringVar(&f.sourceMatch, "source-if-match", "", "only if the source has this version")
 }
 
 // content adds the flags for what is kept with the object. standard says what it gets
@@ -166,9 +166,9 @@ func (f *writeFlags) content(flags *pflag.FlagSet, standard string) {
 	flags.StringVar(&f.contentType, "content-type", "", "MIME type of the object (default: "+standard+")")
 	flags.StringVar(&f.headers.CacheControl, "cache-control", "", "Cache-Control header of the object, such as max-age=3600")
 	flags.StringVar(&f.headers.ContentDisposition, "content-disposition", "", "Content-Disposition header of the object, such as attachment")
-	flags.StringVar(&f.headers.ContentEncoding, "content-encoding", "", "how the content is encoded already, such as gzip; this command neither encodes nor decodes")
+	flags.StringVar(&f.headers.ContentEncoding, "content-encoding", "", "encoding that the content already has, such as gzip; holdfast does not encode or decode it")
 	flags.StringVar(&f.headers.ContentLanguage, "content-language", "", "language of the content, such as en")
-	flags.StringArrayVar(&f.metadata, "metadata", nil, "`NAME=VALUE` to keep with the object; may be given several times")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "keep `NAME=VALUE` with the object; repeat the flag for more")
 }
 
 // options returns the options of the write. It refuses a condition that is given but empty
@@ -322,13 +322,13 @@ func (a *app) putCommand() *cobra.Command {
 		Short:   "Write an object from a file, or from standard input",
 		GroupID: groupObjects,
 		Long: `Write an object from a file, or from standard input if SOURCE is "-". put prints the version
-of the new object. Readers see the old object or the whole new one. A file that changes
-while put reads it is refused, and so is an input that ends before --size.
+of the new object. Readers see the old object or the whole new one. put refuses a file that
+changes while put reads it, and an input that does not have --size bytes.
 
-With --if-absent or --if-match the object is written only if that holds. Of several programs
-that write at the same time one succeeds; the others end with status 73. With --fence it is
-written only if it carries no higher token of that lock, and carries this one from then on;
-otherwise the status is 76.
+With --if-absent or --if-match, put writes only if the condition holds. If several programs
+write at the same time, one succeeds. The others end with status 73. With --fence, put writes
+only if the object carries no higher token of that lock. The object then carries the token of
+--fence. Otherwise the status is 76.
 
 Status 74: the store's reply was lost, and it is not known whether the object was written.
 Look with "holdfast object stat". For URLs see holdfast help object-urls.`,
@@ -347,7 +347,8 @@ Look with "holdfast object stat". For URLs see holdfast help object-urls.`,
 	}
 	f.conditions(cmd.Flags(), true)
 	f.content(cmd.Flags(), "application/octet-stream")
-	cmd.Flags().Int64Var(&size, "size", -1, "refuse an input that has not this many bytes, such as that of a program that ended early")
+	cmd.Flags().Int64Var(&size, "size", -1, "refuse an input that does not have this many bytes, because its program ended early, for example")
+	cmd.Flags().Lookup("size").DefValue = "-1: any size"
 	return cmd
 }
 
@@ -437,12 +438,12 @@ func (a *app) getCommand() *cobra.Command {
 		GroupID: groupObjects,
 		Long: `Read an object into a file, or to standard output if FILE is "-" or missing.
 
-The file appears, or is replaced, when all is there. Other programs see the old file or the
-whole new one. get does not follow a link. Some file systems need a temporary file,
-.holdfast-get-RANDOM. A get that was killed leaves it, and you can remove it.
+get replaces FILE when the content is complete: other programs see the old file or the whole
+new one. get does not follow a link. On some file systems get needs a temporary file,
+.holdfast-get-RANDOM. If get is killed, that file stays, and you can remove it.
 
-If the connection breaks, get reads the rest of the same version. If that fails too, or you
-interrupt get, it keeps a large part in a file next to FILE. The same command then continues if
+If the connection breaks, get reads the rest of the same version. If that also fails, or if you
+interrupt get, it keeps a large part in a file next to FILE. The same command then continues, if
 the object has not changed. The status is 66 if there is no such object.`,
 		Example: `  holdfast get s3://bucket/reports/today.pdf today.pdf
   holdfast get file:/srv/shared/state.json | jq .
@@ -471,8 +472,8 @@ the object has not changed. The status is 66 if there is no such object.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&ifMatch, "if-match", "", "only if this is the version of the object")
-	flags.Int64Var(&opts.Offset, "offset", 0, "begin at this byte")
+	flags.StringVar(&ifMatch, "if-match", "", "read only if the object has this version")
+	flags.Int64Var(&opts.Offset, "offset", 0, "number of the first byte to read")
 	flags.Int64Var(&opts.Length, "length", 0, "read at most this many bytes (default: all)")
 	return cmd
 }
@@ -501,8 +502,9 @@ func (a *app) objectStat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stat URL",
 		Short: "Print metadata and fence, and how each condition is kept",
-		Long: `Print the version, size, time, metadata and fence of an object, and how each condition
-is kept: by the store's own condition, another request, a reservation, or not at all.
+		Long: `Print the version, size, time, metadata and fence of an object. stat also prints how the bucket
+keeps each condition: by a condition of the store, by another request, by a reservation, or
+not at all.
 
 On servers that are not Amazon's, stat tests the conditions once a week, with objects below
 .holdfast/probe in the bucket. The status is 66 if there is no such object.`,
@@ -569,14 +571,14 @@ func (a *app) objectMv() *cobra.Command {
 		Use:   "mv URL URL",
 		Short: "Rename an object within its bucket",
 		Long: `Rename an object within its bucket, and print the version of the new object. The conditions
-are those of put, for the destination. Between two buckets use cp, and then rm --if-match.
+are those of put, for the new name. Between two buckets use cp, and then rm --if-match.
 
-No store renames in one step. mv copies the object, then removes the source if it has not
-changed. After a crash both may exist; the same command finishes the rename.
+No store renames in one step. mv copies the object, and then removes the source if it has not
+changed. After a crash both objects may exist. The same command then finishes the rename.
 
-Of several renames of one object to different names at most one succeeds. The others end
-with status 73. A small object below .holdfast/rename/ decides that. If a rename dies, other
-names are refused for a minute, and one more second for each MiB.`,
+If several programs rename one object to different names, at most one succeeds. The others end
+with status 73. A small object below .holdfast/rename/ decides between them. If a rename dies,
+mv refuses other names for a minute, and for one more second for each MiB of the object.`,
 		Example: `  holdfast object mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -687,12 +689,12 @@ func (a *app) objectFence() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fence URL --fence TOKEN --lock NAME",
 		Short: "Raise the fence of an object before reading it",
-		Long: `Raise the fence of an object to the token of a lock. The object stays as it is. fence prints
-its new version. After that, no earlier holder of the lock can write the object. So a new
-holder first calls fence, and then reads. If there is no object, fence writes a mark that
-refuses lower tokens. Readers do not see it.
+		Long: `Raise the fence of an object to the token of a lock, and print the new version of the object.
+The content does not change. After that, no earlier holder of the lock can write the object. So
+a new holder first calls fence, and then reads. If the object does not exist, fence writes a
+mark that refuses lower tokens. Readers do not see the mark.
 
-It needs a store that uses no version twice: a directory, or a bucket with an index
+fence needs a store that uses no version twice: a directory, or a bucket with an index
 (index=self). The status is 76 if the object carries a higher token, and 78 if the bucket
 cannot keep fences.`,
 		Example: `  holdfast run deploy -- sh -c 'holdfast object fence file:/srv/shared/state.json --fence $HOLDFAST_TOKEN && ./deploy.sh'`,
@@ -726,8 +728,8 @@ func (a *app) objectLs() *cobra.Command {
 		Long: `List the objects below a prefix, in no fixed order: size, time, version and key, separated
 by tabs. With --json each object is one line.
 
-Without --recursive, ls lists one level: a deeper object appears as the next part of its
-key, which ends with a slash.`,
+Without --recursive, ls lists one level. For all objects of a deeper level, it prints the next
+part of their keys once, with a slash at its end.`,
 		Example: `  holdfast object ls s3://bucket/reports/
   holdfast object ls --recursive file:/srv/shared --json | jq -r .version`,
 		Args: cobra.ExactArgs(1),

@@ -48,15 +48,16 @@ func (a *app) objectSweep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep URL",
 		Short: "Remove parts and bodies that interrupted writes left",
-		Long: `Remove what interrupted transfers and writes left, and what costs money. Objects stay.
+		Long: `Remove what interrupted uploads and writes have left, because it costs money. sweep does not
+remove objects.
 
-On S3 it removes the parts of uploads below the prefix that got no part for a day
-(--older-than). A put can then not continue such an upload. In a directory, or in a bucket
-with an index, it removes bodies that no object names and that are older than a day. In a
-directory it also removes what was kept of objects that were deleted before that.
+On S3, sweep removes the parts of uploads below the prefix that got no part for a day
+(--older-than). A put can then not continue such an upload. In a directory, or in a bucket with
+an index, sweep removes bodies that are older than a day and belong to no object. In a
+directory, sweep also removes the records of objects that were deleted more than a day ago.
 
-The server does not say which program began an upload. So a whole bucket, which other
-programs may use, needs --all.`,
+The server does not say which program began an upload. So --all is needed for a whole bucket,
+because other programs may use it.`,
 		Example: `  holdfast object sweep s3://bucket/backups/ --dry-run
   holdfast object sweep s3://bucket/backups/ --older-than 6h
   holdfast object sweep file:/srv/shared`,
@@ -75,9 +76,9 @@ programs may use, needs --all.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&age, "older-than", 0, "for how long nothing was added to an upload; at least 1h (default 24h)")
-	flags.BoolVar(&dryRun, "dry-run", false, "only tell which uploads would be removed")
-	flags.BoolVar(&all, "all", false, "all uploads of the bucket")
+	flags.DurationVar(&age, "older-than", 0, "remove only uploads that got no part for this long; at least 1h (default 24h)")
+	flags.BoolVar(&dryRun, "dry-run", false, "print the uploads that would be removed, and remove nothing")
+	flags.BoolVar(&all, "all", false, "sweep the whole bucket")
 	return cmd
 }
 

@@ -394,12 +394,14 @@ func (a *app) objectRm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm URL",
 		Short: "Remove an object, or all objects below a prefix",
-		Long: `Remove an object. The status is 66 if there is none, and 73 if --if-match does not hold.
+		Long: `Remove an object. The status is 66 if there is no such object, and 73 if it does not have the
+version of --if-match.
 
---recursive removes all objects below a prefix, and prints the name of each. The prefix ends
-with a slash, which rm adds if it is missing. On a terminal rm counts the objects and asks
-first. If some fail, rm removes the others. The status is that of the failures, or 1 if
-they differ. For a whole bucket add --all: locks that it contains are objects, too.`,
+--recursive removes all objects below a prefix, and prints the name of each. If the prefix does
+not end with a slash, rm adds a slash. On a terminal rm counts the objects, and asks for
+confirmation. If rm cannot remove some objects, it removes the others. The status is then that
+of the failures, or 1 if they differ. For a whole bucket add --all. Locks in the bucket are
+objects, too, and rm removes them.`,
 		Example: `  holdfast object rm s3://bucket/reports/today.pdf
   holdfast object rm file:/srv/shared/state.json --if-match "$version"
   holdfast object rm --recursive s3://bucket/reports/2024 --dry-run`,
@@ -432,9 +434,9 @@ they differ. For a whole bucket add --all: locks that it contains are objects, t
 	f.conditions(cmd.Flags(), false)
 	flags := cmd.Flags()
 	flags.BoolVarP(&recursive, "recursive", "r", false, "remove all objects below a prefix")
-	flags.BoolVar(&all, "all", false, "all objects of the bucket")
-	flags.BoolVar(&dryRun, "dry-run", false, "only tell what would be removed")
-	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	flags.BoolVar(&all, "all", false, "remove all objects of the bucket")
+	flags.BoolVar(&dryRun, "dry-run", false, "print what would be removed, and remove nothing")
+	flags.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
 

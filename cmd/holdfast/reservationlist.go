@@ -49,15 +49,16 @@ func (a *app) objectReservations() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reservations URL",
 		Short: "List the reservations of writers of a bucket",
-		Long: `List the reservations of writers, in the table that the URL of a bucket names (reserve=,
-conditional_put= or copy_if_not_exists=). The rest of the URL selects keys that begin with it.
+		Long: `List the reservations of writers. The URL of the bucket names their table (reserve=,
+conditional_put= or copy_if_not_exists=). If the URL has a path, reservations lists only keys
+that begin with this path.
 
-Each line has the state, generation, start, reserved version and key, separated by tabs; *
-stands for "there is no object". A live reservation makes other writers wait. --all also
-lists those that were released or have expired, which the table keeps for a while.
+Each line has the state, generation, start, reserved version and key, separated by tabs. The
+version * means that there is no object. While a reservation is live, other writers wait.
+--all also lists reservations that were released or have expired, while the table keeps them.
 
-The start is computed from the TTL of the row. It is wrong for a writer with another
-reserve_ttl than the URL. reservations needs the right to scan the table (dynamodb:Scan).`,
+reservations computes the start from the TTL of the row. So the start is wrong if the writer
+used another reserve_ttl than the URL. The command needs the right dynamodb:Scan on the table.`,
 		Example: `  holdfast object reservations 's3://data?conditional_put=dynamo:locks:20000'
   holdfast object reservations 's3://data/orders/?reserve=dynamodb://locks' --all --json`,
 		Args: cobra.ExactArgs(1),
@@ -93,7 +94,7 @@ reserve_ttl than the URL. reservations needs the right to scan the table (dynamo
 			return bad
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "also those that were released or have expired")
+	cmd.Flags().BoolVar(&all, "all", false, "list also reservations that were released or have expired")
 	return cmd
 }
 

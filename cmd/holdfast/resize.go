@@ -14,13 +14,13 @@ func (a *app) resizeCommand() *cobra.Command {
 		Use:     "resize NAME --slots N",
 		Short:   "Change the number of slots of a semaphore",
 		GroupID: groupLocks,
-		Long: `Change the number of slots of a semaphore that "holdfast run --slots" has made.
+		Long: `Change the number of slots of a semaphore that "holdfast run --slots" has created.
 
-Runs that hold a slot keep it. Runs that wait then wait for one of the new number of slots.
-If there are more slots, runs that wait with --fair get them at once. A later run that names
-another number ends with status 73.
+Runs that hold a slot keep it. Runs that wait now wait for one of the new slots. If there are
+more slots, runs that wait with --fair get the new slots at once. If a later run gives --slots
+with another number, it ends with status 73.
 
-The status is 66 if there is no such lock, and 73 if it is held in another way.`,
+The status is 66 if there is no such lock, and 73 if the lock is not a semaphore.`,
 		Example: `  holdfast resize downloads --slots 8`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "" && slots == 0 {
@@ -35,7 +35,7 @@ The status is 66 if there is no such lock, and 73 if it is held in another way.`
 			return a.resize(cmd.Context(), args[0], slots)
 		},
 	}
-	cmd.Flags().Var(whole{&slots, 1, lease.MaxMembers}, "slots", "how many there are to be")
+	cmd.Flags().Var(whole{&slots, 1, lease.MaxMembers}, "slots", "new number of slots")
 	return cmd
 }
 

@@ -19,12 +19,12 @@ func (a *app) checkpointRestore(f *checkpointFlags) *cobra.Command {
 		Use:   "restore --file FILE",
 		Short: "Replace a damaged state file by its last good copy",
 		Long: `Replace a damaged state file by its last good copy. The copy has the state before the last
-change that holdfast made. So checkpoints move back by what any program wrote after
-that, and some events will be seen again.
+change that holdfast made. So restore loses the changes of all programs since then: checkpoints
+move back, and workers process some events again.
 
-restore prints how far they move back, as far as it can read the damaged file; --dry-run
-only prints it. The damaged file stays next to the state file. First stop other programs
-that use the file.`,
+restore prints how far the checkpoints move back, as far as it can read the damaged file. With
+--dry-run it does nothing else. restore keeps the damaged file next to the state file. Before
+you call restore, stop other programs that use the file.`,
 		Example: `  holdfast checkpoint restore --file state.json --dry-run
   holdfast checkpoint restore --file state.json`,
 		Args: cobra.NoArgs,
@@ -59,8 +59,8 @@ that use the file.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only tell what would be restored")
-	cmd.Flags().BoolVar(&opts.Force, "force", false, "also when the file can be read")
+	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "print what would be restored, and change nothing")
+	cmd.Flags().BoolVar(&opts.Force, "force", false, "restore even if the state file can be read")
 	return cmd
 }
 

@@ -61,8 +61,8 @@ If another holder has the lock, run waits; with -n it ends at once with status 7
 COMMAND gets stdin, stdout, stderr, signals and the terminal. Its environment has
 HOLDFAST_LOCK and HOLDFAST_TOKEN. run ends with the status of COMMAND.
 
-If the lease is lost, COMMAND gets TERM and then KILL, before another holder can take
-the lock; the status is 76. After "holdfast ask NAME" COMMAND gets TERM, and run
+If the lease is lost, run sends TERM and then KILL to COMMAND, before another holder can take
+the lock. The status is then 76. After "holdfast ask NAME", run sends TERM to COMMAND, and
 releases the lock. Processes that COMMAND leaves running do not hold the lock.
 
 See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status.`,
@@ -88,21 +88,21 @@ See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
 	f.addWait(flags)
-	flags.DurationVar(&f.minInterval, "min-interval", 0, "the lock cannot be taken again before this time has passed since it was taken")
-	flags.DurationVar(&f.timeout, "timeout", 0, "stop COMMAND after this long, with status 124 (--wait limits the wait)")
+	flags.DurationVar(&f.minInterval, "min-interval", 0, "after run takes the lock, no holder can take it again for this long")
+	flags.DurationVar(&f.timeout, "timeout", 0, "stop COMMAND when it has run for this long; the status is 124 (--wait limits the wait)")
 	flags.StringVar(&f.per, "once-per", "", "run at most once in each period: day, week, 6h, 'day Europe/Zurich'")
-	flags.Var(whole{&f.retries, 0, lease.MaxRetries}, "retries", "with --once-per: how often a failed run is tried again in its period")
+	flags.Var(whole{&f.retries, 0, lease.MaxRetries}, "retries", "with --once-per: how many more attempts a failed run gets in its period")
 	flags.BoolVar(&f.beside.Shared, "shared", false, "hold the lock as a reader, together with other readers")
-	flags.Var(whole{&f.beside.Slots, 1, lease.MaxMembers}, "slots", "hold one of this many slots: so many commands run at a time")
-	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in order: first come, first served among waiters with --fair")
+	flags.Var(whole{&f.beside.Slots, 1, lease.MaxMembers}, "slots", "hold one of this many slots: at most this many commands run at a time")
+	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in order: of the runs with --fair, the first to come gets the lock first")
 	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes of COMMAND's group have ended (not on Windows)")
-	flags.BoolVar(&f.killGroup, "kill-group", false, "end the processes that COMMAND leaves running in its group")
-	flags.StringVar(&f.onLost, "on-lost", "kill", "what to do after a loss: kill, warn, or a program to start")
+	flags.BoolVar(&f.killGroup, "kill-group", false, "stop the processes that COMMAND leaves running in its group")
+	flags.StringVar(&f.onLost, "on-lost", "kill", "after a loss: kill (stop COMMAND), warn (only print a warning), or a program to start")
 	f.addOnAsk(flags)
-	flags.StringVar(&f.hooks.acquire, "on-acquire", "", "a program to run when the lock was taken (see help hooks)")
-	flags.StringVar(&f.hooks.release, "on-release", "", "a program to run when the lock was released")
-	flags.StringVar(&f.metrics, "metrics", "", "add to the counters in `FILE` (*.prom), for Prometheus' node exporter")
-	flags.StringArrayVar(&f.also, "also-store", nil, "`URL` of a second store in which to hold the same locks")
+	flags.StringVar(&f.hooks.acquire, "on-acquire", "", "a program to run after run has taken the lock (see help hooks)")
+	flags.StringVar(&f.hooks.release, "on-release", "", "a program to run after run has released the lock")
+	flags.StringVar(&f.metrics, "metrics", "", "add this run to the counters in `FILE` (*.prom), for Prometheus' node exporter")
+	flags.StringArrayVar(&f.also, "also-store", nil, "hold the same locks also in the store with this `URL`")
 	flags.StringVar(&f.report, "report", "", "write the result to `FILE`, as JSON")
 	return cmd
 }

@@ -36,16 +36,17 @@ func (a *app) sweepCommand() *cobra.Command {
 		Use:     "sweep [PREFIX] --older-than DURATION",
 		Short:   "Remove the records of locks that were free for long",
 		GroupID: groupLocks,
-		Long: `Remove the records of locks that were free for longer than --older-than.
+		Long: `Remove the records of locks that have been free for longer than --older-than. Without a prefix,
+sweep also removes records of sessions that ended that long ago. sweep keeps locks that are held,
+broken or unreadable, and locks with a time or a last run of --min-interval or --once-per.
 
-Tokens keep rising: before sweep removes records, it saves their highest token, and later locks
-begin above it. It keeps locks that are held, broken, unreadable, or reserved by --min-interval
-or --once-per. It also keeps a lock whose token is higher than the clock of this machine.
-Without a prefix, sweep also removes records of sessions that ended that long ago.
+Tokens never fall: before sweep removes records, it saves their highest token, and later locks
+get higher tokens. So sweep keeps a lock whose token is ahead of this machine's clock. That token
+would raise the tokens of all later locks.
 
 For each removed lock a small tombstone stays, about 256 bytes, so that no version is used
-twice. A later sweep removes it in a directory; other stores keep it. sweep removes all that a
-killed "bench" or "doctor" has left.`,
+twice. In a directory a later sweep removes tombstones; other stores keep them. If "bench" or
+"doctor" was killed, sweep also removes what it has left.`,
 		Example: `  holdfast sweep --older-than 720h --dry-run
   holdfast sweep build --older-than 24h`,
 		Args: cobra.MaximumNArgs(1),
@@ -66,8 +67,8 @@ killed "bench" or "doctor" has left.`,
 			return a.sweepLocks(cmd.Context(), prefix, olderThan, dryRun)
 		},
 	}
-	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "for how long they have been free; at least 1h")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be removed")
+	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "remove only locks that have been free for this long; at least 1h")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be removed, and remove nothing")
 	return cmd
 }
 

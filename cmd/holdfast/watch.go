@@ -32,9 +32,9 @@ func (a *app) watchCommand() *cobra.Command {
 		Use:     "watch [PREFIX]",
 		Short:   "Print every change of a lock, or of all locks below a prefix",
 		GroupID: groupLocks,
-		Long: `Print every change of a lock, or of all locks below a prefix, until it is stopped.
+		Long: `Print every change of a lock, or of all locks below a prefix, until you stop the command.
 
-It begins with the present state. If a state lasts only a moment, watch may miss it. With
+First watch prints the present state. watch may miss a state that lasts only a moment. With
 --json each change is one object on one line.`,
 		Example: `  holdfast watch                      # all locks of the store
   holdfast watch jobs/ --json | jq -r 'select(.state == "broken") | .name'`,
@@ -51,7 +51,7 @@ It begins with the present state. If a state lasts only a moment, watch may miss
 		},
 	}
 	f.addClockDrift(cmd.Flags())
-	cmd.Flags().BoolVar(&renewals, "renewals", false, "tell of renewals, too")
+	cmd.Flags().BoolVar(&renewals, "renewals", false, "print renewals as well")
 	cmd.Flags().DurationVar(&poll, "poll-interval", 2*time.Second, "how often to look for new locks")
 	return cmd
 }
