@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// GuardSet is several locks held together.
+// GuardSet is several locks that are held together.
 type GuardSet struct {
 	guards    []*Guard
 	ctx       context.Context
@@ -22,16 +22,16 @@ type GuardSet struct {
 	result    error
 }
 
-// AcquireAll takes all of several locks or none, waiting like [Handle.Acquire]. The locks
-// may be in different stores, through different clients. They are taken one after
-// the other, in the order of their keys and then of their stores' IDs (see
-// [store.Traits]), the same in every program, so that programs which take overlapping
-// sets do not wait for each other for ever. If one of the locks is lost while the next
-// is waited for, AcquireAll releases all and starts again.
+// AcquireAll takes all of several locks or none. It waits like [Handle.Acquire]. The locks may be
+// in different stores, through different clients. AcquireAll takes one lock after the other, in
+// the order of their keys, and then in the order of their stores' IDs (see [store.Traits]). Every
+// program uses this order. So programs that take overlapping sets do not wait for each other for
+// ever. If a lock is lost while AcquireAll waits for the next one, it releases all locks and
+// starts again.
 //
-// Two handles on one lock would wait for each other: the error matches [store.ErrInvalid],
-// and nothing is sent. It is found out where the two have one client, or stores that
-// tell their IDs. One handle may be named twice.
+// Two handles on one lock would wait for each other. If the two handles have one client, or their
+// stores have IDs, AcquireAll refuses them with [store.ErrInvalid] and sends nothing. The same
+// handle may be passed twice.
 func AcquireAll(ctx context.Context, handles ...*Handle) (*GuardSet, error) {
 	for {
 		set, lost, err := all(ctx, handles, (*Handle).Acquire)
@@ -41,8 +41,7 @@ func AcquireAll(ctx context.Context, handles ...*Handle) (*GuardSet, error) {
 	}
 }
 
-// TryAcquireAll is [AcquireAll] with [Handle.TryAcquire]: it waits for none of the locks. Each handle
-// has its options already, so neither call takes any.
+// TryAcquireAll is [AcquireAll] with [Handle.TryAcquire]: it does not wait.
 func TryAcquireAll(ctx context.Context, handles ...*Handle) (*GuardSet, error) {
 	set, _, err := all(ctx, handles, (*Handle).TryAcquire)
 	return set, err
@@ -99,11 +98,11 @@ func lossless(err error) error {
 	return err
 }
 
-// Guards returns the guards, in the order in which they were taken.
+// Guards returns the guards, in the order in which their locks were taken.
 func (s *GuardSet) Guards() []*Guard { return slices.Clone(s.guards) }
 
-// Guard returns the guard of the lock name, or nil. Of several locks of one name,
-// in different stores, it returns the first.
+// Guard returns the guard of the lock name, or nil. If several locks in different stores have
+// that name, it returns the guard that was taken first.
 func (s *GuardSet) Guard(name string) *Guard {
 	for _, g := range s.guards {
 		if g.Name() == name {
@@ -113,8 +112,7 @@ func (s *GuardSet) Guard(name string) *Guard {
 	return nil
 }
 
-// Context returns a context that ends when the first of the leases does, or with
-// Release.
+// Context returns a context that ends when the first of the leases ends, or with Release.
 func (s *GuardSet) Context() context.Context {
 	for _, g := range s.guards {
 		g.g.check()
@@ -122,7 +120,8 @@ func (s *GuardSet) Context() context.Context {
 	return s.ctx
 }
 
-// Err returns nil while all leases are trusted, and else why the first ended.
+// Err returns nil while all leases are trusted. Then it returns the reason why the first lease
+// ended.
 func (s *GuardSet) Err() error {
 	for _, g := range s.guards {
 		if err := g.Err(); err != nil {
@@ -132,8 +131,8 @@ func (s *GuardSet) Err() error {
 	return context.Cause(s.ctx)
 }
 
-// Release releases every lock, each independently and at the same time, in no order, and
-// returns their errors joined. It is otherwise like [Guard.Release].
+// Release releases all locks at the same time, and returns the errors joined. A failed release
+// does not stop the others. See [Guard.Release].
 func (s *GuardSet) Release(ctx context.Context) error {
 	if s.releasing.CompareAndSwap(false, true) {
 		for _, stop := range s.stops {

@@ -14,47 +14,49 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Observation is what a process saw of a lock, for later processes on the same machine. Many short
-// tries, each shorter than a TTL, can so find together that a holder is dead. On a store that is
-// reached over a network, a lock that this machine released last is also taken without a read
-// before.
+// Observation is what a process saw of a lock. A [Cache] keeps it for later processes on the same
+// machine. With it, many short processes can find together that a holder is dead, even if each of
+// them waits for less than a TTL. On a store that is reached over a network, a process can also
+// take a lock without a read if this machine released that lock last.
 type Observation struct {
-	Store   string        `json:"store"` // the ID of its traits; see store.Traits
-	Key     string        `json:"key"`   // with the prefix of its traits
+	Store   string        `json:"store"` // ID of the store; see store.Traits
+	Key     string        `json:"key"`   // key with the prefix of the store's traits
 	Version store.Version `json:"version"`
 	Value   []byte        `json:"value"`
 
-	// Epoch names the boot and the time namespace in which Monotonic counts. The time of an
-	// observation of another epoch means nothing here.
+	// Epoch names the boot and the time namespace in which Monotonic counts. An observation of
+	// another epoch says nothing about time.
 	Epoch string `json:"epoch"`
 
-	// Monotonic is the system's monotonic clock after the reply that first showed this version, or
-	// an earlier version with the same HolderNonce.
+	// Monotonic is the system's monotonic clock after the reply that first showed this version,
+	// or an earlier version with the same HolderNonce.
 	Monotonic time.Duration `json:"monotonic_ns"`
 
-	// HolderNonce names the last write of the lock's holder in this version. Other clients may have
-	// written since, for example a request to yield: such a write is no sign that the holder lives.
+	// HolderNonce is the nonce of the last write of the lock's holder. Other clients may have
+	// written since then, for example a request to yield. Their writes do not show that the
+	// holder lives.
 	HolderNonce string `json:"mark,omitempty"`
 }
 
-// Cache keeps observations beyond the life of a process. It only saves time: it may forget entries,
-// and it handles its own errors. Several goroutines call its methods at the same time.
+// Cache keeps observations after the end of this process. It only saves time, so it may forget
+// entries. It handles its own errors. Several goroutines call its methods at the same time.
 type Cache interface {
-	// Load returns what was saved last for a key of a store.
+	// Load returns the observation of a key of a store that was saved last.
 	Load(storeID, key string) (Observation, bool)
 
-	// Save keeps s. It does not replace an earlier observation of the same version in the same
-	// epoch. For one with the same HolderNonce it keeps the earlier time.
+	// Save keeps s. If the cache has an observation of the same version in the same epoch, Save
+	// keeps the earlier observation. If only the HolderNonce is the same, Save keeps the earlier
+	// time.
 	Save(s Observation)
 }
 
-// FileCache returns a Cache that keeps each observation in a small file in dir. It makes dir with
-// mode 0700 when it first saves.
+// FileCache returns a Cache that keeps each observation in a small file in dir. The first Save
+// creates dir with mode 0700.
 //
-// With a forged observation another user could take a lock from a living holder. So on Unix dir
-// must be a directory (not a symbolic link) that belongs to the effective user and gives no rights
-// to others. The same is true for each file in it, of at most 256 KiB. Otherwise nothing is loaded
-// and nothing is saved. Observations that are 30 days old are removed from time to time.
+// With a forged observation, another user could take a lock from a living holder. So on Unix, dir
+// must be a directory (not a symbolic link) that belongs to the effective user and gives no
+// rights to other users. The same holds for each file in dir. A file has at most 256 KiB. If a
+// rule is broken, the cache loads and saves nothing. It removes observations after about 30 days.
 func FileCache(dir string) Cache { return fileCache{dir} }
 
 type fileCache struct{ dir string }

@@ -17,8 +17,8 @@ import (
 // is the one thing that must be the same for all clients of a process.
 var processID = sync.OnceValue(rand.Text)
 
-// Client takes leases on the locks of one store, with one set of options. It may
-// be used by any number of goroutines.
+// Client takes leases on the locks of one store, with one set of options. Any number of
+// goroutines may use it.
 type Client struct {
 	given       store.Store // as it was given to New, to be compared
 	st          store.Store // the same through calls
@@ -46,8 +46,8 @@ type Client struct {
 	firstSeen      recents[firstSeen]      // of holders that may be dead, by the keys of their records
 }
 
-// New returns a client for the locks in st. It sends nothing. The options are
-// checked; the error matches [store.ErrInvalid]. A nil o means all defaults.
+// New returns a client for the locks in st. It sends nothing. Nil options mean all defaults. If
+// an option is not valid, the error matches [store.ErrInvalid].
 func New(st store.Store, o *Options) (*Client, error) {
 	set, err := checkOptions(o, store.TraitsOf(st))
 	if err != nil {
@@ -72,13 +72,13 @@ func New(st store.Store, o *Options) (*Client, error) {
 	return c, nil
 }
 
-// Options returns the options in force, defaults filled in.
+// Options returns the options of the client, with all defaults filled in.
 func (c *Client) Options() Options { return c.set.Options }
 
-// Handle returns a re-entrant handle on the lock name; see [Handle]. Two handles
-// exclude each other, in one process as between two. It sends nothing. A name is a valid store
-// key that with its prefix is no longer than [store.MaxKey]; the error matches [store.ErrKey].
-// That of a bad option matches [store.ErrInvalid].
+// Handle returns a re-entrant handle on the lock name; see [Handle]. It sends nothing. Two
+// handles exclude each other, also in one process. A name is a valid store key; with the prefix
+// it has at most [store.MaxKey] bytes. For another name the error matches [store.ErrKey]. For an
+// option that is not valid it matches [store.ErrInvalid].
 func (c *Client) Handle(name string, o *LockOptions) (*Handle, error) {
 	return c.handle(name, nil, o, methodHandle)
 }
@@ -99,7 +99,7 @@ func (c *Client) handle(name string, s *Session, o *LockOptions, call method) (*
 	return h, nil
 }
 
-// Acquire takes the lock name, waiting until it is free or ctx ends. It is
+// Acquire takes the lock name. It waits until the lock is free or ctx ends. It is
 // [Handle.Acquire] on a new handle.
 func (c *Client) Acquire(ctx context.Context, name string, o *LockOptions) (*Guard, error) {
 	h, err := c.handle(name, nil, o, methodAcquire)
@@ -109,8 +109,8 @@ func (c *Client) Acquire(ctx context.Context, name string, o *LockOptions) (*Gua
 	return h.Acquire(ctx)
 }
 
-// TryAcquire takes the lock name if it is free now. It is [Handle.TryAcquire] on a
-// new handle.
+// TryAcquire takes the lock name if the lock is free now. It is [Handle.TryAcquire] on a new
+// handle.
 func (c *Client) TryAcquire(ctx context.Context, name string, o *LockOptions) (*Guard, error) {
 	h, err := c.handle(name, nil, o, methodAcquire)
 	if err != nil {
@@ -122,15 +122,15 @@ func (c *Client) TryAcquire(ctx context.Context, name string, o *LockOptions) (*
 // flushTime is how long Close waits for the handlers of events.
 const flushTime = time.Second
 
-// Close releases every lease of the client, each independently and at the same
-// time, closes every session, and makes every waiting Acquire return [ErrClosed]. It returns with the errors
-// of the releases joined, when all of the client's goroutines have ended and the handlers
-// have got all events; what does not end in Options.ReleaseTimeout and two seconds it leaves
-// behind: a call of the store that ignores its context, or a handler of events.
-// Like [Guard.Release] it works after ctx has ended. A second Close returns nil.
+// Close releases all leases of the client at the same time, and closes all sessions. Every
+// waiting Acquire returns [ErrClosed]. Close returns the errors of the releases, joined, when all
+// goroutines of the client have ended and the handlers have received all events. After
+// Options.ReleaseTimeout and two seconds it returns anyway, for example if a call of the store
+// ignores its context. Like [Guard.Release], Close works after the end of ctx. A second Close
+// returns nil.
 //
-// Every other method of a closed client, and of its handles, that would send a request
-// returns [ErrClosed] at once and sends nothing.
+// Every other method of a closed client or of its handles that would send a request returns
+// [ErrClosed] at once.
 func (c *Client) Close(ctx context.Context) error {
 	c.end(ErrClosed)
 	c.mu.Lock()
@@ -169,8 +169,8 @@ func inParallel[T any](all []T, most int, f func(T) error) []error {
 	return errs
 }
 
-// FlushEvents waits until Options.OnEvent and Options.Logger have returned from what happened
-// before, or ctx ends, whose cause it returns then.
+// FlushEvents waits until Options.OnEvent and Options.Logger have handled all earlier events. If
+// ctx ends first, it returns the cause of ctx.
 func (c *Client) FlushEvents(ctx context.Context) error {
 	var errs []error
 	for _, l := range c.listeners {
@@ -179,18 +179,18 @@ func (c *Client) FlushEvents(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Stats counts what a client has left behind.
+// Stats counts the calls that a client has abandoned, and the events that it has dropped.
 type Stats struct {
-	// AbandonedCalls of the store, of its abilities, or of Options.Cache, that ignored the
-	// end of their context and have not returned yet. Each keeps a goroutine.
+	// AbandonedCalls is the number of calls of the store or of Options.Cache that ignored the end
+	// of their context and have not returned yet. Each of these calls keeps a goroutine.
 	AbandonedCalls int
 
-	// DroppedEvents that were dropped because a handler or a logger did not keep up. An
-	// event that both should have heard of counts for each.
+	// DroppedEvents is the number of events that the client dropped because OnEvent or the logger
+	// was too slow. An event that neither of them received counts twice.
 	DroppedEvents uint64
 }
 
-// Stats returns what the client has left behind. It sends nothing.
+// Stats returns the counts of the client. It sends nothing.
 func (c *Client) Stats() Stats {
 	s := Stats{AbandonedCalls: c.calls.abandonedCount()}
 	for _, l := range c.listeners {

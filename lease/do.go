@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Do acquires the lock name, waiting like [Client.Acquire] unless o has NoWait, runs f while it
-// holds the lock, and releases it. It is [Handle.Do] on a new handle.
+// Do acquires the lock name, runs f while the client holds the lock, and releases the lock. It
+// waits for the lock like [Client.Acquire], unless o has NoWait. It is [Handle.Do] on a new
+// handle.
 func (c *Client) Do(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
 	return c.do(ctx, name, nil, f, o)
 }
@@ -26,39 +27,39 @@ func (c *Client) do(ctx context.Context, name string, s *Session, f func(context
 	return guard.do(ctx, f)
 }
 
-// Do acquires the lock like [Handle.Acquire], runs f once in the calling goroutine while it
-// holds the lock, and releases the lock. Without the lock f is not run, and the error is
-// that of Acquire.
+// Do acquires the lock like [Handle.Acquire], runs f once in the calling goroutine, and releases
+// the lock. If Do does not get the lock, it returns the error of Acquire and does not run f.
 //
-// The context of f has the values and the deadline of ctx. It ends with ctx, and with the
-// lease, whose reason is then its cause: f should stop. After the end of ctx the holder renews the lease
-// until f has returned, however long that takes. After the loss of the lease
-// Options.Grace is left before another may hold the lock. [Client.Close] frees the lock at
-// once: end ctx before, and wait for Do. The guard is for the token, the data and so on. If f
-// releases or detaches it, the context of f ends, and f runs without the lock.
+// The context of f has the values and the deadline of ctx. It ends with ctx and with the lease.
+// If the lease ends, the cause of the context is the reason. When the context ends, f should
+// stop:
 //
-// When a waiter asks the holder to yield (see [Client.RequestYield]) the context ends, too, unless
-// [LockOptions.OnYieldRequest] is [IgnoreYieldRequests]. The holder keeps the lock until f has returned.
+//   - If ctx ends, Do renews the lease until f has returned, however long that takes.
+//   - If the lease is lost, f has Options.Grace to stop before another client may hold the lock.
+//   - [Client.Close] frees the lock at once. So before Close, end ctx and wait for Do.
+//   - If a waiter asks the holder to yield (see [Client.RequestYield]), the context ends too,
+//     unless [LockOptions.OnYieldRequest] is [IgnoreYieldRequests]. Do keeps the lock until f has
+//     returned.
+//   - If f releases or detaches its guard, its context ends, and f continues without the lock.
 //
-// Do returns nil only if f returned nil, the lease lasted until then, and the lock was
-// released. Else the error matches each of these that apply:
+// Do returns nil only if f returned nil, the lease lasted until then, and the lock was released.
+// Otherwise the error matches each of these that applies:
 //
-//   - [ErrLost]: the lease was lost before f returned, whatever f returned, and another holder
-//     may have worked at the same time. Or [ErrClosed]: the client was closed.
-//   - The cause of ctx: ctx ended, and f returned an error. If f returned nil, its work is done.
-//   - [ErrYieldRequested]: a waiter asked the holder to yield, and f returned an error. If f returned nil,
-//     its work is done.
-//   - The error of f. If f stopped because the lease was lost, or for a request to yield, the error
-//     does not match [context.Canceled]: the caller has cancelled nothing.
-//   - [ErrReleaseFailed]: the release failed, or its outcome is not known. If the error matches
+//   - [ErrLost]: the lease was lost before f returned, so another holder may have worked at the
+//     same time. If the client was closed, the error is [ErrClosed].
+//   - The cause of ctx: ctx ended, and f returned an error.
+//   - [ErrYieldRequested]: a waiter asked the holder to yield, and f returned an error.
+//   - The error of f. If f stopped because of a lost lease or a request to yield, the error does
+//     not match [context.Canceled], because the caller has cancelled nothing.
+//   - [ErrReleaseFailed]: the release failed, or its outcome is unknown. If the error matches
 //     none of the others, f returned nil.
 //
-// A release does not need ctx; see [Guard.Release]. If f panics, or ends its goroutine, the
-// lock is released, and the panic continues.
+// The release does not need ctx; see [Guard.Release]. If f panics or ends its goroutine, Do
+// releases the lock.
 //
-// A Do, or an Acquire, with a context of f and another handle of the same lock would wait
-// for itself: it is refused with [store.ErrInvalid]. With the same handle it gets another
-// guard of the same grant at once.
+// If f calls Do or Acquire for the same lock with its context, through another handle, the call
+// would wait for itself. It returns [store.ErrInvalid]. The same handle returns another guard of
+// the same grant at once.
 func (h *Handle) Do(ctx context.Context, f func(ctx context.Context, g *Guard) error) error {
 	guard, err := h.Acquire(ctx)
 	if err != nil {

@@ -15,16 +15,15 @@ import (
 // ErrNoLeader says that no candidate leads now.
 var ErrNoLeader = store.NewError("no leader", store.NotApplied)
 
-// Election is one candidate for the leadership of one name. The candidate leads while it
-// holds the lock of that name. Its value is in the lock's record, and is written
-// with the claim. So a reader gets the value and the token of one leader, and never the
-// value of one with the token of another. An Election owns no goroutine and needs no
-// closing. It may be used by any number of goroutines, and is one candidate for all of
-// them; two Elections exclude each other.
+// Election is one candidate for the leadership of one name. The candidate leads while it holds
+// the lock of that name. The claim writes its value into the record of the lock. So one read
+// returns the value and the token of the same leader. An Election owns no goroutine and needs no
+// Close. Any number of goroutines may use it; they are one candidate. Two Elections exclude each
+// other.
 //
-// The name is an ordinary lock. A program that takes it with [Client.Acquire] leads
-// without a campaign, and the record keeps the value of the leader before it. So use a name for
-// elections alone.
+// The name is an ordinary lock. A program that takes this lock with [Client.Acquire] leads
+// without a campaign, and the record keeps the value of the earlier leader. So do not use the
+// name for other locks.
 type Election struct {
 	h    *Handle
 	slot chan struct{} // taken during a campaign, so that one value is current at a time
@@ -33,23 +32,23 @@ type Election struct {
 	guard *Guard // of the last campaign that was won
 }
 
-// Election returns a candidate for the leadership of name, on a lease of its own, which
-// costs one renewal each Options.RenewInterval while it leads. It sends nothing. A program that
-// leads one thing needs no more. The errors are those of [Client.Handle]. Of the options
-// OnYieldRequest is accepted, and of a session Fair, too.
+// Election returns a candidate for the leadership of name with its own lease. A leader sends one
+// renewal in each Options.RenewInterval. Election sends nothing. Its errors are those of
+// [Client.Handle]. It accepts the option OnYieldRequest.
 func (c *Client) Election(name string, o *LockOptions) (*Election, error) {
 	return c.election(name, nil, o)
 }
 
-// Election returns a candidate for the leadership of name under the session, which renews it
-// with all its other locks. When the session is over the candidate cannot lead again: its
-// campaigns fail with the cause. It is otherwise like [Client.Election].
+// Election returns a candidate for the leadership of name under the session. The session renews
+// the leadership with all its other locks. When the session is over, the candidate cannot lead
+// again, and its campaigns fail with the cause. See [Client.Election] for the rest. The option
+// Fair is accepted too.
 //
-// With [LockOptions.Fair] the candidates of an election lead in the order in which their
-// campaigns began, if all of them are fair. A candidate that is not fair leads when the queue is
-// empty. A leader that resigns hands the lock over, and does not know the
-// value of the next one. So the next leader has no value at first: it writes its own, in one
-// more request, before its Campaign returns.
+// With [LockOptions.Fair], candidates lead in the order in which their campaigns began, if all of
+// them are fair. A candidate that is not fair leads only when the queue is empty. A leader that
+// resigns makes the next candidate the leader, but does not know its value. So the next leader
+// writes its value with one more request before its Campaign returns. Until then the leader has
+// no value.
 func (s *Session) Election(name string, o *LockOptions) (*Election, error) {
 	return s.c.election(name, s, o)
 }
@@ -62,18 +61,17 @@ func (c *Client) election(name string, s *Session, o *LockOptions) (*Election, e
 	return &Election{h: h, slot: make(chan struct{}, 1)}, nil
 }
 
-// Name returns the name that the candidate campaigns for.
+// Name returns the name of the election.
 func (e *Election) Name() string { return e.h.name }
 
-// Campaign waits until the candidate leads, and returns the guard of its term: its
-// context ends when the term does, and its token fences the leader's work. The value, any
-// bytes, can be read as soon as the candidate leads; nil is no value. The call costs the
-// requests of [Handle.Acquire], and its errors are those. More than [MaxData] bytes are
-// refused with [store.ErrTooLarge] before anything is sent. The context bounds the
-// campaign alone.
+// Campaign waits until the candidate leads, and returns the guard of its term. The context of the
+// guard ends with the term, and its token fences the leader's work. The value can be any bytes;
+// nil is no value. Readers see the value as soon as the candidate leads. A value of more than
+// [MaxData] bytes is refused with [store.ErrTooLarge] before anything is sent. The requests and
+// errors are those of [Handle.Acquire]. ctx bounds only the campaign.
 //
-// A candidate that leads already proclaims the value, and gets the guard that it has.
-// Of several calls at the same time one campaigns, and the others wait for it.
+// If the candidate leads already, Campaign proclaims the value and returns the present guard. If
+// several goroutines call Campaign, one of them campaigns and the others wait for it.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 	if len(value) > MaxData {
 		return nil, (&Record{Name: e.h.name}).setData(value)
@@ -133,10 +131,10 @@ func (e *Election) term() *Guard {
 	return e.guard
 }
 
-// Proclaim replaces the value of the leader, durably; the term and its token stay. It is
-// [Guard.SetData] on the guard of the campaign, with its errors: a [*LostError] after the
-// loss of the leadership, [ErrReleased] after [Election.Resign]. Before the first campaign
-// was won the error matches [ErrNotHeld].
+// Proclaim replaces the value of the leader, durably. The term and its token do not change. It is
+// [Guard.SetData] on the guard of the campaign, and returns its errors: a [*LostError] after the
+// loss of the leadership, and [ErrReleased] after [Election.Resign]. Before the first successful
+// campaign the error matches [ErrNotHeld].
 func (e *Election) Proclaim(ctx context.Context, value []byte) error {
 	guard := e.term()
 	if guard == nil {
@@ -145,10 +143,10 @@ func (e *Election) Proclaim(ctx context.Context, value []byte) error {
 	return guard.SetData(ctx, value)
 }
 
-// Resign ends the term: its context first, then the lock is released, so that a candidate
-// that waits leads next. It is [Guard.Release] on the guard of the campaign: the end of
-// ctx does not stop it, a second call returns the same, and so does one after a loss. A
-// candidate that never led has nothing to resign from: nil. A campaign under way continues.
+// Resign ends the term. First it ends the context of the guard. Then it releases the lock, so
+// that a waiting candidate leads next. It is [Guard.Release] on the guard of the campaign: it
+// works after the end of ctx, and a second call returns the same error. If the candidate never
+// led, Resign returns nil. A running campaign continues.
 func (e *Election) Resign(ctx context.Context) error {
 	guard := e.term()
 	if guard == nil {
@@ -178,25 +176,27 @@ func (e *Election) lead(ctx context.Context, value []byte, f func(ctx context.Co
 }
 
 // Lead campaigns for the leadership of name with value, and runs f in the calling goroutine while
-// this client leads, like [Handle.Do]. It is for a service that has to run on one machine at a
-// time, for ever. It accepts the options of [Client.Election]. The guard is for the token, and for
-// [Guard.SetData], which changes the value.
+// this client leads, like [Handle.Do]. Use it for a service that always runs on one machine. Lead
+// accepts the options of [Client.Election]. Use the guard for its token, and for [Guard.SetData],
+// which changes the value.
 //
-// The context of f ends when the leadership is lost, or when a waiter asks the leader to yield (see
-// [Client.RequestYield]). Lead waits until f has returned. It then campaigns again with the same value,
-// whatever f returned, so f can run many times, one after the other. A leader that was
-// asked to yield leaves the lock to others for Options.MaxPoll first.
+// The context of f ends when the leadership is lost, or when a waiter asks the leader to yield
+// (see [Client.RequestYield]). Lead waits until f has returned, and campaigns again with the same
+// value. It ignores what f returned. So f can run many times, one run after the other. After a
+// request to yield, the leader first leaves the lock to others for Options.MaxPoll.
 //
-// Lead ends when
+// Lead ends in these cases:
 //
-//   - f returns while it leads, or has resigned. The candidate resigns, and the error is that
-//     of [Handle.Do]; nil if f returned nil.
-//   - ctx ends. The context of f ends with it, with its cause, and the lease lasts until f has
-//     returned. If f returned nil, so does Lead; else the error matches the cause of ctx.
-//     In a campaign the error is that of [Handle.Acquire], which matches the cause, too.
-//   - a campaign fails: the client or the session was closed ([ErrClosed]), the session was
-//     lost ([ErrLost]), or the error is one that waiting does not mend. Errors of the store
-//     that may pass are waited out, within Options.StoreTimeout.
+//   - f returns while the candidate leads, or f has resigned. Lead resigns, and returns the error
+//     of [Handle.Do].
+//   - ctx ends while f runs. The context of f ends with the same cause, and the lease lasts until
+//     f has returned. If f returned nil, Lead returns nil. Otherwise the error matches the cause
+//     of ctx.
+//   - ctx ends during a campaign. The error is that of [Handle.Acquire], and matches the cause of
+//     ctx.
+//   - A campaign fails. The client or the session was closed ([ErrClosed]), the session was lost
+//     ([ErrLost]), or the error is permanent. After errors of the store that may pass, Lead tries
+//     again, within Options.StoreTimeout.
 func (c *Client) Lead(ctx context.Context, name string, value []byte, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
 	e, err := c.Election(name, o)
 	if err != nil {
@@ -206,9 +206,9 @@ func (c *Client) Lead(ctx context.Context, name string, value []byte, f func(ctx
 	return err
 }
 
-// Lead is [Client.Lead] under the session, with the options of [Session.Election], for as long as
-// the session lasts. The loss of the session does not end it: Lead continues with a lease of its
-// own, without Fair. After [Session.Close] the error matches [ErrClosed].
+// Lead is [Client.Lead] under the session, with the options of [Session.Election]. If the session
+// is lost, Lead continues with its own lease, without Fair. After [Session.Close] the error
+// matches [ErrClosed].
 func (s *Session) Lead(ctx context.Context, name string, value []byte, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
 	e, err := s.Election(name, o)
 	if err != nil {
@@ -221,48 +221,50 @@ func (s *Session) Lead(ctx context.Context, name string, value []byte, f func(ct
 	return s.c.Lead(ctx, name, value, f, &LockOptions{OnYieldRequest: e.h.opts.OnYieldRequest})
 }
 
-// LeaderState is what is known of a leader.
+// LeaderState is the state of a leader, as far as the reader knows.
 type LeaderState string
 
 // The states of a [Leader].
 const (
-	// LeaderActive: it leads, as far as is known.
+	// LeaderActive: the candidate leads, as far as the reader knows.
 	LeaderActive LeaderState = "elected"
 
-	// LeaderExpired: the record names it, and it leads no more: it has not renewed its lease for
-	// its TTL, or it is known to be dead. No other candidate has taken its place.
+	// LeaderExpired: the record names a candidate that leads no more. It has not renewed its
+	// lease for its TTL, or it is known to be dead. No other candidate has taken its place.
 	LeaderExpired LeaderState = "expired"
 
 	// LeaderNone: the record names no leader.
 	LeaderNone LeaderState = "none"
 )
 
-// Leader says who leads, as one read of the lock's record shows it.
+// Leader is a leader, as one read of the lock's record shows it.
 type Leader struct {
-	Name   string // of the election
+	Name   string // name of the election
 	State  LeaderState
-	Value  []byte    // what the leader campaigned with, or has proclaimed; nil if nothing
-	Token  uint64    // of the leader's term; a higher one is of a later term
+	Value  []byte    // value of the last Campaign or Proclaim; nil if there is none
+	Token  uint64    // token of the term; a later term has a higher token
 	Holder string    // Options.Holder of the leader, for people
-	Since  time.Time // when the term began, by the leader's wall clock, for people
+	Since  time.Time // begin of the term, by the leader's wall clock, for people
 }
 
-// Leader reads who leads the election name, in one request. Where the leader holds the lock
-// under a session of another client it takes two. If the leader is over or its session was
-// removed, Leader reads the lock once more. Without
-// a leader the error matches [ErrNoLeader]: the lock has no record, is free, was broken, or the
-// leader is over, and then the state is [LeaderExpired], with whose term it was. A leader is over whose
-// session was closed or revoked, that is dead where the store knows of processes or of the age of
-// records, and that has not renewed its lease for its TTL while this client knew of it.
+// Leader reads who leads the election name. It sends one request, or two if the leader holds the
+// lock under a session of another client. If that session is over or has no record, Leader reads
+// the lock once more.
 //
-// If the last renewal of the leader is longer ago than its TTL by the wall clocks of its machine and
-// of this one, Leader watches it until it renews its lease, or the TTL has passed: so it can take that
-// long. If ctx ends before, the error matches its cause, and Leader is who is named. If the clock of the
-// leader's machine is ahead, a leader that died is named for as long as that.
+// If no candidate leads, the error matches [ErrNoLeader]: the lock has no record, is free, was
+// broken, or its holder leads no more. For such a holder, Leader also returns its term with the
+// state [LeaderExpired]. A holder leads no more if its session was closed or revoked, if the
+// store reports that it is dead, or if it has not renewed its lease for its TTL while this client
+// watched.
 //
-// A leader whose term was broken may continue until its
-// deadline. Leader changes nothing: it revokes no session. What is read can be over when the
-// call returns, so that work which depends on it needs the token.
+// The wall clocks can show that the leader's last renewal is older than its TTL. Then Leader
+// watches the record until the next renewal, but at most for the TTL. If ctx ends earlier, the
+// error matches the cause of ctx, and the result is the leader in the record. If the clock of the
+// leader's machine is ahead, a dead leader is returned for that much longer.
+//
+// Leader changes nothing, and revokes no session. A leader whose term was broken may continue
+// until its deadline. The term can end before the call returns. So work that depends on the
+// leader needs its token.
 func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 	h, err := c.Handle(name, nil)
 	if err != nil {
@@ -337,21 +339,22 @@ func leaderOf(name string, r *Record, over bool) (Leader, error) {
 	return leader, nil
 }
 
-// Observe yields who leads the election name, and then every change that it sees: another
-// leader, another value, or no leader, which is the error [ErrNoLeader]. Renewals are no
-// change. The changes come in their order; one that is followed by another at once can be
-// missed, and the last is not. The value and the token of each are those of one read. On a
-// store that reports changes they come at once; on any other Observe reads every
-// Options.MaxPoll, jittered, and at least three times in the leader's TTL; and of a leader under
-// a session the record of that, too.
+// Observe yields who leads the election name, and then each change that it sees: another leader,
+// another value, or no leader. If there is no leader, the error matches [ErrNoLeader]. Renewals
+// are not changes. Changes come in order. Observe can miss a change that is followed at once by
+// another change, but not the last one. The value and the token of each Leader are from the same
+// read.
 //
-// A leader that does not renew its lease for its TTL, on this machine's clock from the first sight of
-// the last renewal on, or that is known to be dead before, is no leader any more: the Leader that comes
-// with the error is [LeaderExpired]. Observe writes nothing.
+// If the store reports changes, Observe yields them at once. Otherwise it reads the record every
+// Options.MaxPoll, jittered, and at least three times in the leader's TTL. If the leader holds
+// the lock under a session, Observe also reads the record of the session.
 //
-// Errors of the store are yielded, and the observation continues. It ends when the loop is
-// left or ctx ends. The last thing yielded is then the cause of the end of ctx, or
-// [ErrClosed].
+// A leader is over when it has not renewed its lease for its TTL on this machine's clock, or when
+// it is known to be dead. Observe then yields it with the state [LeaderExpired] and the error.
+// Observe writes nothing.
+//
+// Observe yields errors of the store and continues. It ends when the caller leaves the loop or
+// ctx ends. The last error is the cause of ctx, or [ErrClosed].
 func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		h, err := c.Handle(name, nil)

@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors of this package, to be tested with [errors.Is]. Some state an outcome, for
-// [store.OutcomeOf]. Those that end a lease, a guard or a client state none: they are also the
-// causes of contexts, and the write that they interrupt may be applied.
+// The errors of this package, to be tested with [errors.Is]. Some of them have an outcome; see
+// [store.OutcomeOf]. The errors that end a lease, a guard or a client have no outcome, because
+// they are also the causes of contexts. The write that they interrupt may be applied.
 var (
 	// ErrHeld: another client or handle holds the lock. The error is a [*HeldError].
 	ErrHeld = store.NewError("lock is held", store.NotApplied)
 
-	// ErrLost: the lease ended before it was released. The error is a [*LostError], whose Reason is
-	// one of the next six.
+	// ErrLost: the lease ended before its release. The error is a [*LostError]. Its Reason is one
+	// of the next six errors.
 	ErrLost = errors.New("lease lost")
 
 	// ErrTakenOver: the record names another grant.
@@ -36,12 +36,12 @@ var (
 	// because its process was found dead; see Options.ReclaimOwn.
 	ErrRevoked = errors.New("session revoked by another client")
 
-	// ErrTicketUsed: the ticket was used before, or it is a copy of a used one. The lease
-	// continues, and the [LostError] names its holder. This ticket is void.
+	// ErrTicketUsed: the ticket, or a copy of it, was used before. The lease continues elsewhere,
+	// and the [LostError] names its holder. This ticket is no longer valid.
 	ErrTicketUsed = errors.New("the ticket was used before")
 
-	// ErrYieldRequested: the holder was asked to yield; see [Client.RequestYield]. It is the cause
-	// with which the context of a function in a [Handle.Do] ends. It does not match [ErrLost].
+	// ErrYieldRequested: a client asked the holder to yield; see [Client.RequestYield]. The
+	// context of the function in a [Handle.Do] ends with this cause. It does not match [ErrLost].
 	ErrYieldRequested = errors.New("asked to give way")
 
 	// ErrYieldRefused: the holder of the lock refuses to yield.
@@ -50,60 +50,62 @@ var (
 	// ErrNoYieldRequest: the holder has read no request to yield.
 	ErrNoYieldRequest = store.NewError("not asked to give way", store.NotApplied)
 
-	// ErrReleased: the guard was released. It is the cause with which a guard's context ends after
-	// Release. It does not match [ErrLost].
+	// ErrReleased: the guard was released. The guard's context ends with this cause. It does not
+	// match [ErrLost].
 	ErrReleased = errors.New("lease released")
 
-	// ErrReleaseFailed: the function of a [Client.Do] has returned, but the release of the lock is
-	// not confirmed. Others may have to wait until the lease expires.
+	// ErrReleaseFailed: the function of a [Client.Do] has returned, but the release of the lock
+	// is not confirmed. Other clients may have to wait until the lease expires.
 	ErrReleaseFailed = errors.New("the release is not confirmed: the lock may stay taken until its lease expires")
 
 	// ErrClosed: the client, or the session, was closed.
 	ErrClosed = errors.New("lease client or session closed")
 
-	// ErrUnresponsive: the store has answered no request, or no write, for Options.StoreTimeout.
-	// The error also matches [store.ErrUnavailable], and [ErrHeld] if the lock was held when the
-	// store answered last.
+	// ErrUnresponsive: for Options.StoreTimeout the store has answered no request, or no write.
+	// The error also matches [store.ErrUnavailable]. It matches [ErrHeld] if the last answer of
+	// the store showed that the lock was held.
 	ErrUnresponsive = errors.New("the store does not answer")
 
-	// ErrSessionInDoubt: the outcome of the session's last renewal is not known, so that no lock is
-	// taken under it now. An Acquire waits until the outcome is known.
+	// ErrSessionInDoubt: the outcome of the session's last renewal is unknown. Until it is known,
+	// the session takes no lock, and an Acquire waits.
 	ErrSessionInDoubt = store.NewError("the outcome of the session's last renewal is not known", store.NotApplied)
 
-	// ErrDetached: the guard was detached, see [Guard.Detach]. The lease continues without it.
+	// ErrDetached: the guard was detached; see [Guard.Detach]. The lease continues without the
+	// guard.
 	ErrDetached = errors.New("lease detached")
 
-	// ErrAlreadyRan: the job has run in this period. The error is a [*AlreadyRanError].
+	// ErrAlreadyRan: the job has already run in this period. The error is a [*AlreadyRanError].
 	ErrAlreadyRan = store.NewError("ran already in this period", store.NotApplied, store.ErrPermanent)
 
 	// ErrRunInFuture: by this machine's clock the last run of the job is in a later period, and
 	// more than 5 minutes in the future. The error is a [*AlreadyRanError].
 	ErrRunInFuture = store.NewError("the last run is in the future of this machine's clock", store.NotApplied, store.ErrPermanent)
 
-	// ErrNotHeld: the lock has no grant that the call could end or change.
+	// ErrNotHeld: the lock has no grant that the call can end or change.
 	ErrNotHeld = store.NewError("lock is not held", store.NotApplied)
 
-	// ErrTokenMismatch: the lock has another token than the caller names.
+	// ErrTokenMismatch: the token of the lock differs from the token that the caller passed.
 	ErrTokenMismatch = store.NewError("the lock has another token than the caller names", store.NotApplied)
 
-	// ErrTokenInFuture: the token of a lock is above the clock (Unix time in microseconds), so that
+	// ErrTokenInFuture: the token of a lock is above the clock (Unix time in microseconds). So
 	// [Client.Sweep] does not remove the lock.
 	ErrTokenInFuture = store.NewError("the token is above the clock (Unix time in microseconds)", store.NotApplied)
 
-	// ErrUnresolved: all attempts to find out whether a write was applied have failed.
+	// ErrUnresolved: the client could not find out whether a write was applied.
 	ErrUnresolved = store.NewError("it is unknown whether the write was applied", store.Unknown)
 
-	// ErrNewerFormat: the record is of a newer format than this program knows.
+	// ErrNewerFormat: the format of the record is newer than this program.
 	ErrNewerFormat = errors.New("the record has a newer format than this program knows")
 
-	// ErrFull: the lock has [MaxMembers] holders and waiters already, or its record has no room
+	// ErrFull: the lock already has [MaxMembers] holders and waiters, or its record has no room
 	// for another one.
 	ErrFull = store.NewError("no room for another holder", store.NotApplied, store.ErrPermanent)
 
-	// ErrWrongKind: the lock is a semaphore and was used as a lock, or the other way round.
+	// ErrWrongKind: the lock is a semaphore and the call used it as a plain lock, or the other
+	// way round.
 	ErrWrongKind = store.NewError("the lock is of another kind", store.NotApplied, store.ErrPermanent)
 
-	// ErrSlotCount: the semaphore has another number of slots than the caller names. The error
+	// ErrSlotCount: the semaphore has another number of slots than the caller passed. The error
 	// is a [*SlotCountError].
 	ErrSlotCount = store.NewError("the semaphore has another number of slots", store.NotApplied, store.ErrPermanent)
 
@@ -111,14 +113,14 @@ var (
 	ErrInvalidTicket = store.NewError("invalid ticket", store.NotApplied, store.ErrPermanent)
 )
 
-// HeldError says who holds a lock. It matches [ErrHeld].
+// HeldError names the holder of a lock. It matches [ErrHeld].
 type HeldError struct {
 	Name   string
-	Store  string // the store's name, if it has one
-	Record Record // the lock's record; Holder, Token and Granted say who holds the lock, and since when
+	Store  string // name of the store, if it has one
+	Record Record // record of the lock: Holder and Token name the holder, Granted is the begin of its grant
 
-	// Wait is the longest time, from now, until this waiter may take the lock over if its holder is
-	// dead. Each renewal restarts it.
+	// Wait is the time from now until this waiter may take the lock from a dead holder, at the
+	// latest. Each renewal restarts it.
 	Wait time.Duration
 
 	own string // the grant of the waiter's own entry in the queue
@@ -157,7 +159,7 @@ func (e *HeldError) Error() string {
 	return b.String()
 }
 
-// Waiting returns how many other clients are in the queue of the lock.
+// Waiting returns the number of other clients in the queue of the lock.
 func (e *HeldError) Waiting() (n int) {
 	for _, m := range e.Record.Queue {
 		if m.Grant != e.own {
@@ -181,20 +183,19 @@ func (r *Record) holders() string {
 	return fmt.Sprintf("%d readers", n)
 }
 
-// Is makes a HeldError match ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
 
-// LostError says why a lease ended. It matches [ErrLost] and its Reason.
+// LostError has the reason why a lease ended. It matches [ErrLost] and its Reason.
 type LostError struct {
-	Name      string // of the lock; empty if a session was lost
-	Session   string // the session that was lost, or that the lease was under
+	Name      string // name of the lock; empty if a session was lost
+	Session   string // session that was lost, or the session of the lease
 	Token     uint64
-	Reason    error  // ErrTakenOver, ErrExpired, ErrBroken, ErrRemoved, ErrRevoked, ErrTicketUsed
-	NewHolder string // who holds the lock now, if known
-	Cause     error  // the last error of the store, if any
+	Reason    error  // ErrTakenOver, ErrExpired, ErrBroken, ErrRemoved, ErrRevoked or ErrTicketUsed
+	NewHolder string // present holder of the lock, if known
+	Cause     error  // last error of the store, if any
 
 	now bool // it was broken with immediate effect
 }
@@ -213,7 +214,6 @@ func (e *LostError) Error() string {
 	return s
 }
 
-// Is makes a LostError match ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // Unwrap returns the reason and the cause.
@@ -224,29 +224,26 @@ func (e *LostError) Unwrap() []error {
 	return []error{e.Reason, e.Cause}
 }
 
-// SlotCountError says that a semaphore has another number of slots than the caller names. It
-// matches [ErrSlotCount].
+// SlotCountError has the number of slots that a semaphore has. It matches [ErrSlotCount].
 type SlotCountError struct {
 	Name string
-	Want int // what the caller names
-	Have int // what the record says
+	Want int // number that the caller passed
+	Have int // number in the record
 }
 
 func (e *SlotCountError) Error() string {
 	return fmt.Sprintf("semaphore %q: it has %d slots, and the caller names %d: name the same number, or resize it", e.Name, e.Have, e.Want)
 }
 
-// Unwrap returns ErrSlotCount.
 func (e *SlotCountError) Unwrap() error { return ErrSlotCount }
 
-// OptionError names the fields of [Options] whose values a client refuses, alone or together. It
+// OptionError names the fields of [Options] whose values [New] refuses, alone or together. It
 // matches [store.ErrInvalid].
 type OptionError struct {
-	Fields []string // of Options, or of its Tuning: TTL, Margin, Grace, MaxClockDrift, RenewInterval, MinPoll and so on
-	Why    string   // the values that they have, and those that they can have
+	Fields []string // fields of Options or of its Tuning, such as TTL, Margin or MinPoll
+	Why    string   // their values, and the values that are allowed
 }
 
 func (e *OptionError) Error() string { return store.ErrInvalid.Error() + ": " + e.Why }
 
-// Unwrap returns store.ErrInvalid.
 func (e *OptionError) Unwrap() error { return store.ErrInvalid }

@@ -12,47 +12,47 @@ type EventKind string
 
 // The events of a lease.
 const (
-	// EventWaiting: an Acquire found the lock held and waits. It is sent once for each grant that
-	// the client waits for, not for each goroutine that waits.
+	// EventWaiting: an Acquire found the lock held, and waits. The client sends it once for each
+	// grant that it waits for, even if several goroutines wait.
 	EventWaiting EventKind = "waiting"
 
-	// EventUnresponsive: the store has answered no request, or no write, of the client's waiters
-	// for [UnresponsiveAfter]. It is sent again every 5 s while that lasts, once for all waiters of
-	// the client, and only with Options.StoreTimeout.
+	// EventUnresponsive: for [UnresponsiveAfter] the store has answered no request, or no write,
+	// of the client's waiters. The client repeats it every 5 s, once for all its waiters. It
+	// sends this event only with Options.StoreTimeout.
 	EventUnresponsive EventKind = "store unresponsive"
 
 	// EventAcquired: a grant began.
 	EventAcquired EventKind = "acquired"
 
-	// EventTakenOver: the grant that began ended another one that had not been released. It is sent
-	// just before EventAcquired.
+	// EventTakenOver: the new grant ended another grant that had not been released. The client
+	// sends it just before EventAcquired.
 	EventTakenOver EventKind = "taken over"
 
 	// EventRenewed: a renewal was applied.
 	EventRenewed EventKind = "renewed"
 
-	// EventAtRisk: a renewal is due, and half of the trust that was left then has passed without
-	// one. It is sent once until the next renewal.
+	// EventAtRisk: a renewal was due, and half of the trust that was left at that time has passed
+	// without a renewal. The client sends it at most once until the next renewal.
 	EventAtRisk EventKind = "at risk"
 
 	// EventLost: the lease ended before it was released. The guard's context has ended already.
 	EventLost EventKind = "lost"
 
-	// EventYieldRequested: the holder was asked to yield; see [Client.RequestYield]. It is sent
-	// once for each grant.
+	// EventYieldRequested: another client asked the holder to yield; see [Client.RequestYield].
+	// The client sends it once for each grant.
 	EventYieldRequested EventKind = "yield requested"
 
-	// EventReleased: the lease was released. If Err is set, the write that frees the lock may not
-	// be applied; then the lease expires in the store.
+	// EventReleased: the lease was released. If Err is set, the store may not have applied the
+	// write that frees the lock. Then the lease expires in the store.
 	EventReleased EventKind = "released"
 
-	// EventOpened and EventClosed: a session was opened, or closed. If Err is set, the write of the
-	// session's record may not be applied; then the session expires in the store.
+	// EventOpened and EventClosed: a session was opened, or closed. If Err is set, the store may
+	// not have applied the write of the session's record. Then the session expires in the store.
 	EventOpened EventKind = "session opened"
 	EventClosed EventKind = "session closed"
 
-	// EventRevoked: this client has revoked a session of another client, to take a lock that is
-	// under it. That session was not renewed in time, or its process is dead.
+	// EventRevoked: this client has revoked a session of another client, to take a lock under
+	// that session. The session was not renewed in time, or its process is dead.
 	EventRevoked EventKind = "session revoked"
 )
 
@@ -66,16 +66,16 @@ const (
 type Event struct {
 	Kind     EventKind
 	Time     time.Time     // when it happened, by the wall clock
-	Name     string        // of the lock; empty if the event is about a session
-	Session  string        // the session that the event is about, or that the lock is or will be under
-	Token    uint64        // of the grant; when waiting, of the grant waited for
-	Holder   string        // when waiting or taking over: the holder of that grant; of a request to yield: the client that requests
-	Reason   string        // when taking over: why the old grant was over; of a request to yield: its reason
+	Name     string        // name of the lock; empty if the event is about a session
+	Session  string        // session of the event, or of the lock
+	Token    uint64        // token of the grant; for a waiter, token of the grant that it waits for
+	Holder   string        // for a waiter or a takeover: holder of that grant; for a request to yield: the requesting client
+	Reason   string        // for a takeover: why the old grant was over; for a request to yield: its reason
 	Deadline time.Time     // end of the holder's trust, by the wall clock, for display
-	Since    time.Time     // when waiting: when that grant began, by its holder's clock
-	Wait     time.Duration // when waiting: until a takeover, if the holder is dead; when the store does not answer: until the waiter gives up
-	Err      error         // when at risk, lost or released: the error behind it, if any; when the store does not answer: the last error, or nil
-	Dropped  int           // how many events were dropped since the last delivered one
+	Since    time.Time     // for a waiter: begin of that grant, by its holder's clock
+	Wait     time.Duration // for a waiter: time until the takeover if the holder is dead; for an unresponsive store: time until the waiter gives up
+	Err      error         // for a risk, loss or release: the error that caused it, if any; for an unresponsive store: the last error, or nil
+	Dropped  int           // number of events that were dropped since the last delivered event
 }
 
 // maxEvents is how many events wait for a busy handler or logger. Half of it is kept for events

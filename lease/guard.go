@@ -11,13 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Guard is the proof of holding a lock. Work that it guards runs under its
-// context, and passes its token to every store that can refuse an old one. A guard
-// may be used by any number of goroutines.
+// Guard is the proof that a client holds a lock. Run the guarded work under the guard's context,
+// and pass its token to every store that can refuse lower tokens. Any number of goroutines may
+// use a guard.
 //
-// Trust in the lease ends TTL minus margin minus grace after the last renewal that
-// is known to have been applied was sent. No other client takes the lock before the
-// TTL has passed.
+// The trust in the lease ends TTL - Margin - Grace after the client sent the last renewal that is
+// known to have been applied. No other client takes the lock before the TTL has passed.
 type Guard struct {
 	g *grant
 
@@ -31,17 +30,16 @@ type Guard struct {
 	last          bool // guarded in the same way: it was the last guard of the grant that was released
 }
 
-// Handle returns the handle that the guard was acquired through.
+// Handle returns the handle of the guard.
 func (g *Guard) Handle() *Handle { return g.g.h }
 
-// Grace returns how long guarded work may take to stop after the guard's context
-// has ended.
+// Grace returns the time that guarded work has to stop after the end of the guard's context.
 func (g *Guard) Grace() time.Duration { return g.g.c.set.Grace }
 
-// GraceRemaining returns how much of the grace is left for guarded work to stop in: all of
-// it while the lease is trusted, what the TTL leaves of it after the lease has expired or
-// was broken, and nothing when another may hold the lock at once: it was stolen, removed,
-// broken with immediate effect, released, closed or detached.
+// GraceRemaining returns how much of the grace is left. While the lease is trusted, that is all
+// of it. After the lease has expired or was broken, it is what the TTL leaves. It is zero if
+// another client may hold the lock already: the lock was taken over, removed, broken with
+// immediate effect, released, closed or detached.
 func (g *Guard) GraceRemaining() time.Duration {
 	gr := g.g
 	gr.check()
@@ -55,22 +53,21 @@ func (g *Guard) GraceRemaining() time.Duration {
 	return max(0, min(set.Grace, sent+set.TTL-set.Margin-now))
 }
 
-// Name returns the lock's name.
+// Name returns the name of the lock.
 func (g *Guard) Name() string { return g.g.h.name }
 
-// Token returns the fencing token of the grant. It is greater than that of every
-// earlier grant of this lock, and stays the same when the lease is renewed. It
-// can be read when the lease is over; compare [Guard.Err].
+// Token returns the fencing token of the grant. It is higher than the token of every earlier
+// grant of this lock, and renewals do not change it. A reader has the token of the last writer.
+// Token also works after the end of the lease; see [Guard.Err].
 func (g *Guard) Token() uint64 {
 	g.g.check()
 	return g.g.token
 }
 
-// Context returns a context that carries the values of the one the lock was
-// acquired with, and ends when the lease does or this guard is released. Its cause
-// is [ErrReleased], [ErrClosed], [ErrDetached] or a [*LostError]. Its Err looks at
-// the clocks itself. An Acquire of the same lock with this context, or one made of it,
-// through another handle would wait for this guard: it is refused with [store.ErrInvalid].
+// Context returns a context with the values of the context of the acquire. It ends when the lease
+// ends or this guard is released. Its cause is [ErrReleased], [ErrClosed], [ErrDetached] or a
+// [*LostError]. Its Err method looks at the clocks. With this context, an Acquire of the same
+// lock through another handle would wait for this guard. It returns [store.ErrInvalid].
 func (g *Guard) Context() context.Context {
 	g.g.check()
 	g.g.mu.Lock()
@@ -95,8 +92,8 @@ func (g *Guard) end(cause error) {
 	}
 }
 
-// Err returns nil while the lease is trusted and this guard was not released, and
-// else the cause of its context. It looks at the clocks and sends nothing.
+// Err returns nil while the lease is trusted and this guard is not released. Then it returns the
+// cause of its context. It looks at the clocks and sends nothing.
 func (g *Guard) Err() error {
 	g.g.check()
 	g.g.mu.Lock()
@@ -104,22 +101,21 @@ func (g *Guard) Err() error {
 	return g.cause
 }
 
-// Deadline returns when trust ends if no further renewal succeeds, by this
-// machine's wall clock as it is now: for display. Work has Options.Grace more to
-// stop in.
+// Deadline returns the time at which the trust ends if no further renewal succeeds. It is in this
+// machine's present wall clock, for display. After it, the work has Options.Grace to stop.
 func (g *Guard) Deadline() time.Time { return g.g.deadline() }
 
-// Remaining returns how long the lease is still trusted if no further renewal
-// succeeds; zero when it is over.
+// Remaining returns how long the lease is still trusted if no further renewal succeeds. It is
+// zero when the lease is over.
 func (g *Guard) Remaining() time.Duration { return g.g.check() }
 
-// WasLastHolder reports whether no other handle has held the lock since this handle's
-// last grant, so that what was cached under that grant is still good. It is false
-// for the first grant of a handle, and whenever it is not certain.
+// WasLastHolder reports whether no other handle has held the lock since this handle's last grant.
+// Then a cache from that grant is still valid. It is false for the first grant of a handle, and
+// if the client is not certain.
 func (g *Guard) WasLastHolder() bool { return g.wasLastHolder }
 
-// Data returns a copy of the data in the record, nil if there is none: what was
-// set last, by this or an earlier grant.
+// Data returns a copy of the data in the record, nil if there is none. This grant or an earlier
+// one has set it.
 func (g *Guard) Data() []byte {
 	g.g.mu.Lock()
 	defer g.g.mu.Unlock()
@@ -127,11 +123,10 @@ func (g *Guard) Data() []byte {
 }
 
 // SetData stores data in the record, durably, where every client can read it with
-// [Client.Inspect]; nil removes it. Readers and holders of slots are refused, with
-// [store.ErrInvalid]. It lasts beyond the grant. The write renews
-// the lease, too. More than [MaxData] bytes are refused with [store.ErrTooLarge]. An
-// error that is no [ErrLost] leaves it open whether the data was or will be stored,
-// unless [store.OutcomeOf] says that it was not.
+// [Client.Inspect]. Nil removes the data. The data remains after the end of the grant. The write
+// also renews the lease. More than [MaxData] bytes are refused with [store.ErrTooLarge]. The
+// guards of readers and of slots get [store.ErrInvalid]. After an error that does not match
+// [ErrLost], the data may or may not be stored, unless [store.OutcomeOf] says that it was not.
 func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	if err := g.Err(); err != nil {
 		return err
@@ -168,16 +163,15 @@ func (g *Guard) rewrite(ctx context.Context, change func(*Record) error, done fu
 	}
 }
 
-// AllowRerun makes the release of this guard's grant take back [Options.MinInterval], and the run
-// of a job (see [Client.Once]), in the same request: the next grant may begin at once, and the
-// run does not count. It is for work that was not done.
+// AllowRerun is for work that was not done. With it, the release of the grant also cancels
+// [Options.MinInterval] and the run of a job (see [Client.Once]), in the same request. The next
+// grant may begin at once, and the run does not count.
 func (g *Guard) AllowRerun() { g.g.rerunAllowed.Store(true) }
 
-// Renew renews the lease now, in one request, besides the renewals that a guard
-// makes by itself. With Options.ManualRenewal it is the only one. An error that matches
-// [ErrLost] ends the lease; after any other it lasts until its deadline, and Renew
-// can be called again. A store that does not answer is waited for until ctx or the trust
-// ends.
+// Renew renews the lease now, in one request. The guard also renews by itself, except with
+// Options.ManualRenewal. An error that matches [ErrLost] ends the lease. After any other error
+// the lease lasts until its deadline, and the caller may call Renew again. If the store does not
+// answer, Renew waits until ctx or the trust ends.
 func (g *Guard) Renew(ctx context.Context) error {
 	if err := g.Err(); err != nil {
 		return err
@@ -189,20 +183,18 @@ func (g *Guard) Renew(ctx context.Context) error {
 	return g.g.renew(ctx, true, nil)
 }
 
-// Release ends this guard, its context first. The last guard of a grant ends the
-// renewals, waits for a write in flight, and frees the lock in the store; but for a handle
-// with [LockOptions.Linger], which keeps the lease for that time.
+// Release ends this guard, its context first. If no other guard of the grant is left, Release
+// ends the renewals, waits for a write in flight, and frees the lock in the store. A handle with
+// [LockOptions.Linger] keeps the lock for that time instead.
 //
-// Of ctx only the values count. Release works when ctx has ended already, and a deadline
-// of ctx does not shorten it: a release with a moment left would leave the lock taken for
-// a TTL, where one that comes after the deadline frees it. The call is bounded by
-// Options.ReleaseTimeout.
+// Release uses only the values of ctx, and works after the end of ctx. It ignores a deadline of
+// ctx, because a release without enough time would leave the lock held for a TTL. Release takes
+// at most Options.ReleaseTimeout, and a moment for the store to return.
 //
-// A nil error means that the lock was freed, that it is kept, or that other guards of the
-// handle stay valid. A [*LostError] says that the lease had been lost before. Any other error
-// says that the store may not know yet, and others wait until the lease expires;
-// for this program the lease is over in every case. Calling it again returns the
-// same.
+// A nil error means that the lock is free, that its handle keeps it, or that other guards of the
+// grant are left. A [*LostError] says that the lease was lost before. After any other error the
+// lock may still be held in the store, and other clients wait until the lease expires. For this
+// program the lease is over in all cases. A second call returns the same.
 func (g *Guard) Release(ctx context.Context) error {
 	g.g.check()
 	gr := g.g

@@ -13,12 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Handle is one claimant of one lock. It is re-entrant: while it holds the lock,
-// every further Acquire and TryAcquire returns another guard of the same grant at
-// once, without a request, and the lease ends with the last of them. So goroutines whose guards
-// overlap keep other handles out until no guard is left. Other handles
-// are excluded, those of the same process too. A handle owns no goroutine and
-// needs no closing. It may be used by any number of goroutines.
+// Handle takes and releases one lock. It is re-entrant: while it holds the lock, each Acquire and
+// TryAcquire returns another guard of the same grant at once, without a request. The lease ends
+// with the last of these guards. Other handles are excluded, also those of the same process. A
+// handle owns no goroutine and needs no Close. Any number of goroutines may use it.
 type Handle struct {
 	c    *Client
 	kind string // that of the record: empty, or KindSession
@@ -61,7 +59,7 @@ type Handle struct {
 	campaign atomic.Pointer[[]byte]
 }
 
-// Name returns the lock's name.
+// Name returns the name of the lock.
 func (h *Handle) Name() string { return h.name }
 
 // register names the register of the lock: the id of its store, empty if that is not
@@ -88,14 +86,16 @@ const (
 	maxContenders = 64
 )
 
-// TryAcquire takes the lock if it is free, or if its holder is known to be dead,
-// and does not wait for it. If another handle holds it the error is a [*HeldError].
-// It sends one write where the handle knows the lock (it held it last), and at
-// most a read and a write elsewhere, unless others interfere. An unclear outcome
-// is settled within a TTL. ctx bounds the call alone: cancelling it later does not
-// touch the lease. When ctx ends in the middle, a write that may still be applied
-// is first made harmless, for which the call takes up to Options.ReleaseTimeout
-// more.
+// TryAcquire takes the lock if it is free, or if its holder is known to be dead. It does not
+// wait. If another handle holds the lock, the error is a [*HeldError].
+//
+// If the handle held the lock last, TryAcquire sends one write. Otherwise it sends at most a read
+// and a write, unless other clients write at the same time. It resolves an unknown outcome within
+// a TTL.
+//
+// ctx bounds only the call. If ctx ends later, the lease continues. If ctx ends during the call,
+// TryAcquire first makes sure that no earlier write of the call can be applied. That takes up to
+// Options.ReleaseTimeout.
 func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 	ctx, cancel := h.bind(ctx)
 	defer cancel(nil)
@@ -111,20 +111,21 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 	return guard, err
 }
 
-// Acquire takes the lock, waiting until it is free, its holder is dead, or ctx
-// ends. Then the error matches the context's cause, and [ErrHeld] if the
-// lock was held. Errors of the store that may pass are waited out, within
-// Options.StoreTimeout; others are returned. An unreadable record is an error, and
-// never taken over. What is said of ctx at [Handle.TryAcquire] holds here too.
+// Acquire takes the lock. It waits until the lock is free, its holder is dead, or ctx ends. If
+// ctx ends, the error matches the cause of ctx, and [ErrHeld] if the lock was held. After an
+// error of the store that may pass, Acquire tries again, within Options.StoreTimeout. It returns
+// other errors. It never takes over an unreadable record. See [Handle.TryAcquire] for the use of
+// ctx.
 //
-// The goroutines that wait for one lock through one client, whatever their handles,
-// stand in line: the first looks at the store for all of them, so that together they
-// cost the requests of one, and each has the lock in its turn. Between clients there is
-// no such order. A handle that has found others leaves them a chance before it takes the
-// lock again: for MaxPoll, or for 10 ms where the store reports changes. A handle cannot know of
-// waiters elsewhere that never had the lock. So where the store reports no changes it leaves the
-// lock to others for a tenth of the time for which it held it, at most MaxPoll, if that is at
-// least MinPoll.
+// Goroutines that wait for one lock through one client take turns, in the order of arrival: the
+// first reads the store for all of them. So together they send the requests of one waiter.
+// Between clients there is no order.
+//
+// A handle that knows of other handles leaves them a chance before it takes the lock again: it
+// waits for MaxPoll, or for 10 ms if the store reports changes. A handle cannot see waiters that
+// never had the lock. So if the store reports no changes, the handle waits for a tenth of the
+// time for which it held the lock, at most MaxPoll. If that is less than MinPoll, it does not
+// wait.
 func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	if err := h.waitsForItself(ctx); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Info is what [Client.Inspect] found.
+// Info is the result of [Client.Inspect].
 type Info struct {
 	Record  Record
 	Version store.Version
@@ -19,14 +19,14 @@ type Info struct {
 	// Liveness is what the store reports of the holder's process.
 	Liveness store.Liveness
 
-	// Age is how long the record has certainly been unchanged, by the store's own clock. It is
-	// negative where that is not known.
+	// Age is the time for which the record has certainly been unchanged, by the store's own
+	// clock. A negative Age means that the time is not known.
 	Age time.Duration
 }
 
-// Inspect reads the record of the lock name, in one request. It does not evaluate the record: the
-// holder of a held lock may be dead. Where there is no record the error matches
-// [store.ErrNotFound]; one that cannot be read matches [store.ErrCorrupt].
+// Inspect reads the record of the lock name, in one request. It does not judge the record: the
+// holder of a held lock may be dead. If there is no record, the error matches
+// [store.ErrNotFound]. If the record cannot be read, the error matches [store.ErrCorrupt].
 func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 	h, err := c.Handle(name, nil)
 	if err != nil {
@@ -35,8 +35,9 @@ func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 	return h.info(ctx)
 }
 
-// InspectSession is [Client.Inspect] for the record of a session, whose id the records of its locks
-// name. Its State is [Held] while the session is open, [Free] when it was closed, or [Revoked].
+// InspectSession is [Client.Inspect] for the record of a session. The records of a session's
+// locks have its id. The State is [Held] while the session is open, [Free] after its close, or
+// [Revoked].
 func (c *Client) InspectSession(ctx context.Context, id string) (Info, error) {
 	h, err := c.sessionHandle(id)
 	if err != nil {
@@ -78,7 +79,7 @@ func (h *Handle) inspect(ctx context.Context) (*seen, error) {
 	return s, nil
 }
 
-// List yields the names of the locks below prefix, in no promised order; see [store.Lister].
+// List yields the names of the locks below prefix, in no particular order; see [store.Lister].
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		locks, err := store.Prefix(c.st, c.set.KeyPrefix)
@@ -96,34 +97,40 @@ func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[string, erro
 
 // BreakOptions configures [Client.Break].
 type BreakOptions struct {
-	// Immediate lets others take the lock at once, although a living holder may believe until its
-	// deadline that it holds the lock.
+	// Immediate lets other clients take the lock at once, although a living holder may trust its
+	// lease until its deadline.
 	Immediate bool
 }
 
-// Break ends another holder's grant, whose token the caller names. It writes a broken record with
-// the token raised by one, and returns that record. The holder may not notice the break before its
-// deadline. So others take the lock no earlier than without the break: when its holder is dead or
-// has released it, or after a TTL with the allowance for clocks. They count that time from when
-// they first saw the holder's last write, or the broken record. With [BreakOptions.Immediate] they
-// take it at once. A nil o means all defaults.
+// Break ends another holder's grant. token is the token of that grant. Break writes a broken
+// record with a token that is higher by one, and returns that record. Nil options mean all
+// defaults.
 //
-// The error matches [ErrTokenMismatch] if the lock has another token by now, [ErrNotHeld] if it is
-// free, and [store.ErrNotFound] if there is no such lock. It matches [ErrUnresolved] if Break could
-// not find out whether the write was applied. A broken lock can be broken again with Immediate.
-// After a break a free lock whose NotBefore is later can be taken at once; see Options.MinInterval.
-// A job that has run in this period can run again; see [Client.Once]. The call takes at most two
-// minutes.
+// The holder may notice the break only at its deadline. So other clients take the lock as early
+// as without the break: after a release, if the holder is dead, or after a TTL with the allowance
+// for clocks. They count that time from their first read of the holder's last write, or of the
+// broken record. With [BreakOptions.Immediate] they take the lock at once.
 //
-// A lock under a session is held as long as the session lives, broken or not. So Break also names
-// the lock in the session's record. With its next renewal the session reads that, and frees the
-// lock when its holder has had Options.Grace to stop. If the write of the session's record fails,
-// Break returns the record with an error: break the lock again.
+// These errors are special:
 //
-// The break of a lock with several holders (readers, or holders of slots) ends the grants of all of
-// them. The token is that of the record, see [Client.Inspect]. Others enter the lock when each of
-// the holders has released its grant or its session is over; with Immediate at once. To end one
-// holder alone, end its process: its session is revoked when it is not renewed.
+//   - [ErrTokenMismatch]: the lock has another token now.
+//   - [ErrNotHeld]: the lock is free.
+//   - [store.ErrNotFound]: there is no such lock.
+//   - [ErrUnresolved]: Break could not find out whether the write was applied.
+//
+// A broken lock can be broken again with Immediate. If a free lock has a later NotBefore, a break
+// allows the next grant at once; see Options.MinInterval. After a break, a job that has run in
+// this period can run again; see [Client.Once]. The call takes at most two minutes.
+//
+// A lock under a session stays held while the session lives. So Break also names the lock in the
+// session's record. The session reads that with its next renewal, gives the work Options.Grace to
+// stop, and frees the lock. If the write of the session's record fails, Break returns the record
+// with an error. Then call Break again.
+//
+// If a lock has several holders (readers, or holders of slots), Break ends all their grants. The
+// token is the token of the record; see [Client.Inspect]. Other clients enter the lock when each
+// holder has released its grant or its session is over. With Immediate they enter at once. To end
+// only one holder, end its process. Other clients then revoke its session.
 func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {
 	now := o != nil && o.Immediate
 	h, err := c.Handle(name, nil)
@@ -210,11 +217,11 @@ func breakAll(next Record, now bool) (Record, error) {
 	return next, nil
 }
 
-// Watch yields the state of the lock name, then every further state that it sees, renewals
-// included, until ctx ends or the caller leaves the loop. It may miss states that are replaced
-// quickly. A lock without a record is yielded as an Info with an empty Version. On a store that
-// does not report changes Watch reads every Options.MaxPoll, jittered. Watch yields errors and
-// continues. The last error is the context's, or [ErrClosed].
+// Watch yields the state of the lock name, and then each further state that it sees, also
+// renewals. It ends when ctx ends or the caller leaves the loop. It can miss states that are
+// replaced quickly. If the lock has no record, the Info has an empty Version. If the store does
+// not report changes, Watch reads every Options.MaxPoll, jittered. Watch yields errors and
+// continues. The last error is the cause of ctx, or [ErrClosed].
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		h, err := c.Handle(name, nil)

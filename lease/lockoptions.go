@@ -8,86 +8,88 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// LockOptions say how a lock is taken. Nil, and the zero value, mean a lock that one holder has
-// alone and that a call waits for. Every call that names a lock takes them as its last
-// argument. A [Handle] has its options, so its methods take none. A call refuses an option that
-// it cannot honour, with an error that matches [store.ErrInvalid].
+// LockOptions say how to take a lock. Nil and the zero value mean a plain lock with one holder,
+// for which the call waits. Every call that names a lock accepts them as its last argument. The
+// methods of a [Handle] use the options of the handle. If a call cannot honour an option, its
+// error matches [store.ErrInvalid].
 type LockOptions struct {
-	// Shared takes the lock as a reader, at the same time as other readers and never at the
-	// same time as a writer. It needs a [Session].
+	// Shared takes the lock as a reader. Several readers can hold a lock at the same time, but
+	// never at the same time as a writer. Shared needs a [Session].
 	//
-	// A reader does not become a writer: it releases the lock, and acquires it again. An Acquire
-	// that waits for its own reader would never end. With the context of the reader's guard, or
-	// of the function of a Do, the client sees that and refuses it with [store.ErrInvalid]. With
-	// any other context the call waits until that ends: a handle in another goroutine
-	// of the session may wait for the reader with good reason.
+	// A reader cannot become a writer: release the lock, and acquire it again. An Acquire that
+	// waits for its own reader never ends. If the call has the context of the reader's guard, or
+	// of the function of a Do, it returns [store.ErrInvalid]. With any other context it waits
+	// until that context ends, because a handle in another goroutine may have a good reason to
+	// wait for the reader.
 	Shared bool
 
-	// Slots makes the lock a semaphore of that many slots, from 1 to [MaxMembers], of which a
-	// handle takes one. All handles of the lock name the same number; see [Client.Resize]. It
-	// needs a [Session], and does not go with Shared. Default: no semaphore.
+	// Slots makes the lock a semaphore with that many slots, from 1 to [MaxMembers]. A handle
+	// takes one slot. All handles of the lock name the same number; see [Client.Resize]. Slots
+	// needs a [Session], and cannot be combined with Shared. Default: no semaphore.
 	Slots int
 
-	// Fair makes the call wait in the lock's queue, in the order of arrival. It needs a [Session].
-	// Waiters that are not fair take the lock in no order, when it is free and the queue is empty.
+	// Fair makes the call wait in the queue of the lock, in the order of arrival. It needs a
+	// [Session]. Waiters that are not fair take the lock in no order, when it is free and the
+	// queue is empty.
 	Fair bool
 
-	// NoWait makes Do and Once fail with a [*HeldError] if another handle holds the lock. Their
-	// function is not run then. The other calls refuse it: TryAcquire does not wait.
+	// NoWait makes Do and Once return a [*HeldError] if another handle holds the lock. They do
+	// not run their function then. Other calls refuse NoWait; use TryAcquire.
 	NoWait bool
 
-	// OnYieldRequest is what happens to the function of a Do, Lead or Once when a waiter asks the holder
-	// to yield; see [Client.RequestYield]. Such a request never ends the context of a guard
-	// that Acquire or TryAcquire returned. Default: [YieldOnRequest].
+	// OnYieldRequest says what happens to the function of a Do, Lead or Once when a waiter asks
+	// the holder to yield; see [Client.RequestYield]. The context of a guard from Acquire or
+	// TryAcquire never ends for such a request. Default: [YieldOnRequest].
 	OnYieldRequest YieldPolicy
 
-	// Linger is for how long a handle keeps the lease after its last guard was released. Only
-	// [Client.Handle] and [Session.Handle] accept it. An Acquire or TryAcquire of the same handle
-	// takes the kept lease up without a request: the token is that of the grant before, and
-	// [Guard.WasLastHolder] is true.
+	// Linger is the time for which a handle keeps the lease after the release of its last guard.
+	// Only [Client.Handle] and [Session.Handle] accept it. During that time an Acquire or
+	// TryAcquire of the same handle gets the kept lease without a request: with the same token,
+	// and [Guard.WasLastHolder] is true.
 	//
-	// The lock is free when that time has passed. An Acquire of another handle that waits asks
-	// for the lock by itself. The handle then frees it with its next renewal, or
-	// at once where the store reports changes. A TryAcquire of another handle does not ask: it
-	// finds the lock held. If the process dies meanwhile, the lock stays held until the
-	// lease expires. [Client.Close] frees it.
+	// The lock becomes free at the end of that time. If an Acquire of another handle waits, it
+	// asks for the lock by itself. Then the handle frees the lock with its next renewal, or at
+	// once if the store reports changes. A TryAcquire of another handle does not ask: it finds
+	// the lock held. If the process dies during that time, the lock stays held until the lease
+	// expires. [Client.Close] frees it.
 	//
-	// In milliseconds, at most 1 h. It does not go with Shared, Slots, Fair, Period,
+	// In milliseconds, at most 1 h. It cannot be combined with Shared, Slots, Fair, Period,
 	// Options.ManualRenewal or Options.MinInterval. Default: none.
 	Linger time.Duration
 
-	// Period makes each grant a run of a job that runs at most once in each period. Acquire and
-	// TryAcquire return an [*AlreadyRanError] when the job has run in this period. Call
-	// [Guard.SetRunResult] before each Release; Do does it. [Client.Once] is the usual form, and
-	// takes the period as an argument instead. A [Session], Lead and Election refuse it.
+	// Period makes each grant a run of a job. A job runs at most once in each period. If the job
+	// has run in this period, Acquire and TryAcquire return an [*AlreadyRanError]. Call
+	// [Guard.SetRunResult] before each Release; Do calls it by itself. Most programs use
+	// [Client.Once], which has the period as an argument. A [Session], Lead and Election refuse
+	// Period.
 	//
-	// A run is written into the lock's record with the grant, and its end with the release, so
-	// that neither costs a request. It counts for the period in which it began, by the clock of
-	// its machine. For another machine a period is over when its own clock says so. So periods
-	// space runs and exclude nothing: the lease excludes. On machines whose clocks differ a job can run twice
-	// within the true length of a period, once before and once after a boundary. A clock that is set
-	// back never runs it twice.
+	// The grant writes the begin of the run into the record of the lock, and the release writes
+	// its end. So a run costs no extra request. The run counts for the period in which it began,
+	// by the clock of its machine. Another machine starts a new period by its own clock. So if
+	// clocks differ, a job can run twice around the boundary of two periods. The lease still
+	// excludes two runs at the same time. If a clock is set back, the job does not run twice.
 	//
-	// A guard that is released without a result, lost, or detached leaves a run that has died. With
+	// If a guard is lost, detached, or released without a result, its run has died. With
 	// [Guard.AllowRerun] the run does not count.
 	Period Period
 
-	// Retries is how often a run that failed or died is tried again in the same period, by
-	// the next call on any machine. It needs a period. At most [MaxRetries]. Default: not at all.
+	// Retries is how often other calls, on any machine, repeat a run that failed or died in the
+	// same period. It needs a period. At most [MaxRetries]. Default: 0.
 	Retries int
 }
 
 // maxLinger is the longest [LockOptions.Linger].
 const maxLinger = time.Hour
 
-// YieldPolicy is what a Do, Lead or Once does when a waiter asks its holder to yield.
+// YieldPolicy says what a Do, Lead or Once does when a waiter asks the holder to yield.
 type YieldPolicy int
 
 const (
-	// YieldOnRequest ends the context of the function, with a cause that matches [ErrYieldRequested].
+	// YieldOnRequest ends the context of the function, with a cause that matches
+	// [ErrYieldRequested].
 	YieldOnRequest YieldPolicy = iota
 
-	// IgnoreYieldRequests leaves it to the function: see [Guard.YieldRequested].
+	// IgnoreYieldRequests lets the function decide; see [Guard.YieldRequested].
 	IgnoreYieldRequests
 )
 

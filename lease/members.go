@@ -16,15 +16,15 @@ import (
 // memberRoom is how many bytes of a record members leave free, for what its holder may write.
 const memberRoom = 2048
 
-// Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns the
-// record. With more slots the waiters in its queue hold them at once. With fewer, the holders keep
-// their slots, whatever the numbers. A slot is given again when fewer are held than there are.
-// Waiters continue to wait. Other handles that name another number are refused from then on, with a
-// [*SlotCountError].
+// Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns
+// the record. If there are more slots than before, the first waiters in the queue get them at
+// once. If there are fewer, no holder loses its slot. A slot is free when there are more slots
+// than holders. Waiters continue to wait. From then on, handles with another number of slots get
+// a [*SlotCountError].
 //
-// The error matches [ErrWrongKind] if the lock is in use and is no semaphore, and
-// [store.ErrNotFound] if there is none. It matches [ErrUnresolved] if Resize could not find out
-// whether the write was applied. The call takes at most two minutes.
+// If the lock is in use and is no semaphore, the error matches [ErrWrongKind]. If there is no
+// lock, it matches [store.ErrNotFound]. If Resize could not find out whether the write was
+// applied, it matches [ErrUnresolved]. The call takes at most two minutes.
 func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, error) {
 	h, err := c.Handle(name, nil)
 	if err != nil {
@@ -56,8 +56,8 @@ func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, er
 	return *resized, nil
 }
 
-// Slot returns the number of the slot of a semaphore that the guard holds, from 1 on. No other
-// grant has it until the guard is released or lost. It is 0 for other locks.
+// Slot returns the number of the guard's slot of a semaphore, from 1 on. No other grant has that
+// slot until the guard is released or lost. For other locks it is 0.
 func (g *Guard) Slot() int {
 	if !g.g.isMember() {
 		return 0

@@ -25,13 +25,12 @@ const (
 	maxRunError = 256
 )
 
-// RunOutcome is the outcome of a run.
 type RunOutcome string
 
 // The outcomes of a run.
 const (
-	// RunRunning: the run has begun, and its grant was not released. Whether its holder lives,
-	// the lock says.
+	// RunRunning: the run has begun, and its grant was not released. The record of the lock shows
+	// whether its holder lives.
 	RunRunning RunOutcome = "running"
 
 	// RunDone: the function returned nil.
@@ -40,49 +39,50 @@ const (
 	// RunFailed: the function returned an error, or did not return (a panic).
 	RunFailed RunOutcome = "failed"
 
-	// RunDied: the grant of the run is over, and no end was written: its process died, its
-	// lease was lost, or its guard was released before the function returned.
+	// RunDied: the grant of the run is over, and no end was written. The process died, the lease
+	// was lost, or the guard was released before the function returned.
 	RunDied RunOutcome = "died"
 )
 
-// Run is the last run of a job that runs once in each period, as it is in the record of
-// its lock. All times are by the clock of the machine that ran it.
+// Run is the last run of a job that runs once in each period, as the record of its lock has it.
+// All times are by the clock of the machine of the run.
 type Run struct {
-	Period    string    // of the program that ran it, for people
-	Began     time.Time // the run counts for the period that this is in
-	PeriodEnd time.Time // the end of that period
-	Ended     time.Time // zero unless it is done or has failed
+	Period    string    // period in the program of the run, for people
+	Began     time.Time // begin of the run, which counts for the period that contains it
+	PeriodEnd time.Time // end of that period
+	Ended     time.Time // zero unless the run is done or has failed
 	Outcome   RunOutcome
-	Error     string // why it failed, cut off after 256 bytes
-	Holder    string // who ran it: Options.Holder
-	Attempts  int    // how many runs have begun in that period, this one counted
-	Grant     string // the id of the grant under which it ran
+	Error     string // error of the run, at most 256 bytes
+	Holder    string // Options.Holder of the client of the run
+	Attempts  int    // number of runs that have begun in that period, including this run
+	Grant     string // id of the grant of the run
 
-	// RerunAllowed says that an operator has taken the run back with [Client.Break]: the job may
-	// run again in this period.
+	// RerunAllowed says that an operator took the run back with [Client.Break]. The job may run
+	// again in this period.
 	RerunAllowed bool
 
 	// unknown keeps the fields of later versions as they came.
 	unknown map[string]json.RawMessage
 }
 
-// OnceResult says what a [Client.Once] did.
+// OnceResult is the result of [Client.Once].
 type OnceResult struct {
 	// Ran reports whether this call has run the function.
 	Ran bool
 
-	// Last is the run of this call, or the one that was there before it.
+	// Last is the run of this call, or the earlier run that it found.
 	Last Run
 }
 
-// AlreadyRanError says that a job is not due: it has run in this period. It matches [ErrAlreadyRan].
+// AlreadyRanError says that a job has already run in this period. It matches [ErrAlreadyRan].
 type AlreadyRanError struct {
 	Name  string
-	Token uint64 // the lock's token: what [Client.Break] names to take the run back
+	Token uint64 // token of the lock; pass it to [Client.Break] to take the run back
 	Last  Run
 
-	// Ahead is by how much the run began after the time of this machine's clock, if that is
-	// more than 5 minutes and in a later period. Then the error matches [ErrRunInFuture], too.
+	// Ahead is set if the run began in a later period, and more than 5 minutes after the present
+	// time of this machine's clock. It is that difference. Then the error also matches
+	// [ErrRunInFuture].
 	Ahead time.Duration
 }
 
@@ -103,7 +103,6 @@ func (e *AlreadyRanError) Error() string {
 	return s
 }
 
-// Unwrap returns the errors that e matches.
 func (e *AlreadyRanError) Unwrap() []error {
 	if e.Ahead > 0 {
 		return []error{ErrAlreadyRan, ErrRunInFuture}
@@ -111,25 +110,24 @@ func (e *AlreadyRanError) Unwrap() []error {
 	return []error{ErrAlreadyRan}
 }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *AlreadyRanError) Outcome() store.Outcome { return store.NotApplied }
 
-// Once runs f under the lock name if the job of that name has not run in this period, on any
-// machine. It is [Handle.Do] on a handle with [LockOptions.Period]: it waits for the lock unless
-// o has NoWait, so that it takes over from a process that dies in the middle if there are
-// Retries. With NoWait the error is a [*HeldError] if another handle holds the lock, because the
-// job runs now.
+// Once runs f under the lock name, unless the job of that name has already run in this period on
+// any machine. It is [Handle.Do] on a handle with [LockOptions.Period]. It waits for the lock; if
+// the present run dies and there are Retries, it runs f. With NoWait it does not wait: if the job
+// runs now, the error is a [*HeldError].
 //
-// That the job ran already, or has failed as often as it may, is a result and no error:
-// OnceResult.Ran is false, and OnceResult.Last is that run. If the last run is of the future,
-// the job does not run either, and the error matches [ErrRunInFuture]. Every other error
-// is one of Handle.Do; with OnceResult.Ran f has run. A call that waits into the next period
-// runs there. A run whose end could not be written
-// (an error that matches [ErrLost] or [ErrReleaseFailed]) counts as one that died.
-// For a limit of its time give f a context with a timeout.
+// If the job has run already, or has failed as often as it may, there is no error: OnceResult.Ran
+// is false, and OnceResult.Last is that run. If the last run is in the future, f does not run,
+// and the error matches [ErrRunInFuture]. Every other error is an error of Handle.Do;
+// OnceResult.Ran says whether f has run. If the wait lasts until the next period, f runs in that
+// period. If the end of a run could not be written (an error that matches [ErrLost] or
+// [ErrReleaseFailed]), the run counts as died. To limit the time of f, give f a context with a
+// timeout.
 //
-// A call that finds that the job ran already sends one request, a read; one that runs f three
-// (a read, the grant, the release) and the renewals.
+// If the job has run already, the call costs one read. If it runs f, it costs three requests (a
+// read, the grant, the release) and the renewals.
 func (c *Client) Once(ctx context.Context, name string, period Period, f func(ctx context.Context, g *Guard) error, o *LockOptions) (OnceResult, error) {
 	var own LockOptions
 	if o != nil {
@@ -160,9 +158,9 @@ func (c *Client) Once(ctx context.Context, name string, period Period, f func(ct
 	return OnceResult{Ran: true, Last: guard.g.lastRun()}, err
 }
 
-// SetRunResult says what the release of this guard's grant writes as the end of its run: with nil it
-// is done, else it has failed. The last call before the release counts. A grant that is no
-// run (see [LockOptions.Period]) ignores it.
+// SetRunResult sets the end of the run that the release of this grant writes. With nil the run is
+// done; with an error it has failed. The last call before the release counts. If the grant is no
+// run (see [LockOptions.Period]), the call has no effect.
 func (g *Guard) SetRunResult(err error) {
 	end := &Run{Ended: g.g.c.clock.wall().UTC(), Outcome: RunDone}
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	// defaultTTL is how long a lease lasts without a renewal.
 	defaultTTL = 30 * time.Second
 
-	// MinLocalTTL and MinRemoteTTL are the shortest leases on a store that is
-	// reached without a network, and on any other.
+	// MinLocalTTL is the shortest lease on a store without a network, and MinRemoteTTL the
+	// shortest lease on any other store.
 	MinLocalTTL  = 500 * time.Millisecond
 	MinRemoteTTL = 2 * time.Second
 
@@ -35,7 +35,7 @@ const (
 	// MaxDefaultGrace is the largest default grace.
 	MaxDefaultGrace = 5 * time.Second
 
-	// DefaultMaxClockDrift is the assumed bound of the error of a clock's rate.
+	// DefaultMaxClockDrift is the default bound for the error of a clock's rate.
 	DefaultMaxClockDrift = 0.01
 
 	// defaultMinPoll and defaultMaxPoll bound the pause between two looks of a
@@ -67,114 +67,110 @@ const (
 
 // Options configures a [Client]. The zero value of each field means its default.
 type Options struct {
-	// TTL is how long a lease lasts without a renewal, and how long others wait
-	// for a holder that fell silent. In milliseconds; at least [MinLocalTTL] or
-	// [MinRemoteTTL] and what the store asks for, at most [MaxTTL], and more than
-	// twice [Tuning.Margin] and Grace together. Default 30 s, or more where the store
-	// asks for more.
+	// TTL is how long a lease lasts without a renewal, and so how long other clients wait for a
+	// dead holder. In milliseconds. It is at least [MinLocalTTL] or [MinRemoteTTL], at least the
+	// minimum of the store, and at most [MaxTTL]. It is more than twice the sum of
+	// [Tuning.Margin] and Grace. Default 30 s, or more if the store needs more.
 	TTL time.Duration
 
-	// Grace is the time that guarded work has to stop in after the guard's context has
-	// ended, and before the lease may be another's. Negative means none. Default min(TTL/4, [MaxDefaultGrace]).
+	// Grace is the time that guarded work has to stop between the end of the guard's context and
+	// the moment when another client may hold the lock. Negative means none. Default min(TTL/4,
+	// [MaxDefaultGrace]).
 	Grace time.Duration
 
-	// Holder says who holds the lock, for people. At most 1,024 bytes. It has no
-	// part in telling owners apart, except with ReclaimOwn. Default: user, host
-	// and process id.
+	// Holder names the holder, for people. At most 1,024 bytes. Holdfast does not compare it,
+	// except with ReclaimOwn. Default: user, host and process id.
 	Holder string
 
-	// ReclaimOwn takes a lock at once whose record names the same Holder and
-	// another process than this one. The caller vouches that no other running
-	// process and no [Ticket] has this Holder, which must be given.
+	// ReclaimOwn takes a lock at once if its record names the same Holder and a process other
+	// than this one. Holder must be set. The caller makes sure that no other running process and
+	// no [Ticket] has this Holder.
 	ReclaimOwn bool
 
-	// MinInterval is how long after the beginning of a grant of this client the next grant may
-	// begin at the earliest, whatever happens to this one: released, lost, or its machine
-	// restarted. All clients heed it. It is in the record as a time of this machine's wall
-	// clock; another machine compares it with its own, and never waits longer than MinInterval
-	// from its own first sight of the record on. So it spaces jobs whose clocks agree, and is
-	// no exclusion: the lease is. At most 366 days. Default: none.
+	// MinInterval is the shortest time between the begin of a grant of this client and the begin
+	// of the next grant by any client. It counts even if the grant is released or lost. The
+	// record has it as a time of this machine's wall clock. Another machine compares that time
+	// with its own clock, and waits at most MinInterval from its first read of the record. So
+	// MinInterval spaces jobs, and does not exclude them; the lease excludes. At most 366 days.
+	// Default: none.
 	MinInterval time.Duration
 
-	// AssumeNew says that names are used once only: a handle that knows nothing of a
-	// name tries to create its record without reading first.
+	// AssumeNew says that each name is used only once. A handle that knows nothing of a name then
+	// tries to create its record without a read.
 	AssumeNew bool
 
-	// CheckTokenFloor reads the floor of tokens, see [Client.Sweep], before a record is made
-	// where there is none: two requests more for a new lock. Without it a new lock
-	// relies on the wall clock alone to start above the tokens of a removed one.
+	// CheckTokenFloor reads the floor of tokens (see [Client.Sweep]) before the client creates a
+	// record. That costs two more requests for a new lock. Without it, only the wall clock makes
+	// the first token of a new lock higher than the tokens of a removed lock with the same name.
 	CheckTokenFloor bool
 
-	// ManualRenewal leaves renewals to [Guard.Renew]; the lease still ends on time.
+	// ManualRenewal leaves renewals to [Guard.Renew]. The lease still ends on time.
 	ManualRenewal bool
 
-	// NoPresence leaves the store's announcement of this process out of the
-	// record, for leases that outlive the process.
+	// NoPresence does not write the store's announcement of this process into the record. It is
+	// for leases that outlive the process.
 	NoPresence bool
 
-	// StoreTimeout is how long Acquire and OpenSession put up with a store that answers no request,
-	// or fails every one, before they return the error. The error matches [ErrUnresponsive]. The time
-	// counts from the last answer to any of the client's waits. If only writes fail, as on a full
-	// disk, it counts from the last answered write, without the times in which there is nothing
-	// to write. On a store that has its writes wait it begins when a write should be done, and is
-	// at least two writes. A claim that may yet be applied is then made harmless, which takes up to
-	// [Tuning.ReleaseTimeout] more. Zero means as long as the context lives.
+	// StoreTimeout is how long Acquire and OpenSession wait for a store that answers no request,
+	// or fails every request. Then they return an error that matches [ErrUnresponsive]. The time
+	// counts from the last answer to any waiter of the client. If only writes fail, for example
+	// on a full disk, the time counts from the last answered write, and only while there is
+	// something to write. On a store that delays its writes, the time begins when a write should
+	// be done, and is at least the time of two writes. If an unanswered claim may still be
+	// applied, the call takes up to [Tuning.ReleaseTimeout] more to make it harmless. Zero means
+	// no limit.
 	StoreTimeout time.Duration
 
-	// KeyPrefix is put before a lock's name, with a slash, to make its key.
-	// Default "lock".
+	// KeyPrefix and a slash come before the name of a lock in its key. Default "lock".
 	KeyPrefix string
 
-	// Cache keeps what was seen of a lock beyond the life of this process.
-	// Default: nothing is kept.
+	// Cache keeps what this client saw of a lock after the end of this process. Default: none.
 	Cache Cache
 
-	// OnEvent is called for each [Event], one after the other in the order in which
-	// they happened, from a goroutine that exists while there is something to tell. A
-	// lease never waits for it: it may take its time and call anything but
-	// [Client.Close] and [Client.FlushEvents], which would wait for it. While it does not
-	// return, up to 512 events wait for it, and half as many that tell of a renewal or
-	// of waiting; what is more is dropped and counted, see [Event.Dropped] and
+	// OnEvent is called for each [Event], one call after the other, in the order of the events.
+	// The calls come from a goroutine that exists while there are events. A lease never waits for
+	// OnEvent. OnEvent may call any method except [Client.Close] and [Client.FlushEvents], which
+	// would wait for it. Up to 512 events wait until OnEvent returns, of which at most half
+	// report renewals or waiting. Further events are dropped and counted; see [Event.Dropped] and
 	// [Client.Stats].
 	OnEvent func(Event)
 
-	// Logger receives what OnEvent receives, independently of it. Nil discards.
+	// Logger receives the same events as OnEvent, independently. Nil discards them.
 	Logger *slog.Logger
 
 	// The rare options: Options.RenewInterval, Options.MaxPoll and so on.
 	Tuning
 }
 
-// Tuning are the rare options of a [Client]: their defaults follow from the TTL and from
-// what the store says of itself. The zero value of each field means its default.
+// Tuning has the options of a [Client] that programs rarely set. Their defaults follow from the
+// TTL and from the traits of the store. The zero value of each field means its default.
 type Tuning struct {
-	// RenewInterval is the time between renewals, jittered by 10 %. At least [MinRenewInterval], at
-	// most half of the TTL, and with the jitter at least a tenth of the TTL less than
-	// the trust, TTL - Margin - Grace: so a request that takes up to a tenth of the TTL
-	// loses no lease. Default TTL/3.
+	// RenewInterval is the time between renewals, jittered by 10 %. At least [MinRenewInterval],
+	// and at most half of the TTL. With the jitter it is also at least a tenth of the TTL shorter
+	// than the trust, TTL - Margin - Grace. So no lease is lost if a request takes up to a tenth
+	// of the TTL. Default TTL/3.
 	RenewInterval time.Duration
 
-	// Margin is kept between the end of a holder's trust and the end of its
-	// lease, for timers that are late. At least one look at the clocks,
-	// min(TTL/10, 1 s). Default TTL/10; on a store that is reached over a network at least
-	// min(TTL/6, 1 s).
+	// Margin is the time between the end of the grace and the end of the lease, for timers that
+	// are late. At least the longest time between two looks at the clocks, min(TTL/10, 1 s).
+	// Default TTL/10; on a store that is reached over a network at least min(TTL/6, 1 s).
 	Margin time.Duration
 
 	// MaxClockDrift bounds the error of the rate of any machine's clock: 0.01 is one
 	// percent. From 0.0001 to 0.2. Default [DefaultMaxClockDrift].
 	MaxClockDrift float64
 
-	// MinPoll and MaxPoll bound the pause between two looks of a waiter where the
-	// store does not tell of changes; never above a third of the TTL in the
-	// record. From 1 ms to 1 h. Defaults 50 ms and 2.5 s.
+	// MinPoll and MaxPoll bound the pause between two reads of a waiter if the store does not
+	// report changes. A pause is never longer than a third of the TTL in the record. From 1 ms to
+	// 1 h. Defaults 50 ms and 2.5 s.
 	MinPoll, MaxPoll time.Duration
 
-	// ReleaseTimeout bounds a release and a clean-up: they wait for nothing longer, but
-	// 0.2 s for each call of the store to end. Never above the TTL. Default
-	// 5 s, or three writes on a store that has its writes wait.
+	// ReleaseTimeout bounds a release and the clean-up after a cancelled Acquire. Each call of
+	// the store may take 0.2 s more to return. At most the TTL. Default 5 s, or three writes on a
+	// store that delays its writes.
 	ReleaseTimeout time.Duration
 
-	// IgnoreStoreClock never judges a lock by the store's own clock.
+	// IgnoreStoreClock ignores the age of a record on the store's own clock.
 	IgnoreStoreClock bool
 }
 

@@ -16,9 +16,8 @@ const (
 	maxPeriod = 366 * 24 * time.Hour
 )
 
-// Period cuts time into pieces, of a fixed length or of the calendar, that follow each other
-// without a gap. The zero Period is none, and refused. All programs that run one job should
-// name the same period.
+// Period divides time into pieces without gaps, of a fixed length or of the calendar. The zero
+// Period is refused. All programs that run the same job should name the same period.
 type Period struct {
 	unit   string        // of the calendar, or empty
 	length time.Duration // where unit is empty
@@ -36,20 +35,19 @@ const (
 
 var calendarUnits = []string{hour, day, week, month, year}
 
-// Every is a period of a fixed length, from 1 s to 366 days. The pieces begin
-// where [time.Time.Truncate] puts them: those of 6h at 0, 6, 12 and 18 o'clock UTC, those of
-// 24h at midnight UTC, and those of 168h on Mondays. So two runs can be closer than d, the
-// one late in its period and the other early in the next; [Options.MinInterval] keeps grants
-// apart.
+// Every is a period of a fixed length, from 1 s to 366 days. The pieces begin where
+// [time.Time.Truncate] puts them: pieces of 6h at 0, 6, 12 and 18 o'clock UTC, pieces of 24h at
+// midnight UTC, and pieces of 168h on Mondays. A run can be late in its period and the next run
+// early. Then their distance is less than d; [Options.MinInterval] keeps grants apart.
 func Every(d time.Duration) Period { return Period{length: d} }
 
-// Hourly is each hour on the clocks of a time zone; nil is UTC. The hour that clocks show
-// twice when they are set back is two periods, and where they are set by part of an hour,
-// that piece is one.
+// Hourly is each hour on the clocks of a time zone; nil is UTC. When clocks are set back and show
+// an hour twice, it is two periods. When clocks are set by a part of an hour, that part is one
+// period.
 func Hourly(zone *time.Location) Period { return calendar(hour, zone) }
 
-// Daily is each day in a time zone; nil is UTC. Where clocks are set it has 23 or 25 hours,
-// and it begins with its first instant, also where midnight is skipped or comes twice.
+// Daily is each day in a time zone; nil is UTC. A day on which clocks are set has 23 or 25 hours.
+// A day begins with its first instant, even if midnight is skipped or comes twice.
 func Daily(zone *time.Location) Period { return calendar(day, zone) }
 
 // Weekly is each week in a time zone, from Monday on; nil is UTC.
@@ -68,11 +66,11 @@ func calendar(unit string, zone *time.Location) Period {
 	return Period{unit: unit, zone: zone}
 }
 
-// ParsePeriod reads what [Period.String] writes: a length such as "6h" or "90m", or a unit of
-// the calendar (hour, day, week, month, year) and, after a blank, the name of a time zone in
-// the IANA database; without one it is UTC. "month Europe/Zurich" is an example. The error,
-// also of a zone that does not exist, or of Local, which is another one on each machine,
-// matches [store.ErrInvalid].
+// ParsePeriod reads the text that [Period.String] writes. It is a length such as "6h" or "90m",
+// or a unit of the calendar (hour, day, week, month, year). After a unit, a blank and the name of
+// a time zone in the IANA database can follow, as in "month Europe/Zurich". Without a zone it is
+// UTC. If the text is not valid, or the zone does not exist or is Local, the error matches
+// [store.ErrInvalid].
 func ParsePeriod(text string) (Period, error) {
 	bad := func(format string, args ...any) (Period, error) {
 		return Period{}, fmt.Errorf("%w: period %.100q: %.200s", store.ErrInvalid, text, fmt.Sprintf(format, args...))
@@ -99,7 +97,7 @@ func ParsePeriod(text string) (Period, error) {
 	return p, p.check()
 }
 
-// String returns the period as [ParsePeriod] reads it.
+// String returns the period in the form that [ParsePeriod] reads.
 func (p Period) String() string {
 	switch {
 	case p.unit == "" && p.length == 0:
@@ -119,8 +117,8 @@ func (p Period) check() error {
 	return nil
 }
 
-// At returns the piece that contains t: from start on, and before end. Of the zero Period, and
-// of a length below 1 ns, both are t.
+// At returns the piece that contains t, from start (included) to end (excluded). For the zero
+// Period, and for a length below 1 ns, start and end are t.
 func (p Period) At(t time.Time) (start, end time.Time) {
 	switch p.unit {
 	case "":

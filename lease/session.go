@@ -13,16 +13,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Session is one renewal for any number of locks. It has a record of its own, which alone
-// is renewed. The locks that are taken through the session name it in their records, and
-// are held for as long as the session lives.
+// Session is one renewal for any number of locks. The client renews only the record of the
+// session. The records of its locks name the session, and the locks are held while the session
+// lives.
 //
-// A lock under a session gives the same [Guard], events and errors as one without, and the
-// two exclude each other. But its lease is the session's: [Guard.Remaining], [Guard.Deadline] and
-// [Guard.Renew] are those of the session, and when the session is lost all its locks are
-// lost, for the same reason. A session takes one goroutine and a timer, its locks none.
+// A lock under a session has the same [Guard], events and errors as a plain lock, and both kinds
+// exclude each other. But its lease is that of the session: [Guard.Remaining], [Guard.Deadline]
+// and [Guard.Renew] are about the session. If the session is lost, all its locks are lost for the
+// same reason. A session owns one goroutine and one timer; its locks own none.
 //
-// A session may be used by any number of goroutines. Close every session, the lost ones too.
+// Any number of goroutines may use a session. Close every session, also after its loss.
 type Session struct {
 	c     *Client
 	h     *Handle // of the session's record
@@ -62,12 +62,12 @@ func (c *Client) sessionHandle(id string) (*Handle, error) {
 	return &Handle{c: c, kind: KindSession, name: id, key: key, opts: &plainOptions}, nil
 }
 
-// OpenSession opens a session with the options of the client, in one request. Errors of the
-// store that may pass are waited out until ctx ends, within Options.StoreTimeout; each try has a
-// new id, so that an opening of unknown outcome is never used. ctx bounds the call alone: the
-// session lasts until [Session.Close] or [Client.Close], or until it is lost.
+// OpenSession opens a session with the options of the client, in one request. After an error of
+// the store that may pass, it tries again until ctx ends, within Options.StoreTimeout. Each
+// attempt has a new id, so the session never depends on an attempt with an unknown outcome. ctx
+// bounds only the call. The session lasts until [Session.Close], [Client.Close], or its loss.
 //
-// With Options.ManualRenewal the session is renewed by [Session.Renew] only.
+// With Options.ManualRenewal only [Session.Renew] renews the session.
 func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
 	ctx, cancel := c.bind(ctx)
 	defer cancel(nil)
@@ -98,37 +98,37 @@ func (c *Client) openSession(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// ID returns the random id of the session, which the records of its locks name.
+// ID returns the random id of the session. The records of its locks have it.
 func (s *Session) ID() string { return s.h.name }
 
 // Context returns a context that ends with the session. Its cause is [ErrClosed] or a
-// [*LostError]. Its Err looks at the clocks itself.
+// [*LostError]. Its Err method looks at the clocks.
 func (s *Session) Context() context.Context { return s.guard.Context() }
 
-// Err returns nil while the session is trusted, and else the cause of its context. It looks
-// at the clocks and sends nothing.
+// Err returns nil while the session is trusted. Then it returns the cause of its context. It
+// looks at the clocks and sends nothing.
 func (s *Session) Err() error { return s.guard.Err() }
 
-// Deadline returns when trust ends if no further renewal succeeds, by this machine's wall
-// clock as it is now: for display.
+// Deadline returns the time at which the trust ends if no further renewal succeeds. It is in this
+// machine's present wall clock, for display.
 func (s *Session) Deadline() time.Time { return s.guard.Deadline() }
 
-// Remaining returns how long the session is still trusted if no further renewal succeeds; zero
-// when it is over.
+// Remaining returns how long the session is still trusted if no further renewal succeeds. It is
+// zero when the session is over.
 func (s *Session) Remaining() time.Duration { return s.guard.Remaining() }
 
-// Renew renews the session now, in one request, besides the renewals that it makes by itself.
-// It is otherwise like [Guard.Renew].
+// Renew renews the session now, in one request. The session also renews by itself, except with
+// Options.ManualRenewal. See [Guard.Renew] for the errors.
 func (s *Session) Renew(ctx context.Context) error { return s.guard.Renew(ctx) }
 
-// Handle returns a handle on the lock name under the session. It is otherwise like
-// [Client.Handle]. Two handles of one session exclude each other.
+// Handle returns a handle on the lock name under the session. Two handles of one session exclude
+// each other. See [Client.Handle].
 func (s *Session) Handle(name string, o *LockOptions) (*Handle, error) {
 	return s.c.handle(name, s, o, methodHandle)
 }
 
-// Acquire takes the lock name under the session, waiting until it is free, or ctx or the
-// session ends. It is [Handle.Acquire] on a new handle of the session.
+// Acquire takes the lock name under the session. It waits until the lock is free, or ctx or the
+// session ends. It is [Handle.Acquire] on a new handle.
 func (s *Session) Acquire(ctx context.Context, name string, o *LockOptions) (*Guard, error) {
 	h, err := s.c.handle(name, s, o, methodAcquire)
 	if err != nil {
@@ -137,8 +137,8 @@ func (s *Session) Acquire(ctx context.Context, name string, o *LockOptions) (*Gu
 	return h.Acquire(ctx)
 }
 
-// TryAcquire takes the lock name under the session if it is free now. It is
-// [Handle.TryAcquire] on a new handle of the session.
+// TryAcquire takes the lock name under the session if the lock is free now. It is
+// [Handle.TryAcquire] on a new handle.
 func (s *Session) TryAcquire(ctx context.Context, name string, o *LockOptions) (*Guard, error) {
 	h, err := s.c.handle(name, s, o, methodAcquire)
 	if err != nil {
@@ -147,8 +147,8 @@ func (s *Session) TryAcquire(ctx context.Context, name string, o *LockOptions) (
 	return h.TryAcquire(ctx)
 }
 
-// Do acquires the lock name under the session, runs f while it holds the lock, and releases
-// it. It is otherwise like [Client.Do].
+// Do acquires the lock name under the session, runs f while the session holds the lock, and
+// releases the lock. See [Client.Do].
 func (s *Session) Do(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
 	return s.c.do(ctx, name, s, f, o)
 }
@@ -279,17 +279,17 @@ func (g *grant) follow(cause error) {
 // maxReleases bounds the requests that give the locks of a session back at the same time.
 const maxReleases = 16
 
-// Close ends the session. First the contexts of all its guards end, with the cause
-// [ErrClosed]. Then `closed` is written into the session's record, which frees all its locks.
-// Then the records of the locks are freed, 16 at a time, for as long as Options.ReleaseTimeout
-// allows; the others follow when they are taken next. So it takes one request, and one for each
-// lock that is held. The record stays, and says that the session was closed, until
-// [Client.Sweep] removes it.
+// Close ends the session. First the contexts of all its guards end, with the cause [ErrClosed].
+// Then Close writes "closed" into the session's record, which frees all its locks. Then it frees
+// the records of the locks, 16 at a time, for at most Options.ReleaseTimeout. Other clients that
+// take one of the remaining locks read the session's record first. So Close costs one request,
+// and one for each lock that is still held. [Client.Sweep] removes the record of the session
+// later.
 //
-// A nil error means that all locks are free. A [*LostError] says that the session had been
-// lost before. Any other error says that the store may not know yet: then others wait until
-// the session expires. Like [Guard.Release] it works after ctx has ended. Calling it again
-// returns the same.
+// A nil error means that all locks are free. A [*LostError] says that the session was lost
+// before. After any other error the locks may still be held in the store, and other clients wait
+// until the session expires. Like [Guard.Release], Close works after the end of ctx. A second
+// call returns the same.
 func (s *Session) Close(ctx context.Context) error {
 	if s.closing.CompareAndSwap(false, true) {
 		s.result = s.close(ctx)

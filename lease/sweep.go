@@ -10,23 +10,23 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MinSweepAge is the shortest time for which a lock must have been unused before [Client.Sweep]
-// removes it.
+// MinSweepAge is the shortest time without use after which [Client.Sweep] removes a lock.
 const MinSweepAge = time.Hour
 
 // SweepOptions configures [Client.Sweep].
 type SweepOptions struct {
-	// OlderThan is how long a lock must have been free. At least [MinSweepAge];
-	// it is measured with the wall clocks of its last holder and of this machine.
+	// OlderThan is how long a lock must have been free, at least [MinSweepAge]. It is measured
+	// with the wall clocks of the lock's last holder and of this machine. It has no default, so
+	// nil options are refused.
 	OlderThan time.Duration
 
-	// Prefix limits it to the locks below; see [Client.List].
+	// Prefix limits the sweep to the locks below it; see [Client.List].
 	Prefix string
 
-	// DryRun reports what would be removed, and changes nothing.
+	// DryRun only reports what Sweep would remove.
 	DryRun bool
 
-	// OnLock is called for each lock that was read.
+	// OnLock is called for each lock that Sweep has read.
 	OnLock func(name string, removed bool, err error)
 }
 
@@ -42,28 +42,30 @@ const (
 	floorKind = "floor"
 )
 
-// Sweep removes the records of locks that have been free for long, and returns how many. It keeps
-// held and broken locks, whatever their age. It also keeps unreadable records: its error then
-// matches [store.ErrCorrupt]. It keeps a lock until its NotBefore (see Options.MinInterval), and
-// until the end of a period in which its job has run (see [Client.Once]).
+// Sweep removes the records of locks that have been free for a long time, and returns their
+// number. It keeps these records:
 //
-// A record keeps the lock's last token. So before any record is removed, the highest of their
-// tokens is written to a floor, which is never lowered. The token of a new lock starts at the Unix
-// time in microseconds, and above the floor if Options.CheckTokenFloor is set. Without
-// CheckTokenFloor a new token is above the removed one only if clocks agree: those of all machines
-// that create, use and sweep the lock must differ by less than OlderThan.
+//   - held and broken locks of any age
+//   - unreadable records; the error then matches [store.ErrCorrupt]
+//   - locks before their NotBefore (see Options.MinInterval)
+//   - locks whose job has run in the present period (see [Client.Once])
+//   - locks whose token is not below the Unix time in microseconds; OnLock gets an error that
+//     matches [ErrTokenInFuture]
 //
-// Sweep keeps a lock whose token is not below the Unix time in microseconds. Such a lock was
-// granted more than a million times a second, or a machine whose clock was ahead made it, or its
-// record is damaged. Its token would raise the floor for all locks above every clock. OnLock gets
-// it with an error that matches [ErrTokenInFuture].
+// A record keeps the last token of its lock. So before Sweep removes a record, it writes the
+// highest of the removed tokens to a floor, which no client lowers. The token of a new lock
+// starts at the Unix time in microseconds, and above the floor if Options.CheckTokenFloor is set.
+// Without CheckTokenFloor, new tokens are higher than removed ones only if the clocks of all
+// machines that create, use and sweep the lock differ by less than OlderThan.
 //
-// Without a Prefix, Sweep also removes the records of sessions that were closed or revoked, when
-// they have that age. They are not counted. It also removes sessions that were not renewed for that
-// long, if their process is dead, or if their record is older than its TTL by the store's own
-// clock. Sweep revokes these first.
+// A token can be ahead of the clock for three reasons. The lock was granted more than a million
+// times a second, a machine with a wrong clock created it, or its record is damaged. Such a token
+// would raise the floor of all locks above every clock.
 //
-// OlderThan has no default, so that nil options are refused.
+// Without a Prefix, Sweep also removes the records of sessions that were closed or revoked that
+// long ago. They are not counted. It also revokes and removes sessions that were not renewed for
+// that long, if their process is dead, or if the store's own clock shows that the record is older
+// than its TTL.
 func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 	if o == nil {
 		o = &SweepOptions{}

@@ -12,38 +12,37 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Ticket carries a lease from one process to another: it can be stored as JSON. The
-// process that has it can renew and release the lease, so keep it as one keeps a key.
+// Ticket carries a lease from one process to another. It can be stored as JSON. The process that
+// has the ticket can renew and release the lease, so keep it like a password.
 //
-// A ticket is good once. It names the version of the record that its lease was left
-// at, and works on exactly that version, or on a write that the ticket announces.
-// The use of a ticket changes the version: every copy of the ticket is then refused
-// with [ErrTicketUsed] and changes nothing. [Guard.Detach] and [Client.RenewTicket] return
-// the next ticket.
+// A ticket can be used once. It names the version of the lease's record, and writes of unknown
+// outcome. It works only if the record has that version or one of these writes. The use of a
+// ticket changes the version. Then every copy of the ticket is refused with [ErrTicketUsed] and
+// changes nothing. [Guard.Detach] and [Client.RenewTicket] return the next ticket.
 //
-// A ticket is input. All of it is checked against the record, and none of it makes a
-// holder trust its lease for longer.
+// A ticket is input. All of it is checked against the record. It cannot make a holder trust its
+// lease for longer.
 type Ticket struct {
 	Name    string        `json:"name"`
 	Token   uint64        `json:"token"`
 	Grant   string        `json:"grant"`
 	Version store.Version `json:"version"`
-	Nonce   string        `json:"nonce"` // of the last write of the lease's holder in Version
+	Nonce   string        `json:"nonce"` // nonce of the last write of the lease's holder in Version
 	TTL     time.Duration `json:"ttl_ns"`
 
-	// When that write was sent: by the wall clock, and by the
-	// boot-time clock of an epoch. The clock that says more has passed counts.
+	// Sent is when the holder sent that write, by the wall clock. Epoch and SentBoot are the same
+	// time by the boot-time clock. The clock that shows the longer time counts.
 	Sent     time.Time     `json:"sent"`
 	Epoch    string        `json:"epoch,omitempty"`
 	SentBoot time.Duration `json:"sent_boottime_ns,omitempty"`
 
-	// PendingWrites are writes over Version of which it is not known whether they were
-	// or will be applied. At most one of them can be. No guard trusts in them.
+	// PendingWrites are writes over Version whose outcome is unknown. At most one of them can be
+	// applied. No guard trusts its lease from one of them.
 	PendingWrites []PendingWrite `json:"announced,omitempty"`
 }
 
-// PendingWrite is a write that a [Ticket] announces: its nonce, and when it was sent,
-// like the fields of the ticket.
+// PendingWrite is a write of unknown outcome: its nonce, and when it was sent. See [Ticket] for
+// the fields.
 type PendingWrite struct {
 	Nonce    string        `json:"nonce"`
 	Sent     time.Time     `json:"sent"`
@@ -54,9 +53,8 @@ type PendingWrite struct {
 // maxAnnounced bounds the writes of unknown outcome that a ticket carries.
 const maxAnnounced = 64
 
-// TicketError says that a ticket was used and that it is not known whether the write
-// was or will be applied. Ticket takes the place of the one that was passed: it is
-// good in either case.
+// TicketError says that the outcome of the call that used a ticket is unknown. Ticket replaces
+// the ticket that was passed. It is valid whether the write was applied or not.
 type TicketError struct {
 	Ticket Ticket
 	Err    error
@@ -64,20 +62,18 @@ type TicketError struct {
 
 func (e *TicketError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the reason.
 func (e *TicketError) Unwrap() error { return e.Err }
 
-// Detach ends the guard without releasing the lock, and returns a ticket with which
-// any process can continue, once; see [Client.Attach]. No process renews the lease until
-// then. The contexts of all guards of the handle end, with the cause [ErrDetached].
+// Detach ends the guard without a release of the lock, and returns a ticket. One process can
+// continue with the ticket; see [Client.Attach]. Until then no process renews the lease. The
+// contexts of all guards of the handle end, with the cause [ErrDetached].
 //
-// The record must not name the presence of this process any more, and has to survive
-// a power cut. Where the last write did not see to that, or where its outcome is not
-// known, Detach renews the lease once more. If the store does not answer, within half
-// of Options.ReleaseTimeout, the ticket announces the writes of unknown outcome, and
-// others may take the lock as soon as this process ends. A lease that outlives its
-// process is best taken with Options.NoPresence. Like [Guard.Release], Detach works when
-// ctx has ended already.
+// The record must survive a power cut, and must not name the presence of this process. If the
+// last write does not ensure both, or its outcome is unknown, Detach renews the lease once more.
+// If the store does not answer within half of Options.ReleaseTimeout, the ticket lists the writes
+// of unknown outcome. Then other clients may take the lock as soon as this process ends. For
+// leases that outlive their process, use Options.NoPresence. Like [Guard.Release], Detach works
+// after the end of ctx.
 func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 	if err := g.Err(); err != nil {
 		return Ticket{}, err
@@ -129,21 +125,21 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 	return u.t, nil
 }
 
-// Attach takes up a lease that another process, or an earlier life of this one,
-// detached. It reads the record and renews the lease, in two requests, and trusts the
-// lease from the sending of that renewal on. The record then names this process. With
-// Options.ManualRenewal the guard makes no further renewals: call [Guard.Renew]. The client
-// must have the TTL of the lease.
+// Attach continues a lease that a process has detached. It reads the record and renews the lease,
+// in two requests. It trusts the lease from the moment before it sends that renewal. The record
+// then names this process. With Options.ManualRenewal call [Guard.Renew] for further renewals.
+// The client must have the TTL of the lease.
 //
-// The error is a [*LostError] if the lease is over: its time has passed by any of the
-// clocks of this machine, another has the lock, or the ticket was used before, so that
-// the lease continues in other hands ([ErrTicketUsed]). It matches [ErrReleased] if the lease
-// was released, and [ErrInvalidTicket] if the ticket contradicts the record or names a time
-// that cannot be. A [*TicketError] carries the ticket to try again with. After any
-// other error the ticket is as good as it was.
+// These errors are special:
 //
-// If its time has passed, the lock is freed where the record still is as the
-// ticket says, before the error is returned.
+//   - A [*LostError]: the lease is over. Its time has passed by one of the clocks of this
+//     machine, another client has the lock, or the ticket was used before ([ErrTicketUsed]).
+//   - [ErrReleased]: the lease was released.
+//   - [ErrInvalidTicket]: the ticket contradicts the record, or has an impossible time.
+//   - A [*TicketError] has the ticket for the next attempt.
+//
+// After any other error the same ticket is still valid. If the time of the lease has passed and
+// the record is as the ticket says, Attach frees the lock before it returns the error.
 func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	ctx, cancel := c.bind(ctx)
 	defer cancel(nil)
@@ -181,14 +177,14 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	return guard, nil
 }
 
-// RenewTicket renews the lease of a ticket for another TTL, in two requests, and
-// returns the ticket that takes its place. The lease stays detached: the record names
-// this process and Holder, but no presence.
+// RenewTicket renews the lease of a ticket for another TTL, in two requests, and returns the
+// ticket that replaces it. The lease stays detached. The record names this process and Holder,
+// and no presence.
 //
-// Before each write RenewTicket calls announce with the ticket to continue with if the
-// caller dies before RenewTicket returns: store it durably in the place of t. An error
-// of announce ends the call, and that write is not sent. Nil announces nothing: then
-// the lease is lost with a caller that dies in the middle.
+// Before each write, RenewTicket calls announce with a ticket. If the caller dies before
+// RenewTicket returns, that ticket continues the lease. So announce should store it durably in
+// the place of t. If announce returns an error, the call ends, and that write is not sent. If
+// announce is nil, the lease is lost when the caller dies during the call.
 //
 // The errors are those of [Client.Attach].
 func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket) error) (Ticket, error) {
@@ -211,11 +207,11 @@ func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket
 	return u.t, nil
 }
 
-// ReleaseTicket releases the lease of a ticket, in two requests. A nil error means
-// that the lock was freed in time. A lease whose time had passed, or that was broken, is
-// freed, too, where the ticket names its last write, and the error is a [*LostError]. The
-// other errors are those of [Client.Attach]; after one that is neither [ErrLost] nor
-// [ErrReleased] call it again with the same ticket.
+// ReleaseTicket releases the lease of a ticket, in two requests. A nil error means that the lock
+// was freed in time. If the time of the lease has passed, or the lease was broken, the error is a
+// [*LostError]. Then ReleaseTicket also frees the lock, if the ticket names its last write. The
+// other errors are those of [Client.Attach]. After an error that matches neither [ErrLost] nor
+// [ErrReleased], call it again with the same ticket.
 func (c *Client) ReleaseTicket(ctx context.Context, t Ticket) error {
 	ctx, cancel := c.bind(ctx)
 	defer cancel(nil)

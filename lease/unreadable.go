@@ -9,19 +9,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// BreakUnreadable makes a lock usable again whose record cannot be read, so that nothing else can
-// free it. It writes a free record. It first raises the floor, so that the new token is above the
-// floor, above every mark that the store knows, and above the Unix time in microseconds. A holder
-// that believes in its lease continues until its next renewal or its deadline: an unreadable record
-// shows neither. So first make sure that there is no holder, or that its work is fenced.
+// BreakUnreadable makes a lock usable again if its record cannot be read. No other call can free
+// such a lock. First make sure that there is no holder, or that its work is fenced: an unreadable
+// record does not show a holder. A living holder continues until its next renewal or its
+// deadline.
 //
-// Before that it calls keep, which has to keep a copy of the value under the key. If the store
-// itself cannot read the register, the value is nil: then keep has to move the register away, so
-// that the key is absent. If keep returns an error, the call ends with it and changes nothing.
+// First BreakUnreadable calls keep, which must keep a copy of the value under the key. If the
+// store itself cannot read the register, the value is nil. Then keep must move the register away,
+// so that the key is absent. If keep returns an error, the call ends with it and changes nothing.
 //
-// The error matches [ErrNotHeld] if the record can be read: use [Client.Break]. It matches
-// [ErrNewerFormat] if a newer version of this package has written it, and [store.ErrNotFound] if
-// there is none.
+// Then BreakUnreadable raises the floor of tokens, and writes a free record. The new token is
+// above the floor, above every mark that the store knows, and above the Unix time in
+// microseconds.
+//
+// If the record can be read, the error matches [ErrNotHeld]: use [Client.Break]. If a newer
+// version of this package has written the record, it matches [ErrNewerFormat]. If there is no
+// record, it matches [store.ErrNotFound].
 func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx context.Context, key string, value []byte) error) (Record, error) {
 	h, err := c.Handle(name, nil)
 	if err != nil {

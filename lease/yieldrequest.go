@@ -12,60 +12,63 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MaxReason is the longest reason of a request to yield, and of its refusal, in bytes.
+// MaxReason is the longest reason of a request to yield, or of its refusal, in bytes.
 const MaxReason = maxReasonText
 
 // YieldOptions configures [Client.RequestYield].
 type YieldOptions struct {
-	// Reason says why, for people. At most [MaxReason] bytes of UTF-8.
+	// Reason is for people. At most [MaxReason] bytes of UTF-8.
 	Reason string
 
-	// Wait makes the call return only when the grant of the request is over, when its holder
-	// refuses, or when ctx ends.
+	// Wait makes the call wait until the requested grant is over, its holder refuses, or ctx
+	// ends.
 	Wait bool
 
-	// OnAcknowledged is called once, by a RequestYield that waits, when it sees that the holder has
-	// read the request; with several holders, that all of them have. RequestYield continues to wait
-	// when it returns. It is not called if the grant is over before. Default: none.
+	// OnAcknowledged is called once by a RequestYield with Wait, when all requested holders have
+	// read the request. RequestYield continues to wait when OnAcknowledged returns. If the grant
+	// is over before, OnAcknowledged is not called. Default: none.
 	OnAcknowledged func(YieldStatus)
 }
 
-// YieldStatus is a [YieldRequest] together with the grant that it is for.
+// YieldStatus is a [YieldRequest] with the grant that was requested.
 type YieldStatus struct {
 	YieldRequest
 	Name       string
-	Token      uint64 // of the grant of the request
-	Holder     string // the holder of that grant, for people
+	Token      uint64 // token of that grant
+	Holder     string // holder of that grant, for people
 	GrantEnded bool   // the grant is over: released, broken, taken over, or its holder is dead
 
-	// Current is the record in which a RequestYield that waits found that the grant is over. It is
-	// the zero Record if the lock has none. If the holder is dead, it is the record of the grant of
-	// the request.
+	// Current is the record in which a RequestYield with Wait found that the grant is over. If
+	// the lock has no record, Current is the zero Record. If the holder is dead, Current is the
+	// record of the requested grant.
 	Current Record
 }
 
 // RequestYield asks the holder of the lock name to yield. The holder reads the request with its
-// next renewal at the latest. See [Guard.YieldRequested], and [Handle.Do], which then stops its
-// function. The holder may refuse, or ignore the request. The request stays in the record for as
-// long as the grant lasts. There is one request for a grant: a second call writes nothing, and
-// returns the first request.
+// next renewal at the latest, and may refuse or ignore it. See [Guard.YieldRequested], and
+// [Handle.Do], which then stops its function. The request stays in the record until the grant
+// ends. A grant has at most one request: a second call writes nothing, and returns the first
+// request. Nil options mean all defaults.
 //
-// Of a lock that has several holders all current ones are asked, and none of them can refuse. Later
-// holders do not get the request. A second call, when others have come, asks them, too.
+// If the lock has several holders, RequestYield asks all of them, and none of them can refuse.
+// Later holders do not get the request. If new holders have come, a second call asks them too.
 //
-// RequestYield sends a read and a write, and as many again for each session that holds the lock.
-// With [YieldOptions.Wait] it then reads as a waiter does. A request is no sign that the holder
-// lives: a dead holder is taken over at the same time as without it. A renewal that conflicts with
-// a request to yield takes two requests. So no lease is lost where a request takes at most half of
-// the limit that the package documentation gives for renewals. On a store that lets writes wait, a holder reads
-// before it writes.
+// RequestYield sends a read and a write, and the same for each session that holds the lock. With
+// [YieldOptions.Wait] it then reads as a waiter does. A request does not delay the takeover from
+// a dead holder. A renewal that conflicts with a request takes two requests. So with requests to
+// yield, a lease survives only half of the request time that the package documentation gives for
+// renewals. On a store that delays writes, a holder reads before it writes.
 //
-// A nil error means that the request to yield is in the record, or that the grant has ended since
-// it was. The error matches [ErrNotHeld] if the lock is free or broken, and [store.ErrNotFound] if
-// there is no such lock. It matches [ErrYieldRefused] if the holder refuses; YieldStatus has the
-// reason. It matches [ErrUnresolved] if RequestYield could not find out whether the write was
-// applied: then call it again. Without Wait the call takes at most two minutes. A nil o means all
-// defaults.
+// A nil error means that the request is in the record, or that the grant has ended since then.
+// These errors are special:
+//
+//   - [ErrNotHeld]: the lock is free or broken.
+//   - [store.ErrNotFound]: there is no such lock.
+//   - [ErrYieldRefused]: the holder refuses; YieldStatus has the reason.
+//   - [ErrUnresolved]: RequestYield could not find out whether the write was applied. Call it
+//     again.
+//
+// Without Wait the call takes at most two minutes.
 func (c *Client) RequestYield(ctx context.Context, name string, o *YieldOptions) (YieldStatus, error) {
 	if o == nil {
 		o = &YieldOptions{}
@@ -352,10 +355,10 @@ func (g *grant) yieldContext() context.Context {
 }
 
 // YieldRequested returns a channel that is closed when the holder reads a request to yield; see
-// [Client.RequestYield]. It is closed once for each grant, and never if there is no request.
+// [Client.RequestYield]. It is closed once for each grant.
 func (g *Guard) YieldRequested() <-chan struct{} { return g.g.yieldContext().Done() }
 
-// YieldRequest returns the request to yield, and reports whether the holder has read one.
+// YieldRequest returns the request to yield. It reports whether the holder has read a request.
 func (g *Guard) YieldRequest() (YieldStatus, bool) {
 	g.g.mu.Lock()
 	defer g.g.mu.Unlock()
@@ -376,15 +379,15 @@ func (g *Guard) yieldsOnRequest() error {
 	return err
 }
 
-// RefuseYield writes into the record that the holder does not yield, and why: at most [MaxReason]
-// bytes of UTF-8. Clients that request it get that as [YieldStatus], and no client asks this grant
-// again. The write renews a plain lease, too.
+// RefuseYield writes into the record that the holder does not yield, and the reason: at most
+// [MaxReason] bytes of UTF-8. Clients that request the lock get it as [YieldStatus], and no
+// client requests this grant again. The write also renews a plain lease. It does not continue a
+// [Handle.Do] that has begun to stop its function; see [IgnoreYieldRequests].
 //
-// The error matches [ErrNoYieldRequest] if the holder has read no request, and [ErrLost] if the
-// lease is lost. It matches [store.ErrInvalid] if the guard is that of a reader or of a slot: one
-// holder cannot refuse for the others. After any other error it is not known whether the refusal
-// was written, unless [store.OutcomeOf] says that it was not. A [Handle.Do] that has begun to stop
-// its function does not continue it: see [IgnoreYieldRequests].
+// If the holder has read no request, the error matches [ErrNoYieldRequest]. If the lease is lost,
+// it matches [ErrLost]. If the guard is that of a reader or of a slot, it matches
+// [store.ErrInvalid], because one holder cannot refuse for the others. After any other error the
+// refusal may or may not be written, unless [store.OutcomeOf] says that it was not.
 func (g *Guard) RefuseYield(ctx context.Context, reason string) error {
 	if err := checkReason(g.Name(), reason); err != nil {
 		return err
