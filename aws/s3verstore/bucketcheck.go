@@ -95,27 +95,25 @@ func (s *Store) nullSeen(ctx context.Context, object string, v version) error {
 	return nil
 }
 
-// Settings are what a bucket is set to, as far as it matters here.
+// Settings are the settings of a bucket, and the locks of other programs in it.
 type Settings struct {
 	s3bucket.Settings
 
-	// ExpiresVersions names the lifecycle rules that would remove versions that are needed,
-	// or move them to where they can't be read.
+	// ExpiresVersions names the lifecycle rules that would remove versions that the Store needs,
+	// or move them to where it cannot read them.
 	ExpiresVersions []string
 
-	// Legacy names objects below the prefix that are locks of the program which took the
-	// oldest version for the owner, and LegacyAtRoot those at the root of the bucket; see
-	// [Store.Settings].
+	// Legacy names locks of the older program below the prefix, and LegacyAtRoot those at the
+	// root of the bucket. See [Store.Settings].
 	Legacy, LegacyAtRoot []string
 
-	// Other names registers of package s3store that have this prefix, and OtherText says
-	// what that means.
+	// Other names registers of package s3store with this prefix. OtherText explains what they
+	// mean.
 	Other     []string
 	OtherText string
 }
 
-// Err returns why registers can't be kept in the bucket; nil if nothing was found. It
-// matches [store.ErrUnsafe].
+// Err returns why this bucket cannot keep registers, or nil. The error matches [store.ErrUnsafe].
 func (set *Settings) Err() error {
 	var why []string
 	switch set.Versioning {
@@ -146,14 +144,14 @@ func (set *Settings) Err() error {
 	return fmt.Errorf("%w: %s", store.ErrUnsafe, strings.Join(why, "; "))
 }
 
-// Settings reads what the bucket is set to, and looks for locks of the other program and for
-// registers of package s3store, among the first thousand versions of the bucket and of the
-// prefix. What can't be read does not make it fail, unless the bucket can't be reached at all;
-// the field Unknown lists it.
+// Settings reads the settings of the bucket. It also searches for locks of the older program and
+// for registers of package s3store, among the first thousand versions of the bucket and of the
+// prefix. It fails only if the bucket cannot be reached. The field Unknown lists the settings
+// that it could not read.
 //
-// That other program puts each attempt at a lock as a new version of one object, with
-// a body of the lock's name, a hyphen and a UUID, and the metadata "timeout" and
-// "lockowner". Two owners can win under its rules, so that no key is shared with it.
+// The older program puts each attempt at a lock as a new version of one object. The body is the
+// name of the lock, a hyphen and a UUID. The metadata has "timeout" and "lockowner". Two owners
+// can win under its rules, so the Store shares no key with that program.
 func (s *Store) Settings(ctx context.Context) (*Settings, error) {
 	set, err := s.bucketSettings(ctx)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 // number is that of the start that it names.
 
 const (
-	// FormatVersion is the version of the entries that this package writes. An
-	// entry of a newer version is refused.
+	// FormatVersion is the version of the entries that this package writes. The package refuses
+	// entries of a newer version.
 	FormatVersion = 1
 
 	kindHeader fold.Kind = 'H'

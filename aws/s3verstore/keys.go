@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// List implements [store.Lister]. It lists the versions below the prefix and reads
-// the live ones of each key, as only they tell whether it was deleted: a request or
-// two for each key that this store does not know. If there are keys of which the last
-// entry is a deletion that no client has confirmed yet, it pauses once for every 10,000.
-// More names than 32 MiB hold (each takes its length and 16 bytes) end it with an error.
+// List implements [store.Lister]. It lists the versions below the prefix. For each key that this
+// Store does not know, it sends one or two further requests, because only the body of a version
+// shows whether the key was deleted. If the last entry of a key is a deletion that no client has
+// confirmed, List pauses once for every 10,000 such keys. If the names need more than 32 MiB
+// (each takes its length and 16 bytes), List ends with an error.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return awscall.BoundNames(func(yield func(string, error) bool) {
 		if err := s.keys(ctx, prefix, func(key string) bool { return yield(key, nil) }); err != nil {

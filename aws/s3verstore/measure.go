@@ -16,38 +16,37 @@ import (
 // measureWriters is how many writers of a [Store.Measure] put at the same time.
 const measureWriters = 8
 
-// MeasureOptions are the options of [Store.Measure]. The zero value of each field
-// means its default.
+// MeasureOptions are the options of [Store.Measure]. The zero value of each field means its
+// default.
 type MeasureOptions struct {
-	Puts int // of each of the 8 writers; default 20
+	Puts int // number of PUTs of each of the 8 writers; default 20
 }
 
-// Measurement is what [Store.Measure] found.
+// Measurement is the result of [Store.Measure].
 type Measurement struct {
-	Puts     int // that were answered
+	Puts     int // number of answered PUTs
 	Listings int
 
-	// SlowestPut and SlowestList are how long a request took at most.
+	// SlowestPut and SlowestList are the longest times of a request.
 	SlowestPut, SlowestList time.Duration
 
-	// Late is how many versions became visible after one that the order puts behind
-	// them, and Latest by how much at most: such a writer would have seen another
-	// first without a pause.
+	// Late is the number of versions that became visible after a version that follows them in the
+	// order. Latest is the longest such delay. Without a pause, two writers would each see their
+	// own version first.
 	Late   int
 	Latest time.Duration
 
-	// Moved is how many listings had versions in another order than the one before,
-	// and Missing how many lacked a version that had been answered before they began.
-	// Both must be zero: without that, nothing can be kept on this server.
+	// Moved is the number of listings that had versions in another order than the listing before.
+	// Missing is the number of listings without a version that had been answered before they
+	// began. If one of the two numbers is not zero, this server cannot keep registers.
 	Moved, Missing int
 
-	// PutLifetime and SettleDelay are recommended: ten times the slowest PUT, at least a second,
-	// and what goes with it.
+	// PutLifetime and SettleDelay are the recommended options. PutLifetime is ten times the
+	// slowest PUT, at least a second.
 	PutLifetime, SettleDelay time.Duration
 }
 
-// Err returns why no register can be kept on the server; nil if nothing was found. It
-// matches [store.ErrUnsafe].
+// Err returns why this server cannot keep registers, or nil. The error matches [store.ErrUnsafe].
 func (m *Measurement) Err() error {
 	switch {
 	case m.Moved > 0:
@@ -58,17 +57,16 @@ func (m *Measurement) Err() error {
 	return nil
 }
 
-// String returns the measurement in a line for people.
+// String returns the measurement in one line, for people.
 func (m *Measurement) String() string {
 	return fmt.Sprintf("%d PUTs, the slowest %v; %d listings, the slowest %v; %d versions became visible out of order, by up to %v; recommended: put_lifetime=%v, settle_delay=%v",
 		m.Puts, m.SlowestPut.Round(time.Millisecond), m.Listings, m.SlowestList.Round(time.Millisecond), m.Late, m.Latest.Round(time.Millisecond), m.PutLifetime, m.SettleDelay)
 }
 
-// Measure puts versions of a scratch object from several writers at once, lists them
-// all the while, and says how far the store is from an order that shows at once. It
-// removes the object afterwards. It is meant for a look at a new store, at a time
-// when that is as busy as it gets; it can't show what the store does in its worst
-// hour.
+// Measure puts versions of a scratch object from several writers at the same time, and lists them
+// meanwhile. It measures how late the server shows versions in their final order. Then it removes
+// the object. Use it before you use a new server, while the server is as busy as it gets. It
+// cannot show how the server behaves in its worst hour.
 func (s *Store) Measure(ctx context.Context, opts *MeasureOptions) (*Measurement, error) {
 	var o MeasureOptions
 	if opts != nil {
@@ -219,8 +217,8 @@ func (m *measuring) remove(ctx context.Context) {
 	}
 }
 
-// Erase removes a register with all its versions. It is for what was made to try a
-// store: a client that still uses the register loses it, without any of the promises.
+// Erase removes a register with all its versions. It is for registers that only tested a store. A
+// client that still uses the register loses it, without any of the promises.
 func (s *Store) Erase(ctx context.Context, key string) error {
 	r, err := s.begin(ctx, key)
 	if err == nil {

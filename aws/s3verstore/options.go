@@ -12,13 +12,13 @@ import (
 
 // Defaults and bounds. Each is an option.
 const (
-	// DefaultPutLifetime is how long a PUT may be under way; see [Options].
+	// DefaultPutLifetime is the default of [Options].PutLifetime.
 	DefaultPutLifetime = 5 * time.Second
 
-	// DefaultSettleDelay is the pause after a PUT that goes with [DefaultPutLifetime].
+	// DefaultSettleDelay is the pause for [DefaultPutLifetime].
 	DefaultSettleDelay = 6 * time.Second
 
-	// DefaultMaxClockDrift is the assumed bound of the error of a clock's rate.
+	// DefaultMaxClockDrift is the default bound for the error of a clock's rate.
 	DefaultMaxClockDrift = 0.01
 
 	// MinPutLifetime and MaxPutLifetime bound [Options].PutLifetime.
@@ -32,31 +32,30 @@ const (
 
 // Options are the options of [New]. The zero value of each field means its default.
 type Options struct {
-	// PutLifetime (L in the package comment) is how long a PUT may be under way: from its
-	// sending until it takes effect or never will, by the clocks of the machine that
-	// sends it, and including what the clocks of the server's machines differ by. A
-	// write whose PUT takes longer has an unknown outcome. All clients of a bucket
-	// should have the same. From [MinPutLifetime] to [MaxPutLifetime]. Default [DefaultPutLifetime].
+	// PutLifetime (L in the package comment) is the longest time from the sending of a PUT until
+	// it takes effect or never will. The clocks of the sending machine measure it, and it
+	// includes the differences between the clocks of the server's machines. A write whose PUT
+	// takes longer has an unknown outcome. All clients of a bucket should have the same value.
+	// From [MinPutLifetime] to [MaxPutLifetime]. Default [DefaultPutLifetime].
 	PutLifetime time.Duration
 
-	// SettleDelay is the pause between a PUT and the listing that confirms it. More than L*(1+d)/(1-d)
-	// and a twentieth of L for a listing, where L is PutLifetime and d MaxClockDrift. Default
-	// six fifths of L, or more where d is large.
+	// SettleDelay is the pause between a PUT and the listing that decides about it. It is more
+	// than L*(1+d)/(1-d) plus a twentieth of L, where L is PutLifetime and d is MaxClockDrift.
+	// Default six fifths of L, or more if d is large.
 	SettleDelay time.Duration
 
 	// MaxClockDrift bounds the error of the rate of any machine's clock. From 0.0001 to 0.2.
 	// Default [DefaultMaxClockDrift].
 	MaxClockDrift float64
 
-	// KeepAllVersions leaves every version where it is. They pile up.
+	// KeepAllVersions removes no version. Then the number of versions grows without limit.
 	KeepAllVersions bool
 
-	// UnsafeTimes accepts a PutLifetime and a SettleDelay out of bounds. Nothing is promised then; it
-	// is there to show what the pause is for.
+	// UnsafeTimes accepts a PutLifetime and a SettleDelay out of bounds. With it, no promise
+	// holds. It is for demonstrations of what the pause is for.
 	UnsafeTimes bool
 
-	// Logger gets a record of what went wrong outside of calls that return errors. Nil
-	// discards.
+	// Logger gets a record of each fault that no call returns as an error. Nil discards them.
 	Logger *slog.Logger
 }
 

@@ -16,8 +16,8 @@ func result(p *orderedEntry) ([]byte, store.Version, error) {
 	return bytes.Clone(p.value), p.made(), nil
 }
 
-// Get implements [store.Store]. It answers at once what was confirmed, or was seen a
-// pause ago; for anything newer it pauses and looks again. The context bounds it.
+// Get implements [store.Store]. If the state was confirmed, or the Store saw it a pause ago, Get
+// returns it at once. Otherwise it pauses and lists again. ctx bounds the pause.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {
@@ -50,8 +50,8 @@ func (s *Store) settled(ctx context.Context, r *register) (*orderedEntry, error)
 	return v.certain(), nil
 }
 
-// GetUncommitted implements [store.UncommittedGetter]: it never pauses. What it returns is good for
-// watching and as the base of a write, and may turn out never to have happened.
+// GetUncommitted implements [store.UncommittedGetter]: it never pauses. Its result can be
+// watched, and a write can be based on it. But the write that it shows may later not count.
 func (s *Store) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {
@@ -65,8 +65,8 @@ func (s *Store) GetUncommitted(ctx context.Context, key string) ([]byte, store.V
 	return value, version, s.opError("get-uncommitted", key, err)
 }
 
-// HighestToken implements [store.TokenReader]. It looks unless this store did so, or
-// wrote, within the last pause.
+// HighestToken implements [store.TokenReader]. It sends a request unless this Store has listed or
+// written within the last pause.
 func (s *Store) HighestToken(ctx context.Context, key string) (uint64, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Resolve implements [store.Resolver], by a Get. It never says that one of the writes was
-// applied, nor that it will not be: a PUT without an answer may have taken its place
-// before one that was answered, and show up later. The fate of a write whose outcome is
-// unknown stays so, and its writer treats it as another's. Without writes it reports
-// whether the register is still in the state prev.
+// Resolve implements [store.Resolver], by a Get. It never reports that a write was applied or
+// that it never will be: a PUT without an answer may have its place before an answered PUT, and
+// become visible later. So an unknown outcome stays unknown, and the writer treats the write as a
+// write of another program. Without writes, Resolve reports whether the register is still in the
+// state prev.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
 	for _, v := range append([]store.Version{prev}, writes...) {
 		if _, err := parseVersion(v); err != nil {

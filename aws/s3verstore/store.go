@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Scheme is that of the URLs of this store.
+// Scheme is the scheme of the URLs of this store.
 const Scheme = "s3+versioned"
 
 // maxPrefix is the longest prefix, in bytes.
 const maxPrefix = 256
 
-// Store is a space of registers on a versioned bucket. It may be used by any number
-// of goroutines, starts none that outlives a call, and needs no closing.
+// Store is a space of registers in a bucket with versioning. Any number of goroutines may use it.
+// It starts no goroutine that outlives a call, and needs no Close.
 type Store struct {
 	bucket      *s3bucket.Bucket
 	versions    s3bucket.Versions
@@ -39,9 +39,9 @@ var (
 	_ store.Describer         = (*Store)(nil)
 )
 
-// New returns the registers below prefix in a bucket, which must have versioning
-// enabled. The prefix is a valid key of at most 256 bytes, or empty. New sends nothing;
-// the first call checks the bucket.
+// New returns the registers below prefix in a bucket, which must have versioning enabled. The
+// prefix is a valid key of at most 256 bytes, or empty. New sends nothing. The first call of the
+// Store checks the bucket.
 func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -81,11 +81,11 @@ func (s *Store) Traits() store.Traits {
 	}
 }
 
-// SettleDelay returns [Options].Settle: the pause between a PUT and its judgement, which is
-// the time that a write takes at least.
+// SettleDelay returns [Options].SettleDelay: the pause between a PUT and the listing that decides
+// about it. A write takes at least this time.
 func (s *Store) SettleDelay() time.Duration { return s.o.SettleDelay }
 
-// PutLifetime returns how long a PUT may be under way.
+// PutLifetime returns [Options].PutLifetime.
 func (s *Store) PutLifetime() time.Duration { return s.o.PutLifetime }
 
 func (s *Store) opError(op store.Kind, key string, err error) error {

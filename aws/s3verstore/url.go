@@ -10,18 +10,18 @@ import (
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 )
 
-// Config is a URL s3+versioned://BUCKET/PREFIX?PARAMETERS taken apart. The parameters
-// are those of [s3bucket.Config], but for unsafe, and
+// Config is a parsed URL s3+versioned://BUCKET/PREFIX?PARAMETERS. The parameters are those of
+// [s3bucket.Config], except unsafe, and
 //
-//	put_lifetime  how long a PUT may be under way, such as 5s; see [Options]
-//	settle_delay  the pause between a PUT and the listing that resolves it
+//	put_lifetime  longest time of a PUT, such as 5s; see [Options]
+//	settle_delay  pause between a PUT and the listing that decides about it
 type Config struct {
 	*s3bucket.Config
 
 	life, settle time.Duration
 }
 
-// ParseURL takes a URL apart. Its errors match store.ErrMisconfigured.
+// ParseURL parses a URL. Its errors match store.ErrMisconfigured.
 func ParseURL(raw string) (*Config, error) {
 	rest, ok := strings.CutPrefix(raw, Scheme+"://")
 	if !ok {
@@ -54,7 +54,7 @@ func ParseURL(raw string) (*Config, error) {
 	return c, c.Times(nil).check()
 }
 
-// Times returns opts with the times that the URL names, which win.
+// Times returns opts with the times of the URL, which replace those of opts.
 func (c *Config) Times(opts *Options) *Options {
 	var o Options
 	if opts != nil {

@@ -23,24 +23,23 @@ const (
 	cleanTime = 5 * time.Second
 )
 
-// Put implements [store.Store]. It takes a pause of [Options].Settle at least; a
-// context that ends sooner is refused, and nothing is sent.
+// Put implements [store.Store]. It takes at least [Options].SettleDelay. If the context ends
+// earlier, Put refuses the call and sends nothing.
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := s.write(ctx, key, prev, &entry{value: bytes.Clone(value)}, true)
 	return v, s.opError("put", key, err)
 }
 
-// PutUnsynced implements [store.UnsyncedPutter]: it is Put without the confirmation,
-// which is one request less. As long as the assumption holds that the package comment
-// states, it is as good. If another client's PUT takes effect later than it
-// allows, the write may be lost. The next Put of a client that saw it confirms it.
+// PutUnsynced implements [store.UnsyncedPutter]: it is Put without the confirmation, which saves
+// one request. Under the conditions of the package comment it is as safe as Put. If another
+// client's PUT takes effect later than L, the write may be lost. If another client sees the write
+// and calls Put, that Put confirms the write.
 func (s *Store) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := s.write(ctx, key, prev, &entry{value: bytes.Clone(value)}, false)
 	return v, s.opError("put", key, err)
 }
 
-// Delete implements [store.Store]. It writes a tombstone, with the outcomes and the
-// pause of Put.
+// Delete implements [store.Store]. It writes a tombstone, with the outcomes and the pause of Put.
 func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
 	if err := store.CheckDelete(key, prev); err != nil {
 		return s.opError("delete", key, err)
