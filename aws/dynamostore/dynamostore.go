@@ -25,9 +25,6 @@ const (
 	// DefaultTimeout is how long a request may take; see [Options].
 	DefaultTimeout = 3 * time.Second
 
-	// DefaultTries is how often a request is sent at most; see [Options].
-	DefaultTries = 5
-
 	// MinTTL is the shortest lease that makes sense: a request takes milliseconds,
 	// and now and then a second.
 	MinTTL = 2 * time.Second
@@ -47,11 +44,6 @@ type Options struct {
 	// less (but 500 ms at least), so that it can still be settled. At least 100 ms; 0
 	// means [DefaultTimeout].
 	Timeout time.Duration
-
-	// Tries is how often a request is sent at most that was throttled or got no
-	// answer. 1 to 20; 0 means [DefaultTries]. Between two tries is a random pause
-	// that grows to 5 s.
-	Tries int
 
 	// Trusted says that the table was looked at, in an earlier run or by the
 	// doctor, and is good.
@@ -103,8 +95,7 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Store, error) {
 		},
 		Trusted:             t.o.Trusted,
 		Numbered:            true,
-		Tries:               t.o.Tries,
-		ReadTries:           t.o.Tries,
+		ReadTries:           dynamocall.Tries,
 		Pause:               dynamocall.FirstPause,
 		Check:               t.check,
 		TrustConditions:     onAWS,
@@ -126,7 +117,7 @@ func newTable(client *dynamodb.Client, name string, opts *Options) (*table, erro
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	calls, err := dynamocall.New(client, name, keys(), o.Timeout, o.Tries, o.Logger)
+	calls, err := dynamocall.New(client, name, keys(), o.Timeout, o.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("dynamostore: %w", err)
 	}
@@ -139,14 +130,11 @@ func newTable(client *dynamodb.Client, name string, opts *Options) (*table, erro
 
 func (o *Options) check() error {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	o.Tries = cmp.Or(o.Tries, DefaultTries)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Prefix = strings.TrimSuffix(o.Prefix, "/")
 	switch {
 	case o.Timeout < 100*time.Millisecond:
 		return fmt.Errorf("dynamostore: Options.Timeout is %v, at least 100ms is needed", o.Timeout)
-	case o.Tries < 1 || o.Tries > 20:
-		return fmt.Errorf("dynamostore: Options.Tries is %d, not within 1 and 20", o.Tries)
 	case len(o.Prefix) > MaxPrefix:
 		return fmt.Errorf("dynamostore: Options.Prefix: %w: %d bytes, at most %d are allowed", store.ErrKey, len(o.Prefix), MaxPrefix)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
 	"github.com/holdfast-go/holdfast/aws/internal/registertest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -197,7 +198,7 @@ func TestOutcomes(t *testing.T) {
 				if !strings.Contains(err.Error(), "dynamodb://table") || strings.Contains(err.Error(), "TESTACCESSKEY") || strings.Contains(err.Error(), "test-secret-key") {
 					t.Errorf("the error: %v", err)
 				}
-				if got := len(d.Ops()); got > dynamostore.DefaultTries {
+				if got := len(d.Ops()); got > dynamocall.Tries {
 					t.Errorf("%d requests", got)
 				}
 				if _, _, err := s.Get(t.Context(), "k"); !errors.Is(err, c.is) || errors.Is(err, store.ErrNotFound) {

@@ -118,7 +118,7 @@ func (t *table) insists(e *UnsafeError) error {
 // CreateTable makes a table for registers, paid by request, and waits until it can
 // be used. If a table of this name is there already, it is checked, and left as it
 // is; the error matches [store.ErrMisconfigured] if its keys are others. Of opts it
-// uses Timeout and Tries.
+// uses Timeout.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts *Options) error {
 	t, err := newTable(client, name, opts)
 	if err != nil {

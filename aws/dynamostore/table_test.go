@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
 	"github.com/holdfast-go/holdfast/aws/internal/registertest"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -269,7 +270,7 @@ func TestOpen(t *testing.T) {
 	}
 	client := awstest.NewDynamoDB().Client()
 	for name, opts := range map[string]*dynamostore.Options{
-		"timeout": {Timeout: 1}, "tries": {Tries: 21}, "prefix": {Prefix: "a//b"}, "long prefix": {Prefix: strings.Repeat("x", 257)}, "unsafe": {Unsafe: []dynamostore.Risk{"x"}},
+		"timeout": {Timeout: 1}, "prefix": {Prefix: "a//b"}, "long prefix": {Prefix: strings.Repeat("x", 257)}, "unsafe": {Unsafe: []dynamostore.Risk{"x"}},
 	} {
 		if _, err := dynamostore.New(client, "table", opts); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -285,13 +286,13 @@ func TestOwnClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newServer()
 		client := d.Client(func(o *dynamodb.Options) { o.RetryMaxAttempts = 10 })
-		s, err := dynamostore.New(client, "table", &dynamostore.Options{Trusted: true, Tries: 1})
+		s, err := dynamostore.New(client, "table", &dynamostore.Options{Trusted: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.Add("PutItem", 0, 1, awstest.Fault{Lose: true})
+		d.Add("PutItem", 0, -1, awstest.Fault{Lose: true})
 		_, err = s.Put(t.Context(), "k", "", []byte("1"))
-		if store.OutcomeOf(err) != store.Unknown || len(d.Requests()) != 1 {
+		if store.OutcomeOf(err) != store.Unknown || len(d.Requests()) != dynamocall.Tries {
 			t.Errorf("got %v after %v", err, d.Ops())
 		}
 	})

@@ -6,7 +6,7 @@
 // Every write is one PutItem, UpdateItem or DeleteItem with its condition, sent once: the
 // retries of the SDK are off, since a repeated write whose first try was applied is
 // reported as a conflict. Reads are consistent, and are repeated when they are throttled
-// or get no answer ([Options].Tries). A throttled write was not applied, and says so
+// or get no answer (five times at most). A throttled write was not applied, and says so
 // ([store.OutcomeOf]); a write without an answer has an unknown outcome.
 //
 // A refused write carries the item that it found ([largeitem.ConditionFailedError].Current), without a

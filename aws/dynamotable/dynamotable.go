@@ -23,9 +23,6 @@ import (
 const (
 	// DefaultTimeout is how long a request may take; see [Options].
 	DefaultTimeout = 10 * time.Second
-
-	// DefaultTries is how often a read is sent at most; see [Options].
-	DefaultTries = 5
 )
 
 // Options are the options of [New].
@@ -34,11 +31,6 @@ type Options struct {
 	// call has a deadline, a request gets half of what is left if that is less (but 500 ms
 	// at least). At least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
-
-	// Tries is how often a read is sent at most that was throttled or got no answer. 1 to
-	// 20; 0 means [DefaultTries]. Between two tries is a random pause that grows to 5 s.
-	// Writes are sent once.
-	Tries int
 
 	// GlobalTable allows a global table whose regions do not share one order of writes.
 	// It is safe only while all programs, the sweep too, use the table in one region.
@@ -73,14 +65,10 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 		o = *opts
 	}
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	o.Tries = cmp.Or(o.Tries, DefaultTries)
-	switch {
-	case o.Timeout < 100*time.Millisecond:
+	if o.Timeout < 100*time.Millisecond {
 		return nil, fmt.Errorf("dynamotable: %w: Options.Timeout is %v, at least 100ms is needed", largeitem.ErrInvalid, o.Timeout)
-	case o.Tries < 1 || o.Tries > 20:
-		return nil, fmt.Errorf("dynamotable: %w: Options.Tries is %d, not within 1 and 20", largeitem.ErrInvalid, o.Tries)
 	}
-	calls, err := dynamocall.New(client, name, nil, o.Timeout, o.Tries, cmp.Or(o.Logger, slog.New(slog.DiscardHandler)))
+	calls, err := dynamocall.New(client, name, nil, o.Timeout, cmp.Or(o.Logger, slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, fmt.Errorf("dynamotable: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/dynamotable"
+	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
 	"github.com/holdfast-go/holdfast/largeitem"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -194,13 +195,13 @@ func TestRepeatedReads(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := awstest.NewDynamoDB()
 				table, key := withItem(t, d)
-				d.Add(op, 0, dynamotable.DefaultTries-1, fault)
-				if err := read(t.Context(), table, key); err != nil || len(d.Requests()) != dynamotable.DefaultTries {
+				d.Add(op, 0, dynamocall.Tries-1, fault)
+				if err := read(t.Context(), table, key); err != nil || len(d.Requests()) != dynamocall.Tries {
 					t.Errorf("%s, %+v: got %v after %v", op, fault, err, d.Ops())
 				}
 				d.Reset()
 				d.Add(op, 0, -1, fault)
-				if err := read(t.Context(), table, key); !errors.Is(err, store.ErrUnavailable) || store.InDoubt(err) || len(d.Requests()) != dynamotable.DefaultTries {
+				if err := read(t.Context(), table, key); !errors.Is(err, store.ErrUnavailable) || store.InDoubt(err) || len(d.Requests()) != dynamocall.Tries {
 					t.Errorf("%s, %+v for ever: got %v after %v", op, fault, err, d.Ops())
 				}
 			})
@@ -224,7 +225,7 @@ func TestPutOff(t *testing.T) {
 		d.BatchSize = -1
 		d.Reset()
 		items, err := table.GetMany(t.Context(), keys, nil)
-		if !errors.Is(err, store.ErrUnavailable) || items != nil || len(d.Requests()) != dynamotable.DefaultTries {
+		if !errors.Is(err, store.ErrUnavailable) || items != nil || len(d.Requests()) != dynamocall.Tries {
 			t.Errorf("got %v, %v after %v", items, err, d.Ops())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -400,13 +401,13 @@ func TestTooLarge(t *testing.T) {
 func TestSchema(t *testing.T) {
 	d := awstest.NewDynamoDB()
 	table := newTable(t, d, shapes["number and texts"])
-	d.Add("DescribeTable", 0, dynamotable.DefaultTries, awstest.Fault{Status: 400, Code: "AccessDeniedException"})
+	d.Add("DescribeTable", 0, dynamocall.Tries, awstest.Fault{Status: 400, Code: "AccessDeniedException"})
 	if err := writes["PutItem"](t.Context(), table, mustKey(t, 7, "s")); !errors.Is(err, store.ErrDenied) || store.OutcomeOf(err) != store.NotApplied {
 		t.Errorf("a write to a table that cannot be looked at: %v", err)
 	}
 	d.Clear()
 	d.Add("DescribeTable", 0, -1, awstest.Fault{Lose: true})
-	short := openTable(t, d, &dynamotable.Options{Tries: 1})
+	short := openTable(t, d, nil)
 	if err := writes["PutItem"](t.Context(), short, mustKey(t, 7, "s")); !errors.Is(err, store.ErrUnavailable) || store.OutcomeOf(err) != store.NotApplied {
 		t.Errorf("a write before which the look was lost: %v", err)
 	}
@@ -501,7 +502,7 @@ func TestCreateTable(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	d := awstest.NewDynamoDB()
-	for _, o := range []dynamotable.Options{{Timeout: time.Millisecond}, {Tries: -1}, {Tries: 21}} {
+	for _, o := range []dynamotable.Options{{Timeout: time.Millisecond}} {
 		if _, err := dynamotable.New(d.Client(), "items", &o); !errors.Is(err, largeitem.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -542,7 +543,7 @@ func TestURLs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := c.Options(&dynamotable.Options{Timeout: time.Second, Tries: 3}); o.Timeout != 2*time.Second || o.Tries != 3 || !o.GlobalTable {
+	if o := c.Options(&dynamotable.Options{Timeout: time.Second}); o.Timeout != 2*time.Second || !o.GlobalTable {
 		t.Errorf("got %+v", o)
 	}
 }

@@ -94,7 +94,7 @@ const (
 
 // GetMany implements [largeitem.BatchGetter], by consistent BatchGetItems of at most 100
 // keys each. What the server leaves for later is requested again, after a random pause that
-// grows to 5 s, until it has answered nothing [Options].Tries times one after the other.
+// grows to 5 s, until it has answered nothing five times one after the other.
 func (t *Table) GetMany(ctx context.Context, keys []largeitem.Key, opts *largeitem.GetOptions) ([]largeitem.Attributes, error) {
 	items, err := t.getMany(ctx, keys, opts)
 	if err != nil {
@@ -177,7 +177,7 @@ func (b *batch) get(ctx context.Context, keys []largeitem.Key, found func(largei
 		if len(left) < before {
 			try = 1
 		}
-		if try >= b.t.calls.Tries {
+		if try >= dynamocall.Tries {
 			return fmt.Errorf("%w: the server puts %d items off again and again: it is throttled", store.ErrUnavailable, len(left))
 		}
 		if !awscall.Pause(ctx, dynamocall.FirstPause, try) {

@@ -71,7 +71,7 @@ func (t *Table) look(ctx context.Context) (largeitem.Schema, error) {
 // CreateTable makes a table for items, paid by request, and waits until it can be used.
 // sort may be the zero value. If a table of this name is there already, it is checked, and
 // left as it is; the error matches [store.ErrMisconfigured] if its keys are others. Of opts
-// it uses Timeout and Tries.
+// it uses Timeout.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, partition, sort largeitem.KeyAttribute, opts *Options) error {
 	t, err := New(client, name, opts)
 	if err != nil {

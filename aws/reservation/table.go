@@ -54,8 +54,7 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 	if o.Timeout < 100*time.Millisecond {
 		return nil, fmt.Errorf("reservation: %w: Options.Timeout is %v, at least 100ms is needed", store.ErrInvalid, o.Timeout)
 	}
-	const tries = 5 // of what only reads
-	t, err := dynamocall.New(client, name, dynamocall.Strings(attrPath, attrETag), o.Timeout, tries, o.Logger)
+	t, err := dynamocall.New(client, name, dynamocall.Strings(attrPath, attrETag), o.Timeout, o.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("reservation: %w: %w", store.ErrInvalid, err)
 	}

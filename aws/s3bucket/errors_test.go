@@ -60,7 +60,7 @@ func check(t *testing.T, what string, err, want error, words ...string) {
 
 // write opens a URL and writes.
 func write(ctx context.Context, url string) error {
-	b, _, err := s3bucket.Open(ctx, url, &s3bucket.Options{Tries: 2, AssumeAbilities: object.Abilities()})
+	b, _, err := s3bucket.Open(ctx, url, &s3bucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {
 		return err
 	}

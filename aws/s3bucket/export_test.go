@@ -3,6 +3,9 @@ package s3bucket
 // SetPartSize makes parts smaller than the protocol allows, for fast tests.
 func SetPartSize(b *Bucket, size int64) { b.o.PartSize, b.copyPart = size, size }
 
+// SetTries sets how often a request is sent at most that may be repeated.
+func SetTries(b *Bucket, tries int) { b.tries = tries }
+
 // PartSizes returns the size of all parts together, and of the largest, when a body of
 // this length fills as many parts as it can; a length of 0 is not known.
 func PartSizes(b *Bucket, length int64) (sum, largest int64) {

@@ -33,7 +33,7 @@ func (b *Bucket) repeat(ctx context.Context, f func() error) error {
 			err = unsettled(err)
 		}
 		again := errors.Is(err, store.ErrUnavailable) || errors.Is(err, object.ErrBusy)
-		if !again || try >= b.o.Tries || !awscall.Pause(ctx, firstPause, try) {
+		if !again || try >= b.tries || !awscall.Pause(ctx, firstPause, try) {
 			return err
 		}
 		lost = store.OutcomeOf(err) == store.Unknown

@@ -335,7 +335,7 @@ func (u *upload) complete(ctx context.Context, cond condition) (object.Info, err
 		if err == nil {
 			return info, nil
 		}
-		last := !errors.Is(err, store.ErrUnavailable) || try >= u.b.o.Tries || !awscall.Pause(ctx, firstPause, try)
+		last := !errors.Is(err, store.ErrUnavailable) || try >= u.b.tries || !awscall.Pause(ctx, firstPause, try)
 		switch {
 		case last && lost != nil && errors.Is(err, errNoUpload):
 			return object.Info{}, u.fail(ctx, fmt.Errorf("%w; sent again: %w", lost, errNoUpload))
@@ -400,7 +400,7 @@ func (u *upload) abort(ctx context.Context) error {
 		switch {
 		case errors.Is(err, errNoUpload):
 			return nil
-		case err != nil || try >= u.b.o.Tries:
+		case err != nil || try >= u.b.tries:
 			return fmt.Errorf("a part may have arrived after the abort: %w", cmp.Or(err, errStillThere))
 		}
 		awscall.Pause(ctx, time.Second, try)

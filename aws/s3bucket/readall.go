@@ -59,7 +59,7 @@ type single struct{ *Bucket }
 // Get is that of the bucket, sent once.
 func (b single) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
 	view := *b.Bucket
-	view.o.Tries = 1
+	view.tries = 1
 	return view.Get(ctx, key, opts)
 }
 

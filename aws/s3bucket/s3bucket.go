@@ -25,8 +25,9 @@ const (
 	// DefaultTimeout is how long a request may take; see [Options].
 	DefaultTimeout = 5 * time.Second
 
-	// DefaultTries is how often a read is sent at most; see [Options].
-	DefaultTries = 4
+	// tries is how often a request is sent at most that may be repeated: reads, and
+	// writes without a condition.
+	tries = 4
 
 	// DefaultPartSize is the size of a part of a large upload, in bytes.
 	DefaultPartSize = 8 << 20
@@ -65,10 +66,6 @@ type Options struct {
 	// left if that is less (but 500 ms at least), so that it can still be settled. At
 	// least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
-
-	// Tries is how often a request is sent at most that may be repeated: reads, and
-	// writes without a condition. 1 to 20; 0 means [DefaultTries].
-	Tries int
 
 	// PartSize is the size of the parts of a large upload, in bytes, and the size
 	// from which a body is large. 5 MiB to 5 GiB; 0 means [DefaultPartSize]. Parts are
@@ -140,6 +137,7 @@ type Bucket struct {
 	checksum types.ChecksumAlgorithm
 
 	copyPart int64 // the size of the parts of a copy, in bytes
+	tries    int
 }
 
 var (
@@ -164,7 +162,7 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	b := &Bucket{client: client, http: transport.Guard(client.Options().HTTPClient, o.Logger), name: bucket, o: o, copyPart: copyPart}
+	b := &Bucket{client: client, http: transport.Guard(client.Options().HTTPClient, o.Logger), name: bucket, o: o, copyPart: copyPart, tries: tries}
 	if b.onAWS = endpoint.IsS3(client.Options()); b.onAWS {
 		b.o.CopyIfAbsent = nil // a header that is ignored there would be no condition
 	}
@@ -192,9 +190,6 @@ func (o *Options) check() error {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
 	}
-	if o.Tries == 0 {
-		o.Tries = DefaultTries
-	}
 	if o.PartSize == 0 {
 		o.PartSize = DefaultPartSize
 	}
@@ -216,8 +211,6 @@ func (o *Options) check() error {
 	switch {
 	case o.Timeout < 100*time.Millisecond:
 		wrong = fmt.Sprintf("Timeout is %v, at least 100ms is needed", o.Timeout)
-	case o.Tries < 1 || o.Tries > 20:
-		wrong = fmt.Sprintf("Tries is %d, not within 1 and 20", o.Tries)
 	case o.PartSize < minPartSize || o.PartSize > maxPartSize:
 		wrong = fmt.Sprintf("PartSize is %d, not within %d and %d", o.PartSize, int64(minPartSize), int64(maxPartSize))
 	case o.Parallel < 1 || o.Parallel > 64:

@@ -191,7 +191,8 @@ func TestRequests(t *testing.T) {
 func TestTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := awstest.NewS3("bucket")
-		b := newBucket(t, f, &s3bucket.Options{Timeout: time.Second, Tries: 1, AssumeAbilities: object.Abilities()})
+		b := newBucket(t, f, &s3bucket.Options{Timeout: time.Second, AssumeAbilities: object.Abilities()})
+		s3bucket.SetTries(b, 1)
 		put(t, b, "k", "one", nil)
 		f.Add("", 0, -1, awstest.Fault{Hang: true})
 		for name, do := range map[string]func() error{

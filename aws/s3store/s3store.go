@@ -37,7 +37,7 @@
 //
 // The value of a register has existed for at least Date - Last-Modified of one
 // answer, both by the store's clock, less a second for the granularity of
-// Last-Modified and less [Options].Safety. This is reported only if the answer came from
+// Last-Modified and less [Options].MaxClockSkew. This is reported only if the answer came from
 // no cache and if its Date is within MaxClockSkew of this machine's clock, so that one
 // clock of many servers that is wrong does not make a living lease look old.
 package s3store
@@ -88,12 +88,6 @@ type Options struct {
 	// this machine's. At least 1 s; 0 means [DefaultMaxClockSkew].
 	MaxClockSkew time.Duration
 
-	// DisableAge switches ages off: they are never known.
-	DisableAge bool
-
-	// Tries is how often a write is sent at most: 1 to 100; 0 means 5.
-	Tries int
-
 	// OnVerified is called when the probe has passed and neither locks of another program
 	// nor another kind of store were found, so that the user can remember it and set Trusted
 	// the next time. Nil calls nothing.
@@ -110,7 +104,6 @@ type Store struct {
 	bucket *s3bucket.Bucket
 	prefix string // ends with a slash unless it is empty
 	safety time.Duration
-	noAge  bool
 
 	trusted      bool
 	onVerified   func()
@@ -149,7 +142,7 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 	}
 	// The registers probe the server by themselves, with fewer requests.
 	registers := bucket.WithAbilities(object.PutIfAbsent, object.PutIfMatch)
-	s := &Store{bucket: bucket, safety: o.MaxClockSkew, noAge: o.DisableAge, trusted: o.Trusted, onVerified: o.OnVerified, checking: make(chan struct{}, 1)}
+	s := &Store{bucket: bucket, safety: o.MaxClockSkew, trusted: o.Trusted, onVerified: o.OnVerified, checking: make(chan struct{}, 1)}
 	if prefix != "" {
 		s.prefix = prefix + "/"
 	}
@@ -157,7 +150,6 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 	s.Store, err = bucketstore.New(registers, prefix, &bucketstore.Options{
 		Trusted: o.Trusted,
 		Unsafe:  o.Unsafe,
-		Tries:   o.Tries,
 		MinTTL:  MinTTL,
 		Logger:  o.Logger,
 	})
@@ -294,7 +286,7 @@ func (s *Store) GetAge(ctx context.Context, key string) ([]byte, store.Version, 
 
 // age is how long the object has existed for certain; negative means not known.
 func (s *Store) age(written, now time.Time) time.Duration {
-	if s.noAge || now.IsZero() || written.IsZero() {
+	if now.IsZero() || written.IsZero() {
 		return -1
 	}
 	// Clocks that disagree by more than is taken off prove nothing.

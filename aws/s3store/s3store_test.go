@@ -147,7 +147,6 @@ func TestAge(t *testing.T) {
 		{"just not old", awstest.S3Broken{}, s3store.Options{}, 60 * time.Second, -1},
 		{"old", awstest.S3Broken{}, s3store.Options{}, 10 * time.Minute, 10*time.Minute - 61*time.Second},
 		{"another safety", awstest.S3Broken{}, s3store.Options{MaxClockSkew: 5 * time.Second}, 10 * time.Minute, 10*time.Minute - 6*time.Second},
-		{"switched off", awstest.S3Broken{}, s3store.Options{DisableAge: true}, 10 * time.Minute, -1},
 		{"from a cache", awstest.S3Broken{Cached: true}, s3store.Options{}, 10 * time.Minute, -1},
 		{"no Date", awstest.S3Broken{NoDate: true}, s3store.Options{}, 10 * time.Minute, -1},
 		{"the store is ahead a little", awstest.S3Broken{Skew: 30 * time.Second}, s3store.Options{}, 10 * time.Minute, 10*time.Minute - 61*time.Second},
@@ -325,7 +324,7 @@ func TestFaultyCounter(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	t.Setenv("AWS_REGION", "")
-	s, err := s3store.Open(t.Context(), "s3://bucket/a/b?endpoint=http://127.0.0.1:1&region=x", &s3store.Options{DisableAge: true})
+	s, err := s3store.Open(t.Context(), "s3://bucket/a/b?endpoint=http://127.0.0.1:1&region=x", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

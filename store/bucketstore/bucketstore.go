@@ -21,10 +21,6 @@ const MaxPrefix = 256
 
 // Options are the options of [New].
 type Options struct {
-	// Name names the store for people, usually as a URL without secrets. Empty
-	// means the name of the bucket with the prefix.
-	Name string
-
 	// Trusted says that the bucket is known to honour conditions, so New does not probe it.
 	// The [object.Traits] of the bucket can say so too.
 	Trusted bool
@@ -34,22 +30,8 @@ type Options struct {
 	// can hold the same lock.
 	Unsafe []object.Ability
 
-	// Tries is the most times that a write is sent while the store does not answer, or
-	// answers that another write is in progress, and the register is unchanged: 1 to 100. 0
-	// means 5. Between two tries there is a random pause that grows to 2 s.
-	Tries int
-
 	// MinTTL is the shortest lease that makes sense; see [store.Traits].
 	MinTTL time.Duration
-
-	// Check is called before the first write, until it succeeds once, unless Trusted is
-	// set. It is also called if only the traits of the bucket say that it is trusted. Its
-	// error becomes the error of that write, which was not applied. Nil checks nothing.
-	Check func(context.Context) error
-
-	// OnVerified is called when Check and the probe have passed, so that the user can
-	// remember it and set Trusted the next time. Nil calls nothing.
-	OnVerified func()
 
 	// Logger receives the outcomes of writes whose reply was lost, and the keys that the
 	// probe could not remove. Nil discards.
@@ -87,24 +69,21 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 		}
 	}
 	of := object.TraitsOf(b)
-	if o.Name == "" && of.Name != "" {
-		o.Name = strings.TrimSuffix(of.Name+"/"+prefix, "/")
+	name := ""
+	if of.Name != "" {
+		name = strings.TrimSuffix(of.Name+"/"+prefix, "/")
 	}
 	trusted := of.Trusted || o.Trusted
 	d := driver{b, prefix}
-	traits := store.Traits{Name: o.Name, Local: of.Local, Trusted: trusted, MinTTL: o.MinTTL}
+	traits := store.Traits{Name: name, Local: of.Local, Trusted: trusted, MinTTL: o.MinTTL}
 	if of.ID != "" {
 		traits.ID, traits.Prefix = "bucketstore:"+of.ID, prefix
 	}
 	registers, err := engine.New(d, &engine.Options{
 		Traits:              traits,
-		Trusted:             o.Trusted || of.Trusted && o.Check == nil,
-		TrustConditions:     of.Trusted,
-		Check:               o.Check,
+		Trusted:             trusted,
 		Tags:                true,
-		Tries:               o.Tries,
-		OnConditionsIgnored: o.refuse,
-		OnVerified:          o.OnVerified,
+		OnConditionsIgnored: func(found engine.ConditionsIgnoredError) error { return o.refuse(name, found) },
 		Logger:              o.Logger,
 	})
 	if err != nil {
@@ -274,16 +253,17 @@ func (e *UnsafeError) Is(target error) bool { return target == store.ErrUnsafe }
 // Outcome is NotApplied.
 func (e *UnsafeError) Outcome() store.Outcome { return store.NotApplied }
 
-// refuse returns the error for what a probe has found, or nil if the user accepts that.
-func (o *Options) refuse(found engine.ConditionsIgnoredError) error {
-	e := &UnsafeError{Name: o.Name}
+// refuse returns the error for what a probe of the store of this name has found, or nil if the
+// user accepts that.
+func (o *Options) refuse(name string, found engine.ConditionsIgnoredError) error {
+	e := &UnsafeError{Name: name}
 	for ability, text := range map[object.Ability]string{object.PutIfAbsent: found.Create, object.PutIfMatch: found.Swap} {
 		switch {
 		case text == "":
 		case !slices.Contains(o.Unsafe, ability):
 			e.Missing = append(e.Missing, &object.UnsupportedError{Ability: ability, Found: text})
 		case o.Logger != nil:
-			o.Logger.Warn("this store ignores conditions; the option Unsafe accepts that", "store", o.Name, "found", text)
+			o.Logger.Warn("this store ignores conditions; the option Unsafe accepts that", "store", name, "found", text)
 		}
 	}
 	if len(e.Missing) == 0 {

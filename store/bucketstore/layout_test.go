@@ -280,10 +280,6 @@ func TestNew(t *testing.T) {
 	for name, try := range map[string]func() error{
 		"prefix":      func() error { _, err := bucketstore.New(membucket.New(), "a//b", nil); return err },
 		"long prefix": func() error { _, err := bucketstore.New(membucket.New(), strings.Repeat("p", 257), nil); return err },
-		"tries": func() error {
-			_, err := bucketstore.New(membucket.New(), "", &bucketstore.Options{Tries: -1})
-			return err
-		},
 		"unsafe": func() error {
 			_, err := bucketstore.New(membucket.New(), "", &bucketstore.Options{Unsafe: []object.Ability{object.PlainCopy}})
 			return err

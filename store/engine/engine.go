@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// DefaultTries is the most times that a request is sent; see [Options].
+	// DefaultTries is the most times that a write is sent while its outcome is not known.
 	DefaultTries = 5
 
 	// maxPause bounds every pause.
@@ -40,10 +40,6 @@ type Options struct {
 
 	// Numbered says that states are numbered: ID is "8-" and the nonce.
 	Numbered bool
-
-	// Tries is the most times that a write is sent while its outcome is not known: 1 to
-	// 100. 0 means [DefaultTries].
-	Tries int
 
 	// ReadTries is the most times that a read is sent if it fails with
 	// [store.ErrUnavailable]: 1 to 100. 0 means once, for drivers that repeat reads
@@ -75,6 +71,8 @@ type Options struct {
 	// Logger receives the outcomes of writes whose reply was lost, and the keys that the
 	// probe could not remove. Nil discards.
 	Logger *slog.Logger
+
+	tries int // how many times a write is sent while its outcome is not known; tests set it
 }
 
 // Store is a space of registers on a [Driver]. It may be used by any number of
@@ -96,13 +94,13 @@ var (
 // New returns the registers of a driver. It sends nothing. Nil options are the defaults.
 func New(driver Driver, opts *Options) (*Store, error) {
 	o := *cmp.Or(opts, &Options{})
-	o.Tries = cmp.Or(o.Tries, DefaultTries)
+	o.tries = cmp.Or(o.tries, DefaultTries)
 	o.ReadTries = cmp.Or(o.ReadTries, 1)
 	o.Pause = cmp.Or(o.Pause, 50*time.Millisecond)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	switch {
-	case o.Tries < 1 || o.Tries > 100 || o.ReadTries < 1 || o.ReadTries > 100:
-		return nil, fmt.Errorf("engine: Options.Tries is %d and Options.ReadTries is %d; both must be between 1 and 100", o.Tries, o.ReadTries)
+	case o.ReadTries < 1 || o.ReadTries > 100:
+		return nil, fmt.Errorf("engine: Options.ReadTries is %d; it must be between 1 and 100", o.ReadTries)
 	case o.Pause < 0 || o.Pause > maxPause:
 		return nil, fmt.Errorf("engine: Options.Pause is %v; it must be between 0 and %v", o.Pause, maxPause)
 	}

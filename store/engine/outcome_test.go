@@ -189,7 +189,7 @@ func TestVersionWithoutTag(t *testing.T) {
 func TestRemovedByHand(t *testing.T) {
 	kinds(t, func(t *testing.T, f *server) {
 		synctest.Test(t, func(t *testing.T) {
-			s := f.open(t, func(o *engine.Options) { o.Tries = 1 })
+			s := f.open(t, func(o *engine.Options) { engine.SetTries(o, 1) })
 			v := mustPut(t, s, "k", "", "before")
 			f.faults = []fault{lost}
 			ctx, cancel := context.WithCancel(t.Context())

@@ -211,7 +211,7 @@ func (s *Store) trySwap(ctx context.Context, p *probe) error {
 	var err error
 	for try := 1; ; try++ {
 		tag, err = s.driver.Write(ctx, p.key, p.current, p.next)
-		if !errors.Is(err, ErrBusy) || try >= s.o.Tries || !sleep(ctx, s.o.Pause, try) {
+		if !errors.Is(err, ErrBusy) || try >= s.o.tries || !sleep(ctx, s.o.Pause, try) {
 			break
 		}
 	}
@@ -325,7 +325,7 @@ func (s *Store) trySwapOfNothing(ctx context.Context, p *probe) error {
 // a lost reply it sends the write again, and the next answer counts.
 func (s *Store) wantRefusal(ctx context.Context, key func() string, on Stored, e *Envelope) (tag Tag, through bool, err error) {
 	e.follow(on, s.o.Numbered)
-	err = Repeat(ctx, s.o.Tries, s.o.Pause, func() (err error) {
+	err = Repeat(ctx, s.o.tries, s.o.Pause, func() (err error) {
 		tag, err = s.driver.Write(ctx, key(), on, *e)
 		return err
 	})
@@ -358,7 +358,7 @@ func (s *Store) clean(ctx context.Context, p *probe) {
 		keys = append(keys, p.absent...) // a write may have created a register there
 	}
 	for _, key := range keys {
-		err := Repeat(ctx, s.o.Tries, s.o.Pause, func() error { return remover.Remove(ctx, key) })
+		err := Repeat(ctx, s.o.tries, s.o.Pause, func() error { return remover.Remove(ctx, key) })
 		if err != nil {
 			s.o.Logger.Warn("the probe could not remove one of its registers; it looks like a deleted one and does no harm", "store", s.o.Traits.Name, "key", key, "error", err)
 		}

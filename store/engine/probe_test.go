@@ -112,7 +112,7 @@ func TestProbeGoesOn(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f.each = loses
-					s := f.open(t, func(o *engine.Options) { o.Trusted, o.Tries = false, 2 })
+					s := f.open(t, func(o *engine.Options) { o.Trusted = false; engine.SetTries(o, 2) })
 					err := errors.New("not called")
 					calls := 0
 					for ; err != nil && calls < 20; calls++ {

@@ -116,7 +116,7 @@ var (
 // errSendAgain if the write must be sent again.
 func (w *writing) resolve(ctx context.Context, cause error, try int) (Stored, error) {
 	var refused *ConditionFailedError
-	last := try >= w.s.o.Tries
+	last := try >= w.s.o.tries
 	conflict, busy := errors.Is(cause, store.ErrConflict), errors.Is(cause, ErrBusy)
 	known := errors.As(cause, &refused) && refused.HasCurrent
 	if !conflict && !busy {

@@ -22,8 +22,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// FirstPause is the pause before the second try of a request.
-const FirstPause = 25 * time.Millisecond
+const (
+	// FirstPause is the pause before the second try of a request.
+	FirstPause = 25 * time.Millisecond
+
+	// Tries is how often a request that changes nothing is sent at most, while it is throttled
+	// or gets no answer.
+	Tries = engine.DefaultTries
+)
 
 // Keys are the attributes of the key of a table: the partition key and, where there is
 // one, the sort key.
@@ -64,7 +70,6 @@ type Table struct {
 	Keys    Keys          // that the table must have; nil if any will do
 	Init    string        // the command that makes such a table
 	Timeout time.Duration // of a request
-	Tries   int           // of what changes nothing
 
 	// Invalid is what the error matches when the server finds a request invalid. Nil means
 	// that a wrong table is the reason: one with other keys.
@@ -74,12 +79,12 @@ type Table struct {
 }
 
 // New returns a table. It sends nothing.
-func New(client *dynamodb.Client, name string, keys Keys, timeout time.Duration, tries int, log *slog.Logger) (*Table, error) {
+func New(client *dynamodb.Client, name string, keys Keys, timeout time.Duration, log *slog.Logger) (*Table, error) {
 	if client == nil || name == "" {
 		return nil, errors.New("a client and the name of a table are needed")
 	}
 	t := &Table{
-		Client: client, Name: name, Where: "dynamodb://" + name, Keys: keys, Init: "holdfast init", Timeout: timeout, Tries: tries,
+		Client: client, Name: name, Where: "dynamodb://" + name, Keys: keys, Init: "holdfast init", Timeout: timeout,
 		http: transport.Guard(client.Options().HTTPClient, log),
 	}
 	if host := endpoint.Host(client.Options().BaseEndpoint); host != "" {
@@ -106,7 +111,7 @@ type Request func(ctx context.Context, opt func(*dynamodb.Options)) error
 
 // Repeat sends a request that changes nothing until it is answered.
 func (t *Table) Repeat(ctx context.Context, f Request) error {
-	return engine.Repeat(ctx, t.Tries, FirstPause, func() error { return t.Call(ctx, f) })
+	return engine.Repeat(ctx, Tries, FirstPause, func() error { return t.Call(ctx, f) })
 }
 
 // Call sends one request and classifies its outcome.

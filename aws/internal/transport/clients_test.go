@@ -73,7 +73,7 @@ const etag = object.Version(`"0123456789abcdef0123456789abcdef"`)
 func s3Operations() []operation {
 	bucket := func(name string, write bool, call func(ctx context.Context, b *s3bucket.Bucket) error) operation {
 		return operation{"s3bucket " + name, write, func(ctx context.Context, server http.RoundTripper) error {
-			b, err := s3bucket.New(s3Client(server), "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities(), Tries: 2})
+			b, err := s3bucket.New(s3Client(server), "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities()})
 			if err != nil {
 				return err
 			}
@@ -82,11 +82,11 @@ func s3Operations() []operation {
 	}
 	register := func(name string, write bool, call func(ctx context.Context, s *s3store.Store) error) operation {
 		return operation{"s3store " + name, write, func(ctx context.Context, server http.RoundTripper) error {
-			b, err := s3bucket.New(s3Client(server), "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities(), Tries: 2})
+			b, err := s3bucket.New(s3Client(server), "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities()})
 			if err != nil {
 				return err
 			}
-			s, err := s3store.New(b, "", &s3store.Options{Trusted: true, Tries: 2})
+			s, err := s3store.New(b, "", &s3store.Options{Trusted: true})
 			if err != nil {
 				return err
 			}
@@ -95,7 +95,7 @@ func s3Operations() []operation {
 	}
 	versioned := func(name string, write bool, call func(ctx context.Context, s *s3verstore.Store) error) operation {
 		return operation{"s3verstore " + name, write, func(ctx context.Context, server http.RoundTripper) error {
-			b, err := s3bucket.New(s3Client(server), "bucket", &s3bucket.Options{Tries: 2})
+			b, err := s3bucket.New(s3Client(server), "bucket", nil)
 			if err != nil {
 				return err
 			}
@@ -160,7 +160,7 @@ func s3Operations() []operation {
 func dynamoOperations() []operation {
 	table := func(name string, write, trusted bool, call func(ctx context.Context, s *dynamostore.Store) error) operation {
 		return operation{"dynamostore " + name, write, func(ctx context.Context, server http.RoundTripper) error {
-			s, err := dynamostore.New(dynamoClient(server), "table", &dynamostore.Options{Trusted: trusted, Tries: 2})
+			s, err := dynamostore.New(dynamoClient(server), "table", &dynamostore.Options{Trusted: trusted})
 			if err != nil {
 				return err
 			}
