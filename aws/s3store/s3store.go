@@ -176,12 +176,12 @@ func (s *Store) Verify(ctx context.Context) error {
 	}
 	found := &foreignlocks.Found{}
 	if !s.bucket.Unversioned() {
-		beside, err := s.ForeignLocks(ctx)
+		all, err := s.findForeignLocks(ctx)
 		if err != nil && !errors.Is(err, store.ErrDenied) {
 			return store.MarkNotApplied(fmt.Errorf("listing what else is in the bucket: %w", err))
 		}
-		if beside != nil {
-			found = beside
+		if all != nil {
+			found = all
 		}
 	}
 	s.foreignLocks.Store(found)
@@ -191,9 +191,34 @@ func (s *Store) Verify(ctx context.Context) error {
 	return nil
 }
 
-// ForeignLocks returns the locks in the bucket that the locks here do not exclude; see the package
-// comment.
-func (s *Store) ForeignLocks(ctx context.Context) (*foreignlocks.Found, error) {
+// ForeignLocks are the locks in a bucket that the locks of a [Store] do not exclude, by the keys
+// of their objects. The package comment describes them.
+type ForeignLocks struct {
+	// Legacy and LegacyAtRoot are locks of the older program: the objects below the prefix, and
+	// if there is a prefix, those at the root of the bucket that are not below it.
+	Legacy, LegacyAtRoot []string
+
+	// Other are registers of package s3verstore below the prefix. Shared are those of them
+	// that have this prefix, and not a longer one. SharedText says what Shared means, and what
+	// to do; it is empty if Shared is.
+	Other, Shared []string
+	SharedText    string
+}
+
+// ForeignLocks looks for the locks in the bucket that the locks here do not exclude.
+func (s *Store) ForeignLocks(ctx context.Context) (*ForeignLocks, error) {
+	found, err := s.findForeignLocks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	locks := &ForeignLocks{Legacy: found.Legacy, LegacyAtRoot: found.LegacyAtRoot, Other: found.Other, Shared: found.Shared("")}
+	if len(locks.Shared) > 0 {
+		locks.SharedText = found.SharedText(locks.Shared)
+	}
+	return locks, nil
+}
+
+func (s *Store) findForeignLocks(ctx context.Context) (*foreignlocks.Found, error) {
 	return foreignlocks.Find(ctx, s.bucket.Versions(), s.prefix, foreignlocks.Versioned, func(ctx context.Context, prefix string) (objects []s3bucket.ObjectVersion, all bool, err error) {
 		const most = 1000
 		for info, err := range s.bucket.List(ctx, prefix, nil) {

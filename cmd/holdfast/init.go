@@ -137,8 +137,8 @@ func initBucket(ctx context.Context, raw string) error {
 	if len(found.Legacy) > 0 {
 		return fmt.Errorf("%w: locks of another program lie there, which Holdfast's do not exclude: %s", store.ErrUnsafe, strings.Join(found.Legacy, ", "))
 	}
-	if shared := found.Shared(""); len(shared) > 0 {
-		return fmt.Errorf("%w: %s", store.ErrUnsafe, found.SharedText(shared))
+	if len(found.Shared) > 0 {
+		return fmt.Errorf("%w: %s", store.ErrUnsafe, found.SharedText)
 	}
 	return nil
 }

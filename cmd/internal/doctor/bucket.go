@@ -415,9 +415,9 @@ func (p *bucket) foreignLocks(ctx context.Context) []Check {
 	default:
 		checks = c.ok("none found")
 	}
-	switch shared := found.Shared(""); {
-	case len(shared) > 0:
-		return append(checks, kind.unsafe(some(shared), found.SharedText(shared))...)
+	switch {
+	case len(found.Shared) > 0:
+		return append(checks, kind.unsafe(some(found.Shared), found.SharedText)...)
 	case len(found.Other) > 0:
 		return append(checks, kind.ok("none with this prefix; %s is below it", found.Other[0])...)
 	}
