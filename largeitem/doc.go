@@ -1,72 +1,73 @@
-// Package largeitem keeps database items whose large attributes live in an object store. The
-// item, of a few hundred bytes, is in a table. Each large attribute is an object in a
-// bucket, to which the item refers with its hash and size.
+// Package largeitem keeps database items with large attributes. The item itself, of a few hundred
+// bytes, is in a table. Each large attribute is an object in a bucket. The item refers to the
+// object with its hash and size.
 //
 // # Use
 //
-// Make a [Store] of a table and a bucket:
+// Create a [Store] for a table and a bucket:
 //
 //	s, err := largeitem.New(table, bucket, &largeitem.Options{Attributes: []string{"body"}})
 //
-// Write items with [Store.Create], [Store.Update], [Store.Upsert] and [Store.Replace]. Give the
-// content of large attributes as [Large]: [Text], [Bytes], or any reader as a [Source]. Large
+// Write items with [Store.Create], [Store.Update], [Store.Upsert] and [Store.Replace]. The
+// content of large attributes is a [Large]: [Text], [Bytes], or any reader as a [Source]. Large
 // and small attributes change in one atomic write:
 //
 //	_, err = s.Update(ctx, key, largeitem.Change{Set: largeitem.Attributes{"title": "Report"}},
 //		largeitem.Large{"body": largeitem.Source{Body: file}}, nil)
 //
 // Read with [Store.Get], which opens the large attributes, or [Store.GetMeta], which does not.
-// [Store.List] yields all items, and [Store.Delete] deletes one:
+// [Store.List] yields all items, and [Store.Delete] deletes one item:
 //
 //	item, err := s.Get(ctx, key, nil)
 //	defer item.Close()
 //	_, err = io.Copy(w, item.Body("body"))
 //
-// Run [Store.Sweep] once a day: it removes objects that no item refers to any more.
-// [Store.Verify] checks the objects of all items. Where the item is written by another
-// program, or in a transaction, [Store.Prepare] uploads the objects only.
+// Run [Store.Sweep] once a day: it removes objects that no item refers to. [Store.Verify] checks
+// the objects of all items. If another program or a transaction writes the item, [Store.Prepare]
+// only uploads the objects.
 //
-// A table is one of these packages: memtable in memory, storetable on any register of package
-// store (files, for example), sqltable in a SQL database, and aws/dynamotable in DynamoDB.
-// The bucket is any [object.Bucket].
+// These packages are tables: memtable (memory), storetable (any store of package store, for
+// example files), sqltable (a SQL database), and aws/dynamotable (DynamoDB). The bucket is any
+// [object.Bucket].
 //
 // # What it promises
 //
-//   - An item never refers to an object that does not exist. The store writes objects before
-//     the item, under names that no other write uses, and never changes them. It writes an
-//     item only if the item still refers to what the write was made for. It deletes an object
-//     only after it knows that the item refers to another one, or does not exist.
-//   - Nothing is deleted on an unknown outcome. [Store.Sweep] removes what a write leaves,
+//   - An item never refers to an object that does not exist. The store writes the objects before
+//     the item, under names that no other write uses, and never changes them. It writes an item
+//     only if the references in the item have not changed since it read them. It deletes an
+//     object only after it knows that the item does not refer to that object, or does not exist.
+//   - After an unknown outcome the store deletes nothing. [Store.Sweep] removes unused objects
 //     after the orphan age.
-//   - A reader gets the bytes that were written, or an error: the store verifies size and
-//     SHA-256 while the reader reads.
+//   - A reader gets the bytes that were written, or an error: the store verifies size and SHA-256
+//     while the reader reads.
 //
 // # What it assumes
 //
-//   - No write of an item takes effect later than half the orphan age after it was sent.
-//     The orphan age belongs to the table: 24 hours by default, at least one hour. An object
-//     in the bucket, the marker, records it. So every writer finishes within half the recorded
-//     age, and every sweep keeps objects until they have the full age; see
-//     [Store.ChangeOrphanAge].
-//   - Programs that write references do it by this package, in one call or in two steps
+//   - A write of an item takes effect within half the orphan age after it was sent, or never.
+//     Each table has an orphan age: 24 hours by default, at least one hour. An object in the
+//     bucket, the marker, records it. Every writer finishes within half the recorded age, and
+//     every sweep keeps objects until they have the full age; see [Store.ChangeOrphanAge].
+//   - All programs write references by this package, in one call or in two steps
 //     ([Store.Prepare]).
 //
 // # Outcomes
 //
-// [store.OutcomeOf] returns the outcome of a write, from its error.
+// [store.OutcomeOf] returns the outcome of a write from its error. If a write gets no answer, the
+// store reads the item:
 //
-//   - If a write gets no answer, the store reads the item. The references of a write are unique
-//     to it, so an item that has one of them was written. If the item still has a reference
-//     that the write would change, the write has not been applied. The store then sends it
-//     again with the same objects. Otherwise the outcome is unknown: there was no item before,
-//     or another
-//     write has followed. Then nothing is removed. A write that changes no large attribute
-//     leaves no such trace.
-//   - After a conflict the store reads the item in the same way, since a proxy can repeat a
-//     request.
-//   - An error with the outcome applied says that the item was written, and that after a
-//     delay of half the orphan age one of its objects was not found. Such a write returns
-//     its [Result] with the error.
+//   - If the item has a reference of the write, the write was applied, because references are
+//     unique to a write.
+//   - If the item still has a reference that the write would change, the write has not been
+//     applied. The store sends it again with the same objects.
+//   - Otherwise the outcome is unknown, and the store removes nothing. For example, there was no
+//     item before, or another write has followed, or the write changes no large attribute.
+//
+// After a conflict the store reads the item in the same way, because a proxy can repeat a
+// request.
+//
+// If an error has the outcome applied, the item was written. But the write took longer than half
+// the orphan age, and one of the objects was not found afterwards. Such a write returns its
+// [Result] with the error.
 //
 // Package itemtest checks the contract of a [Table].
 package largeitem

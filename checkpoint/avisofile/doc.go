@@ -1,6 +1,6 @@
 // Package avisofile keeps checkpoints in one JSON file, in the format of the state file of aviso,
-// ECMWF's client for event notifications. Running aviso programs can use the same file at the
-// same time: the format and the lock are theirs.
+// ECMWF's client for event notifications. It uses the lock of that format, so aviso programs can
+// use the same file at the same time.
 //
 // # Use
 //
@@ -9,93 +9,99 @@
 //	_, err = s.Advance(ctx, key, checkpoint.Position{Sequence: 17}, nil)
 //
 // A [Store] is a [checkpoint.Store], so package checkpoint describes its methods, and
-// checkpoint.Run works on it. If the file is damaged, Open returns a [*LoadError]; [Restore]
-// restores the last good copy.
+// checkpoint.Run works with it. If the file is damaged, Open returns a [*LoadError], and
+// [Restore] restores the last good copy.
 //
 // # Keys and positions
 //
-// A key is 64 hexadecimal digits, of either case; the store writes lower case. Package resumekey
-// computes such keys. The file has a place for sequence and event id only. A position with Data
-// is an error that matches [errors.ErrUnsupported]: keep such checkpoints on a register.
+// A key has 64 hexadecimal digits in either case; the store writes lower case. Package resumekey
+// computes such keys. The file has room only for a sequence and an event id. For a position with
+// Data the error matches [errors.ErrUnsupported]: keep such checkpoints in a register.
 //
-// # Next to programs that do not use this package
+// # Together with aviso
 //
-// A program that follows the format but does not use this package, such as aviso, merges its
-// memory into the file at each write. Of a key that is in both, the higher sequence stays. A key
-// that only its memory has is restored. So while such a program runs:
+// A program such as aviso follows the format, but does not use this package. At each write it
+// merges its memory into the file. If both have a key, the higher sequence stays. If only its
+// memory has the key, the key returns to the file. So while such a program runs:
 //
-//   - Advance is safe for both: no key goes back, and no commit of either is lost.
-//   - The promises of Reset and Delete hold only among the stores of this package. The other
-//     program can write its remembered state back: stop it first.
-//   - Fencing tokens and epochs bind only the stores of this package. The other program's writes
-//     are not fenced. If it moves a key back or deletes it, no new epoch begins; a Store that
-//     has shown a higher sequence then answers RolledBack.
-//   - The other program replaces a symbolic link by a plain file. The file that the link led to,
-//     with its fence file, is then no longer used. An open Store warns of that
-//     (Options.Logger); a Store that is opened later cannot know.
-//   - The other program follows a link in the place of FILE.lock. This package refuses such a
-//     link with [store.ErrUnsafe].
-//   - The other program gives the file its own owner, and a mode by its umask.
-//   - Both programs drop fields that they do not know.
-//   - If the other program is killed it may leave a directory of temporary files. This package
-//     does not remove it, since its name does not identify its owner.
+//   - Advance is safe for both programs: no key moves back, and no commit is lost.
+//   - Reset and Delete keep their promises only among the stores of this package, because the
+//     other program can write its old state back. Stop it first.
+//   - Fencing tokens and epochs bind only the stores of this package. If the other program moves
+//     a key back or deletes it, no new epoch begins. A Store that has shown a higher sequence
+//     then returns RolledBack.
+//   - The other program replaces a symbolic link by a plain file. Then the target of the link and
+//     its fence file are no longer used. An open Store warns of that (Options.Logger). A Store
+//     that is opened later cannot see it.
+//   - The other program follows a symbolic link with the name FILE.lock. This package refuses
+//     such a link with [store.ErrUnsafe].
+//   - The other program changes the owner of the file to its own user, and the mode by its umask.
+//   - Each of the two programs drops fields that it does not know.
+//   - If the other program is killed, it may leave a directory of temporary files. This package
+//     does not remove the directory, because its name does not show its owner.
 //
 // # Files
 //
-// In the directory of the state file FILE there are
+// The directory of the state file FILE contains:
 //
 //   - FILE.lock: the lock of the format, an exclusive flock(2) around each read-change-write. It
-//     is never truncated or removed. Readers do not take it.
-//   - FILE.fence: fencing tokens and epochs, for which the format has no place; see below.
-//   - FILE.good: the state before the last change of this package, the last good copy for
-//     [Restore].
+//     is never truncated or removed. Readers do not lock it.
+//   - FILE.fence: fencing tokens and epochs, which the format has no fields for; see below.
+//   - FILE.good: the state before the last change of this package. [Restore] uses this copy.
 //   - FILE.bad: the file that the last Restore replaced.
-//   - .FILE.holdfast-*.tmp: a file that is being written. The next process that writes removes,
-//     under the lock, the temporary files of a killed process.
+//   - .FILE.holdfast-*.tmp: a temporary file. If its process was killed, the next writer removes
+//     it under the lock.
 //
-// A state file has at most 256 MiB, and a fence file 64 MiB: some 500,000 keys.
+// A state file has at most 256 MiB, and a fence file at most 64 MiB: about 500,000 keys.
 //
-// New files are for their owner only (0600). Replaced files keep owner, group and mode, but not
-// access lists and other extended attributes. If a user may not keep the owner of another user's
-// file, the file becomes one of that user. The other user must be able to read and replace it: as
-// any user, or as a member of the directory's group, which then gets the owner's rights.
-// Otherwise the change is refused with [store.ErrDenied].
+// New files belong to their owner only (mode 0600). A replaced file keeps its owner, group and
+// mode, but not its access lists and other extended attributes. If a user who is not root
+// replaces the file of another user, that user becomes the owner. The former owner must still be
+// able to read and replace the file: because every user may, or as a member of the directory's
+// group, which then gets the owner's rights. Otherwise the store refuses the change with
+// [store.ErrDenied].
 //
-// If the path is a symbolic link, the link stays, and the file that it leads to is replaced. The
-// store then takes the lock of every name on the way. So it also excludes programs that know the
-// file by another name.
+// If the path is a symbolic link, the store replaces the target and keeps the link. It locks
+// every name on the way to the target. So it also excludes programs that know the file by another
+// name.
 //
 // # What is promised
 //
-// The store makes every change on the current content of the file, under its lock. It
-// acknowledges the change after it has synced file, name and directory: the change survives a
-// power cut on a local file system that honours flushes. It also syncs the file before an answer
-// without a write (Unchanged, Behind, ...) and before a Get that is not answered from memory,
-// whichever program wrote the file. An error before that leaves the old file in place, with one
-// exception: if the sync of the directory fails after the rename, the outcome is unknown. The
-// store then reads the file again, and the next change rewrites it.
+// The store makes every change on the present content of the file, under its lock. It
+// acknowledges a change after it has synced the file, its name and the directory. Then the change
+// survives a power cut, on a local file system that honours flushes. The store also syncs the
+// file before an answer without a write (Unchanged, Behind, ...), and before a Get that reads the
+// file. It does so even if another program wrote the file.
+//
+// If a change returns an error, the old file remains, with one exception: if the sync of the
+// directory fails after the rename, the outcome is unknown. The store then reads the file again,
+// and the next change rewrites it.
 //
 // Concurrent calls share one lock, one rewrite and one sync (group commit). They wait for the
-// lock in the kernel, together with other programs. A context bounds its own call. If it ends
-// while the call waits for the lock, nothing is written for that call. If it ends during the
-// write, the write continues without its caller.
+// lock in the kernel, together with other programs. A context bounds only its call. If it ends
+// while the call waits for the lock, the store writes nothing for that call. If it ends during
+// the write, the write continues without its caller.
 //
-// Before the store replaces the state file, it checks that the lock file was not replaced, which
-// the format forbids. It checks again afterwards; if the lock file was replaced by then, the
-// outcome is unknown. Between the two checks nothing can be promised.
+// The format forbids the replacement of the lock file. The store checks that before it replaces
+// the state file, and again afterwards. If the second check fails, the outcome is unknown. A
+// replacement between the two checks breaks the promises.
 //
-// File systems that are not known to be local are refused; see [Options]. Linux is tested; macOS
-// and Windows build, and are not tested.
+// The store refuses file systems that are not known to be local; see [Options]. Only Linux is
+// tested. The package builds on macOS and Windows.
 //
 // # The fence file
 //
-// FILE.fence is a JSON object: "holdfast" (the version of this format, 1), "kind"
-// ("checkpoint-fence") and "keys", an object from keys as above to objects with "epoch" (an
-// integer from 1 on), "token" (the highest fencing token; missing: none) and "pending" (true
-// while a Reset or Delete writes its epoch before the state; missing otherwise). A key that is
-// missing has epoch 1 and no token. Unknown fields are kept; a higher version is refused. The
-// file is written and synced before the state that it guards, under the same lock.
+// FILE.fence is a JSON object with these fields:
 //
-// If the fence file is removed, or restored from an older copy, old tokens and epochs are valid
-// again.
+//   - "holdfast": the version of this format, 1. The store refuses a higher version.
+//   - "kind": "checkpoint-fence".
+//   - "keys": an object from keys to objects with "epoch", "token" and "pending".
+//   - "epoch": an integer from 1 on. A key without an entry has epoch 1 and no token.
+//   - "token": the highest fencing token; absent if there is none.
+//   - "pending": true while a Reset or Delete has written its epoch and not yet the state;
+//     otherwise absent.
+//
+// The store keeps unknown fields. It writes and syncs the fence file before the state file, under
+// the same lock. If the fence file is removed or restored from an older copy, old tokens and
+// epochs are valid again.
 package avisofile
