@@ -44,6 +44,9 @@ largeitem/sqltable:   store store/sqlstore object largeitem internal/... largeit
 checkpoint/...:       store checkpoint internal/... checkpoint/internal/...
 lease/...:            store lease internal/... lease/internal/...
 
+# The rules of a record are pure: no context, no clock, no store. The models run them.
+lease/internal/lockrec: store
+
 # What one tests with may use any backend below it.
 store/storetest:      store internal/registerrules internal/suitetest
 object/objecttest:    store/... object/... internal/suitetest

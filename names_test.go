@@ -16,6 +16,11 @@ import (
 type scope struct {
 	names       map[string]map[string]bool
 	directories map[string][]string
+	aliases     map[string]string // "directory.Name" to "pkg.Type"
+}
+
+func newScope() *scope {
+	return &scope{names: map[string]map[string]bool{}, directories: map[string][]string{}, aliases: map[string]string{}}
 }
 
 var (
@@ -48,6 +53,9 @@ func (s *scope) declare(dir string, f *ast.File) {
 					}
 				case *ast.TypeSpec:
 					add(spec.Name.Name)
+					if of, ok := spec.Type.(*ast.SelectorExpr); ok && spec.Assign.IsValid() {
+						s.aliases[dir+"."+spec.Name.Name] = of.X.(*ast.Ident).Name + "." + of.Sel.Name
+					}
 					ast.Inspect(spec.Type, func(n ast.Node) bool {
 						if field, ok := n.(*ast.Field); ok {
 							for _, name := range field.Names {
@@ -80,7 +88,10 @@ func receiver(e ast.Expr) string {
 // has reports whether a name may be one of a directory. It is known not to be if the type is
 // declared there and has no such member.
 func (s *scope) has(dir, name string) bool {
-	owner, _, member := strings.Cut(name, ".")
+	owner, of, member := strings.Cut(name, ".")
+	if alias := s.aliases[dir+"."+owner]; member && alias != "" {
+		return !s.missing(alias + "." + of)
+	}
 	return s.names[dir][name] || member && s.names[dir][owner+".*"]
 }
 
@@ -109,7 +120,7 @@ func TestNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scope{names: map[string]map[string]bool{}, directories: map[string][]string{}}
+	s := newScope()
 	files, set := map[string]*ast.File{}, token.NewFileSet()
 	for name, text := range texts {
 		if path.Ext(name) == ".go" && !strings.Contains(name, "testdata/") {
@@ -153,10 +164,11 @@ func TestNames(t *testing.T) {
 
 // TestNamesNotices is the control.
 func TestNamesNotices(t *testing.T) {
-	s := &scope{names: map[string]map[string]bool{}, directories: map[string][]string{}}
+	s := newScope()
 	for dir, text := range map[string]string{
 		"lease":  "package lease; type Guard struct { Token uint64 }; func (g *Guard) Err() error; type Options struct { Tuning }; var ErrLost error",
-		"object": "package object; type Log struct { *Client }; func Open() {}",
+		"record": "package record; type Record struct { Token uint64 }",
+		"object": "package object; type Record = record.Record; type Log struct { *Client }; func Open() {}",
 	} {
 		f, err := parser.ParseFile(token.NewFileSet(), dir, text, 0)
 		if err != nil {
@@ -177,6 +189,8 @@ func TestNamesNotices(t *testing.T) {
 		{"http.Client", []string{"object"}, false},
 		{"Guard.Err", []string{"object", "lease"}, false},
 		{"Guard.Token", []string{"lease"}, false},
+		{"Record.Token", []string{"object"}, false},
+		{"Record.Wait", []string{"object"}, true},
 		{"Guard.Wait", []string{"object", "lease"}, true},
 		{"Guard.Wait", []string{"object"}, false}, // a type of another module, for all that is known
 		{"lease.Guard.Wait", []string{"object"}, true},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/private"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -163,7 +164,7 @@ func (h *Handle) recall() *seen {
 	if !ok {
 		return nil
 	}
-	rec, err := decodeKind(h.kind, h.name, s.Value)
+	rec, err := lockrec.Decode(h.kind, h.name, s.Value)
 	if err != nil {
 		return nil
 	}
@@ -185,11 +186,11 @@ func (h *Handle) keep(s *seen) {
 		return
 	}
 	rec := *s.rec
-	value, err := rec.encode()
+	value, err := lockrec.Encode(&rec)
 	if err != nil {
 		return
 	}
-	sighting := Observation{Store: id, Key: key, Version: s.version, Value: value, Epoch: sysclock.Epoch(), HolderNonce: rec.holderNonce()}
+	sighting := Observation{Store: id, Key: key, Version: s.version, Value: value, Epoch: sysclock.Epoch(), HolderNonce: lockrec.HolderNonce(&rec)}
 	// The observation may be older than this call. The order of the readings is as in recall.
 	ago := h.c.clock.monotonic().Sub(s.at)
 	if now, ok := sysclock.Monotonic(); ok {

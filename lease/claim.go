@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -92,13 +93,9 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 		rec.Grant = rand.Text()
 	}
 	if base.rec != nil {
-		token, err := base.rec.nextToken()
-		if err != nil {
+		if err := lockrec.Succeed(rec, base.rec); err != nil {
 			return nil, err
 		}
-		rec.Token, rec.Data, rec.unknown = token, base.rec.Data, base.rec.unknown
-		rec.Queue, rec.Run = base.rec.Queue, base.rec.Run
-		rec.Run = rec.lastRun()
 	}
 	if h.job != nil {
 		h.job.begin(rec)
@@ -123,7 +120,7 @@ func (h *Handle) dress(ctx context.Context, rec *Record) error {
 // campaigns puts the value of a candidate into the record of its claim.
 func (h *Handle) campaigns(rec *Record) error {
 	if value := h.campaign.Load(); value != nil {
-		return rec.setData(*value)
+		return lockrec.SetData(rec, *value)
 	}
 	return nil
 }
@@ -139,11 +136,11 @@ func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error 
 		// Not 1: after a store was emptied by hand, new tokens must be above those that holders
 		// still have. The same is true for a record that a claim of this handle made where there
 		// was none, if that claim took too long.
-		rec.Token = max(rec.Token, firstToken(c.clock.wall()))
+		rec.Token = max(rec.Token, lockrec.FirstToken(c.clock.wall()))
 		if c.set.CheckTokenFloor {
 			floor, err := c.floor(ctx)
 			if err == nil {
-				err = rec.raise(floor)
+				err = lockrec.Raise(rec, floor)
 			}
 			if err != nil {
 				return fmt.Errorf("lock %q: reading the token floor: %w", h.name, err)
@@ -154,7 +151,7 @@ func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error 
 	g := h.grant
 	h.mu.Unlock()
 	if g != nil {
-		if err := rec.raise(g.token); err != nil {
+		if err := lockrec.Raise(rec, g.token); err != nil {
 			return err
 		}
 	}
@@ -163,7 +160,7 @@ func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error 
 	if err != nil {
 		return fmt.Errorf("lock %q: %w", h.name, err)
 	}
-	return rec.raise(mark)
+	return lockrec.Raise(rec, mark)
 }
 
 // sign makes rec name this process as the holder from now on, and removes what named the holder
@@ -265,5 +262,5 @@ func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 func (c *Client) unbegun(r *Record) Record {
 	free := *r
 	free.NotBefore = time.Time{}
-	return free.freed(c.clock.wall())
+	return lockrec.Freed(&free, c.clock.wall())
 }

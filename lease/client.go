@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -252,7 +253,7 @@ func (h *Handle) decode(value []byte, v store.Version, err error) (*seen, error)
 	case errors.Is(err, store.ErrNotFound):
 		return &seen{age: -1}, nil
 	case err == nil:
-		rec, err = decodeKind(h.kind, h.name, value)
+		rec, err = lockrec.Decode(h.kind, h.name, value)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", h, err)

@@ -138,3 +138,28 @@ func TestRecordThatIsFull(t *testing.T) {
 		}
 	}
 }
+
+// Fields of later versions are kept when the record is rewritten.
+func TestRecordKeepsUnknownFields(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		value := `{"holdfast":1,"kind":"lease","name":"job","state":"free","token":41,"nonce":"x","ttl_ms":1000,"zone":{"a":[1,2.50]},"\"q":null}`
+		if _, err := st.Put(t.Context(), "lock/job", "", []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+		c := client(t, st, nil)
+		g := mustTry(t, c, "job")
+		mustRelease(t, g)
+		if g.Token() != 42 {
+			t.Errorf("token %d, want 42", g.Token())
+		}
+		got, _, err := st.Get(t.Context(), "lock/job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`"zone":{"a":[1,2.50]}`, `"\"q":null`} {
+			if !bytes.Contains(got, []byte(want)) {
+				t.Errorf("%s is gone from %s", want, got)
+			}
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -74,7 +75,7 @@ func (e *Election) Name() string { return e.h.name }
 // several goroutines call Campaign, one of them campaigns and the others wait for it.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 	if len(value) > MaxData {
-		return nil, (&Record{Name: e.h.name}).setData(value)
+		return nil, lockrec.SetData((&Record{Name: e.h.name}), value)
 	}
 	select {
 	case e.slot <- struct{}{}:
@@ -120,7 +121,7 @@ func (e *Election) introduce(ctx context.Context, guard *Guard, value []byte) er
 	}
 	return guard.rewrite(ctx, func(r *Record) error {
 		r.Holder = set.Holder
-		return r.setData(value)
+		return lockrec.SetData(r, value)
 	}, func() bool { return bytes.Equal(guard.Data(), value) })
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -82,10 +83,10 @@ var (
 	ErrRunInFuture = store.NewError("the last run is in the future of this machine's clock", store.NotApplied, store.ErrPermanent)
 
 	// ErrNotHeld: the lock has no grant that the call can end or change.
-	ErrNotHeld = store.NewError("lock is not held", store.NotApplied)
+	ErrNotHeld = lockrec.ErrNotHeld
 
 	// ErrTokenMismatch: the token of the lock differs from the token that the caller passed.
-	ErrTokenMismatch = store.NewError("the lock has another token than the caller names", store.NotApplied)
+	ErrTokenMismatch = lockrec.ErrTokenMismatch
 
 	// ErrTokenInFuture: the token of a lock is above the clock (Unix time in microseconds). So
 	// [Client.Sweep] does not remove the lock.
@@ -95,19 +96,19 @@ var (
 	ErrUnresolved = store.NewError("it is unknown whether the write was applied", store.Unknown)
 
 	// ErrNewerFormat: the format of the record is newer than this program.
-	ErrNewerFormat = errors.New("the record has a newer format than this program knows")
+	ErrNewerFormat = lockrec.ErrNewerFormat
 
 	// ErrFull: the lock already has [MaxMembers] holders and waiters, or its record has no room
 	// for another one.
-	ErrFull = store.NewError("no room for another holder", store.NotApplied, store.ErrPermanent)
+	ErrFull = lockrec.ErrFull
 
 	// ErrWrongKind: the lock is a semaphore and the call used it as a plain lock, or the other
 	// way round.
-	ErrWrongKind = store.NewError("the lock is of another kind", store.NotApplied, store.ErrPermanent)
+	ErrWrongKind = lockrec.ErrWrongKind
 
 	// ErrSlotCount: the semaphore has another number of slots than the caller passed. The error
 	// is a [*SlotCountError].
-	ErrSlotCount = store.NewError("the semaphore has another number of slots", store.NotApplied, store.ErrPermanent)
+	ErrSlotCount = lockrec.ErrSlotCount
 
 	// ErrInvalidTicket: a [Ticket] contradicts itself, or the record that it names.
 	ErrInvalidTicket = store.NewError("invalid ticket", store.NotApplied, store.ErrPermanent)
@@ -133,7 +134,7 @@ func (e *HeldError) Error() string {
 	case r.State == Shared && r.Slots > 0:
 		fmt.Fprintf(&b, " has %d of %d slots taken (token %d)", len(r.Holders), r.Slots, r.Token)
 	case r.State == Shared:
-		fmt.Fprintf(&b, " is held by %s (token %d)", r.holders(), r.Token)
+		fmt.Fprintf(&b, " is held by %s (token %d)", holdersOf(r), r.Token)
 	case r.State == Broken:
 		fmt.Fprintf(&b, " was broken and is not free yet (token %d)", r.Token)
 	case r.State == Free && !r.NotBefore.IsZero():
@@ -169,8 +170,8 @@ func (e *HeldError) Waiting() (n int) {
 	return n
 }
 
-// holders names who holds the lock, for people: of several holders, how many there are.
-func (r *Record) holders() string {
+// holdersOf names who holds the lock, for people: of several holders, how many there are.
+func holdersOf(r *Record) string {
 	n := len(r.Holders)
 	switch {
 	case r.State != Shared:
@@ -225,17 +226,7 @@ func (e *LostError) Unwrap() []error {
 }
 
 // SlotCountError has the number of slots that a semaphore has. It matches [ErrSlotCount].
-type SlotCountError struct {
-	Name string
-	Want int // number that the caller passed
-	Have int // number in the record
-}
-
-func (e *SlotCountError) Error() string {
-	return fmt.Sprintf("semaphore %q: it has %d slots, and the caller names %d: name the same number, or resize it", e.Name, e.Have, e.Want)
-}
-
-func (e *SlotCountError) Unwrap() error { return ErrSlotCount }
+type SlotCountError = lockrec.SlotCountError
 
 // OptionError names the fields of [Options] whose values [New] refuses, alone or together. It
 // matches [store.ErrInvalid].

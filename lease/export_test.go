@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 )
 
 // The constants that tests count with.
@@ -39,14 +40,14 @@ func SetClock(c *Client, read func() Reading) {
 func SetRandom(c *Client, random func() float64) { c.random = random }
 
 // Encode and Decode make the record's format testable.
-func Encode(r *Record) ([]byte, error) { return r.encode() }
+func Encode(r *Record) ([]byte, error) { return lockrec.Encode(r) }
 
 // Decode decodes a record of the lock name.
-func Decode(name string, value []byte) (*Record, error) { return decodeRecord(name, value) }
+func Decode(name string, value []byte) (*Record, error) { return lockrec.Decode("", name, value) }
 
 // DecodeKind decodes a record of that kind.
 func DecodeKind(kind, name string, value []byte) (*Record, error) {
-	return decodeKind(kind, name, value)
+	return lockrec.Decode(kind, name, value)
 }
 
 // SweepCache removes what a [FileCache] in dir has not needed for long.
@@ -58,58 +59,6 @@ func SweepCache(dir string) {
 	defer d.Close()
 	removeOldObservations(d)
 }
-
-// TokenOf is how the marks of writes are found.
-var TokenOf = tokenOf
-
-// Roster are the rules of locks with several holders on a record.
-type Roster struct{ *Record }
-
-// The places of a grant in a record.
-const (
-	Absent  = int(absent)
-	Waiting = int(waiting)
-	Holding = int(holding)
-)
-
-// Enter is enter.
-func (r Roster) Enter(m Member, queue bool) (int, error) {
-	at, err := r.enter(m, queue)
-	return int(at), err
-}
-
-// Find is find.
-func (r Roster) Find(grant string) (int, Member) {
-	at, m := r.find(grant)
-	return int(at), m
-}
-
-// Leave is leave.
-func (r Roster) Leave(grant string) bool { return r.leave(grant) }
-
-// Drop is drop.
-func (r Roster) Drop(over func(string) bool) { r.drop(over) }
-
-// Vacate is vacate.
-func (r Roster) Vacate() { r.vacate() }
-
-// Resize is resize.
-func (r Roster) Resize(slots int) error { return r.resize(slots) }
-
-// Suits is suits.
-func (r Roster) Suits(slots int) error { return r.suits(slots) }
-
-// Fits is fits.
-func (r Roster) Fits(mode Mode) bool { return r.fits(mode) }
-
-// Ahead is ahead.
-func (r Roster) Ahead(grant string) []Member { return r.ahead(grant) }
-
-// Before is before.
-func (r Roster) Before(grant string) []Member { return r.before(grant) }
-
-// Consistent is what decoding checks.
-func (r Roster) Consistent() error { return r.consistent() }
 
 // BatchPollsAlways makes a client use batch polls for a single lock, however short its pauses.
 func BatchPollsAlways(c *Client) {

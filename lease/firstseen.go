@@ -3,6 +3,7 @@ package lease
 import (
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -61,7 +62,7 @@ func (c *Client) sinceFirstSeen(key string, s *seen) *seen {
 		c.firstSeen.drop(key)
 		return s
 	}
-	now := firstSeen{s.version, s.rec.Grant, s.rec.holderNonce(), s.at}
+	now := firstSeen{s.version, s.rec.Grant, lockrec.HolderNonce(s.rec), s.at}
 	if first, ok := c.firstSeen.get(key); ok && first.at.Before(s.at) &&
 		(first.version == s.version || first.grant == now.grant && first.holderNonce == now.holderNonce) {
 		now.at = first.at

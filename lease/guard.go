@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -135,7 +136,7 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 		return fmt.Errorf("%w: lock %q: its data belongs to a holder that has it alone", store.ErrInvalid, g.Name())
 	}
 	data = bytes.Clone(data)
-	return g.rewrite(ctx, func(r *Record) error { return r.setData(data) }, func() bool { return bytes.Equal(g.Data(), data) })
+	return g.rewrite(ctx, func(r *Record) error { return lockrec.SetData(r, data) }, func() bool { return bytes.Equal(g.Data(), data) })
 }
 
 // rewrite changes the record of the grant, until done says that it is changed.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -213,11 +214,11 @@ func (h *Handle) acquire(ctx context.Context, l *waitQueue, w *waiter) (*Guard, 
 		case ctx.Err() != nil:
 			return nil, cancelled(ctx, h.name, lastSeen(err, l.held.Load()))
 		case held != nil:
-			if id := held.Record.possession(); l.notified != id || id == "" {
+			if id := lockrec.Possession(&held.Record); l.notified != id || id == "" {
 				l.notified = id
 				l.polls.sawHeld(h.c.set, h.c.random, held.Record.TTL)
 				e := h.event(EventWaiting)
-				e.Token, e.Holder, e.Since, e.Wait = held.Record.Token, held.Record.holders(), held.Record.Granted, held.Wait
+				e.Token, e.Holder, e.Since, e.Wait = held.Record.Token, holdersOf(&held.Record), held.Record.Granted, held.Wait
 				h.c.emit(e)
 			}
 			h.requestIdleYield(ctx, l)
@@ -406,7 +407,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 				if entry := h.entered(); entry != "" && next.names(entry) {
 					continue // it was written
 				}
-				if next.rec.isRenewed() {
+				if lockrec.IsRenewed(next.rec) {
 					others.free = 0
 				}
 				newer, err := others.conflict(ctx)
@@ -613,7 +614,7 @@ func (h *Handle) note(s *seen) *seen {
 		h.mu.Unlock()
 		return s
 	}
-	if last := h.last; last != nil && last.rec != nil && s.rec != nil && last.rec.Grant == s.rec.Grant && last.rec.holderNonce() == s.rec.holderNonce() {
+	if last := h.last; last != nil && last.rec != nil && s.rec != nil && last.rec.Grant == s.rec.Grant && lockrec.HolderNonce(last.rec) == lockrec.HolderNonce(s.rec) {
 		unchanged := *s
 		unchanged.at = last.at
 		s = &unchanged

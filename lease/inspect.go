@@ -2,12 +2,12 @@ package lease
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -53,7 +53,7 @@ func (h *Handle) info(ctx context.Context) (Info, error) {
 		return Info{}, err
 	}
 	if s.rec == nil {
-		return Info{}, fmt.Errorf("%s: %w", h, store.ErrNotFound)
+		return Info{}, h.absent()
 	}
 	info := Info{Record: *s.rec, Version: s.version, Age: s.age}
 	if c.presence != nil && s.rec.State != Free && s.rec.Presence != "" {
@@ -61,6 +61,9 @@ func (h *Handle) info(ctx context.Context) (Info, error) {
 	}
 	return info, nil
 }
+
+// absent is the error of a call for a record that does not exist.
+func (h *Handle) absent() error { return fmt.Errorf("%s: %w", h, store.ErrNotFound) }
 
 // inspect reads the record, after the store has resolved writes in doubt, with its age where the
 // store can tell.
@@ -145,15 +148,16 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 	}
 	var asIs *Record
 	broken, err := h.alter(ctx, base, func(s *seen) (*Record, error) {
-		asIs = s.rec
-		rec, err := breakable(name, s, token, now)
-		return &rec, err
+		if asIs = s.rec; asIs == nil {
+			return nil, h.absent()
+		}
+		return lockrec.Break(asIs, token, now, s.age)
 	})
 	if broken == nil && (asIs == nil || asIs.State != Broken || asIs.Token != token) {
 		return Record{}, err
 	}
 	// A broken lock, too: a session that was not notified still holds it.
-	told := c.notifySessions(ctx, name, sessionsOf(asIs.possessors()))
+	told := c.notifySessions(ctx, name, lockrec.SessionsOf(lockrec.Possessors(asIs)))
 	if now && errors.Is(told, store.ErrCorrupt) {
 		told = nil // a session whose record cannot be read ends at its deadline
 	}
@@ -164,57 +168,6 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 		return Record{}, err
 	}
 	return *broken, err
-}
-
-// breakable checks that s shows the grant to break, and returns the record to write. It keeps all
-// fields from which others evaluate whether the holder still believes.
-func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
-	r := s.rec
-	switch {
-	case r == nil:
-		return Record{}, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
-	case r.Token != token:
-		return Record{}, fmt.Errorf("lock %q: %w: the record has token %d, the caller names %d", name, ErrTokenMismatch, r.Token, token)
-	case r.State == Free && r.NotBefore.IsZero() && (r.Run == nil || r.Run.RerunAllowed):
-		return Record{}, fmt.Errorf("lock %q: %w: it is free (token %d)", name, ErrNotHeld, r.Token)
-	case r.State == Broken && (r.Immediate || !now):
-		return Record{}, fmt.Errorf("lock %q: %w: it is broken already (token %d)", name, ErrNotHeld, r.Token)
-	}
-	next := *r
-	if r.State == Shared || len(r.Holders) > 0 {
-		return breakAll(next, now)
-	}
-	raised, err := r.nextToken()
-	if err != nil {
-		return Record{}, err
-	}
-	next.State, next.Token, next.Immediate, next.Nonce, next.NotBefore = Broken, raised, now, rand.Text(), time.Time{}
-	next.Run = r.allowRerun()
-	if r.State == Free { // no holder exists: NotBefore delayed the next grant
-		next.State, next.Immediate = Free, false
-	}
-	if r.State == Held {
-		next.BrokenNonce = r.holderNonce()
-	}
-	next.HolderNonce, next.YieldRequest, next.Linger = "", nil, 0
-	next.HolderWriteAge = r.holderWriteAge(s.age)
-	return next, nil
-}
-
-// breakAll breaks a lock with several holders.
-func breakAll(next Record, now bool) (Record, error) {
-	raised, err := next.nextToken()
-	if err != nil {
-		return Record{}, err
-	}
-	for _, m := range next.Holders {
-		next.TTL = max(next.TTL, m.TTL)
-	}
-	next.State, next.Token, next.NotBefore, next.Nonce = Broken, raised, time.Time{}, rand.Text()
-	if now {
-		next.vacate()
-	}
-	return next, nil
 }
 
 // Watch yields the state of the lock name, and then each further state that it sees, also
@@ -235,7 +188,7 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] 
 			info := Info{Record: Record{Name: name}, Version: e.Version, Age: -1}
 			if err == nil && e.Version != "" {
 				var rec *Record
-				if rec, err = decodeRecord(name, e.Value); err == nil {
+				if rec, err = lockrec.Decode("", name, e.Value); err == nil {
 					info.Record = *rec
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -144,7 +145,7 @@ func (c *Client) find(id string) *grant {
 			return g
 		}
 	}
-	if s := c.sessions[sessionOf(id)]; s != nil {
+	if s := c.sessions[lockrec.SessionOf(id)]; s != nil {
 		return s.find(id)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -142,8 +143,8 @@ func (h *Handle) choose(o *LockOptions, call method) error {
 		return bad("Period needs a lease of its own; call this method of the client, not of a session")
 	case o.Shared && o.Slots != 0:
 		return bad("a handle is either Shared or has one of several Slots")
-	case o.Slots != 0 && checkSlots(o.Slots) != nil:
-		return fmt.Errorf("lock %q: %w", h.name, checkSlots(o.Slots))
+	case o.Slots != 0 && lockrec.CheckSlots(o.Slots) != nil:
+		return fmt.Errorf("lock %q: %w", h.name, lockrec.CheckSlots(o.Slots))
 	case several && (o.Linger > 0 || set.MinInterval > 0):
 		return bad("neither Linger nor Options.MinInterval goes with Shared, Slots or Fair")
 	case o.Linger < 0 || o.Linger > maxLinger || o.Linger%time.Millisecond != 0:

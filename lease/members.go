@@ -10,11 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// memberRoom is how many bytes of a record members leave free, for what its holder may write.
-const memberRoom = 2048
 
 // Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns
 // the record. If there are more slots than before, the first waiters in the queue get them at
@@ -30,7 +28,7 @@ func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, er
 	if err != nil {
 		return Record{}, err
 	}
-	if err := checkSlots(slots); err != nil {
+	if err := lockrec.CheckSlots(slots); err != nil {
 		return Record{}, fmt.Errorf("%q: %w", name, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
@@ -41,14 +39,13 @@ func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, er
 	}
 	resized, err := h.alter(ctx, base, func(s *seen) (*Record, error) {
 		if s.rec == nil {
-			return nil, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
+			return nil, h.absent()
 		}
 		next, err := h.amended(ctx, s)
 		if err != nil {
 			return nil, err
 		}
-		next.Nonce = rand.Text()
-		return &next, next.resize(slots)
+		return &next, lockrec.Resize(&next, slots)
 	})
 	if err != nil {
 		return Record{}, err
@@ -102,7 +99,7 @@ func (h *Handle) several(s *seen) bool {
 	if h.kind == KindSession {
 		return false
 	}
-	if h.mode() != ModeExclusive || s.rec != nil && (s.rec.members() > 0 || s.rec.Slots > 0) {
+	if h.mode() != ModeExclusive || s.rec != nil && (lockrec.Members(s.rec) > 0 || s.rec.Slots > 0) {
 		return true
 	}
 	return h.opts.Fair && s.rec != nil && s.rec.State != Free
@@ -115,7 +112,7 @@ func (h *Handle) amended(ctx context.Context, s *seen) (Record, error) {
 	if s.rec != nil {
 		next = *s.rec
 		var err error
-		if token.Token, err = next.nextToken(); err != nil {
+		if token.Token, err = lockrec.NextToken(&next); err != nil {
 			return Record{}, err
 		}
 	}
@@ -124,21 +121,11 @@ func (h *Handle) amended(ctx context.Context, s *seen) (Record, error) {
 		return Record{}, err
 	}
 	if next.State == Held {
-		next = next.writtenByOther(s.age)
+		next = lockrec.ByOther(&next, s.age)
 	}
 	next.Token = max(next.Token, token.Token-1, 1)
 	next.Renewed = h.c.clock.wall()
 	return next, nil
-}
-
-// keepsHolder keeps the fields from which others evaluate the holder of s, if it is the holder of
-// next, too.
-func (r *Record) keepsHolder(s *seen) {
-	if s.rec != nil && s.rec.exclusive() && r.State == s.rec.State && r.Grant == s.rec.Grant {
-		r.Renewed, r.Token = s.rec.Renewed, s.rec.Token
-	} else {
-		r.HolderNonce = ""
-	}
 }
 
 // sessionsOver evaluates the sessions of members. It returns those that are over, and how long it
@@ -183,13 +170,13 @@ func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bo
 	if s.rec == nil {
 		return false, v
 	}
-	ahead, others := h.dueReads(s, h.those(s, (*Record).ahead))
+	ahead, others := h.dueReads(s, h.those(s, lockrec.Ahead))
 	over, v := h.evaluateAll(ctx, s, ahead)
 	if v.err != nil || v.next != nil {
 		return false, v
 	}
 	if v.wait = max(v.wait, others); v.open || len(over) > 0 {
-		rest := slices.DeleteFunc(h.those(s, (*Record).before), func(m Member) bool { return contains(ahead, m) })
+		rest := slices.DeleteFunc(h.those(s, lockrec.Before), func(m Member) bool { return contains(ahead, m) })
 		more, holder := h.evaluateAll(ctx, s, rest) // an error does not change what is known of dead sessions
 		maps.Copy(over, more)
 		if holder.open {
@@ -202,11 +189,11 @@ func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bo
 	}
 	if v.open {
 		next.NotBefore = time.Time{}
-		next.vacate()
+		lockrec.Vacate(next)
 		changed = s.rec.State != Free || len(s.rec.Queue) > 0
 	}
 	if len(over) > 0 {
-		next.drop(func(session string) bool { return over[session] })
+		lockrec.Drop(next, func(session string) bool { return over[session] })
 		changed = true
 	}
 	return changed, v
@@ -233,7 +220,7 @@ func contains(all []Member, m Member) bool {
 // and the verdict on a member that has the lock alone. The verdict's wait is how long it takes at
 // most until another member is over.
 func (h *Handle) evaluateAll(ctx context.Context, s *seen, members []Member) (over map[string]bool, v verdict) {
-	if s.rec.exclusive() && contains(members, Member{Grant: s.rec.Grant}) {
+	if lockrec.Exclusive(s.rec) && contains(members, Member{Grant: s.rec.Grant}) {
 		members = slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Grant == s.rec.Grant })
 		if v = h.evaluate(ctx, s); v.err != nil || v.next != nil {
 			return nil, v
@@ -261,19 +248,19 @@ func (h *Handle) dueReads(s *seen, ahead []Member) (due []Member, wait time.Dura
 	for _, m := range ahead {
 		at, met := h.readAt[m.Grant]
 		soon := now.Add(h.c.set.rereadDelay(m.TTL))
-		stands, _ := s.rec.find(m.Grant)
+		stands, _ := lockrec.Find(s.rec, m.Grant)
 		handed := s.rec.State == Held && m.Session != "" && s.rec.Presence == ""
 		switch {
-		case stands != waiting && !handed:
+		case stands != lockrec.Waiting && !handed:
 			at = now
-		case !met && h.readAt != nil, stands != waiting && at.After(soon):
+		case !met && h.readAt != nil, stands != lockrec.Waiting && at.After(soon):
 			at = soon
 		}
 		if now.Before(at) {
 			wait = max(wait, h.c.set.expiry(m.TTL))
 		} else {
 			due = append(due, m)
-			if stands == waiting {
+			if stands == lockrec.Waiting {
 				at = now.Add(m.TTL / queueReadsPerTTL)
 			}
 		}
@@ -332,7 +319,7 @@ func (h *Handle) entries(s *seen) []string {
 	if l := h.c.waitQueues[h.key]; l != nil {
 		for _, w := range l.waiters {
 			if entry := w.h.entered(); entry != "" && !slices.Contains(all, entry) {
-				if at, _ := s.rec.find(entry); at == waiting {
+				if at, _ := lockrec.Find(s.rec, entry); at == lockrec.Waiting {
 					all = append(all, entry)
 				}
 			}
@@ -355,18 +342,18 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 	entry := h.entered()
 	if entry != "" {
 		switch at, m := s.find(entry); {
-		case at != waiting && s.rec != nil && s.rec.State == Broken && s.names(entry):
+		case at != lockrec.Waiting && s.rec != nil && s.rec.State == Broken && s.names(entry):
 			// It was broken before this handle believed in it: others wait for no holder.
 			err := h.depart(ctx, s, entry)
 			h.forget(entry)
 			return nil, h.known(), 0, err
-		case at == absent:
+		case at == lockrec.Absent:
 			if final, err := h.confirmed(ctx, s); err != nil || final != s {
 				return nil, final, 0, err
 			}
 			h.forget(entry) // dropped with its session, or the record is another
 			entry = ""
-		case at == holding && s.rec.State != Broken:
+		case at == lockrec.Holding && s.rec.State != Broken:
 			guard, next, err := h.promote(ctx, s, m, "")
 			return guard, next, 0, err
 		}
@@ -377,7 +364,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 	}
 	newcomer := h.under != nil && entry == ""
 	changed, v := false, verdict{}
-	if !newcomer || len(rec.Queue) > 0 || !rec.fits(h.mode()) {
+	if !newcomer || len(rec.Queue) > 0 || !lockrec.Fits(&rec, h.mode()) {
 		changed, v = h.cleared(ctx, s, &rec)
 		switch {
 		case v.err != nil:
@@ -387,7 +374,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 		}
 	}
 	if entry == "" && !h.keepsWaiting(&rec) { // a handle that waits stays when the number of slots changes
-		if err := rec.suits(h.opts.Slots); err != nil {
+		if err := lockrec.Suits(&rec, h.opts.Slots); err != nil {
 			return nil, nil, 0, err
 		}
 		if h.opts.Slots > 0 {
@@ -395,7 +382,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 		}
 	}
 	if newcomer {
-		if entry, err = h.newcomer(ctx, &rec, queue && h.hasTurn(ctx, &rec) && !s.rec.isContended(h.c.calls.takes())); err != nil {
+		if entry, err = h.newcomer(ctx, &rec, queue && h.hasTurn(ctx, &rec) && !lockrec.IsContended(s.rec, h.c.calls.takes())); err != nil {
 			return nil, nil, 0, err
 		}
 		changed = changed || entry != ""
@@ -403,9 +390,9 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 	if !changed {
 		return nil, nil, v.wait, nil
 	}
-	rec.keepsHolder(s)
+	lockrec.KeepsHolder(&rec, s.rec)
 	if len(rec.Holders)+len(rec.Queue) > s.members() {
-		if err := rec.hasRoom(); err != nil {
+		if err := lockrec.HasRoom(&rec); err != nil {
 			h.forget(entry)
 			return nil, nil, 0, err
 		}
@@ -422,14 +409,14 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 		m.Mode = ModeCandidate
 	}
 	m.Grant = h.under.nextGrant()
-	at, err := rec.enter(m, queue && h.queues(rec))
-	if err != nil || at == absent {
+	at, err := lockrec.Enter(rec, m, queue && h.queues(rec), MaxMembers)
+	if err != nil || at == lockrec.Absent {
 		return "", err
 	}
-	if at == holding {
+	if at == lockrec.Holding {
 		rec.Holder = h.c.set.Holder
 	}
-	if at == holding && m.Mode.alone() {
+	if at == lockrec.Holding && lockrec.Alone(m.Mode) {
 		if err := h.dress(ctx, rec); err != nil {
 			return "", err
 		}
@@ -505,7 +492,7 @@ func (h *Handle) amend(ctx context.Context, s *seen, rec *Record, entry, reason 
 		f := t.send(settled, rec, c.clock.sinceStart())
 		switch {
 		case f.resolution == store.ResolutionApplied:
-			if at, m := f.now.find(entry); at == holding {
+			if at, m := f.now.find(entry); at == lockrec.Holding {
 				return h.begun(ctx, f.now, m, reason)
 			}
 			return nil, h.note(f.now), nil
@@ -568,11 +555,11 @@ func (h *Handle) without(grant string) func(*Record) Record {
 	return func(r *Record) Record {
 		next := *r
 		if next.State == Held {
-			next = r.writtenByOther(-1)
+			next = lockrec.ByOther(r, -1)
 		}
 		next.Renewed = h.c.clock.wall()
-		next.leave(grant)
-		next.keepsHolder(&seen{rec: r})
+		lockrec.Leave(&next, grant)
+		lockrec.KeepsHolder(&next, r)
 		return next
 	}
 }
@@ -660,7 +647,7 @@ func (h *Handle) leaveQueue(ctx context.Context) error {
 	if entry == "" || h.waits(0) > 0 {
 		return nil
 	}
-	if at, _ := base.find(entry); at == waiting {
+	if at, _ := base.find(entry); at == lockrec.Waiting {
 		h.timed(slices.IndexFunc(base.rec.Queue, func(m Member) bool { return m.Grant == entry }))
 	}
 	defer h.forget(entry)
@@ -678,7 +665,7 @@ func (h *Handle) shows(s *seen) bool {
 	if h.entry == "" {
 		return false
 	}
-	if at, _ := s.find(h.entry); at != holding {
+	if at, _ := s.find(h.entry); at != lockrec.Holding {
 		return false // a state older than the entry does not name it
 	}
 	h.shown = s
@@ -696,11 +683,11 @@ func (h *Handle) takeShown() *seen {
 }
 
 // find returns the place of a grant in the record of s.
-func (s *seen) find(grant string) (standing, Member) {
+func (s *seen) find(grant string) (lockrec.Standing, Member) {
 	if s.rec == nil || grant == "" {
-		return absent, Member{}
+		return lockrec.Absent, Member{}
 	}
-	return s.rec.find(grant)
+	return lockrec.Find(s.rec, grant)
 }
 
 // names reports whether the record of s names a grant as a holder or as a waiter.
@@ -708,8 +695,8 @@ func (s *seen) names(grant string) bool {
 	if s.rec == nil {
 		return false
 	}
-	at, _ := s.rec.find(grant)
-	return at != absent || s.rec.exclusive() && s.rec.Grant == grant
+	at, _ := lockrec.Find(s.rec, grant)
+	return at != lockrec.Absent || lockrec.Exclusive(s.rec) && s.rec.Grant == grant
 }
 
 // members is how many members the record of s names.
@@ -717,20 +704,5 @@ func (s *seen) members() int {
 	if s.rec == nil {
 		return 0
 	}
-	return s.rec.members()
-}
-
-// hasRoom refuses a record that leaves its holder no room to write.
-func (r *Record) hasRoom() error {
-	value, err := r.whole()
-	if err == nil && len(value) > store.MaxValue-memberRoom {
-		err = fmt.Errorf("lock %q: %w: its record has %d bytes with %d holders and waiters", r.Name, ErrFull, len(value), r.members())
-	}
-	return err
-}
-
-// namesSession reports whether the record names a session: as that of its holder, or of a member.
-func (r *Record) namesSession(id string) bool {
-	of := func(m Member) bool { return m.Session == id }
-	return r.exclusive() && r.Session == id || slices.ContainsFunc(r.Holders, of) || slices.ContainsFunc(r.Queue, of)
+	return lockrec.Members(s.rec)
 }

@@ -855,7 +855,10 @@ func TestUpgradeWithTheContextOfAGuard(t *testing.T) {
 // The 501st gets an error, and has not entered.
 func TestFullLock(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		rec := full(false)
+		rec := &lease.Record{Name: "job", State: lease.Shared, Token: 1, Nonce: "N"}
+		for i := range lease.MaxMembers {
+			rec.Holders = append(rec.Holders, lease.Member{Grant: fmt.Sprintf("S%d.0", i), TTL: lease.MaxTTL, Mode: lease.ModeShared, Token: 1})
+		}
 		value, err := lease.Encode(rec)
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 )
 
 // A session renews one record and does not read those of its locks. So a client that requests a
@@ -29,15 +31,8 @@ func (c *Client) notifySession(ctx context.Context, id, name string) error {
 	}
 	waits := false // several goroutines wait: one write names the locks of all of them
 	_, err = h.alter(ctx, base, func(s *seen) (*Record, error) {
-		if s.rec == nil || s.rec.State != Held || slices.Contains(s.rec.LocksToCheck, name) || slices.Contains(s.rec.LocksToCheck, allLocks) {
-			return nil, nil
-		}
-		waits = waits || s.rec.isContended(h.c.calls.takes())
-		next := s.rec.writtenByOther(s.age)
-		if next.LocksToCheck = append(slices.Clone(next.LocksToCheck), name); waits || len(next.LocksToCheck) > maxLocksToCheck {
-			next.LocksToCheck = []string{allLocks}
-		}
-		return &next, nil
+		waits = waits || lockrec.IsContended(s.rec, h.c.calls.takes())
+		return lockrec.Notify(s.rec, name, waits, s.age), nil
 	})
 	return err
 }
@@ -54,7 +49,7 @@ func (h *Handle) notifyBroken(ctx context.Context, l *waitQueue) {
 	if s == nil || s.rec == nil || s.rec.State != Broken || s.rec.Immediate || l.notifiedBreak == s.rec.Nonce {
 		return
 	}
-	if h.c.notifySessions(ctx, h.name, sessionsOf(s.rec.possessors())) == nil { // otherwise the next read tries again
+	if h.c.notifySessions(ctx, h.name, lockrec.SessionsOf(lockrec.Possessors(s.rec))) == nil { // otherwise the next read tries again
 		l.notifiedBreak = s.rec.Nonce
 	}
 }
@@ -90,7 +85,7 @@ func (s *Session) addNamed(names []string) {
 func (s *Session) isChecked(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.checking && !s.toCheck[name] && !s.toCheck[allLocks]
+	return !s.checking && !s.toCheck[name] && !s.toCheck[lockrec.AllLocks]
 }
 
 // startChecks begins to read the records that are due, unless that is under way. After the next
@@ -126,7 +121,7 @@ func (s *Session) startChecks() {
 // checkOnce reads the records of those locks, and returns the names of those to be read again.
 // claims are those that were under way before the reads.
 func (s *Session) checkOnce(ctx context.Context, names map[string]bool, claims map[string]int) (left []string) {
-	all := slices.DeleteFunc(s.all(), func(g *grant) bool { return !names[allLocks] && !names[g.h.name] })
+	all := slices.DeleteFunc(s.all(), func(g *grant) bool { return !names[lockrec.AllLocks] && !names[g.h.name] })
 	held, known := map[string]bool{}, map[string]bool{}
 	for i, err := range inParallel(all, maxReleases, func(g *grant) error { return g.checkUnderSession(ctx) }) {
 		held[all[i].h.name], known[all[i].id] = true, true
@@ -136,12 +131,12 @@ func (s *Session) checkOnce(ctx context.Context, names map[string]bool, claims m
 	}
 	var others []string
 	for name := range names {
-		if name != allLocks && !held[name] && claims[name] == 0 {
+		if name != lockrec.AllLocks && !held[name] && claims[name] == 0 {
 			others = append(others, name)
 		}
 	}
 	for name := range claims {
-		if names[name] || names[allLocks] {
+		if names[name] || names[lockrec.AllLocks] {
 			others = append(others, name)
 		}
 	}
@@ -167,7 +162,7 @@ func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]
 		return err
 	}
 	claimed := s.isClaimed(name) // read before the grants, where a claim registers its own
-	for _, grant := range now.rec.grants(s.ID()) {
+	for _, grant := range lockrec.GrantsOf(now.rec, s.ID()) {
 		switch {
 		case known[grant]:
 			continue
@@ -182,19 +177,6 @@ func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]
 	return nil
 }
 
-// grants returns the grants of a session that the record names.
-func (r *Record) grants(session string) (all []string) {
-	if r.exclusive() && r.Session == session {
-		all = append(all, r.Grant)
-	}
-	for _, m := range slices.Concat(r.Holders, r.Queue) {
-		if m.Session == session {
-			all = append(all, m.Grant)
-		}
-	}
-	return all
-}
-
 // checkUnderSession reads the record of a lock under the session. If the lock was broken, it is
 // freed when its holder has had the time to stop.
 func (g *grant) checkUnderSession(ctx context.Context) error {
@@ -206,14 +188,4 @@ func (g *grant) checkUnderSession(ctx context.Context) error {
 		return nil // it is over
 	}
 	return err
-}
-
-// sessionsOf returns the sessions of members, each once.
-func sessionsOf(members []Member) (all []string) {
-	for _, m := range members {
-		if m.Session != "" && !slices.Contains(all, m.Session) {
-			all = append(all, m.Session)
-		}
-	}
-	return all
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -23,7 +24,7 @@ const (
 	MinRemoteTTL = 2 * time.Second
 
 	// MaxTTL is the longest lease.
-	MaxTTL = 24 * time.Hour
+	MaxTTL = lockrec.MaxTTL
 
 	// maxMinInterval is the longest [Options.MinInterval].
 	maxMinInterval = 366 * 24 * time.Hour
@@ -58,7 +59,7 @@ const (
 	renewalJitter  = 0.1
 
 	// A renewal that is due at the latest has this part of the TTL to arrive in.
-	latencyPerTTL = 10
+	latencyPerTTL = lockrec.LatencyPerTTL
 
 	// A release waits for a renewal in flight for half of its time. On a store that
 	// has its writes wait both have to fit.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -122,13 +123,14 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		})
 	}
 	write := func() error {
-		rec := g.tries.rec.renewed(g.c.clock.wall())
+		rec := lockrec.Renewed(g.tries.rec, g.c.clock.wall())
+		rec.Nonce = rand.Text()
 		if change != nil {
 			if err := change(&rec); err != nil {
 				return err
 			}
 		}
-		value, err := rec.encode()
+		value, err := lockrec.Encode(&rec)
 		if err != nil {
 			return err
 		}
@@ -240,7 +242,7 @@ func (g *grant) peekForOtherWrites(ctx context.Context, left time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, min(left/20, time.Second))
 	defer cancel()
 	value, version, err := peeker.GetUncommitted(ctx, g.h.key)
-	if now, err := g.h.decodeEntry(store.Entry{Value: value, Version: version}, err); err == nil && now.rec.isOtherWriteOver(g.tries.rec) {
+	if now, err := g.h.decodeEntry(store.Entry{Value: value, Version: version}, err); err == nil && lockrec.OnlyOthersWrote(now.rec, g.tries.rec) {
 		g.noteRecord(now)
 	}
 }
@@ -472,7 +474,7 @@ func (g *grant) freeing(r *Record) Record {
 	if g.rerunAllowed.Load() {
 		rec.NotBefore = time.Time{}
 	}
-	rec = rec.freed(g.c.clock.wall())
+	rec = lockrec.Freed(&rec, g.c.clock.wall())
 	g.endRun(&rec)
 	return rec
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -99,7 +100,7 @@ func (t *tries) versions() []store.Version {
 // are resolved or ctx ends. The caller has chosen a new nonce. ResolutionNotApplied without a state
 // means that all of them were refused.
 func (t *tries) send(ctx context.Context, rec *Record, at time.Duration) finding {
-	value, err := rec.encode()
+	value, err := lockrec.Encode(rec)
 	if err != nil {
 		return t.refusedAll(err)
 	}
@@ -179,7 +180,7 @@ func (h *Handle) decodeEntry(e store.Entry, err error) (*seen, error) {
 func (t *tries) resolve(now *seen, found store.ResolveResult) finding {
 	f := finding{resolution: found.Resolution, now: now, durable: found.Resolution == store.ResolutionApplied}
 	for _, s := range t.sent {
-		if now.rec != nil && s.rec.wrote(now.rec) {
+		if now.rec != nil && lockrec.Wrote(s.rec, now.rec) {
 			f.resolution, f.try = store.ResolutionApplied, s
 			return f
 		}
@@ -187,7 +188,7 @@ func (t *tries) resolve(now *seen, found store.ResolveResult) finding {
 	switch {
 	case now.version == t.base:
 		f.resolution = store.ResolutionPending
-	case now.rec.isOtherWriteOver(t.rec):
+	case lockrec.OnlyOthersWrote(now.rec, t.rec):
 		f.resolution, f.otherWrite = store.ResolutionNotApplied, true
 	case f.resolution == store.ResolutionSuperseded:
 		for _, s := range t.sent {
@@ -202,12 +203,6 @@ func (t *tries) resolve(now *seen, found store.ResolveResult) finding {
 		f.resolution = store.ResolutionUnknown
 	}
 	return f
-}
-
-// wrote reports whether the record that was read is the written one, or one that others wrote over
-// it without a change of its grant.
-func (r *Record) wrote(read *Record) bool {
-	return (read.Nonce == r.Nonce || read.HolderNonce == r.Nonce) && read.Grant == r.Grant && read.State == r.State
 }
 
 // conflictEntry returns the state that a conflict carries.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -116,7 +117,7 @@ func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) 
 			if err != nil {
 				return failed(err)
 			}
-			if next.rec == nil || !next.rec.namesSession(id) {
+			if next.rec == nil || !lockrec.NamesSession(next.rec, id) {
 				return verdict{next: next}
 			}
 			// A record that no process renews takes its place. Every waiter times it for the TTL

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -53,7 +54,7 @@ const sessionDir = ".session"
 // sessionHandle returns a handle on the record of a session.
 func (c *Client) sessionHandle(id string) (*Handle, error) {
 	key := c.set.KeyPrefix + sessionDir + "/" + id
-	if sessionOf(id+".0") == "" {
+	if lockrec.SessionOf(id+".0") == "" {
 		return nil, fmt.Errorf("%w: %.60q is not the id of a session", store.ErrKey, id)
 	}
 	if len(key) > store.MaxKey {
@@ -374,7 +375,7 @@ func (l *leftover) withdraw(ctx context.Context) error {
 	h := l.h
 	others := contention{h: h, free: freeConflicts}
 	for pause := h.c.resolveBackoff(); ; {
-		if at, _ := l.rec.find(l.grant); at == waiting && len(l.t.open()) == 0 && l.rec.isContended(h.c.calls.takes()) {
+		if at, _ := lockrec.Find(l.rec, l.grant); at == lockrec.Waiting && len(l.t.open()) == 0 && lockrec.IsContended(l.rec, h.c.calls.takes()) {
 			now, err := h.later(ctx, &seen{rec: l.rec})
 			switch {
 			case err == nil && !now.names(l.grant):
@@ -402,7 +403,7 @@ func (l *leftover) withdraw(ctx context.Context) error {
 		case now.names(l.grant):
 			// The grant has landed, and may have been broken: free it where it is.
 			// A holder's write is sent at once: it comes first.
-			if at, _ := now.find(l.grant); at != waiting {
+			if at, _ := now.find(l.grant); at != lockrec.Waiting {
 				others.conflicts = 0
 			}
 			if newer, err := others.conflict(ctx); err == nil && newer != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -97,7 +98,7 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 		if old && s.rec.Run != nil && s.rec.Run.PeriodEnd.After(now) {
 			old = false // the record says that the job has run in this period
 		}
-		if old && s.rec.Token >= firstToken(now) {
+		if old && s.rec.Token >= lockrec.FirstToken(now) {
 			old, err = false, fmt.Errorf("lock %q: %w: the token is %d, so that the record is kept", name, ErrTokenInFuture, s.rec.Token)
 		}
 		if !old {
@@ -215,7 +216,7 @@ func (c *Client) raiseFloor(ctx context.Context, token uint64) error {
 		if floor >= token {
 			return nil, store.ErrUnchanged
 		}
-		return json.Marshal(floorRecord{plainFormat, floorKind, token})
+		return json.Marshal(floorRecord{lockrec.PlainFormat, floorKind, token})
 	})
 	if err != nil {
 		return fmt.Errorf("token floor: %w", err)
@@ -241,7 +242,7 @@ func decodeFloor(value []byte) (uint64, error) {
 	if err := json.Unmarshal(value, &r); err != nil || r.Kind != floorKind || r.Holdfast < 1 {
 		return 0, fmt.Errorf("%w: the value is no token floor: %.60q", store.ErrCorrupt, value)
 	}
-	if r.Holdfast > formatVersion {
+	if r.Holdfast > lockrec.FormatVersion {
 		return 0, fmt.Errorf("%w: %w: use a newer holdfast", store.ErrCorrupt, ErrNewerFormat)
 	}
 	return r.Token, nil

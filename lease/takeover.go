@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -74,7 +75,7 @@ func (h *Handle) evaluateGrant(ctx context.Context, s *seen) verdict {
 		return verdict{open: true, reason: "not renewed while a waiter watched it for " + s.rec.TTL.String()}
 	}
 	// A broken record has the age of what it broke, too.
-	if !h.c.set.IgnoreStoreClock && s.age >= 0 && s.rec.holderWriteAge(s.age) >= expiry && h.c.clock.wall().Sub(s.rec.Renewed) >= expiry {
+	if !h.c.set.IgnoreStoreClock && s.age >= 0 && lockrec.HolderWriteAge(s.rec, s.age) >= expiry && h.c.clock.wall().Sub(s.rec.Renewed) >= expiry {
 		return verdict{open: true, reason: "expired by the store's clock"}
 	}
 	return verdict{wait: expiry - watched}
@@ -214,7 +215,7 @@ func (h *Handle) skipTime(l *waitQueue, s *seen) time.Duration {
 		return 0
 	}
 	most := h.c.set.MaxPoll
-	if s.rec.turnsBefore(place) < 2 {
+	if lockrec.TurnsBefore(s.rec, place) < 2 {
 		most = h.c.set.MinPoll
 	}
 	return min(time.Duration(place)*l.step/turnPart, most, s.rec.Queue[place].TTL/3)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -304,13 +305,13 @@ func (u *ticketUse) found(now *seen) error {
 		return fmt.Errorf("%w: lock %q: its grant is under a session, which no ticket carries", ErrInvalidTicket, t.Name)
 	case rec.Token != t.Token || rec.TTL != t.TTL:
 		return fmt.Errorf("%w: lock %q: it says token %d and TTL %v, the record says %d and %v", ErrInvalidTicket, t.Name, t.Token, t.TTL, rec.Token, rec.TTL)
-	case now.version == t.Version && rec.holderNonce() != t.Nonce:
-		return fmt.Errorf("%w: lock %q: it says nonce %q, the record says %q", ErrInvalidTicket, t.Name, t.Nonce, rec.holderNonce())
+	case now.version == t.Version && lockrec.HolderNonce(rec) != t.Nonce:
+		return fmt.Errorf("%w: lock %q: it says nonce %q, the record says %q", ErrInvalidTicket, t.Name, t.Nonce, lockrec.HolderNonce(rec))
 	case rec.HolderNonce == t.Nonce:
 		t.Version, t.PendingWrites = now.version, nil // others have written over it
 	}
 	if now.version != t.Version {
-		i := t.announces(rec.holderNonce())
+		i := t.announces(lockrec.HolderNonce(rec))
 		if i < 0 {
 			return u.lostTo(ErrTicketUsed, rec)
 		}
@@ -359,7 +360,7 @@ func (u *ticketUse) left() time.Duration {
 
 // become makes t the ticket of a state that was sent at a time.
 func (t *Ticket) become(c *clock, s *seen, at time.Duration) {
-	t.Version, t.Nonce, t.PendingWrites = s.version, s.rec.holderNonce(), nil
+	t.Version, t.Nonce, t.PendingWrites = s.version, lockrec.HolderNonce(s.rec), nil
 	t.Sent, t.Epoch, t.SentBoot = instant(c, at)
 }
 
@@ -421,8 +422,8 @@ func (u *ticketUse) write(ctx context.Context) error {
 		case left <= 0:
 			return u.lost(ErrExpired)
 		case len(u.t.PendingWrites) < maxAnnounced:
-			rec = u.base.rec.renewed(c.clock.wall())
-			rec.Linger = 0 // of a handle that has left it
+			rec = lockrec.Renewed(u.base.rec, c.clock.wall())
+			rec.Nonce, rec.Linger = rand.Text(), 0 // the handle that kept it has left it
 			u.next(&rec)
 			at = c.clock.sinceStart()
 			u.t.announce(c.clock, rec.Nonce, at)
@@ -517,7 +518,7 @@ func (u *ticketUse) free(ctx context.Context) error {
 	late := u.left() <= 0
 	t := u.over()
 	for pause := u.c.resolveBackoff(); ; {
-		rec := u.base.rec.freed(u.c.clock.wall())
+		rec := lockrec.Freed(u.base.rec, u.c.clock.wall())
 		rec.Nonce = rand.Text()
 		f := t.send(ctx, &rec, u.c.clock.sinceStart())
 		switch {

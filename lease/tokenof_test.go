@@ -6,7 +6,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -68,16 +67,4 @@ func TestTokensAboveThoseThatLost(t *testing.T) {
 			t.Errorf("%d writes, want 6 at least", writes)
 		}
 	})
-}
-
-// What is no record has no token.
-func TestTokenOf(t *testing.T) {
-	for value, want := range map[string]uint64{
-		`{"token":7}`: 7, `{"token":18446744073709551615}`: 1<<64 - 1, `{"token":"7"}`: 0, `{"token":-1}`: 0,
-		`[7]`: 0, ``: 0, `{`: 0, `{"other":7}`: 0, "not JSON": 0,
-	} {
-		if got := lease.TokenOf([]byte(value)); got != want {
-			t.Errorf("the token in %s is %d, want %d", value, got, want)
-		}
-	}
 }

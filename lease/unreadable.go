@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -39,7 +40,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 	case err != nil:
 		return Record{}, fmt.Errorf("lock %q: %w", name, err)
 	default:
-		_, broken := decodeRecord(name, value)
+		_, broken := lockrec.Decode("", name, value)
 		if broken == nil {
 			return Record{}, fmt.Errorf("lock %q: %w: its record can be read: break it in the usual way", name, ErrNotHeld)
 		}
@@ -47,7 +48,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 			return Record{}, fmt.Errorf("lock %q: %w", name, broken)
 		}
 	}
-	rec := &Record{Name: name, State: Free, Nonce: rand.Text(), Renewed: c.clock.wall(), Token: firstToken(c.clock.wall())}
+	rec := &Record{Name: name, State: Free, Nonce: rand.Text(), Renewed: c.clock.wall(), Token: lockrec.FirstToken(c.clock.wall())}
 	floor, err := c.floor(ctx)
 	if err != nil {
 		return Record{}, fmt.Errorf("token floor: %w", err)
@@ -56,8 +57,8 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return Record{}, fmt.Errorf("lock %q: %w", name, err)
 	}
-	for _, above := range []uint64{floor, mark, tokenOf(value)} {
-		if err := rec.raise(above); err != nil {
+	for _, above := range []uint64{floor, mark, lockrec.TokenOf(value)} {
+		if err := lockrec.Raise(rec, above); err != nil {
 			return Record{}, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -130,7 +131,7 @@ func (w *waiter) stir() {
 func (c *Client) owns(grant string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.owned[grant] > 0 || c.sessions[sessionOf(grant)] != nil
+	return c.owned[grant] > 0 || c.sessions[lockrec.SessionOf(grant)] != nil
 }
 
 // pause sleeps until a time, or until w is woken, or ctx ends.

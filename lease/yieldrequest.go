@@ -3,17 +3,14 @@ package lease
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// MaxReason is the longest reason of a request to yield, or of its refusal, in bytes.
-const MaxReason = maxReasonText
 
 // YieldOptions configures [Client.RequestYield].
 type YieldOptions struct {
@@ -115,8 +112,16 @@ func (h *Handle) requestYield(ctx context.Context, base *seen, a YieldRequest) (
 	var asked YieldStatus
 	var asIs *Record
 	rec, err := h.alter(ctx, base, func(s *seen) (rec *Record, err error) {
-		asIs = s.rec
-		rec, asked, err = canRequestYield(h.name, s, a)
+		if asIs = s.rec; asIs == nil {
+			return nil, h.absent()
+		}
+		asked = YieldStatus{}
+		if rec, err = lockrec.RequestYield(asIs, a, s.age); err != nil {
+			return nil, err
+		}
+		if asked, _ = yieldStatus(cmp.Or(rec, asIs)); rec == nil {
+			err = asked.refusal()
+		}
 		return rec, err
 	})
 	if rec == nil && (asked.Name == "" || asked.Acknowledged || err != nil) {
@@ -124,69 +129,15 @@ func (h *Handle) requestYield(ctx context.Context, base *seen, a YieldRequest) (
 	}
 	// If an unacknowledged request is in the record already, its writer may have ended before it
 	// notified the sessions.
-	return asked, h.c.notifySessions(ctx, h.name, sessionsOf(cmp.Or(rec, asIs).yieldRequestOf()))
-}
-
-// canRequestYield returns the record with a request to yield for what s shows, or nil and the
-// request that is already there.
-func canRequestYield(name string, s *seen, a YieldRequest) (*Record, YieldStatus, error) {
-	r := s.rec
-	switch {
-	case r == nil:
-		return nil, YieldStatus{}, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
-	case r.State == Free:
-		return nil, YieldStatus{}, fmt.Errorf("lock %q: %w: it is free (token %d)", name, ErrNotHeld, r.Token)
-	case r.State == Broken:
-		return nil, YieldStatus{}, fmt.Errorf("lock %q: %w: it is broken already (token %d)", name, ErrNotHeld, r.Token)
-	}
-	if asked, stands := r.yieldStatus(); stands && (a.OnlyIfIdle || !asked.OnlyIfIdle) && (asked.Grant != "" || !asked.isNameless() && len(r.yieldRequestOf()) == len(r.Holders)) {
-		return nil, asked, asked.refusal()
-	}
-	next := r.writtenByOther(s.age)
-	if a.Grant = r.Grant; r.State == Shared {
-		a.Grant, a.Grants, next.HolderNonce = "", grantsOf(r.Holders), "" // none of them renews the record
-	}
-	next.YieldRequest = &a
-	// Nothing is left out to make room for the request: the record is the holder's.
-	if value, err := next.whole(); err != nil || len(value) > store.MaxValue {
-		return nil, YieldStatus{}, errors.Join(fmt.Errorf("lock %q: %w: there is no room for a request to yield in its record", name, store.ErrTooLarge), err)
-	}
-	asked, _ := next.yieldStatus()
-	return &next, asked, nil
+	return asked, h.c.notifySessions(ctx, h.name, lockrec.SessionsOf(lockrec.RequestedOf(cmp.Or(rec, asIs))))
 }
 
 // yieldStatus returns the request for the grants in the record.
-func (r *Record) yieldStatus() (YieldStatus, bool) {
-	if len(r.yieldRequestOf()) == 0 {
+func yieldStatus(r *Record) (YieldStatus, bool) {
+	if len(lockrec.RequestedOf(r)) == 0 {
 		return YieldStatus{}, false
 	}
 	return YieldStatus{YieldRequest: *r.YieldRequest, Name: r.Name, Token: r.Token, Holder: r.Holder}, true
-}
-
-// yieldRequestOf returns the holders that the request in the record is for.
-func (r *Record) yieldRequestOf() []Member {
-	if r == nil || r.State == Free || r.YieldRequest == nil || r.exclusive() && r.YieldRequest.Grant != r.Grant {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(r.possessors()), func(m Member) bool { return !r.YieldRequest.isOf(m.Grant) })
-}
-
-// isOf reports whether the request is for a grant, which holds the lock.
-func (a *YieldRequest) isOf(grant string) bool {
-	return a.Grant == grant || a.isNameless() || a.Grant == "" && slices.Contains(a.Grants, grant)
-}
-
-// isNameless reports whether an earlier program has written the request, for several holders
-// without their names. Such a request is for all holders of the lock. That changes when a program
-// that names them writes the next holder into the record, or requests again: it names those that
-// held the lock before.
-func (a *YieldRequest) isNameless() bool { return a.Grant == "" && len(a.Grants) == 0 }
-
-func grantsOf(members []Member) (all []string) {
-	for _, m := range members {
-		all = append(all, m.Grant)
-	}
-	return all
 }
 
 // refusal is the error for a refused request.
@@ -208,7 +159,7 @@ func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldS
 		wait := h.c.set.expiry(h.c.set.TTL)
 		if err == nil {
 			heard := asked.Acknowledged
-			if now, stands := s.rec.yieldStatus(); stands && now.Grant == asked.Grant && now.Grant != "" {
+			if now, stands := yieldStatus(s.rec); stands && now.Grant == asked.Grant && now.Grant != "" {
 				asked = now
 				asked.Acknowledged = asked.Acknowledged || heard
 			}
@@ -261,8 +212,8 @@ func (h *Handle) isOver(ctx context.Context, s *seen, asked *YieldStatus, since 
 	}
 	ttl := cmp.Or(r.TTL, h.c.set.TTL)
 	living, heard := false, true
-	of := slices.DeleteFunc(slices.Clone(r.possessors()), func(m Member) bool { return !asked.isOf(m.Grant) })
-	for _, id := range sessionsOf(of) {
+	of := slices.DeleteFunc(slices.Clone(lockrec.Possessors(r)), func(m Member) bool { return !lockrec.IsFor(&asked.YieldRequest, m.Grant) })
+	for _, id := range lockrec.SessionsOf(of) {
 		dead, attended, err := h.c.isDead(ctx, id, h.name, ttl, since)
 		if err != nil {
 			return 0, err
@@ -303,18 +254,17 @@ func (c *Client) isDead(ctx context.Context, id, name string, ttl time.Duration,
 		return false, false, err // a session whose record was removed is not known to be dead
 	}
 	dead = now.rec.State != Held || r.h.evaluateGrant(ctx, now).open
-	// The session's record named the lock before since.
-	named := slices.Contains(now.rec.LocksToCheck, name) || slices.Contains(now.rec.LocksToCheck, allLocks)
-	return dead, !named && !now.at.Before(since), nil
+	// A name that is not in the record any more was read.
+	return dead, !lockrec.IsNamed(now.rec, name) && !now.at.Before(since), nil
 }
 
 // acknowledge notes a request in a record that the grant's next write is based on.
 func (g *grant) acknowledge(rec *Record) {
-	asked, stands := rec.yieldStatus()
+	asked, stands := yieldStatus(rec)
 	if g.h.own != nil && len(rec.LocksToCheck) > 0 {
 		g.h.own.addNamed(rec.LocksToCheck)
 	}
-	if !stands || !asked.isOf(g.id) {
+	if !stands || !lockrec.IsFor(&asked.YieldRequest, g.id) {
 		return
 	}
 	if g.want(); asked.OnlyIfIdle {

@@ -922,3 +922,37 @@ func TestAskBadInput(t *testing.T) {
 		ask(nil, lease.ErrClosed)
 	})
 }
+
+// What others write into the record of a holder that is dead does not make waiters wait any
+// longer.
+func TestOthersWritesAreNoSignOfLife(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		mustTry(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() {
+			for i := 0; ; i++ {
+				select {
+				case <-time.After(ttl / 4):
+				case <-stop:
+					return
+				}
+				value, v, _ := st.Get(context.Background(), "lock/job")
+				rec, err := lease.Decode("job", value)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if rec.HolderNonce == "" {
+					rec.HolderNonce = rec.Nonce
+				}
+				rec.Nonce = fmt.Sprint(i)
+				value, _ = lease.Encode(rec)
+				_, _ = st.Put(context.Background(), "lock/job", v, value)
+			}
+		}()
+		if took := takes(t, client(t, st, nil), "job"); took > ttl+soon {
+			t.Errorf("taken after %v", took)
+		}
+	})
+}

@@ -26,13 +26,13 @@ func TestMutants(t *testing.T) {
 			"	h.abandon(rec.Grant)\n	ctx, cancel := h.c.ending(ctx)\n",
 			"	h.abandon(rec.Grant)\n	if h != nil {\n		return ErrUnresolved\n	}\n	ctx, cancel := h.c.ending(ctx)\n",
 			"TestBare/AcquireGivenUp"},
-		{"own holder adopted", "../resolve.go",
+		{"own holder adopted", "../internal/lockrec/judge.go",
 			"return (read.Nonce == r.Nonce || read.HolderNonce == r.Nonce) && read.Grant == r.Grant",
 			"return read.Holder == r.Holder",
 			"TestMemory/Takeover"},
-		{"token stays", "../claim.go",
-			"token, err := base.rec.nextToken()",
-			"token, err := base.rec.Token, error(nil)",
+		{"token stays", "../internal/lockrec/write.go",
+			"rec.Token, err = NextToken(base)",
+			"rec.Token = base.Token",
 			"TestMemory/TokensRise"},
 	})
 }

@@ -1,4 +1,4 @@
-package lease
+package lockrec
 
 import (
 	"encoding/json"
@@ -46,8 +46,8 @@ const (
 // maxSince bounds Member.Since: the end of the year 9999.
 const maxSince = 253402300799
 
-// sessionOf returns the session of a grant, empty if the grant is under none.
-func sessionOf(grant string) string {
+// SessionOf returns the session of a grant, empty if the grant is under none.
+func SessionOf(grant string) string {
 	session, counter, _ := strings.Cut(grant, ".")
 	if len(session) > maxSession || len(counter) > maxCounter || !alphanumeric(session, true) || !alphanumeric(counter, false) {
 		return ""
@@ -70,8 +70,8 @@ func alphanumeric(s string, capitals bool) bool {
 // quarters of a record.
 var modeCodes = map[Mode]string{ModeShared: "r", ModeSlot: "s", ModeExclusive: "w", ModeCandidate: "c"}
 
-// alone reports whether a member of that mode holds the lock alone.
-func (m Mode) alone() bool { return m == ModeExclusive || m == ModeCandidate }
+// Alone reports whether a member of that mode holds the lock alone.
+func Alone(m Mode) bool { return m == ModeExclusive || m == ModeCandidate }
 
 // MarshalJSON returns the member as an array: grant, mode, TTL in milliseconds, since in Unix
 // seconds, token and slot, without zeros at the end.
@@ -119,7 +119,7 @@ func (m *Member) UnmarshalJSON(value []byte) error {
 			read.Mode = mode
 		}
 	}
-	read.Session = sessionOf(read.Grant)
+	read.Session = SessionOf(read.Grant)
 	read.Since = time.Unix(since, 0).UTC()
 	switch {
 	case read.Mode == "":
@@ -136,22 +136,22 @@ func (m *Member) UnmarshalJSON(value []byte) error {
 	return nil
 }
 
-// members is how many holders and waiters the record names in its lists.
-func (r *Record) members() int { return len(r.Holders) + len(r.Queue) }
+// Members is how many holders and waiters the record names in its lists.
+func Members(r *Record) int { return len(r.Holders) + len(r.Queue) }
 
-// consistent checks that the fields of a record about sessions and members do not contradict each
+// Consistent checks that the fields of a record about sessions and members do not contradict each
 // other.
-func (r *Record) consistent() error {
+func Consistent(r *Record) error {
 	if r.Kind == KindSession {
-		if sessionOf(r.Name+".0") == "" {
+		if SessionOf(r.Name+".0") == "" {
 			return fmt.Errorf("the session has the invalid id %q", r.Name)
 		}
-		if r.members() > 0 || r.Slots != 0 || r.Session != "" || r.Linger != 0 {
+		if Members(r) > 0 || r.Slots != 0 || r.Session != "" || r.Linger != 0 {
 			return errors.New("the session has fields that only a lock can have")
 		}
 	}
 	switch {
-	case r.Session != "" && sessionOf(r.Grant) != r.Session:
+	case r.Session != "" && SessionOf(r.Grant) != r.Session:
 		return fmt.Errorf("the grant %q is not one of the session %q that the record names", r.Grant, r.Session)
 	case r.Slots < 0 || r.Slots > MaxMembers:
 		return fmt.Errorf("the semaphore has %d slots, out of range", r.Slots)
@@ -161,8 +161,8 @@ func (r *Record) consistent() error {
 		return fmt.Errorf("the record names %d locks to check: only a session can, and up to 100", len(r.LocksToCheck))
 	case slices.ContainsFunc(r.LocksToCheck, func(name string) bool { return name == "" || len(name) > store.MaxKey }):
 		return errors.New("a lock to check has an empty name, or one that is too long")
-	case r.members() > MaxMembers:
-		return fmt.Errorf("the record names %d holders and waiters, more than it can have", r.members())
+	case Members(r) > MaxMembers:
+		return fmt.Errorf("the record names %d holders and waiters, more than it can have", Members(r))
 	case (len(r.Holders) > 0) != (r.State == Shared) && r.State != Broken:
 		return fmt.Errorf("the record has %d holders in its list, and the state %q", len(r.Holders), r.State)
 	case r.State == Held && r.Slots > 0:

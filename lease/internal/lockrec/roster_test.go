@@ -1,4 +1,4 @@
-package lease_test
+package lockrec_test
 
 import (
 	"errors"
@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // rosterWorld does what bytes say to a record of members, and checks every rule after each step.
 type rosterWorld struct {
 	t       testing.TB
-	rec     lease.Record
+	rec     lockrec.Record
 	count   int            // grants so far
 	arrived map[string]int // when a grant entered the queue
 	token   uint64         // the highest that was granted
@@ -28,16 +28,16 @@ type rosterWorld struct {
 
 func newRosterWorld(t testing.TB, slots int) *rosterWorld {
 	w := &rosterWorld{t: t, arrived: map[string]int{}, tokens: map[string]uint64{}, slots: map[string]int{}}
-	w.rec = lease.Record{Name: "job", State: lease.Free, Token: 5, TTL: time.Second, Nonce: "N", Slots: slots}
+	w.rec = lockrec.Record{Name: "job", State: lockrec.Free, Token: 5, TTL: time.Second, Nonce: "N", Slots: slots}
 	w.token, w.writer = 5, 5
 	return w
 }
 
 // members returns what holds, and what waits.
-func (w *rosterWorld) members() (holders, queue []lease.Member) {
+func (w *rosterWorld) members() (holders, queue []lockrec.Member) {
 	holders = slices.Clone(w.rec.Holders)
-	if w.rec.State == lease.Held {
-		_, m := (lease.Roster{Record: &w.rec}).Find(w.rec.Grant)
+	if w.rec.State == lockrec.Held {
+		_, m := lockrec.Find(&w.rec, w.rec.Grant)
 		holders = append(holders, m)
 	}
 	return holders, w.rec.Queue
@@ -51,34 +51,34 @@ func (w *rosterWorld) step(op, arg byte) string {
 	_, queued := w.members()
 	queued = slices.Clone(queued)
 	rec := w.rec
-	r := lease.Roster{Record: &rec}
+	r := &rec
 	rec.Renewed = time.Unix(1e9+int64(w.count), 0)
 	all := slices.Concat(rec.Holders, rec.Queue)
-	if rec.State == lease.Held {
-		_, m := r.Find(rec.Grant)
+	if rec.State == lockrec.Held {
+		_, m := lockrec.Find(r, rec.Grant)
 		all = append(all, m)
 	}
 	what := ""
 	var left []string
 	switch op % 8 {
 	default: // enter
-		mode := []lease.Mode{lease.ModeShared, lease.ModeShared, lease.ModeExclusive}[arg%3]
+		mode := []lockrec.Mode{lockrec.ModeShared, lockrec.ModeShared, lockrec.ModeExclusive}[arg%3]
 		if rec.Slots > 0 {
-			mode = lease.ModeSlot
+			mode = lockrec.ModeSlot
 		}
 		w.count++
 		m := member(fmt.Sprintf("S%d.%d", arg%7, w.count), mode, 0, 0)
-		at, err := r.Enter(m, op%2 == 0)
+		at, err := lockrec.Enter(r, m, op%2 == 0, lockrec.MaxMembers)
 		what = fmt.Sprintf("enter %s as %s: %d, %v", m.Grant, mode, at, err)
 		switch {
-		case err != nil && (!errors.Is(err, lease.ErrFull) || at != lease.Absent):
+		case err != nil && (!errors.Is(err, lockrec.ErrFull) || at != lockrec.Absent):
 			w.t.Fatalf("%s", what)
-		case at == lease.Holding && len(queued) > 0:
+		case at == lockrec.Holding && len(queued) > 0:
 			w.t.Fatalf("%s: it overtakes %v", what, queued)
-		case at == lease.Waiting:
+		case at == lockrec.Waiting:
 			w.arrived[m.Grant] = w.count
 		}
-		if found, _ := r.Find(m.Grant); found != at {
+		if found, _ := lockrec.Find(r, m.Grant); found != at {
 			w.t.Fatalf("%s, and it stands at %d", what, found)
 		}
 	case 4, 5: // leave
@@ -87,7 +87,7 @@ func (w *rosterWorld) step(op, arg byte) string {
 		}
 		m := all[int(arg)%len(all)]
 		what, left = "leave "+m.Grant, []string{m.Grant}
-		if !r.Leave(m.Grant) || r.Leave(m.Grant) {
+		if !lockrec.Leave(r, m.Grant) || lockrec.Leave(r, m.Grant) {
 			w.t.Fatalf("%s: it is not so that it leaves once", what)
 		}
 	case 6:
@@ -98,15 +98,15 @@ func (w *rosterWorld) step(op, arg byte) string {
 				left = append(left, m.Grant)
 			}
 		}
-		r.Drop(func(s string) bool { return s == session })
+		lockrec.Drop(r, func(s string) bool { return s == session })
 	case 7:
 		n := int(arg)%5 - 1
 		what = fmt.Sprintf("resize to %d", n)
-		err := r.Resize(n)
+		err := lockrec.Resize(r, n)
 		switch {
 		case n < 1 && !errors.Is(err, store.ErrInvalid):
 			w.t.Fatalf("%s: %v", what, err)
-		case n >= 1 && rec.Slots == 0 && !errors.Is(err, lease.ErrWrongKind):
+		case n >= 1 && rec.Slots == 0 && !errors.Is(err, lockrec.ErrWrongKind):
 			w.t.Fatalf("%s: %v", what, err)
 		}
 		if err != nil {
@@ -122,26 +122,26 @@ func (w *rosterWorld) step(op, arg byte) string {
 }
 
 // check checks the rules after a step that took out those who left.
-func (w *rosterWorld) check(what string, before lease.Record, left []string) {
+func (w *rosterWorld) check(what string, before lockrec.Record, left []string) {
 	w.t.Helper()
-	r := lease.Roster{Record: &w.rec}
-	if err := r.Consistent(); err != nil {
+	r := &w.rec
+	if err := lockrec.Consistent(r); err != nil {
 		w.t.Fatalf("%s: %v", what, err)
 	}
-	if w.rec.State == lease.Held && len(w.rec.Holders) > 0 {
+	if w.rec.State == lockrec.Held && len(w.rec.Holders) > 0 {
 		w.t.Fatalf("%s: a writer beside readers", what)
 	}
 	holders, queue := w.members()
-	if len(w.rec.Holders)+len(queue) > lease.MaxMembers {
+	if len(w.rec.Holders)+len(queue) > lockrec.MaxMembers {
 		w.t.Fatalf("%s: %d members", what, len(holders)+len(queue))
 	}
-	if len(queue) > 0 && r.Fits(queue[0].Mode) {
+	if len(queue) > 0 && lockrec.Fits(r, queue[0].Mode) {
 		w.t.Fatalf("%s: the head of the queue could hold the lock, and waits", what)
 	}
 	if w.rec.Slots > 0 && len(holders) > w.rec.Slots && len(holders) > len(before.Holders) {
 		w.t.Fatalf("%s: %d holders of %d slots", what, len(holders), w.rec.Slots)
 	}
-	if len(holders) == 0 && w.rec.State != lease.Free {
+	if len(holders) == 0 && w.rec.State != lockrec.Free {
 		w.t.Fatalf("%s: no holder, and the state is %q", what, w.rec.State)
 	}
 	first := math.MaxInt // of those who wait
@@ -170,28 +170,28 @@ func (w *rosterWorld) check(what string, before lease.Record, left []string) {
 			w.t.Fatalf("%s: %s had the token %d and slot %d, and has %d and %d", what, m.Grant, token, w.slots[m.Grant], m.Token, m.Slot)
 		case known:
 			continue
-		case m.Mode == lease.ModeShared && m.Token != w.writer:
+		case m.Mode == lockrec.ModeShared && m.Token != w.writer:
 			w.t.Fatalf("%s: the reader %s has the token %d, and the last writer had %d", what, m.Grant, m.Token, w.writer)
-		case m.Mode != lease.ModeShared && m.Token <= w.token:
+		case m.Mode != lockrec.ModeShared && m.Token <= w.token:
 			w.t.Fatalf("%s: %s has the token %d after %d", what, m.Grant, m.Token, w.token)
-		case m.Mode == lease.ModeSlot:
+		case m.Mode == lockrec.ModeSlot:
 			for slot := 1; slot < m.Slot; slot++ {
-				if !slices.ContainsFunc(holders, func(m lease.Member) bool { return m.Slot == slot }) {
+				if !slices.ContainsFunc(holders, func(m lockrec.Member) bool { return m.Slot == slot }) {
 					w.t.Fatalf("%s: %s has slot %d while %d is free", what, m.Grant, m.Slot, slot)
 				}
 			}
 		}
 		w.tokens[m.Grant], w.slots[m.Grant] = m.Token, m.Slot
 		w.token = max(w.token, m.Token)
-		if m.Mode == lease.ModeExclusive {
+		if m.Mode == lockrec.ModeExclusive {
 			w.writer = m.Token
 		}
 	}
-	value, err := lease.Encode(&w.rec)
+	value, err := lockrec.Encode(&w.rec)
 	if err != nil {
 		w.t.Fatalf("%s: %v", what, err)
 	}
-	if _, err := lease.Decode("job", value); err != nil {
+	if _, err := lockrec.Decode("", "job", value); err != nil {
 		w.t.Fatalf("%s: %v", what, err)
 	}
 }
@@ -200,13 +200,13 @@ func (w *rosterWorld) check(what string, before lease.Record, left []string) {
 func (w *rosterWorld) drain() {
 	_, queue := w.members()
 	waited := slices.Clone(queue)
-	for range 2 * lease.MaxMembers {
+	for range 2 * lockrec.MaxMembers {
 		holders, queue := w.members()
 		if len(queue) == 0 {
 			break
 		}
 		before := w.rec
-		(lease.Roster{Record: &w.rec}).Leave(holders[0].Grant)
+		lockrec.Leave(&w.rec, holders[0].Grant)
 		w.check("drain", before, []string{holders[0].Grant})
 	}
 	for _, m := range waited {
@@ -231,29 +231,29 @@ func TestRosterRules(t *testing.T) {
 
 // When a lock has 500 members in all, no further one enters, and the refused one gets an error.
 func TestRosterIsFull(t *testing.T) {
-	for _, mode := range []lease.Mode{lease.ModeShared, lease.ModeExclusive, lease.ModeSlot} {
-		rec := lease.Record{Name: "job", State: lease.Free, Token: 5, TTL: time.Second, Nonce: "N"}
-		if mode == lease.ModeSlot {
-			rec.Slots = lease.MaxMembers
+	for _, mode := range []lockrec.Mode{lockrec.ModeShared, lockrec.ModeExclusive, lockrec.ModeSlot} {
+		rec := lockrec.Record{Name: "job", State: lockrec.Free, Token: 5, TTL: time.Second, Nonce: "N"}
+		if mode == lockrec.ModeSlot {
+			rec.Slots = lockrec.MaxMembers
 		}
-		r := lease.Roster{Record: &rec}
-		room := lease.MaxMembers
-		if mode == lease.ModeExclusive {
+		r := &rec
+		room := lockrec.MaxMembers
+		if mode == lockrec.ModeExclusive {
 			room++ // the writer that holds the lock is in no list
 		}
 		for i := range room {
-			if _, err := r.Enter(member(fmt.Sprintf("S.%d", i), mode, 0, 0), true); err != nil {
+			if _, err := lockrec.Enter(r, member(fmt.Sprintf("S.%d", i), mode, 0, 0), true, lockrec.MaxMembers); err != nil {
 				t.Fatalf("%s %d: %v", mode, i, err)
 			}
 		}
 		before := fmt.Sprint(rec)
-		if at, err := r.Enter(member("S.zz", mode, 0, 0), true); at != lease.Absent || !errors.Is(err, lease.ErrFull) {
+		if at, err := lockrec.Enter(r, member("S.zz", mode, 0, 0), true, lockrec.MaxMembers); at != lockrec.Absent || !errors.Is(err, lockrec.ErrFull) {
 			t.Errorf("%s: %d, %v", mode, at, err)
 		}
 		if after := fmt.Sprint(rec); after != before {
 			t.Errorf("%s: the record has changed", mode)
 		}
-		if err := r.Consistent(); err != nil {
+		if err := lockrec.Consistent(r); err != nil {
 			t.Error(err)
 		}
 	}
@@ -274,26 +274,26 @@ func FuzzRoster(f *testing.F) {
 
 // A semaphore is no lock, a lock in use is no semaphore, and another number of slots is an error.
 func TestRosterSuits(t *testing.T) {
-	free := lease.Record{Name: "job", State: lease.Free, Token: 1, Nonce: "N"}
-	if err := (lease.Roster{Record: &free}).Suits(3); err != nil {
+	free := lockrec.Record{Name: "job", State: lockrec.Free, Token: 1, Nonce: "N"}
+	if err := lockrec.Suits(&free, 3); err != nil {
 		t.Error(err)
 	}
 	held := free
-	held.State, held.Grant, held.TTL = lease.Held, "G", time.Second
-	if err := (lease.Roster{Record: &held}).Suits(3); !errors.Is(err, lease.ErrWrongKind) {
+	held.State, held.Grant, held.TTL = lockrec.Held, "G", time.Second
+	if err := lockrec.Suits(&held, 3); !errors.Is(err, lockrec.ErrWrongKind) {
 		t.Error(err)
 	}
 	three := free
 	three.Slots = 3
-	if err := (lease.Roster{Record: &three}).Suits(0); !errors.Is(err, lease.ErrWrongKind) {
+	if err := lockrec.Suits(&three, 0); !errors.Is(err, lockrec.ErrWrongKind) {
 		t.Error(err)
 	}
-	var slots *lease.SlotCountError
-	if err := (lease.Roster{Record: &three}).Suits(4); !errors.As(err, &slots) || slots.Want != 4 || slots.Have != 3 || !errors.Is(err, lease.ErrSlotCount) {
+	var slots *lockrec.SlotCountError
+	if err := lockrec.Suits(&three, 4); !errors.As(err, &slots) || slots.Want != 4 || slots.Have != 3 || !errors.Is(err, lockrec.ErrSlotCount) {
 		t.Error(err)
 	}
 	for _, n := range []int{math.MinInt, -1, 0, 501, 1_000_000} {
-		if err := (lease.Roster{Record: &three}).Resize(n); !errors.Is(err, store.ErrInvalid) || three.Slots != 3 {
+		if err := lockrec.Resize(&three, n); !errors.Is(err, store.ErrInvalid) || three.Slots != 3 {
 			t.Errorf("%d: %v, %d", n, err, three.Slots)
 		}
 	}
@@ -301,17 +301,17 @@ func TestRosterSuits(t *testing.T) {
 
 // The token of a lock that cannot rise any more lets no other writer in, and the queue stays.
 func TestRosterAtTheLastToken(t *testing.T) {
-	rec := lease.Record{Name: "job", State: lease.Held, Grant: "G", Token: math.MaxUint64, TTL: time.Second, Nonce: "N"}
-	r := lease.Roster{Record: &rec}
-	if at, err := r.Enter(member("S.1", lease.ModeExclusive, 0, 0), true); at != lease.Waiting || err != nil {
+	rec := lockrec.Record{Name: "job", State: lockrec.Held, Grant: "G", Token: math.MaxUint64, TTL: time.Second, Nonce: "N"}
+	r := &rec
+	if at, err := lockrec.Enter(r, member("S.1", lockrec.ModeExclusive, 0, 0), true, lockrec.MaxMembers); at != lockrec.Waiting || err != nil {
 		t.Fatal(at, err)
 	}
-	r.Vacate()
-	if rec.State != lease.Free || len(rec.Queue) != 1 {
+	lockrec.Vacate(r)
+	if rec.State != lockrec.Free || len(rec.Queue) != 1 {
 		t.Errorf("%+v", rec)
 	}
 	rec.Queue = nil
-	if at, err := r.Enter(member("S.1", lease.ModeExclusive, 0, 0), true); at != lease.Absent || !errors.Is(err, store.ErrCorrupt) {
+	if at, err := lockrec.Enter(r, member("S.1", lockrec.ModeExclusive, 0, 0), true, lockrec.MaxMembers); at != lockrec.Absent || !errors.Is(err, store.ErrCorrupt) {
 		t.Error(at, err)
 	}
 }
@@ -319,10 +319,10 @@ func TestRosterAtTheLastToken(t *testing.T) {
 // A waiter reads the session of the one directly ahead of it, and the first those of the holders.
 // When that one is dead it reads all before it.
 func TestRosterAhead(t *testing.T) {
-	rec := lease.Record{Name: "job", State: lease.Free, Token: 5, TTL: time.Second, Nonce: "N"}
-	r := lease.Roster{Record: &rec}
-	for i, mode := range []lease.Mode{lease.ModeShared, lease.ModeShared, lease.ModeExclusive, lease.ModeShared} {
-		if _, err := r.Enter(member(fmt.Sprintf("S%d.0", i), mode, 0, 0), true); err != nil {
+	rec := lockrec.Record{Name: "job", State: lockrec.Free, Token: 5, TTL: time.Second, Nonce: "N"}
+	r := &rec
+	for i, mode := range []lockrec.Mode{lockrec.ModeShared, lockrec.ModeShared, lockrec.ModeExclusive, lockrec.ModeShared} {
+		if _, err := lockrec.Enter(r, member(fmt.Sprintf("S%d.0", i), mode, 0, 0), true, lockrec.MaxMembers); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -331,22 +331,22 @@ func TestRosterAhead(t *testing.T) {
 		"S3.0":  "[S2], before [S0 S1 S2]",
 		"other": "[S0 S1], before [S0 S1 S2 S3]",
 	} {
-		sessions := func(all []lease.Member) (ids []string) {
+		sessions := func(all []lockrec.Member) (ids []string) {
 			for _, m := range all {
 				ids = append(ids, m.Session)
 			}
 			return ids
 		}
-		if got := fmt.Sprintf("%v, before %v", sessions(r.Ahead(grant)), sessions(r.Before(grant))); got != want {
+		if got := fmt.Sprintf("%v, before %v", sessions(lockrec.Ahead(r, grant)), sessions(lockrec.Before(r, grant))); got != want {
 			t.Errorf("%s: got %s, want %s", grant, got, want)
 		}
 	}
-	r.Leave("S0.0")
-	r.Leave("S1.0")
-	if ahead := r.Ahead("S3.0"); len(ahead) != 1 || ahead[0].Session != "S2" || ahead[0].Mode != lease.ModeExclusive {
+	lockrec.Leave(r, "S0.0")
+	lockrec.Leave(r, "S1.0")
+	if ahead := lockrec.Ahead(r, "S3.0"); len(ahead) != 1 || ahead[0].Session != "S2" || ahead[0].Mode != lockrec.ModeExclusive {
 		t.Errorf("%+v", ahead)
 	}
-	if before := r.Before("S3.0"); len(before) != 1 || before[0].Session != "S2" {
+	if before := lockrec.Before(r, "S3.0"); len(before) != 1 || before[0].Session != "S2" {
 		t.Errorf("%+v", before)
 	}
 }
@@ -354,38 +354,38 @@ func TestRosterAhead(t *testing.T) {
 // A lock that is free and is not to be taken before a time is handed over to no waiter: the
 // head of the queue takes it then.
 func TestRosterHeedsNotBefore(t *testing.T) {
-	rec := lease.Record{Name: "job", State: lease.Held, Grant: "G", Token: 1, TTL: time.Second, Nonce: "N", NotBefore: time.Now()}
-	r := lease.Roster{Record: &rec}
-	if _, err := r.Enter(member("S.1", lease.ModeExclusive, 0, 0), true); err != nil {
+	rec := lockrec.Record{Name: "job", State: lockrec.Held, Grant: "G", Token: 1, TTL: time.Second, Nonce: "N", NotBefore: time.Now()}
+	r := &rec
+	if _, err := lockrec.Enter(r, member("S.1", lockrec.ModeExclusive, 0, 0), true, lockrec.MaxMembers); err != nil {
 		t.Fatal(err)
 	}
-	r.Vacate()
-	if at, _ := r.Find("S.1"); at != lease.Waiting || rec.State != lease.Free {
+	lockrec.Vacate(r)
+	if at, _ := lockrec.Find(r, "S.1"); at != lockrec.Waiting || rec.State != lockrec.Free {
 		t.Errorf("%d, %+v", at, rec)
 	}
 	rec.NotBefore = time.Time{}
-	r.Vacate()
-	if at, _ := r.Find("S.1"); at != lease.Holding {
+	lockrec.Vacate(r)
+	if at, _ := lockrec.Find(r, "S.1"); at != lockrec.Holding {
 		t.Errorf("%d, %+v", at, rec)
 	}
 }
 
 // A broken record with several holders lets no waiter in until the last of them has left.
 func TestRosterOfABrokenLock(t *testing.T) {
-	rec := lease.Record{
-		Name: "job", State: lease.Broken, Token: 7, TTL: time.Second, Nonce: "N", BrokenNonce: "M",
-		Holders: []lease.Member{member("A.1", lease.ModeShared, 0, 5), member("B.1", lease.ModeShared, 0, 5)},
+	rec := lockrec.Record{
+		Name: "job", State: lockrec.Broken, Token: 7, TTL: time.Second, Nonce: "N", BrokenNonce: "M",
+		Holders: []lockrec.Member{member("A.1", lockrec.ModeShared, 0, 5), member("B.1", lockrec.ModeShared, 0, 5)},
 	}
-	r := lease.Roster{Record: &rec}
-	if at, err := r.Enter(member("C.1", lease.ModeShared, 0, 0), true); at != lease.Waiting || err != nil {
+	r := &rec
+	if at, err := lockrec.Enter(r, member("C.1", lockrec.ModeShared, 0, 0), true, lockrec.MaxMembers); at != lockrec.Waiting || err != nil {
 		t.Fatal(at, err)
 	}
-	r.Leave("A.1")
-	if at, _ := r.Find("C.1"); at != lease.Waiting || rec.State != lease.Broken {
+	lockrec.Leave(r, "A.1")
+	if at, _ := lockrec.Find(r, "C.1"); at != lockrec.Waiting || rec.State != lockrec.Broken {
 		t.Errorf("%d, %+v", at, rec)
 	}
-	r.Drop(func(session string) bool { return session == "B" })
-	if at, m := r.Find("C.1"); at != lease.Holding || m.Token != 7 || rec.State != lease.Shared || rec.BrokenNonce != "" {
+	lockrec.Drop(r, func(session string) bool { return session == "B" })
+	if at, m := lockrec.Find(r, "C.1"); at != lockrec.Holding || m.Token != 7 || rec.State != lockrec.Shared || rec.BrokenNonce != "" {
 		t.Errorf("%d, %+v", at, rec)
 	}
 }

@@ -1,4 +1,4 @@
-package lease
+package lockrec
 
 import (
 	"fmt"
@@ -21,33 +21,34 @@ import (
 //   - A grant of a writer and of a slot raises the token of the record. A reader has the token
 //     of the last writer before it.
 
-// standing is the place of a grant in a record.
-type standing int
+// Standing is the place of a grant in a record.
+type Standing int
 
+// The places.
 const (
-	absent standing = iota
-	waiting
-	holding
+	Absent Standing = iota
+	Waiting
+	Holding
 )
 
-// find returns the place of a grant, and its member.
-func (r *Record) find(grant string) (standing, Member) {
+// Find returns the place of a grant, and its member.
+func Find(r *Record, grant string) (Standing, Member) {
 	if r.State == Held && r.Grant == grant {
-		return holding, Member{Grant: r.Grant, Session: r.Session, TTL: r.TTL, Mode: ModeExclusive, Token: r.Token, Since: r.Granted}
+		return Holding, Member{Grant: r.Grant, Session: r.Session, TTL: r.TTL, Mode: ModeExclusive, Token: r.Token, Since: r.Granted}
 	}
 	named := func(m Member) bool { return m.Grant == grant }
 	if i := slices.IndexFunc(r.Holders, named); i >= 0 {
-		return holding, r.Holders[i]
+		return Holding, r.Holders[i]
 	}
 	if i := slices.IndexFunc(r.Queue, named); i >= 0 {
-		return waiting, r.Queue[i]
+		return Waiting, r.Queue[i]
 	}
-	return absent, Member{}
+	return Absent, Member{}
 }
 
-// suits checks that a lock can be used as a semaphore of that many slots, or with 0 as a lock. The
+// Suits checks that a lock can be used as a semaphore of that many slots, or with 0 as a lock. The
 // first use of a free lock decides what it is.
-func (r *Record) suits(slots int) error {
+func Suits(r *Record, slots int) error {
 	switch {
 	case slots == 0 && r.Slots > 0:
 		return fmt.Errorf("%w: %q is a semaphore of %d slots: take one of those, or another name", ErrWrongKind, r.Name, r.Slots)
@@ -59,55 +60,58 @@ func (r *Record) suits(slots int) error {
 	return nil
 }
 
-// enter makes m a holder if nothing is in the way. Otherwise it appends m to the queue, if queue
-// allows that. It returns the place of m then. The error matches [ErrFull] if the record names
-// [MaxMembers] already.
-func (r *Record) enter(m Member, queue bool) (standing, error) {
+// memberRoom is how many bytes of a record members leave free, for what its holder may write.
+const memberRoom = 2048
+
+// Enter makes m a holder if nothing is in the way. Otherwise it appends m to the queue, if queue
+// allows that. It returns the place of m then. The error matches [ErrFull] if the record names as
+// many members already as there is room for, which is [MaxMembers].
+func Enter(r *Record, m Member, queue bool, room int) (Standing, error) {
 	m.Token, m.Slot = 0, 0
-	at, err := absent, error(nil)
-	switch free := len(r.Queue) == 0 && r.fits(m.Mode); {
+	at, err := Absent, error(nil)
+	switch free := len(r.Queue) == 0 && Fits(r, m.Mode); {
 	case !free && !queue:
-	case r.members() >= MaxMembers && !(free && m.Mode.alone()):
-		return absent, fmt.Errorf("lock %q: %w: it has %d holders and waiters", r.Name, ErrFull, r.members())
+	case Members(r) >= room && !(free && Alone(m.Mode)):
+		return Absent, fmt.Errorf("lock %q: %w: it has %d holders and waiters", r.Name, ErrFull, Members(r))
 	case free:
 		if err = r.grantTo(m); err == nil {
-			at = holding
+			at = Holding
 		}
 	default:
 		r.Queue = append(slices.Clone(r.Queue), m)
-		at = waiting
+		at = Waiting
 	}
 	return at, err
 }
 
-// leave takes a grant out of the record, and reports whether it was there.
-func (r *Record) leave(grant string) bool {
-	if r.exclusive() && r.Grant == grant {
-		r.vacate()
+// Leave takes a grant out of the record, and reports whether it was there.
+func Leave(r *Record, grant string) bool {
+	if Exclusive(r) && r.Grant == grant {
+		Vacate(r)
 		return true
 	}
-	if at, _ := r.find(grant); at == absent {
+	if at, _ := Find(r, grant); at == Absent {
 		return false
 	}
 	r.remove(func(m Member) bool { return m.Grant == grant })
 	return true
 }
 
-// drop takes out all grants of sessions that are over.
-func (r *Record) drop(over func(session string) bool) {
-	if r.exclusive() && r.Session != "" && over(r.Session) {
+// Drop takes out all grants of sessions that are over.
+func Drop(r *Record, over func(session string) bool) {
+	if Exclusive(r) && r.Session != "" && over(r.Session) {
 		r.State = Free
 	}
 	r.remove(func(m Member) bool { return over(m.Session) })
 }
 
-// resize makes the lock a semaphore of that many slots. Holders above stay until they leave.
-func (r *Record) resize(slots int) error {
-	if err := checkSlots(slots); err != nil {
+// Resize makes the lock a semaphore of that many slots. Holders above stay until they leave.
+func Resize(r *Record, slots int) error {
+	if err := CheckSlots(slots); err != nil {
 		return err
 	}
 	if r.Slots == 0 {
-		if err := r.suits(slots); err != nil {
+		if err := Suits(r, slots); err != nil {
 			return err
 		}
 	}
@@ -116,42 +120,42 @@ func (r *Record) resize(slots int) error {
 	return nil
 }
 
-// checkSlots refuses a number of slots that no semaphore has.
-func checkSlots(slots int) error {
+// CheckSlots refuses a number of slots that no semaphore has.
+func CheckSlots(slots int) error {
 	if slots < 1 || slots > MaxMembers {
 		return fmt.Errorf("%w: a semaphore of %d slots: the number must be from 1 to %d", store.ErrInvalid, slots, MaxMembers)
 	}
 	return nil
 }
 
-// vacate ends the grants of all holders, and admits waiters.
-func (r *Record) vacate() {
+// Vacate ends the grants of all holders, and admits waiters.
+func Vacate(r *Record) {
 	r.State, r.Holders = Free, nil
 	r.admit()
 }
 
 // remove takes members out, and admits waiters.
 func (r *Record) remove(out func(Member) bool) {
-	exclusive := r.exclusive()
+	exclusive := Exclusive(r)
 	r.Holders = slices.DeleteFunc(slices.Clone(r.Holders), out)
 	r.Queue = slices.DeleteFunc(slices.Clone(r.Queue), out)
 	if len(r.Holders) == 0 && !exclusive {
 		r.State = Free
 	}
-	if len(r.yieldRequestOf()) == 0 {
+	if len(RequestedOf(r)) == 0 {
 		r.YieldRequest = nil // the request ends with the grants that it is for
 	}
 	r.admit()
 }
 
-// exclusive reports whether one holder has the lock alone, or may still have it after a break.
-func (r *Record) exclusive() bool {
+// Exclusive reports whether one holder has the lock alone, or may still have it after a break.
+func Exclusive(r *Record) bool {
 	return r.State == Held || r.State == Broken && len(r.Holders) == 0
 }
 
-// fits reports whether another member of that mode can share the lock with its holders, and the
+// Fits reports whether another member of that mode can share the lock with its holders, and the
 // next grant may begin; see [Record.NotBefore].
-func (r *Record) fits(mode Mode) bool {
+func Fits(r *Record, mode Mode) bool {
 	switch {
 	case r.State == Held || r.State == Broken || r.State == Free && !r.NotBefore.IsZero():
 		return false
@@ -168,9 +172,9 @@ func (r *Record) admit() {
 	if r.State == Free {
 		r.Session, r.Presence, r.Immediate, r.BrokenNonce, r.HolderWriteAge = "", "", false, "", 0
 		r.HolderNonce, r.YieldRequest, r.Linger = "", nil, 0
-		r.Run = r.lastRun()
+		r.Run = LastRun(r)
 	}
-	for len(r.Queue) > 0 && r.fits(r.Queue[0].Mode) && r.grantTo(r.Queue[0]) == nil {
+	for len(r.Queue) > 0 && Fits(r, r.Queue[0].Mode) && r.grantTo(r.Queue[0]) == nil {
 		r.Queue = r.Queue[1:]
 	}
 }
@@ -178,7 +182,7 @@ func (r *Record) admit() {
 // grantTo makes m a holder.
 func (r *Record) grantTo(m Member) error {
 	if m.Mode != ModeShared {
-		token, err := r.nextToken()
+		token, err := NextToken(r)
 		if err != nil {
 			return err
 		}
@@ -188,7 +192,7 @@ func (r *Record) grantTo(m Member) error {
 	if m.Mode == ModeCandidate {
 		r.Data = nil // the value of another leader; the candidate writes its own
 	}
-	if m.Mode.alone() {
+	if Alone(m.Mode) {
 		r.State, r.Grant, r.Session, r.TTL, r.Granted = Held, m.Grant, m.Session, m.TTL, r.Renewed
 		r.Holder, r.Process, r.Presence = "session "+m.Session, "", ""
 		return nil
@@ -196,7 +200,7 @@ func (r *Record) grantTo(m Member) error {
 	if m.Mode == ModeSlot {
 		m.Slot = r.lowestSlot()
 	}
-	switch of := r.yieldRequestOf(); {
+	switch of := RequestedOf(r); {
 	case len(of) == 0:
 		r.YieldRequest = nil
 	case r.YieldRequest.isNameless():
@@ -221,30 +225,30 @@ func (r *Record) lowestSlot() int {
 	return 1 + slices.Index(taken[1:], false)
 }
 
-// possession distinguishes one period in which the lock is held from another.
-func (r *Record) possession() string {
+// Possession distinguishes one period in which the lock is held from another.
+func Possession(r *Record) string {
 	if r.State == Shared {
 		return fmt.Sprintf("shared %d", r.Token)
 	}
 	return r.Grant
 }
 
-// ahead returns the members for whose end a waiter waits: the holders if it is at the head of the
+// Ahead returns the members for whose end a waiter waits: the holders if it is at the head of the
 // queue or in none, else the one directly ahead of it.
-func (r *Record) ahead(grant string) []Member {
+func Ahead(r *Record, grant string) []Member {
 	i := slices.IndexFunc(r.Queue, func(m Member) bool { return m.Grant == grant })
 	switch {
 	case i > 0:
 		return r.Queue[i-1 : i]
-	case i < 0 && len(r.Queue) > 0 && len(r.possessors()) == 0:
+	case i < 0 && len(r.Queue) > 0 && len(Possessors(r)) == 0:
 		return r.Queue[:1]
 	}
-	return r.possessors()
+	return Possessors(r)
 }
 
-// turnsBefore is how many turns come before that of the waiter at that place in the queue. Readers
+// TurnsBefore is how many turns come before that of the waiter at that place in the queue. Readers
 // that follow each other directly have one turn together.
-func (r *Record) turnsBefore(place int) (turns int) {
+func TurnsBefore(r *Record, place int) (turns int) {
 	for i := range place {
 		if r.Queue[i].Mode != ModeShared || r.Queue[i+1].Mode != ModeShared {
 			turns++
@@ -253,20 +257,68 @@ func (r *Record) turnsBefore(place int) (turns int) {
 	return turns
 }
 
-// before returns all members whose turn is before that of a waiter: the holders, and the waiters
-// ahead of it. For a waiter in no queue these are all waiters.
-func (r *Record) before(grant string) []Member {
+// Before returns all members whose turn is before that of a waiter: the holders, and the waiters
+// Ahead of it. For a waiter in no queue these are all waiters.
+func Before(r *Record, grant string) []Member {
 	i := slices.IndexFunc(r.Queue, func(m Member) bool { return m.Grant == grant })
 	if i < 0 {
 		i = len(r.Queue)
 	}
-	return slices.Concat(r.possessors(), r.Queue[:i])
+	return slices.Concat(Possessors(r), r.Queue[:i])
 }
 
-// possessors returns the holders of the lock, or those that may still hold it after a break.
-func (r *Record) possessors() []Member {
-	if r.exclusive() {
+// Possessors returns the holders of the lock, or those that may still hold it after a break.
+func Possessors(r *Record) []Member {
+	if Exclusive(r) {
 		return []Member{{Grant: r.Grant, Session: r.Session, TTL: r.TTL, Mode: ModeExclusive, Token: r.Token}}
 	}
 	return r.Holders
+}
+
+// KeepsHolder keeps the fields from which others evaluate the holder of the record before, if it is
+// the holder of r, too.
+func KeepsHolder(r, before *Record) {
+	if before != nil && Exclusive(before) && r.State == before.State && r.Grant == before.Grant {
+		r.Renewed, r.Token = before.Renewed, before.Token
+	} else {
+		r.HolderNonce = ""
+	}
+}
+
+// HasRoom refuses a record that leaves its holder no room to write.
+func HasRoom(r *Record) error {
+	value, err := r.whole()
+	if err == nil && len(value) > store.MaxValue-memberRoom {
+		err = fmt.Errorf("lock %q: %w: its record has %d bytes with %d holders and waiters", r.Name, ErrFull, len(value), Members(r))
+	}
+	return err
+}
+
+// NamesSession reports whether the record names a session: as that of its holder, or of a member.
+func NamesSession(r *Record, id string) bool {
+	of := func(m Member) bool { return m.Session == id }
+	return Exclusive(r) && r.Session == id || slices.ContainsFunc(r.Holders, of) || slices.ContainsFunc(r.Queue, of)
+}
+
+// GrantsOf returns the grants of a session that the record names.
+func GrantsOf(r *Record, session string) (all []string) {
+	if Exclusive(r) && r.Session == session {
+		all = append(all, r.Grant)
+	}
+	for _, m := range slices.Concat(r.Holders, r.Queue) {
+		if m.Session == session {
+			all = append(all, m.Grant)
+		}
+	}
+	return all
+}
+
+// SessionsOf returns the sessions of members, each once.
+func SessionsOf(members []Member) (all []string) {
+	for _, m := range members {
+		if m.Session != "" && !slices.Contains(all, m.Session) {
+			all = append(all, m.Session)
+		}
+	}
+	return all
 }

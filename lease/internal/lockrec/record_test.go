@@ -1,8 +1,7 @@
-package lease_test
+package lockrec_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,66 +12,66 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func golden() map[string]*lease.Record {
+func golden() map[string]*lockrec.Record {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 123456789, time.UTC)
-	return map[string]*lease.Record{
+	return map[string]*lockrec.Record{
 		"held": {
-			Name: "jobs/nightly", State: lease.Held, Token: 1793534400001, Holder: "root@db1 pid 4711", Grant: "GRANT",
+			Name: "jobs/nightly", State: lockrec.Held, Token: 1793534400001, Holder: "root@db1 pid 4711", Grant: "GRANT",
 			TTL: 30 * time.Second, Nonce: "NONCE", Granted: at, Renewed: at.Add(10 * time.Second), Process: "PROCESS",
 			Presence: "boot/random", Data: []byte("step 3 of 7"),
 		},
 		"ran": {
-			Name: "report", State: lease.Free, Token: 12, Holder: "root@db1 pid 4711", Grant: "GRANT", TTL: time.Minute, Nonce: "N", Granted: at, Renewed: at.Add(time.Minute),
-			Run: &lease.Run{
-				Period: "day Europe/Zurich", Began: at, PeriodEnd: at.Add(12 * time.Hour), Ended: at.Add(time.Minute), Outcome: lease.RunFailed,
+			Name: "report", State: lockrec.Free, Token: 12, Holder: "root@db1 pid 4711", Grant: "GRANT", TTL: time.Minute, Nonce: "N", Granted: at, Renewed: at.Add(time.Minute),
+			Run: &lockrec.Run{
+				Period: "day Europe/Zurich", Began: at, PeriodEnd: at.Add(12 * time.Hour), Ended: at.Add(time.Minute), Outcome: lockrec.RunFailed,
 				Error: "exit status 3", Holder: "root@db1 pid 4711", Attempts: 2, Grant: "GRANT", RerunAllowed: true,
 			},
 		},
 		"session": {
-			Name: "SESSION", Kind: lease.KindSession, State: lease.Held, Token: 7, Holder: "root@db1 pid 4711", Grant: "G", TTL: 30 * time.Second,
+			Name: "SESSION", Kind: lockrec.KindSession, State: lockrec.Held, Token: 7, Holder: "root@db1 pid 4711", Grant: "G", TTL: 30 * time.Second,
 			Nonce: "N2", HolderNonce: "N1", Granted: at, Renewed: at, Process: "P", LocksToCheck: []string{"a", "b/c"},
 		},
-		"session-closed": {Name: "SESSION", Kind: lease.KindSession, State: lease.Free, Token: 7, Grant: "G", TTL: time.Second, Nonce: "N", Granted: at, Renewed: at},
-		"session-fenced": {Name: "SESSION", Kind: lease.KindSession, State: lease.Revoked, Token: 8, Grant: "G", TTL: time.Second, Nonce: "N", Granted: at, Renewed: at},
+		"session-closed": {Name: "SESSION", Kind: lockrec.KindSession, State: lockrec.Free, Token: 7, Grant: "G", TTL: time.Second, Nonce: "N", Granted: at, Renewed: at},
+		"session-fenced": {Name: "SESSION", Kind: lockrec.KindSession, State: lockrec.Revoked, Token: 8, Grant: "G", TTL: time.Second, Nonce: "N", Granted: at, Renewed: at},
 		"under-session": {
-			Name: "a", State: lease.Held, Token: 9, Holder: "x", Grant: "S.1z", Session: "S", TTL: time.Second, Nonce: "N2", HolderNonce: "N1", Granted: at, Renewed: at,
-			Linger: time.Minute, YieldRequest: &lease.YieldRequest{Grant: "S.1z", By: "root@db2 pid 1", Reason: "a deployment", At: at, Acknowledged: true, RefusalReason: "in the middle of it"},
-			Queue: []lease.Member{member("T.0", lease.ModeExclusive, 0, 0), member("U.0", lease.ModeShared, 0, 0)},
+			Name: "a", State: lockrec.Held, Token: 9, Holder: "x", Grant: "S.1z", Session: "S", TTL: time.Second, Nonce: "N2", HolderNonce: "N1", Granted: at, Renewed: at,
+			Linger: time.Minute, YieldRequest: &lockrec.YieldRequest{Grant: "S.1z", By: "root@db2 pid 1", Reason: "a deployment", At: at, Acknowledged: true, RefusalReason: "in the middle of it"},
+			Queue: []lockrec.Member{member("T.0", lockrec.ModeExclusive, 0, 0), member("U.0", lockrec.ModeShared, 0, 0)},
 		},
 		"readers": {
-			Name: "a", State: lease.Shared, Token: 9, Nonce: "N", Holders: []lease.Member{member("S.1z", lease.ModeShared, 0, 9), member("T.0", lease.ModeShared, 0, 9)},
-			Queue: []lease.Member{member("U.0", lease.ModeExclusive, 0, 0)},
+			Name: "a", State: lockrec.Shared, Token: 9, Nonce: "N", Holders: []lockrec.Member{member("S.1z", lockrec.ModeShared, 0, 9), member("T.0", lockrec.ModeShared, 0, 9)},
+			Queue: []lockrec.Member{member("U.0", lockrec.ModeExclusive, 0, 0)},
 		},
-		"slots":          {Name: "a", State: lease.Shared, Token: 11, Nonce: "N", Slots: 3, Holders: []lease.Member{member("S.1z", lease.ModeSlot, 2, 10), member("T.0", lease.ModeSlot, 1, 11)}},
-		"slots-free":     {Name: "a", State: lease.Free, Token: 11, Nonce: "N", Slots: 3},
-		"free":           {Name: "a", State: lease.Free, Token: math.MaxUint64, Holder: "x", Grant: "G", TTL: time.Second, Nonce: "N", Granted: at, Renewed: at},
-		"broken-waiting": {Name: "Größe", State: lease.Broken, Token: 8, Holder: "x", Grant: "G", TTL: time.Minute, Nonce: "N", Granted: at, Renewed: at, Process: "P", Presence: "boot/random", BrokenNonce: "LAST", HolderWriteAge: 1500 * time.Millisecond},
-		"broken":         {Name: "Größe", State: lease.Broken, Token: 7, Holder: "<&>", Grant: "G", TTL: 24 * time.Hour, Nonce: "N", Immediate: true, Data: []byte{0xff, 0x00}},
+		"slots":          {Name: "a", State: lockrec.Shared, Token: 11, Nonce: "N", Slots: 3, Holders: []lockrec.Member{member("S.1z", lockrec.ModeSlot, 2, 10), member("T.0", lockrec.ModeSlot, 1, 11)}},
+		"slots-free":     {Name: "a", State: lockrec.Free, Token: 11, Nonce: "N", Slots: 3},
+		"free":           {Name: "a", State: lockrec.Free, Token: math.MaxUint64, Holder: "x", Grant: "G", TTL: time.Second, Nonce: "N", Granted: at, Renewed: at},
+		"broken-waiting": {Name: "Größe", State: lockrec.Broken, Token: 8, Holder: "x", Grant: "G", TTL: time.Minute, Nonce: "N", Granted: at, Renewed: at, Process: "P", Presence: "boot/random", BrokenNonce: "LAST", HolderWriteAge: 1500 * time.Millisecond},
+		"broken":         {Name: "Größe", State: lockrec.Broken, Token: 7, Holder: "<&>", Grant: "G", TTL: 24 * time.Hour, Nonce: "N", Immediate: true, Data: []byte{0xff, 0x00}},
 	}
 }
 
 // member is a member that entered at a time of its own.
-func member(grant string, mode lease.Mode, slot int, token uint64) lease.Member {
+func member(grant string, mode lockrec.Mode, slot int, token uint64) lockrec.Member {
 	session, _, _ := strings.Cut(grant, ".")
-	return lease.Member{Grant: grant, Session: session, TTL: 30 * time.Second, Mode: mode, Slot: slot, Token: token, Since: time.Unix(1793534400, 0).UTC()}
+	return lockrec.Member{Grant: grant, Session: session, TTL: 30 * time.Second, Mode: mode, Slot: slot, Token: token, Since: time.Unix(1793534400, 0).UTC()}
 }
 
 // decode decodes a record of its own kind.
-func decode(rec *lease.Record, value []byte) (*lease.Record, error) {
-	return lease.DecodeKind(rec.Kind, rec.Name, value)
+func decode(rec *lockrec.Record, value []byte) (*lockrec.Record, error) {
+	return lockrec.Decode(rec.Kind, rec.Name, value)
 }
 
 // Records that were written once can be read for ever, and are written the same.
 func TestRecordGolden(t *testing.T) {
 	for name, rec := range golden() {
 		path := "testdata/" + name + ".json"
-		got, err := lease.Encode(rec)
+		got, err := lockrec.Encode(rec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,34 +97,9 @@ func TestRecordGolden(t *testing.T) {
 	}
 }
 
-// Fields of later versions are kept when the record is rewritten.
-func TestRecordKeepsUnknownFields(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		value := `{"holdfast":1,"kind":"lease","name":"job","state":"free","token":41,"nonce":"x","ttl_ms":1000,"zone":{"a":[1,2.50]},"\"q":null}`
-		if _, err := st.Put(t.Context(), "lock/job", "", []byte(value)); err != nil {
-			t.Fatal(err)
-		}
-		c := client(t, st, nil)
-		g := mustTry(t, c, "job")
-		mustRelease(t, g)
-		if g.Token() != 42 {
-			t.Errorf("token %d, want 42", g.Token())
-		}
-		got, _, err := st.Get(t.Context(), "lock/job")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range []string{`"zone":{"a":[1,2.50]}`, `"\"q":null`} {
-			if !bytes.Contains(got, []byte(want)) {
-				t.Errorf("%s is gone from %s", want, got)
-			}
-		}
-	})
-}
-
 func FuzzRecord(f *testing.F) {
 	for _, rec := range golden() {
-		value, err := lease.Encode(rec)
+		value, err := lockrec.Encode(rec)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -137,27 +111,27 @@ func FuzzRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string, session bool, value []byte) {
 		kind := ""
 		if session {
-			kind = lease.KindSession
+			kind = lockrec.KindSession
 		}
-		rec, err := lease.DecodeKind(kind, name, value)
+		rec, err := lockrec.Decode(kind, name, value)
 		if err != nil {
 			if !errors.Is(err, store.ErrCorrupt) {
 				t.Errorf("%v is no ErrCorrupt", err)
 			}
 			return
 		}
-		again, err := lease.Encode(rec)
+		again, err := lockrec.Encode(rec)
 		if err != nil {
 			if errors.Is(err, store.ErrTooLarge) {
 				return
 			}
 			t.Fatal(err)
 		}
-		back, err := lease.DecodeKind(kind, name, again)
+		back, err := lockrec.Decode(kind, name, again)
 		if err != nil {
 			t.Fatalf("wrote what can't be read: %s: %v", again, err)
 		}
-		last, err := lease.Encode(back)
+		last, err := lockrec.Encode(back)
 		if err != nil || !bytes.Equal(last, again) {
 			t.Errorf("wrote\n%s\nthen\n%s (%v)", again, last, err)
 		}
@@ -168,7 +142,7 @@ func FuzzRecord(f *testing.F) {
 // one that does is refused by them.
 func TestRecordFormat(t *testing.T) {
 	for name, rec := range golden() {
-		value, err := lease.Encode(rec)
+		value, err := lockrec.Encode(rec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,8 +162,8 @@ func TestRecordFormat(t *testing.T) {
 func TestRecordOfMembersBadInput(t *testing.T) {
 	const free = `"state":"free","token":9,"nonce":"N"`
 	const readers = `"state":"shared","token":9,"nonce":"N","holders":[["S.1","r",5,6,7]]`
-	many := strings.TrimSuffix(strings.Repeat(`["S.%x","r",5,6],`, lease.MaxMembers+1), ",")
-	numbers := make([]any, lease.MaxMembers+1)
+	many := strings.TrimSuffix(strings.Repeat(`["S.%x","r",5,6],`, lockrec.MaxMembers+1), ",")
+	numbers := make([]any, lockrec.MaxMembers+1)
 	for i := range numbers {
 		numbers[i] = i
 	}
@@ -229,16 +203,16 @@ func TestRecordOfMembersBadInput(t *testing.T) {
 		`"state":"shared","token":9,"nonce":"N","slots":2,"holders":[["S.1","s",5,6,7,1],["T.1","s",5,6,7,1]]`,
 	} {
 		value := `{"holdfast":2,"kind":"lease","name":"job",` + fields + `}`
-		if rec, err := lease.Decode("job", []byte(value)); !errors.Is(err, store.ErrCorrupt) {
+		if rec, err := lockrec.Decode("", "job", []byte(value)); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%.200s: read %+v, %v", value, rec, err)
 		}
 	}
 	for _, fields := range []string{free, readers, readers + `,"queue":[["T.1","w",5,6],["S.2","r",5,6]]`, free + `,"slots":500`, free + `,"ask":{"later":[1]}`} {
 		value := `{"holdfast":2,"kind":"lease","name":"job",` + fields + `}`
-		if _, err := lease.Decode("job", []byte(value)); err != nil {
+		if _, err := lockrec.Decode("", "job", []byte(value)); err != nil {
 			t.Errorf("%s: %v", value, err)
 		}
-		if _, err := lease.DecodeKind(lease.KindSession, "job", []byte(value)); !errors.Is(err, store.ErrCorrupt) {
+		if _, err := lockrec.Decode(lockrec.KindSession, "job", []byte(value)); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%s was read as a session's: %v", value, err)
 		}
 	}
@@ -255,7 +229,7 @@ func TestRecordOfMembersBadInput(t *testing.T) {
 		session + `"state":"open","name":"job","attend":[""]}`:             false,
 		session + `"state":"open","name":"job","attend":["*"]}`:            true,
 	} {
-		if _, err := lease.DecodeKind(lease.KindSession, "job", []byte(value)); (err == nil) != good || err != nil && !errors.Is(err, store.ErrCorrupt) {
+		if _, err := lockrec.Decode(lockrec.KindSession, "job", []byte(value)); (err == nil) != good || err != nil && !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%s: %v", value, err)
 		}
 	}
@@ -263,15 +237,15 @@ func TestRecordOfMembersBadInput(t *testing.T) {
 
 // full returns a record with as many members as there may be, each as long as its id, TTL,
 // token and slot usually are.
-func full(slots bool) *lease.Record {
-	rec := &lease.Record{Name: "job", State: lease.Shared, Token: 1793534400000500, Nonce: "N"}
-	mode := lease.ModeShared
+func full(slots bool) *lockrec.Record {
+	rec := &lockrec.Record{Name: "job", State: lockrec.Shared, Token: 1793534400000500, Nonce: "N"}
+	mode := lockrec.ModeShared
 	if slots {
-		rec.Slots, mode = lease.MaxMembers, lease.ModeSlot
+		rec.Slots, mode = lockrec.MaxMembers, lockrec.ModeSlot
 	}
-	for i := range lease.MaxMembers {
+	for i := range lockrec.MaxMembers {
 		m := member(fmt.Sprintf("ABCDEFGHIJKLMNOPQRSTUV%04d.%d", i, 1000+i), mode, 0, 1793534400000000)
-		if m.TTL = lease.MaxTTL; slots {
+		if m.TTL = lockrec.MaxTTL; slots {
 			m.Slot = i + 1
 		}
 		rec.Holders = append(rec.Holders, m)
@@ -282,7 +256,7 @@ func full(slots bool) *lease.Record {
 // 500 members leave a quarter of a record for the rest.
 func TestRecordHasRoomForAllMembers(t *testing.T) {
 	for _, slots := range []bool{false, true} {
-		value, err := lease.Encode(full(slots))
+		value, err := lockrec.Encode(full(slots))
 		if err != nil || len(value) > 48<<10 {
 			t.Errorf("%d bytes, %v", len(value), err)
 		}
@@ -292,12 +266,12 @@ func TestRecordHasRoomForAllMembers(t *testing.T) {
 // Where there is no room the data is left out, so that the lock can be used. Members never are.
 func TestEncodeNeverDropsMembers(t *testing.T) {
 	rec := full(true)
-	rec.Data = bytes.Repeat([]byte("d"), lease.MaxData)
-	value, err := lease.Encode(rec)
+	rec.Data = bytes.Repeat([]byte("d"), lockrec.MaxData)
+	value, err := lockrec.Encode(rec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, err := lease.Decode("job", value); err != nil || len(back.Holders) != lease.MaxMembers {
+	if back, err := lockrec.Decode("", "job", value); err != nil || len(back.Holders) != lockrec.MaxMembers {
 		t.Errorf("%d members, %v", len(back.Holders), err)
 	}
 	rec = full(true)
@@ -307,48 +281,26 @@ func TestEncodeNeverDropsMembers(t *testing.T) {
 		rec.Holders[i].Token = math.MaxUint64
 	}
 	rec.Name, rec.Token = strings.Repeat("é", 200), math.MaxUint64
-	if value, err = lease.Encode(rec); err == nil {
+	if value, err = lockrec.Encode(rec); err == nil {
 		rec.Nonce = strings.Repeat("n", store.MaxValue-len(value)+2)
-		_, err = lease.Encode(rec)
+		_, err = lockrec.Encode(rec)
 	}
-	if !errors.Is(err, lease.ErrFull) || !errors.Is(err, store.ErrTooLarge) {
+	if !errors.Is(err, lockrec.ErrFull) || !errors.Is(err, store.ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}
-	if len(rec.Holders) != lease.MaxMembers {
+	if len(rec.Holders) != lockrec.MaxMembers {
 		t.Errorf("%d members are left", len(rec.Holders))
 	}
 }
 
-// What others write into the record of a holder that is dead does not make waiters wait any
-// longer.
-func TestOthersWritesAreNoSignOfLife(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		mustTry(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")
-		stop := make(chan struct{})
-		defer close(stop)
-		go func() {
-			for i := 0; ; i++ {
-				select {
-				case <-time.After(ttl / 4):
-				case <-stop:
-					return
-				}
-				value, v, _ := st.Get(context.Background(), "lock/job")
-				rec, err := lease.Decode("job", value)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if rec.HolderNonce == "" {
-					rec.HolderNonce = rec.Nonce
-				}
-				rec.Nonce = fmt.Sprint(i)
-				value, _ = lease.Encode(rec)
-				_, _ = st.Put(context.Background(), "lock/job", v, value)
-			}
-		}()
-		if took := takes(t, client(t, st, nil), "job"); took > ttl+soon {
-			t.Errorf("taken after %v", took)
+// What is no record has no token.
+func TestTokenOf(t *testing.T) {
+	for value, want := range map[string]uint64{
+		`{"token":7}`: 7, `{"token":18446744073709551615}`: 1<<64 - 1, `{"token":"7"}`: 0, `{"token":-1}`: 0,
+		`[7]`: 0, ``: 0, `{`: 0, `{"other":7}`: 0, "not JSON": 0,
+	} {
+		if got := lockrec.TokenOf([]byte(value)); got != want {
+			t.Errorf("the token in %s is %d, want %d", value, got, want)
 		}
-	})
+	}
 }

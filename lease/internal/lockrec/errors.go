@@ -1,0 +1,33 @@
+package lockrec
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The errors of the rules. Package lease has them under the same names, and says more about them.
+var (
+	ErrNotHeld       = store.NewError("lock is not held", store.NotApplied)
+	ErrTokenMismatch = store.NewError("the lock has another token than the caller names", store.NotApplied)
+	ErrNewerFormat   = errors.New("the record has a newer format than this program knows")
+	ErrFull          = store.NewError("no room for another holder", store.NotApplied, store.ErrPermanent)
+	ErrWrongKind     = store.NewError("the lock is of another kind", store.NotApplied, store.ErrPermanent)
+	ErrSlotCount     = store.NewError("the semaphore has another number of slots", store.NotApplied, store.ErrPermanent)
+)
+
+// SlotCountError says that a semaphore has another number of slots than the caller names. It
+// matches [ErrSlotCount].
+type SlotCountError struct {
+	Name string
+	Want int // what the caller names
+	Have int // what the record says
+}
+
+func (e *SlotCountError) Error() string {
+	return fmt.Sprintf("semaphore %q: it has %d slots, and the caller names %d: name the same number, or resize it", e.Name, e.Have, e.Want)
+}
+
+// Unwrap returns ErrSlotCount.
+func (e *SlotCountError) Unwrap() error { return ErrSlotCount }

@@ -1,0 +1,487 @@
+// Package lockrec has the rules of the record of a lock, and of a session: its JSON form, who may
+// become a holder, and what each write makes of it. It reads no clock, sends nothing and draws no
+// random number: times, nonces and ids of grants are arguments. So package lease and the models of its
+// protocols run the same code.
+//
+// The rules are functions, not methods: lease.Record is an alias of [Record], and its users should
+// see no methods by which they could change a record.
+package lockrec
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// FormatVersion is the highest version of the record that this package knows. A record of a newer
+// version is refused. This package writes version 2 where a record has a session, members or a
+// request to yield, which programs of version 1 do not know. It writes version 1 everywhere else.
+const FormatVersion = 2
+
+// PlainFormat is the version of records that programs of version 1 can read, too.
+const PlainFormat = 1
+
+// State says whether a lock is taken.
+type State string
+
+const (
+	// Held: the grant in the record is in force until it expires.
+	Held State = "held"
+
+	// Free: the grant was released; the next one may begin at once.
+	Free State = "free"
+
+	// Broken: another client ended the grant; see [Client.Break].
+	Broken State = "broken"
+
+	// Shared: the holders in the record hold the lock, each until its session ends: readers, or
+	// holders of slots.
+	Shared State = "shared"
+
+	// Revoked: only of a session's record: another client has revoked the session. The session
+	// never becomes valid again.
+	Revoked State = "fenced"
+)
+
+// KindSession is [Record.Kind] of the record of a session.
+const KindSession = "session"
+
+// Record is what the register of a lock holds: readable JSON, documented in the
+// package comment.
+type Record struct {
+	Name           string        // the lock's name, or the id of the session
+	State          State         // of a session: Held (open), Free (closed) or Revoked
+	Kind           string        // empty for the record of a lock, KindSession for that of a session
+	Token          uint64        // the fencing token of the last grant
+	Holder         string        // free text for people
+	Grant          string        // random id of the grant
+	TTL            time.Duration // of the grant; the same throughout its life
+	Nonce          string        // new in every write
+	Granted        time.Time     // by the holder's wall clock; for people only
+	Renewed        time.Time     // by the holder's wall clock; can veto a takeover, never allow one
+	Process        string        // random id of the holder's process
+	Presence       string        // the store's announcement of the holder's process, if any
+	Immediate      bool          // of a broken record: it may be taken at once
+	BrokenNonce    string        // of a broken record: the nonce of the grant's last write
+	HolderWriteAge time.Duration // of a broken record: how old that write was by the store's clock
+	Data           []byte        // the user's own, nil if none
+
+	// NotBefore is when the next grant may begin at the earliest, by the holder's wall clock; zero
+	// if at any time. It only spaces grants: it does not exclude another holder.
+	NotBefore time.Time
+
+	// Run is the last run of a job that runs once in each period, nil if there was none; see
+	// [Run].
+	Run *Run
+
+	// Session is the session that the grant is under, empty for a plain lease.
+	Session string
+
+	// Holders are the readers, or the holders of slots. Queue are the waiters in order. Both
+	// together have at most [MaxMembers].
+	Holders, Queue []Member
+
+	// Slots is how many slots the semaphore has, 0 for a lock that is none. It is kept when
+	// all are free.
+	Slots int
+
+	// YieldRequest is the request to yield, nil if there is none.
+	YieldRequest *YieldRequest
+
+	// HolderNonce is the nonce of the last write by the grant's own holder, if others have written
+	// since: they request to yield, or enter the queue. It is empty if Nonce is that of the holder.
+	// A new HolderNonce shows that the holder lives; a new Nonce does not.
+	HolderNonce string
+
+	// OtherWrites is how often others have written since. It counts only with a HolderNonce.
+	OtherWrites int
+
+	// Linger is how long the holder keeps the lock after its work at most, so that a waiter can
+	// request it. It is 0 if the holder does not keep it.
+	Linger time.Duration
+
+	// LocksToCheck names, in the record of a session, the locks for which others have written a
+	// request to yield or a break; ["*"] means all.
+	LocksToCheck []string
+
+	// unknown keeps the fields of later versions as they came.
+	unknown map[string]json.RawMessage
+}
+
+// fields is the JSON form of a Record.
+type fields struct {
+	Holdfast       int             `json:"holdfast"`
+	Kind           string          `json:"kind"`
+	Name           string          `json:"name"`
+	State          State           `json:"state"`
+	Token          uint64          `json:"token"`
+	Holder         string          `json:"holder,omitempty"`
+	Grant          string          `json:"grant,omitempty"`
+	TTL            int64           `json:"ttl_ms"`
+	Nonce          string          `json:"nonce"`
+	Granted        time.Time       `json:"granted,omitzero"`
+	Renewed        time.Time       `json:"renewed,omitzero"`
+	Process        string          `json:"process,omitempty"`
+	Presence       string          `json:"presence,omitempty"`
+	Immediate      bool            `json:"now,omitempty"`
+	BrokenNonce    string          `json:"broke,omitempty"`
+	HolderWriteAge int64           `json:"stood_ms,omitempty"`
+	NotBefore      time.Time       `json:"not_before,omitzero"`
+	Run            json.RawMessage `json:"run,omitempty"`
+	Session        string          `json:"session,omitempty"`
+	HolderNonce    string          `json:"mark,omitempty"`
+	OtherWrites    int             `json:"beside,omitempty"`
+	Slots          int             `json:"slots,omitempty"`
+	Holders        []Member        `json:"holders,omitempty"`
+	Queue          []Member        `json:"queue,omitempty"`
+	YieldRequest   json.RawMessage `json:"ask,omitempty"`
+	Linger         int64           `json:"linger_ms,omitempty"`
+	LocksToCheck   []string        `json:"attend,omitempty"`
+	Data           *string         `json:"data,omitempty"`
+	DataBase64     []byte          `json:"data_base64,omitempty"`
+}
+
+const recordKind = "lease"
+
+// MaxTTL is the longest lease.
+const MaxTTL = 24 * time.Hour
+
+// maxWriteAge bounds Record.HolderWriteAge: more than any waiter needs to see.
+const maxWriteAge = 2 * MaxTTL
+
+var knownFields = []string{
+	"holdfast", "kind", "name", "state", "token", "holder", "grant", "ttl_ms", "nonce",
+	"granted", "renewed", "process", "presence", "now", "broke", "stood_ms", "not_before", "run", "data", "data_base64",
+	"session", "mark", "beside", "slots", "holders", "queue", "ask", "linger_ms", "attend",
+}
+
+// MaxData is the most data that the holder of a lock stores, in bytes. It is half of a record: the rest
+// of a record may grow with each holder.
+const MaxData = store.MaxValue / 2
+
+// readableData is the size up to which text in data is always written as text. There a control
+// character takes six bytes.
+const readableData = 1024
+
+// Encode returns the value of the register. Only a record with fields of others or of earlier
+// versions can be too large. Then encode leaves out what matters least until the record fits, so
+// that its lock can always be taken and freed. It leaves out, in this order: the texts for people,
+// the presence, the data, and the fields that are unknown here. It removes them from r, too. It
+// never leaves out members: where they have no room the error matches [ErrFull] and
+// [store.ErrTooLarge].
+func Encode(r *Record) ([]byte, error) {
+	value, err := r.whole()
+	for _, leaveOut := range []func(){
+		func() { r.LocksToCheck = allLocksEntry(r.LocksToCheck) },
+		func() { r.Granted = time.Time{} },
+		func() { r.Holder = "" },
+		func() { r.Presence = "" },
+		func() { r.Run = r.Run.bare() },
+		func() { r.YieldRequest = r.YieldRequest.bare() },
+		func() { r.Data = nil },
+		func() { r.unknown = nil },
+	} {
+		if err != nil || len(value) <= store.MaxValue {
+			break
+		}
+		leaveOut()
+		value, err = r.whole()
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("lock record: %w", err)
+	case len(value) > store.MaxValue && Members(r) > 0:
+		return nil, fmt.Errorf("lock record: %w: %w: %d bytes with %d members, at most %d are allowed", ErrFull, store.ErrTooLarge, len(value), Members(r), store.MaxValue)
+	case len(value) > store.MaxValue:
+		return nil, fmt.Errorf("lock record: %w: %d bytes without its data, at most %d are allowed", store.ErrTooLarge, len(value), store.MaxValue)
+	}
+	return value, nil
+}
+
+// Freed returns the record that frees the lock of r at that time, or hands it over to the waiters
+// in its queue. The caller adds a nonce.
+func Freed(r *Record, at time.Time) Record {
+	free := *r
+	free.Renewed = at
+	Vacate(&free)
+	return free
+}
+
+// SetData puts data into r, unless that is more than a record holds.
+func SetData(r *Record, data []byte) error {
+	r.Data = data
+	if len(data) > MaxData {
+		return fmt.Errorf("lock %q: %w: %d bytes of data, at most %d are allowed", r.Name, store.ErrTooLarge, len(data), MaxData)
+	}
+	value, err := r.whole()
+	if err == nil && len(value) > store.MaxValue {
+		err = fmt.Errorf("lock %q: %w: %d bytes of data have no room next to the record's other fields", r.Name, store.ErrTooLarge, len(data))
+	}
+	return err
+}
+
+// whole returns the value of the register, however large.
+func (r *Record) whole() ([]byte, error) {
+	f := fields{
+		Holdfast: r.format(), Kind: r.kind(), Name: r.Name, State: r.stateName(), Token: r.Token,
+		Holder: r.Holder, Grant: r.Grant, TTL: r.TTL.Milliseconds(), Nonce: r.Nonce,
+		Granted: r.Granted.UTC(), Renewed: r.Renewed.UTC(), Process: r.Process,
+		Presence: r.Presence, Immediate: r.Immediate, BrokenNonce: r.BrokenNonce, HolderWriteAge: r.HolderWriteAge.Milliseconds(),
+		NotBefore: r.NotBefore.UTC(), Session: r.Session, HolderNonce: r.HolderNonce, Slots: r.Slots,
+		Holders: r.Holders, Queue: r.Queue, Linger: r.Linger.Milliseconds(), LocksToCheck: r.LocksToCheck,
+	}
+	if r.HolderNonce != "" {
+		f.OtherWrites = r.OtherWrites
+	}
+	if r.Data != nil {
+		if text := string(r.Data); readable(text) {
+			f.Data = &text
+		} else {
+			f.DataBase64 = r.Data
+		}
+	}
+	if r.Run != nil {
+		run, err := r.Run.encode()
+		if err != nil {
+			return nil, err
+		}
+		f.Run = run
+	}
+	if r.YieldRequest != nil {
+		ask, err := r.YieldRequest.encode()
+		if err != nil {
+			return nil, err
+		}
+		f.YieldRequest = ask
+	}
+	known, err := marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	return withUnknown(known, r.unknown)
+}
+
+// withUnknown adds fields to a JSON object that is not empty.
+func withUnknown(object []byte, unknown map[string]json.RawMessage) ([]byte, error) {
+	b := bytes.NewBuffer(object[:len(object)-1])
+	for _, name := range slices.Sorted(maps.Keys(unknown)) {
+		key, err := marshal(name)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(b, ",%s:%s", key, unknown[name])
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// readable reports whether data is written as text: it is UTF-8, and not much longer for
+// its escapes.
+func readable(data string) bool {
+	if !utf8.ValidString(data) {
+		return false
+	}
+	if len(data) <= readableData {
+		return true
+	}
+	text, err := marshal(data)
+	return err == nil && len(text) <= base64.StdEncoding.EncodedLen(len(data))
+}
+
+// marshal is json.Marshal without the escapes for HTML, which make text hard to read.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// Decode reads the value of a register as the record of that kind and name; see [Record.Kind]. Its
+// errors match [store.ErrCorrupt]: a lock with an unreadable record counts as neither free nor held.
+func Decode(kind, name string, value []byte) (*Record, error) {
+	bad := func(format string, args ...any) (*Record, error) {
+		return nil, fmt.Errorf("%w: %s", store.ErrCorrupt, fmt.Sprintf(format, args...))
+	}
+	if len(value) > store.MaxValue {
+		return bad("the value has %d bytes, more than a lock record", len(value))
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(value, &all); err != nil || all == nil {
+		return bad("not a lock record: %.60q", value)
+	}
+	// The version comes first: the fields of a newer format may mean something else.
+	var version int
+	if err := json.Unmarshal(all["holdfast"], &version); err != nil || version < 1 {
+		return bad("not a lock record: %.60q", value)
+	}
+	if version > FormatVersion {
+		return nil, fmt.Errorf("%w: %w: the record has format %d, this program knows %d: use a newer holdfast", store.ErrCorrupt, ErrNewerFormat, version, FormatVersion)
+	}
+	var f fields
+	if err := json.Unmarshal(value, &f); err != nil {
+		return bad("%v", err)
+	}
+	r := &Record{
+		Name: f.Name, State: f.State, Token: f.Token, Holder: f.Holder, Grant: f.Grant,
+		TTL: time.Duration(f.TTL) * time.Millisecond, Nonce: f.Nonce, Granted: f.Granted,
+		Renewed: f.Renewed, Process: f.Process, Presence: f.Presence, Immediate: f.Immediate,
+		BrokenNonce: f.BrokenNonce, HolderWriteAge: time.Duration(f.HolderWriteAge) * time.Millisecond, NotBefore: f.NotBefore,
+		Kind: kind, Session: f.Session, HolderNonce: f.HolderNonce, OtherWrites: max(f.OtherWrites, 0), Slots: f.Slots, Holders: f.Holders, Queue: f.Queue,
+		Linger: time.Duration(f.Linger) * time.Millisecond, LocksToCheck: f.LocksToCheck,
+	}
+	states := lockStates
+	if kind == KindSession {
+		states = sessionStates
+	}
+	state, known := states[string(f.State)]
+	r.State = state
+	switch {
+	case f.Kind != r.kind():
+		return bad("the record is of kind %q, want %q", f.Kind, r.kind())
+	case f.Name != name:
+		return bad("the record is that of another %s, %q", map[bool]string{true: "session", false: "lock"}[kind == KindSession], f.Name)
+	case !known:
+		return bad("unknown state %q", f.State)
+	case f.Token == 0:
+		return bad("no token")
+	case f.Nonce == "":
+		return bad("no nonce")
+	case state == Held && f.Grant == "":
+		return bad("the record is held, but names no grant")
+	case f.TTL < 0 || f.TTL > MaxTTL.Milliseconds() || f.TTL == 0 && (state == Held || state == Broken || state == Revoked):
+		return bad("the record has a TTL of %d ms, out of range", f.TTL)
+	case f.HolderWriteAge < 0 || f.HolderWriteAge > maxWriteAge.Milliseconds():
+		return bad("the broken record's age of the holder's last write is %d ms, out of range", f.HolderWriteAge)
+	}
+	switch {
+	case f.Data != nil:
+		r.Data = []byte(*f.Data)
+	case f.DataBase64 != nil:
+		r.Data = f.DataBase64
+	}
+	var err error
+	if r.unknown, err = unknownOf(all, knownFields); err != nil {
+		return bad("%v", err)
+	}
+	if f.Run != nil {
+		if r.Run, err = decodeRun(f.Run); err != nil {
+			return bad("%v", err)
+		}
+		r.Run = LastRun(r)
+	}
+	if f.YieldRequest != nil {
+		if r.YieldRequest, err = decodeYieldRequest(f.YieldRequest); err != nil {
+			return bad("%v", err)
+		}
+	}
+	if err := Consistent(r); err != nil {
+		return bad("%v", err)
+	}
+	return r, nil
+}
+
+// FirstToken is the token of a lock that is made at the time t where there is none:
+// the Unix time in microseconds. No lock is granted a million times a second: so it is
+// above the tokens of a lock of that name that was removed before.
+func FirstToken(t time.Time) uint64 { return uint64(max(1, t.UnixMicro())) }
+
+// NextToken returns the token of the grant that follows r.
+func NextToken(r *Record) (uint64, error) {
+	return follow(r.Name, r.Token)
+}
+
+// TokenOf returns the token in the value of a register: the field "token" of a JSON
+// object, as the records of leases have it. Anything else has none.
+func TokenOf(value []byte) uint64 {
+	var record struct {
+		Token uint64 `json:"token"`
+	}
+	if len(value) == 0 || value[0] != '{' || json.Unmarshal(value, &record) != nil {
+		return 0
+	}
+	return record.Token
+}
+
+// Raise raises the token above another one.
+func Raise(r *Record, above uint64) error {
+	token, err := follow(r.Name, above)
+	r.Token = max(r.Token, token)
+	return err
+}
+
+// follow returns a token above another.
+func follow(name string, token uint64) (uint64, error) {
+	if token == math.MaxUint64 {
+		return 0, fmt.Errorf("%w: the token of lock %q is at its maximum, nothing can follow it", store.ErrCorrupt, name)
+	}
+	return token + 1, nil
+}
+
+// format is the version of the format that the record needs.
+func (r *Record) format() int {
+	if r.Kind == "" && r.Session == "" && r.HolderNonce == "" && r.Slots == 0 && Members(r) == 0 && r.YieldRequest == nil && r.Linger == 0 {
+		return PlainFormat
+	}
+	return FormatVersion
+}
+
+// kind is the kind of the record as it is written.
+func (r *Record) kind() string { return cmp.Or(r.Kind, recordKind) }
+
+// The states as records have them.
+var (
+	lockStates    = map[string]State{"held": Held, "free": Free, "broken": Broken, "shared": Shared}
+	sessionStates = map[string]State{"open": Held, "closed": Free, "fenced": Revoked}
+)
+
+// stateName is the state as the record has it.
+func (r *Record) stateName() State {
+	if r.Kind == KindSession {
+		for name, state := range sessionStates {
+			if state == r.State {
+				return State(name)
+			}
+		}
+	}
+	return r.State
+}
+
+// HolderNonce is the nonce of the last write by the grant's own holder: a waiter times that write.
+func HolderNonce(r *Record) string {
+	if r.State == Broken {
+		return cmp.Or(r.BrokenNonce, r.HolderNonce, r.Nonce)
+	}
+	return cmp.Or(r.HolderNonce, r.Nonce)
+}
+
+// unknownOf returns the fields that are not known, nil if there is none. encoding/json ignores
+// the case of names. Another reader does not, and would read something else: so a field whose
+// name differs from a known one in case alone is an error.
+func unknownOf(all map[string]json.RawMessage, known []string) (map[string]json.RawMessage, error) {
+	unknown := maps.Clone(all)
+	for _, name := range known {
+		delete(unknown, name)
+	}
+	for key := range unknown {
+		for _, name := range known {
+			if strings.EqualFold(name, key) {
+				return nil, fmt.Errorf("a field %q", key)
+			}
+		}
+	}
+	if len(unknown) == 0 {
+		return nil, nil
+	}
+	return unknown, nil
+}

@@ -1,0 +1,172 @@
+package lockrec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// YieldRequest is a request to the holders of a lock to yield.
+type YieldRequest struct {
+	Grant         string    // the grant that it is for; empty if the lock has several holders
+	Grants        []string  // of several holders the grants that held the lock when the request was made
+	By            string    // who requests, for people: at most 1,024 bytes
+	Reason        string    // why, for people: at most 1,024 bytes
+	At            time.Time // when, by the clock of the requesting client; for people only
+	OnlyIfIdle    bool      // the holder yields only if it keeps the lock without work; see [Record.Linger]
+	Acknowledged  bool      // the holder has read it
+	RefusalReason string    // why the holder does not yield, at most 1,024 bytes; empty if it has not refused
+
+	// unknown keeps the fields of later versions as they came.
+	unknown map[string]json.RawMessage
+}
+
+// yieldRequestFields is the JSON form of a YieldRequest.
+type yieldRequestFields struct {
+	Grant         string    `json:"grant,omitempty"`
+	Grants        []string  `json:"grants,omitempty"`
+	By            string    `json:"by,omitempty"`
+	Reason        string    `json:"reason,omitempty"`
+	At            time.Time `json:"at,omitzero"`
+	OnlyIfIdle    bool      `json:"idle,omitempty"`
+	Acknowledged  bool      `json:"heard,omitempty"`
+	RefusalReason string    `json:"refused,omitempty"`
+}
+
+var knownYieldFields = []string{"grant", "grants", "by", "reason", "at", "idle", "heard", "refused"}
+
+const (
+	// MaxReason bounds each text of a YieldRequest, in bytes.
+	MaxReason = 1024
+
+	// maxLocksToCheck bounds [Record.LocksToCheck]; with more locks the record has AllLocks.
+	maxLocksToCheck = 100
+	AllLocks        = "*"
+)
+
+// Encode returns the JSON form of the request.
+func (a *YieldRequest) encode() (json.RawMessage, error) {
+	known, err := marshal(yieldRequestFields{a.Grant, a.Grants, a.By, a.Reason, a.At.UTC(), a.OnlyIfIdle, a.Acknowledged, a.RefusalReason})
+	if err != nil || len(a.unknown) == 0 {
+		return known, err
+	}
+	if string(known) == "{}" {
+		return marshal(a.unknown)
+	}
+	return withUnknown(known, a.unknown)
+}
+
+// decodeYieldRequest reads the JSON form of a request to yield.
+func decodeYieldRequest(value json.RawMessage) (*YieldRequest, error) {
+	var (
+		f   yieldRequestFields
+		all map[string]json.RawMessage
+	)
+	if err := errors.Join(json.Unmarshal(value, &f), json.Unmarshal(value, &all)); err != nil {
+		return nil, err
+	}
+	a := &YieldRequest{Grant: f.Grant, Grants: f.Grants, By: f.By, Reason: f.Reason, At: f.At, OnlyIfIdle: f.OnlyIfIdle, Acknowledged: f.Acknowledged, RefusalReason: f.RefusalReason}
+	if longest := max(len(a.By), len(a.Reason), len(a.RefusalReason)); longest > MaxReason {
+		return nil, fmt.Errorf("the request to yield has a text of %d bytes, longer than it can be", longest)
+	}
+	if len(a.Grants) > MaxMembers || slices.ContainsFunc(a.Grants, func(grant string) bool { return SessionOf(grant) == "" }) {
+		return nil, fmt.Errorf("the request to yield has an invalid list of grants: %.60q", a.Grants)
+	}
+	var err error
+	a.unknown, err = unknownOf(all, knownYieldFields)
+	return a, err
+}
+
+// bare returns the request without the texts for people and without unknown fields. It keeps the
+// fact that the request was refused.
+func (a *YieldRequest) bare() *YieldRequest {
+	if a == nil {
+		return nil
+	}
+	bare := &YieldRequest{Grant: a.Grant, Grants: a.Grants, OnlyIfIdle: a.OnlyIfIdle, Acknowledged: a.Acknowledged}
+	if a.RefusalReason != "" {
+		bare.RefusalReason = "refused"
+	}
+	return bare
+}
+
+// allLocksEntry replaces names by the entry for all locks, if there are any.
+func allLocksEntry(names []string) []string {
+	if len(names) == 0 {
+		return names
+	}
+	return []string{AllLocks}
+}
+
+// RequestYield returns r with a request to yield, or nil if r has one that serves. age is that of
+// [ByOther].
+func RequestYield(r *Record, a YieldRequest, age time.Duration) (*Record, error) {
+	switch r.State {
+	case Free:
+		return nil, fmt.Errorf("lock %q: %w: it is free (token %d)", r.Name, ErrNotHeld, r.Token)
+	case Broken:
+		return nil, fmt.Errorf("lock %q: %w: it is broken already (token %d)", r.Name, ErrNotHeld, r.Token)
+	}
+	of := RequestedOf(r)
+	if now := r.YieldRequest; len(of) > 0 && (a.OnlyIfIdle || !now.OnlyIfIdle) && (now.Grant != "" || !now.isNameless() && len(of) == len(r.Holders)) {
+		return nil, nil
+	}
+	next := ByOther(r, age)
+	if a.Grant = r.Grant; r.State == Shared {
+		a.Grant, a.Grants, next.HolderNonce = "", grantsOf(r.Holders), "" // none of them renews the record
+	}
+	next.YieldRequest = &a
+	// Nothing is left out to make room for the request: the record is the holder's.
+	if value, err := next.whole(); err != nil || len(value) > store.MaxValue {
+		return nil, errors.Join(fmt.Errorf("lock %q: %w: there is no room for a request to yield in its record", r.Name, store.ErrTooLarge), err)
+	}
+	return &next, nil
+}
+
+// Notify returns the record r of a session with the name of a lock whose record its holder has to
+// read, or nil if r names the lock already or the session is over. With all it names all locks.
+func Notify(r *Record, lock string, all bool, age time.Duration) *Record {
+	if r == nil || r.State != Held || IsNamed(r, lock) {
+		return nil
+	}
+	next := ByOther(r, age)
+	if next.LocksToCheck = append(slices.Clone(next.LocksToCheck), lock); all || len(next.LocksToCheck) > maxLocksToCheck {
+		next.LocksToCheck = []string{AllLocks}
+	}
+	return &next
+}
+
+// IsNamed reports whether the record of a session names a lock that its holder has to read.
+func IsNamed(r *Record, lock string) bool {
+	return slices.Contains(r.LocksToCheck, lock) || slices.Contains(r.LocksToCheck, AllLocks)
+}
+
+// RequestedOf returns the holders that the request in the record is for.
+func RequestedOf(r *Record) []Member {
+	if r == nil || r.State == Free || r.YieldRequest == nil || Exclusive(r) && r.YieldRequest.Grant != r.Grant {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(Possessors(r)), func(m Member) bool { return !IsFor(r.YieldRequest, m.Grant) })
+}
+
+// IsFor reports whether the request is for a grant, which holds the lock.
+func IsFor(a *YieldRequest, grant string) bool {
+	return a.Grant == grant || a.isNameless() || a.Grant == "" && slices.Contains(a.Grants, grant)
+}
+
+// isNameless reports whether an earlier program has written the request, for several holders
+// without their names. Such a request is for all holders of the lock. That changes when a program
+// that names them writes the next holder into the record, or requests again: it names those that
+// held the lock before.
+func (a *YieldRequest) isNameless() bool { return a.Grant == "" && len(a.Grants) == 0 }
+
+func grantsOf(members []Member) (all []string) {
+	for _, m := range members {
+		all = append(all, m.Grant)
+	}
+	return all
+}

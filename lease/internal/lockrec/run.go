@@ -1,0 +1,135 @@
+package lockrec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+type RunOutcome string
+
+// The outcomes of a run.
+const (
+	// RunRunning: the run has begun, and its grant was not released. The record of the lock shows
+	// whether its holder lives.
+	RunRunning RunOutcome = "running"
+
+	// RunDone: the function returned nil.
+	RunDone RunOutcome = "done"
+
+	// RunFailed: the function returned an error, or did not return (a panic).
+	RunFailed RunOutcome = "failed"
+
+	// RunDied: the grant of the run is over, and no end was written. The process died, the lease
+	// was lost, or the guard was released before the function returned.
+	RunDied RunOutcome = "died"
+)
+
+// Run is the last run of a job that runs once in each period, as the record of its lock has it.
+// All times are by the clock of the machine of the run.
+type Run struct {
+	Period    string    // period in the program of the run, for people
+	Began     time.Time // begin of the run, which counts for the period that contains it
+	PeriodEnd time.Time // end of that period
+	Ended     time.Time // zero unless the run is done or has failed
+	Outcome   RunOutcome
+	Error     string // error of the run, at most 256 bytes
+	Holder    string // Options.Holder of the client of the run
+	Attempts  int    // number of runs that have begun in that period, including this run
+	Grant     string // id of the grant of the run
+
+	// RerunAllowed says that an operator took the run back with lease.Client.Break. The job may run
+	// again in this period.
+	RerunAllowed bool
+
+	// unknown keeps the fields of later versions as they came.
+	unknown map[string]json.RawMessage
+}
+
+// LastRun returns the last run with its outcome as the rest of the record shows it: a run
+// without an end has died when its grant is not in force any more.
+func LastRun(r *Record) *Run {
+	run := r.Run
+	if run == nil || run.Outcome != RunRunning || r.State != Free && r.Grant == run.Grant {
+		return run
+	}
+	died := *run
+	died.Outcome = RunDied
+	return &died
+}
+
+// AllowRerun returns the run that others find when the grant in r, or the wait for the next
+// period, is broken.
+func AllowRerun(r *Record) *Run {
+	if r.Run == nil || r.State != Free && r.Grant != r.Run.Grant {
+		return r.Run
+	}
+	again := *r.Run
+	again.RerunAllowed = true
+	return &again
+}
+
+// runFields is the JSON form of a Run.
+type runFields struct {
+	Period       string     `json:"period"`
+	Began        time.Time  `json:"began"`
+	PeriodEnd    time.Time  `json:"until"`
+	Ended        time.Time  `json:"ended,omitzero"`
+	Outcome      RunOutcome `json:"outcome"`
+	Error        string     `json:"error,omitempty"`
+	Holder       string     `json:"holder,omitempty"`
+	Attempts     int        `json:"tries"`
+	Grant        string     `json:"grant"`
+	RerunAllowed bool       `json:"again,omitempty"`
+}
+
+var knownRunFields = []string{"period", "began", "until", "ended", "outcome", "error", "holder", "tries", "grant", "again"}
+
+// Encode returns the JSON form of the run.
+func (r *Run) encode() (json.RawMessage, error) {
+	known, err := marshal(runFields{
+		Period: r.Period, Began: r.Began.UTC(), PeriodEnd: r.PeriodEnd.UTC(), Ended: r.Ended.UTC(), Outcome: r.Outcome,
+		Error: r.Error, Holder: r.Holder, Attempts: r.Attempts, Grant: r.Grant, RerunAllowed: r.RerunAllowed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return withUnknown(known, r.unknown)
+}
+
+// decodeRun reads the JSON form of a run.
+func decodeRun(value json.RawMessage) (*Run, error) {
+	var (
+		f   runFields
+		all map[string]json.RawMessage
+	)
+	if err := errors.Join(json.Unmarshal(value, &f), json.Unmarshal(value, &all)); err != nil {
+		return nil, err
+	}
+	r := &Run{
+		Period: f.Period, Began: f.Began, PeriodEnd: f.PeriodEnd, Ended: f.Ended, Outcome: f.Outcome,
+		Error: f.Error, Holder: f.Holder, Attempts: f.Attempts, Grant: f.Grant, RerunAllowed: f.RerunAllowed,
+	}
+	switch {
+	case f.Outcome != RunRunning && f.Outcome != RunDone && f.Outcome != RunFailed && f.Outcome != RunDied:
+		return nil, fmt.Errorf("a run with the outcome %q", f.Outcome)
+	case f.Began.IsZero() || !f.PeriodEnd.After(f.Began):
+		return nil, fmt.Errorf("a run that began at %v in a period until %v", f.Began, f.PeriodEnd)
+	case f.Attempts < 1:
+		return nil, fmt.Errorf("a run that is try %d", f.Attempts)
+	}
+	var err error
+	r.unknown, err = unknownOf(all, knownRunFields)
+	return r, err
+}
+
+// bare returns the run without what is for people, and without the fields of others.
+func (r *Run) bare() *Run {
+	if r == nil {
+		return nil
+	}
+	bare := *r
+	bare.Period, bare.Error, bare.Holder, bare.unknown = "", "", "", nil
+	return &bare
+}

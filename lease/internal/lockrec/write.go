@@ -1,0 +1,124 @@
+package lockrec
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Other clients write into the record of a grant, too: they request to yield, or enter the queue.
+// Such a write names the version that was read, and keeps all fields from which others evaluate
+// whether the holder lives. So one rule serves all such writes. Waiters time the last write of the
+// holder, which [Record.HolderNonce] names, and never that of another client. When the holder's
+// next write conflicts with such a write, the holder writes over it.
+
+// ByOther returns r, which is held, as another client writes it. age is how long r has been
+// unchanged by the store's clock, negative if that is not known.
+func ByOther(r *Record, age time.Duration) Record {
+	next := *r
+	if r.HolderNonce == "" {
+		next.OtherWrites = 0
+	}
+	next.HolderNonce, next.HolderWriteAge = HolderNonce(r), HolderWriteAge(r, age)
+	next.OtherWrites = min(next.OtherWrites+1, math.MaxInt32)
+	return next
+}
+
+// LatencyPerTTL is how often the time that a request may take fits into a TTL.
+const LatencyPerTTL = 10
+
+// maxOtherWrites bounds how often others write between two writes of a holder.
+const maxOtherWrites = 1000
+
+// IsRenewed reports whether the holder renews this record itself, and not that of a session.
+func IsRenewed(r *Record) bool { return r != nil && r.State == Held && r.Session == "" }
+
+// IsContended reports whether others have written too often since the holder's own last write. A
+// renewal that conflicts with each of these writes, one after the other, might come too late if a
+// request takes that long. Then those that want to write wait for the holder's next write. So a
+// holder can always renew, whatever the number of writers and the times of their writes. Where the
+// holder renews another record, nothing is late.
+func IsContended(r *Record, took time.Duration) bool {
+	if !IsRenewed(r) || r.HolderNonce == "" {
+		return false
+	}
+	most := r.TTL / LatencyPerTTL / max(2*took, time.Millisecond)
+	return r.OtherWrites >= int(min(max(most, 1), maxOtherWrites))
+}
+
+// OnlyOthersWrote reports whether others made r, in one write or several, from the record before,
+// the last that the grant's own holder wrote: r has the same grant, and shows no sign that the
+// holder lives.
+func OnlyOthersWrote(r *Record, before *Record) bool {
+	return r != nil && before != nil && r.State == Held && before.State == Held &&
+		r.Grant == before.Grant && r.HolderNonce != "" && r.HolderNonce == HolderNonce(before)
+}
+
+// Renewed returns r as its grant's own holder writes it at the time now.
+func Renewed(r *Record, now time.Time) Record {
+	next := *r
+	next.HolderNonce, next.HolderWriteAge, next.LocksToCheck, next.Renewed = "", 0, nil, now
+	if next.YieldRequest != nil && !next.YieldRequest.Acknowledged {
+		heard := *next.YieldRequest
+		heard.Acknowledged = true
+		next.YieldRequest = &heard
+	}
+	return next
+}
+
+// HolderWriteAge returns how long ago, certainly, the last write of the grant's holder was, by the
+// store's clock, if r has been unchanged for age.
+func HolderWriteAge(r *Record, age time.Duration) time.Duration {
+	stood := max(age, 0)
+	if r.State == Broken || r.HolderNonce != "" {
+		stood += r.HolderWriteAge
+	}
+	return min(stood, maxWriteAge)
+}
+
+// Succeed makes rec, a new grant, the one that follows base: its token is the next one, and it keeps
+// what a lock keeps from grant to grant.
+func Succeed(rec, base *Record) (err error) {
+	rec.Token, err = NextToken(base)
+	rec.Data, rec.unknown, rec.Queue, rec.Run = base.Data, base.unknown, base.Queue, LastRun(base)
+	return err
+}
+
+// Break returns the record that ends the grant of r, if that has the token. With now others may take
+// the lock at once. The record keeps all fields from which others evaluate whether the holder still
+// believes. age is that of [ByOther].
+func Break(r *Record, token uint64, now bool, age time.Duration) (*Record, error) {
+	switch {
+	case r.Token != token:
+		return nil, fmt.Errorf("lock %q: %w: the record has token %d, the caller names %d", r.Name, ErrTokenMismatch, r.Token, token)
+	case r.State == Free && r.NotBefore.IsZero() && (r.Run == nil || r.Run.RerunAllowed):
+		return nil, fmt.Errorf("lock %q: %w: it is free (token %d)", r.Name, ErrNotHeld, r.Token)
+	case r.State == Broken && (r.Immediate || !now):
+		return nil, fmt.Errorf("lock %q: %w: it is broken already (token %d)", r.Name, ErrNotHeld, r.Token)
+	}
+	raised, err := NextToken(r)
+	if err != nil {
+		return nil, err
+	}
+	next := *r
+	next.State, next.Token, next.NotBefore = Broken, raised, time.Time{}
+	if r.State == Shared || len(r.Holders) > 0 {
+		for _, m := range r.Holders {
+			next.TTL = max(next.TTL, m.TTL)
+		}
+		if now {
+			Vacate(&next)
+		}
+		return &next, nil
+	}
+	next.Immediate, next.Run = now, AllowRerun(r)
+	if r.State == Free { // no holder exists: NotBefore delayed the next grant
+		next.State, next.Immediate = Free, false
+	}
+	if r.State == Held {
+		next.BrokenNonce = HolderNonce(r)
+	}
+	next.HolderNonce, next.YieldRequest, next.Linger = "", nil, 0
+	next.HolderWriteAge = HolderWriteAge(r, age)
+	return &next, nil
+}
