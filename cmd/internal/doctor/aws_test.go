@@ -86,7 +86,7 @@ func TestS3(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := newS3(tt.change)
-			r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), quick())
+			r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick())
 			tt.want.check(t, r)
 			if len(r.NotRemoved) > 0 {
 				t.Errorf("could not be removed: %q", r.NotRemoved)
@@ -116,7 +116,7 @@ func TestOldLocksOnS3(t *testing.T) {
 	s := newS3(func(s *awstest.S3) {
 		s.PutMeta("bucket", "app/job", []byte("app/job-6b8b4567-327b-43c6-9b9e-0d8e3f0e1a2b"), map[string]string{"timeout": "10s", "lockowner": "6b8b4567"})
 	})
-	found(doctor.NotSafe, "legacy=unsafe").check(t, examine(t, doctor.S3(s.Client(), "bucket", "app", nil), quick()))
+	found(doctor.NotSafe, "legacy=unsafe").check(t, examine(t, doctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick()))
 }
 
 // TestOldLocksAtTheRoot: doctor looks for them where run does.
@@ -125,7 +125,7 @@ func TestOldLocksAtTheRoot(t *testing.T) {
 	s := newS3(func(s *awstest.S3) {
 		s.PutMeta("bucket", "job", []byte("job-6b8b4567-327b-43c6-9b9e-0d8e3f0e1a2b"), map[string]string{"timeout": "10s", "lockowner": "6b8b4567"})
 	})
-	found(doctor.Safe, "legacy=warning kinds=ok").check(t, examine(t, doctor.S3(s.Client(), "bucket", "app", nil), quick()))
+	found(doctor.Safe, "legacy=warning kinds=ok").check(t, examine(t, doctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick()))
 }
 
 // TestOtherKindOfStoreOnS3: a store that keeps its locks in versions is found. With the same
@@ -142,7 +142,7 @@ func TestOtherKindOfStoreOnS3(t *testing.T) {
 			s.Versioning = "Enabled"
 			s.Put("bucket", object, []byte("versions"))
 		})
-		r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), quick())
+		r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick())
 		want.check(t, r)
 		rule := slices.ContainsFunc(r.Advice, func(a doctor.Advice) bool { return strings.HasPrefix(a.What, "lifecycle rule") })
 		if below := strings.HasPrefix(object, "app/"); rule == below {
@@ -178,7 +178,7 @@ func TestNoRuleWhereVersionsAreTheState(t *testing.T) {
 			s.Versioning, s.Lifecycle = "Enabled", lifecycle
 			s.Broken = awstest.S3Broken{IgnoreIfNoneMatch: true}
 		})
-		r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), quick())
+		r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick())
 		var text strings.Builder
 		if err := r.WriteText(&text); err != nil {
 			t.Fatal(err)
@@ -224,11 +224,13 @@ func TestInterruptedS3(t *testing.T) {
 	t.Parallel()
 	s := newS3(nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := doctor.Run(ctx, doctor.S3(s.Client(), "bucket", "app", nil), &doctor.Options{Rounds: 1, Samples: 4, Progress: func(what string) {
+	opts := doctor.Quick()
+	opts.Progress = func(what string) {
 		if strings.HasPrefix(what, "compare-and-swap") {
 			cancel()
 		}
-	}})
+	}
+	_, err := doctor.Run(ctx, doctor.S3(s.Client(), "bucket", "app", nil), opts)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -305,7 +307,7 @@ func TestDynamoDB(t *testing.T) {
 			t.Parallel()
 			d := newTable(t)
 			tt.change(d)
-			r := examine(t, doctor.DynamoDB(d.Client(), "table", &dynamostore.Options{Prefix: "app"}), quick())
+			r := examine(t, doctor.DynamoDB(d.Client(), "table", &dynamostore.Options{Prefix: "app"}), doctor.Quick())
 			tt.want.check(t, r)
 			if right, ok := strings.CutPrefix(tt.name, "no dynamodb:"); ok && !strings.Contains(text(r), "dynamodb:"+right) {
 				t.Errorf("the right is not named:\n%s", text(r))

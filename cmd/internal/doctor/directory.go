@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,12 +32,11 @@ type DirectoryOptions struct {
 	// arguments. Without it, what needs other processes is not tested.
 	Helper func(ctx context.Context, args ...string) *exec.Cmd
 
-	// Kind says on which file system a directory is, and whether that is local.
-	// Nil asks the system.
-	Kind func(dir string) (kind string, local bool, err error)
-
-	// Appends is how often each process appends. 0 means 1,000.
-	Appends int
+	// kind says on which file system a directory is, and whether that is local. appends is
+	// how often each process appends. Tests set them; by default the system says it, and it
+	// is appendCount.
+	kind    func(dir string) (kind string, local bool, err error)
+	appends int
 }
 
 // directory is the examination of a directory. Its store is in a directory of our own below
@@ -57,15 +57,13 @@ type directory struct {
 
 // Directory is a file store.
 func Directory(root string, opts *DirectoryOptions) *Target {
-	p := &directory{root: root, count: appendCount}
+	p := &directory{root: root}
 	if opts != nil {
 		p.o = *opts
 	}
-	if p.o.Appends > 0 {
-		p.count = p.o.Appends
-	}
-	if p.o.Kind == nil {
-		p.o.Kind = localfs.Check
+	p.count = cmp.Or(p.o.appends, appendCount)
+	if p.o.kind == nil {
+		p.o.kind = localfs.Check
 	}
 	return &Target{
 		kind: "file", name: "file:" + root,
@@ -93,7 +91,7 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 		return p.explain(err)
 	}
 	var err error
-	if p.kind, p.local, err = p.o.Kind(p.root); err != nil {
+	if p.kind, p.local, err = p.o.kind(p.root); err != nil {
 		return err
 	}
 	// Check what run would say of the directory. If run refuses it, doctor tries nothing
@@ -278,7 +276,7 @@ func (p *directory) flush(context.Context) []Check {
 	}
 	defer f.Close()
 	var times []time.Duration
-	for range p.e.o.Samples {
+	for range p.e.o.samples {
 		began := time.Now()
 		if _, err := f.Write(make([]byte, 512)); err != nil {
 			return p.e.failed(c, err)

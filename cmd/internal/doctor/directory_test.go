@@ -119,7 +119,7 @@ func TestDirectory(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
 	root := filepath.Join(top, "a", "b")
-	r := examine(t, doctor.Directory(root, &doctor.DirectoryOptions{Helper: helper("good"), Kind: local}), nil)
+	r := examine(t, doctor.Directory(root, doctor.DirectoryOptions{Helper: helper("good")}.On(local, 0)), nil)
 	good().check(t, r)
 	if left, err := os.ReadDir(top); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -165,9 +165,7 @@ func TestDirectories(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(root, "theirs"), []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			r := examine(t, doctor.Directory(root, &doctor.DirectoryOptions{
-				Helper: helper(tt.helper), Kind: tt.kind, AllowNetwork: tt.allow, Appends: 50,
-			}), quick())
+			r := examine(t, doctor.Directory(root, doctor.DirectoryOptions{Helper: helper(tt.helper), AllowNetwork: tt.allow}.On(tt.kind, 50)), doctor.Quick())
 			tt.want.check(t, r)
 			if left, err := os.ReadDir(root); err != nil || len(left) != 1 || left[0].Name() != "theirs" {
 				t.Errorf("in the directory: %v, %v", left, err)
@@ -209,15 +207,15 @@ func TestStrangers(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir = tt.make(t, dir)
-			o := &doctor.DirectoryOptions{Helper: helper("good"), Kind: local, Appends: 10}
-			r := examine(t, doctor.Directory(dir, o), quick())
+			o := doctor.DirectoryOptions{Helper: helper("good")}.On(local, 10)
+			r := examine(t, doctor.Directory(dir, o), doctor.Quick())
 			found(doctor.NotSafe, "permissions=unsafe").check(t, r)
 			_, err := filestore.Open(dir, nil)
 			if last := r.Checks[len(r.Checks)-1]; err == nil || last.Found != err.Error() || !strings.Contains(last.Found, "unsafe="+tt.risk) {
 				t.Errorf("doctor says %q, a run would say %v", last.Found, err)
 			}
 			o.Unsafe = []string{tt.risk}
-			found(doctor.Safe, "permissions=warning").check(t, examine(t, doctor.Directory(dir, o), quick()))
+			found(doctor.Safe, "permissions=warning").check(t, examine(t, doctor.Directory(dir, o), doctor.Quick()))
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
@@ -249,7 +247,7 @@ func TestExchanged(t *testing.T) {
 		}
 	}
 	exchanged := ""
-	o := quick()
+	o := doctor.Quick()
 	o.Progress = func(string) {
 		made, _ := filepath.Glob(filepath.Join(root, ".holdfast-doctor-*"))
 		if exchanged != "" || len(made) != 1 {
@@ -262,7 +260,7 @@ func TestExchanged(t *testing.T) {
 			}
 		}
 	}
-	r, err := doctor.Run(t.Context(), doctor.Directory(root, &doctor.DirectoryOptions{Helper: helper("good"), Kind: local, Appends: 10}), o)
+	r, err := doctor.Run(t.Context(), doctor.Directory(root, doctor.DirectoryOptions{Helper: helper("good")}.On(local, 10)), o)
 	if exchanged == "" {
 		t.Fatalf("nothing was exchanged: %v, %v", r, err)
 	}
@@ -276,6 +274,6 @@ func TestExchanged(t *testing.T) {
 // TestNoHelper: without helper processes nothing is proved.
 func TestNoHelper(t *testing.T) {
 	t.Parallel()
-	r := examine(t, doctor.Directory(t.TempDir(), &doctor.DirectoryOptions{Kind: local}), nil)
+	r := examine(t, doctor.Directory(t.TempDir(), doctor.DirectoryOptions{}.On(local, 0)), nil)
 	found(doctor.NotProven, "append=not_tested presence=not_tested").check(t, r)
 }

@@ -27,7 +27,7 @@ func TestFullDisk(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			o := quick()
+			o := doctor.Quick()
 			filler := filepath.Join(root, "filler")
 			o.Progress = func(what string) {
 				switch what {
@@ -42,7 +42,7 @@ func TestFullDisk(t *testing.T) {
 					}
 				}
 			}
-			r := examine(t, doctor.Directory(root, &doctor.DirectoryOptions{Helper: helper("good"), Appends: 10}), o)
+			r := examine(t, doctor.Directory(root, doctor.DirectoryOptions{Helper: helper("good")}.On(nil, 10)), o)
 			told := 0
 			for _, c := range r.Checks {
 				if strings.Contains(c.Found, "no space left") {

@@ -6,6 +6,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,16 +89,14 @@ type Options struct {
 	// Progress is called with what doctor is about to check. It may be nil.
 	Progress func(what string)
 
-	// StepTimeout bounds each step. 0 means 30 s.
-	StepTimeout time.Duration
-
-	// Racers is how many write at the same time. 0 means 16.
-	Racers int
-
-	// Rounds is how often they race, and Samples how many writes and reads are
-	// measured. 0 means 3 and 20.
-	Rounds, Samples int
+	// stepTimeout bounds each step. rounds is how often writers race, and samples how many
+	// writes and reads are measured. Tests set them; 0 means 30 s, 3 and 20.
+	stepTimeout     time.Duration
+	rounds, samples int
 }
+
+// racers is how many write at the same time.
+const racers = 16
 
 // grace is how long a step that was asked to end is waited for, and cleanTime how
 // long removing may take.
@@ -172,17 +171,8 @@ func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 	if opts != nil {
 		e.o = *opts
 	}
-	for _, d := range []struct {
-		n       *int
-		instead int
-	}{{&e.o.Racers, 16}, {&e.o.Rounds, 3}, {&e.o.Samples, 20}} {
-		if *d.n <= 0 {
-			*d.n = d.instead
-		}
-	}
-	if e.o.StepTimeout <= 0 {
-		e.o.StepTimeout = 30 * time.Second
-	}
+	e.o.rounds, e.o.samples = cmp.Or(e.o.rounds, 3), cmp.Or(e.o.samples, 20)
+	e.o.stepTimeout = cmp.Or(e.o.stepTimeout, 30*time.Second)
 	e.report = &Report{Schema: Schema, Store: t.name, Kind: t.kind, Checks: []Check{}, Advice: []Advice{}, NotRemoved: []string{}}
 	err := e.begin(ctx)
 	if err == nil {
@@ -201,7 +191,7 @@ func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 
 func (e *examination) begin(ctx context.Context) error {
 	e.progress("the store")
-	ctx, cancel := context.WithTimeout(ctx, e.o.StepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.o.stepTimeout)
 	defer cancel()
 	return e.target.begin(ctx, e)
 }
@@ -256,7 +246,7 @@ func (e *examination) together(ctx context.Context, steps []step) (checks []Chec
 // step runs one step within its time. A step that does not end is left running: a system
 // call that hangs cannot be stopped.
 func (e *examination) step(ctx context.Context, s step) []Check {
-	ctx, cancel := context.WithTimeout(ctx, e.o.StepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.o.stepTimeout)
 	defer cancel()
 	done := make(chan []Check, 1)
 	go func() { done <- s.run(ctx) }()
@@ -271,7 +261,7 @@ func (e *examination) step(ctx context.Context, s step) []Check {
 	case checks := <-done:
 		return checks
 	case <-t.C:
-		return []Check{{ID: s.id, What: s.what, Result: NotTested, Found: fmt.Sprintf("the store did not answer within %v", e.o.StepTimeout), needed: s.needed}}
+		return []Check{{ID: s.id, What: s.what, Result: NotTested, Found: fmt.Sprintf("the store did not answer within %v", e.o.stepTimeout), needed: s.needed}}
 	}
 }
 
@@ -432,7 +422,7 @@ func (e *examination) failed(c Check, err error) []Check {
 		// All that follows would say so again and again, and prove nothing.
 		c.Means, c.needed, c.last = "the disk or a quota is full: make room, then run doctor again", true, true
 	case errors.Is(err, context.DeadlineExceeded):
-		c.Found = fmt.Sprintf("the store did not answer within %v", e.o.StepTimeout)
+		c.Found = fmt.Sprintf("the store did not answer within %v", e.o.stepTimeout)
 	}
 	return []Check{c}
 }
@@ -482,7 +472,7 @@ func Registers(name string, st store.Store) *Target {
 			began := time.Now()
 			_, _ = e.handles[0].Put(ctx, "pace", "", value()) // what is wrong is found below
 			if took := time.Since(began); took > slow {
-				e.o.Rounds, e.o.Samples, e.o.StepTimeout = 1, 3, max(e.o.StepTimeout, 30*took)
+				e.o.rounds, e.o.samples, e.o.stepTimeout = 1, 3, max(e.o.stepTimeout, 30*took)
 			}
 			return nil
 		},

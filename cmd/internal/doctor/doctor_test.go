@@ -80,15 +80,10 @@ func (w want) check(t *testing.T, r *doctor.Report) {
 	}
 }
 
-// quick is for what does not depend on luck.
-func quick() *doctor.Options {
-	return &doctor.Options{Rounds: 1, Samples: 4, StepTimeout: 5 * time.Minute}
-}
-
 func examine(t *testing.T, target *doctor.Target, opts *doctor.Options) *doctor.Report {
 	t.Helper()
 	if opts == nil {
-		opts = &doctor.Options{StepTimeout: 5 * time.Minute} // machines of tests are busy
+		opts = doctor.Patient()
 	}
 	r, err := doctor.Run(t.Context(), target, opts)
 	if err != nil {

@@ -32,8 +32,8 @@ const firstAtOnce = "create-race"
 func (r *registers) steps() []step {
 	return []step{
 		r.rule("create-twice", "create-if-absent twice", (*registerrules.Space).CreateTwice, "the second was refused"),
-		r.rule(firstAtOnce, fmt.Sprintf("create-if-absent by %d at once", r.o.Racers), (*registerrules.Space).RaceCreate, oneWon, r.o.Rounds, r.o.Rounds),
-		r.rule("swap-race", fmt.Sprintf("compare-and-swap by %d at once", r.o.Racers), (*registerrules.Space).RaceSwap, oneWon, r.o.Rounds, r.o.Rounds),
+		r.rule(firstAtOnce, fmt.Sprintf("create-if-absent by %d at once", racers), (*registerrules.Space).RaceCreate, oneWon, r.o.rounds, r.o.rounds),
+		r.rule("swap-race", fmt.Sprintf("compare-and-swap by %d at once", racers), (*registerrules.Space).RaceSwap, oneWon, r.o.rounds, r.o.rounds),
 		r.wrongVersion(),
 		r.rule("missing-key", "a write that names a version of what is not there", (*registerrules.Space).PutAbsent, "refused, and nothing was made"),
 		r.rule("delete-version", "a delete that names a wrong version", (*registerrules.Space).DeleteSuperseded, isAsItWas),
@@ -56,7 +56,7 @@ func (r *registers) put(ctx context.Context, key string, prev store.Version, v [
 
 // space is where the rules that all registers keep are checked.
 func (r *registers) space() *registerrules.Space {
-	return &registerrules.Space{Stores: r.handles, Racers: r.o.Racers, Rounds: r.o.Rounds}
+	return &registerrules.Space{Stores: r.handles, Racers: racers, Rounds: r.o.rounds}
 }
 
 // holds reports whether both handles see the value in the register.
@@ -119,7 +119,7 @@ func (r *registers) wrongVersion() step {
 func (r *registers) readAfterWrite(ctx context.Context) []Check {
 	c := finding("read-after-write", "reading what was just written", true)
 	var v store.Version
-	for i := range r.o.Samples {
+	for i := range r.o.samples {
 		mine := value()
 		w, err := r.handles[i%2].Put(ctx, "fresh", v, mine)
 		if err != nil {
@@ -134,7 +134,7 @@ func (r *registers) readAfterWrite(ctx context.Context) []Check {
 		}
 		v = w
 	}
-	return c.ok("the last write was seen, %d times out of %d", r.o.Samples, r.o.Samples)
+	return c.ok("the last write was seen, %d times out of %d", r.o.samples, r.o.samples)
 }
 
 func (r *registers) large(ctx context.Context) []Check {
@@ -210,7 +210,7 @@ func (r *registers) latency(ctx context.Context) []Check {
 	var writes, reads []time.Duration
 	var v store.Version
 	pad := bytes.Repeat([]byte("x"), 300)
-	for range r.o.Samples {
+	for range r.o.samples {
 		began := time.Now()
 		w, err := r.put(ctx, "latency", v, pad)
 		if err != nil {
@@ -225,7 +225,7 @@ func (r *registers) latency(ctx context.Context) []Check {
 	}
 	write, read := median(writes), median(reads)
 	c.write, c.read = write, read
-	found := fmt.Sprintf("median of %d: a write %v, a read %v", r.o.Samples, round(write), round(read))
+	found := fmt.Sprintf("median of %d: a write %v, a read %v", r.o.samples, round(write), round(read))
 	if write > max(slow, store.TraitsOf(r.handles[0]).MinWriteTime*3/2) {
 		return c.warn(found, "leases need a longer --ttl here: a renewal and its repetition must fit into a third of it")
 	}

@@ -52,7 +52,7 @@ func TestReservations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := examine(t, doctor.S3(awstest.NewS3("bucket").Client(), "bucket", "app", nil).ReservingIn(table, false), quick())
+			r := examine(t, doctor.S3(awstest.NewS3("bucket").Client(), "bucket", "app", nil).ReservingIn(table, false), doctor.Quick())
 			tt.want.check(t, r)
 			if got := text(r); !strings.Contains(got, tt.text) || strings.Contains(got, "leases are NOT safe") {
 				t.Errorf("got\n%s", got)
@@ -76,7 +76,7 @@ func TestReservationsOfAmazon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := examine(t, doctor.S3(awstest.NewS3("bucket").Client(), "bucket", "app", nil).ReservingIn(table, true), quick())
+	r := examine(t, doctor.S3(awstest.NewS3("bucket").Client(), "bucket", "app", nil).ReservingIn(table, true), doctor.Quick())
 	found(doctor.Safe, "reservations-conditions=not_tested").check(t, r)
 	if d.Items("locks") != 0 {
 		t.Error("it left items")

@@ -57,7 +57,7 @@ func TestSweep(t *testing.T) {
 				on := tt.open(t)
 				before := on.left()
 				began := time.Now()
-				if _, err := doctor.Run(t.Context(), on.killed, quick()); err != nil {
+				if _, err := doctor.Run(t.Context(), on.killed, doctor.Quick()); err != nil {
 					t.Log(err)
 				}
 				made := on.left() - before

@@ -33,8 +33,8 @@ func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Option
 				}
 				handles, p.st = append(handles, st), st
 			}
-			e.o.Rounds, e.o.Samples, e.atOnce = 1, min(e.o.Samples, 3), true
-			e.o.StepTimeout = max(e.o.StepTimeout, 30*p.st.SettleDelay())
+			e.o.rounds, e.o.samples, e.atOnce = 1, min(e.o.samples, 3), true
+			e.o.stepTimeout = max(e.o.stepTimeout, 30*p.st.SettleDelay())
 			if err := e.use(true, handles...); err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ func orOff(status string) string {
 func (p *versions) disorder(ctx context.Context) []Check {
 	c := finding("disorder", "the order of versions, and how long requests take", true)
 	// What it puts has to be removed again within the time of a step.
-	ctx, cancel := context.WithTimeout(ctx, p.e.o.StepTimeout/2)
+	ctx, cancel := context.WithTimeout(ctx, p.e.o.stepTimeout/2)
 	defer cancel()
 	m, err := p.st.Measure(ctx, &s3verstore.MeasureOptions{Puts: 10})
 	if err != nil {

@@ -59,7 +59,7 @@ func TestVersionedS3(t *testing.T) {
 					t.Fatal(err)
 				}
 				began := time.Now() // in the bubble: with pauses of 6 s and requests that take no time
-				tt.check(t, examine(t, doctor.VersionedS3(b, "app", nil), quick()))
+				tt.check(t, examine(t, doctor.VersionedS3(b, "app", nil), doctor.Quick()))
 				took := time.Since(began)
 				t.Logf("it takes %v", took)
 				if took > 100*time.Second {
