@@ -24,7 +24,7 @@ func newScope() *scope {
 }
 
 var (
-	docLink  = regexp.MustCompile(`\[\*?([A-Z]\w*[a-z]\w*|[A-Za-z]\w*\.[A-Z]\w*(?:\.[A-Z]\w*)?)\](?:[^(\[:]|$)`)
+	docLink  = regexp.MustCompile(`\[\*?([A-Z]\w*[a-z]\w*|[A-Za-z]\w*\.[A-Z]\w*(?:\.[A-Z]\w*)?)\](?:(\.[A-Z]\w*)\b|[^(\[:]|$)`)
 	codeName = regexp.MustCompile("`\\*?([A-Za-z]\\w*\\.[A-Z]\\w*[a-z]\\w*(?:\\.[A-Z]\\w*)?)(?:\\(.*?\\))?`")
 )
 
@@ -57,6 +57,9 @@ func (s *scope) declare(dir string, f *ast.File) {
 						s.aliases[dir+"."+spec.Name.Name] = of.X.(*ast.Ident).Name + "." + of.Sel.Name
 					}
 					ast.Inspect(spec.Type, func(n ast.Node) bool {
+						if _, ok := n.(*ast.FuncType); ok {
+							return false // its parameters are no members
+						}
 						if field, ok := n.(*ast.Field); ok {
 							for _, name := range field.Names {
 								add(spec.Name.Name, name.Name)
@@ -137,8 +140,8 @@ func TestNames(t *testing.T) {
 		for _, group := range f.Comments {
 			for _, link := range docLink.FindAllStringSubmatch(group.Text(), -1) {
 				links++
-				if s.missing(link[1], path.Dir(name)) {
-					t.Errorf("%s: there is no %s", set.Position(group.Pos()), link[1])
+				if s.missing(link[1]+link[2], path.Dir(name)) { // as in [Options].TTL
+					t.Errorf("%s: there is no %s%s", set.Position(group.Pos()), link[1], link[2])
 				}
 			}
 		}

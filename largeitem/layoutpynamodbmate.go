@@ -19,7 +19,7 @@ import (
 // [Store] reads these. It writes the same name followed by ".id=ID", which the other
 // program follows like every reference, and which no other write can share. (No slash: on
 // servers that keep objects as files, an object has no others below it.) So a name needs
-// the hash before the upload, and [Options].Base must be s3://BUCKET.
+// the hash before the upload, and [Options].BaseURI must be s3://BUCKET.
 //
 // The names do not have that of the table: the prefix is for one table alone. Of the
 // prefix one slash at the beginning is cut, or else one at the end, as the other program

@@ -1,68 +1,57 @@
-// Package s3bucket makes an [object.Bucket] of a bucket on Amazon S3, or on a
-// server that speaks its protocol (MinIO, versitygw, Ceph, R2 and others).
+// Package s3bucket provides an [object.Bucket] in a bucket on Amazon S3, or on a server that
+// speaks the S3 protocol (MinIO, versitygw, Ceph, R2 and others).
 //
 //	b, prefix, err := s3bucket.Open(ctx, "s3://my-bucket/app?region=eu-central-1", nil)
 //
-// or with a client that the program configures in every way that the SDK knows:
+// A program can also configure the SDK itself:
 //
 //	b, err := s3bucket.New(s3.NewFromConfig(cfg), "my-bucket", nil)
 //
 // # Requests
 //
-// The retries of the SDK are off in every call, also on a client that is passed in.
-// What is conditional is sent once: a lost reply is an unknown outcome, which the
-// layers above settle (package bucketstore by a nonce in the body). Reads, and
-// writes without a condition, are repeated after throttling, 5xx and lost
-// connections, with growing random pauses. Each request has a time limit of its
-// own.
+// This package switches off the retries of the SDK, also for a client that the program passes. It
+// sends a conditional request once. If the reply is lost, the outcome is unknown, and the layers
+// above resolve it. It repeats reads and unconditional writes after throttling, 5xx and lost
+// connections, with growing random pauses. Each request has a time limit.
 //
 // # Large bodies
 //
-// Bodies are streamed. What is larger than a part goes up in parts, a few at a time,
-// with the condition on the request that completes the upload, since one that is
-// sent at its start is not kept. That request is sent again when no answer came: an
-// upload is completed once at most. A conflict, or an upload that no longer exists, in the answer
-// to the repetition may be the effect of the first, and is an unknown outcome.
+// A put streams its body. If the body is larger than a part, the put uploads it in parts, several
+// at a time. The last request completes the upload and has the condition. If that request gets no
+// answer, the put sends it again: the server completes an upload at most once. If the second
+// answer is a conflict, or says that the upload does not exist, the first request may have been
+// applied, and the outcome is unknown.
 //
-// An upload that does not complete is aborted, so that its parts cost nothing; also after
-// an unknown outcome, since an abort never touches an object. A program that crashes
-// leaves parts: [object.SweepUploads] removes what is old, and a lifecycle rule (see
-// [LifecycleRule]) does so without a program. With [object.PutOptions].Keep the upload
-// stays, and [Bucket.Resume] continues: it compares the parts by their MD5, and sends those
-// that differ. Where the bucket is encrypted with SSE-KMS or SSE-C, ETags are no MD5, and
-// all parts are sent again.
+// If an upload does not succeed, the put aborts it, so that its parts cost nothing. An abort
+// never changes an object, so the put also aborts after an unknown outcome. If a program crashes,
+// its parts remain. [object.SweepUploads] or a lifecycle rule (see [LifecycleRule]) removes them.
+// With [object.PutOptions].OnUpload the upload stays, and [Bucket.Resume] continues it: it
+// compares the parts by their MD5, and sends the parts that differ. If the bucket is encrypted
+// with SSE-KMS or SSE-C, ETags are no MD5, and Resume sends all parts again.
 //
-// A put holds [Options].Parallel parts in memory: 40 MiB by default. The memory of a program
-// is higher, by the garbage that Go's runtime has not yet collected: a put of 2 GiB by the
-// command takes about 100 MB.
+// A put holds [Options].Parallel parts in memory: 40 MiB by default. The program needs more
+// memory than that because of garbage that Go's runtime has not collected yet: a put of 2 GiB by
+// the command takes about 100 MB.
 //
-// # What a server can do
+// # Servers other than Amazon's
 //
-// Amazon S3 honours every condition that this package sends. Other servers accept
-// some of them and ignore them: a delete whose If-Match is wrong deletes. So unless
-// it is known that a server keeps an ability, its first use tries it on objects of
-// this package's own, below [Options].Scratch; what is ignored is refused as
-// unsupported from then on. What a server cannot do in a copy is done by an upload
-// in parts whose source is the other object, if it can do that.
+// Amazon S3 honours every condition that this package sends. Other servers accept some conditions
+// and ignore them: a delete with a wrong If-Match deletes the object. So before the first use of
+// an ability, the bucket tests it on its own objects below [Options].ProbePrefix. If the server
+// ignores a condition, the bucket refuses that ability as unsupported. If a server cannot copy an
+// object under a condition, the bucket uploads it in parts whose source is the other object.
 //
 // # Rights
 //
-// Policies to paste are in the folder policies of the repository: policies/aws/s3-locks.json for
-// registers and leases, s3-objects.json for objects, s3-sweep.json for a sweep of uploads.
+// The folder policies/aws of the repository has policies: s3-locks.json for registers and leases,
+// s3-objects.json for objects, s3-sweep.json for a sweep of uploads, and kms.json for SSE-KMS.
 //
-// Without s3:ListBucket, S3 answers 403 for an object that does not exist, and
-// nothing can be created. Do not bind it to a prefix with the condition key
-// s3:prefix: a request for an object has none, and would get 403 again. Registers
-// need no s3:DeleteObject on Amazon S3; on other servers the probe of conditions
-// removes what it made with it. Other objects need s3:DeleteObject to
-// delete (with a condition, s3:GetObject as well), a rename s3:GetObject, s3:PutObject and
-// s3:DeleteObject below .holdfast/rename/, and all of them s3:AbortMultipartUpload to
-// clean up after failed uploads. To resume an upload needs s3:ListMultipartUploadParts,
-// and a sweep of uploads that as well as s3:ListBucketMultipartUploads on the bucket. A
-// copy needs s3:GetObject of its source. SSE-KMS needs kms:GenerateDataKey and kms:Decrypt
-// on the key. [Bucket.Settings] needs s3:GetBucketVersioning,
-// s3:GetBucketObjectLockConfiguration and s3:GetLifecycleConfiguration.
+// Without s3:ListBucket, S3 answers 403 for an object that does not exist, and no object can be
+// created. Do not limit this right by the condition key s3:prefix, because a request for an
+// object has no prefix. A rename writes and deletes below .holdfast/rename/. [Bucket.Settings]
+// needs s3:GetBucketVersioning, s3:GetBucketObjectLockConfiguration and
+// s3:GetLifecycleConfiguration.
 //
-// policies/aws/s3-conditional-writers-only.json is a policy of the bucket: it makes every other program
-// conditional too, so that none overwrites blindly what is below PREFIX.
+// The bucket policy s3-conditional-writers-only.json refuses unconditional writes of other
+// programs below PREFIX.
 package s3bucket

@@ -10,7 +10,7 @@ import (
 )
 
 // Verify implements [object.Verifier]. What is not known yet is tried below
-// [Options].Scratch. What it finds lasts as long as the bucket's handle.
+// [Options].ProbePrefix. What it finds lasts as long as the bucket's handle.
 //
 // A condition on the destination of a copy that the server ignores counts as there
 // if the copy can be an upload in parts.
@@ -65,7 +65,7 @@ func (b *Bucket) require(ctx context.Context, a object.Ability) error {
 }
 
 // KnownAbilities returns the abilities that the server itself is known to have: what
-// [Options].Assume of a later run may name. It sends nothing. What Verify finds is more: a
+// [Options].AssumeAbilities of a later run may name. It sends nothing. What Verify finds is more: a
 // conditional copy may be an upload in parts on a server that ignores the condition of a
 // copy, and a run that assumes the ability of such a server would copy without a condition.
 func (b *Bucket) KnownAbilities() []object.Ability {
@@ -93,7 +93,7 @@ func (b *Bucket) WithAbilities(abilities ...object.Ability) *Bucket {
 }
 
 // WithProbePrefix returns a view of the same bucket that tries abilities below another
-// prefix than [Options].Scratch: one that the user may write to.
+// prefix than [Options].ProbePrefix: one that the user may write to.
 func (b *Bucket) WithProbePrefix(dir string) *Bucket {
 	view := *b
 	view.o.ProbePrefix = dir
