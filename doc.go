@@ -1,43 +1,43 @@
-// Package holdfast is the front page of a library that gives programs locks, commits and
-// checkpoints on the storage they already have: a directory, S3, DynamoDB, a database.
-// There is no server to run. The package itself is empty. Its example shows a worker that
-// uses a lock, a fencing token, a checkpoint, a commit and a large item.
+// Package holdfast is the front page of a library for locks, commits and checkpoints. Programs
+// keep them on storage that they already have: a directory, S3, DynamoDB, a database. There is no
+// server to run. The package itself is empty. Its example shows a worker with a lock, a fencing
+// token, a checkpoint, a commit and a large item.
 //
 // # What there is
 //
-//   - [github.com/holdfast-go/holdfast/lease]: locks that expire, that their holder
-//     renews, and that carry a fencing token; sessions, readers and writers, semaphores,
-//     fair queues, elections, and jobs that run once in each period.
-//   - [github.com/holdfast-go/holdfast/object]: commits. Conditional put, copy, rename
-//     and delete of objects of any size, and a log of numbered commits. The buckets are
-//     [github.com/holdfast-go/holdfast/object/dirbucket] (a directory), S3 (aws/s3bucket) and
+//   - [github.com/holdfast-go/holdfast/lease]: locks that expire and that their holder renews,
+//     with fencing tokens; sessions, readers and writers, semaphores, fair queues, elections, and
+//     jobs that run once in each period.
+//   - [github.com/holdfast-go/holdfast/object]: conditional put, copy, rename and delete of
+//     objects of any size, and a log of numbered commits. The buckets are
+//     [github.com/holdfast-go/holdfast/object/dirbucket] (a directory), aws/s3bucket (S3) and
 //     [github.com/holdfast-go/holdfast/object/membucket] (memory).
 //   - [github.com/holdfast-go/holdfast/checkpoint]: positions in streams that never move
 //     backwards.
-//   - [github.com/holdfast-go/holdfast/largeitem]: database items whose large attributes
-//     are objects in a bucket. The tables are in a SQL database, in DynamoDB (aws/dynamotable), or in
+//   - [github.com/holdfast-go/holdfast/largeitem]: database items whose large attributes are
+//     objects in a bucket. The tables are in a SQL database, in DynamoDB (aws/dynamotable), or in
 //     any store.
-//   - [github.com/holdfast-go/holdfast/store]: the register below all of these, a key with
-//     a small value that changes only by compare-and-swap. To write a store of your own,
-//     implement its one small interface and check it with package storetest.
+//   - [github.com/holdfast-go/holdfast/store]: the register below all of these: a key with a
+//     small value that changes only by compare-and-swap. To write another store, implement its
+//     small interface and check it with package storetest.
 //
 // # Which store
 //
-// A directory serves one machine. The other stores serve every machine that reaches them:
+// A directory serves one machine. Each other store serves all machines that reach it:
 //
 //	filestore.Open("/var/lib/app/locks", nil)            // a directory: store/filestore
 //	s3store.Open(ctx, "s3://bucket/locks", nil)          // S3: aws/s3store
 //	dynamostore.Open(ctx, "dynamodb://table/locks", nil) // DynamoDB: aws/dynamostore
 //	sqlstore.New(db, sqlstore.PostgreSQL, nil)           // PostgreSQL, SQLite: store/sqlstore
 //
-// A store that cannot keep its promise is refused with an error that says so. Examples are
-// a network file system and a server that ignores conditions.
+// If a store cannot keep its promise, Holdfast refuses it with an error that says so. Examples
+// are a network file system and a server that ignores conditions.
 //
 // # The outcome of a write
 //
-// A write was applied, was not applied, or its outcome is unknown. Read the outcome from
-// any error with [github.com/holdfast-go/holdfast/store.OutcomeOf]. A lost reply is never
-// reported as a loss or as a success.
+// A write was applied, was not applied, or its outcome is unknown.
+// [github.com/holdfast-go/holdfast/store.OutcomeOf] reads the outcome from any error. A lost
+// reply is never reported as a failure or as a success.
 //
 // The command holdfast offers the same to scripts: see cmd/holdfast.
 package holdfast

@@ -1,13 +1,13 @@
-// Command bench compares Holdfast with other libraries in one run, on the same
-// machine and the same servers, and prints tables in Markdown.
+// Command bench compares Holdfast with other libraries in one run, on the same machine and the
+// same servers, and prints tables in Markdown.
 //
 //	go run . [-only files|startup|s3|transfers|items|dynamodb|postgresql|sessions] [-for 2s] [-dir DIR] [-size MIB] [-rounds N]
 //	go run . -only dynamodb -wait-only -window 90s -waiters 100
 //
 // The module is not part of the workspace: set GOWORK=off, as make bench does.
 //
-// Requests are counted exactly. Times depend on the machine; what counts is their
-// ratio to one raw request, or to two raw appends, of the same run.
+// The counts of requests are exact. Times depend on the machine, so compare each time with that
+// of one raw request, or of two raw appends, in the same run.
 package main
 
 import (

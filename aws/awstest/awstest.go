@@ -1,18 +1,15 @@
-// Package awstest has stand-ins for Amazon S3 and DynamoDB that run in the process
-// of a test: an [http.RoundTripper] each, without a network, so that the SDK works
-// inside a bubble of testing/synctest. They answer with the statuses and error
-// codes of the real services, as far as the packages of this module ask.
+// Package awstest has stand-ins for Amazon S3 and DynamoDB that run in the process of a test.
+// Each is an [http.RoundTripper] without a network, so the SDK works inside a bubble of
+// testing/synctest. The stand-ins return the statuses and error codes of the real services, as
+// far as the packages of this module need them.
 //
-// [InterceptedClient] has a test decide for each request whether its connection breaks, before or
-// after it took effect. [Faults] makes requests fail on their way: the reply is lost
-// after the request was applied, the request is lost, applied twice, delayed, or refused
-// with a status; a version that was put becomes visible later than others that were put
-// after it. [S3Broken] and [DynamoDBBroken] make a server that ignores conditions, as
-// real ones were seen to do.
+// With [InterceptedClient] a test decides for each request whether its connection breaks, before
+// or after the request takes effect. [Faults] loses, delays, repeats or refuses requests, loses
+// their replies, or shows a new version later than others. [S3Broken] and [DynamoDBBroken] behave
+// like real servers that ignore conditions.
 //
-// The package is public since the examples of the stores run on it, and since a program
-// that keeps its own data next to a lock can be tested with it. It follows the needs of
-// this module's tests: names in it may change with a minor version.
+// The package is public because the examples of the stores use it, and because programs that keep
+// data together with a lock can use it in their tests. Names may change with a minor version.
 package awstest
 
 import (

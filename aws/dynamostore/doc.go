@@ -4,52 +4,49 @@
 //
 // # The table
 //
-// The table has a partition key "part" and a sort key "key", both strings;
-// [CreateTable] makes it, as "holdfast init" does. One register is one item:
+// The table has a partition key "part" and a sort key "key"; both are strings. [CreateTable] and
+// "holdfast init" create it. One register is one item:
 //
-//	part     one hexadecimal digit: the first of the SHA-256 of the key attribute
-//	key      the key of the register, with the prefix
-//	version  its number and a nonce, new in every write
-//	after    the nonces of up to seven states before, newest first
-//	value    the value as text, or bytes, where it is not UTF-8
+//	part     one hexadecimal digit: the first digit of the SHA-256 of the key attribute
+//	key      key of the register, with the prefix
+//	version  number and nonce, new in every write
+//	after    nonces of up to seven earlier states, newest first
+//	value    value as text, or as bytes if it is not UTF-8
 //	deleted  true in a tombstone
 //
-// The sixteen parts spread the load of many locks over the table's partitions, of
-// which each takes a thousand writes a second. A listing is one query for each part
-// that reads only what is below its prefix, whatever else is in the table; a
-// scan, which a table with a partition key alone would need, reads it all.
+// The sixteen parts spread the load of many locks over the partitions of the table. Each
+// partition accepts a thousand writes a second. A listing is one query for each part, and reads
+// only the keys below its prefix. With a partition key alone, a listing would scan the whole
+// table.
 //
-// Nothing of ours is a number, so that no TTL setting of the table can remove it:
-// expiry of a table's items is garbage collection, hours late, and no client
-// hears of it. Deleted registers stay as tombstones.
+// No attribute is a number, so no TTL setting of the table can remove an item. The expiry of
+// items is unsuitable for locks: it can be hours late, and clients do not see it. Deleted
+// registers stay as tombstones.
 //
 // # Requests
 //
-// A write is one PutItem with a condition on the version, and asks for the item
-// that is in the way of the condition (ALL_OLD): a conflict costs no more than a
-// success, gives the state that it found, and shows whether a lost reply was our
-// own success. A write without an answer is sent again, the same item under the
-// same condition, so that at most one of them is applied, and the refusal of the
-// second shows that the first was applied. A read is one GetItem, consistent. The retries of the
-// SDK are off in every call, also on a client that is passed in.
+// A write is one PutItem with a condition on the version. If DynamoDB refuses the write, it
+// returns the present item (ALL_OLD). So a conflict costs no more than a success, and shows
+// whether a lost reply was a success of the same write. If a write gets no answer, the store
+// sends the same item again under the same condition. So at most one of the two is applied, and
+// the refusal of the second shows that the first was applied. A read is one consistent GetItem.
+// The retries of the SDK are off, also in a client that the program passes.
 //
-// Throttling is answered with status 400 and certain: DynamoDB documents that a
-// request which is refused as ProvisionedThroughputExceededException,
-// ThrottlingException or RequestLimitExceeded was not carried out. It is sent again
-// after a growing random pause.
+// Throttling has status 400 and a certain outcome. DynamoDB documents that it does not carry out
+// a request with the error ProvisionedThroughputExceededException, ThrottlingException or
+// RequestLimitExceeded. The store sends it again after a growing random pause.
 //
 // # Safety
 //
-// The first write of a [Store] looks at the table: the wrong keys are reported, and a
-// global table is refused whose regions do not share one order of writes, since
-// conditions hold in one region only there. On an endpoint other than Amazon's it
-// also tries whether conditions are honoured. [Options].Trusted leaves both out.
+// Before its first write, a [Store] checks the table. It refuses a table with the wrong keys. It
+// refuses a global table whose regions do not share one order of writes, because there a
+// condition holds only in one region. If the endpoint is not Amazon's, it also tests whether the
+// server honours conditions. With [Options].Trusted the Store makes none of these checks.
 //
 // # Rights
 //
-// The file policies/aws/dynamodb-locks.json of the repository is a policy to paste. Registers and
-// leases need dynamodb:GetItem, PutItem and DescribeTable, and listings Query. Without DescribeTable
-// the look at the table is left out, with a warning in the log. [Store.Erase] needs DeleteItem: it
-// serves the sweep, the doctor, and the probe of an endpoint other than Amazon's. For the rights of
-// [CreateTable] see policies/aws/dynamodb-init.json.
+// policies/aws/dynamodb-locks.json of the repository has the rights for registers and leases, and
+// dynamodb-init.json those for [CreateTable]. Without DescribeTable the Store does not check the
+// table, and logs a warning. Only [Store.Erase] needs DeleteItem: the sweep, the doctor, and the
+// probe of another endpoint use it.
 package dynamostore

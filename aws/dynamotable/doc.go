@@ -1,34 +1,35 @@
-// Package dynamotable keeps items in a table of Amazon DynamoDB: it is a
-// [largeitem.Table].
+// Package dynamotable keeps items in a table of Amazon DynamoDB: it is a [largeitem.Table].
 //
 // # Guarantees
 //
-// Every write is one PutItem, UpdateItem or DeleteItem with its condition, sent once: the
-// retries of the SDK are off, since a repeated write whose first try was applied is
-// reported as a conflict. Reads are consistent, and are repeated when they are throttled
-// or get no answer (five times at most). A throttled write was not applied, and says so
-// ([store.OutcomeOf]); a write without an answer has an unknown outcome.
+// Every write is one PutItem, UpdateItem or DeleteItem with its condition. The table sends it
+// once: the retries of the SDK are off, because a repetition of an applied write gets a conflict.
+// Reads are consistent. The table repeats reads after throttling and lost answers. A throttled
+// write was not applied ([store.OutcomeOf]). A write without an answer has an unknown outcome.
 //
-// A refused write carries the item that it found ([largeitem.ConditionFailedError].Current), without a
-// further request. On a server that is not Amazon's, "there is no item" is reported only after
-// the server has shown an item to another refusal: some servers leave it out.
+// The refusal of a write carries the present item ([largeitem.ConditionFailedError].Current), so
+// it costs no further request. Some servers other than Amazon's leave the item out. So on such a
+// server the table reports "there is no item" only after another refusal has carried an item.
 //
 // # The table
 //
-// It has a partition key and may have a sort key, each a text or a number. Binary keys are
-// refused. Its other attributes may be of all ten types and of any names; those that a
-// write does not name stay as they are. [CreateTable] makes a table; others may be used as
-// they are. A global table whose regions do not share one order of writes is refused:
-// of two updates at the same time in two regions one is lost, and an item can come back
-// that refers to an object which was deleted. See [Options].GlobalTable.
+// The table has a partition key and optionally a sort key; each is a text or a number. Binary
+// keys are refused. Other attributes can have all ten types and any names. A write does not
+// change attributes that it does not name. [CreateTable] creates a table; existing tables work
+// too.
+//
+// The table refuses a global table whose regions do not share one order of writes. There, of two
+// updates at the same time in two regions, one is lost. An item could then return that refers to
+// a deleted object. See [Options].GlobalTable.
 //
 // # Expressions
 //
-// [largeitem.Change].Expr may be an [Update] and [largeitem.Condition].Expr a [Condition]:
-// an expression of DynamoDB with its names and values. It is sent in one request with the
-// rest of the change. For a write of the caller's own, such as a transaction, see
+// [largeitem.Change].Expr may be an [Update], and [largeitem.Condition].Expr may be a
+// [Condition]. Each is an expression of DynamoDB with its names and values. The table sends it in
+// one request with the rest of the change. For other writes, such as a transaction, see
 // [Table.UpdateOf].
 //
-// The rights that the table needs are dynamodb:DescribeTable, GetItem, BatchGetItem,
-// PutItem, UpdateItem, DeleteItem and Scan.
+// # Rights
+//
+// policies/aws/dynamodb-items.json of the repository has the rights.
 package dynamotable

@@ -1,45 +1,44 @@
-// Package s3store keeps registers on Amazon S3, or on a server that speaks its
-// protocol and honours conditional writes. It is package bucketstore on package
-// s3bucket, where the layout, the outcomes, the probing and the rights are described,
-// and adds the age of a register by the store's own clock.
+// Package s3store keeps registers in Amazon S3, or on a server that speaks the S3 protocol and
+// honours conditional writes. It is package bucketstore in a bucket of package s3bucket. These
+// packages describe the layout, the outcomes, the probe and the rights. s3store adds the age of a
+// register by the store's own clock.
 //
 //	s, err := s3store.Open(ctx, "s3://my-bucket/app?region=eu-central-1", nil)
 //
 // # Requests
 //
-// A write is one PUT, a read one GET, a read of what has not changed a GET without
-// a body. A write that is refused costs a GET more, which gives the state that was
-// in the way. The first write to a server that is not known to be good is preceded
-// by the probe of its conditions, six requests. The first write of a Store that is not
-// configured to trust its server is preceded by a listing of what else is in the bucket: one LIST,
-// or two below a prefix in a bucket of more than a thousand objects. A bucket without
-// versions, as the answers to the probe show, is not looked at: neither of what is looked
-// for works there.
+//   - A write is one PUT. A refused write costs one more GET, which reads the present state.
+//   - A read is one GET, without a body if the register has not changed.
+//   - Before the first write to a server that is not known to honour conditions, the Store sends
+//     the six requests of the probe.
+//   - Before the first write of a Store without [Options].Trusted, the Store lists what else is
+//     in the bucket: one LIST, or two below a prefix in a bucket of more than a thousand objects.
+//     If the probe shows that the bucket has no versions, the Store does not list, because the
+//     stores and locks below need versions.
 //
-// # Another kind of store
+// # Other stores and other programs
 //
-// A store of package s3verstore (s3+versioned://) with the same prefix would hold the same
-// locks once more. Each of the two looks for the other, before its first write or before the
-// first register that it makes, among the first thousand objects of the root of the bucket and
-// of the prefix; it then refuses its writes with [store.ErrUnsafe]. What is made later, or by
-// both at the same moment, is not seen; holdfast doctor reports it. A store with a longer
-// prefix has other locks, and may be of the other kind.
+// A store of package s3verstore (s3+versioned://) with the same prefix would give out the same
+// locks. So each of the two stores searches for registers of the other kind before its first
+// write or its first register. If the Store finds such registers, it refuses its writes with
+// [store.ErrUnsafe]. A store with a longer prefix has other locks, and may be of the other kind.
 //
-// # Locks of another program
+// An older program keeps a lock as the versions of an object. Its locks and the locks of this
+// package do not exclude each other; see package s3verstore. The Store refuses to create a
+// register with the name of such a lock, with [store.ErrUnsafe]. [Store.ForeignLocks] searches at
+// any time.
 //
-// An older program keeps a lock as the versions of an object and takes the oldest version for
-// the owner. That rule can let two owners in, and its locks and those of this package do not
-// exclude each other. The same look finds such locks, if the rights go so far; a [Store] then
-// refuses to make a register with the name of one, with [store.ErrUnsafe]. What that program
-// makes later is not seen. [Store.ForeignLocks] looks at any time.
+// The search covers the first thousand objects of the root of the bucket and of the prefix, as
+// far as the rights allow. It does not see objects that are created later or at the same moment.
+// The command "holdfast doctor" reports them.
 //
 // # Age
 //
-// The value of a register has existed for at least Date - Last-Modified of one
-// answer, both by the store's clock, less a second for the granularity of
-// Last-Modified and less [Options].MaxClockSkew. This is reported only if the answer came from
-// no cache and if its Date is within MaxClockSkew of this machine's clock, so that one
-// clock of many servers that is wrong does not make a living lease look old.
+// The value of a register has existed for at least Date - Last-Modified of one answer. Both times
+// are by the store's clock. The Store subtracts one second for the granularity of Last-Modified,
+// and [Options].MaxClockSkew. It reports the age only if the answer came from no cache, and if
+// Date differs by at most MaxClockSkew from this machine's clock. So if one of many servers has a
+// wrong clock, a living lease does not look old.
 package s3store
 
 import (

@@ -1,6 +1,6 @@
-// Command etcdserver runs one etcd server, embedded, with its data in a directory. It
-// prints the address for clients, and ends with its standard input. It is a module and a
-// process of its own, so that what is measured of a client is the client's alone.
+// Command etcdserver runs one embedded etcd server with its data in a directory. It prints the
+// address for clients, and ends at the end of its standard input. It runs in a separate process,
+// so that measurements of a client do not include the server. It is a separate module.
 //
 //	go run . DIR
 package main

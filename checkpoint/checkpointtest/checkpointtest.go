@@ -1,14 +1,13 @@
-// Package checkpointtest checks that a [checkpoint.Store] keeps its promises, on whatever
-// storage.
+// Package checkpointtest checks that a [checkpoint.Store] keeps its promises, on any storage.
 //
 //	func TestKeeper(t *testing.T) {
 //		dir := t.TempDir()
 //		checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, dir) }, nil)
 //	}
 //
-// It checks what the keeper returns and what it saves, through several handles on the same
-// checkpoints. It does not lose replies or cut the power. For a keeper on registers, package
-// storetest checks how the register handles those.
+// The suite checks what the keeper returns and saves, through several handles on the same
+// checkpoints. It does not lose replies or cut the power. Package storetest tests registers under
+// such faults.
 package checkpointtest
 
 import (

@@ -1,7 +1,7 @@
 // Package resumekey computes the keys under which consumers of aviso-server keep their
-// checkpoints: one for each subscription. Every program that follows the rules computes the
-// same key. So a consumer can continue a stream at the position of another program, or of
-// another run.
+// checkpoints. Each subscription has one key. All programs that follow the rules compute the same
+// key. So a consumer can continue a stream at the position of another program or of an earlier
+// run.
 //
 // # The key
 //
@@ -9,19 +9,24 @@
 //
 //	LE32(1) | F(base URL) | F(event type) | F(filter) | fingerprint
 //
-// where F(x) is the length of x in bytes as a little-endian number of 64 bits, followed by
-// x. The fingerprint of the schema is the byte 0 if there is none, and otherwise the byte 1
-// followed by F(fingerprint). The base URL is in the form of [BaseURL], with a slash at its
-// end (but see [Options].Bare); the filter is in the form of [Filter].
+// F(x) is the length of x in bytes as a little-endian number of 64 bits, followed by x. The
+// fingerprint is the byte 1 followed by F(fingerprint of the schema), or the byte 0 if there is
+// none. The base URL has the form of [BaseURL], with a slash at its end (but see [Options].Bare).
+// The filter has the form of [Filter].
 //
 // # Where it is stricter
 //
-// A wrong key does silent harm: a consumer starts at the beginning, or at the position of
-// another consumer. So an input that two implementations could read differently is an
-// error: names that occur twice in a filter, integers that a 64-bit float does not hold,
-// host names that are not in ASCII, numbers of IPv4 in unusual notations, white space and
-// the characters ^ and \ in a URL, drive letters before dot segments. No error proposes
-// another spelling, since that would be the key of something else.
+// A wrong key does harm without an error: a consumer starts at the beginning, or at the position
+// of another consumer. So the package refuses input that two implementations could read
+// differently:
+//
+//   - names that occur twice in a filter
+//   - integers that a 64-bit float does not hold
+//   - host names that are not in ASCII, and unusual notations of IPv4 addresses
+//   - white space and the characters ^ and \ in a URL
+//   - drive letters before dot segments
+//
+// An error proposes no other spelling, because that would be another key.
 package resumekey
 
 import (

@@ -1,13 +1,12 @@
-// Package memtable keeps items in the memory of one process: for tests, and as the
-// reference that other tables are compared with. It has the bounds and the counting of
-// DynamoDB.
+// Package memtable keeps items in the memory of one process. It is for tests, and a reference for
+// other tables. It has the size limits and the size rules of DynamoDB.
 //
-// It keeps the whole contract of [largeitem.Table]. Every call takes effect under one
-// mutex, and no call waits while it holds the mutex. So a table works inside a bubble of
-// testing/synctest. It starts no goroutine and needs no closing.
+// It keeps the whole contract of [largeitem.Table]. Every call takes effect under one mutex, and
+// no call waits while it holds the mutex. So a table works inside a bubble of testing/synctest.
+// It starts no goroutine and needs no Close.
 //
 // The expressions of conditions and changes are [largeitem.ConditionFunc] and
-// [largeitem.ChangeFunc]. They are called under the mutex, and must not call the table.
+// [largeitem.ChangeFunc]. The table calls them under the mutex, so they must not call the table.
 package memtable
 
 import (

@@ -1,10 +1,10 @@
 // Package sqltable keeps items as rows of a table in PostgreSQL (12 and later) or SQLite (3.43
-// and later). It uses [database/sql] and imports no driver: the caller opens the database,
-// with any driver.
+// and later). It uses [database/sql] and imports no driver: the caller opens the database, with
+// any driver.
 //
 //	db, err := sql.Open("pgx", "postgres://db.example/app") // github.com/jackc/pgx/v5/stdlib
 //	...
-//	err = sqltable.CreateTable(ctx, db, sqlstore.PostgreSQL, nil) // once, or use a table of your own
+//	err = sqltable.CreateTable(ctx, db, sqlstore.PostgreSQL, nil) // once, or use an existing table
 //	...
 //	table, err := sqltable.New(db, sqlstore.PostgreSQL, nil)
 //	...
@@ -12,49 +12,45 @@
 //
 // # What is stored
 //
-// An item is a row. The columns of the key are texts or numbers, and together the primary
-// key or another unique key of the table. Each further column is an attribute of its name;
-// the attribute is missing where the column is NULL. The type of the column decides what
-// the attribute is:
+// An item is a row. The columns of the key are texts or numbers. Together they are the primary
+// key or another unique key of the table. Each further column is an attribute with the name of
+// the column. If the column is NULL, the item does not have the attribute. The type of the column
+// decides the type of the attribute:
 //
-//   - a [largeitem.Number] in a column of numbers, which must keep it exactly: a number with
-//     more digits than the column has, or than a float or SQLite has, is refused;
-//   - a bool in a boolean column, bytes in a bytea or BLOB column;
-//   - a text in every other column, in the form in which the database writes the value. It
-//     can be another form of the same value than the one that was written.
+//   - A [largeitem.Number] in a column of numbers. The column must keep it exactly: the table
+//     refuses a number with more digits than the column, a float or SQLite can hold.
+//   - A bool in a boolean column.
+//   - Bytes in a bytea or BLOB column.
+//   - A text in every other column, in the form in which the database writes the value. The form
+//     can differ from the text that was written.
 //
-// Attributes without a column are kept in one column of texts as JSON, each with its type,
-// as [largeitem.MarshalTyped] writes it; see [Options].JSON. Without such a column an
-// attribute without a column is refused. So is a value that does not suit its column: a
-// null, for example. PostgreSQL keeps no zero character in a text column.
+// Attributes without a column are kept together in one text column as JSON, each with its type,
+// as [largeitem.MarshalTyped] writes it; see [Options].JSON. If there is no such column, the
+// table refuses these attributes. It also refuses a value that does not suit its column, for
+// example a null. PostgreSQL keeps no zero character in a text column.
 //
-// A new row gets the defaults of the columns that the item does not have. Generated columns
-// are neither read nor written.
+// A new row gets the default of each column that the item does not have. The table neither reads
+// nor writes generated columns.
 //
 // # Cost
 //
-// A read is one SELECT by the key, or one for each 50 keys of a GetMany. A write reads the row,
-// decides, and replaces or deletes it by one statement, on the condition that the row is still
-// as it was read. When another writer was faster, the write decides again, after a random
-// pause. A write on the condition
-// that there is no item is one INSERT. The table holds no lock of the database between
-// statements.
+// A read is one SELECT by the key. A GetMany is one SELECT for each 50 keys. A write reads the
+// row, decides, and replaces or deletes the row by one statement, on the condition that the row
+// has not changed. If another writer was faster, the write decides again after a random pause. A
+// write on the condition that there is no item is one INSERT. The table holds no lock of the
+// database between statements.
 //
-// # Outcomes
+// # Outcomes and durability
 //
-// A statement that may have changed the row is sent once. If its reply is lost, the outcome
-// is unknown.
-//
-// # Durability
-//
-// A write that was answered is as durable as a commit of the database. As package sqlstore
-// does, the table refuses sessions in which a power loss may undo a commit, tables that a
-// crash empties, and PostgreSQL servers that are a standby.
+// A statement that may change the row is sent once. If its reply is lost, the outcome is unknown.
+// An acknowledged write is as durable as a commit of the database. Like package sqlstore, the
+// table refuses sessions in which a power loss may undo a commit, tables that a crash empties,
+// and PostgreSQL servers that are a standby.
 //
 // # Expressions
 //
-// The expression of a condition is an [SQL] text, that of a change a [Set]. An item that
-// does not exist fulfils no expression.
+// The expression of a condition is an [SQL] text, that of a change a [Set]. If the item does not
+// exist, no condition with an expression holds.
 package sqltable
 
 import (

@@ -1,6 +1,5 @@
-// Package storetable keeps items as registers of any [store.Store]: in a directory, on S3,
-// in DynamoDB, or in memory. It is for tables of some thousand items that need no server of
-// their own.
+// Package storetable keeps items as registers of any [store.Store]: in a directory, on S3, in
+// DynamoDB, or in memory. It is for tables of some thousand items that need no database server.
 //
 //	st, err := filestore.Open("/var/lib/app/items", nil)
 //	...
@@ -12,42 +11,41 @@
 //
 // # What is stored
 //
-// Below the name of the table are the registers
+// Below the name of the table are these registers:
 //
-//	TABLE/schema        the attributes of the key, and the random ID of the table
+//	TABLE/schema        attributes of the key, and random ID of the table
 //	TABLE/pk=P          an item, or TABLE/pk=P/sk=S if the table has a sort key
 //	TABLE/key=SHA256    an item whose name would have more than 256 bytes
 //
-// What is no letter, digit or one of -_. in P and S is written as an exclamation mark and
-// two hexadecimal digits for each byte. The value of an item is JSON with its key and its
-// attributes, each with its type: see [largeitem.MarshalTyped].
+// In P and S, each byte of a character that is not a letter, a digit or one of -_. is written as
+// an exclamation mark and two hexadecimal digits. The value of an item is JSON with its key and
+// its attributes, each with its type: see [largeitem.MarshalTyped].
 //
-// The schema's [largeitem.Schema].ID has the ID of the table and that of the store
-// ([store.Traits]). So a copy of the registers is another table, and so are registers that
-// were moved to another store: [largeitem.Options].AdoptPrefix takes the objects along. A
-// backup that was restored into the same store is the same table.
+// [largeitem.Schema].ID has the ID of the table and the ID of the store ([store.Traits]). So a
+// copy of the registers is another table, and so are registers that were moved to another store.
+// With [largeitem.Options].AdoptPrefix such a table takes over the objects. A backup that is
+// restored into the same store is the same table.
 //
 // # Bounds
 //
-// A value of a register has at most 64 KiB. It is the JSON of the item, in which bytes take a
-// third more space and every value has a type. So an item must be smaller. If it does not fit,
-// the error matches [store.ErrTooLarge].
+// A value of a register has at most 64 KiB. It is the JSON of the item. In JSON, bytes take a
+// third more space and every value has a type. If an item does not fit, the error matches
+// [store.ErrTooLarge].
 //
 // # Outcomes
 //
-// A write reads the register, decides, and replaces the state that it has read. So it takes
-// two requests, and at most one try of it can take effect. After a lost reply the table
-// reads the register for up to ten seconds to find the outcome. It repeats the write only
-// while the register has the state that the write replaces. So nearly every outcome is known.
-// An outcome stays unknown if the store cannot be reached, or cannot distinguish its own writes
-// from those of others.
+// A write reads the register, decides, and replaces the state that it has read. So it takes two
+// requests, and at most one attempt takes effect. If another writer was faster, the write decides
+// again after a random pause.
 //
-// When another writer was faster, a write decides again, after a random pause.
+// After a lost reply the table reads the register for up to ten seconds to find the outcome. It
+// repeats the write only while the register has the old state. An outcome stays unknown if the
+// store cannot be reached, or cannot distinguish its own writes from those of others.
 //
 // # Expressions
 //
 // The expressions of conditions and changes are [largeitem.ConditionFunc] and
-// [largeitem.ChangeFunc]. They may be called several times.
+// [largeitem.ChangeFunc]. The table may call them several times.
 package storetable
 
 import (

@@ -1,20 +1,18 @@
-// Package leasetest checks that leases work on a store: that package lease keeps
-// its promises on it, and that the store is good enough to keep them on.
+// Package leasetest checks that package lease keeps its promises on a store.
 //
 //	func TestLeases(t *testing.T) {
 //		leasetest.Run(t, func(t *testing.T) store.Store { return newStore(t) }, nil)
 //	}
 //
-// Package storetest checks the contract of a register, and comes first. This suite checks what is
-// built on a register: grants, takeovers, lost replies, contention. Most of its cases represent a
-// failure that was seen in a real system.
+// Run package storetest first: it checks the contract of a register. This suite checks grants,
+// takeovers, lost replies and contention. Most of its cases represent a failure of a real system.
 //
 // # Time
 //
-// Where a case needs a lease to expire, it takes leases of Options.TTL and waits for them. On a
-// store in memory, run the suite in a bubble (Options.Bubble), where that takes no time. In real
-// time no case fails because the machine is slow: a case fails only for an event that comes too
-// early, or not within Options.CaseTimeout.
+// If a case needs a lease to expire, it takes a lease of Options.TTL and waits. For a store in
+// memory, run the suite in a bubble (Options.Bubble), where waiting takes no time. In real time
+// no case fails because the machine is slow. A case fails only if an event comes too early, or
+// not within Options.CaseTimeout.
 package leasetest
 
 import (

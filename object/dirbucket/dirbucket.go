@@ -1,5 +1,5 @@
-// Package dirbucket keeps objects in a directory, with every condition of package
-// object. It is for programs on one machine, and for tests with files.
+// Package dirbucket keeps objects in a directory, with every condition of package object. It is
+// for programs on one machine, and for tests with files.
 //
 // # Use
 //
@@ -7,25 +7,24 @@
 //	defer bucket.Close()
 //	client, err := object.New(bucket, nil) // see package object
 //
-// Call Sweep once a day: it removes files that crashed processes left. [Exists] reports
-// whether there is a bucket. For machines that share the directory, [New] takes an index in
-// another store.
+// Call Sweep once a day: it removes files that crashed processes left. [Exists] reports whether
+// there is a bucket. If several machines share the directory, use [New] with an index in another
+// store.
 //
-// New directories get the mode 0700, and their files 0600. In an existing directory, new
-// files and directories get its mode, for example that of a group. Open refuses a directory
-// that users who are not trusted with it could change; see [Options].
+// New directories have the mode 0700, and their files 0600. In an existing directory, new files
+// and directories get its mode, for example that of a group. Open refuses a directory that users
+// who are not trusted with it could change; see [Options].
 //
 // # How it works
 //
-// A body is a file that is written once, under a unique name, and never changed. The
-// index, a [store.Store], has a register for each key that names the file of its body.
-// For the processes of one machine the index is a filestore in the same directory. A put
-// writes the file and makes it durable, then swaps the register. So a change has the outcome
-// of that one write, readers see whole bodies, and every version is unique.
+// A body is a file with a unique name. It is written once and never changed. The index is a
+// [store.Store]. It has a register for each key, which names the file of the body. For the
+// processes of one machine the index is a filestore in the same directory. A put writes the file
+// and makes it durable, then swaps the register. So a change has the outcome of that one write,
+// readers see whole bodies, and every version is unique.
 //
-// Afterwards the put or delete removes the file that it has replaced. A process that is
-// killed in between leaves a file that no register names. Sweep removes such files after a
-// day.
+// Afterwards the put or delete removes the file that it has replaced. If its process is killed
+// before that, the file remains. Sweep removes such files after a day.
 package dirbucket
 
 import (

@@ -1,37 +1,35 @@
 // Package indexbucket gives objects unique versions and every condition, on any bucket. The
-// bucket below may ignore all conditions, or, as S3 does, give equal bodies equal versions.
+// bucket below may ignore all conditions. It may also give equal bodies equal versions, as S3
+// does.
 //
 // # Use
 //
 //	bucket, err := indexbucket.New(index, bodies, &indexbucket.Options{Prefix: "bodies/"})
 //	client, err := object.New(bucket, nil) // see package object
 //
-// index is a [store.Store]: in the same bucket (package bucketstore), in a DynamoDB table, in
-// a database, or any other. bodies is the bucket below. Call Sweep once a day: it removes
-// bodies that crashed processes left.
+// index is a [store.Store]: in the same bucket (package bucketstore), in a DynamoDB table, in a
+// database, or any other. bodies is the bucket below. Call Sweep once a day: it removes bodies
+// that crashed processes left.
 //
-// Only programs that use the same index see the objects. Other programs see bodies under
-// random names in the bucket.
+// Only programs with the same index see the objects. Other programs see bodies under random names
+// in the bucket.
 //
 // # How it works
 //
-// A body is an object that is written once, under a unique name, and never changed. The
-// index has a register for each key that names its body. A put writes the body, then swaps
-// the register. So a change has the outcome of that one write, which the store resolves.
-// Readers see whole bodies, and no version is used twice. That makes
-// [object.Client.RaiseFence] possible: an object refuses the write of a holder whose lock was
-// taken over, whatever its body.
+// A body is an object with a unique name. It is written once and never changed. The index has a
+// register for each key, which names the body. A put writes the body, then swaps the register. So
+// a change has the outcome of that one write, which the store resolves. Readers see whole bodies,
+// and no version is used twice. So [object.Client.RaiseFence] works: an object refuses the write
+// of an earlier holder, even if the body is the same.
+//
+// If a process is killed during a put, a body remains that no register names. Sweep removes such
+// bodies after a day.
 //
 // # What it costs
 //
-// A stat is one request, of the index. A get is two (index, body). A put is four: it reads
-// the index, writes the body, swaps the register, and removes the body that it replaced. A
-// listing reads the register of each key.
-//
-// # What a crash leaves
-//
-// A process that is killed during a put leaves a body that no register names. Sweep removes
-// such bodies after a day.
+// A stat is one request to the index. A get is two (index, body). A put is four: it reads the
+// index, writes the body, swaps the register, and removes the old body. A listing reads the
+// register of each key.
 package indexbucket
 
 import (

@@ -6,10 +6,9 @@
 //
 // Each case checks one rule of the contract, and names that rule when it fails.
 //
-// A bucket need not have every ability, but it must not pretend. Name the abilities that it
-// lacks in [Options]. The suite then checks that the bucket refuses them with
-// [errors.ErrUnsupported] and changes nothing. It is also an error if an ability that is
-// named there works.
+// A bucket need not have every ability. Name the missing abilities in [Options]. The suite then
+// checks that the bucket refuses them with [errors.ErrUnsupported] and changes nothing. If such
+// an ability works, the suite fails.
 package objecttest
 
 import (

@@ -1,5 +1,5 @@
 // Package bucketstore is a store in a bucket of an object storage service. The bucket needs two
-// conditional writes: a put that succeeds only if there is no object, and one that succeeds
+// conditional writes: a put that succeeds only if there is no object, and a put that succeeds
 // only if the object is in a given state.
 //
 // # Use
@@ -12,34 +12,33 @@
 //
 // # Servers that ignore conditions
 //
-// Some servers accept a condition and ignore it; two programs could then hold the same lock.
-// Unless the bucket is known to honour conditions, the first write of a [Store] tests them on a
-// separate object below P/.holdfast/probe, where P is the prefix. The test takes six requests,
-// of which the last removes the object. If the server ignores a condition, every write fails
-// with an [UnsafeError], and nothing else is written.
+// Some servers accept a condition and ignore it. Then two programs could hold the same lock. So
+// if the bucket is not known to honour conditions, the first write of a [Store] tests them on a
+// separate object below P/.holdfast/probe, where P is the prefix. The test takes six requests;
+// the last request removes the object. If the server ignores a condition, every write fails with
+// an [UnsafeError], and the Store writes nothing else.
 //
 // # What is stored
 //
-// The register K below the prefix P is the object P/K.json. Because of the ending, no register
-// prevents another: on some servers the object a/b cannot exist if the object a does. A byte of
-// a key that not every server accepts is written as an exclamation mark and two hexadecimal
-// digits; [Store.ObjectKey] returns the name. The body is one JSON object for people and
-// programs:
+// The register K below the prefix P is the object P/K.json. The ending allows registers a and a/b
+// together: on some servers the object a/b cannot exist if the object a exists. If some servers
+// refuse a byte of a key, the store writes it as an exclamation mark and two hexadecimal digits.
+// [Store.ObjectKey] returns the name. The body is one JSON object for people and programs:
 //
 //	{"holdfast":1,"nonce":"Zx1…","after":["Qm0…"],"value":{"your":"JSON"}}
 //
-// A value that is no JSON is written in base64 instead. The nonce is new in every write, so no
-// two bodies and no two ETags are equal. The nonce also shows whether a write whose reply was
-// lost was applied. "after" has the nonces of up to seven states before this one, newest first.
+// A value that is not JSON is written in base64 instead. The nonce is new in every write, so no
+// two bodies and no two ETags are equal. "after" has the nonces of up to seven earlier states,
+// newest first.
 //
 // A deleted register is a tombstone: an object of exactly [engine.TombstoneSize] bytes. No other
 // body has that size, so a listing distinguishes tombstones from registers without reading them.
-// Tombstones remain: without one, the first write after a delete would look like the first
-// write of all.
+// Tombstones remain. Without a tombstone, the first write after a delete would look like the
+// first write of the register.
 //
 // # Outcomes
 //
-// Package engine decides the outcome of a write: it sends the write, reads the object after a
-// lost reply or a refusal, and compares the nonces. The version of a register is its nonces
-// and, after an @, the version of the object.
+// Package engine resolves writes: it reads the object after a lost reply or a refusal, and
+// compares the nonces. The version of a register is its nonces, an @, and the version of the
+// object.
 package bucketstore

@@ -11,29 +11,28 @@
 //
 // These are the parts:
 //
-//   - A [Schedule] chooses the calls that get a fault by operation, key and number, or by a seed
-//     and probabilities. [MustParse] reads its text, whose form [Schedule.String] describes.
-//     [Random] returns one with every kind of fault.
-//   - [Store.Set] replaces the schedule during a test, to end an outage, for example.
-//   - [Store.Injected] returns the faults that were injected, as a schedule without chances. A
-//     test that failed under a seed can print it, to replay the same faults.
+//   - A [Schedule] chooses the calls that get a fault: by operation, key and number, or by a seed
+//     and probabilities. [MustParse] reads its text; [Schedule.String] describes the form.
+//     [Random] returns a schedule with every kind of fault.
+//   - [Store.Set] replaces the schedule during a test, for example to end an outage.
+//   - [Store.Injected] returns the injected faults as a schedule without probabilities. If a test
+//     fails under a seed, it can print this schedule, to replay the same faults.
 //   - [Store.Unmatched] returns the rules that no call has matched. A test with such a rule
 //     should fail.
 //
 // # What it keeps
 //
-// A store with injected faults still keeps the contract of package store: it reports "unknown"
+// A store with injected faults still keeps the contract of package store. It reports "unknown"
 // when it hides the outcome, and "not applied" only when that is true. So it tests whether the
-// code that uses the store can handle the contract. Only one promise of the store below becomes
-// weaker: a write with an unknown outcome may take effect later, as over any network.
+// code that uses the store can handle the contract. Only one promise becomes weaker: a write with
+// an unknown outcome may take effect later, as over any network.
 //
 // # Time
 //
 // Delays and late writes use the timers of package time, and no call waits while it holds a
-// mutex: inside a bubble of testing/synctest a day of faults takes no real time.
-//
-// A late write with a time runs on a goroutine of its timer. This is the one exception to the
-// rule that decorators start no goroutine; [Store.Drain] and [Store.Close] wait for it.
+// mutex. So inside a bubble of testing/synctest a day of faults takes no real time. A late write
+// with a time runs on a goroutine of its timer. [Store.Drain] and [Store.Close] wait for these
+// goroutines.
 package faultstore
 
 import (

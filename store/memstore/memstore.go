@@ -1,11 +1,10 @@
-// Package memstore is a store in the memory of one process. It is for tests, and for
-// programs that may lose their registers at exit. Other stores are compared with it.
+// Package memstore is a store in the memory of one process. It is for tests, and for programs
+// that may lose their registers at exit. It is the reference for other stores.
 //
 // [New] returns an empty store. It keeps the whole contract of package store, starts no
-// goroutine, and needs no closing. Every call takes effect under one mutex. No call waits
-// while it holds the mutex, so a store works inside a bubble of testing/synctest.
-//
-// Here, durable means until the process ends.
+// goroutine, and needs no Close. A durable write lasts until the process ends. Every call takes
+// effect under one mutex. No call waits while it holds the mutex, so a store works inside a
+// bubble of testing/synctest.
 package memstore
 
 import (

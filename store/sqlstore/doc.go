@@ -8,17 +8,16 @@
 //	s, err := sqlstore.New(db, sqlstore.PostgreSQL, nil)
 //	client, err := lease.New(s, nil)
 //
-// The command holdfast init makes the tables too. Two more functions are common:
+// The command "holdfast init" creates the tables too. Two more functions are common:
 //
-//   - [Fence] checks the fencing token of a lock inside your own transaction, so that a former
-//     holder cannot commit.
-//   - [Listener] makes the function [Options].Listen from the connections of a driver. With it
-//     waiters on PostgreSQL need not poll.
+//   - [Fence] checks the fencing token of a lock inside a transaction of the program, so that a
+//     former holder cannot commit.
+//   - [Listener] makes the function [Options].Listen from the connections of a driver.
 //
 // # PostgreSQL
 //
-// Every write notifies the channel that has the name of the table. With [Options].Listen a
-// waiter learns of a change at once; without it, waiters poll.
+// Every write notifies the channel that has the name of the table. With [Options].Listen a waiter
+// sees a change at once. Without it, waiters poll.
 //
 // # SQLite
 //
@@ -27,33 +26,38 @@
 // Each connection needs synchronous = FULL. That is the default of SQLite, but not of every
 // driver.
 //
-// Keep the file in a directory that only its user, and root, can write to. If SQLite finds a
+// Keep the file in a directory to which only its user and root can write. If SQLite finds a
 // journal next to the file, it rolls the journal back, and removes the file that the journal
 // names.
 //
 // # Durability
 //
-// A write that succeeded is as durable as a commit of the database. Before the first write the
-// store reads the settings that decide this. It refuses a session in which a power loss may
-// undo a commit: synchronous_commit = off and fsync = off of PostgreSQL, synchronous = OFF or
-// NORMAL and journal_mode = OFF or MEMORY of SQLite. It refuses UNLOGGED and temporary tables,
-// for [Fence] too, and a PostgreSQL server that is a standby. A server that fails over
-// asynchronously can restore old states; no store on top of it can detect that.
+// An acknowledged write is as durable as a commit of the database. Before the first write the
+// store reads the settings that decide this. It refuses
+//
+//   - a session in which a power loss may undo a commit: synchronous_commit = off or fsync = off
+//     of PostgreSQL, synchronous = OFF or NORMAL or journal_mode = OFF or MEMORY of SQLite,
+//   - UNLOGGED and temporary tables, also for [Fence],
+//   - a PostgreSQL server that is a standby.
+//
+// If a server fails over asynchronously, it can restore old states. No store in that server can
+// detect this.
 //
 // # Requests
 //
-// Each operation is one statement that commits by itself: a Get is a SELECT by the primary key,
-// a Put is an INSERT or UPDATE with a condition. A refused Put takes one more SELECT. A listing
-// takes one statement for each thousand keys. The store holds no database lock between calls.
+// Each operation is one statement that commits by itself. A Get is a SELECT by the primary key,
+// and a Put is an INSERT or UPDATE with a condition. A refused Put takes one more SELECT. A
+// listing takes one statement for each thousand keys. The store holds no database lock between
+// calls.
 //
 // # What is stored
 //
 // The table holdfast (see [Options].Table) has a row for each register:
 //
-//	key      text     the key, with the prefix
-//	version  text     the nonce of the state, new in every write
+//	key      text     key, with the prefix
+//	version  text     nonce of the state, new in every write
 //	deleted  boolean  whether the row is a tombstone, which remains
-//	record   text     the state as JSON; see package engine
+//	record   text     state as JSON; see package engine
 //
 // The table holdfast_fence has the highest fencing token that [Fence] has seen for each lock.
 package sqlstore

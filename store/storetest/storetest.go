@@ -6,20 +6,19 @@
 //
 // # What it checks
 //
-// Each case checks one rule of the contract, and its failure states the rule. Run the suite
-// for a backend as it is, under [store.Prefix], and for every decorator: a decorator must
-// keep the contract, and the abilities, of the store below it. The suite skips the cases of
-// abilities that a store does not offer.
+// Each case checks one rule of the contract, and its failure states the rule. Run the suite for a
+// backend as it is, under [store.Prefix], and for every decorator. A decorator must keep the
+// contract and the abilities of the store below it. The suite skips the cases of abilities that a
+// store does not offer.
 //
-// A pass does not prove that a store is correct: no test can show that a race never
-// happens, or what a power cut leaves. But most of the cases come from failures of real
-// systems.
+// A pass does not prove that a store is correct. No test can show that a race never happens, or
+// what a power cut leaves. But most of the cases come from failures of real systems.
 //
 // # Histories
 //
-// A [History] records the calls of concurrent callers and their results. [History.Check]
-// finds out whether one register for each key explains them. The suite uses it; any test
-// that runs real work on a store, under faults too, can use it as well.
+// A [History] records the calls of concurrent callers and their results. [History.Check] finds
+// out whether one register for each key explains them. The suite uses it. Tests that run real
+// work on a store, also with faults, can use it too.
 package storetest
 
 import (
