@@ -26,7 +26,7 @@ const module = "github.com/holdfast-go/holdfast"
 // import what they test with.
 const importRules = `
 # The register imports no other layer, and what uses it imports no backend.
-store:                -
+store:                internal/backoff
 lease:                store internal/... lease/internal/...
 object:               store internal/... object/internal/...
 checkpoint:           store internal/... checkpoint/internal/...
@@ -55,7 +55,7 @@ largeitem/itemtest:   store/... object/... largeitem/... internal/...
 
 # What serves several of them knows none of them.
 internal/...:         store internal/...
-internal/crew:        -
+internal/backoff:     -
 internal/localfs:     -
 internal/objectname:  -
 internal/private:     internal/trust

@@ -3,9 +3,9 @@ package checkpoint
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -32,7 +32,7 @@ type plan struct {
 // read while the calls waited.
 func (l *keyQueue) runBatch(ctx context.Context, batch []*call) {
 	base, fresh, err := l.start(ctx, batch)
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
+	for try := 1; ; try++ {
 		if err == nil {
 			err = l.checkHolder(ctx, batch[0], base)
 		}
@@ -65,9 +65,9 @@ func (l *keyQueue) runBatch(ctx context.Context, batch []*call) {
 		}
 		l.cancelSent(batch)
 		fresh = true
-		if pause == minPause {
+		if try == 1 {
 			base, err = l.afterConflict(ctx, before, current, cause)
-		} else if err = sleep(ctx, rand.N(pause)); err == nil {
+		} else if err = store.MarkNotApplied(backoff.Wait(ctx, try, minPause, maxPause)); err == nil {
 			base, err = l.reread(ctx)
 		}
 	}
@@ -274,18 +274,5 @@ func (l *keyQueue) fail(batch []*call, err error) {
 		} else {
 			c.conclude(c.answer, store.MarkNotApplied(err))
 		}
-	}
-}
-
-// sleep waits for d. If the context ends first, it returns its cause, marked as not
-// applied.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return store.MarkNotApplied(context.Cause(ctx))
-	case <-t.C:
-		return nil
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -120,7 +121,7 @@ func Run[T any](ctx context.Context, k Store, key string, source Source[T], hand
 		return err
 	}
 	w := &worker{k: k, key: key, opts: o}
-	for pause := minPause; ; {
+	for try := 1; ; try++ {
 		progress, err := runTerm(ctx, w, source, handle)
 		switch {
 		case err == nil:
@@ -136,12 +137,11 @@ func Run[T any](ctx context.Context, k Store, key string, source Source[T], hand
 			return err
 		}
 		if progress {
-			pause = minPause
+			try = 1
 		}
-		if sleep(ctx, pause) != nil {
-			return context.Cause(ctx)
+		if err := backoff.Sleep(ctx, backoff.Pause(try, minPause, maxTermPause)); err != nil {
+			return err
 		}
-		pause = min(2*pause, maxTermPause)
 	}
 }
 
@@ -357,12 +357,12 @@ func (w *worker) release(ctx context.Context, guard Guard) {
 func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, retryTimeout)
 	defer cancel()
-	for pause := minPause; ; pause = min(2*pause, 4*maxPause) {
+	for try := 1; ; try++ {
 		err := f(limited)
 		if err == nil || store.Permanent(err) {
 			return err
 		}
-		if sleep(limited, pause) != nil {
+		if backoff.Sleep(limited, backoff.Pause(try, minPause, 4*maxPause)) != nil {
 			return cause(ctx, err)
 		}
 		w.opts.Logger.Warn("checkpoint: "+what+" is tried again", "key", w.key, "error", err)

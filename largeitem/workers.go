@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -57,20 +58,12 @@ func (p *pace) wait(ctx context.Context) error {
 	if p.every > 0 {
 		at := time.Now()
 		if pause := p.next.Sub(at); pause > 0 {
-			t := time.NewTimer(pause)
-			defer t.Stop()
-			select {
-			case <-t.C:
-			case <-ctx.Done():
-			}
+			_ = backoff.Sleep(ctx, pause)
 			at = p.next
 		}
 		p.next = at.Add(p.every)
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // requestTries is how often a request is made while its store is unavailable.

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -294,15 +294,7 @@ func (w *write) run(ctx context.Context) (*Result, error) {
 
 // sleep waits a random time before another try.
 func (s *Store) sleep(ctx context.Context, tries int) error {
-	d := min(s.pause<<min(tries, 10), maxPause)
-	t := time.NewTimer(rand.N(d) + 1)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
+	return backoff.Wait(ctx, tries+1, s.pause, maxPause)
 }
 
 // first returns the item before the first try.

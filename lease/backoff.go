@@ -3,33 +3,35 @@ package lease
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/backoff"
 )
 
-// backoff is a pause that doubles from min to max, with full jitter.
-type backoff struct {
+// retryPause is a pause that doubles from min to max, with full jitter.
+type retryPause struct {
 	min, max time.Duration
 	random   func() float64
 	next     time.Duration
 }
 
-func (c *Client) backoff(from, to time.Duration) *backoff {
-	return &backoff{min: from, max: max(from, to), random: c.random}
+func (c *Client) backoff(from, to time.Duration) *retryPause {
+	return &retryPause{min: from, max: max(from, to), random: c.random}
 }
 
 // resolveBackoff is the pause between two reads that resolve a write in doubt.
-func (c *Client) resolveBackoff() *backoff { return c.backoff(10*time.Millisecond, time.Second) }
+func (c *Client) resolveBackoff() *retryPause { return c.backoff(10*time.Millisecond, time.Second) }
 
 // pause returns the next pause.
-func (b *backoff) pause() time.Duration {
+func (b *retryPause) pause() time.Duration {
 	b.next = min(max(2*b.next, b.min), b.max)
 	return time.Duration(b.random()*float64(b.next)) + 1
 }
 
 // wait sleeps for the next pause, or returns the reason why ctx ended.
-func (b *backoff) wait(ctx context.Context) error { return sleep(ctx, b.pause()) }
+func (b *retryPause) wait(ctx context.Context) error { return backoff.Sleep(ctx, b.pause()) }
 
 // contention is the pause before another try where many write the same record.
-func (c *Client) contention() *backoff { return c.backoff(5*time.Millisecond, 200*time.Millisecond) }
+func (c *Client) contention() *retryPause { return c.backoff(5*time.Millisecond, 200*time.Millisecond) }
 
 // contention spreads the writes of many clients that change one record: each write that is applied
 // makes those of the others conflict. The holder's own write comes first. After a conflict the
@@ -57,7 +59,7 @@ func (c *contention) conflict(ctx context.Context) (*seen, error) {
 		return nil, nil
 	}
 	c.pause = min(max(2*c.pause, renewalTakes*c.h.c.calls.takes(), time.Millisecond), c.h.c.set.MaxPoll)
-	if err := sleep(ctx, c.pause+time.Duration(c.h.c.random()*float64(c.pause))); err != nil {
+	if err := backoff.Sleep(ctx, c.pause+time.Duration(c.h.c.random()*float64(c.pause))); err != nil {
 		return nil, err
 	}
 	return c.h.reread(ctx)
@@ -105,20 +107,4 @@ func (p *polls) pause() time.Duration {
 	pause := max(1, time.Duration((1-jitter*(1-p.random()))*float64(p.next)))
 	p.waited += pause
 	return pause
-}
-
-// sleep waits for d, or until ctx ends. Without a wait it makes no timer: if two goroutines of a
-// synctest bubble start timers of no length at the same time, Go's race detector crashes.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return context.Cause(ctx)
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }

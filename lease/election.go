@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -280,7 +281,7 @@ func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 			break
 		}
 		if doubt > 0 {
-			if err := sleep(ctx, doubt); err != nil {
+			if err := backoff.Sleep(ctx, doubt); err != nil {
 				leader, _ := leaderOf(name, s.rec, false)
 				return leader, fmt.Errorf("election %q: whether its leader is dead: %w", name, err)
 			}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -57,7 +58,7 @@ func (h *Handle) alter(ctx context.Context, base *seen, change func(*seen) (*Rec
 // later returns the state that is in place of base a part of its TTL later. It is used where others
 // have to wait for the holder's next write.
 func (h *Handle) later(ctx context.Context, base *seen) (*seen, error) {
-	if err := sleep(ctx, h.c.set.rereadDelay(base.rec.TTL)); err != nil {
+	if err := backoff.Sleep(ctx, h.c.set.rereadDelay(base.rec.TTL)); err != nil {
 		return nil, store.MarkNotApplied(fmt.Errorf("%s: many clients write into its record, and this write waited for the holder's next renewal: %w", h, err))
 	}
 	return h.reread(ctx)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -179,7 +180,7 @@ func (h *Handle) awaitSession(ctx context.Context, id string, ttl time.Duration)
 			wait, over = min(wait, v.wait), v.open
 		}
 		<-r.turn
-		if over || sleep(ctx, max(wait, time.Millisecond)) != nil {
+		if over || backoff.Sleep(ctx, max(wait, time.Millisecond)) != nil {
 			return over
 		}
 	}

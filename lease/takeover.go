@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -134,7 +135,7 @@ func (h *Handle) await(ctx context.Context, l *waitQueue, w *waiter) {
 		l.watched, l.idle = last.version, (l.idle / 2).Truncate(time.Millisecond)
 	case l.early:
 		l.idle = min(max(2*l.idle, time.Millisecond), l.polls.most)
-		if sleep(ctx, l.idle) != nil {
+		if backoff.Sleep(ctx, l.idle) != nil {
 			return
 		}
 	}
@@ -163,7 +164,7 @@ func (h *Handle) waitForChange(ctx context.Context, cancel context.CancelFunc, l
 		if r := last.rec; r != nil && r.State == Held && r.Session != "" && l.place <= 0 && !h.c.trusts(r.Session) {
 			// The lock's record does not show whether its holder lives.
 			wg.Go(func() {
-				if sleep(ctx, h.readDueIn(r.Grant)) == nil && h.awaitSession(ctx, r.Session, r.TTL) {
+				if backoff.Sleep(ctx, h.readDueIn(r.Grant)) == nil && h.awaitSession(ctx, r.Session, r.TTL) {
 					cancel()
 				}
 			})

@@ -471,7 +471,7 @@ func (u *ticketUse) over() *tries {
 }
 
 // pause waits before the next try, unless that is of no use.
-func (u *ticketUse) pause(ctx context.Context, pause *backoff, f finding) error {
+func (u *ticketUse) pause(ctx context.Context, pause *retryPause, f finding) error {
 	err := f.err
 	if f.resolution != store.ResolutionNotApplied {
 		err = fmt.Errorf("%w: %w", ErrUnresolved, err)

@@ -33,7 +33,7 @@ type waitQueue struct {
 	due              time.Time     // when the holder may be dead, by the read before the pause
 	lag              time.Duration // how much shorter the next pause is: the last batch poll began that long ago
 	waits            bool          // the pause is for a held lock, and the end of the grant may end it
-	errors           *backoff      // pauses while the store fails
+	errors           *retryPause   // pauses while the store fails
 	watched          store.Version // the version that the last pause was for
 	early            bool          // that pause ended before its time
 	idle             time.Duration // pause after one that ended early without a change

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -217,17 +218,13 @@ func (p *prober) checkState(key string, v Version, otherwise string) error {
 // put writes a unique body.
 func (p *prober) put(key string, opts *PutOptions) (Version, error) {
 	body := "Holdfast tries here what this store can do. This object can be deleted. " + rand.Text() + "\n"
-	pause := 20 * time.Millisecond
 	for try := 1; ; try++ {
 		info, err := p.b.Put(p.ctx, key, strings.NewReader(body), opts)
 		if !errors.Is(err, ErrBusy) || try == 5 {
 			return info.Version, err
 		}
-		select {
-		case <-p.ctx.Done():
-			return "", context.Cause(p.ctx)
-		case <-time.After(pause):
-			pause *= 2
+		if err := backoff.Sleep(p.ctx, backoff.Pause(try, 20*time.Millisecond, maxPause)); err != nil {
+			return "", err
 		}
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -363,14 +363,7 @@ func (c *Client) readState(ctx context.Context, key string) (state, error) {
 // sleep waits for a random part of the pause before the try after this one. It returns
 // false if the context ends.
 func sleep(ctx context.Context, pause time.Duration, try int) bool {
-	t := time.NewTimer(rand.N(min(pause<<min(try-1, 16), maxPause)))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return ctx.Err() == nil
-	}
+	return backoff.Wait(ctx, try, pause, maxPause) == nil
 }
 
 // rising is p for a body that may be sent several times: the numbers that p gets never fall.

@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/backoff"
 )
 
 // InDoubtError says that a write may have been applied, or may still be applied later.
@@ -198,7 +199,7 @@ func ResolveDelete(ctx context.Context, s Store, key string, prev Version, err e
 func resolveWrite(ctx context.Context, s Store, made Entry, prev Version, err error, send func() (Version, error)) (ResolveResult, error) {
 	var attempts []Version
 	var lost error // of the first try whose outcome was unknown
-	for pause := time.Millisecond; ; pause = min(2*pause, maxResolvePause) {
+	for try := 1; ; try++ {
 		if err == nil {
 			return ResolveResult{Resolution: ResolutionApplied, Write: made.Version, Current: made}, nil
 		}
@@ -207,7 +208,7 @@ func resolveWrite(ctx context.Context, s Store, made Entry, prev Version, err er
 			lost = cmp.Or(lost, err)
 		}
 		found, over := resolveAfter(ctx, s, made.Key, prev, attempts, err)
-		if over || sleepUpTo(ctx, pause) != nil {
+		if over || backoff.Wait(ctx, try, time.Millisecond, maxResolvePause) != nil {
 			return found.orError(err, lost)
 		}
 		made.Version, err = send()
@@ -229,7 +230,7 @@ func resolveAfter(ctx context.Context, s Store, key string, prev Version, attemp
 			return ResolveResult{Resolution: ResolutionNotApplied}, true
 		}
 	}
-	for pause := time.Millisecond; ; pause = min(2*pause, maxResolvePause) {
+	for try := 1; ; try++ {
 		found, err := Resolve(ctx, s, key, prev, attempts...)
 		switch {
 		case err == nil && found.Resolution == ResolutionPending:
@@ -238,7 +239,7 @@ func resolveAfter(ctx context.Context, s Store, key string, prev Version, attemp
 			return found, true
 		case len(attempts) == 0:
 			return ResolveResult{Resolution: ResolutionNotApplied}, true
-		case sleepUpTo(ctx, pause) != nil:
+		case backoff.Wait(ctx, try, time.Millisecond, maxResolvePause) != nil:
 			return found, true
 		}
 	}
@@ -264,15 +265,3 @@ func (s ResolveResult) orError(cause, lost error) (ResolveResult, error) {
 
 // maxResolvePause is the longest pause of PutAndResolve.
 const maxResolvePause = 2 * time.Second
-
-// sleepUpTo waits for a random part of d.
-func sleepUpTo(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(rand.N(d))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
-}

@@ -3,8 +3,9 @@ package store
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/backoff"
 )
 
 // ErrUnchanged is what the function passed to [Update] returns to leave the register as
@@ -22,10 +23,9 @@ var ErrUnchanged = errors.New("unchanged")
 // does not retry: it returns an error whose [OutcomeOf] is Unknown. A caller that can
 // recognise its own value can then read it back.
 func Update(ctx context.Context, s Store, key string, change func(value []byte) ([]byte, error)) (Entry, error) {
-	pause := time.Millisecond
 	var current Entry
 	read := true
-	for {
+	for try := 1; ; try++ {
 		if read {
 			value, v, err := s.Get(ctx, key)
 			if err != nil && !errors.Is(err, ErrNotFound) {
@@ -54,11 +54,8 @@ func Update(ctx context.Context, s Store, key string, change func(value []byte) 
 			current = Entry{Key: key, Value: conflict.Value, Version: conflict.Version}
 			read = false
 		}
-		select {
-		case <-ctx.Done():
-			return Entry{}, MarkNotApplied(context.Cause(ctx))
-		case <-time.After(rand.N(pause)):
+		if err := backoff.Wait(ctx, try, time.Millisecond, 250*time.Millisecond); err != nil {
+			return Entry{}, MarkNotApplied(err)
 		}
-		pause = min(2*pause, 250*time.Millisecond)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"iter"
 	"math/rand/v2"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/backoff"
 )
 
 // Watcher is a store that reports changes, so that waiters need not poll.
@@ -62,7 +64,7 @@ func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Se
 				if !yield(Entry{Key: key}, err) {
 					return
 				}
-				_ = sleep(ctx, poll) // its error is the context's, which the next round yields
+				_ = sleepAbout(ctx, poll) // its error is the context's, which the next round yields
 				continue
 			case first || v != last.Version:
 				last, first = Entry{Key: key, Value: value, Version: v}, false
@@ -75,7 +77,7 @@ func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Se
 				// spin.
 				idle = min(max(2*idle, time.Millisecond), cmp.Or(poll, DefaultPollInterval)/2)
 				if early := idle - time.Since(began); early > 0 {
-					_ = sleep(ctx, early)
+					_ = sleepAbout(ctx, early)
 				} else {
 					idle = 0
 				}
@@ -96,20 +98,13 @@ func WaitForChange(ctx context.Context, s Store, key string, seen Version, poll 
 			return err
 		}
 	}
-	return sleep(ctx, poll)
+	return sleepAbout(ctx, poll)
 }
 
-// sleep waits for between half of d and d.
-func sleep(ctx context.Context, d time.Duration) error {
+// sleepAbout waits for between half of d and d.
+func sleepAbout(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		d = DefaultPollInterval
 	}
-	t := time.NewTimer(d/2 + rand.N(d/2+1))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
+	return backoff.Sleep(ctx, d/2+rand.N(d/2+1))
 }

@@ -23,6 +23,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/backoff"
 )
 
 // Request is one request that a server has seen.
@@ -227,12 +229,8 @@ func (s *server) carry(r *http.Request, seen Request, to service) (*http.Respons
 		return nil, context.Cause(ctx)
 	}
 	if way := f.After + s.Latency; way > 0 {
-		t := time.NewTimer(way)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := backoff.Sleep(ctx, way); err != nil {
+			return nil, err
 		}
 	}
 	if f.Lose {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -40,7 +41,7 @@ func (s *Store) settled(ctx context.Context, r *register) (*orderedEntry, error)
 	}
 	if tip := v.tip(); tip != v.certain() {
 		// After it, the chain up to the place of this tip is final, whatever it is then.
-		if err := sleepUntil(ctx, tip.first.Add(s.o.SettleDelay)); err != nil {
+		if err := backoff.Sleep(ctx, time.Until(tip.first.Add(s.o.SettleDelay))); err != nil {
 			return nil, err
 		}
 		if v, err = s.readVersions(ctx, r, forRead); err != nil {
@@ -80,16 +81,4 @@ func (s *Store) HighestToken(ctx context.Context, key string) (uint64, error) {
 		return 0, s.opError(store.OpHighestToken, key, err)
 	}
 	return v.highestToken(), nil
-}
-
-// sleepUntil waits for an instant of the monotonic clock.
-func sleepUntil(ctx context.Context, t time.Time) error {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }

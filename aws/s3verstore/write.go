@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -80,7 +81,7 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e *en
 	if err := s.send(ctx, r, e); err != nil {
 		return "", err
 	}
-	if err := sleepUntil(ctx, time.Now().Add(s.o.SettleDelay)); err != nil {
+	if err := backoff.Sleep(ctx, s.o.SettleDelay); err != nil {
 		return "", store.MarkUnknown(fmt.Errorf("in the pause before its judgement: %w", err))
 	}
 	if err := s.resolveWrite(ctx, r, e, prev, confirm); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -177,7 +177,7 @@ func (a *app) entryBody(ctx context.Context, name string) ([]byte, error) {
 // appendLast appends after the last entry, whichever that is. Other writers can be faster
 // several times; the pauses let them finish.
 func appendLast(ctx context.Context, l *object.Log, body []byte) (object.LogEntry, error) {
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+	for try := 1; ; try++ {
 		last, err := l.Latest(ctx)
 		if err != nil {
 			return object.LogEntry{}, store.MarkNotApplied(err)
@@ -186,10 +186,8 @@ func appendLast(ctx context.Context, l *object.Log, body []byte) (object.LogEntr
 		if !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied {
 			return e, err
 		}
-		select {
-		case <-ctx.Done():
-			return object.LogEntry{}, store.MarkNotApplied(context.Cause(ctx))
-		case <-time.After(rand.N(pause)):
+		if err := backoff.Wait(ctx, try, 10*time.Millisecond, time.Second); err != nil {
+			return object.LogEntry{}, store.MarkNotApplied(err)
 		}
 	}
 }
@@ -240,10 +238,8 @@ removed the first entry that you ask for.`,
 					if !follow {
 						return nil
 					}
-					select {
-					case <-ctx.Done():
+					if backoff.Sleep(ctx, followEvery) != nil {
 						return nil
-					case <-time.After(followEvery):
 					}
 				}
 			})

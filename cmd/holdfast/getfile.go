@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/private"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -324,10 +325,8 @@ func (d *reading) run(ctx context.Context) error {
 		if failed > readTries {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(time.Duration(failed) * 200 * time.Millisecond):
+		if err := backoff.Sleep(ctx, time.Duration(failed)*200*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/private"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -305,10 +306,8 @@ func (p *handleDir) lock(ctx context.Context) error {
 			return nil
 		}
 		_ = f.Close() // another command holds it, or has replaced it
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return &statusError{statusBusy, fmt.Errorf("handle %s is in use by another command: %w", p.path, context.Cause(ctx))}
+		if err := backoff.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return &statusError{statusBusy, fmt.Errorf("handle %s is in use by another command: %w", p.path, err)}
 		}
 	}
 }

@@ -60,12 +60,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/sqldialect"
 	"github.com/holdfast-go/holdfast/largeitem"
 	"github.com/holdfast-go/holdfast/largeitem/internal/rewrite"
@@ -311,7 +311,7 @@ func (t *Table) swap(ctx context.Context, l *layout, w rewrite.Write) (old, next
 	assumeAbsent := w.Op != store.OpDelete && w.Cond != nil && w.Cond.Absent
 	var r row
 	stuck := 0
-	for pause := time.Millisecond; ; pause = min(2*pause, maxPause) {
+	for try := 1; ; try++ {
 		if before := r; !assumeAbsent {
 			r, err = t.read(ctx, l, w.Key, where)
 			if err = store.MarkNotApplied(err); err == nil && (before.item == nil) == (r.item == nil) && slices.Equal(before.cells, r.cells) {
@@ -334,10 +334,8 @@ func (t *Table) swap(ctx context.Context, l *layout, w rewrite.Write) (old, next
 		case err != nil || written:
 			return r.item, next, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, store.MarkNotApplied(context.Cause(ctx))
-		case <-time.After(rand.N(pause)):
+		if err := backoff.Wait(ctx, try, time.Millisecond, maxPause); err != nil {
+			return nil, nil, store.MarkNotApplied(err)
 		}
 	}
 }

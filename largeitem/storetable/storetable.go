@@ -55,10 +55,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/largeitem"
 	"github.com/holdfast-go/holdfast/largeitem/internal/rewrite"
 	"github.com/holdfast-go/holdfast/store"
@@ -271,7 +271,7 @@ func (t *Table) write(ctx context.Context, w rewrite.Write) (old, next largeitem
 
 // swap reads, decides and replaces what it has read, until no other writer is faster.
 func (t *Table) swap(ctx context.Context, schema largeitem.Schema, w rewrite.Write) (old, next largeitem.Attributes, err error) {
-	for pause := time.Millisecond; ; pause = min(2*pause, maxPause) {
+	for try := 1; ; try++ {
 		var v store.Version
 		if old, v, err = t.read(ctx, w.Key); err != nil {
 			return nil, nil, store.MarkNotApplied(err)
@@ -283,10 +283,8 @@ func (t *Table) swap(ctx context.Context, schema largeitem.Schema, w rewrite.Wri
 		if err != nil || !faster {
 			return old, next, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, store.MarkNotApplied(context.Cause(ctx))
-		case <-time.After(mathrand.N(pause)):
+		if err := backoff.Wait(ctx, try, time.Millisecond, maxPause); err != nil {
+			return nil, nil, store.MarkNotApplied(err)
 		}
 	}
 }

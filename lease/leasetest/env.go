@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -201,11 +202,7 @@ func (e *env) lost(g *lease.Guard, reason error) {
 
 // pause sleeps, or until the case has no time left.
 func (e *env) pause(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-e.ctx.Done():
-		e.fatalf("out of time: %v", context.Cause(e.ctx))
+	if err := backoff.Sleep(e.ctx, d); err != nil {
+		e.fatalf("out of time: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -188,7 +189,7 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 	renewed := 0
 	for turn := 1; ; turn++ {
 		if turn > 2 { // rows change while this attempt reads them
-			if err := sleep(ctx, rand.N(TestInterval)); err != nil {
+			if err := backoff.Sleep(ctx, rand.N(TestInterval)); err != nil {
 				return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w", a.key, err))
 			}
 		}
@@ -258,7 +259,6 @@ func (a *attempt) put(ctx context.Context, over *Row) (*hold, error) {
 	mine := Row{Key: a.key, Version: a.version, Generation: a.generation(over), Timeout: a.r.o.Timeout, TTL: a.ttl(), Nonce: a.nonce}
 	held := &hold{sent: time.Now(), clock: a.r.read()}
 	lost := false // a try may have been applied
-	pause := TestInterval / 2
 	for try := 1; ; try++ {
 		placed, err := a.send(ctx, over, mine)
 		var met *ConflictError
@@ -277,8 +277,7 @@ func (a *attempt) put(ctx context.Context, over *Row) (*hold, error) {
 		unknown := store.OutcomeOf(err) == store.Unknown
 		lost = lost || unknown
 		again := unknown || errors.Is(err, store.ErrUnavailable)
-		if again && try < writeTries && sleep(ctx, pause) == nil {
-			pause = min(2*pause, time.Second)
+		if again && try < writeTries && backoff.Sleep(ctx, backoff.Pause(try, TestInterval/2, time.Second)) == nil {
 			continue
 		}
 		if lost {
@@ -308,7 +307,7 @@ func (a *attempt) release(ctx context.Context, held Row) {
 	for try := 1; ; try++ {
 		_, err := a.r.table.Replace(ctx, held, free)
 		var met *ConflictError
-		if err == nil || errors.As(err, &met) || store.Permanent(err) || try == writeTries || sleep(ctx, TestInterval/2) != nil {
+		if err == nil || errors.As(err, &met) || store.Permanent(err) || try == writeTries || backoff.Sleep(ctx, TestInterval/2) != nil {
 			a.r.o.Logger.Debug("released the reservation", "key", a.key, "version", a.version, "error", err)
 			return
 		}

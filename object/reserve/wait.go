@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -94,19 +95,8 @@ func (a *attempt) wait(ctx context.Context) (over *Row, err error) {
 		if pause-late > left {
 			pause = left + late + 1
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := backoff.Sleep(ctx, pause); err != nil {
 			return nil, &WaitError{seen.Row, max(wait-time.Since(seen.since), 0), err}
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
 	}
 }

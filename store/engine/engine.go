@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -262,22 +262,9 @@ func Listing[T any](ctx context.Context, s *Store, op store.Kind, prefix string,
 func Repeat(ctx context.Context, tries int, pause time.Duration, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()
-		if !errors.Is(err, store.ErrUnavailable) || try >= tries || !sleep(ctx, pause, try) {
+		if !errors.Is(err, store.ErrUnavailable) || try >= tries || backoff.Wait(ctx, try, pause, maxPause) != nil {
 			return err
 		}
-	}
-}
-
-// sleep waits for a random part of pause, which doubles with every try after the first.
-// It returns false when the context ends.
-func sleep(ctx context.Context, pause time.Duration, try int) bool {
-	t := time.NewTimer(rand.N(min(pause<<min(try-1, 10), maxPause)) + time.Millisecond)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -211,7 +212,7 @@ func (s *Store) trySwap(ctx context.Context, p *probe) error {
 	var err error
 	for try := 1; ; try++ {
 		tag, err = s.driver.Write(ctx, p.key, p.current, p.next)
-		if !errors.Is(err, ErrBusy) || try >= s.o.tries || !sleep(ctx, s.o.Pause, try) {
+		if !errors.Is(err, ErrBusy) || try >= s.o.tries || backoff.Wait(ctx, try, s.o.Pause, maxPause) != nil {
 			break
 		}
 	}

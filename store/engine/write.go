@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -130,7 +131,7 @@ func (w *writing) resolve(ctx context.Context, cause error, try int) (Stored, er
 	if again && last {
 		return Stored{}, w.failed(cause)
 	}
-	if (!conflict || w.wrongRefusals > 0) && !sleep(ctx, w.s.o.Pause, try) {
+	if (!conflict || w.wrongRefusals > 0) && backoff.Wait(ctx, try, w.s.o.Pause, maxPause) != nil {
 		return Stored{}, w.failed(fmt.Errorf("%w; %w", cause, context.Cause(ctx)))
 	}
 	if again {

@@ -44,6 +44,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -154,7 +155,7 @@ func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) erro
 	for _, l := range p.due {
 		s.finish(context.WithoutCancel(ctx), l)
 	}
-	if err := sleep(ctx, p.before); err != nil {
+	if err := backoff.Sleep(ctx, p.before); err != nil {
 		return s.unknown(op, err, new(lostWrite))
 	}
 	fault := fmt.Errorf("%w: %w (%s)", store.ErrUnavailable, ErrInjected, p.fault)
@@ -172,8 +173,10 @@ func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) erro
 	}
 	answer := *op
 	err := next(ctx, &answer)
-	if late := sleep(ctx, p.after); late != nil {
-		return s.unknown(op, late, lostWriteOf(&answer, err))
+	if p.after > 0 {
+		if late := backoff.Sleep(ctx, p.after); late != nil {
+			return s.unknown(op, late, lostWriteOf(&answer, err))
+		}
 	}
 	if p.fault.Action == Lose {
 		return s.unknown(op, fault, lostWriteOf(&answer, err))
@@ -203,21 +206,6 @@ func (s *Store) unknown(op *store.Op, err error, f *lostWrite) error {
 		return &store.OpError{Op: op.Kind, Key: op.Key, Store: s.storeName, Err: store.MarkUnknown(err)}
 	}
 	return &store.OpError{Op: op.Kind, Key: op.Key, Store: s.storeName, Err: &store.InDoubtError{Version: s.name(f), Err: err}}
-}
-
-// sleep waits, and returns the cause when the context ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // plan holds the faults of one call.

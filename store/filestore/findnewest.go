@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -87,12 +88,7 @@ func (s *Store) findNewest(ctx context.Context, l *log) error {
 
 // pause waits for a while.
 func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return store.CheckContext(ctx)
-	case <-time.After(d):
-		return nil
-	}
+	return store.MarkNotApplied(backoff.Sleep(ctx, d))
 }
 
 // openNewest opens the newest segment of a log, if it is certainly the end of the log. It

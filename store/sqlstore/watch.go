@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -120,12 +121,7 @@ func (h *hub) run(ctx context.Context) {
 		// Notifications can be lost between two connections. So every waiter reads when a
 		// new connection is ready.
 		_ = h.listen(ctx, h.channel, func() { h.wake("") }, h.wake)
-		t := time.NewTimer(listenPause)
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-		}
-		t.Stop()
+		_ = backoff.Sleep(ctx, listenPause)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -24,6 +23,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/holdfast-go/holdfast/aws/internal/transport"
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -388,13 +388,5 @@ func plain(err error) string {
 // Pause waits for a random part of d, growing twofold with every try after the
 // first, to at most 5 s. It returns false if the context ends before.
 func Pause(ctx context.Context, d time.Duration, try int) bool {
-	d = min(d<<min(try-1, 10), 5*time.Second)
-	t := time.NewTimer(rand.N(d) + time.Millisecond)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
+	return backoff.Wait(ctx, try, d, 5*time.Second) == nil
 }

@@ -1,0 +1,45 @@
+// Package backoff is how the packages of this repository pause: between two tries of a request, and
+// between two looks at a state.
+package backoff
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Sleep waits for d. If ctx has ended by then, it returns its cause.
+//
+// Without a wait it starts no timer: if two goroutines of a synctest bubble start timers of no
+// length at the same time, Go's race detector crashes.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// Pause returns how long to wait after a try, without jitter. The tries count from 1. The pause after
+// the first is first, and each later one is twice as long as the one before it, up to most.
+func Pause(try int, first, most time.Duration) time.Duration {
+	shift := max(try-1, 0)
+	if first > most>>shift {
+		return most
+	}
+	return first << shift
+}
+
+// Wait sleeps after a try: for a random part of its [Pause], so that those that failed together do
+// not try together again. To begin again with short pauses, count the tries from 1 again.
+func Wait(ctx context.Context, try int, first, most time.Duration) error {
+	d := Pause(try, first, most)
+	if d > 0 {
+		d = rand.N(d)
+	}
+	return Sleep(ctx, d)
+}
