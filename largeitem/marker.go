@@ -69,7 +69,7 @@ type orphanAges struct {
 }
 
 // fresh reports whether the marker need not be read again.
-func (m orphanAges) fresh() bool { return m.grace > 0 && m.asked.Until(sysclock.Read()) < m.grace/2 }
+func (m orphanAges) fresh() bool { return m.grace > 0 && m.asked.Elapsed() < m.grace/2 }
 
 func (s *Store) markerKey(schema Schema) string { return s.prefix + s.layout.marker(schema) }
 

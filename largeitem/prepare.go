@@ -113,8 +113,8 @@ func (p *PreparedWrite) Condition() Condition {
 // back, call Deadline again: it returns the time by the clock as it is now.
 func (p *PreparedWrite) Deadline() time.Time {
 	now := sysclock.Read()
-	byWall := p.ready.Now.Round(0).Add(p.left)
-	if passed := now.Now.Add(p.left - p.ready.Until(now)).Round(0); passed.Before(byWall) {
+	byWall := p.ready.Wall.Add(p.left)
+	if passed := now.Wall.Add(p.left - p.ready.Until(now)); passed.Before(byWall) {
 		return passed
 	}
 	return byWall

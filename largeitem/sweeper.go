@@ -110,7 +110,7 @@ func (w *sweeper) checkMarker(ctx context.Context) error {
 // passed since the last read. A writer with a longer orphan age reads the marker before its
 // first upload. So none of its objects can have been older than the sweep's orphan age.
 func (w *sweeper) recheckMarker(ctx context.Context) error {
-	if w.marked.Until(sysclock.Read()) < w.o.OrphanAge/2 {
+	if w.marked.Elapsed() < w.o.OrphanAge/2 {
 		return nil
 	}
 	err := w.checkMarker(ctx)

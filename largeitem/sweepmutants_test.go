@@ -40,7 +40,7 @@ var sweepMutants = []mutanttest.Mutant{
 		"	if least := m.least(); w.o.OrphanAge < least {\n", "	if least := m.least(); false {\n",
 		"TestShortSweepBesideSlowWriter"},
 	{"a sweep looks at the grace of the table once", "sweeper.go",
-		"w.marked.Until(sysclock.Read()) < w.o.OrphanAge/2", "true",
+		"w.marked.Elapsed() < w.o.OrphanAge/2", "true",
 		"TestLongerGrace"},
 	{"an item that refers to another bucket refers to nothing", "sweeper.go",
 		"			if !w.s.isReference(value) && !w.s.isPlain(attr, value) {\n", "			if !w.s.isReference(value) && false {\n",

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -55,7 +56,7 @@ func New(st store.Store, o *Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		given: st, set: set, clock: newClock(readClocks), random: mathrand.Float64,
+		given: st, set: set, clock: newClock(sysclock.Read), random: mathrand.Float64,
 		grants: map[*grant]struct{}{}, owned: map[string]int{}, sessions: map[string]*Session{},
 		waitQueues: map[string]*waitQueue{},
 	}

@@ -1,9 +1,8 @@
 package lease
 
 import (
-	"time"
-
 	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 )
 
@@ -23,18 +22,10 @@ const (
 )
 
 // Reading is a reading of clocks that a test makes up.
-type Reading struct {
-	Mono, Wall time.Time
-	Suspended  time.Duration
-}
+type Reading = sysclock.Reading
 
 // SetClock gives the client clocks of the test's own. Call it before the first use.
-func SetClock(c *Client, read func() Reading) {
-	c.clock = newClock(func() reading {
-		r := read()
-		return reading{mono: r.Mono, wall: r.Wall, suspended: r.Suspended}
-	})
-}
+func SetClock(c *Client, read func() Reading) { c.clock = newClock(read) }
 
 // SetRandom makes the jitter repeatable.
 func SetRandom(c *Client, random func() float64) { c.random = random }

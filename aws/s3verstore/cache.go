@@ -110,7 +110,7 @@ func (r *register) noteEntry(id string, e *entry, at time.Time) sighting {
 
 // noteRead notes what a listing said, and forgets the versions that it no longer shows.
 func (r *register) noteRead(v *view, g *listingReader) {
-	b := newBase(v, g.l.watch.start) // it says nothing of what came after its beginning
+	b := newBase(v, g.l.watch.Mono) // it says nothing of what came after its beginning
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ids = g.l.ids()[g.low:]

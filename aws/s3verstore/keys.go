@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -97,7 +98,7 @@ type found struct {
 // walk lists the objects of a prefix and looks at each.
 func (s *Store) walk(ctx context.Context, prefix string, yield func([]found) (bool, error)) (goOn bool, err error) {
 	var last *group // its versions may continue on the next page
-	watch := startWatch()
+	watch := sysclock.Read()
 	for page, err := range s.versions.List(ctx, prefix) {
 		if err != nil {
 			return false, err
@@ -120,7 +121,7 @@ func (s *Store) walk(ctx context.Context, prefix string, yield func([]found) (bo
 		if goOn, err := yield(all); err != nil || !goOn {
 			return false, err
 		}
-		watch = startWatch()
+		watch = sysclock.Read()
 	}
 	return true, nil
 }
@@ -131,7 +132,7 @@ type group struct {
 	l      *listing
 }
 
-func groupVersions(versions []s3bucket.ObjectVersion, last *group, watch stopwatch) (groups []*group) {
+func groupVersions(versions []s3bucket.ObjectVersion, last *group, watch sysclock.Reading) (groups []*group) {
 	if last != nil {
 		last.l.pages++
 		groups = append(groups, last)

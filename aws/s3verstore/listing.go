@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -37,7 +38,7 @@ func (s *Store) put(ctx context.Context, object string, body []byte) (id string,
 
 // listing is what a LIST showed of one object.
 type listing struct {
-	watch    stopwatch // since before the first request
+	watch    sysclock.Reading // since before the first request
 	pages    int
 	versions []version // oldest first, each once, without null
 	null     *version
@@ -46,7 +47,7 @@ type listing struct {
 
 // list lists the versions of one object.
 func (s *Store) list(ctx context.Context, object string) (*listing, error) {
-	l := &listing{watch: startWatch()}
+	l := &listing{watch: sysclock.Read()}
 	for page, err := range s.versions.List(ctx, object) {
 		if err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -146,7 +147,7 @@ func (m *measuring) run(ctx context.Context, o MeasureOptions) error {
 }
 
 func (m *measuring) put(ctx context.Context) error {
-	watch := startWatch()
+	watch := sysclock.Read()
 	id, err := m.s.put(ctx, m.object, []byte(rand.Text()))
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func (m *measuring) put(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.found.Puts++
-	m.found.SlowestPut = max(m.found.SlowestPut, watch.elapsed())
+	m.found.SlowestPut = max(m.found.SlowestPut, watch.Elapsed())
 	m.answered = append(m.answered, id)
 	return nil
 }
@@ -174,7 +175,7 @@ func (m *measuring) list(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.found.Listings++
-	m.found.SlowestList = max(m.found.SlowestList, l.watch.elapsed())
+	m.found.SlowestList = max(m.found.SlowestList, l.watch.Elapsed())
 	last := m.ids
 	m.ids = l.ids()
 	if !sameOrder(last, m.ids) {

@@ -62,7 +62,7 @@ func (s *Store) readVersionsOnce(ctx context.Context, r *register, why purpose, 
 		}
 	}
 	g := &listingReader{s: s, r: r, l: l, seenBefore: known, seen: time.Now()}
-	if took := l.watch.elapsed(); l.pages > 1 && took > s.o.PutLifetime {
+	if took := l.watch.Elapsed(); l.pages > 1 && took > s.o.PutLifetime {
 		// What was removed meanwhile can be missing from the later pages.
 		return nil, fmt.Errorf("%w: it took %v", errTorn, took)
 	}
@@ -146,7 +146,7 @@ func (g *listingReader) folded(old named) *view {
 
 // old reports whether a version was seen a pause before the listing began.
 func (g *listingReader) old(k sighting) bool {
-	return !k.first.After(g.l.watch.start.Add(-g.s.o.SettleDelay))
+	return !k.first.After(g.l.watch.Mono.Add(-g.s.o.SettleDelay))
 }
 
 // readToStart reads the versions down to the newest of the starts that are named, or

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -147,7 +148,7 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
-	watch := startWatch()
+	watch := sysclock.Read()
 	id, err := s.put(ctx, r.object, body)
 	if err != nil {
 		return err
@@ -160,7 +161,7 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 		}
 		return store.MarkUnknown(err)
 	}
-	if took := watch.elapsed(); took > s.o.PutLifetime {
+	if took := watch.Elapsed(); took > s.o.PutLifetime {
 		return store.MarkUnknown(fmt.Errorf("%w: its PUT took %v, more than the %v (life) that one may take", store.ErrUnavailable, took.Round(time.Millisecond), s.o.PutLifetime))
 	}
 	r.noteEntry(id, e, time.Now())
@@ -169,7 +170,7 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 
 // resolveWrite reports the outcome of an entry whose pause is over, and confirms it.
 func (s *Store) resolveWrite(ctx context.Context, r *register, e *entry, prev store.Version, confirm bool) error {
-	watch := startWatch()
+	watch := sysclock.Read()
 	v, err := s.readVersions(ctx, r, forResolve)
 	if err != nil {
 		return store.MarkUnknown(err)
@@ -220,12 +221,12 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 // counts whatever becomes visible before it. A confirmation must be answered within Life
 // of the beginning of the look that showed that the entry counts; one that fails is sent
 // again until then, and no longer: by then another may have confirmed something else.
-func (s *Store) confirm(ctx context.Context, r *register, e *entry, made start, watch stopwatch) error {
+func (s *Store) confirm(ctx context.Context, r *register, e *entry, made start, watch sysclock.Reading) error {
 	for try := 1; ; try++ {
 		err := s.send(ctx, r, &entry{
 			nonce: rand.Text(), number: e.number, key: e.key, start: made, highest: e.highest, life: s.o.PutLifetime,
 		})
-		took := watch.elapsed()
+		took := watch.Elapsed()
 		switch {
 		case err == nil && took > s.o.PutLifetime:
 			return fmt.Errorf("%w: that took %v, more than the %v (life) that it may take", store.ErrUnavailable, took.Round(time.Millisecond), s.o.PutLifetime)

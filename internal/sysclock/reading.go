@@ -2,19 +2,27 @@ package sysclock
 
 import "time"
 
-// Reading is one look at the clocks of the machine.
+// Reading is the clocks of the machine, read once.
 type Reading struct {
-	Now       time.Time // with both of Go's clocks
-	Suspended time.Duration
+	Mono      time.Time     // compared by its monotonic part
+	Wall      time.Time     // has no monotonic part
+	Suspended time.Duration // how long the machine has slept since it booted
 }
 
-// Read looks at the clocks.
-func Read() Reading { return Reading{time.Now(), Suspended()} }
+// Read reads the clocks.
+func Read() Reading {
+	now := time.Now()
+	return Reading{now, now.Round(0), Suspended()}
+}
 
-// Until returns the time from r to a later reading by the clock that ran most: the
-// monotonic clock with the time that the machine slept, or the wall clock. So a clock
-// that jumps back or stops does not make it too short.
+// Until returns the time from r to a later reading by the clock that ran most: the monotonic clock
+// with the time that the machine slept, or the wall clock. Go's monotonic clock stops while Linux
+// sleeps, and the wall clock can be set. A clock that jumps forward makes the time too long. No clock
+// that jumps back or stops makes it too short.
 func (r Reading) Until(later Reading) time.Duration {
-	passed := later.Now.Sub(r.Now) + max(0, later.Suspended-r.Suspended)
-	return max(passed, later.Now.Round(0).Sub(r.Now.Round(0)))
+	passed := later.Mono.Sub(r.Mono) + max(0, later.Suspended-r.Suspended)
+	return max(0, passed, later.Wall.Sub(r.Wall))
 }
+
+// Elapsed returns the time from r to now, as [Reading.Until] does.
+func (r Reading) Elapsed() time.Duration { return r.Until(Read()) }

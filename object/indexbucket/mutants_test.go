@@ -18,7 +18,7 @@ func TestMutants(t *testing.T) {
 			"trust.IsRandom(name) && ", "",
 			"TestSweep"},
 		{"a put may take longer than the grace", "../internal/indexed/write.go",
-			"		if elapsed(start) > b.orphanAge/2 {\n", "		if false {\n",
+			"		if start.Elapsed() > b.orphanAge/2 {\n", "		if false {\n",
 			"TestSlowPut"},
 		{"a body of another size is the object's", "indexbucket.go",
 			"	if r.Info.Size != size {\n", "	if false {\n",

@@ -694,7 +694,7 @@ func TestMachineThatSlept(t *testing.T) {
 		r := reserver(t, newTable())
 		var slept atomic.Int64
 		r.SetClock(func() sysclock.Reading {
-			return sysclock.Reading{Now: time.Now(), Suspended: time.Duration(slept.Load())}
+			return sysclock.Reading{Mono: time.Now(), Wall: time.Now().Round(0), Suspended: time.Duration(slept.Load())}
 		})
 		start := time.Now()
 		err := r.ForBucket(newBucket()).Do(t.Context(), "k", "", func(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/internal/trust"
 )
 
@@ -25,7 +26,7 @@ type deletedSweeper interface {
 func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
 	// A body that was old when the listing began, and that no register named then, can never
 	// be named again: a put gives up long before its body is that old.
-	began := time.Now()
+	began := sysclock.Read()
 	named := newNames()
 	for e, err := range b.entries(ctx) {
 		if err != nil {
@@ -34,7 +35,7 @@ func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
 		named.add(e.File)
 	}
 	// A clock of a store may go by a percent slower than this one.
-	for name, err := range b.bodies.OlderThan(ctx, b.orphanAge+elapsed(began)*101/100) {
+	for name, err := range b.bodies.OlderThan(ctx, b.orphanAge+began.Elapsed()*101/100) {
 		if err == nil && trust.IsRandom(name) && !named.has(name) {
 			if err = b.bodies.Sweep(ctx, name); err == nil {
 				removed++

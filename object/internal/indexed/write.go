@@ -11,6 +11,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -76,7 +77,7 @@ func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.P
 // commit makes a body and then e, which names it, the entry of its key. now is the state
 // of the key, against which the condition was checked.
 func (b *Bucket) commit(ctx context.Context, e entry, now current, c condition, fill func(name string) (int64, error)) (object.Info, error) {
-	start := time.Now()
+	start := sysclock.Read()
 	e.File = rand.Text()
 	size, err := fill(e.File)
 	if err != nil {
@@ -93,9 +94,9 @@ func (b *Bucket) commit(ctx context.Context, e entry, now current, c condition, 
 
 // swap makes e the entry of its key, and removes the body that it replaces. Without a
 // condition it retries after a conflict.
-func (b *Bucket) swap(ctx context.Context, e entry, now current, c condition, start time.Time) (object.Info, error) {
+func (b *Bucket) swap(ctx context.Context, e entry, now current, c condition, start sysclock.Reading) (object.Info, error) {
 	for {
-		if elapsed(start) > b.orphanAge/2 {
+		if start.Elapsed() > b.orphanAge/2 {
 			return object.Info{}, store.MarkNotApplied(fmt.Errorf("the put took longer than %v (half of the orphan age), and a sweep may have removed its body: put it again, or use a longer orphan age", b.orphanAge/2))
 		}
 		e.Modified = time.Now().UTC()
@@ -130,20 +131,14 @@ func (b *Bucket) remove(ctx context.Context, name string) {
 
 // late checks that the body was not swept, after a swap that took longer than the orphan age:
 // the process may have been stopped meanwhile.
-func (b *Bucket) late(ctx context.Context, e entry, start time.Time) error {
-	if elapsed(start) <= b.orphanAge {
+func (b *Bucket) late(ctx context.Context, e entry, start sysclock.Reading) error {
+	if start.Elapsed() <= b.orphanAge {
 		return nil
 	}
 	if there, err := b.bodies.Exists(ctx, e.File); err != nil || !there {
 		return store.MarkUnknown(fmt.Errorf("%w: the put took longer than %v, and a sweep has removed its body: put it again", store.ErrCorrupt, b.orphanAge))
 	}
 	return nil
-}
-
-// elapsed returns the longer of the times since start by the monotonic and by the wall
-// clock: one of them may have stopped while the machine slept.
-func elapsed(start time.Time) time.Duration {
-	return max(time.Since(start), time.Since(start.Round(0)))
 }
 
 // conflict turns a conflict of the index into one of the bucket.
@@ -229,7 +224,7 @@ func (b *Bucket) rewrite(ctx context.Context, e entry, now current, c condition,
 		return object.Info{}, e.Key, err
 	}
 	e.File = now.File
-	info, err := b.swap(ctx, e, now, condition{ifMatch: object.Version(now.version)}, time.Now())
+	info, err := b.swap(ctx, e, now, condition{ifMatch: object.Version(now.version)}, sysclock.Read())
 	if !conditional && !c.any() && errors.As(err, new(*object.ConflictError)) {
 		err = errAgain
 	}
