@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -314,15 +315,11 @@ func (k *RegisterStore) List(ctx context.Context, prefix string) iter.Seq2[Check
 func (k *RegisterStore) readAll(ctx context.Context, keys []string, yield func(Checkpoint, error) bool) bool {
 	found := make([]Checkpoint, len(keys))
 	errs := make([]error, len(keys))
-	var wg sync.WaitGroup
-	for i, key := range keys {
-		wg.Go(func() {
-			l := keyQueue{k: k, key: key, register: k.opts.KeyPrefix + "/" + key}
-			s, err := l.read(ctx)
-			found[i], errs[i] = s.rec.checkpoint(key), err
-		})
-	}
-	wg.Wait()
+	workerpool.Each(len(keys), len(keys), func(i int) {
+		l := keyQueue{k: k, key: keys[i], register: k.opts.KeyPrefix + "/" + keys[i]}
+		s, err := l.read(ctx)
+		found[i], errs[i] = s.rec.checkpoint(keys[i]), err
+	})
 	for i, c := range found {
 		if errs[i] == nil && !c.Exists {
 			continue

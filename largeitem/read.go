@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -144,27 +145,18 @@ func (s *Store) open(ctx context.Context, item *Item, attrs []string) error {
 	item.bodies = make(map[string]*Body)
 	var mu sync.Mutex
 	var first error
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, s.o.Parallel)
-	for _, attr := range slices.Sorted(maps.Keys(item.Refs)) {
-		if !want(attr) {
-			continue
+	wanted := slices.DeleteFunc(slices.Sorted(maps.Keys(item.Refs)), func(attr string) bool { return !want(attr) })
+	workerpool.Each(len(wanted), s.o.Parallel, func(i int) {
+		b, err := s.body(ctx, item, wanted[i])
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			item.bodies[wanted[i]] = b
+		case first == nil || !errors.Is(first, ErrMissing):
+			first = err
 		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			b, err := s.body(ctx, item, attr)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil:
-				item.bodies[attr] = b
-			case first == nil || !errors.Is(first, ErrMissing):
-				first = err
-			}
-		})
-	}
-	wg.Wait()
+	})
 	if first != nil {
 		_ = item.Close()
 	}

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -158,16 +158,7 @@ func (c *Client) Close(ctx context.Context) error {
 // inParallel does f to all, to that many at the same time, and returns their errors in order.
 func inParallel[T any](all []T, most int, f func(T) error) []error {
 	errs := make([]error, len(all))
-	var wg sync.WaitGroup
-	var next atomic.Int64
-	for range min(most, len(all)) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(all); i = int(next.Add(1)) - 1 {
-				errs[i] = f(all[i])
-			}
-		})
-	}
-	wg.Wait()
+	workerpool.Each(len(all), most, func(i int) { errs[i] = f(all[i]) })
 	return errs
 }
 

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"strings"
-	"sync"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -149,21 +149,13 @@ func groupVersions(versions []s3bucket.ObjectVersion, last *group, watch syscloc
 // findAll looks at the objects of a page, some at a time.
 func (s *Store) findAll(ctx context.Context, groups []*group) ([]found, error) {
 	all := make([]found, len(groups))
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, parallel)
-	for i, g := range groups {
-		name, ok := strings.CutPrefix(g.object, s.prefix)
+	workerpool.Each(len(groups), parallel, func(i int) {
+		name, ok := strings.CutPrefix(groups[i].object, s.prefix)
 		key, ok2 := keyOf(name)
-		if !ok || !ok2 {
-			continue // another program's object
+		if ok && ok2 { // otherwise it is another program's object
+			all[i] = s.findOne(ctx, key, groups[i])
 		}
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			all[i] = s.findOne(ctx, key, g)
-		})
-	}
-	wg.Wait()
+	})
 	keys := all[:0]
 	for _, f := range all {
 		if f.err != nil {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -203,11 +203,10 @@ func (g *listingReader) fetch(ctx context.Context, versions []version, spare int
 	}
 	entries := make([]*entry, len(versions))
 	errs := make([]error, len(versions))
-	var wg sync.WaitGroup
-	for _, i := range unknown {
-		wg.Go(func() { entries[i], errs[i] = g.s.entry(ctx, g.r.object, versions[i]) })
-	}
-	wg.Wait()
+	workerpool.Each(len(unknown), len(unknown), func(n int) {
+		i := unknown[n]
+		entries[i], errs[i] = g.s.entry(ctx, g.r.object, versions[i])
+	})
 	var gone error
 	for _, i := range unknown {
 		switch {

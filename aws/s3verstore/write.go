@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -265,24 +266,13 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 // reads what is not known, as far as it comes.
 func (s *Store) removableIDs(ctx context.Context, r *register, versions []version, removable func(number uint64) bool) (ids []string) {
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	next := make(chan version)
-	for range min(parallel, len(versions)) {
-		wg.Go(func() {
-			for w := range next {
-				if number, ok := s.numberOf(ctx, r, w); ok && removable(number) {
-					mu.Lock()
-					ids = append(ids, w.id)
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	for _, w := range versions {
-		next <- w
-	}
-	close(next)
-	wg.Wait()
+	workerpool.Each(len(versions), parallel, func(i int) {
+		if number, ok := s.numberOf(ctx, r, versions[i]); ok && removable(number) {
+			mu.Lock()
+			ids = append(ids, versions[i].id)
+			mu.Unlock()
+		}
+	})
 	return ids
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 // Pool runs jobs. Its methods but those of the jobs are for one goroutine.
@@ -96,3 +97,17 @@ func (c *Pool) Wait() error {
 // Close ends the jobs that are still at work, and does not wait for them. [Pool.Wait]
 // waits.
 func (c *Pool) Close() { c.cancel(nil) }
+
+// Each calls f for each number below n, for so many at a time, and waits for all.
+func Each(n, most int, f func(i int)) {
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range min(most, n) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}

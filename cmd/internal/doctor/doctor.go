@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -235,11 +236,7 @@ func (e *examination) together(ctx context.Context, steps []step) (checks []Chec
 	}
 	e.progress(what)
 	found := make([][]Check, len(steps))
-	var wg sync.WaitGroup
-	for i, s := range steps {
-		wg.Go(func() { found[i] = e.step(ctx, s) })
-	}
-	wg.Wait()
+	workerpool.Each(len(steps), len(steps), func(i int) { found[i] = e.step(ctx, steps[i]) })
 	return slices.Concat(found...)
 }
 
