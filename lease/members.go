@@ -461,7 +461,7 @@ func (h *Handle) queues(r *Record) bool {
 	if h.c.set.MinInterval > 0 || h.campaign.Load() != nil && !h.opts.Fair {
 		return false // the session that hands the lock over writes neither that time nor the value
 	}
-	return h.opts.Fair || h.opts.Shared || len(r.Queue) > 0 || r.State == Shared && r.Slots == 0
+	return lockrec.Queues(r, h.mode(), h.opts.Fair)
 }
 
 // forget notes that a grant is not in the queue any more, or never was.

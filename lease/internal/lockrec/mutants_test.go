@@ -42,5 +42,17 @@ func TestMutants(t *testing.T) {
 			"	if m.Mode != ModeShared {\n",
 			"	if m.Mode == ModeExclusive {\n",
 			"TestRosterRules"},
+		{"a writer that releases does not hand over", "roster.go",
+			"	r.State, r.Holders = Free, nil\n	r.admit()\n",
+			"	r.State, r.Holders = Free, nil\n",
+			"TestRosterRules"},
+		{"more slots are not given to waiters", "roster.go",
+			"	r.Slots = slots\n	r.admit()\n",
+			"	r.Slots = slots\n",
+			"TestRosterRules"},
+		{"a newcomer goes to the head of the queue", "roster.go",
+			"		r.Queue = append(slices.Clone(r.Queue), m)\n",
+			"		r.Queue = append([]Member{m}, r.Queue...)\n",
+			"TestRosterRules"},
 	})
 }

@@ -84,6 +84,12 @@ func Enter(r *Record, m Member, queue bool, room int) (Standing, error) {
 	return at, err
 }
 
+// Queues reports whether a newcomer of that mode enters the queue where it cannot hold the lock at
+// once. If it does not, it reads the lock from time to time.
+func Queues(r *Record, mode Mode, fair bool) bool {
+	return fair || mode == ModeShared || len(r.Queue) > 0 || r.State == Shared && r.Slots == 0
+}
+
 // Leave takes a grant out of the record, and reports whether it was there.
 func Leave(r *Record, grant string) bool {
 	if Exclusive(r) && r.Grant == grant {

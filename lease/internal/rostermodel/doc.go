@@ -1,7 +1,7 @@
 // Package rostermodel checks the rules of records with several holders, by visiting every state
 // that a small world of them can reach: locks that are shared or exclusive, slots, and the queue of
-// waiters, to whose head a release hands over. It checks the rules, not the code in package lease,
-// which it does not import.
+// waiters, to whose head a release hands over. The rules are those of package lockrec, which package
+// lease runs, too: a rule that is changed wrongly there is found here.
 //
 // # What is modelled
 //
@@ -29,8 +29,8 @@
 //   - From a sample of the states: a client that is left alone with a good network is granted the
 //     lock, whether the others are dead, or live and want nothing.
 //
-// Each [Event] has to occur, and each [Fault], a copy of the rules with one of them wrong, has
-// to be caught. The tests print the shortest run that catches it.
+// Each [Event] has to occur, and each [Fault], a client with one wrong rule, has to be caught. The
+// tests print the shortest run that catches it. Wrong rules of a record are mutants of lockrec.
 //
 // # What is not modelled
 //

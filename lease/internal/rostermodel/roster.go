@@ -1,124 +1,87 @@
 package rostermodel
 
-import "slices"
+import (
+	"slices"
 
-// The rules of a record with several holders, as functions on the record.
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
+)
 
-// grantable says whether an entry could become a holder together with the present ones.
-func (m *machine) grantable(r *record, e *entry) bool {
-	n := count(&r.holders)
-	if e.mode == slotted {
-		return m.freeSlot(r) != 0
-	}
-	if n == 0 {
-		return true
-	}
-	switch {
-	case m.Fault == WriterBesideReader && r.holders[0].mode == reader:
-		return true
-	case e.mode == reader:
-		return r.holders[0].mode == reader
-	}
-	return false
-}
+// The rules of a record with several holders are those of package lockrec. A state has the record in
+// a small form, which is made a record of lockrec for a rule, and small again.
 
-// freeSlot returns the lowest free slot, or 0. There is none as long as the holders are as many as
-// the slots; some may have slots above a number that was made smaller.
-func (m *machine) freeSlot(r *record) uint8 {
-	n := uint8(count(&r.holders))
-	switch {
-	case n == r.slots && m.Fault == OneSlotTooMany:
-		return n + 1
-	case n >= r.slots:
-		return 0
-	case m.Fault == SlotByCount:
-		return n + 1
-	}
-	slot := uint8(1)
-	for slices.ContainsFunc(r.holders[:n], func(e entry) bool { return e.slot == slot }) {
-		slot++
-	}
-	return slot
-}
+var modes = [...]lockrec.Mode{reader: lockrec.ModeShared, writer: lockrec.ModeExclusive, slotted: lockrec.ModeSlot}
 
-// grant makes an entry a holder. All but readers get a token of their own.
-func (m *machine) grant(r *record, e entry) {
-	if e.mode == slotted {
-		e.slot = m.freeSlot(r)
-	}
-	if e.mode != reader && m.Fault != TokenKept {
-		r.tok++
-	}
-	r.holders[count(&r.holders)] = e
-}
-
-// admit grants from the head of the queue for as long as the head can be granted.
-func (m *machine) admit(r *record) {
-	for n := count(&r.queue); n > 0; n-- {
-		at := 0
-		if m.Fault == TailFirst {
-			at = n - 1
+// sessions and grants name what an entry is under: its client, then the state of the session.
+var sessions, grants = func() (sessions, grants [clients][fenced + 1]string) {
+	for who := range sessions {
+		for sess := range sessions[who] {
+			sessions[who][sess] = string([]byte{byte(who), byte(sess)})
+			grants[who][sess] = sessions[who][sess] + "."
 		}
-		e := r.queue[at]
-		if !m.grantable(r, &e) || count(&r.holders) == maxRoom {
-			return
-		}
-		r.queue[at] = entry{}
-		compact(&r.queue)
-		m.grant(r, e)
 	}
+	return sessions, grants
+}()
+
+func (e *entry) member() lockrec.Member {
+	return lockrec.Member{Grant: grants[e.who][e.sess], Session: sessions[e.who][e.sess], Mode: modes[e.mode], Slot: int(e.slot)}
 }
 
-func compact(l *list) { remove(l, func(*entry) bool { return false }) }
+func small(grant string, mode lockrec.Mode, slot int) entry {
+	return entry{who: grant[0], sess: grant[1], mode: uint8(slices.Index(modes[:], mode)), slot: uint8(slot)}
+}
+
+// change runs a rule on a record.
+func (r *record) change(rule func(rec *lockrec.Record)) {
+	rec := lockrec.Record{State: lockrec.Free, Token: uint64(r.tok), Slots: int(r.slots)}
+	for i := range count(&r.holders) {
+		if e := r.holders[i].member(); e.Mode == lockrec.ModeExclusive {
+			rec.State, rec.Grant, rec.Session = lockrec.Held, e.Grant, e.Session
+		} else {
+			rec.State, rec.Holders = lockrec.Shared, append(rec.Holders, e)
+		}
+	}
+	for i := range count(&r.queue) {
+		rec.Queue = append(rec.Queue, r.queue[i].member())
+	}
+	rule(&rec)
+	*r = record{slots: uint8(rec.Slots), tok: uint8(rec.Token)}
+	for i, e := range rec.Holders {
+		r.holders[i] = small(e.Grant, e.Mode, e.Slot)
+	}
+	if rec.State == lockrec.Held {
+		r.holders[len(rec.Holders)] = small(rec.Grant, lockrec.ModeExclusive, 0)
+	}
+	for i, e := range rec.Queue {
+		r.queue[i] = small(e.Grant, e.Mode, 0)
+	}
+}
 
 // enter adds an entry, as a holder or to the queue. It returns false where the client has to try
 // again later: it does not queue, or the record is full.
-func (m *machine) enter(r *record, e entry, fair bool) bool {
-	m.admit(r)
-	if count(&r.holders)+count(&r.queue) >= m.Room {
-		if m.Fault != FullDropsOldest {
-			return false
+func (m *machine) enter(r *record, e entry, fair bool) (in bool) {
+	r.change(func(rec *lockrec.Record) {
+		room := m.Room
+		if lockrec.Exclusive(rec) {
+			room-- // lockrec counts the lists alone: here that would make the world large
 		}
-		r.queue[0] = entry{}
-		if compact(&r.queue); count(&r.holders)+count(&r.queue) >= m.Room {
-			return false
-		}
-	}
-	n := count(&r.queue)
-	passes := n == 0 || m.Fault == ReaderPassesWriter && e.mode == reader
-	if passes && m.grantable(r, &e) {
-		m.grant(r, e)
-		return true
-	}
-	if !fair && (e.mode == slotted || e.mode == writer && count(&r.holders) > 0 && r.holders[0].mode == writer) {
-		return false
-	}
-	r.queue[n] = e
-	return true
+		at, _ := lockrec.Enter(rec, e.member(), lockrec.Queues(rec, modes[e.mode], fair), room)
+		in = at != lockrec.Absent
+	})
+	return in
 }
 
 // leave removes the present entry of client c.
 func (m *machine) leave(r *record, c int) {
-	mine := func(e *entry) bool { return int(e.who) == c && e.sess == living }
-	remove(&r.queue, mine)
-	if m.Fault != LeavesTheQueueOnly {
-		remove(&r.holders, mine)
+	if m.Fault != LeavesTheQueueOnly || find(&r.holders, c) < 0 {
+		r.change(func(rec *lockrec.Record) { lockrec.Leave(rec, grants[c][living]) })
 	}
-	m.handOver(r)
 }
 
 // drop lets client c remove the entries whose sessions are revoked.
 func (m *machine) drop(r *record, c int) {
-	dead := func(e *entry) bool {
-		return e.sess == fenced || m.Fault == DropUnrevoked && int(e.who) != c
-	}
-	remove(&r.queue, dead)
-	remove(&r.holders, dead)
-	m.handOver(r)
-}
-
-func (m *machine) handOver(r *record) {
-	if m.Fault != ReleaseHandsNothingOver {
-		m.admit(r)
-	}
+	r.change(func(rec *lockrec.Record) {
+		lockrec.Drop(rec, func(session string) bool {
+			return session[1] == fenced || m.Fault == DropUnrevoked && int(session[0]) != c
+		})
+	})
 }

@@ -1,6 +1,9 @@
 package rostermodel
 
-import "github.com/holdfast-go/holdfast/lease/internal/explore"
+import (
+	"github.com/holdfast-go/holdfast/lease/internal/explore"
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
+)
 
 // The steps of the world.
 const (
@@ -40,8 +43,7 @@ func (m *machine) Expand(x *steps) {
 	if m.Resize {
 		x.Try(step{op: opResize, who: operator}, func(w *world) bool {
 			return w.send(operator, toResize, func(r *record) bool {
-				r.slots = uint8(2*w.Slots+1) - r.slots
-				w.admit(r)
+				r.change(func(rec *lockrec.Record) { _ = lockrec.Resize(rec, 2*w.Slots+1-rec.Slots) })
 				return true
 			})
 		})
