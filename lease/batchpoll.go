@@ -258,7 +258,7 @@ var (
 // listTags returns the tags of the locks that are waited for.
 func (c *Client) listTags(waited map[string]bool, pages int) (map[string]string, error) {
 	tags := make(map[string]string, len(waited))
-	err := c.calls.run(context.Background(), "survey", min(c.set.MaxPoll, c.calls.limit), func(ctx context.Context) error {
+	err := c.calls.run(context.Background(), min(c.set.MaxPoll, c.calls.limit), func(ctx context.Context) error {
 		n := 0
 		for t, err := range c.batchPolls.lister.ListTags(ctx, c.set.KeyPrefix) {
 			if err != nil {
@@ -275,11 +275,8 @@ func (c *Client) listTags(waited map[string]bool, pages int) (map[string]string,
 			return errNoTags
 		}
 		return store.CheckContext(ctx) // a store may end a listing without an error
-	}, nil)
-	if err != nil {
-		return nil, err // the abandoned call may still change tags
-	}
-	return tags, nil
+	})
+	return tags, err
 }
 
 // awaitBatchPoll waits for a batch poll that is under way when the client is closed.

@@ -62,14 +62,14 @@ func New(st store.Store, o *Options) (*Client, error) {
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.listeners = listeners(&set.Options)
-	c.calls = &calls{limit: set.callTimeout(), life: c.life, abandoned: map[string]int{}}
+	c.calls = &calls{limit: set.callTimeout(), life: c.life}
 	c.st = store.Intercept(st, c.calls.carry)
 	c.batchPolls = newBatchPolls(st, set)
 	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {
 		c.presence = boundPresence{presence, c.calls}
 	}
 	if set.Cache != nil {
-		c.cache = boundCache{set.Cache, c.calls}
+		c.cache = &boundCache{cache: set.Cache}
 	}
 	return c, nil
 }
@@ -172,12 +172,8 @@ func (c *Client) FlushEvents(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Stats counts the calls that a client has abandoned, and the events that it has dropped.
+// Stats counts the events that a client has dropped.
 type Stats struct {
-	// AbandonedCalls is the number of calls of the store or of Options.Cache that ignored the end
-	// of their context and have not returned yet. Each of these calls keeps a goroutine.
-	AbandonedCalls int
-
 	// DroppedEvents is the number of events that the client dropped because OnEvent or the logger
 	// was too slow. An event that neither of them received counts twice.
 	DroppedEvents uint64
@@ -185,7 +181,7 @@ type Stats struct {
 
 // Stats returns the counts of the client. It sends nothing.
 func (c *Client) Stats() Stats {
-	s := Stats{AbandonedCalls: c.calls.abandonedCount()}
+	var s Stats
 	for _, l := range c.listeners {
 		l.mu.Lock()
 		s.DroppedEvents += l.total

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/abandon"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/memstore"
@@ -26,7 +27,8 @@ type disk struct {
 	frozen chan struct{} // nil: it works
 	after  int           // writes that still pass, when it is to freeze
 	calls  atomic.Int64  // that were made
-	stuck  atomic.Int64  // that wait now
+
+	abandoned abandon.Calls
 }
 
 func newDisk() *disk {
@@ -43,10 +45,7 @@ func newDisk() *disk {
 		if frozen == nil {
 			return next(ctx, op)
 		}
-		d.stuck.Add(1)
-		defer d.stuck.Add(-1)
-		<-frozen
-		return next(context.WithoutCancel(ctx), op)
+		return hangs(ctx, &d.abandoned, op, next, func() { <-frozen })
 	})
 	return d
 }
@@ -156,17 +155,14 @@ func TestFrozenCallsEnd(t *testing.T) {
 					}
 					within(t, tt.name, tt.bound+moment, func() {
 						err := tt.call(t.Context(), c, g)
-						if err == nil && d.stuck.Load() > 0 && tt.name != "Release" && tt.name != "Close" {
+						if err == nil && d.abandoned.Abandoned() > 0 && tt.name != "Release" && tt.name != "Close" {
 							t.Error("it succeeded on a frozen disk")
 						}
 					})
 					within(t, "Close", timeout+2*moment, func() { _ = c.Close(t.Context()) })
-					if int(d.stuck.Load()) != c.Stats().AbandonedCalls {
-						t.Errorf("%d calls are left behind, counted %d", d.stuck.Load(), c.Stats().AbandonedCalls)
-					}
 					d.thaw()
 					time.Sleep(time.Second)
-					if n := c.Stats().AbandonedCalls; n != 0 {
+					if n := d.abandoned.Abandoned(); n != 0 {
 						t.Errorf("%d calls are left behind after the thaw", n)
 					}
 					for _, name := range []string{"job", "other"} {
@@ -217,7 +213,7 @@ func TestFrozenForLong(t *testing.T) {
 			waiting.Go(func() { _, _ = c.Acquire(ctx, "job", nil) })
 		}
 		time.Sleep(6 * time.Hour)
-		if n := c.Stats().AbandonedCalls; n < 10 || n > 20 {
+		if n := d.abandoned.Abandoned(); n < 10 || n > 20 {
 			t.Errorf("%d calls are left behind", n)
 		}
 		cancel()

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/abandon"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/faultstore"
@@ -45,7 +46,8 @@ type wire struct {
 	counts map[store.Kind]int
 	after  sync.WaitGroup
 
-	deafness func() time.Duration // how long a call that ignores its context takes
+	deafness  func() time.Duration // how long a call that ignores its context takes
+	abandoned abandon.Calls        // of these
 }
 
 func newWire(st store.Store) *wire {
@@ -116,10 +118,30 @@ func (w *wire) carry(ctx context.Context, op *store.Op, next store.Handler) erro
 		return context.Cause(ctx)
 	}
 	if f == deaf {
-		time.Sleep(w.deafness())
-		return next(context.WithoutCancel(ctx), op)
+		return hangs(ctx, &w.abandoned, op, next, func() { time.Sleep(w.deafness()) })
 	}
 	return next(ctx, op)
+}
+
+// leftBehind returns how many calls are abandoned and have not returned.
+func (w *wire) leftBehind() int { return w.abandoned.Abandoned() }
+
+// hangs carries out a call on a disk that hangs until wait returns, as a file store does: it ends
+// with its context, and what it left behind is carried out later.
+func hangs(ctx context.Context, left *abandon.Calls, op *store.Op, next store.Handler, wait func()) error {
+	own, key := *op, op.Key
+	if op.Kind == store.OpWatch {
+		key = "watch " + key
+	}
+	done, err := abandon.Do(ctx, left, key, func() (store.Op, error) {
+		wait()
+		err := next(context.WithoutCancel(ctx), &own)
+		return own, err
+	})
+	if done.Kind != "" {
+		*op = done
+	}
+	return err
 }
 
 // reads reports whether the request reads the state of a register.
@@ -183,7 +205,12 @@ func client(t *testing.T, st store.Store, o *lease.Options) *lease.Client {
 		t.Fatal(err)
 	}
 	lease.SetClock(c, bubbleClocks)
-	t.Cleanup(func() { end(c) })
+	t.Cleanup(func() {
+		end(c)
+		for d, ok := store.As[interface{ leftBehind() int }](st); ok && d.leftBehind() > 0; {
+			time.Sleep(time.Second)
+		}
+	})
 	return c
 }
 
@@ -195,13 +222,8 @@ func bubbleClocks() lease.Reading {
 	return lease.Reading{Mono: now, Wall: now.Round(0)}
 }
 
-// end closes a client and waits for the calls that it left behind.
-func end(c *lease.Client) {
-	_ = c.Close(context.Background())
-	for c.Stats().AbandonedCalls > 0 {
-		time.Sleep(time.Second)
-	}
-}
+// end closes a client.
+func end(c *lease.Client) { _ = c.Close(context.Background()) }
 
 func handle(t *testing.T, c locker, name string) *lease.Handle {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/abandon"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -139,11 +140,15 @@ func TestOneSlowKeyAmongMany(t *testing.T) {
 func TestDeadlineCountsFromTheSending(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		var delay atomic.Int64
+		var left abandon.Calls
 		slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
-			err := next(ctx, op)
-			time.Sleep(time.Duration(delay.Load()))
-			return err
+			return hangs(ctx, &left, op, func(ctx context.Context, op *store.Op) error {
+				err := next(ctx, op)
+				time.Sleep(time.Duration(delay.Load()))
+				return err
+			}, func() {})
 		})
+		t.Cleanup(func() { time.Sleep(ttl) }) // the abandoned calls return
 		c := client(t, slow, &lease.Options{ManualRenewal: true})
 		g := mustTry(t, c, "job")
 		delay.Store(int64(15 * time.Second))

@@ -410,12 +410,12 @@ func (p *process) replace(t *testing.T) {
 // end closes all that is left, and waits for it.
 func (p *process) end(t *testing.T) {
 	l := p.now()
-	if l.close(t); p.s.going() && l.client.Stats().AbandonedCalls > 0 {
+	if l.close(t); p.s.going() && l.wire.abandoned.Abandoned() > 0 {
 		p.s.fail("a call is left behind on a good network")
 	}
 	p.closes.Wait()
 	for _, l := range p.lives { // what was sent before arrives late
-		for l.client.Stats().AbandonedCalls > 0 {
+		for l.wire.abandoned.Abandoned() > 0 {
 			time.Sleep(time.Minute)
 		}
 		l.wire.after.Wait()

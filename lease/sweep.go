@@ -192,7 +192,7 @@ type eraser interface {
 // is never used again. So no tombstone is needed where the store can do without.
 func (c *Client) discard(ctx context.Context, key string, v store.Version) error {
 	if erases, ok := store.As[eraser](c.given); ok {
-		err := c.calls.run(ctx, key, c.calls.limit, func(ctx context.Context) error { return erases.Erase(ctx, key) }, nil)
+		err := c.calls.run(ctx, c.calls.limit, func(ctx context.Context) error { return erases.Erase(ctx, key) })
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/abandon"
 	"github.com/holdfast-go/holdfast/internal/localfs"
 	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
@@ -84,6 +85,8 @@ type Store struct {
 	watch   notify
 	own     presence
 	busy    recent // registers that several processes change frequently
+
+	abandoned abandon.Calls
 
 	mu        sync.Mutex
 	calls     int           // running
@@ -248,11 +251,14 @@ func (s *Store) opError(op store.Kind, key string, err error) error {
 
 // Get implements [store.Store]. It needs no right to write.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
-	value, v, err := s.get(ctx, key)
+	e, err := bound(ctx, s, key, func() (e store.Entry, err error) {
+		e.Value, e.Version, err = s.get(ctx, key)
+		return e, err
+	})
 	if err != nil {
 		return nil, "", s.opError("get", key, err)
 	}
-	return value, v, nil
+	return e.Value, e.Version, nil
 }
 
 func (s *Store) get(ctx context.Context, key string) (value []byte, v store.Version, err error) {
@@ -288,9 +294,19 @@ func (s *Store) versionSoon(ctx context.Context, key string, first *incompleteSc
 	return v, err
 }
 
+// bound returns the result of f, at the latest [abandon.After] the end of ctx: a system call on a
+// disk that hangs ends in no time. See [Store.AbandonedCalls].
+func bound[T any](ctx context.Context, s *Store, key string, f func() (T, error)) (T, error) {
+	return abandon.Do(ctx, &s.abandoned, key, f)
+}
+
+// AbandonedCalls returns how many calls have returned 0.2 s after the end of their context, while
+// a system call of theirs hung, and still hangs. Each of them keeps a goroutine. Such a write may
+// still be applied. After 16 of them for one key, further calls for that key fail at once.
+func (s *Store) AbandonedCalls() int { return s.abandoned.Abandoned() }
+
 // Put implements [store.Store]. When it returns nil the value survives the loss of power,
-// on a disk that honours flushes. Put checks its context between system calls, so it
-// waits for a system call that hangs.
+// on a disk that honours flushes.
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	return s.put(ctx, store.OpPut, change{key: key, prev: prev, value: value, durable: true})
 }
@@ -315,10 +331,10 @@ func (s *Store) put(ctx context.Context, op store.Kind, c change) (v store.Versi
 	if err := store.CheckPut(c.key, c.value); err != nil {
 		return "", err
 	}
-	if !c.deleted && c.value == nil {
-		c.value = []byte{}
+	if !c.deleted {
+		c.value = append([]byte{}, c.value...) // the caller may change its own when this call is abandoned
 	}
-	v, err = s.write(ctx, c)
+	v, err = bound(ctx, s, c.key, func() (store.Version, error) { return s.write(ctx, c) })
 	if store.OutcomeOf(err) == store.Unknown {
 		err = &store.InDoubtError{Version: v, Err: err}
 	}

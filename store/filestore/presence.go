@@ -49,7 +49,7 @@ var errNoPresence = fmt.Errorf("this store does not know whether a process is al
 // local file system, and not on Windows; elsewhere the error matches
 // [errors.ErrUnsupported].
 func (s *Store) Announce(ctx context.Context) (string, error) {
-	text, err := s.announce(ctx)
+	text, err := bound(ctx, s, "presence", func() (string, error) { return s.announce(ctx) })
 	if err != nil {
 		return "", fmt.Errorf("announce this process: %w", explain(err))
 	}
@@ -200,11 +200,20 @@ func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 // nor a child that inherited a [Store.PresenceFile] holds it.
 func (s *Store) Liveness(ctx context.Context, announcement string) store.Liveness {
 	name, id, ok := s.parse(announcement)
-	if !ok || ctx.Err() != nil || s.begin() != nil {
+	if !ok || ctx.Err() != nil {
 		return store.LivenessUnknown
 	}
-	defer s.end()
-	verdict, _ := s.liveness(name, id)
+	verdict, err := bound(ctx, s, "presence", func() (store.Liveness, error) {
+		if err := s.begin(); err != nil {
+			return store.LivenessUnknown, err
+		}
+		defer s.end()
+		verdict, _ := s.liveness(name, id)
+		return verdict, nil
+	})
+	if err != nil {
+		return store.LivenessUnknown
+	}
 	return verdict
 }
 
@@ -284,18 +293,28 @@ func (s *Store) WaitLiveness(ctx context.Context, announcement string) error {
 		if !known {
 			return false, nil
 		}
-		var verdict store.Liveness
-		verdict, heirs = s.liveness(name, id)
+		type answer struct {
+			verdict store.Liveness
+			heirs   bool
+		}
+		look := func() (answer, error) {
+			return bound(ctx, s, "wait presence", func() (a answer, _ error) {
+				a.verdict, a.heirs = s.liveness(name, id)
+				return a, nil
+			})
+		}
+		now, err := look()
 		if !judged {
-			first, judged = verdict, true
-			return verdict == store.Dead, nil
+			first, judged, heirs = now.verdict, true, now.heirs
+			return now.verdict == store.Dead, err
 		}
 		// The system reports that a file was closed just before it frees the lock.
-		for pause := time.Millisecond; woken && verdict == store.Alive && pause < 30*time.Millisecond; pause *= 2 {
+		for pause := time.Millisecond; err == nil && woken && now.verdict == store.Alive && pause < 30*time.Millisecond; pause *= 2 {
 			time.Sleep(pause)
-			verdict, heirs = s.liveness(name, id)
+			now, err = look()
 		}
-		return verdict != first, nil
+		heirs = now.heirs
+		return now.verdict != first, err
 	})
 	if err != nil {
 		return fmt.Errorf("wait for the end of a process: %w", err)

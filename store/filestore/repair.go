@@ -15,11 +15,13 @@ const damagedDir = "damaged"
 // Erase removes the log of a key without a trace, whatever its state. It is for what was made
 // to try a store: a client that still uses the key loses it, without any of the promises.
 func (s *Store) Erase(ctx context.Context, key string) error {
-	err := s.beginWrite()
-	if err == nil {
-		err = s.withLog(ctx, key, func(l *log) error { return explain(s.erase(ctx, l)) })
-		s.end()
-	}
+	_, err := bound(ctx, s, key, func() (struct{}, error) {
+		if err := s.beginWrite(); err != nil {
+			return struct{}{}, err
+		}
+		defer s.end()
+		return struct{}{}, s.withLog(ctx, key, func(l *log) error { return explain(s.erase(ctx, l)) })
+	})
 	if err != nil {
 		return s.opError("erase", key, err)
 	}

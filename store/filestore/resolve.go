@@ -19,6 +19,14 @@ const maxChain = 4 << 20
 // have there. The two newest segments are kept; if other writers have filled both since,
 // the fate is unknown. A write that Settle reports as applied is durable.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
+	found, err := bound(ctx, s, key, func() (store.ResolveResult, error) { return s.resolve(ctx, key, prev, writes) })
+	if err != nil {
+		return store.ResolveResult{}, s.opError(store.OpResolve, key, err)
+	}
+	return found, nil
+}
+
+func (s *Store) resolve(ctx context.Context, key string, prev store.Version, writes []store.Version) (store.ResolveResult, error) {
 	found := store.ResolveResult{Current: store.Entry{Key: key}}
 	var sync position
 	err := s.withLog(ctx, key, func(l *log) error {
@@ -41,10 +49,7 @@ func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, wri
 			err = unknown(fmt.Errorf("the write was applied, but may not be durable: %w", err))
 		}
 	}
-	if err != nil {
-		return store.ResolveResult{}, s.opError(store.OpResolve, key, err)
-	}
-	return found, nil
+	return found, err
 }
 
 func (s *Store) resolveAll(l *log, prev store.Version, writes []store.Version, found *store.ResolveResult) error {

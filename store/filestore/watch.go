@@ -93,7 +93,7 @@ func (s *Store) waitChange(ctx context.Context, key string, seen store.Version) 
 	name := encodeKey(key)
 	began := time.Now()
 	err := s.wait(ctx, s.busy.has(key), func() (waiter, bool) { return s.watch.log(s.dir, name) }, func(bool) (bool, error) {
-		v, err := s.version(ctx, key)
+		v, err := bound(ctx, s, "watch "+key, func() (store.Version, error) { return s.version(ctx, key) })
 		return v != seen, err
 	})
 	if err == nil && time.Since(began) < busyTime {

@@ -1,0 +1,105 @@
+// Package abandon ends calls that ignore the end of their context, such as system calls on a disk
+// that hangs.
+//
+// Each call runs in its own goroutine. If the call has not returned [After] its context ended, its
+// caller gets an error that leaves the outcome of a write unknown, and the call is abandoned: it
+// continues, it is counted, and its result is not used.
+package abandon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// After is how long a call may continue after its context has ended, so that it can still
+	// report its outcome.
+	After = 200 * time.Millisecond
+
+	// Max is how many calls for one key may be abandoned before further ones fail at once.
+	Max = 16
+)
+
+// Calls counts abandoned calls. The zero value is ready for use, by several goroutines.
+type Calls struct {
+	mu   sync.Mutex
+	left map[string]int // abandoned calls that have not returned, by key
+}
+
+// Abandoned returns how many abandoned calls have not returned. Each of them keeps a goroutine.
+func (c *Calls) Abandoned() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, k := range c.left {
+		n += k
+	}
+	return n
+}
+
+// Do returns the result of f, at the latest [After] the end of ctx. f must not use memory that the
+// caller changes later, since f may continue after Do has returned. After an error the result is
+// zero.
+func Do[T any](ctx context.Context, c *Calls, key string, f func() (T, error)) (T, error) {
+	if ctx.Done() == nil {
+		return f()
+	}
+	var zero T
+	c.mu.Lock()
+	n := c.left[key]
+	c.mu.Unlock()
+	if n >= Max {
+		return zero, store.MarkNotApplied(fmt.Errorf("the store does not answer: %d abandoned calls for %q have not returned", n, key))
+	}
+	type result struct {
+		value T
+		err   error
+	}
+	var (
+		done   = make(chan result, 1)
+		isLeft bool // guarded by c.mu, as is sending on done
+	)
+	go func() {
+		r := result{err: errors.New("the store's call ended its goroutine (runtime.Goexit)")}
+		defer func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if !isLeft {
+				done <- r
+			} else if c.left[key]--; c.left[key] == 0 {
+				delete(c.left, key)
+			}
+		}()
+		r.value, r.err = f()
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(After)
+	defer timer.Stop()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-timer.C:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	default:
+	}
+	isLeft = true
+	if c.left == nil {
+		c.left = map[string]int{}
+	}
+	c.left[key]++
+	return zero, store.MarkUnknown(fmt.Errorf("the call did not return when its context ended, and was abandoned: %w", context.Cause(ctx)))
+}
