@@ -59,7 +59,7 @@ internal/backoff:     -
 internal/localfs:     -
 internal/objectname:  -
 internal/private:     internal/trust
-internal/sqldialect:  store store/engine
+internal/sqldialect:  store store/engine internal/abandon
 internal/storeurl:    -
 internal/suitetest:   -
 internal/trust:       store

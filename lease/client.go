@@ -127,9 +127,8 @@ const flushTime = time.Second
 // Close releases all leases of the client at the same time, and closes all sessions. Every
 // waiting Acquire returns [ErrClosed]. Close returns the errors of the releases, joined, when all
 // goroutines of the client have ended and the handlers have received all events. After
-// Options.ReleaseTimeout and two seconds it returns anyway, for example if a call of the store
-// ignores its context. Like [Guard.Release], Close works after the end of ctx. A second Close
-// returns nil.
+// Options.ReleaseTimeout and two seconds it returns anyway, for example if a handler has not
+// returned. Like [Guard.Release], Close works after the end of ctx. A second Close returns nil.
 //
 // Every other method of a closed client or of its handles that would send a request returns
 // [ErrClosed] at once.

@@ -75,11 +75,10 @@
 //   - Acquire, TryAcquire, and the calls that take a ticket can take Options.ReleaseTimeout plus
 //     one second after the end of their context.
 //
-// No call waits for a call of the store for more than 0.2 s after the end of the context. If the
-// store ignores its context, the client abandons that call with its goroutine, and counts it in
-// [Client.Stats]. After 16 abandoned calls for one key, further calls for that key fail at once.
-// A late write of an abandoned call does no harm, because each write names the version that it
-// replaces.
+// These times rest on the promise of the store that its calls return soon after the end of their
+// context. A late write of such a call does no harm, because each write names the version that it
+// replaces. If a call of a store ignores its context, the lease still ends in time, but the methods
+// above wait for that call.
 //
 // # Goroutines
 //
@@ -89,7 +88,7 @@
 // owns one goroutine more. The goroutines end with the loss of the lease, or with the release,
 // which waits for them. Release every guard, also after the loss of its lease.
 //
-// A waiting Acquire uses up to two goroutines. Each request runs in its own goroutine.
+// A waiting Acquire uses up to two goroutines.
 // Options.OnEvent and Options.Logger run in a goroutine each while there are events to report.
 //
 // # Protocol: clocks

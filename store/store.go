@@ -45,8 +45,9 @@
 //   - The error of a call is an [OpError]. It names the operation, the key as the caller passed
 //     it, and the store by its name, if it has one ([Traits]). An error that refuses an
 //     argument need not be an OpError.
-//   - Any number of goroutines may call all methods. The context bounds the call. If the
-//     context ends during a write, the outcome is unknown unless the error says otherwise.
+//   - Any number of goroutines may call all methods. A call returns soon after its context has
+//     ended: package lease relies on that. If the context ends during a write, the outcome is
+//     unknown unless the error says otherwise.
 //   - The caller owns the slices that it passes, and may change them after the call has
 //     returned. The caller also owns the slices that a store returns.
 //

@@ -177,3 +177,20 @@ func freeze(t testing.TB, p *os.Process) {
 	}
 	t.Fatalf("powercut: process %d does not stop", p.Pid)
 }
+
+func (d *Disk) setFrozen(frozen bool) {
+	d.t.Helper()
+	const fifreeze, fithaw = 0xC0045877, 0xC0045878
+	dir, err := os.Open(d.dir)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer dir.Close()
+	op := uintptr(fithaw)
+	if frozen {
+		op = fifreeze
+	}
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, dir.Fd(), op, 0); errno != 0 {
+		d.t.Fatalf("freeze %t: %v", frozen, errno)
+	}
+}

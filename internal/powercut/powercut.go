@@ -45,6 +45,9 @@ func New(t testing.TB, fstype string) *Disk {
 // all may write to it.
 func (d *Disk) Dir() string { return d.dir }
 
+// Freeze makes all writes to the disk wait, until it is called with false.
+func (d *Disk) Freeze(frozen bool) { d.setFrozen(frozen) }
+
 // Cut cuts the power: every operation on the disk fails from now on. If processes use the
 // disk, call [Disk.CutUnder] instead.
 func (d *Disk) Cut() {

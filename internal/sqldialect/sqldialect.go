@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/abandon"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -62,6 +63,20 @@ func Bounded(ctx context.Context, f func(context.Context) error) error {
 		return fmt.Errorf("%w: no answer within %v: %w", store.ErrUnavailable, statementTime, short{text: err.Error()})
 	}
 	return err
+}
+
+// Read is Bounded for a statement whose result is read with it. If calls is not nil, a statement
+// that ignores the end of its context is abandoned: SQLite waits for a disk that hangs.
+func Read[T any](ctx context.Context, calls *abandon.Calls, f func(context.Context) (T, error)) (result T, err error) {
+	err = Bounded(ctx, func(ctx context.Context) (err error) {
+		if calls == nil {
+			result, err = f(ctx)
+		} else {
+			result, err = abandon.Do(ctx, calls, "statement", func() (T, error) { return f(ctx) })
+		}
+		return err
+	})
+	return result, err
 }
 
 // Explain makes an error of a statement match what it proves; see Classify. The error of a

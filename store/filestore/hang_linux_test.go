@@ -3,8 +3,6 @@ package filestore_test
 import (
 	"context"
 	"errors"
-	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -13,29 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// freeze makes all writes to the file system of a directory hang, until it is called with false.
-func freeze(t *testing.T, dir string, frozen bool) {
-	t.Helper()
-	const fifreeze, fithaw = 0xC0045877, 0xC0045878
-	d, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	op := uintptr(fithaw)
-	if frozen {
-		op = fifreeze
-	}
-	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, d.Fd(), op, 0); errno != 0 {
-		t.Fatalf("freeze %t: %v", frozen, errno)
-	}
-}
-
 // Calls end with their context on a disk that hangs. The write that was abandoned is applied when
 // the disk works again.
 func TestFrozenDisk(t *testing.T) {
-	dir := powercut.New(t, "ext4").Dir()
-	s, err := filestore.Open(dir+"/locks", nil)
+	disk := powercut.New(t, "ext4")
+	s, err := filestore.Open(disk.Dir()+"/locks", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +23,7 @@ func TestFrozenDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	freeze(t, dir, true)
+	disk.Freeze(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	value := []byte("2")
@@ -56,7 +36,7 @@ func TestFrozenDisk(t *testing.T) {
 	if n := s.AbandonedCalls(); n != 1 {
 		t.Errorf("%d calls are abandoned; want 1", n)
 	}
-	freeze(t, dir, false)
+	disk.Freeze(false)
 	for s.AbandonedCalls() > 0 {
 		time.Sleep(time.Millisecond)
 	}

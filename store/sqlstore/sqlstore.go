@@ -58,12 +58,18 @@ func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 	return &Store{registers, t, newHub(t)}, nil
 }
 
+// read returns the columns version and record of a register.
+func (t *table) read(ctx context.Context, key string) (version, record string, err error) {
+	row, err := sqldialect.Read(ctx, t.abandoned, func(ctx context.Context) (row [2]string, err error) {
+		err = t.db.QueryRowContext(ctx, t.texts.read, t.column(key)).Scan(&row[0], &row[1])
+		return row, err
+	})
+	return row[0], row[1], err
+}
+
 // Read implements [engine.Driver].
 func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stored, error) {
-	var version, record string
-	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
-		return t.db.QueryRowContext(ctx, t.texts.read, t.column(key)).Scan(&version, &record)
-	})
+	version, record, err := t.read(ctx, key)
 	if errors.Is(err, sql.ErrNoRows) {
 		return engine.Stored{}, store.ErrNotFound
 	}
@@ -82,10 +88,7 @@ func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stor
 
 // ReadRaw implements [engine.RawReader].
 func (t *table) ReadRaw(ctx context.Context, key string) (body []byte, on engine.Stored, err error) {
-	var version, record string
-	err = sqldialect.Bounded(ctx, func(ctx context.Context) error {
-		return t.db.QueryRowContext(ctx, t.texts.read, t.column(key)).Scan(&version, &record)
-	})
+	version, record, err := t.read(ctx, key)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, on, store.ErrNotFound
@@ -104,16 +107,15 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 	if !on.Absent() {
 		text, args = t.texts.update, append(args, on.ID())
 	}
-	written := false
-	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
+	written, err := sqldialect.Read(ctx, t.abandoned, func(ctx context.Context) (bool, error) {
 		rows, err := t.db.QueryContext(ctx, text, args...)
 		if err != nil {
-			return err
+			return false, err
 		}
-		written = rows.Next()
+		written := rows.Next()
 		for rows.Next() { // to the end of the statement, which commits
 		}
-		return errors.Join(rows.Err(), rows.Close())
+		return written, errors.Join(rows.Err(), rows.Close())
 	})
 	if err != nil {
 		return "", t.explain(err)
@@ -126,10 +128,10 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 
 // Remove implements [engine.Remover].
 func (t *table) Remove(ctx context.Context, key string) error {
-	return sqldialect.Bounded(ctx, func(ctx context.Context) error {
-		_, err := t.db.ExecContext(ctx, t.texts.remove, t.column(key))
-		return t.explain(err)
+	_, err := sqldialect.Read(ctx, t.abandoned, func(ctx context.Context) (sql.Result, error) {
+		return t.db.ExecContext(ctx, t.texts.remove, t.column(key))
 	})
+	return t.explain(err)
 }
 
 // List implements [engine.Driver].
@@ -199,13 +201,12 @@ func (t *table) page(ctx context.Context, text, last, below string) ([]store.Tag
 	if below != "" {
 		end = strings.TrimSuffix(below, "/") + "0"
 	}
-	var page []store.Tagged
-	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
+	page, err := sqldialect.Read(ctx, t.abandoned, func(ctx context.Context) (page []store.Tagged, err error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // ends a statement that the loop has left
 		rows, err := t.db.QueryContext(ctx, text, last, end, pageSize)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer rows.Close()
 		var row store.Tagged
@@ -215,16 +216,16 @@ func (t *table) page(ctx context.Context, text, last, below string) ([]store.Tag
 		}
 		for rows.Next() {
 			if err := rows.Scan(columns...); err != nil {
-				return err
+				return nil, err
 			}
 			// Without this check a page could be endless, and the listing would never end.
 			if row.Key <= last || row.Key >= end || len(row.Key) > maxKey || len(page) == pageSize {
-				return fmt.Errorf("%w: the database returned keys out of order or outside the prefix; the table must be one that holdfast init or CreateTables made", store.ErrMisconfigured)
+				return nil, fmt.Errorf("%w: the database returned keys out of order or outside the prefix; the table must be one that holdfast init or CreateTables made", store.ErrMisconfigured)
 			}
 			last = row.Key
 			page = append(page, row)
 		}
-		return rows.Err()
+		return page, rows.Err()
 	})
 	if err != nil {
 		return nil, t.explain(err)

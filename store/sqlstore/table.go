@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/abandon"
 	"github.com/holdfast-go/holdfast/internal/sqldialect"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -71,6 +72,8 @@ type table struct {
 	texts   texts
 	prefix  string // ends with a slash unless it is empty
 	o       Options
+
+	abandoned *abandon.Calls // of a database whose statements wait for a disk; else nil
 }
 
 // validTable reports whether name is a name of at most 40 lower-case letters, digits and
@@ -102,6 +105,9 @@ func newTable(db *sql.DB, dialect Dialect, opts *Options) (*table, error) {
 	var known bool
 	if t.rules, known = sqldialect.Of(string(dialect)); !known {
 		return nil, fmt.Errorf("sqlstore: unknown dialect %q; use PostgreSQL or SQLite", string(dialect))
+	}
+	if dialect == SQLite {
+		t.abandoned = &abandon.Calls{}
 	}
 	t.rules.Hide = t.o.Hide
 	t.texts = dialect.texts(t.o.Table)
