@@ -41,8 +41,8 @@ func advance(t testing.TB, k checkpoint.Store, key string, p checkpoint.Position
 	return r.Current
 }
 
-// standsAt demands that the checkpoint is saved at a sequence.
-func standsAt(t testing.TB, k checkpoint.Store, key string, want uint64) checkpoint.Checkpoint {
+// expectAt demands that the checkpoint is saved at a sequence.
+func expectAt(t testing.TB, k checkpoint.Store, key string, want uint64) checkpoint.Checkpoint {
 	t.Helper()
 	c, err := k.Get(t.Context(), key, nil)
 	if err != nil {
@@ -80,12 +80,12 @@ func TestAdvanceMovesForwardOnly(t *testing.T) {
 	// An advance that names nothing but the sequence does not contradict.
 	advance(t, k, "k", at(17), nil, checkpoint.Unchanged)
 	advance(t, k, "k", at(18), nil, checkpoint.Advanced)
-	c = standsAt(t, k, "k", 18)
+	c = expectAt(t, k, "k", 18)
 	if c.EventID != "" || c.Data != nil {
 		t.Errorf("the event of 17 is still saved at 18: %+v", c)
 	}
 	advance(t, k, "k", at(1<<64-1), nil, checkpoint.Advanced)
-	standsAt(t, k, "k", 1<<64-1)
+	expectAt(t, k, "k", 1<<64-1)
 }
 
 func TestStatusErr(t *testing.T) {
@@ -110,14 +110,14 @@ func TestStaleHandleBringsNothingBack(t *testing.T) {
 	st := memstore.New()
 	h1, h2 := open(t, st, nil), open(t, st, nil)
 	advance(t, h1, "k", at(100), nil, checkpoint.Advanced)
-	standsAt(t, h1, "k", 100)
-	standsAt(t, h2, "k", 100)
+	expectAt(t, h1, "k", 100)
+	expectAt(t, h2, "k", 100)
 
 	if _, err := h2.Reset(t.Context(), "k", at(10), nil); err != nil {
 		t.Fatal(err)
 	}
 	advance(t, h1, "other", at(1), nil, checkpoint.Advanced)
-	standsAt(t, h2, "k", 10)
+	expectAt(t, h2, "k", 10)
 	// A worker that does not know of the reset continues from 100, and is refused twice.
 	advance(t, h1, "k", at(101), nil, checkpoint.RolledBack)
 	c := advance(t, h1, "k", at(102), nil, checkpoint.RolledBack)
@@ -125,7 +125,7 @@ func TestStaleHandleBringsNothingBack(t *testing.T) {
 		t.Errorf("rolled back shows %+v", c)
 	}
 	// After a Get it continues from 10.
-	standsAt(t, h1, "k", 10)
+	expectAt(t, h1, "k", 10)
 	advance(t, h1, "k", at(11), nil, checkpoint.Advanced)
 
 	if _, err := h2.Delete(t.Context(), "k", nil); err != nil {
@@ -186,7 +186,7 @@ func TestSameSequenceOtherEvent(t *testing.T) {
 	if _, err := k.Reset(t.Context(), "k", checkpoint.Position{Sequence: 7, EventID: "b"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if c := standsAt(t, k, "k", 7); c.EventID != "b" || c.Data != nil {
+	if c := expectAt(t, k, "k", 7); c.EventID != "b" || c.Data != nil {
 		t.Errorf("got %+v", c)
 	}
 	// A saved position without an event does not swallow one either.
@@ -307,7 +307,7 @@ func TestHeldByAnother(t *testing.T) {
 	held, broken = false, errors.New("lock unreadable")
 	_, err = k.Delete(t.Context(), "jobs/k", &checkpoint.ChangeOptions{Token: 8})
 	refused(t, err, broken)
-	standsAt(t, k, "jobs/k", 1)
+	expectAt(t, k, "jobs/k", 1)
 	broken = nil
 	if _, err = k.Delete(t.Context(), "jobs/k", &checkpoint.ChangeOptions{Token: 8}); err != nil {
 		t.Fatal(err)
@@ -327,7 +327,7 @@ func TestGetCached(t *testing.T) {
 	if c, err = k.Get(t.Context(), "k", cached); err != nil || c.Sequence != 1 {
 		t.Fatalf("got %+v, %v", c, err)
 	}
-	standsAt(t, k, "k", 2)
+	expectAt(t, k, "k", 2)
 	advance(t, k, "k", checkpoint.Position{Sequence: 3, Data: []byte("abc")}, nil, checkpoint.Advanced)
 	c, err = k.Get(t.Context(), "k", cached)
 	if err != nil || c.Sequence != 3 {
@@ -350,7 +350,7 @@ func TestKeys(t *testing.T) {
 	}
 	for _, key := range []string{"a", "a/b/c", "päth with spaces", "46fe3e30937478ae30527c74cb2f03a5e5419228a11051cdaccefe7d044b21c3"} {
 		advance(t, k, key, at(1), nil, checkpoint.Advanced)
-		standsAt(t, k, key, 1)
+		expectAt(t, k, key, 1)
 	}
 	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{KeyPrefix: "a//b"}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a bad prefix: %v", err)
@@ -497,7 +497,7 @@ func TestStoreWentBack(t *testing.T) {
 		t.Errorf("rolled back to %+v", c)
 	}
 	advance(t, k, "k", at(51), nil, checkpoint.RolledBack)
-	standsAt(t, k, "k", 5)
+	expectAt(t, k, "k", 5)
 	advance(t, k, "k", at(6), nil, checkpoint.Advanced)
 
 	_, v, err = st.Get(t.Context(), "checkpoint/k")

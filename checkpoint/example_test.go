@@ -20,8 +20,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// newKeeper makes a keeper in memory. Programs open a file store, or a bucket.
-func newKeeper() *checkpoint.RegisterStore {
+// newStore makes a keeper in memory. Programs open a file store, or a bucket.
+func newStore() *checkpoint.RegisterStore {
 	return must(checkpoint.New(memstore.New(), nil))
 }
 
@@ -112,7 +112,7 @@ func ExampleNew() {
 
 func ExampleRegisterStore_Advance() {
 	ctx := context.Background()
-	keeper := newKeeper()
+	keeper := newStore()
 	defer keeper.Close(ctx)
 	save := func(sequence uint64, event string) {
 		r, err := keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: sequence, EventID: event}, nil)
@@ -132,7 +132,7 @@ func ExampleRegisterStore_Advance() {
 // A cursor that is no number travels as data; the sequence counts the pages.
 func ExampleRegisterStore_Advance_cursor() {
 	ctx := context.Background()
-	keeper := newKeeper()
+	keeper := newStore()
 	defer keeper.Close(ctx)
 	page := checkpoint.Position{Sequence: 1, Data: []byte(`{"next":"eyJpZCI6NDJ9"}`)}
 	must(keeper.Advance(ctx, "invoices", page, nil))
@@ -143,7 +143,7 @@ func ExampleRegisterStore_Advance_cursor() {
 
 func ExampleRegisterStore_Fence() {
 	ctx := context.Background()
-	keeper := newKeeper()
+	keeper := newStore()
 	defer keeper.Close(ctx)
 	c := must(keeper.Fence(ctx, "orders", 5))
 	fmt.Println("saved:", c.Exists, "token:", c.Token)
@@ -156,7 +156,7 @@ func ExampleRegisterStore_Fence() {
 
 func ExampleRegisterStore_Reset() {
 	ctx := context.Background()
-	keeper := newKeeper()
+	keeper := newStore()
 	defer keeper.Close(ctx)
 	must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 100}, nil))
 
@@ -178,7 +178,7 @@ func ExampleRegisterStore_Reset() {
 
 func ExampleRegisterStore_Delete() {
 	ctx := context.Background()
-	keeper := newKeeper()
+	keeper := newStore()
 	defer keeper.Close(ctx)
 	must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 100}, nil))
 	must(keeper.Delete(ctx, "orders", nil))
@@ -204,7 +204,7 @@ func ExampleRegisterStore_Get() {
 
 func ExampleRegisterStore_List() {
 	ctx := context.Background()
-	keeper := newKeeper()
+	keeper := newStore()
 	defer keeper.Close(ctx)
 	must(keeper.Advance(ctx, "jobs/a", checkpoint.Position{Sequence: 1}, nil))
 	must(keeper.Advance(ctx, "jobs/b", checkpoint.Position{Sequence: 2}, nil))
@@ -223,7 +223,7 @@ func ExampleRegisterStore_List() {
 
 func ExampleRegisterStore_Watch() {
 	ctx := context.Background()
-	keeper := newKeeper()
+	keeper := newStore()
 	defer keeper.Close(ctx)
 	for c, err := range keeper.Watch(ctx, "orders") {
 		if err != nil {
@@ -244,7 +244,7 @@ func ExampleRegisterStore_Watch() {
 
 func ExampleRegisterStore_Close() {
 	ctx := context.Background()
-	keeper := newKeeper()
+	keeper := newStore()
 	fmt.Println(keeper.Close(ctx))
 	_, err := keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 1}, nil)
 	fmt.Println(errors.Is(err, checkpoint.ErrClosed))
@@ -264,7 +264,7 @@ func ExamplePosition_Matches() {
 
 func ExampleStatus_Err() {
 	ctx := context.Background()
-	keeper := newKeeper()
+	keeper := newStore()
 	defer keeper.Close(ctx)
 	must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 17, EventID: "a"}, nil))
 	for _, p := range []checkpoint.Position{{Sequence: 3}, {Sequence: 17, EventID: "b"}} {
@@ -292,7 +292,7 @@ func orders(_ context.Context, from checkpoint.Checkpoint) iter.Seq2[checkpoint.
 
 func ExampleRun() {
 	ctx := context.Background()
-	keeper := newKeeper()
+	keeper := newStore()
 	defer keeper.Close(ctx)
 
 	handle := func(_ context.Context, e checkpoint.Event[string]) error {

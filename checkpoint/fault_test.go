@@ -57,7 +57,7 @@ func TestReplyLost(t *testing.T) {
 		advance(t, k, "k", at(1), nil, checkpoint.Advanced)
 		advance(t, k, "k", at(2), nil, checkpoint.Advanced) // not "unchanged": it was this call
 		advance(t, k, "k", at(2), nil, checkpoint.Unchanged)
-		standsAt(t, k, "k", 2)
+		expectAt(t, k, "k", 2)
 	})
 }
 
@@ -123,7 +123,7 @@ func TestWhatOthersWroteIsConfirmed(t *testing.T) {
 			if want := map[bool]int{false: 2, true: 1}[plain]; puts != want {
 				t.Errorf("%d puts, want %d", puts, want)
 			}
-			standsAt(t, other, "k", 6)
+			expectAt(t, other, "k", 6)
 		})
 	}
 }
@@ -200,7 +200,7 @@ func TestLateApply(t *testing.T) {
 			if err := st.Drain(t.Context()); err != nil {
 				t.Error(err)
 			}
-			standsAt(t, k, "k", 3)
+			expectAt(t, k, "k", 3)
 			if c, err := k.Get(t.Context(), "k", &checkpoint.GetOptions{Cached: true}); err != nil || c.Sequence != 3 {
 				t.Errorf("memory says %+v, %v", c, err)
 			}
@@ -260,25 +260,25 @@ func TestNoReadBack(t *testing.T) {
 	_, err := k.Advance(t.Context(), "k", at(2), nil)
 	unknown(t, err)
 	advance(t, k, "k", at(2), nil, checkpoint.Unchanged)
-	standsAt(t, k, "k", 2)
+	expectAt(t, k, "k", 2)
 }
 
 type noReadBack struct{ store.Store }
 
 func (noReadBack) Traits() store.Traits { return store.Traits{CannotReadOwnWrites: true} }
 
-// peeking is a store that shows states which may yet turn out not to have happened.
-type peeking struct {
+// uncommitted is a store that shows states which may yet turn out not to have happened.
+type uncommitted struct {
 	store.Store
-	peek func(ctx context.Context, key string) ([]byte, store.Version, error)
+	read func(ctx context.Context, key string) ([]byte, store.Version, error)
 }
 
-func (p peeking) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
-	return p.peek(ctx, key)
+func (p uncommitted) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
+	return p.read(ctx, key)
 }
 
-// Nothing is said to be behind, or fenced, of a state that was only peeked at.
-func TestPeek(t *testing.T) {
+// Nothing is said to be behind, or fenced, of a state that is not committed yet.
+func TestUncommittedState(t *testing.T) {
 	st, elsewhere := memstore.New(), memstore.New()
 	k := open(t, st, nil)
 	advance(t, k, "k", at(5), nil, checkpoint.Advanced)
@@ -301,7 +301,7 @@ func TestPeek(t *testing.T) {
 		t.Fatal(err)
 	}
 	low = bytes.Replace(low, []byte(`"key":"low"`), []byte(`"key":"k"`), 1)
-	for name, peek := range map[string]func(context.Context, string) ([]byte, store.Version, error){
+	for name, read := range map[string]func(context.Context, string) ([]byte, store.Version, error){
 		"a phantom": elsewhere.Get,
 		"a lower phantom": func(context.Context, string) ([]byte, store.Version, error) {
 			return low, "phantom", nil
@@ -320,7 +320,7 @@ func TestPeek(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := c.Sequence
-		fresh := func() checkpoint.Store { return open(t, peeking{st, peek}, nil) }
+		fresh := func() checkpoint.Store { return open(t, uncommitted{st, read}, nil) }
 		if c := advance(t, fresh(), "k", at(now-1), nil, checkpoint.Behind); c.Sequence != now {
 			t.Errorf("%s: behind %d, want %d", name, c.Sequence, now)
 		}
@@ -362,7 +362,7 @@ func TestDiskErrors(t *testing.T) {
 						t.Fatalf("advance to %d: %v, %v", i, r.Status, err)
 					}
 				}
-				standsAt(t, k, "k", 5)
+				expectAt(t, k, "k", 5)
 			}
 		}
 	})
@@ -406,7 +406,7 @@ func TestResetBetweenReadAndWrite(t *testing.T) {
 			return next(ctx, op)
 		}), nil)
 		advance(t, k, "k", at(101), nil, checkpoint.RolledBack)
-		standsAt(t, k, "k", 10)
+		expectAt(t, k, "k", 10)
 	})
 }
 
@@ -429,7 +429,7 @@ func TestLeaseTakenWhileResetting(t *testing.T) {
 		}})
 		_, err := k.Reset(t.Context(), "k", at(1), nil)
 		refused(t, err, checkpoint.ErrFenced)
-		standsAt(t, worker, "k", 100)
+		expectAt(t, worker, "k", 100)
 	})
 }
 
@@ -446,7 +446,7 @@ func TestUnknownConfirmation(t *testing.T) {
 			}
 			return next(ctx, op)
 		}), nil)
-		standsAt(t, k, "k", 5)
+		expectAt(t, k, "k", 5)
 		down.Store(true)
 		if r, err := k.Advance(t.Context(), "k", at(5), nil); err == nil {
 			t.Errorf("got %v", r.Status)

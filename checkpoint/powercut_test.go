@@ -51,7 +51,7 @@ func TestPowerCutControl(t *testing.T) {
 			disk := powercut.New(t, fstype)
 			last := uint64(0)
 			for range 10 {
-				c := cutOnce(t, disk, last, []string{"HOLDFAST_VOLATILE=1"})
+				c := cutOnce(t, disk, last, []string{"HOLDFAST_UNSYNCED=1"})
 				if c.saved < c.known || c.err != nil {
 					return // lost, or not readable
 				}

@@ -48,7 +48,7 @@ func advanceForEver(dir string) error {
 		return err
 	}
 	var registers store.Store = st
-	if os.Getenv("HOLDFAST_VOLATILE") != "" {
+	if os.Getenv("HOLDFAST_UNSYNCED") != "" {
 		registers = careless{st}
 	}
 	k, err := checkpoint.New(registers, checkpoint.ResolvingIn(300*time.Millisecond))

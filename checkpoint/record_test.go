@@ -213,7 +213,7 @@ func TestPayload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c := standsAt(t, k, "k", 1); !bytes.Equal(c.Data, big) {
+	if c := expectAt(t, k, "k", 1); !bytes.Equal(c.Data, big) {
 		t.Error("the data came back changed")
 	}
 	for name, p := range map[string]checkpoint.Position{
@@ -237,7 +237,7 @@ func TestPayload(t *testing.T) {
 	for i, data := range [][]byte{nil, {}, {0}, []byte("\xff\x00"), []byte("\u2028<&>\"\\\n\ufffd"), bytes.Repeat([]byte{0xc3}, 3)} {
 		p := checkpoint.Position{Sequence: uint64(i), EventID: "\x00\u2028<", Data: data}
 		advance(t, k, "bytes", p, nil, checkpoint.Advanced)
-		if c := standsAt(t, open(t, st, nil), "bytes", uint64(i)); !reflect.DeepEqual(c.Position, p) {
+		if c := expectAt(t, open(t, st, nil), "bytes", uint64(i)); !reflect.DeepEqual(c.Position, p) {
 			t.Errorf("got %#v, want %#v", c.Position, p)
 		}
 	}

@@ -62,11 +62,11 @@ func TestRunFromTheCheckpointToTheEnd(t *testing.T) {
 		if err := checkpoint.Run(t.Context(), k, "k", numbers(250, true), c.handle, nil); err != nil {
 			t.Fatal(err)
 		}
-		standsAt(t, k, "k", 250)
+		expectAt(t, k, "k", 250)
 		if err := checkpoint.Run(t.Context(), k, "k", numbers(260, true), c.handle, nil); err != nil {
 			t.Fatal(err)
 		}
-		standsAt(t, k, "k", 260)
+		expectAt(t, k, "k", 260)
 		if len(c.order) != 260 || !slices.IsSorted(c.order) {
 			t.Errorf("handled %v", c.order)
 		}
@@ -105,7 +105,7 @@ func TestRunSaves(t *testing.T) {
 			done <- checkpoint.Run(ctx, k, "k", numbers(27, false), handled, &checkpoint.RunOptions{SaveEvery: 10, SaveInterval: time.Second})
 		}()
 		time.Sleep(1500 * time.Millisecond)
-		standsAt(t, k, "k", 27) // the source waits, and the interval is over
+		expectAt(t, k, "k", 27) // the source waits, and the interval is over
 		cancel(stop)
 		if err := <-done; !errors.Is(err, stop) {
 			t.Errorf("got %v", err)
@@ -123,7 +123,7 @@ func TestRunSaves(t *testing.T) {
 		if err := checkpoint.Run(ctx, k, "k", numbers(30, false), c.handle, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
-		standsAt(t, k, "k", 30)
+		expectAt(t, k, "k", 30)
 	})
 }
 
@@ -140,7 +140,7 @@ func TestRunErrors(t *testing.T) {
 		if !errors.Is(err, broken) {
 			t.Errorf("got %v", err)
 		}
-		standsAt(t, k, "k", 3) // what was handled is saved, what failed is not
+		expectAt(t, k, "k", 3) // what was handled is saved, what failed is not
 
 		err = checkpoint.Run(t.Context(), k, "k", func(context.Context, checkpoint.Checkpoint) iter.Seq2[checkpoint.Event[string], error] {
 			return func(yield func(checkpoint.Event[string], error) bool) {
@@ -151,7 +151,7 @@ func TestRunErrors(t *testing.T) {
 		if !errors.Is(err, broken) {
 			t.Errorf("got %v", err)
 		}
-		standsAt(t, k, "k", 5)
+		expectAt(t, k, "k", 5)
 
 		err = checkpoint.Run(t.Context(), k, "k", func(context.Context, checkpoint.Checkpoint) iter.Seq2[checkpoint.Event[string], error] {
 			return func(yield func(checkpoint.Event[string], error) bool) {
@@ -213,7 +213,7 @@ func TestRunOutlivesAnOutage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		standsAt(t, k, "k", 50)
+		expectAt(t, k, "k", 50)
 		if len(c.order) != 50 {
 			t.Errorf("%d handled", len(c.order))
 		}
@@ -248,7 +248,7 @@ func TestRunFollowsAReset(t *testing.T) {
 			}, &checkpoint.RunOptions{SaveEvery: 5})
 		}()
 		time.Sleep(time.Minute)
-		standsAt(t, k, "k", 100)
+		expectAt(t, k, "k", 100)
 		cancel()
 		<-done
 		for i := uint64(1); i <= 100; i++ {
@@ -405,7 +405,7 @@ func TestRunFencedOff(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
-		standsAt(t, k, "k", 100)
+		expectAt(t, k, "k", 100)
 		if len(guards) != 3 {
 			t.Errorf("%d leases, want 3", len(guards))
 		}

@@ -59,7 +59,7 @@ func TestGroupCommit(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		standsAt(t, k, "k", from+writers-1)
+		expectAt(t, k, "k", from+writers-1)
 		if got := puts.Load(); got > 8 {
 			t.Errorf("%d writers took %d writes", writers, got)
 		}
@@ -118,7 +118,7 @@ func TestCancelInFlightAndInQueue(t *testing.T) {
 		if err != nil || c.Sequence != 4 {
 			t.Fatalf("memory says %d, %v", c.Sequence, err)
 		}
-		standsAt(t, k, "k", 4)
+		expectAt(t, k, "k", 4)
 	})
 }
 
@@ -197,7 +197,7 @@ func TestLeaveDuringRead(t *testing.T) {
 		call(9, 9*time.Second)    // after the second
 		call(8, time.Millisecond) // still in the queue
 		wg.Wait()
-		standsAt(t, k, "k", 5)
+		expectAt(t, k, "k", 5)
 		if puts != 4 {
 			t.Errorf("%d puts, want 4", puts)
 		}

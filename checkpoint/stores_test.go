@@ -56,7 +56,7 @@ func kinds(t *testing.T) map[string]func() checkpoint.Store {
 	}
 }
 
-func TestKeepers(t *testing.T) {
+func TestStores(t *testing.T) {
 	for name, open := range kinds(t) {
 		t.Run(name, func(t *testing.T) {
 			checkpointtest.Run(t, func(*testing.T) checkpoint.Store { return open() }, nil)

@@ -40,7 +40,7 @@ export GORACE="${GORACE:-atexit_sleep_ms=0}"
 # virtual time, endless answers, models and readers of text with one goroutine. They run
 # without it. Other tests run the same code with it.
 unraced='TestMutants|TestPollSchedule|TestGreedyHolders|TestDamagedAnswers|TestEndlessListings|TestEndlessVersions'
-unraced+='|TestLogOrders|TestLogRandomOrders|TestBrokenAssumption|TestBacklog|TestManyVersions|TestOrderedEarlyShownLate|TestSettleOff'
+unraced+='|TestLogOrders|TestLogRandomOrders|TestBrokenAssumption|TestBacklog|TestManyVersions|TestOrderedEarlyShownLate|TestNoSettleDelay'
 unraced+='|TestCompressed|FuzzS3Answers|FuzzDamagedWrites|TestRecordThatIsFull|TestDataAtTheLimit'
 unraced+='|TestSecretsInURLs|TestSecretsInObjectURLs|TestReferences'
 unraced+='|TestAskersLoseNoSession|TestManyAskersLoseNoSession|TestSimulationOfCrowds|TestManyWaitersLoseNoLease|TestQueueOfShortWaits'

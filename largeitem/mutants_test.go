@@ -48,7 +48,7 @@ func TestMutants(t *testing.T) {
 			"TestHistories"},
 		{"a reference that the write keeps proves that it was not made", "write.go",
 			"		if _, kept := w.kept[attr]; kept {\n			return false\n		}\n", "",
-			"TestLostBesideKept"},
+			"TestLostAndKept"},
 		{"the uploads are removed where a refused condition can still come true", "write.go",
 			"	w.loose = w.loose || !w.never(cond, found)\n", "",
 			"TestRefusedLeavesUploads"},

@@ -29,9 +29,9 @@ func refusedGrace(t *testing.T, what string, err error, table time.Duration) {
 	}
 }
 
-// TestShortSweepBesideSlowWriter: a sweep with a shorter orphan age than that of a writer cannot
+// TestShortSweepDuringSlowWrite: a sweep with a shorter orphan age than that of a writer cannot
 // remove what the writer is about to refer to.
-func TestShortSweepBesideSlowWriter(t *testing.T) {
+func TestShortSweepDuringSlowWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		slowly := w.process(func(c objecttest.Call) objecttest.Fault {

@@ -422,9 +422,9 @@ func TestSweepGrace(t *testing.T) {
 	})
 }
 
-// TestSweepAsksForTheTime: where listings do not tell the time, each object is asked for,
+// TestSweepReadsTheTime: where listings do not tell the time, each object is asked for,
 // and what still has no age is kept.
-func TestSweepAsksForTheTime(t *testing.T) {
+func TestSweepReadsTheTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSwept(t, nil)
 		orphan, second := s.object("a", "x", 1), s.object("a", "x", 2)

@@ -592,7 +592,7 @@ func (s *Store) isPlain(attr string, value any) bool {
 
 // remove removes orphans.
 func (w *sweeper) remove(ctx context.Context, orphans []Orphan) error {
-	if err := w.askForVersions(ctx, orphans); err != nil {
+	if err := w.learnVersions(ctx, orphans); err != nil {
 		return err
 	}
 	return w.workers.each(ctx, len(orphans), func(i int) bool {
@@ -619,9 +619,9 @@ func (w *sweeper) remove(ctx context.Context, orphans []Orphan) error {
 // could refer to it at any time.
 func (w *sweeper) shared(o Orphan) bool { return o.Owner.ID == "" && !w.o.Exclusive }
 
-// askForVersions finds out, when the first such object is to be removed, whether the bucket
+// learnVersions finds out, when the first such object is to be removed, whether the bucket
 // keeps versions.
-func (w *sweeper) askForVersions(ctx context.Context, orphans []Orphan) error {
+func (w *sweeper) learnVersions(ctx context.Context, orphans []Orphan) error {
 	if w.asked || !slices.ContainsFunc(orphans, w.shared) {
 		return nil
 	}

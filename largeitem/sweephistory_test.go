@@ -171,12 +171,12 @@ func (s *slowBucket) List(ctx context.Context, prefix string, opts *object.ListO
 	}
 }
 
-// TestSweepBesideWriters: several writers, in one call or in two steps, whose requests are
+// TestSweepDuringWrites: several writers, in one call or in two steps, whose requests are
 // slow, late and lost, while sweeps run that are as slow, and readers: no item ever refers to an
 // object that is not there, and a last sweep leaves no orphan. In each second history the orphan age
 // of the table changes at random meanwhile.
 // HOLDFAST_TORTURE=1 runs 2,000 histories.
-func TestSweepBesideWriters(t *testing.T) {
+func TestSweepDuringWrites(t *testing.T) {
 	seeds := uint64(20)
 	if os.Getenv("HOLDFAST_TORTURE") != "" {
 		seeds = 2000

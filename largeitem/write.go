@@ -278,7 +278,7 @@ func (w *write) run(ctx context.Context) (*Result, error) {
 		if err == nil {
 			return w.done(ctx, now, item, replaced)
 		}
-		next, item, err := w.judge(ctx, now, cond, err)
+		next, item, err := w.outcome(ctx, now, cond, err)
 		switch {
 		case item != nil:
 			return w.done(ctx, now, item, nil)
@@ -498,10 +498,10 @@ func (s *Store) supersede(ctx context.Context, schema Schema, key Key, before, a
 	}
 }
 
-// judge finds the outcome of a try that failed with cause. It returns the item if the write
+// outcome finds the outcome of a try that failed with cause. It returns the item if the write
 // was made after all, an error if the write is over, and otherwise the item to try with
 // again.
-func (w *write) judge(ctx context.Context, now current, cond *Condition, cause error) (next current, item Attributes, err error) {
+func (w *write) outcome(ctx context.Context, now current, cond *Condition, cause error) (next current, item Attributes, err error) {
 	switch {
 	case store.OutcomeOf(cause) != store.NotApplied:
 		if w.doubt == nil {

@@ -478,9 +478,9 @@ func TestKeptMeanwhileRemoved(t *testing.T) {
 	expectText(t, "the item", w.contents(k1), "item body=old image=pic title=\"u\"")
 }
 
-// TestLostBesideKept: a write that changes no reference leaves no trace of itself. It is not
+// TestLostAndKept: a write that changes no reference leaves no trace of itself. It is not
 // sent again after a lost reply, and its outcome is unknown.
-func TestLostBesideKept(t *testing.T) {
+func TestLostAndKept(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create(k1, nil, texts("body", "old"))
 	calls := 0

@@ -37,8 +37,8 @@ func TestBaseFromJSON(t *testing.T) {
 		t.Errorf("got %+v, %v", next, err)
 	}
 	id := store.Version("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-	if fate, _, err := c.Resolve(ctx, "a", &base, id); fate != store.ResolutionNotApplied || err != nil {
-		t.Errorf("a write on it that was never applied: %v, %v", fate, err)
+	if resolution, _, err := c.Resolve(ctx, "a", &base, id); resolution != store.ResolutionNotApplied || err != nil {
+		t.Errorf("a write on it that was never applied: %v, %v", resolution, err)
 	}
 }
 

@@ -373,7 +373,7 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 	if lookErr != nil {
 		return Info{}, &store.InDoubtError{Version: store.Version(begun.WriteInfo.ID), Err: fmt.Errorf("the upload may be complete; reading the object to find out: %w", lookErr)}
 	}
-	switch c.judge(now, state{any: true}, begun.WriteInfo.ID) {
+	switch c.resolution(now, state{any: true}, begun.WriteInfo.ID) {
 	case store.ResolutionApplied:
 		return now.info, nil
 	case store.ResolutionSuperseded:
@@ -404,14 +404,14 @@ func (c *Client) Resolve(ctx context.Context, key string, base *Info, write stor
 	if err != nil {
 		return store.ResolutionUnknown, Info{}, opError("stat", key, err)
 	}
-	fate := c.judge(now, on, string(write))
-	if fate == store.ResolutionNotApplied {
+	resolution := c.resolution(now, on, string(write))
+	if resolution == store.ResolutionNotApplied {
 		// A store that does not check the condition takes the write when it comes.
 		if by, err := c.wayOfPut(ctx, on.condition(), false); err != nil || !by.own {
-			fate = store.ResolutionUnknown
+			resolution = store.ResolutionUnknown
 		}
 	}
-	return fate, now.info, nil
+	return resolution, now.info, nil
 }
 
 func options(o *WriteOptions) WriteOptions {

@@ -238,8 +238,8 @@ func ExampleClient_Resolve() {
 		return
 	}
 	// After an unknown outcome, the id would be store.AttemptedVersion(err).
-	fate, _, err := c.Resolve(ctx, "a", nil, store.Version(info.WriteInfo.ID))
-	fmt.Println(fate, err)
+	resolution, _, err := c.Resolve(ctx, "a", nil, store.Version(info.WriteInfo.ID))
+	fmt.Println(resolution, err)
 	// Output: applied <nil>
 }
 

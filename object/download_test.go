@@ -40,8 +40,8 @@ func (s *sheet) WriteAt(p []byte, at int64) (int, error) {
 
 var errFull = errors.New("the disk is full")
 
-// badLine is a bucket whose answers break off, or come slowly.
-type badLine struct {
+// badConnection is a bucket whose answers break off, or come slowly.
+type badConnection struct {
 	*membucket.Bucket
 	mu      sync.Mutex
 	after   int64 // an answer breaks off after so many bytes; 0: none does
@@ -56,7 +56,7 @@ type badLine struct {
 	hook    func(n int)
 }
 
-func (b *badLine) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
+func (b *badConnection) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
 	b.mu.Lock()
 	b.gets++
 	n := b.gets
@@ -90,7 +90,7 @@ func (b *badLine) Get(ctx context.Context, key string, opts *object.GetOptions) 
 	if broken && b.short {
 		l.body = io.LimitReader(l.body, b.after)
 	} else if broken {
-		l.body = io.MultiReader(io.LimitReader(l.body, b.after), cutLine{})
+		l.body = io.MultiReader(io.LimitReader(l.body, b.after), cutConnection{})
 	}
 	r.ReadCloser = l
 	return r, nil
@@ -98,7 +98,7 @@ func (b *badLine) Get(ctx context.Context, key string, opts *object.GetOptions) 
 
 type line struct {
 	io.ReadCloser
-	b    *badLine
+	b    *badConnection
 	body io.Reader
 }
 
@@ -111,9 +111,9 @@ func (l *line) Close() error {
 	return l.ReadCloser.Close()
 }
 
-type cutLine struct{}
+type cutConnection struct{}
 
-func (cutLine) Read([]byte) (int, error) { return 0, store.ErrUnavailable }
+func (cutConnection) Read([]byte) (int, error) { return 0, store.ErrUnavailable }
 
 const kib = 1 << 10
 
@@ -124,9 +124,9 @@ func random(size int) []byte {
 	return body
 }
 
-func newBadLine(t *testing.T, body []byte) *badLine {
+func newBadConnection(t *testing.T, body []byte) *badConnection {
 	t.Helper()
-	b := &badLine{Bucket: membucket.New()}
+	b := &badConnection{Bucket: membucket.New()}
 	if _, err := b.Put(t.Context(), "k", bytes.NewReader(body), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestDownload(t *testing.T) {
 			t.Run(fmt.Sprint(size, " ", fault), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					body := random(size)
-					b := newBadLine(t, body)
+					b := newBadConnection(t, body)
 					if fault != "none" {
 						b.after, b.breaks, b.short = 10*kib, 7, fault == "ends early"
 					}
@@ -167,7 +167,7 @@ func TestDownload(t *testing.T) {
 // TestDownloadParallel: as many ranges as the options say are read at a time.
 func TestDownloadParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBadLine(t, random(640*kib))
+		b := newBadConnection(t, random(640*kib))
 		b.slow = time.Second
 		start := time.Now()
 		if _, err := object.Download(t.Context(), b, "k", &sheet{}, object.InRanges(object.DownloadOptions{Parallel: 3}, 64*kib)); err != nil {
@@ -185,7 +185,7 @@ func TestDownloadParallel(t *testing.T) {
 func TestDownloadCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := random(640*kib + 5)
-		b := newBadLine(t, body)
+		b := newBadConnection(t, body)
 		w := &sheet{full: 400 * kib}
 		o := object.InRanges(object.DownloadOptions{}, 64*kib)
 		_, err := object.Download(t.Context(), b, "k", w, o)
@@ -227,7 +227,7 @@ func TestDownloadCut(t *testing.T) {
 func TestDownloadOneState(t *testing.T) {
 	for _, server := range []string{"good", "ignores conditions", "mixes states"} {
 		synctest.Test(t, func(t *testing.T) {
-			b := newBadLine(t, random(640*kib))
+			b := newBadConnection(t, random(640*kib))
 			info, err := b.Stat(t.Context(), "k")
 			if err != nil {
 				t.Fatal(err)
@@ -260,7 +260,7 @@ func TestDownloadOneState(t *testing.T) {
 // context.
 func TestDownloadEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBadLine(t, random(640*kib))
+		b := newBadConnection(t, random(640*kib))
 		b.after, b.breaks = 1, -1
 		start := time.Now()
 		bound, end := context.WithTimeout(t.Context(), time.Hour)
@@ -271,7 +271,7 @@ func TestDownloadEnds(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("enough")
-		b = newBadLine(t, random(640*kib))
+		b = newBadConnection(t, random(640*kib))
 		b.hook = func(n int) {
 			if n == 3 {
 				cancel(why)

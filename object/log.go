@@ -290,8 +290,8 @@ func (a *appending) run(ctx context.Context) error {
 			return err
 		}
 		// The object that a later try finds may be that of an earlier one.
-		fate, judgeErr := a.resolve(ctx, err == nil, conflict && doubt == nil)
-		switch fate {
+		resolution, resolveErr := a.resolve(ctx, err == nil, conflict && doubt == nil)
+		switch resolution {
 		case store.ResolutionApplied, store.ResolutionSuperseded:
 			return nil
 		case store.ResolutionNotApplied:
@@ -304,7 +304,7 @@ func (a *appending) run(ctx context.Context) error {
 				continue
 			}
 		}
-		return a.unknown(judgeErr, doubt)
+		return a.unknown(resolveErr, doubt)
 	}
 }
 
@@ -338,18 +338,18 @@ func (a *appending) unknown(judging, doubt error) error {
 // resolve judges until that succeeds, or no try is left.
 func (a *appending) resolve(ctx context.Context, written, conflict bool) (store.Resolution, error) {
 	for try := 1; ; try++ {
-		fate, err := a.judge(ctx, written, conflict)
+		resolution, err := a.resolution(ctx, written, conflict)
 		if err == nil || store.Permanent(err) || try >= a.l.c.o.tries || !sleep(ctx, a.l.c.o.pause, try) {
-			return fate, err
+			return resolution, err
 		}
 	}
 }
 
-// judge finds the outcome of the append. Either the store has answered that it wrote the
-// entry, or the client has seen another entry (conflict), or judge reads. It reads the floor
-// after each read of an object: what it has seen counts only if the floor is not above it
-// afterwards.
-func (a *appending) judge(ctx context.Context, written, conflict bool) (store.Resolution, error) {
+// resolution finds the outcome of the append. Either the store has answered that it wrote
+// the entry, or the client has seen another entry (conflict), or resolution reads the object.
+// It reads the floor after each read of an object: what it has seen counts only if the floor is
+// not above it afterwards.
+func (a *appending) resolution(ctx context.Context, written, conflict bool) (store.Resolution, error) {
 	n := a.entry.Number
 	var found LogEntry
 	var err error
@@ -364,7 +364,7 @@ func (a *appending) judge(ctx context.Context, written, conflict bool) (store.Re
 	mine := written || found.ID == a.entry.ID
 	switch {
 	case a.floor.Floor > n:
-		return a.judgeBelow(ctx, mine)
+		return a.resolutionBelow(ctx, mine)
 	case mine:
 		return store.ResolutionApplied, nil
 	case found.ID == "" && !conflict:
@@ -373,10 +373,10 @@ func (a *appending) judge(ctx context.Context, written, conflict bool) (store.Re
 	return store.ResolutionNotApplied, nil
 }
 
-// judgeBelow finds the outcome for an entry below the floor: it was part of the log, or it was
+// resolutionBelow finds the outcome for an entry below the floor: it was part of the log, or it was
 // written after the trim. The entry at the floor carries the ids of those before it. In either
 // case no reader needs the object.
-func (a *appending) judgeBelow(ctx context.Context, mine bool) (store.Resolution, error) {
+func (a *appending) resolutionBelow(ctx context.Context, mine bool) (store.Resolution, error) {
 	for {
 		f := a.floor
 		at, err := a.l.stat(ctx, f.Floor)

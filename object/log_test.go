@@ -465,9 +465,9 @@ func TestLogEntryComesBack(t *testing.T) {
 	}
 }
 
-// TestLogCleanCutOff: a clean-up may end at any request, with or without effect; the next
+// TestLogTrimCutOff: a clean-up may end at any request, with or without effect; the next
 // one completes it.
-func TestLogCleanCutOff(t *testing.T) { synctest.Test(t, cleanCutOff) }
+func TestLogTrimCutOff(t *testing.T) { synctest.Test(t, cleanCutOff) }
 
 func cleanCutOff(t *testing.T) {
 	for _, fault := range []objecttest.Fault{objecttest.Cut, objecttest.Fail, objecttest.Lose} {

@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/object/objecttest"
 )
 
-// TestReadBesideAppendAndClean: a reader looks for the next entry, which is not there yet.
+// TestReadDuringAppendAndTrim: a reader looks for the next entry, which is not there yet.
 // Before it looks at the floor, the entry is appended and becomes the first one of the log.
 // That is no damage: the reader finds the entry.
-func TestReadBesideAppendAndClean(t *testing.T) {
+func TestReadDuringAppendAndTrim(t *testing.T) {
 	m := membucket.New()
 	writer := newLog(t, m)
 	fill(t, writer, 3)

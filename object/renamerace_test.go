@@ -366,9 +366,9 @@ func TestRenameLeavesNoMark(t *testing.T) {
 	}
 }
 
-// TestRenameWhereADeleteCannotTell: a store that checks the condition of a delete, and
+// TestRenameWhereADeleteIsUnclear: a store that checks the condition of a delete, and
 // answers success where there is no object, can rename without a reservation.
-func TestRenameWhereADeleteCannotTell(t *testing.T) {
+func TestRenameWhereADeleteIsUnclear(t *testing.T) {
 	c := newClient(t, &lacking{Bucket: &membucket.Bucket{Hashed: true}, t: t, lacks: []object.Ability{object.DeleteIfMatch}}, nil)
 	info, err := c.Put(t.Context(), "job", body("precious"), nil)
 	if err != nil {

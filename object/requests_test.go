@@ -74,9 +74,9 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// FuzzStamp: whatever metadata another program leaves, an object can be read, and a forced
+// FuzzWriteInfo: whatever metadata another program leaves, an object can be read, and a forced
 // write gives it a stamp that is read as it was written.
-func FuzzStamp(f *testing.F) {
+func FuzzWriteInfo(f *testing.F) {
 	f.Add("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "ABCDEFGHIJKLMNOPQRSTUVWXYZ.ABCDEFGHIJKLMNOPQRSTUVWXYZ", "lock", "7", "source", "v1", "lock")
 	f.Add("x", "..", "%zz", "-1", "%", "#", "\x00 #%/π")
 	f.Fuzz(func(t *testing.T, write, before, lock, token, from, version, name string) {

@@ -64,8 +64,8 @@ func TestSuperseded(t *testing.T) {
 					t.Errorf("%d writes followed: got %v", others, err)
 				}
 				if id := store.AttemptedVersion(err); err != nil {
-					if fate, _, err := other.Resolve(t.Context(), "a", &base, id); fate != store.ResolutionUnknown || err != nil {
-						t.Errorf("settled later: %v, %v", fate, err)
+					if resolution, _, err := other.Resolve(t.Context(), "a", &base, id); resolution != store.ResolutionUnknown || err != nil {
+						t.Errorf("settled later: %v, %v", resolution, err)
 					}
 				}
 			})
@@ -164,8 +164,8 @@ func TestResolve(t *testing.T) {
 
 	id = store.Version("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	expect("of a write that others have forestalled", store.ResolutionNotApplied)
-	if fate, _, err := other.Resolve(t.Context(), "nothing", nil, id); fate != store.ResolutionUnknown || err != nil {
-		t.Errorf("a create, and nothing is there: %v, %v", fate, err)
+	if resolution, _, err := other.Resolve(t.Context(), "nothing", nil, id); resolution != store.ResolutionUnknown || err != nil {
+		t.Errorf("a create, and nothing is there: %v, %v", resolution, err)
 	}
 }
 
@@ -210,8 +210,8 @@ func TestReservedIsNotSentAgain(t *testing.T) {
 		t.Errorf("got %v (%v), and there is %s", err, store.OutcomeOf(err), content(t, c, "a"))
 	}
 	b.Deliver()
-	if fate, _, settleErr := c.Resolve(t.Context(), "a", &base, store.AttemptedVersion(err)); fate != store.ResolutionApplied || settleErr != nil {
-		t.Errorf("when it has come: %v, %v", fate, settleErr)
+	if resolution, _, resolveErr := c.Resolve(t.Context(), "a", &base, store.AttemptedVersion(err)); resolution != store.ResolutionApplied || resolveErr != nil {
+		t.Errorf("when it has come: %v, %v", resolution, resolveErr)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestRefusedAfterLost(t *testing.T) {
 
 // TestLateWithoutTheStoresCondition: where the store itself does not check conditions, a
 // write whose state was replaced can still be applied when it comes late; so it is unknown,
-// also to Settle.
+// also to Resolve.
 func TestLateWithoutTheStoresCondition(t *testing.T) {
 	ctx := t.Context()
 	for _, op := range []store.Kind{store.OpPut, store.OpDelete} {
@@ -266,8 +266,8 @@ func TestLateWithoutTheStoresCondition(t *testing.T) {
 		c := newClient(t, b, o)
 		if op == store.OpPut {
 			_, err = c.Put(ctx, "a", body("mine"), &object.WriteOptions{Base: &base})
-			if fate, _, settleErr := other.Resolve(ctx, "a", &base, store.AttemptedVersion(err)); fate != store.ResolutionUnknown || settleErr != nil {
-				t.Errorf("settled: %v, %v", fate, settleErr)
+			if resolution, _, resolveErr := other.Resolve(ctx, "a", &base, store.AttemptedVersion(err)); resolution != store.ResolutionUnknown || resolveErr != nil {
+				t.Errorf("settled: %v, %v", resolution, resolveErr)
 			}
 		} else {
 			err = c.Delete(ctx, "a", &object.WriteOptions{Base: &base})

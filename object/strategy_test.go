@@ -69,9 +69,9 @@ func (b *lacking) Copy(ctx context.Context, source, destination string, opts *ob
 	return b.Bucket.Copy(ctx, source, destination, opts)
 }
 
-// TestLadder: each write goes by the best rung that the store has, sends no condition that
+// TestStrategies: each write goes by the best rung that the store has, sends no condition that
 // the store ignores, and is refused before anything is sent where no rung is left.
-func TestLadder(t *testing.T) {
+func TestStrategies(t *testing.T) {
 	ctx := t.Context()
 	all := []object.Ability{object.PutIfAbsent, object.PutIfMatch, object.DeleteIfMatch, object.CopyIfAbsent, object.CopyIfMatch}
 	notParts := append(slices.Clone(all), object.DeleteOrAbsent)

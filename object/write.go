@@ -50,9 +50,9 @@ func (c *Client) current(ctx context.Context, key string) (state, error) {
 	return stateOf(info), nil
 }
 
-// judge resolves the write with this id on the state on, from the current state of the
+// resolution resolves the write with this id on the state on, from the current state of the
 // object. No other function of this package decides that for a write that leaves an object.
-func (c *Client) judge(now, on state, id string) store.Resolution {
+func (c *Client) resolution(now, on state, id string) store.Resolution {
 	s := now.info.WriteInfo
 	switch {
 	case now.absent:
@@ -285,7 +285,7 @@ func (a *attempt) resolve(ctx context.Context, cause error) (info Info, again bo
 		return Info{}, false, a.failed(fmt.Errorf("reading the object to find the outcome: %w", err))
 	}
 	a.met = &now
-	switch a.c.judge(now, a.on, a.writeInfo.ID) {
+	switch a.c.resolution(now, a.on, a.writeInfo.ID) {
 	case store.ResolutionApplied:
 		a.c.o.Logger.Debug("a write whose reply was lost was applied", "key", a.key)
 		return now.info, false, nil

@@ -144,7 +144,7 @@ func TestInDoubt(t *testing.T) {
 		{"no error", nil, false},
 		{"any error", errors.New("connection reset"), false},
 		{"a write", put, true},
-		{"a volatile write", &store.OpError{Op: store.OpPutUnsynced, Key: "job", Err: store.ErrUnavailable}, true},
+		{"an unsynced write", &store.OpError{Op: store.OpPutUnsynced, Key: "job", Err: store.ErrUnavailable}, true},
 		{"a write that was refused", &store.OpError{Op: store.OpPut, Key: "job", Err: store.ErrDenied}, false},
 		{"a read", read, false},
 		{"a read, and then a write", errors.Join(read, put), true},

@@ -34,9 +34,9 @@ func (p bareStore) Delete(ctx context.Context, key string, prev store.Version) e
 	return p.s.Delete(ctx, key, prev)
 }
 
-// TestSettlePlain: for a store that knows only its current state, Resolve says what that
+// TestResolvePlain: for a store that knows only its current state, Resolve says what that
 // state proves, and nothing else.
-func TestSettlePlain(t *testing.T) {
+func TestResolvePlain(t *testing.T) {
 	ctx, s := t.Context(), bareStore{memstore.New()}
 	put := func(prev store.Version) store.Version {
 		t.Helper()
@@ -66,16 +66,16 @@ func TestSettlePlain(t *testing.T) {
 	check("the second", store.ResolutionApplied, v, "", w)
 }
 
-// settling is how a write on the value "before" ends under a schedule of faults.
-type settling struct {
-	schedule string
-	fate     store.Resolution
-	failed   bool
-	outcome  store.Outcome
-	value    string // the value at the end; empty: absent
+// resolving is how a write on the value "before" ends under a schedule of faults.
+type resolving struct {
+	schedule   string
+	resolution store.Resolution
+	failed     bool
+	outcome    store.Outcome
+	value      string // the value at the end; empty: absent
 }
 
-func (c settling) check(t *testing.T, write func(context.Context, store.Store, store.Version) (store.ResolveResult, error)) {
+func (c resolving) check(t *testing.T, write func(context.Context, store.Store, store.Version) (store.ResolveResult, error)) {
 	t.Run(c.schedule, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := memstore.New()
@@ -90,8 +90,8 @@ func (c settling) check(t *testing.T, write func(context.Context, store.Store, s
 				t.Fatal(err)
 			}
 			found, err := write(ctx, faultstore.New(m, schedule), v)
-			if found.Resolution != c.fate || (err != nil) != c.failed || store.OutcomeOf(err) != c.outcome || errors.Is(err, store.ErrConflict) {
-				t.Errorf("got %v, %v (%v); want %v", found.Resolution, err, store.OutcomeOf(err), c.fate)
+			if found.Resolution != c.resolution || (err != nil) != c.failed || store.OutcomeOf(err) != c.outcome || errors.Is(err, store.ErrConflict) {
+				t.Errorf("got %v, %v (%v); want %v", found.Resolution, err, store.OutcomeOf(err), c.resolution)
 			}
 			value, now, err := m.Get(t.Context(), "k")
 			if errors.Is(err, store.ErrNotFound) != (c.value == "") || string(value) != c.value || c.value == "ours" && found.Current.Version != now {
@@ -101,9 +101,9 @@ func (c settling) check(t *testing.T, write func(context.Context, store.Store, s
 	})
 }
 
-// TestPutAndSettle: how PutAndResolve ends, and after how many calls.
-func TestPutAndSettle(t *testing.T) {
-	for _, c := range []settling{
+// TestPutAndResolve: how PutAndResolve ends, and after how many calls.
+func TestPutAndResolve(t *testing.T) {
+	for _, c := range []resolving{
 		{"", store.ResolutionApplied, false, store.Applied, "ours"},
 		{"put k #1 lose", store.ResolutionApplied, false, store.Applied, "ours"},
 		{"put k #1 drop", store.ResolutionApplied, false, store.Applied, "ours"},
@@ -121,9 +121,9 @@ func TestPutAndSettle(t *testing.T) {
 	}
 }
 
-// TestDeleteAndSettle: a delete ends as a put does.
-func TestDeleteAndSettle(t *testing.T) {
-	for _, c := range []settling{
+// TestDeleteAndResolve: a delete ends as a put does.
+func TestDeleteAndResolve(t *testing.T) {
+	for _, c := range []resolving{
 		{"", store.ResolutionApplied, false, store.Applied, ""},
 		{"delete k #1 lose", store.ResolutionApplied, false, store.Applied, ""},
 		{"delete k #1-3 drop", store.ResolutionApplied, false, store.Applied, ""},
@@ -147,9 +147,9 @@ func TestDeleteAndSettle(t *testing.T) {
 	}
 }
 
-// TestPutAndSettleConflict: PutAndResolve returns the current state after a conflict, also
+// TestPutAndResolveConflict: PutAndResolve returns the current state after a conflict, also
 // for a store whose conflicts do not carry it.
-func TestPutAndSettleConflict(t *testing.T) {
+func TestPutAndResolveConflict(t *testing.T) {
 	m := memstore.New()
 	v, err := m.Put(t.Context(), "k", "", []byte("theirs"))
 	if err != nil {
@@ -163,10 +163,10 @@ func TestPutAndSettleConflict(t *testing.T) {
 	}
 }
 
-// TestSettledCounter: many writers raise a counter through a network that loses and delays
+// TestResolvedCounter: many writers raise a counter through a network that loses and delays
 // messages. Each writer resolves each of its writes. In the end the counter is the number
 // of the writes that were applied: Resolve counts none twice, and takes none for another.
-func TestSettledCounter(t *testing.T) {
+func TestResolvedCounter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(20) {
 			m := memstore.New()
@@ -218,7 +218,7 @@ func TestUnknownError(t *testing.T) {
 
 // After an unknown outcome a conflict proves nothing, unless the store can resolve the
 // write: the error is no conflict.
-func TestPutAndSettleConflictAfterUnknown(t *testing.T) {
+func TestPutAndResolveConflictAfterUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, puts := memstore.New(), 0
 		v, err := m.Put(t.Context(), "k", "", []byte("before"))

@@ -122,7 +122,7 @@ func TestRequests(t *testing.T) {
 
 // TestConditions: every conditional write asks for the item that it meets, and every
 // read is consistent: a stale one is never asked for.
-func TestConflictTells(t *testing.T) {
+func TestConflictCarriesState(t *testing.T) {
 	d := newServer()
 	s := trusted(t, d)
 	v := registertest.Put(t, s, "k", "", `{"holder":"a"}`)
@@ -268,9 +268,9 @@ func TestFaultyCounter(t *testing.T) {
 	}, newServer, trusted)
 }
 
-// TestCutAnswers: whatever is left of an answer, what is there is not said to be
+// TestTruncatedAnswers: whatever is left of an answer, what is there is not said to be
 // absent, and no write is said to have failed that was applied.
-func TestCutAnswers(t *testing.T) {
+func TestTruncatedAnswers(t *testing.T) {
 	key := strings.Repeat("k", 200) // so that every answer that has it is long
 	for left := int64(0); left < 200; left += 1 + left/8 {
 		synctest.Test(t, func(t *testing.T) {

@@ -48,7 +48,7 @@ type Table struct {
 	schema      atomic.Pointer[largeitem.Schema]
 
 	// shownItem: a refusal without an item says that there is none.
-	tells atomic.Bool
+	shownItem atomic.Bool
 }
 
 var (
@@ -74,7 +74,7 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 	}
 	calls.Init, calls.Invalid = "holdfast item init", largeitem.ErrInvalid
 	t := &Table{calls: calls, globalTable: o.GlobalTable}
-	t.tells.Store(endpoint.IsDynamoDB(client.Options()))
+	t.shownItem.Store(endpoint.IsDynamoDB(client.Options()))
 	return t, nil
 }
 
@@ -257,10 +257,10 @@ func (e *doubtError) Outcome() store.Outcome { return store.Unknown }
 func (t *Table) refused(s largeitem.Schema, key largeitem.Key, item map[string]types.AttributeValue) error {
 	e := &largeitem.ConditionFailedError{Key: key}
 	if len(item) == 0 {
-		e.HasCurrent = t.tells.Load()
+		e.HasCurrent = t.shownItem.Load()
 		return e
 	}
-	t.tells.Store(true)
+	t.shownItem.Store(true)
 	if _, current, err := t.decode(s, item); err == nil {
 		e.HasCurrent, e.Current = true, current
 	}

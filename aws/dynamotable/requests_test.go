@@ -275,9 +275,9 @@ func TestAbsentOnlyIfAnswered(t *testing.T) {
 	}
 }
 
-// TestCutAnswers: whatever is left of an answer, what is there is not said to be absent, and
+// TestTruncatedAnswers: whatever is left of an answer, what is there is not said to be absent, and
 // no write is said to have failed that was applied.
-func TestCutAnswers(t *testing.T) {
+func TestTruncatedAnswers(t *testing.T) {
 	for left := int64(0); left < 200; left += 1 + left/4 {
 		synctest.Test(t, func(t *testing.T) {
 			d := awstest.NewDynamoDB()
@@ -343,9 +343,9 @@ func TestUnknownType(t *testing.T) {
 	}
 }
 
-// TestServerThatTellsLess: where a server does not show the item that a condition found, an
+// TestServerThatOmitsItems: where a server does not show the item that a condition found, an
 // item is not said to be absent.
-func TestServerThatTellsLess(t *testing.T) {
+func TestServerThatOmitsItems(t *testing.T) {
 	d := awstest.NewDynamoDB()
 	table, key := withItem(t, d)
 	d.Broken.NoOldItem = true

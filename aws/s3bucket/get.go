@@ -30,7 +30,7 @@ func (b *Bucket) repeat(ctx context.Context, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()
 		if err != nil && lost {
-			err = unsettled(err)
+			err = afterUnknown(err)
 		}
 		again := errors.Is(err, store.ErrUnavailable) || errors.Is(err, object.ErrBusy)
 		if !again || try >= b.tries || !awscall.Pause(ctx, firstPause, try) {
@@ -40,9 +40,9 @@ func (b *Bucket) repeat(ctx context.Context, f func() error) error {
 	}
 }
 
-// unsettled is the error of a last try after one whose outcome is unknown. A
+// afterUnknown is the error of a last try after one whose outcome is unknown. A
 // conflict may be one with that one.
-func unsettled(err error) error {
+func afterUnknown(err error) error {
 	if errors.Is(err, store.ErrConflict) {
 		err = errors.New("an earlier try was not answered, then: " + err.Error())
 	}

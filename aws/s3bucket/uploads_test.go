@@ -657,9 +657,9 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// TestUploadSettled: a client knows in the end the outcome of an upload whose completion
+// TestUploadResolved: a client knows in the end the outcome of an upload whose completion
 // was not answered, or was answered wrongly, by the id of its write.
-func TestUploadSettled(t *testing.T) {
+func TestUploadResolved(t *testing.T) {
 	for name, fault := range map[string]awstest.Fault{
 		"reply lost": {Lose: true}, "twice": {Twice: true}, "500, applied": {Status: 500, Code: "InternalError", Applied: true},
 		"412, applied": {Status: 412, Code: "PreconditionFailed", Applied: true}, "404, applied": {Status: 404, Code: "NoSuchUpload", Applied: true},

@@ -436,9 +436,9 @@ func TestOldLocksOnAWS(t *testing.T) {
 	}
 }
 
-// TestSalvage: a register that cannot be read is replaced by a tombstone, if it is still what
+// TestRepair: a register that cannot be read is replaced by a tombstone, if it is still what
 // was kept; a lost reply is settled.
-func TestSalvage(t *testing.T) {
+func TestRepair(t *testing.T) {
 	const object = "pre/fix/k.json"
 	for _, c := range []struct {
 		name   string

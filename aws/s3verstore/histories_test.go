@@ -252,9 +252,9 @@ func (f *fight) round(t *testing.T, c *lease.Client, rnd *rand.Rand) {
 	_ = g.Release(t.Context()) // one that fails is waited out by the others
 }
 
-// TestSettleOff is the control of the campaigns: without a pause two writers win from
+// TestNoSettleDelay is the control of the campaigns: without a pause two writers win from
 // one state.
-func TestSettleOff(t *testing.T) {
+func TestNoSettleDelay(t *testing.T) {
 	double := 0
 	for seed := range 60 {
 		synctest.Test(t, func(t *testing.T) {

@@ -36,7 +36,7 @@ func TestBucketThatExpiresVersionsIsRefused(t *testing.T) {
 
 // A key whose versions were removed in part, so that it cannot be read, can be used again:
 // what is left is kept and removed.
-func TestSalvage(t *testing.T) {
+func TestRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
 		s := open(t, b, nil)

@@ -140,9 +140,9 @@ func TestSlowPut(t *testing.T) {
 					t.Errorf("the value is %q", value)
 				}
 				// It is never taken for this writer's own, whatever is there.
-				found, settleErr := store.Resolve(t.Context(), s, "k", v, store.AttemptedVersion(err))
-				if settleErr != nil || found.Resolution != store.ResolutionUnknown || found.Current.Version != now || store.AttemptedVersion(err) == "" {
-					t.Errorf("settled: %+v, %v", found, settleErr)
+				found, resolveErr := store.Resolve(t.Context(), s, "k", v, store.AttemptedVersion(err))
+				if resolveErr != nil || found.Resolution != store.ResolutionUnknown || found.Current.Version != now || store.AttemptedVersion(err) == "" {
+					t.Errorf("settled: %+v, %v", found, resolveErr)
 				}
 				mustPut(t, s, "k", now, "3")
 			})

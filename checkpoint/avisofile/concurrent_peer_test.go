@@ -43,10 +43,10 @@ func (f *floors) copy() map[string]uint64 {
 	return all
 }
 
-// TestLiveBesideAnotherProgram advances keys from several processes of both kinds
+// TestLiveWithAnotherProgram advances keys from several processes of both kinds
 // at once, keys of their own and shared ones, while another process reads: the file can be
 // read at any time, no key goes back, and nothing that was acknowledged is lost.
-func TestLiveBesideAnotherProgram(t *testing.T) {
+func TestLiveWithAnotherProgram(t *testing.T) {
 	path := statePath(t)
 	rounds := 40
 	if torture() {

@@ -194,7 +194,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func TestLoadErrorTellsWhere(t *testing.T) {
+func TestLoadErrorNamesThePlace(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"", "it is empty"},
 		{"{\n \"version\": 1", "the file is cut off after 15 bytes"},

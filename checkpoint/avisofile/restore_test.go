@@ -129,9 +129,9 @@ func TestGoodCopyIsTheStateBefore(t *testing.T) {
 	assertNoLeftOvers(t, path)
 }
 
-// TestRestoreTellsTheDistance: other programs wrote for long after the last change of ours.
+// TestRestoreReportsTheDistance: other programs wrote for long after the last change of ours.
 // Restore reports the part of it that the damaged file still shows.
-func TestRestoreTellsTheDistance(t *testing.T) {
+func TestRestoreReportsTheDistance(t *testing.T) {
 	path := statePath(t)
 	s := open(t, path, nil)
 	keys := []string{resumeKey("0"), resumeKey("1"), resumeKey("2"), resumeKey("3")}

@@ -35,9 +35,9 @@ func ownerOf(t *testing.T, path string) owned {
 	return owned{sys.Uid, sys.Gid, info.Mode().Perm()}
 }
 
-// TestBesideAnotherUser: a program of another user replaces the file with its own owner and
+// TestWithAnotherUser: a program of another user replaces the file with its own owner and
 // mode, in a directory that both share. Both programs continue, and the Store logs it once.
-func TestBesideAnotherUser(t *testing.T) {
+func TestWithAnotherUser(t *testing.T) {
 	const group, nobody = 65534, 65534
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state.json")
@@ -203,9 +203,9 @@ func TestLockThatIsALink(t *testing.T) {
 	}
 }
 
-// TestLostFencesAreTold: another program replaces the link to the state file by a file, so
+// TestLostFencesAreReported: another program replaces the link to the state file by a file, so
 // that the fence file of the other place is out of use; or the fence file is removed.
-func TestLostFencesAreTold(t *testing.T) {
+func TestLostFencesAreReported(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, link, target string){
 		"link replaced": func(t *testing.T, link, _ string) { do(t, mustPeer(t, link).put(keyB, mark{Sequence: 1})) },
 		"fence removed": func(t *testing.T, _, target string) { do(t, os.Remove(target+".fence")) },

@@ -28,8 +28,8 @@ func advance(t testing.TB, k checkpoint.Store, key string, p checkpoint.Position
 	return r.Current
 }
 
-// standsAt demands that the checkpoint is saved at a sequence.
-func standsAt(t testing.TB, k checkpoint.Store, key string, want uint64) checkpoint.Checkpoint {
+// expectAt demands that the checkpoint is saved at a sequence.
+func expectAt(t testing.TB, k checkpoint.Store, key string, want uint64) checkpoint.Checkpoint {
 	t.Helper()
 	c, err := k.Get(t.Context(), key, nil)
 	if err != nil {

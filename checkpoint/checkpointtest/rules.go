@@ -19,7 +19,7 @@ func ruleForward(t *testing.T, key string, open func() checkpoint.Store) {
 	advance(t, a, key, at(6), nil, checkpoint.Behind)
 	advance(t, a, key, checkpoint.Position{Sequence: 7, EventID: "e7"}, nil, checkpoint.Unchanged)
 	advance(t, a, key, at(1<<64-1), nil, checkpoint.Advanced)
-	c := standsAt(t, b, key, 1<<64-1)
+	c := expectAt(t, b, key, 1<<64-1)
 	if c.Key != key || c.EventID != "" {
 		t.Errorf("got %+v", c)
 	}
@@ -36,17 +36,17 @@ func ruleMismatch(t *testing.T, key string, open func() checkpoint.Store) {
 func ruleStale(t *testing.T, key string, open func() checkpoint.Store) {
 	h1, h2, other := open(), open(), newKey()
 	advance(t, h1, key, at(100), nil, checkpoint.Advanced)
-	epoch := standsAt(t, h1, key, 100).Epoch
+	epoch := expectAt(t, h1, key, 100).Epoch
 	if _, err := h2.Reset(t.Context(), key, at(10), nil); err != nil {
 		t.Fatal(err)
 	}
 	advance(t, h1, other, at(1), nil, checkpoint.Advanced)
-	standsAt(t, h2, key, 10)
+	expectAt(t, h2, key, 10)
 	advance(t, h1, key, at(101), nil, checkpoint.RolledBack)
 	advance(t, h1, key, at(101), &checkpoint.AdvanceOptions{Epoch: epoch}, checkpoint.RolledBack)
-	standsAt(t, h1, key, 10)
+	expectAt(t, h1, key, 10)
 	advance(t, h1, key, at(11), nil, checkpoint.Advanced)
-	standsAt(t, h2, key, 11) // in the state file a delete is refused if the checkpoint has advanced since
+	expectAt(t, h2, key, 11) // in the state file a delete is refused if the checkpoint has advanced since
 	if _, err := h2.Delete(t.Context(), key, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -90,11 +90,11 @@ func ruleFence(t *testing.T, key string, open func() checkpoint.Store) {
 	if _, err = late.Delete(t.Context(), key, &checkpoint.ChangeOptions{Token: 6}); err != nil {
 		t.Fatal(err)
 	}
-	standsNowhere(t, late, key)
+	expectNowhere(t, late, key)
 	advance(t, late, key, at(9), &checkpoint.AdvanceOptions{Token: 5}, checkpoint.Fenced)
 }
 
-func standsNowhere(t *testing.T, k checkpoint.Store, key string) {
+func expectNowhere(t *testing.T, k checkpoint.Store, key string) {
 	t.Helper()
 	if c, err := k.Get(t.Context(), key, nil); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("got %+v, %v", c, err)
@@ -192,7 +192,7 @@ func ruleMany(t *testing.T, key string, open func() checkpoint.Store) {
 		}
 	}
 	wg.Wait()
-	standsAt(t, open(), key, handles*callers*steps)
+	expectAt(t, open(), key, handles*callers*steps)
 }
 
 func ruleRun(t *testing.T, key string, open func() checkpoint.Store) {
@@ -202,7 +202,7 @@ func ruleRun(t *testing.T, key string, open func() checkpoint.Store) {
 			t.Fatal(err)
 		}
 	}
-	standsAt(t, open(), key, 90)
+	expectAt(t, open(), key, 90)
 	if len(c.order) != 90 {
 		t.Errorf("%d events were handled", len(c.order))
 	}
@@ -221,7 +221,7 @@ func ruleRun(t *testing.T, key string, open func() checkpoint.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	standsAt(t, operator, key, 130)
+	expectAt(t, operator, key, 130)
 	if c.count[70] != 1 || c.count[71] != 2 || c.count[105] != 2 || c.count[130] != 1 {
 		t.Errorf("handled %v", c.count)
 	}
@@ -235,7 +235,7 @@ func ruleContext(t *testing.T, key string, open func() checkpoint.Store) {
 	refused(t, err, context.Canceled)
 	_, err = k.Reset(ctx, key, at(1), nil)
 	refused(t, err, context.Canceled)
-	standsNowhere(t, k, key)
+	expectNowhere(t, k, key)
 }
 
 func ruleClosed(t *testing.T, key string, open func() checkpoint.Store) {

@@ -34,7 +34,7 @@ func (f *runFlags) checkOnAsk() error {
 }
 
 // yieldRequestOf returns a channel of the guards whose holder hears that it was asked to give way.
-func askedOf(set *lease.GuardSet) <-chan *lease.Guard {
+func guardsWithRequests(set *lease.GuardSet) <-chan *lease.Guard {
 	guards := set.Guards()
 	asked := make(chan *lease.Guard, len(guards))
 	for _, g := range guards {
@@ -76,16 +76,16 @@ type askView struct {
 	Token  uint64 `json:"token"`  // of the grant that was asked
 	Holder string `json:"holder"` // whose it is
 	Ended  bool   `json:"grant_ended"`
-	askedView
+	yieldRequestView
 	End   string `json:"end_reason,omitempty"`  // how it ended: released, handed_over, broken, dead or removed
 	Next  string `json:"next_holder,omitempty"` // of handed_over: who has the lock
 	Store string `json:"store"`
 }
 
-func viewOfAsked(asked lease.YieldStatus, url string) askView {
+func viewOfStatus(asked lease.YieldStatus, url string) askView {
 	v := askView{
 		Lock: asked.Name, Token: asked.Token, Holder: asked.Holder, Ended: asked.GrantEnded,
-		askedView: *viewOfAsk(&asked.YieldRequest), End: endOfAsked(asked), Store: url,
+		yieldRequestView: *viewOfRequest(&asked.YieldRequest), End: endOfGrant(asked), Store: url,
 	}
 	if asked.Grant == "" { // Holder names only the member that entered last
 		v.Holder = ""
@@ -96,8 +96,8 @@ func viewOfAsked(asked lease.YieldStatus, url string) askView {
 	return v
 }
 
-// askedView is a request to give way.
-type askedView struct {
+// yieldRequestView is a request to give way.
+type yieldRequestView struct {
 	By           string     `json:"requested_by"`
 	Reason       string     `json:"reason,omitempty"`
 	At           *time.Time `json:"requested_at"`      // by the asker's clock
@@ -105,11 +105,11 @@ type askedView struct {
 	Refusal      string     `json:"refusal,omitempty"` // why the holder does not yield
 }
 
-func viewOfAsk(ask *lease.YieldRequest) *askedView {
+func viewOfRequest(ask *lease.YieldRequest) *yieldRequestView {
 	if ask == nil {
 		return nil
 	}
-	v := &askedView{By: ask.By, Reason: ask.Reason, Acknowledged: ask.Acknowledged, Refusal: ask.RefusalReason}
+	v := &yieldRequestView{By: ask.By, Reason: ask.Reason, Acknowledged: ask.Acknowledged, Refusal: ask.RefusalReason}
 	if !ask.At.IsZero() {
 		v.At = &ask.At
 	}
@@ -193,7 +193,7 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 	asked, err := client.RequestYield(ctx, name, options)
 	nameHolders(ctx, client, &asked)
 	if a.json && asked.Name != "" {
-		return errors.Join(err, a.printJSON(viewOfAsked(asked, st.url)))
+		return errors.Join(err, a.printJSON(viewOfStatus(asked, st.url)))
 	}
 	var held *lease.HeldError
 	breaks := fmt.Sprintf("to end its work:  holdfast --store %s break %s --token %d", quoteArg(st.again), quoteArg(name), asked.Token)
@@ -259,8 +259,8 @@ const (
 	endRemoved    = "removed"     // its record was removed
 )
 
-// endOfAsked returns how the grant ended; nothing if it is not over.
-func endOfAsked(asked lease.YieldStatus) string {
+// endOfGrant returns how the grant ended; nothing if it is not over.
+func endOfGrant(asked lease.YieldStatus) string {
 	switch now := asked.Current; {
 	case !asked.GrantEnded:
 		return ""
@@ -283,7 +283,7 @@ func overText(asked lease.YieldStatus, url string) string {
 		holder, has, is = "the holders", "have", "are"
 	}
 	lock := fmt.Sprintf("lock %q on %s", asked.Name, url)
-	switch endOfAsked(asked) {
+	switch endOfGrant(asked) {
 	case endBroken:
 		return fmt.Sprintf("%s was broken, and %s must stop (token %d now)", lock, holder, asked.Current.Token)
 	case endDead:

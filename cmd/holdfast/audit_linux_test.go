@@ -228,9 +228,9 @@ func TestTwoUsersAndRoot(t *testing.T) {
 	}))
 }
 
-// TestListingsBesideDamage: a listing shows what can be read, and then says what cannot, with 78.
+// TestListingsWithDamage: a listing shows what can be read, and then says what cannot, with 78.
 // A sweep removes nothing then.
-func TestListingsBesideDamage(t *testing.T) {
+func TestListingsWithDamage(t *testing.T) {
 	bin := holdfastBinary(t)
 	base := t.TempDir()
 	locks, bucket := filepath.Join(base, "locks"), filepath.Join(base, "bucket")

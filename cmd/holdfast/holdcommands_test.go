@@ -47,9 +47,9 @@ func holdLines(t *testing.T, dir string, args ...string) *heldLines {
 	return h
 }
 
-// TestLinesLostBeforeTold: a lock that is given up while it is being taken, and is lost before
+// TestLinesLostBeforeReported: a lock that is given up while it is being taken, and is lost before
 // it was ever reported as held, ends as a lost one.
-func TestLinesLostBeforeTold(t *testing.T) {
+func TestLinesLostBeforeReported(t *testing.T) {
 	t.Parallel()
 	client, err := lease.New(memstore.New(), nil)
 	if err != nil {
@@ -256,8 +256,8 @@ func TestHoldLines(t *testing.T) {
 	allFree(t, dir, "jobs/a", "jobs/b", "theirs")
 }
 
-// TestHoldLinesTellsOfALoss: the one lock that is lost, and the others stay.
-func TestHoldLinesTellsOfALoss(t *testing.T) {
+// TestHoldLinesReportsALoss: the one lock that is lost, and the others stay.
+func TestHoldLinesReportsALoss(t *testing.T) {
 	dir := t.TempDir()
 	ownState(t, dir)
 	h := holdLines(t, dir)
@@ -486,9 +486,9 @@ func TestHoldLinesManyLocks(t *testing.T) {
 	h.end(statusOK)
 }
 
-// TestHoldLinesTellsOfTheSession: renewals move the deadline of all locks. When the session is
+// TestHoldLinesReportsTheSession: renewals move the deadline of all locks. When the session is
 // fenced, every lock is reported to be lost, and hold ends with the status for that.
-func TestHoldLinesTellsOfTheSession(t *testing.T) {
+func TestHoldLinesReportsTheSession(t *testing.T) {
 	dir := t.TempDir()
 	ownState(t, dir)
 	h := holdLines(t, dir, "--ttl", "3s")
@@ -535,8 +535,8 @@ func TestHoldLinesTellsOfTheSession(t *testing.T) {
 	h.end(statusLost)
 }
 
-// TestHoldLinesBesideOthers: readers, slots and those that wait in line, of one program.
-func TestHoldLinesBesideOthers(t *testing.T) {
+// TestHoldLinesAmongOthers: readers, slots and those that wait in line, of one program.
+func TestHoldLinesAmongOthers(t *testing.T) {
 	dir := t.TempDir()
 	ownState(t, dir)
 	h := holdLines(t, dir, "--holder", "ada")

@@ -61,7 +61,7 @@ func TestJSONGolden(t *testing.T) {
 
 		"watch": watchLine{Time: at, lockView: lock},
 		"hold":  holdLine{Event: "held", Lock: "jobs/nightly", Token: 7, Time: at, Deadline: at.Add(22 * time.Second), Store: "file:/x"},
-		"asked": viewOfAsked(lease.YieldStatus{
+		"asked": viewOfStatus(lease.YieldStatus{
 			YieldRequest: lease.YieldRequest{Grant: "G", By: "bob", Reason: "why", At: at, Acknowledged: true, RefusalReason: "no"},
 			Name:         "jobs/nightly", Token: 7, Holder: "ada", GrantEnded: true, Current: lease.Record{State: lease.Held, Holder: "eve"},
 		}, "file:/x"),
@@ -71,7 +71,7 @@ func TestJSONGolden(t *testing.T) {
 		"candidates":  viewOf(nil, lease.Info{Record: line}, "file:/x"),
 		"inslot":      &report{Names: []string{"pool"}, Command: []string{"job.sh"}, Result: "ran", Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: pool},
 		"busyreaders": problem{Level: "error", Message: "why", Status: statusBusy, Kind: "busy", Lock: "doc", Store: "file:/x", Holder: "ada, bob", Token: 7},
-		"askreaders":  viewOfAsked(lease.YieldStatus{YieldRequest: lease.YieldRequest{By: "bob", At: at}, Name: "doc", Token: 7, Holder: "session S"}, "file:/x"),
+		"askreaders":  viewOfStatus(lease.YieldStatus{YieldRequest: lease.YieldRequest{By: "bob", At: at}, Name: "doc", Token: 7, Holder: "session S"}, "file:/x"),
 		"none":        viewOfLeader("jobs", lease.Leader{State: lease.LeaderNone}, lease.ErrNoLeader, "file:/x"),
 		"lost":        holdLine{Event: "lost", Lock: "jobs/nightly", Token: 7, Time: at, Error: "why"},
 		"report": &report{

@@ -66,7 +66,7 @@ See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
 	f.addOnAsk(flags)
-	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in order: of the candidates with --fair, the first to come leads first")
+	flags.BoolVar(&f.shared.Fair, "fair", false, "wait in order: of the candidates with --fair, the first to come leads first")
 	flags.StringVar(&value, "value", "", "text that other processes can read while this process leads: up to 32,768 bytes")
 	flags.BoolVar(&f.killGroup, "kill-group", false, "stop the processes that COMMAND leaves running in its group")
 	return cmd
@@ -110,7 +110,7 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 			if session, err = client.OpenSession(ctx); err != nil {
 				return nil, err
 			}
-			election, err = session.Election(names[0], &f.beside)
+			election, err = session.Election(names[0], &f.shared)
 		}
 		return election, err
 	}

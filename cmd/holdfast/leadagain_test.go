@@ -198,9 +198,9 @@ func TestLeadAfterTheLossOfItsSession(t *testing.T) {
 	})
 }
 
-// TestLeadInLineAfterTheLossOfItsSession: a candidate whose session is lost while it waits in
+// TestLeadQueuesAfterTheLossOfItsSession: a candidate whose session is lost while it waits in
 // line is in line again, under another session, and leads when its turn has come.
-func TestLeadInLineAfterTheLossOfItsSession(t *testing.T) {
+func TestLeadQueuesAfterTheLossOfItsSession(t *testing.T) {
 	t.Parallel()
 	c := newCandidates(t)
 	a := c.start("a", "--fair")

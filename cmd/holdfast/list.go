@@ -40,12 +40,12 @@ type lockView struct {
 	Store    string     `json:"store"`
 	Error    string     `json:"error,omitempty"` // why it is unreadable
 
-	Session string       `json:"session,omitempty"` // that its holder is under; the times of renewal are the session's
-	Slots   int          `json:"slots,omitempty"`   // of a semaphore
-	Holders []memberView `json:"holders,omitempty"` // readers, or those that hold slots
-	Queue   []memberView `json:"queue,omitempty"`   // those that wait in order
-	Asked   *askedView   `json:"yield_request,omitempty"`
-	Linger  int64        `json:"linger_ms,omitempty"` // for how long its holder keeps it after its work
+	Session string            `json:"session,omitempty"` // that its holder is under; the times of renewal are the session's
+	Slots   int               `json:"slots,omitempty"`   // of a semaphore
+	Holders []memberView      `json:"holders,omitempty"` // readers, or those that hold slots
+	Queue   []memberView      `json:"queue,omitempty"`   // those that wait in order
+	Asked   *yieldRequestView `json:"yield_request,omitempty"`
+	Linger  int64             `json:"linger_ms,omitempty"` // for how long its holder keeps it after its work
 
 	watched time.Duration // for which a waiter watches it before it takes it
 
@@ -227,7 +227,7 @@ func viewOf(client *lease.Client, info lease.Info, url string) lockView {
 		v.Holder = ""
 	}
 	v.Slots, v.Holders, v.Queue = r.Slots, viewsOf(r.Holders), viewsOf(r.Queue)
-	v.Asked, v.Linger = viewOfAsk(r.YieldRequest), r.Linger.Milliseconds()
+	v.Asked, v.Linger = viewOfRequest(r.YieldRequest), r.Linger.Milliseconds()
 	if !r.NotBefore.IsZero() {
 		v.After = &r.NotBefore
 	}
@@ -634,7 +634,7 @@ func (m *memberView) line() string {
 }
 
 // line describes a request to yield. A holder under a session does not write that it has read it.
-func (v *askedView) line(plain bool) string {
+func (v *yieldRequestView) line(plain bool) string {
 	text := "by " + v.By
 	if v.At != nil {
 		text += ", " + ago(time.Since(*v.At)) + " ago"

@@ -87,9 +87,9 @@ func TestListInParallel(t *testing.T) {
 	})
 }
 
-// TestLockUnderASessionIsToldByIt: the record of a lock under a session is as old as its grant.
+// TestSessionReportsItsLock: the record of a lock under a session is as old as its grant.
 // So long after the TTL, the session reports whether the lock is held.
-func TestLockUnderASessionIsToldByIt(t *testing.T) {
+func TestSessionReportsItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 30 * time.Second
 		st := &memstore.Store{}

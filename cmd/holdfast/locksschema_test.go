@@ -54,7 +54,7 @@ func TestLocksSchemaHasEveryField(t *testing.T) {
 		"lock":          {watchLine{}, "A lock: "},
 		"member":        {memberView{}, "A lock: "},
 		"run":           {runView{}, "A lock: "},
-		"yield_request": {askedView{}, "A lock: "},
+		"yield_request": {yieldRequestView{}, "A lock: "},
 		"ask":           {askView{}, "`ask`, `leader`"},
 		"leader":        {leaderView{}, "`ask`, `leader`"},
 		"report":        {report{}, "`run --report"},

@@ -59,8 +59,8 @@ type conditionView struct {
 	Reason   string `json:"reason,omitempty"` // why the write is impossible
 }
 
-// ladder adds how conditional writes are made safe. It tests once what the server does.
-func (v *objectView) ladder(ctx context.Context, b bucket) {
+// strategies adds how conditional writes are made safe. It tests once what the server does.
+func (v *objectView) strategies(ctx context.Context, b bucket) {
 	steps, err := b.Strategies(ctx)
 	if err != nil {
 		v.ConditionsUnknown = oneLine(err)
@@ -521,7 +521,7 @@ On servers that are not Amazon's, stat tests the conditions once a week, with ob
 				if versionOnly {
 					return a.printObject(view)
 				}
-				view.ladder(ctx, b)
+				view.strategies(ctx, b)
 				return a.printStat(view)
 			})
 		},

@@ -28,7 +28,7 @@ const (
 
 // warnUntrustedState warns once if the command does not use what it remembered.
 func (a *app) warnUntrustedState() {
-	a.toldState.Do(func() {
+	a.reportedState.Do(func() {
 		base, err := defaultDir()
 		if err != nil {
 			return

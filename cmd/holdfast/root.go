@@ -38,7 +38,7 @@ type app struct {
 	storeEmpty     bool   // --store, or its variable, is set but empty: an unset secret, say
 	makes          making
 	onlyReads      bool // the command only shows what is there
-	toldState      sync.Once
+	reportedState  sync.Once
 	wait           shownWait
 	noBars         bool  // several transfers run at once, none of which has a bar of its own
 	helpErr        error // what help was asked of does not exist

@@ -36,7 +36,7 @@ type runFlags struct {
 	retries        int
 	waitGroup      bool
 	killGroup      bool
-	beside         lease.LockOptions // of a lock that several can hold, or wait for in order
+	shared         lease.LockOptions // of a lock that several can hold, or wait for in order
 	onLost         string
 	onAsk          string
 	stopping       bool // a signal asked this process to end
@@ -92,9 +92,9 @@ See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status
 	flags.DurationVar(&f.timeout, "timeout", 0, "stop COMMAND when it has run for this long; the status is 124 (--wait limits the wait)")
 	flags.StringVar(&f.per, "once-per", "", "run at most once in each period: day, week, 6h, 'day Europe/Zurich'")
 	flags.Var(whole{&f.retries, 0, lease.MaxRetries}, "retries", "with --once-per: how many more attempts a failed run gets in its period")
-	flags.BoolVar(&f.beside.Shared, "shared", false, "hold the lock as a reader, together with other readers")
-	flags.Var(whole{&f.beside.Slots, 1, lease.MaxMembers}, "slots", "hold one of this many slots: at most this many commands run at a time")
-	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in order: of the runs with --fair, the first to come gets the lock first")
+	flags.BoolVar(&f.shared.Shared, "shared", false, "hold the lock as a reader, together with other readers")
+	flags.Var(whole{&f.shared.Slots, 1, lease.MaxMembers}, "slots", "hold one of this many slots: at most this many commands run at a time")
+	flags.BoolVar(&f.shared.Fair, "fair", false, "wait in order: of the runs with --fair, the first to come gets the lock first")
 	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes of COMMAND's group have ended (not on Windows)")
 	flags.BoolVar(&f.killGroup, "kill-group", false, "stop the processes that COMMAND leaves running in its group")
 	flags.StringVar(&f.onLost, "on-lost", "kill", "after a loss: kill (stop COMMAND), warn (only print a warning), or a program to start")
@@ -123,7 +123,7 @@ func (f *runFlags) check(names, argv []string) error {
 		return usagef("name the lock: holdfast run NAME -- COMMAND")
 	case len(argv) == 0:
 		return usagef("name the command: holdfast run %s -- COMMAND", quoteArg(echoed(names[0])))
-	case f.beside.Shared && f.beside.Slots != 0:
+	case f.shared.Shared && f.shared.Slots != 0:
 		return usagef("--shared and --slots exclude each other")
 	case f.inSession() && (f.minInterval != 0 || f.per != ""):
 		return usagef("neither --min-interval nor --once-per goes with --shared, --slots or --fair")
@@ -168,7 +168,7 @@ func (f *runFlags) check(names, argv []string) error {
 }
 
 // inSession reports whether the locks need a session.
-func (f *runFlags) inSession() bool { return f.beside != lease.LockOptions{} }
+func (f *runFlags) inSession() bool { return f.shared != lease.LockOptions{} }
 
 // heldLock is one element of HOLDFAST_LOCKS.
 type heldLock struct {
@@ -361,7 +361,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 							return err
 						}
 					}
-					h.Handle, err = open[client].Handle(name, &f.beside)
+					h.Handle, err = open[client].Handle(name, &f.shared)
 					return err
 				}
 			} else if h.Handle, err = f.handle(client, name); err != nil {
@@ -634,7 +634,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 		killed  bool // the whole group should be dead
 		again   <-chan time.Time
 		said    bool
-		wanted  = askedOf(set)
+		wanted  = guardsWithRequests(set)
 	)
 	// stop ends the group. If it cannot end all of it, it says so at once. The locks that
 	// can be kept are then kept.

@@ -104,7 +104,7 @@ func joinClose(err error, db *sql.DB) error {
 
 // A register that holds no item does not hide the items after it: item ls names the register at
 // the end, and item verify lists it as a problem.
-func TestItemsBesideADamagedOne(t *testing.T) {
+func TestItemsWithADamagedOne(t *testing.T) {
 	p, locks := newPlaceOfFiles(t)
 	dir := filepath.Join(p.dir, "table")
 	on := []string{"--table", "file:" + dir, "--bucket", "file:" + filepath.Join(p.dir, "bucket")}

@@ -331,9 +331,9 @@ func needsPublished(t *testing.T) {
 	}
 }
 
-// TestReservationsBesideObjectStore: the published programs and ours increment one number,
+// TestReservationsWithObjectStore: the published programs and ours increment one number,
 // on one table and one bucket, then create, copy and rename to the same names.
-func TestReservationsBesideObjectStore(t *testing.T) {
+func TestReservationsWithObjectStore(t *testing.T) {
 	needsPublished(t)
 	s := newShared(t)
 	const timeout = 5 * time.Second
@@ -418,9 +418,9 @@ func TestReservationsBesideObjectStore(t *testing.T) {
 	}
 }
 
-// TestWaitBesideObjectStore: the holder of a reservation has died. How long do the
+// TestWaitWithObjectStore: the holder of a reservation has died. How long do the
 // programs wait, and what does it cost?
-func TestWaitBesideObjectStore(t *testing.T) {
+func TestWaitWithObjectStore(t *testing.T) {
 	needsPublished(t)
 	s := newShared(t)
 	const timeout = time.Second

@@ -163,9 +163,9 @@ func oneLarge(attr string, body []byte) largeitem.Large {
 	return largeitem.Large{attr: largeitem.Bytes(body)}
 }
 
-// TestItemsBesidePynamodbMate: the published package and ours read, change and delete what
+// TestItemsWithPynamodbMate: the published package and ours read, change and delete what
 // the other wrote, on one table and one bucket.
-func TestItemsBesidePynamodbMate(t *testing.T) {
+func TestItemsWithPynamodbMate(t *testing.T) {
 	needsPublished(t)
 	for _, c := range mateServers {
 		t.Run(c.name, func(t *testing.T) {

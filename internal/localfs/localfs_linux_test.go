@@ -35,7 +35,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func TestCheckTellsPseudoFileSystems(t *testing.T) {
+func TestCheckFindsPseudoFileSystems(t *testing.T) {
 	kind, local, err := localfs.Check("/proc")
 	if err != nil || local || kind == "" {
 		t.Errorf("/proc: got %q local=%v err=%v, want a name and not local", kind, local, err)

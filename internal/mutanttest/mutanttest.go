@@ -141,12 +141,12 @@ func noticedOnce(ctx context.Context, dir, bin string, number int, m Mutant) err
 	run.Dir = dir
 	run.Env = append(os.Environ(), "HOLDFAST_TORTURE=", fmt.Sprint(chooser, "=", number))
 	out, err := run.CombinedOutput()
-	return judge(m.Test, string(out), err)
+	return verdict(m.Test, string(out), err)
 }
 
-// judge decides by what the named test has printed, and by how its process ended, whether the
+// verdict decides by what the named test has printed, and by how its process ended, whether the
 // test has failed.
-func judge(name, out string, err error) error {
+func verdict(name, out string, err error) error {
 	test, _, _ := strings.Cut(name, "/")
 	var exit *exec.ExitError
 	switch started := strings.Contains(out, "=== RUN   "+strings.ReplaceAll(name, " ", "_")+"\n"); {

@@ -52,8 +52,8 @@ func TestCheckOfATestThatDependsOnChance(t *testing.T) {
 	}
 }
 
-// TestJudge shows that a test which was stopped is not one that failed.
-func TestJudge(t *testing.T) {
+// TestVerdict shows that a test which was stopped is not one that failed.
+func TestVerdict(t *testing.T) {
 	const began = "=== RUN   TestMax\n"
 	ended := &exec.ExitError{}
 	for _, test := range []struct {
@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 		{began + "--- PASS: TestMax (0.00s)\n", nil, errUnnoticed},
 		{"", ended, errNoTest},
 	} {
-		if err := judge("TestMax", test.out, test.err); !errors.Is(err, test.want) || err == nil != (test.want == nil) {
+		if err := verdict("TestMax", test.out, test.err); !errors.Is(err, test.want) || err == nil != (test.want == nil) {
 			t.Errorf("%q, %v: got %v, want %v", test.out, test.err, err, test.want)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // A process in a mount namespace of its own, which another test started, keeps the disk
 // mounted there. The disk comes back as it was cut only when that process has ended.
-func TestCutBesideAnotherNamespace(t *testing.T) {
+func TestCutWithAnotherNamespace(t *testing.T) {
 	for _, fstype := range powercut.FileSystems() {
 		t.Run(fstype, func(t *testing.T) {
 			t.Parallel()

@@ -25,9 +25,9 @@ func root(t *testing.T) *os.Root {
 	return dir
 }
 
-// TestPrivateIsJudgedAfterItWasOpened: what is not this user's alone, or not empty, is no
+// TestPrivateIsCheckedAfterItWasOpened: what is not this user's alone, or not empty, is no
 // private directory, whatever has been made before.
-func TestPrivateIsJudgedAfterItWasOpened(t *testing.T) {
+func TestPrivateIsCheckedAfterItWasOpened(t *testing.T) {
 	parent := root(t)
 	dir, err := trust.Private(parent, "new")
 	if err != nil {

@@ -13,7 +13,7 @@ func TestMutants(t *testing.T) {
 			"TestOutcomes"},
 		{"a write that lost is reported as made", "storetable.go",
 			"		return true, nil\n	}\n	return false, err\n", "		return false, nil\n	}\n	return false, err\n",
-			"TestDecidesAnew"},
+			"TestDecidesAgain"},
 		{"a copied register is an item", "items.go",
 			"	if err == nil && t.register(key) != register {\n", "	if false {\n",
 			"TestForeignRegisters"},

@@ -67,8 +67,8 @@ import (
 const (
 	defaultTable = "items"
 
-	// settleTime bounds the search for the outcome of a write whose reply was lost.
-	settleTime = 10 * time.Second
+	// resolveTime bounds the search for the outcome of a write whose reply was lost.
+	resolveTime = 10 * time.Second
 
 	// maxPause is the longest pause of a write that lost against another one.
 	maxPause = 250 * time.Millisecond
@@ -155,7 +155,7 @@ func Create(ctx context.Context, st store.Store, opts *Options) error {
 		return fmt.Errorf("storetable: %w", store.MarkNotApplied(err))
 	}
 	v, err := st.Put(ctx, t.schemaKey(), "", value)
-	settling, cancel := context.WithTimeout(ctx, settleTime)
+	settling, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
 	found, err := store.ResolvePut(settling, st, t.schemaKey(), "", value, v, err)
 	if err != nil || found.Resolution != store.ResolutionNotApplied {
@@ -306,7 +306,7 @@ func (t *Table) replace(ctx context.Context, key largeitem.Key, v store.Version,
 		}
 		made, err = t.st.Put(ctx, register, v, value)
 	}
-	settling, cancel := context.WithTimeout(ctx, settleTime)
+	settling, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
 	var found store.ResolveResult
 	if next == nil {

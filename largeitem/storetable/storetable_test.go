@@ -372,7 +372,7 @@ func TestOutcomes(t *testing.T) {
 }
 
 // Another writer that is faster makes the write decide again, on what that one wrote.
-func TestDecidesAnew(t *testing.T) {
+func TestDecidesAgain(t *testing.T) {
 	ctx, st, key := t.Context(), memstore.New(), newKey(t, "a")
 	other := newTable(t, st, nil)
 	if _, err := other.Put(ctx, key, largeitem.Attributes{"n": "one"}, nil); err != nil {

@@ -62,6 +62,6 @@ func TestMutants(t *testing.T) {
 			"TestWaiterNoticesARelease"},
 		{"a goroutine in line gets the result of an older check", "waitqueue.go",
 			"p.staleAt > joined", "p.staleAt > joined-9",
-			"TestLineSharesNoOldCheck"},
+			"TestQueueSharesNoOldCheck"},
 	})
 }

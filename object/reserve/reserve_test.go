@@ -543,9 +543,9 @@ func TestLateWriteIsRefusedByTheStoresCondition(t *testing.T) {
 	}
 }
 
-// TestLineSharesOneCheck: of a hundred goroutines that create an object one does, and one
+// TestQueueSharesOneCheck: of a hundred goroutines that create an object one does, and one
 // other checks for all.
-func TestLineSharesOneCheck(t *testing.T) {
+func TestQueueSharesOneCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tab := newBucket(), newTable()
 		r := reserver(t, tab).ForBucket(b)
@@ -854,9 +854,9 @@ func TestOptionsHaveBounds(t *testing.T) {
 	}
 }
 
-// TestLineSharesNoOldCheck: a goroutine that came while another one's check was under way
+// TestQueueSharesNoOldCheck: a goroutine that came while another one's check was under way
 // checks for itself: the state may have returned before it came.
-func TestLineSharesNoOldCheck(t *testing.T) {
+func TestQueueSharesNoOldCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := reserver(t, newTable())
 		fine := func(context.Context) error { return nil }

@@ -27,7 +27,7 @@ func TestMutants(t *testing.T) {
 		{"another's tag is as good", "write.go",
 			"(current.Tag == w.base.Tag || w.base.Tag == \"\")", "true", "TestStore"},
 		{"a write without a nonce to look for was not applied", "write.go",
-			"		fate := store.ResolutionUnknown\n", "		fate := store.ResolutionNotApplied\n", "TestStore"},
+			"		resolution := store.ResolutionUnknown\n", "		resolution := store.ResolutionNotApplied\n", "TestStore"},
 		{"a probe begins again when it fails", "probe.go",
 			"			return err\n		}\n		if p.step == step {", "			p.step = 0\n			return err\n		}\n		if p.step == step {", "TestProbeGoesOn"},
 		{"a probe takes a lost reply for a refusal", "probe.go",

@@ -119,9 +119,9 @@ func checkUnknown(t *testing.T, s *engine.Store, prev store.Version, err error, 
 	if value == "before" {
 		want = store.ResolutionPending
 	}
-	found, settleErr := s.Resolve(t.Context(), "k", prev, store.AttemptedVersion(err))
-	if settleErr != nil || found.Resolution != want || string(found.Current.Value) != value {
-		t.Errorf("resolved: %+v, %v; want %v", found, settleErr, want)
+	found, resolveErr := s.Resolve(t.Context(), "k", prev, store.AttemptedVersion(err))
+	if resolveErr != nil || found.Resolution != want || string(found.Current.Value) != value {
+		t.Errorf("resolved: %+v, %v; want %v", found, resolveErr, want)
 	}
 }
 

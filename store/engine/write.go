@@ -185,20 +185,20 @@ func (w *writing) readBack(ctx context.Context, cause error) (Stored, error) {
 // conflicts decides the outcome of the write from the current state, after a try that
 // failed with cause.
 func (w *writing) conflicts(current Stored, cause error) (Stored, error) {
-	fate := outcomeOf(current, &w.e)
-	if fate == store.ResolutionPending && current.Number == w.base.Number && (current.Tag == w.base.Tag || w.base.Tag == "") {
-		return Stored{}, w.metBase(current, cause)
+	resolution := outcomeOf(current, &w.e)
+	if resolution == store.ResolutionPending && current.Number == w.base.Number && (current.Tag == w.base.Tag || w.base.Tag == "") {
+		return Stored{}, w.unchangedBase(current, cause)
 	}
 	switch {
-	case fate == store.ResolutionApplied:
+	case resolution == store.ResolutionApplied:
 		w.s.o.Logger.Debug("a write whose reply was lost was applied", "key", w.key)
 		return current, nil
-	case fate == store.ResolutionSuperseded:
+	case resolution == store.ResolutionSuperseded:
 		w.s.o.Logger.Debug("a write whose reply was lost was applied and then superseded", "key", w.key)
 		return Stored{Envelope: w.e}, nil
 	case w.lost != nil && current.Absent():
 		return Stored{}, w.failed(errors.New("the register was removed after the write was sent"))
-	case w.lost != nil && fate != store.ResolutionNotApplied:
+	case w.lost != nil && resolution != store.ResolutionNotApplied:
 		return Stored{}, w.failed(errors.New("other writers have changed the register several times after the write was sent"))
 	case !current.Absent() && !current.Deleted:
 		return Stored{}, &store.ConflictError{Key: w.key, HasCurrent: true, Value: current.Value, Version: current.Version()}
@@ -211,10 +211,10 @@ func (w *writing) conflicts(current Stored, cause error) (Stored, error) {
 	return Stored{}, errSendAgain
 }
 
-// metBase handles a register that is still in the state base. After a refusal this is
+// unchangedBase handles a register that is still in the state base. After a refusal this is
 // unexpected: the read may have been faster than the write that caused the refusal, but not
 // several times in a row.
-func (w *writing) metBase(current Stored, cause error) error {
+func (w *writing) unchangedBase(current Stored, cause error) error {
 	if !errors.Is(cause, store.ErrConflict) {
 		w.base.Tag = current.Tag
 		return errSendAgain
@@ -258,18 +258,18 @@ func (s *Store) resolve(ctx context.Context, key string, prev store.Version, wri
 	}
 	notYet := false
 	for i, write := range attempts {
-		fate := store.ResolutionUnknown
+		resolution := store.ResolutionUnknown
 		if !write.Absent() {
-			fate = outcomeOf(current, &write.Envelope)
+			resolution = outcomeOf(current, &write.Envelope)
 		}
-		switch fate {
+		switch resolution {
 		case store.ResolutionApplied, store.ResolutionSuperseded:
-			found.Resolution, found.Write = fate, writes[i]
+			found.Resolution, found.Write = resolution, writes[i]
 			return found, nil
 		case store.ResolutionPending:
 			notYet = true
 		case store.ResolutionUnknown:
-			found.Resolution = fate
+			found.Resolution = resolution
 		}
 	}
 	switch {

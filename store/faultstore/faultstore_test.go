@@ -132,7 +132,7 @@ func TestLose(t *testing.T) {
 	}
 }
 
-func TestLateAsked(t *testing.T) {
+func TestLateOnRequest(t *testing.T) {
 	s, m := open(t, "put job #1 late")
 	value := []byte("one")
 	_, err := s.Put(t.Context(), "job", "", value)

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestSettle: Resolve returns the true outcome of a write under each fault.
-func TestSettle(t *testing.T) {
+// TestResolve: Resolve returns the true outcome of a write under each fault.
+func TestResolve(t *testing.T) {
 	for _, c := range []struct {
 		schedule string
 		delete   bool

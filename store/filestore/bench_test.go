@@ -26,7 +26,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-func BenchmarkPutVolatile(b *testing.B) {
+func BenchmarkPutUnsynced(b *testing.B) {
 	s := open(b, b.TempDir(), nil)
 	v := put(b, s, "key", "", string(record))
 	for b.Loop() {

@@ -157,10 +157,10 @@ func TestKilledSweepLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestSettleAfterTheSweep: after its register was deleted and swept, a write resolves to
+// TestResolveAfterTheSweep: after its register was deleted and swept, a write resolves to
 // "unknown", and not to "pending" or "not applied". The same holds if the register exists
 // again.
-func TestSettleAfterTheSweep(t *testing.T) {
+func TestResolveAfterTheSweep(t *testing.T) {
 	ctx := t.Context()
 	dir := memoryDir(t)
 	s := open(t, dir, nil)
@@ -175,7 +175,7 @@ func TestSettleAfterTheSweep(t *testing.T) {
 		for prev, write := range map[store.Version]store.Version{"": first, first: second} {
 			for name, s := range map[string]*filestore.Store{"the sweeper": s, "another": open(t, dir, nil)} {
 				if got, err := s.Resolve(ctx, "key", prev, write); err != nil || got.Resolution != store.ResolutionUnknown {
-					t.Errorf("%s, %s: %s has the fate %v, %v", when, name, write, got.Resolution, err)
+					t.Errorf("%s, %s: %s has the resolution %v, %v", when, name, write, got.Resolution, err)
 				}
 			}
 		}
@@ -192,10 +192,10 @@ func TestSettleAfterTheSweep(t *testing.T) {
 	}
 }
 
-// TestSweepDeletedBesideWriters: registers are created, changed and deleted while sweeps of
+// TestSweepDeletedDuringWrites: registers are created, changed and deleted while sweeps of
 // other processes, some of them killed, remove what is deleted at once. A creator owns its
 // register: no other process changes it, no write is lost, and no number comes back.
-func TestSweepDeletedBesideWriters(t *testing.T) {
+func TestSweepDeletedDuringWrites(t *testing.T) {
 	ctx := t.Context()
 	dir := memoryDir(t)
 	const keys, writers = 3, 6
@@ -290,9 +290,9 @@ func sweepForEver(args []string) error {
 	return err
 }
 
-// TestSweepBesideCreators: writers that create keys without a pause do not keep a sweep from its
+// TestSweepDuringCreates: writers that create keys without a pause do not keep a sweep from its
 // turn, nor the sweep them.
-func TestSweepBesideCreators(t *testing.T) {
+func TestSweepDuringCreates(t *testing.T) {
 	ctx := t.Context()
 	dir := memoryDir(t)
 	s := open(t, dir, filestore.WithFloor(3*time.Second))

@@ -196,9 +196,9 @@ func TestStrangersStore(t *testing.T) {
 	}
 }
 
-// TestRootIsToldWhatToDo: the refusal of a user's directory names the user and what root
+// TestRootGetsAdvice: the refusal of a user's directory names the user and what root
 // can do.
-func TestRootIsToldWhatToDo(t *testing.T) {
+func TestRootGetsAdvice(t *testing.T) {
 	dir := sharedDir(t, alice, alice, 0o700)
 	_, err := filestore.Open(dir, nil)
 	if !errors.Is(err, store.ErrUnsafe) {

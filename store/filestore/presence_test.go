@@ -109,7 +109,7 @@ func startPresent(t *testing.T, dir, mode string, attr *syscall.SysProcAttr) (*e
 	return cmd, line
 }
 
-func wantJudge(t *testing.T, s *filestore.Store, when, text string, want store.Liveness) {
+func wantVerdict(t *testing.T, s *filestore.Store, when, text string, want store.Liveness) {
 	t.Helper()
 	if got := s.Liveness(t.Context(), text); got != want {
 		t.Errorf("%s: got %v, want %v", when, got, want)
@@ -135,12 +135,12 @@ func TestDeadAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
 	cmd, line := startPresent(t, dir, "alone", nil)
-	wantJudge(t, s, "running", line.Text, store.Alive)
+	wantVerdict(t, s, "running", line.Text, store.Alive)
 	done := awaited(t, s, line.Text)
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	wantJudge(t, s, "stopped", line.Text, store.Alive)
+	wantVerdict(t, s, "stopped", line.Text, store.Alive)
 	select {
 	case <-done:
 		t.Error("await returned while the process lives")
@@ -152,9 +152,9 @@ func TestDeadAtOnce(t *testing.T) {
 	}
 	<-done
 	t.Logf("told after %v", time.Since(start))
-	wantJudge(t, s, "killed, a zombie", line.Text, store.Dead)
+	wantVerdict(t, s, "killed, a zombie", line.Text, store.Dead)
 	_ = cmd.Wait()
-	wantJudge(t, s, "killed and waited for", line.Text, store.Dead)
+	wantVerdict(t, s, "killed and waited for", line.Text, store.Dead)
 	if err := s.WaitLiveness(t.Context(), line.Text); err != nil {
 		t.Errorf("await of the dead: %v", err)
 	}
@@ -168,21 +168,21 @@ func TestPresenceInherited(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, nil)
 			cmd, line := startPresent(t, dir, mode, nil)
-			wantJudge(t, s, "both running", line.Text, store.Alive)
+			wantVerdict(t, s, "both running", line.Text, store.Alive)
 			kill(cmd)
 			if mode == "orphan" {
-				wantJudge(t, s, "only a child is left", line.Text, store.Dead)
+				wantVerdict(t, s, "only a child is left", line.Text, store.Dead)
 				return
 			}
-			wantJudge(t, s, "the heir is left", line.Text, store.Alive)
+			wantVerdict(t, s, "the heir is left", line.Text, store.Alive)
 			done := awaited(t, s, line.Text)
 			time.Sleep(50 * time.Millisecond)
-			wantJudge(t, s, "the heir is left, and a process waits", line.Text, store.Alive)
+			wantVerdict(t, s, "the heir is left, and a process waits", line.Text, store.Alive)
 			if err := syscall.Kill(line.Child, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			<-done
-			wantJudge(t, s, "the heir is dead", line.Text, store.Dead)
+			wantVerdict(t, s, "the heir is dead", line.Text, store.Dead)
 		})
 	}
 }
@@ -221,13 +221,13 @@ func TestPresenceHostileChild(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
 	cmd, line := startPresent(t, dir, "hostile", nil)
-	wantJudge(t, s, "after the child", line.Text, store.Alive)
+	wantVerdict(t, s, "after the child", line.Text, store.Alive)
 	text, err := os.ReadFile(filepath.Join(dir, "alive", strings.Split(line.Text, "/")[1]))
 	if err != nil || len(text) > 1000 || strings.Contains(string(text), "nonsense") {
 		t.Errorf("the file holds %.100q, %v", text, err)
 	}
 	kill(cmd)
-	wantJudge(t, s, "killed", line.Text, store.Dead)
+	wantVerdict(t, s, "killed", line.Text, store.Dead)
 }
 
 // TestPresenceOwn: a process is alive for itself, through any handle, and unknown
@@ -242,12 +242,12 @@ func TestPresenceOwn(t *testing.T) {
 	if again, err := s.Announce(t.Context()); again != text || err != nil {
 		t.Errorf("the second announcement: got %q, %v, want %q", again, err, text)
 	}
-	wantJudge(t, s, "own", text, store.Alive)
-	wantJudge(t, other, "through another handle", text, store.Alive)
+	wantVerdict(t, s, "own", text, store.Alive)
+	wantVerdict(t, other, "through another handle", text, store.Alive)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantJudge(t, other, "after Close", text, store.LivenessUnknown)
+	wantVerdict(t, other, "after Close", text, store.LivenessUnknown)
 	if _, err := s.PresenceFile(t.Context()); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("the file after Close: got %v", err)
 	}
@@ -259,7 +259,7 @@ func TestPresenceUnknown(t *testing.T) {
 	s := open(t, dir, nil)
 	cmd, line := startPresent(t, dir, "alone", nil)
 	kill(cmd)
-	wantJudge(t, s, "as it is", line.Text, store.Dead)
+	wantVerdict(t, s, "as it is", line.Text, store.Dead)
 	boot, rest, _ := strings.Cut(line.Text, "/")
 	name, id, _ := strings.Cut(rest, "/")
 	for what, text := range map[string]string{
@@ -272,7 +272,7 @@ func TestPresenceUnknown(t *testing.T) {
 		"cut":             boot + "/" + name[1:] + "/" + id,
 		"something after": line.Text + "/x",
 	} {
-		wantJudge(t, s, what, text, store.LivenessUnknown)
+		wantVerdict(t, s, what, text, store.LivenessUnknown)
 	}
 	file := filepath.Join(dir, "alive", name)
 	if err := os.Rename(file, file+"x"); err != nil {
@@ -281,7 +281,7 @@ func TestPresenceUnknown(t *testing.T) {
 	if err := os.Symlink(file+"x", file); err != nil {
 		t.Fatal(err)
 	}
-	wantJudge(t, s, "a symbolic link", line.Text, store.LivenessUnknown)
+	wantVerdict(t, s, "a symbolic link", line.Text, store.LivenessUnknown)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := s.WaitLiveness(ctx, line.Text); !errors.Is(err, context.DeadlineExceeded) {
@@ -323,13 +323,13 @@ func TestSweepPresence(t *testing.T) {
 	look()
 	age(48 * time.Hour)
 	look() // notices
-	wantJudge(t, s, "just noticed", line.Text, store.Dead)
+	wantVerdict(t, s, "just noticed", line.Text, store.Dead)
 	look()
-	wantJudge(t, s, "noticed a moment ago", line.Text, store.Dead)
+	wantVerdict(t, s, "noticed a moment ago", line.Text, store.Dead)
 	age(48 * time.Hour)
 	look()
-	wantJudge(t, s, "noticed long ago", line.Text, store.LivenessUnknown)
-	wantJudge(t, s, "old and alive", own, store.Alive)
+	wantVerdict(t, s, "noticed long ago", line.Text, store.LivenessUnknown)
+	wantVerdict(t, s, "old and alive", own, store.Alive)
 }
 
 // TestCloseTwice: closing at the same time, and handing out what announces this process

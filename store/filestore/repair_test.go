@@ -12,7 +12,7 @@ import (
 
 // Repair moves an unreadable log away as it is. Then the key can be used again, also by
 // processes that have read the damaged log. Repair leaves a readable log.
-func TestSalvage(t *testing.T) {
+func TestRepair(t *testing.T) {
 	dir := t.TempDir()
 	open := func() *filestore.Store {
 		st, err := filestore.Open(dir, nil)

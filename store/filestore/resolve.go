@@ -17,7 +17,7 @@ const maxChain = 4 << 20
 
 // Resolve implements [store.Resolver]. It reads the log at the place that the write would
 // have there. The two newest segments are kept; if other writers have filled both since,
-// the fate is unknown. A write that Settle reports as applied is durable.
+// the resolution is unknown. A write that Resolve reports as applied is durable.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
 	found, err := bound(ctx, s, key, func() (store.ResolveResult, error) { return s.resolve(ctx, key, prev, writes) })
 	if err != nil {
@@ -55,20 +55,20 @@ func (s *Store) resolve(ctx context.Context, key string, prev store.Version, wri
 func (s *Store) resolveAll(l *log, prev store.Version, writes []store.Version, found *store.ResolveResult) error {
 	found.Resolution = store.ResolutionNotApplied
 	for _, write := range writes {
-		fate := store.ResolutionUnknown
+		resolution := store.ResolutionUnknown
 		if write != "" {
 			number, nonce, err := parseVersion(write)
 			if err != nil {
 				return err
 			}
-			fate = s.resolutionOf(l, prev, number, nonce)
+			resolution = s.resolutionOf(l, prev, number, nonce)
 		}
-		switch fate {
+		switch resolution {
 		case store.ResolutionApplied, store.ResolutionSuperseded:
-			found.Resolution, found.Write = fate, write
+			found.Resolution, found.Write = resolution, write
 			return nil
 		case store.ResolutionUnknown:
-			found.Resolution = fate
+			found.Resolution = resolution
 		}
 	}
 	// A create whose version is not known may have been applied, and its register
@@ -79,7 +79,7 @@ func (s *Store) resolveAll(l *log, prev store.Version, writes []store.Version, f
 	return nil
 }
 
-// resolutionOf returns the fate of the entry with this number and nonce, which was written to
+// resolutionOf returns the resolution of the entry with this number and nonce, which was written to
 // follow prev.
 func (s *Store) resolutionOf(l *log, prev store.Version, number uint64, nonce string) store.Resolution {
 	var last uint64

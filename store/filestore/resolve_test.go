@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// TestSettleByLog: Resolve finds the outcome of a write as far as the log reaches back,
+// TestResolveByLog: Resolve finds the outcome of a write as far as the log reaches back,
 // also before the seal of a segment. Older writes remain unknown.
-func TestSettleByLog(t *testing.T) {
+func TestResolveByLog(t *testing.T) {
 	s, err := filestore.Open(t.TempDir(), filestore.Tiny())
 	if err != nil {
 		t.Fatal(err)

@@ -238,9 +238,9 @@ func TestListingByPages(t *testing.T) {
 	}
 }
 
-// TestDamagedLogsShareTheirPatience: 300 logs that are not complete cost a listing the patience
+// TestDamagedLogsShareOneTimeout: 300 logs that are not complete cost a listing the patience
 // for one, and the keys that can be read are listed. Their errors are bounded.
-func TestDamagedLogsShareTheirPatience(t *testing.T) {
+func TestDamagedLogsShareOneTimeout(t *testing.T) {
 	dir := memoryDir(t)
 	s := open(t, dir, filestore.Impatient())
 	for i := range 300 {

@@ -72,9 +72,9 @@ func operate(args []string) error {
 		unknown := err
 		got, now, err := readBack(s, key)
 		if store.OutcomeOf(unknown) == store.Unknown {
-			found, settleErr := s.Resolve(testContext(), key, r.Last[key], store.AttemptedVersion(unknown))
+			found, resolveErr := s.Resolve(testContext(), key, r.Last[key], store.AttemptedVersion(unknown))
 			there := string(got) == value
-			if settleErr == nil && (found.Resolution == store.ResolutionUnknown || there != (found.Resolution == store.ResolutionApplied)) {
+			if resolveErr == nil && (found.Resolution == store.ResolutionUnknown || there != (found.Resolution == store.ResolutionApplied)) {
 				r.Bad = append(r.Bad, fmt.Sprintf("%s was settled as %v; there is %s", value, found.Resolution, got))
 			}
 		}

@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// volatileCases are the rules of [store.UnsyncedPutter].
-func volatileCases() []testCase {
+// unsyncedCases are the rules of [store.UnsyncedPutter].
+func unsyncedCases() []testCase {
 	return []testCase{
-		{"VolatilePut", "PutUnsynced obeys the rules of Put: it creates, swaps, is visible to all readers at once, and is refused for a wrong version.", caseVolatilePut},
-		{"VolatileThenDurable", "Durable and unsynced writes may follow each other in any order, and no version is used twice.", func(e *env) {
-			p := e.volatilePutter()
+		{"UnsyncedPut", "PutUnsynced obeys the rules of Put: it creates, swaps, is visible to all readers at once, and is refused for a wrong version.", caseUnsyncedPut},
+		{"UnsyncedThenDurable", "Durable and unsynced writes may follow each other in any order, and no version is used twice.", func(e *env) {
+			p := e.unsyncedPutter()
 			seen := make(versions)
 			v := e.create("job", "same")
 			for i := range 10 {
@@ -23,16 +23,16 @@ func volatileCases() []testCase {
 				if i%3 == 0 {
 					v = e.put("job", v, "same")
 				} else {
-					v = e.putVolatile(p, "job", v, "same")
+					v = e.putUnsynced(p, "job", v, "same")
 				}
 				e.expect("job", v, "same")
 			}
 			e.delete("job", v)
 			e.expectAbsent("job")
-			e.putVolatile(p, "job", "", "same")
+			e.putUnsynced(p, "job", "", "same")
 		}},
-		{"VolatileRace", "Of several unsynced and durable puts on one version at once, exactly one succeeds.", func(e *env) {
-			e.volatilePutter()
+		{"UnsyncedRace", "Of several unsynced and durable puts on one version at once, exactly one succeeds.", func(e *env) {
+			e.unsyncedPutter()
 			v := e.create("job", "start")
 			got := make([]store.Version, e.Racers)
 			for round := range e.Rounds {
@@ -52,7 +52,7 @@ func volatileCases() []testCase {
 	}
 }
 
-func (e *env) volatilePutter() store.UnsyncedPutter {
+func (e *env) unsyncedPutter() store.UnsyncedPutter {
 	p, ok := store.As[store.UnsyncedPutter](e.s)
 	if !ok {
 		e.absent("the store is no UnsyncedPutter")
@@ -60,7 +60,7 @@ func (e *env) volatilePutter() store.UnsyncedPutter {
 	return p
 }
 
-func (e *env) putVolatile(p store.UnsyncedPutter, key string, prev store.Version, value string) store.Version {
+func (e *env) putUnsynced(p store.UnsyncedPutter, key string, prev store.Version, value string) store.Version {
 	v, err := p.PutUnsynced(e.ctx, key, prev, []byte(value))
 	if err != nil {
 		e.fatalf("unsynced put %q against its current version %q: %v (%v)", key, prev, err, store.OutcomeOf(err))
@@ -71,11 +71,11 @@ func (e *env) putVolatile(p store.UnsyncedPutter, key string, prev store.Version
 	return v
 }
 
-func caseVolatilePut(e *env) {
-	p := e.volatilePutter()
-	v1 := e.putVolatile(p, "job", "", "one")
+func caseUnsyncedPut(e *env) {
+	p := e.unsyncedPutter()
+	v1 := e.putUnsynced(p, "job", "", "one")
 	e.expect("job", v1, "one")
-	v2 := e.putVolatile(p, "job", v1, "two")
+	v2 := e.putUnsynced(p, "job", v1, "two")
 	e.expect("job", v2, "two")
 	for _, prev := range []store.Version{"", v1} {
 		_, err := p.PutUnsynced(e.ctx, "job", prev, []byte("late"))
@@ -92,7 +92,7 @@ func caseVolatilePut(e *env) {
 	_, err = p.PutUnsynced(e.ended(), "job", v2, []byte("late"))
 	e.wantNotSent("unsynced put", err)
 	e.expect("job", v2, "two")
-	v3 := e.putVolatile(p, "job", v2, awkwardValue())
+	v3 := e.putUnsynced(p, "job", v2, awkwardValue())
 	e.expect("job", v3, awkwardValue())
 	e.delete("job", v3)
 	_, err = p.PutUnsynced(e.ctx, "job", v3, []byte("late"))
@@ -246,7 +246,7 @@ func caseHighestToken(e *env) {
 			e.fatalf("unsynced put: %v", err)
 		}
 		v3 = v
-		atLeast(63, "after a volatile write")
+		atLeast(63, "after an unsynced write")
 	}
 	e.delete("job", v3)
 	atLeast(57, "after a delete")

@@ -259,7 +259,7 @@ func brokenAbilities() []broken {
 		{"waits with an error of its own", []string{"PresenceAwait"}, with(func(u *unable) {
 			u.await = func(context.Context, *able) error { return errors.New("no inotify") }
 		}), nil},
-		{"restarts its versions with each unsynced put", []string{"VolatileThenDurable"}, func() store.Store { return &forgetful{memstore.New()} }, nil},
+		{"restarts its versions with each unsynced put", []string{"UnsyncedThenDurable"}, func() store.Store { return &forgetful{memstore.New()} }, nil},
 		{"hands out the store below it", []string{"DecoratorHides"}, func() store.Store {
 			m := memstore.New()
 			p, err := store.Prefix(m, "some/prefix")

@@ -31,7 +31,7 @@ func Bench(b *testing.B, open func(b *testing.B) store.Store) {
 		{"GetAbsent", benchGetAbsent},
 		{"GetIfChanged", benchGetIfChanged},
 		{"Put", benchPut},
-		{"PutUnsynced", benchPutVolatile},
+		{"PutUnsynced", benchPutUnsynced},
 		{"PutRefused", benchPutRefused},
 		{"Create", benchCreate},
 		{"CreateDelete", benchCreateDelete},
@@ -126,7 +126,7 @@ func benchPut(b *testing.B, s store.Store) func() error {
 	}
 }
 
-func benchPutVolatile(b *testing.B, s store.Store) func() error {
+func benchPutUnsynced(b *testing.B, s store.Store) func() error {
 	p, ok := store.As[store.UnsyncedPutter](s)
 	if !ok {
 		b.Skip("the store is no UnsyncedPutter")

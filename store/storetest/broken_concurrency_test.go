@@ -71,12 +71,12 @@ func (s torn) Get(ctx context.Context, key string) ([]byte, store.Version, error
 func brokenRaces() []broken {
 	newStale := func() store.Store { return &stale{Store: memstore.New(), seen: make(map[string]staleRead)} }
 	return []broken{
-		{"checks, then writes", []string{"RaceCreate", "RaceSwap", "RaceDelete", "RaceDeleteSwap", "RaceCreateDelete", "RaceCounter", "RaceNeighbours", "RaceHistory", "VolatileRace"}, onMemory(checkThenWrite), nil},
+		{"checks, then writes", []string{"RaceCreate", "RaceSwap", "RaceDelete", "RaceDeleteSwap", "RaceCreateDelete", "RaceCounter", "RaceNeighbours", "RaceHistory", "UnsyncedRace"}, onMemory(checkThenWrite), nil},
 		{"reads old states", []string{"RaceReadYourWrite", "RaceMonotonicReads", "RaceHistory"}, newStale, func(first store.Store) store.Store {
 			return &stale{Store: first.(*stale).Store, seen: make(map[string]staleRead)}
 		}},
 		{"reads values and versions apart", []string{"RaceWholeReads", "RaceHistory"}, func() store.Store { return torn{memstore.New()} }, nil},
-		{"puts volatile values on any version", []string{"VolatilePut", "VolatileRace", "RaceHistoryVolatile"}, onMemory(forces(func(op *store.Op) bool {
+		{"puts unsynced values on any version", []string{"UnsyncedPut", "UnsyncedRace", "RaceHistoryUnsynced"}, onMemory(forces(func(op *store.Op) bool {
 			return op.Kind == store.OpPutUnsynced
 		})), nil},
 	}
@@ -128,7 +128,7 @@ func brokenWatches() []broken {
 		{"watches values", []string{"WatchPut"}, unless(func(b, a []byte, v, w store.Version) bool { return v != "" && w != "" && string(a) == string(b) }), nil},
 		{"watches no deletes", []string{"WatchDelete"}, unless(func(_, _ []byte, _, w store.Version) bool { return w == "" }), nil},
 		{"watches no creations", []string{"WatchCreate"}, unless(func(_, _ []byte, v, _ store.Version) bool { return v == "" }), nil},
-		{"watches no unsynced puts", []string{"WatchVolatile"}, func() store.Store { return &sleepy{Store: memstore.New()} }, nil},
+		{"watches no unsynced puts", []string{"WatchUnsynced"}, func() store.Store { return &sleepy{Store: memstore.New()} }, nil},
 		{"gives up watching with an error of its own", []string{"WatchCancel"}, with(func(ctx context.Context, m *memstore.Store, key string, seen store.Version) error {
 			if m.Watch(ctx, key, seen) != nil {
 				return errors.New("connection closed")
@@ -150,17 +150,17 @@ func brokenWatches() []broken {
 type sleepy struct {
 	*memstore.Store
 	mu       sync.Mutex
-	volatile map[store.Version]bool
+	unsynced map[store.Version]bool
 }
 
 func (s *sleepy) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v, err := s.Put(ctx, key, prev, value)
-	if s.volatile == nil {
-		s.volatile = make(map[store.Version]bool)
+	if s.unsynced == nil {
+		s.unsynced = make(map[store.Version]bool)
 	}
-	s.volatile[v] = true
+	s.unsynced[v] = true
 	return v, err
 }
 
@@ -171,7 +171,7 @@ func (s *sleepy) Watch(ctx context.Context, key string, seen store.Version) erro
 		}
 		_, seen, _ = s.Get(ctx, key)
 		s.mu.Lock()
-		asleep := s.volatile[seen]
+		asleep := s.unsynced[seen]
 		s.mu.Unlock()
 		if !asleep {
 			return nil

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// brokenSettling are stores whose Resolve returns wrong answers about writes whose reply
+// brokenResolving are stores whose Resolve returns wrong answers about writes whose reply
 // was lost.
-func brokenSettling() []broken {
+func brokenResolving() []broken {
 	settles := func(fault string, caught []string, change func(op *store.Op, err error) error) broken {
 		return broken{fault, caught, onMemory(func(ctx context.Context, _ *memstore.Store, op *store.Op, next store.Handler) error {
 			err := next(ctx, op)

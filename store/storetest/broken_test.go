@@ -25,7 +25,7 @@ type broken struct {
 // the fault that it checks.
 func TestBrokenStores(t *testing.T) {
 	all := slices.Concat(brokenConditions(), brokenVersions(), brokenValues(), brokenKeys(), brokenCalls(),
-		brokenRaces(), brokenWatches(), brokenLists(), brokenTags(), brokenAbilities(), brokenCuts(), brokenSettling())
+		brokenRaces(), brokenWatches(), brokenLists(), brokenTags(), brokenAbilities(), brokenCuts(), brokenResolving())
 	shown := make(map[string]bool)
 	for _, b := range all {
 		for _, name := range b.caught {

@@ -50,7 +50,7 @@ func decoratorCases() []testCase {
 					e.delete("job/x", e.state("job/x").Version)
 				}
 				if p, ok := store.As[store.UnsyncedPutter](d); ok {
-					v = e.putVolatile(p, "job", v, "three")
+					v = e.putUnsynced(p, "job", v, "three")
 				}
 				e.delete("job", v)
 				e.expectAbsent("job")
@@ -84,7 +84,7 @@ func (e *env) prefix(prefix string) store.Store {
 // unnoticed.
 func ruleOf(ability string) string {
 	return map[string]string{
-		"Watcher": "WatchDiffers", "Lister": "ListInvalid", "UnsyncedPutter": "VolatilePut", "AgeReader": "Age", "ConditionalGetter": "GetIfChanged",
+		"Watcher": "WatchDiffers", "Lister": "ListInvalid", "UnsyncedPutter": "UnsyncedPut", "AgeReader": "Age", "ConditionalGetter": "GetIfChanged",
 		"UncommittedGetter": "GetUncommitted", "TokenReader": "HighestToken", "Resolver": "ResolveApplied", "Presence": "PresenceAlive", "Describer": "Traits",
 		"TagLister": "ListTags",
 	}[ability]

@@ -238,8 +238,8 @@ func caseListTags(e *env) {
 		fresh("written")
 	}
 	if p, ok := store.As[store.UnsyncedPutter](e.s); ok {
-		v = e.putVolatile(p, "a/b/x", v, "same")
-		fresh("written as volatile")
+		v = e.putUnsynced(p, "a/b/x", v, "same")
+		fresh("written as unsynced")
 	}
 	e.delete("a/b/x", v)
 	fresh("deleted")

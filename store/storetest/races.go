@@ -29,7 +29,7 @@ func raceCases() []testCase {
 		{"RaceMonotonicReads", "A read that starts after another read has ended does not see an older state than that one, whichever caller reads.", caseMonotonicReads},
 		{"RaceWholeReads", "A read returns one state: value and version belong together, and the value is never torn.", caseWholeReads},
 		{"RaceHistory", "Every register is linearizable: one order of the calls explains all results, whatever many callers do at the same time.", func(e *env) { e.history(false) }},
-		{"RaceHistoryVolatile", "Unsynced puts are linearizable together with all other calls.", func(e *env) {
+		{"RaceHistoryUnsynced", "Unsynced puts are linearizable together with all other calls.", func(e *env) {
 			if _, ok := store.As[store.UnsyncedPutter](e.s); !ok {
 				e.absent("the store is no UnsyncedPutter")
 			}
@@ -343,7 +343,7 @@ func fillValue(unit byte, n int) string {
 }
 
 // history runs racers with every kind of call on three registers, and checks their results.
-func (e *env) history(volatile bool) {
+func (e *env) history(unsynced bool) {
 	var h History
 	seed := rand.Uint64()
 	e.race(min(e.Racers, 8), func(i int, s store.Store) {
@@ -351,7 +351,7 @@ func (e *env) history(volatile bool) {
 		s = h.Record(s)
 		last := make(map[string]store.Version)
 		for n := range 4 * e.Rounds {
-			e.step(s, r, last, volatile, fmt.Sprintf("%d by %d", n, i))
+			e.step(s, r, last, unsynced, fmt.Sprintf("%d by %d", n, i))
 		}
 	})
 	e.inTime()
@@ -360,7 +360,7 @@ func (e *env) history(volatile bool) {
 
 // step does one random thing. Writes name the version that this racer saw last, which other
 // racers have often replaced.
-func (e *env) step(s store.Store, r *rand.Rand, last map[string]store.Version, volatile bool, value string) {
+func (e *env) step(s store.Store, r *rand.Rand, last map[string]store.Version, unsynced bool, value string) {
 	if r.IntN(4) == 0 {
 		breathe()
 	}
@@ -378,7 +378,7 @@ func (e *env) step(s store.Store, r *rand.Rand, last map[string]store.Version, v
 		}
 	default:
 		put := s.Put
-		if volatile && p%2 == 0 {
+		if unsynced && p%2 == 0 {
 			put = func(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 				return store.PutUnsynced(ctx, s, key, prev, value)
 			}

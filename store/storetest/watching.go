@@ -47,9 +47,9 @@ func watchCases() []testCase {
 			e.watchWoken(w, "job", "", "its creation after a delete", func() { e.create("job", "two") })
 			e.watchWoken(w, "deep/er/job", "", "its creation, many segments down", func() { e.create("deep/er/job", "three") })
 		}},
-		{"WatchVolatile", "Watch returns when an unsynced put writes the register.", func(e *env) {
+		{"WatchUnsynced", "Watch returns when an unsynced put writes the register.", func(e *env) {
 			w := e.watcher()
-			p := e.volatilePutter()
+			p := e.unsyncedPutter()
 			v := e.create("job", "one")
 			e.watchWoken(w, "job", v, "an unsynced put", func() {
 				if _, err := p.PutUnsynced(e.ctx, "job", v, []byte("two")); err != nil {

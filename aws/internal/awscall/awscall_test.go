@@ -127,7 +127,7 @@ func TestServerThatAltersSecrets(t *testing.T) {
 
 // A server that answers with the request, as a service does that says what a
 // signature should have been computed from, or an address of something else.
-func TestServerThatTellsTheRequest(t *testing.T) {
+func TestServerThatRepeatsTheRequest(t *testing.T) {
 	environment(t, nil)
 	for _, status := range []int{200, 400, 403, 500} {
 		for _, cut := range []int{1 << 20, 50} { // the server itself may shorten its message

@@ -30,11 +30,11 @@ import (
 )
 
 const (
-	// memory is what an operation may hold at a time, in bytes, and patience how long it
+	// memory is what an operation may hold at a time, in bytes, and maxDuration how long it
 	// may take although its context gives it only time.
-	memory   = 64 << 20
-	limit    = 30 * time.Second
-	patience = limit + 15*time.Second
+	memory      = 64 << 20
+	limit       = 30 * time.Second
+	maxDuration = limit + 15*time.Second
 
 	// latency is what each request takes, so that a listing of many does not last for
 	// ever in no time.
@@ -292,7 +292,7 @@ func run(t *testing.T, op operation, serve func(r *http.Request) (*http.Response
 	if r.most > memory {
 		t.Errorf("%s: %d MiB of memory were in use, want at most %d", op.name, r.most>>20, memory>>20)
 	}
-	if r.took > patience {
+	if r.took > maxDuration {
 		t.Errorf("%s: it took %v, its context gave it %v", op.name, r.took, limit)
 	}
 	if r.err != nil {

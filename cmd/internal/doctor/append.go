@@ -298,7 +298,7 @@ func (p *directory) presence(ctx context.Context) []Check {
 	lines := bufio.NewScanner(stdout)
 	lines.Scan()
 	text := lines.Text()
-	before := p.judge(ctx, text)
+	before := p.liveness(ctx, text)
 	_ = cmd.Process.Kill() // it may have ended by itself
 	_ = cmd.Wait()
 	if text == "" {
@@ -307,7 +307,7 @@ func (p *directory) presence(ctx context.Context) []Check {
 		}
 		return c.warn("living and dead processes cannot be distinguished here", instead)
 	}
-	switch after := p.judge(ctx, text); {
+	switch after := p.liveness(ctx, text); {
 	case before == store.Dead:
 		return c.unsafe("a living process was judged dead", "its lock would be taken from it")
 	case before == store.Alive && after == store.Dead:
@@ -317,8 +317,8 @@ func (p *directory) presence(ctx context.Context) []Check {
 	}
 }
 
-// judge asks the first handle whether the announced process is alive.
-func (p *directory) judge(ctx context.Context, announcement string) store.Liveness {
+// liveness asks the first handle whether the announced process is alive.
+func (p *directory) liveness(ctx context.Context, announcement string) store.Liveness {
 	who, ok := store.As[store.Presence](p.stores[0])
 	if !ok {
 		return store.LivenessUnknown

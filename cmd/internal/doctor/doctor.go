@@ -186,7 +186,7 @@ func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 	if err != nil {
 		return &Report{Schema: Schema, Store: t.name, Kind: t.kind, NotRemoved: e.report.NotRemoved}, err
 	}
-	e.judge()
+	e.conclude()
 	return e.report, nil
 }
 
@@ -286,8 +286,8 @@ func (e *examination) progress(what string) {
 	}
 }
 
-// judge sums up: what is known to be wrong counts more than what could not be tested.
-func (e *examination) judge() {
+// conclude sums up: what is known to be wrong counts more than what could not be tested.
+func (e *examination) conclude() {
 	r := e.report
 	counts := make(map[Verdict][]string)
 	var objects []string

@@ -3,7 +3,7 @@ package model
 // beginLease starts an operation of a client that uses the register as a lock.
 func (b *brancher) beginLease(c uint8) {
 	cl := &b.from.clients[c]
-	if cl.believes {
+	if cl.holds {
 		b.do("renews", c, cl.version, func(s *state) string {
 			b.write(s, c, renew, cl.version, b.from.entries[cl.version].token)
 			return ""
@@ -44,7 +44,7 @@ func (b *brancher) lookAtLock(s *state, c uint8) {
 	cl.step, cl.before = observing, 0
 	for d := uint8(1); d <= b.m.clients(); d++ {
 		o := &s.clients[d]
-		if d != c && (o.believes || o.step == sent || o.step == settling || o.step == marking || o.step == paging && o.own != 0) {
+		if d != c && (o.holds || o.step == sent || o.step == settling || o.step == marking || o.step == paging && o.own != 0) {
 			cl.before = cl.before.with(d)
 		}
 	}
@@ -62,10 +62,10 @@ func (b *brancher) observing(c uint8) {
 		ttl := b.m.ttl(s.entries[cl.base].holder)
 		for d := uint8(1); d <= b.m.clients(); d++ {
 			if o := &s.clients[d]; cl.before.has(d) && b.m.ttl(d) <= ttl {
-				if o.believes {
+				if o.holds {
 					b.count("expired")
 				}
-				o.believes = false
+				o.holds = false
 				if !o.during.has(c) {
 					o.stale = true
 				}
@@ -90,8 +90,8 @@ func (m *Config) ttl(c uint8) uint8 {
 	return m.TTL[c-1]
 }
 
-// believe makes a client believe in the lease that was just acknowledged.
-func (b *brancher) believe(s *state, c uint8) string {
+// hold makes a client the holder of the lease that was just acknowledged.
+func (b *brancher) hold(s *state, c uint8) string {
 	cl := &s.clients[c]
 	if !b.m.Lease || cl.write == release {
 		return ""
@@ -107,9 +107,9 @@ func (b *brancher) believe(s *state, c uint8) string {
 			return "a token did not rise"
 		}
 		s.highest = token
-		cl.believes = true
+		cl.holds = true
 		b.count("acquired")
-	case !cl.believes:
+	case !cl.holds:
 		return ""
 	default:
 		b.count("renewed")
@@ -124,13 +124,13 @@ func (b *brancher) believe(s *state, c uint8) string {
 
 // broken returns the rule that a state breaks, or nothing.
 func (m *Config) broken(s *state) string {
-	believers := 0
+	holders := 0
 	for c := range s.clients {
-		if s.clients[c].believes {
-			believers++
+		if s.clients[c].holds {
+			holders++
 		}
 	}
-	if believers > 1 {
+	if holders > 1 {
 		return "two clients believe that they hold the lock"
 	}
 	all := s.visible()

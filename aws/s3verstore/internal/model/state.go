@@ -82,7 +82,7 @@ type purpose uint8
 
 const (
 	toWrite purpose = iota
-	toJudge
+	toResolve
 	toRead
 	toReadAgain
 	toTakeOver
@@ -133,11 +133,11 @@ type client struct {
 	place uint8 // of a Get: of the state that was visible when it began
 
 	// Of leases.
-	believes bool
-	stale    bool  // what it writes now can no longer make it believe
-	version  uint8 // the entry that its lease ended on
-	before   set   // an observation: who last sent before it began
-	during   set   // its write: whose observations were under way when it was sent
+	holds   bool
+	stale   bool  // what it writes now can no longer make it believe
+	version uint8 // the entry that its lease ended on
+	before  set   // an observation: who last sent before it began
+	during  set   // its write: whose observations were under way when it was sent
 }
 
 // state is a state of the whole system. It is comparable.

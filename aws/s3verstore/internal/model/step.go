@@ -253,8 +253,8 @@ func (b *brancher) listed(s *state, c uint8, listed set) string {
 		if m.Lease {
 			b.lookAtLock(s, c)
 		}
-	case toJudge:
-		return b.judge(s, c, v)
+	case toResolve:
+		return b.resolve(s, c, v)
 	case toRead:
 		if v.tip == v.final || v.tip == 0 || m.EagerGet {
 			return b.answer(s, c, v.tip)
@@ -316,7 +316,7 @@ func (b *brancher) send(s *state, c uint8) {
 		if cl.write != release {
 			e.holder = c
 		} else {
-			cl.believes = false
+			cl.holds = false
 		}
 	}
 	cl.own = s.add(e)
@@ -358,7 +358,7 @@ func (b *brancher) sent(c uint8) {
 			}
 			cl.seen = cl.seen.with(i)
 			m.beginPause(s, c)
-			cl.step, cl.purpose = settling, toJudge
+			cl.step, cl.purpose = settling, toResolve
 			return ""
 		})
 	}
@@ -390,8 +390,8 @@ func (s *state) shown(i uint8) bool {
 	return s.entries[i].phase == visible || s.entries[i].phase == deleted
 }
 
-// judge reports the outcome of a write.
-func (b *brancher) judge(s *state, c uint8, v view) string {
+// resolve reports the outcome of a write.
+func (b *brancher) resolve(s *state, c uint8, v view) string {
 	m, cl := b.m, &s.clients[c]
 	own := cl.own
 	copies := v.listed & s.copies(own)
@@ -409,7 +409,7 @@ func (b *brancher) judge(s *state, c uint8, v view) string {
 		b.count("conflict")
 		s.refused = s.refused.with(own)
 		if cl.write == renew {
-			cl.believes = false
+			cl.holds = false
 		}
 		return b.finish(s, c)
 	case v.chain&copies == 0 || v.oldChain&copies == 0:
@@ -470,10 +470,10 @@ func (b *brancher) marking(c uint8) {
 			return b.acknowledge(s, c)
 		})
 		if cl.slow && b.m.Again {
-			b.do("judges once more", c, cl.mark, func(s *state) string {
+			b.do("resolves once more", c, cl.mark, func(s *state) string {
 				s.untime(c)
 				s.clients[c].seen = s.clients[c].seen.with(cl.mark)
-				return b.list(s, c, toJudge)
+				return b.list(s, c, toResolve)
 			})
 		}
 	}
@@ -511,7 +511,7 @@ func (b *brancher) acknowledge(s *state, c uint8) string {
 	if m.NoStarts {
 		cl.start = 0
 	}
-	if broke := b.believe(s, c); broke != "" {
+	if broke := b.hold(s, c); broke != "" {
 		return broke
 	}
 	return b.finish(s, c)
@@ -533,7 +533,7 @@ func (b *brancher) finish(s *state, c uint8) string {
 	if !b.m.Reuse && !b.m.Lease {
 		cl.start, cl.version = 0, 0
 	}
-	if written, read := cl.left>>4, cl.left&15; written >= b.m.Writes[c-1] && read >= b.m.Reads[c-1] && !cl.believes {
+	if written, read := cl.left>>4, cl.left&15; written >= b.m.Writes[c-1] && read >= b.m.Reads[c-1] && !cl.holds {
 		// It will do nothing any more but clean up.
 		*cl = client{left: cl.left, removable: cl.removable}
 	}
