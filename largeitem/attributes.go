@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// Attributes are the attributes of an item by name, without those of the key. A value is
-// one of
+// Attributes are the attributes of an item by name, without those of the key. A value has one of
+// these types:
 //
 //	string, [Number], []byte, bool, nil,
 //	[]any, map[string]any,
 //	[StringSet], [NumberSet], [BinarySet]
 //
-// which are the ten types of DynamoDB's attributes. Lists and maps contain such values.
+// These are the ten types of DynamoDB's attributes. Lists and maps contain such values.
 type Attributes map[string]any
 
-// The sets. The order of their elements does not matter, none is there twice, and no
-// set is empty.
+// The sets. The order of their elements does not matter. An element occurs only once, and no set
+// is empty.
 type (
 	StringSet []string
 	NumberSet []Number
 	BinarySet [][]byte
 )
 
-// Equal reports whether a and b are the same value: numbers by what they are worth, sets
+// Equal reports whether a and b are the same value. It compares numbers by value, and sets
 // without regard to order.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
@@ -112,7 +112,7 @@ func setOf[T any](list []T, text func(T) (string, error)) (map[string]struct{}, 
 	return set, nil
 }
 
-// Clone returns a copy that shares nothing with a. Of nil it is nil.
+// Clone returns a deep copy of a; nil for nil.
 func (a Attributes) Clone() Attributes {
 	if a == nil {
 		return nil
@@ -155,8 +155,8 @@ func cloneValue(v any) any {
 	return v
 }
 
-// Select returns those attributes that names has, or with nil all. The result is a new
-// map with the same values, never nil.
+// Select returns the attributes with the given names; nil names mean all. The result is a new map
+// with the same values, never nil.
 func (a Attributes) Select(names []string) Attributes {
 	selected := make(Attributes)
 	for name, value := range a {
@@ -167,10 +167,9 @@ func (a Attributes) Select(names []string) Attributes {
 	return selected
 }
 
-// Size returns how many bytes the attributes take of what an item may have, counted as
-// DynamoDB counts: names and texts by their UTF-8 bytes, a number one byte for each two
-// digits and one more, a list or map three bytes and one for each element. See
-// [Schema].ItemSize.
+// Size returns the size of the attributes in bytes, by the rules of DynamoDB. Names and texts
+// count their UTF-8 bytes. A number counts one byte for each two digits and one more. A list or
+// map counts three bytes and one for each element. See [Schema].ItemSize.
 func (a Attributes) Size() int {
 	n := 0
 	for name, value := range a {

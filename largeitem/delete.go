@@ -16,19 +16,18 @@ type DeleteOptions struct {
 	// [store.ErrNotFound] if there is no item.
 	If Condition
 
-	// Base is the item as it was read: Delete deletes it only if it still has the same large
-	// attributes.
+	// Base is the item that the caller has read. Delete deletes the item only if it still has the
+	// same large attributes.
 	Base *Item
 }
 
-// Delete removes an item, and then, with [Options].RemoveSuperseded, its objects. Deleting
-// what does not exist succeeds, unless the options have a condition. Then the error
-// matches [store.ErrNotFound], and the outcome is unknown: a proxy can have repeated the
-// request.
+// Delete removes an item, and then, with [Options].RemoveSuperseded, its objects. The delete of
+// an absent item succeeds. With a condition, the error then matches [store.ErrNotFound], and the
+// outcome is unknown, because a proxy can have repeated the request.
 //
-// It is one request for the item. Without a condition, a delete whose reply was lost has
-// succeeded if there is no item. If there is one, the outcome is unknown: another program
-// may have created it since.
+// It is one request for the item. If the reply to a delete without a condition is lost, and there
+// is no item afterwards, the delete has succeeded. If there is an item, the outcome is unknown:
+// another program may have created the item since.
 func (s *Store) Delete(ctx context.Context, key Key, opts *DeleteOptions) (*Result, error) {
 	schema, key, err := s.item(ctx, key)
 	if err != nil {

@@ -11,18 +11,17 @@ import (
 
 // The errors that package store does not have. Match them with [errors.Is].
 var (
-	// ErrInvalid: the arguments contradict each other or break a rule. Nothing was done.
+	// ErrInvalid: the arguments contradict each other or break a rule. Nothing was changed.
 	ErrInvalid = store.NewError("invalid argument", store.NotApplied, store.ErrInvalid)
 
-	// ErrKey: the key cannot name an item of this table. Nothing was done.
+	// ErrKey: the key cannot name an item of this table. Nothing was changed.
 	ErrKey = store.NewError("invalid key", store.NotApplied, store.ErrKey, ErrInvalid, store.ErrInvalid)
 
 	// ErrForeign: a reference does not belong to this attribute of this item, or names another
-	// bucket.
-	// See [ReferenceError].
+	// bucket. See [ReferenceError].
 	ErrForeign = store.NewError("foreign reference", store.NotApplied, store.ErrPermanent)
 
-	// ErrCommitted: the write that was to be aborted was made. Nothing was removed.
+	// ErrCommitted: the write that should be aborted was applied. Nothing was removed.
 	ErrCommitted = errors.New("the item was written")
 
 	// ErrMissing: an item refers to an object that does not exist.
@@ -31,14 +30,14 @@ var (
 
 func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// OtherTableError says that the objects below the prefix belong to another table than that of
-// the store. Use another [Options].Prefix. Or set [Options].AdoptPrefix, if the other table
-// does not exist any more and its objects may be removed. It matches
-// [store.ErrMisconfigured]; nothing was done.
+// OtherTableError says that the objects below the prefix belong to another table than that of the
+// store. Use another [Options].Prefix. If the other table does not exist any more, and its
+// objects may be removed, set [Options].AdoptPrefix. The error matches [store.ErrMisconfigured].
+// Nothing was changed.
 type OtherTableError struct {
 	Object         string // the marker, which names the table
-	Table, ID      string // of the table that it names: [Schema].Name and ID
-	Store, StoreID string // of the store's own table
+	Table, ID      string // [Schema].Name and ID of the table that the marker names
+	Store, StoreID string // Name and ID of the store's table
 }
 
 func (e *OtherTableError) Error() string {
@@ -50,8 +49,8 @@ func (e *OtherTableError) Error() string {
 		e.Object, e.Table, e.ID, e.Store, e.StoreID, help)
 }
 
-// Copied reports whether both tables have one mark: the store's own table is a copy of the
-// other, or the other in a new place.
+// Copied reports whether both tables have the same mark. Then the store's table is a copy of the
+// other table, or the other table in a new place.
 func (e *OtherTableError) Copied() bool {
 	mark, _, marked := strings.Cut(e.ID, "@")
 	own, _, _ := strings.Cut(e.StoreID, "@")
@@ -65,18 +64,19 @@ func (e *OtherTableError) Is(target error) bool { return target == store.ErrMisc
 func (e *OtherTableError) Outcome() store.Outcome { return store.NotApplied }
 
 // OrphanAgeError says that the orphan age of a program does not fit that of the table. A sweep
-// with a shorter one would remove objects that a slow writer is about to refer to. A writer
-// with a longer one could lose its objects for the same reason. Leave [Options].OrphanAge zero,
-// for the orphan age of the table, or change that by [Store.ChangeOrphanAge]. It matches
-// [store.ErrMisconfigured]; nothing was done, unless it ends a sweep that is under way.
+// with a shorter orphan age would remove objects to which a slow writer is about to refer. A
+// writer with a longer orphan age could lose its objects in the same way. Set [Options].OrphanAge
+// to zero, which means the orphan age of the table, or change that by [Store.ChangeOrphanAge].
+// The error matches [store.ErrMisconfigured]. Nothing was changed, unless the error ends a sweep
+// in progress.
 type OrphanAgeError struct {
-	Object string        // the marker, which has the orphan age of the table
+	Object string        // the marker with the orphan age of the table
 	Table  time.Duration // the longest orphan age of a writer, or the shortest of a sweep
 	Given  time.Duration
 	Sweep  bool
 
 	// Until is the time by the bucket's clock until which an earlier, longer orphan age applies
-	// to sweeps; zero if there was none.
+	// to sweeps. It is zero if there was none.
 	Until time.Time
 }
 
@@ -93,7 +93,7 @@ func (e *OrphanAgeError) Error() string {
 		e.Given, e.Object, e.Table, until, why, limit, change)
 }
 
-// Is makes a OrphanAgeError match store.ErrMisconfigured.
+// Is makes an OrphanAgeError match store.ErrMisconfigured.
 func (e *OrphanAgeError) Is(target error) bool { return target == store.ErrMisconfigured }
 
 // Outcome is NotApplied.

@@ -17,19 +17,18 @@ import (
 // of DynamoDB, in the longest way of writing it, is shorter.
 const maxJSON = 16 << 20
 
-// MarshalTyped writes attributes as DynamoDB's own tools do, each value with its type:
+// MarshalTyped writes attributes as DynamoDB's tools do, each value with its type:
 //
 //	{"a":{"S":"text"},"b":{"N":"7"},"c":{"B":"AQI="},"d":{"L":[{"BOOL":true},{"NULL":true}]},"e":{"SS":["x","y"]}}
 //
-// The types are S, N, B (in base64), BOOL, NULL, L, M, SS, NS and BS. The names and the
-// elements of sets are sorted, and numbers are canonical, so that attributes that are
-// equal have equal texts, in every version of this package. The error of attributes that no
-// table keeps matches [ErrInvalid].
+// The types are S, N, B (in base64), BOOL, NULL, L, M, SS, NS and BS. Names and elements of sets
+// are sorted, and numbers are canonical. So equal attributes have equal texts, in every version
+// of this package. If no table can keep an attribute, the error matches [ErrInvalid].
 func MarshalTyped(a Attributes) ([]byte, error) { return marshal(a, appendTyped) }
 
-// MarshalPlain writes attributes as JSON without types: a number as a JSON number, bytes as
-// a text in base64, and a set as an array. [UnmarshalPlain] reads texts and lists from the
-// last two. Otherwise it does what [MarshalTyped] does.
+// MarshalPlain writes attributes as JSON without types: a number as a JSON number, bytes as a
+// text in base64, and a set as an array. [UnmarshalPlain] reads these bytes as a text and these
+// sets as lists. The order and the errors are those of [MarshalTyped].
 func MarshalPlain(a Attributes) ([]byte, error) { return marshal(a, appendPlain) }
 
 func marshal(a Attributes, write func([]byte, any) []byte) ([]byte, error) {
@@ -143,9 +142,9 @@ func appendString(text []byte, s string) []byte {
 	return append(text, '"')
 }
 
-// UnmarshalTyped reads what [MarshalTyped] or one of DynamoDB's tools wrote: at most 16 MiB,
-// and attributes as deep as an item can have them. It refuses everything else, also a name
-// that occurs twice in one map. The error matches [ErrInvalid].
+// UnmarshalTyped reads what [MarshalTyped] or a tool of DynamoDB wrote: at most 16 MiB, and
+// attributes as deep as an item can have them. Other input is refused, for example a name that
+// occurs twice in a map. The error matches [ErrInvalid].
 func UnmarshalTyped(text []byte) (Attributes, error) { return unmarshal(text, (*decoder).typed) }
 
 // UnmarshalPlain reads attributes from JSON without types: texts, numbers, booleans, null,

@@ -19,19 +19,18 @@ const (
 
 // KeyValue is one value of a key: a text or a number. It is comparable.
 type KeyValue struct {
-	Text   string // of a number its canonical form; see [Number.Canonical]
+	Text   string // for a number, its canonical form; see [Number.Canonical]
 	Number bool
 }
 
-// Key names an item of a table. It is comparable. The zero value names none.
+// Key names an item of a table. It is comparable. The zero value names no item.
 type Key struct {
 	Partition KeyValue
 	Sort      KeyValue // the zero value if the table has no sort key
 }
 
-// NewKey returns the key of these values: the partition key and, where the table has one,
-// the sort key. A value is a string, a [Number], or an integer of any type. The error
-// matches [ErrKey].
+// NewKey returns a key: the partition key and, if the table has one, the sort key. A value is a
+// string, a [Number], or an integer of any type. The error matches [ErrKey].
 func NewKey(partition any, sort ...any) (Key, error) {
 	var k Key
 	var err error
@@ -114,7 +113,7 @@ func (v KeyValue) String() string {
 	return strconv.Quote(v.Text)
 }
 
-// Any returns the value as an attribute has it: a string or a [Number].
+// Any returns the value in the type of an attribute: a string or a [Number].
 func (v KeyValue) Any() any {
 	if v.Number {
 		return Number(v.Text)
@@ -186,10 +185,9 @@ const (
 // Number is a decimal number with up to 38 digits, as a text: "7", "-1.5", "6.02e23".
 type Number string
 
-// Canonical returns the one text that stands for the number: an integer of at most 38
-// digits without exponent and leading zeros ("100"), a fraction without trailing zeros
-// ("0.5"), and other magnitudes as digits and exponent ("1E+100", "1E-50"). The error
-// matches [ErrInvalid].
+// Canonical returns the only canonical text of the number. An integer of at most 38 digits has no
+// exponent and no leading zeros ("100"). A fraction has no trailing zeros ("0.5"). Other
+// magnitudes have digits and an exponent ("1E+100", "1E-50"). The error matches [ErrInvalid].
 func (n Number) Canonical() (Number, error) {
 	text := string(n)
 	bad := func(why string) (Number, error) {

@@ -13,34 +13,34 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// Content is what the name of an object can be made of.
+// Content is what a layout can use in the name of an object.
 type Content struct {
 	Table string // [Schema].Table
 	Key   Key
-	Attr  string // the name of the attribute
+	Attr  string // name of the attribute
 
 	// ID is unique to this write: 32 hexadecimal digits in lower case.
 	ID string
 
-	// Size, MD5 and SHA256 are those of the body. Only a layout that needs the hash
-	// before the upload gets them.
+	// Size, MD5 and SHA256 describe the body. They are set only if the layout needs the hash
+	// before the upload.
 	Size   int64
 	MD5    []byte
 	SHA256 []byte
 }
 
-// Owner is the attribute that an object belongs to, as far as its name shows.
+// Owner is the attribute to which an object belongs, as far as its name shows.
 type Owner struct {
 	// Table is the [Schema].Table; empty where names do not contain it.
 	Table string
 
-	// Key is zero where the name has only a hash of the key. Then the metadata of the
-	// object has the key.
+	// Key is zero if the name has only a hash of the key. Then the metadata of the object has the
+	// key.
 	Key  Key
 	Attr string
 
-	// ID is the [Content].ID; empty if the object is named by its content alone, as
-	// pynamodb_mate names it. Then several writes can share the object.
+	// ID is the [Content].ID. It is empty if only the content names the object, as in
+	// pynamodb_mate. Then several writes can share the object.
 	ID string
 }
 
@@ -57,8 +57,8 @@ type Reference struct {
 	MD5    []byte // nil if the reference does not have it
 }
 
-// A Layout says what objects are called, and how an item refers to them. It is
-// [DefaultLayout], [PynamoDBMateLayout], or one that [CustomLayout] or [PynamoDBMateCustomLayout] makes.
+// A Layout decides the names of objects, and how an item refers to them. It is [DefaultLayout],
+// [PynamoDBMateLayout], or the result of [CustomLayout] or [PynamoDBMateCustomLayout].
 type Layout interface {
 	// hashed reports whether name needs the size and the hashes of the body.
 	hashed() bool
@@ -118,25 +118,24 @@ const (
 	maxTable   = 255 // that is how long DynamoDB's names are
 )
 
-// CustomNames is a custom way to name objects. Any number of goroutines may call both
-// functions.
+// CustomNames names objects. Any number of goroutines may call both functions.
 type CustomNames struct {
 	// Name returns the key of an object after the prefix. It must contain c.ID, and have
 	// at most 768 bytes.
 	Name func(c Content) (string, error)
 
-	// Owner is the inverse of Name, for the sweep: the sweep may remove objects for which it
-	// returns true. It may leave Table empty. Each write checks that Owner returns what Name
-	// got.
+	// Owner is the inverse of Name, for the sweep. The sweep may remove objects for which it
+	// returns true. It may leave Table empty. Each write checks that Owner returns the input of
+	// Name.
 	Owner func(name string) (Owner, bool)
 
-	// Hashed says that Name needs Size, MD5 and SHA256. Then a body is read twice, or
-	// kept in a temporary file.
+	// Hashed says that Name needs Size, MD5 and SHA256. Then the store reads a body twice, or
+	// keeps it in a temporary file.
 	Hashed bool
 }
 
-// CustomLayout returns the layout with custom names. References are those of [DefaultLayout].
-// The prefix is for one table alone.
+// CustomLayout returns a layout with custom names. References are those of [DefaultLayout]. Only
+// one table can use the prefix.
 func CustomLayout(n CustomNames) (Layout, error) {
 	if n.Name == nil || n.Owner == nil {
 		return nil, errNames

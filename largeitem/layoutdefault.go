@@ -9,22 +9,21 @@ import (
 	"github.com/holdfast-go/holdfast/internal/objectname"
 )
 
-// DefaultLayout returns the layout that a [Store] uses by default. After the prefix, objects
-// are called
+// DefaultLayout returns the default layout of a [Store]. After the prefix, objects have these
+// names:
 //
 //	TABLE/pk=P/attr=A/ID
 //	TABLE/pk=P/sk=S/attr=A/ID
 //	TABLE/key=SHA256/attr=A/ID
 //
-// ID is unique to the write. Before a number the name has "pk.n=" or "sk.n=" in place of
-// "pk=" or "sk=". Bytes that are not plain in names of objects become "!" and two hexadecimal
-// digits: slashes, equals signs, exclamation marks, spaces and control characters among
-// them.
+// ID is unique to the write. Before a number the name has "pk.n=" or "sk.n=" in place of "pk=" or
+// "sk=". Slashes, equals signs, exclamation marks, spaces, control characters and other special
+// bytes become "!" and two hexadecimal digits.
 //
-// The third form is for keys of which a value would take more than 200 bytes, or the
-// whole name more than 768. SHA256 is the hash of the text between TABLE and attr
-// of the other forms, in hexadecimal. The key is in the metadata of the object, as "pk" and
-// "sk", and must fit there.
+// If a value of the key would take more than 200 bytes, or the whole name more than 768, the name
+// has the third form. SHA256 is the hexadecimal hash of the text between TABLE and attr in the
+// other forms. Then the metadata of the object has the key, as "pk" and "sk". The key must fit
+// there.
 //
 // A reference is a URI:
 //

@@ -10,32 +10,33 @@ import (
 )
 
 // PynamoDBMateLayout returns the layout of the Python package pynamodb_mate (checked against
-// 6.0.1.1), for tables on which it works too, or has worked. It calls objects
+// 6.0.1.1), for tables that this package has written or still writes. The Python package names
+// objects
 //
 //	PREFIX/pk=P/attr=A/md5=HEX
 //	PREFIX/pk=P/sk=S/attr=A/md5=HEX
 //
-// with the MD5 of the body, nothing escaped, and refers to them as s3://BUCKET/KEY. A
-// [Store] reads these. It writes the same name followed by ".id=ID", which the other
-// program follows like every reference, and which no other write can share. (No slash: on
-// servers that keep objects as files, an object has no others below it.) So a name needs
-// the hash before the upload, and [Options].BaseURI must be s3://BUCKET.
+// by the MD5 of the body, without escapes. It refers to them as s3://BUCKET/KEY. A [Store] reads
+// these objects. It writes objects with the same name followed by ".id=ID". The Python package
+// follows such a reference, and no other write can share it. (A slash before the id would not
+// work on servers that keep objects as files.) So a name needs the hash before the upload, and
+// [Options].BaseURI must be s3://BUCKET.
 //
-// The names do not have that of the table: the prefix is for one table alone. Of the
-// prefix one slash at the beginning is cut, or else one at the end, as the other program
-// does. Names that objects of two items can have (a key that contains "/attr=", or
-// "/sk=" where there is a sort key) are neither written nor swept, and a reference to one is
-// a foreign one: it could be to the object of the other item.
+// The names do not contain the name of the table, so only one table can use the prefix. Like the
+// Python package, the layout cuts one slash at the beginning of the prefix, or else one at the
+// end. If a key contains "/attr=", or "/sk=" in a table with a sort key, objects of two items
+// could have the same name. The store neither writes nor sweeps such names, and treats a
+// reference to such an object as foreign.
 func PynamoDBMateLayout() Layout { return pynamoDBMateLayout{} }
 
-// PynamoDBMateCustomLayout is [PynamoDBMateLayout] for a table on which the other program names its objects by
-// a function of its own (s3_key_getter). n.Name is that function, without the prefix and
-// without [Content].ID, and n.Owner its inverse; n.Hashed is not used. An object of this
-// package has the same name followed by ".id=ID".
+// PynamoDBMateCustomLayout is [PynamoDBMateLayout] for a table whose Python program names its
+// objects by a custom function (s3_key_getter). n.Name is that function, without the prefix and
+// without [Content].ID. n.Owner is its inverse. n.Hashed is not used. An object of this package
+// has the same name followed by ".id=ID".
 //
-// Such a reference does not look like one: [Options].Attributes must name the large
-// attributes. It need not tell a hash: then only what this package wrote is checked when it
-// is read, by the SHA-256 in the metadata of the object.
+// The store cannot recognise such references, so [Options].Attributes must name the large
+// attributes. If a name has no hash, a read checks only objects of this package, by the SHA-256
+// in the metadata of the object.
 func PynamoDBMateCustomLayout(n CustomNames) (Layout, error) {
 	if n.Name == nil || n.Owner == nil {
 		return nil, errNames

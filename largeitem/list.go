@@ -5,13 +5,12 @@ import (
 	"iter"
 )
 
-// List yields the items of the table, without opening their large attributes, in no promised
-// order. It promises what [Table.Scan] promises: it yields every item that exists throughout.
-// An error ends the listing. The exception is an error that matches store.ErrCorrupt: it can
-// concern one damaged item, and the other items follow. Where opts names attributes, an item
-// has no others.
+// List yields the items of the table in no particular order, without their large attributes. It
+// yields every item that exists during the whole listing. An error ends the listing, except an
+// error that matches store.ErrCorrupt: it can be about one damaged item, and the other items
+// follow. If opts names attributes, the items have only these.
 //
-// It costs what the table's scan costs: DynamoDB reads the whole table.
+// It costs the scan of the table: DynamoDB reads the whole table.
 func (s *Store) List(ctx context.Context, opts *ScanOptions) iter.Seq2[*Item, error] {
 	return func(yield func(*Item, error) bool) {
 		schema, err := s.table.Schema(ctx)

@@ -144,11 +144,11 @@ func (s *Store) markOnce(ctx context.Context, makes bool) (m orphanAges, err err
 	return m, err
 }
 
-// ClaimPrefix makes sure that the objects below the prefix belong to the table of the store, as
-// the first upload of each process does. It takes the prefix if that belongs to no table, and
-// with [Options].AdoptPrefix also if it belongs to another one. Otherwise the error matches
-// [store.ErrMisconfigured]. It is an [OrphanAgeError] if [Options].OrphanAge is longer than
-// that of the table.
+// ClaimPrefix makes sure that the objects below the prefix belong to the table of the store. The
+// first upload of each process does the same. If the prefix belongs to no table, ClaimPrefix
+// claims it for this table. With [Options].AdoptPrefix it also claims the prefix of another
+// table. Otherwise the error matches [store.ErrMisconfigured]. If [Options].OrphanAge is longer
+// than that of the table, the error is an [OrphanAgeError].
 func (s *Store) ClaimPrefix(ctx context.Context) error {
 	_, err := s.mark(ctx, true)
 	return err
@@ -216,8 +216,8 @@ func (s *Store) putMarker(ctx context.Context, schema Schema, m marker, o *objec
 	return err
 }
 
-// OrphanAge returns the orphan age of the table; see [Store.ChangeOrphanAge]. The error matches
-// [store.ErrMisconfigured] if nothing was ever written there.
+// OrphanAge returns the orphan age of the table; see [Store.ChangeOrphanAge]. If no program has
+// written to the table yet, the error matches [store.ErrMisconfigured].
 func (s *Store) OrphanAge(ctx context.Context) (time.Duration, error) {
 	schema, err := s.table.Schema(ctx)
 	if err != nil {
@@ -231,20 +231,20 @@ func (s *Store) OrphanAge(ctx context.Context) (time.Duration, error) {
 }
 
 // ChangeOrphanAge changes the orphan age of the table: how long sweeps keep an object without a
-// reference, and the longest [Options].OrphanAge of programs that write. Call it at any time.
+// reference, and the longest [Options].OrphanAge of writers. Call it at any time.
 //
-// A longer orphan age applies at once, also to a sweep that is under way: that sweep ends with
-// an [OrphanAgeError]. A shorter one applies to each writer when half of the writer's own
-// orphan age has passed, since the writer then reads the marker again. It applies to sweeps
-// only after one and a half times the longer orphan age, by the bucket's clock. Until then
-// writes that began with the longer one can be under way.
+// A longer orphan age applies at once. A sweep in progress ends with an [OrphanAgeError]. A
+// shorter orphan age applies to each writer after half of the writer's orphan age, because the
+// writer then reads the marker again. It applies to sweeps after one and a half times the longer
+// orphan age, by the bucket's clock. Until then, writes that began with the longer orphan age can
+// be in progress.
 //
-// On a bucket without conditional writes, no two programs may call it at the same time: the
-// later one could overwrite a longer orphan age of the other.
+// On a bucket without conditional writes, only one program at a time may call it: the later
+// program could overwrite a longer orphan age of the other.
 //
-// The error matches [store.ErrMisconfigured] if nothing was ever written there, and
-// [store.ErrConflict] if another program has changed the orphan age meanwhile. It matches
-// [ErrInvalid] for an orphan age that is not between [MinOrphanAge] and [MaxOrphanAge].
+// If no program has written to the table yet, the error matches [store.ErrMisconfigured]. If
+// another program has changed the orphan age meanwhile, it matches [store.ErrConflict]. If the
+// orphan age is not between [MinOrphanAge] and [MaxOrphanAge], it matches [ErrInvalid].
 func (s *Store) ChangeOrphanAge(ctx context.Context, grace time.Duration) error {
 	if grace = grace.Truncate(time.Millisecond); !validOrphanAge(grace) {
 		return fmt.Errorf("%w: the orphan age is %v; %v to %v are allowed", ErrInvalid, grace, MinOrphanAge, MaxOrphanAge)

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// PreparedWrite are large attributes that are in the bucket, but not in the item yet. Any
-// number of goroutines may call its methods, and repeatedly.
+// PreparedWrite has large attributes that are in the bucket, but not in the item yet. Any number
+// of goroutines may call its methods, and repeat the calls.
 type PreparedWrite struct {
 	w      *write
 	before current
@@ -22,18 +22,19 @@ type PreparedWrite struct {
 	left  time.Duration // after that, for the caller's write
 }
 
-// Prepare uploads large attributes for a write that the caller makes: by an SDK, in a
-// transaction, or in SQL. That write sets the attributes of [PreparedWrite.References], and
-// whatever else the caller wants, on the condition of [PreparedWrite.Condition], before
-// [PreparedWrite.Deadline]. Then the caller calls [PreparedWrite.Commit]. If the write
-// certainly was not made and never will be, the caller calls [PreparedWrite.Abort] instead. If
-// that is not certain, the caller calls Commit or neither, and the sweep removes what is left.
+// Prepare uploads large attributes for a write that the caller sends: by an SDK, in a
+// transaction, or in SQL. The caller follows these steps:
 //
-// With [WriteOptions].Base the caller's write is conditional on that item, and Prepare does not
-// read it. Prepare refuses [WriteOptions].If.
+//  1. Write the item once, before [PreparedWrite.Deadline], on [PreparedWrite.Condition]. The
+//     write sets [PreparedWrite.References], and other attributes as needed.
+//  2. If the write was applied or may have been, call [PreparedWrite.Commit].
+//  3. If the write certainly was not applied and never will be, call [PreparedWrite.Abort]. If
+//     the caller calls neither, the sweep removes the objects.
 //
-// So the two steps promise what [Store.Update] promises, as long as the caller keeps to the
-// condition and to the deadline, and sends the write once.
+// Then both steps together promise what [Store.Update] promises.
+//
+// With [WriteOptions].Base the condition is about that item, and Prepare does not read the item.
+// Prepare refuses [WriteOptions].If.
 func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *WriteOptions) (*PreparedWrite, error) {
 	schema, key, err := s.item(ctx, key)
 	if err != nil {
@@ -77,11 +78,10 @@ func (w *write) prepared(ctx context.Context, large Large) (*PreparedWrite, erro
 	return p, nil
 }
 
-// Puts says which contents were uploaded, and which the item has already.
+// Puts says which contents were uploaded, and which contents the item already had.
 func (p *PreparedWrite) Puts() []Put { return slices.Clone(p.puts) }
 
-// References are what the item must have in place of the large attributes, by name. They
-// are texts.
+// References are the texts that the item must have in place of the large attributes, by name.
 func (p *PreparedWrite) References() map[string]string {
 	refs := make(map[string]string)
 	for _, put := range p.puts {
@@ -99,18 +99,18 @@ func (p *PreparedWrite) Change() Change {
 	return Change{Set: set}
 }
 
-// Condition is what the caller's write must be conditional on: that the item still refers to
-// what it referred to, or that there still is none.
+// Condition is the condition of the caller's write: the item still has the same references, or
+// still does not exist.
 func (p *PreparedWrite) Condition() Condition {
 	c := p.cond
 	c.Equal, c.Missing = c.Equal.Clone(), slices.Clone(c.Missing)
 	return c
 }
 
-// Deadline is the time by this machine's clock until which the caller's write must be sent:
-// half of the orphan age after the first upload began. Compare it with the wall clock, which
-// continues while the machine sleeps. If the machine has slept, or its wall clock was set
-// back, call Deadline again: it returns the time by the clock as it is now.
+// Deadline is the time by this machine's clock until which the caller's write must be sent: half
+// of the orphan age after the first upload began. Compare it with the wall clock, which continues
+// while the machine sleeps. If the machine has slept, or its wall clock was set back, call
+// Deadline again: it uses the present clock.
 func (p *PreparedWrite) Deadline() time.Time {
 	now := sysclock.Read()
 	byWall := p.ready.Wall.Add(p.left)
@@ -120,10 +120,10 @@ func (p *PreparedWrite) Deadline() time.Time {
 	return byWall
 }
 
-// Commit ends a write that was made, or may have been. It reads the item. If the item has the
-// new references, Commit removes the superseded objects, with [Options].RemoveSuperseded. If
-// not, Commit removes nothing, and the outcome of the error is unknown: the write was not
-// made, or another has followed.
+// Commit ends a write that was applied or may have been. It reads the item. If the item has the
+// new references, Commit removes the superseded objects, with [Options].RemoveSuperseded.
+// Otherwise Commit removes nothing, and the outcome of the error is unknown: the write was not
+// applied, or another write has followed.
 func (p *PreparedWrite) Commit(ctx context.Context) (*Result, error) {
 	w := p.w
 	found, err := w.readItem(ctx)
@@ -149,10 +149,10 @@ func (p *PreparedWrite) isIn(found current) bool {
 	return !slices.ContainsFunc(p.puts, func(put Put) bool { return found.attrs[put.Attr] != put.Reference.URI })
 }
 
-// Abort ends a write that certainly was not made, and never will be. It reads the item, and
-// removes the uploaded objects. If the item refers to them, Abort removes nothing, and its
-// error matches [ErrCommitted]. After a timeout or a lost reply the outcome is not certain: do
-// not call Abort then.
+// Abort ends a write that certainly was not applied and never will be. It reads the item, and
+// removes the uploaded objects. If the item refers to them, Abort removes nothing, and its error
+// matches [ErrCommitted]. After a timeout or a lost reply the outcome is not certain: do not call
+// Abort then.
 func (p *PreparedWrite) Abort(ctx context.Context) error {
 	w := p.w
 	found, err := w.readItem(ctx)

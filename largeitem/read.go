@@ -15,17 +15,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Item is an item as it was read or written.
+// Item is an item that was read or written.
 type Item struct {
 	Key Key
 
-	// Attributes are those that are no references.
+	// Attributes are the attributes that are not references.
 	Attributes Attributes
 
 	// Refs are the references of the large attributes.
 	Refs map[string]Reference
 
-	// Foreign are the references that the store does not follow; see [ReferenceError].
+	// Foreign are references that the store does not follow; see [ReferenceError].
 	Foreign map[string]*ReferenceError
 
 	schema Schema
@@ -66,8 +66,8 @@ func (i *Item) all() Attributes {
 
 // ReadOptions are the options of [Store.Get].
 type ReadOptions struct {
-	// Attributes are the large attributes to open; nil means all. Those that the item does
-	// not have are left out.
+	// Attributes are the names of large attributes to open; nil means all. Names that the item
+	// does not have are ignored.
 	Attributes []string
 }
 
@@ -75,15 +75,15 @@ type ReadOptions struct {
 // them.
 const getTries = 5
 
-// Get reads an item and opens its large attributes, which [Item].Body returns. Close the
-// item. If there is none, the error matches [store.ErrNotFound].
+// Get reads an item and opens its large attributes, which [Item].Body returns. Close the item. If
+// there is no item, the error matches [store.ErrNotFound].
 //
-// It is one request for the item, and one for each large attribute. If an object does not
-// exist because another writer has changed the item meanwhile, Get begins again. If the object
-// does not exist although the item refers to it, the error matches [ErrMissing].
+// It is one request for the item, and one for each large attribute. If an object does not exist
+// because another writer has changed the item meanwhile, Get begins again. If the object does not
+// exist although the item refers to it, the error matches [ErrMissing].
 //
-// The context also bounds the reading of the bodies. Each open body holds a connection
-// where the bucket is remote.
+// The context also bounds the reads of the bodies. If the bucket is remote, each open body holds
+// a connection.
 func (s *Store) Get(ctx context.Context, key Key, opts *ReadOptions) (*Item, error) {
 	var o ReadOptions
 	if opts != nil {
@@ -163,10 +163,10 @@ func (s *Store) open(ctx context.Context, item *Item, attrs []string) error {
 	return first
 }
 
-// Open opens one large attribute of an item that GetMeta or a write has returned. The error
-// matches [ErrMissing] if the object does not exist: read the item again, since another
-// writer may have changed it. If the item has no such large attribute, the error matches
-// [ErrInvalid]. Close the body.
+// Open opens one large attribute of an item that GetMeta or a write has returned. If the object
+// does not exist, the error matches [ErrMissing]: read the item again, because another writer may
+// have changed it. If the item has no such large attribute, the error matches [ErrInvalid]. Close
+// the body.
 func (s *Store) Open(ctx context.Context, item *Item, attr string) (*Body, error) {
 	if e := item.Foreign[attr]; e != nil {
 		return nil, failed(opGet, item.schema, item.Key, e)
@@ -204,8 +204,8 @@ func (s *Store) body(ctx context.Context, item *Item, attr string) (*Body, error
 	return b, nil
 }
 
-// Body returns a large attribute that Get has opened, nil for every other. Each body is
-// read once.
+// Body returns a large attribute that Get has opened, and nil for other names. A body can be read
+// once.
 func (i *Item) Body(attr string) *Body { return i.bodies[attr] }
 
 // Close closes all bodies that Get has opened.
@@ -228,8 +228,8 @@ type Body struct {
 	err  error
 }
 
-// Read implements [io.Reader]. At the end it checks the size and the hash: if one of them is wrong, the
-// error matches [store.ErrCorrupt], and is not [io.EOF].
+// Read implements [io.Reader]. At the end it checks the size and the hash. If one of them is
+// wrong, the error matches [store.ErrCorrupt], and is not [io.EOF].
 func (b *Body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -254,5 +254,5 @@ func (b *Body) corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: the object %q of the attribute %q %s", store.ErrCorrupt, b.Reference.Object, b.Attr, fmt.Sprintf(format, args...))
 }
 
-// Close closes the object. A body that was not read to its end was not checked.
+// Close closes the object. If the body was not read to its end, it was not checked.
 func (b *Body) Close() error { return b.r.Close() }

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// MaxDepth is how deep lists and maps may lie in each other: an attribute that is a
-	// text has depth 1, a list of texts 2.
+	// MaxDepth is the largest depth of nested lists and maps. A text has depth 1, a list of texts
+	// has depth 2.
 	MaxDepth = 32
 
 	// maxName is the longest name of an attribute, in bytes.
 	maxName = 64<<10 - 1
 )
 
-// Check reports which attribute has a name or a value that no table keeps; the error
-// matches [ErrInvalid].
+// Check reports which attribute has a name or a value that no table can keep; the error matches
+// [ErrInvalid].
 func (a Attributes) Check() error {
 	for name, value := range a {
 		if err := checkName(name); err != nil {
@@ -127,9 +127,9 @@ func (s Schema) ItemSize(key Key, item Attributes) int {
 	return n
 }
 
-// CheckItem reports why the table cannot keep an item: its key, an attribute, one that is
-// of the key, or its size. The error matches [ErrKey], [ErrInvalid] or
-// [store.ErrTooLarge].
+// CheckItem reports why the table cannot keep an item. The key, an attribute or the size is not
+// valid, or an attribute has the name of a key attribute. The error matches [ErrKey],
+// [ErrInvalid] or [store.ErrTooLarge].
 func (s Schema) CheckItem(key Key, item Attributes) error {
 	if err := s.CheckKey(key); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (s Schema) CheckItem(key Key, item Attributes) error {
 	return nil
 }
 
-// CheckChange reports what is wrong with a change, apart from its Expr; the error matches
+// CheckChange reports what is wrong with a change, except its Expr; the error matches
 // [ErrInvalid].
 func (s Schema) CheckChange(c Change) error {
 	if err := s.checkNames(c.Set, c.Remove...); err != nil {
@@ -162,8 +162,8 @@ func (s Schema) CheckChange(c Change) error {
 	return nil
 }
 
-// CheckCondition reports what is wrong with a condition, apart from its Expr, also that it
-// can never hold; the error matches [ErrInvalid]. Nil is no condition.
+// CheckCondition reports what is wrong with a condition, except its Expr. A condition that can
+// never hold is wrong. The error matches [ErrInvalid]. Nil is no condition.
 func (s Schema) CheckCondition(c *Condition) error {
 	if c == nil {
 		return nil
@@ -200,14 +200,14 @@ func (s Schema) checkNames(a Attributes, names ...string) error {
 	return nil
 }
 
-// ConditionFunc is the [Condition].Expr of the tables that decide in this process:
-// memtable and storetable. It returns whether the condition holds for an item, which is nil if
-// there is none. It must not change the item, and may be called several times.
+// ConditionFunc is the [Condition].Expr of memtable and storetable. It returns whether the
+// condition holds for an item, which is nil if there is none. It must not change the item, and
+// may be called several times.
 type ConditionFunc func(item Attributes) bool
 
-// ChangeFunc is the [Change].Expr of the tables that decide in this process: memtable and
-// storetable. It changes the item in place, and is called before the rest of the change is
-// made. Nothing is written if it returns an error. It may be called several times.
+// ChangeFunc is the [Change].Expr of memtable and storetable. It changes the item in place,
+// before the rest of the change. If it returns an error, nothing is written. It may be called
+// several times.
 type ChangeFunc func(item Attributes) error
 
 // Holds reports whether the condition holds for an item, nil if there is none. A nil
@@ -239,9 +239,9 @@ func (c *Condition) Holds(item Attributes) (bool, error) {
 	return f(item.Clone()), nil
 }
 
-// Apply returns what the change makes of an item, nil if there is none. The result shares
-// nothing with the item, nor with the change. If Expr is no [ChangeFunc], or changes an
-// attribute that Set or Remove names, the error matches [ErrInvalid].
+// Apply returns the item after the change. item is nil if there is none. The result shares
+// nothing with the item or with the change. If Expr is no [ChangeFunc], or changes an attribute
+// that Set or Remove names, the error matches [ErrInvalid].
 func (c Change) Apply(item Attributes) (Attributes, error) {
 	next := item.Clone()
 	if next == nil {

@@ -18,41 +18,40 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Large are the contents of large attributes, by name.
+// Large has the contents of large attributes, by name.
 type Large map[string]Source
 
 // Source is the content of a large attribute.
 type Source struct {
-	// Body is read to its end, by one goroutine at a time, and never after the call has
-	// returned. If it is an [io.ReadSeeker] that can seek, the store reads it from its current
-	// position, and can read it again: to recognise content that has not changed, and to
-	// repeat an upload. Its bytes must not change meanwhile.
+	// Body is read to its end, by one goroutine at a time, and never after the call has returned.
+	// If it is an [io.ReadSeeker] that can seek, the store reads it from its current position. It
+	// can read the body again, to recognise unchanged content and to repeat an upload. The bytes
+	// must not change meanwhile.
 	Body io.Reader
 
-	// Size is the size of the content in bytes, where the caller knows it; 0 means that it
-	// is not known. A body of another size is refused.
+	// Size is the size of the content in bytes; 0 means that the caller does not know it. A body
+	// of another size is refused.
 	Size int64
 
 	// ContentType is a MIME type; empty means application/octet-stream.
 	ContentType string
 
-	// Headers are those that browsers and caches get with the object. They apply to an upload:
-	// content that has not changed keeps those that it has; see ForceUpload.
+	// Headers are sent to browsers and caches with the object. They apply only to an upload:
+	// unchanged content keeps its headers; see ForceUpload.
 	Headers object.Headers
 
-	// StorageClass and Tags are those of [object.PutOptions], for the object that is
-	// uploaded. Content that has not changed is not uploaded, and keeps those that it has; see
-	// ForceUpload. A bucket that has neither refuses with an [object.UnsupportedError], and
-	// nothing is written.
+	// StorageClass and Tags are those of [object.PutOptions]. They apply only to an upload:
+	// unchanged content keeps its class and tags; see ForceUpload. If the bucket has no classes
+	// or tags, the error is an [object.UnsupportedError], and nothing is written.
 	StorageClass string
 	Tags         map[string]string
 
-	// ForceUpload uploads the content also if the item refers to the same content already. It
+	// ForceUpload uploads the content even if the item already refers to the same content. It
 	// repairs an item whose object is missing or damaged.
 	ForceUpload bool
 
-	// Metadata is kept with the object, in addition to that which the layout writes. All of
-	// it together is at most [object.MaxMetadata] bytes.
+	// Metadata is kept with the object, together with the metadata of the layout. Both have at
+	// most [object.MaxMetadata] bytes together.
 	Metadata map[string]string
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// DefaultOrphanAge is the orphan age of a table whose first writer gives none.
-	// MinOrphanAge and MaxOrphanAge are the bounds.
+	// DefaultOrphanAge is the orphan age of a table whose first writer sets none. MinOrphanAge
+	// and MaxOrphanAge are the bounds.
 	DefaultOrphanAge = 24 * time.Hour
 	MinOrphanAge     = time.Hour
 	MaxOrphanAge     = 100 * 365 * 24 * time.Hour
@@ -33,68 +33,68 @@ const (
 
 // Options are the options of a [Store].
 type Options struct {
-	// Prefix is what the keys of all objects begin with, at most 256 bytes. New adds a slash
-	// if it does not end with one. Several tables can share a prefix, unless the layout says
-	// otherwise.
+	// Prefix is the beginning of the keys of all objects, at most 256 bytes. New adds a slash at
+	// the end if there is none. Several tables can share a prefix, unless the layout forbids it.
 	Prefix string
 
-	// BaseURI is the URI of the bucket, for example s3://BUCKET, that references begin with.
-	// All programs that use the table must have the same. Empty means the name of the
+	// BaseURI is the URI of the bucket at the beginning of references, for example s3://BUCKET.
+	// All programs that use the table must have the same BaseURI. Empty means the name of the
 	// bucket ([object.Traits]).
 	BaseURI string
 
-	// Layout says how objects are called; nil means [DefaultLayout].
+	// Layout decides the names of objects; nil means [DefaultLayout].
 	Layout Layout
 
-	// Attributes are the large attributes. Nil means that an attribute is large if its value
-	// looks like a reference. Name them if users choose the values of other attributes:
-	// otherwise the store refuses to write a text that looks like a reference, and to read
-	// one that another program has written.
+	// Attributes are the names of the large attributes. Nil means that an attribute is large if
+	// its value looks like a reference. If users choose the values of other attributes, set
+	// Attributes. Otherwise the store refuses to write a text that looks like a reference, and to
+	// read such a text of another program.
 	Attributes []string
 
-	// OrphanAge is how long an object without a reference is kept, from [MinOrphanAge] to [MaxOrphanAge];
-	// a write fails that needs more than half of it. 0 means the orphan age of the table: that of
-	// the first program that wrote to it, or what [Store.ChangeOrphanAge] has made of it. A
-	// table that has none yet gets this one; there 0 means [DefaultOrphanAge]. Elsewhere a write
-	// is refused with a [OrphanAgeError] where this orphan age is longer than that of the table, and a
-	// sweep where it is shorter.
+	// OrphanAge is how long the sweep keeps an object without a reference, from [MinOrphanAge] to
+	// [MaxOrphanAge]. A write that takes more than half of it fails. 0 means the orphan age of
+	// the table.
+	//
+	// The first program that writes to a table sets its orphan age; 0 then means
+	// [DefaultOrphanAge]. [Store.ChangeOrphanAge] changes it. If this option is longer than the
+	// orphan age of the table, a write returns an [OrphanAgeError]. If it is shorter, a sweep
+	// returns an OrphanAgeError.
 	OrphanAge time.Duration
 
-	// RemoveSuperseded lets a write that has succeeded remove at once the objects that the
-	// item no longer refers to, if they are older than the orphan age. The sweep removes the
-	// others. If a removal fails, the write logs that, and the sweep removes the object.
+	// RemoveSuperseded removes the objects to which the item no longer refers, directly after a
+	// successful write, if they are older than the orphan age. The sweep removes the others. If a
+	// removal fails, the write logs that.
 	RemoveSuperseded bool
 
-	// RemoveYoung lets RemoveSuperseded remove objects of any age. It is safe only where no
-	// proxy repeats requests. Otherwise a late copy of the request that created an item could
-	// create it again after it was changed and deleted, with references to removed objects.
+	// RemoveYoung lets RemoveSuperseded remove objects of any age. It is safe only if no proxy
+	// repeats requests. Otherwise a late copy of a create could be applied after the item was
+	// changed and deleted. Then the item would refer to removed objects.
 	RemoveYoung bool
 
-	// RemoveFailed lets a write whose condition was refused remove its uploads at once, also
-	// if that condition can hold later. It is safe only where no proxy repeats requests.
-	// Without it such objects are left to the sweep. Uploads that no item can refer to any
-	// more are always removed at once.
+	// RemoveFailed removes the uploads of a write at once if its condition failed, even if that
+	// condition can hold later. It is safe only if no proxy repeats requests. Without it, the
+	// sweep removes such objects. Uploads to which no item can ever refer are always removed at
+	// once.
 	RemoveFailed bool
 
-	// Parallel is how many objects of one item are uploaded or opened at a time, 1 to 64; 0
-	// means 4.
+	// Parallel is the number of objects of one item that are uploaded or opened at the same time,
+	// 1 to 64; 0 means 4.
 	Parallel int
 
-	// SpoolDir is where a stream of more than 1 MiB that must be hashed before its upload
-	// goes into a temporary file; empty means [os.TempDir]. Only layouts that name objects by
-	// their content use it, and only for a body that cannot seek.
+	// SpoolDir is the directory for temporary files; empty means [os.TempDir]. Only layouts that
+	// name objects by their content use it, for a body of more than 1 MiB that cannot seek.
 	SpoolDir string
 
-	// AdoptPrefix lets this store take over a prefix that belongs to another table, or to an
-	// earlier one of the same name. The sweep then removes the other table's objects.
+	// AdoptPrefix lets this store claim a prefix that belongs to another table, or to an earlier
+	// table with the same name. The sweep then removes the other table's objects.
 	AdoptPrefix bool
 
-	// Logger receives what is left to the sweep; nil discards.
+	// Logger receives what the sweep has to remove later; nil discards it.
 	Logger *slog.Logger
 }
 
 // Store keeps items whose large attributes are objects. Any number of goroutines and processes
-// may call its methods. It starts no goroutine that outlives a call, and has nothing to close.
+// may use it. It starts no goroutine that outlives a call, and needs no Close.
 type Store struct {
 	table  Table
 	bucket object.Bucket
@@ -107,8 +107,8 @@ type Store struct {
 	marked chan orphanAges // one slot: the last look at the marker; zero before
 }
 
-// New returns a store of the items of t with their large attributes in b. It sends
-// nothing. Nil options are the defaults. The error matches [ErrInvalid].
+// New returns a store for the items of t, with their large attributes in b. It sends nothing. Nil
+// options mean all defaults. The error matches [ErrInvalid].
 func New(t Table, b object.Bucket, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -227,8 +227,8 @@ func (s *Store) isLarge(attr string) bool {
 	return s.o.Attributes == nil || slices.Contains(s.o.Attributes, attr)
 }
 
-// ReferenceError says that an attribute of an item has a reference which the store does
-// not follow. It matches [ErrForeign], and [store.ErrPermanent].
+// ReferenceError says that an attribute of an item has a reference that the store does not
+// follow. It matches [ErrForeign] and [store.ErrPermanent].
 type ReferenceError struct {
 	Key    Key
 	Attr   string

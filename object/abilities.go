@@ -8,8 +8,8 @@ import (
 	"reflect"
 )
 
-// As finds the optional interface T of b, or of a bucket that b decorates. A decorator
-// has a method Unwrap() Bucket, or a method As(target any) bool, which decides itself: it
+// As finds the optional interface T of b, or of a bucket that b decorates. A decorator has a
+// method Unwrap() Bucket, or a method As(target any) bool. The method As decides by itself: it
 // sets target (a *T) and returns true.
 func As[T any](b Bucket) (T, bool) {
 	var t T
@@ -33,33 +33,33 @@ func As[T any](b Bucket) (T, bool) {
 
 // CopyOptions are the options of [Copier].
 type CopyOptions struct {
-	// SourceIfMatch: only if the source is in this state. If it is in another, or
-	// there is none, that is a conflict.
+	// SourceIfMatch: only if the source is in this state. If the source is in another state or
+	// does not exist, the result is a conflict.
 	SourceIfMatch Version
 
 	// IfAbsent and IfMatch are the conditions of Put, on the destination.
 	IfAbsent bool
 	IfMatch  Version
 
-	// Metadata replaces the metadata of the source, ContentType its type, and Headers its
-	// headers. Nil keeps all three, and ContentType and Headers must then be empty.
+	// Metadata replaces the metadata of the source. ContentType replaces its type, and Headers
+	// its headers. Nil Metadata keeps all three; then ContentType and Headers must be empty.
 	Metadata    map[string]string
 	ContentType string
 	Headers     Headers
 
-	// Progress, if not nil, is called with how much was copied.
+	// Progress, if not nil, is called with the number of copied bytes.
 	Progress Progress
 }
 
 // Copier is a bucket that can copy an object without sending its body twice.
 type Copier interface {
-	// Copy writes the body of source to destination and returns at least the key
-	// and the version of what it wrote. A source that does not exist is
-	// store.ErrNotFound, or with SourceIfMatch a conflict.
+	// Copy writes the body of source to destination. It returns at least the key and the version
+	// of the destination. If the source does not exist, the error matches store.ErrNotFound, or
+	// with SourceIfMatch store.ErrConflict.
 	Copy(ctx context.Context, source, destination string, opts *CopyOptions) (Info, error)
 }
 
-// Copy copies within b; see [Copier]. Where b cannot, the error matches
+// Copy copies within b; see [Copier]. If b cannot copy, the error matches
 // [errors.ErrUnsupported].
 func Copy(ctx context.Context, b Bucket, source, destination string, opts *CopyOptions) (Info, error) {
 	c, ok := As[Copier](b)
@@ -69,8 +69,8 @@ func Copy(ctx context.Context, b Bucket, source, destination string, opts *CopyO
 	return c.Copy(ctx, source, destination, opts)
 }
 
-// Traits say what the layers above may rely on. The zero value promises nothing and is
-// right for every bucket.
+// Traits are properties of a bucket that the layers above may rely on. The zero value promises
+// nothing and is right for every bucket.
 type Traits struct {
 	// Name names the bucket for people, usually as a URL without secrets.
 	Name string
@@ -83,8 +83,8 @@ type Traits struct {
 	// Local says that a request reaches the bucket without a network.
 	Local bool
 
-	// Trusted says that the store is known to honour all conditions that the
-	// bucket sends, so that they need not be probed.
+	// Trusted says that the store is known to honour all conditions that the bucket sends. So no
+	// layer needs to test them.
 	Trusted bool
 
 	// UniqueVersions says that no version is used twice for a key, not even when the same
@@ -97,8 +97,8 @@ type Describer interface {
 	Traits() Traits
 }
 
-// TraitsOf returns the traits of b, or the zero value. Where the bucket gives no ID, the
-// ID is the name.
+// TraitsOf returns the traits of b, or the zero value. If the bucket has no ID, the ID is the
+// name.
 func TraitsOf(b Bucket) Traits {
 	d, ok := As[Describer](b)
 	if !ok {
@@ -113,7 +113,7 @@ func TraitsOf(b Bucket) Traits {
 // the request and ignore its condition.
 type Ability string
 
-// The abilities that the operations of this package ask for.
+// The abilities that this package uses.
 const (
 	PutIfAbsent    Ability = "put-if-absent"             // [PutOptions].IfAbsent
 	PutIfMatch     Ability = "put-if-match"              // [PutOptions].IfMatch
@@ -123,18 +123,18 @@ const (
 	CopySource     Ability = "copy-source"               // [CopyOptions].SourceIfMatch
 	CopyIfAbsent   Ability = "copy-if-absent"            // [CopyOptions].IfAbsent
 	CopyIfMatch    Ability = "copy-if-match"             // [CopyOptions].IfMatch
-	PartsIfAbsent  Ability = "upload-if-absent"          // IfAbsent of a body so large that it is uploaded in parts
-	PartsIfMatch   Ability = "upload-if-match"           // IfMatch of such a body
+	PartsIfAbsent  Ability = "upload-if-absent"          // IfAbsent of a large body, which is uploaded in parts
+	PartsIfMatch   Ability = "upload-if-match"           // IfMatch of a large body
 )
 
-// These abilities are not tried, and not among [Abilities].
+// These abilities are not tested, and not among [Abilities].
 const (
 	RemoveVersion Ability = "remove-version" // of a [VersionRemover]
 	StorageClass  Ability = "storage-class"  // [PutOptions].StorageClass
 	Tags          Ability = "tags"           // [PutOptions].Tags
 )
 
-// Abilities returns all abilities.
+// Abilities returns all abilities that can be tested.
 func Abilities() []Ability {
 	return []Ability{
 		PutIfAbsent, PutIfMatch, DeleteIfMatch, DeleteOrAbsent, PlainCopy, CopySource, CopyIfAbsent, CopyIfMatch,
@@ -152,37 +152,36 @@ func ParseAbility(name string) (Ability, error) {
 	return "", fmt.Errorf("there is no ability %q", name)
 }
 
-// Verifier is a bucket that finds out, before it first uses an ability, whether its store
-// has that ability.
+// Verifier is a bucket that tests, before it first uses an ability, whether its store has that
+// ability.
 type Verifier interface {
-	// Verify returns nil if the store is known to have these abilities, and an
-	// [UnsupportedError] for the first one that it lacks. It tries the abilities that are
-	// not known yet, on objects that it makes and removes again, and remembers the
-	// result. Any other error means that it could not find out now.
+	// Verify returns nil if the store has these abilities, and an [UnsupportedError] for the
+	// first ability that it lacks. It tests unknown abilities on objects that it creates and
+	// removes, and remembers the result. Any other error means that the test could not be done.
 	Verify(ctx context.Context, abilities ...Ability) error
 }
 
-// VersionRemover is a bucket that can keep every version of its objects, apart from
-// [Version]s: what is overwritten or deleted there is still stored.
+// VersionRemover is a bucket that can keep every version of its objects: a version that was
+// overwritten or deleted is still stored. These versions are not [Version]s.
 type VersionRemover interface {
 	// KeepsVersions reports whether the bucket keeps every version now.
 	KeepsVersions(ctx context.Context) (bool, error)
 
-	// RemoveVersion permanently removes the version of an object that a listing has yielded,
-	// if it still is the newest. A version that is written meanwhile stays. If the object has
-	// another Version, or a Modified that differs by more than a second, the error matches
-	// store.ErrConflict. If there is no object, it matches store.ErrNotFound. Where the bucket
-	// does not keep every version, it matches [errors.ErrUnsupported], and nothing is removed.
+	// RemoveVersion permanently removes the version of an object that a listing has yielded, if
+	// that version is still the newest. A newer version stays. The error matches
+	// store.ErrConflict if the object has another Version, or a Modified that differs by more
+	// than a second. It matches store.ErrNotFound if there is no object. If the bucket does not
+	// keep every version, it matches [errors.ErrUnsupported], and nothing is removed.
 	RemoveVersion(ctx context.Context, listed Info) error
 }
 
-// UnsupportedError says that a bucket cannot do something atomically and therefore
-// did not try. It matches [errors.ErrUnsupported]; its outcome is NotApplied.
+// UnsupportedError says that a bucket cannot do something atomically, and so did not try. It
+// matches [errors.ErrUnsupported]. Its outcome is NotApplied.
 type UnsupportedError struct {
 	Ability Ability
 
-	// Found says, for people, what the store did when the ability was tried; empty where
-	// it was not tried.
+	// Found describes, for people, what the store did in the test of the ability. It is empty
+	// without a test.
 	Found string
 
 	refusal bool // Found is that the store refused a request whose condition held

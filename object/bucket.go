@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// MaxMetadata is the largest metadata of an object that every bucket takes: the
-// lengths of all names and values together, in bytes.
+// MaxMetadata is the largest metadata that every bucket accepts: the lengths of all names and
+// values together, in bytes.
 const MaxMetadata = 2 << 10
 
 // maxHeaders is how long the [Headers] of an object may be, all together, in bytes.
 const maxHeaders = 2 << 10
 
-// Headers are HTTP headers that a store keeps with an object and sends to browsers and
-// caches, in addition to the content type. An empty one is not sent. Values are text without
-// control characters; some servers take ASCII only. All together have at most 2 KiB.
+// Headers are HTTP headers that a store keeps with an object and sends to browsers and caches, in
+// addition to the content type. An empty header is not sent. Values are text without control
+// characters. Some servers accept only ASCII. All headers together have at most 2 KiB.
 type Headers struct {
 	CacheControl       string `json:"cache_control,omitempty"`
 	ContentDisposition string `json:"content_disposition,omitempty"`
@@ -29,7 +29,7 @@ type Headers struct {
 	ContentLanguage string `json:"content_language,omitempty"`
 }
 
-// Or returns h, with the headers of other in the place of those that are empty.
+// Or returns h. Each empty header is replaced by that of other.
 func (h Headers) Or(other Headers) Headers {
 	return Headers{
 		cmp.Or(h.CacheControl, other.CacheControl), cmp.Or(h.ContentDisposition, other.ContentDisposition),
@@ -37,24 +37,24 @@ func (h Headers) Or(other Headers) Headers {
 	}
 }
 
-// Version names one state of an object. It is opaque: compare it for equality and
-// nothing else. The zero value names none.
+// Version names one state of an object. It is opaque: only compare it for equality. The zero
+// value names no state.
 type Version string
 
 // Info describes one state of an object.
 type Info struct {
 	Key     string
 	Version Version
-	Size    int64 // of the whole body, in bytes, also where only a range was requested
+	Size    int64 // size of the whole body in bytes, even if only a range was requested
 
-	// Modified is when this state was written, by the store's clock and with its
-	// granularity (a second on S3, where an object that was uploaded in parts
-	// carries the time at which that upload was started).
+	// Modified is the time of the write of this state, by the store's clock and with its
+	// granularity. On S3 that is a second, and for an object that was uploaded in parts the time
+	// is the begin of the upload.
 	Modified time.Time
 
-	// Now is the time of the answer, by the store's clock. It is zero where the store
-	// does not send it, or where the answer may come from a cache. Compare Modified and
-	// Now of one answer with each other only, not with the caller's clock.
+	// Now is the time of the answer, by the store's clock. It is zero if the store does not send
+	// it, or if the answer may come from a cache. Compare it only with Modified of the same
+	// answer, not with the caller's clock.
 	Now time.Time
 
 	// ContentType, Headers and Metadata are those that the writer passed to Put. A listing
@@ -63,14 +63,13 @@ type Info struct {
 	Headers     Headers
 	Metadata    map[string]string
 
-	// WriteInfo is what a [Client] keeps in the metadata of the object. Only a client fills
-	// it in. A [Bucket] has it in Metadata, and a listing leaves it out.
+	// WriteInfo is what a [Client] keeps in the metadata of the object. Only a client fills it
+	// in. In an Info of a [Bucket] it is part of Metadata. A listing leaves it out.
 	WriteInfo WriteInfo
 }
 
-// Reader is an open object. It reads the body from the requested offset and must be
-// closed. After an error the rest of the body is not known. A body that ends early is an
-// error, never io.EOF.
+// Reader is an open object. It reads the body from the requested offset. Close it. After an
+// error, do not use the rest of the body. If the body ends early, the error is not io.EOF.
 type Reader struct {
 	io.ReadCloser
 	Info Info
@@ -78,29 +77,29 @@ type Reader struct {
 
 // GetOptions are the options of [Bucket.Get].
 type GetOptions struct {
-	// Offset is where to begin, in bytes. An offset at or after the end of the body is
-	// refused with [ErrRange], except for 0, which is always valid.
+	// Offset is the first byte to read. If it is not below the size of the body, the error is
+	// [ErrRange]. 0 is always valid.
 	Offset int64
 
-	// Length is the most bytes to read; 0 means all that follow.
+	// Length is the largest number of bytes to read; 0 means all bytes.
 	Length int64
 
-	// IfMatch asks for this state. If the object is in another, the error matches
+	// IfMatch requests this state. If the object is in another state, the error matches
 	// store.ErrConflict.
 	IfMatch Version
 
-	// IfChanged asks for any other state. If the object still is in this one, the
-	// error matches [ErrNotChanged] and no body is sent.
+	// IfChanged requests any other state. If the object is still in this state, the error matches
+	// [ErrNotChanged], and no body is sent.
 	IfChanged Version
 }
 
-// PutOptions are the options of [Bucket.Put]. Without a condition the object is
-// written over whatever is there.
+// PutOptions are the options of [Bucket.Put]. Without a condition, Put replaces the present
+// object.
 type PutOptions struct {
 	// IfAbsent: only if there is no object at this key.
 	IfAbsent bool
 
-	// IfMatch: only if the object is in this state. If there is none, that is a
+	// IfMatch: only if the object is in this state. If there is no object, the result is a
 	// conflict.
 	IfMatch Version
 
@@ -115,55 +114,51 @@ type PutOptions struct {
 	// [CheckMetadata].
 	Metadata map[string]string
 
-	// StorageClass is one of the store's own, such as STANDARD_IA on S3; empty means the
-	// store's default. A bucket that has no storage classes refuses it with an
-	// [UnsupportedError]. An object of a class that must be restored before it is read
-	// (GLACIER) cannot be read here.
+	// StorageClass is a class of the store, such as STANDARD_IA on S3; empty means the store's
+	// default. A bucket without storage classes returns an [UnsupportedError]. This package
+	// cannot read an object of a class that must be restored before a read (GLACIER).
 	StorageClass string
 
-	// Tags are kept with the object for the store's own rules (costs, lifecycle). No
-	// method reads them. There are at most 10; names have at most 128 characters, values 256.
-	// Both consist of letters, digits, spaces and + - = . _ : / @. Names are not empty, and do
-	// not begin with "aws:". A bucket that has no tags refuses them with an
-	// [UnsupportedError].
+	// Tags are kept with the object for rules of the store (costs, lifecycle). No method reads
+	// them. There are at most 10 tags. Names have 1 to 128 characters, values at most 256. Both
+	// consist of letters, digits, spaces and + - = . _ : / @. Names do not begin with "aws:". A
+	// bucket without tags returns an [UnsupportedError].
 	Tags map[string]string
 
-	// Length is that of the body in bytes, where the caller knows it; 0 means that it is
-	// not known. A body of another length is refused with [ErrInvalid], and nothing is
-	// written.
+	// Length is the length of the body in bytes; 0 means that the caller does not know it. If the
+	// body has another length, the error is [ErrInvalid], and nothing is written.
 	Length int64
 
-	// Progress, if not nil, is called with how much of the body the store has.
+	// Progress, if not nil, is called with the number of bytes that the store has.
 	Progress Progress
 
-	// OnUpload is for a large body that the bucket uploads in parts. The bucket calls it with
-	// the upload before it sends the first part. Where OnUpload is set, the bucket keeps an
-	// upload that does not complete, and the error is an [UnfinishedError]. The parts cost
-	// money until [Resume] completes the upload or an [Uploader] aborts it. Where OnUpload is
-	// nil, the bucket aborts an upload that does not succeed. A bucket without such uploads
-	// ignores it.
+	// OnUpload is for a large body that the bucket uploads in parts. The bucket calls it with the
+	// upload before it sends the first part. If OnUpload is set and the upload does not complete,
+	// the bucket keeps the parts, and the error is an [UnfinishedError]. The parts cost money
+	// until [Resume] completes the upload or an [Uploader] aborts it. If OnUpload is nil, the
+	// bucket aborts an upload that does not succeed. A bucket without uploads in parts ignores
+	// OnUpload.
 	OnUpload func(Upload)
 
-	// Parts asks a bucket that uploads large bodies in parts to upload this body in parts as
-	// well, whatever its size. Its conditions then need [PartsIfAbsent] and [PartsIfMatch].
+	// Parts makes the bucket upload a body of any size in parts. The conditions then need
+	// [PartsIfAbsent] and [PartsIfMatch].
 	Parts bool
 }
 
 // DeleteOptions are the options of [Bucket.Delete].
 type DeleteOptions struct {
-	// IfMatch: only if the object is in this state. If there is no object, that is a
-	// conflict with HasCurrent set and an empty Version ([ConflictError]).
+	// IfMatch: only if the object is in this state. If there is no object, the result is a
+	// [ConflictError] with HasCurrent and an empty Version.
 	IfMatch Version
 
-	// OrAbsent, with IfMatch: an object that does not exist counts as deleted. Some servers
+	// OrAbsent changes IfMatch: an object that does not exist counts as deleted. Some servers
 	// that honour IfMatch give the same answer in both cases.
 	OrAbsent bool
 }
 
 // ListOptions are the options of [Bucket.List].
 type ListOptions struct {
-	// After yields only keys that are greater than it, in the order of their
-	// bytes.
+	// After yields only keys that are greater, in the order of their bytes.
 	After string
 }
 
@@ -177,19 +172,17 @@ type Bucket interface {
 	// store.ErrNotFound.
 	Stat(ctx context.Context, key string) (Info, error)
 
-	// Put writes an object. It reads body to its end, and returns at least the
-	// key, the version and the size of what it wrote. An error of body is
-	// returned, and nothing is written. Put waits for a Read of body that has begun, also
-	// when ctx has ended.
+	// Put writes an object. It reads body to its end. It returns at least the key, the version
+	// and the size of the object. If body returns an error, Put returns it and writes nothing. If
+	// ctx ends, Put still waits until a Read of body returns.
 	Put(ctx context.Context, key string, body io.Reader, opts *PutOptions) (Info, error)
 
-	// Delete removes an object. Without a condition, deleting what does not exist
-	// succeeds.
+	// Delete removes an object. Without a condition, the delete of an absent object succeeds.
 	Delete(ctx context.Context, key string, opts *DeleteOptions) error
 
-	// List yields the objects whose keys begin with prefix, which is any text, in no
-	// promised order, each once. An object that exists throughout the listing is yielded.
-	// One that is created or deleted meanwhile may be yielded. After an error the listing
-	// ends.
+	// List yields each object whose key begins with prefix once, in no particular order. The
+	// prefix is any text. An object that exists during the whole listing is yielded. An object
+	// that is created or deleted during the listing may be yielded. The listing ends after an
+	// error.
 	List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Info, error]
 }

@@ -14,10 +14,9 @@ import (
 // MaxKey is the longest key of an object, in bytes.
 const MaxKey = 1024
 
-// CheckKey reports why key cannot name an object; the error matches
-// [store.ErrKey]. A key is valid UTF-8 of at most [MaxKey] bytes, and not empty.
-// What it means to have several slashes in a row, or segments "." and "..", is
-// up to the store: some refuse them.
+// CheckKey reports why key cannot name an object; the error matches [store.ErrKey]. A key is
+// valid UTF-8, not empty, and has at most [MaxKey] bytes. The store decides about several slashes
+// in a row and the segments "." and "..": some stores refuse them.
 func CheckKey(key string) error {
 	switch {
 	case key == "":
@@ -30,9 +29,9 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// CheckMetadata reports why metadata cannot be kept by every bucket; the error
-// matches [ErrInvalid]. Names consist of lower-case letters, digits, hyphens
-// and underscores; values of printable ASCII without a space at either end.
+// CheckMetadata reports why some buckets cannot keep the metadata; the error matches
+// [ErrInvalid]. Names consist of lower-case letters, digits, hyphens and underscores. Values
+// consist of printable ASCII without a space at either end.
 func CheckMetadata(metadata map[string]string) error {
 	size := 0
 	for name, value := range metadata {
@@ -99,8 +98,8 @@ func checkTags(tags map[string]string) error {
 	return nil
 }
 
-// CheckGet reports why no bucket can carry out a Get with these arguments. Buckets call
-// this and the similar functions first.
+// CheckGet reports why no bucket can carry out a Get with these arguments. Buckets call this
+// function and the other Check functions first.
 func CheckGet(key string, opts *GetOptions) (GetOptions, error) {
 	if err := CheckKey(key); err != nil || opts == nil {
 		return GetOptions{}, err
@@ -114,8 +113,8 @@ func CheckGet(key string, opts *GetOptions) (GetOptions, error) {
 	return *opts, nil
 }
 
-// CheckPut reports why a Put with these arguments cannot be carried out by a bucket that
-// has these of the abilities [StorageClass] and [Tags].
+// CheckPut reports why a bucket cannot carry out a Put with these arguments. The bucket has the
+// given subset of the abilities [StorageClass] and [Tags].
 func CheckPut(key string, opts *PutOptions, has ...Ability) (PutOptions, error) {
 	if err := CheckKey(key); err != nil || opts == nil {
 		return PutOptions{}, err

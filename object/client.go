@@ -24,23 +24,22 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Reserver reserves the object before every conditional write, also where the store
-	// honours the condition: other programs may rely on the reservation alone. The client
-	// sends the store's own condition as well, wherever the store honours it. Without a
-	// Reserver, the client refuses what the store cannot do. Writes without a condition are
-	// not reserved.
+	// Reserver reserves the object before every conditional write, even if the store honours the
+	// condition, because other programs may rely on the reservation alone. If the store honours
+	// the condition, the client sends it too. Without a Reserver, the client refuses conditions
+	// that the store does not honour. The client does not reserve unconditional writes.
 	Reserver Reserver
 
 	// Abilities says what the store is known to honour (true) or to ignore (false), from an
-	// earlier run. For an ability that is missing here, the client asks the bucket if that is
-	// a [Verifier]. It takes the ability for granted where the [Traits] of the bucket say
-	// Trusted. Otherwise it tries the ability once ([Probe]).
+	// earlier run. If an ability is missing here, the client asks the bucket if that is a
+	// [Verifier]. If the [Traits] of the bucket say Trusted, it assumes the ability. Otherwise it
+	// tests the ability once ([Probe]).
 	Abilities map[Ability]bool
 
-	// DistinctBodies promises that no two writes to one key have equal bodies: each body
-	// has something unique, for example an id. Then the client can check a fence also where
-	// equal bodies have equal versions, as on S3. Every writer of the objects must keep
-	// the promise. Two copies of one body to the same key break it.
+	// DistinctBodies promises that no two writes to one key have equal bodies, for example
+	// because each body has a unique id. Then the client can check a fence even if equal bodies
+	// have equal versions, as on S3. Every writer of the objects must keep the promise. Two
+	// copies of one body to the same key break it.
 	DistinctBodies bool
 
 	// Logger receives the outcome of writes whose reply was lost. Nil discards.
@@ -66,57 +65,56 @@ func (o *Options) check() error {
 	return nil
 }
 
-// WriteOptions are the options of the writes of a [Client]: the condition, the fence, and
-// what the object gets. At most one of IfAbsent, IfMatch and Base is given.
+// WriteOptions are the options of the writes of a [Client]. Set at most one of IfAbsent, IfMatch
+// and Base.
 type WriteOptions struct {
 	// IfAbsent: only if there is no object.
 	IfAbsent bool
 
-	// IfMatch: only if the object is in this state. It costs a Stat, since each object
-	// names the writes before it, by which their writers recognise them. Base is better.
+	// IfMatch: only if the object is in this state. It costs a Stat, because the client needs the
+	// ids of the writes before it. Base does not need the Stat.
 	IfMatch Version
 
-	// Base: only if the object is in this state, which a Get, a Stat or a write has
-	// returned. Base also has the ids of the writes before ([Info].WriteInfo). So the client
-	// can find the outcome after a lost reply, and checks the fence without another request.
-	// Where equal bodies have equal versions ([Traits].UniqueVersions is false), Base does not
-	// protect metadata: for the store, a write of the same body with other metadata does not
-	// change the state.
+	// Base: only if the object is in this state, which a Get, a Stat or a write has returned.
+	// Base has the ids of the writes before it ([Info].WriteInfo). So the client can find the
+	// outcome after a lost reply, and checks the fence without another request. If
+	// [Traits].UniqueVersions is false, Base does not protect metadata: a write of the same body
+	// with other metadata does not change the state for the store.
 	Base *Info
 
 	// SourceIfMatch: only if the source of a Copy or Rename is in this state.
 	SourceIfMatch Version
 
-	// Fence is the lock under which the write is made, with its token. A fenced object
-	// refuses all writes without a fence, with the fence of another lock, and with a lower
-	// token. The error matches [ErrFenced]. A write with a fence leaves it on the object. A
-	// delete with a fence leaves a tombstone, which reads do not see.
+	// Fence is the lock of the writer, with its token. A write with a fence leaves the fence on
+	// the object. The object then refuses writes without a fence, with the fence of another lock,
+	// and with a lower token. The error matches [ErrFenced]. A delete with a fence leaves a
+	// tombstone, which reads do not see.
 	//
 	// A fence needs versions that are never used twice ([Traits].UniqueVersions, or
-	// [Options].DistinctBodies) and the store's own conditions. Elsewhere a write with a
-	// fence is refused with an [UnsupportedError].
+	// [Options].DistinctBodies), and the store's conditions. On other buckets a write with a
+	// fence returns an [UnsupportedError].
 	Fence *Fence
 
-	// Force writes in spite of the fence of the object. Without a Fence in these options
-	// the object keeps its own fence.
+	// Force writes even if the fence of the object refuses the write. Without a Fence in these
+	// options the object keeps its fence.
 	Force bool
 
-	// ContentType is a MIME type; empty means application/octet-stream, and with Copy and
-	// Rename that of the source.
+	// ContentType is a MIME type. Empty means application/octet-stream; for Copy and Rename,
+	// empty means the type of the source.
 	ContentType string
 
-	// Headers are kept with the body. With Copy and Rename, an empty one is that of the
+	// Headers are kept with the body. For Copy and Rename, an empty header means that of the
 	// source.
 	Headers Headers
 
-	// Metadata is kept with the body; see [PutOptions] for its form, and
-	// [MaxClientMetadata] for its size. Names that begin with [ReservedMetadata] are
-	// refused. Nil means none, and with Copy and Rename that of the source.
+	// Metadata is kept with the body; see [PutOptions] for its form, and [MaxClientMetadata] for
+	// its size. Names that begin with [ReservedMetadata] are refused. Nil means none; for Copy
+	// and Rename, nil means that of the source.
 	Metadata map[string]string
 
-	// Length, Progress and OnUpload are those of [PutOptions]. Where OnUpload keeps an
-	// upload, the client does not send the body again; see [Client.Resume]. A Copy and a
-	// Rename take Progress only.
+	// Length, Progress and OnUpload are those of [PutOptions]. If OnUpload keeps an upload, the
+	// client does not send the body again; see [Client.Resume]. Copy and Rename accept only
+	// Progress.
 	Length   int64
 	Progress Progress
 	OnUpload func(Upload)
@@ -172,10 +170,8 @@ func (o *WriteOptions) check(key string) error {
 	return cmp.Or(CheckMetadata(o.Metadata), checkHeaders(o.Headers))
 }
 
-// Client writes objects so that the caller knows the outcome of each write: committed (a
-// nil error), certainly not committed, or unknown. [store.OutcomeOf] distinguishes the last
-// two. The package comment says how. Any number of goroutines may use a client. It starts
-// none, and needs no closing.
+// Client writes objects so that the caller knows the outcome of each write. See the package
+// comment. Any number of goroutines may use a client. It starts no goroutine, and needs no Close.
 type Client struct {
 	bucket  Bucket
 	o       Options
@@ -183,8 +179,8 @@ type Client struct {
 	learned *learned
 }
 
-// New returns a client of the objects of b. It sends nothing. All clients of a bucket
-// should have the same options.
+// New returns a client for the objects of b. It sends nothing. All clients of a bucket should
+// have the same options.
 func New(b Bucket, opts *Options) (*Client, error) {
 	var o Options
 	if opts != nil {
@@ -210,8 +206,9 @@ func New(b Bucket, opts *Options) (*Client, error) {
 // Bucket returns the bucket that the client uses.
 func (c *Client) Bucket() Bucket { return c.bucket }
 
-// Get opens an object, as [Bucket.Get] does; the caller closes the reader. The Info has
-// the [WriteInfo], and Metadata has what the writer gave. A tombstone is not found.
+// Get opens an object, as [Bucket.Get] does; the caller closes the reader. The Info has the
+// [WriteInfo], and its Metadata is that of the writer. If the object is a tombstone, the error
+// matches [store.ErrNotFound].
 func (c *Client) Get(ctx context.Context, key string, opts *GetOptions) (*Reader, error) {
 	r, err := c.bucket.Get(ctx, key, opts)
 	if err != nil {
@@ -225,8 +222,8 @@ func (c *Client) Get(ctx context.Context, key string, opts *GetOptions) (*Reader
 	return r, nil
 }
 
-// ReadAll reads an object of at most limit bytes, as the function [ReadAll] does. The Info
-// can be the Base of a write. A tombstone is not found.
+// ReadAll reads an object of at most limit bytes, as the function [ReadAll] does. The Info can be
+// the Base of a write. A tombstone counts as absent.
 func (c *Client) ReadAll(ctx context.Context, key string, limit int64, opts *GetOptions) ([]byte, Info, error) {
 	body, info, err := ReadAll(ctx, c.bucket, key, limit, opts)
 	info = withWriteInfo(info)
@@ -236,8 +233,8 @@ func (c *Client) ReadAll(ctx context.Context, key string, limit int64, opts *Get
 	return body, info, opError("get", key, err)
 }
 
-// Stat describes an object, as [Bucket.Stat] does, by one request. The Info has the
-// [WriteInfo], and can be the Base of a write. A tombstone is not found.
+// Stat describes an object by one request, as [Bucket.Stat] does. The Info has the [WriteInfo],
+// and can be the Base of a write. A tombstone counts as absent.
 func (c *Client) Stat(ctx context.Context, key string) (Info, error) {
 	info, err := c.stat(ctx, key)
 	if err == nil && info.WriteInfo.Deleted {
@@ -289,27 +286,25 @@ func (c *Client) visible(ctx context.Context, listing iter.Seq2[Info, error]) it
 	}
 }
 
-// Put writes an object from body, which is read to its end: of any size, in one request or
-// in parts, as the bucket sees fit. A nil body is empty. An error of body is returned, and
-// nothing is written.
+// Put writes an object from body, which it reads to the end. The body can have any size; the
+// bucket decides about parts. A nil body is empty. If body returns an error, Put returns it and
+// writes nothing.
 //
-//   - nil: committed and durable. The Info can be the Base of the next write. Its Version is
-//     empty where the reply was lost and other writes have already replaced the object.
-//   - [store.ErrConflict]: the condition did not hold ([ConflictError]), and nothing was
-//     written. [ErrFenced]: the fence of the object refuses this write, and nothing was
-//     written.
-//   - [store.InDoubtError]: the write may have been applied, or may still be. Its Version
+//   - nil: committed and durable. The Info can be the Base of the next write. If the reply was
+//     lost and other writes have replaced the object, its Version is empty.
+//   - [store.ErrConflict]: the condition did not hold ([ConflictError]), and nothing was written.
+//   - [ErrFenced]: the fence of the object refuses this write, and nothing was written.
+//   - [store.InDoubtError]: the write may have been applied, or may still be applied. Its Version
 //     is the id of the write, for [Client.Resolve].
 //
-// With Base or IfAbsent, a put that is answered is one request. IfMatch costs one Stat more.
-// So does a put without a condition on a bucket with unique versions, since the client reads
-// the fence. A conflict costs a Stat, by which the client finds out whose write was faster.
+// With Base or IfAbsent, an answered put is one request. IfMatch costs one Stat more. On a bucket
+// with unique versions, a put without a condition also costs one Stat more, because the client
+// reads the fence. After a conflict the client sends a Stat to find the winner.
 //
-// The client sends a write again while the object certainly still is in the state that the
-// write names. It needs the body again for that: it seeks back where body is an
-// [io.Seeker], and keeps up to 1 MiB of any other body in memory. It sends a longer one only
-// once. Then a put without a condition can also be a conflict, on a bucket with unique
-// versions.
+// While the object is certainly still in the state that the write names, the client can send the
+// write again. It needs the body again for that. If body is an [io.Seeker], the client seeks
+// back. It keeps up to 1 MiB of any other body in memory, and sends a longer body only once. On a
+// bucket with unique versions, a long put without a condition can then end with a conflict.
 func (c *Client) Put(ctx context.Context, key string, body io.Reader, opts *WriteOptions) (Info, error) {
 	info, err := c.put(ctx, key, body, options(opts))
 	return info, opError("put", key, err)
@@ -335,14 +330,13 @@ func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOpt
 	return w.run(ctx)
 }
 
-// Resume continues an upload that a Put with OnUpload has kept, as the function [Resume]
-// does. body must be the same as in that Put, from its beginning. The write keeps the id with
-// which the upload began, so that the client also recognises an earlier completion that was
-// applied.
+// Resume continues an upload that a Put with OnUpload has kept, as the function [Resume] does.
+// body must be the same as in that Put, from its beginning. The write keeps its id, so the client
+// recognises an earlier completion that was applied.
 //
-// Content type, headers, metadata and fence are those of the Put; opts may have no others.
-// The ids of the writes before it are those of the Put as well. So on a bucket with unique
-// versions it is a conflict if others have written since, also without a condition and with
+// Content type, headers, metadata and fence are those of the Put; opts may have no others. The
+// client also compares with the state that the Put saw. So on a bucket with unique versions,
+// Resume returns a conflict if others have written since then, even without a condition and with
 // Force.
 func (c *Client) Resume(ctx context.Context, u Upload, body io.Reader, opts *WriteOptions) (Info, error) {
 	info, err := c.resume(ctx, u, body, options(opts))
@@ -382,19 +376,20 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 	return Info{}, err
 }
 
-// Resolve finds the outcome of a write that was in doubt, by one Stat. base is the state that
-// the write named: nil if it demanded that there is no object. write is the id of the write,
-// from [store.AttemptedVersion].
+// Resolve finds the outcome of a write in doubt, by one Stat. base is the state that the write
+// named, or nil if the write was a create. write is the id of the write, from
+// [store.AttemptedVersion].
 //
-//   - ResolutionApplied: the object is in the state that the write made; the Info describes it.
-//   - ResolutionSuperseded: the write was applied, and others have followed.
+//   - ResolutionApplied: the object is in the state after the write; the Info describes it.
+//   - ResolutionSuperseded: the write was applied, and other writes have followed.
 //   - ResolutionPending: the object is still in the state that the write named. The write may
-//     still be applied; the caller may send it again.
-//   - ResolutionNotApplied: other writes have replaced that state, and the write can never be applied.
+//     still be applied. The caller may send it again.
+//   - ResolutionNotApplied: other writes have replaced that state, and the write can never be
+//     applied.
 //   - ResolutionUnknown: no request can find the outcome any more.
 //
-// A resolution other than ResolutionPending and ResolutionUnknown is final. An error means
-// that the object could not be read.
+// A resolution other than ResolutionPending and ResolutionUnknown is final. An error means that
+// the object could not be read.
 func (c *Client) Resolve(ctx context.Context, key string, base *Info, write store.Version) (store.Resolution, Info, error) {
 	on := state{absent: base == nil}
 	if base != nil {

@@ -17,22 +17,21 @@ const (
 	tombstoneType = "text/plain"
 )
 
-// Delete removes an object. Without a condition, deleting what does not exist succeeds.
-// IfAbsent, ContentType, Headers and Metadata are not for a delete.
+// Delete removes an object. Without a condition, the delete of an absent object succeeds.
+// IfAbsent, ContentType, Headers and Metadata are not valid for a delete.
 //
-// With a fence it leaves a tombstone, which carries the fence. That is a small object that
-// reads of a client do not see, and on which the same lock can write again. So a holder whose
-// lock was taken over cannot create the object again. A delete with Force also removes the
-// tombstone.
+// With a fence, Delete leaves a tombstone with the fence: a small object that a client reads as
+// absent. So an earlier holder cannot create the object again. The present holder can. A delete
+// with Force also removes the tombstone.
 //
 //   - nil: the object is deleted.
-//   - [store.ErrConflict]: the condition did not hold, and nothing was deleted. [ErrFenced]:
-//     the fence of the object refuses this delete, and nothing was deleted.
-//   - unknown: the reply was lost, or the store refused the delete, and the object does not
-//     exist any more. This delete or another one has removed it, and no request can find out
-//     which. Without a condition the client sends the delete again after a lost reply.
+//   - [store.ErrConflict]: the condition did not hold, and nothing was deleted.
+//   - [ErrFenced]: the fence of the object refuses this delete, and nothing was deleted.
+//   - unknown: the reply was lost, or the store refused the delete, and the object does not exist
+//     any more. No request can find out whether this delete or another one has removed it.
+//     Without a condition the client sends the delete again after a lost reply.
 //
-// A delete is one request, as a put is; see [Client.Put].
+// The requests are those of [Client.Put].
 func (c *Client) Delete(ctx context.Context, key string, opts *WriteOptions) error {
 	o := options(opts)
 	err := o.check(key)

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// DefaultParallel is how many ranges are read at a time.
+	// DefaultParallel is the default of [DownloadOptions].Parallel.
 	DefaultParallel = 5
 
 	// downloadRange is the size of the ranges, in bytes.
@@ -30,25 +30,25 @@ const (
 
 // DownloadOptions are the options of [Download].
 type DownloadOptions struct {
-	// Parallel is how many ranges of 8 MiB are read at a time, 1 to 64; 0 means
+	// Parallel is the number of ranges of 8 MiB that are read at the same time, 1 to 64; 0 means
 	// [DefaultParallel].
 	Parallel int
 
-	// IfMatch asks for this state, as in [GetOptions].
+	// IfMatch requests this state, as in [GetOptions].
 	IfMatch Version
 
-	// Offset is how many bytes the caller has already, of the state IfMatch, which the
-	// caller must then name; see [TruncatedError].
+	// Offset is the number of bytes that the caller already has, of the state IfMatch. IfMatch
+	// must then be set; see [TruncatedError].
 	Offset int64
 
-	// Progress is called with how many bytes are written, those before Offset included.
+	// Progress is called with the number of written bytes, including the bytes before Offset.
 	Progress Progress
 
 	rangeSize int64 // Tests set it; 0 means downloadRange.
 }
 
 // TruncatedError says that a Download wrote only a part of the body. The first Done bytes are
-// complete. A Download with Offset Done and IfMatch Info.Version continues.
+// complete. To continue, call Download with Offset Done and IfMatch Info.Version.
 type TruncatedError struct {
 	Info Info
 	Done int64
@@ -62,13 +62,13 @@ func (e *TruncatedError) Error() string {
 // Unwrap returns Err.
 func (e *TruncatedError) Unwrap() error { return e.Err }
 
-// Download writes the body of an object to w, each byte at its own offset, by several
-// reads at a time. All are of one state: if the object changes meanwhile, the error matches
-// store.ErrConflict. Where an answer breaks off, Download continues from there.
+// Download writes the body of an object to w by several reads at the same time, each byte at its
+// offset. All reads are of one state: if the object changes, the error matches store.ErrConflict.
+// If an answer breaks off, Download continues from there.
 //
-// It holds 64 KiB of memory for each range at a time, in addition to what the bucket holds.
-// Several goroutines write to w until Download returns. w need not be empty, and is not
-// shortened. After an error w has parts of the body; a [TruncatedError] says how much is
+// Download holds 64 KiB of memory for each range, in addition to what the bucket holds. Several
+// goroutines write to w until Download returns. w need not be empty, and Download does not
+// shorten it. After an error w has parts of the body; a [TruncatedError] says how much is
 // complete.
 func Download(ctx context.Context, b Bucket, key string, w io.WriterAt, opts *DownloadOptions) (Info, error) {
 	return downloadFrom(ctx, b, TraitsOf(b), key, w, opts)

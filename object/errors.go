@@ -9,32 +9,30 @@ import (
 
 // The errors that package store does not have. Match them with [errors.Is].
 var (
-	// ErrNotChanged: the object still is in the state that [GetOptions].IfChanged
-	// names.
+	// ErrNotChanged: the object is still in the state of [GetOptions].IfChanged.
 	ErrNotChanged = errors.New("not changed")
 
 	// ErrRange: the body has no byte at the requested offset.
 	ErrRange = errors.New("the offset is after the end of the object")
 
-	// ErrBusy: the store refused because another write of the same object was in
-	// progress. This one was not applied; retry it.
+	// ErrBusy: the store refused the write because another write of the same object was in
+	// progress. The refused write was not applied. Retry it.
 	ErrBusy = store.MarkNotApplied(errors.New("another write of this object is in progress"))
 
-	// ErrInvalid: the arguments contradict each other or break a rule. Nothing was
-	// done.
+	// ErrInvalid: the arguments contradict each other or break a rule. Nothing was changed.
 	ErrInvalid = store.NewError("invalid argument", store.NotApplied, store.ErrInvalid)
 
-	// ErrFenced: the object carries a higher fencing token than the write, or the token of
-	// another lock, or the write has none. Nothing was written. See [FencedError].
+	// ErrFenced: the fence of the object refuses the write. The object has a higher token or the
+	// token of another lock, or the write has no token. Nothing was written. See [FencedError].
 	ErrFenced = store.NewError("fenced", store.NotApplied, store.ErrPermanent)
 )
 
-// FencedError says that the fence of the object refuses a write. It matches [ErrFenced]; its
+// FencedError says that the fence of the object refuses a write. It matches [ErrFenced]. Its
 // outcome is NotApplied.
 type FencedError struct {
 	Key   string
-	Fence Fence  // of the object
-	Write *Fence // of the write; nil if it had none
+	Fence Fence  // fence of the object
+	Write *Fence // fence of the write; nil if it had none
 }
 
 func (e *FencedError) Error() string {
@@ -53,12 +51,12 @@ func (e *FencedError) Is(target error) bool { return errors.Is(ErrFenced, target
 // Outcome is NotApplied.
 func (e *FencedError) Outcome() store.Outcome { return store.NotApplied }
 
-// Outcome makes an UnsupportedError a definite failure.
+// Outcome returns NotApplied.
 func (e *UnsupportedError) Outcome() store.Outcome { return store.NotApplied }
 
-// ConflictError says that an object was not in the state that a condition names. It
-// matches [store.ErrConflict]. Its outcome is NotApplied, for the one request that got
-// this answer.
+// ConflictError says that an object was not in the expected state. It matches
+// [store.ErrConflict]. Its outcome is NotApplied, but only for the one request that got this
+// answer.
 type ConflictError struct {
 	Key string
 
@@ -67,7 +65,7 @@ type ConflictError struct {
 	HasCurrent bool
 	Version    Version
 
-	// RenamedTo is where a rename that was faster moves the object, or has moved it.
+	// RenamedTo is the destination of a faster rename of the object, if there was one.
 	RenamedTo string
 }
 

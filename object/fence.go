@@ -7,23 +7,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// RaiseFence puts a fence on an object, and changes nothing else of it. A new holder of a
-// lock calls it before it reads what it is going to change. From then on the object refuses
-// every write with a lower token of the lock, atomically, also one that an earlier holder has
-// prepared already. If the object does not exist, RaiseFence leaves a tombstone with the
-// fence.
+// RaiseFence puts a fence on an object, and changes nothing else of it. A new holder of a lock
+// calls it before it reads the object. From then on the object refuses every write with a lower
+// token of the lock. This includes a write that an earlier holder has already prepared. If the
+// object does not exist, RaiseFence leaves a tombstone with the fence.
 //
-// It returns the state that carries the fence, which can be the Base of a write. Its
-// WriteInfo.Deleted says whether it is a tombstone. Where the object carries this token
-// already, RaiseFence writes nothing. If the object has a higher token, or the fence of
-// another lock, the error matches [ErrFenced].
+// RaiseFence returns the state with the fence, which can be the Base of a write. Its
+// WriteInfo.Deleted says whether it is a tombstone. If the object already has this token,
+// RaiseFence writes nothing. If the object has a higher token or the fence of another lock, the
+// error matches [ErrFenced].
 //
-// It needs a bucket whose versions are never used twice ([Traits].UniqueVersions). On others
-// it refuses with an [UnsupportedError]: where equal bodies have equal versions, the condition
-// of a write that an earlier holder has prepared would still hold. Package indexbucket keeps
-// objects on such a store under unique versions.
+// RaiseFence needs a bucket with unique versions ([Traits].UniqueVersions). On other buckets it
+// returns an
+// [UnsupportedError]: if equal bodies have equal versions, the condition of a prepared write
+// would still hold. Package indexbucket gives every bucket unique versions.
 //
-// It is two requests (stat and copy). The outcomes are those of [Client.Put]. After a conflict
+// It takes two requests (stat and copy). The outcomes are those of [Client.Put]. After a conflict
 // it tries again until the context ends.
 func (c *Client) RaiseFence(ctx context.Context, key string, fence Fence) (Info, error) {
 	info, err := c.raiseFence(ctx, key, WriteOptions{Fence: &fence})

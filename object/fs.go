@@ -18,26 +18,26 @@ import (
 // maxDir is how many entries of a directory of [FS] are in memory at most.
 const maxDir = 100_000
 
-// FS returns the objects of a client as a file system for reading: for templates, for
-// [net/http.FileServerFS], for everything that takes an [fs.FS]. A slash in a key ends the
-// name of a directory; [fs.Sub] gives what is below one. The context bounds all calls on
-// the file system and its files.
+// FS returns the objects of a client as a read-only file system, for templates,
+// [net/http.FileServerFS] and other users of an [fs.FS]. Slashes in keys separate the names of
+// directories. [fs.Sub] returns a directory. ctx bounds all calls on the file system and its
+// files.
 //
-// A directory exists while there is an object below it. Objects whose keys are no paths
-// ([fs.ValidPath]), as those with two slashes in a row, are not in the file system. Where
-// there are the objects "a" and "a/b", the name "a" is a file, and only its
-// name finds "a/b". Files have the mode 0444, and the time of [Info].Modified in whole seconds;
-// their Sys is the [Info].
+// A directory exists while there is an object below it. Objects whose keys are not valid paths
+// ([fs.ValidPath]), for example with two slashes in a row, are not in the file system. If there
+// are the objects "a" and "a/b", the name "a" is a file, and "a/b" can be opened only by its
+// name. Files have the mode 0444, and the time of [Info].Modified in whole seconds. Their Sys is
+// the [Info].
 //
 // An open file is one state of its object. After the object was changed or deleted, a read
-// continues with the old state or fails, and never mixes two states. Files implement
-// [io.Seeker] and [io.ReaderAt].
+// continues with the old state or fails. It never mixes two states. Files implement [io.Seeker]
+// and [io.ReaderAt].
 //
-// Opening a file is one request, which also reads it from its beginning. A read after a seek,
-// and each ReadAt, is one more. Opening a directory is two; reading it is a listing
-// ([ListDir]). A directory of more than 100,000 entries can only be read a few at a time
-// ([fs.ReadDirFile] with n > 0). The entries after the first 100,000 come in the order of the
-// listing, and a name that is both a file and a directory can then come twice.
+// To open a file and read it from its beginning is one request. A read after a seek is one more,
+// and so is each ReadAt. To open a directory is two requests, and to read it is a listing
+// ([ListDir]). A directory of more than 100,000 entries can only be read in pieces
+// ([fs.ReadDirFile] with n > 0). After the first 100,000, entries come in the order of the
+// listing. Then a name that is both a file and a directory can come twice.
 func FS(ctx context.Context, c *Client) fs.FS { return &fileSystem{ctx: ctx, c: c} }
 
 // fileSystem is the part of a client's objects below a prefix, which is empty or ends with

@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// DirLister is a bucket that lists one level of keys without a look at what is below it.
+// DirLister is a bucket that lists one level of keys without a listing of the levels below.
 type DirLister interface {
-	// ListDir does what the function [ListDir] describes. It may yield what is below, or one
-	// segment several times, if those of one segment follow each other.
+	// ListDir does what the function [ListDir] describes. It may also yield keys of lower levels,
+	// or one segment several times, if the entries of one segment follow each other.
 	ListDir(ctx context.Context, prefix string) iter.Seq2[Info, error]
 }
 
@@ -23,14 +23,14 @@ const (
 	segmentCost = 64
 )
 
-// ListDir lists one level of keys, as a directory is listed: prefix is empty or ends with
-// a slash. It yields the objects whose keys begin with prefix and have no further slash,
-// as [Bucket.List] does. All other keys that begin with prefix it yields once for each next
-// segment: an Info that has nothing but a Key, which ends with a slash.
+// ListDir lists one level of keys, like a directory. prefix is empty or ends with a slash.
+// ListDir yields the objects whose keys begin with prefix and have no further slash. Of all other
+// keys that begin with prefix, it yields each next segment once: an Info with only a Key, which
+// ends with a slash.
 //
-// Where the bucket is no [DirLister], ListDir lists all keys that begin with prefix, in any
-// order. It then remembers the segments that it has yielded: when they take more than 32 MiB,
-// it ends with an error that matches [store.ErrTooLarge].
+// If the bucket is no [DirLister], ListDir lists all keys that begin with prefix, in any order,
+// and remembers the segments that it has yielded. If they need more than 32 MiB, the error
+// matches [store.ErrTooLarge].
 func ListDir(ctx context.Context, b Bucket, prefix string) iter.Seq2[Info, error] {
 	var listing iter.Seq2[Info, error]
 	d, grouped := As[DirLister](b)

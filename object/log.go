@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// MaxEntry is the largest body of an entry of a [Log], in bytes: 16 MiB. Larger data
-	// belongs in objects of its own, which an entry then names.
+	// MaxEntry is the largest body of an entry of a [Log], in bytes: 16 MiB. Keep larger data in
+	// separate objects, and their names in the entry.
 	MaxEntry = 16 << 20
 
 	// floorFresh is how long after a read of the floor an append is sent without
@@ -24,47 +24,44 @@ const (
 	floorFresh = 10 * time.Second
 )
 
-// Log is a sequence of immutable objects, numbered from 1. Any number of writers append
-// to it; of those who append after the same entry exactly one succeeds. It is what table
-// formats build for themselves: each entry is a commit, and its body says what changed.
-// Call [Log.Read] to take all entries into account, then [Log.Commit], which appends after
-// others. [Log.Append] is one try of that, [Log.Latest] finds the last entry, and [Log.Trim]
-// removes old ones.
+// Log is a sequence of immutable objects, numbered from 1. Any number of writers append to it. If
+// several writers append after the same entry, exactly one succeeds. Table formats use such logs:
+// each entry is a commit, and its body says what changed. Call [Log.Read] to process all entries,
+// then [Log.Commit], which appends after them. [Log.Append] is one attempt of a Commit,
+// [Log.Latest] finds the last entry, and [Log.Trim] removes old entries.
 //
-// The entries are the objects PREFIX/00000000000000000001, PREFIX/00000000000000000002
-// and so on; their bodies are the callers' bytes. The object PREFIX/floor names the first
-// entry: those before it may have been removed. It is never deleted.
+// The entries are the objects PREFIX/00000000000000000001, PREFIX/00000000000000000002 and so on.
+// Their bodies are the callers' bytes. The object PREFIX/floor names the first entry. Entries
+// below it may have been removed. The floor is never deleted.
 //
 // # Order
 //
-// An append names the number of the last entry that the caller has taken into account.
-// It succeeds only if that still is the last entry. The log has no gaps. A reader sees
-// entries in their order, and every entry whose append was answered before.
+// An append names the number of the last entry that the caller has processed. It succeeds only if
+// that entry is still the last one. The log has no gaps. A reader sees the entries in their
+// order, and every entry whose append was answered before the read.
 //
 // # Trim
 //
-// [Log.Trim] removes old entries: it raises the floor first. The last entry is never
-// removed. A writer that was stopped during a trim may write an object whose number
-// was used before, below the floor. Such an object is never part of the log: every
-// append and every read reads the floor afterwards and discards what is below it.
+// [Log.Trim] removes old entries after it has raised the floor. It never removes the last entry.
+// A writer that was stopped during a trim may write an object whose number was used before, below
+// the floor. Such an object is never part of the log: every append and every read reads the floor
+// afterwards, and ignores objects below it.
 //
 // # Outcomes
 //
-// The error of an append has one of the three outcomes of [store.OutcomeOf]. After a lost
-// reply the log finds the outcome: each entry has a random id, and carries the ids of up to
-// eight entries before it. While the entry does not exist, the log sends it again under the
-// same id. An unknown outcome remains if the context ends, if the store does not answer
-// (five times), or if the entries that carry its id were removed.
+// The error of an append has one of the three outcomes of [store.OutcomeOf]. After a lost reply
+// the log finds the outcome: each entry has a random id, and the ids of up to eight entries
+// before it. While the entry does not exist, the log sends it again with the same id. The outcome
+// stays unknown in three cases: the context ends, the store does not answer (five times), or the
+// entries with the id were removed.
 //
 // # Requests
 //
-// An append after the last entry that this Log has read or appended is two requests: the
-// entry, and a read of the floor. If the last read of the floor was more than ten seconds
-// ago, the Log also reads it before it writes, which is one more. An append that is refused
-// is three.
+// If a Log has read or appended the last entry, an append is two requests: the entry, and a read
+// of the floor. If the Log has not read the floor for ten seconds, it also reads the floor before
+// it writes. A refused append is three requests.
 //
-// A Log has no goroutines and needs no Close. Its methods may be called from any number
-// of goroutines.
+// A Log has no goroutines and needs no Close. Any number of goroutines may call its methods.
 type Log struct {
 	c      *Client
 	prefix string
@@ -79,9 +76,9 @@ type Log struct {
 
 // LogEntry is one entry of a [Log].
 type LogEntry struct {
-	Number uint64 // from 1
-	ID     string // random, of this entry alone
-	Body   []byte // the caller may keep it; nil where only the place of the entry was requested
+	Number uint64 // from 1 on
+	ID     string // random and unique
+	Body   []byte // belongs to the caller; nil if only the place of the entry was requested
 
 	// Modified is when the entry was written, by the store's clock.
 	Modified time.Time
@@ -91,12 +88,10 @@ type LogEntry struct {
 	before []string
 }
 
-// TrimmedError says that [Log.Trim] has removed an entry, or that a number is below those
-// that it has removed. The log begins at First now: that entry exists.
-//
-// From an append it matches [store.ErrConflict], with the outcome NotApplied.
+// TrimmedError says that [Log.Trim] has removed an entry. The log begins at First now. If an
+// append returns it, the error matches [store.ErrConflict], with the outcome NotApplied.
 type TrimmedError struct {
-	Number uint64 // the entry that was requested
+	Number uint64 // number of the requested entry
 	First  uint64
 }
 
@@ -144,17 +139,16 @@ func (l *Log) fail(op store.Kind, err error) error {
 	return &store.OpError{Op: op, Key: l.prefix, Err: err}
 }
 
-// Append adds an entry after the entry with the number after, which is the last one that
-// the caller has taken into account; 0 appends the first entry. Of several callers with
-// the same number exactly one succeeds. The body is not kept.
+// Append adds an entry after the entry with the number after. That is the last entry that the
+// caller has processed; 0 appends the first entry. Of several callers with the same number
+// exactly one succeeds. Append does not keep body.
 //
 //   - nil: the entry is part of the log, and durable.
-//   - An error that matches [store.ErrConflict]: not applied, another entry follows that
-//     number already. Read from after+1, decide again, and append after the last entry
-//     read. If the error is a [*TrimmedError], that entry does not exist any more:
-//     read from its First.
-//   - [ErrInvalid]: not applied, the log has no entry of that number yet.
-//   - [store.OutcomeOf] says Unknown: the entry may be part of the log, or become so.
+//   - An error that matches [store.ErrConflict]: not applied, because another entry already
+//     follows that number. Read from after+1, decide again, and append after the last entry. If
+//     the error is a [*TrimmedError], that entry does not exist any more: read from its First.
+//   - [ErrInvalid]: not applied, because the log has no entry with the number after.
+//   - If [store.OutcomeOf] returns Unknown, the entry may be part of the log now or later.
 //
 // The context bounds the call, also the retries after a lost reply.
 func (l *Log) Append(ctx context.Context, after uint64, body []byte) (LogEntry, error) {

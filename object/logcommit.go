@@ -7,19 +7,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Commit appends an entry after all others, and first shows the caller those that it has not
-// taken into account. after is the number of the last entry that it has, 0 for none.
+// Commit appends an entry after all others. It first shows the caller the entries that the caller
+// has not processed. after is the number of the last processed entry, 0 for none.
 //
-// Commit calls body, and appends what that returns. If another writer was faster, Commit passes
-// each entry that follows to apply, in order, and starts again after a growing random
-// pause, until the context ends. It calls both functions in the calling goroutine, and may call body
-// several times. A nil apply ignores the entries: for bodies that do not depend on them.
+// Commit calls body, and appends its result. If another writer was faster, Commit passes each new
+// entry to apply, in order, and starts again after a growing random pause, until the context
+// ends. It calls both functions in the calling goroutine, and may call body several times. If
+// body does not depend on the other entries, apply can be nil.
 //
-// If body or apply returns an error, Commit appends nothing and returns that error. If
-// entries that the caller needs were removed, the error is a [*TrimmedError]: load the
-// state from its First, and call Commit again. The other errors and outcomes are those of
-// [Log.Append], except that Commit returns no other conflict. It does not try again after an unknown
-// outcome.
+// If body or apply returns an error, Commit appends nothing and returns that error. If entries
+// that the caller needs were removed, the error is a [*TrimmedError]: load the state from its
+// First, and call Commit again. The other errors and outcomes are those of [Log.Append]. Commit
+// returns no other conflict, and does not try again after an unknown outcome.
 func (l *Log) Commit(ctx context.Context, after uint64, apply func(LogEntry) error, body func() ([]byte, error)) (LogEntry, error) {
 	for try := 1; ; try++ {
 		b, err := body()

@@ -16,18 +16,17 @@ const (
 	readBytes   = 1 << 20
 )
 
-// Read yields the entries from the number from on, in their order, and ends after the
-// last one; 0 begins at the first entry that exists. To continue later, call it again with
-// the number after the last one seen.
+// Read yields the entries from the number from on, in their order, and ends after the last one. 0
+// means the first entry that exists. To continue later, call Read with the number after the last
+// entry.
 //
-// Every entry whose append was answered before Read was called is yielded, or an error.
-// If the entry from was removed, the error is a [*TrimmedError]. Its First is where the log
-// begins now. An error that matches [store.ErrCorrupt] says that an entry does not name
-// the entry before it: another program has changed the objects. After an error the
-// iteration ends.
+// Read yields every entry whose append was answered before the call, or an error. If the entry
+// from was removed, the error is a [*TrimmedError]; its First is the present first entry. If an
+// entry does not name the entry before it, another program has changed the objects, and the error
+// matches [store.ErrCorrupt]. The iteration ends after an error.
 //
-// It costs one request for each entry, one for the end, and one read of the floor after the
-// end and after every 64 entries (or 1 MiB of them). So many it holds in memory.
+// Read costs one request for each entry and one for the end. It also reads the floor after the
+// end, and after every 64 entries (or 1 MiB of entries). It holds that many entries in memory.
 func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[LogEntry, error] {
 	return func(yield func(LogEntry, error) bool) {
 		err := l.read(ctx, from, func(e LogEntry) bool { return yield(e, nil) })
@@ -120,13 +119,14 @@ func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, en
 	return entries, end, atFloor, err
 }
 
-// Latest returns the place of the last entry, without its body; the number 0 means that
-// the log is empty. The entry was the last one at some moment during the call.
+// Latest returns the place of the last entry, without its body. If the log is empty, the number
+// is
+//  0. The entry was the last one at some moment during the call.
 //
-// It requests the entry after the last one that this Log knows of, in steps that double,
-// and reads the floor in the end. These are two requests if there is nothing new, otherwise
-// about twice the logarithm to base 2 of the number of new entries. A Log that knows nothing
-// begins at the floor, which is one more request. It never lists.
+// Latest requests the entry after the last one that this Log knows, in steps that double, and
+// reads the floor at the end. That is two requests if there is no new entry. Otherwise it is
+// about twice the logarithm to base 2 of the number of new entries. A Log that knows no entry
+// begins at the floor, which is one request more. Latest never lists.
 func (l *Log) Latest(ctx context.Context) (LogEntry, error) {
 	for {
 		e, again, err := l.latest(ctx)

@@ -142,17 +142,16 @@ func (l *Log) number(key string) (uint64, bool) {
 	return n, ok && err == nil && key == l.key(n)
 }
 
-// Trim removes the entries before the one with the number below, which must exist and
-// becomes the first one. It says so in the floor object before it removes anything, then
-// removes from the lowest number on. A trim to a number that is below the first entry only
-// completes an earlier trim that was interrupted; so does every other trim.
+// Trim removes the entries before the entry with the number below. That entry must exist, and
+// becomes the first entry. Trim first raises the floor, and then removes the entries from the
+// lowest number on. Each Trim also completes an earlier Trim that was interrupted.
 //
-// Readers and writers need not stop. One that still needs an entry that was removed gets a
-// [*TrimmedError]. The caller decides what is old enough: usually entries that a later entry
-// repeats as a whole.
+// Readers and writers may continue during a Trim. If they need a removed entry, they get a
+// [*TrimmedError]. Remove only entries that no reader needs, for example entries that a later
+// entry contains as a whole.
 //
-// The outcome of an error does not matter: call Trim again. It costs at most five requests,
-// and one for each entry that it removes.
+// After an error, call Trim again. Trim costs at most five requests, and one for each removed
+// entry.
 func (l *Log) Trim(ctx context.Context, below uint64) error {
 	f, err := l.raise(ctx, below)
 	for n := f.Removed; err == nil && n < f.Floor; n++ {
@@ -202,9 +201,8 @@ func (l *Log) raise(ctx context.Context, below uint64) (floor, error) {
 	}
 }
 
-// Sweep removes the objects before the first entry that no trim will remove. A writer that
-// was stopped during a trim can leave such an object. They cost space and nothing else. Sweep
-// lists the whole log.
+// Sweep removes objects below the first entry that no Trim will remove. A writer that was stopped
+// during a Trim can leave such an object, which only costs space. Sweep lists the whole log.
 func (l *Log) Sweep(ctx context.Context) error {
 	f, err := l.readFloor(ctx)
 	if err == nil && f.Floor > 1 {

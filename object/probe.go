@@ -17,17 +17,17 @@ import (
 // ended.
 const cleanup = 10 * time.Second
 
-// Probe tries which of these abilities the store of b has. It sends each condition once
-// where it holds and once where it does not. After a request that must be refused it
-// reads the object, since some stores report a refusal and write all the same.
+// Probe tests which of these abilities the store of b has. It sends each condition twice: it must
+// hold once, and fail once. After a request that the store must refuse, Probe reads the object,
+// because some stores report a refusal and write all the same.
 //
-// It works on objects of its own, whose keys are dir, a slash and a random word. It removes
-// them in the end, also when the context has ended, and touches nothing else.
+// Probe works on its own objects. Their keys are dir, a slash and a random word. Probe removes
+// them at the end, also after the end of the context, and changes nothing else.
 //
-// The result maps each ability to nil or an [*UnsupportedError]. An error means that
-// Probe could not find out: the store did not answer, or refused for lack of rights.
-// Probe treats the two abilities of an upload in parts like those of Put: a bucket that
-// uploads in parts is a [Verifier] itself.
+// The result maps each ability to nil or an [*UnsupportedError]. An error means that the test
+// could not be done: the store did not answer, or a right is missing. Probe treats the two
+// abilities of an upload in parts like those of Put, because a bucket with uploads in parts is a
+// [Verifier].
 func Probe(ctx context.Context, b Bucket, dir string, abilities ...Ability) (map[Ability]error, error) {
 	p := &prober{ctx: ctx, b: b, dir: dir, found: make(map[Ability]error)}
 	defer p.clean()

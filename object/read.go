@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// WholeReader is a bucket that reads whole objects better than [Bucket.Get] does: it
-// starts again when an answer breaks off, for example.
+// WholeReader is a bucket that can read whole objects better than [Bucket.Get]. For example, it
+// starts again when an answer breaks off.
 type WholeReader interface {
 	// ReadAll does what the function [ReadAll] describes.
 	ReadAll(ctx context.Context, key string, limit int64, opts *GetOptions) ([]byte, Info, error)
 }
 
-// ReadAll reads an object of at most limit bytes. A larger one is refused before
-// its body is read, with an error that matches [store.ErrTooLarge].
+// ReadAll reads an object of at most limit bytes. It refuses a larger object before it reads the
+// body; the error matches [store.ErrTooLarge].
 func ReadAll(ctx context.Context, b Bucket, key string, limit int64, opts *GetOptions) ([]byte, Info, error) {
 	if w, ok := As[WholeReader](b); ok {
 		return w.ReadAll(ctx, key, limit, opts)

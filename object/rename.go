@@ -99,50 +99,47 @@ func intentName(from Info) string {
 	return base32.StdEncoding.EncodeToString(sum[:])[:idSize]
 }
 
-// RenameResult is what [Client.Rename] has done.
+// RenameResult is the result of [Client.Rename].
 type RenameResult struct {
 	// Info is the object at the destination.
 	Info Info
 
-	// Resumed says that an earlier rename to the same destination had copied the object
-	// already.
+	// Resumed says that an earlier rename to the same destination had already copied the object.
 	Resumed bool
 
-	// SourceMissing says that the source had been deleted already. Not every store reports
-	// that.
+	// SourceMissing says that the source was already deleted. Not every store reports that.
 	SourceMissing bool
 }
 
-// Rename moves an object: it copies it, then deletes the source. It is not atomic: between
-// the two steps both objects exist, and a crash leaves both. Call Rename again with the same
-// destination: that finishes the rename. Of several renames of one object to different
-// destinations at most one succeeds. For the others the error is a conflict that names the
-// destination of the winner ([ConflictError].RenamedTo). The copy counts once Rename has
-// returned nil: a copy that a reader sees earlier may be removed again.
+// Rename moves an object: it copies the object, then deletes the source. It is not atomic.
+// Between the two steps both objects exist, and a crash leaves both. To finish a rename, call
+// Rename again with the same destination. If several renames move one object to different
+// destinations, at most one succeeds. The others get a conflict that names the destination of the
+// winner ([ConflictError].RenamedTo). A reader may see the copy before Rename has returned nil.
+// Such a copy may be removed again.
 //
-// A small object below .holdfast/rename/ records a rename in progress. While a rename was
-// begun and has not copied yet, other renames of the object are refused, for at most a minute
-// and a second for each MiB.
+// A small object below .holdfast/rename/, the intent, records a rename in progress. While a
+// rename has not copied the object yet, other renames of the object are refused. That lasts at
+// most a minute, and a second for each MiB.
 //
-// Where equal bodies have equal versions, Rename cannot distinguish what it has copied from a
-// write of the same bytes to the source, also by a Put of a Client. If such a write comes
-// between the copy and the delete, Rename deletes it, although that Put has succeeded. Its
-// bytes are at the destination; its metadata is lost.
+// If equal bodies have equal versions, Rename cannot distinguish the copied state from a later
+// write of the same bytes to the source. If such a write comes between the copy and the delete,
+// Rename deletes it, although that write has succeeded. Its bytes are at the destination; its
+// metadata is lost.
 //
-// The copy is conditional on the state of the source, and on that of the destination as
-// opts says. The delete is conditional on the state that was copied. Where the store does
-// not honour that condition, the delete runs under a reservation ([Options].Reserver). Without
-// one, Rename refuses with an [UnsupportedError] before it does anything. The fence of opts is
-// that of both objects.
+// The copy is conditional on the state of the source, and on the condition of opts for the
+// destination. The delete is conditional on the copied state. If the store does not honour the
+// condition of the delete, the delete runs under a reservation ([Options].Reserver). Without a
+// Reserver, Rename returns an [UnsupportedError] before it changes anything. The fence of opts is
+// for both objects.
 //
 //   - nil: the object is at the destination, and the source is deleted.
-//   - not applied: nothing was changed. [store.ErrConflict]: a condition did not hold, or
-//     another rename was faster; [store.ErrNotFound]: neither the source exists nor a copy that
-//     a rename has made of it.
-//   - unknown: the copy or the delete may have been applied, or may still be.
-//     [RenameError]: the copy was made, and the source was not deleted, or perhaps not.
+//   - [store.ErrConflict]: not applied; a condition did not hold, or another rename was faster.
+//   - [store.ErrNotFound]: not applied; there is no source and no copy of it by a rename.
+//   - unknown: the copy or the delete may have been applied, or may still be applied. With a
+//     [RenameError] the copy was made, and the source may still exist.
 //
-// It is six requests: stat, intent, copy, intent, delete, and removal of the intent.
+// Rename takes six requests: stat, intent, copy, intent, delete, and removal of the intent.
 func (c *Client) Rename(ctx context.Context, source, destination string, opts *WriteOptions) (RenameResult, error) {
 	done, err := c.rename(ctx, source, destination, options(opts))
 	return done, opError("rename", source, err)
@@ -502,18 +499,18 @@ func (c *Client) renamed(ctx context.Context, source, destination string, o Writ
 	return RenameResult{Info: now.info, Resumed: true, SourceMissing: true}, nil
 }
 
-// RenameError says that a rename has made its copy, and has not deleted the source, or
-// does not know whether it has. Its outcome is Unknown; call Rename again, which finishes.
+// RenameError says that a rename has made its copy, and that the source may still exist. Its
+// outcome is Unknown. To finish the rename, call Rename again.
 type RenameError struct {
 	Source, Destination string
-	Err                 error // of the delete
+	Err                 error // error of the delete
 }
 
 func (e *RenameError) Error() string {
 	return fmt.Sprintf("it was copied to %q, but %q was not deleted: %v", e.Destination, e.Source, e.Err)
 }
 
-// Unwrap returns Err, unless that is a conflict: an error of unknown outcome matches none.
+// Unwrap returns Err, unless Err is a conflict: an unknown outcome must not match a conflict.
 func (e *RenameError) Unwrap() error {
 	if errors.Is(e.Err, store.ErrConflict) {
 		return nil

@@ -9,44 +9,42 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Fenced is the ability to check a [Fence]. It is not tried: it follows from unique
-// versions and the store's own conditions.
+// Fenced is the ability to check a [Fence]. It is not tested: it follows from unique versions and
+// the store's conditions.
 const Fenced Ability = "fence"
 
-// Reserver lets one operation at a time work on a state of an object, for stores that do
-// not check conditions themselves.
+// Reserver runs only one operation at a time on a state of an object. It is for stores that do
+// not check conditions.
 type Reserver interface {
-	// Do runs operate while no other holder of a reservation for (key, version) works on
-	// it. An empty version means that there is no object. check returns nil if the object
-	// still is in that state, and an error that matches store.ErrConflict if it is not. Do
-	// calls check before operate, and after each wait. operate gets a context that ends with
-	// the reservation.
+	// Do runs operate while no other holder of a reservation for (key, version) operates. An
+	// empty version means that there is no object. check returns nil if the object is still in
+	// that state, and otherwise an error that matches store.ErrConflict. Do calls check before
+	// operate and after each wait. The context of operate ends with the reservation.
 	//
-	// Do returns after operate has, with its error as it is. If it did not call operate,
-	// nothing was written.
+	// Do returns the error of operate unchanged. If Do did not call operate, nothing was written.
 	Do(ctx context.Context, key string, version Version, check func(context.Context) error, operate func(context.Context) error) error
 }
 
 // Strategy is how a [Client] makes a write conditional.
 type Strategy string
 
-// The strategies, the best first.
+// The strategies, from best to worst.
 const (
 	// StrategyCondition: the store's own condition, in the same request.
 	StrategyCondition Strategy = "native"
 
-	// StrategyMultipart: an upload in parts, whose completion the store makes conditional.
+	// StrategyMultipart: an upload in parts whose completion has the store's condition.
 	StrategyMultipart Strategy = "parts"
 
-	// StrategyDownloadUpload: a copy that the client downloads and puts, since the store
-	// cannot copy under the condition.
+	// StrategyDownloadUpload: a copy that the client downloads and puts, because the store cannot
+	// copy under the condition.
 	StrategyDownloadUpload Strategy = "upload"
 
-	// StrategyReservation: a reservation ([Options].Reserver). A write of a holder whose
-	// reservation has expired is refused only where the store's own condition holds, too.
+	// StrategyReservation: a reservation ([Options].Reserver). If the reservation has expired,
+	// the store refuses a late write only if it also honours the condition.
 	StrategyReservation Strategy = "reservation"
 
-	// StrategyNone: the store cannot do it, and the client refuses.
+	// StrategyNone: no strategy works, and the client refuses the call.
 	StrategyNone Strategy = "none"
 )
 
@@ -60,15 +58,14 @@ type way struct {
 
 // AbilityStrategy says how a [Client] carries out one kind of conditional write.
 type AbilityStrategy struct {
-	Ability  Ability  // what is asked of the store
-	Strategy Strategy // how the client does it
-	Native   bool     // the store's own condition is sent, too
-	Err      error    // with StrategyNone: an UnsupportedError
+	Ability  Ability  // ability that the write needs
+	Strategy Strategy // strategy of the client
+	Native   bool     // the client also sends the store's own condition
+	Err      error    // UnsupportedError of StrategyNone
 }
 
-// Strategies returns how the client carries out each kind of conditional write, in the order
-// of [Abilities]. It tries what it does not know yet. An error means that it could not find
-// out.
+// Strategies returns the strategy of the client for each kind of conditional write, in the order
+// of [Abilities]. It tests unknown abilities. An error means that a test could not be done.
 func (c *Client) Strategies(ctx context.Context) ([]AbilityStrategy, error) {
 	var steps []AbilityStrategy
 	for _, of := range []struct {

@@ -12,24 +12,23 @@ import (
 // updateLimit is the largest body that [Client.Update] reads, in bytes.
 const updateLimit = 64 << 20
 
-// Update reads an object, passes its body to change, and puts what change returns, if the
-// object still is in the state that was read. If another writer was faster, Update starts
-// again after a growing random pause, until the context ends. It returns the state that it
-// wrote or left.
+// Update reads an object, passes its body to change, and puts the result of change if the object
+// is still in the same state. If another writer was faster, Update starts again after a growing
+// random pause, until the context ends. It returns the state that it wrote or left.
 //
-// change gets the body and the description of the object. Where there is no object, it gets a
-// nil body and a zero Info. Update may call it several times. If change returns
-// [store.ErrUnchanged], Update writes nothing and returns nil. If it returns another error,
-// Update writes nothing and returns that error.
+// change gets the body and the Info of the object. If there is no object, change gets a nil body
+// and a zero Info. Update may call change several times. If change returns [store.ErrUnchanged],
+// Update writes nothing and returns nil. If change returns another error, Update writes nothing
+// and returns that error.
 //
-// The outcomes are those of [Client.Put], except that Update does not return a conflict. It
-// does not try again after an unknown outcome. Update costs a Get and a Put, and after a
-// conflict a Stat and the same again. It keeps the body in memory. If the body is larger than
-// 64 MiB, the error matches [store.ErrTooLarge].
+// The outcomes are those of [Client.Put], but Update returns no conflict. It does not try again
+// after an unknown outcome. Update costs a Get and a Put. After a conflict it costs a Stat and
+// the same again. It keeps the body in memory. If the body is larger than 64 MiB, the error
+// matches [store.ErrTooLarge].
 //
-// Metadata of the options replaces that of the object together with ContentType; nil keeps
-// both. Each of the Headers that is not empty replaces that of the object. The options have no
-// condition, because Update makes its own, no Length and no OnUpload.
+// Metadata of the options replaces the object's metadata and ContentType; nil keeps both. Each
+// header that is not empty replaces that of the object. The options have no condition, no Length
+// and no OnUpload.
 func (c *Client) Update(ctx context.Context, key string, change func(body []byte, info Info) ([]byte, error), opts *WriteOptions) (Info, error) {
 	info, err := c.update(ctx, key, change, options(opts))
 	return info, opError("update", key, err)

@@ -11,12 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Progress is a function that a transfer calls: done of total bytes have reached the
-// store. A total of -1 is not known. One goroutine at a time calls it, never after the
-// operation has returned, and done never falls. It must not block. The last call of a
-// transfer that succeeds has done equal to the size. An upload that is resumed, with a known
-// length, first reports what the store had before. A copy that the store makes in one
-// request does not call it.
+// Progress is a function that a transfer calls: done of total bytes have reached the store. If
+// the total is not known, it is -1. One goroutine at a time calls Progress, and none after the
+// operation has returned. done never falls. Progress must not block. If the transfer succeeds,
+// the last call has done equal to the size. A resumed upload of known length first reports the
+// bytes that the store already had. A copy in one request does not call Progress.
 type Progress func(done, total int64)
 
 // Report calls p, unless p is nil.
@@ -26,8 +25,8 @@ func (p Progress) Report(done, total int64) {
 	}
 }
 
-// CheckedBody returns body as a Put with these options reads it: a body of another length than
-// [PutOptions].Length is an error that matches [ErrInvalid].
+// CheckedBody returns body as a Put with these options reads it. If the body has another length
+// than [PutOptions].Length, a Read returns an error that matches [ErrInvalid].
 func CheckedBody(body io.Reader, o PutOptions) io.Reader {
 	if o.Length == 0 {
 		return body
@@ -54,26 +53,26 @@ func (e *exact) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Upload is an upload in parts that is not complete: the parts are stored, and cost
-// money, but there is no object yet. It is plain data, and can be kept as JSON.
+// Upload is an upload in parts that is not complete. Its parts are stored and cost money, but
+// there is no object yet. It is plain data, and can be kept as JSON.
 type Upload struct {
 	Key string
 	ID  string
 
-	// Started is when it began, and Now the time of that answer, both by the store's
-	// clock; zero where they are not known.
+	// Started is the begin of the upload, and Now the time of that answer. Both are by the
+	// store's clock, and zero if not known.
 	Started time.Time
 	Now     time.Time
 
-	// PartSize is the size of its parts, in bytes. Metadata is that with which it began, and
-	// that the object will have. A listing has neither.
+	// PartSize is the size of its parts, in bytes. Metadata is the metadata that the object will
+	// have. A listing has neither.
 	PartSize int64             `json:",omitempty"`
 	Metadata map[string]string `json:",omitempty"`
 }
 
-// UnfinishedError says that a Put with [PutOptions].OnUpload did not complete, and that the
-// store keeps the parts that it has. [Resume] continues from there. It has the
-// outcome of Err: if that is Unknown, the completion may have been applied.
+// UnfinishedError says that a Put with [PutOptions].OnUpload did not complete, and that the store
+// keeps the parts. [Resume] continues the upload. The outcome is that of Err: if it is Unknown,
+// the completion may have been applied.
 type UnfinishedError struct {
 	Upload Upload
 	Err    error
@@ -91,30 +90,30 @@ type Uploader interface {
 	// Resume does what the function [Resume] describes.
 	Resume(ctx context.Context, u Upload, body io.Reader, opts *PutOptions) (Info, error)
 
-	// Uploads yields the uploads that are not complete and whose keys begin with prefix,
-	// in no promised order. After an error the listing ends.
+	// Uploads yields the incomplete uploads whose keys begin with prefix, in no particular order.
+	// The listing ends after an error.
 	Uploads(ctx context.Context, prefix string) iter.Seq2[Upload, error]
 
-	// LastPart returns when the newest part of an upload arrived, and the time of the
-	// answer, both by the store's clock. Without a part it returns u.Started. If there is
-	// no such upload, the error matches store.ErrNotFound.
+	// LastPart returns the arrival time of the newest part of an upload, and the time of the
+	// answer. Both are by the store's clock. Without a part it returns u.Started. If there is no
+	// such upload, the error matches store.ErrNotFound.
 	LastPart(ctx context.Context, u Upload) (last, now time.Time, err error)
 
-	// AbortUpload removes an upload with its parts. It changes no object. If there is no
-	// such upload, it succeeds.
+	// AbortUpload removes an upload with its parts. It changes no object. If there is no such
+	// upload, it succeeds.
 	AbortUpload(ctx context.Context, u Upload) error
 }
 
-// Resume continues an upload that a Put with [PutOptions].OnUpload has kept. It reads body,
-// which must be the same as before, from its beginning. It does not send again the parts that
-// the store has already, byte for byte. So a body that has changed meanwhile costs
-// time, and nothing else. Conditions, Length, Progress and OnUpload are those of opts. The
-// content type, the metadata, the storage class and the tags are those with which the
-// upload began. Resume refuses a StorageClass and Tags in opts with an [UnsupportedError].
+// Resume continues an upload that a Put with [PutOptions].OnUpload has kept. It reads body from
+// its beginning; body must be the same as before. It sends only the parts that the store does not
+// have, byte for byte. If the body has changed, more parts are sent again. Conditions, Length,
+// Progress and OnUpload come from opts. The content type, the metadata, the storage class and the
+// tags are those of the Put. For a StorageClass or Tags in opts, Resume returns an
+// [UnsupportedError].
 //
 // If there is no such upload, the outcome is Unknown: an earlier completion may have been
-// applied, or another program has aborted the upload. A bucket without uploads in parts
-// refuses with [ErrInvalid].
+// applied, or another program has aborted the upload. On a bucket without uploads in parts,
+// Resume returns [ErrInvalid].
 func Resume(ctx context.Context, b Bucket, u Upload, body io.Reader, opts *PutOptions) (Info, error) {
 	up, ok := As[Uploader](b)
 	if !ok {
@@ -128,44 +127,43 @@ const (
 	// the upload; see [SweepOptions].
 	defaultUploadAge = 24 * time.Hour
 
-	// MinUploadAge is the least such age.
+	// MinUploadAge is the smallest [SweepOptions].MinAge.
 	MinUploadAge = time.Hour
 )
 
 // SweepOptions are the options of [SweepUploads].
 type SweepOptions struct {
-	// MinAge is how old the newest part of an upload must be, by the store's clock, before
-	// the upload is removed. At least [MinUploadAge]; 0 means 24 hours. A program
-	// that stops for longer than this in the middle of an upload, or wants to resume later,
-	// loses its parts, and nothing else.
+	// MinAge is the age of the newest part of an upload from which the sweep removes the upload,
+	// by the store's clock. At least [MinUploadAge]; 0 means 24 hours. A program that pauses an
+	// upload for longer loses its parts.
 	MinAge time.Duration
 
-	// Filter chooses among the uploads below the prefix; nil means all.
+	// Filter selects uploads below the prefix; nil selects all.
 	Filter func(Upload) bool
 
-	// DryRun reports what would be removed, and removes nothing.
+	// DryRun only reports what the sweep would remove.
 	DryRun bool
 
-	// Report, if not nil, is called with each upload that was removed, or would be in a dry
-	// run, and with each that could not be removed, with the error.
+	// Report, if not nil, is called with each upload that was removed, or would be removed in a
+	// dry run. It is also called with each upload that could not be removed, with the error.
 	Report func(u Upload, err error)
 }
 
-// SweepStats counts what [SweepUploads] found.
+// SweepStats is the result of [SweepUploads].
 type SweepStats struct {
-	Found    int // uploads below the prefix that Filter chose
-	TooYoung int // of them those that may be in progress
-	Removed  int // or would be, in a dry run
-	Failed   int // those that could not be judged or removed
+	Found    int // uploads below the prefix that Filter selected
+	TooYoung int // uploads among them that may be in progress
+	Removed  int // removed uploads; in a dry run, those that would be removed
+	Failed   int // uploads that could not be judged or removed
 }
 
-// SweepUploads removes the parts of uploads that programs left when they crashed: those
-// whose keys begin with prefix and that got no part for a while. A store does not say which
-// program began an upload. So all uploads below the prefix must be the caller's to remove. An
-// empty prefix is refused unless Filter is set.
+// SweepUploads removes the parts of uploads that crashed programs left. It selects uploads whose
+// keys begin with prefix and that got no part for MinAge. A store does not show which program
+// began an upload. So use a prefix below which the caller may remove all uploads. An empty prefix
+// needs a Filter.
 //
-// It touches no object. It continues after an upload that it could not remove, and returns
-// the first such error in the end. On a bucket without uploads in parts it does nothing.
+// SweepUploads changes no object. It continues after an upload that it could not remove, and
+// returns the first such error at the end. On a bucket without uploads in parts it does nothing.
 func SweepUploads(ctx context.Context, b Bucket, prefix string, opts *SweepOptions) (SweepStats, error) {
 	var o SweepOptions
 	if opts != nil {

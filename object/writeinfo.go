@@ -17,39 +17,38 @@ const (
 	// maxPrevious is how many writes before it a [WriteInfo] names.
 	maxPrevious = 8
 
-	// MaxClientMetadata is the largest metadata that a [Client] takes from its caller: the
-	// lengths of all names and values together, in bytes. The rest of [MaxMetadata] is for
-	// the [WriteInfo].
+	// MaxClientMetadata is the largest metadata that a [Client] accepts from its caller: the
+	// lengths of all names and values together, in bytes. The rest of [MaxMetadata] is for the
+	// [WriteInfo].
 	MaxClientMetadata = MaxMetadata - maxWriteInfo
 
-	// ReservedMetadata starts the names of metadata that belong to a [Client].
+	// ReservedMetadata is the prefix of the metadata names of a [Client].
 	ReservedMetadata = "holdfast-"
 
 	maxWriteInfo = 1 << 10
 	maxFolded    = 150
 )
 
-// WriteInfo is what a [Client] keeps in the metadata of each object that it writes. By it the
-// client recognises its own writes, and refuses those of a holder whose lock was taken over.
+// WriteInfo is what a [Client] keeps in the metadata of each object that it writes. With it the
+// client recognises its own writes, and refuses the writes of earlier holders.
 type WriteInfo struct {
-	// ID is the id of the write that made this state: random, the same in all tries of one
-	// write, and different for each write. It is empty where no client wrote the object.
+	// ID is the random id of the write that created this state. All attempts of one write have
+	// the same id. It is empty if no client wrote the object.
 	ID string
 
-	// Previous has the ids of up to eight writes before it, newest first. Each of them
-	// replaced the next one. It is shorter if the object was created since, or if a write has
-	// replaced it without knowing its state.
+	// Previous has the ids of up to eight earlier writes, newest first. Each of them replaced the
+	// next. It is shorter if the object is new, or if a write replaced it without knowledge of
+	// its state.
 	Previous []string
 
-	// Fence is the lock under which the object is written, and the highest token that
-	// wrote it. It is nil where the object is not fenced. See [WriteOptions].
+	// Fence is the lock of the object's writers, and the highest token among their writes. It is
+	// nil if the object is not fenced. See [WriteOptions].
 	Fence *Fence
 
 	// Deleted says that this is a tombstone: the object was deleted under a fence.
 	Deleted bool
 
-	// From is the state of another object that this one is a copy of; nil if it is no
-	// copy.
+	// From is the state of the object from which this object was copied; nil if it is no copy.
 	From *Origin
 
 	// own has what other parts of this package keep with an object, by the name without the
@@ -67,8 +66,8 @@ type Origin struct {
 	Version Version
 	WriteID string // [WriteInfo].ID of that state
 
-	// RenameID names the intent of the [Client.Rename] that made the copy. It is empty if a
-	// [Client.Copy] made it.
+	// RenameID names the intent of the [Client.Rename] that made the copy. It is empty for a
+	// [Client.Copy].
 	RenameID string
 }
 
@@ -77,8 +76,7 @@ func (o *Origin) Is(key string, state Info) bool {
 	return o != nil && o.Key == folded(key) && o.Version == Version(folded(string(state.Version))) && o.WriteID == state.WriteInfo.ID
 }
 
-// Fence is a fencing token: the name of a lock, and the token of the grant under which a
-// write is made.
+// Fence is a fencing token: the name of a lock, and the token of the grant of the writer.
 type Fence struct {
 	Lock  string // not empty
 	Token uint64 // at least 1; higher with every grant of the lock
