@@ -20,6 +20,8 @@ type calls struct {
 	limit time.Duration   // of one request
 	life  context.Context // ends when the client is closed
 
+	tokens bool // the store reads the tokens of writes
+
 	took atomic.Int64 // see takes
 }
 
@@ -72,7 +74,7 @@ func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) err
 	case store.OpWatch:
 		limit, patience = 0, nil
 	}
-	if op.Kind.Write() {
+	if c.tokens && op.Kind.Write() {
 		ctx = store.WithToken(ctx, tokenOf(op.Value))
 	}
 	began := time.Now()
@@ -99,7 +101,7 @@ func (c *calls) run(ctx context.Context, limit time.Duration, f func(context.Con
 		defer context.AfterFunc(c.life, func() { cancel(ErrClosed) })()
 		ctx = bound
 	}
-	if limit > 0 {
+	if end, ok := ctx.Deadline(); limit > 0 && (!ok || time.Until(end) > limit) {
 		bound, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		ctx = bound

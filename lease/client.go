@@ -63,6 +63,7 @@ func New(st store.Store, o *Options) (*Client, error) {
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.listeners = listeners(&set.Options)
 	c.calls = &calls{limit: set.callTimeout(), life: c.life}
+	_, c.calls.tokens = store.As[store.TokenReader](st)
 	c.st = store.Intercept(st, c.calls.carry)
 	c.batchPolls = newBatchPolls(st, set)
 	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {

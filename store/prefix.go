@@ -18,7 +18,7 @@ func Prefix(s Store, prefix string) (Store, error) {
 		return nil, fmt.Errorf("prefix: %w", err)
 	}
 	below := prefix + "/"
-	return &intercepted{below: below, inner: s, f: func(ctx context.Context, op *Op, next Handler) error {
+	prefixed := newIntercepted(s, func(ctx context.Context, op *Op, next Handler) error {
 		if op.Kind.Lists() {
 			return prefixList(ctx, op, next, below)
 		}
@@ -33,7 +33,9 @@ func Prefix(s Store, prefix string) (Store, error) {
 		joined.Key = op.Key
 		*op = joined
 		return trimKey(err, below)
-	}}, nil
+	})
+	prefixed.below = below
+	return prefixed, nil
 }
 
 func prefixList(ctx context.Context, op *Op, next Handler, below string) error {

@@ -23,14 +23,18 @@ func PutUnsynced(ctx context.Context, s Store, key string, prev Version, value [
 const OpPutUnsynced Kind = "put-unsynced"
 
 func unsyncedAbility() ability {
-	return abilityOf("UnsyncedPutter", OpPutUnsynced, func(s *intercepted, a UnsyncedPutter) UnsyncedPutter { return interceptedUnsynced{s, a} })
+	return abilityOf("UnsyncedPutter", OpPutUnsynced, func(s *intercepted, a UnsyncedPutter) UnsyncedPutter {
+		return interceptedUnsynced{s, putHandler(a.PutUnsynced)}
+	})
 }
 
 type interceptedUnsynced struct {
-	s *intercepted
-	a UnsyncedPutter
+	s   *intercepted
+	put Handler
 }
 
 func (w interceptedUnsynced) PutUnsynced(ctx context.Context, key string, prev Version, value []byte) (Version, error) {
-	return w.s.put(ctx, OpPutUnsynced, w.a.PutUnsynced, key, prev, value)
+	op := &Op{Kind: OpPutUnsynced, Key: key, Prev: prev, Value: value}
+	err := w.s.f(ctx, op, w.put)
+	return op.Version, err
 }

@@ -74,44 +74,53 @@ type Handler func(ctx context.Context, op *Op) error
 // without keys ([Presence], [Describer], ListCost of [TagLister]) bypass f. Everything else of inner is hidden, so
 // that no other call bypasses f; see [As].
 func Intercept(inner Store, f func(ctx context.Context, op *Op, next Handler) error) Store {
-	return &intercepted{inner: inner, f: f}
+	return newIntercepted(inner, f)
+}
+
+func newIntercepted(inner Store, f func(ctx context.Context, op *Op, next Handler) error) *intercepted {
+	return &intercepted{
+		inner: inner, f: f,
+		get: func(ctx context.Context, op *Op) (err error) {
+			op.Value, op.Version, err = inner.Get(ctx, op.Key)
+			return err
+		},
+		put:    putHandler(inner.Put),
+		delete: func(ctx context.Context, op *Op) error { return inner.Delete(ctx, op.Key, op.Prev) },
+	}
+}
+
+func putHandler(put func(context.Context, string, Version, []byte) (Version, error)) Handler {
+	return func(ctx context.Context, op *Op) (err error) {
+		op.Version, err = put(ctx, op.Key, op.Prev, op.Value)
+		return err
+	}
 }
 
 type intercepted struct {
 	inner Store
 	f     func(ctx context.Context, op *Op, next Handler) error
 	below string // what f puts before each key
+
+	get, put, delete Handler // of inner, made once
 }
 
 // Get implements Store.
 func (s *intercepted) Get(ctx context.Context, key string) ([]byte, Version, error) {
 	op := &Op{Kind: OpGet, Key: key}
-	err := s.f(ctx, op, func(ctx context.Context, op *Op) (err error) {
-		op.Value, op.Version, err = s.inner.Get(ctx, op.Key)
-		return err
-	})
+	err := s.f(ctx, op, s.get)
 	return op.Value, op.Version, err
 }
 
 // Put implements Store.
 func (s *intercepted) Put(ctx context.Context, key string, prev Version, value []byte) (Version, error) {
-	return s.put(ctx, OpPut, s.inner.Put, key, prev, value)
-}
-
-func (s *intercepted) put(ctx context.Context, kind Kind, put func(context.Context, string, Version, []byte) (Version, error), key string, prev Version, value []byte) (Version, error) {
-	op := &Op{Kind: kind, Key: key, Prev: prev, Value: value}
-	err := s.f(ctx, op, func(ctx context.Context, op *Op) (err error) {
-		op.Version, err = put(ctx, op.Key, op.Prev, op.Value)
-		return err
-	})
+	op := &Op{Kind: OpPut, Key: key, Prev: prev, Value: value}
+	err := s.f(ctx, op, s.put)
 	return op.Version, err
 }
 
 // Delete implements Store.
 func (s *intercepted) Delete(ctx context.Context, key string, prev Version) error {
-	return s.f(ctx, &Op{Kind: OpDelete, Key: key, Prev: prev}, func(ctx context.Context, op *Op) error {
-		return s.inner.Delete(ctx, op.Key, op.Prev)
-	})
+	return s.f(ctx, &Op{Kind: OpDelete, Key: key, Prev: prev}, s.delete)
 }
 
 // As returns the abilities of the inner store, each passed through the handler, and nothing

@@ -273,6 +273,9 @@ func (r *Record) whole() ([]byte, error) {
 
 // withUnknown adds fields to a JSON object that is not empty.
 func withUnknown(object []byte, unknown map[string]json.RawMessage) ([]byte, error) {
+	if len(unknown) == 0 {
+		return object, nil
+	}
 	b := bytes.NewBuffer(object[:len(object)-1])
 	for _, name := range slices.Sorted(maps.Keys(unknown)) {
 		key, err := marshal(name)
