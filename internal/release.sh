@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the packages of a release into dist/: static binaries for each system, as tar
-# archives and Debian packages, with man pages, completions and the licences of what is
-# linked, the documents as a site, a list of what is in the binaries (SPDX), and checksums.
+# archives and Debian packages, with the documents, the policies, man pages, completions and
+# the licences of what is linked, the documents as a site, a list of what is in the binaries (SPDX), and checksums.
 # The same commit gives the same bytes, on any machine and in any directory: it names the Go
 # that builds it, too.
 #
@@ -35,6 +35,7 @@ for module in aws cmd; do
   fi
 done
 umask 022
+texts=(README.md CHANGELOG.md SECURITY.md docs policies)
 export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export CGO_ENABLED=0 GOFLAGS=-trimpath TZ=UTC LC_ALL=C
 # The Go of the release, which another Go fetches. Raise it with each release of Go.
@@ -72,9 +73,8 @@ debian() { # ARCH BINARY LICENSES
     install -d "$section"
     gzip -n9c "$page" >"$section/$(basename "$page").gz"
   done
-  install -d "$root/usr/share/doc/holdfast/docs"
-  install -m644 README.md CHANGELOG.md "$root/usr/share/doc/holdfast/"
-  install -m644 docs/*.md "$root/usr/share/doc/holdfast/docs/"
+  install -d "$root/usr/share/doc/holdfast"
+  cp -r "${texts[@]}" "$root/usr/share/doc/holdfast/"
   install -Dm644 "$work/completions/holdfast.bash" "$root/usr/share/bash-completion/completions/holdfast"
   install -Dm644 "$work/completions/holdfast.zsh" "$root/usr/share/zsh/vendor-completions/_holdfast"
   install -Dm644 "$work/completions/holdfast.fish" "$root/usr/share/fish/vendor_completions.d/holdfast.fish"
@@ -108,7 +108,7 @@ for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 wi
   name=holdfast
   [ "$os" = windows ] && name=holdfast.exe
   build "$os" "$arch" "$work/$folder/$name"
-  cp -r LICENSE README.md CHANGELOG.md docs "$work/man" "$work/completions" "$work/$folder/"
+  cp -r LICENSE "${texts[@]}" "$work/man" "$work/completions" "$work/$folder/"
   "$work/sbom" licenses "$work/$folder/$name" >"$work/$folder/THIRD-PARTY-LICENSES"
   archive "$folder"
   if [ "$os" = linux ] && command -v dpkg-deb >/dev/null; then
