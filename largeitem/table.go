@@ -8,71 +8,69 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MaxItem is the largest item of a table, in bytes: names and values of its attributes
-// together, with references in place of large attributes. It is DynamoDB's bound. A table
-// may have a lower one ([Schema].MaxItem).
+// MaxItem is the largest item of a table, in bytes: names and values of its attributes together,
+// with references in place of large attributes. It is the limit of DynamoDB. A table may have a
+// lower limit ([Schema].MaxItem).
 const MaxItem = 400 << 10
 
 // A Table holds items, each under a [Key]. All options may be nil.
 //
 // # The contract
 //
-//   - Each call on one item takes effect at one instant between its start and its return,
-//     as a whole or not at all. The table itself checks the condition and makes the change
-//     in one atomic step. Reads see every write that was answered before they began.
-//   - A write has the three outcomes of package store, which [store.OutcomeOf] reads from
-//     its error: nil is applied and durable, a definite failure was not applied, and
-//     everything else is unknown. A write is sent once: a Table does not repeat it, nor
-//     lets a driver or an SDK repeat it.
-//   - A write whose condition does not hold fails with a [ConditionFailedError], which matches
-//     [store.ErrConflict].
-//   - Attributes that a write does not name stay as they are, whatever their type.
+//   - Each call on one item takes effect at one instant between its start and its return, as a
+//     whole or not at all. The table checks the condition and makes the change in one atomic
+//     step. A read sees every write that was answered before the read began.
+//   - A write has the three outcomes of package store, which [store.OutcomeOf] reads from its
+//     error. A Table sends a write once, and lets no driver or SDK repeat it.
+//   - If the condition of a write does not hold, the error is a [ConditionFailedError], which
+//     matches [store.ErrConflict].
+//   - A write does not change attributes that it does not name, of any type.
 //   - Other errors are those of package store: ErrNotFound, ErrDenied, ErrMisconfigured,
 //     ErrUnavailable, ErrTooLarge, and ErrInvalid for arguments.
-//   - All methods may be called from any number of goroutines. The context bounds the call.
-//     The caller keeps ownership of what it passes; what a table returns belongs to the caller.
+//   - Any number of goroutines may call all methods. The context bounds the call. The caller owns
+//     its arguments and the results.
 //
 // Package itemtest checks the contract.
 type Table interface {
-	// Schema describes the table. It may ask the server once, and remembers the answer.
+	// Schema describes the table. It may send one request, and remembers the answer.
 	Schema(ctx context.Context) (Schema, error)
 
-	// Get reads an item, or those of its attributes that opts names, consistently. If
-	// there is no item, the error matches store.ErrNotFound. An item without any of the
-	// named attributes is there, and has none.
+	// Get reads an item consistently, or only the attributes that opts names. If there is no
+	// item, the error matches store.ErrNotFound. If the item has none of the named attributes,
+	// the result is empty, without an error.
 	Get(ctx context.Context, key Key, opts *GetOptions) (Attributes, error)
 
-	// Put writes a whole item in place of what is there, and returns the attributes of
-	// the item that it replaced, nil if there was none.
+	// Put replaces a whole item, and returns the attributes of the item before, nil if there was
+	// none.
 	Put(ctx context.Context, key Key, item Attributes, cond *Condition) (old Attributes, err error)
 
-	// Update changes an item and returns its attributes after the change. If there is no
-	// item it makes one, unless the condition forbids it.
+	// Update changes an item and returns its attributes after the change. If there is no item,
+	// Update creates one, unless the condition forbids it.
 	Update(ctx context.Context, key Key, change Change, cond *Condition) (item Attributes, err error)
 
 	// Delete removes an item and returns its attributes, nil if there was none. Without a
-	// condition, deleting what does not exist succeeds.
+	// condition, the delete of an absent item succeeds.
 	Delete(ctx context.Context, key Key, cond *Condition) (old Attributes, err error)
 
-	// Scan yields the items. Every item that exists throughout the scan is yielded, in a
-	// state that it has had during the scan.
+	// Scan yields the items. It yields every item that exists during the whole scan, in a state
+	// that the item has had during the scan.
 	//
-	// An error ends the scan, with one exception. A table that finds one damaged item can
-	// yield an error that matches store.ErrCorrupt, with a Row that has only a Position, and
-	// then the other items. An error with an empty Row always ends the scan.
+	// An error ends the scan, with one exception. If a table finds one damaged item, it can yield
+	// an error that matches store.ErrCorrupt, with a Row that has only a Position. The other
+	// items follow. An error with an empty Row always ends the scan.
 	Scan(ctx context.Context, opts *ScanOptions) iter.Seq2[Row, error]
 }
 
 // Schema describes a table.
 type Schema struct {
-	// Name names the table for people, usually as a URL without secrets. Table is its
-	// own, short name, which becomes a part of the names of objects.
+	// Name names the table for people, usually as a URL without secrets. Table is its short name,
+	// which is a part of the names of objects.
 	Name, Table string
 
-	// ID identifies the table among all tables, for programs. A table that was removed
-	// and created again under the same name has another ID, if the database shows that. A
-	// table can have a mark in it that is copied with the table. Then the ID is that mark, an
-	// @, and the place of the table, which a copy does not have. It contains no secret.
+	// ID identifies the table among all tables, for programs. It contains no secret. A table that
+	// was removed and created again has another ID, if the database shows that. If a table has a
+	// mark that is copied with the table, the ID is that mark, an @, and the place of the table.
+	// So a copy has another ID.
 	ID string
 
 	Partition KeyAttribute
@@ -119,17 +117,17 @@ func (a KeyAttribute) kind() string {
 
 // GetOptions are the options of [Table.Get].
 type GetOptions struct {
-	// Attributes are those to read; nil means all.
+	// Attributes are the names to read; nil means all.
 	Attributes []string
 }
 
 // ScanOptions are the options of [Table.Scan].
 type ScanOptions struct {
-	// Attributes are those to read; nil means all. Items that have none of them are
-	// yielded too.
+	// Attributes are the names to read; nil means all. Items without these attributes are yielded
+	// too.
 	Attributes []string
 
-	// After continues a scan after the row that had this [Row].Position.
+	// After continues a scan after the row with this [Row].Position.
 	After string
 }
 
@@ -138,34 +136,35 @@ type Row struct {
 	Key        Key
 	Attributes Attributes
 
-	// Position is where the row is, for [ScanOptions].After. It is empty where a scan
-	// cannot be continued behind this row.
+	// Position is the place of the row, for [ScanOptions].After. It is empty if a scan cannot
+	// continue after this row.
 	Position string
 }
 
-// Condition is what must hold for a write to be made. All that is set must hold.
+// Condition must hold for a write. All fields that are set must hold.
 type Condition struct {
 	Absent bool // there is no item
 	Exists bool // there is one
 
-	// Equal are attributes that must have these values, as [Equal] compares them, and
-	// Missing are attributes that the item must not have. Where there is no item, Equal
-	// does not hold and Missing does.
+	// Equal are attributes that must have these values, as [Equal] compares them. Missing are
+	// attributes that the item must not have. If there is no item, a non-empty Equal does not
+	// hold, and Missing holds.
 	Equal   Attributes
 	Missing []string
 
-	// Expr is a further condition in the table's own language; see the documentation of
-	// the table for its type. Others are refused with [ErrInvalid].
+	// Expr is a further condition in the language of the table; see the documentation of the
+	// table for its type. Other types are refused with [ErrInvalid].
 	Expr any
 }
 
-// Change is a change of an item. No attribute is named twice, and none of the key.
+// Change is a change of an item. It names each attribute at most once, and no attribute of the
+// key.
 type Change struct {
 	Set    Attributes
 	Remove []string
 
-	// Expr is a further change in the table's own language; see the documentation of the
-	// table for its type. Others are refused with [ErrInvalid].
+	// Expr is a further change in the language of the table; see the documentation of the table
+	// for its type. Other types are refused with [ErrInvalid].
 	Expr any
 }
 
@@ -175,9 +174,9 @@ type BatchGetter interface {
 	GetMany(ctx context.Context, keys []Key, opts *GetOptions) ([]Attributes, error)
 }
 
-// GetMany reads items consistently, each in a state that it has had during the call. The
-// result has the attributes of each key at the same index, nil where there is no item. Where t
-// is no [BatchGetter], GetMany reads the items one after the other.
+// GetMany reads items consistently, each in a state that it has had during the call. The result
+// has the attributes of each key at the same index, nil if there is no item. If t is no
+// [BatchGetter], GetMany reads the items one after the other.
 func GetMany(ctx context.Context, t Table, keys []Key, opts *GetOptions) ([]Attributes, error) {
 	if b, ok := t.(BatchGetter); ok {
 		return b.GetMany(ctx, keys, opts)
@@ -195,17 +194,17 @@ func GetMany(ctx context.Context, t Table, keys []Key, opts *GetOptions) ([]Attr
 	return items, nil
 }
 
-// ExprReader is a table that can list the attributes in an expression of its own language. It
-// sends nothing.
+// ExprReader is a table that can list the attributes in an expression of its language. It sends
+// nothing.
 type ExprReader interface {
-	// ExprAttributes returns the attributes that a [Change].Expr or a [Condition].Expr
-	// names, to write or to read them. If it is none that the table can use, the error
-	// matches [ErrInvalid].
+	// ExprAttributes returns the attributes that a [Change].Expr or a [Condition].Expr reads or
+	// writes. If the table cannot use the expression, the error matches [ErrInvalid].
 	ExprAttributes(expr any) ([]string, error)
 }
 
 // ConditionFailedError says that the condition of a write of an item did not hold. It matches
-// [store.ErrConflict]; its outcome is NotApplied, for the one request that got this answer.
+// [store.ErrConflict]. Its outcome is NotApplied, but only for the one request that got this
+// answer.
 type ConditionFailedError struct {
 	Key Key
 

@@ -16,31 +16,30 @@ import (
 
 // VerifyOptions are the options of [Store.Verify].
 type VerifyOptions struct {
-	// Attributes are those to verify; nil means all large ones.
+	// Attributes are the names to verify; nil means all large attributes.
 	Attributes []string
 
-	// Quick does not read the objects. It only asks the bucket whether each object exists and
-	// has the size that its reference names.
+	// Quick does not read the objects. It only asks the bucket whether each object exists and has
+	// the size in its reference.
 	Quick bool
 
-	// Parallel is how many objects are read at a time, 1 to [MaxParallel]; 0 means
-	// [DefaultSweepParallel].
+	// Parallel is the number of objects that are read at the same time, 1 to [MaxParallel]; 0
+	// means [DefaultSweepParallel].
 	Parallel int
 
-	// Rate is how many objects are read per second at most; 0 sets no limit.
+	// Rate is the largest number of objects that are read per second; 0 sets no limit.
 	Rate int
 
 	// After continues a verification at the position of an earlier one
 	// ([VerifyStats].Position or Checkpoint).
 	After string
 
-	// Verify calls Checkpoint from time to time with the position up to which all items were
+	// Checkpoint is called from time to time with the position up to which all items were
 	// verified. An error of Checkpoint ends the verification.
 	Checkpoint func(position string) error
 
-	// Verify calls Report with each problem, and Progress with the counts so far. One
-	// goroutine at a time calls them, and never after Verify has returned. They must not
-	// block.
+	// Report is called with each problem, and Progress with the present counts. One goroutine at
+	// a time calls them, and never after Verify has returned. They must not block.
 	Report   func(Problem)
 	Progress func(VerifyStats)
 }
@@ -55,54 +54,54 @@ const (
 	Unreadable ProblemKind = "unreadable" // the attribute is no reference, or the object or the whole item cannot be read
 )
 
-// Problem is a reference that cannot be relied on, or an item that cannot be read.
+// Problem is a reference that is wrong, or an item that cannot be read.
 type Problem struct {
 	Kind ProblemKind
 
-	// Key and Attr are zero where the item itself cannot be read. Then Err names it.
+	// Key and Attr are zero if the item itself cannot be read. Then Err names it.
 	Key  Key
 	Attr string
 
-	URI string // as the item has it; empty where that is not a text
-	Err error  // matches ErrMissing, store.ErrCorrupt or ErrForeign, or is why reading failed
+	URI string // text of the reference in the item; empty if the value is not a text
+	Err error  // matches ErrMissing, store.ErrCorrupt or ErrForeign, or is the error of the read
 }
 
 // VerifyStats is the report of [Store.Verify].
 type VerifyStats struct {
 	Items      int64
-	References int64 // that were verified, with the problems; an item that cannot be read counts as one
-	Bytes      int64 // of the objects without a problem
-	Moved      int64 // references that a writer replaced or removed meanwhile; Verify then checks the new one
+	References int64 // verified references, including those with problems; an item that cannot be read counts as one
+	Bytes      int64 // sizes of the objects without a problem
+	Moved      int64 // references that a writer replaced or removed during the call; Verify then checks the new reference
 
 	Missing    int64
 	Damaged    int64
 	Foreign    int64
 	Unreadable int64
-	Problems   []Problem // the first 100
+	Problems   []Problem // the first 100 problems
 
 	// Complete says that the scan of the table reached its end.
 	Complete bool
 
-	// Position is that of the item up to which all items were verified. It is empty where the
-	// table has no positions.
+	// Position is the position of the item up to which all items were verified. It is empty if
+	// the table has no positions.
 	Position string
 	Elapsed  time.Duration
 }
 
-// Verify reads the table, and the object of every reference, and checks the size and the hash
-// of each object. It changes nothing, and may run at any time.
+// Verify reads the table and the object of every reference. It checks the size and the hash of
+// each object. It changes nothing, and may run at any time.
 //
-// Verify reports a problem of a reference only after it has read the item, consistently, and the
-// object a second time. If a writer has changed the item meanwhile, Verify checks the new
-// reference instead.
+// Before Verify reports a problem of a reference, it reads the item again, consistently, and then
+// the object. If a writer has changed the item meanwhile, Verify checks the new reference
+// instead.
 //
-// A problem does not end the verification, and neither does a damaged item where the table's
-// scan can continue after it ([Table.Scan]). The error is nil if the table was read to its
+// A problem does not end the verification. A damaged item does not end it either, if the table's
+// scan can continue after the item ([Table.Scan]). The error is nil if the table was read to its
 // end and there was no problem. Otherwise it matches the error of the first problem:
 // [ErrMissing], [ErrForeign], or [store.ErrCorrupt] for a damaged object or item.
 //
-// It costs the scan of the table and one request for each reference. It reads 64 KiB of an
-// object at a time, [VerifyOptions].Parallel objects at once, and holds one page of the
+// Verify costs the scan of the table and one request for each reference. It reads
+// [VerifyOptions].Parallel objects at the same time, 64 KiB of each, and holds one page of the
 // table's scan.
 func (s *Store) Verify(ctx context.Context, opts *VerifyOptions) (VerifyStats, error) {
 	var o VerifyOptions

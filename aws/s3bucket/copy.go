@@ -21,9 +21,9 @@ import (
 // enough. The protocol allows 5 GiB, in one request as well as in a part.
 const copyPart = 1 << 30
 
-// Copy implements [object.Copier]. Where the server ignores a condition on the
-// destination of a copy but keeps it when an upload in parts is completed, or where
-// the source is above 5 GiB, the copy is such an upload.
+// Copy implements [object.Copier]. It copies by an upload in parts in two cases: the source is
+// above 5 GiB, or the server ignores a condition on the destination of a copy but honours it at
+// the completion of an upload.
 func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *object.CopyOptions) (object.Info, error) {
 	o, err := object.CheckCopy(source, destination, opts)
 	if err == nil {

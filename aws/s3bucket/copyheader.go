@@ -10,13 +10,13 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// CopyHeader is a header of a server's own that makes a copy conditional on there being no
-// object at its destination, such as cf-copy-destination-if-none-match: * of Cloudflare R2.
-// Whether the server honours it is tried, as all abilities are.
+// CopyHeader is a header of a server that makes a copy conditional on an absent destination, such
+// as cf-copy-destination-if-none-match: * of Cloudflare R2. The bucket tests whether the server
+// honours it, like every ability.
 type CopyHeader struct {
 	Name, Value string
 
-	// Status is that of the answer if there is an object.
+	// Status is the status of the answer if the destination exists.
 	Status int
 }
 

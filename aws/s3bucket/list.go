@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// List implements [object.Bucket]. It holds one page of up to 1,000 objects at a
-// time, and ends with an error when pages lead back to earlier ones. A directory bucket lists whole directories and cannot start in the middle:
-// what was not asked for is left out here.
+// List implements [object.Bucket]. It holds one page of up to 1,000 objects at a time. If a page
+// leads back to an earlier page, List ends with an error. A directory bucket lists whole
+// directories and cannot start in the middle. List leaves out the keys that were not requested.
 func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
 	var after string
 	if opts != nil {
@@ -27,7 +27,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 	return b.list(ctx, prefix, after, "")
 }
 
-// ListDir implements [object.DirLister]: the server leaves out what is below.
+// ListDir implements [object.DirLister]: the server leaves out the lower levels.
 func (b *Bucket) ListDir(ctx context.Context, prefix string) iter.Seq2[object.Info, error] {
 	return b.list(ctx, prefix, "", "/")
 }

@@ -19,14 +19,14 @@ const mixedTries = 6
 
 var errMixed = errors.New("its answers mix two states of one object")
 
-// ReadAll implements [object.WholeReader]. It starts again when an answer breaks
-// off in the middle.
+// ReadAll implements [object.WholeReader]. It starts again when an answer breaks off in the
+// middle.
 //
-// A server that keeps objects as files may look up the ETag of one state and send
-// the body of another; a write conditional on such a pair could replace a state that
-// no client has read. So where an ETag looks like the MD5 of a body, and is not that of
-// the body that came with it, the object is read again, until they fit, or until the
-// same pair comes twice: then the ETags of this server are something else.
+// A server that keeps objects as files may return the ETag of one state with the body of another
+// state. A write that is conditional on that ETag could replace a state that no client has read.
+// So if an ETag looks like an MD5, but is not the MD5 of the body, ReadAll reads the object
+// again. It stops when the two fit, or when the same pair comes twice: then this server uses
+// other ETags.
 func (b *Bucket) ReadAll(ctx context.Context, key string, limit int64, opts *object.GetOptions) ([]byte, object.Info, error) {
 	var last []byte
 	var lastInfo object.Info

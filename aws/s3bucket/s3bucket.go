@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// DefaultTimeout is how long a request may take; see [Options].
+	// DefaultTimeout is the default of [Options].Timeout.
 	DefaultTimeout = 5 * time.Second
 
 	// tries is how often a request is sent at most that may be repeated: reads, and
@@ -32,10 +32,10 @@ const (
 	// DefaultPartSize is the size of a part of a large upload, in bytes.
 	DefaultPartSize = 8 << 20
 
-	// DefaultParallel is how many parts are sent or copied at a time; see [Options].
+	// DefaultParallel is the default of [Options].Parallel.
 	DefaultParallel = 5
 
-	// DefaultProbePrefix is where objects lie on which conditions are tried.
+	// DefaultProbePrefix is the default of [Options].ProbePrefix.
 	DefaultProbePrefix = ".holdfast/probe"
 
 	// minRate is how fast the body of an upload is expected to go at least, in
@@ -58,60 +58,58 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Timeout bounds each request: until the answer has begun for a Get, whose body
-	// then must not stall for longer than this, nor come at less than 16 KiB a second
-	// for longer than this in all; until the answer is complete for
-	// others. A request with a body gets a second more for each 256 KiB. Where the
-	// context of the call has a deadline, a small request gets half of what is
-	// left if that is less (but 500 ms at least), so that it can still be settled. At
+	// Timeout bounds each request until the answer is complete. A request with a body gets one
+	// second more for each 256 KiB. For a Get, Timeout bounds the time until the answer begins.
+	// Then it bounds the time without new bytes, and the total time in which the body comes at
+	// less than 16 KiB a second.
+	//
+	// If the context of the call has a deadline, a small request gets at most half of the
+	// remaining time, but at least 500 ms. So the other half is left to resolve the request. At
 	// least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
-	// PartSize is the size of the parts of a large upload, in bytes, and the size
-	// from which a body is large. 5 MiB to 5 GiB; 0 means [DefaultPartSize]. Parts are
-	// larger where 10,000 of them would not hold a body: 105 MiB for 1 TiB of known
-	// length. Where the length is not known they grow on the way: 25 MiB after 14 GiB,
-	// 120 MiB after 110 GiB.
+	// PartSize is the size of the parts of a large upload in bytes. A larger body is uploaded in
+	// parts. 5 MiB to 5 GiB; 0 means [DefaultPartSize]. If 10,000 parts would not hold a body,
+	// the parts are larger: 105 MiB for 1 TiB of known length. If the length is not known, the
+	// parts grow during the upload: 25 MiB after 14 GiB, 120 MiB after 110 GiB.
 	PartSize int64
 
-	// Parallel is how many parts are sent, or copied by the server, at a time. A Put
-	// holds so many parts of PartSize in memory, or one that is larger than all of them
-	// together. 1 to 64; 0 means [DefaultParallel].
+	// Parallel is the number of parts that are sent, or copied by the server, at the same time. A
+	// Put holds that many parts of PartSize in memory, or one part that is larger than all of
+	// them together. 1 to 64; 0 means [DefaultParallel].
 	Parallel int
 
-	// ProbePrefix is the prefix of the keys of objects on which conditions are tried;
-	// empty means [DefaultProbePrefix].
+	// ProbePrefix is the prefix of the objects on which the bucket tests conditions; empty means
+	// [DefaultProbePrefix].
 	ProbePrefix string
 
-	// AssumeAbilities names abilities that the server itself is known to have, so that they are
-	// not tried: since an earlier run found them (see [Bucket.KnownAbilities]), or because the
-	// user insists.
+	// AssumeAbilities names abilities that the bucket does not test, because an earlier run has
+	// found them (see [Bucket.KnownAbilities]) or because the user accepts the risk.
 	AssumeAbilities []object.Ability
 
-	// CopyIfAbsent is how a server that is not Amazon's makes a copy conditional on there
-	// being no object at its destination; nil means If-None-Match.
+	// CopyIfAbsent is how a server other than Amazon's makes a copy conditional on an absent
+	// destination; nil means If-None-Match.
 	CopyIfAbsent *CopyHeader
 
-	// Owner is the account that must own the bucket, twelve digits; empty means
-	// any. Requests to a bucket of another's are denied.
+	// Owner is the account that must own the bucket, twelve digits; empty means any account. If
+	// another account owns the bucket, the server denies all requests.
 	Owner string
 
-	// Encryption is how the server encrypts what is put: "AES256", "aws:kms" or
-	// "aws:kms:dsse"; empty leaves it to the bucket. KMSKey names the key, and
-	// empty means the account's own for S3.
+	// Encryption is how the server encrypts new objects: "AES256", "aws:kms" or "aws:kms:dsse";
+	// empty means the setting of the bucket. KMSKey names the key; empty means the account's key
+	// for S3.
 	Encryption types.ServerSideEncryption
 	KMSKey     string
 
-	// ACL is a canned ACL for what is put, such as "bucket-owner-full-control";
-	// empty sends none.
+	// ACL is a canned ACL for new objects, such as "bucket-owner-full-control"; empty sends none.
 	ACL types.ObjectCannedACL
 
-	// Logger gets a record of what was tried and found. Nil discards.
+	// Logger gets the results of the tests of conditions. Nil discards them.
 	Logger *slog.Logger
 }
 
-// Bucket is a bucket on S3. It may be used by any number of goroutines, and needs no
-// closing. Calls that move parts start goroutines and wait for them.
+// Bucket is a bucket on S3. Any number of goroutines may use it, and it needs no Close. Calls
+// that transfer parts start goroutines and wait for them.
 type Bucket struct {
 	client    *s3.Client
 	http      *transport.Client
@@ -150,7 +148,7 @@ var (
 	_ object.Uploader    = (*Bucket)(nil)
 )
 
-// New returns the bucket of this name, reached through client. It sends nothing.
+// New returns the bucket with this name, through client. It sends nothing.
 func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 	var o Options
 	if opts != nil {
@@ -230,7 +228,7 @@ func (o *Options) check() error {
 // Name returns the name of the bucket.
 func (b *Bucket) Name() string { return b.name }
 
-// OnAWS reports whether this is Amazon S3 itself, which needs no probing.
+// OnAWS reports whether this is Amazon S3 itself, which needs no test of conditions.
 func (b *Bucket) OnAWS() bool { return b.onAWS }
 
 // Traits implements [object.Describer].

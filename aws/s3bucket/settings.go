@@ -17,46 +17,46 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Settings are those of a bucket that matter to what is kept in it. A renewed lease
-// writes its object every few seconds: where every version is kept, they pile up.
+// Settings are the settings of a bucket that affect its objects. For example, a renewed lease
+// writes its object every few seconds, so a bucket that keeps every version keeps many of them.
 type Settings struct {
 	// Versioning is "Enabled", "Suspended", or "" if it was never on.
 	Versioning string
 
-	// MFADelete says that removing a version takes a code from a device.
+	// MFADelete says that the removal of a version needs a code from a device.
 	MFADelete bool
 
-	// ObjectLock says that versions can be protected from deletion, and
-	// DefaultRetention for how long every new one is; zero means not by default.
+	// ObjectLock says that versions can be protected from deletion. DefaultRetention is how long
+	// each new version is protected; zero means no protection by default.
 	ObjectLock       bool
 	DefaultRetention time.Duration
 
-	// ExpiresVersions says that a lifecycle rule removes old versions, of some prefix at
-	// least.
+	// ExpiresVersions says that a lifecycle rule removes old versions, at least below some
+	// prefix.
 	ExpiresVersions bool
 
-	// Rules are the lifecycle rules that remove versions, or move them to another class
-	// of storage. Rules for objects with tags are not among them.
+	// Rules are the lifecycle rules that remove versions, or move them to another storage class.
+	// Rules for objects with tags are left out.
 	Rules []Rule
 
-	// Unreadable names what could not be read, and why: for lack of rights, or since
-	// the server does not know the request.
+	// Unreadable names the settings that could not be read, with the reason: a right is missing,
+	// or the server does not know the request.
 	Unreadable map[string]error
 }
 
 // Rule is a lifecycle rule.
 type Rule struct {
 	ID     string
-	Prefix string // of the keys that it is for
+	Prefix string // prefix of the keys of the rule
 	Action string // for people
 }
 
-// Unversioned reports that the bucket keeps no versions: a PUT was answered without the id
-// of one, and none with an id.
+// Unversioned reports that the bucket keeps no versions: the server has answered a PUT without a
+// version id, and no PUT with a version id.
 func (b *Bucket) Unversioned() bool { return b.plain.Load() && !b.versioned.Load() }
 
-// Settings reads the settings of the bucket, in three requests. What cannot be read
-// does not make it fail, unless the bucket cannot be reached at all.
+// Settings reads the settings of the bucket, in three requests. It fails only if the bucket
+// cannot be reached.
 func (b *Bucket) Settings(ctx context.Context) (Settings, error) {
 	s := Settings{Unreadable: make(map[string]error)}
 	for _, part := range []struct {
@@ -171,10 +171,10 @@ func rulePrefix(rule types.LifecycleRule) string {
 	return aws.ToString(rule.Prefix)
 }
 
-// LifecycleRule is a lifecycle configuration, as JSON for
-// aws s3api put-bucket-lifecycle-configuration, that keeps old versions of what is
-// below prefix, and parts of failed uploads, for a day. It replaces the whole
-// configuration of a bucket: rules that are there already have to be added to it.
+// LifecycleRule returns a lifecycle configuration as JSON for aws s3api
+// put-bucket-lifecycle-configuration. It keeps old versions below prefix, and parts of failed
+// uploads, for one day. That command replaces the whole configuration of a bucket, so add the
+// existing rules.
 func LifecycleRule(prefix string) string {
 	return fmt.Sprintf(`{
   "Rules": [
@@ -190,8 +190,7 @@ func LifecycleRule(prefix string) string {
 }`, prefix)
 }
 
-// Exists checks that the bucket is there and may be used: nil, or an error that says
-// what to do.
+// Exists checks that the bucket exists and may be used. The error says what to do.
 func (b *Bucket) Exists(ctx context.Context) error {
 	return b.repeat(ctx, func() error {
 		c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {

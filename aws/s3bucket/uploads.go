@@ -20,12 +20,11 @@ import (
 // errNoUpload: the upload was completed, or aborted, or never there.
 var errNoUpload = errors.New("the upload no longer exists: it was completed, or another program or a rule of the bucket removed it")
 
-// Uploads implements [object.Uploader]. It holds one page of up to 1,000 uploads at a
-// time.
+// Uploads implements [object.Uploader]. It holds one page of up to 1,000 uploads at a time.
 //
-// MinIO lists the uploads of one key only if it is asked for that whole key or for all
-// keys, and of all keys only those that began since it was started. So a server other than
-// Amazon's that lists no longer key than prefix is asked for all.
+// MinIO lists uploads only for a whole key or for all keys. For all keys, it lists only uploads
+// that began after its own start. So if a server other than Amazon's lists no key that is longer
+// than prefix, Uploads requests the list for all keys.
 func (b *Bucket) Uploads(ctx context.Context, prefix string) iter.Seq2[object.Upload, error] {
 	asked := prefix
 	if strings.HasSuffix(b.name, directorySuffix) {

@@ -15,31 +15,31 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// Config is a URL s3://BUCKET/PREFIX?PARAMETERS taken apart. The parameters:
+// Config is a parsed URL s3://BUCKET/PREFIX?PARAMETERS. The parameters:
 //
 //	endpoint    http://HOST:PORT or https://HOST:PORT of a server other than AWS
-//	region      us-east-1 if there is an endpoint, else as the AWS command has it
-//	profile     of the files of the AWS command
+//	region      default: us-east-1 if there is an endpoint, else that of the AWS command
+//	profile     profile in the files of the AWS command
 //	anonymous   sends no signature
-//	path_style  the bucket in the path of the address, not in the host name;
-//	            also use_path_style; true if there is an endpoint
+//	path_style  puts the bucket in the path of the address, not in the host name;
+//	            also use_path_style; default: true if there is an endpoint
 //	fips, dualstack   the kind of AWS endpoint
 //	sse         AES256, aws:kms or aws:kms:dsse
-//	sse_key     the key of KMS
-//	acl         a canned ACL, such as bucket-owner-full-control
-//	expected_bucket_owner  the account that must own the bucket
-//	copy_if_not_exists   a header that makes a copy conditional; header:NAME:VALUE, or
-//	            header-with-status:NAME:VALUE:STATUS, as object_store has it
-//	timeout     of a request, such as 5s
-//	checksums   when_supported or when_required; the latter if there is an endpoint,
-//	            since not every server takes the checksums that the SDK likes to add
-//	unsafe      abilities that the user insists on, with commas, although the server
-//	            was found to lack them: put-if-absent, put-if-match, ...
+//	sse_key     key of KMS
+//	acl         canned ACL, such as bucket-owner-full-control
+//	expected_bucket_owner  account that must own the bucket
+//	copy_if_not_exists   header that makes a copy conditional; header:NAME:VALUE or
+//	            header-with-status:NAME:VALUE:STATUS, as in object_store
+//	timeout     time limit of a request, such as 5s
+//	checksums   when_supported or when_required; default with an endpoint: when_required,
+//	            because some servers refuse the checksums that the SDK adds
+//	unsafe      abilities, separated by commas, that Holdfast uses although the server
+//	            failed their test: put-if-absent, put-if-match, ...
 //
-// Credentials come from where the AWS command has them, never from the URL.
+// Credentials come from the sources of the AWS command, never from the URL.
 type Config struct {
 	Bucket string
-	Prefix string // without slashes at its ends; may be empty
+	Prefix string // without slashes at its ends; can be empty
 
 	params    awsconfig.Params
 	pathStyle *bool
@@ -48,7 +48,7 @@ type Config struct {
 	unsafe    []object.Ability
 }
 
-// ParseURL takes a URL apart. Its errors match store.ErrMisconfigured.
+// ParseURL parses a URL. Its errors match store.ErrMisconfigured.
 func ParseURL(raw string) (*Config, error) {
 	u, err := awsconfig.Parse(raw, "s3")
 	if err != nil {
@@ -90,7 +90,7 @@ func ParseURL(raw string) (*Config, error) {
 	return c, c.options.with(nil, "").check()
 }
 
-// Client makes a client of the SDK. It sends nothing.
+// Client returns a client of the SDK. It sends nothing.
 func (c *Config) Client(ctx context.Context) (*s3.Client, error) {
 	cfg, err := c.params.Load(ctx)
 	if err != nil {
@@ -111,11 +111,11 @@ func (c *Config) Client(ctx context.Context) (*s3.Client, error) {
 	return client, awsconfig.CheckRegion(client.Options().Region)
 }
 
-// Unsafe returns the abilities that the URL insists on.
+// Unsafe returns the abilities in the parameter unsafe.
 func (c *Config) Unsafe() []object.Ability { return c.unsafe }
 
-// Options returns opts with what the URL says, which wins, and with a scratch
-// prefix below the prefix of the URL.
+// Options returns opts with the values of the URL, which replace those of opts. The ProbePrefix
+// is below the prefix of the URL.
 func (c *Config) Options(opts *Options) *Options { return c.options.with(opts, c.Prefix) }
 
 // with returns opts with what is set in o.
@@ -145,8 +145,8 @@ func set[T time.Duration | ~string](to *T, value T) {
 	}
 }
 
-// Open returns the bucket that the URL names, with opts and what the URL says. What it
-// insists on ([Config.Unsafe]) is up to the caller. It sends nothing.
+// Open returns the bucket of the URL, with the options of [Config.Options]. The caller decides
+// about the abilities of [Config.Unsafe]. Open sends nothing.
 func (c *Config) Open(ctx context.Context, opts *Options) (*Bucket, error) {
 	client, err := c.Client(ctx)
 	if err != nil {
@@ -155,8 +155,8 @@ func (c *Config) Open(ctx context.Context, opts *Options) (*Bucket, error) {
 	return New(client, c.Bucket, c.Options(opts))
 }
 
-// Open returns the bucket that a URL names, and the prefix in the URL, which is up
-// to the caller. See [Config] for the parameters. It sends nothing.
+// Open returns the bucket that a URL names, and the prefix in the URL. The caller adds the prefix
+// to its keys. See [Config] for the parameters. Open sends nothing.
 func Open(ctx context.Context, rawURL string, opts *Options) (b *Bucket, prefix string, err error) {
 	c, err := ParseURL(rawURL)
 	if err != nil {

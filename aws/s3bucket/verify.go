@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Verify implements [object.Verifier]. What is not known yet is tried below
-// [Options].ProbePrefix. What it finds lasts as long as the bucket's handle.
+// Verify implements [object.Verifier]. It tests unknown abilities below [Options].ProbePrefix.
+// The Bucket keeps the results.
 //
-// A condition on the destination of a copy that the server ignores counts as there
-// if the copy can be an upload in parts.
+// If the server ignores a condition on the destination of a copy, but the copy can be an upload
+// in parts, the bucket has the ability.
 func (b *Bucket) Verify(ctx context.Context, abilities ...object.Ability) error {
 	for _, a := range abilities {
 		err := b.native(ctx, a)
@@ -64,10 +64,10 @@ func (b *Bucket) require(ctx context.Context, a object.Ability) error {
 	return b.native(ctx, a)
 }
 
-// KnownAbilities returns the abilities that the server itself is known to have: what
-// [Options].AssumeAbilities of a later run may name. It sends nothing. What Verify finds is more: a
-// conditional copy may be an upload in parts on a server that ignores the condition of a
-// copy, and a run that assumes the ability of such a server would copy without a condition.
+// KnownAbilities returns the abilities that the server itself has. Pass them to
+// [Options].AssumeAbilities of a later run. KnownAbilities sends nothing. [Bucket.Verify] can
+// find more abilities: if the server ignores the condition of a copy, the bucket can copy by an
+// upload in parts. A run that assumes such an ability would copy without a condition.
 func (b *Bucket) KnownAbilities() []object.Ability {
 	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool {
 		err, known := b.abilities.get(a)
@@ -75,9 +75,8 @@ func (b *Bucket) KnownAbilities() []object.Ability {
 	})
 }
 
-// WithAbilities returns a view of the same bucket that takes these abilities for
-// granted, which is right if they were found in an earlier run, and otherwise a
-// risk that the user insists on.
+// WithAbilities returns a view of the same bucket that assumes these abilities. Use it for
+// abilities that an earlier run has found, or if the user accepts the risk.
 func (b *Bucket) WithAbilities(abilities ...object.Ability) *Bucket {
 	view := *b
 	view.abilities = &abilityCache{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
@@ -92,15 +91,15 @@ func (b *Bucket) WithAbilities(abilities ...object.Ability) *Bucket {
 	return &view
 }
 
-// WithProbePrefix returns a view of the same bucket that tries abilities below another
-// prefix than [Options].ProbePrefix: one that the user may write to.
+// WithProbePrefix returns a view of the same bucket with another [Options].ProbePrefix, to which
+// the user may write.
 func (b *Bucket) WithProbePrefix(dir string) *Bucket {
 	view := *b
 	view.o.ProbePrefix = dir
 	return &view
 }
 
-// ProbePrefix returns the prefix below which abilities are tried.
+// ProbePrefix returns the prefix of the objects on which the bucket tests abilities.
 func (b *Bucket) ProbePrefix() string { return b.o.ProbePrefix }
 
 // try finds out about an ability. One goroutine at a time does so.

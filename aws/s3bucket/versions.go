@@ -21,12 +21,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Versions sends the requests for single versions of objects. They ask no condition of
-// the server. Package s3verstore is made of them.
+// Versions sends the requests for single versions of objects. It uses no conditions. Package
+// s3verstore uses it.
 //
-// All but Put are repeated like reads. An error that matches [store.ErrNotFound] says that
-// there is no such version. Each request has the whole time limit of the bucket, whatever
-// the deadline of its context.
+// All requests except Put are repeated like reads. If there is no such version, the error matches
+// [store.ErrNotFound]. Each request has the whole time limit of the bucket, whatever the deadline
+// of its context.
 type Versions struct{ b *Bucket }
 
 // Versions returns the requests for single versions.
@@ -46,8 +46,8 @@ type ObjectVersion struct {
 
 // VersionPage is one page of a listing of versions.
 type VersionPage struct {
-	Versions []ObjectVersion // of each key the newest first; without delete markers
-	NextKey  string          // where the next page begins; empty if this is the last
+	Versions []ObjectVersion // newest version of each key first; without delete markers
+	NextKey  string          // first key of the next page; empty for the last page
 }
 
 // names says whether a request names an object, so that it may be answered that there is
@@ -112,8 +112,8 @@ func (v Versions) Put(ctx context.Context, key string, body []byte, contentType 
 	return put, err
 }
 
-// Get returns the body of a version, or its first limit+1 bytes if it has more than
-// limit. An empty id names the newest version.
+// Get returns the body of a version. If the body has more than limit bytes, Get returns the first
+// limit+1 bytes. An empty id names the newest version.
 func (v Versions) Get(ctx context.Context, key, id string, limit int64) (body []byte, err error) {
 	err = v.repeat(ctx, oneObject, func(ctx context.Context, opt func(*s3.Options)) error {
 		out, err := v.b.client.GetObject(transport.ExpectStream(ctx), &s3.GetObjectInput{
@@ -143,8 +143,8 @@ func (v Versions) Metadata(ctx context.Context, key, id string) (metadata map[st
 	return metadata, err
 }
 
-// List lists the versions of the objects whose keys begin with prefix, by pages: the keys
-// in their order. It asks for a page when the loop wants it. An error ends the listing.
+// List lists the versions of the objects whose keys begin with prefix, in pages, in the order of
+// the keys. It requests a page when the loop needs it. An error ends the listing.
 func (v Versions) List(ctx context.Context, prefix string) iter.Seq2[VersionPage, error] {
 	return func(yield func(VersionPage, error) bool) {
 		in := &s3.ListObjectVersionsInput{Bucket: &v.b.name, Prefix: &prefix, ExpectedBucketOwner: strOrNil(v.b.o.Owner)}
@@ -185,9 +185,9 @@ func (v Versions) List(ctx context.Context, prefix string) iter.Seq2[VersionPage
 // removeAtOnce is how many versions one request removes at most.
 const removeAtOnce = 1000
 
-// Remove removes versions of an object, and returns how many it could not. A version that
-// no longer exists already counts as removed. Versions are removed one by one where the server
-// does not take many in one request.
+// Remove removes versions of an object, and returns how many it could not remove. A version that
+// no longer exists counts as removed. If the server does not accept many versions in one request,
+// Remove sends one request for each.
 func (v Versions) Remove(ctx context.Context, key string, ids []string) (failed int, err error) {
 	for len(ids) > 1 && !v.b.abilities.oneByOne.Load() {
 		some := ids[:min(len(ids), removeAtOnce)]

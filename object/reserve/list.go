@@ -9,25 +9,25 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// Reservation is a row of the table, and whether waiters respect it.
+// Reservation is a row of the table, with its state for waiters.
 type Reservation struct {
 	Row
 
-	// Since is when the row was written, in whole seconds: its TTL minus [Options].TTL. It
-	// is wrong if the writer has another TTL. It is zero if that would be in the future, or
-	// if the row has no TTL.
+	// Since is when the row was written, in whole seconds: its TTL minus [Options].TTL. If the
+	// writer has another TTL, Since is wrong. If it would be in the future, or the row has no
+	// TTL, Since is zero.
 	Since time.Time
 
-	// Live says that waiters respect the reservation: its holder has not released it, and
-	// less than its timeout times [Options].MaxClockSkewRate has passed since Since. A waiter
-	// always waits that long from when it first saw the row.
+	// Live says that waiters respect the reservation: its holder has not released it, and less
+	// than timeout * [Options].MaxClockSkewRate has passed since Since. A waiter always waits
+	// that long after it first saw the row.
 	Live bool
 }
 
-// List yields the reservations of the table, in no promised order, by pages where
-// the table has them. It changes nothing. An error that matches store.ErrCorrupt concerns one
-// row, and the listing continues; after any other error it ends. If the table is no [Lister],
-// the error matches errors.ErrUnsupported.
+// List yields the reservations of the table in no particular order, in pages if the table has
+// them. It changes nothing. An error that matches store.ErrCorrupt is about one row, and the
+// listing continues. Any other error ends it. If the table is no [Lister], the error matches
+// errors.ErrUnsupported.
 func (r *Reserver) List(ctx context.Context) iter.Seq2[Reservation, error] {
 	return func(yield func(Reservation, error) bool) {
 		table, ok := r.table.(Lister)

@@ -11,7 +11,7 @@ import (
 
 // The defaults are those of object_store.
 const (
-	// DefaultTimeout is how long an operation may take; see [Options].
+	// DefaultTimeout is the default of [Options].Timeout.
 	DefaultTimeout = 20 * time.Second
 
 	// defaultMaxClockSkewRate is by how much the clocks of two machines may differ; see [Options].
@@ -20,9 +20,9 @@ const (
 	// defaultTTL is how long a row stays in its table; see [Options].
 	defaultTTL = time.Hour
 
-	// TestInterval is the first pause between two checks of a waiter, and the most by
-	// which it takes a row over later than it may. The pauses grow to a fortieth of the wait,
-	// or to twice TestInterval where that is more.
+	// TestInterval is the first pause between two checks of a waiter. The pauses grow to a
+	// fortieth of the wait, but at least to twice TestInterval. A waiter takes over a row at most
+	// TestInterval late.
 	TestInterval = 100 * time.Millisecond
 
 	// MinTimeout and MaxTimeout bound Options.Timeout.
@@ -42,25 +42,25 @@ const (
 // Options are the settings of a [Reserver]. Other programs on the same table may have other
 // settings: a waiter uses the timeout in the row.
 type Options struct {
-	// Timeout bounds an operation, counted from before its row was sent. A shorter timeout
-	// frees the reservation of a crashed writer sooner. A longer one leaves slow operations
-	// more time. Whole milliseconds, from 50 ms to 24 hours; 0 means 20 seconds.
+	// Timeout bounds an operation. It begins before the Reserver sends the row. With a shorter
+	// timeout, the reservation of a crashed writer ends sooner. A longer timeout gives slow
+	// operations more time. Whole milliseconds, from 50 ms to 24 hours; 0 means 20 seconds.
 	Timeout time.Duration
 
-	// MaxClockSkewRate times the timeout of a row is how long a waiter waits before it takes
-	// the row over. 2 to 100; 0 means 3. What exceeds 1 is for clocks that run at different
-	// speeds, and for operations that the store applies late.
+	// MaxClockSkewRate: a waiter takes a row over after the row's timeout * MaxClockSkewRate. 2
+	// to 100; 0 means 3. The part above 1 is for clocks that run at different speeds, and for
+	// operations that the store applies late.
 	MaxClockSkewRate int
 
-	// TTL is how long a row stays in a table that removes rows. It must exceed Timeout
-	// times MaxClockSkewRate by a minute, and may not exceed 365 days. 0 means an hour, or
-	// twice Timeout times MaxClockSkewRate where that is more.
+	// TTL is how long a row stays in a table that removes rows. At least Timeout *
+	// MaxClockSkewRate plus one minute, at most 365 days. 0 means an hour, or twice Timeout *
+	// MaxClockSkewRate if that is more.
 	TTL time.Duration
 
-	// ReleaseApplied also releases the row of an operation that was applied, which costs one
-	// more request. Then other programs need not wait for the row when the state returns. A
-	// state returns where objects are deleted and created again, or get earlier bytes again
-	// on a store whose versions are ETags.
+	// ReleaseApplied also releases the row of an applied operation, which costs one more request.
+	// Then other programs need not wait for the row when the state returns. A state returns if
+	// objects are deleted and created again. It also returns if objects get earlier bytes again
+	// and versions are ETags.
 	ReleaseApplied bool
 
 	// Logger receives waits, take-overs and releases. Nil discards.

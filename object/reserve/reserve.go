@@ -30,10 +30,10 @@ const (
 	releaseTime = 3 * time.Second
 )
 
-// Reserver guards operations by reservations in one table. It implements object.Reserver.
-// Any number of goroutines may use it. It starts one goroutine for each operation, which ends
-// with the operation, and needs no closing. Use one Reserver for all operations of a program:
-// its goroutines wait in a queue, without requests.
+// Reserver guards operations by reservations in one table. It implements object.Reserver. Any
+// number of goroutines may use it. It starts one goroutine for each operation, which ends with
+// the operation. It needs no Close. Use one Reserver for all operations of a program: its
+// goroutines wait in a queue, without requests.
 type Reserver struct {
 	table Table
 	o     Options
@@ -62,7 +62,7 @@ func New(table Table, opts *Options) (*Reserver, error) {
 	return &Reserver{table: table, o: o, read: sysclock.Read}, nil
 }
 
-// Options returns the settings, with defaults in the place of zeros.
+// Options returns the options, with all defaults filled in.
 func (r *Reserver) Options() Options { return r.o }
 
 // Do runs operate while no other holder of a reservation for this state works on it. An

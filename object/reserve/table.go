@@ -28,15 +28,14 @@ type Row struct {
 	// Nonce names the operation that wrote the row. It is empty in rows of object_store.
 	Nonce string
 
-	// Tag is what the table itself needs to recognise the row, for example the version of a
-	// register.
+	// Tag is what the table needs to recognise the row, for example the version of a register.
 	Tag string
 }
 
-// WriteResult is the answer to a row that was written.
+// WriteResult is the result of the write of a row.
 type WriteResult struct {
-	Tag string    // of the row that was written
-	Now time.Time // by the table's clock; zero where the table does not return its time
+	Tag string    // tag of the new row
+	Now time.Time // time by the table's clock; zero if the table does not return it
 }
 
 // Table holds reservations. Each call is one atomic request, or a few requests of which one
@@ -48,8 +47,8 @@ type Table interface {
 	// which may be for another version.
 	Insert(ctx context.Context, row Row) (WriteResult, error)
 
-	// Replace writes row in the place of seen, if the table has exactly seen. Otherwise
-	// the error is a [*ConflictError].
+	// Replace writes row in the place of seen, if the table has exactly seen. Otherwise the error
+	// is a [*ConflictError].
 	Replace(ctx context.Context, seen, row Row) (WriteResult, error)
 }
 
@@ -64,7 +63,7 @@ type Lister interface {
 // ConflictError says that the table has another row than the write named. It matches
 // [store.ErrConflict], and its outcome is NotApplied.
 type ConflictError struct {
-	HasRow bool // false: there is no row
+	HasRow bool // false if there is no row
 	Row    Row
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// WaitError says that a writer gave up waiting for the reservation of another one. It
-// wraps the reason why. Its outcome is NotApplied.
+// WaitError says that a writer stopped waiting for the reservation of another writer. It wraps
+// the reason. Its outcome is NotApplied.
 type WaitError struct {
 	Row       Row           // the reservation of the other writer
-	Remaining time.Duration // until the waiter would have taken it over
+	Remaining time.Duration // time until the waiter would have taken the row over
 	Err       error
 }
 
