@@ -129,10 +129,7 @@ func (h *Handle) campaigns(rec *Record) error {
 // seen.
 func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error {
 	c := h.c
-	h.mu.Lock()
-	abandoned := base.rec != nil && h.abandoned[base.rec.Grant]
-	h.mu.Unlock()
-	if base.rec == nil || abandoned {
+	if base.rec == nil || h.isAbandoned(base.rec.Grant) {
 		// Not 1: after a store was emptied by hand, new tokens must be above those that holders
 		// still have. The same is true for a record that a claim of this handle made where there
 		// was none, if that claim took too long.

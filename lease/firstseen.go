@@ -10,10 +10,9 @@ import (
 // firstSeen is when a client first saw the last write of a lock's holder. It saw that write in the
 // version of the record that the write made, or as the holder nonce of a later version.
 type firstSeen struct {
-	version     store.Version
-	grant       string
-	holderNonce string
-	at          time.Time // monotonic
+	version store.Version
+	write   lockrec.HolderWrite
+	at      time.Time // monotonic
 }
 
 // maxRecent is how many keys one generation of recents has.
@@ -62,9 +61,9 @@ func (c *Client) sinceFirstSeen(key string, s *seen) *seen {
 		c.firstSeen.drop(key)
 		return s
 	}
-	now := firstSeen{s.version, s.rec.Grant, lockrec.HolderNonce(s.rec), s.at}
+	now := firstSeen{s.version, lockrec.LastWrite(s.rec), s.at}
 	if first, ok := c.firstSeen.get(key); ok && first.at.Before(s.at) &&
-		(first.version == s.version || first.grant == now.grant && first.holderNonce == now.holderNonce) {
+		(first.version == s.version || first.write == now.write) {
 		now.at = first.at
 		earlier := *s
 		earlier.at = first.at

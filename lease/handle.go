@@ -614,7 +614,7 @@ func (h *Handle) note(s *seen) *seen {
 		h.mu.Unlock()
 		return s
 	}
-	if last := h.last; last != nil && last.rec != nil && s.rec != nil && last.rec.Grant == s.rec.Grant && lockrec.HolderNonce(last.rec) == lockrec.HolderNonce(s.rec) {
+	if last := h.last; last != nil && last.rec != nil && s.rec != nil && lockrec.LastWrite(last.rec) == lockrec.LastWrite(s.rec) {
 		unchanged := *s
 		unchanged.at = last.at
 		s = &unchanged

@@ -27,7 +27,7 @@ const (
 	MaxTTL = lockrec.MaxTTL
 
 	// maxMinInterval is the longest [Options.MinInterval].
-	maxMinInterval = 366 * 24 * time.Hour
+	maxMinInterval = lockrec.MaxInterval
 
 	// minRemoteMargin is the least default margin on a store that is reached over a network, for
 	// leases of at least six times that; shorter ones have a sixth of their TTL.
@@ -211,7 +211,7 @@ func checkOptions(o *Options, traits store.Traits) (*settings, error) {
 	setDefault(&s.Holder, defaultHolder())
 	s.clockCheckInterval = min(s.TTL/10, time.Second)
 	s.trust = s.TTL - s.Margin - s.Grace
-	s.factor = (1 + s.MaxClockDrift) / (1 - s.MaxClockDrift)
+	s.factor = lockrec.Factor(s.MaxClockDrift)
 	return s, s.check()
 }
 
@@ -296,7 +296,7 @@ func (s *settings) mostPoll(ttl time.Duration) time.Duration {
 // expiry is how long an unchanged record must be watched before it may be taken
 // over: the holder's clock may be slow while the watcher's is fast.
 func (s *settings) expiry(ttl time.Duration) time.Duration {
-	return time.Duration(math.Ceil(float64(ttl) * s.factor))
+	return lockrec.Expiry(ttl, s.factor)
 }
 
 func defaultHolder() string {

@@ -110,10 +110,9 @@ func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) 
 		if err != nil {
 			return failed(err)
 		}
-		switch {
-		case now.rec == nil:
-			// The session is not known to be dead: its record was removed. But it may also have
-			// been closed since the lock was read, after the lock was freed.
+		switch step, v := lockrec.JudgeSession(now.rec, r.h.facts(ctx, now)); step {
+		case lockrec.StandIn:
+			// The session may also have been closed since the lock was read, after the lock was freed.
 			next, err := h.reread(ctx)
 			if err != nil {
 				return failed(err)
@@ -121,25 +120,17 @@ func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) 
 			if next.rec == nil || !lockrec.NamesSession(next.rec, id) {
 				return verdict{next: next}
 			}
-			// A record that no process renews takes its place. Every waiter times it for the TTL
-			// before it revokes the session, which can renew no more.
-			standIn := &Record{
-				Kind: KindSession, Name: id, State: Held, Token: 1, Grant: rand.Text(), TTL: ttl,
-				Granted: c.clock.wall(), Renewed: c.clock.wall(),
-			}
-			_, err = r.write(ctx, now, standIn)
-			if err != nil {
+			standIn := lockrec.NewStandIn(id, rand.Text(), ttl, c.clock.wall())
+			if _, err = r.write(ctx, now, &standIn); err != nil {
 				return failed(err)
 			}
-		case now.rec.State == Held:
-			v := r.h.evaluateGrant(ctx, now)
-			if !v.open {
-				return verdict{wait: v.wait}
-			}
-			if _, err := r.revoke(ctx, now, v.reason); err != nil {
+		case lockrec.AwaitSession:
+			return verdict{wait: v.Wait}
+		case lockrec.RevokeSession:
+			if _, err := r.revoke(ctx, now, v.Reason); err != nil {
 				return failed(err)
 			}
-		default:
+		case lockrec.SessionOver:
 			ended, err := r.confirmEnded(ctx, now)
 			if err != nil {
 				return failed(err)
@@ -245,8 +236,7 @@ func (h *Handle) reread(ctx context.Context) (*seen, error) {
 
 // revoke ends the session over the state now, and reports whether this is what ended it.
 func (r *holderSession) revoke(ctx context.Context, now *seen, reason string) (bool, error) {
-	rec := *now.rec
-	rec.State, rec.Presence, rec.LocksToCheck = Revoked, "", nil
+	rec := lockrec.Revoke(now.rec)
 	applied, err := r.write(ctx, now, &rec)
 	if applied {
 		r.final = r.h.known()

@@ -31,55 +31,43 @@ func (h *Handle) evaluate(ctx context.Context, s *seen) verdict {
 	return v
 }
 
-// intervalLeft returns how long the next grant has to wait although the one before is over. Counted
-// from when this client first saw the record, it is at most as long as the holder asked for:
-// another machine's clock may be ahead by any time.
+// intervalLeft returns how long the next grant has to wait although the one before is over.
 func (h *Handle) intervalLeft(s *seen) time.Duration {
-	if s.rec == nil || s.rec.NotBefore.IsZero() || s.rec.State == Broken {
+	if s.rec == nil || h.isAbandoned(s.rec.Grant) {
 		return 0
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.abandoned[s.rec.Grant] {
-		return 0
-	}
-	most := min(s.rec.NotBefore.Sub(s.rec.Granted), maxMinInterval) - h.c.clock.monotonic().Sub(s.at)
-	return min(s.rec.NotBefore.Sub(h.c.clock.wall()), most)
+	return lockrec.Interval(s.rec, h.c.clock.wall(), h.c.clock.monotonic().Sub(s.at))
 }
 
 // evaluateGrant decides whether the one grant that was seen is over, or there is none. Where a lock
 // has several holders, cleared evaluates each.
 func (h *Handle) evaluateGrant(ctx context.Context, s *seen) verdict {
-	switch {
-	case s.rec == nil, s.rec.State == Free:
-		return verdict{open: true}
-	case s.rec.State == Broken && s.rec.Immediate:
-		return verdict{open: true, reason: "broken with immediate effect"}
-	}
-	if over, ours := h.ownGrantOver(s.rec); over {
-		return verdict{open: true, reason: "this handle's own earlier grant"}
-	} else if ours > 0 {
-		return verdict{wait: ours}
-	}
-	if s.rec.Session != "" {
+	v := lockrec.Judge(s.rec, h.facts(ctx, s))
+	if v.BySession {
 		return h.evaluateSession(ctx, s)
 	}
-	if h.c.set.ReclaimOwn && s.rec.Holder == h.c.set.Holder && s.rec.Process != processID() {
-		return verdict{open: true, reason: "an earlier process of this holder"}
+	return verdict{open: v.Open, reason: v.Reason, wait: v.Wait}
+}
+
+// facts returns what the client knows of the holder in the record of s.
+func (h *Handle) facts(ctx context.Context, s *seen) lockrec.Facts {
+	c, r := h.c, s.rec
+	f := lockrec.Facts{Factor: c.set.factor, Age: -1, ThisRun: processID()}
+	if r == nil || r.State == Free {
+		return f
 	}
-	if h.c.presence != nil && s.rec.Presence != "" && h.c.presence.Liveness(ctx, s.rec.Presence) == store.Dead {
-		return verdict{open: true, reason: "its process is dead"}
+	if c.set.ReclaimOwn {
+		f.Reclaims = c.set.Holder
 	}
-	expiry := h.c.set.expiry(s.rec.TTL)
-	watched := h.c.clock.monotonic().Sub(s.at)
-	if watched >= expiry {
-		return verdict{open: true, reason: "not renewed while a waiter watched it for " + s.rec.TTL.String()}
+	f.OwnEnded, f.OwnLeft = h.ownGrantOver(r)
+	if c.presence != nil && r.Presence != "" && r.Session == "" && !f.OwnEnded && f.OwnLeft == 0 {
+		f.Dead = c.presence.Liveness(ctx, r.Presence) == store.Dead
 	}
-	// A broken record has the age of what it broke, too.
-	if !h.c.set.IgnoreStoreClock && s.age >= 0 && lockrec.HolderWriteAge(s.rec, s.age) >= expiry && h.c.clock.wall().Sub(s.rec.Renewed) >= expiry {
-		return verdict{open: true, reason: "expired by the store's clock"}
+	f.Watched, f.Renewed = c.clock.monotonic().Sub(s.at), c.clock.wall().Sub(r.Renewed)
+	if !c.set.IgnoreStoreClock {
+		f.Age = s.age
 	}
-	return verdict{wait: expiry - watched}
+	return f
 }
 
 // ownGrantOver reports whether the record shows a grant of this handle that is over: one that was
@@ -107,6 +95,12 @@ func (h *Handle) ownGrantOver(r *Record) (over bool, wait time.Duration) {
 	}
 	left := sent + h.c.set.TTL - now
 	return g.releasing || left <= 0, max(left, 0)
+}
+
+func (h *Handle) isAbandoned(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.abandoned[id]
 }
 
 // abandon remembers a grant that was sent and will never be handed out.

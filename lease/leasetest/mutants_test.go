@@ -10,13 +10,13 @@ import (
 // that show on a store without clocks of its own.
 func TestMutants(t *testing.T) {
 	mutanttest.Run(t, []mutanttest.Mutant{
-		{"takeover without waiting", "../takeover.go",
-			"expiry := h.c.set.expiry(s.rec.TTL)",
+		{"takeover without waiting", "../internal/lockrec/judge.go",
+			"expiry := Expiry(r.TTL, f.Factor)",
 			"expiry := time.Duration(0)",
 			"TestMemory/AcquireByAnother"},
 		{"own TTL", "../takeover.go",
-			"expiry := h.c.set.expiry(s.rec.TTL)",
-			"expiry := h.c.set.expiry(h.c.set.TTL)",
+			"	v := lockrec.Judge(s.rec, h.facts(ctx, s))\n",
+			"	own := Record{}\n	if s.rec != nil {\n		own = *s.rec\n	}\n	own.TTL = h.c.set.TTL\n	v := lockrec.Judge(&own, h.facts(ctx, s))\n",
 			"TestMemory/RecordTTL"},
 		{"conflict is lost", "../renew.go",
 			"				problem = r.err\n				g.mu.Lock()\n",

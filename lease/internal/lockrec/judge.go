@@ -1,5 +1,117 @@
 package lockrec
 
+import (
+	"math"
+	"time"
+)
+
+// Facts are what a client knows of the holder in a record, beside the record. All times are the
+// client's own.
+type Facts struct {
+	Watched  time.Duration // for how long it has seen the holder's last write unchanged
+	Age      time.Duration // for how long the store's clock says that the record is unchanged; negative if not known
+	Renewed  time.Duration // since Record.Renewed, by the client's wall clock
+	Factor   float64       // see [Factor]
+	Dead     bool          // the holder's process is dead for certain
+	OwnEnded bool          // the grant is the client's own, and over
+	OwnLeft  time.Duration // the grant is the client's own, and its work may last that long
+	Reclaims string        // the holder whose grants of earlier processes the client may take; none if empty
+	ThisRun  string        // the client's process
+}
+
+// Verdict says whether a record may be taken.
+type Verdict struct {
+	Open   bool
+	Reason string        // why a grant that was not released is over
+	Wait   time.Duration // when not Open: how long until it may be taken, if nothing changes
+
+	// BySession means that the record of the grant's session decides; see [JudgeSession].
+	BySession bool
+}
+
+// Factor is by how much a waiter waits longer than the TTL: clocks may be wrong by that part of a
+// time, so the holder's may be slow while the waiter's is fast.
+func Factor(drift float64) float64 { return (1 + drift) / (1 - drift) }
+
+// Expiry is how long a waiter must see a record unchanged before it may take it over.
+func Expiry(ttl time.Duration, factor float64) time.Duration {
+	return time.Duration(math.Ceil(float64(ttl) * factor))
+}
+
+// Judge decides whether the one grant in r is over, or there is none. The members of a lock with
+// several holders are judged by their sessions.
+func Judge(r *Record, f Facts) Verdict {
+	switch {
+	case r == nil, r.State == Free:
+		return Verdict{Open: true}
+	case r.State == Broken && r.Immediate:
+		return Verdict{Open: true, Reason: "broken with immediate effect"}
+	case f.OwnEnded:
+		return Verdict{Open: true, Reason: "this handle's own earlier grant"}
+	case f.OwnLeft > 0:
+		return Verdict{Wait: f.OwnLeft}
+	case r.Session != "":
+		return Verdict{BySession: true}
+	case f.Reclaims != "" && r.Holder == f.Reclaims && r.Process != f.ThisRun:
+		return Verdict{Open: true, Reason: "an earlier process of this holder"}
+	case f.Dead:
+		return Verdict{Open: true, Reason: "its process is dead"}
+	}
+	expiry := Expiry(r.TTL, f.Factor)
+	switch {
+	case f.Watched >= expiry:
+		return Verdict{Open: true, Reason: "not renewed while a waiter watched it for " + r.TTL.String()}
+	case f.Age >= 0 && HolderWriteAge(r, f.Age) >= expiry && f.Renewed >= expiry:
+		// A broken record has the age of what it broke, too.
+		return Verdict{Open: true, Reason: "expired by the store's clock"}
+	}
+	return Verdict{Wait: expiry - f.Watched}
+}
+
+// SessionStep is what a waiter does next about a session that holds a lock.
+type SessionStep int
+
+// The steps.
+const (
+	AwaitSession  SessionStep = iota // it may live
+	RevokeSession                    // it was not renewed for long enough, or its process is dead
+	StandIn                          // its record is absent, which does not mean that it is dead
+	SessionOver                      // it was closed or revoked: its grants are over
+)
+
+// JudgeSession decides what to do next about the session with the record r, nil if there is none.
+// With AwaitSession and RevokeSession it returns the verdict, too.
+func JudgeSession(r *Record, f Facts) (SessionStep, Verdict) {
+	switch {
+	case r == nil:
+		return StandIn, Verdict{}
+	case r.State != Held:
+		return SessionOver, Verdict{}
+	}
+	v := Judge(r, f)
+	if v.Open {
+		return RevokeSession, v
+	}
+	return AwaitSession, v
+}
+
+// Interval returns how long the next grant has to wait although the one before is over; see
+// [Record.NotBefore]. Counted from when a client first saw the record, it is at most as long as the
+// holder asked for: another machine's clock may be ahead by any time.
+func Interval(r *Record, now time.Time, watched time.Duration) time.Duration {
+	if r == nil || r.NotBefore.IsZero() || r.State == Broken {
+		return 0
+	}
+	most := min(r.NotBefore.Sub(r.Granted), MaxInterval) - watched
+	return min(r.NotBefore.Sub(now), most)
+}
+
+// HolderWrite names the last write of the grant's own holder that a record shows.
+type HolderWrite struct{ Grant, Nonce string }
+
+// LastWrite returns that of r. A waiter continues its watch for as long as it sees the same write.
+func LastWrite(r *Record) HolderWrite { return HolderWrite{r.Grant, HolderNonce(r)} }
+
 // Wrote reports whether the record that was read is the written one, or one that others wrote over
 // it without a change of its grant.
 func Wrote(r *Record, read *Record) bool {

@@ -156,6 +156,9 @@ const recordKind = "lease"
 // MaxTTL is the longest lease.
 const MaxTTL = 24 * time.Hour
 
+// MaxInterval is the longest time by which grants are spaced; see [Record.NotBefore].
+const MaxInterval = 366 * 24 * time.Hour
+
 // maxWriteAge bounds Record.HolderWriteAge: more than any waiter needs to see.
 const maxWriteAge = 2 * MaxTTL
 

@@ -84,6 +84,20 @@ func Succeed(rec, base *Record) (err error) {
 	return err
 }
 
+// Revoke returns the record r of a session as a waiter writes it to end the session.
+func Revoke(r *Record) Record {
+	next := *r
+	next.State, next.Presence, next.LocksToCheck = Revoked, "", nil
+	return next
+}
+
+// NewStandIn returns the record that takes the place of a session's that is absent. No process renews
+// it. So every waiter times it for the TTL before it revokes the session, which can renew no more. A
+// record that is Revoked would let a second waiter in at once.
+func NewStandIn(id, grant string, ttl time.Duration, now time.Time) Record {
+	return Record{Kind: KindSession, Name: id, State: Held, Token: 1, Grant: grant, TTL: ttl, Granted: now, Renewed: now}
+}
+
 // Break returns the record that ends the grant of r, if that has the token. With now others may take
 // the lock at once. The record keeps all fields from which others evaluate whether the holder still
 // believes. age is that of [ByOther].
