@@ -28,3 +28,6 @@ for dir in "${apart[@]}"; do (cd "$dir" && GOWORK=off "$tools/staticcheck" ./...
 
 echo "== words of documents, comments and messages"
 go test -count=1 -run 'Words' .
+
+echo "== lines of code"
+bash internal/sizes.sh
