@@ -44,7 +44,7 @@ unraced+='|TestLogOrders|TestLogRandomOrders|TestBrokenAssumption|TestBacklog|Te
 unraced+='|TestCompressed|FuzzS3Answers|FuzzDamagedWrites|TestRecordThatIsFull|TestDataAtTheLimit'
 unraced+='|TestSecretsInURLs|TestSecretsInObjectURLs|TestReferences'
 unraced+='|TestAskersLoseNoSession|TestManyAskersLoseNoSession|TestSimulationOfCrowds|TestManyWaitersLoseNoLease|TestQueueOfShortWaits'
-unraced+='|TestSurveyRequests|TestSurveyHandOver|TestSurveyOddListings|TestAllBeforeAWaiterLeave'
+unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
 models=(./lease/internal/sessionmodel ./lease/internal/rostermodel ./store/filestore/internal/model ./aws/s3verstore/internal/model)
 # These do less with the race detector than without it.
 again='TestSimulation|TestOrders|TestTicketAlteredAtRandom'

@@ -72,7 +72,7 @@ func queueUp(t *testing.T, st store.Store, c *lease.Client, n int, won func(i in
 
 // The requests of a session that waits for locks of another one, where the store lists tags and
 // where it does not: one listing for all locks, and one read of each in a minute.
-func TestSurveyRequests(t *testing.T) {
+func TestBatchPollRequests(t *testing.T) {
 	perMinute := func(t *testing.T, reach store.Store, st store.Store, n, minutes int) (listings, others [2]int) {
 		w := newWire(reach)
 		c := client(t, w, nil)
@@ -118,7 +118,7 @@ func TestSurveyRequests(t *testing.T) {
 }
 
 // Through a prefix a listing serves as well.
-func TestSurveyBelowAPrefix(t *testing.T) {
+func TestBatchPollBelowAPrefix(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(listedOf(st))
 		var below [2]store.Store
@@ -171,7 +171,7 @@ func mean(all []time.Duration) (m time.Duration) {
 
 // A released lock is taken as soon as if each waiter read for itself, at any time of the wait:
 // before the first batch poll, and between two of them.
-func TestSurveyHandOver(t *testing.T) {
+func TestBatchPollHandOver(t *testing.T) {
 	const locks = 200
 	for _, c := range []struct {
 		first, span time.Duration
@@ -192,7 +192,7 @@ func TestSurveyHandOver(t *testing.T) {
 
 // A listing that fails, hangs, shows nothing or shows an old state does not keep a waiter from a
 // free lock for longer than the documents say, and is not repeated often.
-func TestSurveyOddListings(t *testing.T) {
+func TestBatchPollOddListings(t *testing.T) {
 	const locks = 100
 	failure := errors.New("listing refused")
 	for _, c := range []struct {
@@ -278,7 +278,7 @@ func each(change func(store.Tagged) (store.Tagged, error)) func() listing {
 
 // Where reads show that records have changed and the tags have not, the client makes no more batch
 // polls: the plain leases are renewed, which changes their records.
-func TestSurveyThatIsWrong(t *testing.T) {
+func TestBatchPollThatIsWrong(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		const locks = 50
 		holder := client(t, st, nil)
@@ -307,7 +307,7 @@ func TestSurveyThatIsWrong(t *testing.T) {
 
 // A dead session is found, and its locks are taken, as soon as if each waiter read for itself, at
 // whatever time it dies.
-func TestSurveyTakeover(t *testing.T) {
+func TestBatchPollTakeover(t *testing.T) {
 	const locks = 30
 	takeover := func(reach func(st store.Store) store.Store) (longest time.Duration) {
 		for i := range 4 {
@@ -338,7 +338,7 @@ func TestSurveyTakeover(t *testing.T) {
 
 // The waiter whose pause begins a batch poll may end before it is answered: the others use it. A
 // client that is closed waits for the batch poll to end.
-func TestSurveyOutlivesItsWaiter(t *testing.T) {
+func TestBatchPollOutlivesItsWaiter(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		const locks = 20
 		holder := open(t, client(t, st, nil))
@@ -392,7 +392,7 @@ func TestSurveyOutlivesItsWaiter(t *testing.T) {
 // A record is unchanged if the tag was answered before the read began, and was still the same in a
 // batch poll that began after the read was answered. A tag that stays the same over a change is
 // wrong.
-func TestSurveyProof(t *testing.T) {
+func TestBatchPollProof(t *testing.T) {
 	for _, c := range []struct {
 		name                                 string
 		since, last, began, answered, before uint64

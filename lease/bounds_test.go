@@ -130,7 +130,7 @@ func (l listless) List(ctx context.Context, prefix string) iter.Seq2[string, err
 }
 
 // Sweep reports a damaged register and continues with the others.
-func TestCollectBesideDamage(t *testing.T) {
+func TestSweepWithDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		c, err := lease.New(listless{st}, nil)
@@ -155,9 +155,9 @@ func TestCollectBesideDamage(t *testing.T) {
 	})
 }
 
-// TestReleaseBesideClose: a call that ends a lease waits for another one that is ending it, and
+// TestReleaseDuringClose: a call that ends a lease waits for another one that is ending it, and
 // blocks nothing: it ends in a bubble, where only time passes.
-func TestReleaseBesideClose(t *testing.T) {
+func TestReleaseDuringClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := client(t, newWaiting(time.Second), &lease.Options{TTL: time.Minute})
 		set, err := lease.AcquireAll(t.Context(), handle(t, c, "a"), handle(t, c, "b"))

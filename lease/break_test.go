@@ -33,7 +33,7 @@ func TestBreakKeepsTheWatch(t *testing.T) {
 }
 
 // So does a process that reads the observation of an earlier one.
-func TestBreakKeepsTheSighting(t *testing.T) {
+func TestBreakKeepsTheObservation(t *testing.T) {
 	breakWatched(t, named(t), 2*time.Second, &sightings{})
 }
 
@@ -194,7 +194,7 @@ func TestOwnBrokenGrant(t *testing.T) {
 
 // A break that conflicts with a renewal does not carry the age of the write before: others would
 // take the lock while its holder believes.
-func TestBreakBesideARenewalTellsNoAge(t *testing.T) {
+func TestBreakDuringARenewalReportsNoAge(t *testing.T) {
 	for _, renews := range []bool{true, false} {
 		bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 			const age = 20 * time.Second
@@ -222,7 +222,7 @@ func TestBreakBesideARenewalTellsNoAge(t *testing.T) {
 }
 
 // A break that conflicts with a renewal keeps what the renewal wrote.
-func TestBreakBesideSetData(t *testing.T) {
+func TestBreakDuringSetData(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		g := mustTry(t, client(t, st, nil), "job")
 		between := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {

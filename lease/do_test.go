@@ -55,7 +55,7 @@ func TestDo(t *testing.T) {
 }
 
 // What ends the function, or keeps it from running, and what the error of Do says about it.
-func TestDoTellsWhatHappened(t *testing.T) {
+func TestDoReportsWhatHappened(t *testing.T) {
 	cause := errors.New("the program ends")
 	type run struct {
 		t    *testing.T

@@ -313,7 +313,7 @@ func TestResignHandsOver(t *testing.T) {
 
 // Every change is reported once and in order, with the token of the term that had the value;
 // renewals and reads are none. The end of the context is reported last.
-func TestObserveTellsEachChange(t *testing.T) {
+func TestObserveReportsEachChange(t *testing.T) {
 	for _, pushes := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			if !pushes {
@@ -369,7 +369,7 @@ func TestObserveTellsEachChange(t *testing.T) {
 }
 
 // The next leader can have the same value, and can follow before the observer looks again.
-func TestObserveTellsAnotherTermWithTheSameValue(t *testing.T) {
+func TestObserveReportsAnotherTermWithTheSameValue(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		e := election(t, c, "job")
@@ -490,7 +490,7 @@ func TestLeaderThatDied(t *testing.T) {
 	})
 }
 
-func TestLeaderTellsErrors(t *testing.T) {
+func TestLeaderReportsErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		if _, err := c.Leader(t.Context(), ""); !errors.Is(err, store.ErrKey) {
@@ -929,7 +929,7 @@ func TestLeadUnderASessionThatLives(t *testing.T) {
 
 // A leader that is asked to give way stops, leaves the leadership to another, and is a
 // candidate again. The one that asked may come a moment later.
-func TestLeadGivesWayWhenAsked(t *testing.T) {
+func TestLeadYieldsOnRequest(t *testing.T) {
 	for _, pushes := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			if !pushes {

@@ -14,7 +14,7 @@ import (
 
 // Goroutines that ask a guard for its context, first before its end, during it or after it, get
 // a context that ends, with the cause that the guard gives.
-func TestGuardAskedForItsContextBesideItsEnd(t *testing.T) {
+func TestGuardContextDuringItsEnd(t *testing.T) {
 	ends := []struct {
 		name  string
 		cause error

@@ -12,7 +12,7 @@ import (
 
 // An acquire during which the client is closed, at any time, returns a guard that is over
 // or ends at once, or an error, and never neither.
-func TestHandleAcquireBesideClose(t *testing.T) {
+func TestHandleAcquireDuringClose(t *testing.T) {
 	for after := range 40 {
 		bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 			slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {

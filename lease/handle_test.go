@@ -637,7 +637,7 @@ func TestLockOptions(t *testing.T) {
 }
 
 // Patience bounds how long Acquire puts up with a store that does not answer.
-func TestHandlePatience(t *testing.T) {
+func TestHandleStoreTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		w.set(everything(fail))

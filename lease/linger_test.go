@@ -133,7 +133,7 @@ func TestLingerGivesWay(t *testing.T) {
 
 // The work of a holder continues when a waiter requests the lock: the lock is free when the work is
 // done, and is not kept then.
-func TestLingerAskIsNoAskForWork(t *testing.T) {
+func TestLingerRequestDoesNotReachTheWork(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		h := lingering(t, client(t, st, nil), 20*time.Minute)
 		waiter := client(t, st, nil)
@@ -167,7 +167,7 @@ func TestLingerAskIsNoAskForWork(t *testing.T) {
 }
 
 // An operator's request stops the work although a waiter has requested the lock before.
-func TestLingerAskThenAsk(t *testing.T) {
+func TestLingerRequestThenRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		h := lingering(t, client(t, st, nil), 20*time.Minute)
 		waiter := client(t, st, nil)

@@ -722,7 +722,7 @@ func TestDeadOnesInARow(t *testing.T) {
 }
 
 // A head that reads late, after its session's deadline, does not believe.
-func TestHeadBelievesWithinItsSession(t *testing.T) {
+func TestHeadHoldsWithinItsSession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		fair := lease.LockOptions{Fair: true}
 		g := mustTake(t, with(t, opened(t, st), "job", fair))
@@ -951,7 +951,7 @@ func TestCloseWithMembers(t *testing.T) {
 // A session is closed while another client requests its lock, while a reader under it wants to be
 // the writer, and while a lock is handed over to it. It holds nothing and waits for nothing after
 // that: the requesting client has its answer, and the next in the queue has the lock.
-func TestCloseWhileAskedUpgradedAndHandedOver(t *testing.T) {
+func TestCloseDuringRequestUpgradeAndHandOver(t *testing.T) {
 	for _, f := range []fault{pass, drop, lose, hang, hangLate} {
 		t.Run(string(f), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -1017,7 +1017,7 @@ func TestCloseWhileAskedUpgradedAndHandedOver(t *testing.T) {
 // A client that requests readers to yield waits for all of them, and gets its answer when the last
 // of them has left or is dead. A living reader does not count as dead because the record is
 // unchanged.
-func TestAskOfReaders(t *testing.T) {
+func TestRequestToReaders(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		g := mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Shared: true}))
 		mustTake(t, with(t, dies(t, st), "job", lease.LockOptions{Shared: true}))

@@ -115,7 +115,7 @@ func TestAtLeastOfAFastClockEnds(t *testing.T) {
 }
 
 // A lock that is kept for later is not removed, and a nonsense time is refused.
-func TestAtLeastOutlivesCollect(t *testing.T) {
+func TestMinIntervalOutlivesSweep(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		c := client(t, st, &lease.Options{MinInterval: 100 * time.Hour})
 		mustRelease(t, mustTry(t, c, "job"))

@@ -17,7 +17,7 @@ import (
 
 // A holder under a session reads a request to yield with the next renewal of the session: that
 // takes one more write, and a read of that lock. Other locks are not read.
-func TestAskUnderASession(t *testing.T) {
+func TestRequestUnderASession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
@@ -58,7 +58,7 @@ func TestAskUnderASession(t *testing.T) {
 }
 
 // A function under a session is stopped, and a client that waits for its request has its answer.
-func TestAskOfADoUnderASession(t *testing.T) {
+func TestRequestToADoUnderASession(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			c := client(t, st, nil)
@@ -132,7 +132,7 @@ func TestBreakUnderASession(t *testing.T) {
 // A break comes after the session has read the lock because of a request to yield, and before its
 // record says so. The break finds the name of the lock there, and the session reads the lock after
 // it has removed the name.
-func TestBreakBesideAnAskUnderASession(t *testing.T) {
+func TestBreakDuringARequestUnderASession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		other := client(t, st, nil)
 		var token atomic.Uint64
@@ -190,7 +190,7 @@ func TestBreakerThatDies(t *testing.T) {
 
 // Whether any request of the session or of the requesting client is lost or applied: the session
 // lives, and its holder reads the request to yield.
-func TestPokeWithLostReplies(t *testing.T) {
+func TestNotifyWithLostReplies(t *testing.T) {
 	all := []fault{pass, lose, drop, repeat, fail, hang, hangLate}
 	for _, asker := range all {
 		for _, holder := range all {
@@ -253,7 +253,7 @@ func TestAttendAgain(t *testing.T) {
 // A holder also reads a request that is written while the session's claim is under way: if the
 // session reads the lock while the claim is under way, if the claim ends during that read, and if
 // so many locks are requested that the session reads all.
-func TestAskOfAClaimUnderASession(t *testing.T) {
+func TestRequestToAClaimUnderASession(t *testing.T) {
 	const reply = ttl / 3 * 6 / 5 // a renewal conflicts with the notification meanwhile
 	for _, test := range []struct {
 		name   string
@@ -299,7 +299,7 @@ func TestAskOfAClaimUnderASession(t *testing.T) {
 }
 
 // A session that waits in a queue reads the locks of which it was notified once, like any other.
-func TestAskOfASessionThatWaits(t *testing.T) {
+func TestRequestToASessionThatWaits(t *testing.T) {
 	for _, others := range []int{0, 101} {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -347,7 +347,7 @@ func TestAskOfASessionThatWaits(t *testing.T) {
 }
 
 // More locks than the record of a session has room for are all checked.
-func TestAskOfManyLocksOfASession(t *testing.T) {
+func TestRequestsToManyLocksOfASession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
 		var guards []*lease.Guard
@@ -373,7 +373,7 @@ func TestAskOfManyLocksOfASession(t *testing.T) {
 
 // However often a dead session is notified: its locks are taken over a TTL after a waiter saw its
 // last renewal.
-func TestPokesDelayNoTakeover(t *testing.T) {
+func TestNotificationsDelayNoTakeover(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, &lease.Options{ManualRenewal: true}))
 		for i := range 50 {
@@ -409,7 +409,7 @@ func TestPokesDelayNoTakeover(t *testing.T) {
 
 // A RequestYield that waits for a holder whose session is dead returns that, and revokes nothing:
 // it writes only the request and the notification.
-func TestAskWaitsForADeadSession(t *testing.T) {
+func TestRequestWaitsForADeadSession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		mustTryIn(t, open(t, client(t, st, &lease.Options{ManualRenewal: true})), "job")
 		w := newWire(st)

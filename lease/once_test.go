@@ -444,7 +444,7 @@ func TestOnceThatHangs(t *testing.T) {
 }
 
 // How else a function can end, and what the record then says.
-func TestOnceTellsTheOutcome(t *testing.T) {
+func TestOnceReportsTheOutcome(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		f       func(t *testing.T, st store.Store, ctx context.Context, g *lease.Guard) error
@@ -704,7 +704,7 @@ func TestOnceRestsOnALook(t *testing.T) {
 
 // A store that can be read without waiting may show a state that never takes effect. That the
 // job ran does not rest on that.
-func TestOnceTrustsNoPeek(t *testing.T) {
+func TestOnceTrustsNoUncommittedState(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		mustOnce(t, client(t, st, nil), succeeds, nil)
 		value, version, err := st.Get(t.Context(), "lock/job")

@@ -147,7 +147,7 @@ func (s *sightings) Save(sighting lease.Observation) {
 
 // Short tries in turns on two stores of one name, and on two parts of one store, keep their
 // observations apart: together they find out that the holders are dead.
-func TestSightingsOfTwoStoresOfOneName(t *testing.T) {
+func TestObservationsOfTwoStoresOfOneName(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) [2]store.Store{
 		"two stores": func(*testing.T) [2]store.Store { return [2]store.Store{&memstore.Store{}, &memstore.Store{}} },
 		"two parts": func(t *testing.T) [2]store.Store {
@@ -184,7 +184,7 @@ func TestSightingsOfTwoStoresOfOneName(t *testing.T) {
 }
 
 // An observation with an impossible time makes a waiter wait no longer than none would.
-func TestSightingThatIsNoTime(t *testing.T) {
+func TestObservationThatIsNoTime(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		const ttl = 10 * time.Second
 		mustTry(t, client(t, st, &lease.Options{TTL: ttl, ManualRenewal: true}), "job")

@@ -30,7 +30,7 @@ func faulty(t *testing.T, st store.Store, schedule string, before func()) (_ sto
 
 // A write whose reply is lost is resolved also when others have written since: the store knows its
 // outcome.
-func TestSupersededWritesAreTold(t *testing.T) {
+func TestSupersededWritesAreReported(t *testing.T) {
 	// thief breaks the lock with immediate effect, if it is held or broken, and takes it.
 	thief := func(t *testing.T, st store.Store) func() {
 		return func() {

@@ -41,7 +41,7 @@ func slowly(st store.Store, seed uint64, most time.Duration, lost float64) store
 // A session, or its client, is closed at any moment while its locks are acquired, waited for,
 // asked for, handed over and kept, and a writer waits for readers of its own session. When Close has returned nil no record names a grant
 // of it, and another session has each lock at once when the others have left it.
-func TestCloseBesideUse(t *testing.T) {
+func TestCloseDuringUse(t *testing.T) {
 	kinds := []struct {
 		name string
 		o    lease.LockOptions

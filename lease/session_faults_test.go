@@ -150,7 +150,7 @@ func TestSessionAttendHangs(t *testing.T) {
 
 // A record that was restored names a grant that its session has released. It stands for as long as
 // the session lives; a break frees it, and so does an ask.
-func TestSessionToldOfALockThatItDoesNotHold(t *testing.T) {
+func TestSessionNotifiedOfALockThatItDoesNotHold(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		for _, what := range []string{"break", "ask"} {
 			t.Run(fmt.Sprint(what, " shared ", shared), func(t *testing.T) {

@@ -153,7 +153,7 @@ func version(t *testing.T, st store.Store, key string) store.Version {
 }
 
 // Rule (a): a lock is believed until the session's deadline, whenever its own write was sent.
-func TestSessionRuleALockIsBelievedUntilTheSessionsDeadline(t *testing.T) {
+func TestSessionRuleALockIsHeldUntilTheSessionsDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
@@ -996,7 +996,7 @@ func TestSessionRecordOfAnotherTime(t *testing.T) {
 }
 
 // A session that was peeked at as fenced is not: what was peeked at may never take effect.
-func TestSessionFencedInAPeekOnly(t *testing.T) {
+func TestSessionRevokedInAnUncommittedStateOnly(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
 		mustTryIn(t, s, "job")
@@ -1070,7 +1070,7 @@ func TestSessionReclaimOwn(t *testing.T) {
 }
 
 // Collect removes the records of sessions that ended long ago, and of no other.
-func TestSessionCollect(t *testing.T) {
+func TestSessionSweep(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		c := client(t, w, nil)
@@ -1139,7 +1139,7 @@ type agedAbove struct{ agedStore }
 func (s *agedAbove) Unwrap() store.Store { return s.Store }
 
 // Collect leaves nothing of an ended session where the store can do without a tombstone.
-func TestSessionCollectLeavesNothing(t *testing.T) {
+func TestSessionSweepLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	st, err := filestore.Open(dir, nil)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // An Acquire soon reports a store that does not answer, or fails, and repeats that with the time
 // that it still waits. It does not report a store that answers while another client holds the lock.
-func TestSilentStoreIsTold(t *testing.T) {
+func TestUnresponsiveStoreIsReported(t *testing.T) {
 	for name, f := range map[string]fault{"silent": hang, "failing": drop, "control: answering": pass} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -61,7 +61,7 @@ func TestSilentStoreIsTold(t *testing.T) {
 // The error of a wait whose store stops to answer says both: that the store does not answer, and
 // which holder had the lock when it did. The error of a wait that ends for another reason does not
 // match ErrUnresponsive.
-func TestStoreFallsSilent(t *testing.T) {
+func TestStoreStopsAnswering(t *testing.T) {
 	for _, patience := range []time.Duration{0, 5 * time.Second} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			holder := mustTry(t, client(t, st, &lease.Options{TTL: time.Hour}), "job")

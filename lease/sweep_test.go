@@ -14,7 +14,7 @@ import (
 )
 
 // Tokens rise although the record was removed and the clock was set back.
-func TestTokensRiseAfterCollect(t *testing.T) {
+func TestTokensRiseAfterSweep(t *testing.T) {
 	for _, floor := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			c := client(t, st, nil)
@@ -80,7 +80,7 @@ func changeToken(t *testing.T, st store.Store, name string, change func(uint64) 
 
 // A lock that was granted many thousand times a second for a day is removed and made again: its
 // tokens are above the old ones, although no client reads the floor.
-func TestTokensRiseAfterCollectOfABusyLock(t *testing.T) {
+func TestTokensRiseAfterSweepOfABusyLock(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		mustRelease(t, mustTry(t, c, "busy"))
@@ -98,7 +98,7 @@ func TestTokensRiseAfterCollectOfABusyLock(t *testing.T) {
 
 // A token that is ahead of the clock, as a damaged record shows it, raises the floor of
 // no other lock: its lock stays, and Sweep says so.
-func TestCollectLeavesTokensAhead(t *testing.T) {
+func TestSweepLeavesTokensAhead(t *testing.T) {
 	for name, token := range map[string]func(uint64) uint64{
 		"the maximum":        func(uint64) uint64 { return math.MaxUint64 },
 		"next to it":         func(uint64) uint64 { return math.MaxUint64 - 1 },

@@ -218,7 +218,7 @@ func TestHangingRequests(t *testing.T) {
 
 // A release does not wait for a read that finds out about a renewal, nor for the renewal,
 // longer than it may, at the longest TTL too.
-func TestReleaseBesideARenewalThatHangs(t *testing.T) {
+func TestReleaseDuringARenewalThatHangs(t *testing.T) {
 	for _, ttl := range []time.Duration{30 * time.Second, time.Hour} {
 		for name, script := range map[string]func(op *store.Op) fault{
 			"the renewal": func(op *store.Op) fault {
@@ -251,7 +251,7 @@ func TestReleaseBesideARenewalThatHangs(t *testing.T) {
 
 // Acquire waits for a store that does not answer for Options.StoreTimeout, and
 // with one that answers slowly for ever.
-func TestPatience(t *testing.T) {
+func TestStoreTimeout(t *testing.T) {
 	for _, ttl := range []time.Duration{30 * time.Second, time.Hour} {
 		for _, f := range []fault{drop, fail, hang, hangLate} {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -391,7 +391,7 @@ func breakIt(ctx context.Context, c *lease.Client, g *lease.Guard, now bool) err
 }
 
 // A SetData reports if one of its writes may still be applied, although another was refused.
-func TestSetDataUnclearBesideRefused(t *testing.T) {
+func TestSetDataUnclearAndRefused(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		g := mustTry(t, client(t, w, &lease.Options{ManualRenewal: true}), "job")

@@ -192,7 +192,7 @@ func TestWaitersOfOneHandleJoin(t *testing.T) {
 }
 
 // The store timeout begins for all waiters at once when the store fails.
-func TestWaitersPatience(t *testing.T) {
+func TestWaitersStoreTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		for _, f := range []fault{drop, hang} {
 			w := newWire(unwatched{st})

@@ -14,7 +14,7 @@ import (
 
 // One request to yield for a lock with several holders stops those that hold it then, and none of
 // those that come later, although the lock is never free.
-func TestAskOfSeveralEndsWithThem(t *testing.T) {
+func TestRequestToSeveralEndsWithThem(t *testing.T) {
 	for name, o := range map[string]lease.LockOptions{"slots": {Slots: 4}, "readers": {Shared: true}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -71,7 +71,7 @@ func TestAskOfSeveralEndsWithThem(t *testing.T) {
 
 // A second request, when others have come, is for those, too; while none has come it changes
 // nothing.
-func TestAskOfThoseThatCameLater(t *testing.T) {
+func TestRequestToThoseThatCameLater(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		take := func() *lease.Guard {
 			return mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Shared: true}))
@@ -106,7 +106,7 @@ func TestAskOfThoseThatCameLater(t *testing.T) {
 
 // Records of earlier programs have requests for several holders without names. The holders read
 // such a request, and those that come later do not.
-func TestAskWithoutNames(t *testing.T) {
+func TestRequestWithoutNames(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		first := mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Slots: 3}))
 		asker := client(t, st, nil)

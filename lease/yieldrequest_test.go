@@ -43,7 +43,7 @@ func hears(t *testing.T, g *lease.Guard, within time.Duration) lease.YieldStatus
 
 // The holder reads a request to yield with its next renewal, with one more request, and keeps the
 // lock. The request to yield stays in the record until the grant ends.
-func TestAskIsHeard(t *testing.T) {
+func TestRequestIsRead(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		var mu sync.Mutex
 		var events []lease.Event
@@ -112,7 +112,7 @@ func TestAskIsHeard(t *testing.T) {
 
 // Whether any request or reply of both sides is lost or applied: the holder keeps its lease, and
 // reads the request to yield if it is in the record.
-func TestAskWithLostReplies(t *testing.T) {
+func TestRequestWithLostReplies(t *testing.T) {
 	all := []fault{pass, lose, drop, repeat, fail, hang, hangLate}
 	for _, asker := range all {
 		for _, holder := range all {
@@ -149,7 +149,7 @@ func TestAskWithLostReplies(t *testing.T) {
 }
 
 // A request to yield is applied just before the n-th write of the holder, whatever that is for.
-func TestAskBeforeAnyWrite(t *testing.T) {
+func TestRequestBeforeAnyWrite(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, c *lease.Client, g *lease.Guard){
 		"Renew": func(t *testing.T, c *lease.Client, g *lease.Guard) {
 			if err := g.Renew(t.Context()); err != nil {
@@ -223,7 +223,7 @@ func TestAskBeforeAnyWrite(t *testing.T) {
 
 // The reply of a write is lost, and a request to yield is written before the writer reads it back:
 // of a renewal, and of a claim.
-func TestAskAfterALostReply(t *testing.T) {
+func TestRequestAfterALostReply(t *testing.T) {
 	for _, claim := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			asker := client(t, st, nil)
@@ -261,7 +261,7 @@ func TestAskAfterALostReply(t *testing.T) {
 
 // The holder, or another client, does something between the read and the write of a request to
 // yield.
-func TestAskIsOvertaken(t *testing.T) {
+func TestRequestIsOvertaken(t *testing.T) {
 	for name, do := range map[string]struct {
 		act  func(t *testing.T, c *lease.Client, g *lease.Guard)
 		want error
@@ -344,7 +344,7 @@ func rewrite(t *testing.T, st store.Store, change func(*lease.Record)) {
 
 // However often others request the holder to yield: it is taken over a TTL after a waiter first saw
 // its last write. The control takes each request for a sign of life.
-func TestAsksDelayNoTakeover(t *testing.T) {
+func TestRequestsDelayNoTakeover(t *testing.T) {
 	for _, marked := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			mustTry(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")
@@ -393,7 +393,7 @@ func TestAsksDelayNoTakeover(t *testing.T) {
 
 // Nor does a request to yield delay a takeover by the age on the store's clock, which restarts with
 // each write: the request carries the age of the holder's write.
-func TestAskKeepsTheAge(t *testing.T) {
+func TestRequestKeepsTheAge(t *testing.T) {
 	for _, breaks := range []bool{false, true} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			aged := &agedStore{Store: st}
@@ -422,7 +422,7 @@ func TestAskKeepsTheAge(t *testing.T) {
 
 // A record that the holder writes is as old as that write: a request that conflicted with it does
 // not make it older.
-func TestAgeAfterAnAsk(t *testing.T) {
+func TestAgeAfterARequest(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		aged := &agedStore{Store: st, age: ttl}
 		g := mustTry(t, client(t, aged, &lease.Options{ManualRenewal: true}), "job")
@@ -441,7 +441,7 @@ func TestAgeAfterAnAsk(t *testing.T) {
 
 // A process that reads the observation of an earlier one continues its watch over a request to
 // yield. One that has seen only the request does not reset that.
-func TestAskKeepsTheSighting(t *testing.T) {
+func TestRequestKeepsTheObservation(t *testing.T) {
 	const ttl = 2 * time.Second
 	for name, memory := range map[string]lease.Cache{"map": &sightings{}, "files": lease.FileCache(t.TempDir() + "/m")} {
 		t.Run(name, func(t *testing.T) {
@@ -487,7 +487,7 @@ func TestFileMemoryTimesTheMark(t *testing.T) {
 
 // A record with this grant that follows none of the holder's writes is a copy, with a request to
 // yield or without.
-func TestAskOfACopyIsNoAsk(t *testing.T) {
+func TestRequestToACopyIsNoRequest(t *testing.T) {
 	for _, mark := range []string{"", "of-another-write"} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			g := mustTry(t, client(t, st, nil), "job")
@@ -505,7 +505,7 @@ func TestAskOfACopyIsNoAsk(t *testing.T) {
 
 // A new request to yield before each write of the holder, over and over: the renewal writes over
 // each.
-func TestRenewalAmongManyAsks(t *testing.T) {
+func TestRenewalAmongManyRequests(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		asker := client(t, st, nil)
 		n := 0
@@ -530,7 +530,7 @@ func TestRenewalAmongManyAsks(t *testing.T) {
 }
 
 // A reply that is older than a request with which the holder has conflicted by then is no loss.
-func TestAskAndAnOlderReply(t *testing.T) {
+func TestRequestAndAnOlderReply(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		asker := client(t, st, nil)
 		w := newWire(st)
@@ -615,7 +615,7 @@ func TestDoStepsDown(t *testing.T) {
 }
 
 // With IgnoreYieldRequests the function continues, and can refuse.
-func TestDoIgnoresAsks(t *testing.T) {
+func TestDoIgnoresRequests(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		asker := client(t, st, nil)
 		h, err := client(t, st, nil).Handle("job", &lease.LockOptions{OnYieldRequest: lease.IgnoreYieldRequests})
@@ -674,7 +674,7 @@ func TestRefuse(t *testing.T) {
 
 // A RequestYield that waits returns when the grant is over, however it ends, or when its context
 // ends.
-func TestAskWaits(t *testing.T) {
+func TestRequestWaits(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, c *lease.Client, g *lease.Guard){
 		"a release": func(t *testing.T, c *lease.Client, g *lease.Guard) { mustRelease(t, g) },
 		"a break": func(t *testing.T, c *lease.Client, g *lease.Guard) {
@@ -730,7 +730,7 @@ func TestAskWaits(t *testing.T) {
 
 // A RequestYield that waits reports once, and soon, that all holders of the lock have read the
 // request. A holder under a session does not write that into the lock's record.
-func TestAskTellsWhenItIsHeard(t *testing.T) {
+func TestRequestReportsWhenItIsRead(t *testing.T) {
 	for name, take := range map[string]func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard{
 		"a plain lease": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
 			return []*lease.Guard{mustTry(t, client(t, st, nil), "job")}
@@ -796,7 +796,7 @@ func TestAskTellsWhenItIsHeard(t *testing.T) {
 }
 
 // A RequestYield that waits continues after errors of the store, until its context ends.
-func TestAskWaitsForAStoreThatFails(t *testing.T) {
+func TestRequestWaitsForAStoreThatFails(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		asker := client(t, w, nil)
@@ -842,7 +842,7 @@ func (s *peekingStore) GetUncommitted(ctx context.Context, key string) ([]byte, 
 
 // Where a write takes so long that a renewal has no time for a second one, a request to yield loses
 // no lease: the holder reads before it writes. The control has no such read.
-func TestAskOnAStoreWhoseWritesWait(t *testing.T) {
+func TestRequestOnAStoreWhoseWritesWait(t *testing.T) {
 	for _, peeks := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			waits := &waitingStore{Store: st, wait: 6 * time.Second}
@@ -863,7 +863,7 @@ func TestAskOnAStoreWhoseWritesWait(t *testing.T) {
 	}
 }
 
-func TestAskBadInput(t *testing.T) {
+func TestRequestBadInput(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		ask := func(o *lease.YieldOptions, want error) {

@@ -11,7 +11,7 @@ import (
 
 // If a store does not answer, the command names it in a message after a few seconds, both
 // while it waits and in a single try.
-func TestSilentStoreIsTold(t *testing.T) {
+func TestUnresponsiveStoreIsReported(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and says nothing
 	if err != nil {
 		t.Fatal(err)
