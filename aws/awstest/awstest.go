@@ -30,34 +30,34 @@ import (
 // Request is one request that a server has seen.
 type Request struct {
 	Op     string // "PutObject", "GetItem", ...
-	Key    string // of the object, or of the item where it is a string named key
-	Status int    // of the answer; 0 if none was sent
-	Err    string // the code of the error that was answered
+	Key    string // key of the object, or of the item if it is a string with the name key
+	Status int    // status of the answer; 0 if no answer was sent
+	Err    string // error code in the answer
 	Header http.Header
 	URL    *url.URL
 	Body   []byte
 }
 
-// Fault is what happens to one request on its way.
+// Fault is a fault of one request.
 type Fault struct {
-	// Before is how long it takes to the server, After how long the answer takes
-	// back. A client that gives up meanwhile does not stop the request.
+	// Before is the time that the request takes to the server, and After the time that the answer
+	// takes back. If the client stops waiting, the request continues.
 	Before, After time.Duration
 
-	// Hidden is how long a PUT that was given its place among the versions of its
-	// object takes to become visible. It is answered then.
+	// Hidden is the time from the moment when a PUT gets its place among the versions of its
+	// object until the version becomes visible. The answer comes at the end of that time.
 	Hidden time.Duration
 
 	// Drop: the request never arrives, and the connection breaks.
 	Drop bool
 
-	// Twice: it arrives twice, Between after the first time; the answer is that to the
-	// second. With Early the first copy is hidden for so long, and the second does not
-	// wait for it.
+	// Twice: the request arrives twice; the second copy comes Between after the first. The answer
+	// is that of the second copy. With Early the first copy is hidden for that long, and the
+	// second does not wait for it.
 	Twice          bool
 	Between, Early time.Duration
 
-	// Echo: so long after the answer it arrives once more.
+	// Echo: the request arrives once more, this long after the answer.
 	Echo time.Duration
 
 	// Lose: the answer is lost, and the connection breaks.
@@ -67,15 +67,14 @@ type Fault struct {
 	// applied.
 	Hang bool
 
-	// Status and Code are answered. The request is not applied, unless Applied is
-	// set.
+	// Status and Code are the answer. The request is not applied, unless Applied is set.
 	Status  int
 	Code    string
 	Applied bool
 }
 
-// Faults decides what happens to requests. The zero value lets all pass. It may be
-// used by any number of goroutines.
+// Faults decides about the faults of requests. The zero value injects no fault. Any number of
+// goroutines may use it.
 type Faults struct {
 	mu    sync.Mutex
 	rules []*rule
@@ -89,21 +88,21 @@ type rule struct {
 	when  func(Request) bool
 }
 
-// Add makes the next count requests of this operation (empty: of any) suffer f,
-// after skip others; a negative count means all.
+// Add injects f into the next count requests of this operation after the first skip ones. An
+// empty operation means any. A negative count means all requests.
 func (f *Faults) Add(op string, skip, count int, fault Fault) {
 	f.AddWhen(func(r Request) bool { return op == "" || r.Op == op }, skip, count, fault)
 }
 
-// AddWhen is Add for the requests that when picks.
+// AddWhen is Add for the requests for which when returns true.
 func (f *Faults) AddWhen(when func(Request) bool, skip, count int, fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rules = append(f.rules, &rule{skip: skip, left: count, fault: fault, when: when})
 }
 
-// Plan has f decide what happens to each request that no rule picks. f is called for one
-// request at a time. Nil lets all pass.
+// Plan makes f decide about each request that no rule selects. One goroutine at a time calls f.
+// Nil injects no fault.
 func (f *Faults) Plan(plan func(Request) Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -285,10 +284,10 @@ func later(d time.Duration, f func()) {
 	time.AfterFunc(d, f)
 }
 
-// InterceptedClient returns an [http.Client] whose requests to a server, an [S3] or a [DynamoDB], go
-// through carry. carry calls request once, where the request is to take effect, or not
-// at all; with its error the client sees a connection that broke, whatever the server
-// answered. It is what the option Cut of package storetest asks for.
+// InterceptedClient returns an [http.Client] whose requests to a server, an [S3] or a [DynamoDB],
+// go through carry. carry calls request once, at the moment when the request takes effect, or not
+// at all. If carry returns an error, the client sees a broken connection, whatever the server
+// answered. The option Intercept of package storetest needs such a client.
 func InterceptedClient(server http.RoundTripper, carry func(request func() error) error) *http.Client {
 	return &http.Client{Transport: interceptedTransport{server, carry}}
 }

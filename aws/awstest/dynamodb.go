@@ -19,19 +19,19 @@ import (
 	"github.com/holdfast-go/holdfast/largeitem"
 )
 
-// DynamoDBBroken is what a server does wrong.
+// DynamoDBBroken lists faults of a server.
 type DynamoDBBroken struct {
-	IgnoreConditions bool // of writes
+	IgnoreConditions bool // ignores the conditions of writes
 	IgnoreNotExists  bool // attribute_not_exists is always true
 	IgnoreEqual      bool // a comparison for equality is always true
 	RefuseAndWrite   bool // answers that the condition failed, and writes all the same
 	NoOldItem        bool // does not return the item that a condition found
-	StaleReads       bool // a read that asks to be consistent lags one write behind
+	StaleReads       bool // a consistent read lags one write behind
 }
 
-// DynamoDB is a stand-in for Amazon DynamoDB: an [http.RoundTripper] that answers
-// any host. It knows the requests that this module sends, and the expressions of
-// conditions and updates. A read that does not ask to be consistent lags one write behind.
+// DynamoDB is a stand-in for Amazon DynamoDB: an [http.RoundTripper] that answers for any host.
+// It knows the requests of this module, and the expressions of conditions and updates. An
+// inconsistent read lags one write behind.
 type DynamoDB struct {
 	server
 	Broken DynamoDBBroken
@@ -39,8 +39,8 @@ type DynamoDB struct {
 	// PageSize bounds the pages of queries and scans; 0 means 1,000 items.
 	PageSize int
 
-	// BatchSize bounds how many items a BatchGetItem reads; it leaves the others for later.
-	// 0 means 100, and less than 0 none.
+	// BatchSize bounds how many items a BatchGetItem reads; other keys stay unprocessed. 0 means
+	// 100, and a negative value means no items.
 	BatchSize int
 
 	mu     sync.Mutex
@@ -75,8 +75,8 @@ func (d *DynamoDB) Client(opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	}, opts...)
 }
 
-// AddTable makes a table with these keys; sort may be empty. They are strings, but for
-// those that numbers names.
+// AddTable creates a table with these keys; sort may be empty. The keys are strings, except those
+// in numbers.
 func (d *DynamoDB) AddTable(name, hash, sort string, numbers ...string) {
 	types := map[string]string{hash: "S", sort: "S"}
 	for _, number := range numbers {
@@ -103,8 +103,7 @@ func (d *DynamoDB) addTable(description map[string]any, hash, sort string, types
 	return t
 }
 
-// SetReplicas makes a table a global one, whose regions share one order of writes
-// or not.
+// SetReplicas makes a table global. Its regions share one order of writes or not.
 func (d *DynamoDB) SetReplicas(table string, oneOrder bool, regions ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,8 +117,8 @@ func (d *DynamoDB) SetReplicas(table string, oneOrder bool, regions ...string) {
 	}
 }
 
-// SetID gives a table the id of DynamoDB, or none, as some look-alikes do, and a time of
-// creation in seconds since 1970.
+// SetID sets the TableId of a table, and its creation time in seconds since 1970. An empty id
+// removes the TableId, as on some DynamoDB-compatible servers.
 func (d *DynamoDB) SetID(table, id string, created float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,31 +129,31 @@ func (d *DynamoDB) SetID(table, id string, created float64) {
 	}
 }
 
-// SetTTL makes an attribute remove items of a table.
+// SetTTL sets the attribute by which a table removes items.
 func (d *DynamoDB) SetTTL(table, attribute string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tables[table].ttl = attribute
 }
 
-// Item returns an item as JSON has it: attributes by name, each a map from its type
-// to its value. It is nil if there is none. Of a number in the key it takes the text that
-// [largeitem.Number.Canonical] returns.
+// Item returns an item in the form of JSON: attributes by name, each a map from its type to its
+// value. If there is no item, it returns nil. A number in the key must be in the form of
+// [largeitem.Number.Canonical].
 func (d *DynamoDB) Item(table, hash, sort string) map[string]map[string]any {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.tables[table].items[hash+"\x00"+sort]
 }
 
-// Items returns how many items a table has.
+// Items returns the number of items in a table.
 func (d *DynamoDB) Items(table string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.tables[table].items)
 }
 
-// Update changes or removes all items of a table, as another program would: f
-// returns the item to keep, nil for none.
+// Update changes or removes all items of a table, as another program would. f returns the new
+// item, or nil to remove it.
 func (d *DynamoDB) Update(table string, f func(item map[string]map[string]any) map[string]map[string]any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -525,7 +524,7 @@ func (d *DynamoDB) query(t *dynamoTable, q dynamoRequest) *http.Response {
 	return dynamoAnswer(answer)
 }
 
-// String says what is in a table, for the message of a test.
+// String describes the content of the tables, for the message of a test.
 func (d *DynamoDB) String() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

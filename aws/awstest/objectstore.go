@@ -13,26 +13,27 @@ import (
 	"time"
 )
 
-// ObjectStore sends the requests of object_store, a library for Rust whose releases 0.9 to
-// 0.12 keep reservations in DynamoDB, byte for byte, and reads the answers as strictly.
+// ObjectStore sends the requests of object_store byte for byte, and reads the answers as
+// strictly. object_store is a Rust library whose releases 0.9 to 0.12 keep reservations in
+// DynamoDB.
 type ObjectStore struct {
 	Client   *http.Client
-	Endpoint string // of DynamoDB, or of a stand-in
+	Endpoint string // endpoint of DynamoDB or of a stand-in
 	Table    string
 }
 
-// Lease is what object_store knows of a reservation.
+// Lease is a reservation as object_store knows it.
 type Lease struct {
 	Generation uint64
 	Timeout    time.Duration
 }
 
-// ErrLeased says that another writer has the reservation.
+// ErrLeased: another writer has the reservation.
 var ErrLeased = errors.New("conflict")
 
-// Acquire inserts a reservation, or takes over the one that was seen. etag is * for an
-// object that does not exist. With ErrLeased it returns the reservation that it found; any
-// other error is one with which that program fails.
+// Acquire inserts a reservation, or takes over the seen reservation. For an object that does not
+// exist, etag is *. With ErrLeased it returns the reservation that it found. With any other error
+// that program fails.
 func (o *ObjectStore) Acquire(ctx context.Context, path, etag string, timeout time.Duration, seen *Lease) (Lease, error) {
 	condition, values, generation := `attribute_not_exists(#pk)`, `null`, uint64(0)
 	if seen != nil {

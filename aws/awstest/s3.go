@@ -21,51 +21,49 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// S3Broken is what a server does wrong. All of it was seen in real servers, or is
-// what a proxy in between can do.
+// S3Broken lists faults of a server. All of them come from real servers, or can come from a
+// proxy.
 type S3Broken struct {
-	IgnoreIfNoneMatch bool // of a PUT
-	IgnoreIfMatch     bool // of a PUT
-	IgnoreIfMatchGone bool // of a PUT on what does not exist: it creates
+	IgnoreIfNoneMatch bool // ignores If-None-Match of a PUT
+	IgnoreIfMatch     bool // ignores If-Match of a PUT
+	IgnoreIfMatchGone bool // a PUT with If-Match creates an absent object
 	IgnoreOnDelete    bool
-	IgnoreDeleteGone  bool // of a DELETE of what does not exist: it succeeds
-	IgnoreOnCopy      bool // the conditions on the destination
-	IgnoreCopySource  bool // the conditions on the source
+	IgnoreDeleteGone  bool // a DELETE with If-Match of an absent object succeeds
+	IgnoreOnCopy      bool // ignores the conditions on the destination of a copy
+	IgnoreCopySource  bool // ignores the conditions on the source of a copy
 
-	// CopyHeader is a header of a copy that stands for If-None-Match: *, and CopyRefused the
-	// status of the answer if there is an object.
+	// CopyHeader is a header of a copy that means If-None-Match: *. CopyRefused is the status of
+	// the answer if there is an object.
 	CopyHeader       string
 	CopyRefused      int
-	IgnoreOnComplete bool // of an upload in parts
-	RefuseAndWrite   bool // answers 412 to a PUT, and writes all the same
-	MarkerExists     bool // a delete marker counts as an object in If-None-Match
-	EqualETags       bool // an ETag made of the size alone
+	IgnoreOnComplete bool // ignores the conditions of an upload in parts
+	RefuseAndWrite   bool // answers 412 to a PUT, and writes the object
+	MarkerExists     bool // a delete marker counts as an object for If-None-Match
+	EqualETags       bool // an ETag depends only on the size
 	StaleList        bool // a listing that lags one write behind
 	NoConditions     bool // answers 501 to every condition of a write
-	MixedReads       bool // the first GET after a write has the ETag from before it
+	MixedReads       bool // the first GET after a write returns the earlier ETag
 	BrokenOff        bool // every other GET breaks off in the middle of its body
 	Cached           bool // answers carry an Age header
 	NoDate           bool // answers carry no Date
-	UploadsOfKey     bool // a listing of uploads takes its prefix for a whole key, unless it is empty
+	UploadsOfKey     bool // a listing of uploads treats a non-empty prefix as a whole key
 
-	// Skew is added to the clock of the server, and LastModifiedSkew to that of
-	// Last-Modified in addition.
+	// Skew is added to the clock of the server. LastModifiedSkew is added to Last-Modified, too.
 	Skew             time.Duration
 	LastModifiedSkew time.Duration
 }
 
-// S3 is a stand-in for Amazon S3: an [http.RoundTripper] that answers requests with
-// the bucket in the path or in the host name. Its fields are set before the first
-// request.
+// S3 is a stand-in for Amazon S3: an [http.RoundTripper]. It finds the bucket in the path or in
+// the host name. Set its fields before the first request.
 type S3 struct {
 	server
 	Broken S3Broken
 
-	// Versioning is "Enabled", "Suspended", or "" where it never was on. While it is
-	// enabled, the buckets keep versions and delete markers.
+	// Versioning is "Enabled", "Suspended", or "" if it was never on. While it is enabled, the
+	// buckets keep versions and delete markers.
 	Versioning string
 
-	// ULIDs says that the ids of versions sort by the time at which they were made.
+	// ULIDs says that the ids of versions sort by their creation time.
 	ULIDs bool
 
 	// ObjectLock says that the buckets have Object Lock.
@@ -74,16 +72,14 @@ type S3 struct {
 	// Lifecycle is the XML of the buckets' lifecycle rules, such as [ExpireOld].
 	Lifecycle string
 
-	// ListNothing picks listings of versions that show nothing, as a server may answer
-	// while it removes some. AnyBody picks requests for a version that are answered
-	// with the newest one.
+	// ListNothing selects listings of versions that show nothing, as a server may answer while it
+	// removes versions. AnyBody picks requests for a version that get the newest version.
 	ListNothing, AnyBody func(Request) bool
 
 	// PageSize bounds the pages of listings; 0 means 1,000.
 	PageSize int
 
-	// MinPart is the smallest part of an upload but the last, in bytes; 0 means
-	// 5 MiB.
+	// MinPart is the smallest part of an upload except the last, in bytes; 0 means 5 MiB.
 	MinPart int
 
 	// MaxCopy is the largest object that one request copies, in bytes; 0 means 5 GiB.
@@ -168,7 +164,7 @@ func (s *S3) Keys(bucket string) []string {
 	return s.buckets[bucket].keys()
 }
 
-// Uploads returns how many uploads in parts are neither completed nor aborted.
+// Uploads returns the number of uploads in parts that are neither completed nor aborted.
 func (s *S3) Uploads(bucket string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

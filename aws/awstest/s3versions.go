@@ -98,7 +98,7 @@ func (s *S3) Remove(bucket, key, id string) {
 	s.buckets[bucket].remove(key, id)
 }
 
-// Reorder has two versions change places.
+// Reorder exchanges the places of two versions.
 func (s *S3) Reorder(bucket, key string, i, j int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *S3) Reorder(bucket, key string, i, j int) {
 	all[i], all[j] = all[j], all[i]
 }
 
-// SetVersioning changes the versioning of the buckets while requests are under way.
+// SetVersioning changes the versioning of the buckets. Requests may be in progress.
 func (s *S3) SetVersioning(status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,9 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// Shortened shortens the bodies of a server's answers, and nothing in the answer shows that they are short.
+// Shortened shortens the bodies of a server's answers. Nothing else in the answer shows that the
+// body is short.
 type Shortened struct {
-	Left atomic.Int64 // bytes of each body; negative means all
+	Left atomic.Int64 // length of each body in bytes; negative means the whole body
 
 	server http.RoundTripper
 }

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// DefaultTimeout is how long a request may take; see [Options].
+	// DefaultTimeout is the default of [Options].Timeout.
 	DefaultTimeout = 3 * time.Second
 
-	// MinTTL is the shortest lease that makes sense: a request takes milliseconds,
-	// and now and then a second.
+	// MinTTL is the shortest lease that makes sense. Most requests take milliseconds, a few take
+	// a second.
 	MinTTL = 2 * time.Second
 
 	// MaxPrefix is the longest prefix, in bytes.
@@ -39,30 +39,29 @@ type Options struct {
 	// most [MaxPrefix] bytes.
 	Prefix string
 
-	// Timeout bounds each request, until its answer is complete. Where the context
-	// of the call has a deadline, a request gets half of what is left if that is
-	// less (but 500 ms at least), so that it can still be settled. At least 100 ms; 0
-	// means [DefaultTimeout].
+	// Timeout bounds each request until its answer is complete. If the context of the call has a
+	// deadline, a request gets at most half of the remaining time, but at least 500 ms. So the
+	// other half is left to resolve the request. At least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
-	// Trusted says that the table was looked at, in an earlier run or by the
-	// doctor, and is good.
+	// Trusted says that an earlier run or the doctor has checked the table.
 	Trusted bool
 
-	// Unsafe names what the user insists on doing without: see [Risk].
+	// Unsafe lists the risks that the user accepts; see [Risk].
 	Unsafe []Risk
 
-	// OnVerified is called when the table was looked at, and is good, so that the user can remember it
+	// OnVerified is called when the table has passed the checks. The program can remember that
 	// and set Trusted the next time. Nil calls nothing.
 	OnVerified func()
 
-	// Logger gets a record of what was settled and found. Nil discards.
+	// Logger receives the outcomes of writes whose reply was lost, and the results of the checks.
+	// Nil discards them.
 	Logger *slog.Logger
 }
 
-// Store is a space of registers in a table. It may be used by any number of
-// goroutines, starts none, and needs no closing. Its methods are those of
-// [engine.Store], which describes the outcomes of writes.
+// Store is a space of registers in a table. Any number of goroutines may use it. It starts no
+// goroutine, and needs no Close. Its methods are those of [engine.Store], which describes the
+// outcomes of writes.
 type Store struct {
 	*engine.Store
 	t *table
@@ -75,9 +74,9 @@ type table struct {
 	o      Options
 }
 
-// New returns the registers in the table of this name, reached through client. It
-// sends nothing. The ID in its traits has endpoint, region and table, but not the
-// account: name the tables of several accounts by their ARNs.
+// New returns the registers in the table with this name, through client. It sends nothing. The ID
+// in its traits has the endpoint, the region and the table, but not the account. If you use
+// tables of several accounts, name them by their ARNs.
 func New(client *dynamodb.Client, name string, opts *Options) (*Store, error) {
 	t, err := newTable(client, name, opts)
 	if err != nil {

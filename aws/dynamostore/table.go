@@ -13,23 +13,21 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// Risk is something that makes a table unsafe, which a user may insist on.
+// Risk is a property that makes a table unsafe, which a user may accept.
 type Risk string
 
 const (
-	// ConditionsIgnored: the server lets writes through whose condition does not
-	// hold.
+	// ConditionsIgnored: the server applies writes whose condition does not hold.
 	ConditionsIgnored Risk = "conditions"
 
-	// GlobalTable: the table is replicated between regions without one order of
-	// writes, so that two regions can each grant a lock.
+	// GlobalTable: the table is replicated between regions without one order of writes. So two
+	// regions can grant the same lock.
 	GlobalTable Risk = "global-table"
 )
 
-// UnsafeError says why leases in a table are not safe. It matches
-// [store.ErrUnsafe].
+// UnsafeError says why leases in a table are not safe. It matches [store.ErrUnsafe].
 type UnsafeError struct {
-	Name  string // of the store
+	Name  string // name of the store
 	Risk  Risk
 	Found string
 }
@@ -38,7 +36,7 @@ func (e *UnsafeError) Error() string {
 	return fmt.Sprintf("%s: %s, two programs could hold one lock (see holdfast doctor; unsafe=%s would use it nevertheless)", e.Name, e.Found, e.Risk)
 }
 
-// StoreName returns Name, which the text has; see [store.OpError].
+// StoreName returns Name, which the text of the error contains; see [store.OpError].
 func (e *UnsafeError) StoreName() string { return e.Name }
 
 // Is makes an UnsafeError match store.ErrUnsafe.
@@ -51,27 +49,26 @@ func (e *UnsafeError) Outcome() store.Outcome { return store.NotApplied }
 type Description struct {
 	Status string // "ACTIVE", "CREATING", ...
 
-	// KeysValid says that the primary key is what this package needs; Keys says
-	// what it is.
+	// KeysValid says that the table has the primary key of this package. Keys describes the
+	// present key.
 	KeysValid bool
 	Keys      string
 
-	// Replicas are the other regions of a global table, and StronglyConsistent says that all
-	// regions share one order of writes (multi-region strong consistency).
+	// Replicas are the other regions of a global table. StronglyConsistent says that all regions
+	// share one order of writes (multi-region strong consistency).
 	Replicas           []string
 	StronglyConsistent bool
 
-	// TTL is the attribute by which the table removes items; empty if it does not.
-	// It cannot be one of a register. TTLUnknown says why it could not be read.
+	// TTL is the attribute by which the table removes items; empty if the table removes none. No
+	// attribute of a register can have that effect. TTLErr says why TTL could not be read.
 	TTL    string
 	TTLErr error
 
-	// DeletionProtection says that the table cannot be deleted by accident, and Recoverable
-	// is not known here: a table that is restored brings old tokens back.
+	// DeletionProtection says that the table is protected from an accidental deletion.
 	DeletionProtection bool
 }
 
-// Describe looks at the table, in two requests.
+// Describe reads the properties of the table, in two requests.
 func (s *Store) Describe(ctx context.Context) (Description, error) {
 	found, err := s.t.Describe(ctx)
 	if err != nil {
@@ -115,10 +112,9 @@ func (t *table) insists(e *UnsafeError) error {
 	return nil
 }
 
-// CreateTable makes a table for registers, paid by request, and waits until it can
-// be used. If a table of this name is there already, it is checked, and left as it
-// is; the error matches [store.ErrMisconfigured] if its keys are others. Of opts it
-// uses Timeout.
+// CreateTable creates a table for registers, paid by request, and waits until it can be used. If
+// there is a table with this name, CreateTable only checks it. If its keys are wrong, the error
+// matches [store.ErrMisconfigured]. Of opts only Timeout counts.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts *Options) error {
 	t, err := newTable(client, name, opts)
 	if err != nil {

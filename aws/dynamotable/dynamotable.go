@@ -21,27 +21,27 @@ import (
 )
 
 const (
-	// DefaultTimeout is how long a request may take; see [Options].
+	// DefaultTimeout is the default of [Options].Timeout.
 	DefaultTimeout = 10 * time.Second
 )
 
 // Options are the options of [New].
 type Options struct {
-	// Timeout bounds each request, until its answer is complete. Where the context of the
-	// call has a deadline, a request gets half of what is left if that is less (but 500 ms
-	// at least). At least 100 ms; 0 means [DefaultTimeout].
+	// Timeout bounds each request until its answer is complete. If the context of the call has a
+	// deadline, a request gets at most half of the remaining time, but at least 500 ms. At least
+	// 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
-	// GlobalTable allows a global table whose regions do not share one order of writes.
-	// It is safe only while all programs, the sweep too, use the table in one region.
+	// GlobalTable allows a global table whose regions do not share one order of writes. It is
+	// safe only while all programs and the sweep use the table in one region.
 	GlobalTable bool
 
 	// Logger gets a record of what an attacker could have sent. Nil discards.
 	Logger *slog.Logger
 }
 
-// Table is a table of items. It may be used by any number of goroutines, starts none, and
-// needs no closing.
+// Table is a table of items. Any number of goroutines may use it. It starts no goroutine, and
+// needs no Close.
 type Table struct {
 	calls       *dynamocall.Table
 	globalTable bool
@@ -57,8 +57,8 @@ var (
 	_ largeitem.ExprReader  = (*Table)(nil)
 )
 
-// New returns the table of this name, reached through client. It sends nothing. The name
-// may be the ARN of the table.
+// New returns the table with this name, through client. It sends nothing. The name may be the ARN
+// of the table.
 func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 	var o Options
 	if opts != nil {
@@ -271,10 +271,10 @@ func (t *Table) failed(op store.Kind, key largeitem.Key, err error) error {
 	return &store.OpError{Op: op, Key: key.String(), Store: t.calls.Where, Err: err}
 }
 
-// UpdateOf returns a change of an item, under a condition, as a part of a transaction of
-// the SDK (types.TransactWriteItem). Its fields are those of an UpdateItemInput, too. The
-// expression of the update is nil if the change is empty. Beyond the first time, when the
-// table is looked at, UpdateOf sends nothing.
+// UpdateOf returns a change of an item, under a condition, as a part of a transaction of the SDK
+// (types.TransactWriteItem). Its fields are also those of an UpdateItemInput. If the change is
+// empty, the update expression is nil. The first call reads the schema of the table. Further
+// calls send nothing.
 func (t *Table) UpdateOf(ctx context.Context, key largeitem.Key, change largeitem.Change, cond *largeitem.Condition) (*types.Update, error) {
 	u := &types.Update{TableName: &t.calls.Name, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld}
 	e, err := t.prepare(ctx, key, change.Set, change, cond)
@@ -310,7 +310,7 @@ func (t *Table) PutOf(ctx context.Context, key largeitem.Key, item largeitem.Att
 	return p, nil
 }
 
-// DeleteOf is [Table.UpdateOf] for the removal of an item.
+// DeleteOf is [Table.UpdateOf] for the delete of an item.
 func (t *Table) DeleteOf(ctx context.Context, key largeitem.Key, cond *largeitem.Condition) (*types.Delete, error) {
 	d := &types.Delete{TableName: &t.calls.Name, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld}
 	e, err := t.prepare(ctx, key, nil, largeitem.Change{}, cond)

@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/largeitem"
 )
 
-// Update is a [largeitem.Change].Expr: an update expression of DynamoDB ("SET #n = #n +
-// :one REMOVE old") with its names and values. It may not write an attribute that Set or
-// Remove of the change names, nor one of the key. A Condition of the same write may share
-// its placeholders. Placeholders that begin with #hf_ and :hf_ are reserved.
+// Update is a [largeitem.Change].Expr: an update expression of DynamoDB ("SET #n = #n + :one
+// REMOVE old") with its names and values. It must not write an attribute of the key, or one that
+// Set or Remove of the change names. A Condition of the same write may use the same placeholders.
+// Placeholders that begin with #hf_ and :hf_ are reserved.
 type Update struct {
 	Expression string
 	Names      map[string]string

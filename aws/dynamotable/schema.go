@@ -16,9 +16,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Schema implements [largeitem.Table], by one DescribeTable. Goroutines that make the first
-// calls at the same time may each send one. The ID is the ARN of the table and its TableId,
-// or, of a look-alike without that, its name and the time of its creation.
+// Schema implements [largeitem.Table], by one DescribeTable. Goroutines that make the first calls
+// at the same time may each send one. The ID is the ARN of the table and its TableId. If a
+// DynamoDB-compatible server has no TableId, the ID is the name and the creation time of the
+// table.
 func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	s, err := t.look(ctx)
 	if err != nil {
@@ -68,10 +69,9 @@ func (t *Table) look(ctx context.Context) (largeitem.Schema, error) {
 	return s, nil
 }
 
-// CreateTable makes a table for items, paid by request, and waits until it can be used.
-// sort may be the zero value. If a table of this name is there already, it is checked, and
-// left as it is; the error matches [store.ErrMisconfigured] if its keys are others. Of opts
-// it uses Timeout.
+// CreateTable creates a table for items, paid by request, and waits until it can be used. sort
+// may be the zero value. If there is a table with this name, CreateTable only checks it. If its
+// keys are wrong, the error matches [store.ErrMisconfigured]. Of opts only Timeout counts.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, partition, sort largeitem.KeyAttribute, opts *Options) error {
 	t, err := New(client, name, opts)
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
 )
 
-// Config is a URL dynamodb://TABLE?PARAMETERS taken apart. The parameters:
+// Config is a parsed URL dynamodb://TABLE?PARAMETERS. The parameters:
 //
 //	endpoint    http://HOST:PORT or https://HOST:PORT of a server other than AWS
-//	region      us-east-1 if there is an endpoint, else as the AWS command has it
-//	profile     of the files of the AWS command
+//	region      default: us-east-1 if there is an endpoint, else that of the AWS command
+//	profile     profile in the files of the AWS command
 //	anonymous   sends no signature
 //	fips, dualstack   the kind of AWS endpoint
-//	timeout     of a request, such as 10s
-//	unsafe      what the user insists on: global-table
+//	timeout     time limit of a request, such as 10s
+//	unsafe      risk that the user accepts: global-table
 //
-// Credentials come from where the AWS command has them, never from the URL.
+// Credentials come from the sources of the AWS command, never from the URL.
 type Config struct {
 	Table string
 
@@ -29,7 +29,7 @@ type Config struct {
 	globalTable bool
 }
 
-// ParseURL takes a URL apart. Its errors match store.ErrMisconfigured.
+// ParseURL parses a URL. Its errors match store.ErrMisconfigured.
 func ParseURL(raw string) (*Config, error) {
 	u, err := awsconfig.Parse(raw, "dynamodb")
 	if err != nil {
@@ -48,12 +48,12 @@ func ParseURL(raw string) (*Config, error) {
 	return c, u.Rest()
 }
 
-// Client makes a client of the SDK. It sends nothing.
+// Client returns a client of the SDK. It sends nothing.
 func (c *Config) Client(ctx context.Context) (*dynamodb.Client, error) {
 	return dynamocall.NewClient(ctx, c.params)
 }
 
-// Options returns opts with what the URL says, which wins.
+// Options returns opts with the values of the URL, which replace those of opts.
 func (c *Config) Options(opts *Options) *Options {
 	var o Options
 	if opts != nil {

@@ -13,8 +13,8 @@ import (
 // ErrType: an attribute has a type that this version does not know.
 var ErrType = errors.New("an attribute of an unknown type")
 
-// ToValue returns a value as the SDK has it. Numbers are in their canonical form. A value
-// that no table keeps is refused with [largeitem.ErrInvalid]. The result shares nothing
+// ToValue returns a value in the types of the SDK. Numbers are in their canonical form. If no
+// table can keep the value, the error matches [largeitem.ErrInvalid]. The result shares nothing
 // with v.
 func ToValue(v any) (types.AttributeValue, error) {
 	if err := (largeitem.Attributes{"value": v}).Check(); err != nil {
@@ -87,10 +87,10 @@ func canonical(n largeitem.Number) string {
 	return string(c)
 }
 
-// FromValue is the inverse of [ToValue]. Numbers are as the server wrote them. A value of
-// a type that this version does not know is refused with [ErrType]; so are maps and lists
-// with one value at two places, since that is what the SDK makes of such a type: it leaves
-// there the value that it has decoded before. The result shares nothing with v.
+// FromValue is the inverse of [ToValue]. Numbers are as the server wrote them. The result shares
+// nothing with v. If a value has a type that this version does not know, the error matches
+// [ErrType]. A map or list with the same value in two places also gets ErrType: for an unknown
+// type the SDK repeats the value that it decoded before.
 func FromValue(v types.AttributeValue) (any, error) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

@@ -10,18 +10,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Config is the value of object_store's settings conditional_put and
-// copy_if_not_exists, where it names a table.
+// Config is the value of object_store's settings conditional_put and copy_if_not_exists that
+// names a table.
 type Config struct {
 	Table   string
-	Timeout time.Duration // 0: the default of object_store and of package reserve, 20 s
+	Timeout time.Duration // 0 means the default of object_store and of package reserve, 20 s
 }
 
-// ParseConfig reads a setting: dynamo:TABLE or dynamo:TABLE:MILLISECONDS. Spaces around the
-// whole and around the table do not count. It refuses what object_store refuses as
-// conditional_put, and further an empty table and a timeout out of the bounds of package
-// reserve; the error matches store.ErrMisconfigured, and does not repeat the text, which may
-// hold a secret.
+// ParseConfig reads a setting: dynamo:TABLE or dynamo:TABLE:MILLISECONDS. It ignores spaces at
+// both ends and around the table. It refuses what object_store refuses as conditional_put. It
+// also refuses an empty table, and a timeout out of the bounds of package reserve. The error
+// matches store.ErrMisconfigured. It does not repeat the text, which may contain a secret.
 func ParseConfig(text string) (Config, error) {
 	wrong := func(what string) (Config, error) {
 		return Config{}, fmt.Errorf("%w: it is not dynamo:TABLE or dynamo:TABLE:MILLISECONDS: %s", store.ErrMisconfigured, what)

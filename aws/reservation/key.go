@@ -9,10 +9,10 @@ import (
 // path.
 const escaped = "%*?#~\\{^}[]\"<>|`"
 
-// Key returns the key that object_store gives the object which its callers name path (as
-// Path::from): empty segments are dropped, and within a segment control characters,
-// non-ASCII bytes and some others become %XX, as do segments "." and "..". Applied to a
-// key that it has returned, it encodes the percent signs again.
+// Key returns the key of the object that callers of object_store name path (as Path::from). It
+// drops empty segments. Within a segment, control characters, non-ASCII bytes and some others
+// become %XX. The segments "." and ".." are encoded too. For a key that Key has returned, Key
+// encodes the percent signs again.
 func Key(path string) string {
 	var segments []string
 	for segment := range strings.SplitSeq(path, "/") {

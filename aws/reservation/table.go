@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// DefaultTimeout is how long a request to the table may take; see [Options].
+// DefaultTimeout is the default of [Options].Timeout.
 const DefaultTimeout = 3 * time.Second
 
 // maxKey is the longest sort key of DynamoDB, in bytes; the longest partition key is
@@ -30,20 +30,20 @@ const maxKey = 1024
 
 // Options are the options of [New].
 type Options struct {
-	// Timeout bounds each request to the table. Package reserve repeats a request that
-	// got no answer. At least 100 ms; 0 means [DefaultTimeout].
+	// Timeout bounds each request to the table. If a request gets no answer, package reserve
+	// repeats it. At least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
-	// Logger gets what the connections do. Nil discards.
+	// Logger gets messages about the connections. Nil discards them.
 	Logger *slog.Logger
 }
 
-// Table is the table of object_store. It implements [reserve.Table]. Any number of
-// goroutines may use it; it starts none, and needs no closing.
+// Table is the table of object_store. It implements [reserve.Table]. Any number of goroutines may
+// use it. It starts no goroutine, and needs no Close.
 type Table struct{ t *dynamocall.Table }
 
-// New returns the table of this name, reached through client. It sends nothing, and does
-// not look at the table before its first use: see [Table.Describe] and [Table.Verify].
+// New returns the table with this name, through client. It sends nothing, and the first use does
+// not check the table: call [Table.Describe] and [Table.Verify].
 func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 	var o Options
 	if opts != nil {
@@ -69,8 +69,8 @@ func (t *Table) Insert(ctx context.Context, row reserve.Row) (reserve.WriteResul
 	})
 }
 
-// Replace implements [reserve.Table], by one PutItem. Its condition names the generation,
-// the ttl and the nonce of seen, or says that there is no ttl or no nonce.
+// Replace implements [reserve.Table], by one PutItem. Its condition names the generation, the ttl
+// and the nonce of seen. If seen has no ttl or no nonce, the condition demands that.
 func (t *Table) Replace(ctx context.Context, seen, row reserve.Row) (reserve.WriteResult, error) {
 	in := &dynamodb.PutItemInput{
 		ConditionExpression:       aws.String("attribute_exists(#path) AND #generation = :generation"),
@@ -134,8 +134,8 @@ func (t *Table) put(ctx context.Context, row reserve.Row, in *dynamodb.PutItemIn
 // and the item that exceeds that.
 const maxPage = 1<<20 + 400<<10
 
-// Rows implements [reserve.Lister], by consistent Scans of at most 1 MiB each. It leaves
-// out what [Table.Verify] has left.
+// Rows implements [reserve.Lister], by consistent Scans of at most 1 MiB each. It leaves out the
+// item of [Table.Verify].
 func (t *Table) Rows(ctx context.Context) iter.Seq2[reserve.Row, error] {
 	return func(yield func(reserve.Row, error) bool) {
 		in := &dynamodb.ScanInput{TableName: &t.t.Name, ConsistentRead: aws.Bool(true)}
@@ -173,23 +173,23 @@ func (t *Table) Rows(ctx context.Context) iter.Seq2[reserve.Row, error] {
 type Description struct {
 	Status string // "ACTIVE", "CREATING", ...
 
-	// KeysValid says that the primary key is that of object_store; Keys says what it is.
+	// KeysValid says that the table has the primary key of object_store. Keys describes the
+	// present key.
 	KeysValid bool
 	Keys      string
 
-	// TTL is the attribute by which the table removes items: "ttl", or empty if it keeps
-	// them for ever. TTLUnknown says why it could not be read.
+	// TTL is the attribute by which the table removes items: "ttl", or empty if it removes none.
+	// TTLErr says why TTL could not be read.
 	TTL    string
 	TTLErr error
 
-	// Replicas are the other regions of a global table, and StronglyConsistent says that all
-	// regions share one order of writes. Otherwise writers of two regions do not exclude
-	// each other.
+	// Replicas are the other regions of a global table. StronglyConsistent says that all regions
+	// share one order of writes. Otherwise writers of two regions do not exclude each other.
 	Replicas           []string
 	StronglyConsistent bool
 }
 
-// Describe looks at the table, in two requests.
+// Describe reads the properties of the table, in two requests.
 func (t *Table) Describe(ctx context.Context) (Description, error) {
 	found, err := t.t.Describe(ctx)
 	if err != nil {
@@ -200,10 +200,9 @@ func (t *Table) Describe(ctx context.Context) (Description, error) {
 	return d, nil
 }
 
-// Verify tries whether the server honours the conditions that reservations depend on, in
-// three requests. It leaves one item in the table, of a random path, which the table's
-// TTL removes after an hour. If the server ignores a condition, the error matches
-// store.ErrUnsafe.
+// Verify tests whether the server honours the conditions of reservations, in three requests. It
+// leaves one item with a random path in the table. The table's TTL removes the item after an
+// hour. If the server ignores a condition, the error matches store.ErrUnsafe.
 func (t *Table) Verify(ctx context.Context) error {
 	row := probe()
 	unsafe := func(what string) error {
@@ -234,10 +233,10 @@ func (t *Table) Verify(ctx context.Context) error {
 	return nil
 }
 
-// CreateTable makes a table for reservations, paid by request, and has it remove items by
-// their ttl. A table of this name that is there already gets the second only; the error
-// matches store.ErrMisconfigured if its keys are others, or it removes items by another
-// attribute. Of opts it uses Timeout.
+// CreateTable creates a table for reservations, paid by request, and makes it remove items by
+// their ttl. If there is a table with this name, CreateTable only sets the ttl. If its keys are
+// wrong, or it removes items by another attribute, the error matches store.ErrMisconfigured. Of
+// opts only Timeout counts.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts *Options) error {
 	t, err := New(client, name, opts)
 	if err != nil {

@@ -62,11 +62,11 @@ import (
 )
 
 const (
-	// DefaultMaxClockSkew is how far clocks may be apart; see [Options].
+	// DefaultMaxClockSkew is the default of [Options].MaxClockSkew.
 	DefaultMaxClockSkew = 60 * time.Second
 
-	// MinTTL is the shortest lease that makes sense: a request takes tens of
-	// milliseconds, and now and then a second.
+	// MinTTL is the shortest lease that makes sense. Most requests take tens of milliseconds, a
+	// few take a second.
 	MinTTL = 2 * time.Second
 
 	// granularity is that of Last-Modified and of Date.
@@ -75,29 +75,31 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Trusted says that the server is known to honour conditions, and that neither locks of
-	// another program nor another kind of store were found. Amazon S3 needs no probe without
-	// it.
+	// Trusted says that the server is known to honour conditions, and that an earlier run found
+	// neither locks of another program nor another kind of store. Amazon S3 needs no probe even
+	// without it.
 	Trusted bool
 
-	// Unsafe names conditions that the user insists on doing without.
+	// Unsafe lists the conditions that the server may ignore with the user's consent.
 	Unsafe []object.Ability
 
-	// MaxClockSkew is taken off every age, and is how far the store's clock may be from
-	// this machine's. At least 1 s; 0 means [DefaultMaxClockSkew].
+	// MaxClockSkew is the largest accepted difference between the store's clock and this
+	// machine's clock. The Store also subtracts it from every age. At least 1 s; 0 means
+	// [DefaultMaxClockSkew].
 	MaxClockSkew time.Duration
 
-	// OnVerified is called when the probe has passed and neither locks of another program
-	// nor another kind of store were found, so that the user can remember it and set Trusted
-	// the next time. Nil calls nothing.
+	// OnVerified is called when the probe has passed, and neither locks of another program nor
+	// another kind of store were found. The program can remember that and set Trusted the next
+	// time. Nil calls nothing.
 	OnVerified func()
 
-	// Logger gets a record of what was settled and found. Nil discards.
+	// Logger receives the outcomes of writes whose reply was lost, and the results of the checks.
+	// Nil discards them.
 	Logger *slog.Logger
 }
 
-// Store is a space of registers on S3. It may be used by any number of goroutines,
-// starts none, and needs no closing.
+// Store is a space of registers on S3. Any number of goroutines may use it. It starts no
+// goroutine, and needs no Close.
 type Store struct {
 	*bucketstore.Store
 	bucket *s3bucket.Bucket
@@ -158,8 +160,8 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 	return s, nil
 }
 
-// Verify finds out whether the server honours conditions, and what else is in the bucket,
-// unless that is known. The first write calls it; see [engine.Store.Verify].
+// Verify tests whether the server honours conditions, and searches for other locks in the bucket,
+// unless the result is known. The first write calls it; see [engine.Store.Verify].
 func (s *Store) Verify(ctx context.Context) error {
 	if err := s.Store.Verify(ctx); err != nil || s.trusted || s.foreignLocks.Load() != nil {
 		return err
@@ -191,20 +193,20 @@ func (s *Store) Verify(ctx context.Context) error {
 }
 
 // ForeignLocks are the locks in a bucket that the locks of a [Store] do not exclude, by the keys
-// of their objects. The package comment describes them.
+// of their objects. See the package comment.
 type ForeignLocks struct {
-	// Legacy and LegacyAtRoot are locks of the older program: the objects below the prefix, and
-	// if there is a prefix, those at the root of the bucket that are not below it.
+	// Legacy are locks of the older program below the prefix. LegacyAtRoot are its locks at the
+	// root of the bucket that are not below the prefix.
 	Legacy, LegacyAtRoot []string
 
-	// Other are registers of package s3verstore below the prefix. Shared are those of them
-	// that have this prefix, and not a longer one. SharedText says what Shared means, and what
-	// to do; it is empty if Shared is.
+	// Other are registers of package s3verstore below the prefix. Shared are those among them
+	// with exactly this prefix. SharedText explains Shared and says what to do; it is empty if
+	// Shared is empty.
 	Other, Shared []string
 	SharedText    string
 }
 
-// ForeignLocks looks for the locks in the bucket that the locks here do not exclude.
+// ForeignLocks searches the bucket for the locks that the locks of this Store do not exclude.
 func (s *Store) ForeignLocks(ctx context.Context) (*ForeignLocks, error) {
 	found, err := s.findForeignLocks(ctx)
 	if err != nil {
@@ -233,8 +235,9 @@ func (s *Store) findForeignLocks(ctx context.Context) (*foreignlocks.Found, erro
 	})
 }
 
-// Put implements [store.Store]; see package bucketstore. It refuses to make a register that
-// has the name of a lock of another program, and to write where another kind of store has locks.
+// Put implements [store.Store]; see package bucketstore. It refuses to create a register with the
+// name of a lock of another program. It also refuses to write if another kind of store has locks
+// with this prefix.
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	if store.CheckPut(key, value) == nil {
 		if err := s.mayWrite(ctx, store.OpPut, key, prev); err != nil {
@@ -287,13 +290,13 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	return New(b, c.Prefix, &o)
 }
 
-// List implements [store.Lister]; see package bucketstore. More names than 32 MiB hold
-// (each takes its length and 16 bytes) end it with an error.
+// List implements [store.Lister]; see package bucketstore. If the names need more than 32 MiB
+// (each takes its length and 16 bytes), List ends with an error.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return awscall.BoundNames(s.Store.List(ctx, prefix))
 }
 
-// ListCost implements [store.TagLister]. A LIST costs on Amazon S3 what 12.5 GETs cost.
+// ListCost implements [store.TagLister]. On Amazon S3 a LIST costs as much as 12.5 GETs.
 func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 13, Keys: 1000} }
 
 // Bucket is S3Bucket, for any bucket.

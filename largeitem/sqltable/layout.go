@@ -96,9 +96,9 @@ const (
 
 var errTooLong = fmt.Errorf("it has more than %d bytes", maxCell)
 
-// CreateTable makes a table with the columns of the key and one for the attributes as JSON;
-// you may add others. If there is such a table, with the same key, CreateTable leaves it as
-// it is; with another key, the error matches [store.ErrMisconfigured].
+// CreateTable creates a table with the columns of the key and one column for the attributes as
+// JSON. You may add others. If there is such a table with the same key, CreateTable does not
+// change it. If the key differs, the error matches [store.ErrMisconfigured].
 func CreateTable(ctx context.Context, db *sql.DB, d sqlstore.Dialect, opts *Options) error {
 	t, err := New(db, d, opts)
 	if err != nil {

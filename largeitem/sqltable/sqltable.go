@@ -95,49 +95,49 @@ type Options struct {
 	// Table is the name of the table: 1 to 63 bytes. Default: "items".
 	Table string
 
-	// Partition and Sort are the columns of the key. Number counts for [CreateTable] only:
-	// [New] looks at the types of the columns. Default: a text "pk", and no sort key.
+	// Partition and Sort are the columns of the key. Only CreateTable uses Number: [New] reads
+	// the types of the columns. Default: a text "pk", and no sort key.
 	Partition, Sort largeitem.KeyAttribute
 
-	// JSON is the column of texts for the attributes without a column. The default is
-	// "holdfast_attributes", which a table of your own need not have.
+	// JSON is the text column for the attributes without a column. The default is
+	// "holdfast_attributes". Other tables need not have this column.
 	JSON string
 
-	// Columns are the columns that are attributes; nil means all that are not of the key.
+	// Columns are the columns that are attributes; nil means all columns except those of the key.
 	Columns []string
 
-	// Name names the table for people, for example by the URL of the database without
-	// secrets. Default: the dialect and the table.
+	// Name names the table for people, for example the URL of the database without secrets.
+	// Default: the dialect and the table.
 	Name string
 
-	// Hide takes secrets out of a text of the database, which an error is about to repeat: a
-	// server can put a password that it was sent into its messages. Nil hides nothing.
+	// Hide removes secrets from a message of the database before an error repeats it: a server
+	// can repeat a password that it received. Nil hides nothing.
 	Hide func(text string) string
 }
 
-// SQL is an expression in the language of the database, with a question mark for each
-// argument. Question marks in quotes are none, and two in a row are one that is no argument.
+// SQL is an expression in the language of the database, with a question mark for each argument. A
+// question mark in quotes is no argument. Two in a row mean one question mark.
 //
 //	&largeitem.Condition{Expr: sqltable.SQL{Text: "stock >= ?", Args: []any{5}}}
 //
-// As the Expr of a [largeitem.Condition] it holds where it is true: neither where it is false
-// nor where it is NULL. It must have no effects, and may be evaluated several times. Never
-// build the text from input.
+// As the Expr of a [largeitem.Condition] it holds only if it is true, not if it is false or NULL.
+// It must have no side effects, and may be evaluated several times. Never build the text from
+// input.
 type SQL struct {
 	Text string
 	Args []any
 }
 
-// Set is the Expr of a [largeitem.Change]: new values of columns. In the expressions, a
-// column has the value from before the change; all are NULL for an item that is made.
+// Set is the Expr of a [largeitem.Change]: new values of columns. In the expressions, a column
+// has the value before the change. For a new item all columns are NULL.
 //
 //	largeitem.Change{Expr: sqltable.Set{"stock": {Text: "stock - ?", Args: []any{5}}}}
 //
-// What an expression adds does not count for the largest size of an item.
+// The results of expressions do not count for the largest size of an item.
 type Set map[string]SQL
 
-// Table is a table of a database. It may be used by any number of goroutines and needs no
-// closing; the caller closes the database.
+// Table is a table of a database. Any number of goroutines may use it, and it needs no Close. The
+// caller closes the database.
 type Table struct {
 	db      *sql.DB
 	run     querier // the database, or a transaction
@@ -158,7 +158,7 @@ var (
 	_ largeitem.ExprReader  = (*Table)(nil)
 )
 
-// New returns a table of db. It sends nothing: the first call looks at the table.
+// New returns a table of db. It sends nothing: the first call reads the schema of the table.
 func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 	t := &Table{db: db, run: db, layout: new(atomic.Pointer[layout])}
 	if opts != nil {
@@ -197,31 +197,29 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 	return t, nil
 }
 
-// InTx returns the table within a transaction of the caller's own, for writes that take
-// effect with that transaction and are undone with it: the second step after
-// [largeitem.Store.Prepare], for example. What a write returns holds once the transaction
-// has been committed; whether it was, the caller knows from its Commit. After an error roll
-// the transaction back. On SQLite begin it with BEGIN IMMEDIATE.
+// InTx returns the table within a transaction of the caller. Its writes take effect only with
+// that transaction. Use it for the second step after [largeitem.Store.Prepare], for example. The
+// result of a write holds only if the Commit of the transaction succeeds. After an error roll the
+// transaction back. On SQLite begin the transaction with BEGIN IMMEDIATE.
 //
-// If no other call was made before, the first one looks at the table outside of the
-// transaction, by a connection of its own.
+// If no other call was made before, the first call reads the schema outside of the transaction,
+// by another connection.
 func (t *Table) InTx(tx *sql.Tx) *Table {
 	within := *t
 	within.run = tx
 	return &within
 }
 
-// Schema implements [largeitem.Table]. The ID is the mark which [CreateTable] has given to
-// the table, in a comment of the table, and its place. Of a table that was made otherwise it
-// is the place alone. The place in PostgreSQL is the number of the table in its database and
-// server. The place in SQLite is the file, known by its inode and its birth, with the name of
-// the table: a file that was renamed, or is reached by another path, is the same one.
+// Schema implements [largeitem.Table]. The ID is the mark that [CreateTable] has put into a
+// comment of the table, and the place of the table. If another program created the table, the ID
+// is only the place. In PostgreSQL the place is the number of the table in its database and
+// server. In SQLite it is the file, identified by its inode and creation time, and the name of
+// the table. So a file that was renamed, or that has another path, is the same place.
 //
-// So a copy of a table, and one that was restored or moved to another file, server or
-// database, is another table: [largeitem.Options].AdoptPrefix takes the objects along. A
-// backup that was restored into the same file or table is the same table. A clone of a whole
-// disk or cluster has the same ID as the original: never let it reach the bucket of the
-// original.
+// So a copy of a table is another table, and so is one that was restored or moved to another
+// file, server or database. [largeitem.Options].AdoptPrefix takes over the objects. A backup that
+// is restored into the same file or table is the same table. A clone of a whole disk or cluster
+// has the same ID as the original: never let the clone reach the bucket of the original.
 func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	l, err := t.open(ctx)
 	if err != nil {
@@ -230,8 +228,8 @@ func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	return l.schema, nil
 }
 
-// ExprAttributes implements [largeitem.ExprReader]: the columns that a [Set] sets. What an
-// [SQL] reads is not known.
+// ExprAttributes implements [largeitem.ExprReader]: it returns the columns that a [Set] sets. The
+// columns that an [SQL] reads are not known.
 func (t *Table) ExprAttributes(expr any) ([]string, error) {
 	switch e := expr.(type) {
 	case Set:

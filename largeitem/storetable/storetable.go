@@ -76,17 +76,16 @@ const (
 
 // Options are the options of [New] and [Create].
 type Options struct {
-	// Table is the name of the table: letters, digits, hyphens, underscores and dots, at
-	// most 100, beginning with a letter, a digit or an underscore. Default: "items".
+	// Table is the name of the table: at most 100 letters, digits, hyphens, underscores and dots.
+	// It begins with a letter, a digit or an underscore. Default: "items".
 	Table string
 
-	// Partition and Sort are the attributes of the key, for [Create]: [New] ignores them,
-	// and reads what Create has written. Default: a text "pk", and no sort key.
+	// Partition and Sort are the attributes of the key, for [Create]. [New] ignores them, and
+	// reads the schema from the store. Default: a text "pk", and no sort key.
 	Partition, Sort largeitem.KeyAttribute
 }
 
-// Table is a table in a store. It may be used by any number of goroutines and needs no
-// closing.
+// Table is a table in a store. Any number of goroutines may use it, and it needs no Close.
 type Table struct {
 	st       store.Store
 	o        Options
@@ -134,9 +133,8 @@ type keyAttribute struct {
 // format is that of all registers of a table.
 const format = 1
 
-// Create makes a table: it writes the schema. If there is a table of that name with the
-// same key, Create leaves it as it is; with another key, the error matches
-// [store.ErrMisconfigured].
+// Create creates a table: it writes the schema. If there is a table of that name with the same
+// key, Create does not change it. If the key differs, the error matches [store.ErrMisconfigured].
 func Create(ctx context.Context, st store.Store, opts *Options) error {
 	t, err := New(st, opts)
 	if err != nil {

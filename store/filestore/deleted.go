@@ -284,14 +284,14 @@ func (s *Store) currentFloor() (uint64, error) {
 	return f.at, err
 }
 
-// SweepDeleted removes the logs of registers that were deleted, and not written since, for at
-// least age by the time stamps of their files. It returns how many it removed. It may run
-// while the store is in use: a Put that creates a key, and the sweep, take turns. Where a
-// process is stopped in its turn, the others fail with an error that matches
-// [store.ErrUnavailable], and names that process where the system shows it.
+// SweepDeleted removes the logs of registers that were deleted at least age ago and not written
+// since, by the time stamps of their files. It returns their number. It may run while the store
+// is in use: the sweep and each Put that creates a key take turns. If a process stops in its
+// turn, the others fail with an error that matches [store.ErrUnavailable]. The error names that
+// process if the system shows it.
 //
-// Versions still do not return for a key. A write whose outcome is unknown, and whose register
-// was deleted and removed since, stays unknown: see [store.Resolve].
+// No version of a key is used again. If the outcome of a write is unknown, and its register was
+// deleted and removed since, the outcome stays unknown; see [store.Resolve].
 //
 // On a file system or a system without locks the error matches [errors.ErrUnsupported].
 func (s *Store) SweepDeleted(ctx context.Context, age time.Duration) (removed int, err error) {

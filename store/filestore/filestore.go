@@ -27,32 +27,30 @@ const (
 	nameTrust = time.Second
 )
 
-// Options are the options of [Open]. The zero value is right for most.
+// Options are the options of [Open]. Most programs need none.
 type Options struct {
 	// AllowNetwork opens a directory on a file system that is not known to be local and
 	// to append atomically. The store is then only as safe as that file system's appends.
 	// "holdfast doctor" tests them, with processes that append at the same time.
 	AllowNetwork bool
 
-	// Unsafe lists the risks that the caller accepts. Open refuses a directory that users
-	// who are not trusted with the store could change or exchange. The error matches
-	// [store.ErrUnsafe] and names the risk:
+	// Unsafe lists the risks that the caller accepts. Open refuses a directory that untrusted
+	// users could change or exchange. The trusted users are root, the owner of the directory, and
+	// the members of its group if the group may write. The error matches [store.ErrUnsafe] and
+	// names the risk:
 	//
-	//   - "link": the directory is named by a symbolic link.
-	//   - "owner": it belongs to another user, and is not shared with a group that this user
-	//     is in, or this user is root. What root makes there then belongs to that user. What
-	//     was there before keeps its owner and mode.
-	//   - "writable": every user may write to it.
-	//
-	// The users who are trusted with a store are root, the owner of its directory, and
-	// the members of its group where the group may write.
+	//   - "link": the path of the directory is a symbolic link.
+	//   - "owner": the directory belongs to another user, and this user is root or in no group
+	//     that shares it. If root accepts this risk, new files belong to that user, and existing
+	//     files keep their owner and mode.
+	//   - "writable": every user may write to the directory.
 	Unsafe []string
 
-	// ReadOnly opens the store for a program that only shows its content: every write
-	// fails, with an error that matches [store.ErrInvalid]. Open then accepts the directory
-	// of another user that this user may read and not write. That other user controls its
-	// content: whether a lock is held, or a job has run. Open still refuses the directory
-	// of another user to root.
+	// ReadOnly opens the store for a program that only shows its content. Every write fails with
+	// an error that matches [store.ErrInvalid]. Open then accepts the directory of another user
+	// that this user may read and not write. That other user controls its content, for example
+	// whether a lock is held. If this user is root, Open still refuses the directory of another
+	// user.
 	ReadOnly bool
 
 	limits limits
@@ -70,8 +68,8 @@ type limits struct {
 	page              int // how many names a listing holds at a time
 }
 
-// Store is a store in a directory. It may be used by any number of goroutines, and
-// any number of stores and processes may use one directory.
+// Store is a store in a directory. Any number of goroutines may use it, and any number of stores
+// and processes may use one directory.
 type Store struct {
 	dir     string // absolute
 	root    *os.Root
@@ -96,16 +94,15 @@ type Store struct {
 	swept     time.Time     // when the temporaries were last swept
 }
 
-// Open opens the store in a directory. If the directory does not exist, Open makes it and
-// its parents, durably.
+// Open opens the store in a directory. If the directory does not exist, Open creates it and its
+// parents, durably.
 //
-// If an existing directory is writable for its group, the store shares it with the group:
-// new files get the directory's mode and group. Otherwise the store makes everything for
-// this user alone.
+// If the group may write to an existing directory, the store shares it with the group: new files
+// get the directory's mode and group. Otherwise the store creates everything for this user alone.
 //
-// The error matches [store.ErrUnsafe] in two cases. First: the file system is not known to
-// append atomically (NFS, SMB, FUSE, ...), and [Options].AllowNetwork is not set. Second:
-// untrusted users could change the directory; see [Options].Unsafe.
+// The error matches [store.ErrUnsafe] in two cases. Either the file system is not known to append
+// atomically (NFS, SMB, FUSE, ...) and [Options].AllowNetwork is not set. Or untrusted users
+// could change the directory; see [Options].Unsafe.
 func Open(dir string, opts *Options) (*Store, error) {
 	s, err := open(dir, opts)
 	if err != nil {
@@ -300,9 +297,9 @@ func bound[T any](ctx context.Context, s *Store, key string, f func() (T, error)
 	return abandon.Do(ctx, &s.abandoned, key, f)
 }
 
-// AbandonedCalls returns how many calls have returned 0.2 s after the end of their context, while
-// a system call of theirs hung, and still hangs. Each of them keeps a goroutine. Such a write may
-// still be applied. After 16 of them for one key, further calls for that key fail at once.
+// AbandonedCalls returns the number of calls that returned 0.2 s after the end of their context
+// while a system call still hangs. Each of them keeps a goroutine. An abandoned write may still
+// be applied. After 16 abandoned calls for one key, further calls for that key fail at once.
 func (s *Store) AbandonedCalls() int { return s.abandoned.Abandoned() }
 
 // Put implements [store.Store]. When it returns nil the value survives the loss of power,
@@ -311,8 +308,8 @@ func (s *Store) Put(ctx context.Context, key string, prev store.Version, value [
 	return s.put(ctx, store.OpPut, change{key: key, prev: prev, value: value, durable: true})
 }
 
-// PutUnsynced implements [store.UnsyncedPutter]. The first write of a key, and one
-// that fills a log file, are durable all the same.
+// PutUnsynced implements [store.UnsyncedPutter]. The first write of a key is durable
+// nevertheless, and so is a write that fills a log file.
 func (s *Store) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	return s.put(ctx, store.OpPutUnsynced, change{key: key, prev: prev, value: value})
 }

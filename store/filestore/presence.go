@@ -43,11 +43,10 @@ func (p *presence) unlock() { <-p.slot }
 // alive.
 var errNoPresence = fmt.Errorf("this store does not know whether a process is alive: %w", errors.ErrUnsupported)
 
-// Announce implements [store.Presence]: it makes a file that this process keeps locked as
-// long as it lives. [Store.Close] ends the announcement, too: other processes then cannot
-// tell whether this one is alive; they do not take it for dead. Announce works only on a
-// local file system, and not on Windows; elsewhere the error matches
-// [errors.ErrUnsupported].
+// Announce implements [store.Presence]: it creates a file that this process keeps locked while it
+// lives. [Store.Close] also ends the announcement. After it, other processes do not know whether
+// this process lives, and do not treat it as dead. Announce works only on a local file system,
+// and not on Windows. Otherwise the error matches [errors.ErrUnsupported].
 func (s *Store) Announce(ctx context.Context) (string, error) {
 	text, err := bound(ctx, s, "presence", func() (string, error) { return s.announce(ctx) })
 	if err != nil {
@@ -156,15 +155,15 @@ func (p *presence) end(s *Store) error {
 	return nil
 }
 
-// PresenceFile announces this process, if that was not done, and returns a descriptor
-// that also keeps the announcement alive. A child that inherits the descriptor
-// (ExtraFiles of [os/exec]) keeps it alive after this process has ended, until the child
-// ends or closes it. So a lock with this announcement lasts as long as the work that it
-// guards. The caller closes the file; the announcement lasts at least until then.
+// PresenceFile announces this process, if necessary, and returns a descriptor that also keeps the
+// announcement alive. A child that inherits the descriptor (ExtraFiles of [os/exec]) keeps the
+// announcement alive after the end of this process, until the child ends or closes the
+// descriptor. So a lock with this announcement lasts as long as its work. The caller closes the
+// file; the announcement lasts at least until then.
 //
-// On Linux the descriptor is open for reading and has a lock of its own. So a child
-// that is not trusted can end its own announcement, but not that of this process, and
-// can write nothing. On other systems it is a duplicate of this process's own.
+// On Linux the descriptor is read-only and has a separate lock. So an untrusted child can end its
+// part of the announcement, but not that of this process, and cannot write. On other systems it
+// is a duplicate of this process's descriptor.
 func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 	if _, err := s.Announce(ctx); err != nil {
 		return nil, err
@@ -195,9 +194,9 @@ func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 	return nil, fmt.Errorf("announce a child of this process: %w", explain(err))
 }
 
-// Liveness implements [store.Presence]. It answers Dead only if the file of the process
-// exists, is the very one that was announced, and its lock is free: neither the process
-// nor a child that inherited a [Store.PresenceFile] holds it.
+// Liveness implements [store.Presence]. It returns Dead only if the file of the process exists,
+// is exactly the announced file, and its lock is free. Then neither the process nor a child that
+// inherited a [Store.PresenceFile] holds the lock.
 func (s *Store) Liveness(ctx context.Context, announcement string) store.Liveness {
 	name, id, ok := s.parse(announcement)
 	if !ok || ctx.Err() != nil {
@@ -266,10 +265,10 @@ func (s *Store) liveness(name, id string) (_ store.Liveness, heirs bool) {
 	return store.Dead, false
 }
 
-// WaitLiveness implements [store.Presence]: it returns when the answer of [Store.Liveness] changes,
-// or at once if the process is dead. On Linux it notices the end of a process within
-// about a millisecond, and the end of a child that inherited a [Store.PresenceFile]
-// within 250 ms.
+// WaitLiveness implements [store.Presence]. It returns when the result of [Store.Liveness]
+// changes, or at once if the process is dead. On Linux it notices the end of a process within
+// about a millisecond. It notices the end of a child that inherited a [Store.PresenceFile] within
+// 250 ms.
 func (s *Store) WaitLiveness(ctx context.Context, announcement string) error {
 	name, id, known := s.parse(announcement)
 	heirs := false

@@ -12,8 +12,8 @@ import (
 // damagedDir is where Repair moves logs to.
 const damagedDir = "damaged"
 
-// Erase removes the log of a key without a trace, whatever its state. It is for what was made
-// to try a store: a client that still uses the key loses it, without any of the promises.
+// Erase removes the log of a key in any state, without a trace. It is for keys that only tested a
+// store. A client that still uses the key loses it, without any of the promises.
 func (s *Store) Erase(ctx context.Context, key string) error {
 	_, err := bound(ctx, s, key, func() (struct{}, error) {
 		if err := s.beginWrite(); err != nil {
@@ -53,11 +53,11 @@ func (s *Store) erase(ctx context.Context, l *log) error {
 	return st.dir.RemoveAll(name)
 }
 
-// Repair moves the log of a key away if it cannot be read, so that the key is absent. It
-// returns the new place, below "damaged" in the directory of the store. The error matches
-// [store.ErrInvalid] if the log can be read, and [store.ErrNotFound] if there is none. A
-// process that has the log open, and can read it, finds it removed. Versions and numbers of
-// the key start again: the caller must handle what depends on them, such as fencing tokens.
+// Repair moves the log of a key away if it cannot be read. Then the key is absent. It returns the
+// new place, below "damaged" in the directory of the store. If the log can be read, the error
+// matches [store.ErrInvalid]. If there is no log, it matches [store.ErrNotFound]. Processes that
+// have the log open lose it. Versions and numbers of the key start again, so the caller must
+// handle what depends on them, such as fencing tokens.
 func (s *Store) Repair(ctx context.Context, key string) (where string, err error) {
 	if err := s.beginWrite(); err != nil {
 		return "", s.opError("repair", key, err)

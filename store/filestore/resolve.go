@@ -15,9 +15,9 @@ import (
 // that count in one segment fit.
 const maxChain = 4 << 20
 
-// Resolve implements [store.Resolver]. It reads the log at the place that the write would
-// have there. The two newest segments are kept; if other writers have filled both since,
-// the resolution is unknown. A write that Resolve reports as applied is durable.
+// Resolve implements [store.Resolver]. It reads the log at the place of the write. The store
+// keeps the two newest segments. If other writers have filled both since, the resolution is
+// unknown. A write that Resolve reports as applied is durable.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
 	found, err := bound(ctx, s, key, func() (store.ResolveResult, error) { return s.resolve(ctx, key, prev, writes) })
 	if err != nil {
