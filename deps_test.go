@@ -58,11 +58,10 @@ internal/...:         store internal/...
 internal/backoff:     -
 internal/localfs:     -
 internal/objectname:  -
-internal/private:     internal/trust
+internal/safefile:    store
 internal/sqldialect:  store store/engine internal/abandon
 internal/storeurl:    -
 internal/suitetest:   -
-internal/trust:       store
 
 # Vendors' modules know the registers, the buckets and the tables, and never what
 # uses them: nor each other.

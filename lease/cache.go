@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
@@ -72,7 +72,7 @@ func observationName(storeID, key string) string {
 }
 
 func (m fileCache) Load(storeID, key string) (Observation, bool) {
-	dir, err := private.OpenPrivateDir(m.dir)
+	dir, err := safefile.OpenPrivateDir(m.dir)
 	if err != nil {
 		return Observation{}, false
 	}
@@ -80,7 +80,7 @@ func (m fileCache) Load(storeID, key string) (Observation, bool) {
 	return loadObservation(dir, storeID, key)
 }
 
-func loadObservation(dir *private.Dir, storeID, key string) (Observation, bool) {
+func loadObservation(dir *safefile.Dir, storeID, key string) (Observation, bool) {
 	var s Observation
 	b, err := dir.ReadFile(observationName(storeID, key), maxObservation)
 	if err != nil || json.Unmarshal(b, &s) != nil || s.Store != storeID || s.Key != key || s.Version == "" {
@@ -94,7 +94,7 @@ func (m fileCache) Save(s Observation) {
 	if err != nil {
 		return
 	}
-	dir, err := private.MakePrivateDir(m.dir)
+	dir, err := safefile.MakePrivateDir(m.dir)
 	if err != nil {
 		return
 	}
@@ -132,7 +132,7 @@ const (
 
 // removeOldObservations removes old observations, and temporary files that a crash left. A waiter
 // whose observation was removed times the holder from the start.
-func removeOldObservations(dir *private.Dir) {
+func removeOldObservations(dir *safefile.Dir) {
 	names, err := dir.Names()
 	if err != nil {
 		return

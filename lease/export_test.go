@@ -1,7 +1,7 @@
 package lease
 
 import (
-	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 )
@@ -43,7 +43,7 @@ func DecodeKind(kind, name string, value []byte) (*Record, error) {
 
 // SweepCache removes what a [FileCache] in dir has not needed for long.
 func SweepCache(dir string) {
-	d, err := private.OpenPrivateDir(dir)
+	d, err := safefile.OpenPrivateDir(dir)
 	if err != nil {
 		panic(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -83,7 +83,7 @@ func (e *LoadError) Outcome() store.Outcome { return store.NotApplied }
 // denied makes errors of missing rights, and of a read-only disk, match store.ErrDenied.
 func denied(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		return trust.Explain(err)
+		return safefile.Explain(err)
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -87,9 +87,9 @@ func tryHold(path string, network bool, unsafe []string, have lockFile) (_ *hold
 func openLock(name string) (*os.File, error) {
 	path := name + lockSuffix
 	for range 100 {
-		f, err := os.OpenFile(path, os.O_RDWR|noFollow, 0)
+		f, err := os.OpenFile(path, os.O_RDWR|safefile.NoFollow, 0)
 		if errors.Is(err, fs.ErrPermission) {
-			if only, readErr := os.OpenFile(path, os.O_RDONLY|noFollow, 0); readErr == nil {
+			if only, readErr := os.OpenFile(path, os.O_RDONLY|safefile.NoFollow, 0); readErr == nil {
 				f, err = only, nil
 			}
 		}
@@ -109,7 +109,7 @@ func openLock(name string) (*os.File, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|safefile.NoFollow, 0o600)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
@@ -139,10 +139,10 @@ func (l lockLike) Mode() fs.FileMode { return l.mode }
 // write to it, or who may replace it since their group shares its directory.
 func writersOf(path string, file fs.FileInfo) fs.FileMode {
 	mode := file.Mode().Perm()
-	if dir, err := os.Stat(filepath.Dir(path)); err == nil && dir.Mode()&0o020 != 0 && trust.GroupOf(dir) == trust.GroupOf(file) {
+	if dir, err := os.Stat(filepath.Dir(path)); err == nil && dir.Mode()&0o020 != 0 && safefile.GroupOf(dir) == safefile.GroupOf(file) {
 		mode |= 0o060
 	}
-	return trust.WritersOnly(mode)
+	return safefile.WritersOnly(mode)
 }
 
 // keepForWriters takes the right to read a lock file from users who may not write to it, where
@@ -150,10 +150,10 @@ func writersOf(path string, file fs.FileInfo) fs.FileMode {
 // this user's is changed, with one name, and root changes none in the directory of a user.
 func keepForWriters(f *os.File, info fs.FileInfo) {
 	mode := info.Mode().Perm()
-	if mode == trust.WritersOnly(mode) || trust.OwnerOf(info) != os.Geteuid() || !hasOneName(info) {
+	if mode == safefile.WritersOnly(mode) || safefile.OwnerOf(info) != os.Geteuid() || !hasOneName(info) {
 		return
 	}
-	if dir, err := os.Stat(filepath.Dir(f.Name())); err != nil || os.Geteuid() == 0 && trust.OwnerOf(dir) != 0 {
+	if dir, err := os.Stat(filepath.Dir(f.Name())); err != nil || os.Geteuid() == 0 && safefile.OwnerOf(dir) != 0 {
 		return
 	}
 	_ = f.Chmod(writersOf(f.Name(), info)) // it can be locked as it is, too

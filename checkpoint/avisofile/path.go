@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"github.com/holdfast-go/holdfast/internal/localfs"
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -97,7 +97,7 @@ func (p filePath) check(network bool, unsafe []string) error {
 		if err != nil {
 			return err
 		}
-		if err := trust.Directory(dir, info, false, unsafe); err != nil {
+		if err := safefile.Directory(dir, info, false, unsafe); err != nil {
 			return err
 		}
 		if i == len(p.names)-1 {
@@ -106,7 +106,7 @@ func (p filePath) check(network bool, unsafe []string) error {
 		if info, err = os.Lstat(name); err != nil {
 			return err
 		}
-		if err := trust.ForeignLink(name, info, unsafe); err != nil {
+		if err := safefile.ForeignLink(name, info, unsafe); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -84,7 +84,7 @@ func restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreRes
 	if opts == nil {
 		opts = &RestoreOptions{}
 	}
-	if err := trust.CheckNames(opts.Unsafe); err != nil {
+	if err := safefile.CheckNames(opts.Unsafe); err != nil {
 		return RestoreResult{}, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	if path == "" {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -58,7 +59,7 @@ func (m *snapshot) close() {
 // readSnapshot reads a file of at most limit bytes. If the file does not exist, the
 // snapshot's info and the content are nil. It neither follows a link nor waits for a pipe.
 func readSnapshot(path string, limit int64) (_ *snapshot, content []byte, err error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|safefile.NoFollow, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &snapshot{}, nil, nil
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/internal/group"
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -59,7 +59,7 @@ func (o *Options) checked() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	if err := trust.CheckNames(c.Unsafe); err != nil {
+	if err := safefile.CheckNames(c.Unsafe); err != nil {
 		return c, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	return c, nil

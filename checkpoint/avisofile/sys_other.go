@@ -10,10 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-const (
-	noFollow = 0
-	keepOpen = false
-)
+const keepOpen = false
 
 // lock fails: this system has no flock, so nothing would exclude the others.
 func lock(*os.File, bool) (bool, error) {
@@ -23,8 +20,6 @@ func lock(*os.File, bool) (bool, error) {
 func unlock(*os.File) {}
 
 func rename(from, to string) error { return os.Rename(from, to) }
-
-func syncDir(string) error { return nil }
 
 func keepOwner(f *os.File, old os.FileInfo) (changed string, err error) {
 	return "", f.Chmod(old.Mode().Perm())

@@ -10,18 +10,12 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-const (
-	// noFollow refuses a symbolic link at the end of a path, and does not wait for
-	// the other end of a pipe.
-	noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
-
-	// keepOpen: a file that is open can be replaced.
-	keepOpen = true
-)
+// keepOpen: a file that is open can be replaced.
+const keepOpen = true
 
 // lock takes an exclusive flock. Without wait, false means that another process has it.
 func lock(f *os.File, wait bool) (bool, error) {
@@ -50,16 +44,6 @@ func unlock(f *os.File) {
 }
 
 func rename(from, to string) error { return os.Rename(from, to) }
-
-// syncDir makes the names of a directory durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
-}
 
 // keepOwner gives f the owner, group and mode of the file that it replaces.
 //
@@ -97,14 +81,14 @@ func keepOwner(f *os.File, old os.FileInfo) (changed string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if dir.Mode()&fs.ModeSticky != 0 && trust.OwnerOf(dir) != os.Geteuid() {
+	if dir.Mode()&fs.ModeSticky != 0 && safefile.OwnerOf(dir) != os.Geteuid() {
 		return refused("alone may replace it, since its directory has the sticky bit")
 	}
 	if !keptGroup {
 		group = is.Gid
 		mode = mode&^0o070 | mode&0o007<<3
 	}
-	shared := dir.Mode()&0o020 != 0 && trust.GroupOf(dir) == int(group)
+	shared := dir.Mode()&0o020 != 0 && safefile.GroupOf(dir) == int(group)
 	if mode&0o004 == 0 && !(shared && keptGroup && mode&0o040 != 0) {
 		return refused("could not read its replacement")
 	}

@@ -8,12 +8,8 @@ import (
 	"unsafe"
 )
 
-const (
-	noFollow = 0
-
-	// keepOpen: a file that is open cannot be replaced.
-	keepOpen = false
-)
+// keepOpen: a file that is open cannot be replaced.
+const keepOpen = false
 
 const (
 	lockFailImmediately = 1
@@ -59,10 +55,6 @@ func rename(from, to string) error {
 		time.Sleep(pause)
 	}
 }
-
-// syncDir does nothing: Windows offers no way to flush a directory, and NTFS keeps
-// its names in a journal of its own.
-func syncDir(string) error { return nil }
 
 // keepOwner does nothing: a new file takes its rights from the directory.
 func keepOwner(*os.File, os.FileInfo) (changed string, err error) { return "", nil }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
 // view is the content of the files at one instant: a state and its fences.
@@ -123,7 +124,7 @@ func (v *view) sync(p filePath) error {
 	if err := errors.Join(v.fenceSnapshot.sync(), v.stateSnapshot.sync()); err != nil {
 		return err
 	}
-	if err := syncDir(p.dir()); err != nil {
+	if err := safefile.SyncDir(p.dir()); err != nil {
 		return err
 	}
 	v.durable.Store(true)

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -47,10 +47,10 @@ func (h *hold) sweep() error {
 	}
 	defer d.Close()
 	var names []string
-	err = trust.EachName(d, ".", math.MaxInt, func(name string) {
+	err = safefile.EachName(d, ".", math.MaxInt, func(name string) {
 		random, ok := strings.CutPrefix(name, base)
 		random, ok2 := strings.CutSuffix(random, temporarySuffix)
-		if ok && ok2 && trust.IsRandom(random) && len(names) < maxSweep {
+		if ok && ok2 && safefile.IsRandom(random) && len(names) < maxSweep {
 			names = append(names, name)
 		}
 	})
@@ -73,7 +73,7 @@ func (h *hold) sweep() error {
 // create makes a file with this content, and syncs it, but not its name. like, if not
 // nil, gives owner and mode.
 func (h *hold) create(path string, content []byte, like os.FileInfo) (_ *snapshot, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|safefile.NoFollow, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (h *hold) swap(temporary, path string, m *snapshot) error {
 		}
 		return store.MarkUnknown(err)
 	}
-	if err := syncDir(filepath.Dir(path)); err != nil {
+	if err := safefile.SyncDir(filepath.Dir(path)); err != nil {
 		return store.MarkUnknown(fmt.Errorf("%s was replaced, but may not survive a power cut: %w", path, err))
 	}
 	if !h.valid() {

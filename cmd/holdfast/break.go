@@ -15,7 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
-	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
@@ -212,7 +212,7 @@ func repair(ctx context.Context, st store.Store, key string, value []byte) (wher
 		return "", err
 	}
 	path := filepath.Join(base, "unreadable")
-	dir, err := private.MakePrivateDir(path)
+	dir, err := safefile.MakePrivateDir(path)
 	if err != nil {
 		return "", err
 	}

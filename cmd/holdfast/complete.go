@@ -13,7 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
 const (
@@ -136,7 +136,7 @@ func commands(begun string) (found []string) {
 		if err != nil {
 			continue
 		}
-		_ = trust.EachName(root, ".", atMost, func(name string) {
+		_ = safefile.EachName(root, ".", atMost, func(name string) {
 			if !strings.HasPrefix(name, begun) || printable.Text(name) != name {
 				return
 			}

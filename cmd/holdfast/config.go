@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
 // configVariable names a file in place of those below.
@@ -65,7 +65,7 @@ func readConfig(path string, needed bool) (*config, error) {
 		}
 		return nil, nil
 	}
-	real, err := trust.ExclusiveFile(path, nil, nil)
+	real, err := safefile.ExclusiveFile(path, nil, nil)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, &statusError{statusDenied, err}
 	}

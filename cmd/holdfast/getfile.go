@@ -17,7 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
-	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -27,8 +27,8 @@ type target struct {
 	io.Writer
 	name string // empty: standard output
 
-	dir  *private.Dir
-	file *private.File
+	dir  *safefile.Dir
+	file *safefile.File
 	mode fs.FileMode
 	was  bool // a file of that name exists; the new file gets its mode
 }
@@ -63,7 +63,7 @@ func (a *app) openTarget(name string, given bool) (*target, error) {
 
 // targetIn is openTarget of a file in a directory, which it closes with the target.
 func targetIn(dir *os.Root, name string) (_ *target, err error) {
-	t := &target{name: name, mode: 0o666, dir: private.In(dir)}
+	t := &target{name: name, mode: 0o666, dir: safefile.DirIn(dir)}
 	defer func() {
 		if err != nil {
 			dir.Close()

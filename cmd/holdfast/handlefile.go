@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
-	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -259,7 +259,7 @@ const maxHandle = 1 << 20
 // reading and writing use the same directory. Without a name it is a new file among the
 // handles of this user.
 type handleDir struct {
-	dir  *private.Dir
+	dir  *safefile.Dir
 	path string
 	name string
 	held []*os.File // locked, so that no other command uses this handle
@@ -269,7 +269,7 @@ type handleDir struct {
 func openHandleDir(path string) (_ *handleDir, err error) {
 	p := &handleDir{path: path, name: filepath.Base(path)}
 	if path != "" {
-		if p.dir, err = private.OpenDir(filepath.Dir(path)); err != nil {
+		if p.dir, err = safefile.OpenAnyDir(filepath.Dir(path)); err != nil {
 			return nil, usagef("handle file: %w", err)
 		}
 		return p, nil
@@ -279,7 +279,7 @@ func openHandleDir(path string) (_ *handleDir, err error) {
 		return nil, err
 	}
 	p.path, p.name = filepath.Join(base, "handles"), ""
-	if p.dir, err = private.MakePrivateDir(p.path); err != nil {
+	if p.dir, err = safefile.MakePrivateDir(p.path); err != nil {
 		return nil, &statusError{statusUnsafe, fmt.Errorf("handle file: %w: name another place with --handle", err)}
 	}
 	return p, nil
@@ -326,7 +326,7 @@ func (p *handleDir) names(file fs.FileInfo) bool {
 // read.
 type handleWriter struct {
 	place *handleDir
-	file  *private.File
+	file  *safefile.File
 	fresh bool // no file must have the name yet
 }
 
@@ -409,7 +409,7 @@ func (p *handleDir) replace(f *handleFile) error {
 // be sent there.
 func (p *handleDir) read() (*handleFile, error) {
 	b, err := p.dir.ReadFile(p.name, maxHandle)
-	var not *private.Error
+	var not *safefile.PrivateError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, noHandle(p.path)

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
-	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/largeitem"
 )
 
@@ -106,7 +106,7 @@ func (p progressFile) write(at string) error {
 	if err != nil {
 		return err
 	}
-	dir, err := private.OpenDir(filepath.Dir(p.name))
+	dir, err := safefile.OpenAnyDir(filepath.Dir(p.name))
 	if err != nil {
 		return err
 	}

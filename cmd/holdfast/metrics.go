@@ -14,8 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/private"
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
 // tally is what one run adds to the metrics of its locks.
@@ -54,7 +53,7 @@ func metricsFile(path string) error {
 	if !strings.HasSuffix(path, ".prom") {
 		return usagef("--metrics names a file that ends with .prom, since the node exporter reads no other: not %q", path)
 	}
-	dir, err := private.OpenDir(filepath.Dir(path))
+	dir, err := safefile.OpenAnyDir(filepath.Dir(path))
 	if err != nil {
 		return usagef("--metrics: %w", err)
 	}
@@ -88,7 +87,7 @@ func (t *tally) add(ctx context.Context, result error) error {
 	default:
 		add["holdfast_failed_total"] = 1
 	}
-	dir, err := private.OpenDir(filepath.Dir(t.file))
+	dir, err := safefile.OpenAnyDir(filepath.Dir(t.file))
 	if err != nil {
 		return err
 	}
@@ -163,7 +162,7 @@ func readMetrics(path, name string) (map[string]float64, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	f, info, err := trust.OpenFile(dir, name)
+	f, info, err := safefile.OpenFile(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return values, nil
 	}

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
 // trustFor is how long a store that passed its probe is not probed again. If a worse server
@@ -34,8 +34,8 @@ func (a *app) warnUntrustedState() {
 			return
 		}
 		for _, name := range []string{seenDir, probedDir} {
-			dir, err := private.OpenPrivateDir(filepath.Join(base, name))
-			var not *private.Error
+			dir, err := safefile.OpenPrivateDir(filepath.Join(base, name))
+			var not *safefile.PrivateError
 			switch {
 			case err == nil:
 				dir.Close()
@@ -83,7 +83,7 @@ func (k probeCache) is() bool {
 	if k == "" {
 		return false
 	}
-	dir, err := private.OpenPrivateDir(filepath.Dir(string(k)))
+	dir, err := safefile.OpenPrivateDir(filepath.Dir(string(k)))
 	if err != nil {
 		return false
 	}
@@ -101,7 +101,7 @@ func (k probeCache) note() {
 	if k == "" {
 		return
 	}
-	dir, err := private.MakePrivateDir(filepath.Dir(string(k)))
+	dir, err := safefile.MakePrivateDir(filepath.Dir(string(k)))
 	if err != nil {
 		return
 	}

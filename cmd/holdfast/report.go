@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
-	"github.com/holdfast-go/holdfast/internal/private"
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -63,7 +62,7 @@ func (r *report) open(path string) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is there already, and is no file", path)
 	}
-	dir, err := private.OpenDir(filepath.Dir(path))
+	dir, err := safefile.OpenAnyDir(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
@@ -93,7 +92,7 @@ func (r *report) open(path string) error {
 // unless rights or room are missing.
 func unwritable(what, path string, err error) error {
 	err = fmt.Errorf("%s: %w", what, under(path, err))
-	if statusOf(err) == statusDenied || trust.Full(err) {
+	if statusOf(err) == statusDenied || safefile.Full(err) {
 		return err
 	}
 	return &statusError{statusUsage, err}

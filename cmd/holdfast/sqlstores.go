@@ -24,9 +24,9 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/holdfast-go/holdfast/internal/localfs"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
-	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
@@ -115,7 +115,7 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 		return err
 	}
 	named := path
-	if path, err = trust.ExclusiveFile(path, []string{"-journal", "-wal", "-shm"}, accepted); errors.Is(err, fs.ErrNotExist) {
+	if path, err = safefile.ExclusiveFile(path, []string{"-journal", "-wal", "-shm"}, accepted); errors.Is(err, fs.ErrNotExist) {
 		return &statusError{statusNotFound, fmt.Errorf("there is no directory %s: make it first", filepath.Dir(named))}
 	} else if err != nil {
 		return err

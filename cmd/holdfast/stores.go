@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
-	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 	"github.com/holdfast-go/holdfast/store/memstore"
@@ -330,8 +330,8 @@ func insisted(query url.Values, others string) (network bool, unsafe []string, e
 			network = true
 		case name == "unsafe":
 			unsafe = strings.Split(values[0], ",")
-			if trust.CheckNames(unsafe) != nil {
-				return false, nil, usagef("the parameter unsafe of the store's URL names an unknown risk (known: %s, %s, %s)", trust.Link, trust.Owner, trust.Writable)
+			if safefile.CheckNames(unsafe) != nil {
+				return false, nil, usagef("the parameter unsafe of the store's URL names an unknown risk (known: %s, %s, %s)", safefile.Link, safefile.Owner, safefile.Writable)
 			}
 		default:
 			return false, nil, usagef("the store's URL has an unknown parameter %s (known: %snetwork=allow, unsafe=owner, unsafe=writable, unsafe=link); a ? in a name is %%3F", storeurl.Parameter(name, values), others)

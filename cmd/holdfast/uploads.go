@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -48,7 +48,7 @@ func rememberUpload(b bucket, key string, src *source, o *object.WriteOptions) (
 
 // get returns the remembered upload.
 func (r rememberedUpload) get() (u object.Upload, ok bool) {
-	dir, err := private.OpenPrivateDir(r.dir)
+	dir, err := safefile.OpenPrivateDir(r.dir)
 	if err != nil {
 		return u, false
 	}
@@ -63,7 +63,7 @@ func (r rememberedUpload) put(u object.Upload) error {
 	if err != nil {
 		return err
 	}
-	dir, err := private.MakePrivateDir(r.dir)
+	dir, err := safefile.MakePrivateDir(r.dir)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/internal/indexed"
 	"github.com/holdfast-go/holdfast/store"
@@ -92,16 +92,16 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 		o = *opts
 	}
 	if !o.ReadOnly {
-		if err := makeDirs(dir); err != nil {
-			return nil, fmt.Errorf("dirbucket: %w", trust.Explain(err))
+		if err := safefile.MakeDirs(dir, syncOutside); err != nil {
+			return nil, fmt.Errorf("dirbucket: %w", safefile.Explain(err))
 		}
 	}
-	if err := trust.CheckNames(o.Unsafe); err != nil {
+	if err := safefile.CheckNames(o.Unsafe); err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
-	root, info, err := trust.OpenDir(dir, o.ReadOnly, o.Unsafe)
+	root, info, err := safefile.OpenDir(dir, o.ReadOnly, o.Unsafe)
 	if err != nil {
-		return nil, fmt.Errorf("dirbucket: %w", trust.Explain(err))
+		return nil, fmt.Errorf("dirbucket: %w", safefile.Explain(err))
 	}
 	defer root.Close()
 	for _, sub := range []string{"data", "index"} {
@@ -109,7 +109,7 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 			break
 		}
 		if err := makeLike(root, sub, inheritedFrom(info)); err != nil {
-			return nil, fmt.Errorf("dirbucket: %w", trust.Explain(err))
+			return nil, fmt.Errorf("dirbucket: %w", safefile.Explain(err))
 		}
 	}
 	data, index := filepath.Join(dir, "data"), filepath.Join(dir, "index")
@@ -157,13 +157,13 @@ func New(dir string, index store.Store) (*Bucket, error) {
 // newBucket is New. With oneClock, only this machine uses the bucket.
 func newBucket(dir string, index store.Store, o Options, oneClock bool) (*Bucket, error) {
 	if !o.ReadOnly {
-		if err := makeDirs(dir); err != nil {
+		if err := safefile.MakeDirs(dir, syncOutside); err != nil {
 			return nil, fmt.Errorf("dirbucket: %w", err)
 		}
 	}
 	f := &files{dir: dir, reading: o.ReadOnly, synced: make(map[string]bool)}
 	var err error
-	if f.root, f.info, err = trust.OpenDir(dir, o.ReadOnly, o.Unsafe); err != nil {
+	if f.root, f.info, err = safefile.OpenDir(dir, o.ReadOnly, o.Unsafe); err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
 	f.inherited = inheritedFrom(f.info)

@@ -10,13 +10,12 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/internal/indexed"
 	"github.com/holdfast-go/holdfast/store"
@@ -43,7 +42,7 @@ func (b *files) Write(ctx context.Context, name string, body io.Reader, o object
 	}
 	f, err := b.create(name)
 	if err != nil {
-		return 0, trust.Explain(err)
+		return 0, safefile.Explain(err)
 	}
 	if err = b.inherited.apply(f, 0o666); err == nil {
 		size, err = io.Copy(f, body)
@@ -60,7 +59,7 @@ func (b *files) Write(ctx context.Context, name string, body io.Reader, o object
 	}
 	if err != nil {
 		b.Remove(ctx, name)
-		return 0, trust.Explain(err)
+		return 0, safefile.Explain(err)
 	}
 	o.Progress.Report(size, size)
 	return size, nil
@@ -79,12 +78,12 @@ func (b *files) Copy(ctx context.Context, from, name string, size int64, _ objec
 
 // Open opens a file.
 func (b *files) Open(_ context.Context, name string, size, offset, length int64) (io.ReadCloser, error) {
-	f, stat, err := trust.OpenFile(b.root, path(name))
+	f, stat, err := safefile.OpenFile(b.root, path(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: %w", store.ErrNotFound, err)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, trust.Explain(err)
+		return nil, safefile.Explain(err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 	case stat.Size() != size:
@@ -166,19 +165,19 @@ type inherited struct {
 // group may write belongs to the group.
 func inheritedFrom(info os.FileInfo) inherited {
 	g := inherited{info.Mode().Perm(), -1, -1}
-	owner := trust.OwnerOf(info)
+	owner := safefile.OwnerOf(info)
 	if owner > 0 && os.Geteuid() == 0 {
-		g.owner, g.group = owner, trust.GroupOf(info)
+		g.owner, g.group = owner, safefile.GroupOf(info)
 	}
 	if owner >= 0 && g.mode&0o020 != 0 {
-		g.mode, g.group = g.mode|info.Mode()&fs.ModeSetgid, trust.GroupOf(info)
+		g.mode, g.group = g.mode|info.Mode()&fs.ModeSetgid, safefile.GroupOf(info)
 	}
 	return g
 }
 
 // apply gives a new file or directory what it inherits.
 func (g inherited) apply(f *os.File, mask os.FileMode) error {
-	return trust.Give(f, g.owner, g.group, g.mode&mask)
+	return safefile.Give(f, g.owner, g.group, g.mode&mask)
 }
 
 // syncNames makes the names durable that lead to the files in a directory: the process that
@@ -208,28 +207,6 @@ func (b *files) syncNames(sub string) error {
 	return nil
 }
 
-// makeDirs makes a directory and its parents, durably, unless they exist.
-func makeDirs(dir string) error {
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
-		return nil
-	}
-	parent := filepath.Dir(dir)
-	if parent != dir {
-		if err := makeDirs(parent); err != nil {
-			return err
-		}
-	}
-	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
-		// Another process has made it, unless it is a file.
-		if info, statErr := os.Stat(dir); statErr != nil || !info.IsDir() {
-			return err
-		}
-	} else if err != nil {
-		return err
-	}
-	return syncOutside(parent)
-}
-
 // makeLike makes a directory, durably, unless it exists.
 func makeLike(parent *os.Root, name string, g inherited) error {
 	if info, err := parent.Lstat(name); err == nil && info.IsDir() {
@@ -239,7 +216,7 @@ func makeLike(parent *os.Root, name string, g inherited) error {
 	if g.owner < 0 && g.mode&0o077 == 0 {
 		err = parent.Mkdir(name, g.mode)
 	} else {
-		err = trust.GiveDir(parent, stagePrefix+rand.Text(), name, func(f *os.File) error {
+		err = safefile.GiveDir(parent, stagePrefix+rand.Text(), name, func(f *os.File) error {
 			return g.apply(f, 0o777|fs.ModeSetgid)
 		})
 	}
@@ -255,29 +232,20 @@ func makeLike(parent *os.Root, name string, g inherited) error {
 // stagePrefix starts the names of directories that are being made.
 const stagePrefix = "tmp-"
 
-// syncDir makes the names in a directory durable. Windows has no such call, and
-// needs none.
-func syncDir(parent *os.Root, name string) error { return syncNamesOf(name, parent.Open) }
-
-// syncOutside is syncDir for a directory that is not below the bucket's.
-func syncOutside(dir string) error { return syncNamesOf(dir, os.Open) }
-
-func syncNamesOf(name string, open func(string) (*os.File, error)) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := open(name)
-	if err != nil {
-		return err
-	}
-	if onSync != nil {
-		onSync(d)
-	}
-	return errors.Join(d.Sync(), d.Close())
+// syncDir makes the names in a directory durable.
+func syncDir(parent *os.Root, name string) error {
+	onSync(filepath.Join(parent.Name(), name))
+	return safefile.SyncBelow(parent, name)
 }
 
-// onSync is called with each directory that is made durable; for tests.
-var onSync func(*os.File)
+// syncOutside is syncDir for a directory that is not below the bucket's.
+func syncOutside(dir string) error {
+	onSync(dir)
+	return safefile.SyncDir(dir)
+}
+
+// onSync is called with each directory that is to be made durable; for tests.
+var onSync = func(dir string) {}
 
 // Remove removes a file that no register names any more. If that fails, the sweep does it.
 func (b *files) Remove(_ context.Context, name string) { _ = b.root.Remove(path(name)) }
@@ -288,7 +256,7 @@ func (b *files) Sweep(_ context.Context, name string) error {
 		return err
 	}
 	if err := b.root.Remove(path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return trust.Explain(err)
+		return safefile.Explain(err)
 	}
 	return nil
 }
@@ -305,15 +273,15 @@ const maxSweep = 100_000
 func (b *files) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		var dirs []string
-		err := trust.EachName(b.root, ".", maxSweep, func(name string) { dirs = append(dirs, name) })
-		if err != nil && !errors.Is(err, trust.ErrTooMany) {
+		err := safefile.EachName(b.root, ".", maxSweep, func(name string) { dirs = append(dirs, name) })
+		if err != nil && !errors.Is(err, safefile.ErrTooMany) {
 			yield("", err)
 			return
 		}
 		for _, dir := range dirs {
 			var old []string
 			var err error
-			if random, ok := strings.CutPrefix(dir, stagePrefix); ok && trust.IsRandom(random) {
+			if random, ok := strings.CutPrefix(dir, stagePrefix); ok && safefile.IsRandom(random) {
 				b.removeStage(dir, age)
 			} else if len(dir) == 2 {
 				old, err = b.oldIn(dir, age)
@@ -321,7 +289,7 @@ func (b *files) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[stri
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
 			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, trust.ErrTooMany) {
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, safefile.ErrTooMany) {
 				yield("", err)
 				return
 			}
@@ -336,7 +304,7 @@ func (b *files) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[stri
 
 // oldIn returns the names of the old files in a directory.
 func (b *files) oldIn(name string, age time.Duration) (old []string, err error) {
-	dir, _, err := trust.OpenBelow(b.root, name)
+	dir, _, err := safefile.OpenBelow(b.root, name)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil // this package makes no such file
 	}
@@ -344,9 +312,9 @@ func (b *files) oldIn(name string, age time.Duration) (old []string, err error) 
 		return nil, err
 	}
 	defer dir.Close()
-	err = trust.EachName(dir, ".", maxSweep, func(rest string) {
+	err = safefile.EachName(dir, ".", maxSweep, func(rest string) {
 		// Only what this package may have made.
-		if !trust.IsRandom(name + rest) {
+		if !safefile.IsRandom(name + rest) {
 			return
 		}
 		if info, err := dir.Lstat(rest); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > age {
@@ -359,7 +327,7 @@ func (b *files) oldIn(name string, age time.Duration) (old []string, err error) 
 // removeStage removes an old directory in which another one was being made, if both are
 // empty.
 func (b *files) removeStage(name string, age time.Duration) {
-	dir, info, err := trust.OpenBelow(b.root, name)
+	dir, info, err := safefile.OpenBelow(b.root, name)
 	if err != nil {
 		return
 	}
@@ -368,9 +336,9 @@ func (b *files) removeStage(name string, age time.Duration) {
 		return
 	}
 	var inner []string
-	_ = trust.EachName(dir, ".", 1, func(n string) { inner = append(inner, n) })
+	_ = safefile.EachName(dir, ".", 1, func(n string) { inner = append(inner, n) })
 	for _, n := range inner {
-		if info, err := dir.Lstat(n); err == nil && info.IsDir() && trust.IsRandom(n) {
+		if info, err := dir.Lstat(n); err == nil && info.IsDir() && safefile.IsRandom(n) {
 			_ = dir.Remove(n)
 		}
 	}

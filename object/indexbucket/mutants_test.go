@@ -15,7 +15,7 @@ func TestMutants(t *testing.T) {
 			"		named.add(e.File)\n", "		_ = e\n",
 			"TestSweep"},
 		{"the sweep removes what it did not make", "../internal/indexed/sweep.go",
-			"trust.IsRandom(name) && ", "",
+			"safefile.IsRandom(name) && ", "",
 			"TestSweep"},
 		{"a put may take longer than the grace", "../internal/indexed/write.go",
 			"		if start.Elapsed() > b.orphanAge/2 {\n", "		if false {\n",

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -179,7 +179,7 @@ func (s *Store) floorLocked(f *os.File, exclusive bool, waited time.Duration) er
 // owner, group and mode, and never over another.
 func (s *Store) openFloor() (*os.File, error) {
 	for range 10 {
-		f, err := s.root.OpenFile(floorFile, os.O_RDWR|openFlags, 0)
+		f, err := s.root.OpenFile(floorFile, os.O_RDWR|safefile.NoFollow, 0)
 		if err == nil {
 			if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 				f.Close()
@@ -271,7 +271,7 @@ func (s *Store) raise(f *floor, n uint64) error {
 
 // currentFloor reads the floor without its lock.
 func (s *Store) currentFloor() (uint64, error) {
-	file, err := s.root.OpenFile(floorFile, os.O_RDONLY|openFlags, 0)
+	file, err := s.root.OpenFile(floorFile, os.O_RDONLY|safefile.NoFollow, 0)
 	if notExist(err) {
 		return 0, nil
 	}
@@ -350,7 +350,7 @@ func (s *Store) removeDeleted(ctx context.Context, keys []string, age time.Durat
 		}
 	}
 	for _, path := range moved {
-		if dir, _, err := trust.OpenBelow(s.root, path); err == nil {
+		if dir, _, err := safefile.OpenBelow(s.root, path); err == nil {
 			removeLeftovers(dir, 1)
 			dir.Close()
 			_ = s.root.Remove(path)

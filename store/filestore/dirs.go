@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
 // The directories of a store. Files and directories are made in tmpDir under another
@@ -47,7 +47,7 @@ type modes struct {
 // removes the old ones.
 func modesOf(root os.FileInfo) modes {
 	m := modes{top: 0o700, dir: 0o700, file: 0o600, lock: 0o600, owner: -1, group: -1}
-	owner, group := trust.OwnerOf(root), trust.GroupOf(root)
+	owner, group := safefile.OwnerOf(root), safefile.GroupOf(root)
 	if os.Geteuid() == 0 && owner > 0 {
 		m.owner, m.group = owner, group
 	}
@@ -55,7 +55,7 @@ func modesOf(root os.FileInfo) modes {
 		m.shared, m.group = true, group
 		m.dir, m.file = mode.Perm()|mode&fs.ModeSetgid, mode.Perm()&0o666
 		m.top = m.dir | mode&fs.ModeSticky
-		m.lock = trust.WritersOnly(m.file)
+		m.lock = safefile.WritersOnly(m.file)
 	}
 	return m
 }
@@ -63,42 +63,12 @@ func modesOf(root os.FileInfo) modes {
 // own reports whether new files and directories need no other owner, group or mode.
 func (m modes) own() bool { return m.owner < 0 && m.group < 0 && !m.shared }
 
-// makeDirs makes a directory and its parents, durably.
-func makeDirs(dir string, l limits) error {
-	info, err := os.Stat(dir)
-	if err == nil && info.IsDir() {
-		return nil
-	}
-	if err == nil {
-		return &fs.PathError{Op: "open", Path: dir, Err: errors.New("it is a file; the store needs a directory of its own")}
-	}
-	if !notExist(err) {
-		return err
-	}
-	parent := filepath.Dir(dir)
-	if parent == dir {
-		return err
-	}
-	if err := makeDirs(parent, l); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncOutside(parent, l)
-}
-
 // syncOutside makes the names in a directory outside the store's durable.
-func syncOutside(dir string, l limits) error {
+func (l limits) syncOutside(dir string) error {
 	if l.noDirSync {
 		return nil
 	}
-	f, err := os.OpenFile(dir, os.O_RDONLY|noWait, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return syncDir(f)
+	return safefile.SyncDir(dir)
 }
 
 // syncNames makes the names in a directory below dir durable.
@@ -106,12 +76,7 @@ func (s *Store) syncNames(dir *os.Root, name string) error {
 	if s.limits.noDirSync {
 		return nil
 	}
-	f, err := dir.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return syncDir(f)
+	return safefile.SyncBelow(dir, name)
 }
 
 // syncTop makes the names durable that lead to the directory of keys: the process that
@@ -127,7 +92,7 @@ func (s *Store) syncTop() error {
 		return err
 	}
 	// A parent that this process may not read was not made by it.
-	if err := syncOutside(filepath.Dir(s.dir), s.limits); err != nil && !errors.Is(err, fs.ErrPermission) {
+	if err := s.limits.syncOutside(filepath.Dir(s.dir)); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	s.mu.Lock()
@@ -168,7 +133,7 @@ func (s *Store) mkdirTop(name string) (made bool, err error) {
 
 // giveTop makes one of the directories of the layout with another owner, group or mode.
 func (s *Store) giveTop(name string) error {
-	return trust.GiveDir(s.root, tmpPrefix+random(), name, func(f *os.File) error {
+	return safefile.GiveDir(s.root, tmpPrefix+random(), name, func(f *os.File) error {
 		return s.modes.apply(f, s.modes.top)
 	})
 }
@@ -196,7 +161,7 @@ func (s *Store) tmpStage() (*stage, error) {
 }
 
 func (s *Store) newStage(name string) (*stage, error) {
-	dir, err := trust.Private(s.root, name)
+	dir, err := safefile.MakePrivate(s.root, name)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +203,7 @@ func (m modes) apply(f *os.File, mode fs.FileMode) error {
 	if m.own() {
 		return nil
 	}
-	return trust.Give(f, m.owner, m.group, mode)
+	return safefile.Give(f, m.owner, m.group, mode)
 }
 
 // newFile makes a file below dir that did not exist, and opens it for reading and
@@ -277,8 +242,8 @@ func (s *Store) sweepTmp() {
 func (s *Store) sweepStages(parent, prefix string) {
 	var names []string
 	// Where there are too many, the next sweep has fewer to look at.
-	_ = trust.EachName(s.root, parent, maxSweep, func(name string) {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && trust.IsRandom(strings.TrimSuffix(rest, sweptSuffix)) {
+	_ = safefile.EachName(s.root, parent, maxSweep, func(name string) {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && safefile.IsRandom(strings.TrimSuffix(rest, sweptSuffix)) {
 			names = append(names, name)
 		}
 	})
@@ -300,7 +265,7 @@ func (s *Store) sweepStages(parent, prefix string) {
 const sweptSuffix = "-"
 
 func (s *Store) sweepStage(path string) {
-	dir, info, err := trust.OpenBelow(s.root, path)
+	dir, info, err := safefile.OpenBelow(s.root, path)
 	if err != nil {
 		return
 	}
@@ -355,16 +320,16 @@ func removeLeftovers(dir *os.Root, depth int) {
 func eachLeftover(dir *os.Root, depth int, f func(name string, sub *os.Root) bool) bool {
 	const most = 4
 	var names []string
-	if trust.EachName(dir, ".", most, func(name string) { names = append(names, name) }) != nil {
+	if safefile.EachName(dir, ".", most, func(name string) { names = append(names, name) }) != nil {
 		return false
 	}
 	for _, name := range names {
 		var sub *os.Root
 		if info, err := dir.Lstat(name); err == nil && info.IsDir() {
-			if depth > 0 || !trust.IsRandom(name) {
+			if depth > 0 || !safefile.IsRandom(name) {
 				return false
 			}
-			if sub, _, err = trust.OpenBelow(dir, name); err != nil {
+			if sub, _, err = safefile.OpenBelow(dir, name); err != nil {
 				return false
 			}
 		}
@@ -390,10 +355,10 @@ func removeLeftover(dir *os.Root, name string) {
 // presence file. It judges the open file, not the name.
 func isLeftover(dir *os.Root, name string) bool {
 	base := path.Base(name)
-	if rest, ok := strings.CutPrefix(base, tmpPrefix); !trust.IsRandom(base) && segmentNumber(base) == 0 && !(ok && trust.IsRandom(rest)) {
+	if rest, ok := strings.CutPrefix(base, tmpPrefix); !safefile.IsRandom(base) && segmentNumber(base) == 0 && !(ok && safefile.IsRandom(rest)) {
 		return false
 	}
-	f, _, err := trust.OpenFile(dir, name)
+	f, _, err := safefile.OpenFile(dir, name)
 	if err != nil {
 		return false
 	}

@@ -5,18 +5,18 @@ import (
 	"io/fs"
 	"syscall"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// explain is [trust.Explain]. It states no outcome: the callers know whether something was
+// explain is [safefile.Explain]. It states no outcome: the callers know whether something was
 // written.
-func explain(err error) error { return trust.Explain(err) }
+func explain(err error) error { return safefile.Explain(err) }
 
 // refused reports whether an error of a write says that nothing was written and
 // nothing will be.
 func refused(err error) bool {
-	return trust.Full(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+	return safefile.Full(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 // notApplied marks an error that occurred before anything was written.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/abandon"
 	"github.com/holdfast-go/holdfast/internal/localfs"
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -118,7 +118,7 @@ func open(dir string, opts *Options) (*Store, error) {
 	if dir == "" {
 		return nil, errors.New("the name of the directory is empty")
 	}
-	if err := trust.CheckNames(opts.Unsafe); err != nil {
+	if err := safefile.CheckNames(opts.Unsafe); err != nil {
 		return nil, err
 	}
 	dir, err := filepath.Abs(dir)
@@ -140,10 +140,10 @@ func open(dir string, opts *Options) (*Store, error) {
 	if s.limits.incompleteTimeout == 0 {
 		s.limits.incompleteTimeout, s.limits.floor = incompleteTimeout, floorLockTimeout
 	}
-	if err := makeDirs(dir, s.limits); err != nil {
+	if err := safefile.MakeDirs(dir, s.limits.syncOutside); err != nil {
 		return nil, err
 	}
-	if s.root, s.info, err = trust.OpenDir(dir, opts.ReadOnly, opts.Unsafe); err != nil {
+	if s.root, s.info, err = safefile.OpenDir(dir, opts.ReadOnly, opts.Unsafe); err != nil {
 		return nil, err
 	}
 	if err := s.prepare(opts); err != nil {

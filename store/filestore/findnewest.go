@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -101,7 +101,7 @@ func (s *Store) openNewest(l *log) ([]uint64, error) {
 	defer dir.Close()
 	var names []string
 	var numbers []uint64
-	err = trust.EachName(dir, ".", maxSegments, func(name string) {
+	err = safefile.EachName(dir, ".", maxSegments, func(name string) {
 		n := segmentNumber(name)
 		if n > 0 {
 			numbers = append(numbers, n)
@@ -110,7 +110,7 @@ func (s *Store) openNewest(l *log) ([]uint64, error) {
 			names = append(names, name)
 		}
 	})
-	if errors.Is(err, trust.ErrTooMany) {
+	if errors.Is(err, safefile.ErrTooMany) {
 		return nil, fmt.Errorf("%w: the log directory %s has more than %d files; a log has at most three", store.ErrCorrupt, l.dir(), maxSegments)
 	}
 	if err != nil {

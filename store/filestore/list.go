@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/fold"
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -152,7 +152,7 @@ func (s *Store) page(ctx context.Context, after string) (names []string, err err
 			last = names[len(names)-1]
 		}
 	}
-	err = trust.EachName(s.root, keysDir, math.MaxInt, func(name string) {
+	err = safefile.EachName(s.root, keysDir, math.MaxInt, func(name string) {
 		if len(name) > maxName || name <= after || last != "" && name >= last {
 			return
 		}
@@ -173,13 +173,13 @@ func (s *Store) longKey(name string) (key string, ok bool) {
 		return "", false
 	}
 	defer s.end()
-	dir, _, err := trust.OpenBelow(s.root, keysDir+"/"+name)
+	dir, _, err := safefile.OpenBelow(s.root, keysDir+"/"+name)
 	if err != nil {
 		return "", false
 	}
 	defer dir.Close()
 	var files []string
-	_ = trust.EachName(dir, ".", maxSegments, func(name string) { // an incomplete list is good enough
+	_ = safefile.EachName(dir, ".", maxSegments, func(name string) { // an incomplete list is good enough
 		if segmentNumber(name) > 0 {
 			files = append(files, name)
 		}
@@ -194,7 +194,7 @@ func (s *Store) longKey(name string) (key string, ok bool) {
 
 // keyOf reads the key at the start of a segment.
 func keyOf(dir *os.Root, file string) (key string, ok bool) {
-	f, _, err := trust.OpenFile(dir, file)
+	f, _, err := safefile.OpenFile(dir, file)
 	if err != nil {
 		return "", false
 	}

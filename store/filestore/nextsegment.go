@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/fold"
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -50,7 +50,7 @@ func (s *Store) openDir(l *log) (dir *os.Root, err error) {
 	for range 10 {
 		// A sweep may have removed the log of a deleted register, and a writer may have
 		// made it again.
-		if dir, _, err = trust.OpenBelow(s.root, l.dir()); !errors.Is(err, trust.ErrReplaced) {
+		if dir, _, err = safefile.OpenBelow(s.root, l.dir()); !errors.Is(err, safefile.ErrReplaced) {
 			break
 		}
 	}

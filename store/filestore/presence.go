@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -176,7 +176,7 @@ func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 		return nil, store.ErrClosed
 	}
 	path := aliveDir + "/" + s.own.name
-	f, err := s.root.OpenFile(path, os.O_RDONLY|openFlags, 0)
+	f, err := s.root.OpenFile(path, os.O_RDONLY|safefile.NoFollow, 0)
 	if err == nil {
 		if !strings.HasSuffix(s.own.text, "/"+identity(f)) {
 			err = errors.New("another file has replaced the one that announces this process")
@@ -220,7 +220,7 @@ func (s *Store) Liveness(ctx context.Context, announcement string) store.Livenes
 func (s *Store) parse(announcement string) (name, id string, ok bool) {
 	boot, rest, _ := strings.Cut(announcement, "/")
 	name, id, ok = strings.Cut(rest, "/")
-	if !ok || s.network || !trust.IsRandom(name) {
+	if !ok || s.network || !safefile.IsRandom(name) {
 		return "", "", false
 	}
 	own, err := bootID()
@@ -231,7 +231,7 @@ func (s *Store) parse(announcement string) (name, id string, ok bool) {
 // [Store.PresenceFile] runs. The system does not report the end of such a child.
 func (s *Store) liveness(name, id string) (_ store.Liveness, heirs bool) {
 	path := aliveDir + "/" + name
-	f, err := s.root.OpenFile(path, os.O_RDONLY|openFlags, 0)
+	f, err := s.root.OpenFile(path, os.O_RDONLY|safefile.NoFollow, 0)
 	if err != nil {
 		return store.LivenessUnknown, false
 	}
@@ -327,8 +327,8 @@ func (s *Store) WaitLiveness(ctx context.Context, announcement string) error {
 func (s *Store) sweepAlive() {
 	var names []string
 	// Where there are too many, the next sweep has fewer to look at.
-	_ = trust.EachName(s.root, aliveDir, maxSweep, func(name string) {
-		if trust.IsRandom(name) {
+	_ = safefile.EachName(s.root, aliveDir, maxSweep, func(name string) {
+		if safefile.IsRandom(name) {
 			names = append(names, name)
 		}
 	})
@@ -346,7 +346,7 @@ func (s *Store) sweepAlive() {
 // sweepPresence marks or removes the file of a dead process. It judges the open file:
 // another user may have put another file of this user's in its place.
 func (s *Store) sweepPresence(path string) {
-	f, err := s.root.OpenFile(path, os.O_RDWR|os.O_APPEND|openFlags, 0)
+	f, err := s.root.OpenFile(path, os.O_RDWR|os.O_APPEND|safefile.NoFollow, 0)
 	if err != nil {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/fold"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -92,10 +93,10 @@ func openSegment(dir *os.Root, l *log, number uint64) (*segment, error) {
 	g := segmentOf(l, number)
 	name := segmentName(number)
 	var err error
-	g.file, err = dir.OpenFile(name, os.O_RDWR|os.O_APPEND|openFlags, 0)
+	g.file, err = dir.OpenFile(name, os.O_RDWR|os.O_APPEND|safefile.NoFollow, 0)
 	if err != nil && refused(err) {
 		g.denied = err
-		g.file, err = dir.OpenFile(name, os.O_RDONLY|openFlags, 0)
+		g.file, err = dir.OpenFile(name, os.O_RDONLY|safefile.NoFollow, 0)
 	}
 	if err != nil {
 		return nil, err

@@ -7,13 +7,6 @@ import (
 	"syscall"
 )
 
-// openFlags keep an open from waiting for a FIFO in the place of the file, and from
-// following a link.
-const openFlags = syscall.O_NONBLOCK | syscall.O_NOFOLLOW
-
-// noWait keeps an open of a directory from waiting for a FIFO that took its place.
-const noWait = syscall.O_NONBLOCK
-
 // writeOnce writes with one system call. On a file that is open for appending, that makes
 // one contiguous piece. After a short write it does not write the rest: others may have
 // appended meanwhile.
@@ -36,9 +29,6 @@ func sizeOf(f *os.File) (size int64, unlinked bool, err error) {
 		}
 	}
 }
-
-// syncDir makes the names in a directory durable.
-func syncDir(f *os.File) error { return f.Sync() }
 
 // lockFile locks a file, for this open file and its duplicates alone or for reading,
 // without waiting. It reports whether the lock was free.

@@ -4,11 +4,6 @@ import (
 	"os"
 )
 
-const (
-	openFlags = 0
-	noWait    = 0
-)
-
 // writeOnce writes with one system call. A file that is open for appending has the right
 // to append only (FILE_APPEND_DATA), so the system appends the text as one contiguous
 // piece.
@@ -25,9 +20,6 @@ func sizeOf(f *os.File) (size int64, unlinked bool, err error) {
 
 // syncData makes the contents of a file durable.
 func syncData(f *os.File) error { return f.Sync() }
-
-// syncDir does nothing: NTFS keeps names in its journal, and offers no sync of them.
-func syncDir(*os.File) error { return nil }
 
 // bootID is not known here.
 func bootID() (string, error) { return "", nil }

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
@@ -113,7 +113,7 @@ func openOurs(path string) (*os.File, error) {
 		return nil, err
 	}
 	defer above.Close()
-	dir, err := trust.OpenPrivate(above, filepath.Base(filepath.Dir(path)))
+	dir, err := safefile.OpenPrivate(above, filepath.Base(filepath.Dir(path)))
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/internal/localfs"
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
@@ -104,7 +104,7 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 		return nil
 	}
 	if err != nil {
-		return trust.Explain(err)
+		return safefile.Explain(err)
 	}
 	// Only this user can enter our directory, so no other user can put anything into it.
 	root, err := os.OpenRoot(p.root)
@@ -113,7 +113,7 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 	}
 	defer root.Close()
 	name := dirPrefix + trial.Name(time.Now())
-	if p.own, err = trust.Private(root, name); err != nil {
+	if p.own, err = safefile.MakePrivate(root, name); err != nil {
 		return p.explain(err)
 	}
 	p.dir = filepath.Join(p.root, name)
@@ -134,7 +134,7 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 
 // explain names the directory in an error of the system, which names only what is in it.
 func (p *directory) explain(err error) error {
-	return fmt.Errorf("file:%s: %w", p.root, trust.Explain(err))
+	return fmt.Errorf("file:%s: %w", p.root, safefile.Explain(err))
 }
 
 // makeDirs makes the directory of the store if it does not exist, as the first use of the
@@ -192,7 +192,7 @@ func (p *directory) clean(context.Context, *examination) (left []string) {
 // removeAllIn removes what is in a directory that is open.
 func removeAllIn(dir *os.Root) error {
 	var names []string
-	err := trust.EachName(dir, ".", 10_000, func(name string) { names = append(names, name) })
+	err := safefile.EachName(dir, ".", 10_000, func(name string) { names = append(names, name) })
 	for _, name := range names {
 		err = errors.Join(err, dir.RemoveAll(name))
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
 const (
@@ -52,13 +52,13 @@ func (p *directory) sweep(_ context.Context, before time.Time, dryRun bool) (n i
 	defer root.Close()
 	const atMost = 1 << 20
 	var names []string
-	err = trust.EachName(root, ".", atMost, func(name string) {
+	err = safefile.EachName(root, ".", atMost, func(name string) {
 		if rest, ok := strings.CutPrefix(name, dirPrefix); ok && trial.Old(Dir+"/"+rest+"/", Dir, before) {
 			names = append(names, name)
 		}
 	})
 	for _, name := range names {
-		own, openErr := trust.OpenPrivate(root, name)
+		own, openErr := safefile.OpenPrivate(root, name)
 		if openErr != nil {
 			continue // it is not ours, or another process has removed it
 		}

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -123,7 +123,7 @@ func (b *Bucket) load(ctx context.Context, key string) (entry, store.Version, er
 
 func decode(value []byte) (entry, error) {
 	var e entry
-	if err := json.Unmarshal(value, &e); err != nil || e.Key == "" || !trust.IsRandom(e.File) {
+	if err := json.Unmarshal(value, &e); err != nil || e.Key == "" || !safefile.IsRandom(e.File) {
 		return entry{}, fmt.Errorf("%w: a register of the index is no entry", store.ErrCorrupt)
 	}
 	return e, nil

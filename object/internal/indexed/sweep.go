@@ -7,8 +7,8 @@ import (
 	"hash/maphash"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
-	"github.com/holdfast-go/holdfast/internal/trust"
 )
 
 // deletedSweeper is an index that can remove what deleted registers leave.
@@ -36,7 +36,7 @@ func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
 	}
 	// A clock of a store may go by a percent slower than this one.
 	for name, err := range b.bodies.OlderThan(ctx, b.orphanAge+began.Elapsed()*101/100) {
-		if err == nil && trust.IsRandom(name) && !named.has(name) {
+		if err == nil && safefile.IsRandom(name) && !named.has(name) {
 			if err = b.bodies.Sweep(ctx, name); err == nil {
 				removed++
 			}

@@ -1,4 +1,4 @@
-package private
+package safefile
 
 import (
 	"io/fs"
@@ -20,7 +20,7 @@ func createUnnamed(dir *os.Root, mode fs.FileMode) (*os.File, error) {
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
 		return nil, err
 	}
-	return dir.OpenFile(".", os.O_WRONLY|unnamedFile|openFlags, mode)
+	return dir.OpenFile(".", os.O_WRONLY|unnamedFile|NoFollow, mode)
 }
 
 // linkUnnamed gives a file that has no name a name in the directory in which it was made.

@@ -1,14 +1,20 @@
 //go:build unix
 
-package trust
+package safefile
 
 import (
 	"io/fs"
 	"syscall"
 )
 
-// noWait keeps an open from waiting for the other end of a pipe.
-const noWait = syscall.O_NONBLOCK
+const (
+	// noWait keeps an open from waiting for the other end of a pipe.
+	noWait = syscall.O_NONBLOCK
+
+	// NoFollow also keeps an open from following a symbolic link at the end of its path. An
+	// [os.Root] follows a link within itself whatever the flag.
+	NoFollow = noWait | syscall.O_NOFOLLOW
+)
 
 // OwnerOf returns the user that a file belongs to, and -1 where that is not known.
 func OwnerOf(info fs.FileInfo) int {

@@ -1,6 +1,12 @@
-package private
+package safefile
 
 import "os"
+
+// OpenSame and OpenSameFile let a test exchange a directory or a file while it is opened.
+var (
+	OpenSame     = openSame
+	OpenSameFile = openSameFile
+)
 
 // HasUnnamed reports whether a directory can have files without names.
 func HasUnnamed(dir string) bool {

@@ -1,15 +1,4 @@
-// Package private decides which files and directories only this user can have written and
-// read. A program may trust only such files with what it keeps between its runs, and with
-// the handles that it gets.
-//
-// A file is private if it is a regular file, not a symbolic link, belongs to the
-// effective user, and gives no rights to its group or to others. A directory is private
-// in the same way. The checks are made on the open file or directory, so that an exchange in
-// between changes nothing. The directories above are not checked: a user who can write
-// there can only put another private file or directory of the same user in the place.
-//
-// On Windows owners and rights are not checked.
-package private
+package safefile
 
 import (
 	"crypto/rand"
@@ -19,19 +8,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-
-	"github.com/holdfast-go/holdfast/internal/trust"
 )
 
-// Error says that a file or a directory is not private, and why.
-type Error struct {
+// PrivateError says that a file or a directory is not private, and why.
+type PrivateError struct {
 	Path   string
 	Reason string
 	Rights bool // only its mode is wrong
 }
 
-func (e *Error) Error() string { return e.Path + " " + e.Reason }
+func (e *PrivateError) Error() string { return e.Path + " " + e.Reason }
 
 // Dir is an open directory. It stays the same directory even if its path is exchanged.
 // Names in it have no separators.
@@ -39,8 +25,8 @@ type Dir struct {
 	root *os.Root
 }
 
-// OpenDir opens a directory, which need not be private.
-func OpenDir(path string) (*Dir, error) {
+// OpenAnyDir opens a directory, which need not be private.
+func OpenAnyDir(path string) (*Dir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err
@@ -48,35 +34,31 @@ func OpenDir(path string) (*Dir, error) {
 	return &Dir{root}, nil
 }
 
-// In returns the directory that a root is. Its Close closes the root.
-func In(root *os.Root) *Dir { return &Dir{root} }
+// DirIn returns the directory that a root is. Its Close closes the root.
+func DirIn(root *os.Root) *Dir { return &Dir{root} }
 
-// OpenPrivateDir opens a directory that must be private. The error is an [*Error] if it
+// OpenPrivateDir opens a directory that must be private. The error is a [*PrivateError] if it
 // is not.
 func OpenPrivateDir(path string) (*Dir, error) {
-	link, err := os.Lstat(path)
+	named, err := os.Lstat(path)
 	if err != nil {
 		return nil, err
 	}
-	if !link.IsDir() {
-		return nil, &Error{Path: path, Reason: "is not a directory"}
+	if !named.IsDir() {
+		return nil, &PrivateError{Path: path, Reason: "is not a directory"}
 	}
-	d, err := OpenDir(path)
+	root, info, err := openSame(path, named, os.OpenRoot)
+	if errors.Is(err, ErrReplaced) {
+		err = &PrivateError{Path: path, Reason: "was exchanged while it was opened"}
+	}
 	if err != nil {
 		return nil, err
 	}
-	opened, err := d.root.Stat(".")
-	if err == nil && !os.SameFile(link, opened) {
-		err = &Error{Path: path, Reason: "was exchanged while it was opened"}
-	}
-	if err == nil {
-		err = check(path, opened)
-	}
-	if err != nil {
-		d.Close()
+	if err := notPrivate(path, info); err != nil {
+		root.Close()
 		return nil, err
 	}
-	return d, nil
+	return &Dir{root}, nil
 }
 
 // MakePrivateDir is [OpenPrivateDir] for a directory that is made if it is not there,
@@ -84,7 +66,7 @@ func OpenPrivateDir(path string) (*Dir, error) {
 func MakePrivateDir(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		// For a link in the place, for example, this error says more.
-		if _, lookErr := OpenPrivateDir(path); errors.As(lookErr, new(*Error)) {
+		if _, lookErr := OpenPrivateDir(path); errors.As(lookErr, new(*PrivateError)) {
 			return nil, lookErr
 		}
 		return nil, err
@@ -106,36 +88,28 @@ func (d *Dir) Names() ([]string, error) {
 }
 
 // Open opens a private file for reading, and never waits for one that is a pipe. The
-// error is an [*Error] if the file is not private. The time in info is that of its last
+// error is a [*PrivateError] if the file is not private. The time in info is that of its last
 // change.
-func (d *Dir) Open(name string) (_ *os.File, info fs.FileInfo, err error) {
+func (d *Dir) Open(name string) (*os.File, fs.FileInfo, error) {
 	path := filepath.Join(d.root.Name(), name)
-	link, err := d.root.Lstat(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !link.Mode().IsRegular() { // a pipe or a device is not even opened
-		return nil, nil, &Error{Path: path, Reason: "is not a regular file"}
-	}
-	f, err := d.root.OpenFile(name, os.O_RDONLY|openFlags, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() {
-		if err != nil {
+	f, info, err := openRegular(d.root, name)
+	switch {
+	case errors.Is(err, errIrregular):
+		err = &PrivateError{Path: path, Reason: errIrregular.Error()}
+	case errors.Is(err, ErrReplaced):
+		err = &PrivateError{Path: path, Reason: "was exchanged while it was opened"}
+	case err == nil:
+		if err = notPrivate(path, info); err != nil {
 			f.Close()
 		}
-	}()
-	if info, err = f.Stat(); err != nil {
+	}
+	if err != nil {
 		return nil, nil, err
 	}
-	if !os.SameFile(link, info) {
-		return nil, nil, &Error{Path: path, Reason: "was exchanged while it was opened"}
-	}
-	return f, info, check(path, info)
+	return f, info, nil
 }
 
-// ReadFile reads a private file of at most limit bytes. The error is an [*Error] if the
+// ReadFile reads a private file of at most limit bytes. The error is a [*PrivateError] if the
 // file is larger, or not private.
 func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 	f, info, err := d.Open(name)
@@ -148,7 +122,7 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 		b, err = io.ReadAll(io.LimitReader(f, limit+1)) // it may grow
 	}
 	if err == nil && max(info.Size(), int64(len(b))) > limit {
-		err = &Error{Path: filepath.Join(d.root.Name(), name), Reason: fmt.Sprintf("is larger than %d bytes", limit)}
+		err = &PrivateError{Path: filepath.Join(d.root.Name(), name), Reason: fmt.Sprintf("is larger than %d bytes", limit)}
 	}
 	if err != nil {
 		return nil, err
@@ -157,27 +131,18 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 }
 
 // Sync makes the names in the directory survive a power cut, where the system can.
-func (d *Dir) Sync() error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	f, err := d.root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
+func (d *Dir) Sync() error { return SyncBelow(d.root, ".") }
 
-// check looks at the owner and the rights of what was opened, where the system knows
-// them.
-func check(path string, info fs.FileInfo) error {
-	owner, mode := trust.OwnerOf(info), info.Mode().Perm()
+// notPrivate looks at the owner and the rights of what was opened, where the system knows them. It
+// returns a [*PrivateError], or nil.
+func notPrivate(path string, info fs.FileInfo) error {
+	owner, mode := OwnerOf(info), info.Mode().Perm()
 	switch {
 	case owner < 0:
 	case owner != os.Geteuid():
-		return &Error{Path: path, Reason: fmt.Sprintf("belongs to user %d, not to user %d, who runs this", owner, os.Geteuid())}
+		return &PrivateError{Path: path, Reason: fmt.Sprintf("belongs to user %d, not to user %d, who runs this", owner, os.Geteuid())}
 	case mode&0o077 != 0:
-		return &Error{Path: path, Reason: fmt.Sprintf("can be read or written by others (mode %04o)", mode), Rights: true}
+		return &PrivateError{Path: path, Reason: fmt.Sprintf("can be read or written by others (mode %04o)", mode), Rights: true}
 	}
 	return nil
 }
@@ -201,7 +166,7 @@ func (d *Dir) Create(prefix string) (*File, error) { return d.CreateMode(prefix,
 // bits of its umask.
 func (d *Dir) CreateMode(prefix string, mode fs.FileMode) (*File, error) {
 	name := prefix + rand.Text()
-	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|openFlags, mode)
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|NoFollow, mode)
 	if err != nil {
 		return nil, err
 	}

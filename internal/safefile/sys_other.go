@@ -1,10 +1,14 @@
 //go:build !unix
 
-package trust
+package safefile
 
 import "io/fs"
 
-const noWait = 0
+// This system has no such flags.
+const (
+	noWait   = 0
+	NoFollow = 0
+)
 
 // OwnerOf returns -1: this system has no owners in its file modes.
 func OwnerOf(fs.FileInfo) int { return -1 }

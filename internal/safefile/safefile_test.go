@@ -1,6 +1,6 @@
 //go:build unix
 
-package trust_test
+package safefile_test
 
 import (
 	"errors"
@@ -9,15 +9,15 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
-	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // root returns a new directory, open.
 func root(t *testing.T) *os.Root {
 	t.Helper()
-	dir, _, err := trust.OpenDir(t.TempDir(), false, nil)
+	dir, _, err := safefile.OpenDir(t.TempDir(), false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,19 +29,21 @@ func root(t *testing.T) *os.Root {
 // private directory, whatever has been made before.
 func TestPrivateIsCheckedAfterItWasOpened(t *testing.T) {
 	parent := root(t)
-	dir, err := trust.Private(parent, "new")
+	dir, err := safefile.MakePrivate(parent, "new")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir.Close()
-	if _, err := trust.Private(parent, "new"); !errors.Is(err, os.ErrExist) {
+	if _, err := safefile.MakePrivate(parent, "new"); !errors.Is(err, os.ErrExist) {
 		t.Errorf("one that is there: got %v", err)
 	}
-	for what, prepare := range map[string]func(name string) error{
-		"open to others": func(name string) error { return os.Chmod(name, 0o750) },
-		"a link":         func(name string) error { return errors.Join(os.Remove(name), os.Symlink(".", name)) },
-		"a file":         func(name string) error { return errors.Join(os.Remove(name), os.WriteFile(name, nil, 0o600)) },
-		"another's": func(name string) error {
+	for what, prepare := range map[string]func(t *testing.T, name string) error{
+		"open to others": func(t *testing.T, name string) error { return os.Chmod(name, 0o750) },
+		"a link":         func(t *testing.T, name string) error { return errors.Join(os.Remove(name), os.Symlink(".", name)) },
+		"a file": func(t *testing.T, name string) error {
+			return errors.Join(os.Remove(name), os.WriteFile(name, nil, 0o600))
+		},
+		"another's": func(t *testing.T, name string) error {
 			suitetest.NeedRoot(t, "a directory of another user")
 			return os.Chown(name, 54322, 54322)
 		},
@@ -49,10 +51,10 @@ func TestPrivateIsCheckedAfterItWasOpened(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			parent := root(t)
 			name := filepath.Join(parent.Name(), "d")
-			if err := errors.Join(os.Mkdir(name, 0o700), prepare(name)); err != nil {
+			if err := errors.Join(os.Mkdir(name, 0o700), prepare(t, name)); err != nil {
 				t.Fatal(err)
 			}
-			if dir, err := trust.OpenPrivate(parent, "d"); err == nil {
+			if dir, err := safefile.OpenPrivate(parent, "d"); err == nil {
 				dir.Close()
 				t.Error("it was opened")
 			}
@@ -65,7 +67,7 @@ func TestPrivateIsCheckedAfterItWasOpened(t *testing.T) {
 func TestGiveDir(t *testing.T) {
 	parent := root(t)
 	give := func(f *os.File) error { return f.Chmod(0o770) }
-	if err := trust.GiveDir(parent, "stage", "d", give); err != nil {
+	if err := safefile.GiveDir(parent, "stage", "d", give); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := parent.Stat("d"); err != nil || info.Mode().Perm() != 0o770 {
@@ -74,15 +76,15 @@ func TestGiveDir(t *testing.T) {
 	if err := parent.Mkdir("d/used", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := trust.GiveDir(parent, "stage", "d", give); !errors.Is(err, os.ErrExist) {
+	if err := safefile.GiveDir(parent, "stage", "d", give); !errors.Is(err, os.ErrExist) {
 		t.Errorf("one that is in use: got %v", err)
 	}
 	no := errors.New("no")
-	if err := trust.GiveDir(parent, "stage", "e", func(*os.File) error { return no }); !errors.Is(err, no) {
+	if err := safefile.GiveDir(parent, "stage", "e", func(*os.File) error { return no }); !errors.Is(err, no) {
 		t.Errorf("got %v", err)
 	}
 	var names []string
-	if err := trust.EachName(parent, ".", 10, func(n string) { names = append(names, n) }); err != nil || fmt.Sprint(names) != "[d]" {
+	if err := safefile.EachName(parent, ".", 10, func(n string) { names = append(names, n) }); err != nil || fmt.Sprint(names) != "[d]" {
 		t.Errorf("left: %q, %v", names, err)
 	}
 }
@@ -95,9 +97,9 @@ func TestEachName(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for limit, want := range map[int]error{0: trust.ErrTooMany, 2999: trust.ErrTooMany, 3000: nil, 5000: nil} {
+	for limit, want := range map[int]error{0: safefile.ErrTooMany, 2999: safefile.ErrTooMany, 3000: nil, 5000: nil} {
 		count := 0
-		err := trust.EachName(parent, ".", limit, func(string) { count++ })
+		err := safefile.EachName(parent, ".", limit, func(string) { count++ })
 		if !errors.Is(err, want) || count != min(limit, 3000) {
 			t.Errorf("limit %d: got %d names, %v", limit, count, err)
 		}
@@ -115,7 +117,7 @@ func TestOpenFile(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]bool{"file": true, "link": false, "dir": false, "nothing": false} {
-		f, _, err := trust.OpenFile(parent, name)
+		f, _, err := safefile.OpenFile(parent, name)
 		if (err == nil) != want {
 			t.Errorf("%s: got %v", name, err)
 		}

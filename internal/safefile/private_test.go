@@ -1,6 +1,6 @@
 //go:build unix
 
-package private_test
+package safefile_test
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
@@ -47,12 +47,12 @@ func TestPrivateDir(t *testing.T) {
 			}
 			path := filepath.Join(t.TempDir(), "state")
 			must(t, c.make(path))
-			for _, open := range []func(string) (*private.Dir, error){private.OpenPrivateDir, private.MakePrivateDir} {
+			for _, open := range []func(string) (*safefile.Dir, error){safefile.OpenPrivateDir, safefile.MakePrivateDir} {
 				d, err := open(path)
 				if err == nil {
 					d.Close()
 				}
-				var not *private.Error
+				var not *safefile.PrivateError
 				if (err == nil) != (c.want == "") || err != nil && (!errors.As(err, &not) || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("got %v, want %q", err, c.want)
 				}
@@ -65,10 +65,10 @@ func TestPrivateDir(t *testing.T) {
 func TestMakePrivateDir(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	base := filepath.Join(t.TempDir(), "a")
-	if _, err := private.OpenPrivateDir(base); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := safefile.OpenPrivateDir(base); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("nothing there: %v", err)
 	}
-	d, err := private.MakePrivateDir(filepath.Join(base, "b"))
+	d, err := safefile.MakePrivateDir(filepath.Join(base, "b"))
 	must(t, err)
 	d.Close()
 	for _, path := range []string{base, filepath.Join(base, "b")} {
@@ -116,7 +116,7 @@ func TestReadFile(t *testing.T) {
 			}
 			base := t.TempDir()
 			must(t, c.make(filepath.Join(base, "file")))
-			d, err := private.OpenDir(base)
+			d, err := safefile.OpenAnyDir(base)
 			must(t, err)
 			defer d.Close()
 			began := time.Now()
@@ -124,7 +124,7 @@ func TestReadFile(t *testing.T) {
 			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("it took %v", took)
 			}
-			var not *private.Error
+			var not *safefile.PrivateError
 			switch {
 			case c.want == "":
 				if err != nil || string(b) != "text" {
@@ -141,18 +141,18 @@ func TestReadFile(t *testing.T) {
 // was under its other names.
 func TestInstall(t *testing.T) {
 	t.Run("named", func(t *testing.T) {
-		testInstall(t, func(d *private.Dir) (*private.File, error) { return d.Create(".new-") })
+		testInstall(t, func(d *safefile.Dir) (*safefile.File, error) { return d.Create(".new-") })
 	})
 	t.Run("unnamed", func(t *testing.T) {
-		testInstall(t, func(d *private.Dir) (*private.File, error) { return d.CreateUnnamed(".new-", 0o600) })
+		testInstall(t, func(d *safefile.Dir) (*safefile.File, error) { return d.CreateUnnamed(".new-", 0o600) })
 	})
 }
 
-func testInstall(t *testing.T, create func(*private.Dir) (*private.File, error)) {
+func testInstall(t *testing.T, create func(*safefile.Dir) (*safefile.File, error)) {
 	base := t.TempDir()
 	victim := filepath.Join(base, "victim")
 	must(t, os.WriteFile(victim, []byte("precious"), 0o644))
-	d, err := private.OpenDir(base)
+	d, err := safefile.OpenAnyDir(base)
 	must(t, err)
 	defer d.Close()
 	for name, plant := range map[string]func(path string) error{
@@ -200,7 +200,7 @@ func testInstall(t *testing.T, create func(*private.Dir) (*private.File, error))
 // leaves nothing. Where there are no such files it has one.
 func TestUnnamed(t *testing.T) {
 	base := t.TempDir()
-	d, err := private.OpenDir(base)
+	d, err := safefile.OpenAnyDir(base)
 	must(t, err)
 	defer d.Close()
 	f, err := d.CreateUnnamed(".new-", 0o640)
@@ -211,7 +211,7 @@ func TestUnnamed(t *testing.T) {
 	names, err := d.Names()
 	must(t, err)
 	named := 0
-	if !private.HasUnnamed(base) {
+	if !safefile.HasUnnamed(base) {
 		named = 1
 	}
 	if len(names) != named {
@@ -258,7 +258,7 @@ func TestExchangeWhileOpening(t *testing.T) {
 			}
 		}
 	}()
-	d, err := private.OpenDir(base)
+	d, err := safefile.OpenAnyDir(base)
 	must(t, err)
 	defer d.Close()
 	read := 0

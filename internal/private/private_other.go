@@ -1,5 +1,0 @@
-//go:build !unix
-
-package private
-
-const openFlags = 0

@@ -1,0 +1,84 @@
+package safefile
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// openRegular opens a regular file below a directory for reading. It refuses everything else, a
+// symbolic link too, which an [os.Root] follows within itself; and it waits for nothing. The error
+// matches errIrregular, or [ErrReplaced] if the file was exchanged meanwhile.
+func openRegular(dir *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	named, err := dir.Lstat(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return openSameFile(name, named, dir.OpenFile)
+}
+
+// openSameFile is [openRegular] for a file that was looked at before.
+func openSameFile(name string, named fs.FileInfo, open func(string, int, fs.FileMode) (*os.File, error)) (*os.File, fs.FileInfo, error) {
+	if !named.Mode().IsRegular() { // a pipe or a device is not even opened
+		return nil, nil, errIrregular
+	}
+	f, err := open(name, os.O_RDONLY|NoFollow, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !os.SameFile(info, named) {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrReplaced}
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+var errIrregular = errors.New("is not a regular file")
+
+// OpenFile opens a regular file below a directory for reading, of whatever owner and mode. The error
+// matches [store.ErrCorrupt] if something else has the name.
+func OpenFile(dir *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	f, info, err := openRegular(dir, name)
+	if errors.Is(err, errIrregular) {
+		err = fmt.Errorf("%w: %s is not a file", store.ErrCorrupt, name)
+	}
+	return f, info, err
+}
+
+// Give gives a file, or a directory, that this user has made another owner and group, where they
+// differ from those that it has, and then a mode, whatever the umask. -1 leaves an owner or a
+// group as it is.
+func Give(f *os.File, owner, group int, mode fs.FileMode) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if owner >= 0 && OwnerOf(info) != owner || group >= 0 && GroupOf(info) != group {
+		// The group does not matter where the mode lets all users in.
+		if err := f.Chown(owner, group); err != nil && mode&0o006 != 0o006 {
+			return fmt.Errorf("the directory belongs to group %d, to which this user cannot give files; set its setgid bit (chmod g+s): %w", group, err)
+		}
+	}
+	return f.Chmod(mode)
+}
+
+// WritersOnly returns a mode without the right to read for those who may not write. A user who can
+// open a file for reading can lock it, and keep all others from it.
+func WritersOnly(mode fs.FileMode) fs.FileMode {
+	writers := mode & 0o222
+	return writers | writers<<1
+}
+
+// IsRandom reports whether a name has the form of a result of [rand.Text].
+func IsRandom(name string) bool {
+	return len(name) == len(rand.Text()) && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
