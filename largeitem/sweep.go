@@ -29,11 +29,6 @@ type SweepOptions struct {
 	// Attributes restricts the sweep to the objects of these attributes; nil means all.
 	Attributes []string
 
-	// OrphanAge is the age, by the bucket's clock, from which an object can be removed. 0 means
-	// [Options].OrphanAge, or the orphan age of the table if that is 0 too. A smaller value is
-	// refused; see [OrphanAgeError].
-	OrphanAge time.Duration
-
 	// Scan reads the whole table before the sweep lists the bucket. It keeps every object to
 	// which any item refers, also an item with a copied reference. [PynamoDBMateLayout] is always
 	// swept with Scan. Such a sweep cannot be continued.
@@ -56,7 +51,7 @@ type SweepOptions struct {
 	Exclusive bool
 
 	// Uploads also removes the parts of incomplete uploads below the same prefix that are older
-	// than OrphanAge; see [object.SweepUploads].
+	// than the orphan age; see [object.SweepUploads].
 	Uploads bool
 
 	// Parallel is the number of requests at the same time, 1 to [MaxParallel]; 0 means
@@ -208,7 +203,6 @@ func (s *Store) checkSweep(opts *SweepOptions) (SweepOptions, error) {
 	if opts != nil {
 		o = *opts
 	}
-	setDefault(&o.OrphanAge, s.o.OrphanAge)
 	setDefault(&o.Parallel, DefaultSweepParallel)
 	if _, mate := s.layout.(pynamoDBMateLayout); mate {
 		o.Scan = true
@@ -217,10 +211,6 @@ func (s *Store) checkSweep(opts *SweepOptions) (SweepOptions, error) {
 		return o, fmt.Errorf("%w: SweepOptions."+format, append([]any{ErrInvalid}, args...)...)
 	}
 	switch {
-	case o.OrphanAge < s.o.OrphanAge:
-		return bad("OrphanAge is %v; it must not be less than Options.OrphanAge, %v", o.OrphanAge, s.o.OrphanAge)
-	case o.OrphanAge != 0 && !validOrphanAge(o.OrphanAge):
-		return bad("OrphanAge is %v; %v to %v are allowed", o.OrphanAge, MinOrphanAge, MaxOrphanAge)
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
 		return bad("Parallel is %d, 1 to %d are allowed", o.Parallel, MaxParallel)
 	case o.Rate < 0:

@@ -24,6 +24,7 @@ type sweeper struct {
 	o       SweepOptions
 	schema  Schema
 	below   string           // what the keys of this table's objects begin with
+	age     time.Duration    // of objects that are removed, at least
 	marked  sysclock.Reading // of the last read of the marker
 	workers workers
 
@@ -47,7 +48,7 @@ func (s *Store) newSweep(ctx context.Context, opts *SweepOptions) (*sweeper, err
 	if err != nil {
 		return nil, err
 	}
-	w := &sweeper{s: s, o: o, workers: newWorkers(o.Parallel, o.Rate)}
+	w := &sweeper{s: s, o: o, age: s.o.OrphanAge, workers: newWorkers(o.Parallel, o.Rate)}
 	if w.schema, err = s.table.Schema(ctx); err != nil {
 		return nil, err
 	}
@@ -94,9 +95,9 @@ func (w *sweeper) checkMarker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	setDefault(&w.o.OrphanAge, m.least())
-	if least := m.least(); w.o.OrphanAge < least {
-		e := &OrphanAgeError{Object: w.s.markerKey(w.schema), Table: least, Given: w.o.OrphanAge, Sweep: true}
+	setDefault(&w.age, m.least())
+	if least := m.least(); w.age < least {
+		e := &OrphanAgeError{Object: w.s.markerKey(w.schema), Table: least, Given: w.age, Sweep: true}
 		if least > m.grace() && !m.modified.IsZero() {
 			e.Until = m.modified.Add(least / 2 * 3)
 		}
@@ -110,7 +111,7 @@ func (w *sweeper) checkMarker(ctx context.Context) error {
 // passed since the last read. A writer with a longer orphan age reads the marker before its
 // first upload. So none of its objects can have been older than the sweep's orphan age.
 func (w *sweeper) recheckMarker(ctx context.Context) error {
-	if w.marked.Elapsed() < w.o.OrphanAge/2 {
+	if w.marked.Elapsed() < w.age/2 {
 		return nil
 	}
 	err := w.checkMarker(ctx)
@@ -393,7 +394,7 @@ func (w *sweeper) classifyAge(info object.Info) func(*SweepStats) {
 	switch {
 	case info.Modified.IsZero() || now.IsZero():
 		return undated
-	case now.Sub(info.Modified) <= w.o.OrphanAge:
+	case now.Sub(info.Modified) <= w.age:
 		return young
 	}
 	return nil
@@ -720,7 +721,7 @@ func (w *sweeper) report() {
 // uploads removes what uploads left that were never completed.
 func (w *sweeper) uploads(ctx context.Context) (err error) {
 	w.swept.Uploads, err = object.SweepUploads(ctx, w.s.bucket, w.below, &object.SweepOptions{
-		MinAge: max(w.o.OrphanAge, object.MinUploadAge),
+		MinAge: max(w.age, object.MinUploadAge),
 		DryRun: w.o.DryRun,
 		Filter: func(u object.Upload) bool {
 			_, verdict := w.classifyName(object.Info{Key: u.Key})

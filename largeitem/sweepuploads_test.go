@@ -57,10 +57,14 @@ func TestSweepUploadsToo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSwept(t, nil)
 		y := &yard{listing: s.list}
-		var err error
-		if s.store, err = largeitem.New(s.table, y, &largeitem.Options{Prefix: "p", BaseURI: sweptBase}); err != nil {
-			t.Fatal(err)
+		open := func(age time.Duration) {
+			t.Helper()
+			var err error
+			if s.store, err = largeitem.New(s.table, y, &largeitem.Options{Prefix: "p", BaseURI: sweptBase, OrphanAge: age}); err != nil {
+				t.Fatal(err)
+			}
 		}
+		open(0)
 		leave := func(key string) string {
 			y.uploads = append(y.uploads, object.Upload{Key: key, ID: key, Started: time.Now()})
 			return key
@@ -84,7 +88,9 @@ func TestSweepUploadsToo(t *testing.T) {
 		sweep(largeitem.SweepOptions{}, object.SweepStats{})
 		sweep(largeitem.SweepOptions{Uploads: true, DryRun: true}, object.SweepStats{Found: 3, TooYoung: 1, Removed: 2})
 		sweep(largeitem.SweepOptions{Uploads: true, Attributes: []string{"y"}}, object.SweepStats{Found: 1, Removed: 1}, other)
-		sweep(largeitem.SweepOptions{Uploads: true, OrphanAge: 2 * day}, object.SweepStats{Found: 3, TooYoung: 3})
+		open(2 * day)
+		sweep(largeitem.SweepOptions{Uploads: true}, object.SweepStats{Found: 3, TooYoung: 3})
+		open(0)
 		y.denied = other
 		sweep(largeitem.SweepOptions{Uploads: true}, object.SweepStats{Found: 3, TooYoung: 1, Removed: 1, Failed: 1}, old)
 	})
