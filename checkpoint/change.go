@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Verb names what a [Change] does.
+// Verb names the method of a [Change].
 type Verb string
 
 // The verbs, named like the methods of a [Store].
@@ -17,21 +17,20 @@ const (
 	VerbDelete  Verb = "delete"
 )
 
-// Change is one call that may change a checkpoint. [Change.Decide] has all rules of
-// checkpoints. An implementation of [Store] only needs to read a state, and to write the
-// next one safely.
+// Change is one call that may change a checkpoint. [Change.Decide] has all rules of checkpoints.
+// So an implementation of [Store] only reads a state, and writes the next state safely.
 type Change struct {
 	Verb             Verb
-	Position         Position // of VerbAdvance and VerbReset
+	Position         Position // for VerbAdvance and VerbReset
 	Token            uint64   // the caller's fencing token; 0 means none
-	Epoch            uint64   // of VerbAdvance: the epoch that its work began in; 0 means any
-	Force            bool     // allows a call without a token on a checkpoint that carries one
-	ExpectedSequence *uint64  // of VerbReset and VerbDelete: the sequence that must be saved
+	Epoch            uint64   // for VerbAdvance: the epoch in which the caller's work began; 0 means any
+	Force            bool     // allows a call without a token on a checkpoint with a token
+	ExpectedSequence *uint64  // for VerbReset and VerbDelete: the sequence that must be saved
 
-	// LastShown, if not nil, is the state that the keeper last showed to its user. Set it
-	// for storage that other programs can move back without a new epoch. Then an Advance
-	// gets RolledBack if the state is older than the one shown. A Delete without
-	// ExpectedSequence is refused if the state has advanced.
+	// LastShown, if not nil, is the state that the keeper last returned to its user. Set it for
+	// storage that other programs can move back without a new epoch. If the present state is
+	// older, an Advance gets RolledBack. If the present state is newer, a Delete without
+	// ExpectedSequence is refused.
 	LastShown *Checkpoint
 }
 
@@ -39,7 +38,7 @@ type Change struct {
 type Decision struct {
 	Next   Checkpoint // the state after the change; the unchanged state if Write is false
 	Write  bool       // Next must be written
-	Status Status     // of VerbAdvance; see [Status.Err]
+	Status Status     // for VerbAdvance; see [Status.Err]
 	Err    error      // why another verb was refused
 }
 

@@ -10,21 +10,21 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Position is a place in a stream: what a caller saves.
+// Position is a place in a stream.
 type Position struct {
-	// Sequence orders the positions of one key. 0 is a position like any other.
+	// Sequence orders the positions of one key. 0 is a valid position.
 	Sequence uint64
 
 	// EventID names the event at this position; empty means that it has no name.
 	EventID string
 
-	// Data is opaque: a cursor that is no number, for example. nil means none. The caller
-	// owns the slices that it passes and the slices that it receives.
+	// Data is any further state of the caller, for example a cursor that is no number. nil means
+	// none. The caller owns the slices that it passes and the slices that it receives.
 	Data []byte
 }
 
-// Matches reports whether q has the same sequence as p and does not contradict it. An empty
-// EventID or nil Data of q is not compared.
+// Matches reports whether q has the same sequence as p and does not contradict it. It ignores an
+// empty EventID and nil Data of q.
 func (p Position) Matches(q Position) bool {
 	return p.Sequence == q.Sequence && (q.EventID == "" || q.EventID == p.EventID) && (q.Data == nil || bytes.Equal(q.Data, p.Data))
 }
@@ -39,17 +39,17 @@ type Checkpoint struct {
 
 	Position
 
-	// Epoch counts how often the checkpoint was moved back or deleted, from 1 on. An
-	// Advance that names the epoch that its caller read is refused if a new epoch has begun
-	// since then. 0 means that this keeper has no epochs.
+	// Epoch counts how often the checkpoint was moved back or deleted, from 1 on. An Advance
+	// names the epoch that its caller read. If a new epoch has begun since then, the Advance is
+	// refused. 0 means that this keeper has no epochs.
 	Epoch uint64
 
 	// Token is the highest fencing token that a writer has used or announced; 0 means
 	// none.
 	Token uint64
 
-	// Written is the time of the last write, by the writer's clock, to the millisecond: for
-	// people only. It is zero if that is not known.
+	// Written is the time of the last write, by the writer's clock, in milliseconds, for people
+	// only. It is zero if that time is not known.
 	Written time.Time
 }
 
@@ -63,17 +63,17 @@ const (
 	// Unchanged: the same position is already saved, durably.
 	Unchanged
 
-	// Behind: a higher sequence is saved, durably. The position was not written, since the
-	// saved one covers it.
+	// Behind: a higher sequence is saved, durably. The position was not written, because the
+	// saved position covers it.
 	Behind
 
-	// Mismatch: the same sequence is saved with another event id or other data. The
-	// position was not written: one of the two is wrong, and only the caller can know
-	// which. Reset replaces the saved one. The error matches ErrMismatch.
+	// Mismatch: the same sequence is saved with another event id or other data. The position was
+	// not written. One of the two is wrong, and only the caller can know which. Reset replaces
+	// the saved position. The error matches ErrMismatch.
 	Mismatch
 
-	// Fenced: the checkpoint has a higher fencing token, or any token while the caller
-	// gave none. The position was not written. The error matches ErrFenced.
+	// Fenced: the checkpoint has a higher fencing token, or it has a token and the caller gave
+	// none. The position was not written. The error matches ErrFenced.
 	Fenced
 
 	// RolledBack: after the caller read the checkpoint, it was moved back or deleted, by
@@ -101,9 +101,9 @@ func (s Status) String() string {
 	return fmt.Sprintf("Status(%d)", int(s))
 }
 
-// Err returns the error that Advance returns with the status. It is nil for Advanced,
-// Unchanged and Behind: there the saved state covers the position. Otherwise it is
-// [ErrMismatch], [ErrFenced] or [ErrRolledBack].
+// Err returns the error that Advance returns with the status. For Advanced, Unchanged and Behind
+// it is nil, because the saved state covers the position. Otherwise it is [ErrMismatch],
+// [ErrFenced] or [ErrRolledBack].
 func (s Status) Err() error {
 	switch s {
 	case Advanced, Unchanged, Behind:
@@ -118,18 +118,18 @@ func (s Status) Err() error {
 	return fmt.Errorf("no status: %v", s)
 }
 
-// Result is the answer to an Advance, whether applied or refused.
+// Result is the result of an Advance.
 type Result struct {
 	// Status is zero after an error that is no refusal.
 	Status Status
 
-	// Current is the state that the status refers to: after Advanced the one that was
-	// written, otherwise the one that the call found.
+	// Current is the state that the status describes: after Advanced the written state, otherwise
+	// the state that the call found.
 	Current Checkpoint
 }
 
-// Err returns the error that Advance returns with the result, for a caller with this token.
-// It is that of [Status.Err], and names both tokens if they are the reason.
+// Err returns the error that Advance returns with the result, for a caller with this token. It is
+// that of [Status.Err]. If tokens are the reason, it names them.
 func (r Result) Err(token uint64) error {
 	if r.Status == Fenced {
 		return fencedOff(r.Current, token)
@@ -143,14 +143,14 @@ var (
 	// ErrMismatch: the same sequence is saved with another event id or other data.
 	ErrMismatch = store.NewError("the same sequence is saved with another event", store.NotApplied, store.ErrPermanent)
 
-	// ErrFenced: the checkpoint has a higher fencing token, or any token while the caller
-	// gave none.
+	// ErrFenced: the checkpoint has a higher fencing token, or it has a token and the caller gave
+	// none.
 	ErrFenced = store.NewError("fenced by a higher token", store.NotApplied, store.ErrPermanent)
 
-	// ErrRolledBack: the checkpoint was moved back or deleted since it was read.
+	// ErrRolledBack: the checkpoint was moved back or deleted after the caller read it.
 	ErrRolledBack = store.NewError("the checkpoint was moved back or deleted after it was read", store.NotApplied, store.ErrPermanent)
 
-	// ErrUnexpectedSequence: the sequence is not the expected one.
+	// ErrUnexpectedSequence: the saved sequence is not the expected sequence.
 	ErrUnexpectedSequence = store.NewError("the saved sequence is not the expected one", store.NotApplied)
 
 	// ErrHeld: another holder has the lease of this key; see [HeldError].
@@ -189,89 +189,87 @@ func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
 
 // GetOptions are the options of Get.
 type GetOptions struct {
-	// Cached allows an answer from this keeper's memory: the state that it last read or
-	// wrote, without a request. If it has none, or is not certain of it, it reads. Default:
+	// Cached allows an answer from this keeper's memory, without a request: the state that it
+	// last read or wrote. If the keeper has none, or is not certain of it, it reads. Default:
 	// false, every Get reads.
 	Cached bool
 }
 
 // AdvanceOptions are the options of Advance.
 type AdvanceOptions struct {
-	// Token is the fencing token of the lease under which the caller works; 0 means none.
-	// The checkpoint keeps it, and refuses lower ones from then on.
+	// Token is the fencing token of the caller's lease; 0 means none. The checkpoint keeps the
+	// token, and then refuses lower tokens.
 	Token uint64
 
-	// Force saves without a token on a checkpoint that carries one; without Force that is
-	// refused. A token that is too low is refused even with Force.
+	// Force saves without a token on a checkpoint with a token. A token that is too low is
+	// refused even with Force.
 	Force bool
 
-	// Epoch is the epoch of the checkpoint from which the caller's work began. 0 means
-	// the one that this keeper last showed to its user by Get, Fence, Reset, Delete or
-	// Watch. If it has shown none, it is the epoch that the first Advance found.
+	// Epoch is the epoch of the checkpoint from which the caller's work began. 0 means the epoch
+	// that this keeper last returned to its user, by Get, Fence, Reset, Delete or Watch. If it
+	// has returned none, 0 means the epoch that the first Advance found.
 	Epoch uint64
 }
 
 // ChangeOptions are the options of Reset and Delete.
 type ChangeOptions struct {
-	// ExpectedSequence, if not nil, is the sequence that must be saved now. If another one
+	// ExpectedSequence, if not nil, is the sequence that must be saved now. If another sequence
 	// is saved, the error matches ErrUnexpectedSequence.
 	ExpectedSequence *uint64
 
-	// Token is the fencing token of the lease under which the caller works; 0 means
-	// none.
+	// Token is the fencing token of the caller's lease; 0 means none.
 	Token uint64
 
-	// Force allows the change without a token on a checkpoint that carries one, and while
-	// another holder has the lease. A token that is too low is refused even with Force.
+	// Force allows the change without a token on a checkpoint with a token, and while another
+	// holder has the lease. A token that is too low is refused even with Force.
 	Force bool
 }
 
-// Store keeps checkpoints: [RegisterStore] on any register, package avisofile in a
-// JSON file. All methods may be called from any number of goroutines.
+// Store keeps checkpoints: [RegisterStore] in registers, package avisofile in a JSON file. Any
+// number of goroutines may call all methods.
 //
-// The context of a call bounds that call, including the wait for other callers. If the
-// context ends a call early, [store.OutcomeOf] of its error says whether the call may still
-// take effect.
+// The context of a call bounds that call, including the wait for other callers. If the context
+// ends a call early, [store.OutcomeOf] of its error says whether the call may still take effect.
 type Store interface {
-	// Get returns the checkpoint of key. If none is saved the error matches
-	// [store.ErrNotFound]; Epoch and Token of the result are still valid.
+	// Get returns the checkpoint of key. If no position is saved, the error matches
+	// [store.ErrNotFound]. Epoch and Token of the result are still valid.
 	Get(ctx context.Context, key string, opts *GetOptions) (Checkpoint, error)
 
-	// Advance saves p unless that would move the checkpoint back. A nil error means that
-	// the saved state covers p, durably: Advanced, Unchanged or Behind. A refusal is an
-	// error that matches ErrMismatch, ErrFenced or ErrRolledBack; the result then carries
-	// the state that caused it.
+	// Advance saves p unless that would move the checkpoint back. A nil error means that the
+	// saved state covers p, durably: Advanced, Unchanged or Behind. If Advance is refused, the
+	// error matches ErrMismatch, ErrFenced or ErrRolledBack. The result then has the state that
+	// caused the refusal.
 	Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error)
 
-	// Fence announces a token: from then on the keeper refuses lower ones. A new holder of
-	// a lease calls Fence first, and continues from the checkpoint that it returns. If none
-	// is saved the result's Exists is false, and the error is nil. If the checkpoint has a
-	// higher token, the error matches ErrFenced, and the result carries that token.
+	// Fence announces a token: from then on the keeper refuses lower tokens. A new holder of a
+	// lease calls Fence first, and continues from the checkpoint that it returns. If no position
+	// is saved, the result's Exists is false, and the error is nil. If the checkpoint has a
+	// higher token, the error matches ErrFenced, and the result has that token.
 	Fence(ctx context.Context, key string, token uint64) (Checkpoint, error)
 
-	// Reset saves p whatever the current position is, also to move back, and begins a new
-	// epoch. It returns the state that it wrote, or with a refusal (ErrUnexpectedSequence,
-	// ErrHeld, ErrFenced) the current state. With ExpectedSequence, a missing checkpoint is
-	// an error that matches [store.ErrNotFound].
+	// Reset saves p in any case, also to move back, and begins a new epoch. It returns the new
+	// state. If it is refused (ErrUnexpectedSequence, ErrHeld, ErrFenced), it returns the present
+	// state. With ExpectedSequence, the error for a missing checkpoint matches
+	// [store.ErrNotFound].
 	Reset(ctx context.Context, key string, p Position, opts *ChangeOptions) (Checkpoint, error)
 
-	// Delete removes the checkpoint and begins a new epoch. It returns the state that it
-	// left, or with a refusal the current state. If none is saved the error matches
+	// Delete removes the checkpoint and begins a new epoch. It returns the remaining state. If it
+	// is refused, it returns the present state. If no position is saved, the error matches
 	// [store.ErrNotFound].
 	Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error)
 
-	// List reads and yields the checkpoints whose keys are below prefix, or all of them if
-	// it is empty, in no promised order. An error with a Key concerns that key alone, and
-	// the listing continues; any other ends it.
+	// List reads and yields the checkpoints whose keys are below prefix, in no particular order.
+	// An empty prefix means all. An error with a Key is about that key only, and the listing
+	// continues. Any other error ends it.
 	List(ctx context.Context, prefix string) iter.Seq2[Checkpoint, error]
 
-	// Watch yields the checkpoint of key, existing or not, then every further state that it
-	// sees, until the context ends or the caller leaves the loop. It may miss states that
-	// last a short time only. It yields errors, and continues after them; the last thing
-	// that it yields is the context's error.
+	// Watch yields the checkpoint of key, existing or not. Then it yields every further state
+	// that it sees, until the context ends or the caller leaves the loop. It can miss states that
+	// last only a short time. It yields errors, and continues after them. The last error is the
+	// context's error.
 	Watch(ctx context.Context, key string) iter.Seq2[Checkpoint, error]
 
-	// Close waits for the running writes. When the context ends, it ends them. Later calls
-	// fail with ErrClosed.
+	// Close waits for the running writes. When the context ends, Close ends the writes. Later
+	// calls fail with ErrClosed.
 	Close(ctx context.Context) error
 }

@@ -21,17 +21,16 @@ const (
 	listBatch = 16
 )
 
-// Options configure a [RegisterStore]. The zero value of each field means its default.
+// Options are the options of a [RegisterStore]. The zero value of each field means its default.
 type Options struct {
-	// KeyPrefix is the prefix of the registers: that of a checkpoint is KeyPrefix/key. It
+	// KeyPrefix is the prefix of the registers: a checkpoint is in the register KeyPrefix/key. It
 	// is a valid key. Default: checkpoint.
 	KeyPrefix string
 
-	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held false
-	// if there is none. Reset and Delete call it after they have read the checkpoint and
-	// before they write. They fail while another holder has the lease: one whose token is
-	// not the caller's. They also fail if HeldBy returns an error. Default: leases are not
-	// checked.
+	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held false if
+	// there is none. Reset and Delete call it after they have read the checkpoint and before they
+	// write. They fail if another holder has the lease, whose token is not the caller's, or if
+	// HeldBy returns an error. Default: leases are not checked.
 	HeldBy func(ctx context.Context, key string) (h Holder, held bool, err error)
 
 	// PollInterval is how often Watch reads a store that is no [store.Watcher]. Default:
@@ -63,11 +62,11 @@ func (o *Options) checked() (Options, error) {
 	return c, nil
 }
 
-// RegisterStore keeps each checkpoint in one register of a store. [Store] describes the
-// methods, and the package comment what they promise.
+// RegisterStore keeps each checkpoint in one register of a store. [Store] describes the methods,
+// and the package comment the promises.
 //
-// It keeps the last state of each key that it has used in memory until its end. While it
-// writes, it runs one goroutine for each key that it writes.
+// It keeps the last state of each used key in memory. During writes, it runs one goroutine for
+// each written key.
 type RegisterStore struct {
 	st       store.Store
 	opts     Options
@@ -85,8 +84,8 @@ type RegisterStore struct {
 
 var _ Store = (*RegisterStore)(nil)
 
-// New returns a keeper of the checkpoints in st. Any number of keepers, in any
-// number of processes, may work on one store. Its error matches [store.ErrInvalid].
+// New returns a keeper of the checkpoints in st. Any number of keepers, in any number of
+// processes, may use one store. The error matches [store.ErrInvalid].
 func New(st store.Store, opts *Options) (*RegisterStore, error) {
 	o, err := opts.checked()
 	if err != nil {
@@ -175,14 +174,14 @@ func wrap(op store.Kind, key string, err error) error {
 	return &store.OpError{Op: "checkpoint " + op, Key: key, Err: err}
 }
 
-// Advance implements [Store]. Calls on one key that come during a write share the next one.
-// It moves the checkpoint to the highest of their positions. Calls whose positions are
-// between the old and the new one have advanced it too. The status of the others refers to
-// the state after the write.
+// Advance implements [Store]. Calls on one key that arrive during a write share the next write.
+// It moves the checkpoint to the highest of their positions. The calls with positions between the
+// old and the new position have advanced it too. The status of the others describes the state
+// after the write.
 //
-// The keeper resolves an unknown outcome by reading back. It returns an error whose
-// [store.OutcomeOf] is Unknown only if the read failed, if the store cannot recognise its
-// own writes, or if the context ended. The caller can then repeat the same call.
+// The keeper resolves an unknown outcome by a read. [store.OutcomeOf] of the error is Unknown
+// only in three cases: the read failed, the store cannot recognise its own writes, or the context
+// ended. The caller can then repeat the same call.
 func (k *RegisterStore) Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error) {
 	if opts == nil {
 		opts = &AdvanceOptions{}
@@ -217,8 +216,8 @@ func (k *RegisterStore) Reset(ctx context.Context, key string, p Position, opts 
 	return a.current, wrap("reset", key, err)
 }
 
-// Delete implements [Store]. The register remains, and keeps token and epoch. So neither an
-// old holder nor an earlier Advance can restore the checkpoint.
+// Delete implements [Store]. The register remains with its token and epoch. So neither an earlier
+// holder nor an earlier Advance can restore the checkpoint.
 func (k *RegisterStore) Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error) {
 	if opts == nil {
 		opts = &ChangeOptions{}

@@ -17,17 +17,16 @@ import (
 // maxTermPause is the longest pause after a term that saved nothing.
 const maxTermPause = 5 * time.Second
 
-// Event is one item to handle, and the position of a worker that has handled it. Items that
-// must be handled together are one event: T may be a batch, with the position of its last
-// member.
+// Event is one item to handle, and its position in the stream. If items must be handled together,
+// they are one event: T may be a batch, with the position of its last item.
 type Event[T any] struct {
 	Position
 	Value T
 }
 
-// Source yields the events that follow a checkpoint, in rising sequence. If from.Exists is
-// false, it yields all events. It waits for further events until its context ends. When a
-// source returns, it has no more events. An error that it yields ends the run.
+// Source yields the events after a checkpoint, in rising sequence. If from.Exists is false, it
+// yields all events. It waits for further events until its context ends. When a source returns,
+// it has no more events. An error that it yields ends the run.
 type Source[T any] func(ctx context.Context, from Checkpoint) iter.Seq2[Event[T], error]
 
 // Guard is a lease as [Run] needs it. *lease.Guard is one.
@@ -55,22 +54,21 @@ const (
 // RunOptions are the options of [Run]. The zero value of each field means its
 // default.
 type RunOptions struct {
-	// Acquire, if not nil, waits for the lease under which the worker runs. Then one of
-	// several workers works at a time. When it stops or dies, another continues from its
-	// checkpoint, and the fence refuses late writes of the first. Default: no lease, and no
-	// fence.
+	// Acquire, if not nil, waits for the lease of the worker. Then only one of several workers
+	// works at a time. If it stops or dies, another worker continues from the checkpoint, and the
+	// fence refuses late writes of the first worker. Default: no lease, and no fence.
 	Acquire func(ctx context.Context) (Guard, error)
 
-	// SaveEvery is the number of events after which Run saves the checkpoint before it
-	// handles the next one. After a crash at most this many events are handled again. At
-	// least 1. Default: 100.
+	// SaveEvery is the number of events after which Run saves the checkpoint before it handles
+	// the next event. After a crash at most this many events are handled again. At least 1.
+	// Default: 100.
 	SaveEvery int
 
-	// SaveInterval is the longest time between the handling of an event and the save of its
+	// SaveInterval is the longest time between the end of handle for an event and the save of its
 	// position, while the store answers. At least 1 ms. Default: 1 s.
 	SaveInterval time.Duration
 
-	// Logger receives the begin and end of terms, and repeated saves. Default: no log.
+	// Logger receives the start and end of terms, and repeated saves. Default: no log.
 	Logger *slog.Logger
 }
 
@@ -97,24 +95,23 @@ func (o *RunOptions) checked() (RunOptions, error) {
 	return c, nil
 }
 
-// Run follows a stream: it reads the checkpoint of key, calls handle for each event of
-// source after it, one at a time, and saves the position as it proceeds. Each event is
-// handled at least once. An event counts as handled when handle has returned nil; only then
-// does Run save its position. After a crash, or a lost lease, at most
+// Run follows a stream. It reads the checkpoint of key, and calls handle for each later event of
+// source, one at a time. It saves the position of an event only after handle has returned nil.
+// Each event is handled at least once. After a crash or a lost lease, at most
 // [RunOptions].SaveEvery events are handled again.
 //
-// It works in terms. A term begins with the lease, if there is one: it raises the fence of
-// the checkpoint, and only then reads it. So an earlier holder that has not noticed the
-// loss of its lease can no longer save anything. A term ends when the lease is lost, when
-// another worker has raised the fence, or when the checkpoint was moved back. The next term
-// begins from the saved state. The contexts of source and handle end with the term. handle
-// may get the token from its context with [Token], to fence its own writes.
+// Run works in terms. A term begins with the lease, if there is one. Run raises the fence of the
+// checkpoint, and then reads it. So an earlier holder that has not noticed the loss of its lease
+// cannot save any more. A term ends when the lease is lost, when another worker has raised the
+// fence, or when the checkpoint was moved back. The next term begins from the saved state. The
+// contexts of source and handle end with the term. handle can get the token from its context with
+// [Token], to fence its own writes.
 //
-// Run returns nil when the source has no more events, the cause of ctx when that has ended,
-// and the error of handle, of source, of Acquire, or of a store that failed for longer than
-// a minute. Before it returns, it saves the position of the last handled event, and releases
-// the lease, each within five seconds. It returns [ErrFenced] only without Acquire: a worker without a token
-// must not write if other workers have one.
+// Run returns nil when the source has no more events. When ctx ends, Run returns its cause. Run
+// also returns the errors of handle, of source, of Acquire, and of a store that failed for longer
+// than a minute. Before it returns, it saves the position of the last handled event, and releases
+// the lease, each within five seconds. Without Acquire it can return [ErrFenced]: a worker
+// without a token must not write if other workers have tokens.
 func Run[T any](ctx context.Context, k Store, key string, source Source[T], handle func(ctx context.Context, e Event[T]) error, opts *RunOptions) error {
 	o, err := opts.checked()
 	if err != nil {
@@ -152,8 +149,8 @@ func (e termOver) Unwrap() error { return e.error }
 
 type tokenKey struct{}
 
-// Token returns the fencing token of the lease under which [Run] has called source or
-// handle; 0 if there is no lease.
+// Token returns the fencing token of the lease of [Run], for source and handle; 0 if there is no
+// lease.
 func Token(ctx context.Context) uint64 {
 	token, _ := ctx.Value(tokenKey{}).(uint64)
 	return token

@@ -55,7 +55,7 @@
 //
 // Work can outlive the trust: a process can be stopped between a check and a write, and a request
 // can arrive late. So pass the token with each write. If the target of the write refuses a token
-// below the highest token that it has seen, the work is safe without any condition on time.
+// below the highest token that it has seen, the work is safe without these conditions.
 //
 // docs/safety.md has the arguments for these promises and for the protocol.
 //
@@ -75,10 +75,9 @@
 //   - Acquire, TryAcquire, and the calls that take a ticket can take Options.ReleaseTimeout plus
 //     one second after the end of their context.
 //
-// These times rest on the promise of the store that its calls return soon after the end of their
-// context. A late write of such a call does no harm, because each write names the version that it
-// replaces. If a call of a store ignores its context, the lease still ends in time, but the methods
-// above wait for that call.
+// Every call of a store must return soon after the end of its context. If a call ignores its
+// context, these methods wait for the call, but the lease still ends in time. A late write of the
+// call does no harm, because each write names the version that it replaces.
 //
 // # Goroutines
 //
@@ -88,15 +87,15 @@
 // owns one goroutine more. The goroutines end with the loss of the lease, or with the release,
 // which waits for them. Release every guard, also after the loss of its lease.
 //
-// A waiting Acquire uses up to two goroutines.
-// Options.OnEvent and Options.Logger run in a goroutine each while there are events to report.
+// A waiting Acquire uses up to two goroutines. Options.OnEvent and Options.Logger run in a
+// goroutine each while there are events to report.
 //
 // # Protocol: clocks
 //
 //   - The holder counts from the moment before it sent the last write that is known to be
-//     applied. It trusts its lease for TTL - Margin - Grace from then on. It adds up the largest
-//     step of its monotonic, wall and (on Linux) boot-time clocks. It looks at the clocks at
-//     least every min(TTL/10, 1 s), and whenever a caller asks.
+//     applied. It trusts its lease for TTL - Margin - Grace from then on. It reads its monotonic,
+//     wall and (on Linux) boot-time clocks at least every min(TTL/10, 1 s), and whenever a caller
+//     asks. From one reading to the next, the clock with the largest step counts.
 //   - A waiter counts on its monotonic clock, from the reply that first showed a version to its
 //     client. So a client that makes many short attempts, each through a new handle, also takes
 //     the lock of a dead holder.
@@ -191,14 +190,14 @@
 //     write could keep the lock held for as long as the session lives. So the session tries to
 //     free the lock after each renewal.
 //   - Close ends all contexts, then writes "closed", then frees the records of the locks.
-//   - A session reads the record of a lock only after another client has requested or broken the
-//     lock. So if a user removes or replaces the record of a lock by hand, the guard does not
-//     notice it, and another client can take the lock. Only the token helps then. A plain lease
-//     notices the change with its next renewal.
+//   - A session reads the record of a lock only after another client has broken the lock or asked
+//     its holder to yield. So the guard does not notice if a user removes or replaces the record
+//     of a lock by hand. Then another client can take the lock, and only the token helps. A plain
+//     lease notices the change with its next renewal.
 //
-// A session costs one request to open, one for each renewal, one to close, and at the close one
-// for each lock that is still held. To take over the locks of a dead session costs one request
-// for the session, and for each lock the requests of a free lock.
+// To open a session costs one request, and so does each renewal. To close it costs one request,
+// and one more for each lock that is still held. To take over the locks of a dead session costs
+// one request for the session, and for each lock the requests of a free lock.
 //
 // # Protocol: several holders
 //
@@ -208,9 +207,10 @@
 // holders write the record, so its version does not show which of them live. Other clients remove
 // a holder only after they have read or written that its session is over.
 //
-// The record also has a queue. Readers that wait for a writer enter the queue, and so do writers
-// that wait for readers, and every handle with LockOptions.Fair. The queue is served in the order
-// of arrival, and later clients cannot overtake. So readers and writers do not starve each other.
+// The record also has a queue. Three kinds of waiters enter the queue: readers that wait for a
+// writer, writers that wait for readers, and every handle with LockOptions.Fair. The queue is
+// served in the order of arrival, and later clients cannot overtake. So readers and writers do
+// not starve each other.
 //
 //   - A release makes the head of the queue the holder in the same write. The head trusts its
 //     lease after it has read that write, until the deadline of its session.
@@ -227,11 +227,11 @@
 // # Waiting for many locks
 //
 // Waiters do not poll if the store reports changes. Otherwise the waiters of one client for one
-// lock share their reads. If the store also lists tags ([store.TagLister]: S3, SQL tables), and a
-// listing costs less than half of the reads, one listing replaces the reads of all waiters. A
-// waiter then reads only the records that have changed. A listing decides nothing: a waiter acts
-// on a record that it has read itself. So a wrong listing delays a waiter by at most 24 times
-// MaxPoll (one minute by default), because the waiter then reads its record anyway.
+// lock share their reads. Some stores list tags ([store.TagLister]: S3, SQL tables). If a listing
+// costs less than half of the reads, one listing replaces the reads of all waiters. A waiter then
+// reads only the records that have changed. A listing decides nothing: a waiter acts on a record
+// that it has read itself. So a wrong listing delays a waiter by at most 24 times MaxPoll (one
+// minute by default), because the waiter then reads its record anyway.
 //
 // # The record
 //
@@ -280,7 +280,7 @@
 //	             the lock), heard (the holder has read the request), and refused (the reason of
 //	             the holder)
 //	linger_ms    how long the holder keeps the lock after its work if no client requests it
-//	attend       of a session: the locks that other clients have requested or broken; ["*"] for
+//	attend       of a session: the locks that other clients have broken or asked for; ["*"] for
 //	             all locks
 //
 // When a client rewrites a record, it keeps the fields that it does not know. If the record has

@@ -246,7 +246,7 @@ type Leader struct {
 	Value  []byte    // value of the last Campaign or Proclaim; nil if there is none
 	Token  uint64    // token of the term; a later term has a higher token
 	Holder string    // Options.Holder of the leader, for people
-	Since  time.Time // begin of the term, by the leader's wall clock, for people
+	Since  time.Time // start of the term, by the leader's wall clock, for people
 }
 
 // Leader reads who leads the election name. It sends one request, or two if the leader holds the

@@ -118,7 +118,7 @@ var (
 type HeldError struct {
 	Name   string
 	Store  string // name of the store, if it has one
-	Record Record // record of the lock: Holder and Token name the holder, Granted is the begin of its grant
+	Record Record // record of the lock: Holder and Token name the holder, Granted is the start of its grant
 
 	// Wait is the time from now until this waiter may take the lock from a dead holder, at the
 	// latest. Each renewal restarts it.

@@ -64,7 +64,7 @@ type LockOptions struct {
 	// [Client.Once], which has the period as an argument. A [Session], Lead and Election refuse
 	// Period.
 	//
-	// The grant writes the begin of the run into the record of the lock, and the release writes
+	// The grant writes the start of the run into the record of the lock, and the release writes
 	// its end. So a run costs no extra request. The run counts for the period in which it began,
 	// by the clock of its machine. Another machine starts a new period by its own clock. So if
 	// clocks differ, a job can run twice around the boundary of two periods. The lease still

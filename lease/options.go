@@ -88,8 +88,7 @@ type Options struct {
 	// no [Ticket] has this Holder.
 	ReclaimOwn bool
 
-	// MinInterval is the shortest time between the begin of a grant of this client and the begin
-	// of the next grant by any client. It counts even if the grant is released or lost. The
+	// MinInterval is the shortest time between the start of a grant of this client and the start of the next grant by any client. It counts even if the grant is released or lost. The
 	// record has it as a time of this machine's wall clock. Another machine compares that time
 	// with its own clock, and waits at most MinInterval from its first read of the record. So
 	// MinInterval spaces jobs, and does not exclude them; the lease excludes. At most 366 days.
@@ -114,9 +113,7 @@ type Options struct {
 
 	// StoreTimeout is how long Acquire and OpenSession wait for a store that answers no request,
 	// or fails every request. Then they return an error that matches [ErrUnresponsive]. The time
-	// counts from the last answer to any waiter of the client. If only writes fail, for example
-	// on a full disk, the time counts from the last answered write, and only while there is
-	// something to write. On a store that delays its writes, the time begins when a write should
+	// counts from the last answer to any waiter of the client. If only writes fail, for example on a full disk, the time counts from the last answered write. It counts only while there is something to write. On a store that delays its writes, the time begins when a write should
 	// be done, and is at least the time of two writes. If an unanswered claim may still be
 	// applied, the call takes up to [Tuning.ReleaseTimeout] more to make it harmless. Zero means
 	// no limit.
@@ -166,8 +163,7 @@ type Tuning struct {
 	// 1 h. Defaults 50 ms and 2.5 s.
 	MinPoll, MaxPoll time.Duration
 
-	// ReleaseTimeout bounds a release and the clean-up after a cancelled Acquire. Each call of
-	// the store may take 0.2 s more to return. At most the TTL. Default 5 s, or three writes on a
+	// ReleaseTimeout bounds a release and the clean-up after a cancelled Acquire. Each call of the store may take a moment more to return. At most the TTL. Default 5 s, or three writes on a
 	// store that delays its writes.
 	ReleaseTimeout time.Duration
 

@@ -49,7 +49,7 @@ type Info struct {
 
 	// Modified is the time of the write of this state, by the store's clock and with its
 	// granularity. On S3 that is a second, and for an object that was uploaded in parts the time
-	// is the begin of the upload.
+	// is the start of the upload.
 	Modified time.Time
 
 	// Now is the time of the answer, by the store's clock. It is zero if the store does not send

@@ -59,7 +59,7 @@ type Upload struct {
 	Key string
 	ID  string
 
-	// Started is the begin of the upload, and Now the time of that answer. Both are by the
+	// Started is the start of the upload, and Now the time of that answer. Both are by the
 	// store's clock, and zero if not known.
 	Started time.Time
 	Now     time.Time

@@ -33,10 +33,10 @@ func (o Outcome) String() string {
 	return "outcome unknown"
 }
 
-// OutcomeOf returns the outcome of a write, from its error. It is Unknown unless the
-// error proves another outcome. Where errors are wrapped, the outermost one that states
-// an outcome decides; where they are joined, the first. The failure of a write
-// ([OpError]) that states no outcome is Unknown, whatever errors are joined to it.
+// OutcomeOf returns the outcome of a write, from its error. It is Unknown unless the error proves
+// another outcome. If errors are wrapped, the outermost error that states an outcome decides; if
+// they are joined, the first. The failure of a write ([OpError]) that states no outcome is
+// Unknown, even if other errors are joined to it.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Applied
@@ -155,8 +155,8 @@ var (
 	// ErrDenied: the caller lacks a right that the store demands.
 	ErrDenied error = NewError("permission denied", NotApplied)
 
-	// ErrCredentials: the store does not accept the caller's credentials, whatever rights
-	// those have. It matches ErrDenied, too.
+	// ErrCredentials: the store does not accept the caller's credentials. It matches ErrDenied,
+	// too.
 	ErrCredentials error = NewError("permission denied", NotApplied, ErrDenied)
 
 	// ErrNotFound: the register is absent.
@@ -221,8 +221,8 @@ func MarkNotApplied(err error) error {
 	return &outcomeError{err, NotApplied}
 }
 
-// MarkUnknown marks err as an unknown outcome, whatever outcome the errors that it wraps
-// state. A nil err stays nil.
+// MarkUnknown marks err as an unknown outcome, even if the errors that it wraps state another
+// outcome. A nil err stays nil.
 func MarkUnknown(err error) error {
 	if err == nil {
 		return nil

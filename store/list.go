@@ -8,11 +8,10 @@ import (
 
 // Lister is a store that can list its keys.
 type Lister interface {
-	// List yields the keys below prefix, in no promised order, each once. A prefix is empty
-	// (all keys) or a valid key: "a/b" lists "a/b/c" and "a/b/c/d", but neither "a/b" nor
-	// "a/bc". Deleted keys are hidden. A key that exists throughout the listing is yielded.
-	// A key that is created or deleted meanwhile may be yielded. The listing ends after an
-	// error.
+	// List yields each key below prefix once, in no particular order. A prefix is empty (all
+	// keys) or a valid key: "a/b" lists "a/b/c" and "a/b/c/d", but neither "a/b" nor "a/bc".
+	// Deleted keys are hidden. A key that exists during the whole listing is yielded. A key that
+	// is created or deleted meanwhile may be yielded. The listing ends after an error.
 	List(ctx context.Context, prefix string) iter.Seq2[string, error]
 }
 

@@ -12,7 +12,7 @@ const (
 	// expires.
 	LivenessUnknown Liveness = iota
 
-	// Alive: the process runs, or a child to which it passed its announcement does.
+	// Alive: the process runs, or a child that inherited its announcement runs.
 	Alive
 
 	// Dead: the process has certainly ended.

@@ -177,8 +177,8 @@ func PutAndResolve(ctx context.Context, s Store, key string, prev Version, value
 	return ResolvePut(ctx, s, key, prev, value, v, err)
 }
 
-// ResolvePut is the rest of [PutAndResolve] after its first Put, which returned v and err:
-// for callers that limit the first try to another time than the later ones.
+// ResolvePut is the rest of [PutAndResolve] after its first Put, which returned v and err. It is
+// for callers that give the first attempt a different time limit.
 func ResolvePut(ctx context.Context, s Store, key string, prev Version, value []byte, v Version, err error) (ResolveResult, error) {
 	return resolveWrite(ctx, s, Entry{key, value, v}, prev, err, func() (Version, error) { return s.Put(ctx, key, prev, value) })
 }

@@ -12,16 +12,16 @@ import (
 // it is.
 var ErrUnchanged = errors.New("unchanged")
 
-// Update reads key, passes its value (nil where it is absent) to change, and writes what
-// change returns if the register still has the version that was read. If another writer was
-// faster, Update starts again after a growing random pause, until the context ends. It
-// returns the state that it wrote or left.
+// Update reads key, passes its value (nil if it is absent) to change, and writes the result if
+// the register still has the same version. If another writer was faster, Update starts again
+// after a growing random pause, until the context ends. It returns the state that it wrote or
+// left.
 //
-// When change returns [ErrUnchanged] nothing is written and the error is nil; any other
-// error of change is returned as it is. change may be called several times, and must not
-// keep or change the slice that it receives. If the outcome of the write is unknown, Update
-// does not retry: it returns an error whose [OutcomeOf] is Unknown. A caller that can
-// recognise its own value can then read it back.
+// If change returns [ErrUnchanged], Update writes nothing and returns nil. Update returns any
+// other error of change unchanged. It may call change several times, and change must not keep or
+// change the slice that it receives. If the outcome of the write is unknown, Update does not
+// retry: it returns an error whose [OutcomeOf] is Unknown. A caller that can recognise its own
+// value can then read it back.
 func Update(ctx context.Context, s Store, key string, change func(value []byte) ([]byte, error)) (Entry, error) {
 	var current Entry
 	read := true

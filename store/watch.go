@@ -41,11 +41,11 @@ func (w interceptedWatcher) Watch(ctx context.Context, key string, seen Version)
 // DefaultPollInterval is how often [Watch] and [WaitForChange] read a store that is no [Watcher].
 const DefaultPollInterval = 5 * time.Second
 
-// Watch yields the state of key, then every further state that it sees, until the context
-// ends or the caller leaves the loop. It may miss states that last a short time only. On a
-// store that is no [Watcher] it reads again after a random time between half of poll and
-// poll; zero means [DefaultPollInterval]. It yields errors, and continues after them at the
-// polling rate. The last thing that it yields is the context's error.
+// Watch yields the state of key, then every further state that it sees, until the context ends or
+// the caller leaves the loop. It may miss states that last only a short time. If the store is no
+// [Watcher], Watch reads it again after a random time between half of poll and poll; zero means
+// [DefaultPollInterval]. It yields errors, and continues after them at the polling rate. The last
+// error is the context's error.
 func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var (

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The faults of a state file, in the order in which they are checked, for [errors.Is].
-// Each comes in a [*LoadError], which also matches [store.ErrCorrupt]: the file is
-// neither used nor overwritten.
+// The faults of a state file, in the order of the checks, for [errors.Is]. Each comes in a
+// [*LoadError], which also matches [store.ErrCorrupt]. The package neither uses nor overwrites
+// such a file.
 var (
 	// ErrMalformed: the file is no JSON, or has another layout.
 	ErrMalformed = errors.New("malformed state file")

@@ -116,9 +116,9 @@ func (s *Store) note(o *op) {
 	}
 }
 
-// Close implements [checkpoint.Store]. Earlier calls are answered first. When the
-// context ends, those that still wait for the lock fail with [checkpoint.ErrClosed], and
-// a write in progress ends without Close.
+// Close implements [checkpoint.Store]. It first waits for earlier calls. When the context ends,
+// the calls that still wait for the lock fail with [checkpoint.ErrClosed]. Close does not wait
+// for a write in progress then.
 func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true

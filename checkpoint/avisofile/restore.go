@@ -29,7 +29,7 @@ type RestoreOptions struct {
 	// that can be read, with an error that matches [ErrReadable].
 	Force bool
 
-	// DryRun changes nothing, and returns the result that a Restore would have. It makes no
+	// DryRun changes nothing, and returns the result that a Restore would have. It creates no
 	// lock file and waits for no lock.
 	DryRun bool
 }
@@ -46,12 +46,12 @@ type RestoreResult struct {
 	// was no file.
 	Changed time.Time
 
-	// Compared is how many keys can be read in both files; a damaged file can be read up to
-	// its fault.
+	// Compared is the number of keys that can be read in both files. A damaged file can be read
+	// up to its fault.
 	Compared int
 
-	// MovedBack are the keys that can be read in the replaced file and move back, in the
-	// order of the keys.
+	// MovedBack are the keys that the Restore moves back, in the order of the keys. Only keys
+	// that can be read in the replaced file are listed.
 	MovedBack []MovedBackKey
 }
 
@@ -59,19 +59,19 @@ type RestoreResult struct {
 type MovedBackKey struct {
 	Key      string
 	From, To uint64 // sequences
-	Missing  bool   // the copy has no such key: To means nothing
+	Missing  bool   // the copy has no such key; then To has no meaning
 }
 
-// Restore replaces the state file at path by its last good copy. It keeps the replaced file
-// under the name in the result, and overwrites an older one of that name.
+// Restore replaces the state file at path by its last good copy. It keeps the replaced file under
+// the name in the result, and overwrites an older file with that name.
 //
-// The copy has the state before the last change of a Holdfast program. All later writes are
-// lost, also those of other programs; the result shows them as far as the replaced file can
-// be read. So a new epoch begins for every key, and an Advance whose work began before gets
-// RolledBack. First stop other programs that write the file: they know no epochs.
+// The copy has the state before the last change of a Holdfast program. All later writes are lost,
+// also those of other programs. The result shows them as far as the replaced file can be read. A
+// new epoch begins for every key, so an Advance whose work began before gets RolledBack. First
+// stop other programs that write the file, because they know no epochs.
 //
-// If there is no good copy the error matches [fs.ErrNotExist]. The context bounds the wait
-// for the lock.
+// If there is no good copy, the error matches [fs.ErrNotExist]. The context bounds the wait for
+// the lock.
 func Restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreResult, error) {
 	r, err := restore(ctx, path, opts)
 	if err != nil {

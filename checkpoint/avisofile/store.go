@@ -20,34 +20,33 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Options configure a [Store]. The zero value of each field means its default.
+// Options are the options of a [Store]. The zero value of each field means its default.
 type Options struct {
-	// AllowNetwork allows a file system that is not known to be local. The lock may then
-	// not exclude programs on other machines: checkpoints can be lost and go back.
-	// Default: such a file system is refused, with an error that matches
-	// [store.ErrUnsafe].
+	// AllowNetwork allows a file system that is not known to be local. The lock may then not
+	// exclude programs on other machines, so checkpoints can be lost and move back. Default: such
+	// a file system is refused, with an error that matches [store.ErrUnsafe].
 	AllowNetwork bool
 
-	// Unsafe lists the accepted risks of the state file's directory. Open refuses a
-	// directory that users who are not trusted with the file could change or exchange.
-	// The error matches [store.ErrUnsafe] and names the risk:
+	// Unsafe lists the accepted risks of the state file's directory. Open refuses a directory
+	// that untrusted users could change or exchange. The error matches [store.ErrUnsafe] and
+	// names the risk:
 	//
-	//   - "owner": the directory belongs to another user, and this one is root; or this
-	//     user may write to it, and it is not shared with a group that this user is in.
+	//   - "owner": the directory belongs to another user, and this user is root or in no group
+	//     that shares it.
 	//   - "writable": every user may write to the directory.
 	//   - "link": the path leads through a symbolic link that belongs to another user.
 	Unsafe []string
 
-	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held false
-	// if there is none. Reset and Delete call it before they write, without the file's
-	// lock. They fail while another holder has the lease: one whose token is not the
-	// caller's. They also fail if HeldBy returns an error. Default: leases are not checked.
+	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held false if
+	// there is none. Reset and Delete call it before they write, without the file's lock. They
+	// fail if another holder has the lease, whose token is not the caller's, or if HeldBy returns
+	// an error. Default: leases are not checked.
 	HeldBy func(ctx context.Context, key string) (h checkpoint.Holder, held bool, err error)
 
-	// Logger receives two warnings, each once for a Store. First: another user has replaced
-	// the file, and this user cannot keep its owner. Second: fencing tokens or epochs went
-	// back, because a program replaced a link by a file, or the fence file was removed or
-	// replaced. Default: no log.
+	// Logger receives two warnings, each once for a Store. First: another user has replaced the
+	// file, and this user cannot keep its owner. Second: fencing tokens or epochs went back.
+	// Either a program has replaced a link by a file, or the fence file was removed or replaced.
+	// Default: no log.
 	Logger *slog.Logger
 
 	// onCommit is for tests: it is called after each release of the lock.
@@ -65,13 +64,14 @@ func (o *Options) checked() (Options, error) {
 	return c, nil
 }
 
-// Store keeps checkpoints in a state file. [checkpoint.Store] describes the methods, and
-// the package comment what they promise. All methods may be called from any number of
-// goroutines. Close the store after use: it keeps its two files open. A Store runs one
-// goroutine while calls wait for a write, and another while it waits for the lock in the
-// kernel. The second one remains after the calls or the Store have ended, until the lock is
-// free; it then releases the lock at once. A process has at most 64 such goroutines, each
-// with its thread; further waiters poll.
+// Store keeps checkpoints in a state file. [checkpoint.Store] describes the methods, and the
+// package comment the promises. Any number of goroutines may call all methods. Close the store
+// after use: it keeps its two files open.
+//
+// A Store runs one goroutine while calls wait for a write, and another while it waits for the
+// lock in the kernel. The second goroutine can outlive the calls and the Store: it stays until
+// the lock is free, and then releases the lock at once. A process has at most 64 such goroutines,
+// each with its thread; further waiters poll.
 type Store struct {
 	path string // absolute
 	opts Options
@@ -102,9 +102,9 @@ type Store struct {
 
 var _ checkpoint.Store = (*Store)(nil)
 
-// Open opens the state file at path and reads it. A file that does not exist counts as
-// empty, and the first write makes it; its directory must exist. If the file cannot be
-// read, the error is a [*LoadError], and the file stays as it is.
+// Open opens the state file at path and reads it. A file that does not exist counts as empty, and
+// the first write creates it. Its directory must exist. If the file cannot be read, the error is
+// a [*LoadError], and Open does not change the file.
 func Open(path string, opts *Options) (*Store, error) {
 	o, err := opts.checked()
 	if err != nil {
@@ -200,16 +200,15 @@ func (s *Store) change(ctx context.Context, key string, c change) (answer, error
 	}
 }
 
-// Advance implements [checkpoint.Store]. Calls that come during a write share the next one,
-// whatever their keys. Each call gets the status that it would have got alone, in the order
-// of arrival.
+// Advance implements [checkpoint.Store]. Calls that arrive during a write share the next write,
+// for all keys. Each call gets the status that it would have got alone, in the order of arrival.
 //
-// RolledBack is also the answer if this store has shown a higher sequence than the file has
-// now, without a Reset or Delete of Holdfast in between. Then a program without epochs, or
-// a copy from a backup, has moved the checkpoint back.
+// An Advance also gets RolledBack if this store has returned a higher sequence than the file has
+// now, and Holdfast made no Reset or Delete in between. Then a program without epochs, or a copy
+// from a backup, has moved the checkpoint back.
 //
-// The outcome of an error is unknown if a sync failed after the file was replaced, or if
-// the context ended during the write. The caller can then repeat the same call.
+// The outcome of an error is unknown if a sync failed after the file was replaced, or if the
+// context ended during the write. The caller can then repeat the same call.
 func (s *Store) Advance(ctx context.Context, key string, p checkpoint.Position, opts *checkpoint.AdvanceOptions) (checkpoint.Result, error) {
 	if opts == nil {
 		opts = &checkpoint.AdvanceOptions{}
@@ -234,15 +233,15 @@ func (s *Store) Fence(ctx context.Context, key string, token uint64) (checkpoint
 	return a.current, wrap("fence", key, err)
 }
 
-// Reset implements [checkpoint.Store]. Its promise holds among the stores of this package
-// only: another program that runs at the same time can write the old sequence back from its
+// Reset implements [checkpoint.Store]. It keeps its promise only among the stores of this
+// package: another program that runs at the same time can write the old sequence back from its
 // memory.
 func (s *Store) Reset(ctx context.Context, key string, p checkpoint.Position, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	return s.back(ctx, key, checkpoint.VerbReset, p, opts)
 }
 
-// Delete implements [checkpoint.Store], with the restriction of Reset. It is refused if
-// the sequence has advanced since this store showed it: the error then matches
+// Delete implements [checkpoint.Store], with the restriction of Reset. If the sequence has
+// advanced since this store returned it, Delete is refused: the error matches
 // [checkpoint.ErrUnexpectedSequence].
 func (s *Store) Delete(ctx context.Context, key string, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	return s.back(ctx, key, checkpoint.VerbDelete, checkpoint.Position{}, opts)
@@ -259,8 +258,8 @@ func (s *Store) back(ctx context.Context, key string, v checkpoint.Verb, p check
 	return a.current, wrap(store.Kind(v), key, err)
 }
 
-// Get implements [checkpoint.Store]. It takes no lock, except to find out how an
-// interrupted Reset or Delete ended.
+// Get implements [checkpoint.Store]. It locks the file only to find out how an interrupted Reset
+// or Delete ended.
 func (s *Store) Get(ctx context.Context, key string, opts *checkpoint.GetOptions) (checkpoint.Checkpoint, error) {
 	d, err := parseDigest(key)
 	if err != nil {
@@ -324,8 +323,8 @@ func (s *Store) readState(ctx context.Context, cached bool) (*view, error) {
 	}
 }
 
-// List implements [checkpoint.Store], in the order of the keys and as of one instant. The
-// keys of this file have one segment, so none is below a prefix.
+// List implements [checkpoint.Store]. It yields the keys in their order, as of one instant. Keys
+// of this file have one segment, so no key is below a prefix.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[checkpoint.Checkpoint, error] {
 	return func(yield func(checkpoint.Checkpoint, error) bool) {
 		const op = "list"

@@ -56,9 +56,8 @@ type Options struct {
 	// written for. An empty fingerprint differs from none. Default: none.
 	Fingerprint *string
 
-	// Bare takes the path of the URL as it is. Default: a path without a final slash
-	// gets one, as the consumer program does with its configured base URL before it makes a
-	// key.
+	// Bare uses the path of the URL unchanged. Default: Key adds a final slash to the path if
+	// it has none, as the consumer program does with its configured base URL.
 	Bare bool
 }
 

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// BaseURL returns the canonical form of the URL of a server: scheme://host[:port]path, with
-// scheme and host in lower case, IPv6 addresses compressed and in brackets, without user,
-// query, fragment and default port, dot segments resolved, and an empty path as "/". The
-// rest of the path stays as it is. A path with a final slash differs from one without.
+// BaseURL returns the canonical form of the URL of a server: scheme://host[:port]path. Scheme and
+// host are in lower case, IPv6 addresses are compressed and in brackets, and dot segments are
+// resolved. User, query, fragment and default port are removed. An empty path becomes "/". The
+// rest of the path does not change. A path with a final slash differs from a path without it.
 func BaseURL(raw string) (string, error) {
 	fail := func(format string, args ...any) (string, error) {
 		return "", bad("the URL %q: %w", raw, fmt.Errorf(format, args...))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Facts are what a client knows of the holder in a record, beside the record. All times are the
+// Facts are what a client knows of the holder in addition to the record. All times are the
 // client's own.
 type Facts struct {
 	Watched  time.Duration // for how long it has seen the holder's last write unchanged

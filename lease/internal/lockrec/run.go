@@ -30,7 +30,7 @@ const (
 // All times are by the clock of the machine of the run.
 type Run struct {
 	Period    string    // period in the program of the run, for people
-	Began     time.Time // begin of the run, which counts for the period that contains it
+	Began     time.Time // start of the run, which counts for the period that contains it
 	PeriodEnd time.Time // end of that period
 	Ended     time.Time // zero unless the run is done or has failed
 	Outcome   RunOutcome
