@@ -24,9 +24,9 @@ type deed struct {
 	// after is the content of "a" that the deed leaves.
 	after string
 
-	// unsettled says that a lost request leaves the outcome unknown, even if the next
+	// unresolved says that a lost request leaves the outcome unknown, even if the next
 	// requests are answered.
-	unsettled bool
+	unresolved bool
 }
 
 var (
@@ -42,23 +42,23 @@ func deeds() []deed {
 		}
 	}
 	return []deed{
-		{name: "create", absent: true, after: "new", unsettled: true, do: put(func(object.Info) *object.WriteOptions {
+		{name: "create", absent: true, after: "new", unresolved: true, do: put(func(object.Info) *object.WriteOptions {
 			return &object.WriteOptions{IfAbsent: true}
 		})},
 		{name: "replace", after: "new", do: put(func(base object.Info) *object.WriteOptions {
 			return &object.WriteOptions{Base: &base}
 		})},
-		{name: "replace a version", after: "new", unsettled: true, do: put(func(base object.Info) *object.WriteOptions {
+		{name: "replace a version", after: "new", unresolved: true, do: put(func(base object.Info) *object.WriteOptions {
 			return &object.WriteOptions{IfMatch: base.Version}
 		})},
-		{name: "overwrite", after: "new", unsettled: true, do: put(func(object.Info) *object.WriteOptions { return nil })},
+		{name: "overwrite", after: "new", unresolved: true, do: put(func(object.Info) *object.WriteOptions { return nil })},
 		{name: "commit under a fence", after: "new", fenced: true, fence: &token1, do: put(func(base object.Info) *object.WriteOptions {
 			return &object.WriteOptions{Base: &base, Fence: &token2}
 		})},
 		{name: "overwrite under a fence", after: "new", fenced: true, fence: &token1, do: put(func(object.Info) *object.WriteOptions {
 			return &object.WriteOptions{Fence: &token2}
 		})},
-		{name: "copy", absent: true, after: "new", unsettled: true, do: func(ctx context.Context, c *object.Client, _ object.Info) error {
+		{name: "copy", absent: true, after: "new", unresolved: true, do: func(ctx context.Context, c *object.Client, _ object.Info) error {
 			_, err := c.Copy(ctx, "source", "a", &object.WriteOptions{IfAbsent: true})
 			return err
 		}},
@@ -66,14 +66,14 @@ func deeds() []deed {
 			_, err := c.Copy(ctx, "source", "a", &object.WriteOptions{Base: &base})
 			return err
 		}},
-		{name: "rename", absent: true, after: "new", unsettled: true, do: func(ctx context.Context, c *object.Client, _ object.Info) error {
+		{name: "rename", absent: true, after: "new", unresolved: true, do: func(ctx context.Context, c *object.Client, _ object.Info) error {
 			_, err := c.Rename(ctx, "source", "a", &object.WriteOptions{IfAbsent: true})
 			return err
 		}},
-		{name: "delete", after: "absent", unsettled: true, do: func(ctx context.Context, c *object.Client, base object.Info) error {
+		{name: "delete", after: "absent", unresolved: true, do: func(ctx context.Context, c *object.Client, base object.Info) error {
 			return c.Delete(ctx, "a", &object.WriteOptions{Base: &base})
 		}},
-		{name: "remove", after: "absent", unsettled: true, do: func(ctx context.Context, c *object.Client, _ object.Info) error {
+		{name: "remove", after: "absent", unresolved: true, do: func(ctx context.Context, c *object.Client, _ object.Info) error {
 			return c.Delete(ctx, "a", nil)
 		}},
 		{name: "delete under a fence", after: "absent", fenced: true, fence: &token1, do: func(ctx context.Context, c *object.Client, base object.Info) error {
@@ -164,7 +164,7 @@ func (d *deed) once(t *testing.T, below object.Bucket, n int, fault objecttest.F
 		t.Errorf("%v of request %d: told not applied (%v), and there is %s", calls[n-1].Op, n, err, after)
 	case outcome == store.Unknown && errors.Is(err, store.ErrConflict):
 		t.Errorf("an unknown outcome looks like a conflict: %v", err)
-	case outcome == store.Unknown && calls[n-1].Write() && !d.unsettled:
+	case outcome == store.Unknown && calls[n-1].Write() && !d.unresolved:
 		t.Errorf("%v of request %d: the outcome could be known: %v", calls[n-1].Op, n, err)
 	}
 	return clean

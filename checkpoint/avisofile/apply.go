@@ -31,7 +31,7 @@ var errHolderUnchecked = errors.New("HeldBy was not called")
 // work is a view with the changes of a batch on top.
 type work struct {
 	base    *view
-	fences  fences // of the base, settled
+	fences  fences // of the base, with nothing pending
 	entries map[digest]*entry
 	guards  map[digest]guard
 	written bool // an entry was changed

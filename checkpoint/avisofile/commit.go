@@ -110,10 +110,10 @@ func (s *Store) commit(h *hold, batch []*op, c *commitStats) error {
 // applyAll carries out the calls in memory, one after the other.
 func (s *Store) applyAll(batch []*op, v *view) *work {
 	w := &work{base: v, fences: v.fences, entries: make(map[digest]*entry), guards: make(map[digest]guard)}
-	if settled, changed := v.fences.settled(); changed {
+	if confirmed, changed := v.fences.confirmed(); changed {
 		// While this store has the lock, no other writer is in the middle of a change.
 		// The next change of the file records that.
-		w.fences = settled
+		w.fences = confirmed
 	}
 	for _, o := range batch {
 		o.answer = w.apply(&o.change)
@@ -138,11 +138,11 @@ func (s *Store) write(h *hold, w *work, c *commitStats) (*view, error) {
 		next.closeUnless(v)
 		return nil, err
 	}
-	if settled, pending := next.fences.settled(); pending {
+	if confirmed, pending := next.fences.confirmed(); pending {
 		// If this fails, the next program that takes the lock finds the mark and removes
 		// it.
-		if err := s.writeFences(h, next, settled, c); err != nil {
-			next.fences = settled
+		if err := s.writeFences(h, next, confirmed, c); err != nil {
+			next.fences = confirmed
 			s.doubt.Store(true)
 		}
 	}

@@ -48,7 +48,7 @@ func decode(b []byte) (state, error) {
 			return nil, &LoadError{Err: ErrFileKey, Detail: fmt.Sprintf("the key %.80q is not 64 hexadecimal digits", c.name)}
 		}
 	}
-	return settle(doc.checkpoints), nil
+	return sortUnique(doc.checkpoints), nil
 }
 
 // readDamaged returns the entries that can be read in a damaged state file, for people:
@@ -62,11 +62,11 @@ func readDamaged(b []byte) state {
 			valid = append(valid, c)
 		}
 	}
-	return settle(valid)
+	return sortUnique(valid)
 }
 
-// settle sorts the entries and keeps one for each key.
-func settle(all []spelled) state {
+// sortUnique sorts the entries and keeps one for each key.
+func sortUnique(all []spelled) state {
 	order := func(a, b spelled) int {
 		return cmp.Or(bytes.Compare(a.key[:], b.key[:]), strings.Compare(a.name, b.name))
 	}

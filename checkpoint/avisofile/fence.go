@@ -78,8 +78,8 @@ func (f fences) pending() bool {
 	return false
 }
 
-// settled returns the fences with nothing pending, and whether that changed them.
-func (f fences) settled() (fences, bool) {
+// confirmed returns the fences with nothing pending, and whether that changed them.
+func (f fences) confirmed() (fences, bool) {
 	if !f.pending() {
 		return f, false
 	}

@@ -228,10 +228,10 @@ func (r *restoring) carryOut(h *hold) error {
 		return err
 	}
 	m.close()
-	if settled, pending := fences.settled(); pending {
+	if confirmed, pending := fences.confirmed(); pending {
 		// If this fails, the next program that takes the lock finds the mark and removes
 		// it.
-		_ = r.writeFences(h, settled)
+		_ = r.writeFences(h, confirmed)
 	}
 	return nil
 }

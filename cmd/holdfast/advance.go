@@ -179,7 +179,7 @@ func (s *stream) read(in io.Reader) {
 	if err != nil {
 		err = fmt.Errorf("line %d: %w", n, err)
 	}
-	s.tell(func() { s.ended, s.err = true, err })
+	s.update(func() { s.ended, s.err = true, err })
 }
 
 // take takes one line. The highest sequence counts, in whatever order the lines come and
@@ -198,7 +198,7 @@ func (s *stream) take(line string) error {
 		return err
 	}
 	to := checkpoint.Position{Sequence: sequence, EventID: event}
-	s.tell(func() {
+	s.update(func() {
 		switch {
 		case !s.any || to.Sequence > s.latest.Sequence:
 			s.latest, s.any, s.some = to, true, true
@@ -209,7 +209,7 @@ func (s *stream) take(line string) error {
 	return err
 }
 
-func (s *stream) tell(change func()) {
+func (s *stream) update(change func()) {
 	s.mu.Lock()
 	change()
 	s.mu.Unlock()

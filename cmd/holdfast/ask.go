@@ -187,7 +187,7 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 		defer cancel()
 		options.OnAcknowledged = func(asked lease.YieldStatus) {
 			nameHolders(ctx, client, &asked)
-			a.notef("%s; %s", askedText(asked, st.url), heardText(asked))
+			a.notef("%s; %s", requestLine(asked, st.url), heardText(asked))
 		}
 	}
 	asked, err := client.RequestYield(ctx, name, options)
@@ -214,9 +214,9 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 	case asked.GrantEnded:
 		a.notef("%s", overText(asked, st.url))
 	case asked.Acknowledged:
-		a.notef("%s; %s", askedText(asked, st.url), heardText(asked))
+		a.notef("%s; %s", requestLine(asked, st.url), heardText(asked))
 	default:
-		a.notef("%s", askedText(asked, st.url))
+		a.notef("%s", requestLine(asked, st.url))
 	}
 	return nil
 }
@@ -229,8 +229,8 @@ func nameHolders(ctx context.Context, client *lease.Client, asked *lease.YieldSt
 	}
 }
 
-// askedText says who is asked to give way.
-func askedText(asked lease.YieldStatus, url string) string {
+// requestLine says who is asked to give way.
+func requestLine(asked lease.YieldStatus, url string) string {
 	if asked.Grant == "" { // readers, or holders of slots
 		return fmt.Sprintf("asked the holders of lock %q on %s to release it", asked.Name, url)
 	}

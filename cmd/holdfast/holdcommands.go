@@ -453,7 +453,7 @@ func (h *lineHolder) take(ctx context.Context, c *claim, beside *lease.LockOptio
 	}
 	if err == nil {
 		c.guard = guard
-		h.tell(c, holdLine{Event: "held", Slot: guard.Slot(), Deadline: guard.Deadline()})
+		h.print(c, holdLine{Event: "held", Slot: guard.Slot(), Deadline: guard.Deadline()})
 		context.AfterFunc(guard.Context(), func() { h.lost(c) })
 		return
 	}
@@ -464,7 +464,7 @@ func (h *lineHolder) take(ctx context.Context, c *claim, beside *lease.LockOptio
 		line.Event, line.Command = "busy", ""
 		line.Holder, line.Token = by, held.Record.Token
 	}
-	h.tell(c, line)
+	h.print(c, line)
 }
 
 func (h *lineHolder) acquire(ctx context.Context, c *claim, beside *lease.LockOptions, wait time.Duration) (*lease.Guard, error) {
@@ -535,7 +535,7 @@ func (h *lineHolder) ended(c *claim, err error) {
 			line.Event, line.Grace = "lost", c.guard.GraceRemaining().Milliseconds()
 		}
 	}
-	h.tell(c, line)
+	h.print(c, line)
 }
 
 // write begins to write into the record of a lock, and writes the result. The caller
@@ -553,17 +553,17 @@ func (h *lineHolder) write(c *claim, command, done string, write func(*lease.Gua
 		case err != nil:
 			h.failed(command, c, err)
 		default:
-			h.tell(c, holdLine{Event: done, Deadline: c.guard.Deadline()})
+			h.print(c, holdLine{Event: done, Deadline: c.guard.Deadline()})
 		}
 	})
 }
 
 func (h *lineHolder) failed(command string, c *claim, err error) {
-	h.tell(c, holdLine{Event: "failed", Command: command, Error: oneLine(err), Kind: kinds[statusOf(err)]})
+	h.print(c, holdLine{Event: "failed", Command: command, Error: oneLine(err), Kind: kinds[statusOf(err)]})
 }
 
-// tell prints a line about a claim.
-func (h *lineHolder) tell(c *claim, line holdLine) {
+// print prints a line about a claim.
+func (h *lineHolder) print(c *claim, line holdLine) {
 	line.ID, line.Lock = c.id, c.lock
 	if c.guard != nil {
 		line.Token = c.guard.Token()
@@ -579,7 +579,7 @@ func (h *lineHolder) event(e lease.Event) {
 		defer h.mu.Unlock()
 		for _, c := range h.claims {
 			if c.lock == e.Name && c.guard != nil && c.guard.Token() == e.Token {
-				h.tell(c, holdLine{Event: "yield_requested", By: e.Holder, Reason: e.Reason})
+				h.print(c, holdLine{Event: "yield_requested", By: e.Holder, Reason: e.Reason})
 			}
 		}
 	case e.Session == "" || e.Name != "":

@@ -82,7 +82,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 				p.Since = &r.Granted
 			}
 		}
-		a.tell(p)
+		a.report(p)
 	}
 	return status
 }
@@ -113,9 +113,9 @@ type problem struct {
 	Hints []string   `json:"hints,omitempty"` // what the reader can do
 }
 
-// tell writes a message to stderr. All messages go through it, so that no text of others
+// report writes a message to stderr. All messages go through it, so that no text of others
 // can control a terminal or forge a line of a log.
-func (a *app) tell(p problem) {
+func (a *app) report(p problem) {
 	a.wait.mu.Lock()
 	defer a.wait.mu.Unlock()
 	a.wait.clear(a.stderr)
@@ -403,5 +403,5 @@ func (a *app) notef(format string, args ...any) {
 
 // warnf writes a message that people must not miss. --quiet does not hide it.
 func (a *app) warnf(format string, args ...any) {
-	a.tell(problem{Level: "note", Message: fmt.Sprintf(format, args...)})
+	a.report(problem{Level: "note", Message: fmt.Sprintf(format, args...)})
 }

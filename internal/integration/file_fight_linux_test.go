@@ -137,7 +137,7 @@ func (f *fileFight) calm() {
 	for i := range f.alive {
 		f.replace(i)
 	}
-	f.settle()
+	f.lastRound()
 }
 
 // Processes fight over one lock in a directory. They are killed with -9, and stopped

@@ -24,9 +24,9 @@ import (
 type jobClaims struct {
 	jobs, claimants int
 
-	mu   sync.Mutex
-	told map[string][]error // by destination
-	n    map[store.Outcome]int
+	mu       sync.Mutex
+	reported map[string][]error // by destination
+	n        map[store.Outcome]int
 }
 
 func (c *jobClaims) claim(ctx context.Context, client *object.Client, job, claimant int) {
@@ -34,14 +34,14 @@ func (c *jobClaims) claim(ctx context.Context, client *object.Client, job, claim
 	_, err := client.Rename(ctx, fmt.Sprint("job/", job), to, &object.WriteOptions{IfAbsent: true})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.told[to] = append(c.told[to], err)
+	c.reported[to] = append(c.reported[to], err)
 	c.n[store.OutcomeOf(err)]++
 }
 
 // race lets all claimants claim all jobs, each once or twice, through buckets of their own.
 func (c *jobClaims) race(t *testing.T, direct *object.Client, seed uint64, open func() *object.Client) {
 	t.Helper()
-	c.told, c.n = make(map[string][]error), make(map[store.Outcome]int)
+	c.reported, c.n = make(map[string][]error), make(map[store.Outcome]int)
 	for job := range c.jobs {
 		if _, err := direct.Put(t.Context(), fmt.Sprint("job/", job), strings.NewReader(fmt.Sprint("precious ", job)), nil); err != nil {
 			t.Fatal(err)
@@ -84,7 +84,7 @@ func (c *jobClaims) check(t *testing.T, direct *object.Client) {
 		for claimant := range c.claimants {
 			to := fmt.Sprintf("w%d/%d", claimant, job)
 			won := false
-			for _, err := range c.told[to] {
+			for _, err := range c.reported[to] {
 				won = won || err == nil
 			}
 			if won {
@@ -95,7 +95,7 @@ func (c *jobClaims) check(t *testing.T, direct *object.Client) {
 			}
 		}
 		if len(winners) != 1 || len(places) != 1 || winners[0] != places[0] || there(fmt.Sprint("job/", job), fmt.Sprint("precious ", job)) {
-			t.Errorf("job %d was claimed by %q, and is at %q: %v", job, winners, places, c.told)
+			t.Errorf("job %d was claimed by %q, and is at %q: %v", job, winners, places, c.reported)
 		}
 	}
 	t.Logf("outcomes %v", c.n)

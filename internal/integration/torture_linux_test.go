@@ -61,7 +61,7 @@ func tortureLeases(t *testing.T, duration time.Duration, workers int, sessions b
 		proxy.Inject(faultproxy.Random(seed, 0.1, nil, anyFault(k.ttl)...))
 		f.fight(workers, duration)
 		proxy.Heal()
-		f.settle()
+		f.lastRound()
 		st, err := direct.open(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -191,9 +191,9 @@ func (f *fight) grants() (n int) {
 	return n
 }
 
-// settle lets every worker take the lock once more, one after the other: the
+// lastRound lets every worker take the lock once more, one after the other: the
 // holder is killed, so that the next worker has to take the lock over.
-func (f *fight) settle() {
+func (f *fight) lastRound() {
 	f.t.Helper()
 	for len(f.alive) > 0 {
 		since := now()

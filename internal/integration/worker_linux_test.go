@@ -73,18 +73,18 @@ type worker struct {
 func work(config string) {
 	var w worker
 	if err := json.Unmarshal([]byte(config), &w.job); err != nil {
-		w.tell(event{Kind: "error", Text: err.Error()})
+		w.report(event{Kind: "error", Text: err.Error()})
 		os.Exit(1)
 	}
 	w.rnd = rand.New(rand.NewPCG(w.Seed, 0))
 	if err := w.run(context.Background()); err != nil {
-		w.tell(event{Kind: "error", Text: err.Error()})
+		w.report(event{Kind: "error", Text: err.Error()})
 	}
 	os.Exit(1)
 }
 
-// tell writes an event at once, so that it survives a kill.
-func (w *worker) tell(e event) {
+// report writes an event at once, so that it survives a kill.
+func (w *worker) report(e event) {
 	if e.At == 0 {
 		e.At = now()
 	}
@@ -110,7 +110,7 @@ func (w *worker) run(ctx context.Context) error {
 		Grace: w.Grace,
 		OnEvent: func(e lease.Event) {
 			if e.Kind == lease.EventLost {
-				w.tell(event{Kind: "lost", Token: e.Token, Text: fmt.Sprint(e.Err)})
+				w.report(event{Kind: "lost", Token: e.Token, Text: fmt.Sprint(e.Err)})
 			}
 		},
 		Tuning: lease.Tuning{Margin: w.Margin, MinPoll: 10 * time.Millisecond, MaxPoll: 300 * time.Millisecond},
@@ -128,21 +128,21 @@ func (w *worker) run(ctx context.Context) error {
 		guard, err := claims.handle.Acquire(ctx)
 		if err != nil {
 			if errors.Is(err, lease.ErrLost) {
-				w.tell(event{Kind: "ended", Text: "the session: " + err.Error()})
+				w.report(event{Kind: "ended", Text: "the session: " + err.Error()})
 				claims.handle = nil
 			} else {
-				w.tell(event{Kind: "error", Text: "acquire: " + err.Error()})
+				w.report(event{Kind: "error", Text: "acquire: " + err.Error()})
 			}
 			time.Sleep(w.TTL / 10)
 			continue
 		}
 		// A process that was stopped since, past its lease, has no belief to tell of.
 		if at := now(); guard.Err() == nil {
-			w.tell(event{Kind: "held", At: at, Token: guard.Token()})
+			w.report(event{Kind: "held", At: at, Token: guard.Token()})
 		}
 		w.hold(ctx, guard)
 		err = guard.Release(ctx)
-		w.tell(event{Kind: "released", Token: guard.Token(), Text: fmt.Sprint(err)})
+		w.report(event{Kind: "released", Token: guard.Token(), Text: fmt.Sprint(err)})
 		time.Sleep(time.Duration(w.rnd.IntN(20)) * time.Millisecond)
 	}
 }
@@ -169,7 +169,7 @@ func (c *claims) renew(ctx context.Context, w *worker) (err error) {
 		if c.session, err = c.client.OpenSession(ctx); err != nil {
 			return err
 		}
-		w.tell(event{Kind: "session", Text: c.session.ID()})
+		w.report(event{Kind: "session", Text: c.session.ID()})
 	}
 	c.handle, err = c.session.Handle(tortureLock, nil)
 	return err
@@ -188,7 +188,7 @@ func (w *worker) hold(ctx context.Context, guard *lease.Guard) {
 		if guard.Err() != nil {
 			break
 		}
-		w.tell(event{Kind: "believed", At: at, Token: guard.Token()})
+		w.report(event{Kind: "believed", At: at, Token: guard.Token()})
 		if w.rnd.IntN(10) == 0 {
 			w.count(ctx, guard)
 		}
@@ -222,14 +222,14 @@ func (w *worker) count(ctx context.Context, guard *lease.Guard) {
 	})
 	switch {
 	case err == nil:
-		w.tell(event{Kind: "counted", Token: token, N: next.N})
+		w.report(event{Kind: "counted", Token: token, N: next.N})
 	case errors.Is(err, errFenced):
 		// A worker with a higher token wrote before this look.
 		if guard.Err() == nil {
-			w.tell(event{Kind: "violation", Token: token, Text: fmt.Sprintf("believes in token %d, the counter has %d", token, next.Token)})
+			w.report(event{Kind: "violation", Token: token, Text: fmt.Sprintf("believes in token %d, the counter has %d", token, next.Token)})
 		}
-		w.tell(event{Kind: "fenced", Token: token})
+		w.report(event{Kind: "fenced", Token: token})
 	case store.OutcomeOf(err) == store.Unknown:
-		w.tell(event{Kind: "maybe", Token: token, N: next.N, Text: err.Error()})
+		w.report(event{Kind: "maybe", Token: token, N: next.N, Text: err.Error()})
 	}
 }

@@ -16,7 +16,7 @@ func TestStore(t *testing.T) {
 	kinds(t, func(t *testing.T, s *server) {
 		var at *server
 		storetest.Run(t, func(t *testing.T) store.Store {
-			at = &server{tags: s.tags, tells: s.tells, number: s.number}
+			at = &server{tags: s.tags, carriesState: s.carriesState, number: s.number}
 			return at.open(t, nil)
 		}, &storetest.Options{Reopen: func(t *testing.T, _ store.Store) store.Store { return at.open(t, nil) }, Rounds: 5})
 	})
@@ -131,8 +131,8 @@ func TestRequests(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := f.open(t, nil)
 			var v store.Version
-			conflict := map[bool]string{true: "write", false: "write read"}[f.tells]
-			retry := map[bool]string{true: "write write", false: "write read write"}[f.tells]
+			conflict := map[bool]string{true: "write", false: "write read"}[f.carriesState]
+			retry := map[bool]string{true: "write write", false: "write read write"}[f.carriesState]
 			for _, c := range []struct {
 				name   string
 				faults []fault
@@ -193,7 +193,7 @@ func TestRemovedByHand(t *testing.T) {
 			v := mustPut(t, s, "k", "", "before")
 			f.faults = []fault{lost}
 			ctx, cancel := context.WithCancel(t.Context())
-			if !f.tells {
+			if !f.carriesState {
 				time.AfterFunc(time.Microsecond, cancel) // no time to read back
 			}
 			_, err := s.Put(ctx, "k", v, []byte("ours"))

@@ -147,7 +147,7 @@ func TestProbeUnderOneFault(t *testing.T) {
 						if b.createsOnMatch && wrong == twice && n == 4 {
 							continue // the second of the two finds what the first has made
 						}
-						bad := &server{tags: f.tags, tells: f.tells, number: f.number, broken: b}
+						bad := &server{tags: f.tags, carriesState: f.carriesState, number: f.number, broken: b}
 						bad.faults = append(make([]fault, n), wrong)
 						if err := bad.open(t, unproven).Verify(t.Context()); !errors.Is(err, store.ErrUnsafe) {
 							t.Errorf("fault %d of request %d of a bad server: %v", wrong, n, err)

@@ -39,9 +39,9 @@ var errLost = fmt.Errorf("%w: the reply was lost", store.ErrUnavailable)
 
 // server is a table with compare-and-swap in memory. Its requests go wrong by a list.
 type server struct {
-	tags   bool // it gives states tags, and compares those
-	tells  bool // its refusals carry the current state
-	number bool
+	tags         bool // it gives states tags, and compares those
+	carriesState bool // its refusals carry the current state
+	number       bool
 
 	broken
 
@@ -64,7 +64,7 @@ type broken struct {
 func (s *server) open(t *testing.T, change func(*engine.Options)) *engine.Store {
 	t.Helper()
 	o := engine.Options{
-		Traits: store.Traits{Name: "table", ConflictCarriesState: s.tells}, Trusted: true, Tags: s.tags, Numbered: s.number,
+		Traits: store.Traits{Name: "table", ConflictCarriesState: s.carriesState}, Trusted: true, Tags: s.tags, Numbered: s.number,
 	}
 	if change != nil {
 		change(&o)
@@ -196,7 +196,7 @@ func (s *server) swap(key string, on engine.Stored, e engine.Envelope) (engine.T
 			return made.Tag, nil
 		}
 	}
-	if s.tells {
+	if s.carriesState {
 		return "", &engine.ConditionFailedError{HasCurrent: true, Current: row}
 	}
 	return "", store.ErrConflict
@@ -287,6 +287,6 @@ func (s *server) release() {
 // kinds runs f on each kind of server.
 func kinds(t *testing.T, f func(t *testing.T, s *server)) {
 	t.Run("tags", func(t *testing.T) { f(t, &server{tags: true}) })
-	t.Run("tells", func(t *testing.T) { f(t, &server{tells: true, number: true}) })
+	t.Run("carries the state", func(t *testing.T) { f(t, &server{carriesState: true, number: true}) })
 	t.Run("silent", func(t *testing.T) { f(t, &server{}) })
 }

@@ -11,7 +11,7 @@ import (
 
 // listening is a connection that delivers its notifications, and then fails.
 type listening struct {
-	told   []string
+	events []string
 	queue  []string
 	closed context.Context
 }
@@ -19,7 +19,7 @@ type listening struct {
 var errLost = errors.New("connection lost")
 
 func (c *listening) Exec(_ context.Context, statement string, _ ...any) (int, error) {
-	c.told = append(c.told, statement)
+	c.events = append(c.events, statement)
 	return 0, nil
 }
 
@@ -46,15 +46,15 @@ func TestListener(t *testing.T) {
 		func(n string) string { return n + "!" },
 	)
 	ctx, cancel := context.WithCancel(t.Context())
-	err := listen(ctx, `a"b`, func() { c.told = append(c.told, "ready") }, func(payload string) {
+	err := listen(ctx, `a"b`, func() { c.events = append(c.events, "ready") }, func(payload string) {
 		cancel()
-		c.told = append(c.told, payload)
+		c.events = append(c.events, payload)
 	})
 	if !errors.Is(err, errLost) {
 		t.Errorf("it ended with %v", err)
 	}
-	if want := []string{`LISTEN "a""b"`, "ready", "a!", "b!"}; !slices.Equal(c.told, want) {
-		t.Errorf("got %q, want %q", c.told, want)
+	if want := []string{`LISTEN "a""b"`, "ready", "a!", "b!"}; !slices.Equal(c.events, want) {
+		t.Errorf("got %q, want %q", c.events, want)
 	}
 	if c.closed == nil || c.closed.Err() != nil {
 		t.Error("the connection was not closed, or with a context that had ended")

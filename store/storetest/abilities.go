@@ -265,8 +265,8 @@ func presenceCases() []testCase {
 			if second, err := p.Announce(e.ctx); err != nil || second != first {
 				e.errorf("announce again: got %q and error %v, want %q", second, err, first)
 			}
-			for _, judge := range []store.Presence{p, e.presence(e.other)} {
-				if got := judge.Liveness(e.ctx, first); got == store.Dead {
+			for _, presence := range []store.Presence{p, e.presence(e.other)} {
+				if got := presence.Liveness(e.ctx, first); got == store.Dead {
 					e.errorf("this process was judged dead")
 				}
 			}

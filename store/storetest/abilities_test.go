@@ -150,12 +150,12 @@ func (b below) Unwrap() store.Store { return b.Store }
 // unable is a store with one broken ability: its function fields replace methods.
 type unable struct {
 	*able
-	age    func(a *able, key string) ([]byte, store.Version, time.Duration, error)
-	change func(a *able, key string, seen store.Version) ([]byte, store.Version, bool, error)
-	judge  func(a *able, announcement string) store.Liveness
-	await  func(ctx context.Context, a *able) error
-	mark   func(a *able, key string) uint64
-	traits func() store.Traits
+	age      func(a *able, key string) ([]byte, store.Version, time.Duration, error)
+	change   func(a *able, key string, seen store.Version) ([]byte, store.Version, bool, error)
+	liveness func(a *able, announcement string) store.Liveness
+	await    func(ctx context.Context, a *able) error
+	mark     func(a *able, key string) uint64
+	traits   func() store.Traits
 }
 
 func (u *unable) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
@@ -173,10 +173,10 @@ func (u *unable) GetIfChanged(ctx context.Context, key string, seen store.Versio
 }
 
 func (u *unable) Liveness(ctx context.Context, announcement string) store.Liveness {
-	if u.judge == nil {
+	if u.liveness == nil {
 		return u.able.Liveness(ctx, announcement)
 	}
-	return u.judge(u.able, announcement)
+	return u.liveness(u.able, announcement)
 }
 
 func (u *unable) WaitLiveness(ctx context.Context, announcement string) error {
@@ -246,7 +246,7 @@ func brokenAbilities() []broken {
 			}
 		}), nil},
 		{"judges every other process dead", []string{"PresenceUnknown"}, with(func(u *unable) {
-			u.judge = func(a *able, announcement string) store.Liveness {
+			u.liveness = func(a *able, announcement string) store.Liveness {
 				if announcement == a.id {
 					return store.Alive
 				}
@@ -254,7 +254,7 @@ func brokenAbilities() []broken {
 			}
 		}), nil},
 		{"judges the living dead", []string{"PresenceAlive"}, with(func(u *unable) {
-			u.judge = func(*able, string) store.Liveness { return store.Dead }
+			u.liveness = func(*able, string) store.Liveness { return store.Dead }
 		}), nil},
 		{"waits with an error of its own", []string{"PresenceAwait"}, with(func(u *unable) {
 			u.await = func(context.Context, *able) error { return errors.New("no inotify") }

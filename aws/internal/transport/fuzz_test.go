@@ -111,14 +111,14 @@ func FuzzDynamoDBAnswers(f *testing.F) {
 
 // damage alters the answers to the requests it picks, as a network or a proxy might.
 type damage struct {
-	inner http.RoundTripper
-	on    bool
-	keep  uint16 // so much of the body stays
-	at    uint16 // the byte that is altered, by
-	by    byte
-	tells bool // the header gives the length from before
-	drop  bool // the ETag
-	n     int  // answers so far
+	inner     http.RoundTripper
+	on        bool
+	keep      uint16 // so much of the body stays
+	at        uint16 // the byte that is altered, by
+	by        byte
+	oldLength bool // the header gives the length from before
+	drop      bool // the ETag
+	n         int  // answers so far
 }
 
 func (d *damage) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -139,7 +139,7 @@ func (d *damage) RoundTrip(r *http.Request) (*http.Response, error) {
 	if d.drop {
 		resp.Header.Del("Etag")
 	}
-	if !d.tells {
+	if !d.oldLength {
 		resp.ContentLength = -1
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
@@ -161,11 +161,11 @@ func FuzzDamagedWrites(f *testing.F) {
 			}
 		}
 	}
-	f.Fuzz(func(t *testing.T, dynamo, stale bool, keep, at uint16, by byte, tells, drop bool) {
+	f.Fuzz(func(t *testing.T, dynamo, stale bool, keep, at uint16, by byte, oldLength, drop bool) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			d := &damage{keep: keep, at: at, by: by, tells: tells, drop: drop}
+			d := &damage{keep: keep, at: at, by: by, oldLength: oldLength, drop: drop}
 			s := honest(t, d, dynamo)
 			old, err := s.Put(ctx, "k", "", []byte("first"))
 			if err != nil {
@@ -195,7 +195,7 @@ func FuzzDamagedWrites(f *testing.F) {
 			}
 			var told *store.ConflictError
 			if errors.As(err, &told) && told.HasCurrent && string(told.Value) != "second" {
-				t.Errorf("the conflict tells the value %q", told.Value)
+				t.Errorf("the conflict has the value %q", told.Value)
 			}
 		})
 	})

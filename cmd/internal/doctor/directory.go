@@ -304,7 +304,7 @@ func (p *directory) notify(ctx context.Context) []Check {
 	if !p.local {
 		return c.warn("not used on a file system that is not known to be local", instead)
 	}
-	if told, err := told(p.own, p.path("notify")); err != nil || !told {
+	if reported, err := reportsChanges(p.own, p.path("notify")); err != nil || !reported {
 		if err := p.room(); err != nil {
 			return p.e.failed(c, err)
 		}

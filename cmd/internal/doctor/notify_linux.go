@@ -11,7 +11,7 @@ import (
 
 // notified reports whether the system sends a notification when a file changes. It makes the
 // file in a directory of our own.
-func told(own *os.Root, path string) (bool, error) {
+func reportsChanges(own *os.Root, path string) (bool, error) {
 	name := filepath.Base(path)
 	if err := own.WriteFile(name, nil, 0o600); err != nil {
 		return false, err

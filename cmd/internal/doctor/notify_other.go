@@ -10,6 +10,6 @@ import (
 )
 
 // notified reports whether the system sends a notification when a file changes.
-func told(*os.Root, string) (bool, error) {
+func reportsChanges(*os.Root, string) (bool, error) {
 	return false, fmt.Errorf("not used on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
