@@ -75,6 +75,26 @@ type Names struct {
 	Last uint8 // the last number that was given
 }
 
+// texts are the small numbers of a state as the ids and nonces of a record.
+var texts = func() (all [256]string) {
+	for i := range all[1:] {
+		all[i+1] = string([]byte{byte(i + 1)})
+	}
+	return all
+}()
+
+// Text returns a number of a state as an id or nonce of a record, and Number the other way round. Zero
+// is none.
+func Text(n uint8) string { return texts[n] }
+
+// Number returns the number of a Text.
+func Number(text string) uint8 {
+	if text == "" {
+		return 0
+	}
+	return text[0]
+}
+
 // GoneVersion names a version that no client can find any more.
 const GoneVersion = 255
 

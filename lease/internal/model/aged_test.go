@@ -39,5 +39,5 @@ func TestBreakBesideRenewal(t *testing.T) {
 func TestBreakReductions(t *testing.T) {
 	c := presentWorld
 	c.Age, c.Flight, c.Attempts, c.Sleep, c.Jump = true, 2, 2, true, true
-	compareFaults(t, c, 10, explore.Between(model.BreakCountsAsRenewal, model.RequestCountsAsRenewal))
+	compareFaults(t, c, 10, explore.Between(model.BreakNamesItself, model.RequestCountsAsTakeover))
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/lease/internal/explore"
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 )
 
 // The rules of a client. Each function is one step of its program, between two of
@@ -13,15 +14,11 @@ import (
 // unchanged for long enough, or its own former grant, whose end it knows.
 func (w *world) mayTake(c int) bool {
 	cl := &w.cl[c]
-	return cl.base.kind != none && (cl.wait == 0 || cl.base.formerlyOf(c) || cl.base.isDead())
+	return cl.base.kind != none && (cl.wait == 0 || w.isOpen(c, &cl.base))
 }
 
 func (r *record) formerlyOf(c int) bool {
-	return (r.kind == held || r.kind == broken) && r.owner == uint8(c)
-}
-
-func (r *record) isDead() bool {
-	return (r.kind == held || r.kind == broken) && r.pres == deadPresence
+	return r.isTaken() && r.owner == uint8(c)
 }
 
 // acquire begins a new grant.
@@ -39,10 +36,9 @@ func (w *world) acquire(c int) bool {
 			w.Note(RetakenBroken)
 		}
 	}
-	cl.mode, cl.grant, cl.tok = acquiring, freshGrant, cl.base.tok+1
-	if w.Fault == TokenKept {
-		cl.tok = cl.base.tok
-	}
+	var next lockrec.Record
+	_ = lockrec.Succeed(&next, cl.base.full())
+	cl.mode, cl.grant, cl.tok = acquiring, freshGrant, uint8(next.Token)
 	cl.forget()
 	return w.sendHeld(c, toAcquire)
 }
@@ -95,7 +91,7 @@ func (w *world) observe(c int, rec record) {
 	case again && w.Fault != WaitRestartsEachRead:
 		w.Note(SeenUnchanged)
 		wait = cl.wait
-	case w.goesOn(c, &rec):
+	case had && w.sees(c, &rec):
 		if rec.kind == held {
 			w.Note(WatchOutlastsRequest)
 		} else {
@@ -123,28 +119,9 @@ func (w *world) observe(c int, rec record) {
 	if rec.kind != broken || rec.ver != w.reg.ver {
 		return
 	}
-	if soon := w.was.formerlyOf(c) || w.was.isDead(); soon && !w.mayTake(c) || watched && wait > before {
+	if w.isOpen(c, &w.was) && !w.mayTake(c) || watched && wait > before {
 		w.Fail(NotDelayed)
 	}
-}
-
-// goesOn says whether client c has watched the write that rec, a broken record, broke. Since the
-// break was conditional on that very write, the holder made none after it.
-func (w *world) goesOn(c int, rec *record) bool {
-	base := &w.cl[c].base
-	switch {
-	case base.kind == none || w.Fault == BreakCountsAsRenewal:
-		return false
-	case w.Fault == BreakKeepsAnyWatch:
-		return rec.kind == broken && base.kind == held && base.owner == rec.owner
-	case rec.kind == held && w.Fault == RequestCountsAsRenewal:
-		return false
-	case rec.kind == held && w.Fault == RequestKeepsAnyWatch:
-		return rec.mark != 0 && base.kind == held && base.owner == rec.owner
-	case rec.kind == held:
-		return rec.ver != base.ver && rec.lastWrite() == base.lastWrite()
-	}
-	return rec.broke != 0 && rec.broke == base.lastWrite()
 }
 
 // confirm is the arrival of "applied".
@@ -172,7 +149,11 @@ func (w *world) confirm(c int) {
 // to yield that was written over it.
 func (w *world) adopt(c int, ver, ask uint8) {
 	cl := &w.cl[c]
-	i := slices.IndexFunc(cl.att[:cl.n], func(a attempt) bool { return a.ver == ver })
+	read := record{ver: ver, kind: held, grant: cl.grant}
+	if ask != 0 {
+		read.ver, read.mark = ask, ver
+	}
+	i := w.wrote(c, &read)
 	switch {
 	case i < 0 && w.Fault != AdoptByName && w.Fault != AdoptByEqualName:
 		w.Fail(KnownNonce)
@@ -357,14 +338,13 @@ func (w *world) settleAsk(c int, rec record) {
 	if rec.grant != cl.grant {
 		w.Fail(OwnGrant)
 	}
-	own := slices.ContainsFunc(cl.att[:cl.n], func(a attempt) bool { return a.ver == rec.mark })
 	switch {
 	case w.Fault == RequestCountsAsTakeover:
 		w.end(c)
-	case own:
+	case w.wrote(c, &rec) >= 0:
 		w.Note(ResolvedByHolderNonce)
 		w.adopt(c, rec.mark, rec.ver)
-	case rec.lastWrite() == cl.base.lastWrite():
+	case w.onlyOthers(c, &rec):
 		w.Note(RenewedOverRequest)
 		if w.Fault == RequestRenews && cl.n > 0 {
 			cl.left = cl.att[cl.n-1].left

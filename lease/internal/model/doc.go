@@ -1,6 +1,6 @@
 // Package model checks the protocol of a single lock by visiting every state that a
-// small world of it can reach. It is a check of the rules, not of the code in package
-// lease, which it does not import.
+// small world of it can reach. The rules of a record are those of package lockrec, which
+// package lease runs, too. Those of a client are the model's own: package lease is not checked.
 //
 // # What is modelled
 //
@@ -65,8 +65,8 @@
 //     and a holder with a renewal in doubt that is left alone keeps it.
 //
 // This means little unless the rules are tried. So each [Event] has to occur, and each [Fault], a
-// copy of the rules with one of them wrong, has to be caught. The tests print the shortest run that
-// catches it.
+// client with one wrong rule, has to be caught. The tests print the shortest run that catches it.
+// Wrong rules of a record are mutants of lockrec.
 //
 // # What is not modelled
 //

@@ -15,14 +15,10 @@ const (
 	HolderMonotonicOnly
 	BeliefDuringRelease
 	WaitFromSending
-	WaitNot
-	WaitWithoutDrift
-	WaitWithDriftOnce
 	WaitOwnTTL
 	WaitAcrossVersions
 	WaitRestartsEachRead
 	WaitByWallClock
-	WaitNotForBroken
 	LastNonceDecides
 	LastNonceTimes
 	AdoptByName
@@ -34,10 +30,7 @@ const (
 	BlindAcquire
 	BlindRenewal
 	BlindRelease
-	TokenKept
-	BreakKeepsToken
 	DeleteOnRelease
-	RenewalShortensTTL
 	TicketTakesGrant
 	TicketFreesGrant
 	TicketTTL
@@ -46,21 +39,12 @@ const (
 	TicketTrustsAnnounced
 	AttachKeepsProcess
 	AttachKeepsPresence
-	BreakCountsAsRenewal
-	BreakKeepsAnyWatch
-	BreakForgetsHolder
-	BreakForgetsPresence
 	BreakNamesItself
 	FreesAnyBreak
 	FreeKeepsToken
-	AgeWithoutDrift
 	AgeOfAnEarlierWrite
-	RequestCountsAsRenewal
-	RequestKeepsAnyWatch
 	RequestCountsAsTakeover
 	RequestRenews
-	RequestNamesItself
-	RenewalKeepsHolderNonce
 
 	faults
 )
@@ -72,14 +56,10 @@ var faultTexts = [faults]struct{ name, why string }{
 	HolderMonotonicOnly:  {"HolderMonotonicOnly", "the holder uses only a clock that stops while the machine sleeps"},
 	BeliefDuringRelease:  {"BeliefDuringRelease", "release writes free first and ends the belief when that is answered"},
 	WaitFromSending:      {"WaitFromSending", "the waiter counts from the sending of its read, not from the reply"},
-	WaitNot:              {"WaitNot", "a held lock is taken over without waiting"},
-	WaitWithoutDrift:     {"WaitWithoutDrift", "the waiter waits for the TTL and forgets that clocks differ"},
-	WaitWithDriftOnce:    {"WaitWithDriftOnce", "the waiter waits for TTL x (1+rho), as if only its own clock could be wrong"},
 	WaitOwnTTL:           {"WaitOwnTTL", "the waiter waits for the TTL of its own configuration, not for that of the record"},
 	WaitAcrossVersions:   {"WaitAcrossVersions", "the waiter does not restart its wait when it sees another version"},
 	WaitRestartsEachRead: {"WaitRestartsEachRead", "the waiter restarts its wait with each read, although the version is the same"},
 	WaitByWallClock:      {"WaitByWallClock", "the waiter uses a clock that may jump"},
-	WaitNotForBroken:     {"WaitNotForBroken", "a broken lock is taken at once although --now was not given"},
 	LastNonceDecides:     {"LastNonceDecides", "a record of one's grant with another nonce than the last one sent counts as lost"},
 	LastNonceTimes:       {"LastNonceTimes", "the deadline counts from the last attempt sent, although another one was seen"},
 	AdoptByName:          {"AdoptByName", "a client takes a record for its own if it names its holder, whatever its grant"},
@@ -91,10 +71,7 @@ var faultTexts = [faults]struct{ name, why string }{
 	BlindAcquire:         {"BlindAcquire", "the acquire checks first and then writes without condition"},
 	BlindRenewal:         {"BlindRenewal", "the renewal is written without condition"},
 	BlindRelease:         {"BlindRelease", "the release is written without condition"},
-	TokenKept:            {"TokenKept", "an acquire does not raise the token"},
-	BreakKeepsToken:      {"BreakKeepsToken", "a break does not raise the token"},
 	DeleteOnRelease:      {"DeleteOnRelease", "release removes the record, and tokens start again"},
-	RenewalShortensTTL:   {"RenewalShortensTTL", "a renewal writes a shorter TTL than the grant was given with"},
 
 	TicketTakesGrant:      {"TicketTakesGrant", "a ticket attaches to any version of its grant"},
 	TicketFreesGrant:      {"TicketFreesGrant", "a ticket that is too late frees any version of its grant"},
@@ -105,22 +82,13 @@ var faultTexts = [faults]struct{ name, why string }{
 	AttachKeepsProcess:    {"AttachKeepsProcess", "after an attach the record still names the process that detached"},
 	AttachKeepsPresence:   {"AttachKeepsPresence", "after an attach the record still names the presence of the process that detached"},
 
-	BreakCountsAsRenewal: {"BreakCountsAsRenewal", "a waiter that sees its lock broken restarts its watch"},
-	BreakKeepsAnyWatch:   {"BreakKeepsAnyWatch", "a waiter continues its watch of any write of the grant, not only of the one that was broken"},
-	BreakForgetsHolder:   {"BreakForgetsHolder", "a broken record does not name the grant that it broke"},
-	BreakForgetsPresence: {"BreakForgetsPresence", "a broken record does not name the presence of the holder"},
-	BreakNamesItself:     {"BreakNamesItself", "a broken record names the presence of the process that broke the lock"},
-	FreesAnyBreak:        {"FreesAnyBreak", "a release frees a broken record of any grant"},
-	FreeKeepsToken:       {"FreeKeepsToken", "a release over a break writes the token of its grant, not that of the break"},
-	AgeWithoutDrift:      {"AgeWithoutDrift", "a version is old enough at the TTL by the store's clock, as if clocks did not differ"},
-	AgeOfAnEarlierWrite:  {"AgeOfAnEarlierWrite", "a break that conflicts with a renewal, and is sent again over it, carries the age of the write before"},
+	BreakNamesItself:    {"BreakNamesItself", "a broken record names the presence of the process that broke the lock"},
+	FreesAnyBreak:       {"FreesAnyBreak", "a release frees a broken record of any grant"},
+	FreeKeepsToken:      {"FreeKeepsToken", "a release over a break writes the token of its grant, not that of the break"},
+	AgeOfAnEarlierWrite: {"AgeOfAnEarlierWrite", "a break that conflicts with a renewal, and is sent again over it, carries the age of the write before"},
 
-	RequestCountsAsRenewal:  {"RequestCountsAsRenewal", "a waiter times the version that a request to yield made, as if the holder had written it"},
-	RequestKeepsAnyWatch:    {"RequestKeepsAnyWatch", "a waiter continues its watch over a request to yield, although that marks another write of the holder"},
 	RequestCountsAsTakeover: {"RequestCountsAsTakeover", "a holder whose write conflicts with a request to yield takes its lock for lost"},
 	RequestRenews:           {"RequestRenews", "a holder counts a write that conflicts with a request to yield as applied"},
-	RequestNamesItself:      {"RequestNamesItself", "a request to yield over another one marks that one, and not the holder's write"},
-	RenewalKeepsHolderNonce: {"RenewalKeepsHolderNonce", "a renewal over a request to yield leaves the mark as it was"},
 }
 
 // String returns the name of the fault.

@@ -3,8 +3,10 @@ package model
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/lease/internal/explore"
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 )
 
 // Config says how large a world is and what may happen in it. The zero value is a world
@@ -59,46 +61,11 @@ func newMachine(c Config, o Options) *machine {
 	switch m.Fault {
 	case BlindAcquire, BlindRenewal, BlindRelease, LastNonceDecides, LastNonceTimes, AdoptByName, AdoptByEqualName,
 		DeadlineFromUnknown, RetryOnConflict, WaitAcrossVersions, BeliefDuringRelease,
-		TicketTTL, AttachKeepsProcess, AttachKeepsPresence,
-		BreakKeepsAnyWatch, FreesAnyBreak, FreeKeepsToken,
-		RequestKeepsAnyWatch, RequestRenews, RequestNamesItself, RenewalKeepsHolderNonce:
+		TicketTTL, AttachKeepsProcess, AttachKeepsPresence, FreesAnyBreak, FreeKeepsToken, RequestRenews:
 	default:
 		m.reduce = true
 	}
 	return m
-}
-
-// patience is how long, on its own clock, client c must see rec unchanged before it may take it;
-// zero if it may be taken at once.
-func (m *machine) patience(c int, rec record) uint8 {
-	if rec.kind == broken && m.Fault == WaitNotForBroken || rec.kind != held && rec.kind != broken {
-		return 0
-	}
-	ttl := rec.ttl
-	switch m.Fault {
-	case WaitNot:
-		return 0
-	case WaitOwnTTL:
-		ttl = m.ttl[c]
-	case WaitWithoutDrift:
-		return ttl
-	case WaitWithDriftOnce:
-		return (4*ttl + 2) / 3 // TTL x 4/3, rounded up
-	}
-	return 2 * ttl
-}
-
-// isOld says whether a record, together with what it broke, is old enough to be taken, by the
-// store's clock.
-func (m *machine) isOld(r *record) bool {
-	if r.kind != held && r.kind != broken {
-		return false
-	}
-	expiry := 2 * r.ttl
-	if m.Fault == AgeWithoutDrift {
-		expiry = r.ttl
-	}
-	return m.Age && r.age+r.stood >= expiry
 }
 
 // world is a state on its way to the next one: the rules change it and note what
@@ -177,7 +144,9 @@ func (w *world) sendHeld(c int, what uint8) bool {
 		return false
 	}
 	r := request{what: what, pred: cl.base.ver, grant: cl.grant}
-	r.rec = record{kind: held, owner: uint8(c), grant: cl.grant, tok: cl.tok, ttl: w.ttl[c]}
+	own := w.own(c)
+	next := lockrec.Renewed(own.full(), time.Time{})
+	r.rec = small(&next)
 	if w.Presence && what != toExtend {
 		r.rec.pres = uint8(c) + 1
 	}
@@ -190,10 +159,6 @@ func (w *world) sendHeld(c int, what uint8) bool {
 	switch {
 	case w.Fault == BlindAcquire && what == toAcquire, w.Fault == BlindRenewal && what == toRenew:
 		r.unconditional = 1
-	case w.Fault == RenewalShortensTTL && what == toRenew:
-		r.rec.ttl = 1
-	case w.Fault == RenewalKeepsHolderNonce && what == toRenew:
-		r.rec.mark = cl.base.mark
 	}
 	nonce := r.rec.ver
 	if nonce == 0 {
@@ -211,7 +176,10 @@ func (w *world) sendHeld(c int, what uint8) bool {
 func (w *world) sendFree(c int, what uint8) bool {
 	cl := &w.cl[c]
 	r := request{what: what, pred: cl.base.ver, grant: cl.grant}
-	r.rec = record{kind: free, tok: cl.base.tok}
+	own := w.own(c)
+	own.tok = cl.base.tok
+	next := lockrec.Freed(own.full(), time.Time{})
+	r.rec = small(&next)
 	if w.Fault == FreeKeepsToken && cl.base.kind >= broken {
 		r.rec.tok = cl.tok
 	}
@@ -227,15 +195,20 @@ func (w *world) sendFree(c int, what uint8) bool {
 // apply lets the store carry out a write in flight.
 func (w *world) apply(i int) {
 	r, old := explore.Take(w.flight[:], &w.n, i), w.reg
+	switch r.what { // what is not known of these in flight is that of the record that they replace
+	case toBreak:
+		r.rec = w.brokenRecord(&r.rec, &old)
+	case toAsk:
+		r.rec = yieldRequest(&r.rec, &old)
+	}
 	w.checkApply(&r, &old)
 	w.reg = r.rec
 	w.usedUp(&r)
 	switch r.what {
 	case toBreak:
-		w.breaks(&old)
+		w.was = record{ver: old.lastWrite(), kind: old.kind, owner: old.owner, pres: old.pres}
 		return
 	case toAsk:
-		w.asks(&old)
 		return
 	}
 	w.was = record{}
@@ -337,9 +310,7 @@ func (w *world) sendBreak(kind uint8) bool {
 	if kind == broken {
 		rec.stood = w.reg.age
 	}
-	if w.Fault != BreakKeepsToken {
-		rec.tok++
-	}
+	rec.tok++
 	explore.Put(w.flight[:], &w.n, request{rec: rec, pred: w.reg.ver, by: operator, what: toBreak})
 	return true
 }
@@ -354,36 +325,26 @@ func (w *world) sendAsk() bool {
 	return true
 }
 
-// asks makes the register a record with a request to yield over old. It keeps all but the version:
-// waiters time the write that it marks.
-func (w *world) asks(old *record) {
-	ver := w.reg.ver
-	w.reg = *old
-	w.reg.ver, w.reg.mark = ver, old.lastWrite()
-	if w.Fault == RequestNamesItself {
-		w.reg.mark = old.ver
-	}
+// yieldRequest is a request to yield over old.
+func yieldRequest(rec, old *record) record {
+	next := lockrec.ByOther(old.full(), -1)
+	now := small(&next)
+	now.ver, now.age = rec.ver, old.age
+	return now
 }
 
-// breaks makes the register a broken record over old. It keeps all fields from which others decide
-// whether the holder still believes.
-func (w *world) breaks(old *record) {
-	rec := &w.reg
-	rec.owner, rec.grant, rec.pres, rec.ttl = old.owner, old.grant, old.pres, old.ttl
-	if rec.kind == broken {
-		rec.broke = old.lastWrite()
-	} else {
-		rec.pres = 0 // it does not matter whether the holder lives
+// brokenRecord is a break of old.
+func (w *world) brokenRecord(rec, old *record) record {
+	next, err := lockrec.Break(old.full(), uint64(old.tok), rec.kind == brokenNow, time.Duration(rec.stood)*unit)
+	if err != nil {
+		panic(err)
 	}
-	w.was = record{ver: old.lastWrite(), kind: old.kind, owner: old.owner, pres: old.pres}
-	switch w.Fault {
-	case BreakForgetsHolder:
-		rec.owner, rec.grant = operator, 0
-	case BreakForgetsPresence:
-		rec.pres = 0
-	case BreakNamesItself:
-		rec.pres = deadPresence // the program that breaks a lock ends then
+	now := small(next)
+	now.ver = rec.ver
+	if w.Fault == BreakNamesItself {
+		now.pres = deadPresence // the program that breaks a lock ends then
 	}
+	return now
 }
 
 // pass lets one tick pass for client c: its holder's clocks advance by hold units, its waiter's

@@ -36,5 +36,5 @@ func TestLateTickets(t *testing.T) { visitAtLength(t, lateTickets, 9_000_000) }
 func TestTicketReductions(t *testing.T) {
 	c := deadWorld
 	c.Flight, c.Attempts = 2, 2
-	compareFaults(t, c, 10, explore.Between(model.TicketTakesGrant, model.BreakCountsAsRenewal))
+	compareFaults(t, c, 10, explore.Between(model.TicketTakesGrant, model.BreakNamesItself))
 }

@@ -22,7 +22,7 @@ func TestAsk(t *testing.T) { visit(t, askWorld, 20_000, 300_000, model.YieldEven
 func TestAskReductions(t *testing.T) {
 	c := askBreaks
 	c.Flight, c.Attempts, c.Sleep, c.Jump = 2, 2, true, true
-	compareFaults(t, c, 10, explore.Between(model.RequestCountsAsRenewal, model.RenewalKeepsHolderNonce+1))
+	compareFaults(t, c, 10, explore.Between(model.RequestCountsAsTakeover, model.RequestRenews+1))
 }
 
 // TestLateAsks visits all states of a world in which requests to yield and writes of the holders
