@@ -11,7 +11,7 @@ import (
 type retryPause struct {
 	min, max time.Duration
 	random   func() float64
-	next     time.Duration
+	tries    int
 }
 
 func (c *Client) backoff(from, to time.Duration) *retryPause {
@@ -23,8 +23,8 @@ func (c *Client) resolveBackoff() *retryPause { return c.backoff(10*time.Millise
 
 // pause returns the next pause.
 func (b *retryPause) pause() time.Duration {
-	b.next = min(max(2*b.next, b.min), b.max)
-	return time.Duration(b.random()*float64(b.next)) + 1
+	b.tries++
+	return time.Duration(b.random()*float64(backoff.Pause(b.tries, b.min, b.max))) + 1
 }
 
 // wait sleeps for the next pause, or returns the reason why ctx ended.

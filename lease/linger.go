@@ -80,7 +80,7 @@ func (g *grant) listen(ctx context.Context, watcher store.Watcher) {
 		if g.standsAt(version) { // the watcher failed, or returned without a change
 			_ = pause.wait(ctx)
 		} else {
-			pause.next = 0
+			pause.tries = 0
 		}
 	}
 }

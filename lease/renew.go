@@ -38,7 +38,7 @@ func (g *grant) renewAll(ctx context.Context) {
 			return
 		}
 		if err := g.renew(ctx, false, nil); err == nil {
-			pause.next = 0
+			pause.tries = 0
 			timer.Reset(next())
 		} else {
 			g.fail(err)
