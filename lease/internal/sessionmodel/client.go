@@ -1,6 +1,11 @@
 package sessionmodel
 
-import "slices"
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
+)
 
 // The rules of a client. Each function is one step of its program, between two of which
 // it may be stopped for any time.
@@ -85,12 +90,8 @@ func (w *world) beat(c int) bool {
 	if int(t.n) == w.Attempts {
 		return false
 	}
-	rec := record{kind: open, owner: uint8(c), ttl: w.ttl[c]}
-	if w.plain(c) {
-		r := &w.reg[t.reg]
-		rec = record{kind: held, under: t.reg, owner: uint8(c), grant: uint8(c) + 1, tok: r.tok, ttl: w.ttl[c]}
-	}
-	if !w.send(c, request{reg: t.reg, what: toBeat, pred: t.base, rec: rec}) {
+	own := w.own(c)
+	if !w.send(c, request{reg: t.reg, what: toBeat, pred: t.base, rec: own.next(lockrec.Renewed(own.full(), time.Time{}))}) {
 		return false
 	}
 	w.attempt(c)
@@ -152,7 +153,9 @@ func (w *world) settle(c int) bool {
 	cl := &w.cl[c]
 	t := &cl.term
 	r := &w.reg[t.reg]
-	own := (r.kind == open || r.kind == held) && slices.ContainsFunc(t.att[:t.n], func(a attempt) bool { return a.ver == r.mark })
+	own := (r.kind == open || r.kind == held) && w.wrote(c, r)
+	before := w.own(c)
+	before.grant = r.grant
 	poked := own && r.mark != r.ver || r.kind == open && r.mark == t.mark && r.ver != t.base
 	switch {
 	case poked && w.Fault == RequestCountsAsLoss:
@@ -169,7 +172,7 @@ func (w *world) settle(c int) bool {
 		}
 	case r.ver == t.base:
 		w.Note(ResolvedNotApplied)
-	case (r.kind == open || r.kind == held) && r.mark == t.mark && t.mode != opening:
+	case t.mode != opening && lockrec.OnlyOthersWrote(r.full(), before.full()):
 		w.Note(AcknowledgedRequest)
 		t.base, t.n, t.att = r.ver, 0, [maxAttempts]attempt{}
 	default:
@@ -193,7 +196,11 @@ func (w *world) lose(c int) {
 // clients that read that. A close that is not answered is left to the TTL.
 func (w *world) close(c int) bool {
 	t := &w.cl[c].term
-	r := request{reg: t.reg, what: toClose, pred: t.base, rec: record{kind: closed, owner: uint8(c)}}
+	own := w.own(c)
+	r := request{reg: t.reg, what: toClose, pred: t.base, rec: own.next(lockrec.Freed(own.full(), time.Time{}))}
+	if r.rec.kind == free {
+		r.rec.kind = closed
+	}
 	if w.Fault != CloseWritesFirst {
 		w.over(c)
 	}
@@ -219,21 +226,22 @@ func (w *world) mayClaim(c, l int) bool {
 		return false
 	}
 	r := &w.reg[l]
-	if !r.isTaken() || r.kind == broken && w.Fault == BrokenIsFree {
-		return true
-	}
 	watch, s := &cl.watch[r.under], &w.reg[r.under]
-	switch {
+	f := facts(0)
+	if watch.ver == s.ver { // otherwise the claim would conflict
+		f = facts(watch.watched())
+	}
+	switch v := lockrec.Judge(r.full(), f); {
+	case !v.BySession:
+		return v.Open
 	case s.kind == fenced && w.Fault == AbsentIsRevoked && watch.kind == timed:
 		return watch.wait == 0 // the client created the revoked record itself, and waits
-	case s.kind == fenced, s.kind == closed, watch.kind == dead:
+	case w.step(c, r.under) == lockrec.SessionOver, watch.kind == dead:
 		return true
-	case !isSession(r.under), w.Fault == TakeWithoutRevocation:
-		return watch.kind == timed && watch.wait == 0 && (watch.ver == s.ver || isSession(r.under))
-	case w.Fault == AbsentIsDead:
-		return s.kind == absent
+	case w.Fault == TakeWithoutRevocation:
+		return watch.kind == timed && watch.wait == 0
 	}
-	return false
+	return w.Fault == AbsentIsDead && s.kind == absent
 }
 
 // claim begins a grant.
@@ -258,11 +266,10 @@ func (w *world) sendClaim(c, l int) bool {
 		return false
 	}
 	r := request{reg: uint8(l), what: toClaim, pred: h.base}
-	r.rec = record{kind: held, under: cl.term.reg, owner: uint8(c), grant: uint8(c) + 1, tok: w.reg[l].tok + 1, ttl: w.ttl[c]}
-	switch w.Fault {
-	case TokenKept:
-		r.rec.tok--
-	case BlindClaim:
+	var next lockrec.Record
+	_ = lockrec.Succeed(&next, w.reg[l].full())
+	r.rec = record{kind: held, under: cl.term.reg, owner: uint8(c), grant: uint8(c) + 1, tok: uint8(next.Token), ttl: w.ttl[c]}
+	if w.Fault == BlindClaim {
 		r.blind = 1
 	}
 	if w.plain(c) && int(cl.term.n) == w.Attempts || !w.send(c, r) {
@@ -315,8 +322,8 @@ func (w *world) settleClaim(c, l int) bool {
 
 // sendBreak lets an operator break a lock under a session. The record keeps its holder.
 func (w *world) sendBreak(l int) bool {
-	r := request{reg: uint8(l), what: toBreak, pred: w.reg[l].ver, rec: w.reg[l]}
-	if r.rec.kind != held || !isSession(r.rec.under) || int(w.n) == w.Flight {
+	r, old := request{reg: uint8(l), what: toBreak, pred: w.reg[l].ver}, w.reg[l]
+	if old.kind != held || !isSession(old.under) || int(w.n) == w.Flight {
 		return false
 	}
 	for i := range w.n {
@@ -324,8 +331,11 @@ func (w *world) sendBreak(l int) bool {
 			return false
 		}
 	}
-	r.rec.kind, r.rec.mark = broken, 0
-	r.rec.tok++
+	next, err := lockrec.Break(old.full(), uint64(old.tok), false, -1)
+	if err != nil {
+		panic(err)
+	}
+	r.rec = old.next(*next)
 	return w.send(operator, r)
 }
 
@@ -373,7 +383,8 @@ func (w *world) sendFree(c, l int) bool {
 	if w.Fault == ReleaseForgotten {
 		defer w.end(c, l, false)
 	}
-	return w.send(c, request{reg: uint8(l), what: toFree, pred: w.cl[c].hold[l].base, rec: record{kind: free, grant: uint8(c) + 1, tok: w.reg[l].tok}})
+	rec := w.reg[l].next(lockrec.Freed(w.reg[l].full(), time.Time{}))
+	return w.send(c, request{reg: uint8(l), what: toFree, pred: w.cl[c].hold[l].base, rec: record{kind: rec.kind, grant: uint8(c) + 1, tok: rec.tok}})
 }
 
 // freeAgain sends free again. One on the way is enough.

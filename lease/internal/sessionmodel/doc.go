@@ -1,6 +1,6 @@
 // Package sessionmodel checks the protocol of sessions by visiting every state that a small world
-// of it can reach. It checks the rules, not the code in package lease, which it does not import.
-// Package model does the same for a single plain lease.
+// of it can reach. The rules of a record are those of package lockrec, which package lease runs, too.
+// Those of a client are the model's own. Package model does the same for a single plain lease.
 //
 // # What is modelled
 //
@@ -60,8 +60,8 @@
 //   - From a sample of the states: a client that is left alone with a good network gets each
 //     lock, whether the other one is dead or lives and wants nothing; and keeps its session.
 //
-// Each [Event] has to occur, and each [Fault], a copy of the rules with one of them wrong, has
-// to be caught. The tests print the shortest run that catches it.
+// Each [Event] has to occur, and each [Fault], a client with one wrong rule, has to be caught. The
+// tests print the shortest run that catches it. Wrong rules of a record are mutants of lockrec.
 //
 // # What it found
 //

@@ -14,8 +14,6 @@ const (
 	RenewalTrusted
 	LateRenewalRevives
 
-	WaitNot
-	WaitWithoutDrift
 	WaitOwnTTL
 	WaitAcrossVersions
 	WaitRestartsEachRead
@@ -36,14 +34,10 @@ const (
 	GiveUpWithoutWrite
 	GiveUpOnConflict
 	ReleaseForgotten
-	TokenKept
 
-	NotificationCountsAsRenewal
-	NotificationNamesItself
 	NotificationOfAnEarlierWrite
 	RequestCountsAsLoss
 
-	BrokenIsFree
 	BreakForgotten
 
 	faults
@@ -57,8 +51,6 @@ var faultTexts = [faults]struct{ name, why string }{
 	RenewalTrusted:        {"RenewalTrusted", "a renewal with an unknown outcome moves the deadline as if it were applied"},
 	LateRenewalRevives:    {"LateRenewalRevives", "a session whose deadline has passed continues when a renewal turns out to be applied"},
 
-	WaitNot:               {"WaitNot", "a session is revoked without waiting"},
-	WaitWithoutDrift:      {"WaitWithoutDrift", "the waiter waits for the TTL and forgets that clocks differ"},
 	WaitOwnTTL:            {"WaitOwnTTL", "the waiter waits for the TTL of its own sessions, not for that of the record"},
 	WaitAcrossVersions:    {"WaitAcrossVersions", "the waiter does not restart its wait when it sees another renewal"},
 	WaitRestartsEachRead:  {"WaitRestartsEachRead", "the waiter restarts its wait with each read, although the mark is the same"},
@@ -79,14 +71,10 @@ var faultTexts = [faults]struct{ name, why string }{
 	GiveUpWithoutWrite: {"GiveUpWithoutWrite", "a claim with an unknown outcome is given up without writing free"},
 	GiveUpOnConflict:   {"GiveUpOnConflict", "a conflict while giving up counts as done"},
 	ReleaseForgotten:   {"ReleaseForgotten", "a release with an unknown outcome is left to the TTL, although the session lives"},
-	TokenKept:          {"TokenKept", "a claim does not raise the token"},
 
-	NotificationCountsAsRenewal:  {"NotificationCountsAsRenewal", "a waiter times the version of a session's record, and not the mark"},
-	NotificationNamesItself:      {"NotificationNamesItself", "a notification does not copy the mark of the holder's last write"},
 	NotificationOfAnEarlierWrite: {"NotificationOfAnEarlierWrite", "a notification that conflicts with a renewal, and is sent again over it, carries the mark of the write before"},
 	RequestCountsAsLoss:          {"RequestCountsAsLoss", "a holder whose write conflicts with a notification over its own write takes its session for revoked"},
 
-	BrokenIsFree:   {"BrokenIsFree", "a broken lock is taken at once, although its session lives"},
 	BreakForgotten: {"BreakForgotten", "a holder that reads of a break does not free the lock"},
 }
 
@@ -99,8 +87,7 @@ func (f Fault) Why() string { return faultTexts[f].why }
 // seesMore says whether a wrong rule uses what the right rules do not use.
 func (f Fault) seesMore() bool {
 	switch f {
-	case BlindClaim, BlindRevocation, WaitAcrossVersions, TakeWithoutRevocation, RevocationAssumed, RevokedReturns, AbsentIsRevoked,
-		NotificationCountsAsRenewal, NotificationOfAnEarlierWrite:
+	case BlindClaim, BlindRevocation, WaitAcrossVersions, TakeWithoutRevocation, RevocationAssumed, RevokedReturns, AbsentIsRevoked, NotificationOfAnEarlierWrite:
 		return true
 	}
 	return false

@@ -30,8 +30,6 @@ var catches = []exploretest.Catch[sessionmodel.Config, sessionmodel.Fault, sessi
 	{sessionmodel.LateRenewalRevives, oneLock, sessionmodel.Revived, 6},
 
 	// (b) One revocation, over the version that was unchanged, and then the lock as it was read.
-	{sessionmodel.WaitNot, oneLock, sessionmodel.Exclusion, 11},
-	{sessionmodel.WaitWithoutDrift, oneLock, sessionmodel.Exclusion, 12},
 	{sessionmodel.WaitOwnTTL, unequal, sessionmodel.Exclusion, 13},
 	{sessionmodel.WaitAcrossVersions, oneLock, sessionmodel.Exclusion, 16},
 	{sessionmodel.WaitRestartsEachRead, crashWorld, sessionmodel.Progress, 3},
@@ -59,17 +57,13 @@ var catches = []exploretest.Catch[sessionmodel.Config, sessionmodel.Fault, sessi
 	{sessionmodel.GiveUpWithoutWrite, crashWorld, sessionmodel.Freedom, 4},
 	{sessionmodel.GiveUpOnConflict, raceWorld, sessionmodel.Known, 6},
 	{sessionmodel.ReleaseForgotten, oneLock, sessionmodel.Known, 5},
-	{sessionmodel.TokenKept, oneLock, sessionmodel.TokenRises, 4},
 
 	// Requests to yield and notifications.
-	{sessionmodel.NotificationCountsAsRenewal, askWorld, sessionmodel.NotDelayed, 8},
-	{sessionmodel.NotificationNamesItself, askWorld, sessionmodel.NoFalseLoss, 8},
 	{sessionmodel.NotificationOfAnEarlierWrite, askRace, sessionmodel.NoFalseLoss, 10},
 	{sessionmodel.NotificationOfAnEarlierWrite, askRace, sessionmodel.RevokedBelieves, 13},
 	{sessionmodel.RequestCountsAsLoss, askWorld, sessionmodel.NoFalseLoss, 8},
 
 	// Break.
-	{sessionmodel.BrokenIsFree, breakWorld, sessionmodel.Exclusion, 10},
 	{sessionmodel.BreakForgotten, breakWorld, sessionmodel.Known, 7},
 }
 

@@ -50,19 +50,6 @@ func newMachine(c Config, o Options) *machine {
 	return &machine{Config: c, Options: o, ttl: [2]uint8{uint8(c.TTL[0]), uint8(c.TTL[1])}, reduce: !o.Fault.seesMore()}
 }
 
-// patience is how long, on its own clock, a waiter must see a mark unchanged.
-func (m *machine) patience(c int, ttl uint8) uint8 {
-	switch m.Fault {
-	case WaitNot:
-		return 0
-	case WaitWithoutDrift:
-		return ttl
-	case WaitOwnTTL:
-		return 2 * m.ttl[c]
-	}
-	return 2 * ttl
-}
-
 // world is a state on its way to the next one: the rules change it and note what
 // happened.
 type world struct {

@@ -1,5 +1,12 @@
 package sessionmodel
 
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease/internal/explore"
+	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
+)
+
 // What a waiter does with the sessions that hold the locks it wants.
 
 // isWaiter says whether client c uses the register that shows whether a holder lives: a lock names
@@ -21,11 +28,8 @@ func (w *world) look(c int, reg uint8) bool {
 	if r.kind != open && r.kind != held {
 		return false // an absent or ended session is read when the client acts on it
 	}
-	mark := r.mark
-	if w.Fault == NotificationCountsAsRenewal {
-		mark = r.ver
-	}
-	now := watch{kind: timed, ver: r.ver, mark: mark, wait: w.patience(c, r.ttl), saw: r.mark}
+	mark := explore.Number(lockrec.HolderNonce(r.full()))
+	now := watch{kind: timed, ver: r.ver, mark: mark, wait: w.patience(c, *r), saw: r.mark}
 	if before.kind == timed && (before.mark == mark || w.Fault == WaitAcrossVersions) && w.Fault != WaitRestartsEachRead {
 		if before.ver != r.ver {
 			w.Note(SeenThroughNotification)
@@ -42,11 +46,11 @@ func (w *world) look(c int, reg uint8) bool {
 // fence sends the revocation of a session that was unchanged for long enough.
 func (w *world) fence(c int, reg uint8) bool {
 	seen := &w.cl[c].watch[reg]
-	if seen.kind != timed || seen.wait > 0 || !isSession(reg) {
+	if seen.kind != timed || !isSession(reg) || w.step(c, reg) != lockrec.RevokeSession {
 		return false
 	}
-	r := request{reg: reg, what: toFence, pred: seen.ver, rec: w.reg[reg]}
-	r.rec.kind, r.rec.mark, r.rec.attend = fenced, 0, 0
+	r := request{reg: reg, what: toFence, pred: seen.ver, rec: w.reg[reg].next(lockrec.Revoke(w.reg[reg].full()))}
+	r.rec.mark = 0
 	switch w.Fault {
 	case BlindRevocation:
 		r.blind = 1
@@ -76,7 +80,9 @@ func (w *world) standIn(c, l int) bool {
 			return false
 		}
 	}
-	r := request{reg: reg, what: toStandIn, rec: record{kind: open, owner: operator, ttl: w.reg[l].ttl}}
+	rec := record{kind: open, owner: operator}.next(lockrec.NewStandIn("", "", time.Duration(w.reg[l].ttl)*unit, time.Time{}))
+	rec.tok = 0 // the model compares no token of a session
+	r := request{reg: reg, what: toStandIn, rec: rec}
 	switch w.Fault {
 	case PlaceholderOwnTTL:
 		r.rec.ttl = w.ttl[c]
@@ -90,8 +96,8 @@ func (w *world) standIn(c, l int) bool {
 // that holds it. All else is copied, the holder's mark too. There is one for each grant, and one
 // for each write of a session.
 func (w *world) ask(c int, l int, reg uint8) bool {
-	bit := uint8(1) << l
-	if w.reg[reg].attend&bit != 0 || w.reg[reg].kind != held && w.reg[reg].kind != open {
+	bit, old := uint8(1)<<l, w.reg[reg]
+	if old.attend&bit != 0 || old.kind != held && old.kind != open {
 		return false
 	}
 	for i := range w.n {
@@ -99,10 +105,11 @@ func (w *world) ask(c int, l int, reg uint8) bool {
 			return false
 		}
 	}
-	r := request{reg: reg, what: toPoke, pred: w.reg[reg].ver, rec: w.reg[reg]}
-	r.rec.attend |= bit
-	if w.Fault == NotificationNamesItself {
-		r.rec.mark = 0
+	next := lockrec.ByOther(old.full(), -1)
+	if old.kind == open {
+		next = *lockrec.Notify(old.full(), explore.Text(uint8(l)+1), false, -1)
 	}
+	r := request{reg: reg, what: toPoke, pred: old.ver, rec: old.next(next)}
+	r.rec.attend |= bit
 	return w.send(c, r)
 }
