@@ -21,6 +21,7 @@ var (
 	headings  = regexp.MustCompile("(?ms)^```.*?^```|^#+ +([^\n]+)") // those in code have no text
 	unslugged = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 	tests     = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w+`)
+	runs      = regexp.MustCompile(`-run[ =]'?([A-Z][\w\\|]*)`)
 	outside   = regexp.MustCompile(`(?i)/wor[k]/\w|/tmp/tool[s]\b|\bissue #?\d|\b(?:rule|item|pitfall|protocol|section) [A-Z]\d+\b|\bsee [A-Z]\d{1,2}\b`)
 	numbered  = regexp.MustCompile(`\bfunc (?:Test|Fuzz|Benchmark)[A-Z]{1,2}\d+\(`)
 )
@@ -94,6 +95,13 @@ func (r *repository) dangling(name, text string) (problems []string) {
 			// As in go test -run, the beginning of a name is enough.
 			if !slices.ContainsFunc(r.tests, func(name string) bool { return strings.HasPrefix(name, test) }) {
 				add("there is no %s", test)
+			}
+		}
+		for _, run := range runs.FindAllStringSubmatch(text, -1) {
+			for part := range strings.SplitSeq(strings.ReplaceAll(run[1], `\`, ""), "|") {
+				if !tests.MatchString(part) && !slices.ContainsFunc(r.tests, func(name string) bool { return strings.Contains(name, part) }) {
+					add("-run %s runs no test", part)
+				}
 			}
 		}
 	}
@@ -176,6 +184,8 @@ func TestReferencesAreNoticed(t *testing.T) {
 		{"docs/operations.md", "[gone](missing.html)", "leads nowhere"},
 		{"CONTRIBUTING.md", "TestExports shows it", "no TestExports"},
 		{"internal/test.sh", "-run TestNothing", "no TestNothing"},
+		{"docs/operations.md", "go test -run 'Imports|TestImports\\|Impo' and -run xxx", ""},
+		{"docs/operations.md", "go test -run 'Imports|Exports' .", "-run Exports runs no test"},
 		{"lease/lease.go", "// as in /Work/main", "outside of the repository"},
 		{"lease/lease.go", "// issue 12", "outside of the repository"},
 		{"lease/lease.go", "// by rule A3", "outside of the repository"},
