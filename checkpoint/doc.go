@@ -26,13 +26,13 @@
 //
 //   - Advance only moves forward. The sequence of a key never falls in any process, except by
 //     Reset and Delete.
-//   - An acknowledged Advance is as durable as a Put of the store. This is also true for the
-//     statuses Unchanged and Behind.
-//   - Get is linearizable, unless the caller allows an answer from memory. It may return a state
-//     of another writer that is not durable yet. The next Advance from that state makes it
-//     durable.
-//   - A status describes a state that was current during the call. The keeper never answers
-//     Behind, Unchanged, Mismatch, Fenced and RolledBack from memory.
+//   - An acknowledged Advance is as durable as a Put of the store. An answer with the status
+//     [Unchanged] or [Behind] is as durable: the store then has the position or a later one.
+//   - Get is linearizable, unless the caller allows an answer from memory ([GetOptions].Cached).
+//     It may return a state of another writer that is not durable yet. The next Advance from that
+//     state makes it durable.
+//   - A [Status] is about the state of the checkpoint at one moment during the call. The keeper
+//     never answers Behind, Unchanged, Mismatch, Fenced and RolledBack from memory.
 //   - [store.OutcomeOf] returns the outcome of every error. If the outcome is "not applied", the
 //     write has certainly no effect, now or later. If the outcome is unknown, the caller can
 //     repeat the same Advance.
@@ -45,10 +45,11 @@
 //
 // # Moving back
 //
-// Reset and Delete are for people and tools. Each begins a new epoch. An Advance of an older
-// epoch gets RolledBack. So a worker that is still at position 100 cannot undo a reset to 10. The
-// epoch of an Advance is [AdvanceOptions].Epoch. If that is not set, it is the epoch that the
-// keeper last returned to its user. A deleted checkpoint leaves a record with its epoch and
+// Reset and Delete are for people and tools. Each of these calls begins a new epoch: the epoch is
+// a number in the checkpoint that counts these calls. The keeper refuses an Advance of an older
+// epoch with RolledBack. So a worker that is still at position 100 cannot undo a reset to 10. The
+// caller passes the epoch of its work as [AdvanceOptions].Epoch. The default is the epoch that
+// the keeper last returned to its user. A deleted checkpoint leaves a record with its epoch and
 // token.
 //
 // An Advance also gets RolledBack if the store itself went back and this keeper has seen the
@@ -61,26 +62,27 @@
 // token of its grant with each call. The checkpoint keeps the highest token that it has seen, and
 // refuses lower tokens. A new holder first calls Fence of the [Store], and continues from the
 // state that Fence returns. From then on the keeper refuses all calls of earlier holders. If a
-// checkpoint has a token, the keeper refuses calls without a token, unless the call is forced.
+// checkpoint has a token, the keeper refuses calls without a token. The option Force allows them.
 // Use the tokens of one lock only, because tokens of two locks cannot be compared.
 //
 // # Sharing of writes
 //
 // The goroutines of one process share the writes on a key. Calls that arrive during a write wait
-// for the next write, which has the highest of their positions. Different keys share nothing. A
-// single caller costs one request for each Advance, because the keeper writes against the state
-// that it remembers. If that state is outdated, the store refuses the write.
+// for the next write. That write saves the highest position of all these calls. Different keys
+// share nothing. A single caller costs one request for each Advance, because the keeper writes
+// against the state that it remembers. If that state is outdated, the store refuses the write.
 //
 // # Unknown outcomes
 //
 // Each record has a random nonce and the nonces of the eight writes before it. If the reply to a
 // write is lost, the keeper reads the record back:
 //
-//   - If the record has the nonce of the write, the write was applied. A [store.UnsyncedPutter]
-//     can show a write before it is durable. There, the keeper writes the same state once more.
+//   - If the record has the nonce of the write, the write was applied. If the store is a
+//     [store.UnsyncedPutter], a reader can see a write before it is durable. On such a store the
+//     keeper writes the same state once more.
 //   - If the record is still in the old state, the keeper sends the same bytes again.
-//   - If the nonces go back to the old state and the nonce of the write is not among them, the
-//     write will never be applied.
+//   - If the list of nonces contains the old state but not the nonce of the write, the write will
+//     never be applied.
 //
 // If a store cannot recognise a write ([store.Traits].CannotReadOwnWrites), the keeper does not
 // read back, and the outcome stays unknown.
@@ -107,10 +109,11 @@
 //   - nonce: the nonce of this write.
 //   - written: the time by the writer's clock, for people only.
 //
-// A write keeps other fields as they are, except "recent" of an early release. If a register has
-// anything else, the error matches [store.ErrCorrupt], and the keeper never overwrites the
-// register. The same is true for names that occur twice, invalid UTF-8, and numbers out of range.
+// A write keeps fields that this list does not name. The keeper never overwrites a register whose
+// value is not such a record: for example, if a name occurs twice, a number is out of range, or
+// the text is not UTF-8. The error then matches [store.ErrCorrupt].
 //
-// The rule that a checkpoint only moves forward, and the file format of avisofile, come from the
-// state file of aviso. Epochs, tombstones and the resolution of unknown outcomes do not.
+// Aviso is ECMWF's client for event notifications. The rule that a checkpoint only moves forward
+// comes from its state file. Epochs, tombstones and the resolution of unknown outcomes are
+// additions of this package.
 package checkpoint

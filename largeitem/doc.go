@@ -1,6 +1,6 @@
 // Package largeitem keeps database items with large attributes. The item itself, of a few hundred
-// bytes, is in a table. Each large attribute is an object in a bucket. The item refers to the
-// object with its hash and size.
+// bytes, is in a table. Each large attribute is an object in a bucket. The item has a reference
+// to each object: its name, hash and size.
 //
 // # Use
 //
@@ -23,8 +23,8 @@
 //	_, err = io.Copy(w, item.Body("body"))
 //
 // Run [Store.Sweep] once a day: it removes objects that no item refers to. [Store.Verify] checks
-// the objects of all items. If another program or a transaction writes the item, [Store.Prepare]
-// only uploads the objects.
+// the objects of all items. [Store.Prepare] only uploads the objects. Use it if the item itself
+// is written by a transaction or by another program.
 //
 // These packages are tables: memtable (memory), storetable (any store of package store, for
 // example files), sqltable (a SQL database), and aws/dynamotable (DynamoDB). The bucket is any
@@ -33,9 +33,10 @@
 // # What it promises
 //
 //   - An item never refers to an object that does not exist. The store writes the objects before
-//     the item, under names that no other write uses, and never changes them. It writes an item
-//     only if the references in the item have not changed since it read them. It deletes an
-//     object only after it knows that the item does not refer to that object, or does not exist.
+//     the item, under names that no other write uses, and never changes them. Before it changes
+//     an item, it reads the references in the item. It then writes the item on the condition that
+//     these references have not changed. It deletes an object only after it knows that the item
+//     has no reference to the object, or that the item does not exist.
 //   - After an unknown outcome the store deletes nothing. [Store.Sweep] removes unused objects
 //     after the orphan age.
 //   - A reader gets the bytes that were written, or an error: the store verifies size and SHA-256
@@ -43,12 +44,12 @@
 //
 // # What it assumes
 //
-//   - A write of an item takes effect within half the orphan age after it was sent, or never.
-//     Each table has an orphan age: 24 hours by default, at least one hour. An object in the
-//     bucket, the marker, records it. Every writer finishes within half the recorded age, and
-//     every sweep keeps objects until they have the full age; see [Store.ChangeOrphanAge].
-//   - All programs write references by this package, in one call or in two steps
-//     ([Store.Prepare]).
+//   - A sweep keeps each object at least until it has the orphan age of the table: 24 hours by
+//     default, at least one hour. An object in the bucket, the marker, records this age; see
+//     [Store.ChangeOrphanAge]. A write of an item takes effect within half of this age after it
+//     was sent, or never. Every writer finishes within half of this age.
+//   - Only this package writes references. A program that uses [Store.Prepare] writes the
+//     references that this call returns.
 //
 // # Outcomes
 //
@@ -59,15 +60,15 @@
 //     unique to a write.
 //   - If the item still has a reference that the write would change, the write has not been
 //     applied. The store sends it again with the same objects.
-//   - Otherwise the outcome is unknown, and the store removes nothing. For example, there was no
-//     item before, or another write has followed, or the write changes no large attribute.
+//   - Otherwise the outcome is unknown, and the store removes nothing. This is so if there was no
+//     item before, if another write has followed, or if the write changes no large attribute.
 //
 // After a conflict the store reads the item in the same way, because a proxy can repeat a
 // request.
 //
-// If an error has the outcome applied, the item was written. But the write took longer than half
-// the orphan age, and one of the objects was not found afterwards. Such a write returns its
-// [Result] with the error.
+// An error can have the outcome applied. Then the item was written, but the write took longer
+// than half the orphan age, and afterwards one of the objects did not exist. Such a write returns
+// its [Result] with the error.
 //
 // Package itemtest checks the contract of a [Table].
 package largeitem

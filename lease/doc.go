@@ -13,13 +13,14 @@
 //
 // # What programs call
 //
-//   - Take a lock. [New] returns a [Client] with [Options], such as [Options.TTL] and
-//     [Options.Grace]. [Client.Do] runs a function under a lock. [Client.Acquire] waits for a
-//     lock and returns a [Guard]. [Client.TryAcquire] does not wait. [LockOptions] say how to
-//     take the lock; nil means all defaults. [Client.Close] releases all locks of the client.
+//   - Take a lock. [New] returns a [Client] with [Options]. [Options.TTL] is the TTL of its
+//     locks. [Options.Grace] is the time that the work has to stop after its context has ended.
+//     [Client.Do] runs a function under a lock. [Client.Acquire] waits for a lock and returns a
+//     [Guard]. [Client.TryAcquire] does not wait. [LockOptions] say how to take the lock; nil
+//     means all defaults. [Client.Close] releases all locks of the client.
 //   - Work under the lock. The context [Guard.Context] ends with the lease. Pass [Guard.Token]
-//     with every write. [Guard.Err] looks at the clocks. [Guard.Release] ends the lease.
-//     [Guard.SetData] stores a value in the record of the lock.
+//     with every write. [Guard.Err] says whether the lease is still valid. [Guard.Release] ends
+//     the lease. [Guard.SetData] stores a value in the record of the lock.
 //   - Handle the errors. [ErrHeld]: another client holds the lock; [HeldError] names the holder.
 //     [ErrLost]: the lease ended before its release; [LostError] has the reason.
 //     [ErrUnresponsive]: the store does not answer.
@@ -30,7 +31,7 @@
 //     [LockOptions.Shared] for readers, [LockOptions.Slots] for semaphores, and
 //     [LockOptions.Fair] for the order of arrival.
 //   - Lead. [Client.Lead] runs a function on one machine at a time. [Client.Leader] returns the
-//     [Leader] or [ErrNoLeader]. [Client.Observe] yields every change.
+//     [Leader] or [ErrNoLeader]. [Client.Observe] yields each change of the leader.
 //   - Run a job once in a period. [Client.Once] runs a job at most once in each [Period], such as
 //     [Every] or [Daily], and returns an [OnceResult].
 //   - Ask a holder to stop. [Client.RequestYield] sends the request. The context of a Do then
@@ -40,30 +41,31 @@
 //     the locks, and [Client.Watch] the changes of one lock. [Client.Sweep] removes the records
 //     of unused locks. [Options.OnEvent] gets each [Event].
 //
-// Programs rarely need the rest. [Tuning] has the options whose defaults follow from others. A
-// [Ticket] moves a lease to another process ([Guard.Detach], [Client.Attach]). A [Cache] keeps
-// what a process saw of a lock for later processes.
+// Programs rarely need the rest. [Tuning] sets the times and bounds of the protocol. A [Ticket]
+// moves a lease to another process ([Guard.Detach], [Client.Attach]). If each attempt runs in a
+// new process, a [Cache] saves time: it stores how long the record of a lock has not changed.
 //
 // # What is promised
 //
-// A holder trusts its lease until the context of its guard ends. At most one holder of a lock
-// trusts its lease at any time, under three conditions:
+// A holder trusts its lease until the context of its guard ends: it works as the only holder of
+// the lock. At any time at most one holder of a lock trusts its lease, under three conditions:
 //
 //   - The clock of every machine runs at most Options.MaxClockDrift too fast or too slow.
 //   - If a machine sleeps, at least one of its clocks counts the sleep.
 //   - No user breaks the lock with [BreakOptions.Immediate].
 //
-// Work can outlive the trust: a process can be stopped between a check and a write, and a request
-// can arrive late. So pass the token with each write. If the target of the write refuses a token
-// below the highest token that it has seen, the work is safe without these conditions.
+// A write can still arrive after the end of the lease: the system can stop the process between a
+// check and a write, and the network can delay a request. So pass the token with each write. If
+// the target of the writes refuses a token below the highest token that it has seen, late writes
+// do no harm, even if the conditions do not hold.
 //
 // docs/safety.md has the arguments for these promises and for the protocol.
 //
 // # Contexts
 //
 // The context of an Acquire bounds the wait only. If the caller cancels that context later, the
-// lease continues. The context of a [Client.Do] also ends the context of its function, but the
-// lease lasts until the function has returned. A release works after the end of the caller's
+// lease continues. If the context of a [Client.Do] ends, the context of the function ends too.
+// The lease lasts until the function has returned. A release works after the end of the caller's
 // context.
 //
 // # Duration of calls
@@ -71,59 +73,65 @@
 // Most calls return when their context ends. Three kinds of calls can take longer:
 //
 //   - Release and Detach take at most Options.ReleaseTimeout plus one second.
-//   - Close takes at most one second more than that, for the handlers of events.
+//   - Close takes at most Options.ReleaseTimeout plus two seconds. It uses the last second for
+//     the handlers of events.
 //   - Acquire, TryAcquire, and the calls that take a ticket can take Options.ReleaseTimeout plus
 //     one second after the end of their context.
 //
 // Every call of a store must return soon after the end of its context. If a call ignores its
-// context, these methods wait for the call, but the lease still ends in time. A late write of the
-// call does no harm, because each write names the version that it replaces.
+// context, the methods of this package wait for the call, but the lease still ends in time. A
+// late write of the call does no harm, because each write names the version that it replaces.
 //
 // # Goroutines
 //
 // A grant owns one goroutine for renewals (none with Options.ManualRenewal) and one timer. A
-// grant under a session owns neither: the session has one goroutine and one timer. While a handle
-// keeps a lease without work (LockOptions.Linger) on a store that reports changes, the handle
-// owns one goroutine more. The goroutines end with the loss of the lease, or with the release,
-// which waits for them. Release every guard, also after the loss of its lease.
+// grant under a session owns neither: the session has one goroutine and one timer. With
+// LockOptions.Linger a handle keeps its lease for a while after the work. During that time the
+// handle owns one goroutine more if the store reports changes. The goroutines end with the loss
+// of the lease, or with the release, which waits for them. Release every guard, also after the
+// loss of its lease.
 //
 // A waiting Acquire uses up to two goroutines. Options.OnEvent and Options.Logger run in a
 // goroutine each while there are events to report.
 //
 // # Protocol: clocks
 //
-//   - The holder counts from the moment before it sent the last write that is known to be
-//     applied. It trusts its lease for TTL - Margin - Grace from then on. It reads its monotonic,
-//     wall and (on Linux) boot-time clocks at least every min(TTL/10, 1 s), and whenever a caller
-//     asks. From one reading to the next, the clock with the largest step counts.
-//   - A waiter counts on its monotonic clock, from the reply that first showed a version to its
-//     client. So a client that makes many short attempts, each through a new handle, also takes
-//     the lock of a dead holder.
-//   - A waiter takes over when that version has not changed for T*(1+d)/(1-d). T is the TTL in
-//     the record, and d is Options.MaxClockDrift. The factor is needed because the holder's clock
-//     may be slow while the waiter's clock is fast. No takeover depends on a comparison of two
-//     machines' clocks.
-//   - A waiter takes over earlier if the store proves that the holder is dead. A store can know
-//     the processes ([store.Presence]), or the age of the record on its own clock
-//     ([store.AgeReader]). A waiter ignores the age if the holder's last renewal looks too recent
-//     on the waiter's wall clock.
-//   - The trust ends on time: its end waits for no store, no handler of events and no logger.
+//   - The holder trusts its lease for TTL - Margin - Grace ([Tuning.Margin], [Options.Grace]).
+//     This time begins just before the holder sends a write. A write counts only if it is known
+//     to be applied. The holder reads its monotonic, wall and (on Linux) boot-time clocks at
+//     least every min(TTL/10, 1 s), and in each call of Guard.Err. Between two readings, the
+//     holder uses the clock that has moved furthest.
+//   - A waiter measures on its monotonic clock how long the version of the record has not
+//     changed. The time begins with the reply that first showed this version to the waiter's
+//     client. All handles of the client share this time. So many short attempts also get the lock
+//     of a dead holder.
+//   - A waiter takes the lock over when the version has not changed for T*(1+d)/(1-d). T is the
+//     TTL in the record, and d is Options.MaxClockDrift. The factor is needed because the
+//     holder's clock may be slow while the waiter's clock is fast. No takeover depends on a
+//     comparison of two machines' clocks.
+//   - A waiter takes the lock over earlier if the store proves that the holder is dead. Some
+//     stores know which processes live ([store.Presence]). Other stores know the age of the
+//     record on their own clock ([store.AgeReader]). A waiter ignores the age if the holder's
+//     last renewal looks too recent on the waiter's wall clock.
+//   - The guard's context ends on time, even if the store, a handler of events or the logger
+//     hangs.
 //
 // # Protocol: renewals
 //
-// A renewal may take until the trust ends. If a third of the remaining trust has passed without a
-// reply, the holder sends a second renewal at the same time. With any options that [New] accepts,
-// no lease is lost while every request takes at most a tenth of the TTL. docs/stores.md shows
-// what the defaults survive. One request lasts at most half a TTL or 30 s.
+// A renewal may take until the guard's context ends. If a third of the time until then has passed
+// without a reply, the holder sends a second renewal and also waits for the reply to the first.
+// With any options that [New] accepts, no lease is lost while every request takes at most a tenth
+// of the TTL. docs/stores.md lists how slow a store may become before a lease with the default
+// options is lost. One request lasts at most half a TTL or 30 s.
 //
 // Other clients also write into the record that a holder renews, to ask it to yield or to enter
 // the queue. The holder never pauses before its own write. The other clients follow two rules:
 //
 //   - After a conflict they pause for longer than a renewal takes.
-//   - They count the writes of other clients since the holder's last write. The limit is the
-//     number of requests that fit into a twentieth of the TTL, but at least 1. They estimate the
-//     time of a request from their own requests. At the limit they wait for the holder's next
-//     write.
+//   - They limit their writes between two writes of the holder. All other clients together may
+//     send as many writes as fit into a twentieth of the TTL, but at least one. A client
+//     estimates the time of a write from its own requests. At the limit the client waits for the
+//     holder's next write.
 //
 // # Protocol: grants
 //
@@ -132,30 +140,32 @@
 // version that the writer has read.
 //
 //   - Tokens. Each grant has a higher token than every grant before it. A release writes a free
-//     record and deletes nothing, so that later tokens are higher. The first record of a lock
-//     starts at the Unix time in microseconds. So tokens rise even if the store was emptied by
-//     hand, on two conditions. The clock of the machine that creates the new record is not behind
-//     by more than the age of the lock. And the lock was granted less than a million times a
-//     second.
+//     record and deletes nothing, so that later tokens are higher. The token of the first grant
+//     is the Unix time in microseconds. So tokens rise even after a user has emptied the store by
+//     hand, on two conditions. The clock of the machine that creates the new record is behind by
+//     less than the age of the lock. And the lock was granted less than a million times a second.
 //   - Unknown outcome. The client reads the register back. If it finds its own grant id, the
-//     write was applied, and the lease counts from the sending of the attempt whose nonce is
-//     there. If it finds the version before the write, it sends the same write again. If it finds
-//     anything else, the lease is lost. If it cannot read the register, the outcome stays unknown
-//     until the deadline.
-//   - A cancelled Acquire. If the outcome of its write is unknown, the client first writes a free
-//     record over the same version. So the earlier write cannot be applied later.
+//     write was applied. The nonce in the record shows which attempt was applied, and the lease
+//     begins at the time when the client sent this attempt. If it finds the version before the
+//     write, it sends the same write again. If it finds anything else, the lease is lost. If it
+//     cannot read the register, the outcome stays unknown until the deadline.
+//   - A cancelled Acquire. If the outcome of its write is unknown, the client tries to write a
+//     free record over the same version before Acquire returns. If this succeeds, the earlier
+//     write cannot be applied later.
 //   - Tickets. The record names the process that holds the lease now, its presence, and the
 //     holder. A process that uses a [Ticket] writes its own names with its first write. A ticket
-//     names one version, and lists writes of unknown outcome by their nonces. It is valid only if
-//     the record has that version, or one of these writes. So a ticket can be used once. A guard
-//     trusts its lease only from a write of its own process, with a nonce that is in no ticket. A
-//     ticket that is too late frees only the version that it names.
+//     names one version of the record. It also lists the nonces of the writes whose outcome is
+//     unknown. The ticket is valid only if the record has this version or one of these nonces. So
+//     a ticket can be used once. A guard from a ticket trusts its lease only after a write of its
+//     own process, with a nonce that no ticket names. If the lease of a ticket has ended,
+//     [Client.Attach] frees the lock, but only if the record still has the version or a nonce of
+//     the ticket.
 //   - Requests to yield (see [Client.RequestYield]). The write of another client keeps the record
-//     and adds the request. It keeps the nonce of the holder's last write in the field mark, and
-//     waiters time the mark. So a request does not make a dead holder look alive. The holder's
-//     next write conflicts. If the record still has the holder's grant and the holder's last
-//     nonce as mark, the holder writes over it. Any other mark comes from a copy, and the lease
-//     is lost.
+//     and adds the request. It keeps the nonce of the holder's last write in the field mark.
+//     Waiters measure how long the mark has not changed. So a request does not make a dead holder
+//     look alive. The holder's next write conflicts. If the record still has the holder's grant
+//     and the holder's last nonce as mark, the holder writes over it. If the mark is different, a
+//     copy of the holder has renewed the lease, and this holder has lost it.
 //   - Loss. An event reports first that the lease is at risk. Then the guard's context ends, with
 //     the reason as its cause.
 //
@@ -166,21 +176,21 @@
 //
 // # Protocol: sessions
 //
-// A [Session] is one lease for any number of locks. Its own register is below Options.KeyPrefix
-// with ".session" appended. The session renews only this register. The records of its locks name
-// the session and repeat its TTL.
+// A [Session] is one lease for any number of locks. Its register has the key KeyPrefix +
+// ".session/" + id of the session. The session renews only this register. The records of its
+// locks name the session and repeat its TTL.
 //
 //   - A holder under a session trusts its lock until the deadline of the session.
-//   - A waiter that finds a lock under a session judges the record of the session by the rules
-//     for the record of a lock. It reads the session's record at most six times in a TTL, for all
-//     waiters of its client. If the session is over, the waiter revokes it by a write over the
-//     version that it judged. The waiter takes a lock of the session only after it has read or
-//     written "fenced" or "closed" in the session's record. It takes the lock by a write over the
-//     version of the lock's record that it read.
+//   - If a waiter finds a lock under a session, it measures how long the session's record has not
+//     changed, as for the record of a lock. All waiters of a client together read the session's
+//     record at most six times in a TTL. If the session is over, the waiter revokes the session
+//     by a write over the version that it has measured. The waiter takes a lock of the session
+//     only after it has read or written "fenced" or "closed" in the session's record. It takes
+//     the lock by a write over the version that it has read of the lock's record.
 //   - If the record of a session is absent, the session may still live. The waiter reads the lock
 //     again. If the lock still names the session, the waiter writes an open record in the place
-//     of the absent one. No process renews this record. Every waiter watches the record for the
-//     TTL before it revokes the session. A living session is lost when its next renewal conflicts
+//     of the absent one. No process renews this record. If this record has not changed for the
+//     TTL, a waiter revokes the session. A living session is lost when its next renewal conflicts
 //     with this record. If the record of a session cannot be read, an operator has to break its
 //     locks with immediate effect.
 //   - A revoked or closed session never becomes valid again. A new session has a new random id.
@@ -192,33 +202,36 @@
 //   - Close ends all contexts, then writes "closed", then frees the records of the locks.
 //   - A session reads the record of a lock only after another client has broken the lock or asked
 //     its holder to yield. So the guard does not notice if a user removes or replaces the record
-//     of a lock by hand. Then another client can take the lock, and only the token helps. A plain
-//     lease notices the change with its next renewal.
+//     of a lock by hand. Then another client can take the lock while the guard is valid, and only
+//     the check of tokens prevents late writes. A lease without a session notices the change with
+//     its next renewal.
 //
 // To open a session costs one request, and so does each renewal. To close it costs one request,
 // and one more for each lock that is still held. To take over the locks of a dead session costs
-// one request for the session, and for each lock the requests of a free lock.
+// one request for the session. Each of its locks then costs as many requests as a free lock.
 //
 // # Protocol: several holders
 //
 // Under a [Session], many readers or one writer can hold a lock ([LockOptions.Shared]). A
 // semaphore has as many holders as slots ([LockOptions.Slots], [Guard.Slot]). The record of the
 // lock names all holders. Each holder trusts its lease until the deadline of its own session. All
-// holders write the record, so its version does not show which of them live. Other clients remove
-// a holder only after they have read or written that its session is over.
+// holders write the record, so its version does not show which of them live. Another client
+// removes a holder only after it has read or written "closed" or "fenced" in the record of the
+// holder's session.
 //
 // The record also has a queue. Three kinds of waiters enter the queue: readers that wait for a
 // writer, writers that wait for readers, and every handle with LockOptions.Fair. The queue is
 // served in the order of arrival, and later clients cannot overtake. So readers and writers do
 // not starve each other.
 //
-//   - A release makes the head of the queue the holder in the same write. The head trusts its
-//     lease after it has read that write, until the deadline of its session.
-//   - A dead head costs the others the TTL of its session. Several dead clients in a row cost
-//     several TTLs.
+//   - The write of a release also makes the first waiter of the queue the holder. This waiter
+//     trusts its lease after it has read the record, until the deadline of its session.
+//   - If the first waiter is dead, the waiters after it wait for the TTL of its session. If
+//     several dead waiters follow one another, they wait for several TTLs.
 //   - A waiter with a deadline enters a long queue only if it expects its turn before that
 //     deadline. Its handle estimates this from earlier waits.
-//   - A plain lease enters no queue. It may wait for ever if readers come and go all the time.
+//   - An Acquire without a session enters no queue. If readers come and go all the time, it may
+//     wait for ever.
 //
 // The grant of a writer or of a slot has a higher token than all grants before it. A reader has
 // the token of the last writer. So a target that refuses lower tokens refuses exactly the readers
@@ -227,16 +240,16 @@
 // # Waiting for many locks
 //
 // Waiters do not poll if the store reports changes. Otherwise the waiters of one client for one
-// lock share their reads. Some stores list tags ([store.TagLister]: S3, SQL tables). If a listing
-// costs less than half of the reads, one listing replaces the reads of all waiters. A waiter then
-// reads only the records that have changed. A listing decides nothing: a waiter acts on a record
-// that it has read itself. So a wrong listing delays a waiter by at most 24 times MaxPoll (one
-// minute by default), because the waiter then reads its record anyway.
+// lock share their reads. On some stores (S3, SQL tables) a listing shows which registers have
+// changed ([store.TagLister]). If a listing costs less than half of the reads, one listing
+// replaces the reads of all waiters. The waiters then read only the records that have changed. A
+// waiter never decides by a listing alone. After 24 times MaxPoll (one minute by default) a
+// waiter reads its record in any case. So a wrong listing delays a waiter by at most this time.
 //
 // # The record
 //
-// The record is one readable JSON object, below Options.KeyPrefix. Times are in RFC 3339 unless
-// noted.
+// The record is one JSON object in the register with the key KeyPrefix + "/" + name of the lock.
+// Times have the form of RFC 3339 if the table gives no other unit.
 //
 //	holdfast     version of the format: 2 if the record belongs to a session or has any of the
 //	             fields from session on, else 1; a client refuses a higher version

@@ -38,10 +38,10 @@
 // ([WriteOptions].IfMatch) is less safe: on S3 two states of an object can have the same version.
 // Package indexbucket gives every bucket unique versions.
 //
-// A writer that holds a lock passes its fencing token as [WriteOptions].Fence. From then on the
-// object refuses writes with a lower token. A new holder calls [Client.RaiseFence] before it
-// reads. Fences need unique versions. The directory examples/fence shows what happens without a
-// fence.
+// A writer that holds a lock passes its fencing token as [WriteOptions].Fence. After this write
+// clients refuse writes with a lower token to the object. A new holder calls [Client.RaiseFence]
+// before it reads: the call writes the new token to the object and keeps the body. Fences need
+// unique versions. The directory examples/fence shows what happens without a fence.
 //
 // # How a client finds the outcome
 //
@@ -54,16 +54,16 @@
 //     the object in between.
 //   - Otherwise the outcome is unknown.
 //
-// The client also reads the object after a conflict, because a proxy can repeat a request and the
-// second copy then conflicts with the first. If the object no longer has the id, the client
-// believes the conflict. The id is lost after nine later writes, one write without a condition,
-// or a delete. If the store refuses a delete and the object does not exist, the outcome is
+// The client also reads the object after a conflict: if a proxy repeats a request, the second
+// request conflicts with the first. If the object does not have the id, the client returns the
+// conflict. Nine later writes remove the id. One write without a condition or a delete also
+// removes it. If the store refuses a delete and the object does not exist, the outcome is
 // unknown.
 //
-// If the store cannot check a condition itself, the client uses the next strategy
-// ([Client.Strategies]): the condition of an upload in parts, or a reservation ([Reserver],
-// package reserve). If no strategy works, the client refuses the call with an [UnsupportedError].
-// The client tests an ability of a store before it uses it.
+// If the store ignores the condition of a single request, the client tries an upload in parts,
+// because some stores check the condition only there. If this does not work either, the client
+// reserves the object before each write ([Reserver], package reserve). If no strategy works, the
+// client refuses the call with an [UnsupportedError]. [Client.Strategies] returns the strategies.
 //
 // A request can take effect after its caller has given up. If the late request has a condition
 // that no longer holds, the store refuses the request. The store cannot refuse a late write
@@ -85,9 +85,9 @@
 //     error.
 //   - The store applies a conditional write at most once. So the bucket sends it once, except for
 //     the completion of an upload in parts. If the store answers that the condition does not
-//     hold, the error matches [store.ErrConflict]. A proxy may repeat requests, so the conflict
-//     may be with the caller's own write. A Client finds that out. For registers, package
-//     bucketstore does.
+//     hold, the error matches [store.ErrConflict]. If a proxy repeats the request, this can be a
+//     conflict with the caller's own write. A Client and package bucketstore recognise such a
+//     conflict.
 //   - The errors are those of package store: ErrNotFound, ErrConflict, ErrDenied,
 //     ErrMisconfigured (for example if the bucket does not exist), ErrUnavailable, ErrKey.
 //   - Any number of goroutines may call all methods at the same time. The context bounds only the
@@ -97,6 +97,6 @@
 //
 // A [Version] names a state of an object. On S3 it is the ETag, which depends only on the bytes.
 // So if a writer writes the same bytes again, a condition cannot distinguish the two writes. If
-// [Traits].UniqueVersions is set, versions never return. Otherwise a caller that needs unique
-// versions puts something unique into each body.
+// [Traits].UniqueVersions is set, the bucket never uses a version twice. Otherwise a caller that
+// needs unique versions puts something unique into each body.
 package object

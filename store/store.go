@@ -4,7 +4,7 @@
 // # Use
 //
 // Open a store with the package of its storage system, and pass it to package lease or
-// checkpoint. For many programs that is all:
+// checkpoint. Many programs call nothing else of this package:
 //
 //	s, err := filestore.Open("/var/lib/jobs", nil)
 //	client, err := lease.New(s, nil)
@@ -13,11 +13,11 @@
 // storage), memstore (one process), and those of the modules for cloud services. To use a
 // store yourself:
 //
-//   - [Prefix] returns the part of a store below a key prefix, one for each team, for example.
+//   - [Prefix] returns a store of all keys below a prefix. So several teams can share one store.
 //   - [Update] reads a value, changes it and writes it. It starts again after a conflict.
 //   - Get, Put and Delete are the methods of [Store]. A Put names the version that it replaces.
-//   - [OutcomeOf] says whether a failed write was applied: yes, no, or unknown.
-//     [PutAndResolve] is a Put that retries until it knows.
+//   - [OutcomeOf] says whether a failed write was applied: yes, no, or unknown. [PutAndResolve]
+//     is a Put that repeats the write until the outcome is known.
 //   - [Watch] yields each new state of a key, and [List] the keys below a prefix.
 //
 // # Terms
@@ -31,20 +31,20 @@
 //
 //   - Linearizable for each key: every call takes effect at one instant between its start and
 //     its return. Nothing is promised across keys.
-//   - No [Version] is used twice for a key: not when an old value is written again, nor when
-//     the key is deleted and created again. Compare versions for equality only.
+//   - No [Version] is used twice for a key. This is also true if a writer writes an old value
+//     again, or deletes the key and creates it again. Compare versions for equality only.
 //   - A write has three outcomes, which [OutcomeOf] reads from its error: applied and durable
 //     (nil), certainly not applied, and unknown. Unknown is the default: unless the error
 //     proves otherwise, the write may have been applied, or may still be applied later.
 //   - A caller never gets a conflict with its own write. If a transport repeats requests, the
-//     store reads the register back to find out whose write it holds.
+//     store reads the register after a conflict to find out which write was applied.
 //   - A store chooses the version of a write before it sends the write. If the outcome is
 //     unknown, the error carries that version ([InDoubtError]). [Resolve] finds out later
 //     whether the write was applied, was superseded, or may still be applied. A put that is
 //     known to be applied is a success, even if other writes have superseded it by then.
-//   - The error of a call is an [OpError]. It names the operation, the key as the caller passed
-//     it, and the store by its name, if it has one ([Traits]). An error that refuses an
-//     argument need not be an OpError.
+//   - The error of a call is an [OpError]. It has the operation, the key as the caller passed it,
+//     and the name of the store if [Traits] has a name. An error that refuses an argument need
+//     not be an OpError.
 //   - Any number of goroutines may call all methods. A call returns soon after its context has
 //     ended: package lease relies on that. If the context ends during a write, the outcome is
 //     unknown unless the error says otherwise.
@@ -54,9 +54,10 @@
 // # Optional abilities
 //
 // Each ability that only some stores have is a small interface: [Watcher], [Lister],
-// [UnsyncedPutter], [Presence], [AgeReader], [UncommittedGetter] and more. [As] finds it. The
-// decorators of this package offer each ability of the store below, in its decorated form,
-// and hide everything else of it. So no call bypasses a decorator.
+// [UnsyncedPutter], [Presence], [AgeReader], [UncommittedGetter] and more. [As] finds it. A
+// decorator is a store on top of another store, such as the result of Prefix. The decorators of
+// this package offer the abilities of the store below, but every call passes through the
+// decorator.
 package store
 
 import (
