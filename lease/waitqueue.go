@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -136,14 +137,5 @@ func (c *Client) owns(grant string) bool {
 
 // pause sleeps until a time, or until w is woken, or ctx ends.
 func (w *waiter) pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-w.wake:
-	case <-t.C:
-	}
+	_ = backoff.SleepOrWake(ctx, d, w.wake)
 }

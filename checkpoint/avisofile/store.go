@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/internal/group"
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -399,11 +400,5 @@ const pollInterval = 250 * time.Millisecond
 // pause waits for a change through this store, at most for a random time between half of
 // pollInterval and pollInterval.
 func (s *Store) pause(ctx context.Context, changed <-chan struct{}) {
-	t := time.NewTimer(pollInterval/2 + rand.N(pollInterval/2+1))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-changed:
-	case <-t.C:
-	}
+	_ = backoff.SleepOrWake(ctx, pollInterval/2+rand.N(pollInterval/2+1), changed)
 }

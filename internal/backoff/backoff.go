@@ -9,15 +9,19 @@ import (
 )
 
 // Sleep waits for d. If ctx has ended by then, it returns its cause.
+func Sleep(ctx context.Context, d time.Duration) error { return SleepOrWake(ctx, d, nil) }
+
+// SleepOrWake is [Sleep] that also ends when wake is ready.
 //
 // Without a wait it starts no timer: if two goroutines of a synctest bubble start timers of no
 // length at the same time, Go's race detector crashes.
-func Sleep(ctx context.Context, d time.Duration) error {
+func SleepOrWake(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	if d > 0 {
 		t := time.NewTimer(d)
 		defer t.Stop()
 		select {
 		case <-ctx.Done():
+		case <-wake:
 		case <-t.C:
 		}
 	}

@@ -56,6 +56,19 @@ func TestSleep(t *testing.T) {
 	})
 }
 
+func TestSleepOrWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wake := make(chan struct{}, 1)
+		time.AfterFunc(time.Second, func() { wake <- struct{}{} })
+		for _, want := range []time.Duration{time.Second, time.Minute} { // it wakes once
+			start := time.Now()
+			if err := backoff.SleepOrWake(t.Context(), time.Minute, wake); err != nil || time.Since(start) != want {
+				t.Errorf("got %v after %v, want nil after %v", err, time.Since(start), want)
+			}
+		}
+	})
+}
+
 // TestWait checks that a pause is any part of the growing bound, and never more.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

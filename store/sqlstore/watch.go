@@ -45,15 +45,8 @@ func (w watching) Watch(ctx context.Context, key string, seen store.Version) err
 		if changed && !absent || err != nil && !absent {
 			return nil // a change, or an error that the caller's own read will return
 		}
-		t := time.NewTimer(safetyPoll)
-		select {
-		case <-ctx.Done():
-		case <-sub.changed:
-		case <-t.C:
-		}
-		t.Stop()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if err := backoff.SleepOrWake(ctx, safetyPoll, sub.changed); err != nil {
+			return err
 		}
 	}
 }
