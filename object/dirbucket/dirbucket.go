@@ -11,9 +11,9 @@
 // there is a bucket. If several machines share the directory, use [New] with an index in another
 // store.
 //
-// New directories have the mode 0700, and their files 0600. In an existing directory, new files
-// and directories get its mode, for example that of a group. Open refuses a directory that users
-// who are not trusted with it could change; see [Options].
+// New directories have the mode 0700, and their files 0600. If the directory exists, new files
+// and directories get the mode of the directory. So a group can share it. Open refuses a
+// directory that untrusted users could change; see [Options].
 //
 // # How it works
 //

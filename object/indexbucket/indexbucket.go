@@ -7,8 +7,8 @@
 //	bucket, err := indexbucket.New(index, bodies, &indexbucket.Options{Prefix: "bodies/"})
 //	client, err := object.New(bucket, nil) // see package object
 //
-// index is a [store.Store]: in the same bucket (package bucketstore), in a DynamoDB table, in a
-// database, or any other. bodies is the bucket below. Call Sweep once a day: it removes bodies
+// index is any [store.Store], for example in the same bucket (package bucketstore), in a DynamoDB
+// table, or in a database. bodies is the bucket below. Call Sweep once a day: it removes bodies
 // that crashed processes left.
 //
 // Only programs with the same index see the objects. Other programs see bodies under random names
@@ -27,9 +27,9 @@
 //
 // # What it costs
 //
-// A stat is one request to the index. A get is two (index, body). A put is four: it reads the
-// index, writes the body, swaps the register, and removes the old body. A listing reads the
-// register of each key.
+// A stat takes one request to the index. A get takes two requests: it reads the index and the
+// body. A put takes four requests: it reads the index, writes the body, swaps the register, and
+// removes the old body. A listing reads the register of each key.
 package indexbucket
 
 import (

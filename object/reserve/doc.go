@@ -1,5 +1,6 @@
-// Package reserve lets only one writer at a time change a state of an object. It is for stores
-// that ignore conditions such as If-Match, and for deletes and renames that have no condition.
+// Package reserve lets only one writer at a time change an object, through a reservation in a
+// table. It is for stores that ignore conditions such as If-Match, and for deletes and renames
+// that have no condition.
 //
 // # Use
 //
@@ -21,28 +22,30 @@
 //
 //   - All writers of the object reserve its states in the same table.
 //   - No clock runs more than [Options].MaxClockSkewRate times as fast as another clock.
-//   - After the end of the operation's context, the store applies the operation within timeout *
-//     (MaxClockSkewRate - 1), or never.
+//   - The store does not apply the operation later than Timeout * (MaxClockSkewRate - 1) after
+//     the end of the operation's context.
 //
 // No reservation can ensure the third condition. If the store honours a condition, send the
 // condition with the operation. Then the store refuses a late write, and nothing depends on time.
 //
-// If a version returns (as the ETag of equal bytes does), it names the same state again. A writer
-// can then reserve that state again after it has waited for the earlier row. If its [Reserver]
-// knows that its own operation is over, the writer does not wait.
+// On S3 an object with the same bytes as before has the same version as before. So a writer can
+// find a row of an earlier operation on this version. The writer waits until it can take the row
+// over. If the row is from an operation of the same [Reserver], and this operation has ended, the
+// writer does not wait.
 //
 // # The protocol
 //
 // A reservation is a row in a [Table]. It belongs to a key and a version of an object. An empty
-// version means that there is no object. The protocol is that of the DynamoDB table of
-// object_store, releases 0.9 to 0.12. Package aws/reservation keeps that table, and programs with
-// either library exclude each other on it. [NewStoreTable] keeps a table in any store.
+// version means that there is no object. The Rust crate object_store, releases 0.9 to 0.12, makes
+// conditional writes on S3 through a DynamoDB table. This package follows the protocol of that
+// table. Package aws/reservation implements the table, so programs with either library exclude
+// each other. [NewStoreTable] keeps a table in any store.
 //
 // A writer
 //
 //  1. checks that the object is in the state that its operation names (HEAD),
 //  2. inserts a row for that state, or waits if there is a row,
-//  3. operates at most for the timeout, which begins before it sends the row,
+//  3. operates for at most Options.Timeout, counted from the moment before it sends the row,
 //  4. leaves the row as it is, unless the operation was certainly not applied.
 //
 // The reservation costs the check and one write of the table. The row remains after the
@@ -51,10 +54,10 @@
 //
 // A waiter checks the object again and again. When the object has another state, the waiter's
 // operation fails with the error of the check. From time to time the waiter tries to insert its
-// row, and so reads the present row: its holder may have released it. A waiter takes a row over
-// when it has seen the same row for longer than the row's timeout * MaxClockSkewRate. The
-// takeover is conditional on everything that identifies the row, and raises the generation. Then
-// the waiter checks the object once more, and operates.
+// row. If another row is there, the answer shows that row, and whether its holder has released
+// it. A waiter takes a row over when the row has not changed for the row's timeout *
+// MaxClockSkewRate. The takeover replaces exactly the row that the waiter has seen, and raises
+// its number, the generation. Then the waiter checks the object once more, and operates.
 //
 // # What is better than in object_store
 //

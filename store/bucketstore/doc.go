@@ -7,8 +7,8 @@
 //	s, err := bucketstore.New(bucket, "app", nil)
 //	client, err := lease.New(s, nil)
 //
-// The bucket is an [object.Bucket]. For Amazon S3 use package aws/s3store, which also knows the
-// age of registers.
+// The bucket is an [object.Bucket]. For Amazon S3 use package aws/s3store. It also reports the
+// age of a register, so that a waiter gets the lock of a dead holder sooner.
 //
 // # Servers that ignore conditions
 //
@@ -20,10 +20,11 @@
 //
 // # What is stored
 //
-// The register K below the prefix P is the object P/K.json. The ending allows registers a and a/b
-// together: on some servers the object a/b cannot exist if the object a exists. If some servers
-// refuse a byte of a key, the store writes it as an exclamation mark and two hexadecimal digits.
-// [Store.ObjectKey] returns the name. The body is one JSON object for people and programs:
+// The register K below the prefix P is the object P/K.json. On some servers the object a/b cannot
+// exist if the object a exists. Because of the ending .json, the registers a and a/b can exist
+// together. If some servers refuse a byte of a key, the store writes it as an exclamation mark
+// and two hexadecimal digits. [Store.ObjectKey] returns the name. The body is one JSON object for
+// people and programs:
 //
 //	{"holdfast":1,"nonce":"Zx1…","after":["Qm0…"],"value":{"your":"JSON"}}
 //

@@ -17,8 +17,8 @@
 // sqlstore and aws/dynamostore have drivers of this engine.
 //
 // The engine keeps the contract of package store. It repeats requests, resolves writes after a
-// lost reply or an unexpected refusal, keeps tombstones, and never uses a version twice. It
-// probes a server that is not known to honour conditions.
+// lost reply or an unexpected refusal, keeps tombstones, and never uses a version twice. If a
+// server is not known to honour conditions, the engine tests it with requests to a separate key.
 //
 // # What is stored
 //
@@ -35,20 +35,18 @@
 // After a lost reply or a refusal, the engine needs the current state. It takes the state from
 // the refusal, or reads it:
 //
-//   - The current nonce is that of the write: the write was applied.
-//   - The nonce of the write is among the earlier nonces: the write was applied, and other writes
-//     have superseded it. That is a success too.
-//   - The current state is the state that the write names: the write is not applied yet. The
+//   - If the current nonce is the nonce of the write, the write was applied.
+//   - If the nonce of the write is among the earlier nonces, the write was applied, and other
+//     writes have superseded it. That is a success too.
+//   - If the current state is the state that the write names, the write is not applied yet. The
 //     engine sends it again.
-//   - The earlier nonces go back to the state that the write names, without the nonce of the
-//     write: the write never will be applied. This is a conflict.
-//   - The earlier nonces do not go back so far: a conflict if no reply was lost, and otherwise
-//     unknown.
+//   - If the earlier nonces contain the state that the write names, but not the nonce of the
+//     write, the write will never be applied. This is a conflict.
+//   - If the earlier nonces contain neither, the result is a conflict if no reply was lost.
+//     Otherwise the outcome is unknown.
 //
 // [Store.Resolve] follows the same rules; a caller uses it to resolve a write later. An unknown
-// outcome is a [store.InDoubtError], which names the version. If the reply of a superseded write
-// was lost, its version lacks the server's tag. A write that names that version gets a conflict
-// like any other.
+// outcome is a [store.InDoubtError], which names the version.
 //
 // # Requests
 //

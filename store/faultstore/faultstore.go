@@ -22,17 +22,17 @@
 //
 // # What it keeps
 //
-// A store with injected faults still keeps the contract of package store. It reports "unknown"
-// when it hides the outcome, and "not applied" only when that is true. So it tests whether the
-// code that uses the store can handle the contract. Only one promise becomes weaker: a write with
-// an unknown outcome may take effect later, as over any network.
+// A store with injected faults still keeps the contract of package store. If it loses a reply,
+// the outcome is unknown. It reports "not applied" only if the store below has not applied the
+// write. It can apply a write with an unknown outcome after the call has returned, as a network
+// can. So a test shows whether the code under test handles everything that the contract allows.
 //
 // # Time
 //
 // Delays and late writes use the timers of package time, and no call waits while it holds a
-// mutex. So inside a bubble of testing/synctest a day of faults takes no real time. A late write
-// with a time runs on a goroutine of its timer. [Store.Drain] and [Store.Close] wait for these
-// goroutines.
+// mutex. So inside a bubble of testing/synctest a day of faults takes no real time. If the
+// schedule gives a late write a time, a timer starts a goroutine that applies the write.
+// [Store.Drain] and [Store.Close] wait for these goroutines.
 package faultstore
 
 import (

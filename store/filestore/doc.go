@@ -20,12 +20,12 @@
 // The store needs a file system whose appends, hard links and renames are atomic: ext2 to ext4,
 // XFS, btrfs, bcachefs, JFS, tmpfs, overlay, F2FS, ZFS, APFS, HFS+, NTFS. It refuses other file
 // systems unless [Options].AllowNetwork is set. Only Linux is tested. The package builds on macOS
-// and Windows. On Windows the store does not know which processes live, so a waiter waits for the
-// TTL of a dead process.
+// and Windows. On Windows the store does not know which processes live. So after the death of a
+// holder, a waiter waits for the TTL.
 //
 // If the directory is removed, moved or unmounted while it is open, all calls fail until the
 // program opens it again. Their error matches [store.ErrUnavailable] and
-// [store.ErrMisconfigured], so no caller waits in vain. If a user removes the log of a single
+// [store.ErrMisconfigured], so no caller waits in vain. If a user removes the file of a single
 // key, all processes see within a second that the register is absent.
 //
 // # Durability
@@ -34,50 +34,52 @@
 // honours flushes. Tests with loop devices check this. The next durable write makes a
 // [Store.PutUnsynced] durable.
 //
-// If a sync fails, the outcome of that write is unknown. After a failed sync the system can
-// report the next sync as a success although data is lost. So the store refuses further writes to
-// this log until it is opened again.
+// If the sync of a write fails, the outcome of the write is unknown. After a failed sync the
+// system can report the next sync as a success although data is lost. So the store then refuses
+// further writes to this key, until the program opens the store again.
 //
 // # Who may read and write
 //
-// The store creates everything for its own user: directories with mode 0700, files with 0600. If
-// the group may write to the directory at Open, the store belongs to the group. Then new files
-// and directories get the directory's mode and group. A user with the right to read can read all
-// registers, except files that processes lock: presence files and the floor. A user who can open
-// such a file can lock it, and so make a dead process look alive.
+// The store creates directories with mode 0700 and files with mode 0600. If the group of the
+// directory may write to it when a program opens the store, new files and directories get the
+// mode and the group of the directory. A user who may read the files can read all registers, but
+// cannot open presence files and the file floor. Processes lock these files: a user who could
+// open a presence file could lock it, and so make a dead process look alive.
 //
 // Three kinds of users are trusted with the store: root, the owner of the directory, and the
-// members of such a group. They can take, free and damage its locks, and no more. [Open] refuses
-// a directory that other users could change or exchange. It also refuses the directory of another
-// user who has not shared it with a group of this user. A process of root refuses the directory
-// of every other user: run it as that user. [Options].Unsafe lists these risks and accepts them.
+// members of a group that may write to the directory. They can take, free and damage the locks in
+// the store, but cannot change files outside of it. [Open] refuses a directory that other users
+// could change or exchange. It also refuses the directory of another user, unless a group of this
+// user may write to the directory. A process of root refuses the directory of every other user:
+// run the process as that user. [Options].Unsafe lists these risks and accepts them.
 //
 // The store refuses symbolic links in the place of its own files and directories. It changes
 // nothing outside its directory, and its temporary files have random names. It changes owner,
-// group or mode only of new files and directories, in a directory that only this user can enter.
-// A sweep opens a file before it checks it. It removes only files that look like the store's own,
-// and empty directories.
+// group or mode only of new files and directories, while they are in a directory that only this
+// user can enter. A sweep removes only empty directories, and files that look like files of the
+// store.
 //
 // # Bounds
 //
-// Every user who is trusted with a store can write to it, so the store bounds what it reads:
+// Every user who is trusted with a store can write to it. So the store reads only up to these
+// bounds:
 //
-//   - of a log: 256 MiB, in pieces of 256 KiB; it ignores lines of more than 128 KiB
-//   - of the directory of a log: 10,000 names
-//   - of a presence file: 4 KiB
-//   - of a listing: 65,536 names at a time, for any number of keys
+//   - log of a key: 256 MiB, in pieces of 256 KiB; the store ignores lines of more than 128 KiB
+//   - directory of a log: 10,000 names
+//   - presence file: 4 KiB
+//   - listing: any number of keys, in pieces of 65,536 names
 //
 // If a log, a directory or a presence file is larger, the error matches [store.ErrCorrupt], for
 // that key only.
 //
 // # How it works
 //
-// Each key is an append-only log. Its value is the fold of that log (package internal/fold): an
-// entry counts if and only if it names the state before it. A local file system orders the
-// appends. So a write is one append and one read of the appended part, without any lock. A full
-// log is sealed and continues in a new file. The store keeps two files. Package internal/model
-// checks the rules. docs/safety.md and store/DECISIONS.md of this module have the reasons and the
-// evidence.
+// Each key has a log: a file to which writers only append. Each entry names the state that it
+// replaces. An entry counts only if that state is the current state at its place in the log
+// (package internal/fold). A local file system orders the appends. So a write is one append and
+// one read of the appended part, without any lock. A full log continues in a new file. The store
+// keeps the last two files of a log. Package internal/model checks the rules. docs/safety.md and
+// store/DECISIONS.md of this module have the reasons and the evidence.
 //
 // The files are text, and can be read with cat:
 //

@@ -1,5 +1,5 @@
 // Package memstore is a store in the memory of one process. It is for tests, and for programs
-// that may lose their registers at exit. It is the reference for other stores.
+// that may lose their registers at exit.
 //
 // [New] returns an empty store. It keeps the whole contract of package store, starts no
 // goroutine, and needs no Close. A durable write lasts until the process ends. Every call takes

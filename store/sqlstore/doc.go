@@ -8,16 +8,17 @@
 //	s, err := sqlstore.New(db, sqlstore.PostgreSQL, nil)
 //	client, err := lease.New(s, nil)
 //
-// The command "holdfast init" creates the tables too. Two more functions are common:
+// The command "holdfast init" also creates the tables. Many programs call two more functions:
 //
 //   - [Fence] checks the fencing token of a lock inside a transaction of the program, so that a
 //     former holder cannot commit.
-//   - [Listener] makes the function [Options].Listen from the connections of a driver.
+//   - [Listener] returns a function for [Options].Listen. The caller passes a function that opens
+//     a connection of the driver.
 //
 // # PostgreSQL
 //
 // Every write notifies the channel that has the name of the table. With [Options].Listen a waiter
-// sees a change at once. Without it, waiters poll.
+// sees a change at once. Without Options.Listen, waiters poll.
 //
 // # SQLite
 //
@@ -40,8 +41,8 @@
 //   - UNLOGGED and temporary tables, also for [Fence],
 //   - a PostgreSQL server that is a standby.
 //
-// If a server fails over asynchronously, it can restore old states. No store in that server can
-// detect this.
+// After an asynchronous failover the new server may lack acknowledged writes. The store cannot
+// detect this loss.
 //
 // # Requests
 //
