@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -391,7 +392,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 		return nil, nil, v.wait, nil
 	}
 	lockrec.KeepsHolder(&rec, s.rec)
-	if len(rec.Holders)+len(rec.Queue) > s.members() {
+	if lockrec.Members(&rec) > lockrec.Members(cmp.Or(s.rec, &Record{})) {
 		if err := lockrec.HasRoom(&rec); err != nil {
 			h.forget(entry)
 			return nil, nil, 0, err
@@ -683,26 +684,7 @@ func (h *Handle) takeShown() *seen {
 }
 
 // find returns the place of a grant in the record of s.
-func (s *seen) find(grant string) (lockrec.Standing, Member) {
-	if s.rec == nil || grant == "" {
-		return lockrec.Absent, Member{}
-	}
-	return lockrec.Find(s.rec, grant)
-}
+func (s *seen) find(grant string) (lockrec.Standing, Member) { return lockrec.Find(s.rec, grant) }
 
 // names reports whether the record of s names a grant as a holder or as a waiter.
-func (s *seen) names(grant string) bool {
-	if s.rec == nil {
-		return false
-	}
-	at, _ := lockrec.Find(s.rec, grant)
-	return at != lockrec.Absent || lockrec.Exclusive(s.rec) && s.rec.Grant == grant
-}
-
-// members is how many members the record of s names.
-func (s *seen) members() int {
-	if s.rec == nil {
-		return 0
-	}
-	return lockrec.Members(s.rec)
-}
+func (s *seen) names(grant string) bool { return lockrec.Names(s.rec, grant) }

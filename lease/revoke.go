@@ -77,11 +77,6 @@ func (c *Client) mayBeOver(ctx context.Context, rec *Record) bool {
 	return now != nil && now.rec != nil && now.rec.State == Held && r.h.evaluateGrant(ctx, now).open
 }
 
-// evaluateSession decides whether the lock may be taken whose record s names a session.
-func (h *Handle) evaluateSession(ctx context.Context, s *seen) verdict {
-	return h.sessionOver(ctx, s.rec.Session, s.rec.TTL)
-}
-
 // sessionOver decides whether the grants of a session in the lock's record are over. They are over
 // only after the session's record was read or written as revoked or closed. sessionOver revokes a
 // session that has not renewed its record for its TTL, or whose process is dead.
@@ -162,13 +157,9 @@ func (h *Handle) awaitSession(ctx context.Context, id string, ttl time.Duration)
 		}
 		now, err := r.readRecord(ctx, ttl)
 		wait, over := h.c.set.rereadDelay(ttl), false
-		switch {
-		case err != nil:
-		case now.rec == nil || now.rec.State != Held:
-			over = true
-		default:
-			v := r.h.evaluateGrant(ctx, now)
-			wait, over = min(wait, v.wait), v.open
+		if err == nil {
+			step, v := lockrec.JudgeSession(now.rec, r.h.facts(ctx, now))
+			wait, over = min(wait, v.Wait), step != lockrec.AwaitSession
 		}
 		<-r.turn
 		if over || backoff.Sleep(ctx, max(wait, time.Millisecond)) != nil {

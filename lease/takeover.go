@@ -44,7 +44,7 @@ func (h *Handle) intervalLeft(s *seen) time.Duration {
 func (h *Handle) evaluateGrant(ctx context.Context, s *seen) verdict {
 	v := lockrec.Judge(s.rec, h.facts(ctx, s))
 	if v.BySession {
-		return h.evaluateSession(ctx, s)
+		return h.sessionOver(ctx, s.rec.Session, s.rec.TTL)
 	}
 	return verdict{open: v.Open, reason: v.Reason, wait: v.Wait}
 }
@@ -52,13 +52,11 @@ func (h *Handle) evaluateGrant(ctx context.Context, s *seen) verdict {
 // facts returns what the client knows of the holder in the record of s.
 func (h *Handle) facts(ctx context.Context, s *seen) lockrec.Facts {
 	c, r := h.c, s.rec
-	f := lockrec.Facts{Factor: c.set.factor, Age: -1, ThisRun: processID()}
+	f := lockrec.Facts{Factor: c.set.factor, Age: -1}
 	if r == nil || r.State == Free {
 		return f
 	}
-	if c.set.ReclaimOwn {
-		f.Reclaims = c.set.Holder
-	}
+	f.Reclaimed = c.set.ReclaimOwn && r.Holder == c.set.Holder && r.Process != processID()
 	f.OwnEnded, f.OwnLeft = h.ownGrantOver(r)
 	if c.presence != nil && r.Presence != "" && r.Session == "" && !f.OwnEnded && f.OwnLeft == 0 {
 		f.Dead = c.presence.Liveness(ctx, r.Presence) == store.Dead

@@ -8,15 +8,14 @@ import (
 // Facts are what a client knows of the holder in addition to the record. All times are the
 // client's own.
 type Facts struct {
-	Watched  time.Duration // for how long it has seen the holder's last write unchanged
-	Age      time.Duration // for how long the store's clock says that the record is unchanged; negative if not known
-	Renewed  time.Duration // since Record.Renewed, by the client's wall clock
-	Factor   float64       // see [Factor]
-	Dead     bool          // the holder's process is dead for certain
-	OwnEnded bool          // the grant is the client's own, and over
-	OwnLeft  time.Duration // the grant is the client's own, and its work may last that long
-	Reclaims string        // the holder whose grants of earlier processes the client may take; none if empty
-	ThisRun  string        // the client's process
+	Watched   time.Duration // for how long it has seen the holder's last write unchanged
+	Age       time.Duration // for how long the store's clock says that the record is unchanged; negative if not known
+	Renewed   time.Duration // since Record.Renewed, by the client's wall clock
+	Factor    float64       // see [Factor]
+	Dead      bool          // the holder's process is dead for certain
+	OwnEnded  bool          // the grant is the client's own, and over
+	OwnLeft   time.Duration // the grant is the client's own, and its work may last that long
+	Reclaimed bool          // the grant is of an earlier process of the client, which may take that
 }
 
 // Verdict says whether a record may be taken.
@@ -52,7 +51,7 @@ func Judge(r *Record, f Facts) Verdict {
 		return Verdict{Wait: f.OwnLeft}
 	case r.Session != "":
 		return Verdict{BySession: true}
-	case f.Reclaims != "" && r.Holder == f.Reclaims && r.Process != f.ThisRun:
+	case f.Reclaimed:
 		return Verdict{Open: true, Reason: "an earlier process of this holder"}
 	case f.Dead:
 		return Verdict{Open: true, Reason: "its process is dead"}

@@ -35,6 +35,8 @@ type yieldRequestFields struct {
 	OnlyIfIdle    bool      `json:"idle,omitempty"`
 	Acknowledged  bool      `json:"heard,omitempty"`
 	RefusalReason string    `json:"refused,omitempty"`
+
+	unknown map[string]json.RawMessage // no field of the form
 }
 
 var knownYieldFields = []string{"grant", "grants", "by", "reason", "at", "idle", "heard", "refused"}
@@ -49,8 +51,9 @@ const (
 )
 
 // Encode returns the JSON form of the request.
-func (a *YieldRequest) encode() (json.RawMessage, error) {
-	known, err := marshal(yieldRequestFields{a.Grant, a.Grants, a.By, a.Reason, a.At.UTC(), a.OnlyIfIdle, a.Acknowledged, a.RefusalReason})
+func (a YieldRequest) encode() (json.RawMessage, error) {
+	a.At = a.At.UTC()
+	known, err := marshal(yieldRequestFields(a))
 	if err != nil || len(a.unknown) == 0 {
 		return known, err
 	}
@@ -69,7 +72,7 @@ func decodeYieldRequest(value json.RawMessage) (*YieldRequest, error) {
 	if err := errors.Join(json.Unmarshal(value, &f), json.Unmarshal(value, &all)); err != nil {
 		return nil, err
 	}
-	a := &YieldRequest{Grant: f.Grant, Grants: f.Grants, By: f.By, Reason: f.Reason, At: f.At, OnlyIfIdle: f.OnlyIfIdle, Acknowledged: f.Acknowledged, RefusalReason: f.RefusalReason}
+	a := YieldRequest(f)
 	if longest := max(len(a.By), len(a.Reason), len(a.RefusalReason)); longest > MaxReason {
 		return nil, fmt.Errorf("the request to yield has a text of %d bytes, longer than it can be", longest)
 	}
@@ -78,7 +81,7 @@ func decodeYieldRequest(value json.RawMessage) (*YieldRequest, error) {
 	}
 	var err error
 	a.unknown, err = unknownOf(all, knownYieldFields)
-	return a, err
+	return &a, err
 }
 
 // bare returns the request without the texts for people and without unknown fields. It keeps the

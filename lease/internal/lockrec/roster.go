@@ -33,6 +33,9 @@ const (
 
 // Find returns the place of a grant, and its member.
 func Find(r *Record, grant string) (Standing, Member) {
+	if r == nil || grant == "" {
+		return Absent, Member{}
+	}
 	if r.State == Held && r.Grant == grant {
 		return Holding, Member{Grant: r.Grant, Session: r.Session, TTL: r.TTL, Mode: ModeExclusive, Token: r.Token, Since: r.Granted}
 	}
@@ -301,10 +304,7 @@ func HasRoom(r *Record) error {
 }
 
 // NamesSession reports whether the record names a session: as that of its holder, or of a member.
-func NamesSession(r *Record, id string) bool {
-	of := func(m Member) bool { return m.Session == id }
-	return Exclusive(r) && r.Session == id || slices.ContainsFunc(r.Holders, of) || slices.ContainsFunc(r.Queue, of)
-}
+func NamesSession(r *Record, id string) bool { return len(GrantsOf(r, id)) > 0 }
 
 // GrantsOf returns the grants of a session that the record names.
 func GrantsOf(r *Record, session string) (all []string) {
@@ -327,4 +327,10 @@ func SessionsOf(members []Member) (all []string) {
 		}
 	}
 	return all
+}
+
+// Names reports whether r names a grant, as a holder or as a waiter.
+func Names(r *Record, grant string) bool {
+	at, _ := Find(r, grant)
+	return at != Absent || r != nil && Exclusive(r) && r.Grant == grant
 }

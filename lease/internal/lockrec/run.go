@@ -82,16 +82,16 @@ type runFields struct {
 	Attempts     int        `json:"tries"`
 	Grant        string     `json:"grant"`
 	RerunAllowed bool       `json:"again,omitempty"`
+
+	unknown map[string]json.RawMessage // no field of the form
 }
 
 var knownRunFields = []string{"period", "began", "until", "ended", "outcome", "error", "holder", "tries", "grant", "again"}
 
 // Encode returns the JSON form of the run.
-func (r *Run) encode() (json.RawMessage, error) {
-	known, err := marshal(runFields{
-		Period: r.Period, Began: r.Began.UTC(), PeriodEnd: r.PeriodEnd.UTC(), Ended: r.Ended.UTC(), Outcome: r.Outcome,
-		Error: r.Error, Holder: r.Holder, Attempts: r.Attempts, Grant: r.Grant, RerunAllowed: r.RerunAllowed,
-	})
+func (r Run) encode() (json.RawMessage, error) {
+	r.Began, r.PeriodEnd, r.Ended = r.Began.UTC(), r.PeriodEnd.UTC(), r.Ended.UTC()
+	known, err := marshal(runFields(r))
 	if err != nil {
 		return nil, err
 	}
@@ -107,10 +107,7 @@ func decodeRun(value json.RawMessage) (*Run, error) {
 	if err := errors.Join(json.Unmarshal(value, &f), json.Unmarshal(value, &all)); err != nil {
 		return nil, err
 	}
-	r := &Run{
-		Period: f.Period, Began: f.Began, PeriodEnd: f.PeriodEnd, Ended: f.Ended, Outcome: f.Outcome,
-		Error: f.Error, Holder: f.Holder, Attempts: f.Attempts, Grant: f.Grant, RerunAllowed: f.RerunAllowed,
-	}
+	r := Run(f)
 	switch {
 	case f.Outcome != RunRunning && f.Outcome != RunDone && f.Outcome != RunFailed && f.Outcome != RunDied:
 		return nil, fmt.Errorf("a run with the outcome %q", f.Outcome)
@@ -121,7 +118,7 @@ func decodeRun(value json.RawMessage) (*Run, error) {
 	}
 	var err error
 	r.unknown, err = unknownOf(all, knownRunFields)
-	return r, err
+	return &r, err
 }
 
 // bare returns the run without what is for people, and without the fields of others.

@@ -39,6 +39,6 @@
 //
 // # Running it
 //
-// The tests visit some 600,000 states, and with HOLDFAST_TORTURE=1 (make torture) six
+// The tests visit some 600,000 states, and with HOLDFAST_TORTURE=1 (make torture) nine
 // million more.
 package rostermodel
