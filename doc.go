@@ -18,8 +18,9 @@
 //     objects in a bucket. The tables are in a SQL database, in DynamoDB (aws/dynamotable), or in
 //     any store.
 //   - [github.com/holdfast-go/holdfast/store]: the register below all of these: a key with a
-//     small value that changes only by compare-and-swap. To write another store, implement its
-//     small interface and check it with package storetest.
+//     small value that changes only by compare-and-swap. A program can implement the interface
+//     [github.com/holdfast-go/holdfast/store.Store] for another storage system, and check it with
+//     package storetest.
 //
 // # Which store
 //
@@ -30,8 +31,8 @@
 //	dynamostore.Open(ctx, "dynamodb://table/locks", nil) // DynamoDB: aws/dynamostore
 //	sqlstore.New(db, sqlstore.PostgreSQL, nil)           // PostgreSQL, SQLite: store/sqlstore
 //
-// If a store cannot keep its promise, Holdfast refuses it with an error that says so. Examples
-// are a network file system and a server that ignores conditions.
+// If a storage system cannot do what a store needs, Holdfast refuses it with an error that says
+// what is missing. Examples are a network file system and a server that ignores conditions.
 //
 // # The outcome of a write
 //
@@ -39,5 +40,5 @@
 // [github.com/holdfast-go/holdfast/store.OutcomeOf] reads the outcome from any error. A lost
 // reply is never reported as a failure or as a success.
 //
-// The command holdfast offers the same to scripts: see cmd/holdfast.
+// Scripts can use the command holdfast in place of the packages: see cmd/holdfast.
 package holdfast

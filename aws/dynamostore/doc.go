@@ -26,15 +26,15 @@
 // # Requests
 //
 // A write is one PutItem with a condition on the version. If DynamoDB refuses the write, it
-// returns the present item (ALL_OLD). So a conflict costs no more than a success, and shows
-// whether a lost reply was a success of the same write. If a write gets no answer, the store
-// sends the same item again under the same condition. So at most one of the two is applied, and
-// the refusal of the second shows that the first was applied. A read is one consistent GetItem.
-// The retries of the SDK are off, also in a client that the program passes.
+// returns the present item (ALL_OLD). So a conflict costs one request, like a success. If a write
+// gets no answer, the store sends the same item again under the same condition. At most one of
+// the two requests is applied. If the first was applied, the refusal of the second shows the item
+// of the write. A read is one consistent GetItem. The retries of the SDK are off, also in a
+// client that the program passes.
 //
-// Throttling has status 400 and a certain outcome. DynamoDB documents that it does not carry out
-// a request with the error ProvisionedThroughputExceededException, ThrottlingException or
-// RequestLimitExceeded. The store sends it again after a growing random pause.
+// A throttled write was not applied. DynamoDB documents that it does not carry out a request with
+// the error ProvisionedThroughputExceededException, ThrottlingException or RequestLimitExceeded.
+// The store sends it again after a growing random pause.
 //
 // # Safety
 //
@@ -47,6 +47,6 @@
 //
 // policies/aws/dynamodb-locks.json of the repository has the rights for registers and leases, and
 // dynamodb-init.json those for [CreateTable]. Without DescribeTable the Store does not check the
-// table, and logs a warning. Only [Store.Erase] needs DeleteItem: the sweep, the doctor, and the
-// probe of another endpoint use it.
+// table, and logs a warning. Only [Store.Erase] needs DeleteItem. Erase is part of a sweep, of
+// "holdfast doctor", and of the test of an endpoint that is not Amazon's.
 package dynamostore

@@ -8,8 +8,9 @@
 // write was not applied ([store.OutcomeOf]). A write without an answer has an unknown outcome.
 //
 // The refusal of a write carries the present item ([largeitem.ConditionFailedError].Current), so
-// it costs no further request. Some servers other than Amazon's leave the item out. So on such a
-// server the table reports "there is no item" only after another refusal has carried an item.
+// it costs no further request. Some servers other than Amazon's leave the item out. So a refusal
+// without an item means "there is no item" only if an earlier refusal of this server carried an
+// item. Otherwise HasCurrent of the error is false.
 //
 // # The table
 //
@@ -18,9 +19,9 @@
 // change attributes that it does not name. [CreateTable] creates a table; existing tables work
 // too.
 //
-// The table refuses a global table whose regions do not share one order of writes. There, of two
-// updates at the same time in two regions, one is lost. An item could then return that refers to
-// a deleted object. See [Options].GlobalTable.
+// The table refuses a global table whose regions do not share one order of writes. If two regions
+// of such a table update an item at the same time, DynamoDB keeps only one of the updates. The
+// item that remains could refer to a deleted object. See [Options].GlobalTable.
 //
 // # Expressions
 //

@@ -4,7 +4,8 @@
 //
 //	table, err := reservation.New(client, "locks", nil)
 //	r, err := reserve.New(table, &reserve.Options{Timeout: 10 * time.Second})
-//	err = r.In(bucket).Do(ctx, "data/manifest.json", info.Version, func(ctx context.Context) error {
+//	err = r.ForBucket(bucket).Do(ctx, "data/manifest.json", info.Version, func(ctx context.Context)
+//	error {
 //		return anyOperation(ctx)
 //	})
 //

@@ -10,9 +10,10 @@
 // # Requests
 //
 // This package switches off the retries of the SDK, also for a client that the program passes. It
-// sends a conditional request once. If the reply is lost, the outcome is unknown, and the layers
-// above resolve it. It repeats reads and unconditional writes after throttling, 5xx and lost
-// connections, with growing random pauses. Each request has a time limit.
+// sends a conditional request once. If the reply is lost, the outcome is unknown. A Client of
+// package object, or package bucketstore, then finds the outcome. It repeats reads and
+// unconditional writes after throttling, 5xx and lost connections, with growing random pauses.
+// Each request has a time limit.
 //
 // # Large bodies
 //
@@ -25,21 +26,22 @@
 // If an upload does not succeed, the put aborts it, so that its parts cost nothing. An abort
 // never changes an object, so the put also aborts after an unknown outcome. If a program crashes,
 // its parts remain. [object.SweepUploads] or a lifecycle rule (see [LifecycleRule]) removes them.
-// With [object.PutOptions].OnUpload the upload stays, and [Bucket.Resume] continues it: it
-// compares the parts by their MD5, and sends the parts that differ. If the bucket is encrypted
-// with SSE-KMS or SSE-C, ETags are no MD5, and Resume sends all parts again.
+// If [object.PutOptions].OnUpload is set, the put does not abort the upload, and [Bucket.Resume]
+// continues it. Resume compares the ETag of each part with the MD5 of the part, and sends the
+// parts that differ. If the bucket is encrypted with SSE-KMS or SSE-C, an ETag is not an MD5, and
+// Resume sends all parts again.
 //
-// A put holds [Options].Parallel parts in memory: 40 MiB by default. The program needs more
-// memory than that because of garbage that Go's runtime has not collected yet: a put of 2 GiB by
-// the command takes about 100 MB.
+// A put holds [Options].Parallel parts in memory: 40 MiB by default. With the memory that Go's
+// garbage collector has not freed yet, the command uses about 100 MB for a put of 2 GiB.
 //
 // # Servers other than Amazon's
 //
-// Amazon S3 honours every condition that this package sends. Other servers accept some conditions
-// and ignore them: a delete with a wrong If-Match deletes the object. So before the first use of
-// an ability, the bucket tests it on its own objects below [Options].ProbePrefix. If the server
-// ignores a condition, the bucket refuses that ability as unsupported. If a server cannot copy an
-// object under a condition, the bucket uploads it in parts whose source is the other object.
+// Amazon S3 honours every condition that this package sends. Some other servers accept conditions
+// and ignore them: for example, they delete an object although the If-Match of the delete is
+// wrong. So before the first use of each condition, the bucket tests it on objects below
+// [Options].ProbePrefix. If the server ignores the condition, the bucket refuses the call with an
+// [object.UnsupportedError]. If the server ignores only the condition of a copy, the bucket
+// copies the object in parts, and the request that completes the copy has the condition.
 //
 // # Rights
 //

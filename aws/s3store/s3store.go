@@ -11,34 +11,35 @@
 //   - A read is one GET, without a body if the register has not changed.
 //   - Before the first write to a server that is not known to honour conditions, the Store sends
 //     the six requests of the probe.
-//   - Before the first write of a Store without [Options].Trusted, the Store lists what else is
-//     in the bucket: one LIST, or two below a prefix in a bucket of more than a thousand objects.
-//     If the probe shows that the bucket has no versions, the Store does not list, because the
-//     stores and locks below need versions.
+//   - Before the first write of a Store without [Options].Trusted, the Store searches the bucket
+//     for other locks, as the next section describes: one LIST, or two below a prefix in a bucket
+//     of more than a thousand objects. Those locks need versions. So if the probe shows that the
+//     bucket has no versions, the Store does not search.
 //
 // # Other stores and other programs
 //
 // A store of package s3verstore (s3+versioned://) with the same prefix would give out the same
-// locks. So each of the two stores searches for registers of the other kind before its first
-// write or its first register. If the Store finds such registers, it refuses its writes with
-// [store.ErrUnsafe]. A store with a longer prefix has other locks, and may be of the other kind.
+// locks. So this Store searches for registers of package s3verstore before its first write. A
+// Store of s3verstore searches for registers of this package before it creates a register. If a
+// Store finds such registers, it refuses all writes with [store.ErrUnsafe]. A store with a longer
+// prefix has other locks, so it may be a store of either package.
 //
 // An older program keeps a lock as the versions of an object. Its locks and the locks of this
 // package do not exclude each other; see package s3verstore. The Store refuses to create a
-// register with the name of such a lock, with [store.ErrUnsafe]. [Store.ForeignLocks] searches at
-// any time.
+// register with the name of such a lock, with [store.ErrUnsafe]. [Store.ForeignLocks] repeats the
+// search when the program calls it.
 //
 // The search covers the first thousand objects of the root of the bucket and of the prefix, as
-// far as the rights allow. It does not see objects that are created later or at the same moment.
-// The command "holdfast doctor" reports them.
+// far as the rights allow. The search does not see objects that another program creates later or
+// at the same moment. The command "holdfast doctor" searches again and reports such objects.
 //
 // # Age
 //
-// The value of a register has existed for at least Date - Last-Modified of one answer. Both times
-// are by the store's clock. The Store subtracts one second for the granularity of Last-Modified,
-// and [Options].MaxClockSkew. It reports the age only if the answer came from no cache, and if
-// Date differs by at most MaxClockSkew from this machine's clock. So if one of many servers has a
-// wrong clock, a living lease does not look old.
+// An answer of the server has the headers Date and Last-Modified, both by the server's clock.
+// Their difference is the age of the register. The Store subtracts one second for the granularity
+// of Last-Modified, and [Options].MaxClockSkew. It reports the age only if the answer came from
+// no cache, and if Date differs by at most MaxClockSkew from this machine's clock. So if one of
+// many servers has a wrong clock, a living lease does not look old.
 package s3store
 
 import (

@@ -17,10 +17,10 @@
 // these rules. If the rights do not allow the Store to read a setting, "holdfast doctor" names
 // the setting.
 //
-// Give all clients of a bucket the same [Options].PutLifetime, 5 s by default. This is L, the
-// longest time from the sending of a PUT until the PUT takes effect. A larger L makes writes
-// slower. With a smaller L, more writes have an unknown outcome. "holdfast doctor" and
-// [Store.Measure] measure the server and recommend an L.
+// L is the longest time from the sending of a PUT until the PUT takes effect. Set it as
+// [Options].PutLifetime, 5 s by default, to the same value in all clients of a bucket. A larger L
+// makes writes slower. With a smaller L, more writes have an unknown outcome. "holdfast doctor"
+// and [Store.Measure] measure the server and recommend an L.
 //
 // The file policies/aws/s3-versioned-locks.json of the repository lists the rights. Without
 // s3:ListBucket, S3 answers 403 in place of 404, and a Get of a register that does not exist is
@@ -32,18 +32,19 @@
 // Each write has a pause between its PUT and the listing that decides about it. The pause is
 // [Options].SettleDelay, 6 s by default.
 //
-//   - Put and Delete take at least one pause. If the context ends earlier, they refuse the call
-//     and send nothing.
+//   - Put and Delete take at least one pause. If the deadline of the context is before the end of
+//     the pause, they refuse the call and send nothing.
 //   - Get waits only if the last write is younger than a pause. It then waits for the rest of the
 //     pause.
-//   - GetUncommitted never waits. It can return a write that later does not count.
+//   - GetUncommitted never waits. It can return the value of a write that is not decided yet, and
+//     that may still lose against another write.
 //   - The shortest lease ([store.Traits].MinTTL) is four pauses and three seconds, because a
 //     renewal takes one pause and must end before the lease does.
 //   - If a PUT takes longer than L, or its answer is lost, the outcome of the write stays
 //     unknown. The writer then treats the write as a write of another program
 //     ([store.Traits].CannotReadOwnWrites).
 //
-// If one page lists all versions, the requests are:
+// If the listing of a register fits into one answer, these are the requests:
 //
 //   - Get and GetUncommitted: 1 LIST.
 //   - A write by a client that knows the state: 1 PUT, a pause, 1 LIST, and 1 PUT to confirm.
@@ -65,21 +66,22 @@
 //
 // The package uses no clock of the server, and compares no two clocks. If a PUT takes effect
 // later than L, leases stay exclusive and their tokens rise. But a write with PutUnsynced can be
-// lost. PROOF.md in this directory has the protocol, its assumptions and the proof. The model in
-// internal/model is searched completely for small cases.
+// lost. PROOF.md in this directory has the protocol, its assumptions and the proof. Tests check
+// all states of the model in internal/model for small cases.
 //
 // # Locks of other programs
 //
-// [Store.Settings] describes an older program that keeps locks as versions of objects. Its locks
-// and the locks of this package do not exclude each other. Before a [Store] creates its first
-// register, it searches for locks of that program, and for registers of package s3store (s3://)
-// with its own prefix. The search covers the first thousand versions of the bucket and of the
-// prefix, as far as the rights allow. "holdfast doctor" and "holdfast init" report the result.
+// An older program keeps locks as versions of objects; see [Store.Settings]. The locks of that
+// program and the locks of this package do not exclude each other. Before a [Store] creates its
+// first register, it searches for locks of that program, and for registers of package s3store
+// (s3://) with its own prefix. The search covers the first thousand versions of the bucket and of
+// the prefix, as far as the rights allow. "holdfast doctor" and "holdfast init" report the
+// result.
 //
 // The Store creates no register with the name of such a lock. If it finds registers of s3store,
 // it creates no register at all, because both stores would give out the same locks. s3store makes
-// the same check. A store with a longer prefix has other locks, and may be of the other kind. A
-// Store always refuses an object whose body was not written by this package.
+// the same check. A store with a longer prefix has other locks, so it may be a store of either
+// package. A Store always refuses an object whose body was not written by this package.
 //
 // # Concurrency
 //

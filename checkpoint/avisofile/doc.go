@@ -1,6 +1,6 @@
 // Package avisofile keeps checkpoints in one JSON file, in the format of the state file of aviso,
-// ECMWF's client for event notifications. It uses the lock of that format, so aviso programs can
-// use the same file at the same time.
+// ECMWF's client for event notifications. It takes the same lock file as aviso, so aviso programs
+// can use the same file at the same time.
 //
 // # Use
 //
@@ -20,16 +20,17 @@
 //
 // # Together with aviso
 //
-// A program such as aviso follows the format, but does not use this package. At each write it
-// merges its memory into the file. If both have a key, the higher sequence stays. If only its
-// memory has the key, the key returns to the file. So while such a program runs:
+// In this section, the other program is aviso, or a program that follows the format in the same
+// way without this package. At each write the other program merges the keys in its memory into
+// the file. If a key is in its memory and in the file, the higher sequence stays. If a key is
+// only in its memory, the other program adds the key to the file. So while such a program runs:
 //
 //   - Advance is safe for both programs: no key moves back, and no commit is lost.
-//   - Reset and Delete keep their promises only among the stores of this package, because the
-//     other program can write its old state back. Stop it first.
+//   - The other program can undo a Reset or a Delete, because it can write its old state back.
+//     Stop the other program first.
 //   - Fencing tokens and epochs bind only the stores of this package. If the other program moves
-//     a key back or deletes it, no new epoch begins. A Store that has shown a higher sequence
-//     then returns RolledBack.
+//     a key back or deletes it, no new epoch begins. A Store that has returned a higher sequence
+//     then refuses an Advance with RolledBack.
 //   - The other program replaces a symbolic link by a plain file. Then the target of the link and
 //     its fence file are no longer used. An open Store warns of that (Options.Logger). A Store
 //     that is opened later cannot see it.
@@ -52,14 +53,14 @@
 //   - .FILE.holdfast-*.tmp: a temporary file. If its process was killed, the next writer removes
 //     it under the lock.
 //
-// A state file has at most 256 MiB, and a fence file at most 64 MiB: about 500,000 keys.
+// A state file has at most 256 MiB. A fence file has at most 64 MiB, which is about 500,000 keys.
 //
 // New files belong to their owner only (mode 0600). A replaced file keeps its owner, group and
 // mode, but not its access lists and other extended attributes. If a user who is not root
-// replaces the file of another user, that user becomes the owner. The former owner must still be
-// able to read and replace the file: because every user may, or as a member of the directory's
-// group, which then gets the owner's rights. Otherwise the store refuses the change with
-// [store.ErrDenied].
+// replaces the file of another user, the new file belongs to the user who replaces it. If the
+// file and the directory have the same group, and this group may write to the directory, the
+// group gets the owner's rights to the new file. If the former owner could not read or replace
+// the new file, the store refuses the change with [store.ErrDenied].
 //
 // If the path is a symbolic link, the store replaces the target and keeps the link. It locks
 // every name on the way to the target. So it also excludes programs that know the file by another
@@ -77,14 +78,15 @@
 // directory fails after the rename, the outcome is unknown. The store then reads the file again,
 // and the next change rewrites it.
 //
-// Concurrent calls share one lock, one rewrite and one sync (group commit). They wait for the
-// lock in the kernel, together with other programs. A context bounds only its call. If it ends
-// while the call waits for the lock, the store writes nothing for that call. If it ends during
-// the write, the write continues without its caller.
+// Concurrent calls share one lock, one rewrite and one sync (group commit). The calls wait for
+// the lock by flock(2), like other programs. A context bounds only its call. If it ends while the
+// call waits for the lock, the store writes nothing for that call. If it ends during the write,
+// the write continues without its caller.
 //
-// The format forbids the replacement of the lock file. The store checks that before it replaces
-// the state file, and again afterwards. If the second check fails, the outcome is unknown. A
-// replacement between the two checks breaks the promises.
+// The format forbids the replacement of the lock file. Before and after it replaces the state
+// file, the store checks that the lock file is still the same file. If the second check fails,
+// the outcome is unknown. If a program replaces the lock file between the two checks, the
+// promises above do not hold.
 //
 // The store refuses file systems that are not known to be local; see [Options]. Only Linux is
 // tested. The package builds on macOS and Windows.

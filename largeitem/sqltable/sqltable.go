@@ -17,8 +17,8 @@
 // the column. If the column is NULL, the item does not have the attribute. The type of the column
 // decides the type of the attribute:
 //
-//   - A [largeitem.Number] in a column of numbers. The column must keep it exactly: the table
-//     refuses a number with more digits than the column, a float or SQLite can hold.
+//   - A [largeitem.Number] in a column of numbers. The table refuses a number that the column
+//     cannot store exactly.
 //   - A bool in a boolean column.
 //   - Bytes in a bytea or BLOB column.
 //   - A text in every other column, in the form in which the database writes the value. The form
@@ -26,8 +26,8 @@
 //
 // Attributes without a column are kept together in one text column as JSON, each with its type,
 // as [largeitem.MarshalTyped] writes it; see [Options].JSON. If there is no such column, the
-// table refuses these attributes. It also refuses a value that does not suit its column, for
-// example a null. PostgreSQL keeps no zero character in a text column.
+// table refuses these attributes. It also refuses a value that does not suit its column: for
+// example a null, or in PostgreSQL a text with a zero character.
 //
 // A new row gets the default of each column that the item does not have. The table neither reads
 // nor writes generated columns.
@@ -49,8 +49,8 @@
 //
 // # Expressions
 //
-// The expression of a condition is an [SQL] text, that of a change a [Set]. If the item does not
-// exist, no condition with an expression holds.
+// The expression of a condition is an [SQL]. The expression of a change is a [Set]. If the item
+// does not exist, no condition with an expression holds.
 package sqltable
 
 import (

@@ -21,16 +21,16 @@
 // an exclamation mark and two hexadecimal digits. The value of an item is JSON with its key and
 // its attributes, each with its type: see [largeitem.MarshalTyped].
 //
-// [largeitem.Schema].ID has the ID of the table and the ID of the store ([store.Traits]). So a
-// copy of the registers is another table, and so are registers that were moved to another store.
-// With [largeitem.Options].AdoptPrefix such a table takes over the objects. A backup that is
-// restored into the same store is the same table.
+// [largeitem.Schema].ID has the ID of the table and the ID of the store ([store.Traits]). So if a
+// user copies or moves the registers to another store, they are another table there. With
+// [largeitem.Options].AdoptPrefix that table claims the objects of the first table. If a user
+// restores a backup into the same store, the registers are the same table.
 //
 // # Bounds
 //
-// A value of a register has at most 64 KiB. It is the JSON of the item. In JSON, bytes take a
-// third more space and every value has a type. If an item does not fit, the error matches
-// [store.ErrTooLarge].
+// A value of a register has at most 64 KiB. The value is the JSON of the item. In JSON, bytes
+// take a third more space than in memory, and each value also has the name of its type. If an
+// item does not fit, the error matches [store.ErrTooLarge].
 //
 // # Outcomes
 //
