@@ -157,7 +157,7 @@ func checkPosition(p Position) error {
 		return err
 	}
 	if len(payload) > MaxPayload {
-		return fmt.Errorf("%w: event id and data (%d and %d bytes) take %d bytes as JSON, at most %d are allowed: keep large data elsewhere, and its name in the checkpoint",
+		return fmt.Errorf("%w: event id and data (%d and %d bytes) take %d bytes as JSON, at most %d are allowed: store large data in another place, and its name in the checkpoint",
 			store.ErrTooLarge, len(p.EventID), len(p.Data), len(payload), MaxPayload)
 	}
 	return nil
@@ -251,7 +251,7 @@ func members(value []byte) (map[string]json.RawMessage, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(value))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("no JSON object")
+		return nil, errors.New("the text is not a JSON object")
 	}
 	all := make(map[string]json.RawMessage)
 	for dec.More() {
@@ -261,7 +261,7 @@ func members(value []byte) (map[string]json.RawMessage, error) {
 		}
 		name, ok := t.(string)
 		if !ok {
-			return nil, errors.New("no JSON object")
+			return nil, errors.New("the text is not a JSON object")
 		}
 		if _, twice := all[name]; twice {
 			return nil, fmt.Errorf("the field %q occurs twice", name)

@@ -248,7 +248,7 @@ func follow[T any](ctx context.Context, t *term, from Checkpoint, source Source[
 			return err
 		}
 		if began && e.Sequence <= last {
-			return fmt.Errorf("checkpoint %q: the source yields sequence %d after %d", t.key, e.Sequence, last)
+			return fmt.Errorf("checkpoint %q: the source returned sequence %d after %d; sequences must rise", t.key, e.Sequence, last)
 		}
 		last, began = e.Sequence, true
 		if err := handle(ctx, e); err != nil {

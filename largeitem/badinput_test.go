@@ -81,7 +81,7 @@ func TestBadInput(t *testing.T) {
 		{"a sort key that the table lacks", nil, func(s *largeitem.Store, _ *world) error {
 			return ignore(s.Create(ctx, key("a", "b"), nil, texts("body", "x"), nil))
 		}, store.ErrKey, []string{"has no sort key"}},
-		{"a number for a text", nil, func(s *largeitem.Store, _ *world) error { return ignore(s.Delete(ctx, key(7), nil)) }, store.ErrKey, []string{`"pk"`, "is a text"}},
+		{"a number for a text", nil, func(s *largeitem.Store, _ *world) error { return ignore(s.Delete(ctx, key(7), nil)) }, store.ErrKey, []string{`"pk"`, "must be a text"}},
 		{"a large attribute in the change", nil, func(s *largeitem.Store, _ *world) error {
 			return ignore(s.Update(ctx, k1, set(attrs{"body": "x"}), texts("body", "x"), nil))
 		}, largeitem.ErrInvalid, []string{`"body"`, "Change.Set"}},

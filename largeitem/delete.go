@@ -57,11 +57,11 @@ func (d *deletion) run(ctx context.Context, o DeleteOptions) (*Result, error) {
 		return nil, fmt.Errorf("DeleteOptions.If: %w", err)
 	}
 	if o.If.Absent {
-		return nil, fmt.Errorf("%w: DeleteOptions.If demands that there is no item, so that there is nothing to delete", ErrInvalid)
+		return nil, fmt.Errorf("%w: DeleteOptions.If requires that the item does not exist, so there is nothing to delete", ErrInvalid)
 	}
 	if o.Base != nil {
 		if o.Base.Key != d.key {
-			return nil, fmt.Errorf("%w: DeleteOptions.Base is another item, %v", ErrInvalid, o.Base.Key)
+			return nil, fmt.Errorf("%w: DeleteOptions.Base is the state of another item, %v", ErrInvalid, o.Base.Key)
 		}
 		base := o.Base.all()
 		o.If.Exists = true
@@ -119,7 +119,7 @@ func (d *deletion) failure(doubt, cause error) error {
 		return store.MarkUnknown(bare(d.key, doubt))
 	case errors.As(cause, &refused) && refused.HasCurrent && refused.Current == nil:
 		// A proxy can repeat a request: the table may have refused the second copy of it.
-		return store.MarkUnknown(fmt.Errorf("%w: there is no such item; another program has deleted it, or a repeated request of this one", store.ErrNotFound))
+		return store.MarkUnknown(fmt.Errorf("%w: the item does not exist; another program, or a repeated request of this program, has deleted it", store.ErrNotFound))
 	}
 	return store.MarkNotApplied(cause)
 }

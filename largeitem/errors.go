@@ -41,11 +41,11 @@ type OtherTableError struct {
 }
 
 func (e *OtherTableError) Error() string {
-	help := "use another prefix, or adopt this one if that table does not exist any more and its objects may be removed"
+	help := "use another prefix; or adopt this prefix, if that table does not exist any more and its objects may be removed"
 	if e.Copied() {
-		help = "it is a copy of that table, or that table has moved: use another prefix for a copy, and adopt this one only if no program uses the table in the old place any more"
+		help = "one table is a copy of the other, or the table was moved: for a copy use another prefix; after a move adopt this prefix, if no program uses the table in its old place"
 	}
-	return fmt.Sprintf("the object %q says that the objects there belong to the table %q (%s), not to %q (%s): %s",
+	return fmt.Sprintf("the object %q says that the objects under this prefix belong to the table %q (%s), not to %q (%s): %s",
 		e.Object, e.Table, e.ID, e.Store, e.StoreID, help)
 }
 
@@ -81,15 +81,15 @@ type OrphanAgeError struct {
 }
 
 func (e *OrphanAgeError) Error() string {
-	limit, change, why := "at most", "longer", "a write that takes longer could refer to what a sweep has removed"
+	limit, change, why := "at most", "longer", "a slow write could refer to an object that a sweep has removed"
 	if e.Sweep {
-		limit, change, why = "at least", "shorter", "a slow writer may be about to refer to what a shorter sweep removes"
+		limit, change, why = "at least", "shorter", "the sweep could remove an object to which a slow writer is about to refer"
 	}
 	until := ""
 	if !e.Until.IsZero() {
-		until = fmt.Sprintf(", until %s, since it was made shorter", e.Until.UTC().Format(time.RFC3339))
+		until = fmt.Sprintf(" until %s, because it was made shorter", e.Until.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("the orphan age is %v, and the object %q says that the table has %v%s: %s: use %s %[3]v, or 0 for that of the table, or make that %[7]s (Store.ChangeOrphanAge)",
+	return fmt.Sprintf("the given orphan age is %v, but the object %q says that the orphan age of the table is %v%s: %s; use %s %[3]v, or 0 for the orphan age of the table, or make the orphan age of the table %[7]s (Store.ChangeOrphanAge)",
 		e.Given, e.Object, e.Table, until, why, limit, change)
 }
 

@@ -47,7 +47,7 @@ func NewKey(partition any, sort ...any) (Key, error) {
 		}
 		return k, nil
 	}
-	return Key{}, fmt.Errorf("%w: %d sort keys; a table has one at most", ErrKey, len(sort))
+	return Key{}, fmt.Errorf("%w: the key has %d sort keys; a table has at most one", ErrKey, len(sort))
 }
 
 func keyValue(what string, v any, limit int) (KeyValue, error) {

@@ -316,7 +316,7 @@ func (f fragments) parse(base, text string) (Reference, error) {
 	}
 	var ok bool
 	if r.Object, ok = strings.CutPrefix(text[:at], base+"/"); !ok {
-		return Reference{}, fmt.Errorf("%w: %q is not in %q", errElsewhere, text, base)
+		return Reference{}, fmt.Errorf("%w: the reference %q does not begin with %q", errElsewhere, text, base)
 	}
 	if object.CheckKey(r.Object) != nil {
 		return Reference{}, errNotReference

@@ -210,7 +210,7 @@ func (l pynamoDBMateLayout) parse(base, text string) (Reference, error) {
 		return Reference{}, errNotReference
 	}
 	if "s3://"+bucket != base {
-		return Reference{}, fmt.Errorf("%w: %q is not in %q", errElsewhere, text, base)
+		return Reference{}, fmt.Errorf("%w: the reference %q does not begin with %q", errElsewhere, text, base)
 	}
 	return Reference{URI: text, Object: key, Size: -1, MD5: sum}, nil
 }

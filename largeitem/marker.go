@@ -97,7 +97,7 @@ func (s *Store) readMarker(ctx context.Context, schema Schema) (m marker, found 
 		err = errors.New("its orphan age is out of bounds")
 	}
 	if err != nil {
-		return marker{}, true, fmt.Errorf("%w: the object %q, which says to which table the objects belong, cannot be read as such: %w", store.ErrMisconfigured, key, err)
+		return marker{}, true, fmt.Errorf("%w: the object %q, which names the table of this prefix, cannot be decoded: %w", store.ErrMisconfigured, key, err)
 	}
 	m.version = info.Version
 	if info = s.dated(info); !info.Now.IsZero() && !info.Modified.IsZero() {
@@ -114,7 +114,7 @@ func (s *Store) readMarker(ctx context.Context, schema Schema) (m marker, found 
 func (s *Store) checkMarker(ctx context.Context, schema Schema) (marker, error) {
 	m, found, err := s.readMarker(ctx, schema)
 	if err == nil && !found {
-		err = fmt.Errorf("%w: there is no object %q, which would say that the objects there belong to the table %s: nothing was written there yet, or the object was lost", store.ErrMisconfigured, s.markerKey(schema), schema.Name)
+		err = fmt.Errorf("%w: there is no object %q, which would name %s as the table of this prefix: no program has written to the prefix yet, or the object was lost", store.ErrMisconfigured, s.markerKey(schema), schema.Name)
 	}
 	return m, err
 }

@@ -56,7 +56,7 @@ func (w *write) prepared(ctx context.Context, large Large) (*PreparedWrite, erro
 		return nil, fmt.Errorf("%w: Large is empty, so that there is nothing to prepare", ErrInvalid)
 	}
 	if w.hasIf() {
-		return nil, fmt.Errorf("%w: Prepare with WriteOptions.If: give your own write that condition, together with PreparedWrite.Condition", ErrInvalid)
+		return nil, fmt.Errorf("%w: Prepare does not accept WriteOptions.If: put that condition into your own write, together with PreparedWrite.Condition", ErrInvalid)
 	}
 	if err := w.prepare(large); err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (p *PreparedWrite) Abort(ctx context.Context) error {
 		return failed(opAbort, w.schema, w.key, store.MarkUnknown(err))
 	}
 	if w.ups.isIn(found.attrs) {
-		return failed(opAbort, w.schema, w.key, appliedError{fmt.Errorf("%w: it has the references that were prepared; nothing was removed", ErrCommitted)})
+		return failed(opAbort, w.schema, w.key, appliedError{fmt.Errorf("%w: the item has the references that were prepared; nothing was removed", ErrCommitted)})
 	}
 	w.aborted.Store(true)
 	w.ups.discard(ctx, true)

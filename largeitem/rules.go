@@ -84,7 +84,7 @@ func checkValue(v any, depth int) error {
 	case BinarySet:
 		return checkSet(v, bytesText)
 	}
-	return fmt.Errorf("%w: a value of the type %T; use string, Number, []byte, bool, nil, []any, map[string]any, StringSet, NumberSet or BinarySet", ErrInvalid, v)
+	return fmt.Errorf("%w: a value has the type %T; use string, Number, []byte, bool, nil, []any, map[string]any, StringSet, NumberSet or BinarySet", ErrInvalid, v)
 }
 
 func checkSet[T any](set []T, text func(T) (string, error)) error {
@@ -142,7 +142,7 @@ func (s Schema) CheckItem(key Key, item Attributes) error {
 		limit = MaxItem
 	}
 	if size := s.ItemSize(key, item); size > limit {
-		return fmt.Errorf("%w: the item %.200v has %d bytes, and the table %s keeps at most %d; large attributes belong into the bucket",
+		return fmt.Errorf("%w: the item %.200v has %d bytes, and the table %s keeps at most %d; put large attributes into the bucket",
 			store.ErrTooLarge, key, size, s.Name, limit)
 	}
 	return nil
@@ -172,7 +172,7 @@ func (s Schema) CheckCondition(c *Condition) error {
 		return err
 	}
 	if c.Absent && (c.Exists || len(c.Equal) > 0) {
-		return fmt.Errorf("%w: the condition demands that there is no item, and also names attributes of the item", ErrInvalid)
+		return fmt.Errorf("%w: the condition requires that the item does not exist, and also names attributes of the item", ErrInvalid)
 	}
 	for _, name := range c.Missing {
 		if _, equal := c.Equal[name]; equal {

@@ -80,7 +80,7 @@ func newBody(attr string, src Source) (*body, error) {
 		return nil, fmt.Errorf("%w: the large attribute %q has no Body: to remove the attribute, name it in Change.Remove", ErrInvalid, attr)
 	}
 	if src.Size < 0 {
-		return nil, fmt.Errorf("%w: the large attribute %q has the size %d", ErrInvalid, attr, src.Size)
+		return nil, fmt.Errorf("%w: the large attribute %q has the Size %d; it must not be negative", ErrInvalid, attr, src.Size)
 	}
 	if _, err := object.CheckPut("k", &object.PutOptions{Headers: src.Headers, StorageClass: src.StorageClass, Tags: src.Tags}, object.StorageClass, object.Tags); err != nil {
 		return nil, fmt.Errorf("%w: the large attribute %q: %w", ErrInvalid, attr, err)
@@ -175,7 +175,7 @@ func (b *body) hash(ctx context.Context, withMD5 bool, memory int64, dir string)
 		if s.size > b.size {
 			than = "more"
 		}
-		err = fmt.Errorf("%w: it has %s than the %d bytes that it should have", ErrInvalid, than, b.size)
+		err = fmt.Errorf("%w: the body has %s than the declared %d bytes", ErrInvalid, than, b.size)
 	}
 	if err != nil {
 		return fmt.Errorf("the body of the large attribute %q: %w", b.attr, err)
@@ -300,7 +300,7 @@ func (b *body) metadata(layout map[string]string) (map[string]string, error) {
 	}
 	for name, value := range b.src.Metadata {
 		if _, ok := all[name]; ok {
-			return nil, fmt.Errorf("%w: the metadata %q of the large attribute %q is one that the store itself writes: use another name", ErrInvalid, name, b.attr)
+			return nil, fmt.Errorf("%w: the metadata %q of the large attribute %q is reserved for the store itself: use another name", ErrInvalid, name, b.attr)
 		}
 		all[name] = value
 	}

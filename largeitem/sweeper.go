@@ -82,7 +82,7 @@ func (w *sweeper) run(ctx context.Context) error {
 	}
 	if w.swept.Failed > 0 {
 		first := w.swept.Failures[0]
-		failures := fmt.Errorf("%d of %d objects could not be judged or removed, the first of them %q: %w", w.swept.Failed, w.swept.Seen, first.Object, first.Err)
+		failures := fmt.Errorf("%d of %d objects could not be checked or removed; the first is %q: %w", w.swept.Failed, w.swept.Seen, first.Object, first.Err)
 		err = errors.Join(err, failures)
 	}
 	return err
@@ -116,7 +116,7 @@ func (w *sweeper) recheckMarker(ctx context.Context) error {
 	}
 	err := w.checkMarker(ctx)
 	if errors.As(err, new(*OrphanAgeError)) {
-		err = fmt.Errorf("the orphan age of the table was changed meanwhile: begin the sweep again: %w", err)
+		err = fmt.Errorf("the orphan age of the table was changed during the sweep: start the sweep again: %w", err)
 	}
 	return err
 }
@@ -458,7 +458,7 @@ func (w *sweeper) lookUp(ctx context.Context, orphans []Orphan) ([]Orphan, error
 	err := w.workers.each(ctx, len(batches), nil, func(ctx context.Context, i int) error {
 		items, err := again(ctx, w.s, func() ([]Attributes, error) { return GetMany(ctx, w.s.table, batches[i], read) })
 		if err == nil && len(items) != len(batches[i]) {
-			err = fmt.Errorf("%w: the table answered with %d items to a look-up of %d", store.ErrUnavailable, len(items), len(batches[i]))
+			err = fmt.Errorf("%w: the table returned %d items for %d keys", store.ErrUnavailable, len(items), len(batches[i]))
 		}
 		if err == nil {
 			w.note(seen, batches[i], items)

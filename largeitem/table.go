@@ -98,11 +98,11 @@ func (s Schema) CheckKey(key Key) error {
 	}{{"partition", s.Partition, key.Partition}, {"sort", s.Sort, key.Sort}} {
 		switch {
 		case part.a.Name == "" && part.v != (KeyValue{}):
-			return fmt.Errorf("%w: the table %s has no %s key", ErrKey, s.Name, part.what)
+			return fmt.Errorf("%w: the table %s has no %s key, but the given key has one", ErrKey, s.Name, part.what)
 		case part.a.Name != "" && part.v == (KeyValue{}):
-			return fmt.Errorf("%w: the table %s has a %s key, %q, which the key lacks", ErrKey, s.Name, part.what, part.a.Name)
+			return fmt.Errorf("%w: the table %s has a %s key, %q, which is missing in the given key", ErrKey, s.Name, part.what, part.a.Name)
 		case part.a.Number != part.v.Number:
-			return fmt.Errorf("%w: the %s key %q of the table %s is a %s", ErrKey, part.what, part.a.Name, s.Name, part.a.kind())
+			return fmt.Errorf("%w: the %s key %q of the table %s must be a %s", ErrKey, part.what, part.a.Name, s.Name, part.a.kind())
 		}
 	}
 	return nil
@@ -220,7 +220,7 @@ func (e *ConditionFailedError) Error() string {
 	case e.Current == nil:
 		return fmt.Sprintf("the condition on the item %v does not hold: there is no such item", e.Key)
 	}
-	return fmt.Sprintf("the condition on the item %v does not hold for what it is now", e.Key)
+	return fmt.Sprintf("the condition on the item %v does not hold for its present state", e.Key)
 }
 
 // Is makes a ConditionFailedError match store.ErrConflict.

@@ -273,9 +273,9 @@ func (us *uploads) renew(ctx context.Context, again bool) error {
 				continue
 			}
 			if !again || !us.bodies[attr].again() {
-				why := "its body cannot be read again"
+				why := "its body cannot be read again for a new upload"
 				if !again {
-					why = "an earlier try may refer to it"
+					why = "an earlier attempt may have written a reference to it"
 				}
 				return fmt.Errorf("the upload of the large attribute %q began %v ago, and the item must refer to it within %v (half of the orphan age); %s", attr, u.passed().Round(time.Second), limit, why)
 			}

@@ -184,7 +184,7 @@ func (w *write) prepare(large Large) error {
 		return fmt.Errorf("%w: WriteOptions.Base is the item %v, and not an earlier state of the item to write", ErrInvalid, w.o.Base.Key)
 	}
 	if w.op == opCreate && (w.o.If.Exists || len(w.o.If.Equal) > 0) || w.op == opUpdate && w.o.If.Absent {
-		return fmt.Errorf("%w: WriteOptions.If can never hold: a create needs that there is no item, an update that there is one", ErrInvalid)
+		return fmt.Errorf("%w: WriteOptions.If can never hold: a create requires that the item does not exist, an update that it exists", ErrInvalid)
 	}
 	if err := w.ups.check(); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (w *write) checkNames() error {
 		}
 		for _, a := range []KeyAttribute{w.schema.Partition, w.schema.Sort} {
 			if attr == a.Name && attr != "" {
-				return fmt.Errorf("%w: the large attribute %q is of the key of the table", ErrInvalid, attr)
+				return fmt.Errorf("%w: the large attribute %q is a part of the key of the table", ErrInvalid, attr)
 			}
 		}
 	}
@@ -259,7 +259,7 @@ func uriOf(r Reference, foreign *ReferenceError) string {
 func (w *write) run(ctx context.Context) (*Result, error) {
 	now, err := w.first(ctx)
 	if err != nil {
-		return nil, w.giveUp(ctx, fmt.Errorf("reading it first: %w", bare(w.key, err)))
+		return nil, w.giveUp(ctx, fmt.Errorf("reading the item first: %w", bare(w.key, err)))
 	}
 	for w.tries = 1; ; w.tries++ {
 		if w.op == opUpdate && !now.exists() {
@@ -570,7 +570,7 @@ func (w *write) conflict(ctx context.Context, now current, cond *Condition, caus
 		var err error
 		if found, err = w.readItem(ctx); err != nil {
 			// A proxy can repeat a request: the table may have refused the second copy of it.
-			return now, nil, store.MarkUnknown(fmt.Errorf("%w; the item as it is now cannot be read: %w", cause, err))
+			return now, nil, store.MarkUnknown(fmt.Errorf("%w; the present state of the item cannot be read: %w", cause, err))
 		}
 	}
 	if w.ups.isIn(found.attrs) {

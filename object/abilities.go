@@ -149,7 +149,7 @@ func ParseAbility(name string) (Ability, error) {
 			return a, nil
 		}
 	}
-	return "", fmt.Errorf("there is no ability %q", name)
+	return "", fmt.Errorf("the ability %q is unknown", name)
 }
 
 // Verifier is a bucket that tests, before it first uses an ability, whether its store has that

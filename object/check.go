@@ -36,10 +36,10 @@ func CheckMetadata(metadata map[string]string) error {
 	size := 0
 	for name, value := range metadata {
 		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return fmt.Errorf("%w: the metadata name %q: names consist of lower-case letters, digits, hyphens and underscores", ErrInvalid, name)
+			return fmt.Errorf("%w: the metadata name %q is not valid: use lower-case letters, digits, hyphens and underscores", ErrInvalid, name)
 		}
 		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) || strings.TrimSpace(value) != value {
-			return fmt.Errorf("%w: the value of metadata %q: values are printable ASCII without a space at either end", ErrInvalid, name)
+			return fmt.Errorf("%w: the value of metadata %q is not valid: use printable ASCII without a space at either end", ErrInvalid, name)
 		}
 		size += len(name) + len(value)
 	}
@@ -58,7 +58,7 @@ func checkHeaders(h Headers) error {
 		"content encoding": h.ContentEncoding, "content language": h.ContentLanguage,
 	} {
 		if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) || strings.TrimSpace(value) != value {
-			return fmt.Errorf("%w: the %s %.100q: it is text without control characters, and without a space at either end", ErrInvalid, name, value)
+			return fmt.Errorf("%w: the %s %.100q is not valid: use text without control characters, and without a space at either end", ErrInvalid, name, value)
 		}
 		size += len(value)
 	}
@@ -89,10 +89,10 @@ func checkTags(tags map[string]string) error {
 	}
 	for name, value := range tags {
 		if name == "" || bad(name, MaxTagName) || len(name) >= 4 && strings.EqualFold(name[:4], "aws:") {
-			return fmt.Errorf("%w: the name of the tag %.200q: it has 1 to 128 letters, digits, spaces and + - = . _ : / @, and does not begin with \"aws:\"", ErrInvalid, name)
+			return fmt.Errorf("%w: the tag name %.200q is not valid: use 1 to 128 letters, digits, spaces and + - = . _ : / @; it must not begin with \"aws:\"", ErrInvalid, name)
 		}
 		if bad(value, MaxTagValue) {
-			return fmt.Errorf("%w: the value of the tag %q, %.300q: it has at most 256 letters, digits, spaces and + - = . _ : / @", ErrInvalid, name, value)
+			return fmt.Errorf("%w: the value of the tag %q, %.300q, is not valid: use at most 256 letters, digits, spaces and + - = . _ : / @", ErrInvalid, name, value)
 		}
 	}
 	return nil
@@ -126,7 +126,7 @@ func CheckPut(key string, opts *PutOptions, has ...Ability) (PutOptions, error) 
 		return PutOptions{}, fmt.Errorf("%w: PutOptions.Length is negative", ErrInvalid)
 	}
 	if len(opts.StorageClass) > maxStorageClass || strings.Trim(opts.StorageClass, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
-		return PutOptions{}, fmt.Errorf("%w: the storage class %.100q: it has letters, digits, hyphens and underscores, at most 64", ErrInvalid, opts.StorageClass)
+		return PutOptions{}, fmt.Errorf("%w: the storage class %.100q is not valid: use at most 64 letters, digits, hyphens and underscores", ErrInvalid, opts.StorageClass)
 	}
 	if err := checkTags(opts.Tags); err != nil {
 		return PutOptions{}, err

@@ -315,7 +315,7 @@ func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOpt
 		return Info{}, err
 	}
 	if o.SourceIfMatch != "" {
-		return Info{}, fmt.Errorf("%w: a put has no source", ErrInvalid)
+		return Info{}, fmt.Errorf("%w: SourceIfMatch is for a copy, and a put has no source", ErrInvalid)
 	}
 	b, err := newReplay(body)
 	if err != nil {
@@ -349,7 +349,7 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 	}
 	begun := withWriteInfo(Info{Metadata: u.Metadata})
 	if o.SourceIfMatch != "" || o.ContentType != "" || o.Headers != (Headers{}) || o.Metadata != nil || o.Fence != nil || begun.WriteInfo.ID == "" {
-		return Info{}, fmt.Errorf("%w: the upload was not begun by a Client, or the options have a source, a content type, headers, metadata or a fence, which only the Put that began it can have", ErrInvalid)
+		return Info{}, fmt.Errorf("%w: a Client did not begin this upload, or the options set SourceIfMatch, ContentType, Headers, Metadata or Fence: set these in the Put that begins the upload", ErrInvalid)
 	}
 	o.Metadata, o.Fence, o.writeInfo = begun.Metadata, begun.WriteInfo.Fence, &begun.WriteInfo
 	w := &write{c: c, key: u.Key, o: o, resumes: true, rewind: func() bool { return false }}

@@ -36,7 +36,7 @@ func (c *Client) Delete(ctx context.Context, key string, opts *WriteOptions) err
 	o := options(opts)
 	err := o.check(key)
 	if err == nil && (o.IfAbsent || o.SourceIfMatch != "" || o.ContentType != "" || o.Headers != (Headers{}) || o.Metadata != nil) {
-		err = fmt.Errorf("%w: a delete has no IfAbsent, SourceIfMatch, ContentType, Headers or Metadata", ErrInvalid)
+		err = fmt.Errorf("%w: a delete cannot have IfAbsent, SourceIfMatch, ContentType, Headers or Metadata", ErrInvalid)
 	}
 	if err == nil {
 		err = c.delete(ctx, key, o)

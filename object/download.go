@@ -93,7 +93,7 @@ func downloadFrom(ctx context.Context, b opener, t Traits, key string, w io.Writ
 	o.rangeSize = cmp.Or(o.rangeSize, downloadRange)
 	o.Parallel = cmp.Or(o.Parallel, DefaultParallel)
 	if o.Parallel < 1 || o.Parallel > 64 || o.Offset < 0 || o.Offset > 0 && o.IfMatch == "" {
-		return Info{}, fmt.Errorf("%w: DownloadOptions has Parallel %d (1 to 64) and Offset %d (not negative, and with IfMatch)", ErrInvalid, o.Parallel, o.Offset)
+		return Info{}, fmt.Errorf("%w: DownloadOptions: Parallel is %d and must be from 1 to 64; Offset is %d and must not be negative; an Offset needs IfMatch", ErrInvalid, o.Parallel, o.Offset)
 	}
 	d := &download{b: b, key: key, w: w, o: o, done: make(map[int64]int64)}
 	d.doubtful = !t.Trusted && !t.UniqueVersions
@@ -157,7 +157,7 @@ func (d *download) nothingLeft(ctx context.Context) (Info, error) {
 	case info.Version != d.o.IfMatch:
 		return info, &ConflictError{Key: d.key, HasCurrent: true, Version: info.Version}
 	case info.Size != d.o.Offset:
-		return info, fmt.Errorf("%q: %w: it has %d bytes, not %d", d.key, ErrRange, info.Size, d.o.Offset)
+		return info, fmt.Errorf("%q: %w: the object has %d bytes, not %d", d.key, ErrRange, info.Size, d.o.Offset)
 	}
 	d.o.Progress.Report(info.Size, info.Size)
 	return info, nil

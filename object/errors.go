@@ -38,11 +38,11 @@ type FencedError struct {
 func (e *FencedError) Error() string {
 	switch {
 	case e.Write == nil:
-		return fmt.Sprintf("%q is fenced by token %d of the lock %q, and the write has no token", e.Key, e.Fence.Token, e.Fence.Lock)
+		return fmt.Sprintf("%q carries token %d of lock %q, and the write has no token", e.Key, e.Fence.Token, e.Fence.Lock)
 	case folded(e.Write.Lock) != folded(e.Fence.Lock):
-		return fmt.Sprintf("%q is fenced by the lock %q, and the write has a token of %q", e.Key, e.Fence.Lock, e.Write.Lock)
+		return fmt.Sprintf("%q carries a token of lock %q, and the write has a token of lock %q", e.Key, e.Fence.Lock, e.Write.Lock)
 	}
-	return fmt.Sprintf("%q is fenced by token %d of the lock %q, and the write has token %d", e.Key, e.Fence.Token, e.Fence.Lock, e.Write.Token)
+	return fmt.Sprintf("%q carries token %d of lock %q, and the write has token %d", e.Key, e.Fence.Token, e.Fence.Lock, e.Write.Token)
 }
 
 // Is makes a FencedError match ErrFenced, and the errors that ErrFenced matches.
@@ -74,11 +74,11 @@ func (e *ConflictError) Error() string {
 	case e.RenamedTo != "":
 		return fmt.Sprintf("a rename of %q to %q was faster", e.Key, e.RenamedTo)
 	case !e.HasCurrent:
-		return fmt.Sprintf("%q is not in the state that the request named", e.Key)
+		return fmt.Sprintf("the state of %q is not the one that the request requires", e.Key)
 	case e.Version == "":
 		return fmt.Sprintf("%q does not exist", e.Key)
 	}
-	return fmt.Sprintf("%q has another version than the write named", e.Key)
+	return fmt.Sprintf("%q does not have the version that the write requires", e.Key)
 }
 
 // Is makes a ConflictError match store.ErrConflict.

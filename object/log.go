@@ -124,7 +124,7 @@ func OpenLog(c *Client, prefix string, opts *LogOptions) (*Log, error) {
 	case c == nil:
 		err = fmt.Errorf("%w: OpenLog needs a client, and got nil", ErrInvalid)
 	case prefix == "" || strings.HasSuffix(prefix, "/"):
-		err = fmt.Errorf("%w: the prefix of a log is not empty, and has no slash at its end", store.ErrKey)
+		err = fmt.Errorf("%w: the prefix of a log must not be empty or end with a slash", store.ErrKey)
 	}
 	if err != nil {
 		return nil, l.fail("open log", err)
@@ -255,7 +255,7 @@ func (l *Log) stat(ctx context.Context, number uint64) (LogEntry, error) {
 func entryOf(number uint64, info Info) (LogEntry, error) {
 	s := info.WriteInfo
 	if s.ID == "" || len(s.Previous) == 0 || s.Deleted {
-		return LogEntry{}, fmt.Errorf("%w: %q is no entry of a log", store.ErrCorrupt, info.Key)
+		return LogEntry{}, fmt.Errorf("%w: %q is not an entry of a log", store.ErrCorrupt, info.Key)
 	}
 	return LogEntry{Number: number, ID: s.ID, Modified: info.Modified, before: s.Previous}, nil
 }
@@ -320,9 +320,9 @@ func (a *appending) unknown(judging, doubt error) error {
 	}
 	switch {
 	case judging != nil:
-		judging = fmt.Errorf("%w; whether it is part of the log could not be found out: %v", what, judging)
+		judging = fmt.Errorf("%w; the client could not find out whether the entry is part of the log: %v", what, judging)
 	case a.floor.Floor > a.entry.Number:
-		judging = fmt.Errorf("%w; whether that was before the log was trimmed to entry %d cannot be found out", what, a.floor.Floor)
+		judging = fmt.Errorf("%w; the client cannot find out whether this was before the log was trimmed to entry %d", what, a.floor.Floor)
 	default:
 		judging = what
 	}

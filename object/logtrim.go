@@ -81,9 +81,9 @@ func decodeFloor(body []byte) (floor, error) {
 	err := json.Unmarshal(body, &f)
 	switch {
 	case err != nil:
-		err = fmt.Errorf("%w: the floor of the log: %v", store.ErrCorrupt, err)
+		err = fmt.Errorf("%w: the object with the first entry number of the log cannot be decoded: %v", store.ErrCorrupt, err)
 	case f.Kind != floorKind || f.Format < 1 || !isID(f.Log) || f.Floor < 1 || f.Removed < 1 || f.Removed > f.Floor:
-		err = fmt.Errorf("%w: the floor of the log has an unknown kind, or a number or id that no log has", store.ErrCorrupt)
+		err = fmt.Errorf("%w: the object with the first entry number of the log has an unknown kind, or an impossible number or id", store.ErrCorrupt)
 	case f.Format > floorFormat:
 		err = fmt.Errorf("%w: the log has the format %d; this version of Holdfast knows %d", store.ErrCorrupt, f.Format, floorFormat)
 	}
@@ -185,7 +185,7 @@ func (l *Log) raise(ctx context.Context, below uint64) (floor, error) {
 		case err != nil:
 			return floor{}, err
 		case first.ID == "":
-			return floor{}, fmt.Errorf("%w: there is no entry %d, which would be the first one", ErrInvalid, below)
+			return floor{}, fmt.Errorf("%w: there is no entry %d, which must become the first entry", ErrInvalid, below)
 		}
 		f.Floor = below
 		f, err = l.putFloor(ctx, f)

@@ -280,7 +280,7 @@ func (c *Client) readIntent(ctx context.Context, name string) (renameIntent, Inf
 	}
 	var m renameIntent
 	if err := json.Unmarshal(body, &m); err != nil || m.Destination == "" {
-		return renameIntent{}, Info{}, fmt.Errorf("%w: %q is no rename intent; if no rename is in progress, remove it", store.ErrCorrupt, key)
+		return renameIntent{}, Info{}, fmt.Errorf("%w: the object %q is not a rename intent; if no rename is in progress, remove that object", store.ErrCorrupt, key)
 	}
 	return m, withWriteInfo(info), nil
 }
@@ -507,7 +507,7 @@ type RenameError struct {
 }
 
 func (e *RenameError) Error() string {
-	return fmt.Sprintf("it was copied to %q, but %q was not deleted: %v", e.Destination, e.Source, e.Err)
+	return fmt.Sprintf("the object was copied to %q, but %q was not deleted: %v", e.Destination, e.Source, e.Err)
 }
 
 // Unwrap returns Err, unless Err is a conflict: an unknown outcome must not match a conflict.

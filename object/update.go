@@ -39,7 +39,7 @@ func (c *Client) update(ctx context.Context, key string, change func([]byte, Inf
 		return Info{}, err
 	}
 	if o.IfAbsent || o.IfMatch != "" || o.Base != nil || o.SourceIfMatch != "" || o.Length != 0 || o.OnUpload != nil {
-		return Info{}, fmt.Errorf("%w: an update has no IfAbsent, IfMatch, Base, SourceIfMatch, Length or OnUpload", ErrInvalid)
+		return Info{}, fmt.Errorf("%w: an update cannot have IfAbsent, IfMatch, Base, SourceIfMatch, Length or OnUpload", ErrInvalid)
 	}
 	if o.Metadata == nil && o.ContentType != "" {
 		return Info{}, fmt.Errorf("%w: the options of an update have ContentType without Metadata, which replaces both", ErrInvalid)

@@ -176,7 +176,7 @@ func SweepUploads(ctx context.Context, b Bucket, prefix string, opts *SweepOptio
 	case o.MinAge < MinUploadAge:
 		return SweepStats{}, fmt.Errorf("%w: SweepOptions.MinAge is %v, at least %v is needed", ErrInvalid, o.MinAge, MinUploadAge)
 	case prefix == "" && o.Filter == nil:
-		return SweepStats{}, fmt.Errorf("%w: a sweep of uploads needs a prefix or SweepOptions.Filter: others may upload to the same bucket", ErrInvalid)
+		return SweepStats{}, fmt.Errorf("%w: a sweep of uploads needs a prefix or SweepOptions.Filter: other programs may upload to the same bucket", ErrInvalid)
 	}
 	var swept SweepStats
 	up, ok := As[Uploader](b)

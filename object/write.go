@@ -111,7 +111,7 @@ func (w *write) run(ctx context.Context) (Info, error) {
 		return Info{}, err
 	}
 	if w.o.Fence != nil && !w.c.fencing {
-		return Info{}, &UnsupportedError{Ability: Fenced, Found: "equal bodies have equal versions on it; keep the objects in a bucket of package indexbucket"}
+		return Info{}, &UnsupportedError{Ability: Fenced, Found: "on this store equal bodies have equal versions; keep the objects in a bucket of package indexbucket"}
 	}
 	var met *state // the tombstone that a create has found
 	for try := 1; ; try++ {
@@ -280,7 +280,7 @@ func (a *attempt) resolve(ctx context.Context, cause error) (info Info, again bo
 	now, err := a.c.readState(ctx, a.key)
 	if err != nil {
 		if a.lost == nil {
-			a.lost = errors.New("its condition was refused")
+			a.lost = errors.New("the server refused the condition of the write")
 		}
 		return Info{}, false, a.failed(fmt.Errorf("reading the object to find the outcome: %w", err))
 	}
@@ -300,7 +300,7 @@ func (a *attempt) resolve(ctx context.Context, cause error) (info Info, again bo
 		return a.notYet(cause, conflict)
 	}
 	if a.lost != nil {
-		return Info{}, false, a.failed(errors.New("the object does not show whether it was applied"))
+		return Info{}, false, a.failed(errors.New("the object does not show whether the write was applied"))
 	}
 	if a.blame != nil && (a.on.any || a.on.absent && now.absent) {
 		if err := a.blame(); err != nil {

@@ -193,7 +193,7 @@ func (e *ConflictError) Error() string {
 	case e.Version == "":
 		return fmt.Sprintf("%q does not exist", e.Key)
 	}
-	return fmt.Sprintf("%q has another version than the write named", e.Key)
+	return fmt.Sprintf("%q does not have the version that the write requires", e.Key)
 }
 
 // Is makes a ConflictError match ErrConflict.

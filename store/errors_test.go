@@ -66,7 +66,7 @@ func TestConflictError(t *testing.T) {
 	}{
 		{&store.ConflictError{Key: "job"}, `another writer changed "job"`},
 		{&store.ConflictError{Key: "job", HasCurrent: true}, `"job" does not exist`},
-		{&store.ConflictError{Key: "job", HasCurrent: true, Version: "7"}, `"job" has another version than the write named`},
+		{&store.ConflictError{Key: "job", HasCurrent: true, Version: "7"}, `"job" does not have the version that the write requires`},
 	} {
 		if got := c.err.Error(); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)

@@ -243,7 +243,7 @@ func take(all map[string]json.RawMessage, name string, limit uint64) (uint64, er
 	p := &parser{b: raw}
 	n, err := p.unsigned(limit)
 	if err == nil && p.i < len(raw) {
-		err = errors.New("it is no integer")
+		err = errors.New("it is not an integer")
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", name, err)

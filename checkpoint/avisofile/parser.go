@@ -110,7 +110,7 @@ func (p *parser) tuple(n int, value func(field int) error) error {
 		}
 	}
 	if p.peek() != ']' {
-		return p.fail("an end of %d values is missing", n)
+		return p.fail("a comma or a closing bracket is missing after %d values", n)
 	}
 	p.i++
 	return nil
@@ -155,9 +155,9 @@ func (p *parser) unsigned(limit uint64) (uint64, error) {
 		text := p.b[start:min(p.i, start+40)]
 		p.i = start
 		if limit == math.MaxUint64 {
-			return 0, p.fail("%s is no integer from 0 to 2^64-1", text)
+			return 0, p.fail("%s is not an integer from 0 to 2^64-1", text)
 		}
-		return 0, p.fail("%s is no integer from 0 to %d", text, limit)
+		return 0, p.fail("%s is not an integer from 0 to %d", text, limit)
 	}
 	return n, nil
 }

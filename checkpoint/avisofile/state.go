@@ -19,10 +19,10 @@ func (d digest) String() string { return hex.EncodeToString(d[:]) }
 func parseDigest(key string) (digest, error) {
 	var d digest
 	if len(key) != 2*len(d) {
-		return d, fmt.Errorf("%w: %.80q has %d characters, the keys of this file are 64 hexadecimal digits", store.ErrKey, key, len(key))
+		return d, fmt.Errorf("%w: %.80q has %d characters; a key of this file has 64 hexadecimal digits", store.ErrKey, key, len(key))
 	}
 	if _, err := hex.Decode(d[:], []byte(key)); err != nil {
-		return d, fmt.Errorf("%w: %q: the keys of this file are 64 hexadecimal digits", store.ErrKey, key)
+		return d, fmt.Errorf("%w: %q is not a key of this file, which has 64 hexadecimal digits", store.ErrKey, key)
 	}
 	return d, nil
 }

@@ -79,7 +79,7 @@ func TestWithAnotherUser(t *testing.T) {
 	}
 	s.in.Close()
 	_ = ours.Wait()
-	if got := strings.Count(said.String(), "another user's program replaced"); got != 1 || !strings.Contains(said.String(), "user 54322, group 65534, mode -rw-r--r-- before") {
+	if got := strings.Count(said.String(), "a program of another user replaced"); got != 1 || !strings.Contains(said.String(), "user 54322, group 65534, mode -rw-r--r-- before") {
 		t.Errorf("logged %d times, want once: %s", got, &said)
 	}
 }
@@ -228,7 +228,7 @@ func TestLostFencesAreReported(t *testing.T) {
 			if name == "nothing" {
 				want = 0
 			}
-			if got := strings.Count(said.String(), "went back"); got != want {
+			if got := strings.Count(said.String(), "are lower than before"); got != want {
 				t.Errorf("logged %d times, want %d: %s", got, want, &said)
 			}
 		})

@@ -21,14 +21,14 @@ func newWarner(log *slog.Logger) *warner {
 // ownerChanged warns that a file could not keep the owner that another program gave it.
 func (t *warner) ownerChanged(file, changed string) {
 	t.owner.Do(func() {
-		t.log.Warn("another user's program replaced the state file; this user cannot keep its owner, and writes on with one that both can use", "file", file, "changed", changed)
+		t.log.Warn("a program of another user replaced the state file; this program cannot keep that owner, and continues with a file that both users can use", "file", file, "changed", changed)
 	})
 }
 
 // fencesWentBack warns that keys have lower tokens or epochs than before.
 func (t *warner) fencesWentBack(file string, keys int) {
 	t.fences.Do(func() {
-		t.log.Warn("fencing tokens or epochs went back: workers that they refused can write again; did a program put a file in the place of a link, or was the fence file removed or replaced?",
+		t.log.Warn("fencing tokens or epochs are lower than before, so workers that were refused can write again; find out whether a program replaced a link by a file, or removed or replaced the fence file",
 			"file", file, "keys", keys)
 	})
 }

@@ -22,7 +22,7 @@ func BaseURL(raw string) (string, error) {
 	}
 	for _, r := range raw {
 		if r <= ' ' || r == 0x7f || r == '\\' || r == '^' {
-			return fail("programs read the character %q differently, so that it has no key that all agree on", r)
+			return fail("programs read the character %q differently, so the URL has no common key", r)
 		}
 	}
 	scheme, rest, ok := strings.Cut(raw, "://")

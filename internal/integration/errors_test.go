@@ -84,7 +84,7 @@ func TestClearErrors(t *testing.T) {
 				t.Error("it went on for 30 s")
 			}
 			t.Log(err)
-			if strings.HasSuffix(name, "no name of a table") && !strings.Contains(err.Error(), "cannot be the name") {
+			if strings.HasSuffix(name, "no name of a table") && !strings.Contains(err.Error(), "the name of the table is not valid") {
 				t.Errorf("the message does not say what is wrong: %v", err)
 			}
 			if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "\n")) {

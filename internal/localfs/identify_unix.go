@@ -12,7 +12,7 @@ import (
 func identify(path string, info fs.FileInfo) (string, error) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return "", errors.New("the system does not tell its inode")
+		return "", errors.New("the system does not report its inode")
 	}
 	// The inode comes first, since it is all that machines which share a file system
 	// agree on.

@@ -37,6 +37,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -58,6 +59,19 @@ func CheckNames(accepted []string) error {
 	return nil
 }
 
+// RiskError says that other users could change a directory. It matches [store.ErrUnsafe].
+type RiskError struct {
+	What   string   // who could do what
+	Name   string   // of the risk: [Link], [Owner] or [Writable]
+	Advice []string // what the user can do, other than to accept the risk
+}
+
+func (e *RiskError) Error() string {
+	return fmt.Sprintf("%v: %s; %s, or accept the risk (unsafe=%s)", store.ErrUnsafe, e.What, strings.Join(e.Advice, ", "), e.Name)
+}
+
+func (e *RiskError) Unwrap() error { return store.ErrUnsafe }
+
 // Directory reports the risk of a directory that was opened, unless it is accepted. reading
 // says that the program only shows what is there. Its errors match [store.ErrUnsafe].
 func Directory(path string, info fs.FileInfo, reading bool, accepted []string) error {
@@ -67,14 +81,14 @@ func Directory(path string, info fs.FileInfo, reading bool, accepted []string) e
 	switch {
 	case owner < 0:
 	case foreign && me == 0 && !slices.Contains(accepted, Owner):
-		return fmt.Errorf("%w: %s belongs to user %d, who could lead root to other files; run this program as that user (sudo -u '#%d' ..., or in that user's crontab), or accept it (unsafe=%s)",
-			store.ErrUnsafe, path, owner, owner, Owner)
+		return &RiskError{fmt.Sprintf("%s belongs to user %d, who could lead root to other files", path, owner), Owner,
+			[]string{fmt.Sprintf("run this program as that user (sudo -u '#%d' ..., or in that user's crontab)", owner)}}
 	case foreign && me != 0 && !sharedWith(info) && !(reading && !canWrite(path)) && !slices.Contains(accepted, Owner):
-		return fmt.Errorf("%w: %s belongs to user %d and is not shared with a group of this user's; use a directory of your own, share one with a group (chmod 2770), or accept it (unsafe=%s)",
-			store.ErrUnsafe, path, owner, Owner)
+		return &RiskError{fmt.Sprintf("%s belongs to user %d, who does not share it with a group of this user's", path, owner), Owner,
+			[]string{"use a directory that belongs to you", "or share the directory with a group (chgrp GROUP, chmod 2770)"}}
 	case info.Mode()&0o002 != 0 && !slices.Contains(accepted, Writable):
-		return fmt.Errorf("%w: every user may write to %s (%v), and so take, free or damage what is in it; use a directory below it, share one with a group (chmod 2770), or accept it (unsafe=%s)",
-			store.ErrUnsafe, path, info.Mode(), Writable)
+		return &RiskError{fmt.Sprintf("every user may write to %s (%v), and so take, free or damage what is in it", path, info.Mode()), Writable,
+			[]string{"use a directory below it that belongs to you", "or share the directory with a group (chgrp GROUP, chmod 2770)"}}
 	}
 	return nil
 }
@@ -107,5 +121,5 @@ func SymbolicLink(path string, accepted []string) error {
 		return nil
 	}
 	target, _ := os.Readlink(path) // for people only
-	return fmt.Errorf("%w: %s is a symbolic link (to %.200q); name the directory itself, or accept it (unsafe=%s)", store.ErrUnsafe, path, target, Link)
+	return &RiskError{fmt.Sprintf("%s is a symbolic link (to %.200q)", path, target), Link, []string{"name the directory itself"}}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrCredentials says that a URL contains a user, and perhaps a password.
-var ErrCredentials = errors.New("it contains credentials; they belong into the environment or into a profile, as for the store's own tools")
+var ErrCredentials = errors.New("it contains credentials; put them into the environment or a profile, as for the store's own tools")
 
 // credentials matches USER:PASSWORD@, also within a URL.
 var credentials = regexp.MustCompile(`:[^@]*@`)

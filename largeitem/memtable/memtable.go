@@ -178,7 +178,7 @@ func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2
 	}
 	return func(yield func(largeitem.Row, error) bool) {
 		if o.After != "" && new(largeitem.Key).UnmarshalText([]byte(o.After)) != nil {
-			yield(largeitem.Row{}, fmt.Errorf("%w: %.60q is no position in a table of this kind", largeitem.ErrInvalid, o.After))
+			yield(largeitem.Row{}, fmt.Errorf("%w: %.60q is not a position in a table of this kind", largeitem.ErrInvalid, o.After))
 			return
 		}
 		t.mu.Lock()

@@ -116,7 +116,7 @@ func CreateTable(ctx context.Context, db *sql.DB, d sqlstore.Dialect, opts *Opti
 		return fmt.Errorf("sqltable: create the table: %w", err)
 	}
 	if l.schema.Partition != t.o.Partition || l.schema.Sort != t.o.Sort {
-		return fmt.Errorf("%w: there is a table %s with another key", store.ErrMisconfigured, t.o.Name)
+		return fmt.Errorf("%w: the table %s exists with another key", store.ErrMisconfigured, t.o.Name)
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (t *Table) open(ctx context.Context) (*layout, error) {
 func (t *Table) arrange(found description) (*layout, error) {
 	l := &layout{d: t.dialect, schema: largeitem.Schema{Name: t.o.Name, Table: cmp.Or(found.name, t.o.Table), ID: found.place, MaxItem: largeitem.MaxItem}}
 	if len(found.columns) == 0 {
-		return nil, fmt.Errorf("it does not exist; holdfast item init makes it")
+		return nil, fmt.Errorf("it does not exist; create it with holdfast item init")
 	}
 	if _, after, ok := strings.Cut(found.comment, idMark); ok && len(after) >= idSize {
 		l.schema.ID = "sql:" + after[:idSize] + "@" + found.place
@@ -210,7 +210,7 @@ func (t *Table) arrange(found description) (*layout, error) {
 	}
 	names := slices.Sorted(slices.Values(l.keyNames()))
 	if !slices.ContainsFunc(found.unique, func(key []string) bool { return slices.Equal(slices.Sorted(slices.Values(key)), names) }) {
-		return nil, fmt.Errorf("the columns %s are no primary key, nor another unique one", quoteAll(names))
+		return nil, fmt.Errorf("the columns %s are neither the primary key nor another unique key", quoteAll(names))
 	}
 	for _, c := range found.columns {
 		switch {
@@ -308,7 +308,7 @@ func (l *layout) values(item largeitem.Attributes) ([]any, error) {
 		}
 		var err error
 		if values[i], err = l.d.param(l.attributes[i], v); err != nil {
-			return nil, fmt.Errorf("%w: the attribute %q in its column of the type %s: %v", largeitem.ErrInvalid, name, l.attributes[i].kind, err)
+			return nil, fmt.Errorf("%w: the attribute %q does not fit its column of the type %s: %v", largeitem.ErrInvalid, name, l.attributes[i].kind, err)
 		}
 	}
 	if l.json == nil {
@@ -322,7 +322,7 @@ func (l *layout) values(item largeitem.Attributes) ([]any, error) {
 		return nil, err
 	}
 	if len(text) > maxJSON {
-		return nil, fmt.Errorf("%w: %d bytes as JSON, at most %d are kept", store.ErrTooLarge, len(text), maxJSON)
+		return nil, fmt.Errorf("%w: the item has %d bytes as JSON, at most %d are allowed", store.ErrTooLarge, len(text), maxJSON)
 	}
 	v, err := l.d.param(l.json, string(text))
 	if err != nil {
@@ -346,7 +346,7 @@ func (l *layout) checkKey(key largeitem.Key) error {
 	}
 	for i, v := range keyValues(key) {
 		if _, err := l.d.param(l.keys[i], v.Any()); err != nil {
-			return fmt.Errorf("%w: %.80v in the column %q of the type %s: %v", largeitem.ErrKey, v, l.keys[i].name, l.keys[i].kind, err)
+			return fmt.Errorf("%w: the value %.80v does not fit the column %q of the type %s: %v", largeitem.ErrKey, v, l.keys[i].name, l.keys[i].kind, err)
 		}
 	}
 	return nil

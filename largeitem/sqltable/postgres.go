@@ -105,7 +105,7 @@ func postgresNumber(n largeitem.Number, kind string) error {
 	switch {
 	case bits > 0:
 		if _, err := strconv.ParseInt(string(n), 10, bits); err != nil {
-			return fmt.Errorf("%s is no integer of %d bits", n, bits)
+			return fmt.Errorf("%s is not an integer of %d bits", n, bits)
 		}
 	case kind == "real" || kind == "double precision":
 		if _, exact := exactFloat(n, map[bool]int{true: 32, false: 64}[kind == "real"]); !exact {

@@ -47,7 +47,7 @@ func (t *Table) scan(ctx context.Context, o largeitem.ScanOptions, yield func(la
 	if o.After != "" {
 		var key largeitem.Key
 		if key.UnmarshalText([]byte(o.After)) != nil || l.checkKey(key) != nil {
-			return fmt.Errorf("%w: %.60q is no position in this table", largeitem.ErrInvalid, o.After)
+			return fmt.Errorf("%w: %.60q is not a position in this table", largeitem.ErrInvalid, o.After)
 		}
 		after = &key
 	}
@@ -58,7 +58,7 @@ func (t *Table) scan(ctx context.Context, o largeitem.ScanOptions, yield func(la
 		}
 		for _, row := range page {
 			if after != nil && row.Key == *after {
-				return fmt.Errorf("%w: the database does not answer a scan in the order of the key", store.ErrMisconfigured)
+				return fmt.Errorf("%w: the database does not return rows in the order of the key", store.ErrMisconfigured)
 			}
 			after = &row.Key
 			if !yield(row, nil) {
@@ -190,7 +190,7 @@ func (l *layout) scanned(cells, keys []sql.NullString, attributes []string) (lar
 	}
 	key, err := largeitem.NewKey(values[0], values[1:]...)
 	if err != nil {
-		return largeitem.Row{}, fmt.Errorf("%w: a row has no key that an item can have: %v", store.ErrCorrupt, err)
+		return largeitem.Row{}, fmt.Errorf("%w: a row has a key that no item can have: %v", store.ErrCorrupt, err)
 	}
 	r, err := l.row(cells)
 	if err != nil {

@@ -184,7 +184,7 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 	t.rules.Hide = t.o.Hide
 	for _, name := range append([]string{t.o.Table, t.o.JSON, t.o.Partition.Name, cmp.Or(t.o.Sort.Name, "none")}, t.o.Columns...) {
 		if name == "" || len(name) > 63 || strings.ContainsRune(name, 0) {
-			return nil, fmt.Errorf("sqltable: %w: %.80q is no name of a table or column: 1 to 63 bytes", largeitem.ErrInvalid, name)
+			return nil, fmt.Errorf("sqltable: %w: %.80q is not a name of a table or column, which has 1 to 63 bytes", largeitem.ErrInvalid, name)
 		}
 	}
 	schema := largeitem.Schema{Name: t.o.Name, Partition: t.o.Partition, Sort: t.o.Sort}
@@ -192,7 +192,7 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 		return nil, fmt.Errorf("sqltable: %w", err)
 	}
 	if t.o.JSON == t.o.Partition.Name || t.o.JSON == t.o.Sort.Name {
-		return nil, fmt.Errorf("sqltable: %w: Options.JSON is %q, a column of the key", largeitem.ErrInvalid, t.o.JSON)
+		return nil, fmt.Errorf("sqltable: %w: Options.JSON is %q, which is a column of the key; name another column", largeitem.ErrInvalid, t.o.JSON)
 	}
 	return t, nil
 }
@@ -237,7 +237,7 @@ func (t *Table) ExprAttributes(expr any) ([]string, error) {
 	case SQL:
 		return nil, nil
 	}
-	return nil, fmt.Errorf("%w: an expression of the type %T; use sqltable.SQL or sqltable.Set", largeitem.ErrInvalid, expr)
+	return nil, fmt.Errorf("%w: the expression has the type %T; use sqltable.SQL or sqltable.Set", largeitem.ErrInvalid, expr)
 }
 
 // Get implements [largeitem.Table].
@@ -320,7 +320,7 @@ func (t *Table) swap(ctx context.Context, l *layout, w rewrite.Write) (old, next
 		}
 		assumeAbsent = false
 		if stuck > maxStuck {
-			err = store.MarkNotApplied(fmt.Errorf("%w: the database does not carry out a statement on the row, although nothing changes it: is there a trigger, a rule or a row security policy?", store.ErrMisconfigured))
+			err = store.MarkNotApplied(fmt.Errorf("%w: the database does not execute a statement on the row, although no program changes the row: look for a trigger, a rule or a row security policy", store.ErrMisconfigured))
 		}
 		written := false
 		if err == nil {
@@ -358,7 +358,7 @@ func (t *Table) expressions(l *layout, w *rewrite.Write) (where *SQL, set Set, e
 	if w.Cond != nil && w.Cond.Expr != nil {
 		e, ok := w.Cond.Expr.(SQL)
 		if !ok {
-			return nil, nil, fmt.Errorf("%w: a condition of the type %T; this table has sqltable.SQL", largeitem.ErrInvalid, w.Cond.Expr)
+			return nil, nil, fmt.Errorf("%w: the condition has the type %T; use sqltable.SQL", largeitem.ErrInvalid, w.Cond.Expr)
 		}
 		if err := e.check(); err != nil {
 			return nil, nil, err
@@ -367,7 +367,7 @@ func (t *Table) expressions(l *layout, w *rewrite.Write) (where *SQL, set Set, e
 		cond.Expr = nil
 		cond.Exists = true
 		if cond.Absent {
-			return nil, nil, fmt.Errorf("%w: the condition demands that there is no item, and also names attributes of the item", largeitem.ErrInvalid)
+			return nil, nil, fmt.Errorf("%w: the condition requires that the item does not exist, and also names attributes of the item", largeitem.ErrInvalid)
 		}
 		w.Cond, where = &cond, &e
 	}
@@ -376,7 +376,7 @@ func (t *Table) expressions(l *layout, w *rewrite.Write) (where *SQL, set Set, e
 	}
 	set, ok := w.Change.Expr.(Set)
 	if !ok {
-		return nil, nil, fmt.Errorf("%w: a change of the type %T; this table has sqltable.Set", largeitem.ErrInvalid, w.Change.Expr)
+		return nil, nil, fmt.Errorf("%w: the change has the type %T; use sqltable.Set", largeitem.ErrInvalid, w.Change.Expr)
 	}
 	for name, e := range set {
 		_, twice := w.Change.Set[name]
@@ -540,7 +540,7 @@ func scanCells(rows *sql.Rows, n int) ([]sql.NullString, error) {
 
 // explain makes an error of a statement match what it proves.
 func (t *Table) explain(err error) error {
-	return t.rules.Explain(err, "holdfast item init makes a table")
+	return t.rules.Explain(err, "create the table with holdfast item init")
 }
 
 func (t *Table) failed(op store.Kind, key largeitem.Key, err error) error {

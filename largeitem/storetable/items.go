@@ -62,7 +62,7 @@ func encode(key largeitem.Key, item largeitem.Attributes) ([]byte, error) {
 	}
 	value := fmt.Appendf(nil, `{"v":%d,"key":%s,"item":%s}`, format, name, typed)
 	if len(value) > store.MaxValue {
-		return nil, fmt.Errorf("%w: as JSON the item %.200v has %d bytes, and a register at most %d; large attributes belong into the bucket",
+		return nil, fmt.Errorf("%w: as JSON the item %.200v has %d bytes, and a register at most %d; put large attributes into the bucket",
 			store.ErrTooLarge, key, len(value), store.MaxValue)
 	}
 	return value, nil
@@ -78,20 +78,20 @@ func (t *Table) decode(register string, value []byte) (largeitem.Key, largeitem.
 	var key largeitem.Key
 	err := json.Unmarshal(value, &r)
 	if err == nil && r.Format != format {
-		err = fmt.Errorf("its format is %d, and this version of Holdfast knows %d", r.Format, format)
+		err = fmt.Errorf("the format is %d, and this version of Holdfast knows %d", r.Format, format)
 	}
 	if err == nil {
 		err = key.UnmarshalText(r.Key)
 	}
 	if err == nil && t.register(key) != register {
-		err = fmt.Errorf("it is the item %v", key)
+		err = fmt.Errorf("it contains the item %v", key)
 	}
 	var item largeitem.Attributes
 	if err == nil {
 		item, err = largeitem.UnmarshalTyped(r.Item)
 	}
 	if err != nil {
-		return largeitem.Key{}, nil, fmt.Errorf("%w: %.200s holds no item of its name: %v", store.ErrCorrupt, register, err)
+		return largeitem.Key{}, nil, fmt.Errorf("%w: the register %.200s does not contain the item of its name: %v", store.ErrCorrupt, register, err)
 	}
 	return key, item, nil
 }
@@ -125,7 +125,7 @@ func (t *Table) scan(ctx context.Context, o largeitem.ScanOptions, yield func(la
 		return err
 	}
 	if o.After != "" && !isItem(o.After) {
-		return fmt.Errorf("%w: %.60q is no position in a table of this kind", largeitem.ErrInvalid, o.After)
+		return fmt.Errorf("%w: %.60q is not a position in a table of this kind", largeitem.ErrInvalid, o.After)
 	}
 	for after := o.After; ; {
 		names, more, err := t.names(ctx, after, t.page)

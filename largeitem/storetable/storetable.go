@@ -192,7 +192,7 @@ func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	}
 	var d description
 	if err := json.Unmarshal(value, &d); err != nil || d.Format != format || d.ID == "" || t.described(d).Check() != nil {
-		return largeitem.Schema{}, store.MarkNotApplied(fmt.Errorf("%w: the schema of the table %s, %.100q", store.ErrCorrupt, t.fullName, value))
+		return largeitem.Schema{}, store.MarkNotApplied(fmt.Errorf("%w: the schema of the table %s cannot be decoded: %.100q", store.ErrCorrupt, t.fullName, value))
 	}
 	s := t.described(d)
 	t.schema.Store(&s)

@@ -88,7 +88,7 @@ func (b *files) Open(_ context.Context, name string, size, offset, length int64)
 		return nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 	case stat.Size() != size:
 		f.Close()
-		return nil, fmt.Errorf("%w: its file has %d bytes in place of %d", store.ErrCorrupt, stat.Size(), size)
+		return nil, fmt.Errorf("%w: the file of the object has %d bytes, but must have %d", store.ErrCorrupt, stat.Size(), size)
 	}
 	if length == 0 || length > size-offset {
 		length = size - offset
@@ -107,7 +107,7 @@ func (s *section) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
 	s.left -= int64(n)
 	if err == io.EOF && s.left > 0 {
-		err = fmt.Errorf("%w: its file was shortened", store.ErrCorrupt)
+		err = fmt.Errorf("%w: the file of the object was shortened", store.ErrCorrupt)
 	}
 	return n, err
 }

@@ -144,7 +144,7 @@ func (b *inBucket) Copy(ctx context.Context, from, name string, size int64, prog
 	info, err := object.Copy(ctx, b.bucket, b.prefix+from, b.prefix+name, &object.CopyOptions{Progress: progress})
 	if err == nil && info.Size != 0 && info.Size != size { // not every store returns the size
 		b.Remove(ctx, name)
-		return fmt.Errorf("%w: its body has %d bytes in place of %d", store.ErrCorrupt, info.Size, size)
+		return fmt.Errorf("%w: the body of the object has %d bytes, but must have %d", store.ErrCorrupt, info.Size, size)
 	}
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return bare(err)
@@ -161,14 +161,14 @@ func (b *inBucket) Copy(ctx context.Context, from, name string, size int64, prog
 func (b *inBucket) Open(ctx context.Context, name string, size, offset, length int64) (io.ReadCloser, error) {
 	r, err := b.bucket.Get(ctx, b.prefix+name, &object.GetOptions{Offset: offset, Length: length})
 	if errors.Is(err, object.ErrRange) {
-		err = fmt.Errorf("%w: its body is shorter than %d bytes", store.ErrCorrupt, size)
+		err = fmt.Errorf("%w: the body of the object is shorter than %d bytes", store.ErrCorrupt, size)
 	}
 	if err != nil {
 		return nil, bare(err)
 	}
 	if r.Info.Size != size {
 		r.Close()
-		return nil, fmt.Errorf("%w: its body has %d bytes in place of %d", store.ErrCorrupt, r.Info.Size, size)
+		return nil, fmt.Errorf("%w: the body of the object has %d bytes, but must have %d", store.ErrCorrupt, r.Info.Size, size)
 	}
 	return r, nil
 }

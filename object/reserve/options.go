@@ -76,16 +76,16 @@ func (o *Options) check() error {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	switch {
 	case o.Timeout < MinTimeout || o.Timeout > MaxTimeout:
-		return invalid("Timeout is %v, not within %v and %v", o.Timeout, MinTimeout, MaxTimeout)
+		return invalid("Timeout is %v; it must be from %v to %v", o.Timeout, MinTimeout, MaxTimeout)
 	case o.Timeout%time.Millisecond != 0:
 		return invalid("Timeout is %v, and must be whole milliseconds", o.Timeout)
 	case o.MaxClockSkewRate < 2 || o.MaxClockSkewRate > clockSkewRateLimit:
-		return invalid("MaxClockSkewRate is %d, not within 2 and %d", o.MaxClockSkewRate, clockSkewRateLimit)
+		return invalid("MaxClockSkewRate is %d; it must be from 2 to %d", o.MaxClockSkewRate, clockSkewRateLimit)
 	}
 	wait := o.Timeout * time.Duration(o.MaxClockSkewRate)
 	o.TTL = cmp.Or(o.TTL, max(defaultTTL, 2*wait))
 	if least := wait + ttlSlack; o.TTL < least || o.TTL > maxTTL {
-		return invalid("TTL is %v, not within %v (a minute more than Timeout times MaxClockSkewRate) and %v", o.TTL, least, maxTTL)
+		return invalid("TTL is %v; it must be from %v (a minute more than Timeout times MaxClockSkewRate) to %v", o.TTL, least, maxTTL)
 	}
 	return nil
 }

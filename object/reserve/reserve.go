@@ -17,7 +17,7 @@ import (
 
 // ErrExpired is the cause with which the context of an operation ends when the time of its
 // reservation has passed. It says nothing about the outcome of the operation.
-var ErrExpired = errors.New("the time of the reservation is over")
+var ErrExpired = errors.New("the reservation has expired")
 
 const (
 	// writeTries is how often a write of the table is sent that gets no answer.

@@ -62,14 +62,14 @@ func decode(key string, value []byte, v store.Version) (Row, error) {
 func decodeAny(value []byte, v store.Version) (Row, error) {
 	var r record
 	if err := json.Unmarshal(value, &r); err != nil {
-		return Row{}, fmt.Errorf("%w: the register is no reservation: %v", store.ErrCorrupt, err)
+		return Row{}, fmt.Errorf("%w: the register is not a reservation: %v", store.ErrCorrupt, err)
 	}
 	const most = int64(1<<63-1) / int64(time.Millisecond)
 	switch {
 	case r.Format != 1:
-		return Row{}, fmt.Errorf("%w: the register is no reservation, or has a format that this version of Holdfast does not know (%d)", store.ErrCorrupt, r.Format)
+		return Row{}, fmt.Errorf("%w: the register is not a reservation, or has a format that this version of Holdfast does not know (%d)", store.ErrCorrupt, r.Format)
 	case r.Timeout < 0 || r.Timeout > most:
-		return Row{}, fmt.Errorf("%w: the timeout of the reservation is %d ms", store.ErrCorrupt, r.Timeout)
+		return Row{}, fmt.Errorf("%w: the timeout of the reservation is %d ms, which no reservation has", store.ErrCorrupt, r.Timeout)
 	}
 	return Row{
 		Key: r.Key, Version: object.Version(r.Version), Generation: r.Generation,

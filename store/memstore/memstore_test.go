@@ -128,5 +128,5 @@ func Example() {
 	// Output:
 	// <nil>
 	// <nil>
-	// put job in memory: "job" has another version than the write named
+	// put job in memory: "job" does not have the version that the write requires
 }

@@ -77,7 +77,7 @@ func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stor
 		return engine.Stored{}, t.explain(err)
 	}
 	if len(record) > engine.MaxText {
-		return engine.Stored{}, fmt.Errorf("%w: a record of %d bytes", store.ErrCorrupt, len(record))
+		return engine.Stored{}, fmt.Errorf("%w: the record has %d bytes, more than a register can have", store.ErrCorrupt, len(record))
 	}
 	e, err := engine.Decode([]byte(record))
 	if err == nil && e.ID() != version {
@@ -220,7 +220,7 @@ func (t *table) page(ctx context.Context, text, last, below string) ([]store.Tag
 			}
 			// Without this check a page could be endless, and the listing would never end.
 			if row.Key <= last || row.Key >= end || len(row.Key) > maxKey || len(page) == pageSize {
-				return nil, fmt.Errorf("%w: the database returned keys out of order or outside the prefix; the table must be one that holdfast init or CreateTables made", store.ErrMisconfigured)
+				return nil, fmt.Errorf("%w: the database returned keys out of order or outside the prefix; use a table that holdfast init or CreateTables created", store.ErrMisconfigured)
 			}
 			last = row.Key
 			page = append(page, row)
@@ -252,5 +252,5 @@ func (t *table) check(ctx context.Context) error {
 
 // explain makes an error of a statement match the sentinels that the engine checks.
 func (t *table) explain(err error) error {
-	return t.rules.Explain(err, "holdfast init, or CreateTables, makes the tables")
+	return t.rules.Explain(err, "create the tables with holdfast init or CreateTables")
 }

@@ -124,7 +124,7 @@ func (b *Bucket) load(ctx context.Context, key string) (entry, store.Version, er
 func decode(value []byte) (entry, error) {
 	var e entry
 	if err := json.Unmarshal(value, &e); err != nil || e.Key == "" || !safefile.IsRandom(e.File) {
-		return entry{}, fmt.Errorf("%w: a register of the index is no entry", store.ErrCorrupt)
+		return entry{}, fmt.Errorf("%w: a register of the index does not contain an entry", store.ErrCorrupt)
 	}
 	return e, nil
 }
@@ -182,7 +182,7 @@ func (b *Bucket) open(ctx context.Context, key string, o object.GetOptions) (*ob
 		case !errors.Is(err, store.ErrNotFound):
 			return nil, entry{}, err
 		case v == last:
-			return nil, entry{}, fmt.Errorf("%w: its body is missing: %v", store.ErrCorrupt, err)
+			return nil, entry{}, fmt.Errorf("%w: the body of the object is missing: %v", store.ErrCorrupt, err)
 		}
 		last = v
 	}

@@ -210,7 +210,7 @@ func (b *Bucket) copy(ctx context.Context, source, destination string, o object.
 	if gone {
 		// The source was replaced, or deleted, and its body removed.
 		if _, again, loadErr := b.load(ctx, source); loadErr == nil && again == v {
-			return object.Info{}, source, store.MarkNotApplied(fmt.Errorf("%w: its body is missing: %v", store.ErrCorrupt, err))
+			return object.Info{}, source, store.MarkNotApplied(fmt.Errorf("%w: the body of the object is missing: %v", store.ErrCorrupt, err))
 		}
 		return object.Info{}, source, errAgain
 	}
