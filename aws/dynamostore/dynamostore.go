@@ -139,7 +139,7 @@ func (o *Options) check() error {
 	}
 	for _, l := range o.Unsafe {
 		if l != ConditionsIgnored && l != GlobalTable {
-			return fmt.Errorf("dynamostore: Options.Unsafe: there is no %q", l)
+			return fmt.Errorf("dynamostore: Options.Unsafe: %q is unknown", l)
 		}
 	}
 	if o.Prefix != "" {

@@ -63,7 +63,7 @@ func decodeItem(attrs map[string]types.AttributeValue) (engine.Stored, error) {
 	}
 	id, ok := attrs[attrVersion].(*types.AttributeValueMemberS)
 	if !ok {
-		return corrupt("the item is none of Holdfast: it has no version")
+		return corrupt("Holdfast did not write the item: it has no version")
 	}
 	after, ok := attrs[attrAfter].(*types.AttributeValueMemberS)
 	if !ok {

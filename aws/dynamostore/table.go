@@ -33,7 +33,7 @@ type UnsafeError struct {
 }
 
 func (e *UnsafeError) Error() string {
-	return fmt.Sprintf("%s: %s, two programs could hold one lock (see holdfast doctor; unsafe=%s would use it nevertheless)", e.Name, e.Found, e.Risk)
+	return fmt.Sprintf("%s: %s, so two programs could hold one lock (see holdfast doctor; unsafe=%s in the URL accepts the risk)", e.Name, e.Found, e.Risk)
 }
 
 // StoreName returns Name, which the text of the error contains; see [store.OpError].
@@ -86,11 +86,11 @@ func (t *table) check(ctx context.Context) error {
 	found, err := t.Describe(ctx)
 	switch {
 	case errors.Is(err, store.ErrDenied):
-		t.o.Logger.Warn("the table cannot be looked at: if it is a global table, its locks are not safe", "store", t.Where, "error", err)
+		t.o.Logger.Warn("the table cannot be described: if it is a global table, its locks are not safe", "store", t.Where, "error", err)
 	case err != nil:
 		return err
 	case !found.KeysValid:
-		return fmt.Errorf("%w: %s: the keys of the table are %v but must be %v; use another table, holdfast init makes it",
+		return fmt.Errorf("%w: %s: the keys of the table are %v but must be %v; use another table, which holdfast init can create",
 			store.ErrMisconfigured, t.Where, found.Keys, t.Keys)
 	case len(found.Replicas) > 0 && !found.StronglyConsistent:
 		return t.insists(&UnsafeError{t.Where, GlobalTable, "it is a global table whose regions do not share one order of writes"})

@@ -40,7 +40,7 @@ func ParseURL(raw string) (*Config, error) {
 	for _, name := range u.List("unsafe") {
 		l := Risk(name)
 		if l != ConditionsIgnored && l != GlobalTable {
-			return nil, awsconfig.Wrong("the parameter unsafe of the store's URL is of %s and %s", ConditionsIgnored, GlobalTable)
+			return nil, awsconfig.Wrong("the parameter unsafe of the store's URL can have the values %s and %s", ConditionsIgnored, GlobalTable)
 		}
 		c.unsafe = append(c.unsafe, l)
 	}

@@ -115,7 +115,7 @@ func (t *Table) get(ctx context.Context, key largeitem.Key, opts *largeitem.GetO
 	}
 	got, item, err := t.decode(s, out.Item)
 	if err == nil && got != key {
-		err = fmt.Errorf("%w: the server answered with the item %.200v", store.ErrCorrupt, got)
+		err = fmt.Errorf("%w: the server returned another item, %.200v", store.ErrCorrupt, got)
 	}
 	return item, err
 }

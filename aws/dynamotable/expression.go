@@ -91,7 +91,7 @@ func (e *expressions) adopt(names map[string]string, values map[string]types.Att
 
 func checkPlaceholder(sign byte, p string) error {
 	if len(p) < 2 || p[0] != sign || strings.HasPrefix(p[1:], reserved) {
-		return fmt.Errorf("%w: %.80q is no placeholder, or one that begins with %c%s, which are reserved", largeitem.ErrInvalid, p, sign, reserved)
+		return fmt.Errorf("%w: %.80q is not a placeholder, or it begins with %c%s, which is reserved", largeitem.ErrInvalid, p, sign, reserved)
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (e *expressions) update(c largeitem.Change) (*string, error) {
 			case set || slices.Contains(c.Remove, written):
 				return nil, fmt.Errorf("%w: the attribute %.80q is both in the update expression and in the rest of the change", largeitem.ErrInvalid, written)
 			case written == e.schema.Partition.Name || written == e.schema.Sort.Name:
-				return nil, fmt.Errorf("%w: the update expression changes %.80q, which is of the key", largeitem.ErrInvalid, written)
+				return nil, fmt.Errorf("%w: the update expression changes %.80q, which is a part of the key", largeitem.ErrInvalid, written)
 			}
 			parts[a.Kind] = append(parts[a.Kind], a.Text)
 		}
@@ -181,7 +181,7 @@ func parseUpdate(expr any) (Update, []dynamoexpr.Action, error) {
 		u, ok = *p, true
 	}
 	if !ok {
-		return u, nil, fmt.Errorf("%w: a change in the language of DynamoDB is a dynamotable.Update, and not a %T", largeitem.ErrInvalid, expr)
+		return u, nil, fmt.Errorf("%w: the change must be a dynamotable.Update, and is a %T", largeitem.ErrInvalid, expr)
 	}
 	parser := dynamoexpr.Parser{Names: u.Names}
 	actions, err := parser.Update(u.Expression)
@@ -197,7 +197,7 @@ func parseCondition(expr any) (Condition, dynamoexpr.Node, error) {
 		c, ok = *p, true
 	}
 	if !ok {
-		return c, dynamoexpr.Node{}, fmt.Errorf("%w: a condition in the language of DynamoDB is a dynamotable.Condition, and not a %T", largeitem.ErrInvalid, expr)
+		return c, dynamoexpr.Node{}, fmt.Errorf("%w: the condition must be a dynamotable.Condition, and is a %T", largeitem.ErrInvalid, expr)
 	}
 	parser := dynamoexpr.Parser{Names: c.Names}
 	n, err := parser.Condition(c.Expression)

@@ -178,7 +178,7 @@ func (b *batch) get(ctx context.Context, keys []largeitem.Key, found func(largei
 			try = 1
 		}
 		if try >= dynamocall.Tries {
-			return fmt.Errorf("%w: the server puts %d items off again and again: it is throttled", store.ErrUnavailable, len(left))
+			return fmt.Errorf("%w: the server repeatedly leaves %d keys unprocessed: it throttles the requests", store.ErrUnavailable, len(left))
 		}
 		if !awscall.Pause(ctx, dynamocall.FirstPause, try) {
 			return store.CheckContext(ctx)
@@ -227,7 +227,7 @@ func (b *batch) once(ctx context.Context, keys map[largeitem.Key]bool, found fun
 			case err != nil:
 				return nil, err
 			case !keys[key] || later[key]:
-				return nil, fmt.Errorf("%w: it answered with the item %.200v, which was not requested, or which it left for later", store.ErrCorrupt, key)
+				return nil, fmt.Errorf("%w: the server returned the item %.200v, which was not requested, or which it also left unprocessed", store.ErrCorrupt, key)
 			}
 			found(key, rest)
 		}

@@ -39,7 +39,7 @@ func (t *Table) look(ctx context.Context) (largeitem.Schema, error) {
 	}
 	if len(d.Replicas) > 0 && d.MultiRegionConsistency != types.MultiRegionConsistencyStrong && !t.globalTable {
 		return largeitem.Schema{}, fmt.Errorf("%w: %s: it is a global table whose regions do not share one order of writes: "+
-			"a reference to a deleted object could come back (unsafe=global-table uses it all the same, which is safe while all programs use one region)",
+			"a reference to a deleted object could come back (unsafe=global-table in the URL accepts this risk, which does not exist while all programs use one region)",
 			store.ErrUnsafe, t.calls.Where)
 	}
 	s := largeitem.Schema{Name: t.calls.Where, Table: cmp.Or(aws.ToString(d.TableName), t.calls.Name), MaxItem: largeitem.MaxItem}

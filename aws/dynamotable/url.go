@@ -41,7 +41,7 @@ func ParseURL(raw string) (*Config, error) {
 	c := &Config{Table: u.Host, params: u.Params(), timeout: u.Duration("timeout")}
 	for _, name := range u.List("unsafe") {
 		if name != "global-table" {
-			return nil, awsconfig.Wrong("the parameter unsafe of the table's URL is global-table")
+			return nil, awsconfig.Wrong("the parameter unsafe of the table's URL can only be global-table")
 		}
 		c.globalTable = true
 	}

@@ -103,7 +103,7 @@ func FromValue(v types.AttributeValue) (any, error) {
 		return v.Value, nil
 	case *types.AttributeValueMemberNULL:
 		if !v.Value {
-			return nil, fmt.Errorf("%w: a null that is false", ErrType)
+			return nil, fmt.Errorf("%w: an attribute has the type NULL and the value false", ErrType)
 		}
 		return nil, nil
 	case *types.AttributeValueMemberL:

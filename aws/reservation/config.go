@@ -23,7 +23,7 @@ type Config struct {
 // matches store.ErrMisconfigured. It does not repeat the text, which may contain a secret.
 func ParseConfig(text string) (Config, error) {
 	wrong := func(what string) (Config, error) {
-		return Config{}, fmt.Errorf("%w: it is not dynamo:TABLE or dynamo:TABLE:MILLISECONDS: %s", store.ErrMisconfigured, what)
+		return Config{}, fmt.Errorf("%w: the value must be dynamo:TABLE or dynamo:TABLE:MILLISECONDS: %s", store.ErrMisconfigured, what)
 	}
 	kind, rest, found := strings.Cut(strings.TrimSpace(text), ":")
 	if !found || kind != "dynamo" {
@@ -42,9 +42,9 @@ func ParseConfig(text string) (Config, error) {
 	least, most := uint64(reserve.MinTimeout.Milliseconds()), uint64(reserve.MaxTimeout.Milliseconds())
 	switch {
 	case err != nil:
-		return wrong("the timeout is no number of milliseconds")
+		return wrong("the timeout is not a number of milliseconds")
 	case n < least || n > most:
-		return wrong(fmt.Sprintf("the timeout is not within %d and %d milliseconds", least, most))
+		return wrong(fmt.Sprintf("the timeout must be from %d to %d milliseconds", least, most))
 	}
 	s.Timeout = time.Duration(n) * time.Millisecond
 	return s, nil

@@ -46,7 +46,7 @@ func encode(row reserve.Row) (map[string]types.AttributeValue, error) {
 	etag := cmp.Or(string(row.Version), absent)
 	switch {
 	case etag != absent && !isETag(row.Version):
-		return nil, fmt.Errorf("%w: the version %.80q is no ETag with its double quotes", store.ErrVersion, row.Version)
+		return nil, fmt.Errorf("%w: the version %.80q is not an ETag in double quotes", store.ErrVersion, row.Version)
 	case row.Version == absent || len(etag) > maxKey:
 		return nil, fmt.Errorf("%w: the version of %q cannot be reserved", store.ErrVersion, row.Key)
 	}
@@ -95,7 +95,7 @@ func decode(item map[string]types.AttributeValue) (reserve.Row, error) {
 		row.Nonce = d.text(item, attrNonce)
 	}
 	if d.err != nil {
-		return reserve.Row{}, fmt.Errorf("%w: the item of %.200q is no reservation: %w", store.ErrCorrupt, row.Key, d.err)
+		return reserve.Row{}, fmt.Errorf("%w: the item of %.200q is not a reservation: %w", store.ErrCorrupt, row.Key, d.err)
 	}
 	return row, nil
 }
@@ -107,7 +107,7 @@ func (d *decoder) fail(name, what string) { d.err = cmp.Or(d.err, errors.New(nam
 func (d *decoder) text(item map[string]types.AttributeValue, name string) string {
 	s, ok := item[name].(*types.AttributeValueMemberS)
 	if !ok {
-		d.fail(name, "is no string (S)")
+		d.fail(name, "is not a string (S)")
 		return ""
 	}
 	return s.Value
@@ -116,7 +116,7 @@ func (d *decoder) text(item map[string]types.AttributeValue, name string) string
 func (d *decoder) number(item map[string]types.AttributeValue, name string) string {
 	n, ok := item[name].(*types.AttributeValueMemberN)
 	if !ok {
-		d.fail(name, "is no number (N)")
+		d.fail(name, "is not a number (N)")
 		return ""
 	}
 	return n.Value

@@ -206,7 +206,7 @@ func (t *Table) Describe(ctx context.Context) (Description, error) {
 func (t *Table) Verify(ctx context.Context) error {
 	row := probe()
 	unsafe := func(what string) error {
-		return fmt.Errorf("%w: %s: %s, two writers could have one reservation", store.ErrUnsafe, t.t.Where, what)
+		return fmt.Errorf("%w: %s: %s, so two writers could have one reservation", store.ErrUnsafe, t.t.Where, what)
 	}
 	if _, err := t.Insert(ctx, row); err != nil && store.OutcomeOf(err) == store.NotApplied {
 		return err
@@ -216,7 +216,7 @@ func (t *Table) Verify(ctx context.Context) error {
 	again.Nonce += "2"
 	switch _, err := t.Insert(ctx, again); {
 	case err == nil:
-		return unsafe("it inserted an item that was there")
+		return unsafe("it inserted an item that already existed")
 	case !errors.As(err, &met):
 		return err
 	}
@@ -250,7 +250,7 @@ func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts
 	case err == nil && removes == attrTTL:
 		return nil
 	case err == nil && removes != "":
-		return fmt.Errorf("%w: %s removes items by the attribute %q, and must by %q: switch that off first, or use another table", store.ErrMisconfigured, t.t.Where, removes, attrTTL)
+		return fmt.Errorf("%w: %s removes items by the attribute %q, but Holdfast needs %q: turn that removal off, or use another table", store.ErrMisconfigured, t.t.Where, removes, attrTTL)
 	}
 	err = t.t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
 		_, err := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
@@ -264,7 +264,7 @@ func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts
 		if removes, again := t.t.TTL(ctx); again == nil && removes == attrTTL {
 			return nil
 		}
-		return fmt.Errorf("the table is there, and does not remove items yet: %w", err)
+		return fmt.Errorf("the table exists, but does not remove old items yet: %w", err)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func parseCopyHeader(text string) (*CopyHeader, error) {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	printable := strings.IndexFunc(h.Value, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 	if h.Name == "" || strings.Trim(h.Name, letters) != "" || h.Value == "" || !printable || h.Status < 400 || h.Status > 499 {
-		return nil, errors.New("it is not header:NAME:VALUE, or header-with-status:NAME:VALUE:STATUS with the status of a refusal, 400 to 499")
+		return nil, errors.New("it must be header:NAME:VALUE, or header-with-status:NAME:VALUE:STATUS with a STATUS from 400 to 499")
 	}
 	return h, nil
 }

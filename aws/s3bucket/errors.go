@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var errNoBucket = errors.New("there is no such bucket here; is the name right, and the region or the endpoint?")
+var errNoBucket = errors.New("the bucket does not exist here; check its name, the region and the endpoint")
 
 // classify says what an answer of S3 means. Codes are judged before the status:
 // some operations hide an error behind status 200.
@@ -47,7 +47,7 @@ func (b *Bucket) classify(c *awscall.Call, err error) error {
 	case code == "RequestTimeTooSkewed":
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the clock of this machine is wrong: %s", c.Text(err))
 	case status == http.StatusForbidden:
-		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s (without the right s3:ListBucket this also stands for an object that does not exist)", c.Text(err))
+		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s (without the right s3:ListBucket the server says this also of an object that does not exist)", c.Text(err))
 	case code == "SlowDown" || code == "InternalError" || code == "ServiceUnavailable" || code == "RequestTimeout":
 		return c.Fail(err, store.ErrUnavailable, store.Unknown, "%s", c.Text(err))
 	}

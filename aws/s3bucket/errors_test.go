@@ -85,8 +85,8 @@ func TestEndpoints(t *testing.T) {
 	}
 	down.Close()
 	ctx := t.Context()
-	check(t, "down", write(ctx, "s3://bucket?endpoint=http://"+down.Addr().String()), store.ErrUnavailable, "not reachable")
-	check(t, "no such host", write(ctx, "s3://bucket?endpoint=http://nowhere.invalid"), store.ErrUnavailable, "not reachable")
+	check(t, "down", write(ctx, "s3://bucket?endpoint=http://"+down.Addr().String()), store.ErrUnavailable, "cannot connect")
+	check(t, "no such host", write(ctx, "s3://bucket?endpoint=http://nowhere.invalid"), store.ErrUnavailable, "cannot connect")
 	check(t, "TLS to a plain port", write(ctx, "s3://bucket?endpoint="+strings.Replace(plain.URL, "http:", "https:", 1)), store.ErrMisconfigured, "http://")
 	// A read, since such a server may break the connection while a body is sent.
 	b, _, err := s3bucket.Open(ctx, "s3://bucket?endpoint="+strings.Replace(encrypted.URL, "https:", "http:", 1), nil)
@@ -99,7 +99,7 @@ func TestEndpoints(t *testing.T) {
 	check(t, "no S3", write(ctx, "s3://bucket?endpoint="+plain.URL), store.ErrMisconfigured, "endpoint")
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
-	check(t, "no credentials", write(ctx, "s3://bucket?endpoint="+plain.URL), store.ErrMisconfigured, "no credentials")
+	check(t, "no credentials", write(ctx, "s3://bucket?endpoint="+plain.URL), store.ErrMisconfigured, "no AWS credentials")
 	if err := write(ctx, "s3://bucket?anonymous&endpoint=http://"+down.Addr().String()); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("anonymous: %v", err)
 	}
@@ -119,7 +119,7 @@ func TestAnswers(t *testing.T) {
 		{400, "ExpiredToken", store.ErrDenied, "credentials"},
 		{404, "XAdminUserNotFound", store.ErrDenied, "credentials"},
 		{403, "RequestTimeTooSkewed", store.ErrMisconfigured, "clock"},
-		{404, "NoSuchBucket", store.ErrMisconfigured, "no such bucket"},
+		{404, "NoSuchBucket", store.ErrMisconfigured, "the bucket does not exist here"},
 		{301, "PermanentRedirect", store.ErrMisconfigured, "region"},
 		{400, "AuthorizationHeaderMalformed", store.ErrMisconfigured, "region"},
 		{409, "OperationAborted", object.ErrBusy, ""},
@@ -149,9 +149,9 @@ func TestAnswers(t *testing.T) {
 	}
 	f := awstest.NewS3()
 	err := newBucket(t, f, nil).Exists(t.Context())
-	check(t, "missing bucket", err, store.ErrMisconfigured, "no such bucket")
+	check(t, "missing bucket", err, store.ErrMisconfigured, "the bucket does not exist here")
 	for _, err := range newBucket(t, f, nil).List(t.Context(), "", nil) {
-		check(t, "listing a missing bucket", err, store.ErrMisconfigured, "no such bucket")
+		check(t, "listing a missing bucket", err, store.ErrMisconfigured, "the bucket does not exist here")
 	}
 }
 

@@ -122,7 +122,7 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 	if in.Range != nil && out.ContentRange == nil {
 		stall.end()
 		out.Body.Close()
-		return nil, c.Fail(errors.ErrUnsupported, errors.ErrUnsupported, store.NotApplied, "it ignores ranges")
+		return nil, c.Fail(errors.ErrUnsupported, errors.ErrUnsupported, store.NotApplied, "the server ignores ranges")
 	}
 	return &object.Reader{ReadCloser: &body{out.Body, stall, c}, Info: info}, nil
 }

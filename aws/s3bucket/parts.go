@@ -72,7 +72,7 @@ func (b *Bucket) Resume(ctx context.Context, up object.Upload, body io.Reader, o
 	switch {
 	case err != nil:
 	case up.ID == "" || up.PartSize < 0 || up.PartSize > maxPartSize:
-		err = fmt.Errorf("%w: an upload without an id, or with parts of %d bytes", object.ErrInvalid, up.PartSize)
+		err = fmt.Errorf("%w: the upload has no id, or an impossible part size of %d bytes", object.ErrInvalid, up.PartSize)
 	default:
 		err = checkVersions(up.Key, o.IfMatch)
 	}

@@ -202,7 +202,7 @@ const defaultType = "application/octet-stream"
 
 var (
 	errNoVersion = errors.New("the answer names no version")
-	errYes       = errors.New("the answer has a body where S3 sends none; is the endpoint right, or does a proxy answer in its place?")
+	errYes       = errors.New("the reply has a body, which S3 never sends here; check the endpoint, and whether a proxy answers in its place")
 )
 
 func (b *Bucket) timeoutFor(size int) time.Duration {

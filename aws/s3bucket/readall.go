@@ -17,7 +17,7 @@ import (
 // mixedTries is how often an object is read whose answers do not fit together.
 const mixedTries = 6
 
-var errMixed = errors.New("its answers mix two states of one object")
+var errMixed = errors.New("the replies of the server mix two states of one object")
 
 // ReadAll implements [object.WholeReader]. It starts again when an answer breaks off in the
 // middle.

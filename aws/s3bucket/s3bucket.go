@@ -202,7 +202,7 @@ func (o *Options) check() error {
 	}
 	for _, a := range o.AssumeAbilities {
 		if !slices.Contains(object.Abilities(), a) {
-			return fmt.Errorf("s3bucket: Options.AssumeAbilities: %w: there is no ability %q", object.ErrInvalid, a)
+			return fmt.Errorf("s3bucket: Options.AssumeAbilities: %w: the ability %q is unknown", object.ErrInvalid, a)
 		}
 	}
 	var wrong string
@@ -210,15 +210,15 @@ func (o *Options) check() error {
 	case o.Timeout < 100*time.Millisecond:
 		wrong = fmt.Sprintf("Timeout is %v, at least 100ms is needed", o.Timeout)
 	case o.PartSize < minPartSize || o.PartSize > maxPartSize:
-		wrong = fmt.Sprintf("PartSize is %d, not within %d and %d", o.PartSize, int64(minPartSize), int64(maxPartSize))
+		wrong = fmt.Sprintf("PartSize is %d; it must be from %d to %d", o.PartSize, int64(minPartSize), int64(maxPartSize))
 	case o.Parallel < 1 || o.Parallel > 64:
-		wrong = fmt.Sprintf("Parallel is %d, not within 1 and 64", o.Parallel)
+		wrong = fmt.Sprintf("Parallel is %d; it must be from 1 to 64", o.Parallel)
 	case o.KMSKey != "" && o.Encryption != types.ServerSideEncryptionAwsKms && o.Encryption != types.ServerSideEncryptionAwsKmsDsse:
 		wrong = "KMSKey needs an Encryption with KMS"
 	case o.Encryption != "" && !slices.Contains(o.Encryption.Values(), o.Encryption):
-		wrong = fmt.Sprintf("Encryption is one of %q", o.Encryption.Values())
+		wrong = fmt.Sprintf("Encryption must be one of %q", o.Encryption.Values())
 	case o.ACL != "" && !slices.Contains(o.ACL.Values(), o.ACL):
-		wrong = fmt.Sprintf("ACL is one of %q", o.ACL.Values())
+		wrong = fmt.Sprintf("ACL must be one of %q", o.ACL.Values())
 	default:
 		return nil
 	}
@@ -326,7 +326,7 @@ func isETag(tag string) bool {
 func checkVersions(key string, versions ...object.Version) error {
 	for _, v := range versions {
 		if v != "" && !isETag(string(v)) {
-			return fmt.Errorf("%w: %q is no version of S3, which is in double quotes", &object.ConflictError{Key: key}, v)
+			return fmt.Errorf("%w: %q is not a version of S3, which has double quotes", &object.ConflictError{Key: key}, v)
 		}
 	}
 	return nil

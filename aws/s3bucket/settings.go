@@ -203,7 +203,7 @@ func (b *Bucket) Exists(ctx context.Context) error {
 		case c.Status() == http.StatusNotFound:
 			return c.Fail(errNoBucket, store.ErrMisconfigured, store.NotApplied, "%v", errNoBucket)
 		case errors.Is(err, store.ErrConflict), errors.Is(err, object.ErrNotChanged):
-			return c.Fail(err, nil, store.NotApplied, "a strange answer: status %d", c.Status())
+			return c.Fail(err, nil, store.NotApplied, "an unexpected reply with status %d", c.Status())
 		}
 		return err
 	})

@@ -75,7 +75,7 @@ func ParseURL(raw string) (*Config, error) {
 	for _, name := range u.List("unsafe") {
 		a, err := object.ParseAbility(name)
 		if err != nil {
-			return nil, wrongParameter("unsafe", "it is of "+abilityNames())
+			return nil, wrongParameter("unsafe", "it must be one of "+abilityNames())
 		}
 		c.unsafe = append(c.unsafe, a)
 	}
@@ -85,7 +85,7 @@ func ParseURL(raw string) (*Config, error) {
 	switch c.checksums {
 	case "", "when_supported", "when_required":
 	default:
-		return nil, wrongParameter("checksums", "it is when_supported or when_required")
+		return nil, wrongParameter("checksums", "it must be when_supported or when_required")
 	}
 	return c, c.options.with(nil, "").check()
 }

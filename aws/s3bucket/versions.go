@@ -71,7 +71,7 @@ func (v Versions) call(ctx context.Context, timeout time.Duration, n names, f fu
 	case errors.Is(err, store.ErrNotFound) && n == noObject:
 		err = c.Fail(errNoBucket, store.ErrMisconfigured, store.NotApplied, "%v", errNoBucket)
 	case errors.Is(err, store.ErrConflict), errors.Is(err, object.ErrNotChanged), errors.Is(err, object.ErrRange):
-		err = c.Fail(err, nil, store.NotApplied, "a strange answer to a request without a condition: status %d", c.Status())
+		err = c.Fail(err, nil, store.NotApplied, "an unexpected reply to a request without a condition: status %d", c.Status())
 	case errors.Is(err, object.ErrBusy):
 		err = c.Fail(err, store.ErrUnavailable, store.Unknown, "%s", c.Text(err))
 	}

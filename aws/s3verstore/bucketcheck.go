@@ -57,7 +57,7 @@ func (s *Store) ready(ctx context.Context) error {
 		return err
 	}
 	if err := set.Unreadable["versioning"]; err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return fmt.Errorf("whether versioning is enabled could not be read (right s3:GetBucketVersioning): %w", err)
+		return fmt.Errorf("cannot read whether versioning is enabled (this needs the right s3:GetBucketVersioning): %w", err)
 	}
 	// What could not be read of Object Lock and the rules, for lack of rights or since the
 	// server does not know them, is no reason to refuse the bucket: doctor reports it.
@@ -124,16 +124,16 @@ func (set *Settings) Err() error {
 		why = append(why, "versioning is "+strings.ToLower(set.Versioning)+", not enabled")
 	}
 	if set.ObjectLock {
-		why = append(why, "Object Lock is enabled: versions that are superseded could not be removed, and a register that is renewed makes thousands a day")
+		why = append(why, "Object Lock is enabled: Holdfast could not remove superseded versions, and each renewed lock writes thousands of versions a day")
 	}
 	if set.MFADelete {
-		why = append(why, "MFA Delete is enabled: versions that are superseded could not be removed")
+		why = append(why, "MFA Delete is enabled: Holdfast could not remove superseded versions")
 	}
 	if len(set.ExpiresVersions) > 0 {
-		why = append(why, "lifecycle rules can remove versions that are needed (an old version may well be the state): "+strings.Join(set.ExpiresVersions, ", "))
+		why = append(why, "lifecycle rules can remove versions that Holdfast needs (an old version can be the present state): "+strings.Join(set.ExpiresVersions, ", "))
 	}
 	if len(set.Legacy) > 0 {
-		why = append(why, "locks of another program lie there, which take the oldest version for the owner and can have two: "+strings.Join(set.Legacy, ", "))
+		why = append(why, "locks of another program are under this prefix, and their rule (the oldest version is the owner) allows two owners: "+strings.Join(set.Legacy, ", "))
 	}
 	if len(set.Other) > 0 {
 		why = append(why, set.OtherText)
@@ -224,5 +224,5 @@ func (s *Store) foreign(ctx context.Context, object string, v version, why error
 	if legacy, err := foreignlocks.IsLegacy(ctx, s.versions, object, v.id); err == nil && legacy {
 		text = "it is " + foreignlocks.Text
 	}
-	return fmt.Errorf("%w: version %s of %s, of %s, can't be read: %s", store.ErrCorrupt, v.id, object, v.modified.UTC().Format(time.RFC3339), text)
+	return fmt.Errorf("%w: version %s of %s, of %s, cannot be read: %s", store.ErrCorrupt, v.id, object, v.modified.UTC().Format(time.RFC3339), text)
 }

@@ -35,7 +35,7 @@ func TestUnfit(t *testing.T) {
 		{"no right to read the settings", func(b *awstest.S3) { b.Plan(refuse("GetBucketVersioning", 403, "AccessDenied")) }, store.ErrDenied, "s3:GetBucketVersioning"},
 		{"no right to list versions", func(b *awstest.S3) { b.Plan(refuse("ListObjectVersions", 403, "AccessDenied")) }, store.ErrDenied, "AccessDenied"},
 		{"a server without versioning", func(b *awstest.S3) { b.Plan(refuse("GetBucketVersioning", 501, "NotImplemented")) }, store.ErrUnsafe, "not enabled"},
-		{"no such bucket", func(b *awstest.S3) { b.Plan(refuse("GetBucketVersioning", 404, "NoSuchBucket")) }, store.ErrMisconfigured, "no such bucket"},
+		{"no such bucket", func(b *awstest.S3) { b.Plan(refuse("GetBucketVersioning", 404, "NoSuchBucket")) }, store.ErrMisconfigured, "the bucket does not exist here"},
 		{"a lock of the other program beside it", func(b *awstest.S3) { put(b, "lock/job", legacyBody("lock/job"), legacyMeta) }, store.ErrUnsafe, "another program"},
 		{"a lock of the other program at the root", func(b *awstest.S3) { put(b, "job", legacyBody("job"), legacyMeta) }, store.ErrUnsafe, "another program"},
 		{"a lock of the other program in its place", func(b *awstest.S3) { put(b, "lock/job!!", legacyBody("lock/job!!"), legacyMeta) }, store.ErrCorrupt, "another program"},

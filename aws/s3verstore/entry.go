@@ -91,7 +91,7 @@ func parseVersion(v store.Version) (entryID, error) {
 	var m entryID
 	if _, err := fmt.Sscanf(number, "%d", &m.number); !ok || err != nil || nonce == "" || len(nonce) > fold.MaxNonce ||
 		fmt.Sprint(m.number) != number || m.number == 0 {
-		return entryID{}, fmt.Errorf("%w: %.80q is not one of a versioned bucket", store.ErrVersion, v)
+		return entryID{}, fmt.Errorf("%w: %.80q is not a version of a versioned bucket", store.ErrVersion, v)
 	}
 	m.nonce = nonce
 	return m, nil

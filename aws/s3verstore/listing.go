@@ -178,7 +178,7 @@ func (s *Store) fetch(ctx context.Context, object string, v version) ([]byte, er
 		}
 		body = again
 	}
-	return nil, fmt.Errorf("%w: the body of version %s of %s is another each time", store.ErrUnsafe, v.id, object)
+	return nil, fmt.Errorf("%w: each read of version %s of %s returns a different body", store.ErrUnsafe, v.id, object)
 }
 
 func (s *Store) get(ctx context.Context, object, id string) ([]byte, error) {

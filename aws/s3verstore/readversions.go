@@ -47,7 +47,7 @@ func (s *Store) readVersionsFrom(ctx context.Context, r *register, why purpose, 
 			continue
 		}
 		if torn && ctx.Err() == nil {
-			err = fmt.Errorf("%w: %s: versions that later ones build on are missing; did a lifecycle rule or a person remove them? (%w)", store.ErrCorrupt, r.object, err)
+			err = fmt.Errorf("%w: %s: versions on which later versions build are missing; find out whether a lifecycle rule or a person removed them (%w)", store.ErrCorrupt, r.object, err)
 		}
 		return v, err
 	}
@@ -242,7 +242,7 @@ func (s *Store) checkEntry(r *register, e *entry) error {
 	case e.key != s.prefix+r.key:
 		return fmt.Errorf("%w: %s holds an entry of the key %.80q; was the object copied?", store.ErrCorrupt, r.object, e.key)
 	case !s.o.UnsafeTimes && MinSettleDelay(e.life, s.o.MaxClockDrift) > s.o.SettleDelay:
-		return fmt.Errorf("%w: another client of %s lets its PUTs take %v (life), for which this one's pause (settle) of %v is too short; give both the same", store.ErrMisconfigured, r.object, e.life, s.o.SettleDelay)
+		return fmt.Errorf("%w: another client of %s allows %v for a PUT (put_lifetime), and the pause of this client (settle_delay), %v, is too short for that; give both clients the same values", store.ErrMisconfigured, r.object, e.life, s.o.SettleDelay)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (s *Store) repair(ctx context.Context, key string, keep func(version string
 	}
 	switch _, err := s.settled(ctx, r); {
 	case err == nil:
-		return fmt.Errorf("%w: it can be read", store.ErrInvalid)
+		return fmt.Errorf("%w: the register can be read, so it needs no repair", store.ErrInvalid)
 	case !errors.Is(err, store.ErrCorrupt):
 		return err
 	}

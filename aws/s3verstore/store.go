@@ -51,7 +51,7 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 		return nil, fmt.Errorf("s3verstore: %w: a bucket is needed", store.ErrMisconfigured)
 	}
 	if prefix = strings.Trim(prefix, "/"); prefix != "" && (store.CheckKey(prefix) != nil || len(prefix) > maxPrefix) {
-		return nil, fmt.Errorf("s3verstore: %w: the prefix %.80q is no valid key of at most %d bytes", store.ErrMisconfigured, prefix, maxPrefix)
+		return nil, fmt.Errorf("s3verstore: %w: the prefix %.80q is not a valid key of at most %d bytes", store.ErrMisconfigured, prefix, maxPrefix)
 	}
 	if err := o.check(); err != nil {
 		return nil, err

@@ -41,12 +41,12 @@ func ParseURL(raw string) (*Config, error) {
 			return nil, awsconfig.Wrong("the parameter %s is given twice in the URL of the store", name)
 		case len(given) == 1:
 			if *to, err = time.ParseDuration(given[0]); err != nil || *to <= 0 {
-				return nil, awsconfig.Wrong("the parameter %s of the store's URL is no duration such as 5s", name)
+				return nil, awsconfig.Wrong("the parameter %s of the store's URL must be a duration such as 5s", name)
 			}
 		}
 	}
 	if values.Has("unsafe") {
-		return nil, awsconfig.Wrong("a store on a versioned bucket asks no conditions of the server, so that there is none to insist on: leave out the parameter unsafe")
+		return nil, awsconfig.Wrong("a store on a versioned bucket uses no conditions of the server: leave out the parameter unsafe")
 	}
 	if c.Config, err = s3bucket.ParseURL("s3://" + rest + "?" + values.Encode()); err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e *en
 		return "", err
 	}
 	if err := backoff.Sleep(ctx, s.o.SettleDelay); err != nil {
-		return "", store.MarkUnknown(fmt.Errorf("in the pause before its judgement: %w", err))
+		return "", store.MarkUnknown(fmt.Errorf("in the pause before the write could be confirmed: %w", err))
 	}
 	if err := s.resolveWrite(ctx, r, e, prev, confirm); err != nil {
 		return "", err
@@ -163,7 +163,7 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 		return store.MarkUnknown(err)
 	}
 	if took := watch.Elapsed(); took > s.o.PutLifetime {
-		return store.MarkUnknown(fmt.Errorf("%w: its PUT took %v, more than the %v (life) that one may take", store.ErrUnavailable, took.Round(time.Millisecond), s.o.PutLifetime))
+		return store.MarkUnknown(fmt.Errorf("%w: the PUT took %v, more than the allowed %v (put_lifetime)", store.ErrUnavailable, took.Round(time.Millisecond), s.o.PutLifetime))
 	}
 	r.noteEntry(id, e, time.Now())
 	return nil
@@ -183,7 +183,7 @@ func (s *Store) resolveWrite(ctx context.Context, r *register, e *entry, prev st
 	made := v.in(v.chain, e.nonce).asStart()
 	if confirm {
 		if err := s.confirm(ctx, r, e, made, watch); err != nil {
-			return store.MarkUnknown(fmt.Errorf("it counts as yet, but was not confirmed in time: %w", err))
+			return store.MarkUnknown(fmt.Errorf("the write counts so far, but was not confirmed in time: %w", err))
 		}
 	}
 	r.setBase(base{tip: e.entryID(), start: made, highest: max(v.highestToken(), e.highest), at: time.Now()})
@@ -199,15 +199,15 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 	case now && old && v.stands(e.nonce):
 		return nil
 	case now && old:
-		return store.MarkUnknown(errors.New("a PUT was applied twice, and it counts by a copy only that was not known for a pause"))
+		return store.MarkUnknown(errors.New("the server applied a PUT twice, and the copy that counts was seen only after the pause (settle_delay)"))
 	case at < 0 || at < v.start || v.start >= 0 && e.number < v.entries[v.start].number:
 		// Older entries are not read, since no fold needs them. What is there of an entry
 		// with a lower number than the start may be a second copy, made when its PUT
 		// was applied again, and void; the first one may have counted before the start.
-		return store.MarkUnknown(errors.New("other clients have written so much since that it can't be known whether it counted"))
+		return store.MarkUnknown(errors.New("other clients have written so much since then that this client cannot know whether the write counted"))
 	case now || old:
-		s.o.Logger.Warn("other clients wrote on a state that was not known to be settled; did a PUT take effect late?", "object", r.object, "life", s.o.PutLifetime)
-		return store.MarkUnknown(errors.New("other clients wrote meanwhile on a state that is not known to be settled"))
+		s.o.Logger.Warn("other clients wrote on a state that was not known to be settled; a PUT may have taken effect late", "object", r.object, "life", s.o.PutLifetime)
+		return store.MarkUnknown(errors.New("during this write other clients wrote on a state that is not known to be settled"))
 	}
 	// The state before it is as final as it is itself.
 	p := v.certain()
@@ -230,7 +230,7 @@ func (s *Store) confirm(ctx context.Context, r *register, e *entry, made start, 
 		took := watch.Elapsed()
 		switch {
 		case err == nil && took > s.o.PutLifetime:
-			return fmt.Errorf("%w: that took %v, more than the %v (life) that it may take", store.ErrUnavailable, took.Round(time.Millisecond), s.o.PutLifetime)
+			return fmt.Errorf("%w: the PUT took %v, more than the allowed %v (put_lifetime)", store.ErrUnavailable, took.Round(time.Millisecond), s.o.PutLifetime)
 		case err == nil:
 			return nil
 		case took > s.o.PutLifetime, !errors.Is(err, store.ErrUnavailable), !awscall.Pause(ctx, firstPause, try):

@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/aws/smithy-go"
@@ -129,7 +130,7 @@ func (c *Call) refused() bool {
 	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests
 }
 
-const strangeText = "status %d and no answer of such a service; is the endpoint right, and is it http:// or https://? (%s)"
+const strangeText = "status %d, and the reply is not one of this service; check the endpoint, and whether it needs http:// or https:// (%s)"
 
 // Empty reports whether there was an answer, and nothing could be read of its body.
 func (c *Call) Empty() bool {
@@ -280,7 +281,7 @@ func (c *Call) Classify(err error) error {
 		}
 		return c.Fail(err, nil, store.NotApplied, "status %d: %s", status, text)
 	case status >= 300:
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "it is elsewhere (status %d%s), and redirects are not followed, since credentials would go along: is the region right, and the endpoint? (%s)", status, c.elsewhere(), text)
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the server redirects the request (status %d%s), and Holdfast does not follow, because it would send the credentials along; check the region and the endpoint (%s)", status, c.elsewhere(), text)
 	}
 	// The answer was cut off, or has an error after a good status.
 	if c.ctx.Err() != nil {
@@ -314,7 +315,7 @@ func (c *Call) ended(err error) error {
 	if !c.sent.Load() {
 		return c.Fail(err, cause, store.NotApplied, "%v", cause)
 	}
-	return c.Fail(err, cause, store.Unknown, "%v before an answer came", cause)
+	return c.Fail(err, cause, store.Unknown, "%v before the server answered", cause)
 }
 
 func (c *Call) unanswered(err error) error {
@@ -333,11 +334,15 @@ func (c *Call) unanswered(err error) error {
 	case c.ctx.Err() != nil:
 		return c.ended(err)
 	case errors.As(err, &record) || strings.Contains(text, "HTTP response to HTTPS client"):
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the endpoint does not speak TLS: does it want http:// in place of https://? (%s)", text)
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the endpoint does not use TLS; it may need http:// in place of https:// (%s)", text)
 	case errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &verified):
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the certificate of the endpoint is not trusted: %s", text)
 	case errors.As(err, &dns) || errors.As(err, &dial) && dial.Op == "dial":
-		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "not reachable: %s", text)
+		var errno syscall.Errno
+		if errors.As(err, &errno) {
+			text = errno.Error() // c.where has the address
+		}
+		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "cannot connect: %s", text)
 	case c.sent.Load():
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			text = errTimeout.Error()
@@ -346,7 +351,7 @@ func (c *Call) unanswered(err error) error {
 	case errors.As(err, &temp) || errors.Is(err, context.DeadlineExceeded):
 		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "credentials could not be fetched: %s", text)
 	case strings.Contains(text, "credential") || strings.Contains(text, "identity"):
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "no credentials: set AWS_PROFILE, AWS_ACCESS_KEY_ID or a role, as for the AWS command (%s)", text)
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "no AWS credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role (%s)", text)
 	}
 	return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the request could not be made: %s", text)
 }
@@ -380,7 +385,7 @@ func plain(err error) string {
 	}
 	// The SDK would show what the program of a profile has printed: the credentials.
 	if before, _, found := strings.Cut(text, "parse failed of process output"); found {
-		text = before + "the output of credential_process is not of the form that is wanted"
+		text = before + "the output of credential_process does not have the required form"
 	}
 	return text
 }

@@ -10,7 +10,7 @@ import (
 
 // ErrPageLoop says that a server's listing does not come to an end. It matches
 // [store.ErrUnsafe].
-var ErrPageLoop = fmt.Errorf("%w: its listing does not come to an end", store.ErrUnsafe)
+var ErrPageLoop = fmt.Errorf("%w: the listing does not end", store.ErrUnsafe)
 
 // maxEmpty is how many pages without an entry may follow each other. A server may
 // send many where it passes over what was deleted.
@@ -36,7 +36,7 @@ type Pages struct {
 // which names the next one by token, goes round in circles or brings nothing.
 func (p *Pages) Next(token string, entries int) error {
 	if token == "" || p.started && token == p.seen {
-		return fmt.Errorf("%w: a page does not lead to a new one", ErrPageLoop)
+		return fmt.Errorf("%w: a page of the listing refers to a page that was already read", ErrPageLoop)
 	}
 	if p.empty++; entries > 0 {
 		p.empty = 0

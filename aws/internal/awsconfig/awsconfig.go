@@ -85,7 +85,7 @@ func (u *URL) Bool(name string) *bool {
 		b, err = true, nil
 	}
 	if err != nil {
-		u.fail("the parameter %s of the store's URL is neither true nor false", name)
+		u.fail("the parameter %s of the store's URL must be true or false", name)
 	}
 	return &b
 }
@@ -98,7 +98,7 @@ func (u *URL) Duration(name string) time.Duration {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
-		u.fail("the parameter %s of the store's URL is no duration such as 5s", name)
+		u.fail("the parameter %s of the store's URL must be a duration such as 5s", name)
 	}
 	return d
 }
@@ -146,9 +146,9 @@ func (u *URL) Params() Params {
 	case err != nil || e.Scheme != "http" && e.Scheme != "https" || e.Host == "":
 		u.fail("the endpoint is not of the form http://HOST:PORT or https://HOST:PORT")
 	case e.User != nil:
-		u.fail("the endpoint contains credentials; they belong into a profile or into the environment")
+		u.fail("the endpoint contains credentials; put them into a profile or the environment")
 	case e.RawQuery != "" || e.Fragment != "":
-		u.fail("the endpoint has parameters of its own; is its part of the URL escaped?")
+		u.fail("the endpoint contains parameters; escape the endpoint in the URL of the store")
 	}
 	return p
 }

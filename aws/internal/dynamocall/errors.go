@@ -23,10 +23,10 @@ func (t *Table) classify(c *awscall.Call, err error) error {
 		"TransactionConflictException", "ReplicatedWriteConflictException":
 		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "%s", text)
 	case "ResourceNotFoundException":
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such table here; %s makes it (is the region or the endpoint right?)", t.Init)
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the table does not exist here; %s creates it (check also the region and the endpoint)", t.Init)
 	case "ValidationException":
 		if strings.Contains(text, "able/index name") || strings.Contains(strings.ToLower(text), "tablename") {
-			return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "this cannot be the name of a table (%s)", text)
+			return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the name of the table is not valid (%s)", text)
 		}
 		if strings.Contains(strings.ReplaceAll(strings.ToLower(text), " ", ""), "timetolive") {
 			return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "%s", text)
@@ -37,7 +37,7 @@ func (t *Table) classify(c *awscall.Call, err error) error {
 		if t.Invalid != nil {
 			return c.Fail(err, t.Invalid, store.NotApplied, "%s", text)
 		}
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the table does not take our items; its keys must be %v (%s)", t.Keys, text)
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the table does not accept the items of Holdfast; its keys must be %v (%s)", t.Keys, text)
 	case "AccessDeniedException":
 		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s", text)
 	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "MissingAuthenticationTokenException", "IncompleteSignatureException":

@@ -36,7 +36,7 @@ func (t *Table) Raw(ctx context.Context) (*types.TableDescription, error) {
 	})
 	if err == nil && out.Table == nil {
 		// Something else listens there, which says yes to everything.
-		err = t.wrong(": the answer describes no table; is the endpoint right?")
+		err = t.wrong(": the reply does not describe a table; check the endpoint")
 	}
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (t *Table) Create(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("creating the table: %w", err)
 		case !found.KeysValid:
-			return t.wrong(" is there, with the keys %v; they must be %v: use another table", found.Keys, t.Keys)
+			return t.wrong(" exists with the keys %v; they must be %v: use another table", found.Keys, t.Keys)
 		case found.Status == string(types.TableStatusActive):
 			return nil
 		}

@@ -159,7 +159,7 @@ func isWord(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-var errCharacter = errors.New("a character that no expression has")
+var errCharacter = errors.New("it has a character that no expression can have")
 
 func tokenize(text string) (all []token, err error) {
 	for i := 0; i < len(text); {
@@ -214,7 +214,7 @@ func (p *Parser) expect(text string) {
 // nested calls f inside of parentheses that are open already.
 func (p *Parser) nested(f func() Node) Node {
 	if p.depth++; p.depth > maxDepth {
-		p.fail("its parentheses lie more than %d deep", maxDepth)
+		p.fail("its parentheses are nested more than %d deep", maxDepth)
 	}
 	n := f()
 	p.depth--
@@ -299,7 +299,7 @@ func (p *Parser) primary() Node {
 	}
 	sign := p.next().text
 	if !slices.Contains(comparisons, sign) {
-		p.fail("%q is no comparison", sign)
+		p.fail("%q is not a comparison", sign)
 	}
 	return Node{Op: sign, Args: []Node{left, p.operand()}}
 }
@@ -347,7 +347,7 @@ func (p *Parser) path(t token) Path {
 		case p.accept("["):
 			i, err := strconv.Atoi(p.next().text)
 			if err != nil {
-				p.fail("an index is no number")
+				p.fail("an index is not a number")
 			}
 			p.expect("]")
 			path = append(path, Step{Index: i})
@@ -360,7 +360,7 @@ func (p *Parser) path(t token) Path {
 // name returns the name that a token is or stands for.
 func (p *Parser) name(t token) Step {
 	if !t.word() {
-		p.fail("%q is no name of an attribute", t.text)
+		p.fail("%q is not the name of an attribute", t.text)
 	}
 	if t.text[0] != '#' {
 		return Step{Name: t.text}

@@ -40,7 +40,7 @@ func (s *xmlScan) scan(p []byte) error {
 				s.depth++
 			}
 			if s.depth > MaxXMLDepth {
-				return damaged("its elements lie more than %d deep", MaxXMLDepth)
+				return damaged("its elements are nested more than %d deep", MaxXMLDepth)
 			}
 			s.inTag, s.length = false, 0
 		default:
@@ -76,7 +76,7 @@ func (s *jsonScan) scan(p []byte) error {
 		case c == '{' || c == '[':
 			s.values++
 			if s.depth++; s.depth > MaxJSONDepth {
-				return damaged("its values lie more than %d deep", MaxJSONDepth)
+				return damaged("its values are nested more than %d deep", MaxJSONDepth)
 			}
 		case c == '}' || c == ']':
 			s.depth--
