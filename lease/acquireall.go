@@ -57,7 +57,7 @@ func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.C
 	for i, h := range ordered {
 		for _, other := range ordered[:i] {
 			if other != h && other.same(h) {
-				return nil, false, fmt.Errorf("%w: lock %q is in the set twice, through two handles that exclude each other", store.ErrInvalid, h.name)
+				return nil, false, fmt.Errorf("%w: the set contains lock %q twice, with two handles that exclude each other; use one handle for each lock", store.ErrInvalid, h.name)
 			}
 		}
 	}

@@ -75,7 +75,7 @@ func TestWritesThatWait(t *testing.T) {
 		})
 	}
 	_, err := lease.New(newWaiting(6*time.Second), &lease.Options{TTL: 20 * time.Second})
-	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "a longer TTL helps") {
+	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "use a longer TTL") {
 		t.Errorf("a TTL that is too short: %v", err)
 	}
 	if _, err := lease.New(newWaiting(6*time.Second), &lease.Options{Tuning: lease.Tuning{ReleaseTimeout: time.Second}}); !errors.Is(err, store.ErrInvalid) {

@@ -71,7 +71,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 		case t.noReadBack && h.under != nil: // otherwise it would hold the lock for as long as the session lives
 			return nil, nil, errors.Join(f.err, h.giveUp(ctx, h.over(base.version, base.rec), rec))
 		case t.noReadBack:
-			return nil, nil, fmt.Errorf("%w; the lock may be taken for %v: %w", f.err, c.set.expiry(rec.TTL), ErrUnresolved)
+			return nil, nil, fmt.Errorf("%w; the lock may stay held for %v: %w", f.err, c.set.expiry(rec.TTL), ErrUnresolved)
 		default:
 			return nil, nil, errors.Join(f.err, h.giveUp(ctx, t, rec))
 		}

@@ -94,7 +94,7 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 		w.end(ErrReleased)
 		err = result(err, asked, context.Cause(w.Context), over, g.Release(ctx))
 		if g.g.h.job != nil && err == nil && (over == ErrReleased || over == ErrDetached) {
-			err = fmt.Errorf("%w before the function returned: the record of the job does not tell its end", over)
+			err = fmt.Errorf("%w before the function returned: the record of the job does not say how the run ended", over)
 		}
 	}()
 	err = f(w, g)
@@ -178,7 +178,7 @@ func (w *work) Err() error {
 func (h *Handle) waitsForItself(ctx context.Context) error {
 	for w, _ := ctx.Value(workKey{}).(*work); w != nil; w = w.around {
 		if w.g.g.h != h && w.g.g.h.same(h) && w.g.Err() == nil {
-			return fmt.Errorf("%w: lock %q is held by the function that asks for it, or by the guard whose context it asks with (token %d): the wait would not end", store.ErrInvalid, h.name, w.g.g.token)
+			return fmt.Errorf("%w: lock %q is already held by the function that asks for it, or by the guard whose context it passes (token %d): the wait would never end", store.ErrInvalid, h.name, w.g.g.token)
 		}
 	}
 	return nil

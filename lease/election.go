@@ -140,7 +140,7 @@ func (e *Election) term() *Guard {
 func (e *Election) Proclaim(ctx context.Context, value []byte) error {
 	guard := e.term()
 	if guard == nil {
-		return fmt.Errorf("election %q: %w: the candidate has not led yet", e.h.name, ErrNotHeld)
+		return fmt.Errorf("election %q: %w: this candidate has never been the leader", e.h.name, ErrNotHeld)
 	}
 	return guard.SetData(ctx, value)
 }
@@ -283,7 +283,7 @@ func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 		if doubt > 0 {
 			if err := backoff.Sleep(ctx, doubt); err != nil {
 				leader, _ := leaderOf(name, s.rec, false)
-				return leader, fmt.Errorf("election %q: whether its leader is dead: %w", name, err)
+				return leader, fmt.Errorf("election %q: cannot find out whether the leader is dead: %w", name, err)
 			}
 		}
 		// The lock may have passed on before its session ended or was removed.

@@ -22,7 +22,7 @@ var (
 	ErrLost = errors.New("lease lost")
 
 	// ErrTakenOver: the record names another grant.
-	ErrTakenOver = errors.New("taken over by another")
+	ErrTakenOver = errors.New("taken over by another client")
 
 	// ErrExpired: no renewal was confirmed before the deadline.
 	ErrExpired = errors.New("not renewed in time")
@@ -43,13 +43,13 @@ var (
 
 	// ErrYieldRequested: a client asked the holder to yield; see [Client.RequestYield]. The
 	// context of the function in a [Handle.Do] ends with this cause. It does not match [ErrLost].
-	ErrYieldRequested = errors.New("asked to give way")
+	ErrYieldRequested = errors.New("asked to release the lock")
 
 	// ErrYieldRefused: the holder of the lock refuses to yield.
-	ErrYieldRefused = store.NewError("the holder refuses to give way", store.NotApplied)
+	ErrYieldRefused = store.NewError("the holder refuses to release the lock", store.NotApplied)
 
 	// ErrNoYieldRequest: the holder has read no request to yield.
-	ErrNoYieldRequest = store.NewError("not asked to give way", store.NotApplied)
+	ErrNoYieldRequest = store.NewError("no client has asked to release the lock", store.NotApplied)
 
 	// ErrReleased: the guard was released. The guard's context ends with this cause. It does not
 	// match [ErrLost].
@@ -57,7 +57,7 @@ var (
 
 	// ErrReleaseFailed: the function of a [Client.Do] has returned, but the release of the lock
 	// is not confirmed. Other clients may have to wait until the lease expires.
-	ErrReleaseFailed = errors.New("the release is not confirmed: the lock may stay taken until its lease expires")
+	ErrReleaseFailed = errors.New("the release is not confirmed: the lock may stay held until its lease expires")
 
 	// ErrClosed: the client, or the session, was closed.
 	ErrClosed = errors.New("lease client or session closed")
@@ -76,7 +76,7 @@ var (
 	ErrDetached = errors.New("lease detached")
 
 	// ErrAlreadyRan: the job has already run in this period. The error is a [*AlreadyRanError].
-	ErrAlreadyRan = store.NewError("ran already in this period", store.NotApplied, store.ErrPermanent)
+	ErrAlreadyRan = store.NewError("the job has already run in this period", store.NotApplied, store.ErrPermanent)
 
 	// ErrRunInFuture: by this machine's clock the last run of the job is in a later period, and
 	// more than 5 minutes in the future. The error is a [*AlreadyRanError].
@@ -138,9 +138,9 @@ func (e *HeldError) Error() string {
 	case r.State == Broken:
 		fmt.Fprintf(&b, " was broken and is not free yet (token %d)", r.Token)
 	case r.State == Free && !r.NotBefore.IsZero():
-		fmt.Fprintf(&b, " is free, but not to be taken before %s (token %d)", r.NotBefore.Format(time.RFC3339), r.Token)
+		fmt.Fprintf(&b, " is free, but cannot be taken before %s (token %d)", r.NotBefore.Format(time.RFC3339), r.Token)
 	case r.State == Free:
-		fmt.Fprintf(&b, " is contended (token %d)", r.Token)
+		fmt.Fprintf(&b, " is being taken by other clients (token %d)", r.Token)
 	default:
 		fmt.Fprintf(&b, " is held by %s (token %d)", r.Holder, r.Token)
 		if !r.Granted.IsZero() {
@@ -153,9 +153,9 @@ func (e *HeldError) Error() string {
 	switch waiting := e.Waiting(); waiting {
 	case 0:
 	case 1:
-		b.WriteString(", and 1 waits in line")
+		b.WriteString("; 1 client waits in its queue")
 	default:
-		fmt.Fprintf(&b, ", and %d wait in line", waiting)
+		fmt.Fprintf(&b, "; %d clients wait in its queue", waiting)
 	}
 	return b.String()
 }

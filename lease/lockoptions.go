@@ -146,15 +146,15 @@ func (h *Handle) choose(o *LockOptions, call method) error {
 	case o.Slots != 0 && lockrec.CheckSlots(o.Slots) != nil:
 		return fmt.Errorf("lock %q: %w", h.name, lockrec.CheckSlots(o.Slots))
 	case several && (o.Linger > 0 || set.MinInterval > 0):
-		return bad("neither Linger nor Options.MinInterval goes with Shared, Slots or Fair")
+		return bad("Linger and Options.MinInterval cannot be combined with Shared, Slots or Fair")
 	case o.Linger < 0 || o.Linger > maxLinger || o.Linger%time.Millisecond != 0:
 		return bad("Linger is %v; it can be from 0 to %v, in whole milliseconds", o.Linger, maxLinger)
 	case o.Linger > 0 && (set.ManualRenewal || set.MinInterval > 0 || once):
-		return bad("Linger does not go with Period, Options.ManualRenewal or Options.MinInterval")
+		return bad("Linger cannot be combined with Period, Options.ManualRenewal or Options.MinInterval")
 	case o.OnYieldRequest != YieldOnRequest && o.OnYieldRequest != IgnoreYieldRequests:
 		return bad("OnYieldRequest is %d; it can be YieldOnRequest or IgnoreYieldRequests", o.OnYieldRequest)
 	case o.Retries != 0 && !once:
-		return bad("Retries is %d; only a job with a Period is tried again", o.Retries)
+		return bad("Retries is %d, but Period is empty; only a job with a Period is tried again", o.Retries)
 	case o.Retries < 0 || o.Retries > MaxRetries:
 		return bad("Retries is %d; it can be from 0 to %d", o.Retries, MaxRetries)
 	case once:

@@ -211,7 +211,7 @@ func TestMembersRefuseLingerAndAtLeast(t *testing.T) {
 		w.requests()
 		refused := func(what string, err error) {
 			t.Helper()
-			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "neither Linger nor Options.MinInterval") {
+			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "Linger and Options.MinInterval cannot be combined") {
 				t.Errorf("%s: %v", what, err)
 			}
 		}

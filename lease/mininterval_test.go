@@ -42,7 +42,7 @@ func TestAtLeastSpacesGrants(t *testing.T) {
 				if _, err := late.TryAcquire(t.Context(), "job", nil); !errors.As(err, &held) || held.Wait <= 0 {
 					t.Fatalf("a try after 50 minutes: %v", err)
 				}
-				if held.Record.State == lease.Free && !strings.Contains(held.Error(), "is free, but not to be taken before") {
+				if held.Record.State == lease.Free && !strings.Contains(held.Error(), "is free, but cannot be taken before") {
 					t.Errorf("it says %v", held)
 				}
 				takes(t, late, "job")

@@ -48,14 +48,14 @@ type AlreadyRanError struct {
 func (e *AlreadyRanError) Error() string {
 	r := e.Last
 	if e.Ahead > 0 {
-		return fmt.Sprintf("job %q: the last run began at %s (%s), which is %v ahead of the clock of this machine: one of the two clocks is wrong, and the job does not run here before then, unless that run is taken back with a break",
+		return fmt.Sprintf("job %q: the last run began at %s (%s), which is %v ahead of the clock of this machine: correct the wrong clock, or break the lock; until that time the job does not run here",
 			e.Name, r.Began.Format(time.RFC3339), r.Holder, e.Ahead.Round(time.Second))
 	}
 	end := ""
 	if !r.Ended.IsZero() {
 		end = " at " + r.Ended.Format(time.RFC3339)
 	}
-	s := fmt.Sprintf("job %q ran already in this period: %s%s (%s)", e.Name, r.Outcome, end, r.Holder)
+	s := fmt.Sprintf("job %q has already run in this period: %s%s (%s)", e.Name, r.Outcome, end, r.Holder)
 	if r.Outcome != RunDone {
 		s += fmt.Sprintf(", tries so far: %d; the next period begins at %s", r.Attempts, r.PeriodEnd.Format(time.RFC3339))
 	}
@@ -93,7 +93,7 @@ func (c *Client) Once(ctx context.Context, name string, period Period, f func(ct
 		own = *o
 	}
 	if own.Period != (Period{}) {
-		return OnceResult{}, fmt.Errorf("%w: lock %q: Once takes the period as an argument; leave LockOptions.Period out", store.ErrInvalid, name)
+		return OnceResult{}, fmt.Errorf("%w: lock %q: Once has the period as an argument; leave LockOptions.Period empty", store.ErrInvalid, name)
 	}
 	if err := period.check(); err != nil {
 		return OnceResult{}, err

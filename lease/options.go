@@ -231,27 +231,27 @@ func (s *settings) check() error {
 	case s.TTL < least || s.TTL > MaxTTL:
 		return bad("TTL", "the TTL is %v; on this store it can be from %v to %v", s.TTL, least, MaxTTL)
 	case s.TTL%time.Millisecond != 0:
-		return bad("TTL", "the TTL is %v; it is counted in whole milliseconds", s.TTL)
+		return bad("TTL", "the TTL is %v; it must be a number of whole milliseconds", s.TTL)
 	case s.Margin < s.clockCheckInterval:
 		return bad("TTL Margin", "the margin is %v; for a TTL of %v it is at least %v", s.Margin, s.TTL, s.clockCheckInterval)
 	case s.Margin > s.TTL || s.Grace > s.TTL || s.TTL <= 2*(s.Margin+s.Grace):
 		return bad("TTL Margin Grace", "the TTL is %v; it must be more than twice the margin (%v) and grace (%v) together", s.TTL, s.Margin, s.Grace)
 	case s.RenewInterval < MinRenewInterval || s.RenewInterval > s.TTL/2:
-		return bad("TTL RenewInterval", "renewals every %v; for a TTL of %v it can be from %v to %v", s.RenewInterval, s.TTL, MinRenewInterval, s.TTL/2)
+		return bad("TTL RenewInterval", "the renewal interval is %v; for a TTL of %v it can be from %v to %v", s.RenewInterval, s.TTL, MinRenewInterval, s.TTL/2)
 	case math.IsNaN(s.MaxClockDrift) || s.MaxClockDrift < 0.0001 || s.MaxClockDrift > 0.2:
 		return bad("MaxClockDrift", "the maximal clock drift is %v; it can be from 0.0001 to 0.2", s.MaxClockDrift)
 	case !s.ManualRenewal && s.latestRenewal() > s.trust && s.traits.MinWriteTime > 0:
-		return bad("TTL RenewInterval Margin Grace", "renewals every %v; a write takes %v on this store, so that with a TTL of %v (%v of it trusted) none would be through in time; a longer TTL helps", s.RenewInterval, s.traits.MinWriteTime, s.TTL, s.trust)
+		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v; a write takes %v on this store, and the TTL is %v, of which the holder relies on %v: a renewal would end too late; use a longer TTL", s.RenewInterval, s.traits.MinWriteTime, s.TTL, s.trust)
 	case !s.ManualRenewal && s.latestRenewal() > s.trust:
-		return bad("TTL RenewInterval Margin Grace", "renewals every %v; of a TTL of %v only %v is trusted, so that a renewal that is due late, with a tenth of the TTL for its request, would not be through in time", s.RenewInterval, s.TTL, s.trust)
+		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v; of the TTL of %v the holder relies on %v: a late renewal, whose request takes a tenth of the TTL, would end too late; use a shorter interval", s.RenewInterval, s.TTL, s.trust)
 	case s.MinPoll < time.Millisecond || s.MaxPoll < s.MinPoll || s.MaxPoll > time.Hour:
-		return bad("MinPoll MaxPoll", "polling from %v to %v; it can be from 1ms to 1h", s.MinPoll, s.MaxPoll)
+		return bad("MinPoll MaxPoll", "the poll interval is from %v to %v; it can be from 1ms to 1h", s.MinPoll, s.MaxPoll)
 	case s.ReleaseTimeout < max(time.Millisecond, s.writeTime()):
 		return bad("ReleaseTimeout", "the release timeout is %v; it is at least %v", s.ReleaseTimeout, max(time.Millisecond, s.writeTime()))
 	case s.MinInterval < 0 || s.MinInterval > maxMinInterval:
-		return bad("MinInterval", "grants are %v apart; it can be from 0 to %v", s.MinInterval, maxMinInterval)
+		return bad("MinInterval", "the minimal interval between grants is %v; it can be from 0 to %v", s.MinInterval, maxMinInterval)
 	case s.StoreTimeout < 0:
-		return bad("StoreTimeout", "the store timeout is %v", s.StoreTimeout)
+		return bad("StoreTimeout", "the store timeout is %v; it must not be negative", s.StoreTimeout)
 	case len(s.Holder) > 1024:
 		return bad("Holder", "the holder has %d bytes; at most 1024 are allowed", len(s.Holder))
 	}

@@ -59,7 +59,7 @@ func (h *Handle) alter(ctx context.Context, base *seen, change func(*seen) (*Rec
 // have to wait for the holder's next write.
 func (h *Handle) later(ctx context.Context, base *seen) (*seen, error) {
 	if err := backoff.Sleep(ctx, h.c.set.rereadDelay(base.rec.TTL)); err != nil {
-		return nil, store.MarkNotApplied(fmt.Errorf("%s: many clients write into its record, and this write waited for the holder's next renewal: %w", h, err))
+		return nil, store.MarkNotApplied(fmt.Errorf("%s: many clients write into the record of the lock, and this write waited for the next renewal of the holder: %w", h, err))
 	}
 	return h.reread(ctx)
 }

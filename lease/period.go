@@ -78,7 +78,7 @@ func ParsePeriod(text string) (Period, error) {
 	unit, name, zoned := strings.Cut(text, " ")
 	if slices.Contains(calendarUnits, unit) {
 		if name == "" && zoned {
-			return bad("name a time zone after the blank, or leave it out")
+			return bad("name a time zone after the blank, or remove the blank")
 		}
 		if name == "Local" {
 			return bad("Local is another zone on each machine: name the zone, such as Europe/Zurich")

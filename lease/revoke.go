@@ -252,14 +252,14 @@ func (r *holderSession) write(ctx context.Context, base *seen, rec *Record) (app
 		switch {
 		case f.resolution == store.ResolutionPending:
 			if pause.wait(ctx) != nil {
-				return false, fmt.Errorf("revoking its session: %w: %w", ErrUnresolved, errors.Join(f.err, context.Cause(ctx)))
+				return false, fmt.Errorf("revoking the session of the holder: %w: %w", ErrUnresolved, errors.Join(f.err, context.Cause(ctx)))
 			}
 		case f.now != nil:
 			r.h.note(f.now)
 			r.lastRead = c.clock.monotonic()
 			return f.resolution == store.ResolutionApplied && f.now.rec != nil && f.now.rec.State == rec.State, nil
 		default:
-			return false, fmt.Errorf("revoking its session: %w", f.err)
+			return false, fmt.Errorf("revoking the session of the holder: %w", f.err)
 		}
 	}
 }

@@ -398,7 +398,7 @@ func (l *leftover) withdraw(ctx context.Context) error {
 		case now == nil && f.resolution == store.ResolutionNotApplied && !l.stands():
 			return nil
 		case now == nil && f.resolution != store.ResolutionNotApplied:
-			return fmt.Errorf("%w; the lock may be taken for %v: %w", ErrUnresolved, h.c.set.expiry(l.rec.TTL), f.err)
+			return fmt.Errorf("%w; the lock may stay held for %v: %w", ErrUnresolved, h.c.set.expiry(l.rec.TTL), f.err)
 		case now == nil: // refused, and to be sent again
 		case now.names(l.grant):
 			// The grant has landed, and may have been broken: free it where it is.
@@ -420,7 +420,7 @@ func (l *leftover) withdraw(ctx context.Context) error {
 			return nil
 		}
 		if pause.wait(ctx) != nil {
-			return fmt.Errorf("%w; the lock may be taken for %v", ErrUnresolved, h.c.set.expiry(l.rec.TTL))
+			return fmt.Errorf("%w; the lock may stay held for %v", ErrUnresolved, h.c.set.expiry(l.rec.TTL))
 		}
 	}
 }

@@ -99,7 +99,7 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 			old = false // the record says that the job has run in this period
 		}
 		if old && s.rec.Token >= lockrec.FirstToken(now) {
-			old, err = false, fmt.Errorf("lock %q: %w: the token is %d, so that the record is kept", name, ErrTokenInFuture, s.rec.Token)
+			old, err = false, fmt.Errorf("lock %q: %w: Sweep keeps the record with token %d", name, ErrTokenInFuture, s.rec.Token)
 		}
 		if !old {
 			o.tell(name, false, err)
@@ -240,7 +240,7 @@ func decodeFloor(value []byte) (uint64, error) {
 	}
 	var r floorRecord
 	if err := json.Unmarshal(value, &r); err != nil || r.Kind != floorKind || r.Holdfast < 1 {
-		return 0, fmt.Errorf("%w: the value is no token floor: %.60q", store.ErrCorrupt, value)
+		return 0, fmt.Errorf("%w: the value is not a token floor: %.60q", store.ErrCorrupt, value)
 	}
 	if r.Holdfast > lockrec.FormatVersion {
 		return 0, fmt.Errorf("%w: %w: use a newer holdfast", store.ErrCorrupt, ErrNewerFormat)

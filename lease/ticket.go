@@ -80,7 +80,7 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 		return Ticket{}, err
 	}
 	if g.g.h.under != nil {
-		return Ticket{}, fmt.Errorf("%w: lock %q is under a session, whose renewals a ticket does not carry: to hand a lease on, take it without the session", store.ErrInvalid, g.Name())
+		return Ticket{}, fmt.Errorf("%w: lock %q belongs to a session, and a ticket cannot contain a session: to pass the lease on, take the lock without a session", store.ErrInvalid, g.Name())
 	}
 	if !g.g.halt(ErrDetached) {
 		return Ticket{}, g.g.cause()
@@ -274,13 +274,13 @@ func (t *Ticket) check(c *Client) error {
 	}
 	switch {
 	case t.Grant == "" || t.Token == 0 || t.Version == "" || t.Nonce == "":
-		return bad("it is empty")
+		return bad("the ticket is empty")
 	case len(t.PendingWrites) > maxAnnounced:
-		return bad("it announces %d writes, at most %d are allowed", len(t.PendingWrites), maxAnnounced)
+		return bad("the ticket announces %d writes, at most %d are allowed", len(t.PendingWrites), maxAnnounced)
 	case t.TTL != c.set.TTL:
 		return fmt.Errorf("%w: the ticket has a TTL of %v, the client one of %v", store.ErrInvalid, t.TTL, c.set.TTL)
 	case slices.ContainsFunc(t.PendingWrites, func(a PendingWrite) bool { return a.Nonce == "" }):
-		return bad("it announces a write without a nonce")
+		return bad("the ticket announces a write without a nonce")
 	}
 	return nil
 }
@@ -302,11 +302,11 @@ func (u *ticketUse) found(now *seen) error {
 	case rec.State == Free || rec.Grant != t.Grant:
 		return u.lostTo(ErrTakenOver, rec)
 	case rec.Session != "":
-		return fmt.Errorf("%w: lock %q: its grant is under a session, which no ticket carries", ErrInvalidTicket, t.Name)
+		return fmt.Errorf("%w: lock %q: the grant belongs to a session, and a ticket cannot contain a session", ErrInvalidTicket, t.Name)
 	case rec.Token != t.Token || rec.TTL != t.TTL:
-		return fmt.Errorf("%w: lock %q: it says token %d and TTL %v, the record says %d and %v", ErrInvalidTicket, t.Name, t.Token, t.TTL, rec.Token, rec.TTL)
+		return fmt.Errorf("%w: lock %q: the ticket has token %d and TTL %v, but the record has %d and %v", ErrInvalidTicket, t.Name, t.Token, t.TTL, rec.Token, rec.TTL)
 	case now.version == t.Version && lockrec.HolderNonce(rec) != t.Nonce:
-		return fmt.Errorf("%w: lock %q: it says nonce %q, the record says %q", ErrInvalidTicket, t.Name, t.Nonce, lockrec.HolderNonce(rec))
+		return fmt.Errorf("%w: lock %q: the ticket has nonce %q, but the record has %q", ErrInvalidTicket, t.Name, t.Nonce, lockrec.HolderNonce(rec))
 	case rec.HolderNonce == t.Nonce:
 		t.Version, t.PendingWrites = now.version, nil // others have written over it
 	}
@@ -316,7 +316,7 @@ func (u *ticketUse) found(now *seen) error {
 			return u.lostTo(ErrTicketUsed, rec)
 		}
 		if u.c.set.traits.CannotReadOwnWrites {
-			return fmt.Errorf("lock %q: %w: on this store a write of unknown outcome is never relied on; the lease ends with its TTL", t.Name, ErrUnresolved)
+			return fmt.Errorf("lock %q: %w: this store cannot resolve a write of unknown outcome; the lease ends when its TTL has passed", t.Name, ErrUnresolved)
 		}
 		a := t.PendingWrites[i]
 		t.Version, t.Nonce, t.Sent, t.Epoch, t.SentBoot = now.version, a.Nonce, a.Sent, a.Epoch, a.SentBoot
@@ -337,7 +337,7 @@ func (u *ticketUse) plausible() error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: lock %q: it is from the future: it was altered, or the clocks of two machines differ", ErrInvalidTicket, t.Name)
+	return fmt.Errorf("%w: lock %q: the ticket is from the future: a program has changed it, or the clocks of two machines differ", ErrInvalidTicket, t.Name)
 }
 
 // age is how long ago the ticket's lease was last renewed, by the clock that says
@@ -502,7 +502,7 @@ func (u *ticketUse) failed(ctx context.Context, err error) error {
 	case errors.Is(err, ErrExpired):
 		freeErr := u.free(context.WithoutCancel(ctx))
 		if freeErr != nil && !errors.Is(freeErr, ErrLost) && !errors.Is(freeErr, ErrReleased) {
-			return errors.Join(err, fmt.Errorf("it was not freed: %w", freeErr))
+			return errors.Join(err, fmt.Errorf("the lock was not released: %w", freeErr))
 		}
 		return err
 	case errors.Is(err, ErrLost), errors.Is(err, ErrReleased), len(u.t.PendingWrites) == 0:

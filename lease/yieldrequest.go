@@ -88,7 +88,7 @@ func (c *Client) RequestYield(ctx context.Context, name string, o *YieldOptions)
 
 func checkReason(name, reason string) error {
 	if len(reason) > MaxReason || !utf8.ValidString(reason) {
-		return fmt.Errorf("%w: lock %q: the reason has %d bytes; it can have at most %d, of valid UTF-8", store.ErrInvalid, name, len(reason), MaxReason)
+		return fmt.Errorf("%w: lock %q: the reason has %d bytes; it must be valid UTF-8 of at most %d bytes", store.ErrInvalid, name, len(reason), MaxReason)
 	}
 	return nil
 }

@@ -158,15 +158,15 @@ func Consistent(r *Record) error {
 	case r.Linger < 0 || r.Linger > MaxTTL:
 		return fmt.Errorf("the holder keeps the lock after its work for %v, out of range", r.Linger)
 	case len(r.LocksToCheck) > maxLocksToCheck || len(r.LocksToCheck) > 0 && r.Kind != KindSession:
-		return fmt.Errorf("the record names %d locks to check: only a session can, and up to 100", len(r.LocksToCheck))
+		return fmt.Errorf("the record names %d locks to check; only a session can name locks, and at most 100", len(r.LocksToCheck))
 	case slices.ContainsFunc(r.LocksToCheck, func(name string) bool { return name == "" || len(name) > store.MaxKey }):
 		return errors.New("a lock to check has an empty name, or one that is too long")
 	case Members(r) > MaxMembers:
 		return fmt.Errorf("the record names %d holders and waiters, more than it can have", Members(r))
 	case (len(r.Holders) > 0) != (r.State == Shared) && r.State != Broken:
-		return fmt.Errorf("the record has %d holders in its list, and the state %q", len(r.Holders), r.State)
+		return fmt.Errorf("the record has %d holders in its list, which does not fit the state %q", len(r.Holders), r.State)
 	case r.State == Held && r.Slots > 0:
-		return fmt.Errorf("a semaphore of %d slots has one holder that holds all of it", r.Slots)
+		return fmt.Errorf("the record of a semaphore with %d slots has a holder, but no list of holders", r.Slots)
 	}
 	return r.consistentMembers()
 }

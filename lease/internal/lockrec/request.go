@@ -110,9 +110,9 @@ func allLocksEntry(names []string) []string {
 func RequestYield(r *Record, a YieldRequest, age time.Duration) (*Record, error) {
 	switch r.State {
 	case Free:
-		return nil, fmt.Errorf("lock %q: %w: it is free (token %d)", r.Name, ErrNotHeld, r.Token)
+		return nil, fmt.Errorf("lock %q: %w: the lock is free (token %d)", r.Name, ErrNotHeld, r.Token)
 	case Broken:
-		return nil, fmt.Errorf("lock %q: %w: it is broken already (token %d)", r.Name, ErrNotHeld, r.Token)
+		return nil, fmt.Errorf("lock %q: %w: the lock is already broken (token %d)", r.Name, ErrNotHeld, r.Token)
 	}
 	of := RequestedOf(r)
 	if now := r.YieldRequest; len(of) > 0 && (a.OnlyIfIdle || !now.OnlyIfIdle) && (now.Grant != "" || !now.isNameless() && len(of) == len(r.Holders)) {
@@ -125,7 +125,7 @@ func RequestYield(r *Record, a YieldRequest, age time.Duration) (*Record, error)
 	next.YieldRequest = &a
 	// Nothing is left out to make room for the request: the record is the holder's.
 	if value, err := next.whole(); err != nil || len(value) > store.MaxValue {
-		return nil, errors.Join(fmt.Errorf("lock %q: %w: there is no room for a request to yield in its record", r.Name, store.ErrTooLarge), err)
+		return nil, errors.Join(fmt.Errorf("lock %q: %w: the record has no room for a request to yield", r.Name, store.ErrTooLarge), err)
 	}
 	return &next, nil
 }

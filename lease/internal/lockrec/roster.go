@@ -54,9 +54,9 @@ func Find(r *Record, grant string) (Standing, Member) {
 func Suits(r *Record, slots int) error {
 	switch {
 	case slots == 0 && r.Slots > 0:
-		return fmt.Errorf("%w: %q is a semaphore of %d slots: take one of those, or another name", ErrWrongKind, r.Name, r.Slots)
+		return fmt.Errorf("%w: %q is a semaphore with %d slots: give this number of slots, or use another name", ErrWrongKind, r.Name, r.Slots)
 	case slots > 0 && r.Slots == 0 && (r.State != Free || len(r.Queue) > 0):
-		return fmt.Errorf("%w: %q is in use as a lock, not as a semaphore: take another name, or try again when it is free", ErrWrongKind, r.Name)
+		return fmt.Errorf("%w: %q is in use as a lock without slots: use another name, or try again when the lock is free", ErrWrongKind, r.Name)
 	case slots > 0 && r.Slots > 0 && slots != r.Slots:
 		return &SlotCountError{Name: r.Name, Want: slots, Have: r.Slots}
 	}
@@ -75,7 +75,7 @@ func Enter(r *Record, m Member, queue bool, room int) (Standing, error) {
 	switch free := len(r.Queue) == 0 && Fits(r, m.Mode); {
 	case !free && !queue:
 	case Members(r) >= room && !(free && Alone(m.Mode)):
-		return Absent, fmt.Errorf("lock %q: %w: it has %d holders and waiters", r.Name, ErrFull, Members(r))
+		return Absent, fmt.Errorf("lock %q: %w: the lock has %d holders and waiters", r.Name, ErrFull, Members(r))
 	case free:
 		if err = r.grantTo(m); err == nil {
 			at = Holding

@@ -110,11 +110,11 @@ func decodeRun(value json.RawMessage) (*Run, error) {
 	r := Run(f)
 	switch {
 	case f.Outcome != RunRunning && f.Outcome != RunDone && f.Outcome != RunFailed && f.Outcome != RunDied:
-		return nil, fmt.Errorf("a run with the outcome %q", f.Outcome)
+		return nil, fmt.Errorf("the run has the unknown outcome %q", f.Outcome)
 	case f.Began.IsZero() || !f.PeriodEnd.After(f.Began):
-		return nil, fmt.Errorf("a run that began at %v in a period until %v", f.Began, f.PeriodEnd)
+		return nil, fmt.Errorf("the run began at %v, but its period ended at %v", f.Began, f.PeriodEnd)
 	case f.Attempts < 1:
-		return nil, fmt.Errorf("a run that is try %d", f.Attempts)
+		return nil, fmt.Errorf("the run counts %d attempts; there must be at least 1", f.Attempts)
 	}
 	var err error
 	r.unknown, err = unknownOf(all, knownRunFields)

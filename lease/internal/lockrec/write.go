@@ -104,11 +104,11 @@ func NewStandIn(id, grant string, ttl time.Duration, now time.Time) Record {
 func Break(r *Record, token uint64, now bool, age time.Duration) (*Record, error) {
 	switch {
 	case r.Token != token:
-		return nil, fmt.Errorf("lock %q: %w: the record has token %d, the caller names %d", r.Name, ErrTokenMismatch, r.Token, token)
+		return nil, fmt.Errorf("lock %q: %w: the record has token %d, and the caller gave %d", r.Name, ErrTokenMismatch, r.Token, token)
 	case r.State == Free && r.NotBefore.IsZero() && (r.Run == nil || r.Run.RerunAllowed):
-		return nil, fmt.Errorf("lock %q: %w: it is free (token %d)", r.Name, ErrNotHeld, r.Token)
+		return nil, fmt.Errorf("lock %q: %w: the lock is free (token %d)", r.Name, ErrNotHeld, r.Token)
 	case r.State == Broken && (r.Immediate || !now):
-		return nil, fmt.Errorf("lock %q: %w: it is broken already (token %d)", r.Name, ErrNotHeld, r.Token)
+		return nil, fmt.Errorf("lock %q: %w: the lock is already broken (token %d)", r.Name, ErrNotHeld, r.Token)
 	}
 	raised, err := NextToken(r)
 	if err != nil {
