@@ -178,7 +178,7 @@ func doctorDynamoDB(t *testing.T, holdfast string) {
 		out, _ := cmd.CombinedOutput() // the status is checked
 		return string(out), cmd.ProcessState.ExitCode()
 	}
-	if out, status := run("doctor"); status != 78 || !strings.Contains(out, "holdfast init makes it") {
+	if out, status := run("doctor"); status != 78 || !strings.Contains(out, "holdfast init creates it") {
 		t.Errorf("no table: status %d: %s", status, out)
 	}
 	if out, status := run("init"); status != 0 {

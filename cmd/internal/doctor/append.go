@@ -42,7 +42,7 @@ func Help(args []string, stdin io.Reader, stdout io.Writer) error {
 	case len(args) == 2 && args[0] == "presence":
 		return announce(args[1], stdin, stdout)
 	}
-	return errors.New("this is for holdfast doctor itself")
+	return errors.New("only holdfast doctor calls this command")
 }
 
 // announce announces this process, prints the announcement, and waits to be killed.
@@ -151,7 +151,7 @@ func (r *reader) read() ([]byte, error) {
 func (p *directory) appending(ctx context.Context) []Check {
 	c := finding("append", fmt.Sprintf("%d processes that append %d times each", appenders, p.count), true)
 	if p.o.Helper == nil {
-		return c.as(NotTested, "no helper processes here", "")
+		return c.as(NotTested, "doctor cannot start helper processes here", "")
 	}
 	name := "append-" + rand.Text() // the helpers need a name that no other user can guess
 	if err := p.own.WriteFile(name, nil, 0o600); err != nil {
@@ -238,10 +238,10 @@ func checkAppends(body []byte, said []string, count int) string {
 		var offset int
 		var sum string
 		if n, _ := fmt.Sscan(text, &offset, &sum); n != 2 || offset > len(body) {
-			return fmt.Sprintf("process %d saw what is not there", id)
+			return fmt.Sprintf("process %d saw an entry that does not exist", id)
 		}
 		if now := sha256.Sum256(body[:offset]); hex.EncodeToString(now[:]) != sum {
-			return "a process saw another content or order than what is there now"
+			return "a process saw another content or order than the file has now"
 		}
 	}
 	next := make(map[string]int)
@@ -280,7 +280,7 @@ func (p *directory) presence(ctx context.Context) []Check {
 	c := finding("presence", "living processes distinguished from dead ones", false)
 	const instead = "a dead holder's lock is free after its TTL, not at once"
 	if p.o.Helper == nil {
-		return c.as(NotTested, "no helper processes here", "")
+		return c.as(NotTested, "doctor cannot start helper processes here", "")
 	}
 	cmd := p.o.Helper(ctx, "presence", p.path("store"))
 	stdin, err := cmd.StdinPipe()
@@ -309,11 +309,11 @@ func (p *directory) presence(ctx context.Context) []Check {
 	}
 	switch after := p.liveness(ctx, text); {
 	case before == store.Dead:
-		return c.unsafe("a living process was judged dead", "its lock would be taken from it")
+		return c.unsafe("a living process was judged dead", "other clients would take the lock of a living holder")
 	case before == store.Alive && after == store.Dead:
-		return c.ok("a living one is seen to live, a killed one to be dead")
+		return c.ok("a living process is seen as alive, a killed process as dead")
 	default:
-		return c.warn(fmt.Sprintf("a living one is %v, a killed one %v", before, after), instead)
+		return c.warn(fmt.Sprintf("a living process is seen as %v, a killed process as %v", before, after), instead)
 	}
 }
 

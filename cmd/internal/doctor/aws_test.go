@@ -186,7 +186,7 @@ func TestNoRuleWhereVersionsAreTheState(t *testing.T) {
 		if !strings.Contains(text.String(), "s3+versioned://bucket/app") || strings.Contains(text.String(), "NoncurrentVersion") {
 			t.Errorf("lifecycle rule %q:\n%s", lifecycle, text.String())
 		}
-		if lifecycle != "" && !strings.Contains(text.String(), "cannot be used below such a rule") {
+		if lifecycle != "" && !strings.Contains(text.String(), "do not use it with this rule") {
 			t.Errorf("the rule that is there is not told:\n%s", text.String())
 		}
 	}
@@ -346,7 +346,7 @@ func TestWrongTable(t *testing.T) {
 	d := awstest.NewDynamoDB()
 	d.AddTable("table", "pk", "")
 	r := examine(t, doctor.DynamoDB(d.Client(), "table", nil), nil)
-	if r.Verdict != doctor.NotSafe || !strings.Contains(text(r), "holdfast init makes it") || d.Items("table") > 0 {
+	if r.Verdict != doctor.NotSafe || !strings.Contains(text(r), "which holdfast init can create") || d.Items("table") > 0 {
 		t.Errorf("%s: %s", r.Verdict, text(r))
 	}
 }

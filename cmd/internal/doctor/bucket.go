@@ -121,24 +121,24 @@ func (p *bucket) steps() []step {
 func (p *bucket) rights(ctx context.Context) []Check {
 	var r rights
 	key := p.below("objects/rights")
-	_, put := p.put(ctx, key, "Holdfast tries its rights here. This object can be deleted.\n", nil)
-	r.tried("s3:PutObject", "no lock can be taken: grant it on the prefix", true, put)
+	_, put := p.put(ctx, key, "Holdfast tests its rights with this object. You can delete it.\n", nil)
+	r.tried("s3:PutObject", "no lock can be taken: grant this right on the prefix", true, put)
 	var absent error
 	if put == nil {
 		_, _, err := object.ReadAll(ctx, p.native, key, 1<<10, nil)
-		r.tried("s3:GetObject", "no lock can be read: grant it on the prefix", true, err)
+		r.tried("s3:GetObject", "no lock can be read: grant this right on the prefix", true, err)
 		if err == nil {
 			_, _, absent = object.ReadAll(ctx, p.native, key+"-not", 1<<10, nil)
-			r.tried("s3:ListBucket", "what does not exist cannot be distinguished from what is forbidden, so that no new lock can be taken: grant it on the bucket", true, absent)
+			r.tried("s3:ListBucket", "a missing object looks like a forbidden one, so no new lock can be taken: grant this right on the bucket", true, absent)
 		}
-		r.tried("s3:DeleteObject", "leases need no deletes; rm and mv of objects do, and what is tried here stays", false, p.native.Delete(ctx, key, nil))
+		r.tried("s3:DeleteObject", "leases do not need this right, but rm and mv of objects do; doctor cannot remove its test objects", false, p.native.Delete(ctx, key, nil))
 	}
 	if !errors.Is(absent, store.ErrDenied) {
 		var err error
 		for _, err = range p.native.List(ctx, p.below("objects/"), nil) {
 			break
 		}
-		r.tried("s3:ListBucket", "ls, watch and sweep do not work: grant it on the bucket", false, err)
+		r.tried("s3:ListBucket", "ls, watch and sweep do not work: grant this right on the bucket", false, err)
 	}
 	c := finding("rights", "rights", true)
 	switch {
@@ -194,7 +194,7 @@ func (p *bucket) objects(ctx context.Context) []Check {
 	}
 	means := "a fence needs versions that differ for equal bodies: add index=self, or unique_bodies=true if no two bodies are equal, to the URL of the object"
 	if none {
-		means = "reserve=dynamodb://TABLE or another store, or index=URL, in the URL of the object makes the rest possible; " + means
+		means = "to make the missing conditions possible, add reserve=dynamodb://TABLE (or another store) or index=URL to the URL of the object; " + means
 	}
 	return c.as(OK, strings.Join(found, "; "), means)
 }
@@ -208,15 +208,15 @@ type ability struct {
 }
 
 var abilities = [...]ability{
-	{object.PutIfAbsent, "PUT if absent (If-None-Match)", true, "two programs could hold one lock; leases are refused here"},
-	{object.PutIfMatch, "PUT if unchanged (If-Match)", true, "two programs could hold one lock; leases are refused here"},
-	{object.DeleteIfMatch, "DELETE if unchanged", false, "conditional rm of objects is refused; leases do not need it"},
-	{object.DeleteOrAbsent, "DELETE if unchanged, or absent", false, "mv of objects is refused; leases do not need it"},
-	{object.CopySource, "COPY if the source is unchanged", false, "conditional cp and mv of objects are refused; leases do not need it"},
+	{object.PutIfAbsent, "PUT if absent (If-None-Match)", true, "two programs could hold one lock; Holdfast refuses leases here"},
+	{object.PutIfMatch, "PUT if unchanged (If-Match)", true, "two programs could hold one lock; Holdfast refuses leases here"},
+	{object.DeleteIfMatch, "DELETE if unchanged", false, "Holdfast refuses a conditional rm of objects; leases do not need it"},
+	{object.DeleteOrAbsent, "DELETE if unchanged, or absent", false, "Holdfast refuses mv of objects; leases do not need it"},
+	{object.CopySource, "COPY if the source is unchanged", false, "Holdfast refuses conditional cp and mv of objects; leases do not need it"},
 	{object.CopyIfAbsent, "COPY if the destination is absent", false, ""},
 	{object.CopyIfMatch, "COPY if the destination is unchanged", false, ""},
-	{object.PartsIfAbsent, "upload in parts if absent", false, "large objects are not put conditionally; leases do not need it"},
-	{object.PartsIfMatch, "upload in parts if unchanged", false, "large objects are not put conditionally; leases do not need it"},
+	{object.PartsIfAbsent, "upload in parts if absent", false, "Holdfast refuses conditions for large objects; leases do not need it"},
+	{object.PartsIfMatch, "upload in parts if unchanged", false, "Holdfast refuses conditions for large objects; leases do not need it"},
 }
 
 // ability tries a condition where it holds and where it does not. Then it checks that the
@@ -231,7 +231,7 @@ func (p *bucket) ability(ctx context.Context, a ability) []Check {
 			err = found[a.ability]
 		}
 	case p.b.OnAWS():
-		c.Result, c.Found = NotTested, "Amazon S3 documents it"
+		c.Result, c.Found = NotTested, "not tested here, because Amazon S3 documents it"
 		return []Check{c}
 	default:
 		err = p.b.Verify(ctx, a.ability) // it knows how to upload little in parts
@@ -239,7 +239,7 @@ func (p *bucket) ability(ctx context.Context, a ability) []Check {
 	var lacking *object.UnsupportedError
 	switch {
 	case err == nil:
-		return c.ok("honoured, and what was refused was not done")
+		return c.ok("the server obeys the condition; a refused request changed nothing")
 	case !errors.As(err, &lacking):
 		return p.e.failed(c, err)
 	}
@@ -257,9 +257,9 @@ func (p *bucket) ability(ctx context.Context, a ability) []Check {
 // copyInstead says how Holdfast copies if the server ignores a condition of copies.
 func (p *bucket) copyInstead(ctx context.Context, a object.Ability) string {
 	if p.b.Verify(ctx, a) == nil {
-		return "Holdfast copies by an upload in parts, whose condition is honoured"
+		return "Holdfast copies by an upload in parts, whose condition the server obeys"
 	}
-	return "conditional copies are refused; leases do not need them"
+	return "Holdfast refuses conditional copies; leases do not need them"
 }
 
 func (p *bucket) put(ctx context.Context, key, body string, opts *object.PutOptions) (object.Version, error) {
@@ -283,9 +283,9 @@ func (p *bucket) deleted(ctx context.Context) []Check {
 	}
 	switch {
 	case errors.Is(err, store.ErrConflict):
-		return c.warn("refused: it takes a delete marker for an object", "a lock whose object was deleted by hand cannot be taken until the marker is removed; Holdfast itself deletes none")
+		return c.warn("the server refused it: it treats a delete marker as an object", "if a user deletes the object of a lock, the lock cannot be taken until the marker is removed; Holdfast never deletes these objects")
 	case errors.Is(err, errors.ErrUnsupported):
-		return c.as(NotTested, "conditions are not supported", "")
+		return c.as(NotTested, "the server does not support conditions", "")
 	case err != nil:
 		return p.e.failed(c, err)
 	}
@@ -304,11 +304,11 @@ func (p *bucket) equalBodies(ctx context.Context) []Check {
 	}
 	switch {
 	case tags[0] == tags[1] || tags[0] == "":
-		return c.unsafe("different bodies have the same ETag", "a state that was overwritten looks current; leases are refused here")
+		return c.unsafe("different bodies have the same ETag", "an overwritten state looks current; Holdfast refuses leases here")
 	case tags[0] == tags[2]:
-		return c.as(OK, "equal bodies have equal ETags", "as expected: every record of Holdfast carries a nonce, so that no two are equal")
+		return c.as(OK, "equal bodies have equal ETags", "this is expected: every record of Holdfast has a nonce, so no two records are equal")
 	}
-	return c.ok("every write has an ETag of its own")
+	return c.ok("every write has a different ETag")
 }
 
 func (p *bucket) list(ctx context.Context) []Check {
@@ -327,7 +327,7 @@ func (p *bucket) list(ctx context.Context) []Check {
 		n++
 	}
 	if n != 3 {
-		return c.warn(fmt.Sprintf("%d of 3 objects are listed", n), "listings lag: ls, sweep and item sweep can miss what is new; leases do not list")
+		return c.warn(fmt.Sprintf("a listing shows %d of 3 new objects", n), "listings are late: ls, sweep and item sweep can miss new objects; leases use no listings")
 	}
 	return c.ok("complete")
 }
@@ -349,9 +349,9 @@ func (p *bucket) clock(ctx context.Context) []Check {
 	_, _ = io.Copy(io.Discard, r) // the content is of no interest
 	r.Close()
 	took := time.Since(began)
-	const ttl = "a dead holder's lock is free after its TTL, not at first sight"
+	const ttl = "a waiter takes the lock of a dead holder after it has watched it for the TTL, not at once"
 	if r.Info.Now.IsZero() || r.Info.Modified.IsZero() {
-		return c.warn("answers carry no time of their own, or come through a cache", ttl)
+		return c.warn("replies have no Date, or come through a cache", ttl)
 	}
 	// Both have whole seconds: the store's is on average half a second later.
 	apart := r.Info.Now.Add(time.Second / 2).Sub(began.Add(took / 2))
@@ -363,11 +363,11 @@ func (p *bucket) clock(ctx context.Context) []Check {
 	}
 	switch {
 	case wrong > s3store.DefaultMaxClockSkew:
-		return c.unsafe(found, "living holders look dead: their locks would be taken from them")
+		return c.unsafe(found, "living holders look dead: other clients would take their locks")
 	case apart.Abs() > s3store.DefaultMaxClockSkew:
-		return c.warn(found, "above "+s3store.DefaultMaxClockSkew.String()+" ages are not believed: "+ttl+". Is this machine's clock right?")
+		return c.warn(found, "if the difference is above "+s3store.DefaultMaxClockSkew.String()+", Holdfast does not use the ages of records: "+ttl+"; check the clock of this machine")
 	case wrong > 2*time.Second || lag < -time.Second:
-		return c.warn(found, "within the "+s3store.DefaultMaxClockSkew.String()+" that are taken off every age")
+		return c.warn(found, "within the "+s3store.DefaultMaxClockSkew.String()+" which Holdfast subtracts from every age")
 	}
 	return c.ok("%s", found)
 }
@@ -377,21 +377,21 @@ func (p *bucket) clock(ctx context.Context) []Check {
 func offset(apart, took time.Duration) string {
 	switch {
 	case apart.Abs() < 1500*time.Millisecond+took/2:
-		return "within a second of ours"
+		return "within a second of this machine's clock"
 	case apart > 0:
-		return fmt.Sprintf("%v ahead of ours", apart.Round(time.Second))
+		return fmt.Sprintf("%v ahead of this machine's clock", apart.Round(time.Second))
 	}
-	return fmt.Sprintf("%v behind ours", -apart.Round(time.Second))
+	return fmt.Sprintf("%v behind this machine's clock", -apart.Round(time.Second))
 }
 
 // oldLocks says what locks of programs are that take the oldest version for the owner.
 var oldLocks = struct{ what, means string }{
-	"locks of programs that take the oldest version for the owner",
+	"locks of programs for which the oldest version is the owner",
 	"under their rule a lock can have two owners; end these programs and remove the objects with their versions, or use another prefix",
 }
 
 // oldAtRoot says what such locks are that do not lie below the prefix.
-const oldAtRoot = "run refuses to make locks of these names; those of other names are safe"
+const oldAtRoot = "Holdfast refuses locks with these names; locks with other names are safe"
 
 // otherKind is what the other kind of store is that has the same prefix.
 const otherKind = "another kind of store of Holdfast"
@@ -409,7 +409,7 @@ func (p *bucket) foreignLocks(ctx context.Context) []Check {
 	var checks []Check
 	switch {
 	case len(found.Legacy) > 0:
-		checks = c.unsafe(strings.Join(found.Legacy, ", "), "they and Holdfast's locks do not exclude each other, and "+oldLocks.means)
+		checks = c.unsafe(strings.Join(found.Legacy, ", "), "those locks and Holdfast's locks do not exclude each other, and "+oldLocks.means)
 	case len(found.LegacyAtRoot) > 0:
 		checks = c.warn(strings.Join(found.LegacyAtRoot, ", "), oldAtRoot)
 	default:
@@ -441,7 +441,7 @@ func (p *bucket) settings(ctx context.Context) []Check {
 		c.Result, c.Found = NotTested, err.Error()
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
-			c.Found = "the server does not know the request"
+			c.Found = "the server does not support this request"
 		case errors.Is(err, store.ErrDenied):
 			c.Found, c.Means = reason(err), "needs the right "+right
 		}
@@ -451,7 +451,7 @@ func (p *bucket) settings(ctx context.Context) []Check {
 	if !unknown(c, "versioning", "s3:GetBucketVersioning") {
 		if p.lacks && s.Versioning == string(types.BucketVersioningStatusEnabled) {
 			c.advice = []Advice{{
-				"a store in this bucket that needs no conditions, since it has versions; its writes take seconds",
+				"this store uses the versions of the bucket in place of conditions; its writes take seconds",
 				strings.Replace(p.e.target.name, "s3://", s3verstore.Scheme+"://", 1),
 			}}
 		}
@@ -462,7 +462,7 @@ func (p *bucket) settings(ctx context.Context) []Check {
 		switch {
 		case s.DefaultRetention > 0:
 			checks = append(checks, c.warn(fmt.Sprintf("every version is kept for %d days", s.DefaultRetention/(24*time.Hour)),
-				"each renewal stays that long and cannot be removed; use another bucket for locks")...)
+				"no renewal can be removed during that time; use another bucket for locks")...)
 		case s.ObjectLock:
 			checks = append(checks, c.ok("on, without a default retention")...)
 		default:
@@ -472,7 +472,7 @@ func (p *bucket) settings(ctx context.Context) []Check {
 	if s.Versioning != "" {
 		c = finding("lifecycle", "lifecycle rule for old versions", false)
 		if !unknown(c, "lifecycle", "s3:GetLifecycleConfiguration") && s.ExpiresVersions {
-			checks = append(checks, c.ok("there is one")...)
+			checks = append(checks, c.ok("the bucket has such a rule")...)
 		}
 	}
 	return checks
@@ -486,17 +486,17 @@ func (p *bucket) versioning(c Check, s s3bucket.Settings) []Check {
 		// The advised store would keep its registers in versions: do not advise removing
 		// them.
 		if s.ExpiresVersions {
-			return c.warn(s.Versioning+", and a rule removes old versions", "the store that is named below keeps its state in versions, and cannot be used below such a rule")
+			return c.warn(s.Versioning+", and a rule removes old versions", "the store that is named below keeps its state in old versions, which this rule removes: do not use it with this rule")
 		}
 		return c.ok("%s", s.Versioning)
 	case s.ExpiresVersions:
 		return c.ok("%s, and a rule removes old versions", s.Versioning)
 	case len(p.other) > 0:
-		return c.warn(s.Versioning, "every renewal is a version, and no rule may remove old ones: the locks of "+p.other[0]+" rest on theirs; give one of the two stores a bucket of its own")
+		return c.warn(s.Versioning, "every renewal is a version, and no rule may remove old versions: the locks of "+p.other[0]+" need their old versions; put one of the two stores into another bucket")
 	case p.otherErr != nil:
-		return c.warn(s.Versioning, "every renewal is a version, 8,640 a day for each lock: let a lifecycle rule remove old ones, unless an "+s3verstore.Scheme+":// store is below the prefix (it could not be listed)")
+		return c.warn(s.Versioning, "every renewal is a version, 8,640 a day for each lock: let a lifecycle rule remove old versions, unless an "+s3verstore.Scheme+":// store is below the prefix (it could not be listed)")
 	case s.Unreadable["lifecycle"] != nil:
-		checks := c.warn(s.Versioning, "every renewal is a version: see that a lifecycle rule removes them")
+		checks := c.warn(s.Versioning, "every renewal is a version: make sure that a lifecycle rule removes old versions")
 		checks[0].advice = append(checks[0].advice, p.rule()...)
 		return checks
 	}
@@ -511,7 +511,7 @@ func (p *bucket) rule() []Advice {
 		dir = "lock/"
 	}
 	return []Advice{{
-		What: "lifecycle rule, for: aws s3api put-bucket-lifecycle-configuration --bucket " + p.name + " --lifecycle-configuration file://rule.json (it replaces all rules of the bucket: add those that are there; it destroys the locks of an " + s3verstore.Scheme + ":// store below the prefix: do not add one there)",
+		What: "lifecycle rule, for: aws s3api put-bucket-lifecycle-configuration --bucket " + p.name + " --lifecycle-configuration file://rule.json (it replaces all rules of the bucket: add the present rules to the file; it destroys the locks of an " + s3verstore.Scheme + ":// store below the prefix: do not set it for such a store)",
 		Text: s3bucket.LifecycleRule(dir),
 	}}
 }

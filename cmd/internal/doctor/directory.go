@@ -206,14 +206,14 @@ func (p *directory) fileSystem(context.Context) []Check {
 	c := finding("file-system", "file system", true)
 	switch {
 	case p.kind == "tmpfs":
-		return c.warn("tmpfs, local", "nothing survives a restart of the machine: tokens then continue from the clock")
+		return c.warn("tmpfs, local", "a restart of the machine removes all locks; later tokens then continue from the clock")
 	case p.local:
 		return c.ok("%s, local", p.kind)
 	case p.o.AllowNetwork:
 		return c.warn(p.kind+", not known to be local, allowed by network=allow",
-			"what is seen below holds for the processes of this machine; other machines are not proven. Changes are polled, and a dead holder's lock is free after its TTL")
+			"the results below are valid for the processes of this machine, not for other machines. Waiters poll for changes, and the lock of a dead holder is free after its TTL")
 	}
-	return c.unsafe(p.kind+", not known to be local", "its appends may not be atomic between machines; use a local disk, or allow it with network=allow at your own risk")
+	return c.unsafe(p.kind+", not known to be local", "appends of several machines may not be atomic; use a local disk, or accept the risk with network=allow")
 }
 
 func (p *directory) permissions(context.Context) []Check {
@@ -225,7 +225,7 @@ func (p *directory) permissions(context.Context) []Check {
 	mode := info.Mode()
 	if p.refused != nil {
 		c.last = true // nothing is tried there
-		return c.unsafe(p.refused.Error(), "every command refuses this directory: a user who wants to can break a lock in it")
+		return c.unsafe(p.refused.Error(), "every command refuses this directory, because other users could break the locks in it")
 	}
 	if len(p.o.Unsafe) > 0 {
 		return c.warn(fmt.Sprintf("%v, accepted by unsafe=%s", mode, strings.Join(p.o.Unsafe, ",")), "users who are not trusted with the locks may be able to take, free or damage them")
@@ -239,7 +239,7 @@ func (p *directory) permissions(context.Context) []Check {
 // links tests the operations on names that the store needs.
 func (p *directory) links(context.Context) []Check {
 	c := finding("hard-links", "hard links and renames", true)
-	const without = "logs of locks could not be continued in a new file; use another file system"
+	const without = "Holdfast could not continue the log of a lock in a new file; use another file system"
 	const from, to = "link-from", "link-to"
 	if err := p.own.WriteFile(from, []byte("x"), 0o600); err != nil {
 		return p.e.failed(c, err)
@@ -248,7 +248,7 @@ func (p *directory) links(context.Context) []Check {
 		return c.unsafe("no hard links: "+err.Error(), without)
 	}
 	if err := p.own.Link(from, to); !errors.Is(err, fs.ErrExist) {
-		return c.unsafe("a hard link replaced a name that was there", without)
+		return c.unsafe("a hard link replaced an existing name", without)
 	}
 	if err := p.own.Mkdir("dir-from", 0o700); err != nil {
 		return p.e.failed(c, err)
@@ -262,9 +262,9 @@ func (p *directory) links(context.Context) []Check {
 	a, errA := p.own.Stat(from)
 	b, errB := p.own.Stat(to)
 	if errA != nil || errB != nil || !os.SameFile(a, b) {
-		return c.unsafe("two names of one file are not seen to be one", without)
+		return c.unsafe("two names of one file look like two files", without)
 	}
-	return c.ok("they exclude each other")
+	return c.ok("a link or rename replaces no existing name")
 }
 
 // flush measures what it takes to make a small write durable.
@@ -292,7 +292,7 @@ func (p *directory) flush(context.Context) []Check {
 	case took > slow:
 		return c.warn(found, "the disk is very slow: leases need a longer --ttl here")
 	case took < 20*time.Microsecond && p.kind != "tmpfs":
-		return c.as(OK, found, "so fast that the disk may not write through: after a power cut the last writes may be lost")
+		return c.as(OK, found, "flushes are so fast that the disk may only cache them: after a power cut the last writes may be lost")
 	}
 	return c.ok("%s", found)
 }
@@ -300,7 +300,7 @@ func (p *directory) flush(context.Context) []Check {
 // notify tests whether a waiter gets a notification of a change.
 func (p *directory) notify(ctx context.Context) []Check {
 	c := finding("notify", "notification of changes (inotify)", false)
-	const instead = "waiters poll every 25 to 250 ms"
+	const instead = "waiters poll every 25 ms to 250 ms"
 	if !p.local {
 		return c.warn("not used on a file system that is not known to be local", instead)
 	}

@@ -16,7 +16,7 @@ import (
 // cannot be distinguished there.
 func TestFullDisk(t *testing.T) {
 	suitetest.NeedRoot(t, "a mount")
-	for _, from := range []string{"the store", "processes that append", "notification of changes", "presence of processes", "reading what was just written"} {
+	for _, from := range []string{"the store", "processes that append", "notification of changes", "presence of processes", "reading a register that was just written"} {
 		t.Run(from, func(t *testing.T) {
 			root := t.TempDir()
 			if err := syscall.Mount("tmpfs", root, "tmpfs", 0, "mode=0700,size=1m"); err != nil {
@@ -36,7 +36,7 @@ func TestFullDisk(t *testing.T) {
 					if err := os.WriteFile(filler, make([]byte, 2<<20), 0o600); err == nil {
 						t.Error("the disk is not full")
 					}
-				case "removing what was made":
+				case "removing the test data of doctor":
 					if err := os.Remove(filler); err != nil {
 						t.Error(err)
 					}

@@ -267,7 +267,7 @@ func (e *examination) clean(ctx context.Context) {
 	if e.target.clean == nil {
 		return
 	}
-	e.progress("removing what was made")
+	e.progress("removing the test data of doctor")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
 	done := make(chan []string, 1)
@@ -312,9 +312,9 @@ func (e *examination) conclude() {
 	case len(objects) > 0:
 		r.Verdict, r.Summary = NotSafe, "writes of objects with these reservations are NOT safe, or not possible: "+some(objects)
 	case len(counts[Denied]) > 0:
-		r.Verdict, r.Summary = Denied, "leases cannot be used here, rights are missing: "+some(counts[Denied])
+		r.Verdict, r.Summary = Denied, "leases cannot be used here, because rights are missing: "+some(counts[Denied])
 	case len(counts[NotProven]) > 0:
-		r.Verdict, r.Summary = NotProven, "leases were NOT proven to be safe, something could not be tried: "+some(counts[NotProven])
+		r.Verdict, r.Summary = NotProven, "leases were NOT proven to be safe, because a test could not run: "+some(counts[NotProven])
 	default:
 		r.Verdict, r.Summary = Safe, "leases are safe on this store"
 		switch warnings {
@@ -408,7 +408,7 @@ func (e *examination) failed(c Check, err error) []Check {
 	c.Result, c.Found = NotTested, err.Error()
 	switch {
 	case errors.Is(err, store.ErrUnsafe):
-		c.Result, c.Means = Unsafe, "leases are refused here"
+		c.Result, c.Means = Unsafe, "Holdfast refuses leases here"
 	case errors.Is(err, store.ErrDenied):
 		c.denied = true
 		if right := e.rightOf(err); right != "" {
@@ -417,7 +417,7 @@ func (e *examination) failed(c Check, err error) []Check {
 		}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		// All that follows would say so again and again, and prove nothing.
-		c.Means, c.needed, c.last = "the disk or a quota is full: make room, then run doctor again", true, true
+		c.Means, c.needed, c.last = "the disk or a quota is full: free some space, then run doctor again", true, true
 	case errors.Is(err, context.DeadlineExceeded):
 		c.Found = fmt.Sprintf("the store did not answer within %v", e.o.stepTimeout)
 	}

@@ -18,7 +18,7 @@ func reportsChanges(own *os.Root, path string) (bool, error) {
 	}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return false, fmt.Errorf("no inotify instance is to be had (fs.inotify.max_user_instances): %w", err)
+		return false, fmt.Errorf("the system has no free inotify instance (fs.inotify.max_user_instances): %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "inotify")
 	defer f.Close()

@@ -19,8 +19,8 @@ const slow = time.Second
 
 // What was found where a rule is kept.
 const (
-	oneWon    = "exactly one won, %d times out of %d"
-	isAsItWas = "refused, and the register is what it was"
+	oneWon    = "exactly one client won, %d times out of %d"
+	isAsItWas = "refused, and the register did not change"
 )
 
 // registers are the checks of every store: the contract of a register.
@@ -35,13 +35,13 @@ func (r *registers) steps() []step {
 		r.rule(firstAtOnce, fmt.Sprintf("create-if-absent by %d at once", racers), (*registerrules.Space).RaceCreate, oneWon, r.o.rounds, r.o.rounds),
 		r.rule("swap-race", fmt.Sprintf("compare-and-swap by %d at once", racers), (*registerrules.Space).RaceSwap, oneWon, r.o.rounds, r.o.rounds),
 		r.wrongVersion(),
-		r.rule("missing-key", "a write that names a version of what is not there", (*registerrules.Space).PutAbsent, "refused, and nothing was made"),
+		r.rule("missing-key", "a write that names a version of a missing register", (*registerrules.Space).PutAbsent, "refused, and no register was created"),
 		r.rule("delete-version", "a delete that names a wrong version", (*registerrules.Space).DeleteSuperseded, isAsItWas),
-		r.rule("recreate", "delete, then create again", (*registerrules.Space).Recreate, "it has a new version, and the old one is refused"),
+		r.rule("recreate", "delete, then create again", (*registerrules.Space).Recreate, "the new register has a new version; a write with the old version is refused"),
 		r.rule("equal-values", "equal values written twice", (*registerrules.Space).EqualValues, "each has its own version"),
-		{"read-after-write", "reading what was just written", true, r.readAfterWrite},
-		{"large-value", "a value of 64 KiB, and odd names", true, r.large},
-		{"list-registers", "listing what was just written", false, r.list},
+		{"read-after-write", "reading a register that was just written", true, r.readAfterWrite},
+		{"large-value", "a value of 64 KiB, and unusual names", true, r.large},
+		{"list-registers", "listing registers that were just written", false, r.list},
 		{"latency", "how long a write and a read take", false, r.latency},
 	}
 }
@@ -77,7 +77,7 @@ func (r *registers) rule(id, what string, check func(*registerrules.Space, conte
 		var broken *registerrules.Broken
 		switch {
 		case errors.As(err, &broken):
-			return c.unsafe(broken.Found, broken.Means+"; leases are refused here")
+			return c.unsafe(broken.Found, broken.Means+"; Holdfast refuses leases here")
 		case err != nil:
 			return r.failed(c, err)
 		}
@@ -105,11 +105,11 @@ func (r *registers) wrongVersion() step {
 		var conflict *store.ConflictError
 		switch {
 		case err == nil:
-			return c.unsafe("a put on a superseded version was not refused", "two programs could hold one lock; leases are refused here")
+			return c.unsafe("a put on a superseded version was not refused", "two programs could hold one lock; Holdfast refuses leases here")
 		case !errors.Is(err, store.ErrConflict):
 			return r.failed(c, err)
 		case !errors.As(err, &conflict) || !conflict.HasCurrent:
-			return c.warn("refused, without telling the state that was met", "Holdfast reads it: a contended try costs one request more")
+			return c.warn("refused; the reply does not contain the present state", "Holdfast reads the state with another request, if several clients want the lock")
 		}
 		return checks
 	}
@@ -117,7 +117,7 @@ func (r *registers) wrongVersion() step {
 }
 
 func (r *registers) readAfterWrite(ctx context.Context) []Check {
-	c := finding("read-after-write", "reading what was just written", true)
+	c := finding("read-after-write", "reading a register that was just written", true)
 	var v store.Version
 	for i := range r.o.samples {
 		mine := value()
@@ -130,15 +130,15 @@ func (r *registers) readAfterWrite(ctx context.Context) []Check {
 			return r.failed(c, err)
 		}
 		if !same {
-			return c.unsafe("a read after a write answered with an older state", "a waiter would count from the wrong state; is there a cache in between?")
+			return c.unsafe("a read after a write returned an older state", "a waiter would watch a wrong state; look for a cache between this machine and the store")
 		}
 		v = w
 	}
-	return c.ok("the last write was seen, %d times out of %d", r.o.samples, r.o.samples)
+	return c.ok("each read saw the last write, %d times out of %d", r.o.samples, r.o.samples)
 }
 
 func (r *registers) large(ctx context.Context) []Check {
-	c := finding("large-value", "a value of 64 KiB, and odd names", true)
+	c := finding("large-value", "a value of 64 KiB, and unusual names", true)
 	for key, v := range map[string][]byte{
 		"large":                            bytes.Repeat([]byte{0, 'x', '\n', 0xff}, store.MaxValue/4),
 		"odd/ü %2F:?*\"<>|\\\n/A.json":     value(),
@@ -154,15 +154,15 @@ func (r *registers) large(ctx context.Context) []Check {
 			return r.failed(c, err)
 		}
 		if !same {
-			return c.unsafe(fmt.Sprintf("%.40q was not read as it was written", key), "records would be damaged")
+			return c.unsafe(fmt.Sprintf("%.40q was read with another value", key), "records would be damaged")
 		}
 	}
-	return c.ok("read as they were written")
+	return c.ok("the values were read as they were written")
 }
 
 func (r *registers) list(ctx context.Context) []Check {
-	c := finding("list-registers", "listing what was just written", false)
-	instead := "ls, watch and sweep can miss locks; leases do not list"
+	c := finding("list-registers", "listing registers that were just written", false)
+	instead := "ls, watch and sweep can miss locks; leases use no listings"
 	keys := func() (all []string, err error) {
 		for key, err := range store.List(ctx, r.handles[1], "listed") {
 			if err != nil {
@@ -191,7 +191,7 @@ func (r *registers) list(ctx context.Context) []Check {
 		return r.failed(c, err)
 	}
 	if !slices.Equal(got, []string{"listed/0", "listed/1", "listed/2"}) {
-		return c.warn(fmt.Sprintf("a listing after three writes shows %d, or wrong ones", len(got)), instead)
+		return c.warn(fmt.Sprintf("a listing after three writes shows %d registers, or wrong ones", len(got)), instead)
 	}
 	if err := r.handles[0].Delete(ctx, "listed/1", versions[1]); err != nil {
 		return r.failed(c, err)
@@ -200,7 +200,7 @@ func (r *registers) list(ctx context.Context) []Check {
 		return r.failed(c, err)
 	}
 	if !slices.Equal(got, []string{"listed/0", "listed/2"}) {
-		return c.warn("a listing shows what was deleted", instead)
+		return c.warn("a listing shows a deleted register", instead)
 	}
 	return c.ok("complete")
 }

@@ -34,7 +34,7 @@ type reservations struct {
 	documented bool
 }
 
-const needKeys = "path (HASH, S) and etag (RANGE, S) are needed: name another table, holdfast init with this URL makes it"
+const needKeys = "path (HASH, S) and etag (RANGE, S) are needed: name another table, which holdfast init creates with that URL"
 
 func (p *reservations) look(ctx context.Context) []Check {
 	c := finding("reservations-keys", "reservations: keys of the table", false)
@@ -66,9 +66,9 @@ func (p *reservations) ttl(t reservation.Description) []Check {
 	case t.TTLErr != nil:
 		return c.as(NotTested, t.TTLErr.Error(), "")
 	case t.TTL == "":
-		return c.warn("off", "every reservation leaves a row for ever: holdfast init with this URL has the table remove rows by the attribute ttl")
+		return c.warn("off", "every reservation leaves a row for ever: call holdfast init with this URL; the table then removes rows by the attribute ttl")
 	case t.TTL != "ttl":
-		return c.warn(fmt.Sprintf("by the attribute %q", t.TTL), `it has to be "ttl": every reservation leaves a row for ever; a table has one such attribute, so switch that one off first`)
+		return c.warn(fmt.Sprintf("by the attribute %q", t.TTL), `the attribute must be "ttl", or every reservation leaves a row for ever; a table has one such attribute, so turn off the present one first`)
 	}
 	return c.ok("by the attribute ttl")
 }
@@ -83,7 +83,7 @@ func (p *reservations) conditions(ctx context.Context) []Check {
 	case err == nil:
 		return c.ok("honoured")
 	case errors.Is(err, store.ErrUnsafe):
-		return c.unsafe(err.Error(), "two writers could overwrite each other; writes under reservations are refused")
+		return c.unsafe(err.Error(), "two writers could overwrite each other; Holdfast refuses writes under reservations")
 	case errors.Is(err, store.ErrMisconfigured):
 		return c.unsafe(err.Error(), "no write under a reservation is possible")
 	case errors.Is(err, store.ErrDenied):

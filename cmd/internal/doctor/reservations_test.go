@@ -21,11 +21,11 @@ func TestReservations(t *testing.T) {
 	}{
 		{"sound", func(*awstest.DynamoDB) {}, found(doctor.Safe, "reservations-keys=ok reservations-ttl=ok reservations-global=ok reservations-conditions=ok"), ""},
 		{"no table", func(d *awstest.DynamoDB) { d.Add("DescribeTable", 0, -1, refused("ResourceNotFoundException")) },
-			found(doctor.NotSafe, "reservations-keys=unsafe"), "holdfast init makes it"},
+			found(doctor.NotSafe, "reservations-keys=unsafe"), "holdfast init creates it"},
 		{"other keys", func(d *awstest.DynamoDB) { d.AddTable("locks", "etag", "path") },
 			found(doctor.NotSafe, "reservations-keys=unsafe"), "they are etag (HASH, S) and path (RANGE, S)"},
 		{"no TTL", func(d *awstest.DynamoDB) { d.SetTTL("locks", "") },
-			found(doctor.Safe, "reservations-keys=ok reservations-ttl=warning"), "a row for ever: holdfast init"},
+			found(doctor.Safe, "reservations-keys=ok reservations-ttl=warning"), "a row for ever: call holdfast init"},
 		{"another TTL", func(d *awstest.DynamoDB) { d.SetTTL("locks", "expires") },
 			found(doctor.Safe, "reservations-keys=ok reservations-ttl=warning"), `by the attribute "expires"`},
 		{"two regions", func(d *awstest.DynamoDB) { d.SetReplicas("locks", false, "eu-west-1") },

@@ -96,19 +96,19 @@ func (p *table) table(ctx context.Context) []Check {
 	case err != nil:
 		return p.e.failed(c, err)
 	case !t.KeysValid:
-		return c.unsafe("they are "+t.Keys, "part (HASH, S) and key (RANGE, S) are needed: use another table, holdfast init makes it")
+		return c.unsafe("they are "+t.Keys, "part (HASH, S) and key (RANGE, S) are needed: use another table, which holdfast init can create")
 	}
 	checks := c.ok("part and key, as needed")
 	c = finding("table-global", "global table", true)
-	checks = append(checks, c.global(t.Replicas, t.StronglyConsistent, "two regions could each grant a lock; leases are refused here")...)
+	checks = append(checks, c.global(t.Replicas, t.StronglyConsistent, "two regions could each grant the lock; Holdfast refuses leases here")...)
 	c = finding("table-ttl", "items removed by TTL", false)
 	switch {
 	case errors.Is(t.TTLErr, store.ErrDenied):
-		checks = append(checks, c.as(NotTested, reason(t.TTLErr), "needs the right dynamodb:DescribeTimeToLive; no attribute of ours is a number, so that none can be removed")...)
+		checks = append(checks, c.as(NotTested, reason(t.TTLErr), "needs the right dynamodb:DescribeTimeToLive; items of Holdfast have no number attribute, so DynamoDB removes none of them")...)
 	case t.TTLErr != nil:
-		checks = append(checks, c.as(NotTested, t.TTLErr.Error(), "no attribute of ours is a number, so that none can be removed")...)
+		checks = append(checks, c.as(NotTested, t.TTLErr.Error(), "items of Holdfast have no number attribute, so DynamoDB removes none of them")...)
 	case t.TTL != "":
-		checks = append(checks, c.warn(fmt.Sprintf("by the attribute %q", t.TTL), "no attribute of ours is a number, so that none can be removed; do not add one by hand")...)
+		checks = append(checks, c.warn(fmt.Sprintf("by the attribute %q", t.TTL), "items of Holdfast have no number attribute, so DynamoDB removes none of them; do not add one by hand")...)
 	default:
 		checks = append(checks, c.ok("off")...)
 	}
@@ -116,7 +116,7 @@ func (p *table) table(ctx context.Context) []Check {
 	if t.DeletionProtection {
 		return append(checks, c.ok("on")...)
 	}
-	return append(checks, c.as(OK, "off", "a table that is deleted, or restored, brings old tokens back: consider switching it on")...)
+	return append(checks, c.as(OK, "off", "if the table is deleted or restored, old tokens come back: consider turning this on")...)
 }
 
 // global ends a check of the regions of a table.
@@ -160,7 +160,7 @@ func (p *table) firstUse(ctx context.Context) []Check {
 		return p.e.failed(c, err)
 	}
 	if store.TraitsOf(p.st).Trusted {
-		return c.ok("the table passes; the conditions of DynamoDB itself are taken for granted")
+		return c.ok("the table passes; doctor does not test the conditions of DynamoDB itself")
 	}
 	return c.ok("the table and its conditions pass")
 }

@@ -78,10 +78,10 @@ func (p *versions) settings(ctx context.Context) []Check {
 		found, means   string
 		needed         bool
 	}{
-		{"versioning", "versioning", "versioning", set.Versioning != "Enabled", "it is " + orOff(set.Versioning), "a write would replace the one before; leases are refused here", true},
-		{"mfa-delete", "MFA Delete", "versioning", set.MFADelete, "it is enabled", "superseded versions could not be removed; leases are refused here", true},
-		{"object-lock", "Object Lock", "object lock", set.ObjectLock, "it is enabled", "superseded versions could not be removed; leases are refused here", false},
-		{"lifecycle", "lifecycle rules", "lifecycle", len(set.ExpiresVersions) > 0, strings.Join(set.ExpiresVersions, ", "), "an old version can be what a lock rests on; leases are refused here: leave the prefix out of these rules", false},
+		{"versioning", "versioning", "versioning", set.Versioning != "Enabled", "it is " + orOff(set.Versioning), "a write would replace the version before it; Holdfast refuses leases here", true},
+		{"mfa-delete", "MFA Delete", "versioning", set.MFADelete, "it is enabled", "superseded versions could not be removed; Holdfast refuses leases here", true},
+		{"object-lock", "Object Lock", "object lock", set.ObjectLock, "it is enabled", "superseded versions could not be removed; Holdfast refuses leases here", false},
+		{"lifecycle", "lifecycle rules", "lifecycle", len(set.ExpiresVersions) > 0, strings.Join(set.ExpiresVersions, ", "), "a lock can need an old version; Holdfast refuses leases here: exclude the prefix from these rules", false},
 		{"legacy", oldLocks.what, "objects", len(set.Legacy) > 0, strings.Join(set.Legacy, ", "), oldLocks.means, false},
 		{"kinds", otherKind, "objects", len(set.Other) > 0, some(set.Other), set.OtherText, false},
 	} {
@@ -97,7 +97,7 @@ func (p *versions) settings(ctx context.Context) []Check {
 		case look.id == "legacy" && len(set.LegacyAtRoot) > 0:
 			checks = append(checks, c.warn(strings.Join(set.LegacyAtRoot, ", "), oldAtRoot)...)
 		default:
-			checks = append(checks, c.ok("nothing forbids it")...)
+			checks = append(checks, c.ok("no setting of the bucket forbids it")...)
 		}
 	}
 	return checks
@@ -122,14 +122,14 @@ func (p *versions) disorder(ctx context.Context) []Check {
 		return p.e.failed(c, err)
 	}
 	if err := m.Err(); err != nil {
-		return c.unsafe(err.Error(), "no register can be kept on such versions; leases are refused here")
+		return c.unsafe(err.Error(), "such versions cannot keep a register; Holdfast refuses leases here")
 	}
 	c.advice = []Advice{{
-		"parameters that suit what was measured; measure again when the store is busy",
+		"parameters that fit this measurement; measure again when the store is busy",
 		fmt.Sprintf("put_lifetime=%v&settle_delay=%v", m.PutLifetime, m.SettleDelay),
 	}}
 	if slowest := max(m.SlowestPut, m.Latest); slowest > p.st.PutLifetime() {
-		return c.unsafe(m.String(), fmt.Sprintf("a PUT may be under way for %v here (life); use the parameters below", p.st.PutLifetime()))
+		return c.unsafe(m.String(), fmt.Sprintf("a PUT may take %v here (put_lifetime); use the parameters below", p.st.PutLifetime()))
 	}
 	return c.ok("%s", m)
 }
