@@ -96,7 +96,7 @@ func (a *app) advance(ctx context.Context, k checkpoint.Store, key string, to ch
 		return err
 	}
 	if err := notSaved(r, opts.Token); err != nil {
-		return fmt.Errorf("checkpoint %q: %w: it is at %d, not moved to %d", key, err, r.Current.Sequence, to.Sequence)
+		return fmt.Errorf("checkpoint %q: %w: it stays at %d, and was not moved to %d", key, err, r.Current.Sequence, to.Sequence)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (s *stream) read(in io.Reader) {
 		err = lines.Err()
 	}
 	if errors.Is(err, bufio.ErrTooLong) {
-		err = usagef("it is longer than %d bytes", bufio.MaxScanTokenSize)
+		err = usagef("the line is longer than %d bytes", bufio.MaxScanTokenSize)
 	}
 	if err != nil {
 		err = fmt.Errorf("line %d: %w", n, err)
@@ -203,7 +203,7 @@ func (s *stream) take(line string) error {
 		case !s.any || to.Sequence > s.latest.Sequence:
 			s.latest, s.any, s.some = to, true, true
 		case to.Sequence == s.latest.Sequence && !s.latest.Matches(to):
-			err = fmt.Errorf("%w: %d is %q here, and was %q before", checkpoint.ErrMismatch, sequence, event, s.latest.EventID)
+			err = fmt.Errorf("%w: sequence %d has the event %q here, and was saved with %q", checkpoint.ErrMismatch, sequence, event, s.latest.EventID)
 		}
 	})
 	return err
@@ -284,11 +284,11 @@ func (a *app) readExport(path string, limit int64) ([]checkpointView, error) {
 		return nil, usagef("%s is larger than %d bytes: import it in parts", path, limit)
 	}
 	if err != nil {
-		return nil, usagef("%s is no export of checkpoints: %w", path, err)
+		return nil, usagef("%s is not an export of checkpoints: %w", path, err)
 	}
 	for _, v := range views {
 		if v.Key == "" {
-			return nil, usagef("%s is no export of checkpoints: one has no key", path)
+			return nil, usagef("%s is not an export of checkpoints: a checkpoint has no key", path)
 		}
 	}
 	return views, nil
@@ -324,10 +324,10 @@ func (a *app) importAll(ctx context.Context, k checkpoint.Store, views []checkpo
 			return err
 		}
 	} else {
-		a.notef("%d checkpoints moved forward, %d were there already", advanced, unchanged)
+		a.notef("%d checkpoints were moved forward; %d needed no change", advanced, unchanged)
 	}
 	if behind > 0 {
-		return &statusError{statusCondition, fmt.Errorf("%d checkpoints were not taken over", behind)}
+		return &statusError{statusCondition, fmt.Errorf("%d checkpoints were not imported", behind)}
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (f *runFlags) checkOnAsk() error {
 	case "", askTerm, askRefuse:
 		return nil
 	}
-	return usagef("--on-ask is %s or %s, not %q", askTerm, askRefuse, f.onAsk)
+	return usagef("--on-ask must be %s or %s, not %q", askTerm, askRefuse, f.onAsk)
 }
 
 // yieldRequestOf returns a channel of the guards whose holder hears that it was asked to give way.
@@ -295,7 +295,7 @@ func overText(asked lease.YieldStatus, url string) string {
 		}
 		return fmt.Sprintf("%s %s released %s: it has passed to %s (token %d)", holder, has, lock, next, asked.Current.Token)
 	case endRemoved:
-		return fmt.Sprintf("the record of %s was removed: %s %s the lock no more", lock, holder, has)
+		return fmt.Sprintf("the record of %s was removed: %s no longer %s the lock", lock, holder, has)
 	}
 	return fmt.Sprintf("%s %s released %s: it is free", holder, has, lock)
 }

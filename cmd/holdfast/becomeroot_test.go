@@ -142,7 +142,7 @@ func TestCommandThatBecameRoot(t *testing.T) {
 			},
 		},
 		{
-			name: "signal", signal: true, status: 7, says: "SIGTERM was not passed on: operation not permitted: process ",
+			name: "signal", signal: true, status: 7, says: "run could not pass on SIGTERM: operation not permitted: process ",
 			argv: func(s *stage) []string { return []string{s.root, s.file("up"), s.file("end")} },
 		},
 		{
@@ -164,7 +164,7 @@ func TestCommandThatBecameRoot(t *testing.T) {
 				}
 			}
 			await(t, "it is told", func() bool { return strings.Contains(r.text(), c.says) || r.ended() })
-			if text := r.text(); !strings.Contains(text, c.says) || !strings.Contains(text, "belongs to user 0") || !strings.Contains(text, "the lock is kept until") {
+			if text := r.text(); !strings.Contains(text, c.says) || !strings.Contains(text, "belongs to user 0") || !strings.Contains(text, "run keeps the lock until") {
 				t.Errorf("it says %q, want %q", text, c.says)
 			}
 			time.Sleep(2500 * time.Millisecond) // more than two TTLs

@@ -50,7 +50,7 @@ After a break no --min-interval delays the lock, and a job with --once-per can r
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if unreadable {
 				if token != 0 || !now {
-					return usagef("--unreadable goes with --now, and without --token: no token or holder can be read from the record")
+					return usagef("--unreadable needs --now, and does not accept --token, because break cannot read the token of a damaged record")
 				}
 				return a.breakUnreadable(cmd.Context(), args[0], yes)
 			}
@@ -93,16 +93,16 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 	if a.json {
 		return a.printJSON(viewOf(client, lease.Info{Record: rec}, st.url))
 	}
-	others := fmt.Sprintf("others can take it when its holder has stopped, and at the latest %v after its last renewal", rec.TTL)
+	others := fmt.Sprintf("other clients can take it when its holder has stopped, at the latest %v after its last renewal", rec.TTL)
 	if now {
-		others = "others can take it now"
+		others = "other clients can take it now"
 	}
 	again := ""
 	if rec.Run != nil && rec.Run.RerunAllowed {
 		again = "; the job may run again in this period"
 	}
 	if rec.State == lease.Free {
-		a.notef("lock %q on %s was free, and kept for later: it can be taken now; its token is %d%s", name, st.url, rec.Token, again)
+		a.notef("lock %q on %s was free, but could not be taken yet: now it can be taken; its token is %d%s", name, st.url, rec.Token, again)
 		return nil
 	}
 	by := "was held by " + holdersOf(ctx, client, before.Record)
@@ -126,12 +126,12 @@ func (a *app) confirmBreak(ctx context.Context, client *lease.Client, name strin
 	if n := len(info.Record.Holders); n > 0 {
 		held = fmt.Sprintf("Lock %q has %d holders (token %d).", name, n, info.Record.Token)
 	}
-	question := fmt.Sprintf("%s Its work will be ended; others wait until it has stopped, at most %v. Break it?", held, info.Record.TTL)
+	question := fmt.Sprintf("%s Its work will be ended. Other clients wait until it has stopped, at most %v. Break the lock?", held, info.Record.TTL)
 	switch {
 	case info.Record.State == lease.Free:
-		question = fmt.Sprintf("Lock %q is free, and kept for later. Let others take it now?", name)
+		question = fmt.Sprintf("Lock %q is free, but cannot be taken yet. Let other clients take it now?", name)
 	case now:
-		question = held + " If it lives, it works at the same time as the next holder. Is it certainly dead?"
+		question = held + " If the holder lives, it works at the same time as the next holder. Is it certainly dead?"
 	}
 	return a.confirmed(name, question)
 }
@@ -156,7 +156,7 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 	}
 	defer clients{{client, st}}.close(ctx)
 	if !yes && a.interactive() {
-		question := fmt.Sprintf("If lock %q on %s has a holder that lives, it works at the same time as the next one. Is there certainly none?", name, st.url)
+		question := fmt.Sprintf("If a holder of lock %q on %s lives, it works at the same time as the next holder. Are all holders certainly dead?", name, st.url)
 		if err := a.confirmed(name, question); err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 		return err
 	})
 	if kept != "" {
-		a.notef("what could not be read of lock %q on %s is kept in %s", name, st.url, kept)
+		a.notef("the damaged record of lock %q on %s is kept in %s", name, st.url, kept)
 	}
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func repair(ctx context.Context, st store.Store, key string, value []byte) (wher
 	}
 	removes, ok := store.As[remover](st)
 	if value == nil && !ok {
-		return "", fmt.Errorf("%w: this store cannot remove what it cannot read: keep a copy of it and remove it with the tools of the store", errors.ErrUnsupported)
+		return "", fmt.Errorf("%w: this store cannot remove a damaged record: copy the record, and remove it with the tools of the store", errors.ErrUnsupported)
 	}
 	base, err := defaultDir()
 	if err != nil {

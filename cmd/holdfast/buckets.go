@@ -77,7 +77,7 @@ func (a *app) parseObject(raw string, makes bool) (*objectURL, error) {
 		return nil, err
 	}
 	if bucketOpeners()[u.Scheme] == nil {
-		return nil, usagef("%s: keeps locks and checkpoints, but no objects (those with objects: file:DIR/KEY, s3://BUCKET/KEY)", u.Scheme)
+		return nil, usagef("%s: this kind of store cannot keep objects; use file:DIR/KEY or s3://BUCKET/KEY", u.Scheme)
 	}
 	at := &objectURL{given: u, makes: makes}
 	if u.Scheme == "file" {
@@ -96,7 +96,7 @@ func (at *objectURL) object() error {
 	case at.key == "":
 		return usagef("%s names a bucket: add the key of an object, /KEY", at)
 	case strings.HasSuffix(at.key, "/"):
-		return usagef("%s names no object, since it ends with a slash: add the last part of the key", at)
+		return usagef("%s does not name an object, because it ends with a slash: add the last part of the key", at)
 	}
 	return nil
 }
@@ -126,14 +126,14 @@ func (at *objectURL) findDirectory() error {
 	}
 	if dir == "" {
 		if !at.makes {
-			return &statusError{statusNotFound, fmt.Errorf("there is no bucket above %s: the first put makes it", at)}
+			return &statusError{statusNotFound, fmt.Errorf("no directory of %s is a bucket: the first put creates one", at)}
 		}
 		if dir, at.key, err = newBucket(path); err != nil {
 			return err
 		}
 	}
 	if i < 0 && hasDots(at.key) {
-		return usagef("%s would be the key %s in the bucket %s: write the path without . and .., or file:DIR//KEY if the key is to have them", at, printable.Text(at.key), printable.Text(dir))
+		return usagef("%s means the key %s in the bucket %s: write the path without . and .., or write file:DIR//KEY if the key contains them", at, printable.Text(at.key), printable.Text(dir))
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
@@ -193,11 +193,11 @@ func newBucket(path string) (dir, key string, err error) {
 		case k == "":
 			err = usagef("file:%s is a directory: name an object in a bucket, file:DIR/KEY", d)
 		case len(missing) == 1:
-			err = usagef("the directory %s is no bucket, and other files lie there: name a new directory or an empty one; file:%[1]s//%s would make it a bucket all the same", d, k)
+			err = usagef("the directory %s is not a bucket, and contains other files: name a new or empty directory; or turn it into a bucket with file:%[1]s//%s", d, k)
 		case len(missing) == 2:
 			dir, key = missing[1][0], missing[1][1]
 		default:
-			err = usagef("there is no bucket above file:%s: mark the directory that is to become one by two slashes, as in file:%s//%s", path, missing[len(missing)-1][0], missing[len(missing)-1][1])
+			err = usagef("no directory of file:%s is a bucket: write two slashes after the directory that becomes the bucket, as in file:%s//%s", path, missing[len(missing)-1][0], missing[len(missing)-1][1])
 		}
 		return false
 	})
@@ -262,11 +262,11 @@ func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
 	}
 	is, err := dirbucket.Exists(dir)
 	if err == nil && !is && !at.makes {
-		err = &statusError{statusNotFound, fmt.Errorf("there is no bucket file:%s: the first put makes it", dir)}
+		err = &statusError{statusNotFound, fmt.Errorf("there is no bucket file:%s: the first put creates it", dir)}
 	}
 	if err == nil && !is {
 		if _, err = os.Stat(filepath.Dir(dir)); errors.Is(err, fs.ErrNotExist) {
-			err = &statusError{statusNotFound, fmt.Errorf("there is no bucket file:%s, nor the directory that it would lie in: make that first, or name another", dir)}
+			err = &statusError{statusNotFound, fmt.Errorf("there is no bucket file:%s, and its parent directory does not exist: create that directory, or name another bucket", dir)}
 		}
 	}
 	if err != nil {
@@ -277,7 +277,7 @@ func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
 		return bucket{}, err
 	}
 	if !is {
-		a.notef("made a new bucket: %s", dir)
+		a.notef("created a new bucket: %s", dir)
 	}
 	client, err := object.New(b, &object.Options{Logger: a.log()})
 	return bucket{Client: client, Closer: b, url: "file:" + dir}, err
@@ -301,7 +301,7 @@ func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err err
 	case "true":
 		opts.DistinctBodies = true
 	default:
-		return bucket{}, usagef("the parameter unique_bodies of the URL %s is true or false", at)
+		return bucket{}, usagef("the parameter unique_bodies of the URL %s must be true or false", at)
 	}
 	opened := bucket{Closer: io.NopCloser(nil), url: "s3://" + at.bucket.Host, etags: true}
 	opened.reservations, err = at.reservations(ctx, a)
@@ -338,10 +338,10 @@ var bucketParameters = []string{
 // openIndex turns the opened bucket into one whose objects are named by an index.
 func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodies object.Bucket, index string) error {
 	if opened.reservations != nil {
-		return usagef("the URL %s has an index, which needs no reservations: leave one of them out", at)
+		return usagef("the URL %s names an index and reservations; an index needs no reservations: remove one of them", at)
 	}
 	if at.noConditionalPut {
-		return usagef("the URL %s has an index, which needs conditional writes: leave %s=disabled out", at, paramConditionalPut)
+		return usagef("the URL %s names an index, which needs conditional writes: remove %s=disabled", at, paramConditionalPut)
 	}
 	if index == "self" {
 		u := *at.bucket
@@ -382,7 +382,7 @@ func bodiesOf(ctx context.Context, index store.Store, at *objectURL) (string, er
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return "", &statusError{statusNotFound, fmt.Errorf("the index of %s has no objects yet: the first put makes it", at)}
+		return "", &statusError{statusNotFound, fmt.Errorf("the index of %s does not exist yet: the first put creates it", at)}
 	case err != nil:
 		return "", err
 	case len(value) != 26 || strings.Trim(string(value), "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "":
@@ -443,7 +443,7 @@ func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) er
 			return found.(error)
 		}
 		if r.lacks(a).is() {
-			return &object.UnsupportedError{Ability: a, Found: "an earlier run found so, which holdfast doctor makes forgotten"}
+			return &object.UnsupportedError{Ability: a, Found: "an earlier command has tested this; to test it again, call holdfast doctor"}
 		}
 		err := r.Bucket.Verify(ctx, a)
 		switch {
@@ -472,7 +472,7 @@ func (at *objectURL) parameters(names ...string) (map[string]string, error) {
 	for _, name := range names {
 		switch values := query[name]; {
 		case len(values) > 1:
-			return nil, usagef("the parameter %s is twice in the URL %s", name, at)
+			return nil, usagef("the URL %[2]s has the parameter %[1]s twice", name, at)
 		case len(values) == 1 && values[0] == "":
 			return nil, usagef("the parameter %s of the URL %s is empty", name, at)
 		case len(values) == 1:

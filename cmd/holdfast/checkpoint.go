@@ -74,7 +74,7 @@ func (a *app) checkpointCommand() *cobra.Command {
 	f := &checkpointFlags{}
 	cmd := &cobra.Command{
 		Use:     "checkpoint",
-		Short:   "Positions in streams that never go backwards",
+		Short:   "Save positions in streams; a position never moves back",
 		GroupID: groupCheckpoints,
 		Long: `Save positions in streams. A checkpoint never moves back, whichever process writes it. It
 survives crashes and power cuts.
@@ -126,7 +126,7 @@ func (a *app) withCheckpoints(ctx context.Context, f *checkpointFlags, do func(c
 func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Store) error) error {
 	o := &avisofile.Options{AllowNetwork: f.network, Unsafe: f.unsafe, Logger: a.log()}
 	if a.storeGiven && a.path != "holdfast checkpoint reset" && a.path != "holdfast checkpoint rm" {
-		return usagef("--file and --store name two places: give one; only reset and rm ask the store for who holds the lock")
+		return usagef("--file and --store name two places: give one of them; only reset and rm accept both")
 	}
 	if a.storeGiven { // the locks that guard the file's checkpoints lie there
 		client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
@@ -137,7 +137,7 @@ func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.
 		o.HeldBy = heldBy(client)
 	}
 	if _, err := os.Stat(filepath.Dir(f.file)); errors.Is(err, fs.ErrNotExist) {
-		return &statusError{statusNotFound, fmt.Errorf("the state file's directory is not there: %w", err)}
+		return &statusError{statusNotFound, fmt.Errorf("the directory of the state file does not exist: %w", err)}
 	}
 	keeper, err := avisofile.Open(f.file, o)
 	if err != nil {
@@ -197,7 +197,7 @@ func heldBy(client *lease.Client) func(context.Context, string) (checkpoint.Hold
 func parseSequence(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, usagef("a sequence is an integer from 0 to 18446744073709551615, not %q", text)
+		return 0, usagef("a sequence must be an integer from 0 to 18446744073709551615, not %q", text)
 	}
 	return n, nil
 }
@@ -261,7 +261,7 @@ func (a *app) checkpointReset(f *checkpointFlags) *cobra.Command {
 	p := &positionFlags{}
 	cmd := &cobra.Command{
 		Use:   "reset KEY SEQUENCE",
-		Short: "Move a checkpoint on purpose, also back",
+		Short: "Set a checkpoint to any sequence, also a lower one",
 		Long: `Set a checkpoint to any sequence, also to a lower one. reset begins a new epoch: a worker that
 read the checkpoint before can save nothing until it reads the checkpoint again.
 
@@ -428,7 +428,7 @@ func (a *app) checkpointWatch(f *checkpointFlags) *cobra.Command {
 					seen = true
 					switch {
 					case !c.Exists && !a.json:
-						a.notef("checkpoint %q is not there", args[0])
+						a.notef("checkpoint %q does not exist", args[0])
 						continue
 					}
 					if err := a.printLine(viewCheckpoint(c)); err != nil {

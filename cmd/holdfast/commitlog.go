@@ -51,7 +51,7 @@ func viewEntry(log string, e object.LogEntry, body bool) entryView {
 func (a *app) commitLogCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "commit-log",
-		Short:   "Append to and read logs of numbered entries",
+		Short:   "Append to logs of numbered entries, and read them",
 		GroupID: groupObjects,
 		Long: `Append to and read a commit log: numbered entries below the key in the URL. Entries never
 change. If several programs append after the same entry, one of them succeeds.`,
@@ -151,9 +151,9 @@ func notLast(err error, name string, expect uint64) error {
 	var conflict *object.ConflictError
 	switch {
 	case errors.Is(err, store.ErrInvalid):
-		err = fmt.Errorf("%s has no entry %d yet to append after", name, expect)
+		err = fmt.Errorf("%s does not have the entry %d of --expect yet", name, expect)
 	case errors.As(err, &conflict) && store.OutcomeOf(err) == store.NotApplied:
-		err = fmt.Errorf("%s has entry %d already: read on from there", name, expect+1)
+		err = fmt.Errorf("%s already has an entry %d: read the new entries, and decide again", name, expect+1)
 	default:
 		return err
 	}
@@ -169,7 +169,7 @@ func (a *app) entryBody(ctx context.Context, name string) ([]byte, error) {
 	defer src.Close()
 	body, err := io.ReadAll(io.LimitReader(src, object.MaxEntry+1))
 	if err == nil && len(body) > object.MaxEntry {
-		err = usagef("%s has more than %s: put it as an object of its own, and append its URL", src.name, bytesText(object.MaxEntry))
+		err = usagef("%s has more than %s: write it as an object, and append the URL of the object", src.name, bytesText(object.MaxEntry))
 	}
 	return body, err
 }
@@ -222,7 +222,7 @@ removed the first entry that you ask for.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if emptyFlag(cmd.Flags(), "from") {
-				return usagef("--from is empty: name the number of an entry, or leave it out to begin at the first")
+				return usagef("--from is empty: give the number of an entry, or remove the flag to begin with the first entry")
 			}
 			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
 				for {
@@ -301,7 +301,7 @@ gets an error. If trim is interrupted, the next trim finishes the work.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if below == 0 {
-				return usagef("say which entry becomes the first one: --before N")
+				return usagef("--before N is missing: N is the entry that becomes the first entry")
 			}
 			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
 				err := l.Trim(ctx, below)
@@ -315,6 +315,6 @@ gets an error. If trim is interrupted, the next trim finishes the work.`,
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&below, "before", 0, "number of the entry that becomes the first one")
+	cmd.Flags().Uint64Var(&below, "before", 0, "number of the entry that becomes the first entry")
 	return cmd
 }

@@ -42,7 +42,7 @@ func storeName(name string) bool {
 func configPaths() ([]string, error) {
 	if path, set := os.LookupEnv(configVariable); set {
 		if path == "" {
-			return nil, usagef("HOLDFAST_CONFIG is empty: name a file, or leave it out")
+			return nil, usagef("HOLDFAST_CONFIG is empty: name a file, or unset the variable")
 		}
 		return []string{path}, nil
 	}
@@ -61,7 +61,7 @@ func configPaths() ([]string, error) {
 func readConfig(path string, needed bool) (*config, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if needed {
-			return nil, &statusError{statusNotFound, fmt.Errorf("HOLDFAST_CONFIG names %s, which is not there", path)}
+			return nil, &statusError{statusNotFound, fmt.Errorf("HOLDFAST_CONFIG names the file %s, which does not exist", path)}
 		}
 		return nil, nil
 	}
@@ -70,7 +70,7 @@ func readConfig(path string, needed bool) (*config, error) {
 		return nil, &statusError{statusDenied, err}
 	}
 	if err != nil {
-		return nil, &statusError{statusUnsafe, fmt.Errorf("%s says where locks lie: %w", path, err)}
+		return nil, &statusError{statusUnsafe, fmt.Errorf("%s decides which store is used, so it must be safe: %w", path, err)}
 	}
 	f, err := os.Open(real)
 	if err != nil {
@@ -91,7 +91,7 @@ func readConfig(path string, needed bool) (*config, error) {
 	case bounded.N == 0:
 		return nil, &statusError{statusUnsafe, fmt.Errorf("%s is longer than %d bytes", path, maxConfig)}
 	case c.standard != "" && c.stores[c.standard] == "":
-		return nil, &statusError{statusUnsafe, fmt.Errorf("%s: the default store %q is not named there", path, c.standard)}
+		return nil, &statusError{statusUnsafe, fmt.Errorf("%s: the default store %q is not defined in this file", path, c.standard)}
 	}
 	return c, nil
 }
@@ -105,23 +105,23 @@ func (c *config) line(text string) error {
 	key, value, found := strings.Cut(text, "=")
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	if !found || value == "" {
-		return errors.New(`it is neither "store NAME = URL" nor "default = NAME"`)
+		return errors.New(`the line must be "store NAME = URL" or "default = NAME"`)
 	}
 	name, isStore := strings.CutPrefix(key, "store ")
 	name = strings.TrimSpace(name)
 	switch {
 	case key == "default" && c.standard != "":
-		return errors.New("there is a default already")
+		return errors.New("the file already has a default")
 	case key == "default":
 		c.standard = value
 	case !isStore:
-		return fmt.Errorf("%.40q is neither store NAME nor default", key)
+		return fmt.Errorf("the line must begin with store NAME or default, not with %.40q", key)
 	case !storeName(name):
-		return fmt.Errorf("a store's name has letters, digits, and _ . - within, not %.40q", name)
+		return fmt.Errorf("the name of a store must begin and end with a letter or a digit, and can contain _ . -: %.40q", name)
 	case c.stores[name] != "":
 		return fmt.Errorf("store %q is named twice", name)
 	case strings.HasPrefix(value, "file:") && !filepath.IsAbs(strings.TrimPrefix(value, "file:")):
-		return fmt.Errorf("store %q: a directory is named from the root here: file:/PATH", name)
+		return fmt.Errorf("store %q: in this file the path of a directory must begin at the root: file:/PATH", name)
 	default:
 		c.stores[name] = value
 	}

@@ -55,14 +55,14 @@ cp does not copy symbolic links, pipes and devices, and counts them as failures 
 			}
 			if to == "" && !recursive && pathOf(args[1]) != "" {
 				if _, err := a.parseObject(args[1], true); err != nil {
-					return fmt.Errorf("the destination: %w; if a file is meant and no object, write %s", err, pathOf(args[1]))
+					return fmt.Errorf("the destination: %w; if you mean a file, write %s", err, pathOf(args[1]))
 				}
 			}
 			switch {
 			case from != "" && to != "":
 				return usagef("%s and %s are both files: use the cp of the system; the URL of an object has a scheme, such as s3://BUCKET/KEY or file:DIR/KEY", args[0], args[1])
 			case dryRun && !recursive:
-				return usagef("--dry-run goes with --recursive")
+				return usagef("--dry-run needs --recursive")
 			}
 			var refused []string
 			if to != "" {
@@ -101,9 +101,9 @@ func refuse(flags *pflag.FlagSet, names []string, recursive bool) error {
 	for _, name := range names {
 		if flags.Changed(name) {
 			if recursive && strings.HasSuffix(name, "-match") {
-				return usagef("--%s names one version, and --recursive means many objects: leave one of them out", name)
+				return usagef("--%s names one version, but --recursive copies many objects: remove one of the flags", name)
 			}
-			return usagef("--%s is about an object: a file has no such thing", name)
+			return usagef("--%s is for an object, but the destination is a file: remove the flag", name)
 		}
 	}
 	return nil
@@ -195,7 +195,7 @@ func (a *app) cpToFile(cmd *cobra.Command, raw, name string, f *writeFlags) erro
 		if err == nil && info.IsDir() || os.IsPathSeparator(name[len(name)-1]) {
 			base, err := filepath.Localize(path.Base(key))
 			if err != nil || base == "." {
-				return usagef("the last part of the key %q cannot be the name of a file: name one", key)
+				return usagef("the last part of the key %q cannot be the name of a file: name the file", key)
 			}
 			name = filepath.Join(name, base)
 		}

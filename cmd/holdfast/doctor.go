@@ -37,7 +37,8 @@ checks what the store has written, because some servers accept a condition and i
 
 doctor works below a random prefix, .holdfast/doctor/..., and removes it at the end, also if
 you interrupt it. On Amazon it costs a few hundred requests. If the URL names a table of
-reservations, doctor tests it too. On other servers one row stays in that table until its TTL.
+reservations, doctor also tests that table. If the server is not Amazon's, one row stays in the
+table until its TTL.
 
 The status is 0 if leases are safe. It is 78 if leases, or the reservations, are not safe. It
 is 77 if rights are missing for the test, and 69 if the store does not answer. --json is

@@ -44,7 +44,7 @@ func (a *app) openTarget(name string, given bool) (*target, error) {
 	}
 	if name == "" || name == "-" {
 		if f, ok := a.stdout.(*os.File); ok && name == "" && term.IsTerminal(int(f.Fd())) {
-			return nil, usagef("standard output is a terminal: name a file, or - to print the object all the same")
+			return nil, usagef("standard output is a terminal: name a file; or name - to print the object on the terminal")
 		}
 		return &target{Writer: a.stdout}, nil
 	}
@@ -77,9 +77,9 @@ func targetIn(dir *os.Root, name string) (_ *target, err error) {
 	case info.IsDir():
 		return nil, usagef("%s is a directory: name a file in it", name)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return nil, usagef("%s is a link: name the file that is meant", name)
+		return nil, usagef("%s is a link: name the file to which it leads", name)
 	case !info.Mode().IsRegular():
-		return nil, usagef("%s is no regular file: name -, and redirect the output there", name)
+		return nil, usagef("%s is not a regular file: name -, and redirect the output to it", name)
 	default:
 		t.mode, t.was = info.Mode().Perm(), true
 	}

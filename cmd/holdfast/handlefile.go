@@ -76,7 +76,7 @@ has ended.`,
 				return err
 			}
 			if emptyFlag(cmd.Flags(), "renew-until") {
-				return usagef("--renew-until is empty: it is unlock, parent, or the id of a process")
+				return usagef("--renew-until is empty: give unlock, parent, or the id of a process")
 			}
 			if f.ttl == 0 {
 				f.ttl = defaultLockTTL
@@ -194,7 +194,7 @@ func (a *app) vacant(ctx context.Context, place *handleDir, wanted *openedStore)
 	case statusOf(err) == statusNotFound:
 		return nil, nil
 	case err != nil:
-		return nil, usagef("--handle names a file that is not written over: %w", err)
+		return nil, usagef("--handle names a file that lock does not replace: %w", err)
 	}
 	if bare, _, _ := strings.Cut(f.Store, "?"); bare == wanted.url && f.Ticket.Name == wanted.Name() {
 		return f, nil
@@ -209,7 +209,7 @@ func (a *app) vacant(ctx context.Context, place *handleDir, wanted *openedStore)
 		}
 	}
 	if err != nil {
-		return nil, usagef("--handle %s is the handle of lock %q, and cannot be looked up: %w", place.path, f.Ticket.Name, err)
+		return nil, usagef("--handle %s is the handle of lock %q, whose state cannot be read: %w", place.path, f.Ticket.Name, err)
 	}
 	return nil, usagef("--handle %s is the handle of lock %q, which is held until %s: unlock it, or name another file",
 		place.path, f.Ticket.Name, f.Deadline.Local().Format(time.RFC3339))
@@ -234,7 +234,7 @@ func (p *handleDir) claim(ctx context.Context, old *handleFile) (none bool, err 
 	case err != nil:
 		return false, err
 	case now.Ticket.Grant != old.Ticket.Grant:
-		return false, usagef("--handle %s has become the handle of lock %q meanwhile", p.path, now.Ticket.Name)
+		return false, usagef("another command has written the handle of lock %[2]q to --handle %[1]s", p.path, now.Ticket.Name)
 	}
 	return false, nil
 }
@@ -335,7 +335,7 @@ type handleWriter struct {
 func (p *handleDir) writer() (*handleWriter, error) {
 	if p.name != "" {
 		if info, err := os.Lstat(p.path); err == nil && !info.Mode().IsRegular() {
-			return nil, usagef("handle file %s is there already, and is no file", p.path)
+			return nil, usagef("%s exists, and is not a regular file: name another handle file", p.path)
 		}
 	}
 	file, err := p.dir.Create(".handle-")
@@ -416,9 +416,9 @@ func (p *handleDir) read() (*handleFile, error) {
 	case errors.As(err, &not) && not.Rights && !seemsHandle(p.path):
 		return nil, noHandleFile(p.path)
 	case not != nil && not.Rights:
-		return nil, &statusError{statusUnsafe, &worded{fmt.Sprintf("handle %v, who could release its lock", err), err, []string{"chmod 600 " + quoteArg(p.path)}}}
+		return nil, &statusError{statusUnsafe, &worded{fmt.Sprintf("the handle %v, who could release its lock", err), err, []string{"chmod 600 " + quoteArg(p.path)}}}
 	case not != nil:
-		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %w: it is not used", err)}
+		return nil, &statusError{statusUnsafe, fmt.Errorf("the handle %w, so it is not used", err)}
 	case err != nil:
 		return nil, &statusError{statusDenied, fmt.Errorf("handle: %w", err)}
 	}
@@ -452,12 +452,12 @@ func seemsHandle(path string) bool {
 func noHandleFile(path string) error {
 	return &statusError{statusUnsafe, &worded{path + " is not a handle file, or a damaged one", nil, []string{
 		"a handle is the file whose path \"holdfast lock\" printed",
-		"the lock of a damaged handle ends with its TTL, or with holdfast break",
+		"the lock of a damaged handle is free after its TTL, or after holdfast break",
 	}}}
 }
 
 func noHandle(path string) error {
-	return &statusError{statusNotFound, &worded{"handle " + path + " does not exist: it was unlocked already, or never written", fs.ErrNotExist, []string{"a handle is the file whose path \"holdfast lock\" printed, and not the name of a lock"}}}
+	return &statusError{statusNotFound, &worded{"handle " + path + " does not exist: it was unlocked before, or was never written", fs.ErrNotExist, []string{"a handle is the file whose path \"holdfast lock\" printed, and not the name of a lock"}}}
 }
 
 // existingHandle opens the place of an existing handle file.
@@ -497,7 +497,7 @@ func (a *app) use(ctx context.Context, place *handleDir, grant string) (f *handl
 		}
 		_ = given.Close()
 		if bare, _, _ := strings.Cut(f.Store, "?"); given.url != bare {
-			return nil, c, usagef("handle %s is of the store %s, not of %s", path, bare, given.url)
+			return nil, c, usagef("handle %s belongs to the store %s, not to %s", path, bare, given.url)
 		}
 		url = given.again // the address of the store may have changed
 	}
@@ -536,7 +536,7 @@ func handleError(path string, err error) error {
 func (a *app) renewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "renew HANDLE",
-		Short:   "Renew a lock taken with lock",
+		Short:   "Renew a lock that \"holdfast lock\" has taken",
 		GroupID: groupLocks,
 		Long: `Renew a lock that "lock" has taken. You can rely on it for its --ttl again. renew replaces the
 handle file. A copy of the old file is then not valid.
@@ -596,7 +596,7 @@ func (a *app) renewed(ctx context.Context, path, grant string) (*handleFile, err
 	o := client.Options()
 	f.Ticket, f.Deadline = &ticket, ticket.Sent.Add(o.TTL-o.Margin-o.Grace)
 	if err := place.replace(f); err != nil {
-		return nil, fmt.Errorf("lock %q was renewed, but the handle does not tell: use it again: %w", ticket.Name, err)
+		return nil, fmt.Errorf("lock %q was renewed, but the handle file could not be written; use the old handle again: %w", ticket.Name, err)
 	}
 	return f, nil
 }
@@ -604,7 +604,7 @@ func (a *app) renewed(ctx context.Context, path, grant string) (*handleFile, err
 func (a *app) unlockCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "unlock HANDLE",
-		Short:   "Release a lock taken with lock",
+		Short:   "Release a lock that \"holdfast lock\" has taken",
 		GroupID: groupLocks,
 		Long: `Release a lock that "lock" has taken, and remove its handle file.
 
@@ -644,7 +644,7 @@ func (a *app) unlock(ctx context.Context, path, grant string) error {
 		return err
 	}
 	if errors.Is(err, lease.ErrReleased) {
-		err = fmt.Errorf("%w before this command: the lock is free; it could be relied on until %s at the latest (%s)", err, f.Deadline.Local().Format(time.RFC3339), away(time.Until(f.Deadline)))
+		err = fmt.Errorf("%w before this command: the lock is free; you could rely on it until %s at the latest (%s)", err, f.Deadline.Local().Format(time.RFC3339), away(time.Until(f.Deadline)))
 	}
 	if err == nil || errors.Is(err, lease.ErrLost) || errors.Is(err, lease.ErrReleased) {
 		err = errors.Join(err, place.dir.Remove(place.name)) // the handle is of no use any more

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net/url"
+	"os/user"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -25,35 +30,103 @@ func (e *worded) Error() string   { return e.text }
 func (e *worded) Unwrap() error   { return e.err }
 func (e *worded) Hints() []string { return e.hints }
 
+// refusedDirectory returns the error of a directory that cannot be opened as a store, in the words of
+// the command if this user has no rights or other users have too many.
+func refusedDirectory(path string, accepted []string, err error) error {
+	var (
+		risk   *safefile.RiskError
+		denied *fs.PathError
+		whose  = "this user"
+	)
+	switch {
+	case errors.As(err, &risk):
+		risks := strings.Join(append(slices.Clone(accepted), risk.Name), ",")
+		accept := "or accept the risk: --store " + quoteArg("file:"+(&url.URL{Path: path}).EscapedPath()+"?unsafe="+risks)
+		return &worded{fmt.Sprintf("the store file:%s is refused: %s", path, risk.What), err, append(slices.Clone(risk.Advice), accept)}
+	case errors.Is(err, fs.ErrPermission) && errors.As(err, &denied):
+		if me, err := user.Current(); err == nil {
+			whose = "user " + me.Username
+		}
+		return &worded{fmt.Sprintf("%s has no right to %s %s, which the store file:%s needs", whose, denied.Op, denied.Path, path), err, []string{
+			"give this user the right to read and write the directory, or name another store with --store",
+			"for a directory of several users see holdfast help permissions",
+		}}
+	}
+	return err
+}
+
+// inWords returns an error in the words of the command, for faults of which the library cannot say
+// what the user has named.
+func (a *app) inWords(err error) error {
+	var (
+		fenced *object.FencedError
+		op     *store.OpError
+		own    *worded
+	)
+	switch {
+	case errors.As(err, &own):
+	case errors.As(err, &fenced):
+		text := fmt.Sprintf("the object %q was not changed: it carries token %d of lock %q", fenced.Key, fenced.Fence.Token, fenced.Fence.Lock)
+		hint := "another holder has had the lock since: stop, and start the job again"
+		switch w := fenced.Write; {
+		case w == nil:
+			text, hint = text+", and you gave no token", fmt.Sprintf("give the token of your grant: --fence TOKEN --lock %s", quoteArg(fenced.Fence.Lock))
+		case w.Lock != fenced.Fence.Lock:
+			text, hint = fmt.Sprintf("%s, and you gave a token of lock %q", text, w.Lock), "use the lock that guards the object"
+		default:
+			text = fmt.Sprintf("%s, and you gave %d", text, w.Token)
+		}
+		return &worded{text, err, []string{hint}}
+	case errors.Is(err, store.ErrCorrupt) && errors.As(err, &op) && usesLocks(a.path):
+		name, ofLock := strings.CutPrefix(op.Key, "lock/") // the default of lease.Options.KeyPrefix
+		if !ofLock {
+			break
+		}
+		what := strings.TrimPrefix(op.Err.Error(), store.ErrCorrupt.Error()+": ")
+		return &worded{fmt.Sprintf("the record of lock %q on %s is damaged: %s", name, cmp.Or(op.Store, a.opened), what), err, []string{
+			"other locks still work",
+			fmt.Sprintf("if no holder of this lock runs: %s break %s --unreadable --now (keeps a copy)", a.again(), quoteArg(name)),
+		}}
+	}
+	return err
+}
+
+// usesLocks reports whether a command takes or shows a lock.
+func usesLocks(path string) bool {
+	return slices.Contains([]string{"run", "hold", "lock", "lead", "show"}, strings.TrimPrefix(path, "holdfast "))
+}
+
+// again is the beginning of a command line for the store that was opened.
+func (a *app) again() string {
+	if a.opened == "" {
+		return "holdfast"
+	}
+	return "holdfast --store " + quoteArg(a.opened)
+}
+
 // hints returns what the reader of an error can do.
 func (a *app) hints(err error) []string {
 	var own interface{ Hints() []string }
 	if errors.As(err, &own) {
 		return own.Hints()
 	}
-	on := "holdfast"
-	if a.opened != "" {
-		on += " --store " + quoteArg(a.opened)
-	}
-	locks := slices.Contains([]string{"run", "hold", "lock", "lead", "show"}, strings.TrimPrefix(a.path, "holdfast "))
+	on := a.again()
 	switch status := statusOf(err); {
-	case status == statusLost && (errors.Is(err, object.ErrFenced) || errors.Is(err, checkpoint.ErrFenced)):
-		return []string{"another holder has had the lock since: stop, and start the job again"}
+	case errors.Is(err, checkpoint.ErrFenced):
+		return []string{
+			"if you gave no token: give the token of your grant with --fence",
+			"if you gave a token: another holder has had the lock since; stop, and start the job again",
+		}
 	case status == statusLost && errors.Is(err, lease.ErrLost):
-		return []string{"check what was done under the lock, then start the work again"}
+		return []string{"check what the work has done under the lock, then start it again"}
 	case status == statusUnknown:
-		return []string{"before you try again, look whether it was applied"}
+		return []string{"the store's reply was lost: before you try again, find out whether the write was applied"}
 	case status == statusUnreachable && a.opened != "":
 		return []string{"check the server and the network, then: " + on + " doctor"}
 	case status == statusDenied && !strings.HasPrefix(a.opened, "file:") && errors.Is(err, store.ErrDenied):
 		return []string{"the rights that each store needs: holdfast help permissions"}
 	case errors.Is(err, lease.ErrTokenMismatch):
 		return []string{"it may have another holder now: " + on + " show NAME"}
-	case errors.Is(err, store.ErrCorrupt) && locks:
-		return []string{
-			"other locks still work",
-			"if no holder of this one runs: " + on + " break NAME --unreadable --now (keeps a copy)",
-		}
 	}
 	return wayOut(err)
 }
@@ -99,7 +172,7 @@ func (e *busyError) Error() string {
 	case r.State == lease.Free && !r.NotBefore.IsZero():
 		text += fmt.Sprintf(" is free, but cannot be taken before %s (--min-interval)", shortTime(r.NotBefore))
 	case r.State == lease.Free:
-		text += " is taken by others at the moment"
+		text += " is being taken by other clients"
 	default:
 		text += " is held by " + e.by
 		if !r.Granted.IsZero() {
@@ -158,7 +231,7 @@ func overdue(held *lease.HeldError) string {
 	if r.State != lease.Held || r.Session != "" || over < 0 { // a session has a record of its own
 		return ""
 	}
-	return fmt.Sprintf("it was not renewed in time (%v too late, by two clocks): it can be taken in %v unless it is renewed", over.Round(time.Second), held.Wait.Round(100*time.Millisecond))
+	return fmt.Sprintf("the holder did not renew the lock in time (%v late, if two clocks agree): other clients can take it in %v unless the holder renews it", over.Round(time.Second), held.Wait.Round(100*time.Millisecond))
 }
 
 // lostText says that a lock was lost, and why.
@@ -210,5 +283,5 @@ func (e *lostError) Hints() []string {
 	if errors.As(e.cause, &lost) && lost.Token != 0 {
 		token = fmt.Sprintf("token %d, ", lost.Token)
 	}
-	return []string{"check what was done under the lock, then start the work again (" + token + "see holdfast help leases)"}
+	return []string{"check what the work has done under the lock, then start it again (" + token + "see holdfast help leases)"}
 }

@@ -72,14 +72,14 @@ docs/json.md, and examples/hold for Python, Node and the shell.`,
 				return nil
 			}
 			if len(args) > 1 {
-				return usagef("hold takes one lock, and with --commands any number from its input: %s", cmd.UseLine())
+				return usagef("hold holds one lock; with --commands it reads the names of locks from its input: %s", cmd.UseLine())
 			}
 			return cobra.ExactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if lines {
 				if cmd.Flags().Changed("conflict-exit-code") {
-					return usagef("--conflict-exit-code does not go with --commands, which says busy on its output")
+					return usagef("--conflict-exit-code cannot be combined with --commands, which prints \"busy\" on its output")
 				}
 				return a.holdLines(cmd.Context(), f)
 			}

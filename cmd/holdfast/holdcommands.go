@@ -154,13 +154,13 @@ func readLines(r io.Reader, stop <-chan struct{}) <-chan inputLine {
 			text, err := in.ReadSlice('\n')
 			line := inputLine{number: number, text: bytes.Clone(text)}
 			for errors.Is(err, bufio.ErrBufferFull) {
-				line.text, line.err = nil, fmt.Errorf("it has more than %d bytes", maxLine)
+				line.text, line.err = nil, fmt.Errorf("the line has more than %d bytes", maxLine)
 				_, err = in.ReadSlice('\n')
 			}
 			if err != nil { // a read error ends the input, too
 				line.last = true
 				if len(bytes.TrimSpace(text)) > 0 {
-					line.err = errors.New("the input ends in the middle of it")
+					line.err = errors.New("the input ends in the middle of the line")
 				}
 			}
 			select {
@@ -203,7 +203,7 @@ func (h *lineHolder) obey(line inputLine, closed *holdLine) (more bool) {
 // parseLine reads a command. With an error it returns what can be said of whose it is.
 func parseLine(text []byte) (c lineCommand, err error) {
 	if !utf8.Valid(text) {
-		return c, errors.New("it is not UTF-8")
+		return c, errors.New("the line is not UTF-8")
 	}
 	if err = c.read(text); err == nil {
 		err = c.check()
@@ -222,9 +222,9 @@ func (c *lineCommand) read(text []byte) (err error) {
 		return notJSON(err)
 	case begin != json.Delim('{'):
 		if !json.Valid(text) {
-			return notJSON(errors.New("it begins with no {"))
+			return notJSON(errors.New("the line does not begin with {"))
 		}
-		return fmt.Errorf("it is no JSON object, but %s", brief(text))
+		return fmt.Errorf("the line is not a JSON object, but %s", brief(text))
 	}
 	values := map[string]json.RawMessage{}
 	for dec.More() {
@@ -238,7 +238,7 @@ func (c *lineCommand) read(text []byte) (err error) {
 		}
 		name := key.(string) // the key of an object
 		if values[name] != nil && err == nil {
-			err = fmt.Errorf("it has %q twice", name)
+			err = fmt.Errorf("the line has the field %q twice", name)
 		}
 		values[name] = value
 	}
@@ -246,7 +246,7 @@ func (c *lineCommand) read(text []byte) (err error) {
 		return notJSON(end)
 	}
 	if _, end := dec.Token(); end != io.EOF {
-		return errors.New("it has more than one JSON object")
+		return errors.New("the line has more than one JSON object")
 	}
 	if err != nil {
 		return err // not even its id is certain
@@ -270,7 +270,7 @@ func notJSON(err error) error {
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("it is no JSON: %w", err)
+	return fmt.Errorf("the line is not JSON: %w", err)
 }
 
 // lineField is a field of a line of the input.
@@ -350,7 +350,7 @@ func (c *lineCommand) check() error {
 	case c.Command == "":
 		return errors.New(`"command" is missing`)
 	case !known:
-		return fmt.Errorf("unknown command %q: there are acquire, try, release, data, refuse and close", brief([]byte(c.Command)))
+		return fmt.Errorf("unknown command %q: use acquire, try, release, data, refuse or close", brief([]byte(c.Command)))
 	case c.ID == "" && c.Command != "close":
 		return errors.New(`"id" is missing`)
 	case len(c.ID) > maxID:
@@ -358,7 +358,7 @@ func (c *lineCommand) check() error {
 	}
 	for field, given := range map[string]bool{"lock": c.Lock != "", "wait_ms": c.WaitMS != nil, "data": c.Data != nil, "data_base64": c.Base64 != nil, "reason": c.Reason != nil, "shared": c.Shared, "slots": c.Slots != nil, "fair": c.Fair} {
 		if given && !slices.Contains(fields, field) {
-			return fmt.Errorf("%q does not belong to %s", field, c.Command)
+			return fmt.Errorf("the command %[2]s has no field %[1]q", field, c.Command)
 		}
 	}
 	if c.Data != nil && c.Base64 != nil {
@@ -390,10 +390,10 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 	switch {
 	case c.Command == "acquire" || c.Command == "try":
 		if claimed != nil {
-			return fmt.Errorf("the id %q is in use, for lock %q", c.ID, claimed.lock)
+			return fmt.Errorf("the id %q is already in use for lock %q", c.ID, claimed.lock)
 		}
 		if len(h.claims) >= maxClaims {
-			return fmt.Errorf("%d locks are held, or waited for: no more are taken", maxClaims)
+			return fmt.Errorf("hold already holds, or waits for, %d locks: release some of them first", maxClaims)
 		}
 		wait := h.wait
 		switch {
@@ -411,7 +411,7 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 		}
 		h.wg.Go(func() { h.take(ctx, claimed, beside, wait) })
 	case claimed == nil:
-		h.failed(c.Command, &claim{id: c.ID}, &statusError{statusNotFound, fmt.Errorf("no lock has the id %q: it was never taken, or it was lost or released", c.ID)})
+		h.failed(c.Command, &claim{id: c.ID}, &statusError{statusNotFound, fmt.Errorf("no lock has the id %q: it was never acquired, or it was lost or released", c.ID)})
 	case claimed.releasing:
 		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("lock %q is being released", claimed.lock)})
 	case c.Command == "release":
@@ -419,7 +419,7 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 	case claimed.guard == nil:
 		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("lock %q is not held yet", claimed.lock)})
 	case claimed.storing != nil:
-		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("something else is being written into the record of lock %q", claimed.lock)})
+		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("another command is writing into the record of lock %q: wait for its answer", claimed.lock)})
 	case c.Command == "refuse":
 		reason := ""
 		if c.Reason != nil {
@@ -640,7 +640,7 @@ func (o *outbox) put(line holdLine) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.lines) >= maxUnread {
-		o.fail(fmt.Errorf("%d lines of the output were not read", maxUnread))
+		o.fail(fmt.Errorf("your program has not read %d lines of the output", maxUnread))
 	}
 	if o.err == nil {
 		o.lines = append(o.lines, line)
@@ -694,7 +694,7 @@ func (o *outbox) close(within time.Duration) error {
 	select {
 	case <-o.done:
 	case <-time.After(within):
-		return fmt.Errorf("the output was not read for %v", within)
+		return fmt.Errorf("your program has not read the output for %v", within)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -229,7 +229,7 @@ func TestHoldLines(t *testing.T) {
 	h.want(holdLine{Event: "stored", ID: "a"})
 	data("")
 	h.say(`{"command":"refuse","id":"a","reason":"why"}`) // no client has asked
-	h.want(holdLine{Event: "failed", ID: "a", Error: "not asked"})
+	h.want(holdLine{Event: "failed", ID: "a", Error: "no client has asked"})
 	h.say(`{"command":"data","id":"a","data":"` + strings.Repeat("x", lease.MaxData+1) + `"}`)
 	h.want(holdLine{Event: "failed", ID: "a"})
 	// A wait that is given up, and one that ends with the lock.
@@ -296,13 +296,13 @@ func TestHoldLinesRefusesBadLines(t *testing.T) {
 	h.want(holdLine{Event: "held", ID: "used"})
 	n := 1
 	for _, c := range []struct{ line, id, want string }{
-		{`nonsense`, "", "no JSON: "},
-		{`{"command":"try","id":"x","lock":"b","slots":NaN}`, "", "no JSON: "},
-		{`[1,`, "", "no JSON: "},
-		{`{"command":"acquire","id":"x","lock":"b"`, "", "no JSON"},
-		{`"acquire"`, "", `no JSON object, but "acquire"`},
-		{`["acquire","x","b"]`, "", `no JSON object, but ["acquire","x","b"]`},
-		{`null`, "", "no JSON object, but null"},
+		{`nonsense`, "", "the line is not JSON: "},
+		{`{"command":"try","id":"x","lock":"b","slots":NaN}`, "", "the line is not JSON: "},
+		{`[1,`, "", "the line is not JSON: "},
+		{`{"command":"acquire","id":"x","lock":"b"`, "", "is not JSON"},
+		{`"acquire"`, "", `not a JSON object, but "acquire"`},
+		{`["acquire","x","b"]`, "", `not a JSON object, but ["acquire","x","b"]`},
+		{`null`, "", "not a JSON object, but null"},
 		{`{}`, "", `"command" is missing`},
 		{`{"id":"x","lock":"b"}`, "x", `"command" is missing`},
 		{`{"command":"lock","id":"x","lock":"b"}`, "x", `unknown command "lock"`},
@@ -312,14 +312,14 @@ func TestHoldLinesRefusesBadLines(t *testing.T) {
 		{`{"command":"try","id":"x","lock":"b\udc00\ud800"}`, "x", `"lock" takes a string, not "b\udc00\ud800"`},
 		{`{"command":"data","id":"used","data":"\ud83dx"}`, "used", `"data" takes a string, not "\ud83dx"`},
 		{`{"command":"data","id":"used","data":"` + strings.Repeat("x", 9000) + `\ud800"}`, "used", `"data" takes a string, not "xxx`},
-		{`{"id":"x","id":"y","command":"try","lock":"b"}`, "", `it has "id" twice`},
+		{`{"id":"x","id":"y","command":"try","lock":"b"}`, "", `the field "id" twice`},
 		{`{"ID":"x","command":"try","lock":"b"}`, "", `unknown field "ID"`},
 		{`{"command":"try","id":"` + strings.Repeat("x", 101) + `","lock":"b"}`, "", "more than 100 bytes"},
 		{`{"command":"try","id":"x"}`, "x", "lock name"},
 		{`{"command":"try","id":"x","lock":""}`, "x", "lock name"},
 		{`{"command":"try","id":"x","lock":"../b"}`, "x", "lock name"},
 		{`{"command":"try","id":"x","lock":"b\u001b[2J"}`, "x", "lock name"},
-		{`{"command":"try","id":"x","lock":"b","wait_ms":1}`, "x", `"wait_ms" does not belong to try`},
+		{`{"command":"try","id":"x","lock":"b","wait_ms":1}`, "x", `the command try has no field "wait_ms"`},
 		{`{"command":"acquire","id":"x","lock":"b","wait_ms":-1}`, "x", `"wait_ms" takes a whole number from 0 to 1000000000000, not -1`},
 		{`{"command":"acquire","id":"x","lock":"b","wait_ms":1e30}`, "x", `"wait_ms" takes a whole number from 0 to 1000000000000, not 1e30`},
 		{`{"command":"acquire","id":"x","lock":"b","wait_ms":"5"}`, "x", `not "5"`},
@@ -337,12 +337,12 @@ func TestHoldLinesRefusesBadLines(t *testing.T) {
 		{`{"command":"try","id":"x","lock":"b","slots":501}`, "x", `"slots" takes a whole number from 1 to 500, not `},
 		{`{"command":"try","id":"x","lock":"b","slots":1000000}`, "x", `"slots" takes a whole number from 1 to 500, not `},
 		{`{"command":"try","id":"x","lock":"b","slots":2,"shared":true}`, "x", "exclude each other"},
-		{`{"command":"release","id":"used","fair":true}`, "used", `"fair" does not belong to release`},
+		{`{"command":"release","id":"used","fair":true}`, "used", `the command release has no field "fair"`},
 		{`{"command":"acquire","id":"x","lock":"b","wait":5}`, "x", `unknown field "wait". Did you mean "wait_ms"?`},
-		{`{"command":"release","id":"used","lock":"a"}`, "used", `"lock" does not belong to release`},
+		{`{"command":"release","id":"used","lock":"a"}`, "used", `the command release has no field "lock"`},
 		{`{"command":"data","id":"used","data":"x","data_base64":"eA=="}`, "used", "exclude each other"},
 		{`{"command":"data","id":"used","data_base64":"?"}`, "used", `"data_base64" takes a string of base64, not "?"`},
-		{`{"command":"acquire","id":"used","lock":"b"}`, "used", `the id "used" is in use, for lock "a"`},
+		{`{"command":"acquire","id":"used","lock":"b"}`, "used", `the id "used" is already in use for lock "a"`},
 		{`{"command":"acquire","id":"x","lock":"b"} {"command":"close"}`, "", "more than one"},
 		{"{\"command\":\"try\",\"id\":\"x\",\"lock\":\"\xff\"}", "", "not UTF-8"},
 		{`{"command":"try","id":"x","lock":"` + strings.Repeat("b", 1<<20) + `"}`, "", "more than 262144 bytes"},
@@ -561,7 +561,7 @@ func TestHoldLinesAmongOthers(t *testing.T) {
 	h.say(`{"command":"try","id":"s3","lock":"pool","slots":2}`)
 	h.want(holdLine{Event: "busy", ID: "s3", Error: "has 2 of 2 slots taken"})
 	h.say(`{"command":"try","id":"s3","lock":"pool","slots":3}`)
-	h.want(holdLine{Event: "failed", ID: "s3", Error: "it has 2 slots, and the caller names 3"})
+	h.want(holdLine{Event: "failed", ID: "s3", Error: "has 2 slots, but the caller gives 3"})
 	h.in.Close()
 	h.want(holdLine{Event: "released", ID: "w"}, holdLine{Event: "released", ID: "s1"}, holdLine{Event: "released", ID: "s2"})
 	h.want(holdLine{Event: "closed"})

@@ -30,11 +30,11 @@ func (h *hooks) check() error {
 		}
 		words := strings.Fields(hook.line)
 		if len(words) == 0 {
-			return usagef("%s is blank: name a program", hook.flag)
+			return usagef("%s contains only blanks: name a program", hook.flag)
 		}
 		if _, err := exec.LookPath(words[0]); err != nil {
 			if hook.flag == "--on-lost" {
-				return usagef("--on-lost is kill, warn or a command, not %q: %w", hook.line, err)
+				return usagef("--on-lost must be kill, warn or a program, not %q: %w", hook.line, err)
 			}
 			return usagef("%s: %w", hook.flag, err)
 		}

@@ -17,7 +17,7 @@ import (
 func (a *app) initCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "init",
-		Short:   "Make what a store needs: a directory, tables",
+		Short:   "Create what a store needs: a directory, tables",
 		GroupID: groupStore,
 		Long: `Create what a store needs, and test whether the store can be used. init creates a directory, a
 DynamoDB table (paid by request), or the tables in a database of SQLite or PostgreSQL. It does
@@ -135,7 +135,7 @@ func initBucket(ctx context.Context, raw string) error {
 		return err
 	}
 	if len(found.Legacy) > 0 {
-		return fmt.Errorf("%w: locks of another program lie there, which Holdfast's do not exclude: %s", store.ErrUnsafe, strings.Join(found.Legacy, ", "))
+		return fmt.Errorf("%w: locks of another program are under this prefix, and Holdfast's locks do not exclude them: %s", store.ErrUnsafe, strings.Join(found.Legacy, ", "))
 	}
 	if len(found.Shared) > 0 {
 		return fmt.Errorf("%w: %s", store.ErrUnsafe, found.SharedText)

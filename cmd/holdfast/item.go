@@ -67,7 +67,7 @@ func (a *app) withItems(cmd *cobra.Command, f *itemFlags, makes bool, do func(co
 			return err
 		}
 		if at.isNew() && !makes {
-			return &statusError{statusUnsafe, fmt.Errorf("there is no bucket %s: is it mistyped? holdfast item init makes it", at)}
+			return &statusError{statusUnsafe, fmt.Errorf("there is no bucket %s: check the name, or create the bucket with holdfast item init", at)}
 		}
 		b, err := at.open(ctx, a)
 		if err != nil {
@@ -88,23 +88,23 @@ func inWords(err error) error {
 	var age *largeitem.OrphanAgeError
 	switch {
 	case errors.As(err, &other):
-		help := "name another prefix, --bucket URL/PREFIX; or, if that table does not exist any more and its objects may be removed, take them over with item init --adopt"
+		help := "name another prefix, --bucket URL/PREFIX; if that table does not exist any more, and its objects may be removed, take over the prefix with item init --adopt"
 		if other.Copied() {
-			help = "it is a copy of that table, or that table has moved: for a copy name another prefix, --bucket URL/PREFIX; take the objects over with item init --adopt only if no program uses the table in the old place any more"
+			help = "one table is a copy of the other, or the table was moved: for a copy name another prefix, --bucket URL/PREFIX; after a move, if no program uses the table in its old place, take over the prefix with item init --adopt"
 		}
 		return &statusError{statusUnsafe, fmt.Errorf("the objects next to %s belong to the table %s (%s), and not to %s (%s): %s",
 			other.Object, other.Table, other.ID, other.Store, other.StoreID, help)}
 	case errors.As(err, &age):
-		why, until := "longer, so that a sweep could remove what this command writes", ""
-		help := fmt.Sprintf("change that of the table with item init --orphan-age %v --change-orphan-age", age.Given)
+		why, until := "longer, so a sweep could remove objects that this command writes", ""
+		help := fmt.Sprintf("change the age of the table with item init --orphan-age %v --change-orphan-age", age.Given)
 		if age.Sweep {
-			why = "shorter, so that this sweep could remove what another program is about to refer to"
+			why = "shorter, so this sweep could remove an object to which another program is about to refer"
 		}
 		if !age.Until.IsZero() {
-			until = fmt.Sprintf(" until %s, since it was made shorter", age.Until.Local().Format(time.DateTime))
+			until = fmt.Sprintf(" until %s, because it was made shorter", age.Until.Local().Format(time.DateTime))
 			help = "wait"
 		}
-		return &statusError{statusUnsafe, fmt.Errorf("the orphan age of this table is %v%s, and --orphan-age %v is %s: leave --orphan-age out, or %s", age.Table, until, age.Given, why, help)}
+		return &statusError{statusUnsafe, fmt.Errorf("the orphan age of this table is %v%s, and --orphan-age %v is %s: remove --orphan-age, or %s", age.Table, until, age.Given, why, help)}
 	}
 	return err
 }
@@ -113,18 +113,18 @@ func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, e
 	o := &largeitem.Options{BaseURI: f.base, OrphanAge: f.orphanAge, AdoptPrefix: f.adopt, RemoveSuperseded: f.remove, RemoveYoung: f.young, Logger: a.log()}
 	switch {
 	case emptyFlag(flags, "reference-base"):
-		return nil, usagef("--reference-base is empty: leave it out for the bucket's own URL")
+		return nil, usagef("--reference-base is empty: remove the flag to use the URL of the bucket")
 	case f.young && !f.remove:
-		return nil, usagef("--any-age is for --remove-superseded")
+		return nil, usagef("--any-age needs --remove-superseded")
 	case flags.Changed("orphan-age") && f.orphanAge < largeitem.MinOrphanAge:
-		return nil, usagef("--orphan-age %v: an object to which no item refers is kept for %v at least, since a write may be about to refer to it", f.orphanAge, largeitem.MinOrphanAge)
+		return nil, usagef("--orphan-age is %v; it must be at least %v, because a write may be about to refer to a younger object", f.orphanAge, largeitem.MinOrphanAge)
 	}
 	switch f.layout {
 	case layoutOwn:
 	case layoutMate:
 		o.Layout = largeitem.PynamoDBMateLayout()
 	default:
-		return nil, usagef("--layout %s: it is %s or %s", printable.Text(f.layout), layoutOwn, layoutMate)
+		return nil, usagef("--layout must be %[2]s or %[3]s, not %[1]s", printable.Text(f.layout), layoutOwn, layoutMate)
 	}
 	return o, nil
 }
@@ -167,7 +167,7 @@ func (a *app) parseBucket(raw string, makes bool) (*objectURL, error) {
 	case err != nil:
 		return nil, err
 	case !empty:
-		return nil, usagef("the directory %s is no bucket, and other files lie there: name a new directory or an empty one; file:%[1]s// would make it a bucket all the same", path)
+		return nil, usagef("the directory %s is not a bucket, and contains other files: name a new or empty directory; or turn it into a bucket with file:%[1]s//", path)
 	}
 	if dir, err = filepath.Abs(path); err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func parseKey(s largeitem.Schema, text string) (largeitem.Key, error) {
 
 func checkedKey(s largeitem.Schema, text string, values []any) (largeitem.Key, error) {
 	if text == "" {
-		return largeitem.Key{}, usagef("KEY is empty: is a variable not set?")
+		return largeitem.Key{}, usagef("KEY is empty: a variable of your script may not be set")
 	}
 	k, err := largeitem.NewKey(values[0], values[1:]...)
 	if err == nil {
@@ -237,7 +237,7 @@ func parseJSONKey(s largeitem.Schema, text string) (largeitem.Key, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		return largeitem.Key{}, usagef("the key %s: %s is not in the key of the table", printable.Text(text), printable.Text(name))
+		return largeitem.Key{}, usagef("the key %s: %s is not a part of the key of the table", printable.Text(text), printable.Text(name))
 	}
 	return checkedKey(s, text, values)
 }
@@ -254,7 +254,7 @@ func attributesFlag(name, text string, typed bool) (largeitem.Attributes, error)
 		if typed {
 			example = `{"status":{"N":"200"}}`
 		}
-		return nil, usagef("--%s takes an object of JSON, such as '%s': %w", name, example, err)
+		return nil, usagef("the value of --%s must be a JSON object, such as '%s': %w", name, example, err)
 	}
 	return attrs, nil
 }
@@ -344,7 +344,7 @@ func viewWrote(k largeitem.Key, r *largeitem.Result) wroteView {
 func (a *app) itemCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "item",
-		Short:   "Database items whose large attributes are objects in a bucket",
+		Short:   "Read and write items of a table, with large attributes in a bucket",
 		GroupID: groupObjects,
 		Long: `Read and write items of a table. Large attributes of an item are objects in a bucket. The item
 stores a reference to each object, with the size and the SHA-256 of the content. An item never
@@ -441,11 +441,11 @@ func (w *putFlags) change(ctx context.Context, a *app, flags *pflag.FlagSet) (la
 	case chosen > 1:
 		return c, usagef("--if-absent, --if-exists and --replace exclude each other")
 	case emptyFlag(flags, "set"):
-		return c, usagef("--set is empty: it takes an object of JSON, {} for none")
+		return c, usagef("--set is empty: give a JSON object, {} for no attributes")
 	case len(c.Remove) > 0 && (w.ifAbsent || w.replaces):
 		return c, usagef("--remove: a new item has no attribute to remove")
 	case w.typed && w.set == "":
-		return c, usagef("--dynamodb-json is for --set")
+		return c, usagef("--dynamodb-json needs --set")
 	}
 	if w.set != "" {
 		text, err := a.setText(ctx, w)
@@ -459,7 +459,7 @@ func (w *putFlags) change(ctx context.Context, a *app, flags *pflag.FlagSet) (la
 	for _, given := range w.attrs {
 		name, _, _ := strings.Cut(given, "=@")
 		if _, set := c.Set[name]; set || slices.Contains(c.Remove, name) {
-			return c, usagef("%s is in --attr and in --set or --remove: name it once", printable.Text(name))
+			return c, usagef("the attribute %s is in --attr and in --set or --remove: name it once", printable.Text(name))
 		}
 	}
 	return c, nil
@@ -475,7 +475,7 @@ func (w *putFlags) large(ctx context.Context, a *app) (large largeitem.Large, si
 		_, twice := large[name]
 		switch {
 		case !ok || name == "" || file == "":
-			return nil, 0, opened, usagef("--attr needs NAME=@FILE, or NAME=@- for standard input; a small value belongs into --set")
+			return nil, 0, opened, usagef("--attr needs NAME=@FILE, or NAME=@- for standard input; put a small value into --set")
 		case twice:
 			return nil, 0, opened, usagef("--attr %s is given twice", printable.Text(name))
 		case file == "-" && stdin != "":
@@ -533,7 +533,7 @@ func (w *putFlags) describe(large largeitem.Large) error {
 			}
 			s, has := large[name]
 			if !has {
-				return usagef("--%s: there is no --attr %s", f.flag, printable.Text(name))
+				return usagef("--%s names the attribute %[2]s, but there is no --attr %[2]s", f.flag, printable.Text(name))
 			}
 			if f.set(&s, key, value) {
 				return usagef("--%s %s is given twice", f.flag, printable.Text(strings.TrimSuffix(name+":"+key, ":-")))
@@ -605,7 +605,7 @@ func (a *app) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyText 
 func existsAlready(err error) error {
 	var refused *largeitem.ConditionFailedError
 	if errors.As(err, &refused) && refused.HasCurrent && refused.Current != nil && store.OutcomeOf(err) == store.NotApplied {
-		return &statusError{statusCondition, fmt.Errorf("the item %v exists already", refused.Key)}
+		return &statusError{statusCondition, fmt.Errorf("the item %v already exists", refused.Key)}
 	}
 	return err
 }
@@ -632,7 +632,7 @@ func (a *app) setText(ctx context.Context, w *putFlags) (string, error) {
 	defer src.Close()
 	text, err := io.ReadAll(io.LimitReader(src.Reader, maxSet+1))
 	if err == nil && len(text) > maxSet {
-		err = usagef("--set %s: more than %d bytes; a large value belongs into --attr", printable.Text(w.set), maxSet)
+		err = usagef("--set %s: more than %d bytes; put a large value into --attr", printable.Text(w.set), maxSet)
 	}
 	return string(text), err
 }
@@ -678,7 +678,7 @@ object that does not exist.`,
 			case attr == "" && cmd.Flags().Changed("output"):
 				return usagef("--output is for one large attribute: name it with --attr")
 			case attr != "" && typed:
-				return usagef("--dynamodb-json is for an item, and not for one of its attributes")
+				return usagef("--dynamodb-json is for a whole item: remove it, or remove --attr")
 			case attr != "" && a.json && (output == "" || output == "-"):
 				return usagef("--json and the attribute would both go to standard output: name a file with --output")
 			}
@@ -727,7 +727,7 @@ func (a *app) itemAttribute(ctx context.Context, s items, key largeitem.Key, att
 			return why
 		}
 		if _, small := i.Attributes[attr]; small {
-			return &statusError{statusNotFound, fmt.Errorf("the attribute %s of the item %v is no large one: item get without --attr prints it", attr, key)}
+			return &statusError{statusNotFound, fmt.Errorf("the attribute %s of the item %v is not a large attribute: item get without --attr prints it", attr, key)}
 		}
 		return &statusError{statusNotFound, fmt.Errorf("the item %v has no attribute %s", key, attr)}
 	}

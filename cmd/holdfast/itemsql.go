@@ -21,7 +21,7 @@ func (sqlItems) database(u *url.URL, create bool) (*database, *sqltable.Options,
 	o := &sqltable.Options{}
 	for name, a := range map[string]*largeitem.KeyAttribute{"partition": &o.Partition, "sort": &o.Sort} {
 		if query.Has(name) && query.Get(name) == "" || len(query[name]) > 1 {
-			return nil, nil, usagef("the parameter %s of the table's URL is the name of one column", name)
+			return nil, nil, usagef("the parameter %s of the table's URL must be the name of one column", name)
 		}
 		a.Name = query.Get(name)
 		query.Del(name)
@@ -33,7 +33,7 @@ func (sqlItems) database(u *url.URL, create bool) (*database, *sqltable.Options,
 	}
 	if d.opts.Prefix != "" {
 		d.db.Close()
-		return nil, nil, usagef("the URL of a table of items has no prefix: name the table by the parameter table")
+		return nil, nil, usagef("the URL of a table of items cannot have a prefix: name the table by the parameter table")
 	}
 	o.Table = d.opts.Table
 	o.Hide = d.opts.Hide
@@ -68,10 +68,10 @@ func (k sqlItems) create(ctx context.Context, _ *app, u *url.URL, partition, sor
 		standard     string
 	}{{"partition", opts.Partition, partition, "pk"}, {"sort", opts.Sort, sort, ""}} {
 		if column.inURL.Name != "" && column.given.Name == column.standard && column.inURL.Name != column.standard {
-			return usagef("the table's URL has %s=%s: give --%[1]s %[2]s, too, or --%[1]s %[2]s:number if its values are numbers", column.parameter, printable.Text(column.inURL.Name))
+			return usagef("the table's URL has %s=%s: add --%[1]s %[2]s, or --%[1]s %[2]s:number if the values are numbers", column.parameter, printable.Text(column.inURL.Name))
 		}
 		if column.inURL.Name != column.given.Name && (column.inURL.Name != "" || column.given.Name != column.standard) {
-			return usagef("--%s is %q, and the table's URL must say so for the other commands, too: add %[1]s=%s to its parameters", column.parameter, column.given.Name, url.QueryEscape(column.given.Name))
+			return usagef("--%s is %q, but the table's URL does not say so, and other commands need this: add %[1]s=%s to its parameters", column.parameter, column.given.Name, url.QueryEscape(column.given.Name))
 		}
 	}
 	opts.Partition, opts.Sort = partition, sort

@@ -55,7 +55,7 @@ func (f *itemFlags) tableURL(cmd *cobra.Command, a *app) (*url.URL, error) {
 	}
 	scheme, _, _ := strings.Cut(raw, ":")
 	if tableKinds()[strings.ToLower(scheme)] == nil && openers()[strings.ToLower(scheme)] != nil {
-		return nil, usagef("--table: %s: keeps no items (those that do: dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE, file:DIR)", scheme)
+		return nil, usagef("--table: %s: this kind of store cannot keep items; use dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE or file:DIR", scheme)
 	}
 	u, err := parseURL(raw)
 	if err != nil {
@@ -114,7 +114,7 @@ func (storeItems) store(ctx context.Context, a *app, u *url.URL) (opened, *store
 	}
 	st, err := a.openURL(ctx, rest)
 	if err != nil && statusOf(err) == statusNotFound && a.makes == makesNone {
-		err = &statusError{statusUnsafe, fmt.Errorf("there is no table in %s: holdfast item init makes it", bare)}
+		err = &statusError{statusUnsafe, fmt.Errorf("there is no table in %s: create it with holdfast item init", bare)}
 	}
 	return st, &storetable.Options{Table: name}, err
 }
@@ -123,7 +123,7 @@ func (storeItems) store(ctx context.Context, a *app, u *url.URL) (opened, *store
 func takeTable(u *url.URL) (table, rest string, err error) {
 	query, bare := u.Query(), *u
 	if len(query["table"]) > 1 {
-		return "", "", usagef("the parameter table is twice in the URL of the table")
+		return "", "", usagef("the URL of the table has the parameter table twice")
 	}
 	table = query.Get("table")
 	query.Del("table")
@@ -159,7 +159,7 @@ func (a *app) itemInit() *cobra.Command {
 	var change bool
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Make a table of items",
+		Short: "Create a table of items",
 		Long: `Create a table of items in DynamoDB (paid by request), in a database of SQLite or PostgreSQL, or
 in a directory. If the table exists with the same key, init does not change it.
 
@@ -185,10 +185,10 @@ of the other table. So use --adopt after a move or a restore, and never for a co
 				return err
 			}
 			if f.adopt && f.bucket == "" {
-				return usagef("--adopt is for the prefix of a bucket: name it with --bucket")
+				return usagef("--adopt needs --bucket, which names the prefix to take over")
 			}
 			if change && (f.bucket == "" || f.orphanAge == 0) {
-				return usagef("--change-orphan-age is for the prefix of a bucket: name it with --bucket, and the age with --orphan-age")
+				return usagef("--change-orphan-age needs --bucket and --orphan-age")
 			}
 			return a.itemsMake(cmd, f, p, s, change)
 		},
@@ -203,7 +203,7 @@ of the other table. So use --adopt after a move or a restore, and never for a co
 
 func keyAttribute(cmd *cobra.Command, flag, text string) (largeitem.KeyAttribute, error) {
 	if emptyFlag(cmd.Flags(), flag) {
-		return largeitem.KeyAttribute{}, usagef("--%s is empty: it takes NAME or NAME:number", flag)
+		return largeitem.KeyAttribute{}, usagef("--%s is empty: give NAME or NAME:number", flag)
 	}
 	name, number := strings.CutSuffix(text, ":number")
 	return largeitem.KeyAttribute{Name: name, Number: number}, nil

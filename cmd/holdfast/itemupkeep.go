@@ -68,7 +68,7 @@ func (p progressFile) read() (string, error) {
 	if p.name == "" {
 		return "", nil
 	}
-	bad := usagef("%s is no file that --progress-file has written: name another, or remove it", p.name)
+	bad := usagef("--progress-file has not written %s: name another file, or remove this file", p.name)
 	info, err := os.Stat(p.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -92,7 +92,7 @@ func (p progressFile) read() (string, error) {
 		return "", bad
 	}
 	if at.Of != p.of {
-		return "", usagef("%s is the progress of %s, and not of %s: name another file, or remove it", p.name, printable.Text(at.Of), p.of)
+		return "", usagef("%s has the progress of %s, not of %s: name another file, or remove this file", p.name, printable.Text(at.Of), p.of)
 	}
 	return at.At, nil
 }
@@ -179,13 +179,13 @@ objects of that layout only in a bucket with versions, or with --no-other-writer
 				return err
 			}
 			if o.Limit < 0 {
-				return usagef("--limit is a number of objects, at least 1")
+				return usagef("--limit must be at least 1")
 			}
 			if p.resume != "" && (o.Scan || f.layout == layoutMate) {
-				return usagef("--progress-file: a sweep that reads the whole table first cannot continue: leave the flag out")
+				return usagef("--progress-file: a sweep that reads the whole table first cannot be continued: remove the flag")
 			}
 			if o.Exclusive && f.layout != layoutMate {
-				return usagef("--no-other-writers is for --layout %s: other names are never shared", layoutMate)
+				return usagef("--no-other-writers needs --layout %s: objects of the other layout are never used again", layoutMate)
 			}
 			o.Attributes, o.Parallel, o.Rate = p.attrs, p.parallel, p.rate
 			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error { return a.sweepItems(ctx, s, f, p, o) })
@@ -249,9 +249,9 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 		n   int64
 		why string
 	}{
-		{v.NotOwned, "that are not known to be this table's"}, {v.AgeUnknown, "whose age the bucket does not tell"},
-		{v.Unreadable, "whose item has something else there than a reference"}, {v.Shared, "named by their content (see --no-other-writers)"},
-		{v.Skipped, "not looked at or changed meanwhile"}, {v.Failed, "failed"},
+		{v.NotOwned, "that are not known to be this table's"}, {v.AgeUnknown, "whose age the bucket does not report"},
+		{v.Unreadable, "whose item has another value in the place of the reference"}, {v.Shared, "named by their content (see --no-other-writers)"},
+		{v.Skipped, "not checked, or changed during the sweep"}, {v.Failed, "failed"},
 	} {
 		if k.n > 0 {
 			kept += fmt.Sprintf(", %d %s", k.n, k.why)

@@ -30,7 +30,7 @@ const maxKeptMargin = 10 * time.Second
 func (f *leaseFlags) trusted() error {
 	asked := f.ttl
 	if asked <= 0 || asked > lease.MaxTTL {
-		return usagef("--ttl is from %v to %v, not %v", lease.MinLocalTTL, lease.MaxTTL, asked)
+		return usagef("--ttl must be from %v to %v, not %v", lease.MinLocalTTL, lease.MaxTTL, asked)
 	}
 	if f.grace == 0 {
 		f.grace = min(asked/4, lease.MaxDefaultGrace)
@@ -65,7 +65,7 @@ func keptFor(text string) (process, error) {
 	default:
 		pid, err := strconv.Atoi(text)
 		if err != nil || pid <= 0 {
-			return p, usagef("--renew-until is unlock, parent, or the id of a process, not %q", text)
+			return p, usagef("--renew-until must be unlock, parent, or the id of a process, not %q", text)
 		}
 		p.pid = pid
 	}
@@ -137,9 +137,9 @@ func (k *renewer) ready() error {
 		if err == nil {
 			return nil
 		}
-		return fmt.Errorf("the process that was to renew the lock has ended: %w", err)
+		return fmt.Errorf("the background process that renews the lock has ended: %w", err)
 	case <-time.After(10 * time.Second):
-		return errors.New("the process that was to renew the lock does not start")
+		return errors.New("the background process that renews the lock does not start")
 	}
 }
 
@@ -160,7 +160,7 @@ func (a *app) keeperCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pid, err := strconv.Atoi(args[2])
 			if err != nil {
-				return usagef("no process id: %q", args[2])
+				return usagef("%q is not a process id", args[2])
 			}
 			a.quiet = true
 			return a.keepAlive(cmd.Context(), args[0], args[1], process{pid, args[3]})

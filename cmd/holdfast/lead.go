@@ -47,7 +47,7 @@ See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 			case dash == 0:
 				return usagef("name the lock: holdfast lead NAME -- COMMAND")
 			case dash > 1:
-				return usagef("lead takes one lock, not %d: holdfast lead NAME -- COMMAND", dash)
+				return usagef("lead needs exactly one lock, not %d: holdfast lead NAME -- COMMAND", dash)
 			case len(args) == 1:
 				return usagef("name the command: holdfast lead %s -- COMMAND", quoteArg(echoed(args[0])))
 			case len(value) > lease.MaxData:

@@ -303,7 +303,7 @@ states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects
 			switch state {
 			case "", "held", "shared", "free", "broken", "unreadable":
 			default:
-				return usagef("--state is held, shared, free, broken or unreadable, not %q", state)
+				return usagef("--state must be held, shared, free, broken or unreadable, not %q", state)
 			}
 			return a.ls(cmd.Context(), f, prefix, state, all || state != "")
 		},
@@ -483,25 +483,25 @@ func (v *lockView) explained() string {
 	waited := v.watched.Round(time.Millisecond)
 	switch {
 	case v.Expired == "certain":
-		return fmt.Sprintf("its holder has not renewed it for longer than its TTL, by the store's clock: the next one that asks can take it, or has to watch it for %v first", waited)
+		return fmt.Sprintf("by the store's clock, the holder has not renewed the lock for its TTL: the next client takes the lock, or watches it for %v first", waited)
 	case v.Expired != "":
-		return fmt.Sprintf("its holder has not renewed it for longer than its TTL, if its clock and this one agree: others take it after they have watched it for %v", waited)
+		return fmt.Sprintf("if the clocks of the holder and of this machine agree, the holder has not renewed the lock for its TTL: other clients take the lock after they have watched it for %v", waited)
 	case v.Liveness == "orphans" && len(v.Orphans) > 0:
-		return fmt.Sprintf("its holder is dead, and processes that it started still run: %s", strings.Trim(fmt.Sprint(v.Orphans), "[]"))
+		return fmt.Sprintf("the holder is dead, and processes that it started still run: %s", strings.Trim(fmt.Sprint(v.Orphans), "[]"))
 	case v.Liveness == "orphans":
-		return "its holder is dead, and processes that it started still run"
+		return "the holder is dead, and processes that it started still run"
 	case v.State == "broken" && (v.now || v.over):
-		return "it was broken: the next one that asks can take it"
+		return "the lock was broken: the next client can take it"
 	case v.State == "broken" && len(v.Holders) > 0:
-		return "it was broken: others can take it when each of its holders has stopped, or its session is over"
+		return "the lock was broken: other clients can take it when each holder has stopped, or the session of that holder has ended"
 	case v.State == "broken" && v.Session != "":
-		return "it was broken: its holder hears of that when its session is renewed next, and frees it when it has stopped; if the session is not renewed, others take it when that has expired"
+		return "the lock was broken: the holder sees this at the next renewal of its session, stops, and frees the lock; if the session is not renewed, other clients take the lock when the session has expired"
 	case v.State == "broken":
-		return fmt.Sprintf("it was broken: others can take it when its holder has stopped, and at the latest when they have watched it for %v", waited)
+		return fmt.Sprintf("the lock was broken: other clients can take it when the holder has stopped, at the latest after they have watched it for %v", waited)
 	case v.State == "held" && v.over:
-		return "its session is over: the next one that asks can take it"
+		return "the session of the holder has ended: the next client can take the lock"
 	case v.State == "held" && v.Liveness == "dead":
-		return "its holder is dead: the next one that asks can take it"
+		return "the holder is dead: the next client can take the lock"
 	}
 	return ""
 }
@@ -643,7 +643,7 @@ func (v *yieldRequestView) line(plain bool) string {
 	case v.Refusal != "":
 		text += ", refused (" + v.Refusal + ")"
 	case plain && !v.Acknowledged:
-		text += ", the holder has not heard of it yet"
+		text += ", the holder has not read it yet"
 	}
 	if v.Reason != "" {
 		text += ": " + v.Reason
@@ -705,7 +705,7 @@ func (a *app) show(ctx context.Context, f *leaseFlags, name string) error {
 		line("asked", "%s", v.Asked.line(v.Session == "" && len(v.Holders) == 0))
 	}
 	if v.Linger > 0 {
-		line("kept", "for %v after its work, unless it is asked for", time.Duration(v.Linger)*time.Millisecond)
+		line("kept", "for %v after its work, unless a client asks for the lock", time.Duration(v.Linger)*time.Millisecond)
 	}
 	if v.Granted != nil {
 		line("granted", "%s (%s ago)", v.Granted.Local().Format(time.RFC3339), ago(time.Since(*v.Granted)))

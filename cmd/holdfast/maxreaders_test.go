@@ -39,7 +39,7 @@ func TestReadersAboveTheBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, st, "lock/doc")
-	const full = `no room for another holder: it has 500 holders and waiters`
+	const full = `no room for another holder: the lock has 500 holders and waiters`
 	h := holdLines(t, dir)
 	h.next()
 	for i, line := range []string{`"command":"try","shared":true`, `"command":"acquire","shared":true`, `"command":"acquire","shared":true,"wait_ms":60000`, `"command":"acquire","fair":true`} {

@@ -35,8 +35,8 @@ var counters = []struct{ name, help string }{
 	{"holdfast_failed_total", "Runs that did not get the lock for another reason."},
 	{"holdfast_wait_seconds_total", "Seconds for which runs have waited for the lock."},
 	{"holdfast_held_seconds_total", "Seconds for which runs have held the lock."},
-	{"holdfast_last_run_timestamp_seconds", "When the last run ended that had the lock, as Unix time."},
-	{"holdfast_last_success_timestamp_seconds", "When the last run ended that had the lock and status 0, as Unix time; 0 if there was none."},
+	{"holdfast_last_run_timestamp_seconds", "Unix time at which the last run with the lock ended."},
+	{"holdfast_last_success_timestamp_seconds", "Unix time at which the last run with the lock and status 0 ended; 0 if there was none."},
 	{lastStatus, "Exit status of the last run that had the lock."},
 }
 
@@ -51,7 +51,7 @@ func metricsFile(path string) error {
 		return nil
 	}
 	if !strings.HasSuffix(path, ".prom") {
-		return usagef("--metrics names a file that ends with .prom, since the node exporter reads no other: not %q", path)
+		return usagef("--metrics must name a file that ends with .prom, because the node exporter reads no other file: not %q", path)
 	}
 	dir, err := safefile.OpenAnyDir(filepath.Dir(path))
 	if err != nil {

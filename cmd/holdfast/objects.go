@@ -183,16 +183,16 @@ func (f *writeFlags) options(flags *pflag.FlagSet) (*object.WriteOptions, error)
 	}
 	o.IfMatch, o.SourceIfMatch = object.Version(f.ifMatch), object.Version(f.sourceMatch)
 	if o.IfAbsent && o.IfMatch != "" {
-		return nil, usagef("--if-absent and --if-match contradict each other")
+		return nil, usagef("--if-absent and --if-match exclude each other: give one of them")
 	}
 	fenced := flags.Changed("fence")
 	switch {
 	case emptyFlag(flags, "fence"), fenced && f.fence == 0:
-		return nil, usagef("--fence needs a token, which is at least 1")
+		return nil, usagef("--fence needs a token of at least 1")
 	case fenced && f.lock == "":
-		return nil, usagef("--fence needs --lock NAME: the lock that the token is of")
+		return nil, usagef("--fence needs --lock NAME, the lock that issued the token")
 	case !fenced && f.lock != "" && os.Getenv(variableOf("lock")) != f.lock:
-		return nil, usagef("--lock needs --fence TOKEN: the token of that lock")
+		return nil, usagef("--lock needs --fence TOKEN, the token of that lock")
 	case fenced:
 		o.Fence = &object.Fence{Lock: f.lock, Token: f.fence}
 	}
@@ -256,17 +256,17 @@ func (b bucket) refused(err error, key string, o *object.WriteOptions) error {
 	}
 	switch {
 	case conflict.RenamedTo != "":
-		err = fmt.Errorf("another rename, to %s, was faster", b.of(conflict.RenamedTo))
+		err = fmt.Errorf("another program has renamed the object to %s", b.of(conflict.RenamedTo))
 	case conflict.Key != key: // the source of a copy
-		err = fmt.Errorf("the source %q is not, or no longer, in the state that is wanted", conflict.Key)
+		err = fmt.Errorf("the source %q does not have the version that you named", conflict.Key)
 	case conflict.HasCurrent && conflict.Version == "":
 		err = fmt.Errorf("%s does not exist", b.of(key))
 	case conflict.HasCurrent && o.IfAbsent:
-		err = fmt.Errorf("%s exists already, with version %s", b.of(key), conflict.Version)
+		err = fmt.Errorf("%s already exists, with version %s", b.of(key), conflict.Version)
 	case conflict.HasCurrent:
 		err = fmt.Errorf("%s has changed: its version is %s", b.of(key), conflict.Version)
 	case o.IfAbsent:
-		err = fmt.Errorf("the store refuses to create %s, although no object is there now: another program has just removed it, or the store takes a deleted version for an object (as versitygw does with versions; then remove its versions, or write without --if-absent)", b.of(key))
+		err = fmt.Errorf("the store refuses to create %s, although it does not exist: another program has just removed it, or the store treats a deleted version as an object; then remove the versions of the object, or write without --if-absent", b.of(key))
 	default:
 		err = fmt.Errorf("%s has changed", b.of(key))
 	}
@@ -340,7 +340,7 @@ Look with "holdfast object stat". For URLs see holdfast help object-urls.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("size") && size < 1 {
-				return usagef("--size is a number of bytes, at least 1")
+				return usagef("--size must be a number of bytes, at least 1")
 			}
 			return a.put(cmd, args[0], args[1], "", size, f)
 		},
@@ -393,7 +393,7 @@ func (a *app) put(cmd *cobra.Command, name, to, named string, size int64, f *wri
 // cut adds to the error of a transfer how much was transferred, and how the user can
 // continue.
 func (a *app) cut(err error, done, size int64) error {
-	of, goOn := "", "the object is as it was, and nothing of this is left: put it again"
+	of, goOn := "", "the object did not change, and the store keeps nothing of this put: put it again"
 	if size >= 0 {
 		of = " of " + bytesText(size)
 	}
@@ -404,7 +404,7 @@ func (a *app) cut(err error, done, size int64) error {
 	case done < barFrom, statusOf(err) == statusCondition, store.Permanent(err):
 		return err
 	case store.InDoubt(err):
-		goOn = "it may have been written: look with stat before you put it again"
+		goOn = "the object may have been written: look with holdfast object stat before you put it again"
 	}
 	return fmt.Errorf("%w (after %s%s: %s)", err, bytesText(done), of, goOn)
 }
@@ -459,7 +459,7 @@ the object has not changed. The status is 66 if there is no such object.`,
 			case emptyFlag(cmd.Flags(), "if-match"):
 				return usagef("--if-match is empty: name a version")
 			case opts.Offset < 0, opts.Length < 0:
-				return usagef("--offset and --length are numbers of bytes, at least 0")
+				return usagef("--offset and --length must be numbers of bytes, at least 0")
 			case a.json && (name == "" || name == "-"):
 				return usagef("--json and the object would both go to standard output: name a file")
 			}
@@ -501,7 +501,7 @@ func (a *app) objectStat() *cobra.Command {
 	var versionOnly bool
 	cmd := &cobra.Command{
 		Use:   "stat URL",
-		Short: "Print metadata and fence, and how each condition is kept",
+		Short: "Print metadata, fence, and how the bucket keeps conditions",
 		Long: `Print the version, size, time, metadata and fence of an object. stat also prints how the bucket
 keeps each condition: by a condition of the store, by another request, by a reservation, or
 not at all.
@@ -584,14 +584,14 @@ mv refuses other names for a minute, and for one more second for each MiB of the
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withTwo(cmd, args, false, f, func(ctx context.Context, src, dst *objectURL, from, to bucket, opts *object.WriteOptions) error {
 				if from.id() != to.id() {
-					return usagef("%s and %s are not in one bucket: use cp, and then rm --if-match", src, dst)
+					return usagef("%s and %s are not in the same bucket: use cp, and then rm --if-match", src, dst)
 				}
 				done, err := to.Rename(ctx, src.key, dst.key, a.showing(opts, src.key))
 				if err != nil {
 					return to.refused(err, dst.key, opts)
 				}
 				if done.Resumed {
-					a.notef("%s had been copied there already", src)
+					a.notef("%s had already been copied", src)
 				}
 				return a.printObject(to.view(done.Info))
 			})
@@ -705,7 +705,7 @@ cannot keep fences.`,
 				return err
 			}
 			if opts.Fence == nil {
-				return usagef("name the token: --fence TOKEN --lock NAME")
+				return usagef("--fence TOKEN and --lock NAME are missing")
 			}
 			return a.withObject(cmd.Context(), args[0], true, func(ctx context.Context, b bucket, key string) error {
 				info, err := b.RaiseFence(ctx, key, *opts.Fence)

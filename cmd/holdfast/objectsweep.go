@@ -47,7 +47,7 @@ func (a *app) objectSweep() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "sweep URL",
-		Short: "Remove parts and bodies that interrupted writes left",
+		Short: "Remove what interrupted uploads and writes have left",
 		Long: `Remove what interrupted uploads and writes have left, because it costs money. sweep does not
 remove objects.
 
@@ -64,7 +64,7 @@ because other programs may use it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("older-than") && age < object.MinUploadAge {
-				return usagef("--older-than %v: a program may still be working on a younger upload; at least %v", age, object.MinUploadAge)
+				return usagef("--older-than is %v; it must be at least %v, because a program may still be working on a younger upload", age, object.MinUploadAge)
 			}
 			at, err := a.parseObject(args[0], false)
 			if err != nil {
@@ -90,9 +90,9 @@ func (a *app) sweepObjects(ctx context.Context, b bucket, prefix string, o objec
 		uploads, prefix, all = b.bodies, b.bodiesPrefix, true
 		switch {
 		case o.DryRun && uploads == nil:
-			return usagef("--dry-run lists uploads, which %s does not have", b.url)
+			return usagef("--dry-run lists only uploads, and %s has no uploads: remove the flag", b.url)
 		case o.MinAge != 0 && uploads == nil:
-			return usagef("--older-than is for uploads, which %s has not; bodies are removed when they are a day old", b.url)
+			return usagef("--older-than is for uploads, and %s has no uploads: remove the flag; bodies are removed when they are a day old", b.url)
 		}
 	}
 	view := sweptView{Bucket: b.url, DryRun: o.DryRun, Uploads: []uploadView{}}

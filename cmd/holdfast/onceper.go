@@ -91,7 +91,7 @@ func (f *runFlags) handle(client *lease.Client, name string) (*lease.Handle, err
 func (a *app) ranAlready(ran *lease.AlreadyRanError, h *openedStore) error {
 	switch {
 	case ran.Ahead > 0:
-		return fmt.Errorf("%w: holdfast --store %s break %s --token %d", ran, quoteArg(h.again), quoteArg(ran.Name), ran.Token)
+		return &worded{oneLine(ran), ran, []string{fmt.Sprintf("to let the job run now: holdfast --store %s break %s --token %d", quoteArg(h.again), quoteArg(ran.Name), ran.Token)}}
 	case ran.Last.Outcome != lease.RunDone:
 		a.notef("%s", oneLine(ran)) // status 0 alone would look as if the job were done
 	case a.verbose:
@@ -164,7 +164,7 @@ func (v *runView) lines(line func(label, format string, args ...any)) {
 	}
 	again := ""
 	if v.Again {
-		again = ", and taken back: the job may run again"
+		again = ", and then broken: the job may run again"
 	}
 	line("last run", "%s (try %d)%s", v.Result, v.Tries, again)
 	line("  began", "%s (%s)", v.Began.Local().Format(time.RFC3339), away(time.Until(v.Began)))

@@ -31,7 +31,7 @@ func TestRunOfAClockThatWasAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr, status := p.run(t, store, "run", "job", "--once-per", "day", "--", "false")
-	_, line, found := strings.Cut(strings.TrimSpace(stderr), "break: holdfast ")
+	_, line, found := strings.Cut(strings.TrimSpace(stderr), "to let the job run now: holdfast ")
 	if status != statusUnsafe || !strings.Contains(stderr, "machine 1") || !found {
 		t.Fatalf("status %d, %s", status, stderr)
 	}

@@ -40,7 +40,7 @@ func (a *app) warnUntrustedState() {
 			case err == nil:
 				dir.Close()
 			case errors.As(err, &not):
-				a.notef("%v: nothing is remembered there, and what it holds is not used", err)
+				a.notef("%v: holdfast does not use this directory of remembered results", err)
 			}
 		}
 	})

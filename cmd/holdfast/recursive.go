@@ -107,7 +107,7 @@ func (t *tree) run(ctx context.Context, where string, entries iter.Seq2[treeEntr
 	case t.failed > 0:
 		return &statusError{t.status, fmt.Errorf("%s: %s; those that failed are named above", where, counts)}
 	case t.ok == 0:
-		return &statusError{statusNotFound, fmt.Errorf("there is nothing below %s", where)}
+		return &statusError{statusNotFound, fmt.Errorf("there are no objects below %s", where)}
 	}
 	t.a.notef("%s: %s", where, counts)
 	return nil
@@ -128,7 +128,7 @@ func (t *tree) report(name, text string, view any, err error) error {
 		}
 		t.a.warnf("%s: %s", name, oneLine(err))
 		if t.row == treeGivesUp {
-			return &statusError{t.status, fmt.Errorf("%d failures one after the other: gave up", t.row)}
+			return &statusError{t.status, fmt.Errorf("stopped after %d failures in a row", t.row)}
 		}
 		return nil
 	}
@@ -214,9 +214,9 @@ func eachFile(ctx context.Context, root *os.Root, dir string, yield func(treeEnt
 					return false
 				}
 			case !info.Mode().IsRegular():
-				what := "it is no regular file, and is left out"
+				what := "it is not a regular file, and is not copied"
 				if info.Mode()&fs.ModeSymlink != 0 {
-					what = "it is a symbolic link, which is not followed: copy the file that it names under a name of its own, or remove the link"
+					what = "cp does not follow this symbolic link: copy the file to which it leads by a separate command, or remove the link"
 				}
 				if !yield(treeEntry{name: name}, errors.New(what)) {
 					return false
@@ -254,7 +254,7 @@ func (a *app) cpTree(cmd *cobra.Command, args []string, from, to string, f *writ
 	switch {
 	case from != "":
 		if info, err := os.Stat(from); err == nil && !info.IsDir() {
-			return usagef("%s is no directory: leave --recursive out", from)
+			return usagef("%s is not a directory: remove --recursive", from)
 		}
 		err = checkApart(from, dst)
 	case to != "":
@@ -412,7 +412,7 @@ objects, too, and rm removes them.`,
 			case err != nil:
 				return err
 			case !recursive && (all || dryRun || yes):
-				return usagef("--all, --dry-run and --yes go with --recursive")
+				return usagef("--all, --dry-run and --yes need --recursive")
 			case recursive:
 				if err := refuse(cmd.Flags(), []string{"if-match"}, true); err != nil {
 					return err
@@ -452,7 +452,7 @@ func (a *app) rm(ctx context.Context, b bucket, key string, opts *object.WriteOp
 	}
 	switch {
 	case nothing && opts.Fence != nil:
-		return &statusError{statusNotFound, fmt.Errorf("there was no object %s; the mark of the fence refuses lower tokens there", b.of(key))}
+		return &statusError{statusNotFound, fmt.Errorf("there was no object %s; the mark of its fence still refuses lower tokens", b.of(key))}
 	case nothing:
 		return &statusError{statusNotFound, fmt.Errorf("there was no object %s", b.of(key))}
 	case a.json:

@@ -60,7 +60,7 @@ func (r *report) open(path string) error {
 		r.file, r.done = device, func(bool) error { return device.Close() }
 		return err
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is there already, and is no file", path)
+		return fmt.Errorf("%s exists, and is not a regular file", path)
 	}
 	dir, err := safefile.OpenAnyDir(filepath.Dir(path))
 	if err != nil {

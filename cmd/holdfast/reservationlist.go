@@ -74,7 +74,7 @@ used another reserve_ttl than the URL. The command needs the right dynamodb:Scan
 				return err
 			}
 			if r == nil {
-				return usagef("the URL %s names no table of reservations: add %s=dynamodb://TABLE or %s=dynamo:TABLE", at, paramReserve, paramConditionalPut)
+				return usagef("the URL %s does not name a table of reservations: add %s=dynamodb://TABLE or %s=dynamo:TABLE", at, paramReserve, paramConditionalPut)
 			}
 			defer r.Close()
 			var bad error

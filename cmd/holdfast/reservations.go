@@ -91,12 +91,12 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 	case err != nil:
 		return nil, err
 	case p[paramReserve] != "" && setting != nil:
-		return nil, usagef("the URL %s names two tables of reservations: %s is one, %s or %s the other", at, paramReserve, paramConditionalPut, paramCopyIfAbsent)
+		return nil, usagef("the URL %s names two tables of reservations, by %s and by %s or %s: name one table", at, paramReserve, paramConditionalPut, paramCopyIfAbsent)
 	case setting == nil && (p[paramDynamoEndpoint] != "" || p[paramDynamoRegion] != ""):
-		return nil, usagef("%s and %s belong to %s and %s: write reserve=dynamodb://TABLE?endpoint=..., with escapes", paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent)
+		return nil, usagef("%s and %s are only for %s and %s: write reserve=dynamodb://TABLE?endpoint=..., with escapes", paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent)
 	case setting != nil:
 		if setting.Timeout != 0 && opts.Timeout != 0 && setting.Timeout != opts.Timeout {
-			return nil, usagef("the URL %s has two timeouts of reservations: leave %s out", at, paramReserveTimeout)
+			return nil, usagef("the URL %s has two timeouts of reservations: remove %s", at, paramReserveTimeout)
 		}
 		if setting.Timeout != 0 {
 			opts.Timeout = setting.Timeout
@@ -132,9 +132,9 @@ func (at *objectURL) reserveOptions(p map[string]string) (opts *reserve.Options,
 		name, is string
 		read     func(text string) error
 	}{
-		{paramReserveTimeout, "no duration such as 20s", func(text string) (err error) { opts.Timeout, err = time.ParseDuration(text); return err }},
-		{paramReserveTTL, "no duration such as 1h", func(text string) (err error) { opts.TTL, err = time.ParseDuration(text); return err }},
-		{paramReserveRate, "no whole number", func(text string) (err error) { opts.MaxClockSkewRate, err = strconv.Atoi(text); return err }},
+		{paramReserveTimeout, "not a duration such as 20s", func(text string) (err error) { opts.Timeout, err = time.ParseDuration(text); return err }},
+		{paramReserveTTL, "not a duration such as 1h", func(text string) (err error) { opts.TTL, err = time.ParseDuration(text); return err }},
+		{paramReserveRate, "not a whole number", func(text string) (err error) { opts.MaxClockSkewRate, err = strconv.Atoi(text); return err }},
 		{paramReserveRelease, "neither true nor false", func(text string) (err error) { opts.ReleaseApplied, err = strconv.ParseBool(text); return err }},
 	} {
 		if text := p[o.name]; text != "" {
@@ -149,7 +149,7 @@ func (at *objectURL) reserveOptions(p map[string]string) (opts *reserve.Options,
 // openNamed opens the store that a parameter of an object's URL names.
 func (a *app) openNamed(ctx context.Context, parameter, raw string) (opened, error) {
 	if !strings.Contains(raw, ":") {
-		return opened{}, usagef("the parameter %s of the URL is that of a store, such as dynamodb://TABLE", parameter)
+		return opened{}, usagef("the parameter %s of the URL must be the URL of a store, such as dynamodb://TABLE", parameter)
 	}
 	return a.openURL(ctx, raw)
 }
@@ -174,7 +174,7 @@ func (at *objectURL) settingOf(p map[string]string) (*reservation.Config, error)
 			at.noConditionalPut = at.noConditionalPut || text == "disabled"
 			continue // conditions of the bucket itself, which are used anyway
 		case kind != "dynamo":
-			return nil, usagef("the parameter %s is dynamo:TABLE, dynamo:TABLE:MILLISECONDS, %s", name, strings.Join(own, ", "))
+			return nil, usagef("the parameter %s must be dynamo:TABLE, dynamo:TABLE:MILLISECONDS, %s", name, strings.Join(own, ", "))
 		}
 		s, err := reservation.ParseConfig(text)
 		if err != nil {
@@ -211,7 +211,7 @@ func (a *app) reservationsIn(ctx context.Context, raw string, opts *reserve.Opti
 		return nil, err
 	}
 	if config.Prefix != "" {
-		return nil, usagef("a table of reservations has no prefix: write reserve=dynamodb://TABLE")
+		return nil, usagef("a table of reservations cannot have a prefix: write reserve=dynamodb://TABLE")
 	}
 	client, err := config.Client(ctx)
 	if err != nil {
@@ -261,14 +261,14 @@ func (t *reservationTable) make(ctx context.Context, a *app) (made bool, err err
 	const shape = "with the keys path and etag"
 	switch {
 	case made:
-		a.notef("made the table of reservations %s, %s; it removes rows by the attribute ttl", t, shape)
+		a.notef("created the table of reservations %s, %s; it removes rows by the attribute ttl", t, shape)
 	case before.TTL == "":
-		a.notef("the table of reservations %s was there, %s; from now on it removes rows by the attribute ttl", t, shape)
+		a.notef("the table of reservations %s existed, %s; from now on it removes rows by the attribute ttl", t, shape)
 	default:
-		a.notef("the table of reservations %s was there, %s, and removes rows by the attribute ttl: it is left as it is", t, shape)
+		a.notef("the table of reservations %s existed, %s, and removes rows by the attribute ttl: init did not change it", t, shape)
 	}
 	if len(before.Replicas) > 0 && !before.StronglyConsistent {
-		a.warnf("the table of reservations %s is also in %s, without one order of writes: writers of two regions do not exclude each other", t, strings.Join(before.Replicas, ", "))
+		a.warnf("the table of reservations %s is also in %s, and each region orders writes by itself: writers of two regions do not exclude each other", t, strings.Join(before.Replicas, ", "))
 	}
 	return made, t.try(ctx)
 }

@@ -16,9 +16,9 @@ func (a *app) resizeCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Change the number of slots of a semaphore that "holdfast run --slots" has created.
 
-Runs that hold a slot keep it. Runs that wait now wait for one of the new slots. If there are
-more slots, runs that wait with --fair get the new slots at once. If a later run gives --slots
-with another number, it ends with status 73.
+Runs that hold a slot keep it. Waiting runs continue to wait, with the new number of slots. If
+there are more slots, waiting runs with --fair get the new slots at once. If a later run gives
+--slots with another number, it ends with status 73.
 
 The status is 66 if there is no such lock, and 73 if the lock is not a semaphore.`,
 		Example: `  holdfast resize downloads --slots 8`,

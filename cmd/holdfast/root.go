@@ -72,6 +72,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		status = statusUsage // cobra has refused the command line
 		a.json = a.json || slices.Contains(args, "--json")
 	}
+	err = a.inWords(err)
 	if reportable(err) && !(a.quiet && errors.As(err, &busy)) {
 		p := problem{Level: "error", Message: oneLine(err) + a.where(err), Status: status, Kind: kinds[status], Hints: a.hints(err)}
 		if busy != nil || errors.As(err, &busy) {
@@ -388,7 +389,7 @@ func notEmpty(flags *pflag.FlagSet, names ...string) error {
 			if v := variableOf(name); v != "" {
 				given += ", or " + v + ","
 			}
-			return usagef("%s is empty: leave it out for the default", given)
+			return usagef("%s is empty: remove it to use the default", given)
 		}
 	}
 	return nil

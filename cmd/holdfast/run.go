@@ -80,7 +80,7 @@ See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status
 				return err
 			}
 			if cmd.Flags().Changed("retries") && f.per == "" {
-				return usagef("--retries belongs to --once-per")
+				return usagef("--retries needs --once-per")
 			}
 			return a.run(cmd.Context(), f, args[:dash], args[dash:])
 		},
@@ -126,11 +126,11 @@ func (f *runFlags) check(names, argv []string) error {
 	case f.shared.Shared && f.shared.Slots != 0:
 		return usagef("--shared and --slots exclude each other")
 	case f.inSession() && (f.minInterval != 0 || f.per != ""):
-		return usagef("neither --min-interval nor --once-per goes with --shared, --slots or --fair")
+		return usagef("--min-interval and --once-per cannot be combined with --shared, --slots or --fair")
 	case f.minInterval < 0:
-		return usagef("--min-interval is %v; it cannot be negative", f.minInterval)
+		return usagef("--min-interval is %v; it must not be negative", f.minInterval)
 	case f.timeout < 0:
-		return usagef("--timeout is %v; it cannot be negative", f.timeout)
+		return usagef("--timeout is %v; it must not be negative", f.timeout)
 	case f.waitGroup && f.killGroup:
 		return usagef("--wait-group and --kill-group exclude each other")
 	case f.waitGroup && runtime.GOOS == "windows":
@@ -327,7 +327,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 	}()
 	inherited := inheritedLocks()
 	if a.alsoEmpty || slices.Contains(f.also, "") {
-		return nil, nil, nil, usagef("--also-store is empty: name a store, or leave it out")
+		return nil, nil, nil, usagef("--also-store is empty: name a store, or remove the flag")
 	}
 	for i, also := range f.also {
 		if f.also[i], err = a.named(also); err != nil {
@@ -343,7 +343,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 		all = append(all, openClient{client, st})
 		for _, other := range all[:len(all)-1] {
 			if other.st.url == st.url {
-				return nil, all, nil, usagef("--also-store names the store %s, which is used already", st.url)
+				return nil, all, nil, usagef("--also-store names the store %s, which --store already names", st.url)
 			}
 		}
 		if p, ok := store.As[presenceFiler](st.Store); ok {
@@ -464,7 +464,7 @@ func (a *app) awaited(ctx context.Context, f *runFlags, stores []string, signals
 		for {
 			select {
 			case <-late:
-				a.notef("there is no answer yet from %s", strings.Join(stores, ", "))
+				a.notef("%s has not answered yet", strings.Join(stores, ", "))
 			case sig := <-signals:
 				switch {
 				case terminating(sig):
@@ -603,7 +603,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 		}
 		inherited, err := inheritPresence(set.Context(), p)
 		if err != nil {
-			return 0, false, cmp.Or(set.Err(), fmt.Errorf("the command was not started, since the lock would not outlast this process: %w", err))
+			return 0, false, cmp.Or(set.Err(), fmt.Errorf("the command was not started, because the lock would not stay held after this process: %w", err))
 		}
 		defer inherited.Close()
 	}
@@ -677,7 +677,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 				}
 				return 0, !asked, &statusError{statusLost, &lostError{context.Cause(set.Context()), end}}
 			case timeOut:
-				return 0, true, &statusError{statusTimedOut, fmt.Errorf("%w: it was stopped after %v (--timeout)", errTimedOut, f.timeout)}
+				return 0, true, &statusError{statusTimedOut, fmt.Errorf("%w: run stopped it after %v (--timeout)", errTimedOut, f.timeout)}
 			default:
 				return status, !asked, nil
 			}
@@ -701,7 +701,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 				continue
 			}
 			if err := c.forward(sig); err != nil && ended != nil {
-				a.warnf("%s was not passed on: %v: %s; the lock is kept until the command ends", signalName(sig), err, c.left(true))
+				a.warnf("run could not pass on %s: %v: %s; run keeps the lock until the command ends", signalName(sig), err, c.left(true))
 			}
 		case g := <-wanted:
 			if f.onAsk == askRefuse {
@@ -711,7 +711,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 			asked = true
 			a.notef("%s: stopping the command", requestText(g))
 			if err := c.forward(syscall.SIGTERM); err != nil && ended != nil {
-				a.warnf("run could not send TERM to the command: %v: %s; the lock is kept until it ends", err, c.left(true))
+				a.warnf("run could not send TERM to the command: %v: %s; run keeps the lock until the command ends", err, c.left(true))
 			}
 		case <-lost:
 			lost = nil
@@ -744,7 +744,7 @@ func (a *app) unstoppable(left string, lost bool) {
 		a.warnf("THE COMMAND STILL RUNS, WITHOUT ITS LOCK: run could not stop it: %s", left)
 		return
 	}
-	a.warnf("run could not stop the command: %s; the lock is kept until it ends", left)
+	a.warnf("run could not stop the command: %s; run keeps the lock until the command ends", left)
 }
 
 // inheritPresence opens a descriptor that a child inherits. While the descriptor is open,

@@ -109,14 +109,14 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 		path, _ = url.PathUnescape(u.Opaque)
 	}
 	if path == "" || u.Host != "" || strings.HasPrefix(path, "~") {
-		return usagef("the store names no file: write sqlite:/PATH or sqlite:PATH")
+		return usagef("the store's URL does not name a file: write sqlite:/PATH or sqlite:PATH")
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return err
 	}
 	named := path
 	if path, err = safefile.ExclusiveFile(path, []string{"-journal", "-wal", "-shm"}, accepted); errors.Is(err, fs.ErrNotExist) {
-		return &statusError{statusNotFound, fmt.Errorf("there is no directory %s: make it first", filepath.Dir(named))}
+		return &statusError{statusNotFound, fmt.Errorf("the directory %s does not exist: create it first", filepath.Dir(named))}
 	} else if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (d *database) postgres(u *url.URL, query url.Values) error {
 		slices.ContainsFunc(query["host"], func(host string) bool { return !hosts(host) }):
 		return &statusError{statusUnsafe, fmt.Errorf("store postgres:...: %w", storeurl.ErrCredentials)}
 	case name == "" || u.Opaque != "":
-		return usagef("store postgres:...: it names no database: write postgres://HOST/DATABASE/PREFIX")
+		return usagef("store postgres:...: the URL does not name a database: write postgres://HOST/DATABASE/PREFIX")
 	}
 	if prefix != "" {
 		d.opts.Prefix = prefix
@@ -276,5 +276,5 @@ func (w secretsWriter) Write(b []byte) (int, error) {
 type noDatabase struct{ path, madeBy string }
 
 func (e noDatabase) Error() string {
-	return fmt.Sprintf("there is no database %s: holdfast %s makes it", e.path, e.madeBy)
+	return fmt.Sprintf("there is no database %s: create it with holdfast %s", e.path, e.madeBy)
 }

@@ -72,7 +72,7 @@ func (p *place) must(t *testing.T, store string, args ...string) string {
 	return stdout
 }
 
-var noAnswerYet = regexp.MustCompile(`^holdfast: there is no answer yet from \S+\n`)
+var noAnswerYet = regexp.MustCompile(`^holdfast: \S+ has not answered yet\n`)
 
 // refused runs a command that ends with a status, one line on stderr and nothing on
 // stdout.

@@ -102,7 +102,7 @@ func (a *app) parseStore(raw string) (*url.URL, error) {
 	}
 	if raw == "" {
 		if a.storeEmpty {
-			return nil, usagef("the store is empty: name one, or leave out --store and %s for the directory of this user's locks", variableOf("store"))
+			return nil, usagef("--store or %[1]s is empty: name a store; or remove both to use the directory of this user's locks", variableOf("store"))
 		}
 		dir, err := defaultDir()
 		return &url.URL{Scheme: "file", Path: dir}, err
@@ -177,7 +177,7 @@ func (a *app) missing(u *url.URL, standard bool) (opened, error) {
 	}
 	name := "file:" + path
 	if a.verbose && !standard && !filepath.IsAbs(u.Opaque+u.Path) {
-		a.notef("the store is %s: its name is relative, and means another in another directory", name)
+		a.notef("the store is %s: this path is relative, and means another store in another directory", name)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return opened{}, nil // opening the store returns the error
@@ -189,12 +189,12 @@ func (a *app) missing(u *url.URL, standard bool) (opened, error) {
 	case a.makes == makesNone && standard:
 		return opened{Store: memstore.New(), Closer: io.NopCloser(nil), url: name}, nil
 	case a.makes == makesNone, a.makes == awaits && !standard:
-		return opened{}, notThere("%s: the first lock makes it", name)
+		return opened{}, notThere("%s: the first lock creates it", name)
 	case a.makes == makesAll, standard:
 		return opened{}, nil
 	}
 	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-		return opened{}, notThere("%s, nor the directory that it would lie in: make that first, or name another", name)
+		return opened{}, notThere("%s, and its parent directory does not exist: create that directory, or name another store", name)
 	}
 	return opened{}, nil
 }
@@ -297,7 +297,7 @@ func openDirectory(u *url.URL, reading bool) (opened, error) {
 	opts.ReadOnly = reading
 	st, err := filestore.Open(path, opts)
 	if err != nil {
-		return opened{}, err
+		return opened{}, refusedDirectory(path, opts.Unsafe, err)
 	}
 	return opened{Store: st, Closer: st, url: store.TraitsOf(st).Name}, nil
 }
@@ -315,7 +315,7 @@ func directoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
 		}
 	}
 	if path == "" {
-		return "", nil, usagef("the store names no directory: write file:PATH")
+		return "", nil, usagef("the store's URL does not name a directory: write file:PATH")
 	}
 	return path, opts, nil
 }

@@ -38,7 +38,7 @@ func (a *app) sweepCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Remove the records of locks that have been free for longer than --older-than. Without a prefix,
 sweep also removes records of sessions that ended that long ago. sweep keeps locks that are held,
-broken or unreadable, and locks with a time or a last run of --min-interval or --once-per.
+broken, unreadable, or reserved by --min-interval, and locks whose --once-per period still runs.
 
 Tokens never fall: before sweep removes records, it saves their highest token, and later locks
 get higher tokens. So sweep keeps a lock whose token is ahead of this machine's clock. That token
@@ -54,15 +54,15 @@ twice. In a directory a later sweep removes tombstones; other stores keep them. 
 			prefix := ""
 			if len(args) > 0 {
 				if isURL(args[0]) {
-					return usagef("sweep removes records of locks: for what transfers left use holdfast object sweep URL")
+					return usagef("sweep removes records of locks: to remove what interrupted uploads left, use holdfast object sweep URL")
 				}
 				prefix = strings.TrimSuffix(args[0], "/")
 			}
 			if olderThan == 0 {
-				return usagef("say for how long they were not used: --older-than 720h")
+				return usagef("--older-than is missing: for example --older-than 720h")
 			}
 			if olderThan < lease.MinSweepAge {
-				return usagef("%s is at least %v, not %v", asGiven(cmd.Flags().Lookup("older-than")), lease.MinSweepAge, olderThan)
+				return usagef("%s must be at least %v, not %v", asGiven(cmd.Flags().Lookup("older-than")), lease.MinSweepAge, olderThan)
 			}
 			return a.sweepLocks(cmd.Context(), prefix, olderThan, dryRun)
 		},
@@ -87,7 +87,7 @@ func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Dura
 			if removed {
 				gone = append(gone, name)
 			}
-			progress(fmt.Sprintf("%d locks looked at, %d to go", looked, len(gone)))
+			progress(fmt.Sprintf("%d locks read, %d to remove", looked, len(gone)))
 			if errors.Is(err, store.ErrCorrupt) || errors.Is(err, lease.ErrTokenInFuture) {
 				progress("")
 				a.notef("%s", oneLine(err))
@@ -116,14 +116,14 @@ func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Dura
 	if prefix == "" {
 		left, err := a.sweepTrials(ctx, st.Store, time.Now().Add(-olderThan), dryRun)
 		if errors.Is(err, store.ErrDenied) { // locks need fewer rights
-			a.notef("what a killed bench or doctor left could not be looked for: %s", oneLine(err))
+			a.notef("sweep could not look for leftovers of a killed bench or doctor: %s", oneLine(err))
 			err = nil
 		}
 		if err != nil {
 			return err
 		}
 		if left > 0 {
-			a.notef("%d things that a killed bench or doctor left are on %s%s", left, st.url, map[bool]string{false: ", and removed"}[dryRun])
+			a.notef("%d leftovers of a killed bench or doctor are on %s%s", left, st.url, map[bool]string{false: ", and removed"}[dryRun])
 		}
 	}
 	verb := "removed"

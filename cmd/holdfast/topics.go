@@ -26,11 +26,11 @@ func topics(root *cobra.Command) []topic {
 		{"object-urls", "7", "The URLs of objects and commit logs, and their parameters", objectURLsTopic},
 		{"permissions", "7", "The rights that each store needs", permissionsTopic},
 		{"leases", "7", "How a lock is held, lost and taken over, and the states of locks", leasesTopic},
-		{"processes", "7", "The command of run and lead: signals, environment, other processes", processesTopic},
+		{"processes", "7", "How run and lead start COMMAND: signals, environment, processes", processesTopic},
 		{"sharing", "7", "Readers, semaphores, and waiting in order", sharingTopic},
 		{"once-per", "7", "Jobs that run once in each period, on one of several machines", onceTopic},
 		{"hooks", "7", "Programs to start around a run, and metrics", hooksTopic},
-		{"environment", "7", "The variables that are read and set", environmentTopic},
+		{"environment", "7", "The environment variables that holdfast reads and sets", environmentTopic},
 		{"exit-status", "7", "The exit statuses of all commands", exitTopic},
 		{"config", "5", "holdfast.conf, the file with named stores", configTopic},
 	}
@@ -84,17 +84,18 @@ If an S3 server lacks a condition, these parameters name a replacement for it:
                        after how many timeouts a waiter takes over the reservation of a dead
                        writer (default 3)
   reserve_ttl          how long DynamoDB keeps a reservation in its table (default 1h)
-  reserve_release      false: a writer does not release the reservation of a write that was
-                       applied. This saves one request. If the object gets the same state
-                       again, the next writer waits until that reservation ends
+  reserve_release      false: after a successful write, the writer does not release its
+                       reservation. This saves one request. If the object gets the same
+                       state again, the next writer waits until that reservation ends
   conditional_put      the same parameter as in object_store. dynamo:TABLE and
                        dynamo:TABLE:MILLISECONDS: like reserve. etag and
                        etag-put-if-not-exists: the server's own conditions, which Holdfast tests
                        and uses in any case. disabled: Holdfast refuses conditional puts
   copy_if_not_exists   the same parameter as in object_store. dynamo:... and multipart: like
                        dynamo and etag of conditional_put. header:NAME:VALUE and
-                       header-with-status:NAME:VALUE:STATUS: a header with which the server
-                       refuses to replace an object by a copy, with status 412 or STATUS
+                       header-with-status:NAME:VALUE:STATUS: Holdfast sends this header with
+                       a copy. If the destination exists, the server then refuses the copy
+                       with status 412, or with STATUS
   dynamo_endpoint, dynamo_region
                        endpoint and region of the table, if they differ from those of the bucket
   index                self, or the URL of a store. Holdfast then writes each content under a
@@ -252,10 +253,9 @@ A run counts for the period in which it began, by the clock of its machine. Its 
   failed      COMMAND ended with another status, or --timeout ended it
   died        the machine died, or the lease was lost
 
-If COMMAND could not be started, the run does not count. With --retries N, a period may have N more
-attempts after one that failed or died. The next run that starts, or that already waits, makes
-the next attempt. If no attempt is left, later runs end with status 0, and print a note unless you
-give -q.
+If COMMAND could not be started, the run does not count. If a run failed or died, --retries N allows
+up to N more attempts in the period. The next run that starts, or that already waits, makes the
+next attempt. If no attempt is left, later runs end with status 0, and print a note. -q hides it.
 
 "holdfast show NAME" and "ls" print when the last run began and ended, its result, and its holder.
 "holdfast break NAME --token N" lets the job run again in its period.

@@ -200,7 +200,7 @@ func (s *source) of(ctx context.Context, f *os.File, err error, want int64) (*so
 	case mode.IsRegular():
 		if want >= 0 && want != s.info.Size() {
 			f.Close()
-			return nil, usagef("%s has %d bytes, and not %d", name, s.info.Size(), want)
+			return nil, usagef("%s has %d bytes, not %d", name, s.info.Size(), want)
 		}
 		s.size = s.info.Size()
 		s.Reader = unchanged{f, s}
@@ -247,7 +247,7 @@ func (u unchanged) Read(p []byte) (int, error) {
 	case err != nil:
 		return n, err
 	case now.Size() != u.of.info.Size() || !now.ModTime().Equal(u.of.info.ModTime()):
-		return n, fmt.Errorf("%s was changed while it was read: put it again when its writer is done", u.of.name)
+		return n, fmt.Errorf("%s changed while put read it: put it again when its writer has ended", u.of.name)
 	}
 	return n, io.EOF
 }

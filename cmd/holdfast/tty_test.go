@@ -203,7 +203,7 @@ func TestTerminalBreakAsks(t *testing.T) {
 	token := tokenOf(p.must(t, files, "show", "job", "--json"))
 	// With --now it asks first whether the holder is dead.
 	certain := onTerminal(t, p.dir, p.bin, "break", "job", "--token", token, "--now")
-	certain.expect(`If it lives, it works at the same time as the next holder\. Is it certainly dead\? \[y/N\] `)
+	certain.expect(`If the holder lives, it works at the same time as the next holder\. Is it certainly dead\? \[y/N\] `)
 	certain.send("\n")
 	certain.expect("was not broken")
 	for _, answer := range []string{"\n", "no\n", "y\n"} {

@@ -105,7 +105,7 @@ func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *
 		resumes = err == nil
 	}
 	if resumes {
-		a.notef("going on with the upload that was cut")
+		a.notef("continuing the interrupted upload")
 		on := *o // the upload began with these options already
 		on.ContentType, on.Headers, on.Metadata, on.Fence = "", object.Headers{}, nil, nil
 		bar.resume()
@@ -120,7 +120,7 @@ func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *
 	}
 	if kept == nil {
 		err = &store.OpError{Op: "put", Key: key, Err: unfinished.Err}
-		return info, &unfinishedError{err, "the same command continues from there; until then the parts cost money at the store, and holdfast object sweep removes them"}
+		return info, &unfinishedError{err, "the same command continues from there; until then the stored parts cost money, and holdfast object sweep removes them"}
 	}
 	// The upload cannot be continued: leave no parts that cost money.
 	abortErr := uploader.AbortUpload(context.WithoutCancel(ctx), unfinished.Upload)

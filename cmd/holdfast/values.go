@@ -98,7 +98,7 @@ func kindOfValue(flagType string) string {
 	case "int", "int64":
 		return "a whole number"
 	case "uint64":
-		return "a whole number from 0 on"
+		return "a whole number, at least 0"
 	case "float64":
 		return "a number, such as 0.01"
 	case "bool":

@@ -99,7 +99,7 @@ func (a *app) silent(url string, e lease.Event) {
 	what := fmt.Sprintf("the store %s does not answer", url)
 	if e.Err != nil {
 		if what = oneLine(e.Err); !strings.Contains(what, url) {
-			what = fmt.Sprintf("the store %s fails: %s", url, what)
+			what = fmt.Sprintf("the store %s reports an error: %s", url, what)
 		}
 	}
 	a.notef("%s; trying for %v more", what, e.Wait.Round(time.Second))

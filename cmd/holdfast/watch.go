@@ -45,7 +45,7 @@ First watch prints the present state. watch may miss a state that lasts only a m
 				prefix = strings.TrimSuffix(args[0], "/")
 			}
 			if poll <= 0 {
-				return usagef("--poll-interval is longer than zero")
+				return usagef("--poll-interval must be longer than zero")
 			}
 			return a.watch(cmd.Context(), f, prefix, renewals, poll)
 		},
