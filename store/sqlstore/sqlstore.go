@@ -173,7 +173,7 @@ func list[T any](ctx context.Context, t *table, text, prefix string, show func(s
 				total += len(row.Key)
 			}
 			if err == nil && total > maxListing {
-				err = fmt.Errorf("%w: the table has more than %d bytes of keys below the prefix, which no listing returns; list a longer prefix", store.ErrCorrupt, maxListing)
+				err = fmt.Errorf("%w: the keys below the prefix have more than %d bytes, too many for a listing; list a longer prefix", store.ErrCorrupt, maxListing)
 			}
 			if err != nil {
 				yield(show(store.Tagged{}), err)

@@ -46,7 +46,7 @@ func (p *Pages) Next(token string, entries int) error {
 	case p.empty > maxEmpty:
 		return fmt.Errorf("%w: %d pages without an entry followed each other", ErrPageLoop, p.empty)
 	case p.pages > maxPages && !p.Endless:
-		return fmt.Errorf("%w: it has more than %d pages", ErrPageLoop, maxPages)
+		return fmt.Errorf("%w: the listing has more than %d pages", ErrPageLoop, maxPages)
 	}
 	// The distance doubles each time, so that a circle of any length is found.
 	if p.since++; !p.started || p.since == p.until {
