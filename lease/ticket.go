@@ -304,7 +304,7 @@ func (u *ticketUse) found(now *seen) error {
 	case rec.Session != "":
 		return fmt.Errorf("%w: lock %q: the grant belongs to a session, and a ticket cannot contain a session", ErrInvalidTicket, t.Name)
 	case rec.Token != t.Token || rec.TTL != t.TTL:
-		return fmt.Errorf("%w: lock %q: the ticket has token %d and TTL %v, but the record has %d and %v", ErrInvalidTicket, t.Name, t.Token, t.TTL, rec.Token, rec.TTL)
+		return fmt.Errorf("%w: lock %q: the ticket has token %d and TTL %v, but the record has token %d and TTL %v", ErrInvalidTicket, t.Name, t.Token, t.TTL, rec.Token, rec.TTL)
 	case now.version == t.Version && lockrec.HolderNonce(rec) != t.Nonce:
 		return fmt.Errorf("%w: lock %q: the ticket has nonce %q, but the record has %q", ErrInvalidTicket, t.Name, t.Nonce, lockrec.HolderNonce(rec))
 	case rec.HolderNonce == t.Nonce:
