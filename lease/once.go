@@ -168,30 +168,18 @@ func (h *Handle) dueIn(s *seen, open bool) error {
 	j, now := h.job, h.c.clock.wall().Round(0).UTC()
 	start, end := h.opts.Period.At(now)
 	j.last = h.lastRun(s.rec)
-	j.next = &Run{
-		Period: h.opts.Period.String(), Began: now, PeriodEnd: end.UTC(), Outcome: RunRunning,
-		Holder: h.c.set.Holder, Attempts: 1,
-	}
-	last := j.last
-	if last == nil || last.Began.Before(start) || last.Outcome == RunRunning && !open {
+	j.next = &Run{Period: h.opts.Period.String(), Began: now, PeriodEnd: end.UTC(), Outcome: RunRunning, Holder: h.c.set.Holder}
+	if lockrec.Due(j.next, j.last, start, h.opts.Retries, open) {
 		return nil
 	}
-	ran := &AlreadyRanError{Name: h.name, Token: s.rec.Token, Last: *last}
-	if last.Outcome == RunRunning {
+	ran := &AlreadyRanError{Name: h.name, Token: s.rec.Token, Last: *j.last}
+	if ran.Last.Outcome == RunRunning {
 		ran.Last.Outcome = RunDied
 	}
-	switch later := !last.Began.Before(end); {
-	case last.RerunAllowed:
-		j.next.Attempts = last.Attempts
-		return nil
-	case later && last.Began.Sub(now) > maxClockSkew:
-		ran.Ahead = last.Began.Sub(now)
-		return ran
-	case later, last.Outcome == RunDone, last.Attempts > h.opts.Retries:
-		return ran
+	if ahead := ran.Last.Began.Sub(now); ahead > maxClockSkew && !ran.Last.Began.Before(end) {
+		ran.Ahead = ahead
 	}
-	j.next.Attempts = last.Attempts + 1
-	return nil
+	return ran
 }
 
 // lastRun returns the last run in a record. The claims of this handle that came to nothing

@@ -47,6 +47,23 @@ type Run struct {
 	unknown map[string]json.RawMessage
 }
 
+// Due reports whether the run next may begin, where last is the last run, nil if there is none, and
+// sets which attempt next is. The period of next begins at start and ends with it. open reports whether
+// the lock can be taken: then a run without an end has died.
+func Due(next, last *Run, start time.Time, retries int, open bool) bool {
+	next.Attempts = 1
+	switch {
+	case last == nil || last.Began.Before(start) || last.Outcome == RunRunning && !open:
+	case last.RerunAllowed:
+		next.Attempts = last.Attempts
+	case !last.Began.Before(next.PeriodEnd), last.Outcome == RunDone, last.Attempts > retries:
+		return false // a run of a later period began by a clock that is ahead, or this one was set back
+	default:
+		next.Attempts = last.Attempts + 1
+	}
+	return true
+}
+
 // LastRun returns the last run with its outcome as the rest of the record shows it: a run
 // without an end has died when its grant is not in force any more.
 func LastRun(r *Record) *Run {
