@@ -29,8 +29,8 @@ type Options struct {
 
 	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held false if
 	// there is none. Reset and Delete call it after they have read the checkpoint and before they
-	// write. They fail if another holder has the lease, whose token is not the caller's, or if
-	// HeldBy returns an error. Default: leases are not checked.
+	// write. They fail if the holder's token is not the token of the caller, or if HeldBy returns
+	// an error. Default: leases are not checked.
 	HeldBy func(ctx context.Context, key string) (h Holder, held bool, err error)
 
 	// PollInterval is how often Watch reads a store that is no [store.Watcher]. Default:

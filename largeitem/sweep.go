@@ -76,7 +76,8 @@ type SweepOptions struct {
 	// Checkpoint is called with the cursor after each page of 1,000 objects. If the sweep is
 	// killed, another sweep can continue from there. An empty cursor says that the bucket does
 	// not list in the order of the keys. Then earlier cursors are not valid: a sweep that
-	// continues at one leaves orphans to the next sweep. An error of Checkpoint ends the sweep.
+	// continues at an earlier cursor does not remove all orphans. An error of Checkpoint ends the
+	// sweep.
 	Checkpoint func(cursor string) error
 
 	// Progress is called with the counts after each page and after each removed object. Report is
@@ -124,9 +125,9 @@ type SweepStats struct {
 	// Complete says that the sweep reached the end of the listing.
 	Complete bool
 
-	// Cursor is where another sweep can continue. It does not pass an object that failed. It is
-	// empty at the beginning, with Scan, and if Unordered is set. Unordered says that the bucket
-	// did not list in the order of the keys.
+	// Cursor is where another sweep can continue. If an object could not be judged or removed,
+	// Cursor stays before that object. Cursor is empty before the first page, with Scan, and if
+	// Unordered is set. Unordered says that the bucket did not list in the order of the keys.
 	Cursor    string
 	Unordered bool
 

@@ -251,8 +251,8 @@
 // The record is one JSON object in the register with the key KeyPrefix + "/" + name of the lock.
 // Times have the form of RFC 3339 if the table gives no other unit.
 //
-//	holdfast     version of the format: 2 if the record belongs to a session or has any of the
-//	             fields from session on, else 1; a client refuses a higher version
+//	holdfast     version of the format: 1, or 2 if the record belongs to a session or has one of
+//	             the fields below from session to attend; a client refuses a higher version
 //	kind         "lease", or "session" for the record of a session
 //	name         name of the lock, or id of the session
 //	state        of a lock: "held", "shared" (by its holders), "free" or "broken";
@@ -267,14 +267,14 @@
 //	process      random id of the holder's process
 //	presence     name under which the store knows that process, if it does
 //	now          of a broken record: other clients may take the lock at once
-//	broke        of a broken record: the nonce of the last write of the broken grant; the record
-//	             keeps holder, grant, renewed, process and presence of that grant
-//	stood_ms     of a broken record: how old that write was, by the store's clock
+//	broke        of a broken record: nonce of the last write by the holder of the broken grant;
+//	             the fields holder, grant, renewed, process and presence are of that grant
+//	stood_ms     of a broken record: age of that last write in milliseconds, by the store's clock
 //	not_before   earliest time of the next grant, by the holder's wall clock
 //	run          last run of a job that runs once in each period: an object with period (for
 //	             people), began, until (end of the period), ended, outcome ("running", "done",
-//	             "failed" or "died"), error, holder, tries, grant, and again (an operator took
-//	             the run back); its times are by the clock of the run's holder
+//	             "failed" or "died"), error, holder, tries, grant, and again (an operator allowed
+//	             the job to run again in this period); times are by the clock of the run's holder
 //	data         data of the user if it is UTF-8 with few escapes; otherwise data_base64
 //	session      session of the grant; the id of the grant is then the id of the session, a dot
 //	             and a number of base 36
@@ -293,8 +293,8 @@
 //	             the lock), heard (the holder has read the request), and refused (the reason of
 //	             the holder)
 //	linger_ms    how long the holder keeps the lock after its work if no client requests it
-//	attend       of a session: the locks that other clients have broken or asked for; ["*"] for
-//	             all locks
+//	attend       of a session: locks of the session that other clients have broken, or whose
+//	             holders they have asked to yield; ["*"] for all locks
 //
 // When a client rewrites a record, it keeps the fields that it does not know. If the record has
 // no room, the client drops the fields for people first, then the presence, the data, and the

@@ -172,7 +172,7 @@ func (g *Guard) AllowRerun() { g.g.rerunAllowed.Store(true) }
 // Renew renews the lease now, in one request. The guard also renews by itself, except with
 // Options.ManualRenewal. An error that matches [ErrLost] ends the lease. After any other error
 // the lease lasts until its deadline, and the caller may call Renew again. If the store does not
-// answer, Renew waits until ctx or the trust ends.
+// answer, Renew waits until ctx or the guard's context ends.
 func (g *Guard) Renew(ctx context.Context) error {
 	if err := g.Err(); err != nil {
 		return err

@@ -41,9 +41,9 @@ var calendarUnits = []string{hour, day, week, month, year}
 // early. Then their distance is less than d; [Options.MinInterval] keeps grants apart.
 func Every(d time.Duration) Period { return Period{length: d} }
 
-// Hourly is each hour on the clocks of a time zone; nil is UTC. When clocks are set back and show
-// an hour twice, it is two periods. When clocks are set by a part of an hour, that part is one
-// period.
+// Hourly is each hour on the clocks of a time zone; nil is UTC. If clocks are set back and show
+// an hour twice, each of the two hours is a period. In some zones clocks are set by a part of an
+// hour. Then that part is one period.
 func Hourly(zone *time.Location) Period { return calendar(hour, zone) }
 
 // Daily is each day in a time zone; nil is UTC. A day on which clocks are set has 23 or 25 hours.

@@ -103,7 +103,8 @@ func (c *Client) openSession(ctx context.Context) (*Session, error) {
 func (s *Session) ID() string { return s.h.name }
 
 // Context returns a context that ends with the session. Its cause is [ErrClosed] or a
-// [*LostError]. Its Err method looks at the clocks.
+// [*LostError]. The method Err of the context also checks whether the session is over on this
+// machine's clocks.
 func (s *Session) Context() context.Context { return s.guard.Context() }
 
 // Err returns nil while the session is trusted. Then it returns the cause of its context. It

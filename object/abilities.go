@@ -41,8 +41,8 @@ type CopyOptions struct {
 	IfAbsent bool
 	IfMatch  Version
 
-	// Metadata replaces the metadata of the source. ContentType replaces its type, and Headers
-	// its headers. Nil Metadata keeps all three; then ContentType and Headers must be empty.
+	// Metadata, ContentType and Headers replace those of the source. If Metadata is nil, the copy
+	// has those of the source; then ContentType and Headers must be empty.
 	Metadata    map[string]string
 	ContentType string
 	Headers     Headers
@@ -167,11 +167,12 @@ type VersionRemover interface {
 	// KeepsVersions reports whether the bucket keeps every version now.
 	KeepsVersions(ctx context.Context) (bool, error)
 
-	// RemoveVersion permanently removes the version of an object that a listing has yielded, if
-	// that version is still the newest. A newer version stays. The error matches
-	// store.ErrConflict if the object has another Version, or a Modified that differs by more
-	// than a second. It matches store.ErrNotFound if there is no object. If the bucket does not
-	// keep every version, it matches [errors.ErrUnsupported], and nothing is removed.
+	// RemoveVersion permanently removes one version of an object. The caller passes the version
+	// as a listing has yielded it. If the object has a newer version now, RemoveVersion removes
+	// nothing. The error matches store.ErrConflict if the object has another Version, or a
+	// Modified that differs by more than a second. It matches store.ErrNotFound if there is no
+	// object. If the bucket does not keep every version, it matches [errors.ErrUnsupported], and
+	// nothing is removed.
 	RemoveVersion(ctx context.Context, listed Info) error
 }
 

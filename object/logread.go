@@ -16,17 +16,18 @@ const (
 	readBytes   = 1 << 20
 )
 
-// Read yields the entries from the number from on, in their order, and ends after the last one. 0
-// means the first entry that exists. To continue later, call Read with the number after the last
-// entry.
+// Read yields the entries in their order, from the entry with the number from to the last entry.
+// If from is 0, Read begins with the first entry that exists. To continue later, call Read with
+// the number after the last entry.
 //
-// Read yields every entry whose append was answered before the call, or an error. If the entry
-// from was removed, the error is a [*TrimmedError]; its First is the present first entry. If an
-// entry does not name the entry before it, another program has changed the objects, and the error
-// matches [store.ErrCorrupt]. The iteration ends after an error.
+// Read yields every entry whose append was answered before the call, or an error. If a Trim has
+// removed that first entry, the error is a [*TrimmedError]; its First is the present first entry.
+// If an entry does not name the entry before it, another program has changed the objects, and the
+// error matches [store.ErrCorrupt]. The iteration ends after an error.
 //
-// Read costs one request for each entry and one for the end. It also reads the floor after the
-// end, and after every 64 entries (or 1 MiB of entries). It holds that many entries in memory.
+// Read costs one request for each entry and one for the end. Read holds up to 64 entries (or 1
+// MiB of entries) in memory. Before it yields them, it checks by one more request that no Trim
+// has removed them.
 func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[LogEntry, error] {
 	return func(yield func(LogEntry, error) bool) {
 		err := l.read(ctx, from, func(e LogEntry) bool { return yield(e, nil) })

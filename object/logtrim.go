@@ -201,8 +201,8 @@ func (l *Log) raise(ctx context.Context, below uint64) (floor, error) {
 	}
 }
 
-// Sweep removes objects below the first entry that no Trim will remove. A writer that was stopped
-// during a Trim can leave such an object, which only costs space. Sweep lists the whole log.
+// Sweep removes objects with numbers below the first entry. If a writer is stopped during a Trim,
+// such objects can remain. They only cost space. Sweep lists the whole log.
 func (l *Log) Sweep(ctx context.Context) error {
 	f, err := l.readFloor(ctx)
 	if err == nil && f.Floor > 1 {

@@ -177,8 +177,8 @@ func PutAndResolve(ctx context.Context, s Store, key string, prev Version, value
 	return ResolvePut(ctx, s, key, prev, value, v, err)
 }
 
-// ResolvePut is the rest of [PutAndResolve] after its first Put, which returned v and err. It is
-// for callers that give the first attempt a different time limit.
+// ResolvePut continues a [PutAndResolve] whose first Put the caller has sent itself. v and err
+// are the results of that Put. Use it to give the first attempt another time limit.
 func ResolvePut(ctx context.Context, s Store, key string, prev Version, value []byte, v Version, err error) (ResolveResult, error) {
 	return resolveWrite(ctx, s, Entry{key, value, v}, prev, err, func() (Version, error) { return s.Put(ctx, key, prev, value) })
 }
@@ -189,7 +189,8 @@ func DeleteAndResolve(ctx context.Context, s Store, key string, prev Version) (R
 	return ResolveDelete(ctx, s, key, prev, s.Delete(ctx, key, prev))
 }
 
-// ResolveDelete is the rest of [DeleteAndResolve] after its first Delete, which returned err.
+// ResolveDelete continues a [DeleteAndResolve] whose first Delete the caller has sent itself. err
+// is the result of that Delete.
 func ResolveDelete(ctx context.Context, s Store, key string, prev Version, err error) (ResolveResult, error) {
 	return resolveWrite(ctx, s, Entry{Key: key}, prev, err, func() (Version, error) { return "", s.Delete(ctx, key, prev) })
 }

@@ -234,9 +234,9 @@ func (t *Table) Verify(ctx context.Context) error {
 }
 
 // CreateTable creates a table for reservations, paid by request, and makes it remove items by
-// their ttl. If there is a table with this name, CreateTable only sets the ttl. If its keys are
-// wrong, or it removes items by another attribute, the error matches store.ErrMisconfigured. Of
-// opts only Timeout counts.
+// their ttl. If a table with this name exists, CreateTable only sets the ttl. If the existing
+// table has other keys, or removes items by another attribute, the error matches
+// store.ErrMisconfigured. CreateTable uses only the Timeout of opts.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts *Options) error {
 	t, err := New(client, name, opts)
 	if err != nil {

@@ -67,7 +67,8 @@ func (b *Bucket) require(ctx context.Context, a object.Ability) error {
 // KnownAbilities returns the abilities that the server itself has. Pass them to
 // [Options].AssumeAbilities of a later run. KnownAbilities sends nothing. [Bucket.Verify] can
 // find more abilities: if the server ignores the condition of a copy, the bucket can copy by an
-// upload in parts. A run that assumes such an ability would copy without a condition.
+// upload in parts. These abilities are not in the result: a run that assumed them would copy
+// without a condition.
 func (b *Bucket) KnownAbilities() []object.Ability {
 	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool {
 		err, known := b.abilities.get(a)

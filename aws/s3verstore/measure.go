@@ -38,8 +38,9 @@ type Measurement struct {
 	Latest time.Duration
 
 	// Moved is the number of listings that had versions in another order than the listing before.
-	// Missing is the number of listings without a version that had been answered before they
-	// began. If one of the two numbers is not zero, this server cannot keep registers.
+	// Missing is the number of listings that lack a version although its PUT was answered before
+	// the listing began. If one of the two numbers is not zero, package s3verstore cannot use
+	// this server.
 	Moved, Missing int
 
 	// PutLifetime and SettleDelay are the recommended options. PutLifetime is ten times the

@@ -41,13 +41,13 @@ type RestoreResult struct {
 	// ReplacedPath is the path of the file that was replaced; empty if there was none.
 	ReplacedPath string
 
-	// Changed is the time of the last change of the replaced file, by the clock of the
-	// machine. All writes between Backup.Written and Changed are lost. It is zero if there
-	// was no file.
+	// Changed is the time of the last change of the replaced file, by the clock of the machine.
+	// Changed is zero if there was no file. All writes between Backup.Written and Changed are
+	// lost.
 	Changed time.Time
 
-	// Compared is the number of keys that can be read in both files. A damaged file can be read
-	// up to its fault.
+	// Compared is the number of keys that can be read in both files. If a file is damaged, the
+	// keys before the damage count.
 	Compared int
 
 	// MovedBack are the keys that the Restore moves back, in the order of the keys. Only keys

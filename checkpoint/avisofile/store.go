@@ -40,8 +40,8 @@ type Options struct {
 
 	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held false if
 	// there is none. Reset and Delete call it before they write, without the file's lock. They
-	// fail if another holder has the lease, whose token is not the caller's, or if HeldBy returns
-	// an error. Default: leases are not checked.
+	// fail if the holder's token is not the token of the caller, or if HeldBy returns an error.
+	// Default: leases are not checked.
 	HeldBy func(ctx context.Context, key string) (h checkpoint.Holder, held bool, err error)
 
 	// Logger receives two warnings, each once for a Store. First: another user has replaced the

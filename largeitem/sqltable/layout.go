@@ -86,8 +86,8 @@ const (
 	// jsonb returns somewhat more than was written.
 	maxCell = 6 << 20
 
-	// MaxRow is more than the text of any row that a Table has written, in bytes, for
-	// drivers that can bound what they read.
+	// MaxRow is a size in bytes. The text of every row that a Table writes is smaller. Use it if
+	// a driver can limit the size of the rows that it reads.
 	MaxRow = 16 << 20
 
 	idMark = "holdfast-id:"

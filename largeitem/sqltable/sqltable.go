@@ -116,13 +116,14 @@ type Options struct {
 }
 
 // SQL is an expression in the language of the database, with a question mark for each argument. A
-// question mark in quotes is no argument. Two in a row mean one question mark.
+// question mark in quotes is no argument. Write two question marks for one question mark that is
+// no argument.
 //
 //	&largeitem.Condition{Expr: sqltable.SQL{Text: "stock >= ?", Args: []any{5}}}
 //
-// As the Expr of a [largeitem.Condition] it holds only if it is true, not if it is false or NULL.
-// It must have no side effects, and may be evaluated several times. Never build the text from
-// input.
+// A [largeitem.Condition] with an SQL holds only if the expression is true. It does not hold if
+// the expression is false or NULL. It must have no side effects, and may be evaluated several
+// times. Never build the text from input.
 type SQL struct {
 	Text string
 	Args []any
@@ -210,16 +211,17 @@ func (t *Table) InTx(tx *sql.Tx) *Table {
 	return &within
 }
 
-// Schema implements [largeitem.Table]. The ID is the mark that [CreateTable] has put into a
-// comment of the table, and the place of the table. If another program created the table, the ID
-// is only the place. In PostgreSQL the place is the number of the table in its database and
-// server. In SQLite it is the file, identified by its inode and creation time, and the name of
-// the table. So a file that was renamed, or that has another path, is the same place.
+// Schema implements [largeitem.Table]. The ID has two parts: a random text that [CreateTable] has
+// written into a comment of the table, and the place of the table. If another program created the
+// table, the ID is only the place. In PostgreSQL the place is the number of the table in its
+// database and server. In SQLite it is the file, identified by its inode and creation time, and
+// the name of the table. So a file that was renamed, or that has another path, is the same place.
 //
-// So a copy of a table is another table, and so is one that was restored or moved to another
-// file, server or database. [largeitem.Options].AdoptPrefix takes over the objects. A backup that
-// is restored into the same file or table is the same table. A clone of a whole disk or cluster
-// has the same ID as the original: never let the clone reach the bucket of the original.
+// So a copy of a table has another ID. A table that was restored or moved to another file, server
+// or database also has another ID. With [largeitem.Options].AdoptPrefix such a table claims the
+// objects. A backup that is restored into the same file or table has the same ID. A clone of a
+// whole disk or cluster has the same ID as the original: never let the clone reach the bucket of
+// the original.
 func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	l, err := t.open(ctx)
 	if err != nil {

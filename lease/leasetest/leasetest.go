@@ -26,10 +26,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Options adapt the suite to a store. The zero value suits a fast one.
+// Options adapt the suite to a store. The zero value suits a fast store.
 type Options struct {
-	// TTL is that of the leases which a case lets expire. Default: the shortest that is allowed on
-	// the store. The cases wait for up to three of them.
+	// TTL is the TTL of the leases that expire during a case. Default: the shortest TTL that the
+	// store allows. A case waits for up to three TTLs.
 	TTL time.Duration
 
 	// Second opens another handle on the key space of first, as another process would have it. Nil:

@@ -90,9 +90,9 @@ var (
 	_ object.Describer = (*Bucket)(nil)
 )
 
-// New returns the bucket whose registers are in index and whose bodies are in another
-// bucket. The index needs a space of registers without other users; see [store.Prefix].
-// New sends nothing.
+// New returns the bucket whose registers are in index and whose bodies are in another bucket. No
+// other program may write registers into the index. To share a store, pass a prefix of it; see
+// [store.Prefix]. New sends nothing.
 func New(index store.Store, bodies object.Bucket, opts *Options) (*Bucket, error) {
 	var o Options
 	if opts != nil {

@@ -105,8 +105,8 @@ func (f *Faults) Deliver() {
 	}
 }
 
-// Call makes a call with its fault, for decorators. It calls run up to two times, or
-// later, with ctx or one that ends no earlier.
+// Call carries out a call with its fault. Decorators use it. Call calls run never, once or twice.
+// For a late call, [Faults.Deliver] calls run later, with a context that does not end with ctx.
 func (f *Faults) Call(ctx context.Context, op store.Kind, key string, run func(context.Context) error) error {
 	f.mu.Lock()
 	f.n++

@@ -84,8 +84,8 @@ func cases() []suitetest.Case[*env] {
 // Cases returns the names of all cases.
 func Cases() []string { return suitetest.Names(cases()) }
 
-// Run checks the buckets that open returns, each a new and empty one, by all cases
-// of the suite, as subtests of t.
+// Run runs all cases of the suite as subtests of t. Each call of open must return a new and empty
+// bucket.
 func Run(t *testing.T, open func(t *testing.T) object.Bucket, opts *Options) {
 	t.Helper()
 	o := opts.checked(t)

@@ -15,14 +15,15 @@ import (
 )
 
 // NewStoreTable returns a table of reservations in registers: one register for each key of an
-// object, named reservation/ and the SHA-256 of the key. It holds the last reservation of the
-// key, whatever its state, as readable JSON. The table never removes a row: each key that was
-// ever reserved occupies a register.
+// object, named reservation/ and the SHA-256 of the key. The register has the last reservation of
+// the key as JSON, also after the holder has released it. The table never removes a row: each key
+// that was ever reserved occupies a register.
 //
-// The first reservation of a key costs one request of the store. Later ones cost two where
-// the store's conflicts have the current value (memory, files, DynamoDB), otherwise
-// three. If the register holds a reservation for another state, its holder may be at work.
-// The writer then checks the object once more before it replaces the reservation.
+// The first reservation of a key costs one request of the store. A later reservation costs two
+// requests if the store returns the current value with a conflict (memory, files, DynamoDB),
+// otherwise three. The register can have a reservation for another version of the object, and its
+// holder may still write. So the writer then checks the object once more before it replaces the
+// reservation.
 func NewStoreTable(st store.Store) Table { return storeTable{st} }
 
 type storeTable struct{ store.Store }

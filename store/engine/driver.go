@@ -156,8 +156,8 @@ func (s *Store) parse(v store.Version) (Stored, error) {
 	return Stored{Envelope: e, Tag: Tag(tag)}, nil
 }
 
-// PredecessorText returns the nonces of the states before it as one text, for backends that keep
-// an envelope in columns or attributes.
+// PredecessorText returns the nonces of the earlier states as one text. Backends that keep an
+// envelope in columns or attributes store this text.
 func (e *Envelope) PredecessorText() string { return strings.Join(e.Predecessors, ".") }
 
 // ParseID returns an envelope, without a value, from its ID and its PredecessorText.

@@ -116,8 +116,8 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, err
 	return current.Value, current.version(err), err
 }
 
-// GetStored is Get, and returns everything that the driver returned. Backends use it for
-// abilities of their own.
+// GetStored reads a register like Get. It returns everything that the driver returned. Backends
+// use it for optional abilities of their stores.
 func (s *Store) GetStored(ctx context.Context, key string) (Stored, error) {
 	current, err := s.read(ctx, key, "")
 	return current, s.opError("get", key, existing(current, err))
@@ -183,8 +183,8 @@ func (s Stored) version(err error) store.Version {
 	return s.Version()
 }
 
-// Put implements [store.Store]. Its conflicts are [*store.ConflictError] that carry the
-// current state, and its unknown outcomes [*store.InDoubtError].
+// Put implements [store.Store]. After a conflict the error is a [*store.ConflictError] with the
+// current state. If the outcome is unknown, it is a [*store.InDoubtError].
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	err := store.CheckPut(key, value)
 	var v store.Version

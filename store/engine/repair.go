@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A RawReader is a driver that can read what is stored under a key although it is no
-// envelope, and can name it in the condition of a write; see [Store.Repair].
+// A RawReader is a driver that can read a damaged register, whose content is not an envelope. It
+// can also write on the condition that this content has not changed; see [Store.Repair].
 type RawReader interface {
 	// ReadRaw returns what is stored under a key, for people, and the state that
 	// [Driver.Write] must name to replace exactly that. The Nonce of this state is not

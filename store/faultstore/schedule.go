@@ -83,10 +83,9 @@ type Rule struct {
 // All delays that match a call apply to it. Of the other rules, the first that matches
 // applies.
 type Schedule struct {
-	// Seed decides what Chance and MaxWait leave open. The same seed gives the same
-	// decision for the same call. A call is identified by its operation, its key and its
-	// number among the calls with both. So the order of calls on other keys changes
-	// nothing.
+	// Seed begins the random numbers for Chance and MaxWait. The random number of a call depends
+	// only on Seed, its operation, its key, and its number among the calls with the same
+	// operation and key. So the order of calls on other keys changes nothing.
 	Seed uint64
 
 	Rules []Rule

@@ -11,9 +11,10 @@ import (
 // maxOrphans is how many processes Orphans names.
 const maxOrphans = 20
 
-// OrphanedChildren reports whether the process that made an announcement has ended while
-// children of it, which inherited a [Store.PresenceFile], keep the announcement alive. It
-// returns their process ids, at most 20, as far as the system shows them to this user.
+// OrphanedChildren looks for the children of a process that has ended. A child that inherited a
+// [Store.PresenceFile] keeps the announcement of the process alive. OrphanedChildren reports
+// whether there are such children. It returns at most 20 of their process ids, as far as the
+// system shows them to this user.
 func (s *Store) OrphanedChildren(ctx context.Context, announcement string) (pids []int, any bool) {
 	name, id, ok := s.parse(announcement)
 	if !ok || ctx.Err() != nil || s.begin() != nil {

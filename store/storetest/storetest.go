@@ -31,11 +31,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Options adapt the suite to a store. The zero value suits a fast one.
+// Options adapt the suite to a store. The zero value suits a fast store.
 type Options struct {
-	// Reopen opens another handle on the space of first, as another process would. If it
-	// is set, half of the racers use it, and the suite reads through one handle what it
-	// wrote through the other. Nil: there is only one handle.
+	// Reopen opens another store with the same registers as first, as another process does. If
+	// Reopen is set, half of the competing goroutines use the second store. The suite also writes
+	// through each of the two stores and reads through the other. Nil: there is only one store.
 	Reopen func(t *testing.T, first store.Store) store.Store
 
 	// Intercept opens another handle on the space of first. The handle passes each request
@@ -66,8 +66,8 @@ type Options struct {
 	// than a page of any known store.
 	Keys int
 
-	// MaxKey is the longest key that this space takes, in bytes; 0 means
-	// [store.MaxKey]. A space below a prefix takes less.
+	// MaxKey is the length of the longest key that the store accepts, in bytes; 0 means
+	// [store.MaxKey]. A store below a prefix accepts only shorter keys.
 	MaxKey int
 
 	// CaseTimeout is how long a case may take before its context ends; 0 means a minute.
