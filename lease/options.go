@@ -88,11 +88,12 @@ type Options struct {
 	// no [Ticket] has this Holder.
 	ReclaimOwn bool
 
-	// MinInterval is the shortest time between the start of a grant of this client and the start of the next grant by any client. It counts even if the grant is released or lost. The
-	// record has it as a time of this machine's wall clock. Another machine compares that time
-	// with its own clock, and waits at most MinInterval from its first read of the record. So
-	// MinInterval spaces jobs, and does not exclude them; the lease excludes. At most 366 days.
-	// Default: none.
+	// MinInterval is the shortest time from the start of a grant of this client to the start of
+	// the next grant of any client. An early release or a loss of the grant does not shorten it.
+	// The record has it as a time of this machine's wall clock. Another machine compares that
+	// time with its own clock, and waits at most MinInterval from its first read of the record.
+	// So MinInterval only keeps grants apart; the lease alone prevents two holders at a time. At
+	// most 366 days. Default: none.
 	MinInterval time.Duration
 
 	// AssumeNew says that each name is used only once. A handle that knows nothing of a name then
@@ -113,7 +114,9 @@ type Options struct {
 
 	// StoreTimeout is how long Acquire and OpenSession wait for a store that answers no request,
 	// or fails every request. Then they return an error that matches [ErrUnresponsive]. The time
-	// counts from the last answer to any waiter of the client. If only writes fail, for example on a full disk, the time counts from the last answered write. It counts only while there is something to write. On a store that delays its writes, the time begins when a write should
+	// counts from the last answer to any waiter of the client. If only writes fail, for example
+	// on a full disk, the time counts from the last answered write. It counts only while there is
+	// something to write. On a store that delays its writes, the time begins when a write should
 	// be done, and is at least the time of two writes. If an unanswered claim may still be
 	// applied, the call takes up to [Tuning.ReleaseTimeout] more to make it harmless. Zero means
 	// no limit.
@@ -163,8 +166,9 @@ type Tuning struct {
 	// 1 h. Defaults 50 ms and 2.5 s.
 	MinPoll, MaxPoll time.Duration
 
-	// ReleaseTimeout bounds a release and the clean-up after a cancelled Acquire. Each call of the store may take a moment more to return. At most the TTL. Default 5 s, or three writes on a
-	// store that delays its writes.
+	// ReleaseTimeout bounds a release and the clean-up after a cancelled Acquire. Each call of
+	// the store may take a moment more to return. At most the TTL. Default 5 s, or three writes
+	// on a store that delays its writes.
 	ReleaseTimeout time.Duration
 
 	// IgnoreStoreClock ignores the age of a record on the store's own clock.

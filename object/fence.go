@@ -18,9 +18,8 @@ import (
 // error matches [ErrFenced].
 //
 // RaiseFence needs a bucket with unique versions ([Traits].UniqueVersions). On other buckets it
-// returns an
-// [UnsupportedError]: if equal bodies have equal versions, the condition of a prepared write
-// would still hold. Package indexbucket gives every bucket unique versions.
+// returns an [UnsupportedError]: if equal bodies have equal versions, the condition of a prepared
+// write would still hold. Package indexbucket gives every bucket unique versions.
 //
 // It takes two requests (stat and copy). The outcomes are those of [Client.Put]. After a conflict
 // it tries again until the context ends.

@@ -121,8 +121,7 @@ func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, en
 }
 
 // Latest returns the place of the last entry, without its body. If the log is empty, the number
-// is
-//  0. The entry was the last one at some moment during the call.
+// is zero. The entry was the last one at some moment during the call.
 //
 // Latest requests the entry after the last one that this Log knows, in steps that double, and
 // reads the floor at the end. That is two requests if there is no new entry. Otherwise it is

@@ -36,7 +36,7 @@ type Options struct {
 	// safe only while all programs and the sweep use the table in one region.
 	GlobalTable bool
 
-	// Logger gets a record of what an attacker could have sent. Nil discards.
+	// Logger receives a warning if the client sends credentials over http://. Nil discards it.
 	Logger *slog.Logger
 }
 
