@@ -43,7 +43,7 @@ unraced='TestMutants|TestPollSchedule|TestGreedyHolders|TestDamagedAnswers|TestE
 unraced+='|TestLogOrders|TestLogRandomOrders|TestBrokenAssumption|TestBacklog|TestManyVersions|TestOrderedEarlyShownLate|TestNoSettleDelay'
 unraced+='|TestCompressed|FuzzS3Answers|FuzzDamagedWrites|TestRecordThatIsFull|TestDataAtTheLimit'
 unraced+='|TestSecretsInURLs|TestSecretsInObjectURLs|TestReferences'
-unraced+='|TestAskersLoseNoSession|TestManyAskersLoseNoSession|TestSimulationOfCrowds|TestManyWaitersLoseNoLease|TestQueueOfShortWaits'
+unraced+='|TestHandOverRequests|TestAskersLoseNoSession|TestManyAskersLoseNoSession|TestSimulationOfCrowds|TestManyWaitersLoseNoLease|TestQueueOfShortWaits'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
 models=(./lease/internal/sessionmodel ./lease/internal/rostermodel ./store/filestore/internal/model ./aws/s3verstore/internal/model)
 # These do less with the race detector than without it.

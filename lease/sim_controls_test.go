@@ -90,7 +90,7 @@ func TestSimulationNotices(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := uint64(1); seed <= 20; seed++ {
+			for seed := uint64(1); seed <= 100; seed++ {
 				s := newSim(seed)
 				s.calm, s.wrong = false, wrong
 				run := s.run
@@ -107,7 +107,7 @@ func TestSimulationNotices(t *testing.T) {
 					t.Logf("seed %d: %s", seed, what)
 				}
 			}
-			t.Errorf("not noticed in 20 simulations; want one of %q", wrong.want)
+			t.Errorf("not noticed in 100 simulations; want one of %q", wrong.want)
 		})
 	}
 }
