@@ -263,10 +263,10 @@ type Store interface {
 	// continues. Any other error ends it.
 	List(ctx context.Context, prefix string) iter.Seq2[Checkpoint, error]
 
-	// Watch yields the checkpoint of key, existing or not. Then it yields every further state
-	// that it sees, until the context ends or the caller leaves the loop. It can miss states that
-	// last only a short time. It yields errors, and continues after them. The last error is the
-	// context's error.
+	// Watch first yields the checkpoint of key, also if no position is saved. Then it yields
+	// every new state that it reads, until the context ends or the caller leaves the loop. It can
+	// miss states that last only a short time. It yields errors, and continues after them. The
+	// last error is the context's error.
 	Watch(ctx context.Context, key string) iter.Seq2[Checkpoint, error]
 
 	// Close waits for the running writes. When the context ends, Close ends the writes. Later

@@ -71,7 +71,7 @@ func (e *OtherTableError) Outcome() store.Outcome { return store.NotApplied }
 // in progress.
 type OrphanAgeError struct {
 	Object string        // the marker with the orphan age of the table
-	Table  time.Duration // the longest orphan age of a writer, or the shortest of a sweep
+	Table  time.Duration // for a writer: the longest orphan age that the table allows; for a sweep: the shortest
 	Given  time.Duration
 	Sweep  bool
 

@@ -203,8 +203,8 @@ type ExprReader interface {
 }
 
 // ConditionFailedError says that the condition of a write of an item did not hold. It matches
-// [store.ErrConflict]. Its outcome is NotApplied, but only for the one request that got this
-// answer.
+// [store.ErrConflict]. Its outcome is NotApplied. This is about the request that got this answer:
+// an earlier request for the same write may have been applied.
 type ConditionFailedError struct {
 	Key Key
 

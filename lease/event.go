@@ -69,10 +69,10 @@ type Event struct {
 	Name     string        // name of the lock; empty if the event is about a session
 	Session  string        // session of the event, or of the lock
 	Token    uint64        // token of the grant; for a waiter, token of the grant that it waits for
-	Holder   string        // for a waiter or a takeover: holder of that grant; for a request to yield: the requesting client
+	Holder   string        // for a waiter or a takeover: holder of the grant that the waiter waits for or has taken over; for a request to yield: the requesting client
 	Reason   string        // for a takeover: why the old grant was over; for a request to yield: its reason
 	Deadline time.Time     // end of the holder's trust, by the wall clock, for display
-	Since    time.Time     // for a waiter: start of that grant, by its holder's clock
+	Since    time.Time     // for a waiter: start of the grant that it waits for, by the holder's clock
 	Wait     time.Duration // for a waiter: time until the takeover if the holder is dead; for an unresponsive store: time until the waiter gives up
 	Err      error         // for a risk, loss or release: the error that caused it, if any; for an unresponsive store: the last error, or nil
 	Dropped  int           // number of events that were dropped since the last delivered event

@@ -127,7 +127,7 @@ func (g *Guard) Data() []byte {
 // [Client.Inspect]. Nil removes the data. The data remains after the end of the grant. The write
 // also renews the lease. More than [MaxData] bytes are refused with [store.ErrTooLarge]. The
 // guards of readers and of slots get [store.ErrInvalid]. After an error that does not match
-// [ErrLost], the data may or may not be stored, unless [store.OutcomeOf] says that it was not.
+// [ErrLost], [store.OutcomeOf] says whether the data was certainly not stored.
 func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	if err := g.Err(); err != nil {
 		return err

@@ -125,7 +125,8 @@ type Options struct {
 	// KeyPrefix and a slash come before the name of a lock in its key. Default "lock".
 	KeyPrefix string
 
-	// Cache keeps what this client saw of a lock after the end of this process. Default: none.
+	// Cache stores what this client has read of locks, so that a later process can use it.
+	// Default: none.
 	Cache Cache
 
 	// OnEvent is called for each [Event], one call after the other, in the order of the events.

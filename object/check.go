@@ -68,7 +68,7 @@ func checkHeaders(h Headers) error {
 	return nil
 }
 
-// The bounds of tags are those of S3, lengths in characters.
+// The bounds of tags are those of S3. MaxTagName and MaxTagValue are in characters.
 const (
 	MaxTags     = 10
 	MaxTagName  = 128

@@ -103,8 +103,8 @@ type WriteOptions struct {
 	// empty means the type of the source.
 	ContentType string
 
-	// Headers are kept with the body. For Copy and Rename, an empty header means that of the
-	// source.
+	// Headers are kept with the body. In a Copy or Rename, if a header is empty, the object gets
+	// the header of the source.
 	Headers Headers
 
 	// Metadata is kept with the body; see [PutOptions] for its form, and [MaxClientMetadata] for

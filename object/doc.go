@@ -49,9 +49,9 @@
 // the eight writes before it ([WriteInfo]). After a lost reply the client reads the object:
 //
 //   - If the object has the id, the write is committed, even if other writers have written since.
-//   - If the object is still in the state that the write names, the client sends the write again.
-//     It never repeats a write that creates an object, because another writer may have deleted
-//     the object in between.
+//   - If the object is still in the state that the write replaces, the client sends the write
+//     again. It never repeats a write that creates an object, because another writer may have
+//     deleted the object in between.
 //   - Otherwise the outcome is unknown.
 //
 // The client also reads the object after a conflict: if a proxy repeats a request, the second
@@ -80,7 +80,8 @@
 //   - A read or a listing that starts after the answer of a write sees that write or a later one.
 //   - The store checks the condition and makes the change in one atomic step. If a store cannot,
 //     the bucket returns an [UnsupportedError], which matches [errors.ErrUnsupported], and
-//     changes nothing. It never replaces the condition by a read before the write.
+//     changes nothing. A bucket must not read the object before the write in place of sending the
+//     condition.
 //   - A write has the three outcomes of package store, which [store.OutcomeOf] reads from its
 //     error.
 //   - The store applies a conditional write at most once. So the bucket sends it once, except for

@@ -51,9 +51,9 @@ func OutcomeOf(err error) Outcome {
 	return Unknown
 }
 
-// InDoubt reports whether err leaves a write in doubt: a write that may have been
-// applied, or may still be. A failed read leaves no write in doubt. Nor does an error
-// that neither names a write nor states an outcome.
+// InDoubt reports whether err leaves a write in doubt: a write that may have been applied, or may
+// still be. A failed read leaves no write in doubt. If an error names no write and states no
+// outcome, it also leaves no write in doubt.
 func InDoubt(err error) bool {
 	o, ok := writeOutcome(err)
 	return ok && o == Unknown

@@ -16,7 +16,8 @@ import (
 // the write. Pass it to [Resolve] and use it for nothing else: do not compare it with other
 // versions, and do not name it in a write. It is zero where the store does not know it.
 //
-// Its outcome is [Unknown], whatever outcome the errors that it wraps state.
+// The outcome of an InDoubtError is [Unknown], even if an error that it wraps has another
+// outcome.
 type InDoubtError struct {
 	Version Version
 	Err     error

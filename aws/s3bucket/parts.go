@@ -170,9 +170,9 @@ func (u *upload) sizeOf(number int) int64 {
 	return max(u.PartSize, 17*int64(number)*int64(number))
 }
 
-// send uploads all parts of a body of which first was read already; a nil body has no
-// more. Of the parts that the
-// store has, none is sent again that has the same bytes. An empty body is one empty part.
+// send uploads all parts of a body. The bytes of first were read already; a nil body has no more
+// bytes. If the store has a part with the same bytes, send does not send this part. An empty body
+// is one empty part.
 func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have map[int32]types.Part) error {
 	c := workerpool.New(ctx, u.b.o.Parallel, int64(u.b.o.Parallel)*u.b.o.PartSize)
 	defer c.Close()

@@ -89,9 +89,9 @@ type Options struct {
 	// [DefaultMaxClockSkew].
 	MaxClockSkew time.Duration
 
-	// OnVerified is called when the probe has passed, and neither locks of another program nor
-	// another kind of store were found. The program can remember that and set Trusted the next
-	// time. Nil calls nothing.
+	// OnVerified, if not nil, is called when the probe has passed, and the search has found
+	// neither locks of another program nor registers of package s3verstore. The program can store
+	// this result and set Trusted in a later run.
 	OnVerified func()
 
 	// Logger receives the outcomes of writes whose reply was lost, and the results of the checks.

@@ -79,9 +79,9 @@
 // and the next change rewrites it.
 //
 // Concurrent calls share one lock, one rewrite and one sync (group commit). The calls wait for
-// the lock by flock(2), like other programs. A context bounds only its call. If it ends while the
-// call waits for the lock, the store writes nothing for that call. If it ends during the write,
-// the write continues without its caller.
+// the lock by flock(2), like other programs. A context bounds only its call. If the context ends
+// while the call waits for the lock, the store writes nothing for that call. If the context ends
+// during the write, the call returns, and the write continues.
 //
 // The format forbids the replacement of the lock file. Before and after it replaces the state
 // file, the store checks that the lock file is still the same file. If the second check fails,

@@ -19,8 +19,8 @@
 // A body is an object with a unique name. It is written once and never changed. The index has a
 // register for each key, which names the body. A put writes the body, then swaps the register. So
 // a change has the outcome of that one write, which the store resolves. Readers see whole bodies,
-// and no version is used twice. So [object.Client.RaiseFence] works: an object refuses the write
-// of an earlier holder, even if the body is the same.
+// and no version is used twice. So [object.Client.RaiseFence] works: a write of an earlier holder
+// is refused, even if the object again has the same bytes as before.
 //
 // If a process is killed during a put, a body remains that no register names. Sweep removes such
 // bodies after a day.
@@ -60,11 +60,11 @@ type Options struct {
 	// slash. No other objects may be below it, and each index needs its own prefix.
 	Prefix string
 
-	// OrphanAge is how old a body that no register names must be before Sweep removes it, by
-	// the store's clock. A put that takes longer than half of it, from its start to the
-	// swap of the register, fails. The store of the index must not apply a write later than
-	// half of it after the write was sent. At least an hour; 0 means 24 hours. All users of one
-	// index must use the same.
+	// Sweep removes a body that no register names when the body has this age, by the store's
+	// clock. A put fails if it takes longer than half of OrphanAge until the swap of the
+	// register. The index must not apply a write later than half of OrphanAge after the write was
+	// sent. At least an hour; 0 means 24 hours. All users of an index must use the same
+	// OrphanAge.
 	OrphanAge time.Duration
 }
 

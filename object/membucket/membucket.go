@@ -34,9 +34,9 @@ type Bucket struct {
 	writes  uint64 // counts over all keys
 	objects map[string]stored
 
-	// Hashed makes the version of an object a hash of its body, as the ETag is on S3: it is
-	// the same again when the same bytes are written again. It is for tests of programs that
-	// must not rely on more, and is set before the first use.
+	// Hashed makes the version of an object a hash of its body, like the ETag on S3. Then equal
+	// bodies have equal versions. Use it to test programs that must work without unique versions.
+	// Set it before the first use.
 	Hashed bool
 }
 

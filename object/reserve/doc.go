@@ -59,7 +59,7 @@
 // MaxClockSkewRate. The takeover replaces exactly the row that the waiter has seen, and raises
 // its number, the generation. Then the waiter checks the object once more, and operates.
 //
-// # What is better than in object_store
+// # Differences from object_store
 //
 //   - If an operation was certainly not applied, the writer releases its row: it raises the
 //     generation and sets the timeout to 0. Then every waiter of either program may take the row

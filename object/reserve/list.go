@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// Reservation is a row of the table, with its state for waiters.
+// Reservation is a row of the table. It also says whether a waiter may take the row over.
 type Reservation struct {
 	Row
 

@@ -32,8 +32,8 @@
 //
 // The engine chooses the nonce, and with it the version, before it sends a write. A repetition
 // has the same nonce and the same condition, so the server applies at most one of the attempts.
-// After a lost reply or a refusal, the engine needs the current state. It takes the state from
-// the refusal, or reads it:
+// After a lost reply or a refusal, the engine gets the current state from the refusal, or reads
+// it. Then it compares the nonces:
 //
 //   - If the current nonce is the nonce of the write, the write was applied.
 //   - If the nonce of the write is among the earlier nonces, the write was applied, and other

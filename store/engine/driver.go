@@ -28,10 +28,10 @@ type Driver interface {
 	// which saves the transfer of the body. A driver may ignore seen.
 	Read(ctx context.Context, key string, seen Tag) (Stored, error)
 
-	// Write stores e under a key, in one atomic step of the server, only if the current
-	// state is on. If on is absent, it writes only if nothing is stored. It returns the tag
-	// of the state that it wrote. The condition compares on.Tag, or on.ID if the server
-	// gives no tags.
+	// Write stores e under a key, in one atomic step of the server, on the condition that the
+	// current state is still the state on. If on is absent, the condition is that nothing is
+	// stored under the key. It returns the tag of the state that it wrote. The condition compares
+	// on.Tag, or on.ID if the server gives no tags.
 	//
 	// The error states what is known:
 	//   - [ConditionFailedError], or another error that matches [store.ErrConflict]: the

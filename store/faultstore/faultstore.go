@@ -127,10 +127,11 @@ func (s *Store) Injected() Schedule {
 	return Schedule{Rules: slices.Clone(s.produced)}
 }
 
-// Unmatched returns the rules that could inject nothing since the schedule was set: no call
-// had their operation, key and number, or another rule's fault came first. A misspelt key,
-// for example, makes such a rule. A test whose schedule has one tests less than it seems
-// to, so let it fail. Unmatched leaves out rules that only their chance kept from a fault.
+// Unmatched returns the rules that have had no effect since the schedule was set: no call had the
+// operation, key and number of the rule, or the fault of another rule came first. For example,
+// the key in a rule is misspelt. Let a test fail if there is such a rule, because the test does
+// not test what its schedule says. If a rule had no effect only because of its Chance, Unmatched
+// does not return the rule.
 func (s *Store) Unmatched() Schedule {
 	s.mu.Lock()
 	defer s.mu.Unlock()

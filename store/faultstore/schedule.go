@@ -38,8 +38,8 @@ const (
 	// sent. Its outcome is unknown, like that of any call that timed out.
 	Delay Action = "delay"
 
-	// DelayReply carries the call out and waits for Wait after it. If the context ends
-	// first, the outcome is unknown.
+	// DelayReply carries the call out, and returns its result after the time Wait. If the context
+	// ends before that time, the outcome is unknown.
 	DelayReply Action = "delay-reply"
 )
 

@@ -25,8 +25,9 @@
 //
 // If the directory is removed, moved or unmounted while it is open, all calls fail until the
 // program opens it again. Their error matches [store.ErrUnavailable] and
-// [store.ErrMisconfigured], so no caller waits in vain. If a user removes the file of a single
-// key, all processes see within a second that the register is absent.
+// [store.ErrMisconfigured]. A waiting Acquire of package lease returns this error and stops. If a
+// user removes the file of a single key, all processes see within a second that the register is
+// absent.
 //
 // # Durability
 //

@@ -36,8 +36,8 @@
 // An acknowledged write is as durable as a commit of the database. Before the first write the
 // store reads the settings that decide this. It refuses
 //
-//   - a session in which a power loss may undo a commit: synchronous_commit = off or fsync = off
-//     of PostgreSQL, synchronous = OFF or NORMAL or journal_mode = OFF or MEMORY of SQLite,
+//   - settings with which a power loss may undo a commit: in PostgreSQL synchronous_commit = off
+//     or fsync = off, in SQLite synchronous = OFF or NORMAL, or journal_mode = OFF or MEMORY,
 //   - UNLOGGED and temporary tables, also for [Fence],
 //   - a PostgreSQL server that is a standby.
 //

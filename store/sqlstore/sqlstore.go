@@ -139,8 +139,8 @@ func (t *table) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	return list(ctx, t, t.texts.list, prefix, keyOf)
 }
 
-// ListAll is List with tombstones, for programs that remove, by Erase, the registers that
-// they made to test a store.
+// ListAll is List with tombstones. A program that has created registers to test a store finds
+// them by ListAll and removes them by Erase.
 func (s *Store) ListAll(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return list(ctx, s.t, s.t.texts.all, prefix, keyOf)
 }

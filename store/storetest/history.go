@@ -77,10 +77,10 @@ func (c *call) String() string {
 	return span + "call without a result"
 }
 
-// Record returns a store that passes every call on to s and records it. One history can
-// record several handles on one space. It does not record calls that neither read nor write
-// one register (List, Watch), nor GetUncommitted, which may return a state that never took
-// effect.
+// Record returns a store that passes every call on to s and records it. One history can record
+// the calls of several stores with the same registers. It does not record calls that neither read
+// nor write one register (List, Watch), nor GetUncommitted, which may return a state that never
+// took effect.
 func (h *History) Record(s store.Store) store.Store {
 	return store.Intercept(s, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		switch op.Kind {
