@@ -60,7 +60,7 @@ func Judge(r *Record, f Facts) Verdict {
 	switch {
 	case f.Watched >= expiry:
 		return Verdict{Open: true, Reason: "not renewed while a waiter watched it for " + r.TTL.String()}
-	case f.Age >= 0 && HolderWriteAge(r, f.Age) >= expiry && f.Renewed >= expiry:
+	case f.Age >= 0 && holderWriteAge(r, f.Age) >= expiry && f.Renewed >= expiry:
 		// A broken record has the age of what it broke, too.
 		return Verdict{Open: true, Reason: "expired by the store's clock"}
 	}

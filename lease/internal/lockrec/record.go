@@ -384,7 +384,7 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 		if r.Run, err = decodeRun(f.Run); err != nil {
 			return bad("%v", err)
 		}
-		r.Run = LastRun(r)
+		r.Run = lastRun(r)
 	}
 	if f.YieldRequest != nil {
 		if r.YieldRequest, err = decodeYieldRequest(f.YieldRequest); err != nil {

@@ -181,7 +181,7 @@ func (r *Record) admit() {
 	if r.State == Free {
 		r.Session, r.Presence, r.Immediate, r.BrokenNonce, r.HolderWriteAge = "", "", false, "", 0
 		r.HolderNonce, r.YieldRequest, r.Linger = "", nil, 0
-		r.Run = LastRun(r)
+		r.Run = lastRun(r)
 	}
 	for len(r.Queue) > 0 && Fits(r, r.Queue[0].Mode) && r.grantTo(r.Queue[0]) == nil {
 		r.Queue = r.Queue[1:]

@@ -64,9 +64,9 @@ func Due(next, last *Run, start time.Time, retries int, open bool) bool {
 	return true
 }
 
-// LastRun returns the last run with its outcome as the rest of the record shows it: a run
+// lastRun returns the last run with its outcome as the rest of the record shows it: a run
 // without an end has died when its grant is not in force any more.
-func LastRun(r *Record) *Run {
+func lastRun(r *Record) *Run {
 	run := r.Run
 	if run == nil || run.Outcome != RunRunning || r.State != Free && r.Grant == run.Grant {
 		return run

@@ -19,7 +19,7 @@ func ByOther(r *Record, age time.Duration) Record {
 	if r.HolderNonce == "" {
 		next.OtherWrites = 0
 	}
-	next.HolderNonce, next.HolderWriteAge = HolderNonce(r), HolderWriteAge(r, age)
+	next.HolderNonce, next.HolderWriteAge = HolderNonce(r), holderWriteAge(r, age)
 	next.OtherWrites = min(next.OtherWrites+1, math.MaxInt32)
 	return next
 }
@@ -66,9 +66,9 @@ func Renewed(r *Record, now time.Time) Record {
 	return next
 }
 
-// HolderWriteAge returns how long ago, certainly, the last write of the grant's holder was, by the
+// holderWriteAge returns how long ago, certainly, the last write of the grant's holder was, by the
 // store's clock, if r has been unchanged for age.
-func HolderWriteAge(r *Record, age time.Duration) time.Duration {
+func holderWriteAge(r *Record, age time.Duration) time.Duration {
 	stood := max(age, 0)
 	if r.State == Broken || r.HolderNonce != "" {
 		stood += r.HolderWriteAge
@@ -80,7 +80,7 @@ func HolderWriteAge(r *Record, age time.Duration) time.Duration {
 // what a lock keeps from grant to grant.
 func Succeed(rec, base *Record) (err error) {
 	rec.Token, err = NextToken(base)
-	rec.Data, rec.unknown, rec.Queue, rec.Run = base.Data, base.unknown, base.Queue, LastRun(base)
+	rec.Data, rec.unknown, rec.Queue, rec.Run = base.Data, base.unknown, base.Queue, lastRun(base)
 	return err
 }
 
@@ -133,6 +133,6 @@ func Break(r *Record, token uint64, now bool, age time.Duration) (*Record, error
 		next.BrokenNonce = HolderNonce(r)
 	}
 	next.HolderNonce, next.YieldRequest, next.Linger = "", nil, 0
-	next.HolderWriteAge = HolderWriteAge(r, age)
+	next.HolderWriteAge = holderWriteAge(r, age)
 	return &next, nil
 }
