@@ -112,7 +112,7 @@ func (p Period) String() string {
 
 func (p Period) check() error {
 	if p.unit == "" && (p.length < minPeriod || p.length > maxPeriod) {
-		return fmt.Errorf("%w: a period of %v; it can be from %v to %v", store.ErrInvalid, p.length, minPeriod, maxPeriod)
+		return fmt.Errorf("%w: the period is %v; it can be from %v to %v", store.ErrInvalid, p.length, minPeriod, maxPeriod)
 	}
 	return nil
 }

@@ -166,7 +166,7 @@ func CheckCopy(source, destination string, opts *CopyOptions) (CopyOptions, erro
 	case opts.IfAbsent && opts.IfMatch != "":
 		return CopyOptions{}, fmt.Errorf("%w: the options have both IfAbsent and IfMatch; give one", ErrInvalid)
 	case opts.Metadata == nil && (opts.ContentType != "" || opts.Headers != Headers{}):
-		return CopyOptions{}, fmt.Errorf("%w: CopyOptions has ContentType or Headers without Metadata, which replaces all three", ErrInvalid)
+		return CopyOptions{}, fmt.Errorf("%w: CopyOptions has ContentType or Headers, but no Metadata: the three are replaced together, so give all of them", ErrInvalid)
 	}
 	return *opts, cmp.Or(CheckMetadata(opts.Metadata), checkHeaders(opts.Headers))
 }

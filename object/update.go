@@ -42,7 +42,7 @@ func (c *Client) update(ctx context.Context, key string, change func([]byte, Inf
 		return Info{}, fmt.Errorf("%w: an update cannot have IfAbsent, IfMatch, Base, SourceIfMatch, Length or OnUpload", ErrInvalid)
 	}
 	if o.Metadata == nil && o.ContentType != "" {
-		return Info{}, fmt.Errorf("%w: the options of an update have ContentType without Metadata, which replaces both", ErrInvalid)
+		return Info{}, fmt.Errorf("%w: the options of an update have ContentType, but no Metadata: the two are replaced together, so give both", ErrInvalid)
 	}
 	for try := 1; ; try++ {
 		body, now, err := ReadAll(ctx, c.bucket, key, updateLimit, nil)

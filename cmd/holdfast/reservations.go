@@ -93,7 +93,7 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 	case p[paramReserve] != "" && setting != nil:
 		return nil, usagef("the URL %s names two tables of reservations, by %s and by %s or %s: name one table", at, paramReserve, paramConditionalPut, paramCopyIfAbsent)
 	case setting == nil && (p[paramDynamoEndpoint] != "" || p[paramDynamoRegion] != ""):
-		return nil, usagef("%s and %s are only for %s and %s: write reserve=dynamodb://TABLE?endpoint=..., with escapes", paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent)
+		return nil, usagef("%s and %s are only for %s and %s: add endpoint and region to the escaped URL of reserve", paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent)
 	case setting != nil:
 		if setting.Timeout != 0 && opts.Timeout != 0 && setting.Timeout != opts.Timeout {
 			return nil, usagef("the URL %s has two timeouts of reservations: remove %s", at, paramReserveTimeout)

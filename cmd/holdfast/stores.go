@@ -211,7 +211,7 @@ func unknownStore(raw string) error {
 	known := schemes()
 	if missesColon(raw) {
 		scheme, _, _ := strings.Cut(raw, "//")
-		return usagef("a : is missing in the URL of a store: write %s://... (for a directory of that name file:./%s//...)", scheme, scheme)
+		return usagef("the URL of a store lacks a colon: write %s://...; for a directory of that name write file:./%s//...", scheme, scheme)
 	}
 	if strings.ContainsAny(raw, ":@?#=%") {
 		scheme, _, _ := strings.Cut(raw, "://")

@@ -108,8 +108,8 @@ func TestBoundsNameTheFlag(t *testing.T) {
 		"lead j --value " + long + " -- true":          "--value has 1048576 bytes; at most 32768 are allowed",
 		"sweep --older-than 1s":                        "--older-than must be at least 1h0m0s, not 1s",
 		"sweep --older-than -1s":                       "--older-than must be at least 1h0m0s, not -1s",
-		"run j --once-per 0 -- true":                   "--once-per: invalid argument: a period of 0s; it can be from 1s to 8784h0m0s",
-		"run j --once-per 0s -- true":                  "--once-per: invalid argument: a period of 0s; it can be from 1s to 8784h0m0s",
+		"run j --once-per 0 -- true":                   "--once-per: invalid argument: the period is 0s; it can be from 1s to 8784h0m0s",
+		"run j --once-per 0s -- true":                  "--once-per: invalid argument: the period is 0s; it can be from 1s to 8784h0m0s",
 	} {
 		args := strings.Fields(line)
 		if args[0] == "lead" {

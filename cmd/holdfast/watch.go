@@ -34,7 +34,7 @@ func (a *app) watchCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Print every change of a lock, or of all locks below a prefix, until you stop the command.
 
-First watch prints the present state. watch may miss a state that lasts only a moment. With
+At the start watch prints the present state. It may miss a state that lasts only a moment. With
 --json each change is one object on one line.`,
 		Example: `  holdfast watch                      # all locks of the store
   holdfast watch jobs/ --json | jq -r 'select(.state == "broken") | .name'`,
