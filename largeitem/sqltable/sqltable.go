@@ -27,7 +27,7 @@
 // Attributes without a column are kept together in one text column as JSON, each with its type,
 // as [largeitem.MarshalTyped] writes it; see [Options].JSON. If there is no such column, the
 // table refuses these attributes. It also refuses a value that does not suit its column: for
-// example a null, or in PostgreSQL a text with a zero character.
+// example a null, or a text with a zero character.
 //
 // A new row gets the default of each column that the item does not have. The table neither reads
 // nor writes generated columns.
