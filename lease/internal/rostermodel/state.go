@@ -92,18 +92,6 @@ func count(l *list) int {
 	return n
 }
 
-// remove takes out the entries for which bad is true.
-func remove(l *list, bad func(e *entry) bool) {
-	n := 0
-	for i := range l {
-		if e := l[i]; e.mode != 0 && !bad(&e) {
-			l[n] = e
-			n++
-		}
-	}
-	clear(l[n:])
-}
-
 // find returns the place of the present entry of client c, or -1.
 func find(l *list, c int) int {
 	for i := range l {
