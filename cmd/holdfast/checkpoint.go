@@ -91,7 +91,7 @@ with the name of the checkpoint. They refuse to work while another process holds
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.file, "file", "", "JSON state file to use in place of a store")
 	f.wait = -1
-	flags.VarP((*seconds)(&f.wait), "wait", "w", "with --file: how long to wait for the lock of the file, 5m or 300 (seconds); then the status is 75 (default: for ever)")
+	flags.VarP((*seconds)(&f.wait), "wait", "w", "with --file: the longest wait for the lock of the file, such as 5m or 300 (seconds); after it, the status is 75 (default: no limit)")
 	flags.Lookup("wait").DefValue = "" // the text says what is
 	flags.BoolVar(&f.network, "allow-network", false, "with --file: allow a file system that is not known to be local")
 	flags.StringSliceVar(&f.unsafe, "unsafe", nil, "with --file: use the file although other users could change it; name the risk: owner, writable or link")

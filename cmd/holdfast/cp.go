@@ -28,8 +28,8 @@ func (a *app) objectCp() *cobra.Command {
 		Long: `Copy an object to a URL or a file, or a file to a URL. "-" is standard input or output. If the
 destination is a bucket, a directory, or ends with a slash, the copy keeps the name of the
 source. If cp writes an object, it prints its version. Within a bucket the store copies, if it
-can. The conditions are those of put, for the destination. A file as destination is written
-as "get" writes it.
+can. The conditions are the same as for put, and are about the destination. cp writes a file as
+"get" does.
 
 --recursive copies all objects below a prefix, or all files of a directory, several at a time.
 Each copy keeps the rest of its name. cp writes no file outside of the directory. If some

@@ -92,7 +92,7 @@ has ended.`,
 	}
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
-	flags.Lookup("ttl").Usage = "how long you can rely on the lock without a renewal (default 1h; with --renew-until 1m)"
+	flags.Lookup("ttl").Usage = "how long you can rely on the lock without a renewal (default 1h, or 1m with --renew-until)"
 	f.onLost = "kill"
 	f.addWait(flags)
 	flags.StringVar(&path, "handle", "", "path of the handle `FILE` (default: a file in the directory of this user's locks)")

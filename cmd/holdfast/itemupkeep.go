@@ -164,8 +164,9 @@ func (a *app) itemSweep() *cobra.Command {
 		Long: `Remove the objects of large attributes to which no item of the table refers, and print their
 keys. Other programs may read and write during a sweep.
 
-sweep removes an object only if its name contains an item of this table, and if it is older than
---orphan-age by the bucket's clock. Two reads of that item must find no reference to the object.
+sweep removes an object only if its name contains the key of an item of this table, and if the
+object is older than --orphan-age by the bucket's clock. Two reads of that item must find no
+reference to the object.
 sweep refuses an --orphan-age below that of the table (see "item init").
 
 --layout pynamodb_mate and --scan read the table once, and keep the references in temporary

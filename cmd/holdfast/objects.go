@@ -571,7 +571,8 @@ func (a *app) objectMv() *cobra.Command {
 		Use:   "mv URL URL",
 		Short: "Rename an object within its bucket",
 		Long: `Rename an object within its bucket, and print the version of the new object. The conditions
-are those of put, for the new name. Between two buckets use cp, and then rm --if-match.
+are the same as for put, and are about the new name. Between two buckets use cp, and then
+rm --if-match.
 
 No store renames in one step. mv copies the object, and then removes the source if it has not
 changed. After a crash both objects may exist. The same command then finishes the rename.
