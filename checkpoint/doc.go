@@ -24,7 +24,7 @@
 //
 // # What is promised
 //
-//   - Advance only moves forward. The sequence of a key never falls in any process, except by
+//   - Advance only moves forward. No process ever lowers the sequence of a key, except by
 //     Reset and Delete.
 //   - An acknowledged Advance is as durable as a Put of the store. An answer with the status
 //     [Unchanged] or [Behind] is as durable: the store then has the position or a later one.
@@ -46,8 +46,8 @@
 // # Moving back
 //
 // Reset and Delete are for people and tools. Each of these calls begins a new epoch: the epoch is
-// a number in the checkpoint that counts these calls. The keeper refuses an Advance of an older
-// epoch with RolledBack. So a worker that is still at position 100 cannot undo a reset to 10. The
+// a number in the checkpoint that counts these calls. The keeper refuses an Advance with an
+// older epoch: its status is RolledBack. So a worker that is still at position 100 cannot undo a reset to 10. The
 // caller passes the epoch of its work as [AdvanceOptions].Epoch. The default is the epoch that
 // the keeper last returned to its user. A deleted checkpoint leaves a record with its epoch and
 // token.
@@ -100,8 +100,8 @@
 //   - holdfast: the version of the format. The keeper refuses a newer version.
 //   - kind, key: the kind and the key of the record. The keeper refuses a record under another
 //     key.
-//   - epoch: from 1.
-//   - n: the number of writes of this register, from 1.
+//   - epoch: a number that begins at 1.
+//   - n: the number of writes of this register. It begins at 1.
 //   - sequence: 0 to 2^64-1; absent if no position is saved (deleted, or only fenced).
 //   - event_id, data: as the caller passed them, together at most [MaxPayload]. Data that is not
 //     UTF-8 is in data_base64.

@@ -153,7 +153,7 @@
 //     free record over the same version before Acquire returns. If this succeeds, the earlier
 //     write cannot be applied later.
 //   - Tickets. The record names the process that holds the lease now, its presence, and the
-//     holder. A process that uses a [Ticket] writes its own names with its first write. A ticket
+//     holder. A process that uses a [Ticket] writes itself into the record with its first write. A ticket
 //     names one version of the record. It also lists the nonces of the writes whose outcome is
 //     unknown. The ticket is valid only if the record has this version or one of these nonces. So
 //     a ticket can be used once. A guard from a ticket trusts its lease only after a write of its

@@ -64,9 +64,9 @@
 //   - A listing shows every version whose PUT was answered before the listing began.
 //   - The order of versions does not change.
 //
-// The package uses no clock of the server, and compares no two clocks. If a PUT takes effect
-// later than L, leases stay exclusive and their tokens rise. But a write with PutUnsynced can be
-// lost. PROOF.md in this directory has the protocol, its assumptions and the proof. Tests check
+// The package uses no clock of the server, and compares no two clocks. Even if a PUT takes
+// effect later than L, leases stay exclusive and their tokens still increase. But then a write with
+// PutUnsynced can be lost. PROOF.md in this directory has the protocol, its assumptions and the proof. Tests check
 // all states of the model in internal/model for small cases.
 //
 // # Locks of other programs
