@@ -400,8 +400,8 @@ func TestOldLocks(t *testing.T) {
 			s := newStore(t, f, &c.opts)
 			for range 2 {
 				_, err := s.Put(t.Context(), "lock/job", "", []byte("1"))
-				if c.refused && (!errors.Is(err, store.ErrUnsafe) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), `the name "job" is taken`)) {
-					t.Errorf("got %v, want that the name is taken", err)
+				if c.refused && (!errors.Is(err, store.ErrUnsafe) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), `the name "job" is used by`)) {
+					t.Errorf("got %v, want that another lock uses the name", err)
 				}
 				if !c.refused && err != nil && !errors.Is(err, store.ErrConflict) {
 					t.Error(err)
