@@ -8,9 +8,9 @@ import (
 	"reflect"
 )
 
-// As finds the optional interface T of b, or of a bucket that b decorates. A decorator has a
-// method Unwrap() Bucket, or a method As(target any) bool. The method As decides by itself: it
-// sets target (a *T) and returns true.
+// As finds the optional interface T of b, or of a bucket that b decorates. A decorator has a method
+// Unwrap() Bucket, or a method As(target any) bool. A method As that has the interface sets target
+// (a *T) and returns true.
 func As[T any](b Bucket) (T, bool) {
 	var t T
 	out := reflect.ValueOf(&t).Elem()
@@ -33,8 +33,8 @@ func As[T any](b Bucket) (T, bool) {
 
 // CopyOptions are the options of [Copier].
 type CopyOptions struct {
-	// SourceIfMatch: only if the source is in this state. If the source is in another state or
-	// does not exist, the result is a conflict.
+	// SourceIfMatch is a condition on the source: it must be in this state. If the source is in
+	// another state or does not exist, the error matches store.ErrConflict.
 	SourceIfMatch Version
 
 	// IfAbsent and IfMatch are the conditions of Put, on the destination.
@@ -42,7 +42,7 @@ type CopyOptions struct {
 	IfMatch  Version
 
 	// Metadata, ContentType and Headers replace those of the source. If Metadata is nil, the copy
-	// has those of the source; then ContentType and Headers must be empty.
+	// keeps all three from the source, and ContentType and Headers must be empty.
 	Metadata    map[string]string
 	ContentType string
 	Headers     Headers
@@ -53,9 +53,9 @@ type CopyOptions struct {
 
 // Copier is a bucket that can copy an object without sending its body twice.
 type Copier interface {
-	// Copy writes the body of source to destination. It returns at least the key and the version
-	// of the destination. If the source does not exist, the error matches store.ErrNotFound, or
-	// with SourceIfMatch store.ErrConflict.
+	// Copy writes the body of source to destination. It returns at least the key and the version of
+	// the destination. If the source does not exist, the error matches store.ErrNotFound. With
+	// SourceIfMatch, that error matches store.ErrConflict instead.
 	Copy(ctx context.Context, source, destination string, opts *CopyOptions) (Info, error)
 }
 
@@ -75,16 +75,16 @@ type Traits struct {
 	// Name names the bucket for people, usually as a URL without secrets.
 	Name string
 
-	// ID identifies the bucket among all buckets, for programs: two values with the same
-	// ID reach the same objects, and two with different IDs do not. It contains no
-	// secret. Empty means that Name identifies the bucket.
+	// ID identifies the bucket among all buckets, for programs. Two Buckets with the same ID reach
+	// the same objects. Two Buckets with different IDs reach different objects. ID contains no
+	// secret. If ID is empty, Name identifies the bucket.
 	ID string
 
 	// Local says that a request reaches the bucket without a network.
 	Local bool
 
 	// Trusted says that the store is known to honour all conditions that the bucket sends. So no
-	// layer needs to test them.
+	// layer needs to test the conditions.
 	Trusted bool
 
 	// UniqueVersions says that no version is used twice for a key, not even when the same
@@ -97,8 +97,8 @@ type Describer interface {
 	Traits() Traits
 }
 
-// TraitsOf returns the traits of b, or the zero value. If the bucket has no ID, the ID is the
-// name.
+// TraitsOf returns the traits of b, or the zero value if b is no [Describer]. If the traits of b
+// have no ID, TraitsOf sets ID to Name.
 func TraitsOf(b Bucket) Traits {
 	d, ok := As[Describer](b)
 	if !ok {
@@ -127,7 +127,7 @@ const (
 	PartsIfMatch   Ability = "upload-if-match"           // IfMatch of a large body
 )
 
-// These abilities are not tested, and not among [Abilities].
+// No function tests these abilities, and [Abilities] does not return them.
 const (
 	RemoveVersion Ability = "remove-version" // of a [VersionRemover]
 	StorageClass  Ability = "storage-class"  // [PutOptions].StorageClass
@@ -152,37 +152,37 @@ func ParseAbility(name string) (Ability, error) {
 	return "", fmt.Errorf("the ability %q is unknown", name)
 }
 
-// Verifier is a bucket that tests, before it first uses an ability, whether its store has that
-// ability.
+// Verifier is a bucket that tests its store. Before it first uses an ability, it tests whether the
+// store has that ability.
 type Verifier interface {
-	// Verify returns nil if the store has these abilities, and an [UnsupportedError] for the
-	// first ability that it lacks. It tests unknown abilities on objects that it creates and
-	// removes, and remembers the result. Any other error means that the test could not be done.
+	// Verify returns nil if the store has these abilities, and an [UnsupportedError] for the first
+	// ability that it lacks. It tests unknown abilities on objects that it creates and removes, and
+	// remembers the result. Any other error means that Verify could not do the test.
 	Verify(ctx context.Context, abilities ...Ability) error
 }
 
-// VersionRemover is a bucket that can keep every version of its objects: a version that was
-// overwritten or deleted is still stored. These versions are not [Version]s.
+// VersionRemover is a bucket that can keep every version of its objects: after an overwrite or a
+// delete, the old body is still stored. These versions are not values of the type [Version].
 type VersionRemover interface {
 	// KeepsVersions reports whether the bucket keeps every version now.
 	KeepsVersions(ctx context.Context) (bool, error)
 
-	// RemoveVersion permanently removes one version of an object. The caller passes the version
-	// as a listing has yielded it. If the object has a newer version now, RemoveVersion removes
-	// nothing. The error matches store.ErrConflict if the object has another Version, or a
+	// RemoveVersion permanently removes one version of an object. listed is the Info of the
+	// version, as a listing has yielded it. If the object has a newer version now, RemoveVersion
+	// removes nothing. The error matches store.ErrConflict if the object has another Version, or a
 	// Modified that differs by more than a second. It matches store.ErrNotFound if there is no
-	// object. If the bucket does not keep every version, it matches [errors.ErrUnsupported], and
-	// nothing is removed.
+	// object. If the bucket does not keep every version, the error matches [errors.ErrUnsupported],
+	// and nothing is removed.
 	RemoveVersion(ctx context.Context, listed Info) error
 }
 
-// UnsupportedError says that a bucket cannot do something atomically, and so did not try. It
-// matches [errors.ErrUnsupported]. Its outcome is NotApplied.
+// UnsupportedError says that a bucket lacks an ability, and so did not send the write. It matches
+// [errors.ErrUnsupported]. Its outcome is NotApplied.
 type UnsupportedError struct {
 	Ability Ability
 
-	// Found describes, for people, what the store did in the test of the ability. It is empty
-	// without a test.
+	// Found describes, for people, what the store did in the test of the ability. If there was no
+	// test, Found is empty.
 	Found string
 
 	refusal bool // Found is that the store refused a request whose condition held

@@ -29,7 +29,7 @@ type Headers struct {
 	ContentLanguage string `json:"content_language,omitempty"`
 }
 
-// Or returns h. Each empty header is replaced by that of other.
+// Or returns the headers of h. If a header of h is empty, the result has that header from other.
 func (h Headers) Or(other Headers) Headers {
 	return Headers{
 		cmp.Or(h.CacheControl, other.CacheControl), cmp.Or(h.ContentDisposition, other.ContentDisposition),
@@ -48,28 +48,30 @@ type Info struct {
 	Size    int64 // size of the whole body in bytes, even if only a range was requested
 
 	// Modified is the time of the write of this state, by the store's clock and with its
-	// granularity. On S3 that is a second, and for an object that was uploaded in parts the time
-	// is the start of the upload.
+	// granularity. S3 has a granularity of one second. If an object was uploaded in parts to S3,
+	// Modified is the start of the upload.
 	Modified time.Time
 
-	// Now is the time of the answer, by the store's clock. It is zero if the store does not send
-	// it, or if the answer may come from a cache. Compare it only with Modified of the same
+	// Now is the time of the answer, by the store's clock. If the store does not send the time, or
+	// if the answer may come from a cache, Now is zero. Compare Now only with Modified of the same
 	// answer, not with the caller's clock.
 	Now time.Time
 
-	// ContentType, Headers and Metadata are those that the writer passed to Put. A listing
-	// leaves them out.
+	// ContentType, Headers and Metadata are the values that the writer passed to Put. In a listing
+	// they are empty.
 	ContentType string
 	Headers     Headers
 	Metadata    map[string]string
 
-	// WriteInfo is what a [Client] keeps in the metadata of the object. Only a client fills it
-	// in. In an Info of a [Bucket] it is part of Metadata. A listing leaves it out.
+	// WriteInfo is what a [Client] keeps in the metadata of the object. Only a client sets this
+	// field. In an Info of a [Bucket], the same data is a part of Metadata. In a listing, WriteInfo
+	// is zero.
 	WriteInfo WriteInfo
 }
 
-// Reader is an open object. It reads the body from the requested offset. Close it. After an
-// error, do not use the rest of the body. If the body ends early, the error is not io.EOF.
+// Reader is an open object. It reads the body from the requested offset. The caller must close the
+// Reader. After an error, the rest of the body is not valid. If the body ends early, the error is
+// not io.EOF.
 type Reader struct {
 	io.ReadCloser
 	Info Info
@@ -77,30 +79,30 @@ type Reader struct {
 
 // GetOptions are the options of [Bucket.Get].
 type GetOptions struct {
-	// Offset is the first byte to read. If it is not below the size of the body, the error is
-	// [ErrRange]. 0 is always valid.
+	// Offset is the first byte to read, counted from 0. If Offset is not smaller than the size of
+	// the body, the error is [ErrRange]. An Offset of 0 is always valid.
 	Offset int64
 
 	// Length is the largest number of bytes to read; 0 means all bytes.
 	Length int64
 
-	// IfMatch requests this state. If the object is in another state, the error matches
+	// IfMatch requests exactly this state. If the object is in another state, the error matches
 	// store.ErrConflict.
 	IfMatch Version
 
-	// IfChanged requests any other state. If the object is still in this state, the error matches
-	// [ErrNotChanged], and no body is sent.
+	// IfChanged requests any state except this state. If the object is still in this state, the
+	// error matches [ErrNotChanged], and the store sends no body.
 	IfChanged Version
 }
 
 // PutOptions are the options of [Bucket.Put]. Without a condition, Put replaces the present
 // object.
 type PutOptions struct {
-	// IfAbsent: only if there is no object at this key.
+	// IfAbsent is a condition: there must be no object at this key.
 	IfAbsent bool
 
-	// IfMatch: only if the object is in this state. If there is no object, the result is a
-	// conflict.
+	// IfMatch is a condition: the object must be in this state. If there is no object, the error
+	// matches store.ErrConflict.
 	IfMatch Version
 
 	// ContentType is a MIME type; empty means application/octet-stream.
@@ -115,8 +117,9 @@ type PutOptions struct {
 	Metadata map[string]string
 
 	// StorageClass is a class of the store, such as STANDARD_IA on S3; empty means the store's
-	// default. A bucket without storage classes returns an [UnsupportedError]. This package
-	// cannot read an object of a class that must be restored before a read (GLACIER).
+	// default. A bucket without storage classes returns an [UnsupportedError]. Objects of some
+	// classes, such as GLACIER, must be restored before a read. This package cannot read such
+	// objects.
 	StorageClass string
 
 	// Tags are kept with the object for rules of the store (costs, lifecycle). No method reads
@@ -132,49 +135,48 @@ type PutOptions struct {
 	// Progress, if not nil, is called with the number of bytes that the store has.
 	Progress Progress
 
-	// OnUpload is for a large body that the bucket uploads in parts. The bucket calls it with the
-	// upload before it sends the first part. If OnUpload is set and the upload does not complete,
-	// the bucket keeps the parts, and the error is an [UnfinishedError]. The parts cost money
-	// until [Resume] completes the upload or an [Uploader] aborts it. If OnUpload is nil, the
-	// bucket aborts an upload that does not succeed. A bucket without uploads in parts ignores
-	// OnUpload.
+	// OnUpload is for a large body that the bucket uploads in parts. The bucket calls OnUpload with
+	// the upload, and then sends the first part. If OnUpload is set and the upload does not
+	// complete, the bucket keeps the parts, and the error is an [UnfinishedError]. The parts cost
+	// money until [Resume] completes the upload or an [Uploader] aborts it. If OnUpload is nil and
+	// an upload does not complete, the bucket aborts the upload. A bucket without uploads in parts
+	// ignores OnUpload.
 	OnUpload func(Upload)
 
-	// Parts makes the bucket upload a body of any size in parts. The conditions then need
-	// [PartsIfAbsent] and [PartsIfMatch].
+	// Parts makes the bucket upload a body of any size in parts. IfAbsent then needs the ability
+	// [PartsIfAbsent], and IfMatch needs [PartsIfMatch].
 	Parts bool
 }
 
 // DeleteOptions are the options of [Bucket.Delete].
 type DeleteOptions struct {
-	// IfMatch: only if the object is in this state. If there is no object, the result is a
-	// [ConflictError] with HasCurrent and an empty Version.
+	// IfMatch is a condition: the object must be in this state. If there is no object, the error is
+	// a [ConflictError] with HasCurrent set and an empty Version.
 	IfMatch Version
 
-	// OrAbsent changes IfMatch: an object that does not exist counts as deleted. Some servers
-	// that honour IfMatch give the same answer in both cases.
+	// OrAbsent changes IfMatch: if there is no object, the delete succeeds. Some servers that
+	// honour IfMatch send the same answer for a deleted object and for an absent object.
 	OrAbsent bool
 }
 
 // ListOptions are the options of [Bucket.List].
 type ListOptions struct {
-	// After yields only keys that are greater, in the order of their bytes.
+	// After restricts the listing to keys that are greater than After, in the order of their bytes.
 	After string
 }
 
 // A Bucket is a space of objects. The package comment states the contract. All options
 // may be nil.
 type Bucket interface {
-	// Get opens an object. If there is none, the error matches store.ErrNotFound.
+	// Get opens an object. If there is no object, the error matches store.ErrNotFound.
 	Get(ctx context.Context, key string, opts *GetOptions) (*Reader, error)
 
-	// Stat describes an object. If there is none, the error matches
-	// store.ErrNotFound.
+	// Stat describes an object. If there is no object, the error matches store.ErrNotFound.
 	Stat(ctx context.Context, key string) (Info, error)
 
-	// Put writes an object. It reads body to its end. It returns at least the key, the version
-	// and the size of the object. If body returns an error, Put returns it and writes nothing. If
-	// ctx ends, Put still waits until a Read of body returns.
+	// Put writes an object. It reads body to its end. It returns at least the key, the version and
+	// the size of the object. If body returns an error, Put returns it and writes nothing. If ctx
+	// ends during a Read of body, Put still waits until the Read returns.
 	Put(ctx context.Context, key string, body io.Reader, opts *PutOptions) (Info, error)
 
 	// Delete removes an object. Without a condition, the delete of an absent object succeeds.

@@ -14,9 +14,9 @@ import (
 // MaxKey is the longest key of an object, in bytes.
 const MaxKey = 1024
 
-// CheckKey reports why key cannot name an object; the error matches [store.ErrKey]. A key is
-// valid UTF-8, not empty, and has at most [MaxKey] bytes. The store decides about several slashes
-// in a row and the segments "." and "..": some stores refuse them.
+// CheckKey reports why key cannot name an object; the error matches [store.ErrKey]. A key is valid
+// UTF-8, not empty, and has at most [MaxKey] bytes. Some stores also refuse several slashes in a
+// row, and the segments "." and "..".
 func CheckKey(key string) error {
 	switch {
 	case key == "":
@@ -29,9 +29,9 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// CheckMetadata reports why some buckets cannot keep the metadata; the error matches
-// [ErrInvalid]. Names consist of lower-case letters, digits, hyphens and underscores. Values
-// consist of printable ASCII without a space at either end.
+// CheckMetadata returns an error that matches [ErrInvalid] if some buckets cannot keep the
+// metadata. Names consist of lower-case letters, digits, hyphens and underscores. Values consist of
+// printable ASCII without a space at either end.
 func CheckMetadata(metadata map[string]string) error {
 	size := 0
 	for name, value := range metadata {
@@ -98,8 +98,8 @@ func checkTags(tags map[string]string) error {
 	return nil
 }
 
-// CheckGet reports why no bucket can carry out a Get with these arguments. Buckets call this
-// function and the other Check functions first.
+// CheckGet returns a copy of opts, or an error if the arguments of a Get are not valid. Every
+// method of a Bucket begins with the Check function for its arguments.
 func CheckGet(key string, opts *GetOptions) (GetOptions, error) {
 	if err := CheckKey(key); err != nil || opts == nil {
 		return GetOptions{}, err
@@ -113,8 +113,8 @@ func CheckGet(key string, opts *GetOptions) (GetOptions, error) {
 	return *opts, nil
 }
 
-// CheckPut reports why a bucket cannot carry out a Put with these arguments. The bucket has the
-// given subset of the abilities [StorageClass] and [Tags].
+// CheckPut returns a copy of opts, or an error if the arguments of a Put are not valid. The
+// parameter has names which of the abilities [StorageClass] and [Tags] the bucket has.
 func CheckPut(key string, opts *PutOptions, has ...Ability) (PutOptions, error) {
 	if err := CheckKey(key); err != nil || opts == nil {
 		return PutOptions{}, err
@@ -146,7 +146,7 @@ func CheckPut(key string, opts *PutOptions, has ...Ability) (PutOptions, error) 
 // maxStorageClass is the longest name of a storage class, in bytes.
 const maxStorageClass = 64
 
-// CheckDelete reports why a Delete with these arguments cannot be carried out.
+// CheckDelete returns a copy of opts, or an error if the arguments of a Delete are not valid.
 func CheckDelete(key string, opts *DeleteOptions) (DeleteOptions, error) {
 	if err := CheckKey(key); err != nil || opts == nil {
 		return DeleteOptions{}, err
@@ -154,7 +154,7 @@ func CheckDelete(key string, opts *DeleteOptions) (DeleteOptions, error) {
 	return *opts, nil
 }
 
-// CheckCopy reports why a Copy with these arguments cannot be carried out.
+// CheckCopy returns a copy of opts, or an error if the arguments of a Copy are not valid.
 func CheckCopy(source, destination string, opts *CopyOptions) (CopyOptions, error) {
 	if err := CheckKey(source); err != nil {
 		return CopyOptions{}, err

@@ -24,25 +24,25 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Reserver reserves the object before every conditional write, even if the store honours the
-	// condition, because other programs may rely on the reservation alone. If the store honours
-	// the condition, the client sends it too. Without a Reserver, the client refuses conditions
-	// that the store does not honour. The client does not reserve unconditional writes.
+	// Reserver reserves the object before every conditional write. It does so even if the store
+	// honours the condition, because other programs may rely only on the reservation. If the store
+	// honours the condition, the client also sends the condition. Without a Reserver, the client
+	// refuses conditions that the store does not honour. Unconditional writes need no reservation.
 	Reserver Reserver
 
-	// Abilities says what the store is known to honour (true) or to ignore (false), from an
-	// earlier run. If an ability is missing here, the client asks the bucket if that is a
-	// [Verifier]. If the [Traits] of the bucket say Trusted, it assumes the ability. Otherwise it
-	// tests the ability once ([Probe]).
+	// Abilities has the results of earlier tests: true if the store has the ability, false if it
+	// does not. If an ability is missing here and the bucket is a [Verifier], the client calls
+	// Verify. Otherwise, if the [Traits] of the bucket say Trusted, the client assumes the ability.
+	// In all other cases the client tests the ability once ([Probe]).
 	Abilities map[Ability]bool
 
-	// DistinctBodies promises that no two writes to one key have equal bodies, for example
-	// because each body has a unique id. Then the client can check a fence even if equal bodies
-	// have equal versions, as on S3. Every writer of the objects must keep the promise. Two
-	// copies of one body to the same key break it.
+	// DistinctBodies promises that no two writes to one key have equal bodies, for example because
+	// each body has a unique id. Then the client can check a fence even if equal bodies have equal
+	// versions, as on S3. Every writer of the objects must keep the promise. To copy the same body
+	// twice to one key breaks the promise.
 	DistinctBodies bool
 
-	// Logger receives the outcome of writes whose reply was lost. Nil discards.
+	// Logger receives the outcome of writes whose reply was lost. Nil means no log.
 	Logger *slog.Logger
 
 	// tries is the most times that a write is sent while its outcome is not known, and the
@@ -68,21 +68,21 @@ func (o *Options) check() error {
 // WriteOptions are the options of the writes of a [Client]. Set at most one of IfAbsent, IfMatch
 // and Base.
 type WriteOptions struct {
-	// IfAbsent: only if there is no object.
+	// IfAbsent is a condition: there must be no object.
 	IfAbsent bool
 
-	// IfMatch: only if the object is in this state. It costs a Stat, because the client needs the
-	// ids of the writes before it. Base does not need the Stat.
+	// IfMatch is a condition: the object must be in this state. The client sends a Stat first,
+	// because it needs the ids of the earlier writes. With Base the client needs no Stat.
 	IfMatch Version
 
-	// Base: only if the object is in this state, which a Get, a Stat or a write has returned.
-	// Base has the ids of the writes before it ([Info].WriteInfo). So the client can find the
-	// outcome after a lost reply, and checks the fence without another request. If
-	// [Traits].UniqueVersions is false, Base does not protect metadata: a write of the same body
-	// with other metadata does not change the state for the store.
+	// Base is a condition: the object must be in this state. Base is an Info that a Get, a Stat or
+	// a write has returned. It has the ids of the earlier writes ([Info].WriteInfo). With these ids
+	// the client can find the outcome after a lost reply. The client also checks the fence without
+	// another request. If [Traits].UniqueVersions is false, Base does not protect metadata: a write
+	// of the same body with other metadata does not change the state for the store.
 	Base *Info
 
-	// SourceIfMatch: only if the source of a Copy or Rename is in this state.
+	// SourceIfMatch is a condition: the source of a Copy or Rename must be in this state.
 	SourceIfMatch Version
 
 	// Fence is the lock of the writer, with its token. A write with a fence leaves the fence on
@@ -95,12 +95,12 @@ type WriteOptions struct {
 	// fence returns an [UnsupportedError].
 	Fence *Fence
 
-	// Force writes even if the fence of the object refuses the write. Without a Fence in these
-	// options the object keeps its fence.
+	// Force writes even if the fence of the object refuses the write. If these options have no
+	// Fence, the object keeps its fence.
 	Force bool
 
-	// ContentType is a MIME type. Empty means application/octet-stream; for Copy and Rename,
-	// empty means the type of the source.
+	// ContentType is a MIME type. Empty means application/octet-stream. In a Copy or Rename, empty
+	// means the type of the source.
 	ContentType string
 
 	// Headers are kept with the body. In a Copy or Rename, if a header is empty, the object gets
@@ -108,13 +108,13 @@ type WriteOptions struct {
 	Headers Headers
 
 	// Metadata is kept with the body; see [PutOptions] for its form, and [MaxClientMetadata] for
-	// its size. Names that begin with [ReservedMetadata] are refused. Nil means none; for Copy
-	// and Rename, nil means that of the source.
+	// its size. The client refuses names that begin with [ReservedMetadata]. Nil means no metadata.
+	// In a Copy or Rename, nil means the metadata of the source.
 	Metadata map[string]string
 
-	// Length, Progress and OnUpload are those of [PutOptions]. If OnUpload keeps an upload, the
-	// client does not send the body again; see [Client.Resume]. Copy and Rename accept only
-	// Progress.
+	// Length, Progress and OnUpload are those of [PutOptions]. If the bucket keeps an upload
+	// because OnUpload is set, the client does not send the body again; see [Client.Resume]. Copy
+	// and Rename accept only Progress.
 	Length   int64
 	Progress Progress
 	OnUpload func(Upload)
@@ -206,9 +206,9 @@ func New(b Bucket, opts *Options) (*Client, error) {
 // Bucket returns the bucket that the client uses.
 func (c *Client) Bucket() Bucket { return c.bucket }
 
-// Get opens an object, as [Bucket.Get] does; the caller closes the reader. The Info has the
-// [WriteInfo], and its Metadata is that of the writer. If the object is a tombstone, the error
-// matches [store.ErrNotFound].
+// Get opens an object, as [Bucket.Get] does. The caller must close the reader. The Info has the
+// [WriteInfo], and its Metadata is the metadata that the writer passed to Put. If the object is a
+// tombstone, the error matches [store.ErrNotFound].
 func (c *Client) Get(ctx context.Context, key string, opts *GetOptions) (*Reader, error) {
 	r, err := c.bucket.Get(ctx, key, opts)
 	if err != nil {
@@ -255,14 +255,14 @@ func (c *Client) stat(ctx context.Context, key string) (Info, error) {
 	return withWriteInfo(info), nil
 }
 
-// List yields the objects whose keys begin with prefix, as [Bucket.List] does. An object
-// of the size of a tombstone costs one more request.
+// List yields the objects whose keys begin with prefix, as [Bucket.List] does. Each object that is
+// as small as a tombstone costs one more request.
 func (c *Client) List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Info, error] {
 	return c.visible(ctx, c.bucket.List(ctx, prefix, opts))
 }
 
-// ListDir lists one level of keys, as the function [ListDir] does. An object of the size of a
-// tombstone costs one more request.
+// ListDir lists one level of keys, as the function [ListDir] does. Each object that is as small as
+// a tombstone costs one more request.
 func (c *Client) ListDir(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return c.visible(ctx, ListDir(ctx, c.bucket, prefix))
 }
@@ -286,25 +286,26 @@ func (c *Client) visible(ctx context.Context, listing iter.Seq2[Info, error]) it
 	}
 }
 
-// Put writes an object from body, which it reads to the end. The body can have any size; the
-// bucket decides about parts. A nil body is empty. If body returns an error, Put returns it and
-// writes nothing.
+// Put writes an object from body, which it reads to the end. The body can have any size; the bucket
+// decides whether it uploads the body in parts. A nil body is empty. If body returns an error, Put
+// returns it and writes nothing.
 //
-//   - nil: committed and durable. The Info can be the Base of the next write. If the reply was
-//     lost and other writes have replaced the object, its Version is empty.
+//   - nil: the write is committed and durable. The Info can be the Base of the next write. If the
+//     reply was lost and other writes have replaced the object, the Version of the Info is empty.
 //   - [store.ErrConflict]: the condition did not hold ([ConflictError]), and nothing was written.
 //   - [ErrFenced]: the fence of the object refuses this write, and nothing was written.
-//   - [store.InDoubtError]: the write may have been applied, or may still be applied. Its Version
-//     is the id of the write, for [Client.Resolve].
+//   - [store.InDoubtError]: the write may have been applied, or may still be applied. The Version
+//     of the error is the id of the write, for [Client.Resolve].
 //
-// With Base or IfAbsent, an answered put is one request. IfMatch costs one Stat more. On a bucket
-// with unique versions, a put without a condition also costs one Stat more, because the client
-// reads the fence. After a conflict the client sends a Stat to find the winner.
+// With Base or IfAbsent, a put is one request if its reply arrives. With IfMatch, the client also
+// sends a Stat. On a bucket with unique versions, the client also sends a Stat before a put without
+// a condition, to read the fence. After a conflict the client sends a Stat to find the winner.
 //
 // While the object is certainly still in the state that the write names, the client can send the
-// write again. It needs the body again for that. If body is an [io.Seeker], the client seeks
-// back. It keeps up to 1 MiB of any other body in memory, and sends a longer body only once. On a
-// bucket with unique versions, a long put without a condition can then end with a conflict.
+// write again. To do so, it needs the body again. If body is an [io.Seeker], the client seeks back.
+// It keeps up to 1 MiB of any other body in memory, and sends a longer body only once. If a body is
+// sent only once, a put without a condition can end with a conflict on a bucket with unique
+// versions.
 func (c *Client) Put(ctx context.Context, key string, body io.Reader, opts *WriteOptions) (Info, error) {
 	info, err := c.put(ctx, key, body, options(opts))
 	return info, opError("put", key, err)
@@ -330,14 +331,14 @@ func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOpt
 	return w.run(ctx)
 }
 
-// Resume continues an upload that a Put with OnUpload has kept, as the function [Resume] does.
-// body must be the same as in that Put, from its beginning. The write keeps its id, so the client
-// recognises an earlier completion that was applied.
+// Resume continues an upload that a Put with OnUpload has kept, as the function [Resume] does. The
+// body must be the same as in that Put, from its beginning. The write keeps its id. So the client
+// recognises if an earlier attempt has already completed the upload.
 //
-// Content type, headers, metadata and fence are those of the Put; opts may have no others. The
-// client also compares with the state that the Put saw. So on a bucket with unique versions,
-// Resume returns a conflict if others have written since then, even without a condition and with
-// Force.
+// Content type, headers, metadata and fence are those of the Put; opts must not set them. The
+// object must still be in the state that the Put saw. If another writer has changed the object
+// since then, Resume returns a conflict on a bucket with unique versions. It does so even without a
+// condition and with Force.
 func (c *Client) Resume(ctx context.Context, u Upload, body io.Reader, opts *WriteOptions) (Info, error) {
 	info, err := c.resume(ctx, u, body, options(opts))
 	return info, opError("put", u.Key, err)
@@ -376,9 +377,9 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 	return Info{}, err
 }
 
-// Resolve finds the outcome of a write in doubt, by one Stat. base is the state that the write
-// named, or nil if the write was a create. write is the id of the write, from
-// [store.AttemptedVersion].
+// Resolve finds the outcome of a write in doubt, by one Stat. The parameter base is the state that
+// the write named, or nil if the write was a create. The parameter write is the id of the write,
+// from [store.AttemptedVersion].
 //
 //   - ResolutionApplied: the object is in the state after the write; the Info describes it.
 //   - ResolutionSuperseded: the write was applied, and other writes have followed.

@@ -9,18 +9,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Copy copies an object. It keeps the content type, headers and metadata of the source, unless
-// opts has others. The condition and the fence of opts are about the destination; SourceIfMatch
-// is about the source. Copy copies the state of the source that it saw first.
+// Copy copies an object. It keeps the content type, headers and metadata of the source, unless opts
+// has others. The condition and the fence of opts are about the destination; SourceIfMatch is about
+// the source. Copy copies the state of the source that it read first.
 //
 // If the server can copy under the conditions, Copy takes two requests (stat and copy) for an
 // object of any size. Otherwise the client downloads the object and puts it. The outcomes are
 // those of [Client.Put].
 //
-// If the source does not exist, the error matches [store.ErrNotFound], or with SourceIfMatch
-// [store.ErrConflict]. If the source changes during the copy, the error matches
-// [store.ErrConflict]. Nothing is written in these cases. The Key of the [ConflictError] names
-// the object that was not in the expected state.
+// If the source does not exist, the error matches [store.ErrNotFound]. With SourceIfMatch, that
+// error matches [store.ErrConflict] instead. If the source changes during the copy, the error
+// matches [store.ErrConflict]. Nothing is written in these cases. The Key of the [ConflictError]
+// names the object that was not in the expected state.
 func (c *Client) Copy(ctx context.Context, source, destination string, opts *WriteOptions) (Info, error) {
 	o := options(opts)
 	from, err := c.source(ctx, source, destination, o)

@@ -21,15 +21,15 @@ const (
 // IfAbsent, ContentType, Headers and Metadata are not valid for a delete.
 //
 // With a fence, Delete leaves a tombstone with the fence: a small object that a client reads as
-// absent. So an earlier holder cannot create the object again. The present holder can. A delete
-// with Force also removes the tombstone.
+// absent. So an earlier holder of the lock cannot create the object again. The present holder can
+// create it again. A delete with Force also removes the tombstone.
 //
 //   - nil: the object is deleted.
 //   - [store.ErrConflict]: the condition did not hold, and nothing was deleted.
 //   - [ErrFenced]: the fence of the object refuses this delete, and nothing was deleted.
-//   - unknown: the reply was lost, or the store refused the delete, and the object does not exist
-//     any more. No request can find out whether this delete or another one has removed it.
-//     Without a condition the client sends the delete again after a lost reply.
+//   - unknown: the object does not exist any more, and the reply was lost or the store refused the
+//     delete. No request can find out whether this delete or another delete has removed the object.
+//     If a delete has no condition, the client sends the delete again after a lost reply.
 //
 // The requests are those of [Client.Put].
 func (c *Client) Delete(ctx context.Context, key string, opts *WriteOptions) error {

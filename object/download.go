@@ -37,8 +37,8 @@ type DownloadOptions struct {
 	// IfMatch requests this state, as in [GetOptions].
 	IfMatch Version
 
-	// Offset is the number of bytes that the caller already has, of the state IfMatch. IfMatch
-	// must then be set; see [TruncatedError].
+	// Offset is the number of bytes that the caller already has from the state IfMatch. An Offset
+	// above 0 needs IfMatch; see [TruncatedError].
 	Offset int64
 
 	// Progress is called with the number of written bytes, including the bytes before Offset.
@@ -48,7 +48,7 @@ type DownloadOptions struct {
 }
 
 // TruncatedError says that a Download wrote only a part of the body. The first Done bytes are
-// complete. To continue, call Download with Offset Done and IfMatch Info.Version.
+// complete. To continue, call Download with Offset set to Done, and IfMatch set to Info.Version.
 type TruncatedError struct {
 	Info Info
 	Done int64
@@ -62,14 +62,14 @@ func (e *TruncatedError) Error() string {
 // Unwrap returns Err.
 func (e *TruncatedError) Unwrap() error { return e.Err }
 
-// Download writes the body of an object to w by several reads at the same time, each byte at its
-// offset. All reads are of one state: if the object changes, the error matches store.ErrConflict.
-// If an answer breaks off, Download continues from there.
+// Download writes the body of an object to w, each byte at its offset. It reads several ranges at
+// the same time. All ranges are of one state: if the object changes, the error matches
+// store.ErrConflict. If an answer breaks off, Download requests the rest of the range.
 //
 // Download holds 64 KiB of memory for each range, in addition to what the bucket holds. Several
-// goroutines write to w until Download returns. w need not be empty, and Download does not
-// shorten it. After an error w has parts of the body; a [TruncatedError] says how much is
-// complete.
+// goroutines write to w until Download returns. If w is already longer than the body, Download does
+// not shorten w. After an error, w has parts of the body; a [TruncatedError] says how many bytes
+// are complete.
 func Download(ctx context.Context, b Bucket, key string, w io.WriterAt, opts *DownloadOptions) (Info, error) {
 	return downloadFrom(ctx, b, TraitsOf(b), key, w, opts)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors that package store does not have. Match them with [errors.Is].
+// These errors are in addition to those of package store. Match them with [errors.Is].
 var (
 	// ErrNotChanged: the object is still in the state of [GetOptions].IfChanged.
 	ErrNotChanged = errors.New("not changed")
@@ -54,9 +54,8 @@ func (e *FencedError) Outcome() store.Outcome { return store.NotApplied }
 // Outcome returns NotApplied.
 func (e *UnsupportedError) Outcome() store.Outcome { return store.NotApplied }
 
-// ConflictError says that an object was not in the expected state. It matches
-// [store.ErrConflict]. Its outcome is NotApplied, but only for the one request that got this
-// answer.
+// ConflictError says that an object was not in the expected state. It matches [store.ErrConflict].
+// Its outcome is NotApplied, but only for the request that got this answer.
 type ConflictError struct {
 	Key string
 

@@ -7,22 +7,23 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// RaiseFence puts a fence on an object, and changes nothing else of it. A new holder of a lock
-// calls it before it reads the object. From then on the object refuses every write with a lower
-// token of the lock. This includes a write that an earlier holder has already prepared. If the
-// object does not exist, RaiseFence leaves a tombstone with the fence.
+// RaiseFence puts a fence on an object, and changes nothing else of the object. A new holder of a
+// lock calls it before it reads the object. From then on the object refuses every write with a
+// lower token of the lock. It also refuses a write that an earlier holder has already prepared. If
+// the object does not exist, RaiseFence leaves a tombstone with the fence.
 //
-// RaiseFence returns the state with the fence, which can be the Base of a write. Its
-// WriteInfo.Deleted says whether it is a tombstone. If the object already has this token,
+// RaiseFence returns the state with the fence, which can be the Base of a write. WriteInfo.Deleted
+// of the result says whether the object is a tombstone. If the object already has this token,
 // RaiseFence writes nothing. If the object has a higher token or the fence of another lock, the
 // error matches [ErrFenced].
 //
 // RaiseFence needs a bucket with unique versions ([Traits].UniqueVersions). On other buckets it
-// returns an [UnsupportedError]: if equal bodies have equal versions, the condition of a prepared
-// write would still hold. Package indexbucket gives every bucket unique versions.
+// returns an [UnsupportedError]. If equal bodies have equal versions, a raised fence does not
+// change the version, and the condition of a prepared write still holds. Package indexbucket gives
+// every bucket unique versions.
 //
-// It takes two requests (stat and copy). The outcomes are those of [Client.Put]. After a conflict
-// it tries again until the context ends.
+// RaiseFence sends two requests (stat and copy). The outcomes are those of [Client.Put]. After a
+// conflict RaiseFence tries again until the context ends.
 func (c *Client) RaiseFence(ctx context.Context, key string, fence Fence) (Info, error) {
 	info, err := c.raiseFence(ctx, key, WriteOptions{Fence: &fence})
 	return info, opError("put", key, err)

@@ -24,20 +24,20 @@ const maxDir = 100_000
 // files.
 //
 // A directory exists while there is an object below it. Objects whose keys are not valid paths
-// ([fs.ValidPath]), for example with two slashes in a row, are not in the file system. If there
-// are the objects "a" and "a/b", the name "a" is a file, and "a/b" can be opened only by its
-// name. Files have the mode 0444, and the time of [Info].Modified in whole seconds. Their Sys is
-// the [Info].
+// ([fs.ValidPath]), for example with two slashes in a row, are not in the file system. If there are
+// the objects "a" and "a/b", the name "a" is a file, and "a/b" can be opened only by its name.
+// Files have the mode 0444, and the time of [Info].Modified in whole seconds. The method Sys of a
+// file's [fs.FileInfo] returns the [Info].
 //
 // An open file is one state of its object. After the object was changed or deleted, a read
 // continues with the old state or fails. It never mixes two states. Files implement [io.Seeker]
 // and [io.ReaderAt].
 //
-// To open a file and read it from its beginning is one request. A read after a seek is one more,
-// and so is each ReadAt. To open a directory is two requests, and to read it is a listing
-// ([ListDir]). A directory of more than 100,000 entries can only be read in pieces
-// ([fs.ReadDirFile] with n > 0). After the first 100,000, entries come in the order of the
-// listing. Then a name that is both a file and a directory can come twice.
+// To open a file and read it from its beginning costs one request. A read after a seek costs one
+// more request, and each ReadAt also costs one. To open a directory costs two requests. To read a
+// directory costs a listing ([ListDir]). A directory of more than 100,000 entries can only be read
+// in pieces ([fs.ReadDirFile] with n > 0). After the first 100,000, entries come in the order of
+// the listing. Then a name that is both a file and a directory can occur twice.
 func FS(ctx context.Context, c *Client) fs.FS { return &fileSystem{ctx: ctx, c: c} }
 
 // fileSystem is the part of a client's objects below a prefix, which is empty or ends with

@@ -12,7 +12,7 @@ import (
 // DirLister is a bucket that lists one level of keys without a listing of the levels below.
 type DirLister interface {
 	// ListDir does what the function [ListDir] describes. It may also yield keys of lower levels,
-	// or one segment several times, if the entries of one segment follow each other.
+	// or the same directory several times, if all entries of a directory follow each other.
 	ListDir(ctx context.Context, prefix string) iter.Seq2[Info, error]
 }
 
@@ -23,14 +23,14 @@ const (
 	segmentCost = 64
 )
 
-// ListDir lists one level of keys, like a directory. prefix is empty or ends with a slash.
-// ListDir yields the objects whose keys begin with prefix and have no further slash. Of all other
-// keys that begin with prefix, it yields each next segment once: an Info with only a Key, which
-// ends with a slash.
+// ListDir lists one level of keys, like a directory. prefix is empty or ends with a slash. ListDir
+// yields the objects whose keys begin with prefix and have no further slash. It groups the other
+// keys that begin with prefix by their text up to the next slash. It yields each group once, as an
+// Info that has only this text as its Key, with the slash.
 //
-// If the bucket is no [DirLister], ListDir lists all keys that begin with prefix, in any order,
-// and remembers the segments that it has yielded. If they need more than 32 MiB, the error
-// matches [store.ErrTooLarge].
+// If the bucket is no [DirLister], ListDir lists all keys that begin with prefix, in any order, and
+// remembers the groups that it has yielded. If the groups need more than 32 MiB of memory, the
+// error matches [store.ErrTooLarge].
 func ListDir(ctx context.Context, b Bucket, prefix string) iter.Seq2[Info, error] {
 	var listing iter.Seq2[Info, error]
 	d, grouped := As[DirLister](b)

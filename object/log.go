@@ -25,14 +25,14 @@ const (
 )
 
 // Log is a sequence of immutable objects, numbered from 1. Any number of writers append to it. If
-// several writers append after the same entry, exactly one succeeds. Table formats use such logs:
-// each entry is a commit, and its body says what changed. Call [Log.Read] to process all entries,
-// then [Log.Commit], which appends after them. [Log.Append] is one attempt of a Commit,
-// [Log.Latest] finds the last entry, and [Log.Trim] removes old entries.
+// several writers append after the same entry, exactly one writer succeeds. Table formats use such
+// logs: each entry is a commit, and its body says what changed. Call [Log.Read] to process all
+// entries. Then call [Log.Commit] to append an entry after them. [Log.Append] is one attempt of a
+// Commit, [Log.Latest] finds the last entry, and [Log.Trim] removes old entries.
 //
 // The entries are the objects PREFIX/00000000000000000001, PREFIX/00000000000000000002 and so on.
-// Their bodies are the callers' bytes. The object PREFIX/floor names the first entry. Entries
-// below it may have been removed. The floor is never deleted.
+// Their bodies are the callers' bytes. The object PREFIX/floor, the floor, has the number of the
+// first entry. Entries with lower numbers may have been removed. The floor is never deleted.
 //
 // # Order
 //
@@ -42,10 +42,10 @@ const (
 //
 // # Trim
 //
-// [Log.Trim] removes old entries after it has raised the floor. It never removes the last entry.
-// A writer that was stopped during a trim may write an object whose number was used before, below
-// the floor. Such an object is never part of the log: every append and every read reads the floor
-// afterwards, and ignores objects below it.
+// [Log.Trim] removes old entries after it has raised the floor. It never removes the last entry. A
+// writer that was stopped during a trim may later write an object with the number of a removed
+// entry. Such an object is never part of the log. Every append and every read reads the floor at
+// the end, and ignores objects with numbers below the first entry.
 //
 // # Outcomes
 //
@@ -57,9 +57,9 @@ const (
 //
 // # Requests
 //
-// If a Log has read or appended the last entry, an append is two requests: the entry, and a read
-// of the floor. If the Log has not read the floor for ten seconds, it also reads the floor before
-// it writes. A refused append is three requests.
+// If a Log has read or appended the last entry, an append sends two requests: one writes the entry,
+// and one reads the floor. If the Log has not read the floor for ten seconds, it also reads the
+// floor before it writes. A refused append costs three requests.
 //
 // A Log has no goroutines and needs no Close. Any number of goroutines may call its methods.
 type Log struct {
@@ -88,8 +88,9 @@ type LogEntry struct {
 	before []string
 }
 
-// TrimmedError says that [Log.Trim] has removed an entry. The log begins at First now. If an
-// append returns it, the error matches [store.ErrConflict], with the outcome NotApplied.
+// TrimmedError says that [Log.Trim] has removed an entry. The log now begins at the entry with the
+// number First. If an append returns a TrimmedError, the error matches [store.ErrConflict], with
+// the outcome NotApplied.
 type TrimmedError struct {
 	Number uint64 // number of the requested entry
 	First  uint64
@@ -111,8 +112,8 @@ type LogOptions struct {
 	ContentType string
 }
 
-// OpenLog returns the log at prefix, a key without a slash at its end. It sends no
-// request: the first append makes the log, and an absent log is an empty one.
+// OpenLog returns the log at prefix, a key without a slash at its end. It sends no request. The
+// first append creates the log. A log that does not exist yet is an empty log.
 func OpenLog(c *Client, prefix string, opts *LogOptions) (*Log, error) {
 	l := &Log{c: c, prefix: prefix}
 	if opts != nil {
@@ -139,18 +140,18 @@ func (l *Log) fail(op store.Kind, err error) error {
 	return &store.OpError{Op: op, Key: l.prefix, Err: err}
 }
 
-// Append adds an entry after the entry with the number after. That is the last entry that the
-// caller has processed; 0 appends the first entry. Of several callers with the same number
-// exactly one succeeds. Append does not keep body.
+// Append adds an entry. The parameter after is the number of the last entry that the caller has
+// processed, or 0 if the log is empty. The new entry gets the next number. If several callers
+// append with the same number, exactly one caller succeeds. Append does not keep body.
 //
 //   - nil: the entry is part of the log, and durable.
-//   - An error that matches [store.ErrConflict]: not applied, because another entry already
-//     follows that number. Read from after+1, decide again, and append after the last entry. If
-//     the error is a [*TrimmedError], that entry does not exist any more: read from its First.
-//   - [ErrInvalid]: not applied, because the log has no entry with the number after.
+//   - An error that matches [store.ErrConflict]: not applied, because another entry already has the
+//     next number. Read from after+1, decide again, and append after the last entry. If the error
+//     is a [*TrimmedError], the entry to read does not exist any more: read from the error's First.
+//   - [ErrInvalid]: not applied, because no entry of the log has the number in the parameter after.
 //   - If [store.OutcomeOf] returns Unknown, the entry may be part of the log now or later.
 //
-// The context bounds the call, also the retries after a lost reply.
+// The context bounds the call, including the retries after a lost reply.
 func (l *Log) Append(ctx context.Context, after uint64, body []byte) (LogEntry, error) {
 	e, err := l.append(ctx, after, body)
 	if err != nil {

@@ -7,16 +7,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Commit appends an entry after all others. It first shows the caller the entries that the caller
-// has not processed. after is the number of the last processed entry, 0 for none.
+// Commit appends an entry at the end of the log. The parameter after is the number of the last
+// entry that the caller has processed, or 0 if the caller has processed no entry.
 //
 // Commit calls body, and appends its result. If another writer was faster, Commit passes each new
-// entry to apply, in order, and starts again after a growing random pause, until the context
-// ends. It calls both functions in the calling goroutine, and may call body several times. If
-// body does not depend on the other entries, apply can be nil.
+// entry to apply, in order, and starts again after a growing random pause, until the context ends.
+// It calls both functions in the calling goroutine, and may call body several times. If the result
+// of body does not depend on the other entries, apply can be nil.
 //
-// If body or apply returns an error, Commit appends nothing and returns that error. If entries
-// that the caller needs were removed, the error is a [*TrimmedError]: load the state from its
+// If body or apply returns an error, Commit appends nothing and returns that error. If entries that
+// the caller needs were removed, the error is a [*TrimmedError]: load the state from the error's
 // First, and call Commit again. The other errors and outcomes are those of [Log.Append]. Commit
 // returns no other conflict, and does not try again after an unknown outcome.
 func (l *Log) Commit(ctx context.Context, after uint64, apply func(LogEntry) error, body func() ([]byte, error)) (LogEntry, error) {

@@ -16,18 +16,18 @@ const (
 	readBytes   = 1 << 20
 )
 
-// Read yields the entries in their order, from the entry with the number from to the last entry.
-// If from is 0, Read begins with the first entry that exists. To continue later, call Read with
-// the number after the last entry.
+// Read yields the entries in their order, up to the last entry. The parameter from is the number of
+// the first entry to read. If it is 0, Read begins with the first entry that exists. To continue
+// later, call Read with the number after the last entry.
 //
 // Read yields every entry whose append was answered before the call, or an error. If a Trim has
-// removed that first entry, the error is a [*TrimmedError]; its First is the present first entry.
-// If an entry does not name the entry before it, another program has changed the objects, and the
-// error matches [store.ErrCorrupt]. The iteration ends after an error.
+// removed the first entry to read, the error is a [*TrimmedError]. First of that error is the
+// present first entry. If an entry does not name the entry before it, another program has changed
+// the objects, and the error matches [store.ErrCorrupt]. The iteration ends after an error.
 //
-// Read costs one request for each entry and one for the end. Read holds up to 64 entries (or 1
-// MiB of entries) in memory. Before it yields them, it checks by one more request that no Trim
-// has removed them.
+// Read sends one request for each entry and one request at the end. Read holds up to 64 entries (or
+// 1 MiB of entries) in memory. Before Read yields these entries, it checks by one more request that
+// no Trim has removed them.
 func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[LogEntry, error] {
 	return func(yield func(LogEntry, error) bool) {
 		err := l.read(ctx, from, func(e LogEntry) bool { return yield(e, nil) })
@@ -123,10 +123,10 @@ func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, en
 // Latest returns the place of the last entry, without its body. If the log is empty, the number
 // is zero. The entry was the last one at some moment during the call.
 //
-// Latest requests the entry after the last one that this Log knows, in steps that double, and
-// reads the floor at the end. That is two requests if there is no new entry. Otherwise it is
-// about twice the logarithm to base 2 of the number of new entries. A Log that knows no entry
-// begins at the floor, which is one request more. Latest never lists.
+// Latest begins at the last entry that this Log knows, requests later entries in steps that double,
+// and reads the floor at the end. If there is no new entry, Latest sends two requests. Otherwise
+// the number of requests is about twice the logarithm to base 2 of the number of new entries. A Log
+// that knows no entry first reads the floor, which costs one more request. Latest never lists.
 func (l *Log) Latest(ctx context.Context) (LogEntry, error) {
 	for {
 		e, again, err := l.latest(ctx)

@@ -142,15 +142,16 @@ func (l *Log) number(key string) (uint64, bool) {
 	return n, ok && err == nil && key == l.key(n)
 }
 
-// Trim removes the entries before the entry with the number below. That entry must exist, and
-// becomes the first entry. Trim first raises the floor, and then removes the entries from the
-// lowest number on. Each Trim also completes an earlier Trim that was interrupted.
+// Trim removes all entries with numbers smaller than the parameter below. The entry with the number
+// below must exist, and becomes the first entry. Trim first raises the floor, and then removes the
+// entries in the order of their numbers. Each Trim also completes an earlier Trim that was
+// interrupted.
 //
 // Readers and writers may continue during a Trim. If they need a removed entry, they get a
 // [*TrimmedError]. Remove only entries that no reader needs, for example entries that a later
 // entry contains as a whole.
 //
-// After an error, call Trim again. Trim costs at most five requests, and one for each removed
+// After an error, call Trim again. Trim sends at most five requests, and one more for each removed
 // entry.
 func (l *Log) Trim(ctx context.Context, below uint64) error {
 	f, err := l.raise(ctx, below)
@@ -202,7 +203,7 @@ func (l *Log) raise(ctx context.Context, below uint64) (floor, error) {
 }
 
 // Sweep removes objects with numbers below the first entry. If a writer is stopped during a Trim,
-// such objects can remain. They only cost space. Sweep lists the whole log.
+// such objects can remain. They need space, but do no other harm. Sweep lists the whole log.
 func (l *Log) Sweep(ctx context.Context) error {
 	f, err := l.readFloor(ctx)
 	if err == nil && f.Floor > 1 {

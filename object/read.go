@@ -25,7 +25,7 @@ func ReadAll(ctx context.Context, b Bucket, key string, limit int64, opts *GetOp
 	return ReadBody(ctx, b, key, limit, opts)
 }
 
-// ReadBody is ReadAll by one Get.
+// ReadBody does what [ReadAll] describes, by one Get, even if b is a [WholeReader].
 func ReadBody(ctx context.Context, b Bucket, key string, limit int64, opts *GetOptions) ([]byte, Info, error) {
 	r, err := b.Get(ctx, key, opts)
 	if err != nil {

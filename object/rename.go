@@ -104,42 +104,45 @@ type RenameResult struct {
 	// Info is the object at the destination.
 	Info Info
 
-	// Resumed says that an earlier rename to the same destination had already copied the object.
+	// Resumed says that an earlier rename to the same destination had already made the copy.
 	Resumed bool
 
 	// SourceMissing says that the source was already deleted. Not every store reports that.
 	SourceMissing bool
 }
 
-// Rename moves an object: it copies the object, then deletes the source. It is not atomic.
-// Between the two steps both objects exist, and a crash leaves both. To finish a rename, call
-// Rename again with the same destination. If several renames move one object to different
-// destinations, at most one succeeds. The others get a conflict that names the destination of the
-// winner ([ConflictError].RenamedTo). A reader may see the copy before Rename has returned nil.
-// Such a copy may be removed again.
+// Rename moves an object: it copies the object, then deletes the source. It is not atomic. Between
+// the two steps both objects exist, and a crash leaves both. To finish a rename, call Rename again
+// with the same destination. If several renames move one object to different destinations, at most
+// one succeeds. The others get a conflict that names the destination of the winner
+// ([ConflictError].RenamedTo). A reader may see the copy before Rename has returned nil. Until
+// then, the copy may be removed again.
 //
-// A small object below .holdfast/rename/, the intent, records a rename in progress. While a
-// rename has not copied the object yet, other renames of the object are refused. That lasts at
-// most a minute, and a second for each MiB.
+// A small object below .holdfast/rename/, the intent, records a rename in progress. Until a rename
+// has copied the object, other renames of the object are refused. They are refused for at most a
+// minute, plus a second for each MiB.
 //
 // If equal bodies have equal versions, Rename cannot distinguish the copied state from a later
-// write of the same bytes to the source. If such a write comes between the copy and the delete,
-// Rename deletes it, although that write has succeeded. Its bytes are at the destination; its
-// metadata is lost.
+// write of the same bytes to the source. If another program writes the same bytes between the copy
+// and the delete, Rename deletes the result of that write. The bytes are at the destination, but
+// the metadata of that write is lost.
 //
-// The copy is conditional on the state of the source, and on the condition of opts for the
-// destination. The delete is conditional on the copied state. If the store does not honour the
-// condition of the delete, the delete runs under a reservation ([Options].Reserver). Without a
-// Reserver, Rename returns an [UnsupportedError] before it changes anything. The fence of opts is
-// for both objects.
+// The copy has two conditions: the state of the source, and the condition of opts for the
+// destination. The condition of the delete is that the source is still in the copied state. If the
+// store does not honour the condition of the delete, the delete runs under a reservation
+// ([Options].Reserver). Without a Reserver, Rename returns an [UnsupportedError] before it changes
+// anything. The fence of opts applies to the source and the destination.
 //
 //   - nil: the object is at the destination, and the source is deleted.
-//   - [store.ErrConflict]: not applied; a condition did not hold, or another rename was faster.
-//   - [store.ErrNotFound]: not applied; there is no source and no copy of it by a rename.
-//   - unknown: the copy or the delete may have been applied, or may still be applied. With a
-//     [RenameError] the copy was made, and the source may still exist.
+//   - [store.ErrConflict]: not applied, because a condition did not hold or another rename was
+//     faster.
+//   - [store.ErrNotFound]: not applied, because there is no source, and no rename has copied it to
+//     the destination.
+//   - unknown: the copy or the delete may have been applied, or may still be applied. If the error
+//     is a [RenameError], the copy exists, and the source may still exist.
 //
-// Rename takes six requests: stat, intent, copy, intent, delete, and removal of the intent.
+// Rename sends six requests: a stat, a write of the intent, the copy, another write of the intent,
+// the delete, and the removal of the intent.
 func (c *Client) Rename(ctx context.Context, source, destination string, opts *WriteOptions) (RenameResult, error) {
 	done, err := c.rename(ctx, source, destination, options(opts))
 	return done, opError("rename", source, err)
@@ -499,7 +502,7 @@ func (c *Client) renamed(ctx context.Context, source, destination string, o Writ
 	return RenameResult{Info: now.info, Resumed: true, SourceMissing: true}, nil
 }
 
-// RenameError says that a rename has made its copy, and that the source may still exist. Its
+// RenameError says that a rename has copied the object, and that the source may still exist. The
 // outcome is Unknown. To finish the rename, call Rename again.
 type RenameError struct {
 	Source, Destination string
@@ -510,7 +513,8 @@ func (e *RenameError) Error() string {
 	return fmt.Sprintf("the object was copied to %q, but %q was not deleted: %v", e.Destination, e.Source, e.Err)
 }
 
-// Unwrap returns Err, unless Err is a conflict: an unknown outcome must not match a conflict.
+// Unwrap returns Err, or nil if Err is a conflict, because an unknown outcome must not match a
+// conflict.
 func (e *RenameError) Unwrap() error {
 	if errors.Is(e.Err, store.ErrConflict) {
 		return nil

@@ -9,39 +9,41 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Fenced is the ability to check a [Fence]. It is not tested: it follows from unique versions and
-// the store's conditions.
+// Fenced is the ability to check a [Fence]. No function tests it, because every store with unique
+// versions and conditions has it.
 const Fenced Ability = "fence"
 
 // Reserver runs only one operation at a time on a state of an object. It is for stores that do
 // not check conditions.
 type Reserver interface {
-	// Do runs operate while no other holder of a reservation for (key, version) operates. An
-	// empty version means that there is no object. check returns nil if the object is still in
-	// that state, and otherwise an error that matches store.ErrConflict. Do calls check before
-	// operate and after each wait. The context of operate ends with the reservation.
+	// Do reserves (key, version), and then calls operate. Until operate returns, no other holder
+	// operates on the same key and version. An empty version means that there is no object. If the
+	// object is still in that state, check returns nil, and otherwise an error that matches
+	// store.ErrConflict. Do calls check before operate and after each wait. The context of operate
+	// ends with the reservation.
 	//
 	// Do returns the error of operate unchanged. If Do did not call operate, nothing was written.
 	Do(ctx context.Context, key string, version Version, check func(context.Context) error, operate func(context.Context) error) error
 }
 
-// Strategy is how a [Client] makes a write conditional.
+// Strategy is the way in which a [Client] makes a write conditional.
 type Strategy string
 
 // The strategies, from best to worst.
 const (
-	// StrategyCondition: the store's own condition, in the same request.
+	// StrategyCondition: the client sends the store's own condition in the request of the write.
 	StrategyCondition Strategy = "native"
 
-	// StrategyMultipart: an upload in parts whose completion has the store's condition.
+	// StrategyMultipart: the client uploads the body in parts, and sends the store's own condition
+	// with the completion.
 	StrategyMultipart Strategy = "parts"
 
-	// StrategyDownloadUpload: a copy that the client downloads and puts, because the store cannot
+	// StrategyDownloadUpload: the client copies by a download and a put, because the store cannot
 	// copy under the condition.
 	StrategyDownloadUpload Strategy = "upload"
 
-	// StrategyReservation: a reservation ([Options].Reserver). If the reservation has expired,
-	// the store refuses a late write only if it also honours the condition.
+	// StrategyReservation: the client reserves the object ([Options].Reserver). After the
+	// reservation has expired, only a store that also honours the condition refuses a late write.
 	StrategyReservation Strategy = "reservation"
 
 	// StrategyNone: no strategy works, and the client refuses the call.
@@ -61,11 +63,11 @@ type AbilityStrategy struct {
 	Ability  Ability  // ability that the write needs
 	Strategy Strategy // strategy of the client
 	Native   bool     // the client also sends the store's own condition
-	Err      error    // UnsupportedError of StrategyNone
+	Err      error    // for StrategyNone, an UnsupportedError
 }
 
-// Strategies returns the strategy of the client for each kind of conditional write, in the order
-// of [Abilities]. It tests unknown abilities. An error means that a test could not be done.
+// Strategies returns the strategy of the client for each kind of conditional write, in the order of
+// [Abilities]. It tests unknown abilities. An error means that it could not do a test.
 func (c *Client) Strategies(ctx context.Context) ([]AbilityStrategy, error) {
 	var steps []AbilityStrategy
 	for _, of := range []struct {

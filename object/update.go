@@ -12,23 +12,24 @@ import (
 // updateLimit is the largest body that [Client.Update] reads, in bytes.
 const updateLimit = 64 << 20
 
-// Update reads an object, passes its body to change, and puts the result of change if the object
-// is still in the same state. If another writer was faster, Update starts again after a growing
-// random pause, until the context ends. It returns the state that it wrote or left.
+// Update reads an object, passes its body to the function change, and puts the result. The put is
+// conditional on the state that Update has read. If another writer was faster, Update starts again
+// after a growing random pause, until the context ends. Update returns the state that it wrote. If
+// it wrote nothing, it returns the state that it read.
 //
-// change gets the body and the Info of the object. If there is no object, change gets a nil body
-// and a zero Info. Update may call change several times. If change returns [store.ErrUnchanged],
-// Update writes nothing and returns nil. If change returns another error, Update writes nothing
-// and returns that error.
+// The function change gets the body and the Info of the object. If there is no object, the function
+// gets a nil body and a zero Info. Update may call the function several times. If the function
+// returns [store.ErrUnchanged], Update writes nothing and returns a nil error. If the function
+// returns another error, Update writes nothing and returns that error.
 //
 // The outcomes are those of [Client.Put], but Update returns no conflict. It does not try again
-// after an unknown outcome. Update costs a Get and a Put. After a conflict it costs a Stat and
-// the same again. It keeps the body in memory. If the body is larger than 64 MiB, the error
-// matches [store.ErrTooLarge].
+// after an unknown outcome. Update costs a Get and a Put. Each conflict costs a Stat, a Get and a
+// Put more. Update keeps the body in memory. If the body is larger than 64 MiB, the error matches
+// [store.ErrTooLarge].
 //
-// Metadata of the options replaces the object's metadata and ContentType; nil keeps both. Each
-// header that is not empty replaces that of the object. The options have no condition, no Length
-// and no OnUpload.
+// If Metadata of the options is not nil, the Metadata and ContentType of the options replace those
+// of the object. If it is nil, the object keeps both. Each header of the options that is not empty
+// replaces that header of the object. The options must not have a condition, Length or OnUpload.
 func (c *Client) Update(ctx context.Context, key string, change func(body []byte, info Info) ([]byte, error), opts *WriteOptions) (Info, error) {
 	info, err := c.update(ctx, key, change, options(opts))
 	return info, opError("update", key, err)

@@ -11,11 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Progress is a function that a transfer calls: done of total bytes have reached the store. If
-// the total is not known, it is -1. One goroutine at a time calls Progress, and none after the
-// operation has returned. done never falls. Progress must not block. If the transfer succeeds,
-// the last call has done equal to the size. A resumed upload of known length first reports the
-// bytes that the store already had. A copy in one request does not call Progress.
+// Progress is a function that a transfer calls while it sends data. The parameter done is the
+// number of bytes that have reached the store, and never decreases. The parameter total is the
+// number of all bytes, or -1 if that is not known. Only one goroutine at a time calls Progress, and
+// no goroutine calls it after the operation has returned. Progress must not block. If the transfer
+// succeeds, done is equal to the size in the last call. A resumed upload of known length first
+// reports the bytes that the store already had. A copy in one request does not call Progress.
 type Progress func(done, total int64)
 
 // Report calls p, unless p is nil.
@@ -59,13 +60,13 @@ type Upload struct {
 	Key string
 	ID  string
 
-	// Started is the start of the upload, and Now the time of that answer. Both are by the
-	// store's clock, and zero if not known.
+	// Started is the start of the upload, and Now is the time of the answer that has Started. Both
+	// are by the store's clock. A time that is not known is zero.
 	Started time.Time
 	Now     time.Time
 
-	// PartSize is the size of its parts, in bytes. Metadata is the metadata that the object will
-	// have. A listing has neither.
+	// PartSize is the size of the parts of the upload, in bytes. Metadata is the metadata that the
+	// object will have. A listing returns neither of them.
 	PartSize int64             `json:",omitempty"`
 	Metadata map[string]string `json:",omitempty"`
 }
@@ -94,22 +95,22 @@ type Uploader interface {
 	// The listing ends after an error.
 	Uploads(ctx context.Context, prefix string) iter.Seq2[Upload, error]
 
-	// LastPart returns the arrival time of the newest part of an upload, and the time of the
-	// answer. Both are by the store's clock. Without a part it returns u.Started. If there is no
-	// such upload, the error matches store.ErrNotFound.
+	// LastPart returns the time at which the newest part of an upload arrived, and the time of the
+	// answer. Both are by the store's clock. If the upload has no part yet, last is u.Started. If
+	// there is no such upload, the error matches store.ErrNotFound.
 	LastPart(ctx context.Context, u Upload) (last, now time.Time, err error)
 
 	// AbortUpload removes an upload with its parts. It changes no object. If there is no such
-	// upload, it succeeds.
+	// upload, AbortUpload returns nil.
 	AbortUpload(ctx context.Context, u Upload) error
 }
 
-// Resume continues an upload that a Put with [PutOptions].OnUpload has kept. It reads body from
-// its beginning; body must be the same as before. It sends only the parts that the store does not
-// have, byte for byte. If the body has changed, more parts are sent again. Conditions, Length,
-// Progress and OnUpload come from opts. The content type, the metadata, the storage class and the
-// tags are those of the Put. For a StorageClass or Tags in opts, Resume returns an
-// [UnsupportedError].
+// Resume continues an upload that a Put with [PutOptions].OnUpload has kept. It reads body from its
+// beginning; body must be the same as in that Put. It compares each part with the part in the
+// store, and sends only parts that are missing or different. If the body has changed, Resume sends
+// more parts again. Conditions, Length, Progress and OnUpload come from opts. The content type, the
+// metadata, the storage class and the tags are those of the Put. If opts has a StorageClass or
+// Tags, Resume returns an [UnsupportedError].
 //
 // If there is no such upload, the outcome is Unknown: an earlier completion may have been
 // applied, or another program has aborted the upload. On a bucket without uploads in parts,
@@ -133,9 +134,9 @@ const (
 
 // SweepOptions are the options of [SweepUploads].
 type SweepOptions struct {
-	// MinAge is the age of the newest part of an upload from which the sweep removes the upload,
-	// by the store's clock. At least [MinUploadAge]; 0 means 24 hours. A program that pauses an
-	// upload for longer loses its parts.
+	// MinAge is the smallest age of the newest part of an upload at which the sweep removes the
+	// upload. The age is by the store's clock. MinAge is at least [MinUploadAge]; 0 means 24 hours.
+	// If a program pauses an upload for longer than MinAge, the upload loses its parts.
 	MinAge time.Duration
 
 	// Filter selects uploads below the prefix; nil selects all.
@@ -152,15 +153,15 @@ type SweepOptions struct {
 // SweepStats is the result of [SweepUploads].
 type SweepStats struct {
 	Found    int // uploads below the prefix that Filter selected
-	TooYoung int // uploads among them that may be in progress
+	TooYoung int // uploads in Found that may be in progress
 	Removed  int // removed uploads; in a dry run, those that would be removed
-	Failed   int // uploads that could not be judged or removed
+	Failed   int // uploads whose age the sweep could not find out, or that it could not remove
 }
 
-// SweepUploads removes the parts of uploads that crashed programs left. It selects uploads whose
-// keys begin with prefix and that got no part for MinAge. A store does not show which program
-// began an upload. So use a prefix below which the caller may remove all uploads. An empty prefix
-// needs a Filter.
+// SweepUploads removes the parts of incomplete uploads that crashed programs have left. It selects
+// uploads whose keys begin with prefix, and that have received no part for MinAge. A store does not
+// show which program began an upload. So use a prefix below which the caller may remove all
+// uploads. If prefix is empty, the options must have a Filter.
 //
 // SweepUploads changes no object. It continues after an upload that it could not remove, and
 // returns the first such error at the end. On a bucket without uploads in parts it does nothing.

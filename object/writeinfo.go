@@ -36,13 +36,13 @@ type WriteInfo struct {
 	// the same id. It is empty if no client wrote the object.
 	ID string
 
-	// Previous has the ids of up to eight earlier writes, newest first. Each of them replaced the
-	// next. It is shorter if the object is new, or if a write replaced it without knowledge of
-	// its state.
+	// Previous has the ids of up to eight earlier writes, the newest first. Each write in Previous
+	// replaced the state of the next write in it. Previous is shorter if the object is new, or if a
+	// writer replaced the object without knowledge of its state.
 	Previous []string
 
-	// Fence is the lock of the object's writers, and the highest token among their writes. It is
-	// nil if the object is not fenced. See [WriteOptions].
+	// Fence is the lock of the object's writers, and the highest token that they have used. It is
+	// nil if the object has no fence. See [WriteOptions].
 	Fence *Fence
 
 	// Deleted says that this is a tombstone: the object was deleted under a fence.
@@ -59,8 +59,8 @@ type WriteInfo struct {
 	damaged bool // the fence cannot be read
 }
 
-// Origin names the state of an object that was copied. Long keys and versions are kept as
-// hashes, so compare with Is.
+// Origin names the state of an object that was copied. An Origin has only hashes of long keys and
+// versions, so use Is to compare.
 type Origin struct {
 	Key     string
 	Version Version
@@ -71,12 +71,12 @@ type Origin struct {
 	RenameID string
 }
 
-// Is reports whether this is the state of the object at key.
+// Is reports whether o names this state of the object at key.
 func (o *Origin) Is(key string, state Info) bool {
 	return o != nil && o.Key == folded(key) && o.Version == Version(folded(string(state.Version))) && o.WriteID == state.WriteInfo.ID
 }
 
-// Fence is a fencing token: the name of a lock, and the token of the grant of the writer.
+// Fence is a fencing token: the name of a lock, and the token that the writer got with the lock.
 type Fence struct {
 	Lock  string // not empty
 	Token uint64 // at least 1; higher with every grant of the lock
