@@ -44,8 +44,8 @@ func abilityOf[T any](name string, kind Kind, decorate func(*intercepted, T) T) 
 	}
 }
 
-// Abilities returns the names of those interfaces of this package which s offers, as
-// [As] finds them: "Watcher", "Lister" and so on.
+// Abilities returns the names of the interfaces of this package that [As] finds in s:
+// "Watcher", "Lister" and so on.
 func Abilities(s Store) (names []string) {
 	for _, a := range knownAbilities {
 		if a.found(s) {
@@ -61,9 +61,9 @@ func Abilities(s Store) (names []string) {
 // A decorator supports As in one of two ways. With a method Unwrap() Store, callers may use
 // the store below directly. With a method As(target any) bool, the decorator decides
 // itself: it sets target (a *T) and returns true. The decorators of this package
-// ([Intercept], [Prefix]) have As. They return the abilities of this package, each in its
-// decorated form. They hide everything else of the store below: its concrete type, and
-// interfaces that this package does not know.
+// ([Intercept], [Prefix]) have As. They return the abilities of this package, whose calls
+// also pass through the decorator. They hide everything else of the store below: its
+// concrete type, and interfaces that this package does not know.
 func As[T any](s Store) (T, bool) {
 	var t T
 	ok := asTarget(s, &t)

@@ -7,9 +7,10 @@ import (
 
 // AgeReader is a store that knows, by its own clock, how long ago a value was written.
 type AgeReader interface {
-	// GetAge is Get, and also returns how long the value has certainly been unchanged. That
-	// age is a lower bound: the granularity and the possible error of the store's clock are
-	// subtracted. A negative age means that the store does not know it now.
+	// GetAge does the same as Get, and also returns the time for which the value has
+	// certainly been unchanged. This age is a lower bound: the granularity and the possible
+	// error of the store's clock are subtracted. A negative age means that the store does
+	// not know the age now.
 	GetAge(ctx context.Context, key string) (value []byte, v Version, age time.Duration, err error)
 }
 

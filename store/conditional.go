@@ -6,13 +6,13 @@ import (
 
 // ConditionalGetter is a store that can answer "not changed" without the value.
 type ConditionalGetter interface {
-	// GetIfChanged is Get, unless the current version equals seen: then changed is false
-	// and the value is nil.
+	// If the current version equals seen, GetIfChanged returns a nil value, and changed
+	// is false. Otherwise it does the same as Get, and changed is true.
 	GetIfChanged(ctx context.Context, key string, seen Version) (value []byte, v Version, changed bool, err error)
 }
 
-// GetIfChanged reads key unless its version still equals seen; see [ConditionalGetter].
-// On a store without the ability it is a Get.
+// GetIfChanged returns the value of key only if its version differs from seen; see
+// [ConditionalGetter]. If s is not a ConditionalGetter, GetIfChanged calls Get.
 func GetIfChanged(ctx context.Context, s Store, key string, seen Version) (value []byte, v Version, changed bool, err error) {
 	if c, ok := As[ConditionalGetter](s); ok && seen != "" {
 		return c.GetIfChanged(ctx, key, seen)

@@ -33,10 +33,11 @@ func (o Outcome) String() string {
 	return "outcome unknown"
 }
 
-// OutcomeOf returns the outcome of a write, from its error. It is Unknown unless the error proves
-// another outcome. If errors are wrapped, the outermost error that states an outcome decides; if
-// they are joined, the first. The failure of a write ([OpError]) that states no outcome is
-// Unknown, even if other errors are joined to it.
+// OutcomeOf returns the outcome of a write, from its error. A nil error means Applied. The
+// outcome of any other error is Unknown, unless the error states another outcome. If several
+// errors in err state an outcome, the outermost of wrapped errors counts, and the first of joined
+// errors. If an [OpError] of a write states no outcome, the result is Unknown, even if other
+// errors are joined to the OpError.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Applied
@@ -52,8 +53,8 @@ func OutcomeOf(err error) Outcome {
 }
 
 // InDoubt reports whether err leaves a write in doubt: a write that may have been applied, or may
-// still be. A failed read leaves no write in doubt. If an error names no write and states no
-// outcome, it also leaves no write in doubt.
+// still be applied later. A failed read leaves no write in doubt. If an error names no write and
+// states no outcome, it also leaves no write in doubt.
 func InDoubt(err error) bool {
 	o, ok := writeOutcome(err)
 	return ok && o == Unknown
@@ -87,7 +88,8 @@ func writeOutcome(err error) (o Outcome, ok bool) {
 }
 
 // Permanent reports whether a retry of the same call is bound to fail: the call, the
-// set-up, the rights or the data must change first. Every loop that retries calls it first.
+// set-up, the rights or the data must change first. A loop that retries calls Permanent
+// before each retry.
 func Permanent(err error) bool {
 	for _, target := range []error{
 		ErrPermanent, ErrInvalid, ErrKey, ErrVersion, ErrTooLarge, ErrUnsafe, ErrMisconfigured, ErrDenied, ErrCorrupt, ErrClosed,
@@ -100,12 +102,13 @@ func Permanent(err error) bool {
 	return false
 }
 
-// NewError returns an error for [errors.Is], for this package and those above it. The
-// error states an outcome, and also matches each error of also ([ErrInvalid] and
-// [ErrPermanent], for example).
+// NewError returns an error to compare with errors.Is. This package and the packages
+// that use it define their errors with NewError. The error states the outcome, and
+// matches each error in the argument also (for example [ErrInvalid] or [ErrPermanent]).
 //
-// Do not use it for an error that ends contexts as their cause: such an error must state
-// no outcome, since the write that it interrupts may have been applied.
+// Do not use NewError for an error that is the cause of an ended context. That error
+// must not state an outcome, because the write that the context interrupts may have been
+// applied.
 func NewError(text string, outcome Outcome, also ...error) error {
 	return &sentinel{text, outcome, also}
 }
@@ -122,8 +125,9 @@ func (e *sentinel) Is(target error) bool { return slices.Contains(e.also, target
 
 // The errors of a store, for [errors.Is].
 var (
-	// ErrPermanent matches errors of the packages above for which a retry does not help.
-	// Call [Permanent], which knows the errors of this package as well.
+	// ErrPermanent matches errors of other packages, such as lease, for which a retry
+	// does not help. To test any error, call [Permanent], which also knows the errors of
+	// this package.
 	ErrPermanent = errors.New("a retry does not help")
 
 	// ErrInvalid: an argument or an option is out of its bounds. Nothing was done.
@@ -143,8 +147,8 @@ var (
 	// ErrTooLarge: the value is larger than [MaxValue]. Nothing was done.
 	ErrTooLarge error = NewError("value too large", NotApplied, ErrInvalid)
 
-	// ErrUnsafe: the store cannot keep the contract (it ignores conditions, say, or is on a
-	// network file system) and is refused.
+	// ErrUnsafe: the store is refused, because it cannot keep the contract. For example, it
+	// ignores conditions, or is on a network file system.
 	ErrUnsafe error = NewError("store is not safe to use", NotApplied)
 
 	// ErrMisconfigured: something that the store needs is missing or wrong: no bucket or
@@ -155,15 +159,15 @@ var (
 	// ErrDenied: the caller lacks a right that the store demands.
 	ErrDenied error = NewError("permission denied", NotApplied)
 
-	// ErrCredentials: the store does not accept the caller's credentials. It matches ErrDenied,
-	// too.
+	// ErrCredentials: the store does not accept the caller's credentials. This error also
+	// matches ErrDenied.
 	ErrCredentials error = NewError("permission denied", NotApplied, ErrDenied)
 
 	// ErrNotFound: the register is absent.
 	ErrNotFound = errors.New("not found")
 
-	// ErrCorrupt: what is stored under the key cannot be read as a register. Holdfast
-	// neither treats it as absent nor overwrites it.
+	// ErrCorrupt: the content under the key is not a valid register. Holdfast does not
+	// treat such a register as absent, and does not overwrite it.
 	ErrCorrupt = errors.New("unreadable register")
 
 	// ErrUnavailable: the store could not be reached or did not answer. The error says
@@ -230,16 +234,17 @@ func MarkUnknown(err error) error {
 	return &outcomeError{err, Unknown}
 }
 
-// OpError names the operation, the key and the store of a failure. The key is the one that
-// the caller passed. Stores wrap their errors in it once.
+// OpError names the operation, the key and the store of a failure. Key is the key that the
+// caller passed. A store wraps each of its errors once in an OpError.
 type OpError struct {
 	Op    Kind // OpGet, OpPut and so on, or the name that a layer above gives its own operation
 	Key   string
-	Store string // [Traits].Name of the store that failed; empty where it has none
+	Store string // [Traits].Name of the store that failed; empty if the store has no name
 	Err   error
 }
 
-// Error names the store unless Err does so already.
+// Error returns a text that names the store. If the text of Err already names the
+// store, Error does not repeat the name.
 func (e *OpError) Error() string {
 	text := string(e.Op) + " " + e.Key
 	if e.Store != "" && nameIn(e.Err) == "" {
@@ -251,8 +256,8 @@ func (e *OpError) Error() string {
 func (e *OpError) Unwrap() error { return e.Err }
 
 // StoreName returns the name of the store that the text of the error contains; empty if it
-// contains none. Other errors whose text names the store have this method too, so that no
-// message names it twice.
+// contains none. Each type of error whose text names the store has this method, so that no
+// message names the store twice.
 func (e *OpError) StoreName() string { return cmp.Or(e.Store, nameIn(e.Err)) }
 
 func nameIn(err error) string {
@@ -263,9 +268,8 @@ func nameIn(err error) string {
 	return ""
 }
 
-// CheckContext returns the cause of a context that has ended, marked as proof that
-// nothing was sent. It returns nil while the context is live. Stores call it before they
-// send a request.
+// If ctx has ended, CheckContext returns its cause, marked as proof that nothing was
+// sent. Otherwise it returns nil. Stores call CheckContext before they send a request.
 func CheckContext(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return MarkNotApplied(context.Cause(ctx))

@@ -8,8 +8,8 @@ import (
 )
 
 // Prefix returns the part of s whose keys are below prefix, with the abilities of s. The
-// prefix is a valid key; an empty one returns s itself. The prefix, the slash and the key
-// together are at most [MaxKey] bytes.
+// prefix is a valid key; if it is empty, Prefix returns s itself. The prefix, the slash
+// and the key together are at most [MaxKey] bytes.
 func Prefix(s Store, prefix string) (Store, error) {
 	if prefix == "" {
 		return s, nil

@@ -38,8 +38,8 @@ type Presence interface {
 	Announce(ctx context.Context) (string, error)
 
 	// Liveness reports whether the process that made an announcement is alive. It returns
-	// Dead only if that is certain. If it cannot know, also after an error, it returns
-	// LivenessUnknown.
+	// Dead only if that is certain. If the store cannot know, or after an error, Liveness
+	// returns LivenessUnknown.
 	Liveness(ctx context.Context, announcement string) Liveness
 
 	// WaitLiveness returns nil when the answer of Liveness may have changed. It may return

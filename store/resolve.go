@@ -13,8 +13,8 @@ import (
 
 // InDoubtError says that a write may have been applied, or may still be applied later.
 // Version is the version that the write would have made: a store chooses it before it sends
-// the write. Pass it to [Resolve] and use it for nothing else: do not compare it with other
-// versions, and do not name it in a write. It is zero where the store does not know it.
+// the write. Use Version only as an argument of [Resolve]: do not compare it with other
+// versions, and do not name it in a write. Version is zero if the store does not know it.
 //
 // The outcome of an InDoubtError is [Unknown], even if an error that it wraps has another
 // outcome.
@@ -36,16 +36,16 @@ func (e *InDoubtError) Outcome() Outcome { return Unknown }
 // only if they are equal without their hints.
 //
 // Versions from a Get, from a conflict, and from a Put whose reply arrived can be compared
-// as they are. Only one version lacks the hint: that of a Put whose reply was lost and that
-// other writes have superseded. So callers rarely need WithoutHint: [Resolve] compares for
-// them.
+// as they are. One kind of version lacks the hint: the version of a Put whose reply was
+// lost, if other writes have superseded it. Callers rarely need WithoutHint, because
+// [Resolve] compares the versions without their hints itself.
 func (v Version) WithoutHint() Version {
 	bare, _, _ := strings.Cut(string(v), "@")
 	return Version(bare)
 }
 
 // AttemptedVersion returns the version that a failed write would have made, for [Resolve].
-// It is zero where the error does not carry it (see [InDoubtError]).
+// The version is zero if err does not contain it; see [InDoubtError].
 func AttemptedVersion(err error) Version {
 	var unknown *InDoubtError
 	if errors.As(err, &unknown) {
@@ -65,11 +65,12 @@ const (
 	ResolutionUnknown Resolution = iota
 
 	// ResolutionApplied: one of the writes was applied and is durable, and the register is
-	// in the state that it made. The others can never be applied.
+	// in the state that this write made. The other writes that were passed to [Resolve]
+	// can never be applied.
 	ResolutionApplied
 
-	// ResolutionSuperseded: one of the writes was applied, and other writes have followed.
-	// The remaining ones can never be applied.
+	// ResolutionSuperseded: one of the writes was applied, and other writes have replaced
+	// its state. The other writes that were passed to [Resolve] can never be applied.
 	ResolutionSuperseded
 
 	// ResolutionPending: the register is still in the state that the writes named. None of
@@ -101,34 +102,37 @@ func (f Resolution) String() string {
 type ResolveResult struct {
 	Resolution Resolution
 
-	// Write is the write that was applied, by the version that was passed to Resolve. It is
-	// zero unless Resolution is ResolutionApplied or ResolutionSuperseded.
+	// Write names the write that was applied: it is one of the versions that were passed to
+	// Resolve. Write is zero if Resolution is neither ResolutionApplied nor
+	// ResolutionSuperseded.
 	Write Version
 
-	// Current is the state of the register that was read. With ResolutionApplied, name its
-	// version in the next write.
+	// Current is the state of the register that Resolve has read. If Resolution is
+	// ResolutionApplied, name Current.Version in the next write.
 	Current Entry
 }
 
 // Resolve reads a register once and finds out whether in-doubt writes were applied: writes
-// whose outcome was unknown. All of them named the state prev (zero: absent). The argument
-// writes holds the versions that they would have made, from [AttemptedVersion]. A zero
-// version stands for a write whose version is not known: its resolution is always
-// ResolutionPending or ResolutionUnknown. Without writes, Resolve reports whether the
-// register is still in the state prev.
+// whose outcome was unknown. All these writes named the state prev; a zero prev means that
+// the register was absent. The argument writes has the versions that these writes would
+// have made; [AttemptedVersion] returns such a version. A zero version stands for a write
+// whose version is not known: its resolution is always ResolutionPending or
+// ResolutionUnknown. Without writes, Resolve reports whether the register is still in the
+// state prev.
 //
-// At most one write can follow a state, so one answer is enough for all of them. A
-// resolution other than ResolutionPending and ResolutionUnknown is final. Resolve never
-// mistakes another program's write for one of these, even if both wrote the same value.
+// At most one write can replace the state prev, so one answer is enough for all writes.
+// A resolution other than ResolutionPending and ResolutionUnknown is final. Resolve
+// never mistakes the write of another program for one of these writes, even if the two
+// writes have the same value.
 //
 // An error means that the register could not be read, and the resolution is
 // ResolutionUnknown. An error that matches [ErrCorrupt] also means that the register is no
 // longer in the state prev, so none of the writes can be applied from now on.
 //
-// Resolve reads a store that is no [Resolver] with Get. If the state is neither prev nor
-// one that a write would have made, the resolution is ResolutionUnknown. It is also
-// ResolutionUnknown if the register is absent and prev says absent: a write may have
-// created it, and another write may have deleted it since.
+// If s is not a [Resolver], Resolve calls Get. If the state is neither prev nor a state
+// that one of the writes would have made, the resolution is ResolutionUnknown. It is
+// also ResolutionUnknown if the register is absent and prev is zero: one of the writes
+// may have created the register, and another program may have deleted it since.
 //
 // [PutAndResolve] is the loop that most callers need.
 func Resolve(ctx context.Context, s Store, key string, prev Version, writes ...Version) (ResolveResult, error) {
@@ -159,33 +163,35 @@ func Resolve(ctx context.Context, s Store, key string, prev Version, writes ...V
 // PutAndResolve replaces the state prev by value, and retries until the outcome is known or
 // the context ends. After an unknown outcome it calls [Resolve]. While the register is
 // still in the state prev it sends the same value again, with growing random pauses of up
-// to two seconds. Give the context a deadline: a store that cannot be reached is retried
-// until then.
+// to two seconds. Give the context a deadline: if the store cannot be reached,
+// PutAndResolve retries until the context ends.
 //
 //   - ResolutionApplied, nil error: Current is the state that the write made. All tries have
 //     the same value, so it does not matter which of them was applied.
 //   - ResolutionSuperseded, nil error: the write was applied, and Current is a later state.
 //   - ResolutionNotApplied, nil error: a conflict. Current is the state that the write
 //     found.
-//   - ResolutionNotApplied with an error: the write was refused, for another reason or by a
-//     conflict whose state could not be read.
+//   - ResolutionNotApplied with an error: the write was refused. Either the reason was not
+//     a conflict, or it was a conflict whose state could not be read.
 //   - ResolutionPending or ResolutionUnknown: the error is an unknown outcome.
 //
-// The write that was applied was sent between the call and the return. The holder of a
-// lease, which may trust the write for a limited time only, counts that time from the call.
+// The applied write was sent after the call of PutAndResolve and before its return. The
+// holder of a lease may trust the write for a limited time only. It counts that time from
+// the call.
 func PutAndResolve(ctx context.Context, s Store, key string, prev Version, value []byte) (ResolveResult, error) {
 	v, err := s.Put(ctx, key, prev, value)
 	return ResolvePut(ctx, s, key, prev, value, v, err)
 }
 
 // ResolvePut continues a [PutAndResolve] whose first Put the caller has sent itself. v and err
-// are the results of that Put. Use it to give the first attempt another time limit.
+// are the results of that Put. Use ResolvePut if the first attempt needs a different time
+// limit.
 func ResolvePut(ctx context.Context, s Store, key string, prev Version, value []byte, v Version, err error) (ResolveResult, error) {
 	return resolveWrite(ctx, s, Entry{key, value, v}, prev, err, func() (Version, error) { return s.Put(ctx, key, prev, value) })
 }
 
 // DeleteAndResolve deletes the state prev, with the retries and results of [PutAndResolve].
-// With ResolutionApplied, Current is absent.
+// If the result is ResolutionApplied, its Current is absent.
 func DeleteAndResolve(ctx context.Context, s Store, key string, prev Version) (ResolveResult, error) {
 	return ResolveDelete(ctx, s, key, prev, s.Delete(ctx, key, prev))
 }

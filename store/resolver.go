@@ -2,10 +2,10 @@ package store
 
 import "context"
 
-// Resolver is a store that resolves in-doubt writes from more than the current state: from
-// a history that it keeps, for example.
+// Resolver is a store that has more information than the current state to resolve in-doubt
+// writes: for example, a history of the writes.
 type Resolver interface {
-	// Resolve does what the function [Resolve] describes.
+	// Resolve has the results that the function [Resolve] describes.
 	Resolve(ctx context.Context, key string, prev Version, writes ...Version) (ResolveResult, error)
 }
 

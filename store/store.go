@@ -87,14 +87,15 @@ type Store interface {
 	Get(ctx context.Context, key string) ([]byte, Version, error)
 
 	// Put writes value if the current version is prev, and returns the version that it
-	// wrote. A zero prev means "must not exist". A nil error means applied and durable.
-	// If the register has another version, nothing is written and the error matches
-	// [ErrConflict]; it can be a [*ConflictError] that carries the current value.
+	// wrote. A zero prev means that the register must be absent. A nil error means that
+	// the write was applied and is durable. If the register has another version,
+	// nothing is written and the error matches [ErrConflict]; it can be a
+	// [*ConflictError] that carries the current value.
 	Put(ctx context.Context, key string, prev Version, value []byte) (Version, error)
 
-	// Delete removes a key if its current version is prev, with the outcomes of Put. A zero
-	// prev is an error: it names no state to delete. A delete does not restart the
-	// versions: none of them is used again.
+	// Delete removes a key if its current version is prev. Its outcomes and errors are
+	// those of Put. A zero prev is an error: it names no state to delete. After a delete,
+	// the store never uses an earlier version of the key again.
 	Delete(ctx context.Context, key string, prev Version) error
 }
 

@@ -6,7 +6,8 @@ import (
 )
 
 // Tagged is a key with its tag: an opaque text that names one state of the register. It is
-// not the [Version]. Tags are compared for equality, with others of the same key.
+// not the [Version]. Compare a tag only with other tags of the same key, and only for
+// equality.
 type Tagged struct{ Key, Tag string }
 
 // ListCost is what a listing costs.
@@ -17,17 +18,18 @@ type ListCost struct {
 
 // TagLister is a store whose listing shows which of its registers have changed.
 type TagLister interface {
-	// ListTags yields the keys below prefix, as [Lister.List] does, each with its tag. For
-	// each key the listing is a read, which takes effect at one instant between the
-	// beginning of the listing and its end. Nothing is promised across keys. Every write
-	// gives the key a tag that it never had before. So if two listings show the same tag,
-	// the key was not written between the end of the first and the beginning of the second.
+	// ListTags yields the keys below prefix, as [Lister.List] does, each with its tag. The
+	// tag of a key is its tag at one instant between the beginning of the listing and its
+	// end. For two keys, these instants can differ. Every write gives its key a tag that
+	// the key never had before. So if two listings show the same tag, the key was not
+	// written between the end of the first and the beginning of the second.
 	//
 	// A deleted key is left out, or has another tag. A key of more than 250 bytes may be
-	// left out. A listing that ends early yields an error.
+	// left out. If the store cannot complete the listing, it yields an error.
 	ListTags(ctx context.Context, prefix string) iter.Seq2[Tagged, error]
 
-	// ListCost returns the cost of ListTags. It sends nothing, and always returns the same.
+	// ListCost returns the cost of ListTags. It sends nothing, and always returns the same
+	// result.
 	ListCost() ListCost
 }
 

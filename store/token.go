@@ -3,7 +3,8 @@ package store
 import "context"
 
 // WithToken returns a context whose writes carry a token: a number that the caller raises
-// from write to write, such as a fencing token. Stores that are no [TokenReader] ignore it.
+// from write to write, such as a fencing token. A store that is not a [TokenReader] ignores
+// the token.
 func WithToken(ctx context.Context, token uint64) context.Context {
 	return context.WithValue(ctx, tokenKey{}, token)
 }
@@ -26,8 +27,8 @@ type TokenReader interface {
 	HighestToken(ctx context.Context, key string) (uint64, error)
 }
 
-// HighestToken calls the method of s. For a store that is no [TokenReader] it returns 0:
-// there, writes without an effect leave no trace.
+// If s is a [TokenReader], HighestToken calls its method. Otherwise it returns 0: in any
+// other store, a write that never took effect leaves no trace.
 func HighestToken(ctx context.Context, s Store, key string) (uint64, error) {
 	if m, ok := As[TokenReader](s); ok {
 		return m.HighestToken(ctx, key)

@@ -11,16 +11,17 @@ type Traits struct {
 	// Name names the store for people, usually as a URL without secrets.
 	Name string
 
-	// ID identifies the space of registers among all spaces, for programs that order
-	// stores or remember what they saw of them. Two stores with the same ID and the same
-	// Prefix have the same registers; otherwise they have different ones. The ID lasts as
-	// long as the registers do, contains no secret, and is the same for every program
-	// that reaches them, as far as the store can arrange that. Empty means that Name
-	// identifies the space.
+	// ID identifies the registers of the store. Programs use it to order stores, or to
+	// remember what they have read. Two stores with the same ID and the same Prefix have
+	// the same registers; otherwise they have different registers. The ID contains no
+	// secret, and does not change while the registers exist. If the store can ensure it,
+	// the ID is the same for every program that uses the registers. If ID is empty, Name
+	// identifies the registers.
 	ID string
 
-	// Prefix is what the store puts before each key, slash included. Two stores with the
-	// same ID compare Prefix and key to see whether they name the same register.
+	// Prefix is the text that the store puts before each key, with the slash. In two
+	// stores with the same ID, two keys name the same register if Prefix and key
+	// together are equal.
 	Prefix string
 
 	// Local says that a request reaches the store without a network, so that short
@@ -37,14 +38,15 @@ type Traits struct {
 	Trusted bool
 
 	// CannotReadOwnWrites says that a caller cannot recognise its own write of unknown
-	// outcome by reading it back. It must treat that write as one of another program.
+	// outcome by reading it back. The caller must treat that write as the write of
+	// another program.
 	CannotReadOwnWrites bool
 
 	// MinTTL is the shortest lease that makes sense on this store; zero means that the
 	// store sets no bound.
 	MinTTL time.Duration
 
-	// MinWriteTime is the least time that a write takes, on a store that makes writes wait.
+	// MinWriteTime is the shortest time that a write takes, if the store delays its writes.
 	// The store refuses a write whose context ends earlier. Zero means that a write takes
 	// no longer than its requests.
 	MinWriteTime time.Duration
@@ -55,8 +57,8 @@ type Describer interface {
 	Traits() Traits
 }
 
-// TraitsOf returns the traits of s, or the zero value. Where the store gives no ID, the
-// ID is the name.
+// TraitsOf returns the traits of s, or the zero value. If the store has no ID, the
+// result has the name as its ID.
 func TraitsOf(s Store) Traits {
 	d, ok := As[Describer](s)
 	if !ok {

@@ -7,13 +7,14 @@ import (
 // UncommittedGetter is a store whose Get waits until the state that it read is final. It
 // can also read without that wait.
 type UncommittedGetter interface {
-	// GetUncommitted returns a state that may later turn out never to have taken effect. Use it
-	// only to watch a register, and as the state that a conditional write names.
+	// GetUncommitted returns a state that may not be final: the store may later find that it
+	// never took effect. Use the state only to watch a register, or as the state that a
+	// conditional write names.
 	GetUncommitted(ctx context.Context, key string) ([]byte, Version, error)
 }
 
-// GetUncommitted reads without waiting if s is an [UncommittedGetter], and calls Get
-// otherwise.
+// If s is an [UncommittedGetter], GetUncommitted calls its method, which does not wait.
+// Otherwise it calls Get.
 func GetUncommitted(ctx context.Context, s Store, key string) ([]byte, Version, error) {
 	if p, ok := As[UncommittedGetter](s); ok {
 		return p.GetUncommitted(ctx, key)

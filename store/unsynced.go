@@ -4,14 +4,14 @@ import (
 	"context"
 )
 
-// UnsyncedPutter is a store with a cheaper Put that need not survive the loss of the
-// machine's power. It is as atomic and as visible to others as Put, and the next durable
-// write makes it durable too. Package lease renews leases with it.
+// UnsyncedPutter is a store that also has a cheaper Put: its write may be lost if the
+// machine loses power. In all other respects, this write is like the write of Put. The
+// next durable write makes it durable too. Package lease renews leases with PutUnsynced.
 type UnsyncedPutter interface {
 	PutUnsynced(ctx context.Context, key string, prev Version, value []byte) (Version, error)
 }
 
-// PutUnsynced calls the method of s if s is an [UnsyncedPutter], else Put.
+// If s is an [UnsyncedPutter], PutUnsynced calls its method. Otherwise it calls Put.
 func PutUnsynced(ctx context.Context, s Store, key string, prev Version, value []byte) (Version, error) {
 	if v, ok := As[UnsyncedPutter](s); ok {
 		return v.PutUnsynced(ctx, key, prev, value)

@@ -8,20 +8,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/backoff"
 )
 
-// ErrUnchanged is what the function passed to [Update] returns to leave the register as
-// it is.
+// ErrUnchanged is an error that the caller's function returns to [Update], so that
+// Update does not change the register.
 var ErrUnchanged = errors.New("unchanged")
 
-// Update reads key, passes its value (nil if it is absent) to change, and writes the result if
-// the register still has the same version. If another writer was faster, Update starts again
-// after a growing random pause, until the context ends. It returns the state that it wrote or
-// left.
+// Update reads key, passes its value (nil if the register is absent) to change, and writes the
+// result if the register still has the same version. If another writer was faster, Update
+// starts again after a growing random pause, until the context ends. It returns the state that
+// it wrote, or the state that it did not change.
 //
-// If change returns [ErrUnchanged], Update writes nothing and returns nil. Update returns any
-// other error of change unchanged. It may call change several times, and change must not keep or
-// change the slice that it receives. If the outcome of the write is unknown, Update does not
-// retry: it returns an error whose [OutcomeOf] is Unknown. A caller that can recognise its own
-// value can then read it back.
+// If change returns [ErrUnchanged], Update writes nothing and returns a nil error. Update
+// returns any other error of change unchanged. Update may call change several times. The
+// function change must not keep or modify the slice that it receives. If the outcome of the
+// write is unknown, Update does not retry: it returns an error whose [OutcomeOf] is Unknown.
+// A caller that can recognise its own value can then read the register.
 func Update(ctx context.Context, s Store, key string, change func(value []byte) ([]byte, error)) (Entry, error) {
 	var current Entry
 	read := true

@@ -13,10 +13,10 @@ import (
 
 // Watcher is a store that reports changes, so that waiters need not poll.
 type Watcher interface {
-	// Watch returns nil as soon as the version of key may differ from seen, at once if it
-	// does already. It may return without a change, and it may miss states that last a
-	// short time only. A zero seen means absent. When the context ends it returns the
-	// context's error.
+	// Watch returns nil as soon as the version of key may differ from seen. If the
+	// version already differs, Watch returns at once. It may return without a change, and
+	// it may miss states that last a short time only. A zero seen means absent. When the
+	// context ends it returns the context's error.
 	Watch(ctx context.Context, key string, seen Version) error
 }
 
@@ -38,14 +38,15 @@ func (w interceptedWatcher) Watch(ctx context.Context, key string, seen Version)
 	})
 }
 
-// DefaultPollInterval is how often [Watch] and [WaitForChange] read a store that is no [Watcher].
+// DefaultPollInterval is the poll interval of [Watch] and [WaitForChange] if their
+// argument poll is zero.
 const DefaultPollInterval = 5 * time.Second
 
 // Watch yields the state of key, then every further state that it sees, until the context ends or
-// the caller leaves the loop. It may miss states that last only a short time. If the store is no
-// [Watcher], Watch reads it again after a random time between half of poll and poll; zero means
-// [DefaultPollInterval]. It yields errors, and continues after them at the polling rate. The last
-// error is the context's error.
+// the caller leaves the loop. It may miss states that last only a short time. If the store is not
+// a [Watcher], Watch reads the key again after a random time between half of poll and poll. A
+// zero poll means [DefaultPollInterval]. It yields errors, and continues after them at the
+// polling rate. The last error is the context's error.
 func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var (
@@ -89,9 +90,10 @@ func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Se
 	}
 }
 
-// WaitForChange returns nil when the version of key may differ from seen. It calls the
-// method of a [Watcher]. On any other store, and after an error of the watcher, it waits
-// for about poll. When the context ends, it returns the context's error.
+// WaitForChange returns nil when the version of key may differ from seen. If s is a
+// [Watcher], it calls the method Watch of s. If s is not a Watcher, or if that method
+// fails, WaitForChange waits for about the time poll. When the context ends, it returns
+// the context's error.
 func WaitForChange(ctx context.Context, s Store, key string, seen Version, poll time.Duration) error {
 	if w, ok := As[Watcher](s); ok {
 		if err := w.Watch(ctx, key, seen); err == nil || ctx.Err() != nil {

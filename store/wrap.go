@@ -34,8 +34,8 @@ func (k Kind) Write() bool {
 	return k == OpPut || k == OpPutUnsynced || k == OpDelete || k == "copy" || k == "rename" || k == "update"
 }
 
-// Read reports whether the operation is one of this package, of a bucket or of a table of
-// items, and changes nothing.
+// Read reports whether the operation changes nothing. For an operation that this package
+// does not know, Read returns false.
 func (k Kind) Read() bool {
 	return k == "stat" || k == "scan" || slices.Contains(Kinds(), k) && !k.Write()
 }
@@ -47,11 +47,11 @@ func (k Kind) Lists() bool { return k == OpList || k == OpListTags }
 // results once the next handler has returned.
 type Op struct {
 	Kind  Kind
-	Key   string  // of a listing: the prefix
-	Prev  Version // of a write and of Resolve: the version it names; of Watch and GetIfChanged: the version seen
-	Value []byte  // of a put: the value to write; of a get: the result
+	Key   string  // key of the call; for a listing its prefix
+	Prev  Version // version that a write or Resolve names; for Watch and GetIfChanged the argument seen
+	Value []byte  // value that a put writes, or result of a get
 
-	Writes []Version // of Resolve: the writes whose outcome is unknown
+	Writes []Version // argument writes of Resolve
 
 	Version  Version                  // result of a get or a put
 	Changed  bool                     // result of GetIfChanged
