@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// GuardSet is several locks that are held together.
+// GuardSet has the guards of several locks that are held together.
 type GuardSet struct {
 	guards    []*Guard
 	ctx       context.Context
@@ -41,7 +41,8 @@ func AcquireAll(ctx context.Context, handles ...*Handle) (*GuardSet, error) {
 	}
 }
 
-// TryAcquireAll is [AcquireAll] with [Handle.TryAcquire]: it does not wait.
+// TryAcquireAll does the same as [AcquireAll] without waiting: it uses
+// [Handle.TryAcquire].
 func TryAcquireAll(ctx context.Context, handles ...*Handle) (*GuardSet, error) {
 	set, _, err := all(ctx, handles, (*Handle).TryAcquire)
 	return set, err
@@ -112,7 +113,8 @@ func (s *GuardSet) Guard(name string) *Guard {
 	return nil
 }
 
-// Context returns a context that ends when the first of the leases ends, or with Release.
+// Context returns a context that ends when any of the leases ends, or when
+// [GuardSet.Release] is called.
 func (s *GuardSet) Context() context.Context {
 	for _, g := range s.guards {
 		g.g.check()
@@ -120,8 +122,8 @@ func (s *GuardSet) Context() context.Context {
 	return s.ctx
 }
 
-// Err returns nil while all leases are trusted. Then it returns the reason why the first lease
-// ended.
+// While all leases are trusted, Err returns nil. Later it returns the reason why the first
+// lease ended.
 func (s *GuardSet) Err() error {
 	for _, g := range s.guards {
 		if err := g.Err(); err != nil {

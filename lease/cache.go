@@ -39,15 +39,17 @@ type Observation struct {
 	HolderNonce string `json:"mark,omitempty"`
 }
 
-// Cache keeps observations after the end of this process. It only saves time, so it may forget
-// entries. It handles its own errors. Several goroutines call its methods at the same time.
+// Cache keeps observations for processes that start later. A cache only saves time, so it may
+// lose entries. It returns no errors: it handles them itself. Several goroutines call its
+// methods at the same time.
 type Cache interface {
-	// Load returns the observation of a key of a store that was saved last.
+	// Load returns the observation of the key that was saved last, and reports whether
+	// there is one.
 	Load(storeID, key string) (Observation, bool)
 
-	// Save keeps s. If the cache has an observation of the same version in the same epoch, Save
-	// keeps the earlier observation. If only the HolderNonce is the same, Save keeps the earlier
-	// time.
+	// Save keeps s. If the cache already has an observation with the same version and epoch,
+	// Save does not replace it. If only the HolderNonce is the same, Save keeps the earlier
+	// value of Monotonic.
 	Save(s Observation)
 }
 
@@ -56,8 +58,9 @@ type Cache interface {
 //
 // With a forged observation, another user could take a lock from a living holder. So on Unix, dir
 // must be a directory (not a symbolic link) that belongs to the effective user and gives no
-// rights to other users. The same holds for each file in dir. A file has at most 256 KiB. If a
-// rule is broken, the cache loads and saves nothing. It removes observations after about 30 days.
+// rights to other users. Each file in dir must also belong to this user, and give no rights to
+// other users. A file has at most 256 KiB. If dir or a file breaks one of these rules, the cache
+// loads and saves nothing. The cache removes observations after about 30 days.
 func FileCache(dir string) Cache { return fileCache{dir} }
 
 type fileCache struct{ dir string }

@@ -80,8 +80,8 @@ func (c *Client) Options() Options { return c.set.Options }
 
 // Handle returns a re-entrant handle on the lock name; see [Handle]. It sends nothing. Two
 // handles exclude each other, also in one process. A name is a valid store key; with the prefix
-// it has at most [store.MaxKey] bytes. For another name the error matches [store.ErrKey]. For an
-// option that is not valid it matches [store.ErrInvalid].
+// it has at most [store.MaxKey] bytes. If the name is not valid, the error matches
+// [store.ErrKey]. If an option is not valid, it matches [store.ErrInvalid].
 func (c *Client) Handle(name string, o *LockOptions) (*Handle, error) {
 	return c.handle(name, nil, o, methodHandle)
 }
@@ -126,13 +126,14 @@ func (c *Client) TryAcquire(ctx context.Context, name string, o *LockOptions) (*
 const flushTime = time.Second
 
 // Close releases all leases of the client at the same time, and closes all sessions. Every
-// waiting Acquire returns [ErrClosed]. Close returns the errors of the releases, joined, when all
-// goroutines of the client have ended and the handlers have received all events. After
-// Options.ReleaseTimeout and two seconds it returns anyway, for example if a handler has not
-// returned. Like [Guard.Release], Close works after the end of ctx. A second Close returns nil.
+// waiting Acquire returns [ErrClosed]. Close returns when all goroutines of the client have ended
+// and OnEvent and the logger have received all events. It returns the errors of the releases,
+// joined. After Options.ReleaseTimeout and two seconds Close returns in any case, for example if
+// OnEvent has not returned. Like [Guard.Release], Close works after the end of ctx. A second
+// Close returns nil.
 //
-// Every other method of a closed client or of its handles that would send a request returns
-// [ErrClosed] at once.
+// After Close, every other method of the client and of its handles that would send a
+// request returns [ErrClosed] at once.
 func (c *Client) Close(ctx context.Context) error {
 	c.end(ErrClosed)
 	c.mu.Lock()

@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ErrNoLeader says that no candidate leads now.
+// ErrNoLeader: no candidate leads now.
 var ErrNoLeader = store.NewError("no leader", store.NotApplied)
 
 // Election is one candidate for the leadership of one name. The candidate leads while it holds
-// the lock of that name. The claim writes its value into the record of the lock. So one read
-// returns the value and the token of the same leader. An Election owns no goroutine and needs no
-// Close. Any number of goroutines may use it; they are one candidate. Two Elections exclude each
-// other.
+// the lock of that name. When it takes the lock, it also writes its value into the record of the
+// lock. So one read returns the value and the token of the same leader. An Election owns no
+// goroutine and needs no Close. Any number of goroutines may use it; together they are one
+// candidate. Two Elections exclude each other.
 //
 // The name is an ordinary lock. A program that takes this lock with [Client.Acquire] leads
 // without a campaign, and the record keeps the value of the earlier leader. So do not use the
@@ -34,9 +34,10 @@ type Election struct {
 	guard *Guard // of the last campaign that was won
 }
 
-// Election returns a candidate for the leadership of name with its own lease. A leader sends one
-// renewal in each Options.RenewInterval. Election sends nothing. Its errors are those of
-// [Client.Handle]. It accepts the option OnYieldRequest.
+// Election returns a candidate for the leadership of name; the candidate has its own lease. A
+// leader sends one renewal in each Options.RenewInterval. The call of Election sends nothing.
+// Its errors are those of [Client.Handle]. Of the lock options, Election accepts only
+// OnYieldRequest.
 func (c *Client) Election(name string, o *LockOptions) (*Election, error) {
 	return c.election(name, nil, o)
 }
@@ -68,12 +69,13 @@ func (e *Election) Name() string { return e.h.name }
 
 // Campaign waits until the candidate leads, and returns the guard of its term. The context of the
 // guard ends with the term, and its token fences the leader's work. The value can be any bytes;
-// nil is no value. Readers see the value as soon as the candidate leads. A value of more than
-// [MaxData] bytes is refused with [store.ErrTooLarge] before anything is sent. The requests and
-// errors are those of [Handle.Acquire]. ctx bounds only the campaign.
+// nil is no value. Readers see the value as soon as the candidate leads. If the value has more
+// than [MaxData] bytes, Campaign sends nothing, and the error matches [store.ErrTooLarge]. The
+// requests and errors are those of [Handle.Acquire]. ctx bounds only the campaign.
 //
-// If the candidate leads already, Campaign proclaims the value and returns the present guard. If
-// several goroutines call Campaign, one of them campaigns and the others wait for it.
+// If the candidate already leads, Campaign writes the value with [Election.Proclaim] and returns
+// the present guard. If several goroutines call Campaign, one of them campaigns and the others
+// wait for it.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 	if len(value) > MaxData {
 		return nil, lockrec.SetData((&Record{Name: e.h.name}), value)
@@ -133,10 +135,10 @@ func (e *Election) term() *Guard {
 	return e.guard
 }
 
-// Proclaim replaces the value of the leader, durably. The term and its token do not change. It is
-// [Guard.SetData] on the guard of the campaign, and returns its errors: a [*LostError] after the
-// loss of the leadership, and [ErrReleased] after [Election.Resign]. Before the first successful
-// campaign the error matches [ErrNotHeld].
+// Proclaim replaces the value of the leader, durably. The term and its token do not change.
+// Proclaim calls [Guard.SetData] of the guard of the campaign, and returns its errors: a
+// [*LostError] after the loss of the leadership, and [ErrReleased] after [Election.Resign].
+// Before the first successful campaign the error matches [ErrNotHeld].
 func (e *Election) Proclaim(ctx context.Context, value []byte) error {
 	guard := e.term()
 	if guard == nil {
@@ -146,9 +148,9 @@ func (e *Election) Proclaim(ctx context.Context, value []byte) error {
 }
 
 // Resign ends the term. First it ends the context of the guard. Then it releases the lock, so
-// that a waiting candidate leads next. It is [Guard.Release] on the guard of the campaign: it
-// works after the end of ctx, and a second call returns the same error. If the candidate never
-// led, Resign returns nil. A running campaign continues.
+// that a waiting candidate leads next. Resign calls [Guard.Release] of the guard of the
+// campaign: it works after the end of ctx, and a second call returns the same error. If the
+// candidate never led, Resign returns nil. A running campaign continues.
 func (e *Election) Resign(ctx context.Context) error {
 	guard := e.term()
 	if guard == nil {
@@ -185,19 +187,20 @@ func (e *Election) lead(ctx context.Context, value []byte, f func(ctx context.Co
 // The context of f ends when the leadership is lost, or when a waiter asks the leader to yield
 // (see [Client.RequestYield]). Lead waits until f has returned, and campaigns again with the same
 // value. It ignores what f returned. So f can run many times, one run after the other. After a
-// request to yield, the leader first leaves the lock to others for Options.MaxPoll.
+// request to yield, Lead waits for Options.MaxPoll before it campaigns again, so that another
+// candidate can take the lock.
 //
 // Lead ends in these cases:
 //
-//   - f returns while the candidate leads, or f has resigned. Lead resigns, and returns the error
-//     of [Handle.Do].
+//   - f returns while the candidate leads, or after f has released the guard. Lead resigns, and
+//     returns the error of [Handle.Do].
 //   - ctx ends while f runs. The context of f ends with the same cause, and the lease lasts until
 //     f has returned. If f returned nil, Lead returns nil. Otherwise the error matches the cause
 //     of ctx.
 //   - ctx ends during a campaign. The error is that of [Handle.Acquire], and matches the cause of
 //     ctx.
 //   - A campaign fails. The client or the session was closed ([ErrClosed]), the session was lost
-//     ([ErrLost]), or the error is permanent. After errors of the store that may pass, Lead tries
+//     ([ErrLost]), or the error is permanent. After temporary errors of the store, Lead tries
 //     again, within Options.StoreTimeout.
 func (c *Client) Lead(ctx context.Context, name string, value []byte, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
 	e, err := c.Election(name, o)
@@ -231,8 +234,8 @@ const (
 	// LeaderActive: the candidate leads, as far as the reader knows.
 	LeaderActive LeaderState = "elected"
 
-	// LeaderExpired: the record names a candidate that leads no more. It has not renewed its
-	// lease for its TTL, or it is known to be dead. No other candidate has taken its place.
+	// LeaderExpired: the candidate in the record no longer leads. It has not renewed its
+	// lease for its TTL, or it is known to be dead. No other candidate leads yet.
 	LeaderExpired LeaderState = "expired"
 
 	// LeaderNone: the record names no leader.
@@ -249,20 +252,20 @@ type Leader struct {
 	Since  time.Time // start of the term, by the leader's wall clock, for people
 }
 
-// Leader reads who leads the election name. It sends one request, or two if the leader holds the
-// lock under a session of another client. If that session is over or has no record, Leader reads
-// the lock once more.
+// Leader reads who leads the election name. It sends one request. If the leader holds the lock
+// under a session of another client, Leader sends a second request. If that session is over or
+// has no record, Leader reads the lock once more.
 //
 // If no candidate leads, the error matches [ErrNoLeader]: the lock has no record, is free, was
-// broken, or its holder leads no more. For such a holder, Leader also returns its term with the
-// state [LeaderExpired]. A holder leads no more if its session was closed or revoked, if the
-// store reports that it is dead, or if it has not renewed its lease for its TTL while this client
-// watched.
+// broken, or its holder no longer leads. In that last case Leader also returns the term of the
+// holder, with the state LeaderExpired. A holder no longer leads if its session was closed or
+// revoked, if the store reports that it is dead, or if it has not renewed its lease during a
+// TTL in which this client watched the record.
 //
-// The wall clocks can show that the leader's last renewal is older than its TTL. Then Leader
-// watches the record until the next renewal, but at most for the TTL. If ctx ends earlier, the
-// error matches the cause of ctx, and the result is the leader in the record. If the clock of the
-// leader's machine is ahead, a dead leader is returned for that much longer.
+// By the wall clocks, the leader's last renewal can be older than its TTL. Then Leader watches
+// the record until the next renewal, but at most for the TTL. If ctx ends earlier, the error
+// matches the cause of ctx, and the result is the leader in the record. If the clock of a dead
+// leader's machine is ahead, Leader returns that leader longer, by this difference.
 //
 // Leader changes nothing, and revokes no session. A leader whose term was broken may continue
 // until its deadline. The term can end before the call returns. So work that depends on the
@@ -343,17 +346,17 @@ func leaderOf(name string, r *Record, over bool) (Leader, error) {
 
 // Observe yields who leads the election name, and then each change that it sees: another leader,
 // another value, or no leader. If there is no leader, the error matches [ErrNoLeader]. Renewals
-// are not changes. Changes come in order. Observe can miss a change that is followed at once by
-// another change, but not the last one. The value and the token of each Leader are from the same
-// read.
+// are not changes. Observe yields changes in order. It can miss a change if another change
+// follows at once, but it never misses the last change. The value and the token of each Leader
+// are from the same read.
 //
 // If the store reports changes, Observe yields them at once. Otherwise it reads the record every
 // Options.MaxPoll, jittered, and at least three times in the leader's TTL. If the leader holds
 // the lock under a session, Observe also reads the record of the session.
 //
-// A leader is over when it has not renewed its lease for its TTL on this machine's clock, or when
-// it is known to be dead. Observe then yields it with the state [LeaderExpired] and the error.
-// Observe writes nothing.
+// A term is over when the leader has not renewed its lease for its TTL by this machine's clock,
+// or when the leader is known to be dead. Then Observe yields the leader with the state
+// LeaderExpired, and an error that matches [ErrNoLeader]. Observe writes nothing.
 //
 // Observe yields errors of the store and continues. It ends when the caller leaves the loop or
 // ctx ends. The last error is the cause of ctx, or [ErrClosed].

@@ -10,11 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors of this package, to be tested with [errors.Is]. Some of them have an outcome; see
-// [store.OutcomeOf]. The errors that end a lease, a guard or a client have no outcome, because
-// they are also the causes of contexts. The write that they interrupt may be applied.
+// The errors of this package, for errors.Is. Some of them state an outcome; see
+// [store.OutcomeOf]. The errors that end a lease, a guard or a client state no outcome,
+// because they are also the causes of contexts. If such a context interrupts a write, the
+// store may still apply the write.
 var (
-	// ErrHeld: another client or handle holds the lock. The error is a [*HeldError].
+	// ErrHeld: another client, or another handle, holds the lock. The error is a
+	// [*HeldError].
 	ErrHeld = store.NewError("lock is held", store.NotApplied)
 
 	// ErrLost: the lease ended before its release. The error is a [*LostError]. Its Reason is one
@@ -41,8 +43,9 @@ var (
 	// and the [LostError] names its holder. This ticket is no longer valid.
 	ErrTicketUsed = errors.New("the ticket was used before")
 
-	// ErrYieldRequested: a client asked the holder to yield; see [Client.RequestYield]. The
-	// context of the function in a [Handle.Do] ends with this cause. It does not match [ErrLost].
+	// ErrYieldRequested: a client asked the holder to yield; see [Client.RequestYield]. If
+	// [Handle.Do] ends the context of its function because of such a request, this is the cause.
+	// It does not match [ErrLost].
 	ErrYieldRequested = errors.New("asked to release the lock")
 
 	// ErrYieldRefused: the holder of the lock refuses to yield.
@@ -55,20 +58,20 @@ var (
 	// match [ErrLost].
 	ErrReleased = errors.New("lease released")
 
-	// ErrReleaseFailed: the function of a [Client.Do] has returned, but the release of the lock
-	// is not confirmed. Other clients may have to wait until the lease expires.
+	// ErrReleaseFailed: the function that [Client.Do] ran has returned, but the release of the
+	// lock is not confirmed. Other clients may have to wait until the lease expires.
 	ErrReleaseFailed = errors.New("the release is not confirmed: the lock may stay held until its lease expires")
 
 	// ErrClosed: the client, or the session, was closed.
 	ErrClosed = errors.New("lease client or session closed")
 
-	// ErrUnresponsive: for Options.StoreTimeout the store has answered no request, or no write.
-	// The error also matches [store.ErrUnavailable]. It matches [ErrHeld] if the last answer of
-	// the store showed that the lock was held.
+	// ErrUnresponsive: during the time Options.StoreTimeout the store has answered no request,
+	// or no write. The error also matches [store.ErrUnavailable]. It matches [ErrHeld] if the
+	// last answer of the store showed that the lock was held.
 	ErrUnresponsive = errors.New("the store does not answer")
 
-	// ErrSessionInDoubt: the outcome of the session's last renewal is unknown. Until it is known,
-	// the session takes no lock, and an Acquire waits.
+	// ErrSessionInDoubt: the outcome of the session's last renewal is unknown. Until the outcome
+	// is known, the session takes no lock, and an Acquire waits.
 	ErrSessionInDoubt = store.NewError("the outcome of the session's last renewal is not known", store.NotApplied)
 
 	// ErrDetached: the guard was detached; see [Guard.Detach]. The lease continues without the
@@ -78,8 +81,8 @@ var (
 	// ErrAlreadyRan: the job has already run in this period. The error is a [*AlreadyRanError].
 	ErrAlreadyRan = store.NewError("the job has already run in this period", store.NotApplied, store.ErrPermanent)
 
-	// ErrRunInFuture: by this machine's clock the last run of the job is in a later period, and
-	// more than 5 minutes in the future. The error is a [*AlreadyRanError].
+	// ErrRunInFuture: the last run of the job began in a later period, and more than 5 minutes
+	// after the present time of this machine's clock. The error is a [*AlreadyRanError].
 	ErrRunInFuture = store.NewError("the last run is in the future of this machine's clock", store.NotApplied, store.ErrPermanent)
 
 	// ErrNotHeld: the lock has no grant that the call can end or change.
@@ -99,18 +102,19 @@ var (
 	ErrNewerFormat = lockrec.ErrNewerFormat
 
 	// ErrFull: the lock already has [MaxMembers] holders and waiters, or its record has no room
-	// for another one.
+	// for a further holder or waiter.
 	ErrFull = lockrec.ErrFull
 
-	// ErrWrongKind: the lock is a semaphore and the call used it as a plain lock, or the other
-	// way round.
+	// ErrWrongKind: the lock is a semaphore and the call used it as a plain lock, or the lock
+	// is a plain lock and the call used it as a semaphore.
 	ErrWrongKind = lockrec.ErrWrongKind
 
-	// ErrSlotCount: the semaphore has another number of slots than the caller passed. The error
-	// is a [*SlotCountError].
+	// ErrSlotCount: the number of slots of the semaphore differs from the number that the
+	// caller passed. The error is a [*SlotCountError].
 	ErrSlotCount = lockrec.ErrSlotCount
 
-	// ErrInvalidTicket: a [Ticket] contradicts itself, or the record that it names.
+	// ErrInvalidTicket: the fields of a [Ticket] contradict each other, or contradict
+	// the record of the lock.
 	ErrInvalidTicket = store.NewError("invalid ticket", store.NotApplied, store.ErrPermanent)
 )
 
@@ -118,10 +122,10 @@ var (
 type HeldError struct {
 	Name   string
 	Store  string // name of the store, if it has one
-	Record Record // record of the lock: Holder and Token name the holder, Granted is the start of its grant
+	Record Record // record of the lock: Holder and Token are those of the holder, Granted is the start of the holder's grant
 
-	// Wait is the time from now until this waiter may take the lock from a dead holder, at the
-	// latest. Each renewal restarts it.
+	// If the holder is dead, this waiter may take the lock after the time Wait at the latest.
+	// Each renewal by the holder restarts this time.
 	Wait time.Duration
 
 	own string // the grant of the waiter's own entry in the queue

@@ -12,13 +12,13 @@ type EventKind string
 
 // The events of a lease.
 const (
-	// EventWaiting: an Acquire found the lock held, and waits. The client sends it once for each
-	// grant that it waits for, even if several goroutines wait.
+	// EventWaiting: an Acquire found the lock held, and waits. For each grant that the client
+	// waits for, it sends this event once, even if several goroutines wait.
 	EventWaiting EventKind = "waiting"
 
-	// EventUnresponsive: for [UnresponsiveAfter] the store has answered no request, or no write,
-	// of the client's waiters. The client repeats it every 5 s, once for all its waiters. It
-	// sends this event only with Options.StoreTimeout.
+	// EventUnresponsive: for the time [UnresponsiveAfter] the store has answered no request, or
+	// no write, of the client's waiters. The client repeats the event every 5 s, once for all
+	// its waiters. It sends this event only with Options.StoreTimeout.
 	EventUnresponsive EventKind = "store unresponsive"
 
 	// EventAcquired: a grant began.
@@ -31,8 +31,9 @@ const (
 	// EventRenewed: a renewal was applied.
 	EventRenewed EventKind = "renewed"
 
-	// EventAtRisk: a renewal was due, and half of the trust that was left at that time has passed
-	// without a renewal. The client sends it at most once until the next renewal.
+	// EventAtRisk: a renewal was due but has not succeeded, and half of the time between the due
+	// time and the deadline has passed. The client sends this event at most once until the next
+	// renewal.
 	EventAtRisk EventKind = "at risk"
 
 	// EventLost: the lease ended before it was released. The guard's context has ended already.
@@ -56,25 +57,26 @@ const (
 	EventRevoked EventKind = "session revoked"
 )
 
-// When a client reports that the store does not answer; see [EventUnresponsive].
+// UnresponsiveAfter is the time without an answer of the store after which a client
+// sends [EventUnresponsive].
 const (
 	UnresponsiveAfter  = 3 * time.Second
 	unresponsiveRepeat = 5 * time.Second
 )
 
-// Event is what happened to one lock, or to a session.
+// Event reports what happened to one lock, or to a session.
 type Event struct {
 	Kind     EventKind
 	Time     time.Time     // when it happened, by the wall clock
 	Name     string        // name of the lock; empty if the event is about a session
 	Session  string        // session of the event, or of the lock
 	Token    uint64        // token of the grant; for a waiter, token of the grant that it waits for
-	Holder   string        // for a waiter or a takeover: holder of the grant that the waiter waits for or has taken over; for a request to yield: the requesting client
+	Holder   string        // for a waiter: holder of the lock; for a takeover: holder of the old grant; for a request to yield: the requesting client
 	Reason   string        // for a takeover: why the old grant was over; for a request to yield: its reason
-	Deadline time.Time     // end of the holder's trust, by the wall clock, for display
+	Deadline time.Time     // time until which the holder trusts its lease, by the wall clock, for display
 	Since    time.Time     // for a waiter: start of the grant that it waits for, by the holder's clock
 	Wait     time.Duration // for a waiter: time until the takeover if the holder is dead; for an unresponsive store: time until the waiter gives up
-	Err      error         // for a risk, loss or release: the error that caused it, if any; for an unresponsive store: the last error, or nil
+	Err      error         // error that caused the risk, the loss or the failure of a release, if any; for an unresponsive store: the last error, or nil
 	Dropped  int           // number of events that were dropped since the last delivered event
 }
 

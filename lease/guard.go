@@ -16,8 +16,9 @@ import (
 // and pass its token to every store that can refuse lower tokens. Any number of goroutines may
 // use a guard.
 //
-// The trust in the lease ends TTL - Margin - Grace after the client sent the last renewal that is
-// known to have been applied. No other client takes the lock before the TTL has passed.
+// The last renewal counts that the client knows to have been applied. The trust in the lease ends
+// TTL - Margin - Grace after the client sent this renewal. No other client takes the lock before
+// the TTL has passed.
 type Guard struct {
 	g *grant
 
@@ -37,10 +38,11 @@ func (g *Guard) Handle() *Handle { return g.g.h }
 // Grace returns the time that guarded work has to stop after the end of the guard's context.
 func (g *Guard) Grace() time.Duration { return g.g.c.set.Grace }
 
-// GraceRemaining returns how much of the grace is left. While the lease is trusted, that is all
-// of it. After the lease has expired or was broken, it is what the TTL leaves. It is zero if
-// another client may hold the lock already: the lock was taken over, removed, broken with
-// immediate effect, released, closed or detached.
+// GraceRemaining returns how much of the grace is left. While the lease is trusted, that is the
+// whole grace. After the lease has expired or was broken, it is the rest of the grace that the
+// TTL allows. It is zero if another client may already hold the lock: the lock was taken over,
+// the record was removed, the grant was broken with immediate effect, or the guard was
+// released, closed or detached.
 func (g *Guard) GraceRemaining() time.Duration {
 	gr := g.g
 	gr.check()
@@ -59,16 +61,17 @@ func (g *Guard) Name() string { return g.g.h.name }
 
 // Token returns the fencing token of the grant. It is higher than the token of every earlier
 // grant of this lock, and renewals do not change it. A reader has the token of the last writer.
-// Token also works after the end of the lease; see [Guard.Err].
+// After the end of the lease, Token still returns this token; see [Guard.Err].
 func (g *Guard) Token() uint64 {
 	g.g.check()
 	return g.g.token
 }
 
-// Context returns a context with the values of the context of the acquire. It ends when the lease
-// ends or this guard is released. Its cause is [ErrReleased], [ErrClosed], [ErrDetached] or a
-// [*LostError]. Its Err method looks at the clocks. With this context, an Acquire of the same
-// lock through another handle would wait for this guard. It returns [store.ErrInvalid].
+// Context returns a context that ends when the lease ends or this guard is released. It has the
+// values of the context that was passed to Acquire or TryAcquire. Its cause is [ErrReleased],
+// [ErrClosed], [ErrDetached] or a [*LostError]. Its method Err also checks the clocks. An
+// Acquire of the same lock through another handle with this context would wait for this guard
+// for ever. So such an Acquire returns [store.ErrInvalid].
 func (g *Guard) Context() context.Context {
 	g.g.check()
 	g.g.mu.Lock()
@@ -93,8 +96,8 @@ func (g *Guard) end(cause error) {
 	}
 }
 
-// Err returns nil while the lease is trusted and this guard is not released. Then it returns the
-// cause of its context. It looks at the clocks and sends nothing.
+// While the lease is trusted and this guard is not released, Err returns nil. Later it returns
+// the cause of the guard's context. Err checks the clocks and sends nothing.
 func (g *Guard) Err() error {
 	g.g.check()
 	g.g.mu.Lock()
@@ -102,8 +105,9 @@ func (g *Guard) Err() error {
 	return g.cause
 }
 
-// Deadline returns the time at which the trust ends if no further renewal succeeds. It is in this
-// machine's present wall clock, for display. After it, the work has Options.Grace to stop.
+// Deadline returns the time at which the trust ends if no further renewal succeeds. The time is
+// by this machine's present wall clock, for display. After the deadline, the work has
+// Options.Grace to stop.
 func (g *Guard) Deadline() time.Time { return g.g.deadline() }
 
 // Remaining returns how long the lease is still trusted if no further renewal succeeds. It is
@@ -111,12 +115,12 @@ func (g *Guard) Deadline() time.Time { return g.g.deadline() }
 func (g *Guard) Remaining() time.Duration { return g.g.check() }
 
 // WasLastHolder reports whether no other handle has held the lock since this handle's last grant.
-// Then a cache from that grant is still valid. It is false for the first grant of a handle, and
-// if the client is not certain.
+// If the result is true, data that the program cached during that grant is still valid. The
+// result is false for the first grant of a handle, and if the client is not certain.
 func (g *Guard) WasLastHolder() bool { return g.wasLastHolder }
 
-// Data returns a copy of the data in the record, nil if there is none. This grant or an earlier
-// one has set it.
+// Data returns a copy of the data in the record, or nil if there is none. This grant or an
+// earlier grant has written the data.
 func (g *Guard) Data() []byte {
 	g.g.mu.Lock()
 	defer g.g.mu.Unlock()
@@ -125,9 +129,10 @@ func (g *Guard) Data() []byte {
 
 // SetData stores data in the record, durably, where every client can read it with
 // [Client.Inspect]. Nil removes the data. The data remains after the end of the grant. The write
-// also renews the lease. More than [MaxData] bytes are refused with [store.ErrTooLarge]. The
-// guards of readers and of slots get [store.ErrInvalid]. After an error that does not match
-// [ErrLost], [store.OutcomeOf] says whether the data was certainly not stored.
+// also renews the lease. If data has more than [MaxData] bytes, the error matches
+// [store.ErrTooLarge]. For the guards of readers and of slots, the error matches
+// [store.ErrInvalid]. After an error that does not match [ErrLost], [store.OutcomeOf] says
+// whether the data was certainly not stored.
 func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	if err := g.Err(); err != nil {
 		return err
@@ -164,15 +169,15 @@ func (g *Guard) rewrite(ctx context.Context, change func(*Record) error, done fu
 	}
 }
 
-// AllowRerun is for work that was not done. With it, the release of the grant also cancels
-// [Options.MinInterval] and the run of a job (see [Client.Once]), in the same request. The next
-// grant may begin at once, and the run does not count.
+// AllowRerun is for work that was not done. After this call, the release of the grant also
+// cancels Options.MinInterval and the run of a job (see [Client.Once]), in the same request.
+// The next grant may begin at once, and the run does not count.
 func (g *Guard) AllowRerun() { g.g.rerunAllowed.Store(true) }
 
-// Renew renews the lease now, in one request. The guard also renews by itself, except with
-// Options.ManualRenewal. An error that matches [ErrLost] ends the lease. After any other error
-// the lease lasts until its deadline, and the caller may call Renew again. If the store does not
-// answer, Renew waits until ctx or the guard's context ends.
+// Renew renews the lease now, in one request. Without Options.ManualRenewal the client also
+// renews the lease automatically. An error that matches [ErrLost] ends the lease. After any
+// other error the lease lasts until its deadline, and the caller may call Renew again. If the
+// store does not answer, Renew waits until ctx or the guard's context ends.
 func (g *Guard) Renew(ctx context.Context) error {
 	if err := g.Err(); err != nil {
 		return err
@@ -184,9 +189,9 @@ func (g *Guard) Renew(ctx context.Context) error {
 	return g.g.renew(ctx, true, nil)
 }
 
-// Release ends this guard, its context first. If no other guard of the grant is left, Release
-// ends the renewals, waits for a write in flight, and frees the lock in the store. A handle with
-// [LockOptions.Linger] keeps the lock for that time instead.
+// Release ends the context of this guard, and then the guard. If no other guard of the grant is
+// left, Release ends the renewals, waits for a write in flight, and frees the lock in the store.
+// A handle with [LockOptions].Linger frees the lock only after the time Linger.
 //
 // Release uses only the values of ctx, and works after the end of ctx. It ignores a deadline of
 // ctx, because a release without enough time would leave the lock held for a TTL. Release takes
@@ -195,7 +200,7 @@ func (g *Guard) Renew(ctx context.Context) error {
 // A nil error means that the lock is free, that its handle keeps it, or that other guards of the
 // grant are left. A [*LostError] says that the lease was lost before. After any other error the
 // lock may still be held in the store, and other clients wait until the lease expires. For this
-// program the lease is over in all cases. A second call returns the same.
+// program the lease is over in all cases. A second call returns the same error.
 func (g *Guard) Release(ctx context.Context) error {
 	g.g.check()
 	gr := g.g

@@ -16,8 +16,9 @@ import (
 
 // Handle takes and releases one lock. It is re-entrant: while it holds the lock, each Acquire and
 // TryAcquire returns another guard of the same grant at once, without a request. The lease ends
-// with the last of these guards. Other handles are excluded, also those of the same process. A
-// handle owns no goroutine and needs no Close. Any number of goroutines may use it.
+// when the last of these guards is released. No other handle can hold the lock at the same time,
+// not even a handle of the same process. A handle owns no goroutine and needs no Close. Any
+// number of goroutines may use it.
 type Handle struct {
 	c    *Client
 	kind string // that of the record: empty, or KindSession
@@ -90,9 +91,10 @@ const (
 // TryAcquire takes the lock if it is free, or if its holder is known to be dead. It does not
 // wait. If another handle holds the lock, the error is a [*HeldError].
 //
-// If the handle held the lock last, TryAcquire sends one write. Otherwise it sends at most a read
-// and a write, unless other clients write at the same time. It resolves an unknown outcome within
-// a TTL.
+// If no other handle has held the lock since this handle's last grant, TryAcquire sends one
+// write. Otherwise it sends at most a read and a write, and more if other clients write at the
+// same time. If the outcome of the write is unknown, TryAcquire takes at most a TTL to find the
+// outcome.
 //
 // ctx bounds only the call. If ctx ends later, the lease continues. If ctx ends during the call,
 // TryAcquire first makes sure that no earlier write of the call can be applied. That takes up to
@@ -113,20 +115,20 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 }
 
 // Acquire takes the lock. It waits until the lock is free, its holder is dead, or ctx ends. If
-// ctx ends, the error matches the cause of ctx, and [ErrHeld] if the lock was held. After an
-// error of the store that may pass, Acquire tries again, within Options.StoreTimeout. It returns
-// other errors. It never takes over an unreadable record. See [Handle.TryAcquire] for the use of
-// ctx.
+// ctx ends, the error matches the cause of ctx; if the lock was held, it also matches [ErrHeld].
+// After a temporary error of the store, Acquire tries again, within Options.StoreTimeout. It
+// returns all other errors. It never takes over an unreadable record. See [Handle.TryAcquire]
+// for the use of ctx.
 //
 // Goroutines that wait for one lock through one client take turns, in the order of arrival: the
 // first reads the store for all of them. So together they send the requests of one waiter.
 // Between clients there is no order.
 //
-// A handle that knows of other handles leaves them a chance before it takes the lock again: it
-// waits for MaxPoll, or for 10 ms if the store reports changes. A handle cannot see waiters that
-// never had the lock. So if the store reports no changes, the handle waits for a tenth of the
-// time for which it held the lock, at most MaxPoll. If that is less than MinPoll, it does not
-// wait.
+// If a handle knows of other handles that use the lock, it waits before it takes the lock again:
+// for MaxPoll, or for 10 ms if the store reports changes. So other handles can take the lock. A
+// handle cannot see waiters that never had the lock. So on a store that does not report changes,
+// the handle waits for a tenth of the time for which it held the lock, at most MaxPoll. If this
+// tenth is less than MinPoll, the handle does not wait.
 func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	if err := h.waitsForItself(ctx); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ type Info struct {
 	Record  Record
 	Version store.Version
 
-	// Liveness is what the store reports of the holder's process.
+	// Liveness is what the store reports about the holder's process.
 	Liveness store.Liveness
 
 	// Age is the time for which the record has certainly been unchanged, by the store's own
@@ -35,9 +35,9 @@ func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 	return h.info(ctx)
 }
 
-// InspectSession is [Client.Inspect] for the record of a session. The records of a session's
-// locks have its id. The State is [Held] while the session is open, [Free] after its close, or
-// [Revoked].
+// InspectSession is [Client.Inspect] for the record of a session. The argument id is the id of
+// the session, which is in the records of its locks. The State is Held while the session is
+// open, Free after its close, or Revoked.
 func (c *Client) InspectSession(ctx context.Context, id string) (Info, error) {
 	h, err := c.sessionHandle(id)
 	if err != nil {
@@ -100,19 +100,20 @@ func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[string, erro
 
 // BreakOptions configures [Client.Break].
 type BreakOptions struct {
-	// Immediate lets other clients take the lock at once, although a living holder may trust its
+	// Immediate lets other clients take the lock at once. A living holder may still trust its
 	// lease until its deadline.
 	Immediate bool
 }
 
-// Break ends another holder's grant. token is the token of that grant. Break writes a broken
-// record with a token that is higher by one, and returns that record. Nil options mean all
-// defaults.
+// Break ends the grant of another holder. The argument token is the token of that grant.
+// Break writes a record with the state Broken and a token that is higher by one, and returns
+// this record. Nil options mean all defaults.
 //
-// The holder may notice the break only at its deadline. So other clients take the lock as early
-// as without the break: after a release, if the holder is dead, or after a TTL with the allowance
-// for clocks. They count that time from their first read of the holder's last write, or of the
-// broken record. With [BreakOptions.Immediate] they take the lock at once.
+// The holder may notice the break only at its deadline. So a break does not let other clients
+// take the lock earlier. They take it after a release, when the store reports that the holder is
+// dead, or after a TTL with the allowance for clocks. They count the TTL from their first read of
+// the holder's last write, or of the broken record. With [BreakOptions].Immediate they take the
+// lock at once.
 //
 // These errors are special:
 //
@@ -121,19 +122,21 @@ type BreakOptions struct {
 //   - [store.ErrNotFound]: there is no such lock.
 //   - [ErrUnresolved]: Break could not find out whether the write was applied.
 //
-// A broken lock can be broken again with Immediate. If a free lock has a later NotBefore, a break
-// allows the next grant at once; see Options.MinInterval. After a break, a job that has run in
-// this period can run again; see [Client.Once]. The call takes at most two minutes.
+// A lock that is already broken can be broken again with Immediate. If the lock is free but its
+// NotBefore is in the future, a break allows the next grant at once; see Options.MinInterval.
+// After a break, a job that has run in this period can run again; see [Client.Once]. The call
+// takes at most two minutes.
 //
 // A lock under a session stays held while the session lives. So Break also names the lock in the
-// session's record. The session reads that with its next renewal, gives the work Options.Grace to
-// stop, and frees the lock. If the write of the session's record fails, Break returns the record
-// with an error. Then call Break again.
+// session's record. The session reads its record with its next renewal, gives the work
+// Options.Grace to stop, and frees the lock. If the write of the session's record fails, Break
+// returns the record with an error. Then call Break again.
 //
 // If a lock has several holders (readers, or holders of slots), Break ends all their grants. The
-// token is the token of the record; see [Client.Inspect]. Other clients enter the lock when each
-// holder has released its grant or its session is over. With Immediate they enter at once. To end
-// only one holder, end its process. Other clients then revoke its session.
+// token is the token of the record; see [Client.Inspect]. Other clients take the lock when each
+// holder has released its grant, or when the session of that holder is over. With Immediate they
+// take the lock at once. To end only one holder, end its process. Other clients then revoke its
+// session.
 func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {
 	now := o != nil && o.Immediate
 	h, err := c.Handle(name, nil)
@@ -171,10 +174,10 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 }
 
 // Watch yields the state of the lock name, and then each further state that it sees, also
-// renewals. It ends when ctx ends or the caller leaves the loop. It can miss states that are
-// replaced quickly. If the lock has no record, the Info has an empty Version. If the store does
-// not report changes, Watch reads every Options.MaxPoll, jittered. Watch yields errors and
-// continues. The last error is the cause of ctx, or [ErrClosed].
+// renewals. It ends when ctx ends or the caller leaves the loop. It can miss states that last
+// only a short time. If the lock has no record, the Info has an empty Version. If the store
+// does not report changes, Watch reads the record about every Options.MaxPoll, at random times.
+// Watch yields errors and continues. The last error is the cause of ctx, or [ErrClosed].
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		h, err := c.Handle(name, nil)

@@ -17,12 +17,12 @@ import (
 
 // Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns
 // the record. If there are more slots than before, the first waiters in the queue get them at
-// once. If there are fewer, no holder loses its slot. A slot is free when there are more slots
-// than holders. Waiters continue to wait. From then on, handles with another number of slots get
-// a [*SlotCountError].
+// once. If there are fewer, no holder loses its slot, and waiters wait until the number of
+// holders is below the number of slots. From then on, handles with a different number of slots
+// get a [*SlotCountError].
 //
-// If the lock is in use and is no semaphore, the error matches [ErrWrongKind]. If there is no
-// lock, it matches [store.ErrNotFound]. If Resize could not find out whether the write was
+// If the lock is in use and is not a semaphore, the error matches [ErrWrongKind]. If there is
+// no lock, it matches [store.ErrNotFound]. If Resize could not find out whether the write was
 // applied, it matches [ErrUnresolved]. The call takes at most two minutes.
 func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, error) {
 	h, err := c.Handle(name, nil)
@@ -54,8 +54,9 @@ func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, er
 	return *resized, nil
 }
 
-// Slot returns the number of the guard's slot of a semaphore, from 1 on. No other grant has that
-// slot until the guard is released or lost. For other locks it is 0.
+// Slot returns the number of the guard's slot of a semaphore; the first slot has the number 1.
+// No other grant has that slot until the guard is released or lost. If the lock is not a
+// semaphore, Slot returns 0.
 func (g *Guard) Slot() int {
 	if !g.g.isMember() {
 		return 0

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// MaxRetries is the most [LockOptions.Retries].
+	// MaxRetries is the largest value of [LockOptions.Retries].
 	MaxRetries = 1000
 
 	// maxClockSkew is how far the beginning of a run may be ahead of another machine's clock
@@ -36,12 +36,12 @@ type OnceResult struct {
 // AlreadyRanError says that a job has already run in this period. It matches [ErrAlreadyRan].
 type AlreadyRanError struct {
 	Name  string
-	Token uint64 // token of the lock; pass it to [Client.Break] to take the run back
+	Token uint64 // token of the lock; pass it to [Client.Break] so that the job can run again
 	Last  Run
 
-	// Ahead is set if the run began in a later period, and more than 5 minutes after the present
-	// time of this machine's clock. It is that difference. Then the error also matches
-	// [ErrRunInFuture].
+	// Ahead is the time from now to the beginning of the run, if the run began in a later period
+	// and more than 5 minutes after the present time of this machine's clock. Then the error
+	// also matches [ErrRunInFuture]. Otherwise Ahead is zero.
 	Ahead time.Duration
 }
 
@@ -73,20 +73,20 @@ func (e *AlreadyRanError) Unwrap() []error {
 func (e *AlreadyRanError) Outcome() store.Outcome { return store.NotApplied }
 
 // Once runs f under the lock name, unless the job of that name has already run in this period on
-// any machine. It is [Handle.Do] on a handle with [LockOptions.Period]. It waits for the lock; if
-// the present run dies and there are Retries, it runs f. With NoWait it does not wait: if the job
-// runs now, the error is a [*HeldError].
+// any machine. It is [Handle.Do] on a handle with [LockOptions.Period]. It waits for the lock: if
+// the job runs now on another machine, and that run dies, Once runs f if [LockOptions].Retries
+// allows it. With NoWait it does not wait: if the job runs now, the error is a [*HeldError].
 //
-// If the job has run already, or has failed as often as it may, there is no error: OnceResult.Ran
-// is false, and OnceResult.Last is that run. If the last run is in the future, f does not run,
-// and the error matches [ErrRunInFuture]. Every other error is an error of Handle.Do;
-// OnceResult.Ran says whether f has run. If the wait lasts until the next period, f runs in that
-// period. If the end of a run could not be written (an error that matches [ErrLost] or
-// [ErrReleaseFailed]), the run counts as died. To limit the time of f, give f a context with a
+// If the job has already run, or if no retry of a failed run is left, the error is nil,
+// OnceResult.Ran is false, and OnceResult.Last is the last run. If the last run is in the future,
+// f does not run, and the error matches [ErrRunInFuture]. Every other error is an error of
+// Handle.Do; OnceResult.Ran says whether f has run. If the wait lasts until the next period, f
+// runs in that period. If the end of a run could not be written (an error that matches [ErrLost]
+// or [ErrReleaseFailed]), the run counts as died. To limit the time of f, give f a context with a
 // timeout.
 //
-// If the job has run already, the call costs one read. If it runs f, it costs three requests (a
-// read, the grant, the release) and the renewals.
+// If the job has already run, the call sends one read. If the call runs f, it sends three
+// requests (a read, the grant, the release) and the renewals.
 func (c *Client) Once(ctx context.Context, name string, period Period, f func(ctx context.Context, g *Guard) error, o *LockOptions) (OnceResult, error) {
 	var own LockOptions
 	if o != nil {
@@ -117,9 +117,9 @@ func (c *Client) Once(ctx context.Context, name string, period Period, f func(ct
 	return OnceResult{Ran: true, Last: guard.g.lastRun()}, err
 }
 
-// SetRunResult sets the end of the run that the release of this grant writes. With nil the run is
-// done; with an error it has failed. The last call before the release counts. If the grant is no
-// run (see [LockOptions.Period]), the call has no effect.
+// SetRunResult sets the outcome of the run that the release of this grant writes. A nil err means
+// [RunDone], and any other err means [RunFailed]. The last call before the release counts. If the
+// grant is not a run (see [LockOptions].Period), the call has no effect.
 func (g *Guard) SetRunResult(err error) {
 	end := &Run{Ended: g.g.c.clock.wall().UTC(), Outcome: RunDone}
 	if err != nil {

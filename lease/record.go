@@ -20,11 +20,11 @@ const (
 	// Broken: another client ended the grant; see [Client.Break].
 	Broken = lockrec.Broken
 
-	// Shared: the holders in the record hold the lock, each until its session ends: readers, or
-	// holders of slots.
+	// Shared: one or more readers, or holders of slots, hold the lock. Each of them holds it
+	// until its session ends at the latest.
 	Shared = lockrec.Shared
 
-	// Revoked: only of a session's record: another client has revoked the session. The session
+	// Revoked: a state of sessions only. Another client has revoked the session. The session
 	// never becomes valid again.
 	Revoked = lockrec.Revoked
 )
@@ -59,8 +59,8 @@ type RunOutcome = lockrec.RunOutcome
 
 // The outcomes of a run.
 const (
-	// RunRunning: the run has begun, and its grant was not released. The record of the lock shows
-	// whether its holder lives.
+	// RunRunning: the run has begun, and its grant was not released. The process of the holder
+	// may be dead.
 	RunRunning = lockrec.RunRunning
 
 	// RunDone: the function returned nil.
@@ -69,18 +69,19 @@ const (
 	// RunFailed: the function returned an error, or did not return (a panic).
 	RunFailed = lockrec.RunFailed
 
-	// RunDied: the grant of the run is over, and no end was written. The process died, the lease
-	// was lost, or the guard was released before the function returned.
+	// RunDied: the grant of the run is over, and the record has no end of the run. The process
+	// died, the lease was lost, or the guard was released before the function returned.
 	RunDied = lockrec.RunDied
 )
 
 // Bounds of a record.
 const (
-	// MaxMembers is how many holders and waiters together the record of a lock has room for: 500.
+	// MaxMembers is the largest number of holders and waiters together in the record of a lock:
+	// 500.
 	MaxMembers = lockrec.MaxMembers
 
-	// MaxData is the most data that [Guard.SetData] stores, in bytes. It is half of a record: the
-	// rest of a record may grow with each holder.
+	// MaxData is the most data that [Guard.SetData] stores, in bytes. This is half of a record,
+	// because the rest of the record grows with each holder.
 	MaxData = lockrec.MaxData
 
 	// MaxReason is the longest reason of a request to yield, or of its refusal, in bytes: 1,024.

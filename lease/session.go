@@ -63,10 +63,10 @@ func (c *Client) sessionHandle(id string) (*Handle, error) {
 	return &Handle{c: c, kind: KindSession, name: id, key: key, opts: &plainOptions}, nil
 }
 
-// OpenSession opens a session with the options of the client, in one request. After an error of
-// the store that may pass, it tries again until ctx ends, within Options.StoreTimeout. Each
-// attempt has a new id, so the session never depends on an attempt with an unknown outcome. ctx
-// bounds only the call. The session lasts until [Session.Close], [Client.Close], or its loss.
+// OpenSession opens a session with the options of the client, in one request. After a temporary
+// error of the store, it tries again until ctx ends, within Options.StoreTimeout. Each attempt
+// has a new id, so the session never depends on an attempt with an unknown outcome. ctx bounds
+// only the call. The session lasts until [Session.Close], [Client.Close], or its loss.
 //
 // With Options.ManualRenewal only [Session.Renew] renews the session.
 func (c *Client) OpenSession(ctx context.Context) (*Session, error) {

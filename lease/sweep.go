@@ -48,25 +48,26 @@ const (
 //
 //   - held and broken locks of any age
 //   - unreadable records; the error then matches [store.ErrCorrupt]
-//   - locks before their NotBefore (see Options.MinInterval)
+//   - locks whose NotBefore is in the future (see Options.MinInterval)
 //   - locks whose job has run in the present period (see [Client.Once])
 //   - locks whose token is not below the Unix time in microseconds; OnLock gets an error that
 //     matches [ErrTokenInFuture]
 //
 // A record keeps the last token of its lock. So before Sweep removes a record, it writes the
-// highest of the removed tokens to a floor, which no client lowers. The token of a new lock
-// starts at the Unix time in microseconds, and above the floor if Options.CheckTokenFloor is set.
-// Without CheckTokenFloor, new tokens are higher than removed ones only if the clocks of all
-// machines that create, use and sweep the lock differ by less than OlderThan.
+// highest of the removed tokens to a record of the store, the floor, which no client lowers. The
+// first token of a new lock is at least the Unix time in microseconds. If Options.CheckTokenFloor
+// is set, it is also above the floor. Without CheckTokenFloor, new tokens are higher than removed
+// ones only if the clocks of all machines that create, use and sweep the lock differ by less than
+// OlderThan.
 //
 // A token can be ahead of the clock for three reasons. The lock was granted more than a million
-// times a second, a machine with a wrong clock created it, or its record is damaged. Such a token
-// would raise the floor of all locks above every clock.
+// times a second, a machine with a wrong clock created it, or its record is damaged. If Sweep
+// removed such a lock, its token would raise the floor of all locks above every clock.
 //
-// Without a Prefix, Sweep also removes the records of sessions that were closed or revoked that
-// long ago. They are not counted. It also revokes and removes sessions that were not renewed for
-// that long, if their process is dead, or if the store's own clock shows that the record is older
-// than its TTL.
+// If Prefix is empty, Sweep also removes the records of sessions that were closed or revoked at
+// least OlderThan ago. The returned number does not include sessions. Sweep also revokes and
+// removes sessions that were not renewed for OlderThan, if their process is dead, or if the
+// store's own clock shows that the record is older than its TTL.
 func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 	if o == nil {
 		o = &SweepOptions{}

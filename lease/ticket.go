@@ -66,15 +66,15 @@ func (e *TicketError) Error() string { return e.Err.Error() }
 func (e *TicketError) Unwrap() error { return e.Err }
 
 // Detach ends the guard without a release of the lock, and returns a ticket. One process can
-// continue with the ticket; see [Client.Attach]. Until then no process renews the lease. The
-// contexts of all guards of the handle end, with the cause [ErrDetached].
+// continue the lease with the ticket; see [Client.Attach]. Until then no process renews the
+// lease. The contexts of all guards of the handle end, with the cause [ErrDetached].
 //
-// The record must survive a power cut, and must not name the presence of this process. If the
-// last write does not ensure both, or its outcome is unknown, Detach renews the lease once more.
-// If the store does not answer within half of Options.ReleaseTimeout, the ticket lists the writes
-// of unknown outcome. Then other clients may take the lock as soon as this process ends. For
-// leases that outlive their process, use Options.NoPresence. Like [Guard.Release], Detach works
-// after the end of ctx.
+// The record of a detached lease must be durable, and must not have the announcement of this
+// process. If the last write does not ensure these two properties, or its outcome is unknown,
+// Detach renews the lease once more. If the store does not answer within half of
+// Options.ReleaseTimeout, the ticket lists the writes of unknown outcome. In that case other
+// clients may take the lock as soon as this process ends. For leases that outlive their process,
+// use Options.NoPresence. Like [Guard.Release], Detach works after the end of ctx.
 func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 	if err := g.Err(); err != nil {
 		return Ticket{}, err
@@ -127,20 +127,21 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 }
 
 // Attach continues a lease that a process has detached. It reads the record and renews the lease,
-// in two requests. It trusts the lease from the moment before it sends that renewal. The record
-// then names this process. With Options.ManualRenewal call [Guard.Renew] for further renewals.
-// The client must have the TTL of the lease.
+// in two requests. The trust in the lease counts from the moment before Attach sends that
+// renewal. The record then names this process. With Options.ManualRenewal call [Guard.Renew] for
+// further renewals. The client must have the TTL of the lease.
 //
 // These errors are special:
 //
-//   - A [*LostError]: the lease is over. Its time has passed by one of the clocks of this
+//   - A [*LostError]: the lease is over. Its TTL has passed by one of the clocks of this
 //     machine, another client has the lock, or the ticket was used before ([ErrTicketUsed]).
 //   - [ErrReleased]: the lease was released.
 //   - [ErrInvalidTicket]: the ticket contradicts the record, or has an impossible time.
-//   - A [*TicketError] has the ticket for the next attempt.
+//   - A [*TicketError]: it has the ticket for the next attempt.
 //
-// After any other error the same ticket is still valid. If the time of the lease has passed and
-// the record is as the ticket says, Attach frees the lock before it returns the error.
+// After any other error the same ticket is still valid. If the TTL of the lease has passed and
+// the record is in the state that the ticket describes, Attach frees the lock before it
+// returns the error.
 func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	ctx, cancel := c.bind(ctx)
 	defer cancel(nil)
@@ -179,13 +180,14 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 }
 
 // RenewTicket renews the lease of a ticket for another TTL, in two requests, and returns the
-// ticket that replaces it. The lease stays detached. The record names this process and Holder,
-// and no presence.
+// ticket that replaces it. The lease stays detached. The record then has the Options.Holder of
+// this client and the id of this process, but no announcement of this process.
 //
 // Before each write, RenewTicket calls announce with a ticket. If the caller dies before
-// RenewTicket returns, that ticket continues the lease. So announce should store it durably in
-// the place of t. If announce returns an error, the call ends, and that write is not sent. If
-// announce is nil, the lease is lost when the caller dies during the call.
+// RenewTicket returns, that ticket continues the lease. So announce should store the new
+// ticket durably and replace t with it. If announce returns an error, the call ends, and that
+// write is not sent. If announce is nil, the lease is lost when the caller dies during the
+// call.
 //
 // The errors are those of [Client.Attach].
 func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket) error) (Ticket, error) {
@@ -209,10 +211,10 @@ func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket
 }
 
 // ReleaseTicket releases the lease of a ticket, in two requests. A nil error means that the lock
-// was freed in time. If the time of the lease has passed, or the lease was broken, the error is a
-// [*LostError]. Then ReleaseTicket also frees the lock, if the ticket names its last write. The
-// other errors are those of [Client.Attach]. After an error that matches neither [ErrLost] nor
-// [ErrReleased], call it again with the same ticket.
+// was freed in time. If the TTL of the lease has passed, or the lease was broken, the error is a
+// [*LostError]. Then ReleaseTicket also frees the lock if the lock's last write is in the ticket.
+// The other errors are those of [Client.Attach]. After an error that matches neither [ErrLost]
+// nor [ErrReleased], call it again with the same ticket.
 func (c *Client) ReleaseTicket(ctx context.Context, t Ticket) error {
 	ctx, cancel := c.bind(ctx)
 	defer cancel(nil)

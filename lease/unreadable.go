@@ -11,17 +11,18 @@ import (
 )
 
 // BreakUnreadable makes a lock usable again if its record cannot be read. No other call can free
-// such a lock. First make sure that there is no holder, or that its work is fenced: an unreadable
-// record does not show a holder. A living holder continues until its next renewal or its
-// deadline.
+// such a lock. An unreadable record does not show whether there is a holder. So first make sure
+// that the lock has no holder, or that the work of the holder is fenced. A living holder
+// continues until its next renewal or its deadline.
 //
-// First BreakUnreadable calls keep, which must keep a copy of the value under the key. If the
-// store itself cannot read the register, the value is nil. Then keep must move the register away,
-// so that the key is absent. If keep returns an error, the call ends with it and changes nothing.
+// First BreakUnreadable calls keep. This function must store a copy of the value, which is the
+// content of key. If the store itself cannot read the register, the value is nil. Then keep must
+// move the register away, so that the key is absent. If keep returns an error, the call ends with
+// it and changes nothing.
 //
 // Then BreakUnreadable raises the floor of tokens, and writes a free record. The new token is
-// above the floor, above every mark that the store knows, and above the Unix time in
-// microseconds.
+// above the floor, above every token that the store has recorded for the key, and above the
+// Unix time in microseconds.
 //
 // If the record can be read, the error matches [ErrNotHeld]: use [Client.Break]. If a newer
 // version of this package has written the record, it matches [ErrNewerFormat]. If there is no

@@ -48,16 +48,18 @@ type YieldStatus struct {
 // request. Nil options mean all defaults.
 //
 // If the lock has several holders, RequestYield asks all of them, and none of them can refuse.
-// Later holders do not get the request. If new holders have come, a second call asks them too.
+// Holders that take the lock later do not get the request; a second call also asks them.
 //
-// RequestYield sends a read and a write, and the same for each session that holds the lock. With
-// [YieldOptions.Wait] it then reads as a waiter does. A request does not delay the takeover from
-// a dead holder. A renewal that conflicts with a request takes two requests. So with requests to
-// yield, a lease survives only half of the request time that the package documentation gives for
-// renewals. On a store that delays writes, a holder reads before it writes.
+// RequestYield sends a read and a write for the lock, and a read and a write for each session
+// that holds the lock. With [YieldOptions].Wait it then reads the lock as a waiter does. A
+// request does not delay the takeover from a dead holder. A renewal that conflicts with a
+// request to yield takes two requests to the store. So during requests to yield, a lease
+// survives slow requests only if each takes at most half of the time that the package
+// documentation gives for renewals. On a store that delays writes, a holder reads before it
+// writes.
 //
-// A nil error means that the request is in the record, or that the grant has ended since then.
-// These errors are special:
+// A nil error means that the request is in the record, or that the grant ended after the
+// request. These errors are special:
 //
 //   - [ErrNotHeld]: the lock is free or broken.
 //   - [store.ErrNotFound]: there is no such lock.
@@ -305,10 +307,11 @@ func (g *grant) yieldContext() context.Context {
 }
 
 // YieldRequested returns a channel that is closed when the holder reads a request to yield; see
-// [Client.RequestYield]. It is closed once for each grant.
+// [Client.RequestYield]. Each grant has one such channel.
 func (g *Guard) YieldRequested() <-chan struct{} { return g.g.yieldContext().Done() }
 
-// YieldRequest returns the request to yield. It reports whether the holder has read a request.
+// YieldRequest returns the request to yield that the holder has read, and reports whether
+// there is one.
 func (g *Guard) YieldRequest() (YieldStatus, bool) {
 	g.g.mu.Lock()
 	defer g.g.mu.Unlock()
@@ -329,15 +332,16 @@ func (g *Guard) yieldsOnRequest() error {
 	return err
 }
 
-// RefuseYield writes into the record that the holder does not yield, and the reason: at most
-// [MaxReason] bytes of UTF-8. Clients that request the lock get it as [YieldStatus], and no
-// client requests this grant again. The write also renews a plain lease. It does not continue a
-// [Handle.Do] that has begun to stop its function; see [IgnoreYieldRequests].
+// RefuseYield writes into the record that the holder does not yield, and why. The reason has at
+// most [MaxReason] bytes of UTF-8. Clients that ask the holder to yield get the refusal as
+// [YieldStatus], and no client can send this grant a further request to yield. The write also
+// renews a plain lease. If a [Handle.Do] has already ended the context of its function because
+// of the request, RefuseYield does not change that; see [IgnoreYieldRequests].
 //
 // If the holder has read no request, the error matches [ErrNoYieldRequest]. If the lease is lost,
 // it matches [ErrLost]. If the guard is that of a reader or of a slot, it matches
-// [store.ErrInvalid], because one holder cannot refuse for the others. After any other error the
-// refusal may or may not be written, unless [store.OutcomeOf] says that it was not.
+// [store.ErrInvalid], because one holder cannot refuse for the other holders. After any other
+// error, [store.OutcomeOf] says whether the refusal was certainly not written.
 func (g *Guard) RefuseYield(ctx context.Context, reason string) error {
 	if err := checkReason(g.Name(), reason); err != nil {
 		return err
