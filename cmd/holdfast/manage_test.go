@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
 // sweep says in a dry run what it would remove, and removes nothing; then it removes what
@@ -123,6 +124,25 @@ func TestList(t *testing.T) {
 	}
 	if stdout, _, status := p.run(t, store, "show", "job-2"); status != 0 || !strings.Contains(stdout, "unreadable") {
 		t.Errorf("show of the damaged one: status %d, %s", status, stdout)
+	}
+}
+
+// A record of a newer format is no damaged one: break refuses it, so that no message names break.
+func TestRecordOfANewerFormat(t *testing.T) {
+	p, dir := newPlaceOfFiles(t)
+	st, err := filestore.Open(strings.TrimPrefix(dir, "file:"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Put(t.Context(), "lock/job", "", []byte(`{"holdfast":99,"lock":"job"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, status := p.run(t, dir, "run", "-n", "job", "--", "true")
+	if status != 78 || !strings.Contains(stderr, "use a newer holdfast") || strings.Contains(stderr, "damaged") || strings.Contains(stderr, "break") {
+		t.Errorf("status %d, %s", status, stderr)
 	}
 }
 
