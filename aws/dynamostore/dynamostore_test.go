@@ -234,9 +234,9 @@ func TestSuperseded(t *testing.T) {
 				d.AddWhen(func(r awstest.Request) bool {
 					once.Do(func() {
 						go func() {
-							// They are done within the pause after the first try, which is
-							// a millisecond at least.
-							time.Sleep(time.Millisecond / 2)
+							// They are done within the pause after the first try. Time passes
+							// only when this try has ended.
+							time.Sleep(1)
 							_, now, _ := other.Get(t.Context(), "k")
 							for range c.others {
 								now, _ = other.Put(t.Context(), "k", now, []byte("other"))
