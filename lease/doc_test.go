@@ -6,9 +6,12 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/lease"
 )
 
 // The first page of the package comment names at most 60 things. Each
@@ -87,6 +90,30 @@ func TestFirstPage(t *testing.T) {
 	for _, name := range strings.Fields("New Client.Do Client.Acquire Client.TryAcquire Client.Close Guard.Context Guard.Token Guard.Release ErrHeld ErrLost Client.Lead Client.Once Client.OpenSession Client.Handle AcquireAll Client.RequestYield Client.Break Client.Inspect") {
 		if !names(first)[name] {
 			t.Errorf("the first page does not link [%s]", name)
+		}
+	}
+}
+
+// The fields of a type that stands for an internal one are in its comment: no page shows them
+// otherwise.
+func TestFieldsOfAliases(t *testing.T) {
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, "record.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	comments := map[string]string{}
+	for _, d := range f.Decls {
+		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE {
+			comments[g.Specs[0].(*ast.TypeSpec).Name.Name] = g.Doc.Text()
+		}
+	}
+	for _, v := range []any{lease.Record{}, lease.Member{}, lease.YieldRequest{}, lease.Run{}} {
+		typ := reflect.TypeOf(v)
+		for _, field := range reflect.VisibleFields(typ) {
+			if field.IsExported() && !regexp.MustCompile(`\b`+field.Name+`\b`).MatchString(comments[typ.Name()]) {
+				t.Errorf("the comment of %s does not name its field %s", typ.Name(), field.Name)
+			}
 		}
 	}
 }

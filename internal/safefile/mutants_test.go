@@ -23,7 +23,7 @@ func TestMutants(t *testing.T) {
 		{"what others may enter is private", "private.go", "	case mode&0o077 != 0:\n", "	case false:\n", "TestPrivateDir"},
 		{"what others may read is private", "private.go", "	case mode&0o077 != 0:\n", "	case mode&0o033 != 0:\n", "TestReadFile"},
 		{"what others own is private", "private.go", "	case owner != os.Geteuid():\n", "	case false:\n", "TestPrivateDir"},
-		{"a private directory is not judged after it was opened", "dirs.go", "	if notPrivate(name, info) != nil {\n", "	if notPrivate(name, info) == err {\n", "TestPrivateIsJudgedAfterItWasOpened"},
+		{"a private directory is not judged after it was opened", "dirs.go", "	if notPrivate(name, info) != nil {\n", "	if notPrivate(name, info) == err {\n", "TestPrivateIsCheckedAfterItWasOpened"},
 		{"a private directory may hold something", "dirs.go", "	if errors.Is(err, ErrTooMany) {\n", "	if errors.Is(err, ErrTooMany) {\n		return dir, nil\n", "TestMakePrivateIsEmpty"},
 		{"a private directory may be a link", "private.go", "	named, err := os.Lstat(path)\n", "	named, err := os.Stat(path)\n", "TestPrivateDir"},
 		{"a link in the place of a file is read", "files.go", "	named, err := dir.Lstat(name)\n", "	named, err := dir.Stat(name)\n", "TestOpenFile"},
