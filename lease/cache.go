@@ -15,27 +15,27 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Observation is what a process saw of a lock. A [Cache] keeps it for later processes on the same
-// machine. With it, many short processes can find together that a holder is dead, even if each of
-// them waits for less than a TTL. On a store that is reached over a network, a process can also
-// take a lock without a read if this machine released that lock last.
+// Observation is what a process has read of a lock, and when. A [Cache] keeps observations for
+// later processes on the same machine. So many short processes can find together that a holder is
+// dead, even if each process waits for less than a TTL. If this machine released the lock last,
+// and the store is reached over a network, a process can also take the lock without a read.
 type Observation struct {
 	Store   string        `json:"store"` // ID of the store; see store.Traits
 	Key     string        `json:"key"`   // key with the prefix of the store's traits
 	Version store.Version `json:"version"`
 	Value   []byte        `json:"value"`
 
-	// Epoch names the boot and the time namespace in which Monotonic counts. An observation of
-	// another epoch says nothing about time.
+	// Epoch identifies the boot and the time namespace for which Monotonic is valid. In any
+	// other epoch, the time of the observation has no meaning.
 	Epoch string `json:"epoch"`
 
-	// Monotonic is the system's monotonic clock after the reply that first showed this version,
-	// or an earlier version with the same HolderNonce.
+	// Monotonic is the time on the system's monotonic clock after the first reply that showed
+	// this version, or an earlier version with the same HolderNonce.
 	Monotonic time.Duration `json:"monotonic_ns"`
 
-	// HolderNonce is the nonce of the last write of the lock's holder. Other clients may have
-	// written since then, for example a request to yield. Their writes do not show that the
-	// holder lives.
+	// HolderNonce is the nonce of the last write of the lock's holder. After that write,
+	// other clients may have written, for example a request to yield. Their writes do not
+	// show that the holder lives.
 	HolderNonce string `json:"mark,omitempty"`
 }
 

@@ -176,7 +176,7 @@ func (c *Client) FlushEvents(ctx context.Context) error {
 // Stats counts the events that a client has dropped.
 type Stats struct {
 	// DroppedEvents is the number of events that the client dropped because OnEvent or the logger
-	// was too slow. An event that neither of them received counts twice.
+	// was too slow. If OnEvent and the logger both missed an event, it counts twice.
 	DroppedEvents uint64
 }
 

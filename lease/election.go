@@ -42,16 +42,16 @@ func (c *Client) Election(name string, o *LockOptions) (*Election, error) {
 	return c.election(name, nil, o)
 }
 
-// Election returns a candidate for the leadership of name under the session. The session renews
-// the leadership with all its other locks. When the session is over, the candidate cannot lead
-// again, and its campaigns fail with the cause. See [Client.Election] for the rest. The option
-// Fair is accepted too.
+// Election returns a candidate for the leadership of name under the session. The renewal of the
+// session also renews the leadership. When the session is over, the candidate cannot lead
+// again, and its campaigns fail with the cause of that end. In all other respects it is like
+// [Client.Election]. It also accepts the option Fair.
 //
 // With [LockOptions.Fair], candidates lead in the order in which their campaigns began, if all of
-// them are fair. A candidate that is not fair leads only when the queue is empty. A leader that
-// resigns makes the next candidate the leader, but does not know its value. So the next leader
-// writes its value with one more request before its Campaign returns. Until then the leader has
-// no value.
+// them are fair. A candidate that is not fair leads only when the queue is empty. When a leader
+// resigns, its write makes the next candidate the leader. This write cannot contain the value of
+// the next leader. So the next leader writes its value with one more request before its Campaign
+// returns. Until then readers see no value.
 func (s *Session) Election(name string, o *LockOptions) (*Election, error) {
 	return s.c.election(name, s, o)
 }
@@ -211,9 +211,9 @@ func (c *Client) Lead(ctx context.Context, name string, value []byte, f func(ctx
 	return err
 }
 
-// Lead is [Client.Lead] under the session, with the options of [Session.Election]. If the session
-// is lost, Lead continues with its own lease, without Fair. After [Session.Close] the error
-// matches [ErrClosed].
+// Lead does the same as [Client.Lead] under the session, and accepts the options of
+// [Session.Election]. If the session is lost, Lead continues with its own lease and without Fair.
+// After [Session.Close] the error matches [ErrClosed].
 func (s *Session) Lead(ctx context.Context, name string, value []byte, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
 	e, err := s.Election(name, o)
 	if err != nil {

@@ -193,10 +193,11 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // Outcome returns NotApplied.
 func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
 
-// LostError has the reason why a lease ended. It matches [ErrLost] and its Reason.
+// LostError has the reason why a lease ended. A LostError matches [ErrLost] and its
+// Reason.
 type LostError struct {
 	Name      string // name of the lock; empty if a session was lost
-	Session   string // session that was lost, or the session of the lease
+	Session   string // session that was lost, or session of the lease; empty if there is none
 	Token     uint64
 	Reason    error  // ErrTakenOver, ErrExpired, ErrBroken, ErrRemoved, ErrRevoked or ErrTicketUsed
 	NewHolder string // present holder of the lock, if known
@@ -229,11 +230,12 @@ func (e *LostError) Unwrap() []error {
 	return []error{e.Reason, e.Cause}
 }
 
-// SlotCountError has the number of slots that a semaphore has. It matches [ErrSlotCount].
+// SlotCountError has the number of slots of a semaphore, and the number that the caller
+// passed. It matches [ErrSlotCount].
 type SlotCountError = lockrec.SlotCountError
 
-// OptionError names the fields of [Options] whose values [New] refuses, alone or together. It
-// matches [store.ErrInvalid].
+// OptionError names the fields of [Options] whose values [New] refuses. One value can be
+// wrong, or several values can contradict each other. It matches [store.ErrInvalid].
 type OptionError struct {
 	Fields []string // fields of Options or of its Tuning, such as TTL, Margin or MinPoll
 	Why    string   // their values, and the values that are allowed

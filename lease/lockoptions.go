@@ -9,19 +9,19 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// LockOptions say how to take a lock. Nil and the zero value mean a plain lock with one holder,
-// for which the call waits. Every call that names a lock accepts them as its last argument. The
-// methods of a [Handle] use the options of the handle. If a call cannot honour an option, its
-// error matches [store.ErrInvalid].
+// LockOptions are the options of the calls that take a lock. Nil and the zero value mean a
+// plain lock with one holder; the call waits for this lock. Every call that takes a lock by its
+// name accepts LockOptions as its last argument. The methods of a [Handle] use the options of
+// the handle. If a call cannot honour an option, its error matches [store.ErrInvalid].
 type LockOptions struct {
 	// Shared takes the lock as a reader. Several readers can hold a lock at the same time, but
 	// never at the same time as a writer. Shared needs a [Session].
 	//
-	// A reader cannot become a writer: release the lock, and acquire it again. An Acquire that
-	// waits for its own reader never ends. If the call has the context of the reader's guard, or
-	// of the function of a Do, it returns [store.ErrInvalid]. With any other context it waits
-	// until that context ends, because a handle in another goroutine may have a good reason to
-	// wait for the reader.
+	// A reader cannot become a writer: release the lock, and acquire it again. An Acquire of a
+	// writer that waits for a reader of the same goroutine never succeeds. If Acquire gets the
+	// context of the reader's guard, or the context of the function of a Do, it returns
+	// [store.ErrInvalid]. With any other context it waits until that context ends, because
+	// another goroutine may have a good reason to wait for the reader.
 	Shared bool
 
 	// Slots makes the lock a semaphore with that many slots, from 1 to [MaxMembers]. A handle
@@ -34,8 +34,8 @@ type LockOptions struct {
 	// queue is empty.
 	Fair bool
 
-	// NoWait makes Do and Once return a [*HeldError] if another handle holds the lock. They do
-	// not run their function then. Other calls refuse NoWait; use TryAcquire.
+	// With NoWait, if another handle holds the lock, Do and Once return a [*HeldError] and do
+	// not run their function. Other calls refuse NoWait; use TryAcquire.
 	NoWait bool
 
 	// OnYieldRequest says what happens to the function of a Do, Lead or Once when a waiter asks
@@ -45,17 +45,17 @@ type LockOptions struct {
 
 	// Linger is the time for which a handle keeps the lease after the release of its last guard.
 	// Only [Client.Handle] and [Session.Handle] accept it. During that time an Acquire or
-	// TryAcquire of the same handle gets the kept lease without a request: with the same token,
-	// and [Guard.WasLastHolder] is true.
+	// TryAcquire of the same handle sends no request: it returns a guard of the kept lease, with
+	// the same token, whose [Guard.WasLastHolder] is true.
 	//
 	// The lock becomes free at the end of that time. If an Acquire of another handle waits, it
-	// asks for the lock by itself. Then the handle frees the lock with its next renewal, or at
-	// once if the store reports changes. A TryAcquire of another handle does not ask: it finds
-	// the lock held. If the process dies during that time, the lock stays held until the lease
-	// expires. [Client.Close] frees it.
+	// automatically sends a request to yield. Then the handle frees the lock with its next
+	// renewal, or at once if the store reports changes. A TryAcquire of another handle sends
+	// no request to yield: it finds the lock held. If the process dies during that time, the
+	// lock stays held until the lease expires. [Client.Close] frees it.
 	//
-	// In milliseconds, at most 1 h. It cannot be combined with Shared, Slots, Fair, Period,
-	// Options.ManualRenewal or Options.MinInterval. Default: none.
+	// In whole milliseconds, at most 1 h. It cannot be combined with Shared, Slots, Fair,
+	// Period, Options.ManualRenewal or Options.MinInterval. Default: none.
 	Linger time.Duration
 
 	// Period makes each grant a run of a job. A job runs at most once in each period. If the job
@@ -67,15 +67,16 @@ type LockOptions struct {
 	// The grant writes the start of the run into the record of the lock, and the release writes
 	// its end. So a run costs no extra request. The run counts for the period in which it began,
 	// by the clock of its machine. Another machine starts a new period by its own clock. So if
-	// clocks differ, a job can run twice around the boundary of two periods. The lease still
-	// excludes two runs at the same time. If a clock is set back, the job does not run twice.
+	// the clocks of two machines differ, a job can run twice around the boundary of two periods.
+	// But the lease excludes two runs at the same time. If a clock is set back, the job does not
+	// run twice.
 	//
-	// If a guard is lost, detached, or released without a result, its run has died. With
-	// [Guard.AllowRerun] the run does not count.
+	// If the lease is lost, or the guard is detached or released without a result, the
+	// outcome of the run is [RunDied]. After [Guard.AllowRerun] the run does not count.
 	Period Period
 
-	// Retries is how often other calls, on any machine, repeat a run that failed or died in the
-	// same period. It needs a period. At most [MaxRetries]. Default: 0.
+	// Retries is how often later calls, on any machine, may repeat a run that failed or died,
+	// in the same period. Retries needs a Period. At most [MaxRetries]. Default: 0.
 	Retries int
 }
 

@@ -29,7 +29,8 @@ type OnceResult struct {
 	// Ran reports whether this call has run the function.
 	Ran bool
 
-	// Last is the run of this call, or the earlier run that it found.
+	// Last is the run of this call. If this call has not run the function, Last is the
+	// earlier run that it found.
 	Last Run
 }
 

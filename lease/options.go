@@ -68,76 +68,80 @@ const (
 
 // Options configures a [Client]. The zero value of each field means its default.
 type Options struct {
-	// TTL is how long a lease lasts without a renewal, and so how long other clients wait for a
-	// dead holder. In milliseconds. It is at least [MinLocalTTL] or [MinRemoteTTL], at least the
-	// minimum of the store, and at most [MaxTTL]. It is more than twice the sum of
+	// TTL is how long a lease lasts without a renewal. It is also how long other clients wait
+	// for a dead holder. In whole milliseconds. It is at least [MinLocalTTL] or [MinRemoteTTL],
+	// at least the minimum of the store, and at most [MaxTTL]. It is more than twice the sum of
 	// [Tuning.Margin] and Grace. Default 30 s, or more if the store needs more.
 	TTL time.Duration
 
-	// Grace is the time that guarded work has to stop between the end of the guard's context and
-	// the moment when another client may hold the lock. Negative means none. Default min(TTL/4,
-	// [MaxDefaultGrace]).
+	// Grace is the time between the end of the guard's context and the moment when another
+	// client may hold the lock. In this time guarded work can stop. A negative value means no
+	// grace. Default min(TTL/4, [MaxDefaultGrace]).
 	Grace time.Duration
 
-	// Holder names the holder, for people. At most 1,024 bytes. Holdfast does not compare it,
-	// except with ReclaimOwn. Default: user, host and process id.
+	// Holder names the holder, for people. At most 1,024 bytes. Holdfast compares it only if
+	// ReclaimOwn is set. Default: user, host and process id.
 	Holder string
 
-	// ReclaimOwn takes a lock at once if its record names the same Holder and a process other
-	// than this one. Holder must be set. The caller makes sure that no other running process and
-	// no [Ticket] has this Holder.
+	// With ReclaimOwn the client takes a lock at once if the record has the same Holder and
+	// names a different process. Holder must be set. The caller makes sure that no other running
+	// process and no [Ticket] has this Holder.
 	ReclaimOwn bool
 
 	// MinInterval is the shortest time from the start of a grant of this client to the start of
-	// the next grant of any client. An early release or a loss of the grant does not shorten it.
-	// The record has it as a time of this machine's wall clock. Another machine compares that
-	// time with its own clock, and waits at most MinInterval from its first read of the record.
-	// So MinInterval only keeps grants apart; the lease alone prevents two holders at a time. At
-	// most 366 days. Default: none.
+	// the next grant of any client. If the grant is released early or lost, the interval does
+	// not become shorter. The record has the end of the interval as a time of this machine's
+	// wall clock. Another machine compares that time with its own clock, and waits at most
+	// MinInterval from its first read of the record. So MinInterval only separates the grants in
+	// time: the lease prevents two holders at the same time. At most 366 days. Default: none.
 	MinInterval time.Duration
 
-	// AssumeNew says that each name is used only once. A handle that knows nothing of a name then
-	// tries to create its record without a read.
+	// AssumeNew says that the program uses each name only once. So if a handle knows nothing
+	// about its lock, it tries to create the record without a read.
 	AssumeNew bool
 
 	// CheckTokenFloor reads the floor of tokens (see [Client.Sweep]) before the client creates a
-	// record. That costs two more requests for a new lock. Without it, only the wall clock makes
-	// the first token of a new lock higher than the tokens of a removed lock with the same name.
+	// record. That costs two more requests for a new lock. Without CheckTokenFloor, only the
+	// wall clock makes the first token of a new lock higher than the tokens of a removed lock
+	// with the same name.
 	CheckTokenFloor bool
 
-	// ManualRenewal leaves renewals to [Guard.Renew]. The lease still ends on time.
+	// With ManualRenewal only [Guard.Renew] and [Session.Renew] renew leases. A lease
+	// without a renewal still ends on time.
 	ManualRenewal bool
 
-	// NoPresence does not write the store's announcement of this process into the record. It is
-	// for leases that outlive the process.
+	// With NoPresence the client does not write the store's announcement of this process into
+	// the record. Use it for leases that outlive the process.
 	NoPresence bool
 
 	// StoreTimeout is how long Acquire and OpenSession wait for a store that answers no request,
 	// or fails every request. Then they return an error that matches [ErrUnresponsive]. The time
 	// counts from the last answer to any waiter of the client. If only writes fail, for example
-	// on a full disk, the time counts from the last answered write. It counts only while there is
+	// on a full disk, the time counts from the last answered write, and only while there is
 	// something to write. On a store that delays its writes, the time begins when a write should
-	// be done, and is at least the time of two writes. If an unanswered claim may still be
-	// applied, the call takes up to [Tuning.ReleaseTimeout] more to make it harmless. Zero means
-	// no limit.
+	// be done, and is at least the time of two writes. If a write that takes the lock has no
+	// answer and may still be applied, the call takes up to [Tuning.ReleaseTimeout] more to make
+	// this write harmless. Zero means no limit.
 	StoreTimeout time.Duration
 
-	// KeyPrefix and a slash come before the name of a lock in its key. Default "lock".
+	// The key of a lock is KeyPrefix, a slash, and the name of the lock. Default
+	// "lock".
 	KeyPrefix string
 
 	// Cache stores what this client has read of locks, so that a later process can use it.
 	// Default: none.
 	Cache Cache
 
-	// OnEvent is called for each [Event], one call after the other, in the order of the events.
-	// The calls come from a goroutine that exists while there are events. A lease never waits for
+	// OnEvent is called for each [Event], one call after the other, in the order of the events. A
+	// goroutine that exists only while there are events makes the calls. A lease never waits for
 	// OnEvent. OnEvent may call any method except [Client.Close] and [Client.FlushEvents], which
-	// would wait for it. Up to 512 events wait until OnEvent returns, of which at most half
-	// report renewals or waiting. Further events are dropped and counted; see [Event.Dropped] and
+	// would wait for it. Up to 512 events wait until OnEvent returns; at most half of them report
+	// renewals or waiting. The client drops and counts further events; see [Event.Dropped] and
 	// [Client.Stats].
 	OnEvent func(Event)
 
-	// Logger receives the same events as OnEvent, independently. Nil discards them.
+	// Logger receives the same events as OnEvent; neither waits for the other. Nil
+	// discards them.
 	Logger *slog.Logger
 
 	// The rare options: Options.RenewInterval, Options.MaxPoll and so on.
@@ -147,32 +151,33 @@ type Options struct {
 // Tuning has the options of a [Client] that programs rarely set. Their defaults follow from the
 // TTL and from the traits of the store. The zero value of each field means its default.
 type Tuning struct {
-	// RenewInterval is the time between renewals, jittered by 10 %. At least [MinRenewInterval],
-	// and at most half of the TTL. With the jitter it is also at least a tenth of the TTL shorter
-	// than the trust, TTL - Margin - Grace. So no lease is lost if a request takes up to a tenth
-	// of the TTL. Default TTL/3.
+	// RenewInterval is the time between renewals. Each interval differs at random by up to 10 %.
+	// At least [MinRenewInterval], and at most half of the TTL. The longest interval must be at
+	// least a tenth of the TTL shorter than the time of trust, TTL - Margin - Grace. So no lease
+	// is lost if a request takes up to a tenth of the TTL. Default TTL/3.
 	RenewInterval time.Duration
 
-	// Margin is the time between the end of the grace and the end of the lease, for timers that
-	// are late. At least the longest time between two looks at the clocks, min(TTL/10, 1 s).
+	// Margin is the time between the end of the grace and the end of the lease. It covers late
+	// timers. At least the longest time between two checks of the clocks, min(TTL/10, 1 s).
 	// Default TTL/10; on a store that is reached over a network at least min(TTL/6, 1 s).
 	Margin time.Duration
 
-	// MaxClockDrift bounds the error of the rate of any machine's clock: 0.01 is one
-	// percent. From 0.0001 to 0.2. Default [DefaultMaxClockDrift].
+	// MaxClockDrift is the largest error of the rate of any machine's clock: 0.01 is
+	// one percent. From 0.0001 to 0.2. Default [DefaultMaxClockDrift].
 	MaxClockDrift float64
 
-	// MinPoll and MaxPoll bound the pause between two reads of a waiter if the store does not
-	// report changes. A pause is never longer than a third of the TTL in the record. From 1 ms to
-	// 1 h. Defaults 50 ms and 2.5 s.
+	// MinPoll and MaxPoll are the shortest and the longest pause between two reads of a waiter if
+	// the store does not report changes. A pause is never longer than a third of the TTL in the
+	// record. From 1 ms to 1 h. Defaults 50 ms and 2.5 s.
 	MinPoll, MaxPoll time.Duration
 
 	// ReleaseTimeout bounds a release and the clean-up after a cancelled Acquire. Each call of
-	// the store may take a moment more to return. At most the TTL. Default 5 s, or three writes
-	// on a store that delays its writes.
+	// a store method may take slightly longer to return. At most the TTL. Default 5 s, or three
+	// writes on a store that delays its writes.
 	ReleaseTimeout time.Duration
 
-	// IgnoreStoreClock ignores the age of a record on the store's own clock.
+	// With IgnoreStoreClock the client does not use the age of a record by the store's
+	// own clock.
 	IgnoreStoreClock bool
 }
 

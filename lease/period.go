@@ -16,8 +16,9 @@ const (
 	maxPeriod = 366 * 24 * time.Hour
 )
 
-// Period divides time into pieces without gaps, of a fixed length or of the calendar. The zero
-// Period is refused. All programs that run the same job should name the same period.
+// Period divides time into consecutive pieces: pieces of a fixed length, or units of the
+// calendar. The zero Period is refused. All programs that run the same job should name the
+// same period.
 type Period struct {
 	unit   string        // of the calendar, or empty
 	length time.Duration // where unit is empty
@@ -37,26 +38,27 @@ var calendarUnits = []string{hour, day, week, month, year}
 
 // Every is a period of a fixed length, from 1 s to 366 days. The pieces begin where
 // [time.Time.Truncate] puts them: pieces of 6h at 0, 6, 12 and 18 o'clock UTC, pieces of 24h at
-// midnight UTC, and pieces of 168h on Mondays. A run can be late in its period and the next run
-// early. Then their distance is less than d; [Options.MinInterval] keeps grants apart.
+// midnight UTC, and pieces of 168h on Mondays. If a run is late in its period and the next run
+// is early, the time between them is less than d. To prevent this, set Options.MinInterval.
 func Every(d time.Duration) Period { return Period{length: d} }
 
-// Hourly is each hour on the clocks of a time zone; nil is UTC. If clocks are set back and show
-// an hour twice, each of the two hours is a period. In some zones clocks are set by a part of an
-// hour. Then that part is one period.
+// Hourly is each hour on the clocks of a time zone; nil means UTC. If clocks are set back and
+// show an hour twice, each of the two hours is a period. If clocks are set by a part of an hour,
+// that part is one period.
 func Hourly(zone *time.Location) Period { return calendar(hour, zone) }
 
-// Daily is each day in a time zone; nil is UTC. A day on which clocks are set has 23 or 25 hours.
-// A day begins with its first instant, even if midnight is skipped or comes twice.
+// Daily is each day in a time zone; nil means UTC. If clocks are set on a day, the day has 23 or
+// 25 hours. A day begins with its first instant, even if the clocks skip midnight or show it
+// twice.
 func Daily(zone *time.Location) Period { return calendar(day, zone) }
 
-// Weekly is each week in a time zone, from Monday on; nil is UTC.
+// Weekly is each week in a time zone; nil means UTC. A week begins on Monday.
 func Weekly(zone *time.Location) Period { return calendar(week, zone) }
 
-// Monthly is each month of the calendar in a time zone; nil is UTC.
+// Monthly is each month of the calendar in a time zone; nil means UTC.
 func Monthly(zone *time.Location) Period { return calendar(month, zone) }
 
-// Yearly is each year of the calendar in a time zone; nil is UTC.
+// Yearly is each year of the calendar in a time zone; nil means UTC.
 func Yearly(zone *time.Location) Period { return calendar(year, zone) }
 
 func calendar(unit string, zone *time.Location) Period {
@@ -68,9 +70,9 @@ func calendar(unit string, zone *time.Location) Period {
 
 // ParsePeriod reads the text that [Period.String] writes. It is a length such as "6h" or "90m",
 // or a unit of the calendar (hour, day, week, month, year). After a unit, a blank and the name of
-// a time zone in the IANA database can follow, as in "month Europe/Zurich". Without a zone it is
-// UTC. If the text is not valid, or the zone does not exist or is Local, the error matches
-// [store.ErrInvalid].
+// a time zone in the IANA database can follow, as in "month Europe/Zurich". Without this name,
+// the zone is UTC. If the text is not valid, or the zone does not exist or is Local, the error
+// matches [store.ErrInvalid].
 func ParsePeriod(text string) (Period, error) {
 	bad := func(format string, args ...any) (Period, error) {
 		return Period{}, fmt.Errorf("%w: period %.100q: %.200s", store.ErrInvalid, text, fmt.Sprintf(format, args...))
@@ -117,8 +119,8 @@ func (p Period) check() error {
 	return nil
 }
 
-// At returns the piece that contains t, from start (included) to end (excluded). For the zero
-// Period, and for a length below 1 ns, start and end are t.
+// At returns the piece that contains t, from start (included) to end (excluded). If p is the
+// zero Period, or its length is below 1 ns, start and end are t.
 func (p Period) At(t time.Time) (start, end time.Time) {
 	switch p.unit {
 	case "":

@@ -14,14 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Session is one renewal for any number of locks. The client renews only the record of the
+// Session holds any number of locks with one renewal. The client renews only the record of the
 // session. The records of its locks name the session, and the locks are held while the session
 // lives.
 //
 // A lock under a session has the same [Guard], events and errors as a plain lock, and both kinds
-// exclude each other. But its lease is that of the session: [Guard.Remaining], [Guard.Deadline]
-// and [Guard.Renew] are about the session. If the session is lost, all its locks are lost for the
-// same reason. A session owns one goroutine and one timer; its locks own none.
+// exclude each other. But the lock has no lease except the lease of the session:
+// [Guard.Remaining], [Guard.Deadline] and [Guard.Renew] refer to the session. If the session is
+// lost, all its locks are lost for the same reason. A session owns one goroutine and one timer;
+// its locks own none.
 //
 // Any number of goroutines may use a session. Close every session, also after its loss.
 type Session struct {
@@ -99,28 +100,28 @@ func (c *Client) openSession(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// ID returns the random id of the session. The records of its locks have it.
+// ID returns the random id of the session. The records of its locks contain this id.
 func (s *Session) ID() string { return s.h.name }
 
 // Context returns a context that ends with the session. Its cause is [ErrClosed] or a
-// [*LostError]. The method Err of the context also checks whether the session is over on this
+// [*LostError]. The method Err of the context also checks whether the session is over by this
 // machine's clocks.
 func (s *Session) Context() context.Context { return s.guard.Context() }
 
-// Err returns nil while the session is trusted. Then it returns the cause of its context. It
-// looks at the clocks and sends nothing.
+// While the session is trusted, Err returns nil. Later it returns the cause of the session's
+// context. Err checks the clocks and sends nothing.
 func (s *Session) Err() error { return s.guard.Err() }
 
-// Deadline returns the time at which the trust ends if no further renewal succeeds. It is in this
-// machine's present wall clock, for display.
+// Deadline returns the time at which the trust ends if no further renewal succeeds. The time is
+// by this machine's present wall clock, for display.
 func (s *Session) Deadline() time.Time { return s.guard.Deadline() }
 
 // Remaining returns how long the session is still trusted if no further renewal succeeds. It is
 // zero when the session is over.
 func (s *Session) Remaining() time.Duration { return s.guard.Remaining() }
 
-// Renew renews the session now, in one request. The session also renews by itself, except with
-// Options.ManualRenewal. See [Guard.Renew] for the errors.
+// Renew renews the session now, in one request. Without Options.ManualRenewal the client also
+// renews the session automatically. See [Guard.Renew] for the errors.
 func (s *Session) Renew(ctx context.Context) error { return s.guard.Renew(ctx) }
 
 // Handle returns a handle on the lock name under the session. Two handles of one session exclude
@@ -282,16 +283,17 @@ func (g *grant) follow(cause error) {
 const maxReleases = 16
 
 // Close ends the session. First the contexts of all its guards end, with the cause [ErrClosed].
-// Then Close writes "closed" into the session's record, which frees all its locks. Then it frees
-// the records of the locks, 16 at a time, for at most Options.ReleaseTimeout. Other clients that
-// take one of the remaining locks read the session's record first. So Close costs one request,
-// and one for each lock that is still held. [Client.Sweep] removes the record of the session
+// Then Close writes into the session's record that the session is closed. This write frees all
+// its locks. Then Close frees the records of the locks, 16 at a time, for at most
+// Options.ReleaseTimeout. If a lock is left after that time, other clients read the session's
+// record before they take the lock. Close sends one request for the session, and one request for
+// each lock that the session still holds. [Client.Sweep] removes the record of the session
 // later.
 //
 // A nil error means that all locks are free. A [*LostError] says that the session was lost
 // before. After any other error the locks may still be held in the store, and other clients wait
 // until the session expires. Like [Guard.Release], Close works after the end of ctx. A second
-// call returns the same.
+// call returns the same error.
 func (s *Session) Close(ctx context.Context) error {
 	if s.closing.CompareAndSwap(false, true) {
 		s.result = s.close(ctx)

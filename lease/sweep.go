@@ -16,15 +16,16 @@ const MinSweepAge = time.Hour
 
 // SweepOptions configures [Client.Sweep].
 type SweepOptions struct {
-	// OlderThan is how long a lock must have been free, at least [MinSweepAge]. It is measured
-	// with the wall clocks of the lock's last holder and of this machine. It has no default, so
-	// nil options are refused.
+	// OlderThan is how long a lock must have been free, at least [MinSweepAge]. The client
+	// computes this time from the wall clocks of the lock's last holder and of this machine.
+	// OlderThan has no default, so Sweep refuses nil options.
 	OlderThan time.Duration
 
-	// Prefix limits the sweep to the locks below it; see [Client.List].
+	// If Prefix is set, Sweep reads only the locks below this prefix; see
+	// [Client.List].
 	Prefix string
 
-	// DryRun only reports what Sweep would remove.
+	// With DryRun, Sweep removes nothing. It only reports what it would remove.
 	DryRun bool
 
 	// OnLock is called for each lock that Sweep has read.

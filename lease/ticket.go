@@ -13,16 +13,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Ticket carries a lease from one process to another. It can be stored as JSON. The process that
-// has the ticket can renew and release the lease, so keep it like a password.
+// Ticket carries a lease from one process to another. A program can store the ticket as JSON.
+// Every process that has the ticket can renew and release the lease, so protect the ticket like
+// a password.
 //
 // A ticket can be used once. It names the version of the lease's record, and writes of unknown
-// outcome. It works only if the record has that version or one of these writes. The use of a
-// ticket changes the version. Then every copy of the ticket is refused with [ErrTicketUsed] and
-// changes nothing. [Guard.Detach] and [Client.RenewTicket] return the next ticket.
+// outcome. It works only if the record still has that version, or if one of these writes made
+// the present version. The use of a ticket changes the version. Then every copy of the ticket
+// is refused with [ErrTicketUsed] and changes nothing. [Guard.Detach] and [Client.RenewTicket]
+// return the next ticket.
 //
-// A ticket is input. All of it is checked against the record. It cannot make a holder trust its
-// lease for longer.
+// The client does not trust the content of a ticket: it checks every field against the record.
+// A false ticket cannot make a holder trust its lease for longer.
 type Ticket struct {
 	Name    string        `json:"name"`
 	Token   uint64        `json:"token"`
@@ -31,19 +33,20 @@ type Ticket struct {
 	Nonce   string        `json:"nonce"` // nonce of the last write of the lease's holder in Version
 	TTL     time.Duration `json:"ttl_ns"`
 
-	// Sent is when the holder sent that write, by the wall clock. Epoch and SentBoot are the same
-	// time by the boot-time clock. The clock that shows the longer time counts.
+	// Sent is when the holder sent the write with this Nonce, by the wall clock. Epoch and
+	// SentBoot are the same time by the boot-time clock. If the two clocks disagree, the clock
+	// counts by which more time has passed.
 	Sent     time.Time     `json:"sent"`
 	Epoch    string        `json:"epoch,omitempty"`
 	SentBoot time.Duration `json:"sent_boottime_ns,omitempty"`
 
 	// PendingWrites are writes over Version whose outcome is unknown. At most one of them can be
-	// applied. No guard trusts its lease from one of them.
+	// applied. No guard bases the trust in its lease on one of these writes.
 	PendingWrites []PendingWrite `json:"announced,omitempty"`
 }
 
-// PendingWrite is a write of unknown outcome: its nonce, and when it was sent. See [Ticket] for
-// the fields.
+// PendingWrite is a write of unknown outcome: its nonce, and when the holder sent it. The
+// fields have the same meaning as in [Ticket].
 type PendingWrite struct {
 	Nonce    string        `json:"nonce"`
 	Sent     time.Time     `json:"sent"`
@@ -54,8 +57,9 @@ type PendingWrite struct {
 // maxAnnounced bounds the writes of unknown outcome that a ticket carries.
 const maxAnnounced = 64
 
-// TicketError says that the outcome of the call that used a ticket is unknown. Ticket replaces
-// the ticket that was passed. It is valid whether the write was applied or not.
+// TicketError says that the outcome of the call that used a ticket is unknown. The field
+// Ticket replaces the ticket that the caller passed. The new ticket is valid whether the write
+// was applied or not.
 type TicketError struct {
 	Ticket Ticket
 	Err    error

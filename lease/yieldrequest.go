@@ -14,29 +14,31 @@ import (
 
 // YieldOptions configures [Client.RequestYield].
 type YieldOptions struct {
-	// Reason is for people. At most [MaxReason] bytes of UTF-8.
+	// Reason says why the holder should yield, for people. At most [MaxReason] bytes of
+	// UTF-8.
 	Reason string
 
-	// Wait makes the call wait until the requested grant is over, its holder refuses, or ctx
+	// With Wait, RequestYield waits until the grant is over, its holder refuses, or ctx
 	// ends.
 	Wait bool
 
-	// OnAcknowledged is called once by a RequestYield with Wait, when all requested holders have
-	// read the request. RequestYield continues to wait when OnAcknowledged returns. If the grant
-	// is over before, OnAcknowledged is not called. Default: none.
+	// If Wait is set, RequestYield calls OnAcknowledged once, when all requested holders have
+	// read the request. When OnAcknowledged returns, RequestYield continues to wait. If the
+	// grant ends before all holders have read the request, RequestYield does not call
+	// OnAcknowledged. Default: none.
 	OnAcknowledged func(YieldStatus)
 }
 
-// YieldStatus is a [YieldRequest] with the grant that was requested.
+// YieldStatus is a [YieldRequest] and the grant that it is for.
 type YieldStatus struct {
 	YieldRequest
 	Name       string
-	Token      uint64 // token of that grant
-	Holder     string // holder of that grant, for people
+	Token      uint64 // token of the grant that the request is for
+	Holder     string // holder of the grant that the request is for, for people
 	GrantEnded bool   // the grant is over: released, broken, taken over, or its holder is dead
 
-	// Current is the record in which a RequestYield with Wait found that the grant is over. If
-	// the lock has no record, Current is the zero Record. If the holder is dead, Current is the
+	// Current is the record that showed a RequestYield with Wait that the grant is over. If the
+	// lock has no record, Current is the zero Record. If the holder is dead, Current is the
 	// record of the requested grant.
 	Current Record
 }
