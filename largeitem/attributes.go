@@ -18,8 +18,8 @@ import (
 // These are the ten types of DynamoDB's attributes. Lists and maps contain such values.
 type Attributes map[string]any
 
-// The sets. The order of their elements does not matter. An element occurs only once, and no set
-// is empty.
+// StringSet, NumberSet and BinarySet are sets. The order of the elements does not matter. Each
+// element occurs only once, and no set is empty.
 type (
 	StringSet []string
 	NumberSet []Number
@@ -167,9 +167,9 @@ func (a Attributes) Select(names []string) Attributes {
 	return selected
 }
 
-// Size returns the size of the attributes in bytes, by the rules of DynamoDB. Names and texts
-// count their UTF-8 bytes. A number counts one byte for each two digits and one more. A list or
-// map counts three bytes and one for each element. See [Schema].ItemSize.
+// Size returns the size of the attributes in bytes, by the rules of DynamoDB. Names and texts count
+// their UTF-8 bytes. A number counts one byte for each two digits, plus one byte. A list or map
+// counts three bytes, plus one byte for each element. See [Schema].ItemSize.
 func (a Attributes) Size() int {
 	n := 0
 	for name, value := range a {

@@ -16,18 +16,19 @@ type DeleteOptions struct {
 	// [store.ErrNotFound] if there is no item.
 	If Condition
 
-	// Base is the item that the caller has read. Delete deletes the item only if it still has the
-	// same large attributes.
+	// Base is an Item that the caller has read. Delete removes the item only if the item still has
+	// the same large attributes as Base.
 	Base *Item
 }
 
-// Delete removes an item, and then, with [Options].RemoveSuperseded, its objects. The delete of
-// an absent item succeeds. With a condition, the error then matches [store.ErrNotFound], and the
-// outcome is unknown, because a proxy can have repeated the request.
+// Delete removes an item. With [Options].RemoveSuperseded, it then removes the objects of the item.
+// If there is no item, a delete without a condition succeeds. A delete with a condition then
+// returns an error that matches [store.ErrNotFound]. The outcome is unknown, because a proxy can
+// have repeated the request.
 //
-// It is one request for the item. If the reply to a delete without a condition is lost, and there
-// is no item afterwards, the delete has succeeded. If there is an item, the outcome is unknown:
-// another program may have created the item since.
+// Delete sends one request for the item. If the reply to a delete without a condition is lost,
+// Delete reads the item. If there is no item, the delete has succeeded. If there is an item, the
+// outcome is unknown: another program may have created the item after the delete.
 func (s *Store) Delete(ctx context.Context, key Key, opts *DeleteOptions) (*Result, error) {
 	schema, key, err := s.item(ctx, key)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors that package store does not have. Match them with [errors.Is].
+// These errors are in addition to those of package store. Match them with [errors.Is].
 var (
 	// ErrInvalid: the arguments contradict each other or break a rule. Nothing was changed.
 	ErrInvalid = store.NewError("invalid argument", store.NotApplied, store.ErrInvalid)
@@ -21,7 +21,8 @@ var (
 	// bucket. See [ReferenceError].
 	ErrForeign = store.NewError("foreign reference", store.NotApplied, store.ErrPermanent)
 
-	// ErrCommitted: the write that should be aborted was applied. Nothing was removed.
+	// ErrCommitted: [PreparedWrite.Abort] was called for a write that was applied. Nothing was
+	// removed.
 	ErrCommitted = errors.New("the item was written")
 
 	// ErrMissing: an item refers to an object that does not exist.
@@ -30,8 +31,8 @@ var (
 
 func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// OtherTableError says that the objects below the prefix belong to another table than that of the
-// store. Use another [Options].Prefix. If the other table does not exist any more, and its
+// OtherTableError says that the objects below the prefix do not belong to the store's table, but to
+// another table. Use another [Options].Prefix. If the other table does not exist any more, and its
 // objects may be removed, set [Options].AdoptPrefix. The error matches [store.ErrMisconfigured].
 // Nothing was changed.
 type OtherTableError struct {
@@ -49,8 +50,8 @@ func (e *OtherTableError) Error() string {
 		e.Object, e.Table, e.ID, e.Store, e.StoreID, help)
 }
 
-// Copied reports whether both tables have the same mark. Then the store's table is a copy of the
-// other table, or the other table in a new place.
+// Copied reports whether both tables have the same mark, a random text that is copied with a table.
+// Then the store's table is a copy of the other table, or it is the other table in a new place.
 func (e *OtherTableError) Copied() bool {
 	mark, _, marked := strings.Cut(e.ID, "@")
 	own, _, _ := strings.Cut(e.StoreID, "@")
@@ -63,20 +64,20 @@ func (e *OtherTableError) Is(target error) bool { return target == store.ErrMisc
 // Outcome is NotApplied.
 func (e *OtherTableError) Outcome() store.Outcome { return store.NotApplied }
 
-// OrphanAgeError says that the orphan age of a program does not fit that of the table. A sweep
-// with a shorter orphan age would remove objects to which a slow writer is about to refer. A
-// writer with a longer orphan age could lose its objects in the same way. Set [Options].OrphanAge
-// to zero, which means the orphan age of the table, or change that by [Store.ChangeOrphanAge].
-// The error matches [store.ErrMisconfigured]. Nothing was changed, unless the error ends a sweep
-// in progress.
+// OrphanAgeError says that the orphan age of a program does not fit the orphan age of the table. If
+// the orphan age of a sweep is too short, the sweep removes objects that a slow writer still needs.
+// If the orphan age of a writer is too long, sweeps can remove the objects of that writer. To use
+// the orphan age of the table, set [Options].OrphanAge to zero. To change the orphan age of the
+// table, call [Store.ChangeOrphanAge]. The error matches [store.ErrMisconfigured]. Nothing was
+// changed, unless the error ends a sweep in progress.
 type OrphanAgeError struct {
 	Object string        // the marker with the orphan age of the table
 	Table  time.Duration // for a writer: the longest orphan age that the table allows; for a sweep: the shortest
 	Given  time.Duration
 	Sweep  bool
 
-	// Until is the time by the bucket's clock until which an earlier, longer orphan age applies
-	// to sweeps. It is zero if there was none.
+	// Until is the time, by the bucket's clock, up to which an earlier and longer orphan age still
+	// applies to sweeps. If there was no such orphan age, Until is zero.
 	Until time.Time
 }
 

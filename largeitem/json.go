@@ -17,18 +17,18 @@ import (
 // of DynamoDB, in the longest way of writing it, is shorter.
 const maxJSON = 16 << 20
 
-// MarshalTyped writes attributes as DynamoDB's tools do, each value with its type:
+// MarshalTyped returns attributes in the JSON format of DynamoDB's tools, each value with its type:
 //
 //	{"a":{"S":"text"},"b":{"N":"7"},"c":{"B":"AQI="},"d":{"L":[{"BOOL":true},{"NULL":true}]},"e":{"SS":["x","y"]}}
 //
 // The types are S, N, B (in base64), BOOL, NULL, L, M, SS, NS and BS. Names and elements of sets
-// are sorted, and numbers are canonical. So equal attributes have equal texts, in every version
-// of this package. If no table can keep an attribute, the error matches [ErrInvalid].
+// are sorted, and numbers are canonical. So equal attributes have equal texts in every version of
+// this package. If no table can keep an attribute, the error matches [ErrInvalid].
 func MarshalTyped(a Attributes) ([]byte, error) { return marshal(a, appendTyped) }
 
-// MarshalPlain writes attributes as JSON without types: a number as a JSON number, bytes as a
-// text in base64, and a set as an array. [UnmarshalPlain] reads these bytes as a text and these
-// sets as lists. The order and the errors are those of [MarshalTyped].
+// MarshalPlain returns attributes as JSON without types: a number as a JSON number, bytes as a text
+// in base64, and a set as an array. [UnmarshalPlain] returns such bytes as a text, and such a set
+// as a list. The order and the errors are those of [MarshalTyped].
 func MarshalPlain(a Attributes) ([]byte, error) { return marshal(a, appendPlain) }
 
 func marshal(a Attributes, write func([]byte, any) []byte) ([]byte, error) {
@@ -142,9 +142,9 @@ func appendString(text []byte, s string) []byte {
 	return append(text, '"')
 }
 
-// UnmarshalTyped reads what [MarshalTyped] or a tool of DynamoDB wrote: at most 16 MiB, and
-// attributes as deep as an item can have them. Other input is refused, for example a name that
-// occurs twice in a map. The error matches [ErrInvalid].
+// UnmarshalTyped reads the JSON that [MarshalTyped] or a tool of DynamoDB has written. It reads at
+// most 16 MiB, and lists and maps of at most the depth [MaxDepth]. It refuses all other input, for
+// example a name that occurs twice in a map. The error matches [ErrInvalid].
 func UnmarshalTyped(text []byte) (Attributes, error) { return unmarshal(text, (*decoder).typed) }
 
 // UnmarshalPlain reads attributes from JSON without types: texts, numbers, booleans, null,

@@ -185,9 +185,10 @@ const (
 // Number is a decimal number with up to 38 digits, as a text: "7", "-1.5", "6.02e23".
 type Number string
 
-// Canonical returns the only canonical text of the number. An integer of at most 38 digits has no
-// exponent and no leading zeros ("100"). A fraction has no trailing zeros ("0.5"). Other
-// magnitudes have digits and an exponent ("1E+100", "1E-50"). The error matches [ErrInvalid].
+// Canonical returns the canonical text of the number. Equal numbers have the same canonical text.
+// An integer of at most 38 digits has no exponent and no leading zeros ("100"). A fraction has no
+// trailing zeros ("0.5"). Larger and smaller numbers have digits and an exponent ("1E+100",
+// "1E-50"). The error matches [ErrInvalid].
 func (n Number) Canonical() (Number, error) {
 	text := string(n)
 	bad := func(why string) (Number, error) {

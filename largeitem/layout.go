@@ -22,31 +22,31 @@ type Content struct {
 	// ID is unique to this write: 32 hexadecimal digits in lower case.
 	ID string
 
-	// Size, MD5 and SHA256 describe the body. They are set only if the layout needs the hash
+	// Size, MD5 and SHA256 describe the body. The store sets them only if the layout needs the hash
 	// before the upload.
 	Size   int64
 	MD5    []byte
 	SHA256 []byte
 }
 
-// Owner is the attribute to which an object belongs, as far as its name shows.
+// Owner is the attribute to which an object belongs. It has only what the name of the object shows.
 type Owner struct {
-	// Table is the [Schema].Table; empty where names do not contain it.
+	// Table is the [Schema].Table. It is empty if names do not contain the table.
 	Table string
 
-	// Key is zero if the name has only a hash of the key. Then the metadata of the object has the
-	// key.
+	// Key is zero if the name of the object has only a hash of the key. Then the metadata of the
+	// object has the key.
 	Key  Key
 	Attr string
 
-	// ID is the [Content].ID. It is empty if only the content names the object, as in
+	// ID is the [Content].ID. It is empty if the name depends only on the content, as in
 	// pynamodb_mate. Then several writes can share the object.
 	ID string
 }
 
-// Reference is what an item has in place of a large attribute.
+// Reference describes the text that an item has in place of a large attribute.
 type Reference struct {
-	// URI is the reference as the item has it.
+	// URI is the text in the item.
 	URI string
 
 	// Object is the key of the object in the bucket.
@@ -57,8 +57,9 @@ type Reference struct {
 	MD5    []byte // nil if the reference does not have it
 }
 
-// A Layout decides the names of objects, and how an item refers to them. It is [DefaultLayout],
-// [PynamoDBMateLayout], or the result of [CustomLayout] or [PynamoDBMateCustomLayout].
+// A Layout decides the names of objects, and how an item refers to objects. The functions
+// [DefaultLayout], [PynamoDBMateLayout], [CustomLayout] and [PynamoDBMateCustomLayout] return
+// layouts.
 type Layout interface {
 	// hashed reports whether name needs the size and the hashes of the body.
 	hashed() bool
@@ -120,17 +121,17 @@ const (
 
 // CustomNames names objects. Any number of goroutines may call both functions.
 type CustomNames struct {
-	// Name returns the key of an object after the prefix. It must contain c.ID, and have
-	// at most 768 bytes.
+	// Name returns the key of an object without the prefix. The result must contain c.ID, and must
+	// have at most 768 bytes.
 	Name func(c Content) (string, error)
 
-	// Owner is the inverse of Name, for the sweep. The sweep may remove objects for which it
-	// returns true. It may leave Table empty. Each write checks that Owner returns the input of
-	// Name.
+	// Owner is the inverse of Name, for the sweep. The sweep may remove an object only if Owner
+	// returns true for its name. Owner may leave the Table of its result empty. Each write checks
+	// that Owner returns the input of Name.
 	Owner func(name string) (Owner, bool)
 
-	// Hashed says that Name needs Size, MD5 and SHA256. Then the store reads a body twice, or
-	// keeps it in a temporary file.
+	// Hashed says that Name needs Size, MD5 and SHA256. Then the store reads each body twice, or
+	// keeps the body in a temporary file.
 	Hashed bool
 }
 

@@ -16,20 +16,20 @@ import (
 //	TABLE/pk=P/sk=S/attr=A/ID
 //	TABLE/key=SHA256/attr=A/ID
 //
-// ID is unique to the write. Before a number the name has "pk.n=" or "sk.n=" in place of "pk=" or
-// "sk=". Slashes, equals signs, exclamation marks, spaces, control characters and other special
-// bytes become "!" and two hexadecimal digits.
+// ID is unique to the write. If a value of the key is a number, the name has "pk.n=" or "sk.n="
+// instead of "pk=" or "sk=". Slashes, equals signs, exclamation marks, spaces, control characters
+// and other special bytes become "!" and two hexadecimal digits.
 //
 // If a value of the key would take more than 200 bytes, or the whole name more than 768, the name
 // has the third form. SHA256 is the hexadecimal hash of the text between TABLE and attr in the
-// other forms. Then the metadata of the object has the key, as "pk" and "sk". The key must fit
-// there.
+// other forms. Then the metadata of the object has the key, as "pk" and "sk". The key must fit into
+// the metadata.
 //
 // A reference is a URI:
 //
 //	BASE/PREFIX/NAME#sha256=HEX&size=N
 //
-// BASE is the URI of the bucket, [Options].BaseURI. Nothing in it is percent-encoded.
+// BASE is the URI of the bucket, [Options].BaseURI. No part of the reference is percent-encoded.
 func DefaultLayout() Layout { return defaultLayout{} }
 
 type defaultLayout struct{ fragments }

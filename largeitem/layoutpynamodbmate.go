@@ -10,33 +10,32 @@ import (
 )
 
 // PynamoDBMateLayout returns the layout of the Python package pynamodb_mate (checked against
-// 6.0.1.1), for tables that this package has written or still writes. The Python package names
-// objects
+// version 6.0.1.1). It is for tables that the Python package has written or still writes. The
+// Python package gives objects these names:
 //
 //	PREFIX/pk=P/attr=A/md5=HEX
 //	PREFIX/pk=P/sk=S/attr=A/md5=HEX
 //
-// by the MD5 of the body, without escapes. It refers to them as s3://BUCKET/KEY. A [Store] reads
-// these objects. It writes objects with the same name followed by ".id=ID". The Python package
-// follows such a reference, and no other write can share it. (A slash before the id would not
-// work on servers that keep objects as files.) So a name needs the hash before the upload, and
-// [Options].BaseURI must be s3://BUCKET.
+// HEX is the MD5 of the body. Names have no escapes. A reference is s3://BUCKET/KEY. A [Store]
+// reads these objects. The Store writes objects with the same name followed by ".id=ID". The Python
+// package can read such an object, and no other write can share the object. A name needs the hash
+// before the upload. [Options].BaseURI must be s3://BUCKET.
 //
 // The names do not contain the name of the table, so only one table can use the prefix. Like the
-// Python package, the layout cuts one slash at the beginning of the prefix, or else one at the
-// end. If a key contains "/attr=", or "/sk=" in a table with a sort key, objects of two items
-// could have the same name. The store neither writes nor sweeps such names, and treats a
-// reference to such an object as foreign.
+// Python package, the layout removes one slash at the beginning of the prefix. If there is no slash
+// at the beginning, it removes one slash at the end. If a key contains "/attr=", or "/sk=" in a
+// table with a sort key, objects of two items could have the same name. The store neither writes
+// nor sweeps such names, and treats a reference to such an object as foreign.
 func PynamoDBMateLayout() Layout { return pynamoDBMateLayout{} }
 
 // PynamoDBMateCustomLayout is [PynamoDBMateLayout] for a table whose Python program names its
 // objects by a custom function (s3_key_getter). n.Name is that function, without the prefix and
-// without [Content].ID. n.Owner is its inverse. n.Hashed is not used. An object of this package
-// has the same name followed by ".id=ID".
+// without [Content].ID. n.Owner is the inverse of n.Name. n.Hashed is not used. An object that a
+// [Store] writes has the same name followed by ".id=ID".
 //
 // The store cannot recognise such references, so [Options].Attributes must name the large
-// attributes. If a name has no hash, a read checks only objects of this package, by the SHA-256
-// in the metadata of the object.
+// attributes. If names have no hash, a read checks only objects that a Store has written. It
+// compares them with the SHA-256 in their metadata.
 func PynamoDBMateCustomLayout(n CustomNames) (Layout, error) {
 	if n.Name == nil || n.Owner == nil {
 		return nil, errNames

@@ -6,11 +6,11 @@ import (
 )
 
 // List yields the items of the table in no particular order, without their large attributes. It
-// yields every item that exists during the whole listing. An error ends the listing, except an
-// error that matches store.ErrCorrupt: it can be about one damaged item, and the other items
-// follow. If opts names attributes, the items have only these.
+// yields every item that exists during the whole listing. An error ends the listing, with one
+// exception. An error that matches store.ErrCorrupt can be about one damaged item, and the other
+// items follow. If opts names attributes, the items have only these attributes.
 //
-// It costs the scan of the table: DynamoDB reads the whole table.
+// List costs a scan of the table: DynamoDB reads the whole table.
 func (s *Store) List(ctx context.Context, opts *ScanOptions) iter.Seq2[*Item, error] {
 	return func(yield func(*Item, error) bool) {
 		schema, err := s.table.Schema(ctx)

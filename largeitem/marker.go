@@ -145,10 +145,10 @@ func (s *Store) markOnce(ctx context.Context, makes bool) (m orphanAges, err err
 }
 
 // ClaimPrefix makes sure that the objects below the prefix belong to the table of the store. The
-// first upload of each process does the same. If the prefix belongs to no table, ClaimPrefix
-// claims it for this table. With [Options].AdoptPrefix it also claims the prefix of another
-// table. Otherwise the error matches [store.ErrMisconfigured]. If [Options].OrphanAge is longer
-// than that of the table, the error is an [OrphanAgeError].
+// first upload of each Store does the same. If the prefix belongs to no table, ClaimPrefix claims
+// it for this table. If the prefix belongs to another table, the error is an [OtherTableError], but
+// with [Options].AdoptPrefix ClaimPrefix claims the prefix. If [Options].OrphanAge is longer than
+// the orphan age of the table, the error is an [OrphanAgeError].
 func (s *Store) ClaimPrefix(ctx context.Context) error {
 	_, err := s.mark(ctx, true)
 	return err
@@ -230,8 +230,9 @@ func (s *Store) OrphanAge(ctx context.Context) (time.Duration, error) {
 	return m.grace(), nil
 }
 
-// ChangeOrphanAge changes the orphan age of the table: how long sweeps keep an object without a
-// reference, and the longest [Options].OrphanAge of writers. Call it at any time.
+// ChangeOrphanAge changes the orphan age of the table. The orphan age is how long sweeps keep an
+// object without a reference, and is also the longest [Options].OrphanAge of writers.
+// ChangeOrphanAge may be called at any time.
 //
 // A longer orphan age applies at once. A sweep in progress ends with an [OrphanAgeError]. A
 // shorter orphan age applies to each writer after half of the writer's orphan age, because the
@@ -239,12 +240,12 @@ func (s *Store) OrphanAge(ctx context.Context) (time.Duration, error) {
 // orphan age, by the bucket's clock. Until then, writes that began with the longer orphan age can
 // be in progress.
 //
-// On a bucket without conditional writes, only one program at a time may call it: the later
-// program could overwrite a longer orphan age of the other.
+// On a bucket without conditional writes, only one program at a time may call ChangeOrphanAge.
+// Otherwise a program can overwrite a longer orphan age that another program has just written.
 //
 // If no program has written to the table yet, the error matches [store.ErrMisconfigured]. If
-// another program has changed the orphan age meanwhile, it matches [store.ErrConflict]. If the
-// orphan age is not between [MinOrphanAge] and [MaxOrphanAge], it matches [ErrInvalid].
+// another program has changed the orphan age meanwhile, the error matches [store.ErrConflict]. If
+// grace is not between [MinOrphanAge] and [MaxOrphanAge], the error matches [ErrInvalid].
 func (s *Store) ChangeOrphanAge(ctx context.Context, grace time.Duration) error {
 	if grace = grace.Truncate(time.Millisecond); !validOrphanAge(grace) {
 		return fmt.Errorf("%w: the orphan age is %v; %v to %v are allowed", ErrInvalid, grace, MinOrphanAge, MaxOrphanAge)

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// PreparedWrite has large attributes that are in the bucket, but not in the item yet. Any number
-// of goroutines may call its methods, and repeat the calls.
+// PreparedWrite has large attributes that are in the bucket, but not in the item yet. Any number of
+// goroutines may call its methods, also several times.
 type PreparedWrite struct {
 	w      *write
 	before current
@@ -22,18 +22,19 @@ type PreparedWrite struct {
 	left  time.Duration // after that, for the caller's write
 }
 
-// Prepare uploads large attributes for a write that the caller sends: by an SDK, in a
+// Prepare uploads large attributes for a write that the caller sends, for example by an SDK, in a
 // transaction, or in SQL. The caller follows these steps:
 //
-//  1. Write the item once, before [PreparedWrite.Deadline], on [PreparedWrite.Condition]. The
-//     write sets [PreparedWrite.References], and other attributes as needed.
-//  2. If the write was applied or may have been, call [PreparedWrite.Commit].
-//  3. If the write certainly was not applied and never will be, call [PreparedWrite.Abort]. If
-//     the caller calls neither, the sweep removes the objects.
+//  1. Write the item once, before [PreparedWrite.Deadline], with the condition
+//     [PreparedWrite.Condition]. The write sets [PreparedWrite.References], and other attributes as
+//     needed.
+//  2. If the write was applied or may have been applied, call [PreparedWrite.Commit].
+//  3. If the write certainly was not applied and never will be applied, call [PreparedWrite.Abort].
 //
-// Then both steps together promise what [Store.Update] promises.
+// Then Prepare and the write together promise what [Store.Update] promises. If the caller calls
+// neither Commit nor Abort, the sweep removes objects to which the item does not refer.
 //
-// With [WriteOptions].Base the condition is about that item, and Prepare does not read the item.
+// If [WriteOptions].Base is set, the condition is about Base, and Prepare does not read the item.
 // Prepare refuses [WriteOptions].If.
 func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *WriteOptions) (*PreparedWrite, error) {
 	schema, key, err := s.item(ctx, key)
@@ -99,18 +100,18 @@ func (p *PreparedWrite) Change() Change {
 	return Change{Set: set}
 }
 
-// Condition is the condition of the caller's write: the item still has the same references, or
-// still does not exist.
+// Condition is the condition of the caller's write: the item still has the same references as
+// before, or still does not exist.
 func (p *PreparedWrite) Condition() Condition {
 	c := p.cond
 	c.Equal, c.Missing = c.Equal.Clone(), slices.Clone(c.Missing)
 	return c
 }
 
-// Deadline is the time by this machine's clock until which the caller's write must be sent: half
-// of the orphan age after the first upload began. Compare it with the wall clock, which continues
-// while the machine sleeps. If the machine has slept, or its wall clock was set back, call
-// Deadline again: it uses the present clock.
+// Deadline is the time, by this machine's clock, until which the caller must send the write. It is
+// half of the orphan age after the first upload began. Compare the deadline with the wall clock,
+// which continues while the machine sleeps. If the machine has slept, or its wall clock was set
+// back, call Deadline again: it uses the present clock.
 func (p *PreparedWrite) Deadline() time.Time {
 	now := sysclock.Read()
 	byWall := p.ready.Wall.Add(p.left)
@@ -120,10 +121,10 @@ func (p *PreparedWrite) Deadline() time.Time {
 	return byWall
 }
 
-// Commit ends a write that was applied or may have been. It reads the item. If the item has the
-// new references, Commit removes the superseded objects, with [Options].RemoveSuperseded.
-// Otherwise Commit removes nothing, and the outcome of the error is unknown: the write was not
-// applied, or another write has followed.
+// Commit ends a write that was applied or may have been applied. It reads the item. If the item has
+// the new references, Commit succeeds; with [Options].RemoveSuperseded it also removes the
+// superseded objects. If the item does not have them, Commit removes nothing, and returns an error
+// whose outcome is unknown. Then the write was not applied, or another write has followed.
 func (p *PreparedWrite) Commit(ctx context.Context) (*Result, error) {
 	w := p.w
 	found, err := w.readItem(ctx)
@@ -149,10 +150,10 @@ func (p *PreparedWrite) isIn(found current) bool {
 	return !slices.ContainsFunc(p.puts, func(put Put) bool { return found.attrs[put.Attr] != put.Reference.URI })
 }
 
-// Abort ends a write that certainly was not applied and never will be. It reads the item, and
-// removes the uploaded objects. If the item refers to them, Abort removes nothing, and its error
-// matches [ErrCommitted]. After a timeout or a lost reply the outcome is not certain: do not call
-// Abort then.
+// Abort ends a write that certainly was not applied and never will be applied. It reads the item,
+// and removes the uploaded objects. If the item refers to these objects, Abort removes nothing, and
+// the error matches [ErrCommitted]. Do not call Abort after a timeout or a lost reply, because then
+// the outcome is not certain.
 func (p *PreparedWrite) Abort(ctx context.Context) error {
 	w := p.w
 	found, err := w.readItem(ctx)

@@ -75,10 +75,10 @@ type ReadOptions struct {
 // them.
 const getTries = 5
 
-// Get reads an item and opens its large attributes, which [Item].Body returns. Close the item. If
-// there is no item, the error matches [store.ErrNotFound].
+// Get reads an item and opens its large attributes, which [Item].Body returns. The caller must
+// close the item. If there is no item, the error matches [store.ErrNotFound].
 //
-// It is one request for the item, and one for each large attribute. If an object does not exist
+// Get sends one request for the item, and one for each large attribute. If an object does not exist
 // because another writer has changed the item meanwhile, Get begins again. If the object does not
 // exist although the item refers to it, the error matches [ErrMissing].
 //
@@ -165,8 +165,8 @@ func (s *Store) open(ctx context.Context, item *Item, attrs []string) error {
 
 // Open opens one large attribute of an item that GetMeta or a write has returned. If the object
 // does not exist, the error matches [ErrMissing]: read the item again, because another writer may
-// have changed it. If the item has no such large attribute, the error matches [ErrInvalid]. Close
-// the body.
+// have changed it. If the item has no such large attribute, the error matches [ErrInvalid]. The
+// caller must close the body.
 func (s *Store) Open(ctx context.Context, item *Item, attr string) (*Body, error) {
 	if e := item.Foreign[attr]; e != nil {
 		return nil, failed(opGet, item.schema, item.Key, e)
@@ -204,8 +204,8 @@ func (s *Store) body(ctx context.Context, item *Item, attr string) (*Body, error
 	return b, nil
 }
 
-// Body returns a large attribute that Get has opened, and nil for other names. A body can be read
-// once.
+// Body returns a large attribute that Get has opened. For all other names it returns nil. A body
+// can be read only once.
 func (i *Item) Body(attr string) *Body { return i.bodies[attr] }
 
 // Close closes all bodies that Get has opened.
@@ -217,7 +217,7 @@ func (i *Item) Close() error {
 	return errors.Join(errs...)
 }
 
-// Body is the content of a large attribute. It is for one goroutine.
+// Body is the content of a large attribute. Only one goroutine at a time may use it.
 type Body struct {
 	Attr      string
 	Reference Reference
@@ -228,8 +228,8 @@ type Body struct {
 	err  error
 }
 
-// Read implements [io.Reader]. At the end it checks the size and the hash. If one of them is
-// wrong, the error matches [store.ErrCorrupt], and is not [io.EOF].
+// Read implements [io.Reader]. At the end of the body it checks the size and the hash. If the size
+// or the hash is wrong, the error matches [store.ErrCorrupt], and is not [io.EOF].
 func (b *Body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -254,5 +254,5 @@ func (b *Body) corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: the object %q of the attribute %q %s", store.ErrCorrupt, b.Reference.Object, b.Attr, fmt.Sprintf(format, args...))
 }
 
-// Close closes the object. If the body was not read to its end, it was not checked.
+// Close closes the object. Close does not check a body that was not read to its end.
 func (b *Body) Close() error { return b.r.Close() }

@@ -127,9 +127,9 @@ func (s Schema) ItemSize(key Key, item Attributes) int {
 	return n
 }
 
-// CheckItem reports why the table cannot keep an item. The key, an attribute or the size is not
-// valid, or an attribute has the name of a key attribute. The error matches [ErrKey],
-// [ErrInvalid] or [store.ErrTooLarge].
+// CheckItem reports why the table cannot keep an item. The error matches [ErrKey] if the key is not
+// valid. It matches [store.ErrTooLarge] if the item is too large. It matches [ErrInvalid] if an
+// attribute is not valid or has the name of a key attribute.
 func (s Schema) CheckItem(key Key, item Attributes) error {
 	if err := s.CheckKey(key); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (s Schema) CheckItem(key Key, item Attributes) error {
 	return nil
 }
 
-// CheckChange reports what is wrong with a change, except its Expr; the error matches
+// CheckChange reports what is wrong with a change. It does not check Expr. The error matches
 // [ErrInvalid].
 func (s Schema) CheckChange(c Change) error {
 	if err := s.checkNames(c.Set, c.Remove...); err != nil {
@@ -162,8 +162,9 @@ func (s Schema) CheckChange(c Change) error {
 	return nil
 }
 
-// CheckCondition reports what is wrong with a condition, except its Expr. A condition that can
-// never hold is wrong. The error matches [ErrInvalid]. Nil is no condition.
+// CheckCondition reports what is wrong with a condition. It does not check Expr. A condition that
+// can never hold is wrong. The error matches [ErrInvalid]. For a nil condition, CheckCondition
+// returns nil.
 func (s Schema) CheckCondition(c *Condition) error {
 	if c == nil {
 		return nil
@@ -201,17 +202,17 @@ func (s Schema) checkNames(a Attributes, names ...string) error {
 }
 
 // ConditionFunc is the [Condition].Expr of memtable and storetable. It returns whether the
-// condition holds for an item, which is nil if there is none. It must not change the item, and
-// may be called several times.
+// condition holds for an item. If there is no item, it gets nil. It must not change the item. The
+// table may call it several times.
 type ConditionFunc func(item Attributes) bool
 
-// ChangeFunc is the [Change].Expr of memtable and storetable. It changes the item in place,
-// before the rest of the change. If it returns an error, nothing is written. It may be called
+// ChangeFunc is the [Change].Expr of memtable and storetable. It changes the item in place, before
+// the rest of the change. If it returns an error, the table writes nothing. The table may call it
 // several times.
 type ChangeFunc func(item Attributes) error
 
-// Holds reports whether the condition holds for an item, nil if there is none. A nil
-// condition holds. If Expr is no [ConditionFunc], the error matches [ErrInvalid].
+// Holds reports whether the condition holds for an item. The item is nil if there is no item. A nil
+// condition always holds. If Expr is no [ConditionFunc], the error matches [ErrInvalid].
 func (c *Condition) Holds(item Attributes) (bool, error) {
 	if c == nil {
 		return true, nil
@@ -239,9 +240,9 @@ func (c *Condition) Holds(item Attributes) (bool, error) {
 	return f(item.Clone()), nil
 }
 
-// Apply returns the item after the change. item is nil if there is none. The result shares
-// nothing with the item or with the change. If Expr is no [ChangeFunc], or changes an attribute
-// that Set or Remove names, the error matches [ErrInvalid].
+// Apply returns the item after the change. The parameter item is nil if there is no item. The
+// result shares no memory with the item or the change. If Expr is no [ChangeFunc], or changes an
+// attribute that Set or Remove names, the error matches [ErrInvalid].
 func (c Change) Apply(item Attributes) (Attributes, error) {
 	next := item.Clone()
 	if next == nil {

@@ -23,20 +23,20 @@ type Large map[string]Source
 
 // Source is the content of a large attribute.
 type Source struct {
-	// Body is read to its end, by one goroutine at a time, and never after the call has returned.
-	// If it is an [io.ReadSeeker] that can seek, the store reads it from its current position. It
-	// can read the body again, to recognise unchanged content and to repeat an upload. The bytes
-	// must not change meanwhile.
+	// The store reads Body to its end, in one goroutine at a time, and never after the call has
+	// returned. If Body is an [io.ReadSeeker] that can seek, the store reads it from its current
+	// position. The store can then read Body again, to recognise unchanged content and to repeat an
+	// upload. The bytes must not change during the call.
 	Body io.Reader
 
-	// Size is the size of the content in bytes; 0 means that the caller does not know it. A body
-	// of another size is refused.
+	// Size is the size of the content in bytes; 0 means that the caller does not know it. If Body
+	// has another size, the store refuses it.
 	Size int64
 
 	// ContentType is a MIME type; empty means application/octet-stream.
 	ContentType string
 
-	// Headers are sent to browsers and caches with the object. They apply only to an upload:
+	// Headers are HTTP headers that the bucket sends with the object. They apply only to an upload:
 	// unchanged content keeps its headers; see ForceUpload.
 	Headers object.Headers
 
@@ -50,12 +50,12 @@ type Source struct {
 	// repairs an item whose object is missing or damaged.
 	ForceUpload bool
 
-	// Metadata is kept with the object, together with the metadata of the layout. Both have at
-	// most [object.MaxMetadata] bytes together.
+	// Metadata is kept with the object, together with the metadata of the layout. Together they
+	// have at most [object.MaxMetadata] bytes.
 	Metadata map[string]string
 }
 
-// Bytes returns a source with these bytes. They must not change during the call.
+// Bytes returns a source with these bytes. The bytes must not change until the write has returned.
 func Bytes(content []byte) Source { return Source{Body: bytes.NewReader(content)} }
 
 // Text returns a source with this text.

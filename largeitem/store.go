@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// DefaultOrphanAge is the orphan age of a table whose first writer sets none. MinOrphanAge
-	// and MaxOrphanAge are the bounds.
+	// DefaultOrphanAge is the orphan age of a table if its first writer does not set
+	// [Options].OrphanAge. MinOrphanAge and MaxOrphanAge are the bounds.
 	DefaultOrphanAge = 24 * time.Hour
 	MinOrphanAge     = time.Hour
 	MaxOrphanAge     = 100 * 365 * 24 * time.Hour
@@ -33,63 +33,67 @@ const (
 
 // Options are the options of a [Store].
 type Options struct {
-	// Prefix is the beginning of the keys of all objects, at most 256 bytes. New adds a slash at
-	// the end if there is none. Several tables can share a prefix, unless the layout forbids it.
+	// Prefix is the beginning of the keys of all objects, at most 256 bytes. If Prefix has no slash
+	// at the end, New adds a slash. Several tables can share a prefix, unless the layout forbids
+	// that.
 	Prefix string
 
-	// BaseURI is the URI of the bucket at the beginning of references, for example s3://BUCKET.
-	// All programs that use the table must have the same BaseURI. Empty means the name of the
-	// bucket ([object.Traits]).
+	// BaseURI is the URI of the bucket at the beginning of references, for example s3://BUCKET. All
+	// programs that use the table must have the same BaseURI. Empty means the Name in the
+	// [object.Traits] of the bucket.
 	BaseURI string
 
 	// Layout decides the names of objects; nil means [DefaultLayout].
 	Layout Layout
 
-	// Attributes are the names of the large attributes. Nil means that an attribute is large if
-	// its value looks like a reference. If users choose the values of other attributes, set
-	// Attributes. Otherwise the store refuses to write a text that looks like a reference, and to
-	// read such a text of another program.
+	// Attributes are the names of the large attributes. Nil means that an attribute is large if its
+	// value looks like a reference. If users choose the values of other attributes, set Attributes.
+	// If Attributes is nil, the store refuses to write a text that looks like a reference. It also
+	// refuses to read such a text that another program has written.
 	Attributes []string
 
 	// OrphanAge is how long the sweep keeps an object without a reference, from [MinOrphanAge] to
-	// [MaxOrphanAge]. A write that takes more than half of it fails. 0 means the orphan age of
-	// the table.
+	// [MaxOrphanAge]. A write that takes more than half of the orphan age fails. 0 means the orphan
+	// age of the table.
 	//
-	// The first program that writes to a table sets its orphan age; 0 then means
-	// [DefaultOrphanAge]. [Store.ChangeOrphanAge] changes it. If this option is longer than the
-	// orphan age of the table, a write returns an [OrphanAgeError]. If it is shorter, a sweep
-	// returns an OrphanAgeError.
+	// The first program that writes to a table sets the orphan age of the table; for that program,
+	// 0 means [DefaultOrphanAge]. [Store.ChangeOrphanAge] changes the orphan age of the table. If
+	// this option is longer than the orphan age of the table, a write returns an [OrphanAgeError].
+	// If this option is shorter, a sweep returns an OrphanAgeError.
 	OrphanAge time.Duration
 
-	// RemoveSuperseded removes the objects to which the item no longer refers, directly after a
-	// successful write, if they are older than the orphan age. The sweep removes the others. If a
-	// removal fails, the write logs that.
+	// RemoveSuperseded makes a successful write remove the objects to which the item no longer
+	// refers, if they are older than the orphan age. The sweep removes the younger objects. If a
+	// removal fails, the write logs the failure, and succeeds.
 	RemoveSuperseded bool
 
 	// RemoveYoung lets RemoveSuperseded remove objects of any age. It is safe only if no proxy
-	// repeats requests. Otherwise a late copy of a create could be applied after the item was
-	// changed and deleted. Then the item would refer to removed objects.
+	// repeats requests. If a proxy repeats requests, a late copy of a create can be applied after
+	// the item was changed and deleted. Then the item refers to removed objects.
 	RemoveYoung bool
 
-	// RemoveFailed removes the uploads of a write at once if its condition failed, even if that
-	// condition can hold later. It is safe only if no proxy repeats requests. Without it, the
-	// sweep removes such objects. Uploads to which no item can ever refer are always removed at
-	// once.
+	// RemoveFailed makes a write remove its uploads at once if its condition failed, even if the
+	// condition can hold later. It is safe only if no proxy repeats requests. If RemoveFailed is
+	// false, the sweep removes such objects. A write always removes uploads at once if no item can
+	// ever refer to them.
 	RemoveFailed bool
 
 	// Parallel is the number of objects of one item that are uploaded or opened at the same time,
 	// 1 to 64; 0 means 4.
 	Parallel int
 
-	// SpoolDir is the directory for temporary files; empty means [os.TempDir]. Only layouts that
-	// name objects by their content use it, for a body of more than 1 MiB that cannot seek.
+	// SpoolDir is the directory for temporary files; empty means [os.TempDir]. The store writes a
+	// temporary file only if the layout needs the hash before the upload, and a body of more than 1
+	// MiB cannot seek.
 	SpoolDir string
 
 	// AdoptPrefix lets this store claim a prefix that belongs to another table, or to an earlier
-	// table with the same name. The sweep then removes the other table's objects.
+	// table with the same name. The sweep then removes objects of the other table to which no item
+	// of this table refers.
 	AdoptPrefix bool
 
-	// Logger receives what the sweep has to remove later; nil discards it.
+	// Logger receives a message for each object that a write could not remove, so that the sweep
+	// must remove it later. Nil means no log.
 	Logger *slog.Logger
 }
 

@@ -26,12 +26,13 @@ const (
 
 // SweepOptions are the options of [Store.Sweep].
 type SweepOptions struct {
-	// Attributes restricts the sweep to the objects of these attributes; nil means all.
+	// Attributes restricts the sweep to the objects of these attributes; nil means all attributes.
 	Attributes []string
 
-	// Scan reads the whole table before the sweep lists the bucket. It keeps every object to
-	// which any item refers, also an item with a copied reference. [PynamoDBMateLayout] is always
-	// swept with Scan. Such a sweep cannot be continued.
+	// Scan reads the whole table before the sweep lists the bucket. It keeps every object to which
+	// any item refers, even if the reference was copied from another item. With
+	// [PynamoDBMateLayout], a sweep always uses Scan. A sweep with Scan cannot continue an earlier
+	// sweep.
 	Scan bool
 
 	// Dir is the directory for the temporary files of a sweep with Scan: 32 bytes for each
@@ -39,19 +40,19 @@ type SweepOptions struct {
 	// sweep removes the files at the end.
 	Dir string
 
-	// Exclusive says that no program with pynamodb_mate writes to the table during the sweep or
-	// has a write in flight. Then the sweep can remove objects that only their content names;
-	// only [PynamoDBMateLayout] reads such objects.
+	// Exclusive says that no program with pynamodb_mate writes to the table during the sweep, or
+	// has a write in flight. Then the sweep can also remove objects whose names depend only on
+	// their content. Only tables with a [PynamoDBMateLayout] have such objects.
 	//
 	// Without Exclusive, the sweep removes such objects only if the bucket keeps every version
-	// ([object.VersionRemover]). It removes the listed version, so a new upload of the same
-	// content stays. One risk remains. The other program can find the object just before the
-	// removal, skip its upload, and write its item after the sweep has read that item. Then the
-	// item refers to an object that does not exist.
+	// ([object.VersionRemover]). It removes only the listed version, so it does not remove a new
+	// upload of the same content. One risk remains. A program with pynamodb_mate can find the
+	// object directly before the removal, and skip its upload. If that program writes its item
+	// after the sweep has read the item, the item refers to an object that does not exist.
 	Exclusive bool
 
-	// Uploads also removes the parts of incomplete uploads below the same prefix that are older
-	// than the orphan age; see [object.SweepUploads].
+	// Uploads makes the sweep also remove the parts of incomplete uploads below the same prefix. It
+	// removes an upload if its newest part is older than the orphan age; see [object.SweepUploads].
 	Uploads bool
 
 	// Parallel is the number of requests at the same time, 1 to [MaxParallel]; 0 means
@@ -66,18 +67,18 @@ type SweepOptions struct {
 	// reaches the limit, it ends without an error, and its report is not Complete.
 	Limit int64
 
-	// DryRun only reports what the sweep would remove.
+	// DryRun makes the sweep only report what it would remove.
 	DryRun bool
 
-	// After continues a sweep at the cursor of an earlier one ([SweepStats].Cursor or
-	// Checkpoint). The other options should be the same.
+	// After is the cursor of an earlier sweep ([SweepStats].Cursor or Checkpoint). The sweep
+	// continues there. The other options should be the same as in the earlier sweep.
 	After string
 
 	// Checkpoint is called with the cursor after each page of 1,000 objects. If the sweep is
-	// killed, another sweep can continue from there. An empty cursor says that the bucket does
-	// not list in the order of the keys. Then earlier cursors are not valid: a sweep that
-	// continues at an earlier cursor does not remove all orphans. An error of Checkpoint ends the
-	// sweep.
+	// killed, another sweep can continue at the last cursor. An empty cursor says that the bucket
+	// does not list in the order of the keys. Then earlier cursors are not valid: a sweep that
+	// continues at an earlier cursor does not remove all orphans. If Checkpoint returns an error,
+	// the sweep ends.
 	Checkpoint func(cursor string) error
 
 	// Progress is called with the counts after each page and after each removed object. Report is
@@ -94,10 +95,10 @@ type Orphan struct {
 	Version  object.Version
 	Size     int64     // in bytes
 	Modified time.Time // time of the write, by the bucket's clock
-	Owner    Owner     // owner of the object, as its name shows
+	Owner    Owner     // owner of the object, from its name
 }
 
-// Failure is an object that could not be judged or removed, with the reason.
+// Failure is an object that the sweep could not check or remove, with the reason.
 type Failure struct {
 	Object string
 	Err    error
@@ -105,19 +106,19 @@ type Failure struct {
 
 // SweepStats is the report of [Store.Sweep]. The counts from Foreign to Failed add up to Seen.
 type SweepStats struct {
-	Seen  int64 // objects below the prefix that were judged
-	Bytes int64 // sum of their sizes
+	Seen  int64 // objects below the prefix that the sweep has listed
+	Bytes int64 // sum of the sizes of the objects in Seen
 
 	Foreign          int64 // kept: their names or metadata do not show that they belong to an item of this table
 	TooYoung         int64 // kept: younger than the orphan age
-	Undated          int64 // kept: the bucket does not return their age
-	Referenced       int64 // kept: they are older than the orphan age, and an item refers to them
-	Unreadable       int64 // kept: the attribute of their item is no reference to this bucket
-	Shared           int64 // kept: named by their content alone, and not safe to remove; see [SweepOptions].Exclusive
-	NotReached       int64 // kept: the sweep ended before it judged them
-	ChangedMeanwhile int64 // another program has removed or replaced them during the sweep
+	Undated          int64 // kept: the bucket does not return their time of writing
+	Referenced       int64 // kept: older than the orphan age, but an item refers to them
+	Unreadable       int64 // kept: the attribute of their item has a value that is no reference to this bucket
+	Shared           int64 // kept: their names depend only on the content, and a removal is not safe; see [SweepOptions].Exclusive
+	NotReached       int64 // kept: the sweep ended before it checked them
+	ChangedMeanwhile int64 // removed or replaced by another program during the sweep
 	Deleted          int64 // removed; in a dry run, those that would be removed
-	Failed           int64 // could not be judged or removed
+	Failed           int64 // kept: the sweep could not check or remove them
 
 	DeletedBytes int64     // sum of the sizes of the objects in Deleted
 	Failures     []Failure // the first 100 failures
@@ -125,7 +126,7 @@ type SweepStats struct {
 	// Complete says that the sweep reached the end of the listing.
 	Complete bool
 
-	// Cursor is where another sweep can continue. If an object could not be judged or removed,
+	// Cursor is where another sweep can continue. If the sweep could not check or remove an object,
 	// Cursor stays before that object. Cursor is empty before the first page, with Scan, and if
 	// Unordered is set. Unordered says that the bucket did not list in the order of the keys.
 	Cursor    string
@@ -141,17 +142,18 @@ func (s *SweepStats) classified() int64 {
 	return s.Foreign + s.TooYoung + s.Undated + s.Referenced + s.Unreadable + s.Shared + s.ChangedMeanwhile + s.Deleted + s.Failed
 }
 
-// Sweep removes the objects of this table's large attributes to which no item refers. Failed
-// writes leave such objects, and so do writes and deletes that supersede a reference. Sweep may
-// run at any time, while programs read and write. Several sweeps may run at the same time.
+// Sweep removes the objects of this table's large attributes to which no item refers. Such objects
+// remain after failed writes, and after writes and deletes that supersede a reference. Sweep may
+// run at any time, even while programs read and write. Several sweeps may run at the same time.
 //
-// Sweep removes an object only if all of these conditions hold. In doubt it keeps the object.
+// Sweep removes an object only if all of these conditions hold. If Sweep cannot be sure, it keeps
+// the object.
 //
-//   - The name shows that the object belongs to this attribute of an item of this table. If the
-//     name has only a hash of the key, the metadata shows it. The marker of the table must exist,
-//     and the layout must be that of the store.
-//   - The object is older than the orphan age. The age is Now - Modified of one answer of the
-//     bucket. The clock of this machine does not count, unless the bucket is on this machine
+//   - The name shows that the object belongs to a swept attribute of an item of this table. If the
+//     name has only a hash of the key, the metadata shows the item. The marker of the table must
+//     exist, and the name must have the form of the store's layout.
+//   - The object is older than the orphan age. The age is Now minus Modified of the same answer of
+//     the bucket. Sweep uses the clock of this machine only if the bucket is on this machine
 //     ([object.Traits].Local). If listings do not have the time, the sweep sends a Stat for each
 //     object.
 //   - Two consistent reads of the item find no reference to the object. If the attribute has
@@ -160,11 +162,12 @@ func (s *SweepStats) classified() int64 {
 //     reference do not count as such a value. A text with the ID of an object keeps that object,
 //     because it can be a reference that another program has altered.
 //
-// No write refers to such an object again: names are unique to a write, and a write refers only
-// to its own recent uploads, or to objects that the item already has. So the time between the
-// second read and the removal does not matter. The delete is conditional on the listed version if
-// the bucket can do that. An unconditional delete is as safe for the same reason. An object that
-// only its content names is different; see [PynamoDBMateLayout] and [SweepOptions].Exclusive.
+// No write refers to such an object again: names are unique to a write, and a write refers only to
+// its own recent uploads, or to objects that the item already has. So the time between the second
+// read and the removal does not matter. If the bucket can do that, the delete is conditional on the
+// listed version. For the same reason, an unconditional delete is equally safe. This is not true
+// for an object whose name depends only on its content; see [PynamoDBMateLayout] and
+// [SweepOptions].Exclusive.
 //
 // If a reference was copied to another item, only a sweep with [SweepOptions].Scan keeps the
 // object. A table that is restored from a backup can refer to objects that a sweep has removed
@@ -172,20 +175,20 @@ func (s *SweepStats) classified() int64 {
 //
 // # Cost
 //
-// For each 1,000 objects a sweep sends one listing and up to ten look-ups of up to 100 items.
-// Each removed object costs a hundredth of a look-up and a delete. Each object whose name has
-// only a hash of its key costs one more request. The sweep begins with one Get. It holds 1,000
-// objects and their items' references in memory.
+// For each 1,000 objects a sweep sends one listing and up to ten look-ups of up to 100 items. Each
+// removed object costs one delete, and each 100 removed objects cost one more look-up. Each object
+// whose name has only a hash of its key costs one more request. The sweep begins with one Get. It
+// holds 1,000 objects and the references of their items in memory.
 //
 // A sweep with Scan requests the time, reads the table once, and lists the bucket once. It then
-// looks up only the items of orphans, once. It holds up to 16 MiB more.
+// looks up only the items of orphans, once. It holds up to 16 MiB more in memory.
 //
 // # Errors
 //
 // A failed look-up or listing ends the sweep. A request to an unavailable store is sent three
-// times. An item that cannot be read also ends the sweep, because it may refer to any object.
-// After a failed delete, the sweep continues, and returns an error at the end. The report says
-// what was done. A sweep with Scan removes nothing unless the scan and the listing were complete.
+// times. An item that cannot be read also ends the sweep, because it may refer to any object. After
+// a failed delete, the sweep continues, and returns an error at the end. The report says what the
+// sweep has done. If the scan or the listing is not complete, a sweep with Scan removes nothing.
 func (s *Store) Sweep(ctx context.Context, opts *SweepOptions) (SweepStats, error) {
 	w, err := s.newSweep(ctx, opts)
 	if err != nil {

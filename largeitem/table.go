@@ -20,11 +20,11 @@ const MaxItem = 400 << 10
 //   - Each call on one item takes effect at one instant between its start and its return, as a
 //     whole or not at all. The table checks the condition and makes the change in one atomic
 //     step. A read sees every write that was answered before the read began.
-//   - A write has the three outcomes of package store, which [store.OutcomeOf] reads from its
-//     error. A Table sends a write once, and lets no driver or SDK repeat it.
+//   - A write has one of the three outcomes of package store: [store.OutcomeOf] returns it for the
+//     error. A Table sends a write once, and does not let a driver or SDK repeat it.
 //   - If the condition of a write does not hold, the error is a [ConditionFailedError], which
 //     matches [store.ErrConflict].
-//   - A write does not change attributes that it does not name, of any type.
+//   - An update does not change attributes that it does not name, whatever their type.
 //   - Other errors are those of package store: ErrNotFound, ErrDenied, ErrMisconfigured,
 //     ErrUnavailable, ErrTooLarge, and ErrInvalid for arguments.
 //   - Any number of goroutines may call all methods. The context bounds the call. The caller owns
@@ -40,20 +40,20 @@ type Table interface {
 	// the result is empty, without an error.
 	Get(ctx context.Context, key Key, opts *GetOptions) (Attributes, error)
 
-	// Put replaces a whole item, and returns the attributes of the item before, nil if there was
-	// none.
+	// Put replaces a whole item. It returns the attributes of the replaced item, or nil if there
+	// was no item.
 	Put(ctx context.Context, key Key, item Attributes, cond *Condition) (old Attributes, err error)
 
 	// Update changes an item and returns its attributes after the change. If there is no item,
 	// Update creates one, unless the condition forbids it.
 	Update(ctx context.Context, key Key, change Change, cond *Condition) (item Attributes, err error)
 
-	// Delete removes an item and returns its attributes, nil if there was none. Without a
-	// condition, the delete of an absent item succeeds.
+	// Delete removes an item and returns its attributes. If there is no item, a delete without a
+	// condition succeeds and returns nil.
 	Delete(ctx context.Context, key Key, cond *Condition) (old Attributes, err error)
 
-	// Scan yields the items. It yields every item that exists during the whole scan, in a state
-	// that the item has had during the scan.
+	// Scan yields every item that exists during the whole scan, in a state that the item has had
+	// during the scan.
 	//
 	// An error ends the scan, with one exception. If a table finds one damaged item, it can yield
 	// an error that matches store.ErrCorrupt, with a Row that has only a Position. The other
@@ -68,9 +68,9 @@ type Schema struct {
 	Name, Table string
 
 	// ID identifies the table among all tables, for programs. It contains no secret. A table that
-	// was removed and created again has another ID, if the database shows that. If a table has a
-	// mark that is copied with the table, the ID is that mark, an @, and the place of the table.
-	// So a copy has another ID.
+	// was removed and created again has another ID, if the database makes that visible. A table can
+	// have a mark, a text that is copied with the table. Then the ID is the mark, an @, and the
+	// place of the table. So a copy of the table has another ID.
 	ID string
 
 	Partition KeyAttribute
@@ -83,7 +83,7 @@ type Schema struct {
 // KeyAttribute is an attribute of the key of a table.
 type KeyAttribute struct {
 	Name   string
-	Number bool // its values are numbers, not texts
+	Number bool // the values are numbers; if false, they are texts
 }
 
 // CheckKey reports why key cannot name an item of the table; the error matches [ErrKey].
@@ -123,11 +123,11 @@ type GetOptions struct {
 
 // ScanOptions are the options of [Table.Scan].
 type ScanOptions struct {
-	// Attributes are the names to read; nil means all. Items without these attributes are yielded
-	// too.
+	// Attributes are the names to read; nil means all. Scan also yields items without these
+	// attributes.
 	Attributes []string
 
-	// After continues a scan after the row with this [Row].Position.
+	// If After is set, the scan begins after the row with this [Row].Position.
 	After string
 }
 
@@ -141,14 +141,14 @@ type Row struct {
 	Position string
 }
 
-// Condition must hold for a write. All fields that are set must hold.
+// Condition is a condition of a write. It holds if all fields that are set hold.
 type Condition struct {
 	Absent bool // there is no item
-	Exists bool // there is one
+	Exists bool // there is an item
 
-	// Equal are attributes that must have these values, as [Equal] compares them. Missing are
-	// attributes that the item must not have. If there is no item, a non-empty Equal does not
-	// hold, and Missing holds.
+	// Equal has attributes that the item must have with the same values, by the function [Equal].
+	// Missing has attributes that the item must not have. If there is no item, a non-empty Equal
+	// does not hold, and Missing holds.
 	Equal   Attributes
 	Missing []string
 
@@ -174,9 +174,9 @@ type BatchGetter interface {
 	GetMany(ctx context.Context, keys []Key, opts *GetOptions) ([]Attributes, error)
 }
 
-// GetMany reads items consistently, each in a state that it has had during the call. The result
-// has the attributes of each key at the same index, nil if there is no item. If t is no
-// [BatchGetter], GetMany reads the items one after the other.
+// GetMany reads items consistently, each in a state that the item has had during the call. The
+// result has the attributes for each key at the index of the key. If there is no item, they are
+// nil. If t is no [BatchGetter], GetMany reads the items one after the other.
 func GetMany(ctx context.Context, t Table, keys []Key, opts *GetOptions) ([]Attributes, error) {
 	if b, ok := t.(BatchGetter); ok {
 		return b.GetMany(ctx, keys, opts)
@@ -194,8 +194,8 @@ func GetMany(ctx context.Context, t Table, keys []Key, opts *GetOptions) ([]Attr
 	return items, nil
 }
 
-// ExprReader is a table that can list the attributes in an expression of its language. It sends
-// nothing.
+// ExprReader is a table that can list the attributes in an expression of its language, without a
+// request.
 type ExprReader interface {
 	// ExprAttributes returns the attributes that a [Change].Expr or a [Condition].Expr reads or
 	// writes. If the table cannot use the expression, the error matches [ErrInvalid].
@@ -203,12 +203,13 @@ type ExprReader interface {
 }
 
 // ConditionFailedError says that the condition of a write of an item did not hold. It matches
-// [store.ErrConflict]. Its outcome is NotApplied. This is about the request that got this answer:
-// an earlier request for the same write may have been applied.
+// [store.ErrConflict]. Its outcome is NotApplied, but only for the request that got this answer: an
+// earlier request for the same write may have been applied.
 type ConditionFailedError struct {
 	Key Key
 
-	// HasCurrent says that Current is the item that the write found, nil if there was none.
+	// HasCurrent says that Current is the item that the write found. Then Current is nil if there
+	// was no item.
 	HasCurrent bool
 	Current    Attributes
 }

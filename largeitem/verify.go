@@ -19,8 +19,8 @@ type VerifyOptions struct {
 	// Attributes are the names to verify; nil means all large attributes.
 	Attributes []string
 
-	// Quick does not read the objects. It only asks the bucket whether each object exists and has
-	// the size in its reference.
+	// With Quick, Verify does not read the objects. It only asks the bucket whether each object
+	// exists and has the size in its reference.
 	Quick bool
 
 	// Parallel is the number of objects that are read at the same time, 1 to [MaxParallel]; 0
@@ -30,12 +30,12 @@ type VerifyOptions struct {
 	// Rate is the largest number of objects that are read per second; 0 sets no limit.
 	Rate int
 
-	// After continues a verification at the position of an earlier one
-	// ([VerifyStats].Position or Checkpoint).
+	// After is the position of an earlier verification ([VerifyStats].Position or Checkpoint).
+	// Verify continues there.
 	After string
 
-	// Checkpoint is called from time to time with the position up to which all items were
-	// verified. An error of Checkpoint ends the verification.
+	// Checkpoint is called from time to time with the position up to which all items were verified.
+	// If Checkpoint returns an error, the verification ends.
 	Checkpoint func(position string) error
 
 	// Report is called with each problem, and Progress with the present counts. One goroutine at
@@ -58,7 +58,7 @@ const (
 type Problem struct {
 	Kind ProblemKind
 
-	// Key and Attr are zero if the item itself cannot be read. Then Err names it.
+	// Key and Attr are zero if the item itself cannot be read. Then Err names the item.
 	Key  Key
 	Attr string
 
@@ -69,7 +69,7 @@ type Problem struct {
 // VerifyStats is the report of [Store.Verify].
 type VerifyStats struct {
 	Items      int64
-	References int64 // verified references, including those with problems; an item that cannot be read counts as one
+	References int64 // verified references, including those with problems; an item that cannot be read counts as one reference
 	Bytes      int64 // sizes of the objects without a problem
 	Moved      int64 // references that a writer replaced or removed during the call; Verify then checks the new reference
 
@@ -91,18 +91,17 @@ type VerifyStats struct {
 // Verify reads the table and the object of every reference. It checks the size and the hash of
 // each object. It changes nothing, and may run at any time.
 //
-// Before Verify reports a problem of a reference, it reads the item again, consistently, and then
-// the object. If a writer has changed the item meanwhile, Verify checks the new reference
-// instead.
+// Before Verify reports a problem with a reference, it reads the item again, consistently, and then
+// the object. If a writer has changed the item meanwhile, Verify checks the new reference instead.
 //
-// A problem does not end the verification. A damaged item does not end it either, if the table's
-// scan can continue after the item ([Table.Scan]). The error is nil if the table was read to its
-// end and there was no problem. Otherwise it matches the error of the first problem:
-// [ErrMissing], [ErrForeign], or [store.ErrCorrupt] for a damaged object or item.
+// A problem does not end the verification. If the scan of the table can continue after a damaged
+// item ([Table.Scan]), a damaged item does not end the verification either. The error is nil if the
+// table was read to its end and there was no problem. Otherwise the error matches the error of the
+// first problem: [ErrMissing], [ErrForeign], or [store.ErrCorrupt] for a damaged object or item.
 //
 // Verify costs the scan of the table and one request for each reference. It reads
-// [VerifyOptions].Parallel objects at the same time, 64 KiB of each, and holds one page of the
-// table's scan.
+// [VerifyOptions].Parallel objects at the same time. It holds 64 KiB of each of these objects, and
+// one page of the table's scan, in memory.
 func (s *Store) Verify(ctx context.Context, opts *VerifyOptions) (VerifyStats, error) {
 	var o VerifyOptions
 	if opts != nil {

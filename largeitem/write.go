@@ -18,13 +18,14 @@ import (
 // WriteOptions are the options of [Store.Create], [Store.Update], [Store.Upsert],
 // [Store.Replace] and [Store.Prepare].
 type WriteOptions struct {
-	// If is a further condition. If it does not hold, the error is a [ConditionFailedError].
+	// If is an additional condition. If the condition does not hold, the error is a
+	// [ConditionFailedError].
 	If Condition
 
 	// Base is the item that the caller has read. The write is applied only if the item still has
 	// all references that the write changes or keeps. Otherwise the error is a
-	// [ConditionFailedError]. Base saves a read. Without Base, a write reads the item, and begins
-	// again if another writer was faster.
+	// [ConditionFailedError]. Without Base, a write first reads the item. If another writer was
+	// faster, it begins again.
 	Base *Item
 
 	// Progress, if not nil, is called with the number of bytes of all uploads that have reached
@@ -43,16 +44,16 @@ type Put struct {
 
 // Result is the result of a write.
 type Result struct {
-	// Item is the item after the write. If the reply was lost, it is the item that the store has
-	// read after the write. For a delete it is the deleted item; nil if there was none or a reply
-	// was lost.
+	// Item is the item after the write. If the reply was lost, Item is the item that the store has
+	// read after the write. For a delete, Item is the deleted item, or nil if there was no item or
+	// a reply was lost.
 	Item *Item
 
 	// Puts has each large attribute of the call, in the order of their names.
 	Puts []Put
 
-	// Superseded are the objects to which the item no longer refers. Removed is how many of them
-	// the write has removed; see [Options].RemoveSuperseded.
+	// Superseded are the references that the item no longer has. Removed is the number of their
+	// objects that the write has removed; see [Options].RemoveSuperseded.
 	Superseded []Reference
 	Removed    int
 }
@@ -81,35 +82,35 @@ const (
 // Create writes a new item with its large attributes. If there is already an item, the error is a
 // [ConditionFailedError].
 //
-// It is one request for each large attribute, and one for the item. If the reply is lost and the
-// table does not have the item, the outcome is unknown. Create does not send the write again,
+// Create sends one request for each large attribute, and one for the item. If the reply is lost and
+// the table does not have the item, the outcome is unknown. Create does not send the write again,
 // because another program may have deleted the item meanwhile.
 func (s *Store) Create(ctx context.Context, key Key, attrs Attributes, large Large, opts *WriteOptions) (*Result, error) {
 	return s.write(ctx, opCreate, key, Change{Set: attrs}, large, opts)
 }
 
 // Update changes an existing item: large and small attributes in one atomic write. If there is no
-// item, the error matches [store.ErrNotFound]. Then nothing was uploaded, unless the item was
-// deleted during the call. To remove a large attribute, name it in Change.Remove.
+// item, the error matches [store.ErrNotFound]. Then Update has uploaded nothing, unless another
+// program deleted the item during the call. To remove a large attribute, name it in Change.Remove.
 //
-// The write is conditional on the references that it changes or keeps. If another writer was
-// faster, Update reads the item again, and sends the write again with the same objects. If a
-// source can seek, Update recognises content to which the item already refers, and does not
-// upload it.
+// The condition of the write is that the item still has the references that the write changes or
+// keeps. If another writer was faster, Update reads the item again, and sends the write again with
+// the same objects. If a source can seek, Update recognises content to which the item already
+// refers, and does not upload it.
 //
-// It is one request to read the item, one for each uploaded attribute, and one to write the item.
-// If no attribute of the change can be large, Update does not read the item.
+// Update sends one request to read the item, one for each uploaded attribute, and one to write the
+// item. If no attribute of the change can be large, Update does not read the item.
 func (s *Store) Update(ctx context.Context, key Key, change Change, large Large, opts *WriteOptions) (*Result, error) {
 	return s.write(ctx, opUpdate, key, change, large, opts)
 }
 
-// Upsert is Update if there is an item, and otherwise creates the item.
+// Upsert does what [Store.Update] does if there is an item. Otherwise it creates the item.
 func (s *Store) Upsert(ctx context.Context, key Key, change Change, large Large, opts *WriteOptions) (*Result, error) {
 	return s.write(ctx, opUpsert, key, change, large, opts)
 }
 
-// Replace writes a whole item. If there is an item, Replace removes the attributes that the new
-// item does not have. It costs what Update costs.
+// Replace writes a whole item. If there is already an item, Replace removes the attributes that the
+// new item does not have. It sends the same requests as [Store.Update].
 func (s *Store) Replace(ctx context.Context, key Key, attrs Attributes, large Large, opts *WriteOptions) (*Result, error) {
 	return s.write(ctx, opReplace, key, Change{Set: attrs}, large, opts)
 }

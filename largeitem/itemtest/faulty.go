@@ -10,15 +10,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Faulty is a table whose calls get faults, for tests of programs that use a table. The faults
-// are those of package objecttest. A table and a bucket can have the same faults: then they
-// belong to one process and number their calls together.
+// Faulty is a table whose calls get faults, for tests of programs that use a table. The faults are
+// those of package objecttest. A table and a bucket can have the same faults. Then both belong to
+// one process, and their calls are numbered together.
 //
 //	faults := objecttest.NewFaults(objecttest.Nth(3, objecttest.Cut))
 //	table, bucket := itemtest.NewFaulty(t, faults), faults.Bucket(b)
 //
-// The operations are get, put, update, delete and scan. A GetMany is one get, of the first
-// key. A scan gets its fault before it begins. Schema gets none.
+// The operations are get, put, update, delete and scan. A GetMany counts as one get, of the first
+// key. A scan gets its fault before it begins. A call of Schema gets no fault.
 type Faulty struct {
 	*objecttest.Faults
 	below largeitem.Table
@@ -29,7 +29,7 @@ var (
 	_ largeitem.BatchGetter = (*Faulty)(nil)
 )
 
-// NewFaulty returns a table whose calls meet the faults.
+// NewFaulty returns a table whose calls get the faults.
 func NewFaulty(below largeitem.Table, faults *objecttest.Faults) *Faulty {
 	return &Faulty{faults, below}
 }

@@ -18,23 +18,23 @@ import (
 	"github.com/holdfast-go/holdfast/largeitem"
 )
 
-// Options adapt the suite to a table. The zero value suits a fast one.
+// Options adapt the suite to a table. The zero value is for a fast table.
 type Options struct {
-	// Reopen opens another handle on the table of first, as another process would have
-	// it. Where it is given, half of the racers use it, and what one handle wrote is read
-	// through the other.
+	// Reopen opens a second handle on the table of first, as another process would do. If Reopen is
+	// not nil, half of the racers use the second handle. The suite then also reads through one
+	// handle what the other handle wrote.
 	Reopen func(t *testing.T, first largeitem.Table) largeitem.Table
 
-	// Add returns an expression for [largeitem.Change] that adds n to the number attr, and
-	// Above one for [largeitem.Condition] that holds where the number attr is above n. Nil:
-	// the table has no expressions.
+	// Add returns an expression for [largeitem.Change] that adds n to the number in the attribute
+	// attr. Above returns an expression for [largeitem.Condition] that holds if the number in attr
+	// is greater than n. Nil means that the table has no expressions.
 	Add, Above func(attr string, n int) any
 
-	// Skip names cases that this table is known to fail, each with the reason. A name
-	// that is no case is an error.
+	// Skip names cases that this table is known to fail, each with the reason. A name that is no
+	// case fails the test.
 	Skip map[string]string
 
-	// Racers is the number of goroutines that compete; 0 means 8, else at least 2.
+	// Racers is the number of goroutines that compete. It is at least 2; 0 means 8.
 	Racers int
 
 	// Rounds is how often a race is repeated; 0 means 20.
@@ -43,8 +43,8 @@ type Options struct {
 	// Items is the number of items of the long scan; 0 means 1,100.
 	Items int
 
-	// Large is the size of the largest item that the table keeps, in bytes, counted by
-	// [largeitem.Schema].ItemSize, of ASCII text; 0 means that of its schema.
+	// Large is the size of the largest item of ASCII text that the table keeps, in bytes, as
+	// [largeitem.Schema].ItemSize counts them. 0 means MaxItem of the table's schema.
 	Large int
 }
 
@@ -72,8 +72,8 @@ func cases() []suitetest.Case[*env] {
 // Cases returns the names of all cases.
 func Cases() []string { return suitetest.Names(cases()) }
 
-// Run checks the tables that open returns, each a new and empty one, by all cases of the
-// suite, as subtests of t.
+// Run runs all cases of the suite as subtests of t. Each call of open must return a new and empty
+// table.
 func Run(t *testing.T, open func(t *testing.T) largeitem.Table, opts *Options) {
 	t.Helper()
 	o := opts.checked(t)
@@ -83,9 +83,9 @@ func Run(t *testing.T, open func(t *testing.T) largeitem.Table, opts *Options) {
 // Failure is a case that failed.
 type Failure = suitetest.Failure
 
-// Check runs the cases like [Run], or only those that are named, but returns those that
-// failed in place of failing t. It is for testing this suite, and for showing that a table
-// is known to be wrong.
+// Check runs the cases like [Run]. If names are given, it runs only these cases. It returns the
+// cases that failed, and does not fail t. Use Check to test this suite, or to show that a table is
+// wrong.
 func Check(t *testing.T, open func(t *testing.T) largeitem.Table, opts *Options, names ...string) []*Failure {
 	t.Helper()
 	o := opts.checked(t)

@@ -27,15 +27,15 @@ import (
 
 // Options are the options of [New].
 type Options struct {
-	// Table is the short name of the table. Default: "items".
+	// Table is the short name of the table. The default is "items".
 	Table string
 
-	// Partition and Sort are the attributes of the key. Default: a text "pk", and no sort
-	// key.
+	// Partition and Sort are the attributes of the key. The default is a partition key "pk" that is
+	// a text, and no sort key.
 	Partition, Sort largeitem.KeyAttribute
 }
 
-// Table is a table in memory. It may be used by any number of goroutines.
+// Table is a table in memory. Any number of goroutines may use it.
 type Table struct {
 	schema largeitem.Schema
 
@@ -48,7 +48,8 @@ var (
 	_ largeitem.BatchGetter = (*Table)(nil)
 )
 
-// New returns an empty table. An error about the options matches [largeitem.ErrInvalid].
+// New returns an empty table. If the options are not valid, the error matches
+// [largeitem.ErrInvalid].
 func New(opts *Options) (*Table, error) {
 	var o Options
 	if opts != nil {
@@ -170,7 +171,7 @@ func (t *Table) failed(op store.Kind, key largeitem.Key, err error) error {
 	return &store.OpError{Op: op, Key: key.String(), Store: t.schema.Name, Err: err}
 }
 
-// Scan implements [largeitem.Table]. It yields the keys that there are when it begins.
+// Scan implements [largeitem.Table]. It yields items whose keys exist when the scan begins.
 func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2[largeitem.Row, error] {
 	var o largeitem.ScanOptions
 	if opts != nil {

@@ -86,8 +86,8 @@ const (
 	// jsonb returns somewhat more than was written.
 	maxCell = 6 << 20
 
-	// MaxRow is a size in bytes. The text of every row that a Table writes is smaller. Use it if
-	// a driver can limit the size of the rows that it reads.
+	// MaxRow is a size in bytes. The text of every row that a Table writes is smaller than MaxRow.
+	// If a driver can limit the size of the rows that it reads, use MaxRow as the limit.
 	MaxRow = 16 << 20
 
 	idMark = "holdfast-id:"
@@ -97,8 +97,9 @@ const (
 var errTooLong = fmt.Errorf("it has more than %d bytes", maxCell)
 
 // CreateTable creates a table with the columns of the key and one column for the attributes as
-// JSON. You may add others. If there is such a table with the same key, CreateTable does not
-// change it. If the key differs, the error matches [store.ErrMisconfigured].
+// JSON. You may add other columns later. If a table with this name and the same key exists,
+// CreateTable does not change it. If its key is different, the error matches
+// [store.ErrMisconfigured].
 func CreateTable(ctx context.Context, db *sql.DB, d sqlstore.Dialect, opts *Options) error {
 	t, err := New(db, d, opts)
 	if err != nil {

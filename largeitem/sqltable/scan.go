@@ -23,8 +23,8 @@ const (
 	manyKeys = 50
 )
 
-// Scan implements [largeitem.Table], in the order of the key. One statement reads up to 500
-// rows, or four MiB of them. No statement is open while the caller handles a row.
+// Scan implements [largeitem.Table], in the order of the key. One statement reads up to 500 rows,
+// or rows of up to 4 MiB together. No statement is open while the caller processes a row.
 func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2[largeitem.Row, error] {
 	return func(yield func(largeitem.Row, error) bool) {
 		var o largeitem.ScanOptions
@@ -87,7 +87,7 @@ func (t *Table) page(ctx context.Context, l *layout, after *largeitem.Key, attri
 	return page, size > pageBytes || len(page) == pageRows, err
 }
 
-// GetMany implements [largeitem.BatchGetter], with a statement for each 50 keys.
+// GetMany implements [largeitem.BatchGetter]. It sends one statement for each 50 keys.
 func (t *Table) GetMany(ctx context.Context, keys []largeitem.Key, opts *largeitem.GetOptions) ([]largeitem.Attributes, error) {
 	l, err := t.open(ctx)
 	for _, key := range keys {

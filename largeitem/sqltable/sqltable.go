@@ -92,38 +92,40 @@ const (
 
 // Options are the options of [New] and [CreateTable].
 type Options struct {
-	// Table is the name of the table: 1 to 63 bytes. Default: "items".
+	// Table is the name of the table: 1 to 63 bytes. The default is "items".
 	Table string
 
-	// Partition and Sort are the columns of the key. Only CreateTable uses Number: [New] reads
-	// the types of the columns. Default: a text "pk", and no sort key.
+	// Partition and Sort are the columns of the key. Only CreateTable uses Number: [New] reads the
+	// types of the columns. The default is a partition key "pk" that is a text, and no sort key.
 	Partition, Sort largeitem.KeyAttribute
 
-	// JSON is the text column for the attributes without a column. The default is
-	// "holdfast_attributes". Other tables need not have this column.
+	// JSON is the name of the text column for all attributes that have no column. The default is
+	// "holdfast_attributes". A table without a column of the default name keeps only attributes
+	// that have a column.
 	JSON string
 
-	// Columns are the columns that are attributes; nil means all columns except those of the key.
+	// Columns are the names of the columns that are attributes; nil means all columns except those
+	// of the key.
 	Columns []string
 
-	// Name names the table for people, for example the URL of the database without secrets.
-	// Default: the dialect and the table.
+	// Name names the table for people, for example the URL of the database without secrets. The
+	// default has the dialect and the name of the table.
 	Name string
 
-	// Hide removes secrets from a message of the database before an error repeats it: a server
-	// can repeat a password that it received. Nil hides nothing.
+	// Hide removes secrets from a message of the database before an error repeats the message. A
+	// server can repeat a password that it received. Nil means that messages are not changed.
 	Hide func(text string) string
 }
 
 // SQL is an expression in the language of the database, with a question mark for each argument. A
-// question mark in quotes is no argument. Write two question marks for one question mark that is
-// no argument.
+// question mark in quotes is no argument. Outside of quotes, write two question marks if the
+// expression needs a question mark that is no argument.
 //
 //	&largeitem.Condition{Expr: sqltable.SQL{Text: "stock >= ?", Args: []any{5}}}
 //
-// A [largeitem.Condition] with an SQL holds only if the expression is true. It does not hold if
-// the expression is false or NULL. It must have no side effects, and may be evaluated several
-// times. Never build the text from input.
+// A [largeitem.Condition] with an SQL holds only if the expression is true. It does not hold if the
+// expression is false or NULL. The expression must have no side effects, and may be evaluated
+// several times. Never put input of users into Text.
 type SQL struct {
 	Text string
 	Args []any
@@ -134,7 +136,7 @@ type SQL struct {
 //
 //	largeitem.Change{Expr: sqltable.Set{"stock": {Text: "stock - ?", Args: []any{5}}}}
 //
-// The results of expressions do not count for the largest size of an item.
+// The limit on the size of an item does not include the results of expressions.
 type Set map[string]SQL
 
 // Table is a table of a database. Any number of goroutines may use it, and it needs no Close. The
@@ -198,13 +200,13 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 	return t, nil
 }
 
-// InTx returns the table within a transaction of the caller. Its writes take effect only with
-// that transaction. Use it for the second step after [largeitem.Store.Prepare], for example. The
-// result of a write holds only if the Commit of the transaction succeeds. After an error roll the
-// transaction back. On SQLite begin the transaction with BEGIN IMMEDIATE.
+// InTx returns the table within a transaction of the caller. Its writes take effect only with that
+// transaction. For example, use InTx for the write after [largeitem.Store.Prepare]. The result of a
+// write is valid only if the Commit of the transaction succeeds. After an error, roll the
+// transaction back. On SQLite, begin the transaction with BEGIN IMMEDIATE.
 //
-// If no other call was made before, the first call reads the schema outside of the transaction,
-// by another connection.
+// If t has not read the schema yet, the first call reads the schema outside of the transaction, by
+// another connection.
 func (t *Table) InTx(tx *sql.Tx) *Table {
 	within := *t
 	within.run = tx
@@ -214,14 +216,15 @@ func (t *Table) InTx(tx *sql.Tx) *Table {
 // Schema implements [largeitem.Table]. The ID has two parts: a random text that [CreateTable] has
 // written into a comment of the table, and the place of the table. If another program created the
 // table, the ID is only the place. In PostgreSQL the place is the number of the table in its
-// database and server. In SQLite it is the file, identified by its inode and creation time, and
-// the name of the table. So a file that was renamed, or that has another path, is the same place.
+// database and server. In SQLite it is the file, identified by its inode and creation time, and the
+// name of the table. So a file is still the same place after it was renamed, and if a program uses
+// another path to it.
 //
 // So a copy of a table has another ID. A table that was restored or moved to another file, server
-// or database also has another ID. With [largeitem.Options].AdoptPrefix such a table claims the
-// objects. A backup that is restored into the same file or table has the same ID. A clone of a
-// whole disk or cluster has the same ID as the original: never let the clone reach the bucket of
-// the original.
+// or database also has another ID. With [largeitem.Options].AdoptPrefix, a Store for such a table
+// claims the objects. A backup that is restored into the same file or table has the same ID. A
+// clone of a whole disk or cluster has the same ID as the original: never let the clone reach the
+// bucket of the original.
 func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	l, err := t.open(ctx)
 	if err != nil {
@@ -230,8 +233,8 @@ func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	return l.schema, nil
 }
 
-// ExprAttributes implements [largeitem.ExprReader]: it returns the columns that a [Set] sets. The
-// columns that an [SQL] reads are not known.
+// ExprAttributes implements [largeitem.ExprReader]: it returns the columns that a [Set] sets. It
+// cannot find the columns that an [SQL] reads.
 func (t *Table) ExprAttributes(expr any) ([]string, error) {
 	switch e := expr.(type) {
 	case Set:

@@ -77,11 +77,12 @@ const (
 // Options are the options of [New] and [Create].
 type Options struct {
 	// Table is the name of the table: at most 100 letters, digits, hyphens, underscores and dots.
-	// It begins with a letter, a digit or an underscore. Default: "items".
+	// The name begins with a letter, a digit or an underscore. The default is "items".
 	Table string
 
-	// Partition and Sort are the attributes of the key, for [Create]. [New] ignores them, and
-	// reads the schema from the store. Default: a text "pk", and no sort key.
+	// Partition and Sort are the attributes of the key, for [Create]. [New] ignores them, and reads
+	// the schema from the store. The default is a partition key "pk" that is a text, and no sort
+	// key.
 	Partition, Sort largeitem.KeyAttribute
 }
 
@@ -96,7 +97,7 @@ type Table struct {
 
 var _ largeitem.Table = (*Table)(nil)
 
-// New returns a table that [Create] has made. It sends nothing.
+// New returns a table that [Create] has created. It sends nothing.
 func New(st store.Store, opts *Options) (*Table, error) {
 	t := &Table{st: st, page: namesAtOnce}
 	if opts != nil {
@@ -133,8 +134,8 @@ type keyAttribute struct {
 // format is that of all registers of a table.
 const format = 1
 
-// Create creates a table: it writes the schema. If there is a table of that name with the same
-// key, Create does not change it. If the key differs, the error matches [store.ErrMisconfigured].
+// Create creates a table: it writes the schema. If a table with this name and the same key exists,
+// Create does not change it. If its key is different, the error matches [store.ErrMisconfigured].
 func Create(ctx context.Context, st store.Store, opts *Options) error {
 	t, err := New(st, opts)
 	if err != nil {

@@ -43,31 +43,30 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// OrphanAge is how old a file that no register names must be before Sweep removes it. A put
-// that takes longer than half of it, from its first byte to the swap of the register, fails.
+// OrphanAge is the age at which Sweep removes a file that no register names. A put fails if it
+// takes longer than half of OrphanAge, from its first byte to the swap of the register.
 const OrphanAge = 24 * time.Hour
 
 // Options are the options of [Open].
 type Options struct {
-	// AllowNetwork allows a file system that is not known to be local; see
-	// [filestore.Options].
+	// AllowNetwork allows a file system that may be a network file system; see [filestore.Options].
 	AllowNetwork bool
 
-	// Unsafe lists the accepted risks of the directory; see [filestore.Options].
+	// Unsafe lists the risks of the directory that the caller accepts; see [filestore.Options].
 	Unsafe []string
 
-	// ReadOnly only reads a bucket, and creates nothing; see [filestore.Options].
+	// ReadOnly opens a bucket only for reads, and creates nothing; see [filestore.Options].
 	ReadOnly bool
 }
 
-// Bucket is a space of objects in a directory. Any number of goroutines may use it; it starts
-// none. It implements [object.Bucket] and [object.Copier].
+// Bucket is a space of objects in a directory. Any number of goroutines may use it. It starts no
+// goroutine. It implements [object.Bucket] and [object.Copier].
 //
-// Its Sweep removes files that no register names and that are older than
-// [OrphanAge], and returns how many it removed. With [Open] it also removes the
-// registers of objects that were deleted that long ago. It may run while the bucket is in use.
-// Its memory does not depend on the number of objects. It may leave a few files to the next
-// sweep.
+// The method Sweep removes files that no register names and that are older than [OrphanAge]. It
+// returns the number of removed files. If [Open] returned the bucket, Sweep also removes the
+// registers of objects that were deleted longer ago than OrphanAge. Sweep may run while the bucket
+// is in use. Its memory does not depend on the number of objects. It may leave a few files to the
+// next sweep.
 type Bucket struct {
 	*objects
 	files *files
@@ -84,8 +83,8 @@ var (
 	_ object.Describer = (*Bucket)(nil)
 )
 
-// Open returns the bucket in dir, and makes dir if it does not exist. Bodies are in
-// dir/data, and the index is a filestore in dir/index. The caller closes the bucket.
+// Open returns the bucket in dir, and creates dir if it does not exist. Bodies are in dir/data, and
+// the index is a filestore in dir/index. The caller must close the bucket.
 func Open(dir string, opts *Options) (*Bucket, error) {
 	var o Options
 	if opts != nil {
@@ -125,7 +124,7 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 	return b, nil
 }
 
-// Exists reports whether [Open] has made a bucket in dir. It changes nothing.
+// Exists reports whether [Open] has created a bucket in dir. It changes nothing.
 func Exists(dir string) (bool, error) {
 	for _, sub := range []string{"data", "index"} {
 		info, err := os.Stat(filepath.Join(dir, sub))
@@ -147,9 +146,9 @@ func (b *Bucket) Close() error {
 	return errors.Join(b.own.Close(), b.files.root.Close())
 }
 
-// New returns the bucket with its bodies in dir and its index in the given store. It
-// makes dir if it does not exist. The index needs a space of registers without other
-// users; see [store.Prefix].
+// New returns a bucket whose bodies are in dir and whose index is in the store index. It creates
+// dir if dir does not exist. No other program may write registers into the index. To share a store,
+// pass a prefix of it; see [store.Prefix].
 func New(dir string, index store.Store) (*Bucket, error) {
 	return newBucket(dir, index, Options{}, false)
 }

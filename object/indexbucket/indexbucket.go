@@ -56,27 +56,27 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Prefix is what the keys of the bodies begin with: empty, or a text that ends with a
-	// slash. No other objects may be below it, and each index needs its own prefix.
+	// Prefix is the beginning of the keys of the bodies: empty, or a text that ends with a slash.
+	// No other objects may have keys with this prefix, and each index needs a different prefix.
 	Prefix string
 
-	// Sweep removes a body that no register names when the body has this age, by the store's
-	// clock. A put fails if it takes longer than half of OrphanAge until the swap of the
-	// register. The index must not apply a write later than half of OrphanAge after the write was
-	// sent. At least an hour; 0 means 24 hours. All users of an index must use the same
-	// OrphanAge.
+	// OrphanAge is the age, by the store's clock, at which Sweep removes a body that no register
+	// names. A put fails if it takes longer than half of OrphanAge until the swap of the register.
+	// The index must not apply a write later than half of OrphanAge after the write was sent.
+	// OrphanAge is at least [MinOrphanAge]; 0 means 24 hours. All users of an index must use the
+	// same OrphanAge.
 	OrphanAge time.Duration
 }
 
-// Bucket is a space of objects in an index and a bucket of bodies. It may be used by any
-// number of goroutines, starts none, and needs no closing. It implements [object.Bucket]
-// and [object.Copier], with all their conditions, as the rules of those interfaces say. A
-// copy of an object onto itself, which changes its metadata, writes no body.
+// Bucket is a space of objects in an index and a bucket of bodies. Any number of goroutines may use
+// it. It starts no goroutine, and needs no Close. It implements [object.Bucket] and [object.Copier]
+// with all their conditions. A copy of an object to its own key, to change its metadata, writes no
+// body.
 //
-// Its Sweep removes bodies that no register names and that are older than
-// [Options].OrphanAge, and returns how many it removed. It may run while the bucket is in use.
-// Its memory does not depend on the number of objects. It may leave a few bodies to the next
-// sweep.
+// The method Sweep removes bodies that no register names and that are older than
+// [Options].OrphanAge. It returns the number of removed bodies. Sweep may run while the bucket is
+// in use. Its memory does not depend on the number of objects. It may leave a few bodies to the
+// next sweep.
 type Bucket struct {
 	*objects
 	traits object.Traits

@@ -74,8 +74,8 @@ func (b *Bucket) identify() uint64 {
 	return b.id
 }
 
-// Get implements [object.Bucket]. It reads the state that was there when it was
-// called, whatever happens to the object afterwards.
+// Get implements [object.Bucket]. The reader reads the state at the time of the call, even if the
+// object changes later.
 func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
 	o, err := object.CheckGet(key, opts)
 	if err != nil {
@@ -189,7 +189,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 	return nil
 }
 
-// List implements [object.Bucket]. It lists what was there when it was called.
+// List implements [object.Bucket]. It lists the objects that exist at the time of the call.
 func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
 	var after string
 	if opts != nil {

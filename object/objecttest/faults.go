@@ -16,24 +16,24 @@ const (
 	// Pass: nothing happens to the call.
 	Pass Fault = iota
 
-	// Fail: the bucket below does not get the call. The caller gets an error of unknown
-	// outcome.
+	// Fail: the bucket below does not get the call. The caller gets an error whose outcome is
+	// unknown.
 	Fail
 
 	// Lose: the bucket below carries the call out. The caller gets the same error as with
 	// Fail.
 	Lose
 
-	// Repeat: the bucket below gets the call twice, as by a proxy. The caller gets the
-	// second answer.
+	// Repeat: the bucket below gets the call twice, as if a proxy had repeated it. The caller gets
+	// the second answer.
 	Repeat
 
 	// Late: the caller gets the same error as with Fail. The bucket below gets the call
 	// later, when [Faults.Deliver] is called.
 	Late
 
-	// Cut: the process has died. The bucket below gets neither this call nor any later
-	// one, and nor does anything else with the same [Faults].
+	// Cut: the process has died. The bucket below does not get this call, nor any later call. The
+	// same is true for all other buckets with the same [Faults].
 	Cut
 )
 
@@ -43,16 +43,16 @@ var ErrFault = fmt.Errorf("%w: a fault of the test", store.ErrUnavailable)
 // Call is a call that a [Faults] decides about.
 type Call struct {
 	N    int        // from 1
-	Op   store.Kind // get, stat, put, delete, copy, list; of tables of items also update and scan
-	Key  string     // of a copy the destination, of a list the prefix
-	Dead bool       // a call before it was Cut
+	Op   store.Kind // get, stat, put, delete, copy or list; for a table of items, also update or scan
+	Key  string     // for a copy, the destination; for a list, the prefix
+	Dead bool       // an earlier call was Cut
 }
 
 // Write reports whether the call changes something.
 func (c Call) Write() bool { return c.Op.Write() }
 
-// Faults are the faults of one process: of the calls of one bucket, or of everything that
-// one process calls, numbered together. It may be used by any number of goroutines.
+// Faults are the faults of one process. The calls of all buckets with the same Faults are numbered
+// together. Any number of goroutines may use a Faults.
 type Faults struct {
 	decide func(Call) Fault
 
@@ -63,11 +63,11 @@ type Faults struct {
 	late  []func()
 }
 
-// NewFaults returns faults: decide returns the fault of each call. Several goroutines may call
-// decide at once. Nil lets all calls pass.
+// NewFaults returns faults for which decide returns the fault of each call. Several goroutines may
+// call decide at the same time. If decide is nil, all calls pass.
 func NewFaults(decide func(Call) Fault) *Faults { return &Faults{decide: decide} }
 
-// Nth returns a decision: the n-th call gets the fault.
+// Nth returns a function for [NewFaults] that gives the fault to the n-th call.
 func Nth(n int, fault Fault) func(Call) Fault {
 	return func(c Call) Fault {
 		if c.N == n {
@@ -80,7 +80,7 @@ func Nth(n int, fault Fault) func(Call) Fault {
 // maxCalls is how many calls are remembered.
 const maxCalls = 10_000
 
-// Len returns the number of calls so far, those of a dead process too.
+// Len returns the number of calls so far, including calls after a Cut.
 func (f *Faults) Len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +94,7 @@ func (f *Faults) Calls() []Call {
 	return append([]Call(nil), f.calls...)
 }
 
-// Deliver carries out the calls that are late, and forgets them.
+// Deliver carries out the calls with the fault Late, each once.
 func (f *Faults) Deliver() {
 	f.mu.Lock()
 	late := f.late
@@ -105,8 +105,9 @@ func (f *Faults) Deliver() {
 	}
 }
 
-// Call carries out a call with its fault. Decorators use it. Call calls run never, once or twice.
-// For a late call, [Faults.Deliver] calls run later, with a context that does not end with ctx.
+// Call carries out a call with its fault. It is for decorators. The fault decides whether Call
+// calls run not at all, once or twice. If the fault is Late, [Faults.Deliver] calls run, with a
+// context that does not end with ctx.
 func (f *Faults) Call(ctx context.Context, op store.Kind, key string, run func(context.Context) error) error {
 	f.mu.Lock()
 	f.n++

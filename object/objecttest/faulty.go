@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Faulty is a bucket whose calls get faults, for tests of programs that use a bucket. Reads
-// get their fault as an error: Lose, Repeat and Late make no other difference to them.
+// Faulty is a bucket whose calls get faults, for tests of programs that use a bucket. Reads get
+// every fault except Pass as an error.
 type Faulty struct {
 	*Faults
 	below object.Bucket
@@ -32,7 +32,7 @@ func NewFaulty(below object.Bucket, decide func(Call) Fault) *Faulty {
 // Bucket returns a bucket whose calls get the faults.
 func (f *Faults) Bucket(below object.Bucket) *Faulty { return &Faulty{f, below} }
 
-// Traits implements [object.Describer]. The bucket is not local: faults are those of a
+// Traits implements [object.Describer]. The bucket is not local, because its faults are those of a
 // network.
 func (f *Faulty) Traits() object.Traits {
 	t := object.TraitsOf(f.below)

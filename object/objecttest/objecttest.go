@@ -22,24 +22,24 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// Options adapt the suite to a bucket. The zero value suits a fast one.
+// Options adapt the suite to a bucket. The zero value is for a fast bucket.
 type Options struct {
-	// Reopen opens another handle on the space of first, as another process would
-	// have it. Where it is given, half of the racers use it, and what one handle
-	// wrote is read through the other.
+	// Reopen opens a second handle on the objects of first, as another process would do. If Reopen
+	// is not nil, half of the racers use the second handle. The suite then also reads through one
+	// handle what the other handle wrote.
 	Reopen func(t *testing.T, first object.Bucket) object.Bucket
 
 	// Unsupported names abilities that this bucket does not have, each with the reason.
 	Unsupported map[object.Ability]string
 
-	// Skip names cases that this bucket is known to fail, each with the reason. A
-	// name that is no case is an error.
+	// Skip names cases that this bucket is known to fail, each with the reason. A name that is no
+	// case fails the test.
 	Skip map[string]string
 
 	// VerifySkips also runs the cases of Skip, and fails when one of them passes.
 	VerifySkips bool
 
-	// Racers is the number of goroutines that compete; 0 means 16, else at least 2.
+	// Racers is the number of goroutines that compete. It is at least 2; 0 means 16.
 	Racers int
 
 	// Rounds is how often a race is repeated; 0 means 25.
@@ -95,9 +95,9 @@ func Run(t *testing.T, open func(t *testing.T) object.Bucket, opts *Options) {
 // Failure is a case that failed.
 type Failure = suitetest.Failure
 
-// Check runs the cases like [Run], or only those that are named, but returns those
-// that failed in place of failing t. It is for testing this suite, and for showing
-// that a bucket is known to be wrong.
+// Check runs the cases like [Run]. If names are given, it runs only these cases. It returns the
+// cases that failed, and does not fail t. Use Check to test this suite, or to show that a bucket is
+// wrong.
 func Check(t *testing.T, open func(t *testing.T) object.Bucket, opts *Options, names ...string) []*Failure {
 	t.Helper()
 	o := opts.checked(t)

@@ -13,21 +13,20 @@ import (
 type Reservation struct {
 	Row
 
-	// Since is when the row was written, in whole seconds: its TTL minus [Options].TTL. If the
-	// writer has another TTL, Since is wrong. If it would be in the future, or the row has no
-	// TTL, Since is zero.
+	// Since is the time when the row was written, in whole seconds. It is calculated: the TTL of
+	// the row minus [Options].TTL. If the writer of the row has another Options.TTL, Since is
+	// wrong. If the result is in the future, or the row has no TTL, Since is zero.
 	Since time.Time
 
-	// Live says that waiters respect the reservation: its holder has not released it, and less
-	// than timeout * [Options].MaxClockSkewRate has passed since Since. A waiter always waits
-	// that long after it first saw the row.
+	// Live says that waiters respect the reservation. Its holder has not released it, and less time
+	// than Row.Timeout * [Options].MaxClockSkewRate has passed since the time in Since. A waiter
+	// always waits that long after it first read the row.
 	Live bool
 }
 
-// List yields the reservations of the table in no particular order, in pages if the table has
-// them. It changes nothing. An error that matches store.ErrCorrupt is about one row, and the
-// listing continues. Any other error ends it. If the table is no [Lister], the error matches
-// errors.ErrUnsupported.
+// List yields the reservations of the table in no particular order. It changes nothing. An error
+// that matches store.ErrCorrupt is about one row, and the listing continues. Any other error ends
+// the listing. If the table is no [Lister], the error matches errors.ErrUnsupported.
 func (r *Reserver) List(ctx context.Context) iter.Seq2[Reservation, error] {
 	return func(yield func(Reservation, error) bool) {
 		table, ok := r.table.(Lister)

@@ -20,9 +20,9 @@ const (
 	// defaultTTL is how long a row stays in its table; see [Options].
 	defaultTTL = time.Hour
 
-	// TestInterval is the first pause between two checks of a waiter. The pauses grow to a
-	// fortieth of the wait, but at least to twice TestInterval. A waiter takes over a row at most
-	// TestInterval late.
+	// TestInterval is the first pause between two checks of a waiter. The pauses grow to one
+	// fortieth of the wait, or to twice TestInterval if that is longer. A waiter takes over a row
+	// at most TestInterval too late.
 	TestInterval = 100 * time.Millisecond
 
 	// MinTimeout and MaxTimeout bound Options.Timeout.
@@ -43,27 +43,28 @@ const (
 // settings: a waiter uses the timeout in the row.
 type Options struct {
 	// Timeout bounds an operation. It begins before the Reserver sends the row. With a shorter
-	// timeout, the reservation of a crashed writer ends sooner. A longer timeout gives slow
-	// operations more time. Whole milliseconds, from 50 ms to 24 hours; 0 means 20 seconds.
+	// Timeout, the reservation of a crashed writer ends sooner. A longer Timeout gives slow
+	// operations more time. It is a whole number of milliseconds, from 50 ms to 24 hours; 0 means
+	// 20 seconds.
 	Timeout time.Duration
 
-	// MaxClockSkewRate: a waiter takes a row over after the row's timeout * MaxClockSkewRate. 2
-	// to 100; 0 means 3. The part above 1 is for clocks that run at different speeds, and for
-	// operations that the store applies late.
+	// MaxClockSkewRate multiplies the timeout of a row: after that time, a waiter takes the row
+	// over. It is from 2 to 100; 0 means 3. The additional time is for clocks that run at different
+	// speeds, and for operations that the store applies late.
 	MaxClockSkewRate int
 
-	// TTL is how long a row stays in a table that removes rows. At least Timeout *
-	// MaxClockSkewRate plus one minute, at most 365 days. 0 means an hour, or twice Timeout *
-	// MaxClockSkewRate if that is more.
+	// TTL is how long a row stays in a table that removes rows. It is at least Timeout *
+	// MaxClockSkewRate plus one minute, and at most 365 days. 0 means an hour, or twice Timeout *
+	// MaxClockSkewRate if that is longer.
 	TTL time.Duration
 
 	// ReleaseApplied also releases the row of an applied operation, which costs one more request.
-	// Then other programs need not wait for the row when the state returns. A state returns if
-	// objects are deleted and created again. It also returns if objects get earlier bytes again
-	// and versions are ETags.
+	// Then other programs need not wait for the row if the object is in the reserved state again.
+	// That happens after a create and a delete, because the object is absent again. If versions are
+	// ETags, it also happens if the object gets its earlier bytes again.
 	ReleaseApplied bool
 
-	// Logger receives waits, take-overs and releases. Nil discards.
+	// Logger receives waits, take-overs and releases. Nil means no log.
 	Logger *slog.Logger
 }
 

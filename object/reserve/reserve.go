@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ErrExpired is the cause with which the context of an operation ends when the time of its
-// reservation has passed. It says nothing about the outcome of the operation.
+// ErrExpired is the cause of the end of an operation's context after the time of the reservation
+// has passed. It says nothing about the outcome of the operation.
 var ErrExpired = errors.New("the reservation has expired")
 
 const (
@@ -31,9 +31,9 @@ const (
 )
 
 // Reserver guards operations by reservations in one table. It implements object.Reserver. Any
-// number of goroutines may use it. It starts one goroutine for each operation, which ends with
-// the operation. It needs no Close. Use one Reserver for all operations of a program: its
-// goroutines wait in a queue, without requests.
+// number of goroutines may use it. It starts one goroutine for each operation, which ends with the
+// operation. It needs no Close. Use one Reserver for all operations of a program: its goroutines
+// then wait in a queue, and send no requests.
 type Reserver struct {
 	table Table
 	o     Options
@@ -47,7 +47,7 @@ type Reserver struct {
 
 var _ object.Reserver = (*Reserver)(nil)
 
-// New returns a Reserver on a table. opts may be nil. It sends nothing.
+// New returns a Reserver for a table. Nil options mean all defaults. New sends nothing.
 func New(table Table, opts *Options) (*Reserver, error) {
 	if table == nil {
 		return nil, fmt.Errorf("reserve: %w: New needs a table, and got nil", store.ErrInvalid)
@@ -65,27 +65,29 @@ func New(table Table, opts *Options) (*Reserver, error) {
 // Options returns the options, with all defaults filled in.
 func (r *Reserver) Options() Options { return r.o }
 
-// Do runs operate while no other holder of a reservation for this state works on it. An
-// empty version means that there is no object. check returns nil if the object is in
-// that state; otherwise its error matches [store.ErrConflict]. Do calls it at the beginning,
-// and again after each wait. Do may also return the error that check has returned to another
-// goroutine.
+// Do reserves the state version of the object at key, and then calls operate. Until operate
+// returns, no other holder of a reservation for this state operates. An empty version means that
+// there is no object. If the object is in that state, check returns nil; otherwise its error
+// matches [store.ErrConflict]. Do calls check at the beginning, and again after each wait. If
+// another goroutine waits for the same state, Do may return the error that check has returned to
+// that goroutine.
 //
-// The context of operate ends with the reservation, with [ErrExpired] as its cause. operate
-// must return soon after. Do calls it at most once.
+// The context of operate ends with the reservation, with [ErrExpired] as its cause. Then operate
+// must return soon. Do calls operate at most once.
 //
-// Do returns the error of operate unchanged, also when its context has ended. The outcome of
-// that error ([store.OutcomeOf]) decides what Do does with the reservation. If the operation
-// was certainly not applied, Do releases the reservation. Otherwise the reservation stays (see
-// [Options].ReleaseApplied), and other writers wait until they may take it over. So an
-// operation of several steps must not return an error whose outcome is NotApplied when one of
-// the steps was applied.
+// Do returns the error of operate unchanged, even if the context of operate has ended. The outcome
+// of that error ([store.OutcomeOf]) decides what Do does with the reservation. If the operation was
+// certainly not applied, Do releases the reservation. Otherwise the reservation stays (see
+// [Options].ReleaseApplied), and other writers wait until they may take it over. So an operation of
+// several steps must not return an error whose outcome is NotApplied if one of the steps was
+// applied.
 //
-// Every other error has the outcome NotApplied: operate was not called. A [*WaitError] names
-// the reservation for which Do waited when ctx ended. store.ErrCorrupt means that a row in the
-// table does not belong to this protocol; Do does not change it.
+// Every other error has the outcome NotApplied, because Do did not call operate. If ctx ended
+// during a wait, the error is a [*WaitError], which names the reservation for which Do waited. If a
+// row in the table does not belong to this protocol, the error matches store.ErrCorrupt, and Do
+// does not change the row.
 //
-// ctx bounds all of it, except the release, which takes up to three seconds more.
+// ctx bounds the whole call except the release, which can take three seconds more.
 func (r *Reserver) Do(ctx context.Context, key string, version object.Version, check, operate func(context.Context) error) error {
 	if err := object.CheckKey(key); err != nil {
 		return err

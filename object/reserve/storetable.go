@@ -16,14 +16,14 @@ import (
 
 // NewStoreTable returns a table of reservations in registers: one register for each key of an
 // object, named reservation/ and the SHA-256 of the key. The register has the last reservation of
-// the key as JSON, also after the holder has released it. The table never removes a row: each key
-// that was ever reserved occupies a register.
+// the key as JSON, even after the holder has released that reservation. The table never removes a
+// row: each key that was ever reserved occupies a register.
 //
 // The first reservation of a key costs one request of the store. A later reservation costs two
 // requests if the store returns the current value with a conflict (memory, files, DynamoDB),
-// otherwise three. The register can have a reservation for another version of the object, and its
-// holder may still write. So the writer then checks the object once more before it replaces the
-// reservation.
+// otherwise three. The register can have a reservation for another version of the object, and the
+// holder of that reservation may still write. So the writer checks the object once more before it
+// replaces such a reservation.
 func NewStoreTable(st store.Store) Table { return storeTable{st} }
 
 type storeTable struct{ store.Store }

@@ -15,7 +15,7 @@ type Row struct {
 	Key     string
 	Version object.Version // the reserved state; empty means that there is no object
 
-	// Generation rises with every write of the row.
+	// Generation increases with every write of the row.
 	Generation uint64
 
 	// Timeout is how long the holder may operate, in whole milliseconds. Zero means that
@@ -47,20 +47,20 @@ type Table interface {
 	// which may be for another version.
 	Insert(ctx context.Context, row Row) (WriteResult, error)
 
-	// Replace writes row in the place of seen, if the table has exactly seen. Otherwise the error
-	// is a [*ConflictError].
+	// Replace replaces the row seen with the new row, if the table still has exactly the row seen.
+	// Otherwise the error is a [*ConflictError].
 	Replace(ctx context.Context, seen, row Row) (WriteResult, error)
 }
 
 // Lister is a table whose rows can be listed.
 type Lister interface {
-	// Rows yields the rows of the table, in no promised order. An error that
-	// matches store.ErrCorrupt concerns one row, and the listing continues; after any other
-	// error it ends.
+	// Rows yields the rows of the table, in no particular order. An error that matches
+	// store.ErrCorrupt is about one row, and the listing continues. Any other error ends the
+	// listing.
 	Rows(ctx context.Context) iter.Seq2[Row, error]
 }
 
-// ConflictError says that the table has another row than the write named. It matches
+// ConflictError says that the table does not have the row that the write expected. It matches
 // [store.ErrConflict], and its outcome is NotApplied.
 type ConflictError struct {
 	HasRow bool // false if there is no row

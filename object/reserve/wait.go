@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// WaitError says that a writer stopped waiting for the reservation of another writer. It wraps
-// the reason. Its outcome is NotApplied.
+// WaitError says that a writer stopped waiting for the reservation of another writer. Err is the
+// reason. The outcome is NotApplied.
 type WaitError struct {
 	Row       Row           // the reservation of the other writer
 	Remaining time.Duration // time until the waiter would have taken the row over
