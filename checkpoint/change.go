@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Verb names the method of a [Change].
+// Verb names the method of [Store] that a [Change] is for.
 type Verb string
 
 // The verbs, named like the methods of a [Store].
@@ -18,7 +18,8 @@ const (
 )
 
 // Change is one call that may change a checkpoint. [Change.Decide] has all rules of checkpoints.
-// So an implementation of [Store] only reads a state, and writes the next state safely.
+// So an implementation of [Store] has only two tasks: to read a state, and to write the next
+// state safely.
 type Change struct {
 	Verb             Verb
 	Position         Position // for VerbAdvance and VerbReset
@@ -28,18 +29,18 @@ type Change struct {
 	ExpectedSequence *uint64  // for VerbReset and VerbDelete: the sequence that must be saved
 
 	// LastShown, if not nil, is the state that the keeper last returned to its user. Set it for
-	// storage that other programs can move back without a new epoch. If the present state is
-	// older, an Advance gets RolledBack. If the present state is newer, a Delete without
-	// ExpectedSequence is refused.
+	// a storage in which other programs can move checkpoints back without a new epoch. If the
+	// present state is older, an Advance gets RolledBack. If the present state is newer, a
+	// Delete without ExpectedSequence is refused.
 	LastShown *Checkpoint
 }
 
 // Decision is the result of a [Change] on one state of its checkpoint.
 type Decision struct {
 	Next   Checkpoint // the state after the change; the unchanged state if Write is false
-	Write  bool       // Next must be written
+	Write  bool       // true if the caller must write Next
 	Status Status     // for VerbAdvance; see [Status.Err]
-	Err    error      // why another verb was refused
+	Err    error      // for the other verbs: why the change was refused
 }
 
 // Decide returns the result of the change on the state now. It uses and sets only Exists,

@@ -18,13 +18,13 @@ type Position struct {
 	// EventID names the event at this position; empty means that it has no name.
 	EventID string
 
-	// Data is any further state of the caller, for example a cursor that is no number. nil means
-	// none. The caller owns the slices that it passes and the slices that it receives.
+	// Data is any further state of the caller, for example a cursor that is not a number. nil
+	// means no data. The caller owns the slices that it passes and the slices that it receives.
 	Data []byte
 }
 
-// Matches reports whether q has the same sequence as p and does not contradict it. It ignores an
-// empty EventID and nil Data of q.
+// Matches reports whether q has the same Sequence, EventID and Data as p. If EventID of q is
+// empty, or Data of q is nil, Matches does not compare that field.
 func (p Position) Matches(q Position) bool {
 	return p.Sequence == q.Sequence && (q.EventID == "" || q.EventID == p.EventID) && (q.Data == nil || bytes.Equal(q.Data, p.Data))
 }
@@ -40,8 +40,8 @@ type Checkpoint struct {
 	Position
 
 	// Epoch counts how often the checkpoint was moved back or deleted, from 1 on. An Advance
-	// names the epoch that its caller read. If a new epoch has begun since then, the Advance is
-	// refused. 0 means that this keeper has no epochs.
+	// names the epoch that its caller has read. If a new epoch has begun since then, the
+	// Advance is refused. 0 means that this keeper has no epochs.
 	Epoch uint64
 
 	// Token is the highest fencing token that a writer has used or announced; 0 means
@@ -67,13 +67,14 @@ const (
 	// saved position covers it.
 	Behind
 
-	// Mismatch: the same sequence is saved with another event id or other data. The position was
-	// not written. One of the two is wrong, and only the caller can know which. Reset replaces
-	// the saved position. The error matches ErrMismatch.
+	// Mismatch: the same sequence is saved with a different event id or different data. The
+	// position was not written. Either the saved position or the new position is wrong, and only
+	// the caller can know which. Reset replaces the saved position. The error matches
+	// ErrMismatch.
 	Mismatch
 
-	// Fenced: the checkpoint has a higher fencing token, or it has a token and the caller gave
-	// none. The position was not written. The error matches ErrFenced.
+	// Fenced: the checkpoint has a higher fencing token, or the checkpoint has a token and the
+	// caller passed none. The position was not written. The error matches ErrFenced.
 	Fenced
 
 	// RolledBack: after the caller read the checkpoint, it was moved back or deleted, by
@@ -102,7 +103,7 @@ func (s Status) String() string {
 }
 
 // Err returns the error that Advance returns with the status. For Advanced, Unchanged and Behind
-// it is nil, because the saved state covers the position. Otherwise it is [ErrMismatch],
+// the error is nil, because the saved state covers the position. Otherwise it is [ErrMismatch],
 // [ErrFenced] or [ErrRolledBack].
 func (s Status) Err() error {
 	switch s {
@@ -120,7 +121,7 @@ func (s Status) Err() error {
 
 // Result is the result of an Advance.
 type Result struct {
-	// Status is zero after an error that is no refusal.
+	// Status is zero if Advance failed for another reason than a refusal.
 	Status Status
 
 	// Current is the state that the status describes: after Advanced the written state, otherwise
@@ -128,8 +129,9 @@ type Result struct {
 	Current Checkpoint
 }
 
-// Err returns the error that Advance returns with the result, for a caller with this token. It is
-// that of [Status.Err]. If tokens are the reason, it names them.
+// Err returns the error that Advance returns with the result, for a caller with this token. The
+// error is that of [Status.Err]. If the write was refused because of a token, the error names the
+// token of the checkpoint and the token of the caller.
 func (r Result) Err(token uint64) error {
 	if r.Status == Fenced {
 		return fencedOff(r.Current, token)
@@ -138,13 +140,14 @@ func (r Result) Err(token uint64) error {
 }
 
 // The errors of this package, for [errors.Is]. With each of them, nothing was written.
-// Errors of package store occur too.
+// The calls can also return errors of package store.
 var (
-	// ErrMismatch: the same sequence is saved with another event id or other data.
+	// ErrMismatch: the same sequence is saved with a different event id or different
+	// data.
 	ErrMismatch = store.NewError("the same sequence is saved with another event", store.NotApplied, store.ErrPermanent)
 
-	// ErrFenced: the checkpoint has a higher fencing token, or it has a token and the caller gave
-	// none.
+	// ErrFenced: the checkpoint has a higher fencing token, or the checkpoint has a token and the
+	// caller passed none.
 	ErrFenced = store.NewError("fenced by a higher token", store.NotApplied, store.ErrPermanent)
 
 	// ErrRolledBack: the checkpoint was moved back or deleted after the caller read it.
@@ -170,8 +173,8 @@ type Holder struct {
 	Token uint64 // the fencing token of the grant
 }
 
-// HeldError is the error of a Reset or Delete of a key whose lease another holder has. It
-// matches [ErrHeld].
+// HeldError is the error of a Reset or Delete if another holder has the lease of the key.
+// It matches [ErrHeld].
 type HeldError struct {
 	Key    string
 	Holder Holder
@@ -189,9 +192,9 @@ func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
 
 // GetOptions are the options of Get.
 type GetOptions struct {
-	// Cached allows an answer from this keeper's memory, without a request: the state that it
-	// last read or wrote. If the keeper has none, or is not certain of it, it reads. Default:
-	// false, every Get reads.
+	// With Cached, Get may return the state that this keeper last read or wrote, without a
+	// request. If the keeper has no such state, or is not certain that it is still right, Get
+	// reads the register. Default: false, so every Get reads.
 	Cached bool
 }
 
@@ -201,13 +204,13 @@ type AdvanceOptions struct {
 	// token, and then refuses lower tokens.
 	Token uint64
 
-	// Force saves without a token on a checkpoint with a token. A token that is too low is
-	// refused even with Force.
+	// With Force, Advance saves without a token even if the checkpoint has a token. If the
+	// caller passes a token that is too low, Advance is refused even with Force.
 	Force bool
 
 	// Epoch is the epoch of the checkpoint from which the caller's work began. 0 means the epoch
-	// that this keeper last returned to its user, by Get, Fence, Reset, Delete or Watch. If it
-	// has returned none, 0 means the epoch that the first Advance found.
+	// that Get, Fence, Reset, Delete or Watch of this keeper returned last. If they have not
+	// returned an epoch, 0 means the epoch that the first Advance found.
 	Epoch uint64
 }
 
@@ -220,47 +223,50 @@ type ChangeOptions struct {
 	// Token is the fencing token of the caller's lease; 0 means none.
 	Token uint64
 
-	// Force allows the change without a token on a checkpoint with a token, and while another
-	// holder has the lease. A token that is too low is refused even with Force.
+	// Force allows the change without a token even if the checkpoint has a token, and while
+	// another holder has the lease. If the caller passes a token that is too low, the change
+	// is refused even with Force.
 	Force bool
 }
 
 // Store keeps checkpoints: [RegisterStore] in registers, package avisofile in a JSON file. Any
 // number of goroutines may call all methods.
 //
-// The context of a call bounds that call, including the wait for other callers. If the context
-// ends a call early, [store.OutcomeOf] of its error says whether the call may still take effect.
+// The context of a call bounds that call, and its wait for other callers. If the context ends a
+// call early, [store.OutcomeOf] of its error says whether the call may still take effect.
 type Store interface {
 	// Get returns the checkpoint of key. If no position is saved, the error matches
 	// [store.ErrNotFound]. Epoch and Token of the result are still valid.
 	Get(ctx context.Context, key string, opts *GetOptions) (Checkpoint, error)
 
-	// Advance saves p unless that would move the checkpoint back. A nil error means that the
+	// Advance saves p if that does not move the checkpoint back. A nil error means that the
 	// saved state covers p, durably: Advanced, Unchanged or Behind. If Advance is refused, the
-	// error matches ErrMismatch, ErrFenced or ErrRolledBack. The result then has the state that
-	// caused the refusal.
+	// error matches ErrMismatch, ErrFenced or ErrRolledBack. Then the result contains the state
+	// that caused the refusal.
 	Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error)
 
-	// Fence announces a token: from then on the keeper refuses lower tokens. A new holder of a
-	// lease calls Fence first, and continues from the checkpoint that it returns. If no position
-	// is saved, the result's Exists is false, and the error is nil. If the checkpoint has a
-	// higher token, the error matches ErrFenced, and the result has that token.
+	// Fence writes a token into the checkpoint: after that, every keeper refuses lower tokens. A
+	// new holder of a lease calls Fence first, and continues from the checkpoint that it
+	// returns. If no position is saved, the result's Exists is false, and the error is nil. If
+	// the checkpoint has a higher token, the error matches ErrFenced, and the result has that
+	// token.
 	Fence(ctx context.Context, key string, token uint64) (Checkpoint, error)
 
-	// Reset saves p in any case, also to move back, and begins a new epoch. It returns the new
-	// state. If it is refused (ErrUnexpectedSequence, ErrHeld, ErrFenced), it returns the present
-	// state. With ExpectedSequence, the error for a missing checkpoint matches
+	// Reset saves p even if that moves the checkpoint back, and begins a new epoch. It returns
+	// the new state. If Reset is refused (ErrUnexpectedSequence, ErrHeld, ErrFenced), it returns
+	// the present state. If ExpectedSequence is set and no position is saved, the error matches
 	// [store.ErrNotFound].
 	Reset(ctx context.Context, key string, p Position, opts *ChangeOptions) (Checkpoint, error)
 
-	// Delete removes the checkpoint and begins a new epoch. It returns the remaining state. If it
-	// is refused, it returns the present state. If no position is saved, the error matches
+	// Delete removes the checkpoint and begins a new epoch. It returns the remaining state. If
+	// Delete is refused, it returns the present state. If no position is saved, the error matches
 	// [store.ErrNotFound].
 	Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error)
 
 	// List reads and yields the checkpoints whose keys are below prefix, in no particular order.
-	// An empty prefix means all. An error with a Key is about that key only, and the listing
-	// continues. Any other error ends it.
+	// An empty prefix means all keys. If List yields an error with a Checkpoint whose Key is
+	// set, the error is about that key only, and the listing continues. Any other error ends the
+	// listing.
 	List(ctx context.Context, prefix string) iter.Seq2[Checkpoint, error]
 
 	// Watch first yields the checkpoint of key, also if no position is saved. Then it yields
@@ -269,7 +275,7 @@ type Store interface {
 	// last error is the context's error.
 	Watch(ctx context.Context, key string) iter.Seq2[Checkpoint, error]
 
-	// Close waits for the running writes. When the context ends, Close ends the writes. Later
-	// calls fail with ErrClosed.
+	// Close waits for the writes in progress. If the context ends first, Close cancels these
+	// writes. Later calls fail with [ErrClosed].
 	Close(ctx context.Context) error
 }

@@ -21,9 +21,9 @@ const (
 	// newer version is refused.
 	formatVersion = 1
 
-	// MaxPayload is the largest size of event id and data of a position together, in bytes
-	// of JSON. The other fields need the rest of a register's 64 KiB, so that a checkpoint
-	// that was saved can also be fenced.
+	// MaxPayload is the largest size of the event id and the data of a position together,
+	// in bytes of JSON. The rest of a register's 64 KiB is for the other fields. So a
+	// saved checkpoint always has room for a fencing token.
 	MaxPayload = 60 << 10
 
 	recordKind = "checkpoint"

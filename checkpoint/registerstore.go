@@ -27,14 +27,14 @@ type Options struct {
 	// is a valid key. Default: checkpoint.
 	KeyPrefix string
 
-	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held false if
-	// there is none. Reset and Delete call it after they have read the checkpoint and before they
-	// write. They fail if the holder's token is not the token of the caller, or if HeldBy returns
-	// an error. Default: leases are not checked.
+	// HeldBy, if not nil, returns the holder of the lease that guards a key. If there is no
+	// holder, held is false. Reset and Delete call HeldBy after they have read the checkpoint and
+	// before they write. If the holder's token is not the token of the caller, or HeldBy returns
+	// an error, they fail. Default: leases are not checked.
 	HeldBy func(ctx context.Context, key string) (h Holder, held bool, err error)
 
-	// PollInterval is how often Watch reads a store that is no [store.Watcher]. Default:
-	// [store.DefaultPollInterval].
+	// PollInterval is the time between two reads of Watch if the store is not a
+	// [store.Watcher]. Default: [store.DefaultPollInterval].
 	PollInterval time.Duration
 
 	// resolveTimeout bounds the time in which the keeper tries to resolve an in-doubt write
@@ -65,8 +65,8 @@ func (o *Options) checked() (Options, error) {
 // RegisterStore keeps each checkpoint in one register of a store. [Store] describes the methods,
 // and the package comment the promises.
 //
-// It keeps the last state of each used key in memory. During writes, it runs one goroutine for
-// each written key.
+// It keeps the last state of each used key in memory. While it writes keys, it runs one
+// goroutine for each of these keys.
 type RegisterStore struct {
 	st       store.Store
 	opts     Options
@@ -85,7 +85,8 @@ type RegisterStore struct {
 var _ Store = (*RegisterStore)(nil)
 
 // New returns a keeper of the checkpoints in st. Any number of keepers, in any number of
-// processes, may use one store. The error matches [store.ErrInvalid].
+// processes, may use one store. If an option is not valid, the error matches
+// [store.ErrInvalid].
 func New(st store.Store, opts *Options) (*RegisterStore, error) {
 	o, err := opts.checked()
 	if err != nil {
@@ -174,10 +175,10 @@ func wrap(op store.Kind, key string, err error) error {
 	return &store.OpError{Op: "checkpoint " + op, Key: key, Err: err}
 }
 
-// Advance implements [Store]. Calls on one key that arrive during a write share the next write.
-// It moves the checkpoint to the highest of their positions. The calls with positions between the
-// old and the new position have advanced it too. The status of the others describes the state
-// after the write.
+// Advance implements [Store]. Calls for one key that arrive during a write share the next write.
+// That write moves the checkpoint to the highest position of these calls. Each call with a
+// position between the old and the new position also gets the status Advanced. The status of each
+// other call describes the state after the write.
 //
 // The keeper resolves an unknown outcome by a read. [store.OutcomeOf] of the error is Unknown
 // only in three cases: the read failed, the store cannot recognise its own writes, or the context
@@ -205,7 +206,8 @@ func (k *RegisterStore) Fence(ctx context.Context, key string, token uint64) (Ch
 	return a.current, wrap("fence", key, err)
 }
 
-// Reset implements [Store]. It always reads before it writes, and shares no write.
+// Reset implements [Store]. Reset always reads before it writes, and does not share its
+// write with other calls.
 func (k *RegisterStore) Reset(ctx context.Context, key string, p Position, opts *ChangeOptions) (Checkpoint, error) {
 	if opts == nil {
 		opts = &ChangeOptions{}
@@ -330,8 +332,8 @@ func (k *RegisterStore) readAll(ctx context.Context, keys []string, yield func(C
 	return true
 }
 
-// Watch implements [Store]. On a store that is no [store.Watcher] it reads every
-// [Options.PollInterval].
+// Watch implements [Store]. If the store is not a [store.Watcher], Watch reads about
+// every Options.PollInterval.
 func (k *RegisterStore) Watch(ctx context.Context, key string) iter.Seq2[Checkpoint, error] {
 	return func(yield func(Checkpoint, error) bool) {
 		l, err := k.queue(key)

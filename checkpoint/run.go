@@ -17,24 +17,24 @@ import (
 // maxTermPause is the longest pause after a term that saved nothing.
 const maxTermPause = 5 * time.Second
 
-// Event is one item to handle, and its position in the stream. If items must be handled together,
-// they are one event: T may be a batch, with the position of its last item.
+// Event is one item to handle, and its position in the stream. If several items must be handled
+// together, make one event of them: T is then a batch, with the position of its last item.
 type Event[T any] struct {
 	Position
 	Value T
 }
 
-// Source yields the events after a checkpoint, in rising sequence. If from.Exists is false, it
-// yields all events. It waits for further events until its context ends. When a source returns,
-// it has no more events. An error that it yields ends the run.
+// Source yields the events after the checkpoint from, in the order of their Sequence. If
+// from.Exists is false, it yields all events. It waits for further events until its context
+// ends. When a source returns, it has no more events. An error that it yields ends the run.
 type Source[T any] func(ctx context.Context, from Checkpoint) iter.Seq2[Event[T], error]
 
-// Guard is a lease as [Run] needs it. *lease.Guard is one.
+// Guard has the methods of a lease that [Run] needs. A *lease.Guard is a Guard.
 type Guard interface {
-	// Context ends when the lease does.
+	// Context returns a context that ends when the lease ends.
 	Context() context.Context
 
-	// Token is the fencing token of the grant.
+	// Token returns the fencing token of the grant.
 	Token() uint64
 
 	// Release ends the lease.
@@ -54,9 +54,10 @@ const (
 // RunOptions are the options of [Run]. The zero value of each field means its
 // default.
 type RunOptions struct {
-	// Acquire, if not nil, waits for the lease of the worker. Then only one of several workers
-	// works at a time. If it stops or dies, another worker continues from the checkpoint, and the
-	// fence refuses late writes of the first worker. Default: no lease, and no fence.
+	// Acquire, if not nil, waits for the lease of the worker. With Acquire, only one of several
+	// workers works at a time. If this worker stops or dies, another worker continues from the
+	// checkpoint, and the fence refuses late writes of the first worker. Default: no lease, and
+	// no fence.
 	Acquire func(ctx context.Context) (Guard, error)
 
 	// SaveEvery is the number of events after which Run saves the checkpoint before it handles
@@ -64,11 +65,12 @@ type RunOptions struct {
 	// Default: 100.
 	SaveEvery int
 
-	// SaveInterval is the longest time between the end of handle for an event and the save of its
-	// position, while the store answers. At least 1 ms. Default: 1 s.
+	// SaveInterval is the longest time between the return of handle for an event and the save of
+	// the event's position, while the store answers. At least 1 ms. Default: 1 s.
 	SaveInterval time.Duration
 
-	// Logger receives the start and end of terms, and repeated saves. Default: no log.
+	// Logger receives a message at the start and the end of each term, and for each
+	// repeated save. Default: no log.
 	Logger *slog.Logger
 }
 
@@ -100,18 +102,20 @@ func (o *RunOptions) checked() (RunOptions, error) {
 // Each event is handled at least once. After a crash or a lost lease, at most
 // [RunOptions].SaveEvery events are handled again.
 //
-// Run works in terms. A term begins with the lease, if there is one. Run raises the fence of the
-// checkpoint, and then reads it. So an earlier holder that has not noticed the loss of its lease
-// cannot save any more. A term ends when the lease is lost, when another worker has raised the
-// fence, or when the checkpoint was moved back. The next term begins from the saved state. The
-// contexts of source and handle end with the term. handle can get the token from its context with
-// [Token], to fence its own writes.
+// Run works in terms. A term begins when Run has the lease, if there is one. At the beginning Run
+// writes its token into the checkpoint, which is the fence, and reads the checkpoint. So an
+// earlier holder that has not noticed the loss of its lease cannot save its position. A term ends
+// when the lease is lost, when another worker has written a higher token, or when the checkpoint
+// was moved back. The next term begins from the saved state. The contexts of source and handle
+// end with the term. The function handle can call [Token] with its context to get the token, and
+// fence its own writes with it.
 //
 // Run returns nil when the source has no more events. When ctx ends, Run returns its cause. Run
-// also returns the errors of handle, of source, of Acquire, and of a store that failed for longer
-// than a minute. Before it returns, it saves the position of the last handled event, and releases
-// the lease, each within five seconds. Without Acquire it can return [ErrFenced]: a worker
-// without a token must not write if other workers have tokens.
+// also returns the errors of handle, of source and of RunOptions.Acquire, and the error of a
+// store that fails for longer than a minute. Before Run returns, it saves the position of the
+// last handled event, and then releases the lease; each step takes at most five seconds. If
+// Acquire is not set, Run can return [ErrFenced]: a worker without a token must not write if
+// other workers have tokens.
 func Run[T any](ctx context.Context, k Store, key string, source Source[T], handle func(ctx context.Context, e Event[T]) error, opts *RunOptions) error {
 	o, err := opts.checked()
 	if err != nil {
@@ -149,8 +153,8 @@ func (e termOver) Unwrap() error { return e.error }
 
 type tokenKey struct{}
 
-// Token returns the fencing token of the lease of [Run], for source and handle; 0 if there is no
-// lease.
+// Token returns the fencing token of the lease of [Run]; 0 if there is no lease. The functions
+// source and handle call it with their context.
 func Token(ctx context.Context) uint64 {
 	token, _ := ctx.Value(tokenKey{}).(uint64)
 	return token

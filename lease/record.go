@@ -12,21 +12,24 @@ import "github.com/holdfast-go/holdfast/lease/internal/lockrec"
 //   - Grant: the random id of that grant. Session: the session of the grant, if there is one.
 //   - TTL: the TTL of the grant.
 //   - Holder: the text for people that names the holder.
-//   - Process, Presence: the random id of the holder's process, and how the store announces it.
+//   - Process, Presence: the random id of the holder's process, and the store's announcement of
+//     this process.
 //   - Granted, Renewed: the times of the grant and of its last renewal by the holder's clock.
 //   - Nonce: a random text that is new in every write. HolderNonce: the nonce of the holder's last
-//     write, if other clients have written since. OtherWrites: the number of their writes.
-//   - Immediate, BrokenNonce, HolderWriteAge: of a broken lock, whether it can be taken at once,
-//     the nonce of the holder's last write, and the age of that write by the store's clock.
-//   - Data: what [Guard.SetData] has written; nil if nothing.
-//   - NotBefore: the time before which no next grant begins; see Options.MinInterval.
-//   - Linger: for how long the holder keeps the lock after its work.
+//     write, if other clients have written after it. OtherWrites: the number of their writes.
+//   - Immediate, BrokenNonce, HolderWriteAge: for a broken lock, whether other clients can take
+//     the lock at once, the nonce of the holder's last write, and the age of that write by the
+//     store's clock.
+//   - Data: the data that [Guard.SetData] has written, or nil.
+//   - NotBefore: the earliest time at which the next grant may begin; see
+//     Options.MinInterval.
+//   - Linger: the longest time for which the holder keeps the lock after its work.
 //   - Run: the last run of a periodic job, or nil.
 //   - Holders: the readers, or the holders of slots. Queue: the waiters in order. Slots: the number
 //     of slots of a semaphore, otherwise 0.
 //   - YieldRequest: the request to yield, or nil.
-//   - LocksToCheck: of a session, the locks for which another client has written a request or a
-//     break; "*" means all locks.
+//   - LocksToCheck: for a session, the locks for which another client has written a request to
+//     yield or a break; "*" means all locks.
 type Record = lockrec.Record
 
 // State says whether a lock is taken.
@@ -56,9 +59,10 @@ const (
 const KindSession = lockrec.KindSession
 
 // Member is one of several holders of a lock, or a waiter in its queue. It belongs to a session,
-// and ends with it. Grant and Session are the ids of its grant and its session, TTL is that of the
-// session. Mode is what it holds or waits for. Slot is the number of its slot, from 1, or 0. Token
-// is 0 in the queue. Since is the time when it entered the queue or took the lock, by its own clock.
+// and ends with it. Grant and Session are the ids of its grant and its session, TTL is the TTL of
+// the session. Mode says what the member holds or waits for. Slot is the number of its slot, from 1
+// on; 0 if it has no slot. Token is the token of its grant; 0 in the queue. Since is the time when
+// the member entered the queue or took the lock, by its own clock.
 type Member = lockrec.Member
 
 // Mode is what a member of a lock's record holds or waits for.
@@ -72,17 +76,19 @@ const (
 	ModeCandidate = lockrec.ModeCandidate // alone, as the leader of an election; in the queue only
 )
 
-// YieldRequest is a request to the holders of a lock to yield. By, Reason and At say who requests
-// it, why and when. Grant is the id of the grant that should end, or Grants has those of several
-// holders. With OnlyIfIdle a holder yields only if it keeps the lock without work. Acknowledged
-// means that the holder has read the request. RefusalReason is not empty if the holder has refused.
+// YieldRequest is a request to the holders of a lock to yield. By names the requesting client,
+// Reason is its reason, and At is the time of the request. Grant is the id of the grant that should
+// end. If the lock has several holders, Grants has the ids of their grants, and Grant is empty.
+// With OnlyIfIdle a holder yields only if it keeps the lock without work. Acknowledged means that
+// the holder has read the request. RefusalReason is not empty if the holder has refused.
 type YieldRequest = lockrec.YieldRequest
 
-// Run is the last run of a job that runs once in each period, as the record of its lock has it.
-// All times are by the clock of the machine of the run. Period is the period as text, Began the
-// start of the run, PeriodEnd the end of its period. Ended is zero until the run is done or has
-// failed. Outcome and Error are its result. Holder and Grant say who ran. Attempts is the number of
-// runs in the period so far. RerunAllowed means that [Client.Break] allows another run.
+// Run is the last run of a job that runs once in each period, as the record of its lock has it. All
+// times are by the clock of the machine of the run. Period is the period as text, Began the start
+// of the run, PeriodEnd the end of its period. Ended is zero until the run is done or has failed.
+// Outcome and Error are the result of the run. Holder and Grant are the holder and the grant of the
+// run. Attempts is the number of runs that have begun in the period. RerunAllowed means that the
+// job may run again in this period, because of a [Client.Break].
 type Run = lockrec.Run
 
 // RunOutcome is the outcome of a run.

@@ -12,11 +12,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The faults of a state file, in the order of the checks, for [errors.Is]. Each comes in a
-// [*LoadError], which also matches [store.ErrCorrupt]. The package neither uses nor overwrites
-// such a file.
+// The faults of a state file, in the order of the checks, for errors.Is. A [*LoadError]
+// contains each of them, and also matches [store.ErrCorrupt]. The package neither uses nor
+// overwrites such a file.
 var (
-	// ErrMalformed: the file is no JSON, or has another layout.
+	// ErrMalformed: the file is not JSON, or does not have the layout of a state file.
 	ErrMalformed = errors.New("malformed state file")
 
 	// ErrFileVersion: the file's version is not 1.
@@ -29,7 +29,7 @@ var (
 	ErrFileKey = errors.New("invalid key in the state file")
 )
 
-// ErrReadable: [Restore] does not replace a state file that can be read. Nothing was
+// ErrReadable: Restore was refused because the state file can be read. Nothing was
 // written.
 var ErrReadable = store.MarkNotApplied(errors.New("the state file can be read, so there is nothing to restore"))
 
@@ -46,7 +46,7 @@ type LoadError struct {
 // BackupCopy is the last good copy of a state file.
 type BackupCopy struct {
 	Path    string
-	Written time.Time // when its content was written, by the clock of the machine
+	Written time.Time // time of the last write of this content, by the clock of the machine
 	Keys    int
 }
 
@@ -62,11 +62,11 @@ func (e *LoadError) Error() string {
 		text, e.Backup.Written.Format(time.RFC3339), e.Backup.Keys, e.Backup.Path)
 }
 
-// Unwrap returns the kind of the error.
+// Unwrap returns Err.
 func (e *LoadError) Unwrap() error { return e.Err }
 
-// Is makes every LoadError match store.ErrCorrupt, and those of another version
-// checkpoint.ErrFormat.
+// Is makes every LoadError match [store.ErrCorrupt]. If the file has an unsupported
+// version, the error also matches [checkpoint.ErrFormat].
 func (e *LoadError) Is(target error) bool {
 	switch target {
 	case store.ErrCorrupt:

@@ -16,21 +16,21 @@ import (
 // RestoreOptions are the options of [Restore]. The zero value of each field means
 // its default.
 type RestoreOptions struct {
-	// AllowNetwork allows a file system that is not known to be local, as [Options] do.
+	// AllowNetwork allows a file system that is not known to be local; see [Options].
 	AllowNetwork bool
 
-	// Unsafe lists the accepted risks of a directory, as in [Options].
+	// Unsafe lists the risks of the directory that the caller accepts; see [Options].
 	Unsafe []string
 
 	// Logger receives the warnings that [Options] describe. Default: no log.
 	Logger *slog.Logger
 
-	// Force replaces even a state file that can be read. Default: Restore refuses a file
-	// that can be read, with an error that matches [ErrReadable].
+	// With Force, Restore replaces even a state file that can be read. Default: Restore
+	// refuses a file that can be read, with an error that matches [ErrReadable].
 	Force bool
 
-	// DryRun changes nothing, and returns the result that a Restore would have. It creates no
-	// lock file and waits for no lock.
+	// With DryRun, Restore changes nothing, and returns the result that it would have without
+	// DryRun. It then creates no lock file and waits for no lock.
 	DryRun bool
 }
 
@@ -46,12 +46,12 @@ type RestoreResult struct {
 	// lost.
 	Changed time.Time
 
-	// Compared is the number of keys that can be read in both files. If a file is damaged, the
-	// keys before the damage count.
+	// Compared is the number of keys that Restore could read both in the replaced file and in
+	// the copy. If a file is damaged, only the keys before the damage count.
 	Compared int
 
-	// MovedBack are the keys that the Restore moves back, in the order of the keys. Only keys
-	// that can be read in the replaced file are listed.
+	// MovedBack are the checkpoints that the Restore moves back, sorted by key. It contains
+	// only keys that Restore could read in the replaced file.
 	MovedBack []MovedBackKey
 }
 
@@ -59,16 +59,17 @@ type RestoreResult struct {
 type MovedBackKey struct {
 	Key      string
 	From, To uint64 // sequences
-	Missing  bool   // the copy has no such key; then To has no meaning
+	Missing  bool   // the copy does not have this key; then To has no meaning
 }
 
-// Restore replaces the state file at path by its last good copy. It keeps the replaced file under
-// the name in the result, and overwrites an older file with that name.
+// Restore replaces the state file at path with its last good copy. It keeps the replaced file at
+// the path RestoreResult.ReplacedPath, and overwrites an older file at that path.
 //
 // The copy has the state before the last change of a Holdfast program. All later writes are lost,
-// also those of other programs. The result shows them as far as the replaced file can be read. A
-// new epoch begins for every key, so an Advance whose work began before gets RolledBack. First
-// stop other programs that write the file, because they know no epochs.
+// also those of other programs. The result lists the lost writes that Restore could read in the
+// replaced file. A new epoch begins for every key. So if the work of an Advance began before the
+// Restore, the Advance gets RolledBack. Before you call Restore, stop other programs that write
+// the file, because they do not use epochs.
 //
 // If there is no good copy, the error matches [fs.ErrNotExist]. The context bounds the wait for
 // the lock.

@@ -23,14 +23,15 @@ import (
 
 // Options are the options of a [Store]. The zero value of each field means its default.
 type Options struct {
-	// AllowNetwork allows a file system that is not known to be local. The lock may then not
-	// exclude programs on other machines, so checkpoints can be lost and move back. Default: such
-	// a file system is refused, with an error that matches [store.ErrUnsafe].
+	// AllowNetwork allows a file system that is not known to be local. On such a file system the
+	// lock may not exclude programs on other machines, so checkpoints can be lost or can move
+	// back. Default: Open refuses such a file system, with an error that matches
+	// [store.ErrUnsafe].
 	AllowNetwork bool
 
-	// Unsafe lists the accepted risks of the state file's directory. Open refuses a directory
-	// that untrusted users could change or exchange. The error matches [store.ErrUnsafe] and
-	// names the risk:
+	// Unsafe lists the risks of the state file's directory that the caller accepts. Open
+	// refuses a directory that untrusted users could change or exchange. The error then
+	// matches [store.ErrUnsafe] and names the risk:
 	//
 	//   - "owner": the directory belongs to another user, and this user is root or in no group
 	//     that shares it.
@@ -38,10 +39,10 @@ type Options struct {
 	//   - "link": the path leads through a symbolic link that belongs to another user.
 	Unsafe []string
 
-	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held false if
-	// there is none. Reset and Delete call it before they write, without the file's lock. They
-	// fail if the holder's token is not the token of the caller, or if HeldBy returns an error.
-	// Default: leases are not checked.
+	// HeldBy, if not nil, returns the holder of the lease that guards a key. If there is no
+	// holder, held is false. Reset and Delete call HeldBy before they write, while they do not
+	// hold the lock of the file. If the holder's token is not the token of the caller, or
+	// HeldBy returns an error, they fail. Default: leases are not checked.
 	HeldBy func(ctx context.Context, key string) (h checkpoint.Holder, held bool, err error)
 
 	// Logger receives two warnings, each once for a Store. First: another user has replaced the
@@ -69,10 +70,10 @@ func (o *Options) checked() (Options, error) {
 // package comment the promises. Any number of goroutines may call all methods. Close the store
 // after use: it keeps its two files open.
 //
-// A Store runs one goroutine while calls wait for a write, and another while it waits for the
-// lock in the kernel. The second goroutine can outlive the calls and the Store: it stays until
-// the lock is free, and then releases the lock at once. A process has at most 64 such goroutines,
-// each with its thread; further waiters poll.
+// While calls wait for a write, a Store runs one goroutine. While the Store waits for the lock in
+// the kernel, it runs a second goroutine. The second goroutine can outlive the calls and the
+// Store: it stays until the lock is free, and then releases the lock at once. A process has at
+// most 64 goroutines that wait in the kernel, each with its own thread. Further waiters poll.
 type Store struct {
 	path string // absolute
 	opts Options
@@ -205,8 +206,8 @@ func (s *Store) change(ctx context.Context, key string, c change) (answer, error
 // for all keys. Each call gets the status that it would have got alone, in the order of arrival.
 //
 // An Advance also gets RolledBack if this store has returned a higher sequence than the file has
-// now, and Holdfast made no Reset or Delete in between. Then a program without epochs, or a copy
-// from a backup, has moved the checkpoint back.
+// now, without a Reset or Delete by Holdfast since then. In this case a program that does not
+// use epochs, or a copy from a backup, has moved the checkpoint back.
 //
 // The outcome of an error is unknown if a sync failed after the file was replaced, or if the
 // context ended during the write. The caller can then repeat the same call.
@@ -234,16 +235,16 @@ func (s *Store) Fence(ctx context.Context, key string, token uint64) (checkpoint
 	return a.current, wrap("fence", key, err)
 }
 
-// Reset implements [checkpoint.Store]. It keeps its promise only among the stores of this
-// package: another program that runs at the same time can write the old sequence back from its
+// Reset implements [checkpoint.Store]. Only the stores of this package keep the result of a
+// Reset: another program that runs at the same time can write the old sequence back from its
 // memory.
 func (s *Store) Reset(ctx context.Context, key string, p checkpoint.Position, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	return s.back(ctx, key, checkpoint.VerbReset, p, opts)
 }
 
-// Delete implements [checkpoint.Store], with the restriction of Reset. If the sequence has
-// advanced since this store returned it, Delete is refused: the error matches
-// [checkpoint.ErrUnexpectedSequence].
+// Delete implements [checkpoint.Store], with the restriction of [Store.Reset]. If the
+// sequence is higher than the sequence that this store last returned, Delete is refused,
+// and the error matches [checkpoint.ErrUnexpectedSequence].
 func (s *Store) Delete(ctx context.Context, key string, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	return s.back(ctx, key, checkpoint.VerbDelete, checkpoint.Position{}, opts)
 }
@@ -259,8 +260,8 @@ func (s *Store) back(ctx context.Context, key string, v checkpoint.Verb, p check
 	return a.current, wrap(store.Kind(v), key, err)
 }
 
-// Get implements [checkpoint.Store]. It locks the file only to find out how an interrupted Reset
-// or Delete ended.
+// Get implements [checkpoint.Store]. Get locks the file only if a Reset or Delete was
+// interrupted, to find out how it ended.
 func (s *Store) Get(ctx context.Context, key string, opts *checkpoint.GetOptions) (checkpoint.Checkpoint, error) {
 	d, err := parseDigest(key)
 	if err != nil {
@@ -324,8 +325,9 @@ func (s *Store) readState(ctx context.Context, cached bool) (*view, error) {
 	}
 }
 
-// List implements [checkpoint.Store]. It yields the keys in their order, as of one instant. Keys
-// of this file have one segment, so no key is below a prefix.
+// List implements [checkpoint.Store]. List yields the keys in sorted order, with the states of
+// one instant. The keys of a state file contain no slash. So if the prefix is not empty, List
+// yields no key.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[checkpoint.Checkpoint, error] {
 	return func(yield func(checkpoint.Checkpoint, error) bool) {
 		const op = "list"

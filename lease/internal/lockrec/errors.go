@@ -17,12 +17,12 @@ var (
 	ErrSlotCount     = store.NewError("the semaphore has another number of slots", store.NotApplied, store.ErrPermanent)
 )
 
-// SlotCountError says that a semaphore has another number of slots than the caller names. It
-// matches [ErrSlotCount].
+// SlotCountError says that the number of slots of a semaphore differs from the number that
+// the caller passed. It matches [ErrSlotCount].
 type SlotCountError struct {
 	Name string
-	Want int // what the caller names
-	Have int // what the record says
+	Want int // number that the caller passed
+	Have int // number in the record
 }
 
 func (e *SlotCountError) Error() string {

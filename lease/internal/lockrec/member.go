@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MaxMembers is how many holders and waiters together the record of a lock has room for.
+// MaxMembers is the largest number of holders and waiters together in the record of a
+// lock.
 const MaxMembers = 500
 
 // Mode is what a member of a lock's record holds or waits for.
@@ -29,12 +30,12 @@ const (
 // and ends with it.
 type Member struct {
 	Grant   string        // id of the grant: the session's, a dot, and a number of base 36
-	Session string        // the part of Grant before the dot
-	TTL     time.Duration // of the session
+	Session string        // id of the session: the part of Grant before the dot
+	TTL     time.Duration // TTL of the session
 	Mode    Mode
-	Slot    int       // the number of the slot, from 1 on; 0 for other modes, and in the queue
-	Token   uint64    // of the grant; 0 in the queue
-	Since   time.Time // when it entered, by its own wall clock, in whole seconds; for people only
+	Slot    int       // number of the slot, from 1 on; 0 in other modes and in the queue
+	Token   uint64    // token of the grant; 0 in the queue
+	Since   time.Time // when the member entered, by its own wall clock, in whole seconds; for people only
 }
 
 // Bounds of the ids of sessions and of the numbers of their grants.

@@ -44,11 +44,11 @@ const (
 	// Broken: another client ended the grant; see [Client.Break].
 	Broken State = "broken"
 
-	// Shared: the holders in the record hold the lock, each until its session ends: readers, or
-	// holders of slots.
+	// Shared: one or more readers, or holders of slots, hold the lock. Each of them holds it
+	// until its session ends at the latest.
 	Shared State = "shared"
 
-	// Revoked: only of a session's record: another client has revoked the session. The session
+	// Revoked: a state of sessions only. Another client has revoked the session. The session
 	// never becomes valid again.
 	Revoked State = "fenced"
 )
@@ -60,58 +60,62 @@ const KindSession = "session"
 // package comment.
 type Record struct {
 	Name           string        // the lock's name, or the id of the session
-	State          State         // of a session: Held (open), Free (closed) or Revoked
+	State          State         // for a session: Held (open), Free (closed) or Revoked
 	Kind           string        // empty for the record of a lock, KindSession for that of a session
 	Token          uint64        // the fencing token of the last grant
 	Holder         string        // free text for people
 	Grant          string        // random id of the grant
-	TTL            time.Duration // of the grant; the same throughout its life
+	TTL            time.Duration // TTL of the grant; it never changes during the grant
 	Nonce          string        // new in every write
-	Granted        time.Time     // by the holder's wall clock; for people only
-	Renewed        time.Time     // by the holder's wall clock; can veto a takeover, never allow one
+	Granted        time.Time     // start of the grant, by the holder's wall clock; for people only
+	Renewed        time.Time     // time of the last renewal, by the holder's wall clock; it can prevent a takeover, but never allow one
 	Process        string        // random id of the holder's process
 	Presence       string        // the store's announcement of the holder's process, if any
-	Immediate      bool          // of a broken record: it may be taken at once
-	BrokenNonce    string        // of a broken record: the nonce of the grant's last write
-	HolderWriteAge time.Duration // of a broken record: how old that write was by the store's clock
-	Data           []byte        // the user's own, nil if none
+	Immediate      bool          // for a broken record: other clients may take the lock at once
+	BrokenNonce    string        // for a broken record: nonce of the last write of the broken grant
+	HolderWriteAge time.Duration // for a broken record: age of this last write by the store's clock at the break
+	Data           []byte        // data that Guard.SetData stored, nil if there is none
 
-	// NotBefore is when the next grant may begin at the earliest, by the holder's wall clock; zero
-	// if at any time. It only spaces grants: it does not exclude another holder.
+	// NotBefore is the earliest time at which the next grant may begin, by the holder's wall
+	// clock. A zero NotBefore means any time. NotBefore only separates grants in time: it does not
+	// prevent two holders at the same time.
 	NotBefore time.Time
 
 	// Run is the last run of a job that runs once in each period, nil if there was none; see
 	// [Run].
 	Run *Run
 
-	// Session is the session that the grant is under, empty for a plain lease.
+	// Session is the id of the session of the grant; empty for a plain lease.
 	Session string
 
-	// Holders are the readers, or the holders of slots. Queue are the waiters in order. Both
-	// together have at most [MaxMembers].
+	// Holders are the readers, or the holders of slots. Queue has the waiters in their
+	// order. Holders and Queue together have at most [MaxMembers] members.
 	Holders, Queue []Member
 
-	// Slots is how many slots the semaphore has, 0 for a lock that is none. It is kept when
-	// all are free.
+	// Slots is the number of slots of the semaphore; 0 if the lock is not a semaphore. The
+	// number does not change when all slots are free.
 	Slots int
 
 	// YieldRequest is the request to yield, nil if there is none.
 	YieldRequest *YieldRequest
 
-	// HolderNonce is the nonce of the last write by the grant's own holder, if others have written
-	// since: they request to yield, or enter the queue. It is empty if Nonce is that of the holder.
-	// A new HolderNonce shows that the holder lives; a new Nonce does not.
+	// HolderNonce is the nonce of the last write by the holder of the grant, if other clients have
+	// written after it, for example to request to yield or to enter the queue. If the holder made
+	// the last write, HolderNonce is empty. A new HolderNonce shows that the holder lives; a new
+	// Nonce does not.
 	HolderNonce string
 
-	// OtherWrites is how often others have written since. It counts only with a HolderNonce.
+	// OtherWrites is the number of writes by other clients after the holder's last write. It
+	// is used only if HolderNonce is set.
 	OtherWrites int
 
-	// Linger is how long the holder keeps the lock after its work at most, so that a waiter can
-	// request it. It is 0 if the holder does not keep it.
+	// Linger is the longest time for which the holder keeps the lock after its work. With this
+	// field a waiter knows that it can request the lock. Linger is 0 if the holder does not
+	// keep the lock.
 	Linger time.Duration
 
-	// LocksToCheck names, in the record of a session, the locks for which others have written a
-	// request to yield or a break; ["*"] means all.
+	// LocksToCheck is a field of the record of a session. It names the locks for which other
+	// clients have written a request to yield or a break; ["*"] means all locks of the session.
 	LocksToCheck []string
 
 	// unknown keeps the fields of later versions as they came.
@@ -168,8 +172,8 @@ var knownFields = []string{
 	"session", "mark", "beside", "slots", "holders", "queue", "ask", "linger_ms", "attend",
 }
 
-// MaxData is the most data that the holder of a lock stores, in bytes. It is half of a record: the rest
-// of a record may grow with each holder.
+// MaxData is the most data that the holder of a lock stores, in bytes. This is half of a record,
+// because the rest of the record grows with each holder.
 const MaxData = store.MaxValue / 2
 
 // readableData is the size up to which text in data is always written as text. There a control

@@ -12,14 +12,14 @@ import (
 
 // YieldRequest is a request to the holders of a lock to yield.
 type YieldRequest struct {
-	Grant         string    // the grant that it is for; empty if the lock has several holders
-	Grants        []string  // of several holders the grants that held the lock when the request was made
-	By            string    // who requests, for people: at most 1,024 bytes
-	Reason        string    // why, for people: at most 1,024 bytes
-	At            time.Time // when, by the clock of the requesting client; for people only
+	Grant         string    // grant that the request is for; empty if the lock has several holders
+	Grants        []string  // if the lock has several holders, the grants that held it at the time of the request
+	By            string    // Options.Holder of the requesting client, for people: at most 1,024 bytes
+	Reason        string    // reason of the request, for people: at most 1,024 bytes
+	At            time.Time // time of the request, by the clock of the requesting client; for people only
 	OnlyIfIdle    bool      // the holder yields only if it keeps the lock without work; see [Record.Linger]
-	Acknowledged  bool      // the holder has read it
-	RefusalReason string    // why the holder does not yield, at most 1,024 bytes; empty if it has not refused
+	Acknowledged  bool      // the holder has read the request
+	RefusalReason string    // why the holder does not yield, at most 1,024 bytes; empty if the holder has not refused
 
 	// unknown keeps the fields of later versions as they came.
 	unknown map[string]json.RawMessage
@@ -42,7 +42,7 @@ type yieldRequestFields struct {
 var knownYieldFields = []string{"grant", "grants", "by", "reason", "at", "idle", "heard", "refused"}
 
 const (
-	// MaxReason bounds each text of a YieldRequest, in bytes.
+	// MaxReason is the largest size of each text of a YieldRequest, in bytes.
 	MaxReason = 1024
 
 	// maxLocksToCheck bounds [Record.LocksToCheck]; with more locks the record has AllLocks.

@@ -11,8 +11,8 @@ type RunOutcome string
 
 // The outcomes of a run.
 const (
-	// RunRunning: the run has begun, and its grant was not released. The record of the lock shows
-	// whether its holder lives.
+	// RunRunning: the run has begun, and its grant was not released. The process of the holder
+	// may be dead.
 	RunRunning RunOutcome = "running"
 
 	// RunDone: the function returned nil.
@@ -21,8 +21,8 @@ const (
 	// RunFailed: the function returned an error, or did not return (a panic).
 	RunFailed RunOutcome = "failed"
 
-	// RunDied: the grant of the run is over, and no end was written. The process died, the lease
-	// was lost, or the guard was released before the function returned.
+	// RunDied: the grant of the run is over, and the record has no end of the run. The process
+	// died, the lease was lost, or the guard was released before the function returned.
 	RunDied RunOutcome = "died"
 )
 
@@ -30,7 +30,7 @@ const (
 // All times are by the clock of the machine of the run.
 type Run struct {
 	Period    string    // period in the program of the run, for people
-	Began     time.Time // start of the run, which counts for the period that contains it
+	Began     time.Time // start of the run; the run counts for the period that contains this time
 	PeriodEnd time.Time // end of that period
 	Ended     time.Time // zero unless the run is done or has failed
 	Outcome   RunOutcome
@@ -39,8 +39,8 @@ type Run struct {
 	Attempts  int    // number of runs that have begun in that period, including this run
 	Grant     string // id of the grant of the run
 
-	// RerunAllowed says that an operator took the run back with lease.Client.Break. The job may run
-	// again in this period.
+	// RerunAllowed says that the job may run again in this period, because an operator has called
+	// lease.Client.Break after the run.
 	RerunAllowed bool
 
 	// unknown keeps the fields of later versions as they came.
