@@ -127,7 +127,7 @@ type ScanOptions struct {
 	// attributes.
 	Attributes []string
 
-	// If After is set, the scan begins after the row with this [Row].Position.
+	// After makes the scan begin after the row with this [Row].Position.
 	After string
 }
 

@@ -19,7 +19,7 @@ type VerifyOptions struct {
 	// Attributes are the names to verify; nil means all large attributes.
 	Attributes []string
 
-	// With Quick, Verify does not read the objects. It only asks the bucket whether each object
+	// Quick makes Verify not read the objects. Then Verify only asks the bucket whether each object
 	// exists and has the size in its reference.
 	Quick bool
 

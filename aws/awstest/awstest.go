@@ -27,11 +27,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/backoff"
 )
 
-// Request is one request that a server has seen.
+// Request is one request that a server has received.
 type Request struct {
 	Op     string // "PutObject", "GetItem", ...
 	Key    string // key of the object, or of the item if it is a string with the name key
-	Status int    // status of the answer; 0 if no answer was sent
+	Status int    // status of the answer; 0 if the server sent no answer
 	Err    string // error code in the answer
 	Header http.Header
 	URL    *url.URL
@@ -40,31 +40,31 @@ type Request struct {
 
 // Fault is a fault of one request.
 type Fault struct {
-	// Before is the time that the request takes to the server, and After the time that the answer
-	// takes back. If the client stops waiting, the request continues.
+	// Before is the time that the request needs to reach the server. After is the time that the
+	// answer needs to reach the client. If the client stops waiting, the request still continues.
 	Before, After time.Duration
 
-	// Hidden is the time from the moment when a PUT gets its place among the versions of its
-	// object until the version becomes visible. The answer comes at the end of that time.
+	// Hidden is the time for which the version of a PUT has its place among the versions of its
+	// object, but is not visible. The server sends the answer at the end of that time.
 	Hidden time.Duration
 
 	// Drop: the request never arrives, and the connection breaks.
 	Drop bool
 
-	// Twice: the request arrives twice; the second copy comes Between after the first. The answer
-	// is that of the second copy. With Early the first copy is hidden for that long, and the
-	// second does not wait for it.
+	// Twice: the request arrives twice. Between is the time between the two copies. The client gets
+	// the answer to the second copy. Early is the time for which the version of the first copy is
+	// hidden; the second copy does not wait for that time.
 	Twice          bool
 	Between, Early time.Duration
 
-	// Echo: the request arrives once more, this long after the answer.
+	// Echo: the request arrives once more. Echo is the time between the answer and that arrival.
 	Echo time.Duration
 
 	// Lose: the answer is lost, and the connection breaks.
 	Lose bool
 
-	// Hang: the answer never comes, and the connection stays. The request is
-	// applied.
+	// Hang: the request is applied, but the client never gets an answer, and the connection stays
+	// open.
 	Hang bool
 
 	// Status and Code are the answer. The request is not applied, unless Applied is set.
@@ -73,7 +73,7 @@ type Fault struct {
 	Applied bool
 }
 
-// Faults decides about the faults of requests. The zero value injects no fault. Any number of
+// Faults decides which requests get which faults. The zero value injects no fault. Any number of
 // goroutines may use it.
 type Faults struct {
 	mu    sync.Mutex
@@ -88,21 +88,21 @@ type rule struct {
 	when  func(Request) bool
 }
 
-// Add injects f into the next count requests of this operation after the first skip ones. An
-// empty operation means any. A negative count means all requests.
+// Add skips the next skip requests of the operation op, and then injects fault into the next count
+// requests. An empty op means any operation. A negative count means all later requests.
 func (f *Faults) Add(op string, skip, count int, fault Fault) {
 	f.AddWhen(func(r Request) bool { return op == "" || r.Op == op }, skip, count, fault)
 }
 
-// AddWhen is Add for the requests for which when returns true.
+// AddWhen is like [Faults.Add], but selects the requests for which the function when returns true.
 func (f *Faults) AddWhen(when func(Request) bool, skip, count int, fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rules = append(f.rules, &rule{skip: skip, left: count, fault: fault, when: when})
 }
 
-// Plan makes f decide about each request that no rule selects. One goroutine at a time calls f.
-// Nil injects no fault.
+// Plan makes the function plan return the fault of each request that no Add or AddWhen selects.
+// Only one goroutine at a time calls the function. Nil injects no fault.
 func (f *Faults) Plan(plan func(Request) Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -285,9 +285,10 @@ func later(d time.Duration, f func()) {
 }
 
 // InterceptedClient returns an [http.Client] whose requests to a server, an [S3] or a [DynamoDB],
-// go through carry. carry calls request once, at the moment when the request takes effect, or not
-// at all. If carry returns an error, the client sees a broken connection, whatever the server
-// answered. The option Intercept of package storetest needs such a client.
+// go through the function carry. The function calls request once, at the moment when the request
+// takes effect, or not at all. If the function returns an error, the client gets an error like that
+// of a broken connection, even if the server has sent an answer. The option Intercept of package
+// storetest needs such a client.
 func InterceptedClient(server http.RoundTripper, carry func(request func() error) error) *http.Client {
 	return &http.Client{Transport: interceptedTransport{server, carry}}
 }

@@ -19,19 +19,19 @@ import (
 	"github.com/holdfast-go/holdfast/largeitem"
 )
 
-// DynamoDBBroken lists faults of a server.
+// DynamoDBBroken lists faults of a server. Each fault that is true is switched on.
 type DynamoDBBroken struct {
 	IgnoreConditions bool // ignores the conditions of writes
 	IgnoreNotExists  bool // attribute_not_exists is always true
 	IgnoreEqual      bool // a comparison for equality is always true
-	RefuseAndWrite   bool // answers that the condition failed, and writes all the same
+	RefuseAndWrite   bool // answers that the condition failed, but still writes
 	NoOldItem        bool // does not return the item that a condition found
-	StaleReads       bool // a consistent read lags one write behind
+	StaleReads       bool // a consistent read does not return the newest write
 }
 
-// DynamoDB is a stand-in for Amazon DynamoDB: an [http.RoundTripper] that answers for any host.
-// It knows the requests of this module, and the expressions of conditions and updates. An
-// inconsistent read lags one write behind.
+// DynamoDB is a stand-in for Amazon DynamoDB: an [http.RoundTripper] that answers for any host. It
+// knows the requests of this module, and the expressions of conditions and updates. An inconsistent
+// read does not return the newest write.
 type DynamoDB struct {
 	server
 	Broken DynamoDBBroken
@@ -39,8 +39,8 @@ type DynamoDB struct {
 	// PageSize bounds the pages of queries and scans; 0 means 1,000 items.
 	PageSize int
 
-	// BatchSize bounds how many items a BatchGetItem reads; other keys stay unprocessed. 0 means
-	// 100, and a negative value means no items.
+	// BatchSize is the largest number of items that a BatchGetItem reads; it returns the other keys
+	// as unprocessed. 0 means 100, and a negative value means no items.
 	BatchSize int
 
 	mu     sync.Mutex
@@ -65,7 +65,7 @@ type dynamoTable struct {
 // NewDynamoDB returns a server without tables.
 func NewDynamoDB() *DynamoDB { return &DynamoDB{tables: make(map[string]*dynamoTable)} }
 
-// Client returns a client of the SDK whose requests all go to d.
+// Client returns a client of the SDK that sends all requests to d.
 func (d *DynamoDB) Client(opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region:       "us-east-1",
@@ -75,8 +75,8 @@ func (d *DynamoDB) Client(opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	}, opts...)
 }
 
-// AddTable creates a table with these keys; sort may be empty. The keys are strings, except those
-// in numbers.
+// AddTable creates a table with the key attributes hash and sort; sort may be empty. The attributes
+// whose names are in numbers are numbers. Other key attributes are strings.
 func (d *DynamoDB) AddTable(name, hash, sort string, numbers ...string) {
 	types := map[string]string{hash: "S", sort: "S"}
 	for _, number := range numbers {
@@ -103,7 +103,8 @@ func (d *DynamoDB) addTable(description map[string]any, hash, sort string, types
 	return t
 }
 
-// SetReplicas makes a table global. Its regions share one order of writes or not.
+// SetReplicas makes a table global, with replicas in these regions. If oneOrder is true, all
+// regions share one order of writes.
 func (d *DynamoDB) SetReplicas(table string, oneOrder bool, regions ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -152,8 +153,8 @@ func (d *DynamoDB) Items(table string) int {
 	return len(d.tables[table].items)
 }
 
-// Update changes or removes all items of a table, as another program would. f returns the new
-// item, or nil to remove it.
+// Update changes or removes all items of a table, as another program would. f returns the new item,
+// or nil to remove the item.
 func (d *DynamoDB) Update(table string, f func(item map[string]map[string]any) map[string]map[string]any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

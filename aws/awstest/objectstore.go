@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// ObjectStore sends the requests of object_store byte for byte, and reads the answers as
-// strictly. object_store is a Rust library whose releases 0.9 to 0.12 keep reservations in
-// DynamoDB.
+// ObjectStore sends exactly the requests that object_store sends, and reads the answers as strictly
+// as object_store does. object_store is a Rust library. Its releases 0.9 to 0.12 keep reservations
+// in DynamoDB.
 type ObjectStore struct {
 	Client   *http.Client
 	Endpoint string // endpoint of DynamoDB or of a stand-in
 	Table    string
 }
 
-// Lease is a reservation as object_store knows it.
+// Lease is a reservation in the form that object_store uses.
 type Lease struct {
 	Generation uint64
 	Timeout    time.Duration
@@ -31,9 +31,9 @@ type Lease struct {
 // ErrLeased: another writer has the reservation.
 var ErrLeased = errors.New("conflict")
 
-// Acquire inserts a reservation, or takes over the seen reservation. For an object that does not
-// exist, etag is *. With ErrLeased it returns the reservation that it found. With any other error
-// that program fails.
+// Acquire inserts a reservation. If seen is not nil, Acquire takes over that reservation. For an
+// object that does not exist, etag is *. With ErrLeased, Acquire also returns the reservation that
+// it found. All other errors are failures of object_store, too.
 func (o *ObjectStore) Acquire(ctx context.Context, path, etag string, timeout time.Duration, seen *Lease) (Lease, error) {
 	condition, values, generation := `attribute_not_exists(#pk)`, `null`, uint64(0)
 	if seen != nil {

@@ -21,34 +21,35 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// S3Broken lists faults of a server. All of them come from real servers, or can come from a
+// S3Broken lists faults of a server. Each fault was found in a real server, or can come from a
 // proxy.
 type S3Broken struct {
 	IgnoreIfNoneMatch bool // ignores If-None-Match of a PUT
 	IgnoreIfMatch     bool // ignores If-Match of a PUT
-	IgnoreIfMatchGone bool // a PUT with If-Match creates an absent object
+	IgnoreIfMatchGone bool // a PUT with If-Match succeeds if there is no object, and creates it
 	IgnoreOnDelete    bool
-	IgnoreDeleteGone  bool // a DELETE with If-Match of an absent object succeeds
+	IgnoreDeleteGone  bool // a DELETE with If-Match succeeds if there is no object
 	IgnoreOnCopy      bool // ignores the conditions on the destination of a copy
 	IgnoreCopySource  bool // ignores the conditions on the source of a copy
 
-	// CopyHeader is a header of a copy that means If-None-Match: *. CopyRefused is the status of
-	// the answer if there is an object.
+	// CopyHeader is the name of a header of a copy that has the meaning of If-None-Match: *.
+	// CopyRefused is the status of the answer if the destination exists.
 	CopyHeader       string
 	CopyRefused      int
 	IgnoreOnComplete bool // ignores the conditions of an upload in parts
 	RefuseAndWrite   bool // answers 412 to a PUT, and writes the object
 	MarkerExists     bool // a delete marker counts as an object for If-None-Match
 	EqualETags       bool // an ETag depends only on the size
-	StaleList        bool // a listing that lags one write behind
+	StaleList        bool // a listing does not show the newest write
 	NoConditions     bool // answers 501 to every condition of a write
 	MixedReads       bool // the first GET after a write returns the earlier ETag
 	BrokenOff        bool // every other GET breaks off in the middle of its body
-	Cached           bool // answers carry an Age header
-	NoDate           bool // answers carry no Date
+	Cached           bool // answers have an Age header
+	NoDate           bool // answers have no Date header
 	UploadsOfKey     bool // a listing of uploads treats a non-empty prefix as a whole key
 
-	// Skew is added to the clock of the server. LastModifiedSkew is added to Last-Modified, too.
+	// Skew is the difference between the clock of the server and the clock of this machine.
+	// LastModifiedSkew is an additional difference in Last-Modified.
 	Skew             time.Duration
 	LastModifiedSkew time.Duration
 }
@@ -59,8 +60,8 @@ type S3 struct {
 	server
 	Broken S3Broken
 
-	// Versioning is "Enabled", "Suspended", or "" if it was never on. While it is enabled, the
-	// buckets keep versions and delete markers.
+	// Versioning is "Enabled" or "Suspended". It is "" if versioning was never enabled. While
+	// versioning is enabled, the buckets keep versions and delete markers.
 	Versioning string
 
 	// ULIDs says that the ids of versions sort by their creation time.
@@ -72,14 +73,16 @@ type S3 struct {
 	// Lifecycle is the XML of the buckets' lifecycle rules, such as [ExpireOld].
 	Lifecycle string
 
-	// ListNothing selects listings of versions that show nothing, as a server may answer while it
-	// removes versions. AnyBody picks requests for a version that get the newest version.
+	// ListNothing selects listings of versions that get an empty answer, as a server may answer
+	// while it removes versions. AnyBody selects requests for a single version that get the body of
+	// the newest version.
 	ListNothing, AnyBody func(Request) bool
 
 	// PageSize bounds the pages of listings; 0 means 1,000.
 	PageSize int
 
-	// MinPart is the smallest part of an upload except the last, in bytes; 0 means 5 MiB.
+	// MinPart is the smallest size of a part of an upload, except the last part, in bytes; 0 means
+	// 5 MiB.
 	MinPart int
 
 	// MaxCopy is the largest object that one request copies, in bytes; 0 means 5 GiB.
@@ -133,7 +136,7 @@ func NewS3(buckets ...string) *S3 {
 	return s
 }
 
-// Client returns a client of the SDK whose requests all go to s.
+// Client returns a client of the SDK that sends all requests to s.
 func (s *S3) Client(opts ...func(*s3.Options)) *s3.Client {
 	return s3.New(s3.Options{
 		Region:       "us-east-1",
@@ -144,7 +147,7 @@ func (s *S3) Client(opts ...func(*s3.Options)) *s3.Client {
 	}, opts...)
 }
 
-// Body returns the body of an object; nil if there is none.
+// Body returns the body of an object, or nil if there is no object.
 func (s *S3) Body(bucket, key string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -60,7 +60,7 @@ type Version struct {
 	Body []byte
 }
 
-// Versions returns the visible versions of an object in their order, oldest first.
+// Versions returns the visible versions of an object, the oldest version first.
 func (s *S3) Versions(bucket, key string) (all []Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *S3) Remove(bucket, key, id string) {
 	s.buckets[bucket].remove(key, id)
 }
 
-// Reorder exchanges the places of two versions.
+// Reorder exchanges the places of the versions with the indexes i and j.
 func (s *S3) Reorder(bucket, key string, i, j int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

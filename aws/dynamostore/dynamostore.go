@@ -25,8 +25,8 @@ const (
 	// DefaultTimeout is the default of [Options].Timeout.
 	DefaultTimeout = 3 * time.Second
 
-	// MinTTL is the shortest lease that makes sense. Most requests take milliseconds, a few take
-	// a second.
+	// MinTTL is the shortest useful duration of a lease. Most requests take milliseconds, but a few
+	// requests take a second.
 	MinTTL = 2 * time.Second
 
 	// MaxPrefix is the longest prefix, in bytes.
@@ -35,27 +35,28 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Prefix is put before every key, with a slash: empty, or a valid key of at
-	// most [MaxPrefix] bytes.
+	// Prefix is empty, or a valid key of at most [MaxPrefix] bytes. The Store puts Prefix and a
+	// slash before every key.
 	Prefix string
 
 	// Timeout bounds each request until its answer is complete. If the context of the call has a
-	// deadline, a request gets at most half of the remaining time, but at least 500 ms. So the
-	// other half is left to resolve the request. At least 100 ms; 0 means [DefaultTimeout].
+	// deadline, a request gets at most half of the remaining time, but at least 500 ms. So there is
+	// time left to resolve the request if its answer is lost. Timeout is at least 100 ms; 0 means
+	// [DefaultTimeout].
 	Timeout time.Duration
 
-	// Trusted says that an earlier run or the doctor has checked the table.
+	// Trusted says that an earlier run or the command holdfast doctor has checked the table.
 	Trusted bool
 
 	// Unsafe lists the risks that the user accepts; see [Risk].
 	Unsafe []Risk
 
-	// OnVerified is called when the table has passed the checks. The program can remember that
-	// and set Trusted the next time. Nil calls nothing.
+	// OnVerified, if not nil, is called when the table has passed the checks. The program can store
+	// this result, and set Trusted in a later run.
 	OnVerified func()
 
 	// Logger receives the outcomes of writes whose reply was lost, and the results of the checks.
-	// Nil discards them.
+	// Nil means no log.
 	Logger *slog.Logger
 }
 
@@ -75,8 +76,8 @@ type table struct {
 }
 
 // New returns the registers in the table with this name, through client. It sends nothing. The ID
-// in its traits has the endpoint, the region and the table, but not the account. If you use
-// tables of several accounts, name them by their ARNs.
+// in the traits of the Store has the endpoint, the region and the table, but not the account. If
+// you use tables of several accounts, use the ARN of each table as its name.
 func New(client *dynamodb.Client, name string, opts *Options) (*Store, error) {
 	t, err := newTable(client, name, opts)
 	if err != nil {

@@ -20,8 +20,8 @@ const (
 	// ConditionsIgnored: the server applies writes whose condition does not hold.
 	ConditionsIgnored Risk = "conditions"
 
-	// GlobalTable: the table is replicated between regions without one order of writes. So two
-	// regions can grant the same lock.
+	// GlobalTable: the table has replicas in several regions, and the regions do not share one
+	// order of writes. So two regions can grant the same lock.
 	GlobalTable Risk = "global-table"
 )
 
@@ -49,8 +49,8 @@ func (e *UnsafeError) Outcome() store.Outcome { return store.NotApplied }
 type Description struct {
 	Status string // "ACTIVE", "CREATING", ...
 
-	// KeysValid says that the table has the primary key of this package. Keys describes the
-	// present key.
+	// KeysValid says that the table has the primary key that this package needs. Keys describes the
+	// primary key of the table.
 	KeysValid bool
 	Keys      string
 
@@ -59,8 +59,9 @@ type Description struct {
 	Replicas           []string
 	StronglyConsistent bool
 
-	// TTL is the attribute by which the table removes items; empty if the table removes none. No
-	// attribute of a register can have that effect. TTLErr says why TTL could not be read.
+	// TTL is the attribute by which the table removes items. It is empty if the table removes no
+	// items. The table never removes a register, because no attribute of a register can have that
+	// effect. If Describe could not read TTL, TTLErr is the error.
 	TTL    string
 	TTLErr error
 
@@ -112,9 +113,10 @@ func (t *table) insists(e *UnsafeError) error {
 	return nil
 }
 
-// CreateTable creates a table for registers, paid by request, and waits until it can be used. If
-// there is a table with this name, CreateTable only checks it. If its keys are wrong, the error
-// matches [store.ErrMisconfigured]. Of opts only Timeout counts.
+// CreateTable creates a table for registers, with payment for each request, and waits until the
+// table can be used. If there is already a table with this name, CreateTable only checks that
+// table. If the keys of the table are wrong, the error matches [store.ErrMisconfigured].
+// CreateTable uses only the Timeout of opts.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts *Options) error {
 	t, err := newTable(client, name, opts)
 	if err != nil {

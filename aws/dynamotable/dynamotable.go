@@ -28,15 +28,15 @@ const (
 // Options are the options of [New].
 type Options struct {
 	// Timeout bounds each request until its answer is complete. If the context of the call has a
-	// deadline, a request gets at most half of the remaining time, but at least 500 ms. At least
-	// 100 ms; 0 means [DefaultTimeout].
+	// deadline, a request gets at most half of the remaining time, but at least 500 ms. Timeout is
+	// at least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
 	// GlobalTable allows a global table whose regions do not share one order of writes. It is
 	// safe only while all programs and the sweep use the table in one region.
 	GlobalTable bool
 
-	// Logger receives a warning if the client sends credentials over http://. Nil discards it.
+	// Logger receives a warning if the client sends credentials over http://. Nil means no log.
 	Logger *slog.Logger
 }
 
@@ -271,10 +271,10 @@ func (t *Table) failed(op store.Kind, key largeitem.Key, err error) error {
 	return &store.OpError{Op: op, Key: key.String(), Store: t.calls.Where, Err: err}
 }
 
-// UpdateOf returns a change of an item, under a condition, as a part of a transaction of the SDK
-// (types.TransactWriteItem). Its fields are also those of an UpdateItemInput. If the change is
-// empty, the update expression is nil. The first call reads the schema of the table. Further
-// calls send nothing.
+// UpdateOf returns a conditional change of an item as a part of a transaction of the SDK
+// (types.TransactWriteItem). The fields of the result can also be used in an UpdateItemInput. If
+// the change is empty, the update expression is nil. The first call reads the schema of the table.
+// Further calls send nothing.
 func (t *Table) UpdateOf(ctx context.Context, key largeitem.Key, change largeitem.Change, cond *largeitem.Condition) (*types.Update, error) {
 	u := &types.Update{TableName: &t.calls.Name, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld}
 	e, err := t.prepare(ctx, key, change.Set, change, cond)
@@ -292,7 +292,7 @@ func (t *Table) UpdateOf(ctx context.Context, key largeitem.Key, change largeite
 	return u, nil
 }
 
-// PutOf is [Table.UpdateOf] for a whole item.
+// PutOf is like [Table.UpdateOf], but puts a whole item.
 func (t *Table) PutOf(ctx context.Context, key largeitem.Key, item largeitem.Attributes, cond *largeitem.Condition) (*types.Put, error) {
 	p := &types.Put{TableName: &t.calls.Name, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld}
 	e, err := t.prepare(ctx, key, item, largeitem.Change{}, cond)
@@ -310,7 +310,7 @@ func (t *Table) PutOf(ctx context.Context, key largeitem.Key, item largeitem.Att
 	return p, nil
 }
 
-// DeleteOf is [Table.UpdateOf] for the delete of an item.
+// DeleteOf is like [Table.UpdateOf], but deletes an item.
 func (t *Table) DeleteOf(ctx context.Context, key largeitem.Key, cond *largeitem.Condition) (*types.Delete, error) {
 	d := &types.Delete{TableName: &t.calls.Name, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld}
 	e, err := t.prepare(ctx, key, nil, largeitem.Change{}, cond)

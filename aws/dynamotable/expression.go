@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/largeitem"
 )
 
-// Update is a [largeitem.Change].Expr: an update expression of DynamoDB ("SET #n = #n + :one
-// REMOVE old") with its names and values. It must not write an attribute of the key, or one that
+// Update is a [largeitem.Change].Expr: an update expression of DynamoDB ("SET #n = #n + :one REMOVE
+// old") with its names and values. It must not write an attribute of the key, or an attribute that
 // Set or Remove of the change names. A Condition of the same write may use the same placeholders.
 // Placeholders that begin with #hf_ and :hf_ are reserved.
 type Update struct {

@@ -92,9 +92,9 @@ const (
 	maxBatchSize = 16 << 20
 )
 
-// GetMany implements [largeitem.BatchGetter], by consistent BatchGetItems of at most 100 keys
-// each. If the server leaves keys unprocessed, GetMany requests them again after a random pause,
-// which grows to 5 s. It fails after five answers in a row without an item.
+// GetMany implements [largeitem.BatchGetter], by consistent BatchGetItems of at most 100 keys each.
+// If the server leaves keys unprocessed, GetMany requests them again after a random pause, which
+// grows to 5 s. After five answers in a row without an item, GetMany returns an error.
 func (t *Table) GetMany(ctx context.Context, keys []largeitem.Key, opts *largeitem.GetOptions) ([]largeitem.Attributes, error) {
 	items, err := t.getMany(ctx, keys, opts)
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 // ErrType: an attribute has a type that this version does not know.
 var ErrType = errors.New("an attribute of an unknown type")
 
-// ToValue returns a value in the types of the SDK. Numbers are in their canonical form. If no
-// table can keep the value, the error matches [largeitem.ErrInvalid]. The result shares nothing
-// with v.
+// ToValue returns a value in the types of the SDK. Numbers are in their canonical form. If no table
+// can keep the value, the error matches [largeitem.ErrInvalid]. The result shares no memory with v.
 func ToValue(v any) (types.AttributeValue, error) {
 	if err := (largeitem.Attributes{"value": v}).Check(); err != nil {
 		return nil, err
@@ -23,7 +22,7 @@ func ToValue(v any) (types.AttributeValue, error) {
 	return toValue(v), nil
 }
 
-// ToItem is ToValue of all attributes.
+// ToItem calls [ToValue] for all attributes.
 func ToItem(a largeitem.Attributes) (map[string]types.AttributeValue, error) {
 	if err := a.Check(); err != nil {
 		return nil, err
@@ -87,10 +86,10 @@ func canonical(n largeitem.Number) string {
 	return string(c)
 }
 
-// FromValue is the inverse of [ToValue]. Numbers are as the server wrote them. The result shares
-// nothing with v. If a value has a type that this version does not know, the error matches
-// [ErrType]. A map or list with the same value in two places also gets ErrType: for an unknown
-// type the SDK repeats the value that it decoded before.
+// FromValue is the inverse of [ToValue]. Numbers have the form in which the server sent them. The
+// result shares no memory with v. If a value has a type that this version does not know, the error
+// matches [ErrType]. If a map or list has the same value in two places, the error also matches
+// ErrType: the SDK replaces a value of an unknown type by the value that it decoded before.
 func FromValue(v types.AttributeValue) (any, error) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -149,7 +148,7 @@ func (o once) value(v types.AttributeValue) (any, error) {
 	return FromValue(v)
 }
 
-// FromItem is FromValue of all attributes.
+// FromItem calls [FromValue] for all attributes.
 func FromItem(item map[string]types.AttributeValue) (largeitem.Attributes, error) {
 	return fromMap(item)
 }

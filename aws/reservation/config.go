@@ -10,17 +10,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Config is the value of object_store's settings conditional_put and copy_if_not_exists that
+// Config is a value of the settings conditional_put and copy_if_not_exists of object_store. It
 // names a table.
 type Config struct {
 	Table   string
 	Timeout time.Duration // 0 means the default of object_store and of package reserve, 20 s
 }
 
-// ParseConfig reads a setting: dynamo:TABLE or dynamo:TABLE:MILLISECONDS. It ignores spaces at
-// both ends and around the table. It refuses what object_store refuses as conditional_put. It
-// also refuses an empty table, and a timeout out of the bounds of package reserve. The error
-// matches store.ErrMisconfigured. It does not repeat the text, which may contain a secret.
+// ParseConfig reads a setting: dynamo:TABLE or dynamo:TABLE:MILLISECONDS. It ignores spaces at both
+// ends and around the table. It refuses every text that object_store refuses for conditional_put.
+// It also refuses an empty table, and a timeout out of the bounds of package reserve. The error
+// matches store.ErrMisconfigured. The error does not repeat the text, which may contain a secret.
 func ParseConfig(text string) (Config, error) {
 	wrong := func(what string) (Config, error) {
 		return Config{}, fmt.Errorf("%w: the value must be dynamo:TABLE or dynamo:TABLE:MILLISECONDS: %s", store.ErrMisconfigured, what)
@@ -50,7 +50,7 @@ func ParseConfig(text string) (Config, error) {
 	return s, nil
 }
 
-// String returns the setting as object_store reads it.
+// String returns the setting in the form that object_store reads.
 func (s Config) String() string {
 	if s.Timeout == 0 {
 		return "dynamo:" + s.Table

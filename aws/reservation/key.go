@@ -10,9 +10,9 @@ import (
 const escaped = "%*?#~\\{^}[]\"<>|`"
 
 // Key returns the key of the object that callers of object_store name path (as Path::from). It
-// drops empty segments. Within a segment, control characters, non-ASCII bytes and some others
-// become %XX. The segments "." and ".." are encoded too. For a key that Key has returned, Key
-// encodes the percent signs again.
+// removes empty segments. Within a segment, control characters, bytes outside of ASCII and some
+// other bytes become %XX. The segments "." and ".." are encoded too. If path is a result of Key,
+// Key encodes the percent signs again.
 func Key(path string) string {
 	var segments []string
 	for segment := range strings.SplitSeq(path, "/") {

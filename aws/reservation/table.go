@@ -31,10 +31,10 @@ const maxKey = 1024
 // Options are the options of [New].
 type Options struct {
 	// Timeout bounds each request to the table. If a request gets no answer, package reserve
-	// repeats it. At least 100 ms; 0 means [DefaultTimeout].
+	// repeats the request. Timeout is at least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
-	// Logger gets messages about the connections. Nil discards them.
+	// Logger gets messages about the connections. Nil means no log.
 	Logger *slog.Logger
 }
 
@@ -42,8 +42,8 @@ type Options struct {
 // use it. It starts no goroutine, and needs no Close.
 type Table struct{ t *dynamocall.Table }
 
-// New returns the table with this name, through client. It sends nothing, and the first use does
-// not check the table: call [Table.Describe] and [Table.Verify].
+// New returns the table with this name, through client. New sends nothing. The Table does not check
+// itself: call [Table.Describe] and [Table.Verify].
 func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 	var o Options
 	if opts != nil {
@@ -69,8 +69,9 @@ func (t *Table) Insert(ctx context.Context, row reserve.Row) (reserve.WriteResul
 	})
 }
 
-// Replace implements [reserve.Table], by one PutItem. Its condition names the generation, the ttl
-// and the nonce of seen. If seen has no ttl or no nonce, the condition demands that.
+// Replace implements [reserve.Table], by one PutItem. The condition is that the row still has the
+// generation, the ttl and the nonce of seen. If seen has no ttl or no nonce, the row must not have
+// it either.
 func (t *Table) Replace(ctx context.Context, seen, row reserve.Row) (reserve.WriteResult, error) {
 	in := &dynamodb.PutItemInput{
 		ConditionExpression:       aws.String("attribute_exists(#path) AND #generation = :generation"),
@@ -173,13 +174,13 @@ func (t *Table) Rows(ctx context.Context) iter.Seq2[reserve.Row, error] {
 type Description struct {
 	Status string // "ACTIVE", "CREATING", ...
 
-	// KeysValid says that the table has the primary key of object_store. Keys describes the
-	// present key.
+	// KeysValid says that the table has the primary key that object_store needs. Keys describes the
+	// primary key of the table.
 	KeysValid bool
 	Keys      string
 
-	// TTL is the attribute by which the table removes items: "ttl", or empty if it removes none.
-	// TTLErr says why TTL could not be read.
+	// TTL is the attribute by which the table removes items. It must be "ttl", and is empty if the
+	// table removes no items. If Describe could not read TTL, TTLErr is the error.
 	TTL    string
 	TTLErr error
 
@@ -233,9 +234,9 @@ func (t *Table) Verify(ctx context.Context) error {
 	return nil
 }
 
-// CreateTable creates a table for reservations, paid by request, and makes it remove items by
-// their ttl. If a table with this name exists, CreateTable only sets the ttl. If the existing
-// table has other keys, or removes items by another attribute, the error matches
+// CreateTable creates a table for reservations, with payment for each request, and makes the table
+// remove items by their ttl. If a table with this name exists, CreateTable only sets the ttl. If
+// the existing table has other keys, or removes items by another attribute, the error matches
 // store.ErrMisconfigured. CreateTable uses only the Timeout of opts.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts *Options) error {
 	t, err := New(client, name, opts)

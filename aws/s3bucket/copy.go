@@ -21,9 +21,9 @@ import (
 // enough. The protocol allows 5 GiB, in one request as well as in a part.
 const copyPart = 1 << 30
 
-// Copy implements [object.Copier]. It copies by an upload in parts in two cases: the source is
-// above 5 GiB, or the server ignores a condition on the destination of a copy but honours it at
-// the completion of an upload.
+// Copy implements [object.Copier]. It copies by an upload in parts in two cases. In the first case,
+// the source is larger than 5 GiB. In the second case, the server ignores the condition on the
+// destination of a copy, but honours that condition at the completion of an upload.
 func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *object.CopyOptions) (object.Info, error) {
 	o, err := object.CheckCopy(source, destination, opts)
 	if err == nil {

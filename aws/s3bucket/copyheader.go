@@ -11,8 +11,8 @@ import (
 )
 
 // CopyHeader is a header of a server that makes a copy conditional on an absent destination, such
-// as cf-copy-destination-if-none-match: * of Cloudflare R2. The bucket tests whether the server
-// honours it, like every ability.
+// as cf-copy-destination-if-none-match: * of Cloudflare R2. The Bucket tests whether the server
+// honours the header, as for every ability.
 type CopyHeader struct {
 	Name, Value string
 

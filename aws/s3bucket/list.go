@@ -18,7 +18,8 @@ import (
 
 // List implements [object.Bucket]. It holds one page of up to 1,000 objects at a time. If a page
 // leads back to an earlier page, List ends with an error. A directory bucket lists whole
-// directories and cannot start in the middle. List leaves out the keys that were not requested.
+// directories and cannot start in the middle of a directory. List leaves out the keys that were not
+// requested.
 func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
 	var after string
 	if opts != nil {

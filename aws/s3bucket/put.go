@@ -46,8 +46,8 @@ func (c condition) headers() (match, noneMatch *string) {
 	return strOrNil(string(c.ifMatch)), nil
 }
 
-// Put implements [object.Bucket]. It sends a put with a condition once. If no answer comes, the
-// outcome is unknown.
+// Put implements [object.Bucket]. It sends a put with a condition only once. If it gets no answer,
+// the outcome is unknown.
 func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
 	o, err := object.CheckPut(key, opts, object.StorageClass, object.Tags)
 	if err == nil {
@@ -209,8 +209,8 @@ func (b *Bucket) timeoutFor(size int) time.Duration {
 	return b.o.Timeout + time.Duration(size)*time.Second/minRate
 }
 
-// Delete implements [object.Bucket]. In a bucket with versioning it leaves a delete marker, and
-// the versions stay.
+// Delete implements [object.Bucket]. In a bucket with versioning, Delete adds a delete marker, and
+// the server keeps the versions.
 func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOptions) error {
 	o, err := object.CheckDelete(key, opts)
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 var _ object.VersionRemover = (*Bucket)(nil)
 
 // KeepsVersions implements [object.VersionRemover]: it reports whether versioning is enabled. It
-// needs s3:GetBucketVersioning.
+// needs the permission s3:GetBucketVersioning.
 func (b *Bucket) KeepsVersions(ctx context.Context) (bool, error) {
 	var s Settings
 	if err := b.setting(ctx, &s, b.versioning); err != nil {
@@ -20,8 +20,8 @@ func (b *Bucket) KeepsVersions(ctx context.Context) (bool, error) {
 	return s.Versioning == "Enabled", nil
 }
 
-// RemoveVersion implements [object.VersionRemover]. A HEAD returns the id of the newest version.
-// Then it removes that version, which needs s3:DeleteObjectVersion.
+// RemoveVersion implements [object.VersionRemover]. It finds the id of the newest version by a
+// HEAD, and removes that version. The removal needs the permission s3:DeleteObjectVersion.
 func (b *Bucket) RemoveVersion(ctx context.Context, listed object.Info) error {
 	err := object.CheckKey(listed.Key)
 	if err == nil {

@@ -59,24 +59,26 @@ const (
 // Options are the options of [New].
 type Options struct {
 	// Timeout bounds each request until the answer is complete. A request with a body gets one
-	// second more for each 256 KiB. For a Get, Timeout bounds the time until the answer begins.
-	// Then it bounds the time without new bytes, and the total time in which the body comes at
+	// second more for each 256 KiB. For a Get, Timeout bounds the time until the answer begins, and
+	// then each time without new bytes. It also bounds the total time in which the body arrives at
 	// less than 16 KiB a second.
 	//
-	// If the context of the call has a deadline, a small request gets at most half of the
-	// remaining time, but at least 500 ms. So the other half is left to resolve the request. At
-	// least 100 ms; 0 means [DefaultTimeout].
+	// If the context of the call has a deadline, a small request gets at most half of the remaining
+	// time, but at least 500 ms. So there is time left to resolve the request if its answer is
+	// lost. Timeout is at least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
-	// PartSize is the size of the parts of a large upload in bytes. A larger body is uploaded in
-	// parts. 5 MiB to 5 GiB; 0 means [DefaultPartSize]. If 10,000 parts would not hold a body,
-	// the parts are larger: 105 MiB for 1 TiB of known length. If the length is not known, the
-	// parts grow during the upload: 25 MiB after 14 GiB, 120 MiB after 110 GiB.
+	// PartSize is the size of the parts of a large upload, in bytes. The Bucket uploads a body in
+	// parts if it is larger than PartSize. PartSize is from 5 MiB to 5 GiB; 0 means
+	// [DefaultPartSize]. If a body would need more than 10,000 parts, the parts are larger. For
+	// example, they have 105 MiB if the body is known to have 1 TiB. If the length is not known,
+	// the parts grow during the upload: to 25 MiB after 14 GiB, and to 120 MiB after 110 GiB.
 	PartSize int64
 
-	// Parallel is the number of parts that are sent, or copied by the server, at the same time. A
-	// Put holds that many parts of PartSize in memory, or one part that is larger than all of
-	// them together. 1 to 64; 0 means [DefaultParallel].
+	// Parallel is the number of parts that the Bucket sends, or the server copies, at the same
+	// time. A Put holds Parallel parts of PartSize in memory. If one part is larger than all of
+	// them together, the Put holds only that part. Parallel is from 1 to 64; 0 means
+	// [DefaultParallel].
 	Parallel int
 
 	// ProbePrefix is the prefix of the objects on which the bucket tests conditions; empty means
@@ -87,24 +89,24 @@ type Options struct {
 	// found them (see [Bucket.KnownAbilities]) or because the user accepts the risk.
 	AssumeAbilities []object.Ability
 
-	// CopyIfAbsent is how a server other than Amazon's makes a copy conditional on an absent
-	// destination; nil means If-None-Match.
+	// CopyIfAbsent is the header by which a server other than Amazon's makes a copy conditional on
+	// an absent destination. Nil means If-None-Match.
 	CopyIfAbsent *CopyHeader
 
 	// Owner is the account that must own the bucket, twelve digits; empty means any account. If
 	// another account owns the bucket, the server denies all requests.
 	Owner string
 
-	// Encryption is how the server encrypts new objects: "AES256", "aws:kms" or "aws:kms:dsse";
-	// empty means the setting of the bucket. KMSKey names the key; empty means the account's key
-	// for S3.
+	// Encryption is the method by which the server encrypts new objects: "AES256", "aws:kms" or
+	// "aws:kms:dsse". Empty means the setting of the bucket. KMSKey names the key. Empty means the
+	// account's key for S3.
 	Encryption types.ServerSideEncryption
 	KMSKey     string
 
 	// ACL is a canned ACL for new objects, such as "bucket-owner-full-control"; empty sends none.
 	ACL types.ObjectCannedACL
 
-	// Logger gets the results of the tests of conditions. Nil discards them.
+	// Logger gets the results of the tests of conditions. Nil means no log.
 	Logger *slog.Logger
 }
 
@@ -228,7 +230,7 @@ func (o *Options) check() error {
 // Name returns the name of the bucket.
 func (b *Bucket) Name() string { return b.name }
 
-// OnAWS reports whether this is Amazon S3 itself, which needs no test of conditions.
+// OnAWS reports whether the server is Amazon S3 itself, whose conditions need no test.
 func (b *Bucket) OnAWS() bool { return b.onAWS }
 
 // Traits implements [object.Describer].

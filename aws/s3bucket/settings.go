@@ -17,30 +17,31 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Settings are the settings of a bucket that affect its objects. For example, a renewed lease
-// writes its object every few seconds, so a bucket that keeps every version keeps many of them.
+// Settings are the settings of a bucket that affect its objects. For example, each renewal of a
+// lease writes the object of the lease. A bucket that keeps every version then keeps many versions
+// of that object.
 type Settings struct {
-	// Versioning is "Enabled", "Suspended", or "" if it was never on.
+	// Versioning is "Enabled" or "Suspended". It is "" if versioning was never enabled.
 	Versioning string
 
 	// MFADelete says that the removal of a version needs a code from a device.
 	MFADelete bool
 
 	// ObjectLock says that versions can be protected from deletion. DefaultRetention is how long
-	// each new version is protected; zero means no protection by default.
+	// the bucket protects each new version; zero means no protection by default.
 	ObjectLock       bool
 	DefaultRetention time.Duration
 
-	// ExpiresVersions says that a lifecycle rule removes old versions, at least below some
-	// prefix.
+	// ExpiresVersions says that a lifecycle rule removes old versions, in the whole bucket or below
+	// some prefix.
 	ExpiresVersions bool
 
 	// Rules are the lifecycle rules that remove versions, or move them to another storage class.
 	// Rules for objects with tags are left out.
 	Rules []Rule
 
-	// Unreadable names the settings that could not be read, with the reason: a right is missing,
-	// or the server does not know the request.
+	// Unreadable names the settings that could not be read, with the reason. Either the caller
+	// lacks a permission, or the server does not know the request.
 	Unreadable map[string]error
 }
 
@@ -48,15 +49,15 @@ type Settings struct {
 type Rule struct {
 	ID     string
 	Prefix string // prefix of the keys of the rule
-	Action string // for people
+	Action string // what the rule does, as a text for people
 }
 
-// Unversioned reports that the bucket keeps no versions: the server has answered a PUT without a
-// version id, and no PUT with a version id.
+// Unversioned reports whether it is known that the bucket keeps no versions. That is known after at
+// least one answer to a PUT, if no answer had a version id.
 func (b *Bucket) Unversioned() bool { return b.plain.Load() && !b.versioned.Load() }
 
-// Settings reads the settings of the bucket, in three requests. It fails only if the bucket
-// cannot be reached.
+// Settings reads the settings of the bucket, in three requests. It returns an error only if it
+// cannot reach the bucket.
 func (b *Bucket) Settings(ctx context.Context) (Settings, error) {
 	s := Settings{Unreadable: make(map[string]error)}
 	for _, part := range []struct {
@@ -174,7 +175,7 @@ func rulePrefix(rule types.LifecycleRule) string {
 // LifecycleRule returns a lifecycle configuration as JSON for aws s3api
 // put-bucket-lifecycle-configuration. It keeps old versions below prefix, and parts of failed
 // uploads, for one day. That command replaces the whole configuration of a bucket, so add the
-// existing rules.
+// existing rules of the bucket to the JSON.
 func LifecycleRule(prefix string) string {
 	return fmt.Sprintf(`{
   "Rules": [
@@ -190,7 +191,7 @@ func LifecycleRule(prefix string) string {
 }`, prefix)
 }
 
-// Exists checks that the bucket exists and may be used. The error says what to do.
+// Exists checks that the bucket exists and that the caller may use it. The error says what to do.
 func (b *Bucket) Exists(ctx context.Context) error {
 	return b.repeat(ctx, func() error {
 		c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {

@@ -23,8 +23,8 @@ var errNoUpload = errors.New("the upload no longer exists: it was completed, or 
 // Uploads implements [object.Uploader]. It holds one page of up to 1,000 uploads at a time.
 //
 // MinIO lists uploads only for a whole key or for all keys. For all keys, it lists only uploads
-// that began after its own start. So if a server other than Amazon's lists no key that is longer
-// than prefix, Uploads requests the list for all keys.
+// that began after MinIO was started. So if a server other than Amazon's lists no key that is
+// longer than prefix, Uploads requests the list for all keys.
 func (b *Bucket) Uploads(ctx context.Context, prefix string) iter.Seq2[object.Upload, error] {
 	asked := prefix
 	if strings.HasSuffix(b.name, directorySuffix) {

@@ -145,8 +145,8 @@ func set[T time.Duration | ~string](to *T, value T) {
 	}
 }
 
-// Open returns the bucket of the URL, with the options of [Config.Options]. The caller decides
-// about the abilities of [Config.Unsafe]. Open sends nothing.
+// Open returns the bucket of the URL, with the options of [Config.Options]. Open does not use the
+// abilities of [Config.Unsafe]: the caller decides about them. Open sends nothing.
 func (c *Config) Open(ctx context.Context, opts *Options) (*Bucket, error) {
 	client, err := c.Client(ctx)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // Verify implements [object.Verifier]. It tests unknown abilities below [Options].ProbePrefix.
 // The Bucket keeps the results.
 //
-// If the server ignores a condition on the destination of a copy, but the copy can be an upload
-// in parts, the bucket has the ability.
+// If the server ignores a condition on the destination of a copy, but the Bucket can copy by an
+// upload in parts, Verify reports that the Bucket has the ability.
 func (b *Bucket) Verify(ctx context.Context, abilities ...object.Ability) error {
 	for _, a := range abilities {
 		err := b.native(ctx, a)
@@ -65,9 +65,9 @@ func (b *Bucket) require(ctx context.Context, a object.Ability) error {
 }
 
 // KnownAbilities returns the abilities that the server itself has. Pass them to
-// [Options].AssumeAbilities of a later run. KnownAbilities sends nothing. [Bucket.Verify] can
-// find more abilities: if the server ignores the condition of a copy, the bucket can copy by an
-// upload in parts. These abilities are not in the result: a run that assumed them would copy
+// [Options].AssumeAbilities of a later run. KnownAbilities sends nothing. [Bucket.Verify] can find
+// more abilities: if the server ignores the condition of a copy, the bucket can copy by an upload
+// in parts. Such abilities are not in the result, because a run that assumes them would copy
 // without a condition.
 func (b *Bucket) KnownAbilities() []object.Ability {
 	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool {
@@ -77,7 +77,7 @@ func (b *Bucket) KnownAbilities() []object.Ability {
 }
 
 // WithAbilities returns a view of the same bucket that assumes these abilities. Use it for
-// abilities that an earlier run has found, or if the user accepts the risk.
+// abilities that an earlier run has found, or for which the user accepts the risk.
 func (b *Bucket) WithAbilities(abilities ...object.Ability) *Bucket {
 	view := *b
 	view.abilities = &abilityCache{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}

@@ -24,9 +24,9 @@ import (
 // Versions sends the requests for single versions of objects. It uses no conditions. Package
 // s3verstore uses it.
 //
-// All requests except Put are repeated like reads. If there is no such version, the error matches
-// [store.ErrNotFound]. Each request has the whole time limit of the bucket, whatever the deadline
-// of its context.
+// After a failure, all requests except Put are sent again, as for reads. If there is no such
+// version, the error matches [store.ErrNotFound]. Each request has the whole [Options].Timeout,
+// even if the deadline of its context is near.
 type Versions struct{ b *Bucket }
 
 // Versions returns the requests for single versions.
@@ -38,7 +38,7 @@ const NullVersion = "null"
 // ObjectVersion is one version of an object.
 type ObjectVersion struct {
 	Key      string
-	ID       string // empty if the server sent none
+	ID       string // empty if the server sent no id
 	ETag     string // without quotes
 	Size     int64  // in bytes
 	Modified time.Time
@@ -86,7 +86,7 @@ func (v Versions) repeat(ctx context.Context, n names, f func(ctx context.Contex
 	})
 }
 
-// Put puts a version, in one request that takes at most within.
+// Put puts a version, in one request. The parameter within is the time limit of the request.
 func (v Versions) Put(ctx context.Context, key string, body []byte, contentType string, within time.Duration) (ObjectVersion, error) {
 	put := ObjectVersion{Key: key, Size: int64(len(body))}
 	c, err := v.call(ctx, within, noObject, func(ctx context.Context, opt func(*s3.Options)) error {

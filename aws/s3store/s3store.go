@@ -66,8 +66,8 @@ const (
 	// DefaultMaxClockSkew is the default of [Options].MaxClockSkew.
 	DefaultMaxClockSkew = 60 * time.Second
 
-	// MinTTL is the shortest lease that makes sense. Most requests take tens of milliseconds, a
-	// few take a second.
+	// MinTTL is the shortest useful duration of a lease. Most requests take tens of milliseconds,
+	// but a few requests take a second.
 	MinTTL = 2 * time.Second
 
 	// granularity is that of Last-Modified and of Date.
@@ -77,15 +77,15 @@ const (
 // Options are the options of [New].
 type Options struct {
 	// Trusted says that the server is known to honour conditions, and that an earlier run found
-	// neither locks of another program nor another kind of store. Amazon S3 needs no probe even
-	// without it.
+	// neither locks of another program nor another kind of store. Amazon S3 needs no probe, even if
+	// Trusted is false.
 	Trusted bool
 
-	// Unsafe lists the conditions that the server may ignore with the user's consent.
+	// Unsafe lists the conditions for which the user accepts that the server may ignore them.
 	Unsafe []object.Ability
 
-	// MaxClockSkew is the largest accepted difference between the store's clock and this
-	// machine's clock. The Store also subtracts it from every age. At least 1 s; 0 means
+	// MaxClockSkew is the largest accepted difference between the store's clock and this machine's
+	// clock. The Store also subtracts MaxClockSkew from every age. It is at least 1 s; 0 means
 	// [DefaultMaxClockSkew].
 	MaxClockSkew time.Duration
 
@@ -95,7 +95,7 @@ type Options struct {
 	OnVerified func()
 
 	// Logger receives the outcomes of writes whose reply was lost, and the results of the checks.
-	// Nil discards them.
+	// Nil means no log.
 	Logger *slog.Logger
 }
 
@@ -193,21 +193,21 @@ func (s *Store) Verify(ctx context.Context) error {
 	return nil
 }
 
-// ForeignLocks are the locks in a bucket that the locks of a [Store] do not exclude, by the keys
-// of their objects. See the package comment.
+// ForeignLocks has the keys of other locks in the bucket. The locks of a [Store] and these locks do
+// not exclude each other. See the package comment.
 type ForeignLocks struct {
-	// Legacy are locks of the older program below the prefix. LegacyAtRoot are its locks at the
-	// root of the bucket that are not below the prefix.
+	// Legacy are locks of the older program below the prefix. LegacyAtRoot are locks of the older
+	// program at the root of the bucket that are not below the prefix.
 	Legacy, LegacyAtRoot []string
 
-	// Other are registers of package s3verstore below the prefix. Shared are those among them
-	// with exactly this prefix. SharedText explains Shared and says what to do; it is empty if
-	// Shared is empty.
+	// Other are registers of package s3verstore below the prefix. Shared are the registers in Other
+	// whose own prefix is exactly this prefix. SharedText explains Shared and says what to do. It
+	// is empty if Shared is empty.
 	Other, Shared []string
 	SharedText    string
 }
 
-// ForeignLocks searches the bucket for the locks that the locks of this Store do not exclude.
+// ForeignLocks searches the bucket for other locks; see [ForeignLocks].
 func (s *Store) ForeignLocks(ctx context.Context) (*ForeignLocks, error) {
 	found, err := s.findForeignLocks(ctx)
 	if err != nil {
@@ -291,8 +291,8 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	return New(b, c.Prefix, &o)
 }
 
-// List implements [store.Lister]; see package bucketstore. If the names need more than 32 MiB
-// (each takes its length and 16 bytes), List ends with an error.
+// List implements [store.Lister]; see package bucketstore. If the names need more than 32 MiB (the
+// length and 16 bytes for each name), List ends with an error.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return awscall.BoundNames(s.Store.List(ctx, prefix))
 }
@@ -300,7 +300,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 // ListCost implements [store.TagLister]. On Amazon S3 a LIST costs as much as 12.5 GETs.
 func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 13, Keys: 1000} }
 
-// Bucket is S3Bucket, for any bucket.
+// Bucket returns the same bucket as S3Bucket, as an [object.Bucket].
 func (s *Store) Bucket() object.Bucket { return s.bucket }
 
 // GetAge implements [store.AgeReader].

@@ -95,20 +95,21 @@ func (s *Store) nullSeen(ctx context.Context, object string, v version) error {
 	return nil
 }
 
-// Settings are the settings of a bucket, and the locks of other programs in it.
+// Settings are the settings of a bucket, and the locks of other programs in the bucket.
 type Settings struct {
 	s3bucket.Settings
 
-	// ExpiresVersions names the lifecycle rules that would remove versions that the Store needs,
-	// or move them to where it cannot read them.
+	// ExpiresVersions names the lifecycle rules that are dangerous for the Store. They remove
+	// versions that the Store needs, or move such versions to a storage class that the Store cannot
+	// read.
 	ExpiresVersions []string
 
-	// Legacy names locks of the older program below the prefix, and LegacyAtRoot those at the
-	// root of the bucket. See [Store.Settings].
+	// Legacy names locks of the older program below the prefix. LegacyAtRoot names locks of the
+	// older program at the root of the bucket. See [Store.Settings].
 	Legacy, LegacyAtRoot []string
 
-	// Other names registers of package s3store with this prefix. OtherText explains what they
-	// mean.
+	// Other names registers of package s3store with this prefix. OtherText explains what these
+	// registers mean.
 	Other     []string
 	OtherText string
 }
@@ -146,12 +147,12 @@ func (set *Settings) Err() error {
 
 // Settings reads the settings of the bucket. It also searches for locks of the older program and
 // for registers of package s3store, among the first thousand versions of the bucket and of the
-// prefix. It fails only if the bucket cannot be reached. The field Unknown lists the settings
-// that it could not read.
+// prefix. Settings returns an error only if it cannot reach the bucket. The field Unknown lists the
+// settings that it could not read.
 //
-// The older program puts each attempt at a lock as a new version of one object. The body is the
-// name of the lock, a hyphen and a UUID. The metadata has "timeout" and "lockowner". Two owners
-// can win under its rules, so the Store shares no key with that program.
+// For each attempt to get a lock, the older program puts a new version of one object. The body is
+// the name of the lock, a hyphen and a UUID. The metadata has "timeout" and "lockowner". By the
+// rules of that program, two owners can win. So the Store shares no key with that program.
 func (s *Store) Settings(ctx context.Context) (*Settings, error) {
 	set, err := s.bucketSettings(ctx)
 	if err != nil {

@@ -20,31 +20,31 @@ const measureWriters = 8
 // MeasureOptions are the options of [Store.Measure]. The zero value of each field means its
 // default.
 type MeasureOptions struct {
-	Puts int // number of PUTs of each of the 8 writers; default 20
+	Puts int // number of PUTs of each of the 8 writers; the default is 20
 }
 
 // Measurement is the result of [Store.Measure].
 type Measurement struct {
-	Puts     int // number of answered PUTs
+	Puts     int // number of PUTs that the server has answered
 	Listings int
 
 	// SlowestPut and SlowestList are the longest times of a request.
 	SlowestPut, SlowestList time.Duration
 
-	// Late is the number of versions that became visible after a version that follows them in the
-	// order. Latest is the longest such delay. Without a pause, two writers would each see their
-	// own version first.
+	// Late is the number of versions that became visible after a later version in the order. Latest
+	// is the longest delay of such a version. Without a pause, two writers could each find their
+	// own version as the first one.
 	Late   int
 	Latest time.Duration
 
-	// Moved is the number of listings that had versions in another order than the listing before.
-	// Missing is the number of listings that lack a version although its PUT was answered before
-	// the listing began. If one of the two numbers is not zero, package s3verstore cannot use
-	// this server.
+	// Moved is the number of listings that had versions in a different order than the previous
+	// listing. Missing is the number of listings that lack a version although its PUT was answered
+	// before the listing began. If one of the two numbers is not zero, package s3verstore cannot
+	// use this server.
 	Moved, Missing int
 
-	// PutLifetime and SettleDelay are the recommended options. PutLifetime is ten times the
-	// slowest PUT, at least a second.
+	// PutLifetime and SettleDelay are the recommended options. PutLifetime is ten times the time of
+	// the slowest PUT, but at least a second.
 	PutLifetime, SettleDelay time.Duration
 }
 
@@ -67,8 +67,8 @@ func (m *Measurement) String() string {
 
 // Measure puts versions of a scratch object from several writers at the same time, and lists them
 // meanwhile. It measures how late the server shows versions in their final order. Then it removes
-// the object. Use it before you use a new server, while the server is as busy as it gets. It
-// cannot show how the server behaves in its worst hour.
+// the object. Call Measure before you use a new server, and while the server is as busy as
+// possible. The result does not show how the server behaves under a higher load.
 func (s *Store) Measure(ctx context.Context, opts *MeasureOptions) (*Measurement, error) {
 	var o MeasureOptions
 	if opts != nil {
@@ -219,8 +219,9 @@ func (m *measuring) remove(ctx context.Context) {
 	}
 }
 
-// Erase removes a register with all its versions. It is for registers that only tested a store. A
-// client that still uses the register loses it, without any of the promises.
+// Erase removes a register with all its versions. Use it only for registers that were created to
+// test a store. If a client still uses the register, the promises of this package do not hold for
+// that client.
 func (s *Store) Erase(ctx context.Context, key string) error {
 	r, err := s.begin(ctx, key)
 	if err == nil {

@@ -18,7 +18,7 @@ const (
 	// DefaultSettleDelay is the pause for [DefaultPutLifetime].
 	DefaultSettleDelay = 6 * time.Second
 
-	// DefaultMaxClockDrift is the default bound for the error of a clock's rate.
+	// DefaultMaxClockDrift is the default of [Options].MaxClockDrift.
 	DefaultMaxClockDrift = 0.01
 
 	// MinPutLifetime and MaxPutLifetime bound [Options].PutLifetime.
@@ -32,30 +32,32 @@ const (
 
 // Options are the options of [New]. The zero value of each field means its default.
 type Options struct {
-	// PutLifetime (L in the package comment) is the longest time from the sending of a PUT until
-	// it takes effect or never will. The clocks of the sending machine measure it, and it
-	// includes the differences between the clocks of the server's machines. A write whose PUT
-	// takes longer has an unknown outcome. All clients of a bucket should have the same value.
-	// From [MinPutLifetime] to [MaxPutLifetime]. Default [DefaultPutLifetime].
+	// PutLifetime (L in the package comment) is a time limit for the effect of a PUT. A PUT that
+	// has not taken effect within PutLifetime after it was sent never takes effect. The clocks of
+	// the sending machine measure this time. It includes the differences between the clocks of the
+	// server's machines. A write whose PUT takes longer has an unknown outcome. All clients of a
+	// bucket should have the same value. PutLifetime is from [MinPutLifetime] to [MaxPutLifetime];
+	// 0 means [DefaultPutLifetime].
 	PutLifetime time.Duration
 
-	// SettleDelay is the pause between a PUT and the listing that decides about it. It is more
-	// than L*(1+d)/(1-d) plus a twentieth of L, where L is PutLifetime and d is MaxClockDrift.
-	// Default six fifths of L, or more if d is large.
+	// SettleDelay is the pause between a PUT and the listing that decides about it. It is more than
+	// L*(1+d)/(1-d) plus a twentieth of L, where L is PutLifetime and d is MaxClockDrift. The
+	// default is 1.2*L, or more if d is large.
 	SettleDelay time.Duration
 
-	// MaxClockDrift bounds the error of the rate of any machine's clock. From 0.0001 to 0.2.
-	// Default [DefaultMaxClockDrift].
+	// MaxClockDrift is the largest error of the rate of any machine's clock, as a fraction. It is
+	// from 0.0001 to 0.2; 0 means [DefaultMaxClockDrift].
 	MaxClockDrift float64
 
-	// KeepAllVersions removes no version. Then the number of versions grows without limit.
+	// KeepAllVersions makes the Store keep all versions. Then the number of versions grows without
+	// limit.
 	KeepAllVersions bool
 
-	// UnsafeTimes accepts a PutLifetime and a SettleDelay out of bounds. With it, no promise
-	// holds. It is for demonstrations of what the pause is for.
+	// UnsafeTimes makes New accept a PutLifetime and a SettleDelay out of bounds. Then no promise
+	// of this package holds. Use it only to demonstrate why the pause is necessary.
 	UnsafeTimes bool
 
-	// Logger gets a record of each fault that no call returns as an error. Nil discards them.
+	// Logger gets a record of each fault that no call returns as an error. Nil means no log.
 	Logger *slog.Logger
 }
 

@@ -17,8 +17,9 @@ func result(p *orderedEntry) ([]byte, store.Version, error) {
 	return bytes.Clone(p.value), p.made(), nil
 }
 
-// Get implements [store.Store]. If the state was confirmed, or the Store saw it a pause ago, Get
-// returns it at once. Otherwise it pauses and lists again. ctx bounds the pause.
+// Get implements [store.Store]. If the state was confirmed, or the Store has seen the state at
+// least one pause ago, Get returns the state at once. Otherwise it pauses and lists again. ctx
+// bounds the pause.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {
@@ -51,8 +52,9 @@ func (s *Store) settled(ctx context.Context, r *register) (*orderedEntry, error)
 	return v.certain(), nil
 }
 
-// GetUncommitted implements [store.UncommittedGetter]: it never pauses. Its result can be
-// watched, and a write can be based on it. But the write that it shows may later not count.
+// GetUncommitted implements [store.UncommittedGetter]: it never pauses. A caller can use the result
+// to watch a key, or as the base of a write. But the last write in the result may turn out not to
+// be valid.
 func (s *Store) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {
@@ -66,8 +68,8 @@ func (s *Store) GetUncommitted(ctx context.Context, key string) ([]byte, store.V
 	return value, version, s.opError("get-uncommitted", key, err)
 }
 
-// HighestToken implements [store.TokenReader]. It sends a request unless this Store has listed or
-// written within the last pause.
+// HighestToken implements [store.TokenReader]. If this Store has listed or written the key within
+// the last pause, HighestToken sends no request.
 func (s *Store) HighestToken(ctx context.Context, key string) (uint64, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {

@@ -33,16 +33,17 @@ func (s *Store) Put(ctx context.Context, key string, prev store.Version, value [
 	return v, s.opError("put", key, err)
 }
 
-// PutUnsynced implements [store.UnsyncedPutter]: it is Put without the confirmation, which saves
-// one request. Under the conditions of the package comment it is as safe as Put. If another
-// client's PUT takes effect later than L, the write may be lost. If another client sees the write
-// and calls Put, that Put confirms the write.
+// PutUnsynced implements [store.UnsyncedPutter]. It is like Put, but does not send the request that
+// confirms the write. Under the conditions of the package comment it is as safe as Put. If the PUT
+// of another client takes effect later than L, the write of PutUnsynced may be lost. If another
+// client sees the write and calls Put, that Put confirms the write.
 func (s *Store) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := s.write(ctx, key, prev, &entry{value: bytes.Clone(value)}, false)
 	return v, s.opError("put", key, err)
 }
 
-// Delete implements [store.Store]. It writes a tombstone, with the outcomes and the pause of Put.
+// Delete implements [store.Store]. It writes a tombstone. Its outcomes and its pause are those of
+// Put.
 func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
 	if err := store.CheckDelete(key, prev); err != nil {
 		return s.opError("delete", key, err)
