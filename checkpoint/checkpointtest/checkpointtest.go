@@ -47,10 +47,10 @@ func rules() []rule {
 	}
 }
 
-// Run checks the keeper that open returns, each rule as a subtest with a key of its own: 64
-// hexadecimal digits. Other checkpoints may exist. Each call of open returns one more handle
-// on the same checkpoints, as another process would have, and registers its end with
-// t.Cleanup. Nil options are the defaults.
+// Run checks the keepers that open returns. Each rule is a subtest with its own key of 64
+// hexadecimal digits. Other checkpoints may exist. Each call of open returns a further
+// keeper of the same checkpoints, as another process does, and registers with t.Cleanup a
+// function that closes the keeper. Nil options mean the defaults.
 func Run(t *testing.T, open func(t *testing.T) checkpoint.Store, opts *Options) {
 	for _, r := range rules() {
 		t.Run(r.name, func(t *testing.T) {

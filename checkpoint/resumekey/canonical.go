@@ -16,7 +16,8 @@ import (
 )
 
 // Filter returns the canonical form of a JSON value by RFC 8785: no white space,
-// members sorted by UTF-16, numbers and strings as ECMAScript writes them.
+// members sorted by their UTF-16 code units, and numbers and strings as ECMAScript
+// writes them.
 func Filter(filter []byte) ([]byte, error) {
 	if !utf8.Valid(filter) {
 		return nil, bad("the filter is not valid UTF-8")

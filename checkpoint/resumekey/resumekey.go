@@ -42,8 +42,8 @@ import (
 // formatVersion is hashed into every key.
 const formatVersion = 1
 
-// ErrInput: the URL, the event type or the filter cannot be part of a key. The
-// errors of this package match it.
+// ErrInput: the URL, the event type or the filter cannot be part of a key. All errors
+// of this package match ErrInput.
 var ErrInput = errors.New("the input has no resume key")
 
 func bad(format string, args ...any) error {
@@ -53,7 +53,8 @@ func bad(format string, args ...any) error {
 // Options are the optional parts of a key.
 type Options struct {
 	// Fingerprint, if not nil, is the fingerprint of the schema that the consumer was
-	// written for. An empty fingerprint differs from none. Default: none.
+	// written for. An empty fingerprint gives another key than no fingerprint. Default:
+	// none.
 	Fingerprint *string
 
 	// Bare uses the path of the URL unchanged. Default: Key adds a final slash to the path if

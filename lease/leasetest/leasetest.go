@@ -32,27 +32,28 @@ type Options struct {
 	// store allows. A case waits for up to three TTLs.
 	TTL time.Duration
 
-	// Second opens another handle on the key space of first, as another process would have it. Nil:
-	// there is only one handle.
+	// Second opens a further store with the same registers as first, as another process does. Nil:
+	// there is only one store.
 	Second func(t *testing.T, first store.Store) store.Store
 
-	// Skip names cases that are not run, each with the reason. A name that is no
-	// case is an error.
+	// Skip names the cases that Run does not run, each with the reason. If a name is
+	// not the name of a case, the test fails.
 	Skip map[string]string
 
-	// Contenders is how many clients compete for one lock; 0 means 8, else at
-	// least 2.
+	// Contenders is the number of clients that compete for one lock: at least 2. 0
+	// means 8.
 	Contenders int
 
-	// CaseTimeout is how long a case may take before its context ends; 0 means a minute.
+	// CaseTimeout is the time after which the context of a case ends; 0 means a minute.
 	CaseTimeout time.Duration
 
-	// Parallel runs the cases at the same time: they mostly wait.
+	// Parallel runs the cases at the same time. Most of their time they wait, so this
+	// is faster.
 	Parallel bool
 
 	// Bubble runs each case in a bubble of testing/synctest, and also checks that
-	// nothing happens too late. A store that talks to anything outside its process
-	// cannot be run so.
+	// nothing happens too late. A store that communicates with anything outside its
+	// process cannot run in a bubble.
 	Bubble bool
 }
 
@@ -82,9 +83,9 @@ func cases() []suitetest.Case[*env] {
 // Cases returns the names of all cases.
 func Cases() []string { return suitetest.Names(cases()) }
 
-// Run checks leases on the store that open returns, each case as a subtest with a
-// store of its own. open returns a fresh and empty space each time, and registers
-// what is to be closed with t.Cleanup.
+// Run checks leases on the stores that open returns. Each case is a subtest with its
+// own store. Each call of open returns a new, empty store. With t.Cleanup, open
+// registers the functions that close what it has opened.
 func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 	t.Helper()
 	o := opts.checked(t)
@@ -94,9 +95,10 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 // Failure describes a case that failed.
 type Failure = suitetest.Failure
 
-// Check runs the cases like [Run], one after the other, but returns those that failed instead of
-// failing t. Use it to show that a store is known to be wrong. With names, it runs only these
-// cases. It starts no subtest and no bubble, and can itself be called in one.
+// Check runs the cases like [Run], one after the other. A failed case does not fail t: Check
+// returns the failures. Use Check to show that a store is known to be wrong. If the caller
+// passes names, Check runs only these cases. Check starts no subtest and no bubble, so a test
+// can call it in a bubble.
 func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, names ...string) []*Failure {
 	t.Helper()
 	o := opts.checked(t)

@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// MaxPrefix is the longest prefix, in bytes. It leaves room for every key.
+// MaxPrefix is the longest prefix, in bytes. Below such a prefix, an object's key has
+// room for every key of a register.
 const MaxPrefix = 256
 
 // Options are the options of [New].
@@ -25,16 +26,16 @@ type Options struct {
 	// The [object.Traits] of the bucket can say so too.
 	Trusted bool
 
-	// Unsafe lists the conditions that the server may ignore with the user's consent:
-	// [object.PutIfAbsent], [object.PutIfMatch]. If the server ignores one, two programs
-	// can hold the same lock.
+	// Unsafe lists the conditions that the user allows the server to ignore:
+	// [object.PutIfAbsent], [object.PutIfMatch]. If the server ignores one of them, two
+	// programs can hold the same lock.
 	Unsafe []object.Ability
 
 	// MinTTL is the shortest lease that makes sense; see [store.Traits].
 	MinTTL time.Duration
 
 	// Logger receives the outcomes of writes whose reply was lost, and the keys that the
-	// probe could not remove. Nil discards.
+	// probe could not remove. Nil means no log.
 	Logger *slog.Logger
 }
 
@@ -177,13 +178,15 @@ func (d driver) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	})
 }
 
-// ListTags does what [store.TagLister] describes. The tag is the version of the object: no
-// two objects that a register had are equal. It costs one request for each page of the
-// bucket's listing. It yields deleted registers too, and leaves out registers with very
-// long names, which have a directory of their own.
+// ListTags does what [store.TagLister] describes. The tag of a register is the version of
+// its object: every write of a register makes a different object. ListTags sends one
+// request for each page of the bucket's listing. It also yields deleted registers. It
+// leaves out registers with very long keys, because their objects are in a separate
+// directory.
 //
-// A Store is no TagLister by itself. A backend adds ListCost if a listing of its bucket
-// shows each write that the server acknowledged before the listing began.
+// A Store alone is not a [store.TagLister], because it has no method ListCost. A
+// backend adds ListCost if a listing of its bucket shows each write that the server
+// acknowledged before the listing began.
 func (s *Store) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tagged, error] {
 	return engine.Listing(ctx, s.Store, store.OpListTags, prefix, func(ctx context.Context, prefix string) iter.Seq2[store.Tagged, error] {
 		return registers(ctx, s.d, prefix, []string{s.d.dir(prefix)}, func(key string, info object.Info) (store.Tagged, bool) {
@@ -228,9 +231,9 @@ func registers[T any](ctx context.Context, d driver, prefix string, dirs []strin
 }
 
 // UnsafeError says that a bucket ignores conditions. It matches [store.ErrUnsafe]. Nothing
-// was written except the objects of the probe, which it removed again.
+// was written except the objects of the probe, and the probe removed these objects.
 type UnsafeError struct {
-	Name    string // of the store
+	Name    string // name of the store
 	Missing []*object.UnsupportedError
 }
 

@@ -13,16 +13,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Driver sends the single requests of a backend, each once. It never decides whether a
-// write was applied, and never repeats one.
+// A Driver sends the single requests of a backend, each request once. It never decides
+// whether a write was applied, and never repeats a write.
 //
-// All methods may be called from any number of goroutines. Keys were checked by
-// [store.CheckKey]. Errors match the sentinels of package store; the engine adds the
-// operation and the key.
+// All methods may be called from any number of goroutines. The engine has checked all
+// keys with [store.CheckKey]. The errors of a driver match the errors of package store.
+// The engine adds the operation and the key to them.
 type Driver interface {
-	// Read returns what is stored under a key, a tombstone too. It must see every write
-	// that the server acknowledged before the Read started. If nothing is stored, the error
-	// matches [store.ErrNotFound]; if what is stored is no envelope, [store.ErrCorrupt].
+	// Read returns what is stored under a key; that can be a tombstone. Read must see every
+	// write that the server acknowledged before the Read started. If nothing is stored, the
+	// error matches [store.ErrNotFound]. If the stored bytes are not an envelope, the error
+	// matches [store.ErrCorrupt].
 	//
 	// If seen is not empty and is still the current tag, Read may return [ErrUnchanged],
 	// which saves the transfer of the body. A driver may ignore seen.
@@ -30,33 +31,37 @@ type Driver interface {
 
 	// Write stores e under a key, in one atomic step of the server, on the condition that the
 	// current state is still the state on. If on is absent, the condition is that nothing is
-	// stored under the key. It returns the tag of the state that it wrote. The condition compares
-	// on.Tag, or on.ID if the server gives no tags.
+	// stored under the key. Write returns the tag of the state that it wrote. The server compares
+	// on.Tag; if the server gives no tags, it compares on.ID.
 	//
-	// The error states what is known:
+	// The error says what the driver knows:
 	//   - [ConditionFailedError], or another error that matches [store.ErrConflict]: the
-	//     server answered that the condition does not hold.
-	//   - [ErrBusy]: the server refused for now. Nothing was written, and the same
-	//     request may succeed soon: throttling, another write in flight.
+	//     server answered that the condition is not true.
+	//   - [ErrBusy]: the server refused the request, for example because of throttling
+	//     or of another write in progress. Nothing was written, and the same request
+	//     may succeed soon.
 	//   - another error whose [store.OutcomeOf] is [store.NotApplied]: nothing was written,
 	//     and a retry does not help.
-	//   - everything else is unknown: no reply, a broken connection, a 5xx.
+	//   - any other error: the outcome is unknown. Examples are a lost reply, a broken
+	//     connection, and a status 5xx.
 	Write(ctx context.Context, key string, on Stored, e Envelope) (Tag, error)
 
-	// List yields the keys below prefix, which is empty or a valid key, as [store.Lister]
-	// describes, without tombstones.
+	// List yields the keys below prefix as [store.Lister] describes, without the keys of
+	// tombstones. The prefix is empty or a valid key.
 	List(ctx context.Context, prefix string) iter.Seq2[string, error]
 }
 
-// A Remover is a driver that can remove a key without a condition, a tombstone too. The
-// engine removes only the registers of its probe, and those that [Store.Erase] names.
-// Without a Remover they remain as tombstones.
+// A Remover is a driver that can remove a register or a tombstone without a condition.
+// The engine removes only the registers of its probe, and the registers that
+// [Store.Erase] names. If the driver is not a Remover, the registers of the probe
+// remain as tombstones.
 type Remover interface {
 	Remove(ctx context.Context, key string) error
 }
 
-// Tag is the server's own name of one state of a register: an ETag, a generation. If the
-// server gives none it is empty, and the driver compares [Envelope.ID].
+// Tag is the server's own name of one state of a register, for example an ETag or a
+// generation. If the server gives no tags, Tag is empty, and the driver compares
+// [Envelope.ID].
 type Tag string
 
 // Stored is an envelope that was read from the store. The zero value means that nothing
@@ -73,11 +78,11 @@ type Stored struct {
 // Absent reports whether nothing is stored.
 func (s Stored) Absent() bool { return s.Nonce == "" }
 
-// ConditionFailedError is the error of a write whose condition did not hold. It matches
+// ConditionFailedError is the error of a write whose condition was not true. It matches
 // [store.ErrConflict].
 type ConditionFailedError struct {
-	// HasCurrent says that Current is the state that the write found; absent if nothing was
-	// stored.
+	// HasCurrent says that Current is the state that the write found. If nothing was
+	// stored, Current is absent.
 	HasCurrent bool
 	Current    Stored
 }
@@ -87,12 +92,13 @@ func (*ConditionFailedError) Is(target error) bool   { return target == store.Er
 func (*ConditionFailedError) Outcome() store.Outcome { return store.NotApplied }
 
 var (
-	// ErrBusy: the server refused for now, and wrote nothing; see [Driver]. A driver
-	// wraps it, or joins it to the server's error.
+	// ErrBusy: the server refused the request, wrote nothing, and may accept the same
+	// request soon; see [Driver]. A driver wraps ErrBusy, or joins it to the server's
+	// error.
 	ErrBusy error = busyError{}
 
-	// ErrUnchanged: the state whose tag was passed to [Driver.Read] is still the current
-	// one.
+	// ErrUnchanged: the tag that was passed to [Driver.Read] is still the tag of the
+	// current state.
 	ErrUnchanged = errors.New("not changed")
 )
 
@@ -160,7 +166,7 @@ func (s *Store) parse(v store.Version) (Stored, error) {
 // envelope in columns or attributes store this text.
 func (e *Envelope) PredecessorText() string { return strings.Join(e.Predecessors, ".") }
 
-// ParseID returns an envelope, without a value, from its ID and its PredecessorText.
+// ParseID returns the envelope with this ID and this PredecessorText, without a value.
 func ParseID(id, past string) (Envelope, error) {
 	e := Envelope{Nonce: id}
 	if i := len(id) - nonceSize - 1; i > 0 && id[i] == '-' {

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// DefaultTries is the most times that a write is sent while its outcome is not known.
+	// DefaultTries is the largest number of times that the engine sends a write whose
+	// outcome is not known.
 	DefaultTries = 5
 
 	// maxPause bounds every pause.
@@ -23,49 +24,53 @@ const (
 
 // Options describe a backend to the engine.
 type Options struct {
-	// Traits are those of the store. ConflictCarriesState says that [ConditionFailedError]
-	// carries the state that the write found. Then, if the reply to a write is lost, the
-	// engine sends the write again, and learns from the refusal whether the first was
-	// applied. Otherwise it reads in between.
+	// Traits are the traits of the store. Traits.ConflictCarriesState says that
+	// [ConditionFailedError] carries the state that the write found. If the reply to a
+	// write is lost, the engine of such a store sends the write again. If the second try
+	// is refused, the error shows whether the first try was applied. On any other store,
+	// the engine reads before it sends the write again.
 	Traits store.Traits
 
-	// Trusted says that the store is known to be safe: neither Check nor the probe precedes
-	// the first write. Traits.Trusted says so to the layers above. It may also be set if
-	// the store needs Check but no probe.
+	// Trusted says that the store is known to be safe: the engine sends the first write
+	// without Check and without the probe. Traits.Trusted says to other packages that the
+	// store is safe. Traits.Trusted may also be set if the store needs Check but no probe.
 	Trusted bool
 
 	// Tags says that the server gives each state its own tag ([Stored].Tag), and that
-	// [Driver.Write] needs the tag of the state it names.
+	// [Driver.Write] needs the tag of the state that it names.
 	Tags bool
 
-	// Numbered says that states are numbered: ID is "8-" and the nonce.
+	// Numbered says that the backend numbers its states. The ID of a state is then its
+	// number, a hyphen and its nonce: for example, "8-" and the nonce.
 	Numbered bool
 
-	// ReadTries is the most times that a read is sent if it fails with
-	// [store.ErrUnavailable]: 1 to 100. 0 means once, for drivers that repeat reads
-	// themselves.
+	// ReadTries is the largest number of times that the engine sends a read that fails
+	// with [store.ErrUnavailable]: 1 to 100. 0 means once, for drivers that repeat
+	// reads themselves.
 	ReadTries int
 
 	// Pause bounds the random pause before the second try: at most 2 s; 0 means 50 ms. The
 	// bound doubles with each further try, up to 2 s.
 	Pause time.Duration
 
-	// Check is called before the first write, until it succeeds once. It checks what the
-	// backend needs in addition to conditions: the right keys of a table, for example. Its
-	// error becomes the error of that write, which was not applied. Nil checks nothing.
+	// The engine calls Check before a write, until Check has succeeded once. Check tests
+	// what the backend needs in addition to conditions: for example, the right keys of a
+	// table. If Check fails, the engine does not send the write, and the write returns
+	// that error. Nil means no check.
 	Check func(context.Context) error
 
 	// TrustConditions says that the server is known to honour conditions, so that only Check
 	// precedes the first write.
 	TrustConditions bool
 
-	// OnConditionsIgnored returns the error for a store that ignores conditions, or nil if
-	// the user accepts the risk. The error should match [store.ErrUnsafe]; all later writes
-	// then fail with it. Nil: the error is the [ConditionsIgnoredError].
+	// If the store ignores conditions, the engine calls OnConditionsIgnored. It returns the
+	// error with which all writes then fail, or nil if the user accepts the risk. The error
+	// should match [store.ErrUnsafe]. If OnConditionsIgnored is nil, the error is the
+	// [ConditionsIgnoredError].
 	OnConditionsIgnored func(ConditionsIgnoredError) error
 
-	// OnVerified is called when Check and the probe have passed, so that the user can
-	// remember it and set Traits.Trusted the next time. Nil calls nothing.
+	// The engine calls OnVerified when Check and the probe have succeeded. The user can
+	// record this, and set Traits.Trusted the next time. OnVerified may be nil.
 	OnVerified func()
 
 	// Logger receives the outcomes of writes whose reply was lost, and the keys that the
@@ -91,7 +96,7 @@ var (
 	_ store.Resolver          = (*Store)(nil)
 )
 
-// New returns the registers of a driver. It sends nothing. Nil options are the defaults.
+// New returns the store of a driver. It sends nothing. Nil options mean the defaults.
 func New(driver Driver, opts *Options) (*Store, error) {
 	o := *cmp.Or(opts, &Options{})
 	o.tries = cmp.Or(o.tries, DefaultTries)
@@ -110,14 +115,14 @@ func New(driver Driver, opts *Options) (*Store, error) {
 // Traits implements [store.Describer].
 func (s *Store) Traits() store.Traits { return s.o.Traits }
 
-// Get implements [store.Store]. It is one request.
+// Get implements [store.Store]. It sends one request.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
 	current, err := s.GetStored(ctx, key)
 	return current.Value, current.version(err), err
 }
 
-// GetStored reads a register like Get. It returns everything that the driver returned. Backends
-// use it for optional abilities of their stores.
+// GetStored reads a register like [Store.Get], and returns everything that the driver returned.
+// Backends use it for optional abilities of their stores.
 func (s *Store) GetStored(ctx context.Context, key string) (Stored, error) {
 	current, err := s.read(ctx, key, "")
 	return current, s.opError("get", key, existing(current, err))
@@ -184,7 +189,7 @@ func (s Stored) version(err error) store.Version {
 }
 
 // Put implements [store.Store]. After a conflict the error is a [*store.ConflictError] with the
-// current state. If the outcome is unknown, it is a [*store.InDoubtError].
+// current state. If the outcome is unknown, the error is a [*store.InDoubtError].
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	err := store.CheckPut(key, value)
 	var v store.Version
@@ -194,7 +199,8 @@ func (s *Store) Put(ctx context.Context, key string, prev store.Version, value [
 	return v, s.opError("put", key, err)
 }
 
-// Delete implements [store.Store], with the outcomes of Put. It writes a tombstone.
+// Delete implements [store.Store]. It writes a tombstone. Its outcomes are those of
+// [Store.Put].
 func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
 	err := store.CheckDelete(key, prev)
 	if err == nil {
@@ -205,8 +211,8 @@ func (s *Store) Delete(ctx context.Context, key string, prev store.Version) erro
 
 // Erase removes a register or its tombstone without a condition and without a trace. Use it
 // only for registers that were made to test a store: if another client uses the register,
-// Erase breaks the contract for that client. The error matches [errors.ErrUnsupported] if
-// the driver is no [Remover].
+// Erase breaks the contract for that client. If the driver is not a [Remover], the error
+// matches [errors.ErrUnsupported].
 func (s *Store) Erase(ctx context.Context, key string) error {
 	remover, ok := s.driver.(Remover)
 	err := store.CheckKey(key)
@@ -224,8 +230,8 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	return Listing(ctx, s, store.OpList, prefix, s.driver.List)
 }
 
-// Listing is a listing of s by the driver's function list. It checks the prefix and the
-// context. An error names the operation, and ends the listing.
+// Listing returns a listing of s that calls the driver's function list. It checks the
+// prefix and the context. An error names the operation, and ends the listing.
 func Listing[T any](ctx context.Context, s *Store, op store.Kind, prefix string, list func(ctx context.Context, prefix string) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -257,8 +263,8 @@ func Listing[T any](ctx context.Context, s *Store, op store.Kind, prefix string,
 
 // Repeat calls f until it succeeds, fails with an error other than [store.ErrUnavailable],
 // or was called tries times. Between the calls it waits for a random time: at most pause at
-// first, and twice as long after each further call, up to 2 s. It is for requests that
-// change nothing.
+// first, and twice as long after each further call, up to 2 s. Use it only for requests
+// that change nothing.
 func Repeat(ctx context.Context, tries int, pause time.Duration, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()

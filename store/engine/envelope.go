@@ -18,7 +18,7 @@ const (
 	maxPredecessors = 7
 
 	// TombstoneSize is the size of the text of a tombstone, in bytes. No other envelope
-	// has that size, so a listing that shows sizes shows which keys are deleted.
+	// has this size. So if a listing shows sizes, it shows which keys are deleted.
 	TombstoneSize = 256
 
 	// MaxText is larger than the text of any envelope, in bytes.
@@ -30,17 +30,18 @@ const (
 
 // Envelope is one state of a register.
 type Envelope struct {
-	// Number counts the states, tombstones too, from 1. It is 0 if the backend does not
-	// number them ([Options].Numbered).
+	// Number counts the states from 1, with tombstones. It is 0 if the backend does not
+	// number its states ([Options].Numbered).
 	Number uint64
 
-	// Nonce is new in every write, and the same when the same write is sent again.
+	// Nonce is different in every write. If the engine sends the same write again, the
+	// Nonce is the same.
 	Nonce string
 
-	// Predecessors are the nonces of the states before it, newest first, at most seven.
+	// Predecessors are the nonces of the earlier states, newest first: at most seven.
 	Predecessors []string
 
-	// Deleted says that it is a tombstone.
+	// Deleted says that the envelope is a tombstone.
 	Deleted bool
 
 	Value []byte
@@ -65,7 +66,7 @@ func newNonce() string {
 }
 
 // Encode returns the envelope as JSON for people and programs, for a backend that keeps
-// one text for each register. It leaves out the number.
+// one text for each register. The text does not contain the number.
 func (e *Envelope) Encode() []byte {
 	f := fields{Holdfast: format, Nonce: e.Nonce, After: e.Predecessors, Deleted: e.Deleted}
 	if !e.Deleted {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// ProbeDir is the prefix of the registers that a probe writes. To readers they look
-	// deleted.
+	// ProbeDir is the prefix of the registers that a probe writes. Readers find these
+	// registers deleted.
 	ProbeDir = ".holdfast/probe"
 
 	// cleanup is how long the engine tries to remove the registers of a probe, also after
@@ -26,8 +26,9 @@ const (
 // ConditionsIgnoredError says that a store ignores conditions, so that two programs could hold one
 // lock. It matches [store.ErrUnsafe].
 type ConditionsIgnoredError struct {
-	// Create and Swap say what is wrong with writes on absence, and with writes on a
-	// version; empty if nothing is wrong.
+	// Create says what is wrong with writes on the condition that the key is absent.
+	// Swap says what is wrong with writes on the condition that the register has a
+	// version. A text is empty if nothing is wrong.
 	Create, Swap string
 }
 
@@ -84,15 +85,16 @@ func (p *probe) theKey() string { return p.key }
 
 func probeEnvelope() Envelope { return Envelope{Deleted: true, Nonce: newNonce()} }
 
-// Verify finds out whether the store is set up correctly and honours conditions, unless
-// that is known. The first write calls it. A verdict that the store is not safe is final.
-// Any other error means that Verify could not find out now; the next call continues from
-// there.
+// Verify finds out whether the store is set up correctly and honours conditions. If this
+// is already known, Verify does nothing. The first write calls Verify. If Verify finds
+// that the store is not safe, this result is final. Any other error means that Verify
+// could not find out now; the next call continues the verification.
 //
-// The probe sends six requests if no reply is lost. It creates a register, and tries to
-// create it again. It names a version that the register does not have, and then the current
-// one: if this write succeeds, the two before it wrote nothing. It names a version of a
-// register that does not exist. Then it removes the register.
+// If no reply is lost, the probe sends six requests. It creates a register, and tries to
+// create it again. It sends a write that names a version that the register does not have.
+// The next write names the current version: if this write succeeds, the two writes before
+// it wrote nothing. Then a write names a version of a register that does not exist. At last
+// the probe removes the register.
 func (s *Store) Verify(ctx context.Context) error {
 	p := s.probe
 	if s.o.Trusted || p.passed.Load() {

@@ -15,25 +15,26 @@ import (
 // A RawReader is a driver that can read a damaged register, whose content is not an envelope. It
 // can also write on the condition that this content has not changed; see [Store.Repair].
 type RawReader interface {
-	// ReadRaw returns what is stored under a key, for people, and the state that
-	// [Driver.Write] must name to replace exactly that. The Nonce of this state is not
-	// empty; if the server gives no tags, its ID is what the server compares. The Nonce is
-	// empty if what is stored has nothing that a condition could name. The error matches
-	// [store.ErrNotFound] or [store.ErrTooLarge] as for a Read.
+	// ReadRaw returns what is stored under a key, for people. It also returns the state
+	// that [Driver.Write] must name to replace exactly this content. If a condition can
+	// name the content, the Nonce of this state is not empty. If the server gives no tags,
+	// the server compares the ID of this state. If no condition can name the content, the
+	// Nonce is empty. The error matches [store.ErrNotFound] or [store.ErrTooLarge] as for
+	// a Read.
 	ReadRaw(ctx context.Context, key string) (body []byte, on Stored, err error)
 }
 
 // Repair writes a tombstone over a register that cannot be read, so that the key is absent.
 // Before that it calls keep twice. The first call passes the stored bytes and their
-// version, so that keep can copy them. The second call has an empty version: when it
-// returns, the copy must be durable. If keep returns an error, Repair writes nothing and
-// returns the error.
+// version, so that keep can copy them. The second call passes an empty version: when this
+// call returns, the copy must be durable. If keep returns an error, Repair writes nothing
+// and returns the error.
 //
-// Repair writes the tombstone only if the register is still what was copied, so no later
-// write is lost. The error matches [store.ErrInvalid] if the register can be read, and
-// [store.ErrConflict] if it has changed meanwhile. It matches [errors.ErrUnsupported] if no
-// condition can name what is stored; then it is not safe to change the register while
-// programs use the key.
+// Repair writes the tombstone only if the register has not changed since the copy, so no
+// later write is lost. If the register can be read, the error matches [store.ErrInvalid].
+// If the register has changed during the call, the error matches [store.ErrConflict]. If no
+// condition can name what is stored, the error matches [errors.ErrUnsupported]. In that
+// case it is not safe to change the register while programs use the key.
 func (s *Store) Repair(ctx context.Context, key string, keep func(version string, body []byte) error) error {
 	err := store.CheckKey(key)
 	if err == nil {

@@ -230,7 +230,7 @@ func (w *writing) unchangedBase(current Stored, cause error) error {
 	return w.failed(err)
 }
 
-// Resolve implements [store.Resolver], by one read.
+// Resolve implements [store.Resolver]. It sends one read.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
 	found, err := s.resolve(ctx, key, prev, writes)
 	return found, s.opError("resolve", key, err)
