@@ -74,7 +74,7 @@ type Options struct {
 	OnVerified func()
 
 	// Logger receives the outcomes of writes whose reply was lost, and the keys that the
-	// probe could not remove. Nil discards.
+	// probe could not remove. Nil means no log.
 	Logger *slog.Logger
 
 	tries int // how many times a write is sent while its outcome is not known; tests set it

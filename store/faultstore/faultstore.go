@@ -48,7 +48,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ErrInjected: this package injected the error.
+// ErrInjected: the store below did not fail; this package has injected the error.
 var ErrInjected = errors.New("injected fault")
 
 // Store passes calls on to another store, with faults. It has exactly the abilities
@@ -85,7 +85,8 @@ func New(inner store.Store, schedule Schedule) *Store {
 	return s
 }
 
-// As returns the abilities of the store below, with faults, and s itself.
+// As finds the abilities of the store below, whose calls also get faults. It also finds
+// s itself.
 func (s *Store) As(target any) bool {
 	if t, ok := target.(**Store); ok {
 		*t = s
@@ -94,9 +95,9 @@ func (s *Store) As(target any) bool {
 	return s.Store.(interface{ As(target any) bool }).As(target)
 }
 
-// Set replaces the schedule: an empty one ends all faults. It clears the counts of calls
-// and the record of [Store.Injected]. Late writes still take effect. After [Store.Close]
-// Set has no effect. It panics if the schedule is not valid.
+// Set replaces the schedule. An empty schedule ends all faults. It clears the counts of
+// calls and the record of [Store.Injected]. Late writes still take effect. After
+// [Store.Close] Set has no effect. It panics if the schedule is not valid.
 func (s *Store) Set(schedule Schedule) {
 	if err := schedule.Check(); err != nil {
 		panic("faultstore: " + err.Error())
@@ -128,8 +129,8 @@ func (s *Store) Injected() Schedule {
 }
 
 // Unmatched returns the rules that have had no effect since the schedule was set: no call had the
-// operation, key and number of the rule, or the fault of another rule came first. For example,
-// the key in a rule is misspelt. Let a test fail if there is such a rule, because the test does
+// operation, key and number of the rule, or the fault of another rule came first. A frequent
+// cause is a misspelt key. If Unmatched returns a rule, let the test fail, because the test does
 // not test what its schedule says. If a rule had no effect only because of its Chance, Unmatched
 // does not return the rule.
 func (s *Store) Unmatched() Schedule {
@@ -357,7 +358,8 @@ func (s *Store) Pending() int {
 }
 
 // Drain carries out all late writes now, in the order in which they were sent, and waits
-// for those that have begun. It returns the context's error when that ends first.
+// for the late writes that have already begun. If ctx ends first, Drain returns the
+// context's error.
 func (s *Store) Drain(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -400,9 +402,9 @@ func (l *lateWrite) stop() {
 	}
 }
 
-// Close drops the late writes that have not begun, which then never take effect, and waits
-// for those that have. Later calls pass through without faults. It does not close the store
-// below. Its error is nil.
+// Close drops the late writes that have not begun: they never take effect. It waits for the
+// late writes that have begun. Later calls pass through without faults. Close does not
+// close the store below. The error is always nil.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.set(Schedule{})

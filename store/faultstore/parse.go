@@ -37,7 +37,8 @@ func Parse(text string) (Schedule, error) {
 	return s, nil
 }
 
-// MustParse is Parse for schedules in a program's source text. It panics on an error.
+// MustParse does the same as [Parse], but panics if the text is not valid. Use it for
+// schedules in the source text of a program.
 func MustParse(text string) Schedule {
 	s, err := Parse(text)
 	if err != nil {

@@ -15,27 +15,28 @@ import (
 // Action is what a rule does to a call.
 type Action string
 
-// The actions. They apply to reads and writes; a read has no effect that could be lost.
+// The actions. They apply to reads and writes.
 const (
-	// Fail answers at once that the store is unavailable. A write is not applied,
-	// and its error proves that.
+	// Fail returns at once an error that says that the store is unavailable. A write is
+	// not applied, and the error proves that.
 	Fail Action = "fail"
 
-	// Drop loses the request: it is not applied, and its outcome is unknown.
+	// Drop loses the request: the call is not carried out, and its outcome is unknown.
 	Drop Action = "drop"
 
 	// Lose loses the reply: the call is carried out, and its outcome is unknown.
 	Lose Action = "lose"
 
-	// Late answers at once with an unknown outcome, and carries a write out later. With
-	// Wait, that is after this time. With Calls, it is right before the call on the same
-	// key that is Calls calls later. With neither, it is when [Store.Drain] is called. The
-	// store may then refuse the write because the state has changed; no caller learns of
-	// that. A read is dropped.
+	// Late returns at once with an unknown outcome, and carries a write out later. If Wait
+	// is set, the write takes place after that time. If Calls is set, the write takes
+	// place directly before a later call on the same key: Calls is the number of that
+	// later call, from 1. If neither is set, the write takes place when [Store.Drain] is
+	// called. The store may then refuse the write because the state has changed; no caller
+	// gets that error. If the call is a read, Late drops it.
 	Late Action = "late"
 
-	// Delay waits for Wait before the call. If the context ends first, the call is not
-	// sent. Its outcome is unknown, like that of any call that timed out.
+	// Delay waits for the time Wait before the call. If the context ends first, Delay
+	// does not send the call. The outcome is unknown, as after any timeout.
 	Delay Action = "delay"
 
 	// DelayReply carries the call out, and returns its result after the time Wait. If the context
@@ -43,49 +44,52 @@ const (
 	DelayReply Action = "delay-reply"
 )
 
-// Operations that a rule can name in addition to the kinds of package store.
+// The operations that a [Rule] can name in addition to the kinds of package store.
 const (
 	AnyOp   store.Kind = "*"
-	ReadOp  store.Kind = "read"  // all but writes and watches
+	ReadOp  store.Kind = "read"  // all operations except writes and watches
 	WriteOp store.Kind = "write" // put, put-unsynced and delete
 )
 
 // Rule injects one kind of fault into the calls that it matches.
 type Rule struct {
-	// Op is a kind of package store, AnyOp, ReadOp or WriteOp; empty means AnyOp.
+	// Op is a kind of package store, or [AnyOp], [ReadOp] or [WriteOp]. Empty means
+	// AnyOp.
 	Op store.Kind
 
-	// Key is the key of the call, or the prefix of a listing. Empty means any. Since the
-	// prefix of a full listing is empty, only an empty Key matches that listing.
+	// Key is the key of the call, or the prefix of a listing. An empty Key matches any
+	// key. The prefix of a full listing is empty, so only an empty Key matches a full
+	// listing.
 	Key string
 
-	// First and Last choose calls by their number, counted from 1 among those that
-	// match Op and Key since the schedule was set. Zero means no bound.
+	// First and Last are the numbers of the first and the last call that the rule
+	// matches. The calls that match Op and Key have the numbers 1, 2, 3 and so on since
+	// the schedule was set. Zero means no bound.
 	First, Last int
 
-	// Chance is the probability with which the rule applies to a call that it
-	// matches, drawn from the schedule's seed; 0 means always.
+	// Chance is the probability with which the rule applies to a call that it matches.
+	// The random number depends on the seed of the schedule. 0 means always.
 	Chance float64
 
 	Action Action
 
-	// Wait is how long Delay, DelayReply and Late wait. If MaxWait is larger, the time is
-	// drawn from between the two.
+	// Wait is the time for which Delay, DelayReply and Late wait. If MaxWait is larger
+	// than Wait, the time is random, between Wait and MaxWait.
 	Wait, MaxWait time.Duration
 
 	// Calls is the number of later calls on the same key that Late waits for.
 	Calls int
 }
 
-// Schedule says which calls get which fault. It is a value: it can be printed, compared by
-// its text, read back with [Parse], and used again.
+// Schedule says which calls get which fault. It is a value: a program can print it,
+// compare its text, read it with [Parse], and use it again.
 //
-// All delays that match a call apply to it. Of the other rules, the first that matches
-// applies.
+// If several rules match a call, all their delays apply to the call. Of the other
+// matching rules, only the first applies.
 type Schedule struct {
-	// Seed begins the random numbers for Chance and MaxWait. The random number of a call depends
-	// only on Seed, its operation, its key, and its number among the calls with the same
-	// operation and key. So the order of calls on other keys changes nothing.
+	// Seed is the seed of the random numbers for Chance and MaxWait. The random number of a call
+	// depends only on Seed, on the call's operation and key, and on its number among the calls
+	// with this operation and key. So the order of calls on other keys has no effect.
 	Seed uint64
 
 	Rules []Rule
@@ -113,10 +117,10 @@ func Random(seed uint64) Schedule {
 //
 //	put job #3 lose; write * %0.05 late 2s; get "a key" #2-5 fail; * * #10- drop; seed 7
 //
-// A key that is not plain is quoted as in Go. `#3` is one call, `#2-5` a range, `#10-` all
-// from the tenth; `%0.05` is a chance. `late` is followed by a time, by `+2` (with the
-// second later call on the key), or by nothing (when Drain is called). A time may be a
-// range, as in `delay 5ms~1s`.
+// A key with special characters is quoted as in Go. `#3` means one call, `#2-5` a range,
+// `#10-` all calls from the tenth; `%0.05` is a chance. After `late` there can be a time,
+// or `+2` for the second later call on the key. Without them, the write waits for
+// [Store.Drain]. A time may be a range, as in `delay 5ms~1s`.
 func (s Schedule) String() string {
 	var parts []string
 	for _, r := range s.Rules {
@@ -200,7 +204,7 @@ func (r Rule) check() error {
 	return nil
 }
 
-// Check reports the first rule that is not valid.
+// Check returns an error that names the first rule that is not valid, or nil.
 func (s Schedule) Check() error {
 	for i, r := range s.Rules {
 		if err := r.check(); err != nil {

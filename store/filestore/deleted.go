@@ -285,15 +285,18 @@ func (s *Store) currentFloor() (uint64, error) {
 }
 
 // SweepDeleted removes the logs of registers that were deleted at least age ago and not written
-// since, by the time stamps of their files. It returns their number. It may run while the store
-// is in use: the sweep and each Put that creates a key take turns. If a process stops in its
-// turn, the others fail with an error that matches [store.ErrUnavailable]. The error names that
-// process if the system shows it.
+// after that. The time stamps of the files show these times. It returns the number of removed
+// logs. It may run while the store is in use: a lock excludes the sweep and each Put that
+// creates a key from each other. If a process stops while it has this lock, the other processes
+// fail with an error that matches [store.ErrUnavailable]. If the system shows which process has
+// the lock, the error names that process.
 //
-// No version of a key is used again. If the outcome of a write is unknown, and its register was
-// deleted and removed since, the outcome stays unknown; see [store.Resolve].
+// After a sweep, the store does not use an old version of a key again. If the outcome of a
+// write is unknown, and SweepDeleted then removes its register, the outcome stays unknown; see
+// [store.Resolve].
 //
-// On a file system or a system without locks the error matches [errors.ErrUnsupported].
+// If the file system or the operating system has no locks, the error matches
+// [errors.ErrUnsupported].
 func (s *Store) SweepDeleted(ctx context.Context, age time.Duration) (removed int, err error) {
 	if !s.hasFloor() {
 		return 0, fmt.Errorf("sweep deleted registers of %s: %w", s.name(), errors.ErrUnsupported)

@@ -29,9 +29,10 @@ const (
 
 // Options are the options of [Open]. Most programs need none.
 type Options struct {
-	// AllowNetwork opens a directory on a file system that is not known to be local and
-	// to append atomically. The store is then only as safe as that file system's appends.
-	// "holdfast doctor" tests them, with processes that append at the same time.
+	// AllowNetwork allows a file system that is not known to be local and to append
+	// atomically. If that file system does not append atomically, the store is not safe.
+	// The command "holdfast doctor" tests this with processes that append at the same
+	// time.
 	AllowNetwork bool
 
 	// Unsafe lists the risks that the caller accepts. Open refuses a directory that untrusted
@@ -48,9 +49,9 @@ type Options struct {
 
 	// ReadOnly opens the store for a program that only shows its content. Every write fails with
 	// an error that matches [store.ErrInvalid]. Open then accepts the directory of another user
-	// that this user may read and not write. That other user controls its content, for example
-	// whether a lock is held. If this user is root, Open still refuses the directory of another
-	// user.
+	// if this user may read it and may not write to it. The other user controls the content of
+	// the directory, for example whether a lock is held. If this user is root, Open still
+	// refuses the directory of another user.
 	ReadOnly bool
 
 	limits limits
@@ -98,11 +99,12 @@ type Store struct {
 // parents, durably.
 //
 // If the group may write to an existing directory, the store shares it with the group: new files
-// get the directory's mode and group. Otherwise the store creates everything for this user alone.
+// get the directory's mode and group. Otherwise the store creates files and directories that only
+// this user can use.
 //
-// The error matches [store.ErrUnsafe] in two cases. Either the file system is not known to append
-// atomically (NFS, SMB, FUSE, ...) and [Options].AllowNetwork is not set. Or untrusted users
-// could change the directory; see [Options].Unsafe.
+// The error matches [store.ErrUnsafe] in two cases. The first case: the file system is not known
+// to append atomically (NFS, SMB, FUSE, ...), and Options.AllowNetwork is not set. The second
+// case: untrusted users could change the directory; see Options.Unsafe.
 func Open(dir string, opts *Options) (*Store, error) {
 	s, err := open(dir, opts)
 	if err != nil {
@@ -172,10 +174,10 @@ func (s *Store) prepare(opts *Options) error {
 	return nil
 }
 
-// Close ends the running watches, waits for the other calls, and closes the open files. The
-// announcement of this process, if there is one, ends: other processes then do not know
-// whether this one is alive. Later calls fail with [store.ErrClosed], and a second Close
-// does nothing.
+// Close ends the running watches, waits for the other calls, and closes the open files. If
+// this process has an announcement, it ends: other processes then do not know whether this
+// process is alive. Later calls fail with [store.ErrClosed], and a second Close does
+// nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	select {
@@ -246,7 +248,7 @@ func (s *Store) opError(op store.Kind, key string, err error) error {
 	return &store.OpError{Op: op, Key: key, Store: s.name(), Err: err}
 }
 
-// Get implements [store.Store]. It needs no right to write.
+// Get implements [store.Store]. The user needs only the right to read.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
 	e, err := bound(ctx, s, key, func() (e store.Entry, err error) {
 		e.Value, e.Version, err = s.get(ctx, key)
@@ -297,19 +299,20 @@ func bound[T any](ctx context.Context, s *Store, key string, f func() (T, error)
 	return abandon.Do(ctx, &s.abandoned, key, f)
 }
 
-// AbandonedCalls returns the number of calls that returned 0.2 s after the end of their context
-// while a system call still hangs. Each of them keeps a goroutine. An abandoned write may still
-// be applied. After 16 abandoned calls for one key, further calls for that key fail at once.
+// AbandonedCalls returns the number of abandoned calls. If a system call hangs, a call of the
+// store returns 0.2 s after the end of its context, and is abandoned. Until the system call
+// ends, each abandoned call keeps a goroutine. An abandoned write may still be applied. After
+// 16 abandoned calls for one key, further calls for that key fail at once.
 func (s *Store) AbandonedCalls() int { return s.abandoned.Abandoned() }
 
-// Put implements [store.Store]. When it returns nil the value survives the loss of power,
-// on a disk that honours flushes.
+// Put implements [store.Store]. After a nil error, the value survives a loss of power, if
+// the disk honours flushes.
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	return s.put(ctx, store.OpPut, change{key: key, prev: prev, value: value, durable: true})
 }
 
-// PutUnsynced implements [store.UnsyncedPutter]. The first write of a key is durable
-// nevertheless, and so is a write that fills a log file.
+// PutUnsynced implements [store.UnsyncedPutter]. The first write of a key, and a write
+// that fills a log file, are still durable.
 func (s *Store) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	return s.put(ctx, store.OpPutUnsynced, change{key: key, prev: prev, value: value})
 }

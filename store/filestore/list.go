@@ -26,8 +26,8 @@ const pageSize = 1 << 16
 const maxBad = 100
 
 // List implements [store.Lister]. It opens the log of each key below prefix. It reads the
-// names in pages, so its memory does not depend on the number of keys. Keys that cannot be
-// read are an error at its end.
+// names in pages, so its memory does not depend on the number of keys. If some keys cannot
+// be read, List yields an error at its end.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		err := s.list(ctx, prefix, func(key string) bool { return yield(key, nil) })

@@ -13,8 +13,8 @@ const maxOrphans = 20
 
 // OrphanedChildren looks for the children of a process that has ended. A child that inherited a
 // [Store.PresenceFile] keeps the announcement of the process alive. OrphanedChildren reports
-// whether there are such children. It returns at most 20 of their process ids, as far as the
-// system shows them to this user.
+// whether there are such children. It returns at most 20 of their process ids. If the system
+// does not show a process id to this user, the result does not contain it.
 func (s *Store) OrphanedChildren(ctx context.Context, announcement string) (pids []int, any bool) {
 	name, id, ok := s.parse(announcement)
 	if !ok || ctx.Err() != nil || s.begin() != nil {

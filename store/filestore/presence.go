@@ -44,9 +44,9 @@ func (p *presence) unlock() { <-p.slot }
 var errNoPresence = fmt.Errorf("this store does not know whether a process is alive: %w", errors.ErrUnsupported)
 
 // Announce implements [store.Presence]: it creates a file that this process keeps locked while it
-// lives. [Store.Close] also ends the announcement. After it, other processes do not know whether
-// this process lives, and do not treat it as dead. Announce works only on a local file system,
-// and not on Windows. Otherwise the error matches [errors.ErrUnsupported].
+// lives. [Store.Close] also ends the announcement. After Close, other processes do not know
+// whether this process lives, and do not treat it as dead. Announce works only on a local file
+// system, and not on Windows. In all other cases the error matches [errors.ErrUnsupported].
 func (s *Store) Announce(ctx context.Context) (string, error) {
 	text, err := bound(ctx, s, "presence", func() (string, error) { return s.announce(ctx) })
 	if err != nil {
@@ -158,12 +158,12 @@ func (p *presence) end(s *Store) error {
 // PresenceFile announces this process, if necessary, and returns a descriptor that also keeps the
 // announcement alive. A child that inherits the descriptor (ExtraFiles of [os/exec]) keeps the
 // announcement alive after the end of this process, until the child ends or closes the
-// descriptor. So a lock with this announcement lasts as long as its work. The caller closes the
-// file; the announcement lasts at least until then.
+// descriptor. So a lock whose record has this announcement lasts until the child has ended its
+// work. The caller must close the file; until then the announcement does not end.
 //
-// On Linux the descriptor is read-only and has a separate lock. So an untrusted child can end its
-// part of the announcement, but not that of this process, and cannot write. On other systems it
-// is a duplicate of this process's descriptor.
+// On Linux the descriptor is read-only and has a separate lock. So an untrusted child can release
+// its own lock, but not the lock of this process, and cannot write to the file. On other systems
+// the descriptor is a duplicate of this process's descriptor.
 func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 	if _, err := s.Announce(ctx); err != nil {
 		return nil, err
@@ -195,8 +195,8 @@ func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 }
 
 // Liveness implements [store.Presence]. It returns Dead only if the file of the process exists,
-// is exactly the announced file, and its lock is free. Then neither the process nor a child that
-// inherited a [Store.PresenceFile] holds the lock.
+// is exactly the announced file, and its lock is free. A free lock shows that neither the
+// process nor a child that inherited a [Store.PresenceFile] lives.
 func (s *Store) Liveness(ctx context.Context, announcement string) store.Liveness {
 	name, id, ok := s.parse(announcement)
 	if !ok || ctx.Err() != nil {

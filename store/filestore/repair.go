@@ -12,8 +12,9 @@ import (
 // damagedDir is where Repair moves logs to.
 const damagedDir = "damaged"
 
-// Erase removes the log of a key in any state, without a trace. It is for keys that only tested a
-// store. A client that still uses the key loses it, without any of the promises.
+// Erase removes the log of a key in any state, without a trace. Use it only for keys that were
+// created to test a store. If a client still uses the key, the promises of the store do not hold
+// for this client.
 func (s *Store) Erase(ctx context.Context, key string) error {
 	_, err := bound(ctx, s, key, func() (struct{}, error) {
 		if err := s.beginWrite(); err != nil {
@@ -54,10 +55,10 @@ func (s *Store) erase(ctx context.Context, l *log) error {
 }
 
 // Repair moves the log of a key away if it cannot be read. Then the key is absent. It returns the
-// new place, below "damaged" in the directory of the store. If the log can be read, the error
-// matches [store.ErrInvalid]. If there is no log, it matches [store.ErrNotFound]. Processes that
-// have the log open lose it. Versions and numbers of the key start again, so the caller must
-// handle what depends on them, such as fencing tokens.
+// new path, which is below "damaged" in the directory of the store. If the log can be read, the
+// error matches [store.ErrInvalid]. If there is no log, it matches [store.ErrNotFound]. If other
+// processes have the log open, they lose it. The versions and numbers of the key start again. So
+// the caller must repair what depends on them, such as fencing tokens.
 func (s *Store) Repair(ctx context.Context, key string) (where string, err error) {
 	if err := s.beginWrite(); err != nil {
 		return "", s.opError("repair", key, err)

@@ -77,7 +77,8 @@ type waiter struct {
 }
 
 // Watch implements [store.Watcher]. On Linux it notices a local change within about a
-// millisecond. On other systems, and at the limits of inotify, it polls every 25 to 250 ms.
+// millisecond. On other systems, and if inotify has reached its limits, Watch polls every
+// 25 to 250 ms.
 func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error {
 	if err := s.waitChange(ctx, key, seen); err != nil {
 		return s.opError("watch", key, err)

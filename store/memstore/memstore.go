@@ -51,7 +51,7 @@ var (
 	_ store.TagLister      = (*Store)(nil)
 )
 
-// New returns an empty store; the same as new(Store).
+// New returns an empty store. The result is the same as new(Store).
 func New() *Store { return new(Store) }
 
 // name is that of every memory store.
@@ -93,8 +93,8 @@ func (s *Store) get(ctx context.Context, key string) (register, error) {
 	return r, nil
 }
 
-// Put implements [store.Store]. Its conflicts are [*store.ConflictError] that carry
-// the current state.
+// Put implements [store.Store]. The error of a conflict is a [*store.ConflictError]
+// with the current state.
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := s.put(ctx, key, prev, value)
 	if err != nil {
@@ -103,7 +103,8 @@ func (s *Store) Put(ctx context.Context, key string, prev store.Version, value [
 	return v, nil
 }
 
-// PutUnsynced implements [store.UnsyncedPutter]. In memory it is Put.
+// PutUnsynced implements [store.UnsyncedPutter]. In memory it does the same as
+// [Store.Put].
 func (s *Store) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	return s.Put(ctx, key, prev, value)
 }
@@ -117,7 +118,7 @@ func (s *Store) put(ctx context.Context, key string, prev store.Version, value [
 	return s.write(ctx, key, prev, &r)
 }
 
-// Delete implements [store.Store], with the conflicts of Put.
+// Delete implements [store.Store]. Its conflicts are those of [Store.Put].
 func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
 	err := store.CheckDelete(key, prev)
 	if err == nil {
@@ -195,8 +196,8 @@ func (s *Store) takeWaiters(key string) chan struct{} {
 	return w.changed
 }
 
-// Watch implements [store.Watcher]. It returns at the next write of the key, also
-// when that leaves the key absent again or is undone at once.
+// Watch implements [store.Watcher]. It returns at the next write of the key, even if
+// another write at once restores the earlier state.
 func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error {
 	if err := store.CheckKey(key); err != nil {
 		return &store.OpError{Op: "watch", Key: key, Store: name, Err: err}
@@ -245,12 +246,14 @@ func (s *Store) giveUp(key string, w *waiters) {
 	}
 }
 
-// List implements [store.Lister]. It yields the keys of one instant, sorted.
+// List implements [store.Lister]. It yields the keys that existed at one instant,
+// sorted.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return list(ctx, s, store.OpList, prefix, func(t store.Tagged) string { return t.Key })
 }
 
-// ListTags implements [store.TagLister], as List does. The tag is the version.
+// ListTags implements [store.TagLister]. Like [Store.List], it yields the keys of one
+// instant, sorted. The tag is the version.
 func (s *Store) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tagged, error] {
 	return list(ctx, s, store.OpListTags, prefix, func(t store.Tagged) store.Tagged { return t })
 }

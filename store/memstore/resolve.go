@@ -11,8 +11,8 @@ import (
 )
 
 // Resolve implements [store.Resolver]. Every version that this store has returned belongs
-// to a write that was applied. The store itself never leaves an outcome unknown, but a
-// decorator that drops a reply does.
+// to a write that was applied. The store itself never returns an unknown outcome, but a
+// decorator that loses a reply can return it.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
 	r, err := s.get(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -15,8 +15,8 @@ const FenceTable = "holdfast_fence"
 
 const createFence = `CREATE TABLE IF NOT EXISTS ` + FenceTable + ` (name text PRIMARY KEY NOT NULL, token bigint NOT NULL)`
 
-// ErrFenced: a higher fencing token was announced. The caller must roll the transaction
-// back.
+// ErrFenced: a call of [Fence] has announced a higher fencing token. The caller must
+// roll the transaction back.
 var ErrFenced error = fenced{}
 
 type fenced struct{}
@@ -29,16 +29,16 @@ type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// Fence refuses a former holder of a lock inside the caller's own transaction. If a higher
-// token than token was announced for the lock name, the error matches [ErrFenced], and the
-// caller must roll back. Otherwise Fence announces the token. Once the transaction has
-// committed, every lower token is refused.
+// Fence refuses an earlier holder of a lock inside the caller's own transaction. If a
+// token higher than the argument token was announced for the lock name, the error matches
+// [ErrFenced], and the caller must roll back. Otherwise Fence announces the token. Once
+// the transaction has committed, every lower token is refused.
 //
-// Call it first in each transaction that the lock guards. The row that it writes makes
-// the transactions of two holders wait for each other. So after Fence a new holder reads
-// the final state that the earlier holder left. Fence needs the table that [CreateTables]
-// makes, with one row for each name, in the database of the transaction. That need not be
-// the database of the lock.
+// Call Fence first in each transaction that the lock guards. Fence writes a row, so the
+// transactions of two holders wait for each other. So after Fence a new holder reads the
+// final state that the earlier holder has written. Fence needs the table that
+// [CreateTables] creates, in the database of the transaction. The table has one row for
+// each name. The record of the lock can be in a different database.
 func Fence(ctx context.Context, tx Execer, name string, token uint64) error {
 	if err := store.CheckKey(name); err != nil {
 		return err

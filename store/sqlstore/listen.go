@@ -13,8 +13,9 @@ type Conn[R, N any] interface {
 	Close(ctx context.Context) error
 }
 
-// Listener returns a function for [Options].Listen. While it listens it uses a connection
-// of its own, which connect opens; payload returns the payload of a notification. With pgx:
+// Listener returns a function for [Options].Listen. While this function listens, it uses
+// its own connection, which connect opens. The function payload returns the payload of a
+// notification. With pgx:
 //
 //	sqlstore.Listener(
 //		func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, url) },

@@ -34,7 +34,7 @@ type Store struct {
 	hub *hub
 }
 
-// New returns the registers in a table of db, which [CreateTables] has made. It sends
+// New returns the store in a table of db. [CreateTables] creates that table. New sends
 // nothing.
 func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 	t, err := newTable(db, dialect, opts)
@@ -139,8 +139,8 @@ func (t *table) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	return list(ctx, t, t.texts.list, prefix, keyOf)
 }
 
-// ListAll is List with tombstones. A program that has created registers to test a store finds
-// them by ListAll and removes them by Erase.
+// ListAll is List, but also yields the keys of tombstones. A program that has created
+// registers to test a store finds them with ListAll and removes them with Erase.
 func (s *Store) ListAll(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return list(ctx, s.t, s.t.texts.all, prefix, keyOf)
 }
@@ -152,8 +152,9 @@ func (s *Store) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tag
 	})
 }
 
-// ListCost implements [store.TagLister]. A statement that returns a thousand rows takes
-// about as long as ten that return one row on PostgreSQL, and as twenty on SQLite.
+// ListCost implements [store.TagLister]. One statement that returns a thousand rows
+// takes about as long as ten statements that return one row each on PostgreSQL, and as
+// twenty on SQLite.
 func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 10, Keys: pageSize} }
 
 func keyOf(row store.Tagged) string { return row.Key }

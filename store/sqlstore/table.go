@@ -23,30 +23,33 @@ type Options struct {
 	// 40. Default: holdfast.
 	Table string
 
-	// Prefix is put before every key, with a slash: empty, or a valid key.
+	// Prefix and a slash come before every key in the table. Prefix is empty, or a
+	// valid key.
 	Prefix string
 
-	// Name names the store for people: the URL of the database without secrets. It also
-	// identifies the store for programs that order several stores or remember a store's
-	// content. Default: none.
+	// Name names the store for people: the URL of the database without secrets. Name
+	// also identifies the store for programs that order several stores, or remember
+	// what they have read. Default: none.
 	Name string
 
-	// Listen receives the notifications of a channel; [Listener] makes such a function. It
-	// calls ready once it listens, and notify with each payload. It returns when ctx ends
-	// or its connection is lost. The store runs it in one goroutine while at least one
-	// Watch waits. Nil: the store reports no changes, and waiters poll. [SQLite] has no
-	// notifications, so the store does not call it.
+	// Listen receives the notifications of a channel; [Listener] returns such a function.
+	// Listen calls ready when it has begun to listen, and notify with each payload. It
+	// returns when ctx ends or its connection is lost. The store runs it in one goroutine
+	// while at least one Watch waits. If Listen is nil, the store reports no changes, and
+	// waiters poll. [SQLite] has no notifications, so with SQLite the store does not call
+	// Listen.
 	Listen func(ctx context.Context, channel string, ready func(), notify func(payload string)) error
 
-	// Hide removes secrets from a message of the database before an error repeats it: a
-	// server can repeat a password that it received. Nil hides nothing.
+	// Hide removes secrets from a message of the database before the message becomes
+	// part of an error: a server can repeat a password that it received. Nil hides
+	// nothing.
 	Hide func(text string) string
 
-	// Logger receives the outcomes of writes whose reply was lost. Nil discards.
+	// Logger receives the outcomes of writes whose reply was lost. Nil means no log.
 	Logger *slog.Logger
 }
 
-// CreateTables makes the tables that [New] and [Fence] need, unless they exist.
+// CreateTables creates the tables that [New] and [Fence] need, if they do not exist.
 func CreateTables(ctx context.Context, db *sql.DB, dialect Dialect, opts *Options) error {
 	t, err := newTable(db, dialect, opts)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 // watching is a [Store] that listens: a [store.Watcher].
 type watching struct{ s *Store }
 
-// As offers [store.Watcher] if the store listens.
+// As finds [store.Watcher] only if Options.Listen is set.
 func (s *Store) As(target any) bool {
 	w, ok := target.(*store.Watcher)
 	if ok && s.hub.listen != nil {

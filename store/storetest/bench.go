@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// RequestCounter is an ability of stores that know how many requests they have sent to
-// their server, answered or not. [Bench] reports requests/op for them.
+// RequestCounter is an ability of stores that count the requests that they have sent to
+// their server, with or without an answer. [Bench] reports requests/op for them.
 type RequestCounter interface {
 	Requests() uint64
 }
 
-// Bench measures the store that open returns, each operation as a benchmark of its own, on
+// Bench measures the store that open returns. Each operation is a separate benchmark, with
 // values as large as the record of a lock. If the store is a [RequestCounter], requests/op
 // is exact and does not depend on the machine. For contended puts, tries/op is the number
 // of tries for one success.

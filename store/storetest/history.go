@@ -13,13 +13,13 @@ import (
 )
 
 // A History records the calls of any number of callers on a store, and their results. It
-// checks that they fit the contract: linearizable for each key, no version used twice, and
-// every outcome true. The zero value is empty and ready for use. Its methods may be called
-// from any number of goroutines.
+// checks that the calls and results agree with the contract: the calls of each key are
+// linearizable, no version is used twice, and every outcome is true. The zero value is
+// empty and ready for use. Its methods may be called from any number of goroutines.
 //
-// Record a register from its creation on: the history assumes that it is absent at first. A
-// write of unknown outcome may have been applied at any later time, or never; the check
-// tries every possibility.
+// Record all calls on a register from its creation on: the history assumes that the
+// register is absent at first. A write of unknown outcome may be applied at any later time,
+// or never; the check tries every possibility.
 type History struct {
 	mu    sync.Mutex
 	clock int64 // counts starts and ends of calls: the order in which they happened
@@ -78,9 +78,9 @@ func (c *call) String() string {
 }
 
 // Record returns a store that passes every call on to s and records it. One history can record
-// the calls of several stores with the same registers. It does not record calls that neither read
-// nor write one register (List, Watch), nor GetUncommitted, which may return a state that never
-// took effect.
+// the calls of several stores with the same registers. It does not record List and Watch, because
+// they neither read nor write one register. It also does not record GetUncommitted, because this
+// call may return a state that never took effect.
 func (h *History) Record(s store.Store) store.Store {
 	return store.Intercept(s, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		switch op.Kind {
@@ -162,9 +162,9 @@ func (c *call) finishRead(op *store.Op, err error) {
 	}
 }
 
-// Check returns nil if one register for each key explains all that was recorded so far, and
-// otherwise an error that says at which call no explanation is left. Calls that have not
-// returned yet count as writes with an unknown outcome.
+// If one register for each key can explain all recorded calls, Check returns nil. Otherwise
+// it returns an error that names the first call for which there is no explanation. Calls
+// that have not returned yet count as writes with an unknown outcome.
 func (h *History) Check() error {
 	h.mu.Lock()
 	keys := make(map[string][]call)

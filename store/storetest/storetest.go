@@ -38,24 +38,24 @@ type Options struct {
 	// through each of the two stores and reads through the other. Nil: there is only one store.
 	Reopen func(t *testing.T, first store.Store) store.Store
 
-	// Intercept opens another handle on the space of first. The handle passes each request
-	// to carry, as a function that sends the request and receives the answer. To cut the
-	// connection, carry returns an error without calling the function, or after the call. A
-	// backend over HTTP gives the handle an [http.RoundTripper] that calls carry. Several
+	// Intercept opens a further store with the same registers as first. This store passes
+	// each request to carry, as a function that sends the request and receives the answer.
+	// To cut the connection, carry returns an error before or after it calls the function.
+	// A backend over HTTP gives this store an [http.RoundTripper] that calls carry. Several
 	// goroutines may call carry. Without Intercept the suite cannot check two rules: that
 	// the store reports the true outcome of a failed write, and that a write does not
 	// become its own conflict. The names of these cases begin with Disconnect.
 	Intercept func(t *testing.T, first store.Store, carry func(request func() error) error) store.Store
 
-	// Skip names cases that this store is known to fail, each with the reason. A
-	// name that is no case is an error.
+	// Skip names the cases that this store is known to fail, each with the reason. If a
+	// name is not the name of a case, the test fails.
 	Skip map[string]string
 
-	// VerifySkips runs the cases of Skip too, and fails when one of them passes: then the
-	// exception is no longer needed.
+	// With VerifySkips, Run also runs the cases of Skip. If one of them passes, the test
+	// fails, because the exception is no longer necessary.
 	VerifySkips bool
 
-	// Racers is the number of goroutines that compete; 0 means 16, else at least 2.
+	// Racers is the number of goroutines that compete: at least 2. 0 means 16.
 	Racers int
 
 	// Rounds is how often a race is repeated; 0 means 25. Set 1 for a store whose writes
@@ -70,16 +70,16 @@ type Options struct {
 	// [store.MaxKey]. A store below a prefix accepts only shorter keys.
 	MaxKey int
 
-	// CaseTimeout is how long a case may take before its context ends; 0 means a minute.
+	// CaseTimeout is the time after which the context of a case ends; 0 means a minute.
 	CaseTimeout time.Duration
 
-	// Parallel runs the cases at the same time, and the writes of a case to different keys,
-	// for stores that mostly wait.
+	// Parallel runs the cases at the same time, and also the writes of a case to different
+	// keys. Use it for stores that mostly wait.
 	Parallel bool
 
-	// Bubble runs each case in a bubble of testing/synctest, where stores that wait take no
-	// time. A store that communicates with anything outside its process cannot run in a
-	// bubble.
+	// Bubble runs each case in a bubble of testing/synctest, where the waits of a store
+	// take no real time. A store that communicates with anything outside its process cannot
+	// run in a bubble.
 	Bubble bool
 }
 
@@ -118,9 +118,9 @@ func cases() []suitetest.Case[*env] {
 // Cases returns the names of all cases.
 func Cases() []string { return suitetest.Names(cases()) }
 
-// Run checks the store that open returns, each case as a subtest with a store of
-// its own. open returns a fresh and empty space each time, and registers what is
-// to be closed with t.Cleanup.
+// Run checks the stores that open returns. Each case is a subtest with its own store.
+// Each call of open returns a new, empty store. With t.Cleanup, open registers the
+// functions that close what it has opened.
 func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 	t.Helper()
 	o := opts.checked(t)
@@ -130,13 +130,13 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 // Failure describes a case that failed.
 type Failure = suitetest.Failure
 
-// Check runs the cases like [Run], but returns those that failed in place of failing t. It
-// is for testing this suite, and for showing that a store is known to be wrong. Only a
-// failure in open fails t.
+// Check runs the cases like [Run]. A failed case does not fail t: Check returns the
+// failures. Use Check to test this suite, or to show that a store is known to be wrong.
+// Only a failure in open fails t.
 //
-// With names, only these cases are run. The cases run one after the other, also with
-// Options.Parallel. Options.Bubble has no effect: Check starts no subtest, and so can itself
-// be called in a bubble.
+// If the caller passes names, Check runs only these cases. The cases run one after the
+// other, even if Options.Parallel is set. Options.Bubble has no effect: Check starts no
+// subtest, so a test can call it in a bubble.
 func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, names ...string) []*Failure {
 	t.Helper()
 	o := opts.checked(t)
