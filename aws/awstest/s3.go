@@ -74,7 +74,7 @@ type S3 struct {
 	Lifecycle string
 
 	// ListNothing selects listings of versions that get an empty answer, as a server may answer
-	// while it removes versions. AnyBody selects requests for a single version that get the body of
+	// while it removes versions. AnyBody picks requests for a single version that get the body of
 	// the newest version.
 	ListNothing, AnyBody func(Request) bool
 
