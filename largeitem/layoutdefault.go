@@ -20,10 +20,10 @@ import (
 // instead of "pk=" or "sk=". Slashes, equals signs, exclamation marks, spaces, control characters
 // and other special bytes become "!" and two hexadecimal digits.
 //
-// If a value of the key would take more than 200 bytes, or the whole name more than 768, the name
-// has the third form. SHA256 is the hexadecimal hash of the text between TABLE and attr in the
-// other forms. Then the metadata of the object has the key, as "pk" and "sk". The key must fit into
-// the metadata.
+// If a value of the key would take more than 200 bytes in the name, the name has the third form.
+// The name also has the third form if it would otherwise be longer than 768 bytes. SHA256 is the
+// hexadecimal hash of the text between TABLE and attr in the other forms. Then the metadata of the
+// object has the key, as "pk" and "sk". The key must fit into the metadata.
 //
 // A reference is a URI:
 //

@@ -83,8 +83,8 @@ type Options struct {
 	Parallel int
 
 	// SpoolDir is the directory for temporary files; empty means [os.TempDir]. The store writes a
-	// temporary file only if the layout needs the hash before the upload, and a body of more than 1
-	// MiB cannot seek.
+	// temporary file for a body of more than 1 MiB that cannot seek, if the layout needs the hash
+	// before the upload.
 	SpoolDir string
 
 	// AdoptPrefix lets this store claim a prefix that belongs to another table, or to an earlier

@@ -35,9 +35,9 @@ type SweepOptions struct {
 	// sweep.
 	Scan bool
 
-	// Dir is the directory for the temporary files of a sweep with Scan: 32 bytes for each
-	// reference, and about 400 for each object that it will remove. Empty means [os.TempDir]. The
-	// sweep removes the files at the end.
+	// Dir is the directory for the temporary files of a sweep with Scan. The files have 32 bytes
+	// for each reference, and about 400 bytes for each object that the sweep will remove. Empty
+	// means [os.TempDir]. The sweep removes the files at the end.
 	Dir string
 
 	// Exclusive says that no program with pynamodb_mate writes to the table during the sweep, or
@@ -59,8 +59,8 @@ type SweepOptions struct {
 	// [DefaultSweepParallel].
 	Parallel int
 
-	// Rate is the largest number of requests per second: pages of the listing, look-ups of up to
-	// 100 items, deletes, and Stats of single objects. 0 sets no limit.
+	// Rate is the largest number of requests per second. Requests are pages of the listing,
+	// look-ups of up to 100 items, deletes, and Stats of single objects. 0 sets no limit.
 	Rate int
 
 	// Limit is the largest number of objects that the sweep removes; 0 sets no limit. If a sweep
@@ -162,12 +162,12 @@ func (s *SweepStats) classified() int64 {
 //     reference do not count as such a value. A text with the ID of an object keeps that object,
 //     because it can be a reference that another program has altered.
 //
-// No write refers to such an object again: names are unique to a write, and a write refers only to
-// its own recent uploads, or to objects that the item already has. So the time between the second
-// read and the removal does not matter. If the bucket can do that, the delete is conditional on the
-// listed version. For the same reason, an unconditional delete is equally safe. This is not true
-// for an object whose name depends only on its content; see [PynamoDBMateLayout] and
-// [SweepOptions].Exclusive.
+// No write refers to such an object again, because names are unique to a write. A write refers only
+// to its own recent uploads, or to objects to which the item already refers. So the time between
+// the second read and the removal does not matter. If the bucket can do that, the delete is
+// conditional on the listed version. For the same reason, an unconditional delete is equally safe.
+// This is not true for an object whose name depends only on its content; see [PynamoDBMateLayout]
+// and [SweepOptions].Exclusive.
 //
 // If a reference was copied to another item, only a sweep with [SweepOptions].Scan keeps the
 // object. A table that is restored from a backup can refer to objects that a sweep has removed

@@ -37,7 +37,7 @@ type CopyOptions struct {
 	// another state or does not exist, the error matches store.ErrConflict.
 	SourceIfMatch Version
 
-	// IfAbsent and IfMatch are the conditions of Put, on the destination.
+	// IfAbsent and IfMatch are conditions on the destination, as in [PutOptions].
 	IfAbsent bool
 	IfMatch  Version
 
@@ -87,8 +87,8 @@ type Traits struct {
 	// layer needs to test the conditions.
 	Trusted bool
 
-	// UniqueVersions says that no version is used twice for a key, not even when the same
-	// bytes are written again.
+	// UniqueVersions says that every write of a key gets a new version, even if the same bytes are
+	// written again.
 	UniqueVersions bool
 }
 
@@ -109,8 +109,8 @@ func TraitsOf(b Bucket) Traits {
 	return t
 }
 
-// Ability names something that some buckets can do and others cannot. Some stores accept
-// the request and ignore its condition.
+// Ability names something that only some buckets can do. A store without the ability may accept a
+// request and ignore its condition.
 type Ability string
 
 // The abilities that this package uses.

@@ -182,9 +182,9 @@ type Bucket interface {
 	// Delete removes an object. Without a condition, the delete of an absent object succeeds.
 	Delete(ctx context.Context, key string, opts *DeleteOptions) error
 
-	// List yields each object whose key begins with prefix once, in no particular order. The
-	// prefix is any text. An object that exists during the whole listing is yielded. An object
-	// that is created or deleted during the listing may be yielded. The listing ends after an
+	// List yields each object whose key begins with prefix once, in no particular order. The prefix
+	// can be any text. List yields every object that exists during the whole listing. It may also
+	// yield an object that is created or deleted during the listing. The listing ends after an
 	// error.
 	List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Info, error]
 }

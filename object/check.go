@@ -113,8 +113,8 @@ func CheckGet(key string, opts *GetOptions) (GetOptions, error) {
 	return *opts, nil
 }
 
-// CheckPut returns a copy of opts, or an error if the arguments of a Put are not valid. The
-// parameter has names which of the abilities [StorageClass] and [Tags] the bucket has.
+// CheckPut returns a copy of opts, or an error if the arguments of a Put are not valid. The last
+// arguments are the abilities that the bucket has, among [StorageClass] and [Tags].
 func CheckPut(key string, opts *PutOptions, has ...Ability) (PutOptions, error) {
 	if err := CheckKey(key); err != nil || opts == nil {
 		return PutOptions{}, err

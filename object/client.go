@@ -78,17 +78,17 @@ type WriteOptions struct {
 	// Base is a condition: the object must be in this state. Base is an Info that a Get, a Stat or
 	// a write has returned. It has the ids of the earlier writes ([Info].WriteInfo). With these ids
 	// the client can find the outcome after a lost reply. The client also checks the fence without
-	// another request. If [Traits].UniqueVersions is false, Base does not protect metadata: a write
-	// of the same body with other metadata does not change the state for the store.
+	// another request. If [Traits].UniqueVersions is false, Base does not protect metadata. On such
+	// a store, a write of the same body with other metadata does not change the version.
 	Base *Info
 
 	// SourceIfMatch is a condition: the source of a Copy or Rename must be in this state.
 	SourceIfMatch Version
 
-	// Fence is the lock of the writer, with its token. A write with a fence leaves the fence on
-	// the object. The object then refuses writes without a fence, with the fence of another lock,
-	// and with a lower token. The error matches [ErrFenced]. A delete with a fence leaves a
-	// tombstone, which reads do not see.
+	// Fence is the lock of the writer, with its token. A write with a fence leaves the fence on the
+	// object. The object then refuses each write that has no fence, the fence of another lock, or a
+	// lower token. The error matches [ErrFenced]. A delete with a fence leaves a tombstone, which
+	// reads do not see.
 	//
 	// A fence needs versions that are never used twice ([Traits].UniqueVersions, or
 	// [Options].DistinctBodies), and the store's conditions. On other buckets a write with a

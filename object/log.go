@@ -49,11 +49,11 @@ const (
 //
 // # Outcomes
 //
-// The error of an append has one of the three outcomes of [store.OutcomeOf]. After a lost reply
-// the log finds the outcome: each entry has a random id, and the ids of up to eight entries
-// before it. While the entry does not exist, the log sends it again with the same id. The outcome
-// stays unknown in three cases: the context ends, the store does not answer (five times), or the
-// entries with the id were removed.
+// The error of an append has one of the three outcomes of [store.OutcomeOf]. After a lost reply,
+// the log finds the outcome. It can do so because each entry has a random id, and the ids of up to
+// eight earlier entries. While the entry does not exist, the log sends it again with the same id.
+// The outcome stays unknown in three cases: the context ends, the store does not answer five
+// requests, or the entries with the id were removed.
 //
 // # Requests
 //

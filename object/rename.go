@@ -141,8 +141,8 @@ type RenameResult struct {
 //   - unknown: the copy or the delete may have been applied, or may still be applied. If the error
 //     is a [RenameError], the copy exists, and the source may still exist.
 //
-// Rename sends six requests: a stat, a write of the intent, the copy, another write of the intent,
-// the delete, and the removal of the intent.
+// Rename sends six requests: stat, put of the intent, copy, second put of the intent, delete of the
+// source, and delete of the intent.
 func (c *Client) Rename(ctx context.Context, source, destination string, opts *WriteOptions) (RenameResult, error) {
 	done, err := c.rename(ctx, source, destination, options(opts))
 	return done, opError("rename", source, err)

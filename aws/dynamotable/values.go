@@ -89,7 +89,7 @@ func canonical(n largeitem.Number) string {
 // FromValue is the inverse of [ToValue]. Numbers have the form in which the server sent them. The
 // result shares no memory with v. If a value has a type that this version does not know, the error
 // matches [ErrType]. If a map or list has the same value in two places, the error also matches
-// ErrType: the SDK replaces a value of an unknown type by the value that it decoded before.
+// ErrType. The reason is that the SDK replaces a value of an unknown type by the previous value.
 func FromValue(v types.AttributeValue) (any, error) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

@@ -85,8 +85,8 @@ type Options struct {
 	// [DefaultProbePrefix].
 	ProbePrefix string
 
-	// AssumeAbilities names abilities that the bucket does not test, because an earlier run has
-	// found them (see [Bucket.KnownAbilities]) or because the user accepts the risk.
+	// AssumeAbilities names abilities that the Bucket does not test. Either an earlier run has
+	// found these abilities (see [Bucket.KnownAbilities]), or the user accepts the risk.
 	AssumeAbilities []object.Ability
 
 	// CopyIfAbsent is the header by which a server other than Amazon's makes a copy conditional on

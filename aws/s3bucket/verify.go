@@ -12,7 +12,7 @@ import (
 // Verify implements [object.Verifier]. It tests unknown abilities below [Options].ProbePrefix.
 // The Bucket keeps the results.
 //
-// If the server ignores a condition on the destination of a copy, but the Bucket can copy by an
+// A server can ignore the condition on the destination of a copy. If the Bucket can then copy by an
 // upload in parts, Verify reports that the Bucket has the ability.
 func (b *Bucket) Verify(ctx context.Context, abilities ...object.Ability) error {
 	for _, a := range abilities {

@@ -76,9 +76,9 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Trusted says that the server is known to honour conditions, and that an earlier run found
-	// neither locks of another program nor another kind of store. Amazon S3 needs no probe, even if
-	// Trusted is false.
+	// Trusted says that the server is known to honour conditions. It also says that an earlier run
+	// found no locks of another program and no other kind of store. Amazon S3 needs no probe, even
+	// if Trusted is false.
 	Trusted bool
 
 	// Unsafe lists the conditions for which the user accepts that the server may ignore them.
@@ -89,9 +89,9 @@ type Options struct {
 	// [DefaultMaxClockSkew].
 	MaxClockSkew time.Duration
 
-	// OnVerified, if not nil, is called when the probe has passed, and the search has found
-	// neither locks of another program nor registers of package s3verstore. The program can store
-	// this result and set Trusted in a later run.
+	// OnVerified, if not nil, is called after a successful probe, if the search has found no locks
+	// of another program and no registers of package s3verstore. The program can store this result
+	// and set Trusted in a later run.
 	OnVerified func()
 
 	// Logger receives the outcomes of writes whose reply was lost, and the results of the checks.

@@ -146,9 +146,9 @@ func (set *Settings) Err() error {
 }
 
 // Settings reads the settings of the bucket. It also searches for locks of the older program and
-// for registers of package s3store, among the first thousand versions of the bucket and of the
-// prefix. Settings returns an error only if it cannot reach the bucket. The field Unknown lists the
-// settings that it could not read.
+// for registers of package s3store. It searches only the first thousand versions of the bucket and
+// of the prefix. Settings returns an error only if it cannot reach the bucket. The field Unknown
+// lists the settings that it could not read.
 //
 // For each attempt to get a lock, the older program puts a new version of one object. The body is
 // the name of the lock, a hyphen and a UUID. The metadata has "timeout" and "lockowner". By the

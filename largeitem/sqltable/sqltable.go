@@ -223,7 +223,7 @@ func (t *Table) InTx(tx *sql.Tx) *Table {
 // So a copy of a table has another ID. A table that was restored or moved to another file, server
 // or database also has another ID. With [largeitem.Options].AdoptPrefix, a Store for such a table
 // claims the objects. A backup that is restored into the same file or table has the same ID. A
-// clone of a whole disk or cluster has the same ID as the original: never let the clone reach the
+// clone of a whole disk or cluster has the same ID as the original. Never let the clone reach the
 // bucket of the original.
 func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	l, err := t.open(ctx)

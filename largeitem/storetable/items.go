@@ -97,10 +97,10 @@ func (t *Table) decode(register string, value []byte) (largeitem.Key, largeitem.
 }
 
 // Scan implements [largeitem.Table], in the order of the names of the registers. It reads each item
-// by one request. If a register does not hold the item of its name, Scan yields an error that
-// matches [store.ErrCorrupt], with the position of that register, and continues. It keeps the names
-// of at most 50,000 items in memory. If there are more items, it lists the names again. The store
-// must be able to list its keys.
+// by one request. If a register does not have the item that its name says, Scan yields an error
+// that matches [store.ErrCorrupt], with the position of that register. Then Scan continues. It
+// keeps the names of at most 50,000 items in memory. If there are more items, it lists the names
+// again. The store must be able to list its keys.
 func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2[largeitem.Row, error] {
 	return func(yield func(largeitem.Row, error) bool) {
 		var o largeitem.ScanOptions
