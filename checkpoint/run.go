@@ -103,11 +103,11 @@ func (o *RunOptions) checked() (RunOptions, error) {
 // [RunOptions].SaveEvery events are handled again.
 //
 // Run works in terms. A term begins when Run has the lease, if there is one. At the beginning Run
-// writes its token into the checkpoint, which is the fence, and reads the checkpoint. So an
-// earlier holder that has not noticed the loss of its lease cannot save its position. A term ends
-// when the lease is lost, when another worker has written a higher token, or when the checkpoint
-// was moved back. The next term begins from the saved state. The contexts of source and handle
-// end with the term. The function handle can call [Token] with its context to get the token, and
+// fences the checkpoint with the token of the lease, and then reads the checkpoint. So an earlier
+// holder that has not noticed the loss of its lease cannot save its position. A term ends when
+// the lease is lost, when another worker has written a higher token, or when the checkpoint was
+// moved back. The next term begins from the saved state. The contexts of source and handle end
+// with the term. The function handle can call [Token] with its context to get the token, and
 // fence its own writes with it.
 //
 // Run returns nil when the source has no more events. When ctx ends, Run returns its cause. Run

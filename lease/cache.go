@@ -16,9 +16,10 @@ import (
 )
 
 // Observation is what a process has read of a lock, and when. A [Cache] keeps observations for
-// later processes on the same machine. So many short processes can find together that a holder is
-// dead, even if each process waits for less than a TTL. If this machine released the lock last,
-// and the store is reached over a network, a process can also take the lock without a read.
+// later processes on the same machine. With a cache, several short processes together can find
+// that a holder is dead, even if each process waits for less than a TTL. If this machine released
+// the lock last, and the store is reached over a network, a process can also take the lock
+// without a read.
 type Observation struct {
 	Store   string        `json:"store"` // ID of the store; see store.Traits
 	Key     string        `json:"key"`   // key with the prefix of the store's traits

@@ -265,7 +265,7 @@ type Leader struct {
 // By the wall clocks, the leader's last renewal can be older than its TTL. Then Leader watches
 // the record until the next renewal, but at most for the TTL. If ctx ends earlier, the error
 // matches the cause of ctx, and the result is the leader in the record. If the clock of a dead
-// leader's machine is ahead, Leader returns that leader longer, by this difference.
+// leader's machine is ahead, Leader returns that leader for a longer time, by this difference.
 //
 // Leader changes nothing, and revokes no session. A leader whose term was broken may continue
 // until its deadline. The term can end before the call returns. So work that depends on the

@@ -16,9 +16,9 @@ import (
 // and pass its token to every store that can refuse lower tokens. Any number of goroutines may
 // use a guard.
 //
-// The last renewal counts that the client knows to have been applied. The trust in the lease ends
-// TTL - Margin - Grace after the client sent this renewal. No other client takes the lock before
-// the TTL has passed.
+// The client counts from its last renewal that is known to be applied. The trust in the lease
+// ends TTL - Margin - Grace after the client sent this renewal. No other client takes the lock
+// before the TTL has passed.
 type Guard struct {
 	g *grant
 

@@ -34,8 +34,8 @@ type Ticket struct {
 	TTL     time.Duration `json:"ttl_ns"`
 
 	// Sent is when the holder sent the write with this Nonce, by the wall clock. Epoch and
-	// SentBoot are the same time by the boot-time clock. If the two clocks disagree, the clock
-	// counts by which more time has passed.
+	// SentBoot are the same time by the boot-time clock. If the two clocks disagree, the
+	// longer time since the write counts.
 	Sent     time.Time     `json:"sent"`
 	Epoch    string        `json:"epoch,omitempty"`
 	SentBoot time.Duration `json:"sent_boottime_ns,omitempty"`

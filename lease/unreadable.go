@@ -16,9 +16,9 @@ import (
 // continues until its next renewal or its deadline.
 //
 // First BreakUnreadable calls keep. This function must store a copy of the value, which is the
-// content of key. If the store itself cannot read the register, the value is nil. Then keep must
-// move the register away, so that the key is absent. If keep returns an error, the call ends with
-// it and changes nothing.
+// content of key. If the store itself cannot read the register, the value is nil. In this case
+// keep must also move the register away, so that the key is absent. If keep returns an error, the
+// call ends with it and changes nothing.
 //
 // Then BreakUnreadable raises the floor of tokens, and writes a free record. The new token is
 // above the floor, above every token that the store has recorded for the key, and above the

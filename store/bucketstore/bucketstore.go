@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// MaxPrefix is the longest prefix, in bytes. Below such a prefix, an object's key has
-// room for every key of a register.
+// MaxPrefix is the longest prefix, in bytes. The key of an object has room for such a
+// prefix and any valid key of a register.
 const MaxPrefix = 256
 
 // Options are the options of [New].

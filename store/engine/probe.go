@@ -93,7 +93,7 @@ func probeEnvelope() Envelope { return Envelope{Deleted: true, Nonce: newNonce()
 // If no reply is lost, the probe sends six requests. It creates a register, and tries to
 // create it again. It sends a write that names a version that the register does not have.
 // The next write names the current version: if this write succeeds, the two writes before
-// it wrote nothing. Then a write names a version of a register that does not exist. At last
+// it wrote nothing. Then a write names a version of a register that does not exist. Finally
 // the probe removes the register.
 func (s *Store) Verify(ctx context.Context) error {
 	p := s.probe
