@@ -74,9 +74,9 @@ func (c *Change) Decide(now Checkpoint) Decision {
 // fencedOff is the error of a call with this token (0: none) that the state now refuses.
 func fencedOff(now Checkpoint, token uint64) error {
 	if token == 0 {
-		return fmt.Errorf("%w: the checkpoint carries token %d, and the call has none", ErrFenced, now.Token)
+		return fmt.Errorf("%w: the checkpoint has token %d, but the call has no token", ErrFenced, now.Token)
 	}
-	return fmt.Errorf("%w: the checkpoint carries token %d, and the call has %d", ErrFenced, now.Token, token)
+	return fmt.Errorf("%w: the checkpoint has token %d, but the call has token %d", ErrFenced, now.Token, token)
 }
 
 // advance returns the status of an Advance on the state now.
@@ -106,9 +106,9 @@ func (c *Change) refusal(now Checkpoint, fenced bool) error {
 	case !now.Exists && (c.Verb == VerbDelete || c.ExpectedSequence != nil):
 		return store.ErrNotFound
 	case c.ExpectedSequence != nil && *c.ExpectedSequence != now.Sequence:
-		return fmt.Errorf("%w: the checkpoint is at %d, not at %d", ErrUnexpectedSequence, now.Sequence, *c.ExpectedSequence)
+		return fmt.Errorf("%w: the checkpoint is at sequence %d, but the caller expects sequence %d", ErrUnexpectedSequence, now.Sequence, *c.ExpectedSequence)
 	case c.Verb == VerbDelete && c.ExpectedSequence == nil && s != nil && s.Epoch == now.Epoch && s.Exists && now.Sequence > s.Sequence:
-		return fmt.Errorf("%w: the checkpoint was at %d when it was read, and has advanced to %d", ErrUnexpectedSequence, s.Sequence, now.Sequence)
+		return fmt.Errorf("%w: the checkpoint was at sequence %d when it was read, but has advanced to sequence %d", ErrUnexpectedSequence, s.Sequence, now.Sequence)
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func checkPosition(p Position) error {
 		return err
 	}
 	if len(payload) > MaxPayload {
-		return fmt.Errorf("%w: event id and data (%d and %d bytes) take %d bytes as JSON, at most %d are allowed: store large data in another place, and its name in the checkpoint",
+		return fmt.Errorf("%w: the event id (%d bytes) and the data (%d bytes) take %d bytes as JSON; at most %d are allowed. Store large data in another place, and only the name of the data in the checkpoint",
 			store.ErrTooLarge, len(p.EventID), len(p.Data), len(payload), MaxPayload)
 	}
 	return nil
@@ -184,7 +184,7 @@ func decodeFields(key string, value []byte) (record, error) {
 		return record{}, fmt.Errorf("not a checkpoint: %.60q", value)
 	}
 	if version > formatVersion {
-		return record{}, fmt.Errorf("%w: the checkpoint has format %d, this program reads format %d: use a newer program", ErrFormat, version, formatVersion)
+		return record{}, fmt.Errorf("%w: the checkpoint has format %d, this program reads format %d; use a newer program", ErrFormat, version, formatVersion)
 	}
 	var f fields
 	var errs [12]error
@@ -228,7 +228,7 @@ func (f *fields) check(key string) error {
 	case f.Kind != recordKind:
 		return fmt.Errorf("the register has a record of kind %q, not a checkpoint", f.Kind)
 	case f.Key != key:
-		return fmt.Errorf("the record belongs to the checkpoint %q: it was copied from another key", f.Key)
+		return fmt.Errorf("the record belongs to the checkpoint %q, so a program copied the record from another key", f.Key)
 	case f.Epoch == 0 || f.Epoch > maxCount:
 		return fmt.Errorf("the epoch of the record is %d, not a number from 1 to %d", f.Epoch, uint64(maxCount))
 	case f.N == 0 || f.N > maxCount:

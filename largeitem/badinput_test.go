@@ -152,7 +152,7 @@ func TestBadInput(t *testing.T) {
 		}, largeitem.ErrInvalid, []string{`"copy"`}},
 		{"a condition against the operation", nil, func(s *largeitem.Store, _ *world) error {
 			return ignore(s.Create(ctx, key("b"), nil, texts("body", "x"), &largeitem.WriteOptions{If: largeitem.Condition{Exists: true}}))
-		}, largeitem.ErrInvalid, []string{"can never hold"}},
+		}, largeitem.ErrInvalid, []string{"contradicts the write"}},
 		{"a condition against itself", nil, func(s *largeitem.Store, _ *world) error {
 			return ignore(s.Update(ctx, k1, largeitem.Change{}, texts("body", "x"), &largeitem.WriteOptions{If: largeitem.Condition{Equal: attrs{"n": "x"}, Missing: []string{"n"}}}))
 		}, largeitem.ErrInvalid, []string{"WriteOptions.If", `"n"`}},
@@ -217,7 +217,7 @@ func TestBadReferences(t *testing.T) {
 	}{
 		{"to another bucket", func(w *world) {
 			w.rewrite(k1, "body", func(uri string) string { return strings.Replace(uri, "memory/", "s3://other/", 1) })
-		}, largeitem.ErrForeign, "another bucket than memory"},
+		}, largeitem.ErrForeign, "not in the bucket memory"},
 		{"of another item", func(w *world) {
 			item, _ := w.table.Get(ctx, key("other"), nil)
 			w.rewrite(k1, "body", func(string) string { return item["body"].(string) })
@@ -240,7 +240,7 @@ func TestBadReferences(t *testing.T) {
 		{"with a wrong size", func(w *world) {
 			item, _ := w.store.GetMeta(ctx, k1)
 			_, _ = w.bucket.Put(ctx, item.Refs["body"].Object, strings.NewReader("older"), nil)
-		}, store.ErrCorrupt, "has 5 bytes, not 3"},
+		}, store.ErrCorrupt, "has 5 bytes, but must have 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, removing())

@@ -42,11 +42,11 @@ type OtherTableError struct {
 }
 
 func (e *OtherTableError) Error() string {
-	help := "use another prefix; or adopt this prefix, if that table does not exist any more and its objects may be removed"
+	help := "Use another prefix. If that table does not exist any more and its objects may be removed, you can adopt this prefix"
 	if e.Copied() {
-		help = "one table is a copy of the other, or the table was moved: for a copy use another prefix; after a move adopt this prefix, if no program uses the table in its old place"
+		help = "One table is a copy of the other table, or the table was moved. For a copy, use another prefix. After a move, adopt this prefix if no program uses the table in its old place"
 	}
-	return fmt.Sprintf("the object %q says that the objects under this prefix belong to the table %q (%s), not to %q (%s): %s",
+	return fmt.Sprintf("the object %q says that the objects under this prefix belong to the table %q (%s), but the table of this store is %q (%s). %s",
 		e.Object, e.Table, e.ID, e.Store, e.StoreID, help)
 }
 
@@ -88,9 +88,9 @@ func (e *OrphanAgeError) Error() string {
 	}
 	until := ""
 	if !e.Until.IsZero() {
-		until = fmt.Sprintf(" until %s, because it was made shorter", e.Until.UTC().Format(time.RFC3339))
+		until = fmt.Sprintf(" until %s, because a program made the orphan age shorter", e.Until.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("the given orphan age is %v, but the object %q says that the orphan age of the table is %v%s: %s; use %s %[3]v, or 0 for the orphan age of the table, or make the orphan age of the table %[7]s (Store.ChangeOrphanAge)",
+	return fmt.Sprintf("the given orphan age is %v, but the object %q says that the orphan age of the table is %v%s, so %s. Use %s %[3]v, or 0 for the orphan age of the table, or make the orphan age of the table %[7]s (Store.ChangeOrphanAge)",
 		e.Given, e.Object, e.Table, until, why, limit, change)
 }
 

@@ -200,7 +200,7 @@ func (d *decoder) expect(want json.Delim, what string) error {
 }
 
 func unexpected(token json.Token, want string) error {
-	return fmt.Errorf("%w: the JSON has %.40q where %s must be", ErrInvalid, fmt.Sprint(token), want)
+	return fmt.Errorf("%w: the JSON has %.40q where %s is expected", ErrInvalid, fmt.Sprint(token), want)
 }
 
 // members reads an object.
@@ -376,7 +376,7 @@ func bytesOf(token json.Token) ([]byte, error) {
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(text, "\r\n") {
-		return nil, fmt.Errorf("%w: the JSON has %.40q where bytes in base64 must be", ErrInvalid, text)
+		return nil, fmt.Errorf("%w: the JSON has %.40q where bytes in base64 are expected", ErrInvalid, text)
 	}
 	return b, nil
 }
@@ -400,7 +400,7 @@ func checkJSONText(text []byte) error {
 		i += 4
 		low, ok := escapedUnit(text[i+1:])
 		if unit >= 0xdc00 || !ok || low < 0xdc00 || low > 0xdfff {
-			return fmt.Errorf(`%w: \u%04x is half of a character`, ErrInvalid, unit)
+			return fmt.Errorf(`%w: \u%04x is one half of a surrogate pair`, ErrInvalid, unit)
 		}
 		i += 6
 	}

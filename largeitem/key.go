@@ -227,7 +227,7 @@ func (n Number) Canonical() (Number, error) {
 		return bad(fmt.Sprintf("has more than %d digits", maxDigits))
 	}
 	if magnitude := exp + len(digits) - 1; magnitude > maxExponent || magnitude < minExponent {
-		return bad(fmt.Sprintf("is not within 1E%d and 1E+%d", minExponent, maxExponent))
+		return bad(fmt.Sprintf("is not between 1E%d and 1E+%d", minExponent, maxExponent))
 	}
 	out := ""
 	if negative {

@@ -164,15 +164,15 @@ func (l customLayout) name(_ Schema, c Content) (string, error) {
 	back, ok := l.n.Owner(name)
 	switch {
 	case !strings.Contains(name, c.ID):
-		return bad("does not contain Content.ID, so that two writes could share it")
+		return bad("does not contain Content.ID, so two writes could use the same name")
 	case len(name) > maxObjectName:
 		return bad(fmt.Sprintf("has %d bytes, at most %d are allowed", len(name), maxObjectName))
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || object.CheckKey(name) != nil:
-		return bad("is not valid UTF-8 without control characters")
+		return bad("is not valid UTF-8, or has control characters")
 	case name == l.marker(Schema{}):
-		return bad("is that of the object with the table's name")
+		return bad("is the name of the object that names the table")
 	case !ok || back.Table != "" && back.Table != c.Table || back.Key != c.Key || back.Attr != c.Attr || back.ID != c.ID:
-		return bad("does not lead back to the attribute: CustomNames.Owner is not the inverse of Name")
+		return bad("does not lead back to the attribute; CustomNames.Owner must be the inverse of CustomNames.Name")
 	}
 	return name, nil
 }

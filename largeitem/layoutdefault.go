@@ -73,9 +73,9 @@ func (defaultLayout) name(s Schema, c Content) (string, error) {
 	table, attr := tableSegment(s.Table), escape(c.Attr)
 	switch {
 	case table == "" || len(table) > maxTable:
-		return "", fmt.Errorf("%w: the name of the table %.300q has %d bytes in the name of an object, 1 to %d are allowed", ErrInvalid, s.Table, len(table), maxTable)
+		return "", fmt.Errorf("%w: the name of the table %.300q takes %d bytes in the name of an object; 1 to %d are allowed", ErrInvalid, s.Table, len(table), maxTable)
 	case len(attr) > maxAttr:
-		return "", fmt.Errorf("%w: the name of attribute %.300q has %d bytes in the name of an object, at most %d are allowed for a large attribute", ErrInvalid, c.Attr, len(attr), maxAttr)
+		return "", fmt.Errorf("%w: the name of the large attribute %.300q takes %d bytes in the name of an object; at most %d are allowed", ErrInvalid, c.Attr, len(attr), maxAttr)
 	}
 	key, short := keySegments(c.Key)
 	rest := "/attr=" + attr + "/" + c.ID

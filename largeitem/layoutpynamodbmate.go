@@ -61,7 +61,7 @@ func (pynamoDBMateLayout) prefix(given string) (string, error) {
 
 func (pynamoDBMateLayout) base(uri string) error {
 	if bucket, ok := strings.CutPrefix(uri, "s3://"); !ok || bucket == "" || strings.Contains(bucket, "/") {
-		return fmt.Errorf("%w: the layout of pynamodb_mate needs references that begin with s3://BUCKET, and not %q: use a bucket of S3, or name that beginning as the base (Options.BaseURI)", ErrInvalid, uri)
+		return fmt.Errorf("%w: the layout of pynamodb_mate needs references that begin with s3://BUCKET, but the references of this store begin with %q. Use a bucket of S3, or set Options.BaseURI to s3://BUCKET", ErrInvalid, uri)
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func (s *Store) readMarker(ctx context.Context, schema Schema) (m marker, found 
 func (s *Store) checkMarker(ctx context.Context, schema Schema) (marker, error) {
 	m, found, err := s.readMarker(ctx, schema)
 	if err == nil && !found {
-		err = fmt.Errorf("%w: there is no object %q, which would name %s as the table of this prefix: no program has written to the prefix yet, or the object was lost", store.ErrMisconfigured, s.markerKey(schema), schema.Name)
+		err = fmt.Errorf("%w: the object %q, which must name %s as the table of this prefix, does not exist; no program has written to the prefix yet, or the object was lost", store.ErrMisconfigured, s.markerKey(schema), schema.Name)
 	}
 	return m, err
 }

@@ -54,7 +54,7 @@ func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *WriteOp
 
 func (w *write) prepared(ctx context.Context, large Large) (*PreparedWrite, error) {
 	if len(large) == 0 {
-		return nil, fmt.Errorf("%w: Large is empty, so that there is nothing to prepare", ErrInvalid)
+		return nil, fmt.Errorf("%w: Large is empty, so there is nothing to prepare", ErrInvalid)
 	}
 	if w.hasIf() {
 		return nil, fmt.Errorf("%w: Prepare does not accept WriteOptions.If: put that condition into your own write, together with PreparedWrite.Condition", ErrInvalid)
@@ -132,7 +132,7 @@ func (p *PreparedWrite) Commit(ctx context.Context) (*Result, error) {
 		return nil, failed(opCommit, w.schema, w.key, store.MarkUnknown(err))
 	}
 	if !p.isIn(found) {
-		return nil, failed(opCommit, w.schema, w.key, store.MarkUnknown(fmt.Errorf("the item does not have the references that were prepared: it was not written, or another write has followed; nothing was removed")))
+		return nil, failed(opCommit, w.schema, w.key, store.MarkUnknown(fmt.Errorf("the item does not have the prepared references, because the item was not written, or another write followed; nothing was removed")))
 	}
 	r, err := w.done(ctx, p.before, found.attrs, nil)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *PreparedWrite) Abort(ctx context.Context) error {
 		return failed(opAbort, w.schema, w.key, store.MarkUnknown(err))
 	}
 	if w.ups.isIn(found.attrs) {
-		return failed(opAbort, w.schema, w.key, appliedError{fmt.Errorf("%w: the item has the references that were prepared; nothing was removed", ErrCommitted)})
+		return failed(opAbort, w.schema, w.key, appliedError{fmt.Errorf("%w: the item has the prepared references; nothing was removed", ErrCommitted)})
 	}
 	w.aborted.Store(true)
 	w.ups.discard(ctx, true)

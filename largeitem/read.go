@@ -199,7 +199,7 @@ func (s *Store) body(ctx context.Context, item *Item, attr string) (*Body, error
 	}
 	if r.Info.Size != b.Reference.Size {
 		_ = r.Close()
-		return nil, b.corrupt("has %d bytes, not %d", r.Info.Size, b.Reference.Size)
+		return nil, b.corrupt("has %d bytes, but must have %d", r.Info.Size, b.Reference.Size)
 	}
 	return b, nil
 }
@@ -237,14 +237,14 @@ func (b *Body) Read(p []byte) (int, error) {
 	n, err := b.sums.Read(p)
 	switch want := b.Reference; {
 	case b.sums.size > want.Size:
-		n, err = 0, b.corrupt("has more than the %d bytes that it had", want.Size)
+		n, err = 0, b.corrupt("has more than the expected %d bytes", want.Size)
 	case err != io.EOF:
 	case b.sums.size < want.Size:
 		err = b.corrupt("ends after %d of %d bytes", b.sums.size, want.Size)
 	case want.SHA256 != nil && !bytes.Equal(want.SHA256, b.sums.sha()):
-		err = b.corrupt("has the SHA-256 %x, not %x", b.sums.sha(), want.SHA256)
+		err = b.corrupt("has the SHA-256 %x, but must have %x", b.sums.sha(), want.SHA256)
 	case want.MD5 != nil && !bytes.Equal(want.MD5, b.sums.md5Sum()):
-		err = b.corrupt("has the MD5 %x, not %x", b.sums.md5Sum(), want.MD5)
+		err = b.corrupt("has the MD5 %x, but must have %x", b.sums.md5Sum(), want.MD5)
 	}
 	b.err = err
 	return n, err

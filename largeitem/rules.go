@@ -195,7 +195,7 @@ func (s Schema) checkNames(a Attributes, names ...string) error {
 	}
 	for _, k := range []KeyAttribute{s.Partition, s.Sort} {
 		if _, set := a[k.Name]; k.Name != "" && (set || slices.Contains(names, k.Name)) {
-			return fmt.Errorf("%w: the attribute %.80q is a part of the key: a write cannot change it, leave it out", ErrInvalid, k.Name)
+			return fmt.Errorf("%w: the attribute %.80q is a part of the key, which a write cannot change; leave the attribute out", ErrInvalid, k.Name)
 		}
 	}
 	return nil

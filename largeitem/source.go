@@ -77,7 +77,7 @@ type body struct {
 func newBody(attr string, src Source) (*body, error) {
 	b := &body{attr: attr, src: src, size: -1}
 	if src.Body == nil {
-		return nil, fmt.Errorf("%w: the large attribute %q has no Body: to remove the attribute, name it in Change.Remove", ErrInvalid, attr)
+		return nil, fmt.Errorf("%w: the large attribute %q has no Body; to remove the attribute, name the attribute in Change.Remove", ErrInvalid, attr)
 	}
 	if src.Size < 0 {
 		return nil, fmt.Errorf("%w: the large attribute %q has the Size %d; it must not be negative", ErrInvalid, attr, src.Size)
@@ -300,7 +300,7 @@ func (b *body) metadata(layout map[string]string) (map[string]string, error) {
 	}
 	for name, value := range b.src.Metadata {
 		if _, ok := all[name]; ok {
-			return nil, fmt.Errorf("%w: the metadata %q of the large attribute %q is reserved for the store itself: use another name", ErrInvalid, name, b.attr)
+			return nil, fmt.Errorf("%w: the metadata %q of the large attribute %q is reserved for the store; use another name", ErrInvalid, name, b.attr)
 		}
 		all[name] = value
 	}

@@ -157,17 +157,17 @@ func (o Options) check() error {
 	}
 	switch {
 	case o.BaseURI == "":
-		return bad("BaseURI is needed: the bucket has no name that a reference could begin with")
+		return bad("BaseURI is needed, because the bucket has no name with which a reference could begin")
 	case !utf8.ValidString(o.BaseURI) || strings.HasSuffix(o.BaseURI, "/") || strings.ContainsFunc(o.BaseURI, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return bad("BaseURI is %q; it must be a URI that does not end with a slash", o.BaseURI)
 	case o.OrphanAge != 0 && !validOrphanAge(o.OrphanAge):
-		return bad("OrphanAge is %v; %v to %v are allowed, and 0 for that of the table", o.OrphanAge, MinOrphanAge, MaxOrphanAge)
+		return bad("OrphanAge is %v; it can be from %v to %v, or 0 for the orphan age of the table", o.OrphanAge, MinOrphanAge, MaxOrphanAge)
 	case o.RemoveYoung && !o.RemoveSuperseded:
 		return bad("RemoveYoung is set without RemoveSuperseded")
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
 		return bad("Parallel is %d, 1 to %d are allowed", o.Parallel, MaxParallel)
 	case o.Attributes != nil && len(o.Attributes) == 0:
-		return bad("Attributes is empty; nil means those that look like references")
+		return bad("Attributes is empty; nil selects the attributes that look like references")
 	}
 	if l, ok := o.Layout.(pynamoDBMateLayout); ok && l.names != nil && o.Attributes == nil {
 		return bad("Attributes is needed with PynamoDBMateCustomLayout, whose references do not look like references")
@@ -191,7 +191,7 @@ func checkAttr(attr string) error {
 	case !utf8.ValidString(attr):
 		return fmt.Errorf("%w: the name %q of a large attribute is not valid UTF-8", ErrInvalid, attr)
 	case len(escape(attr)) > maxAttr:
-		return fmt.Errorf("%w: the name of the large attribute %.300q has %d bytes in the name of an object, at most %d are allowed", ErrInvalid, attr, len(escape(attr)), maxAttr)
+		return fmt.Errorf("%w: the name of the large attribute %.300q takes %d bytes in the name of an object; at most %d are allowed", ErrInvalid, attr, len(escape(attr)), maxAttr)
 	}
 	return nil
 }
@@ -259,14 +259,14 @@ func (s *Store) refer(schema Schema, key Key, attr string, value any) (Reference
 	}
 	r, err := s.layout.parse(s.base, text)
 	if errors.Is(err, errElsewhere) {
-		return Reference{}, true, &ReferenceError{key, attr, text, fmt.Sprintf("which is in another bucket than %s: use the store of that bucket, or write the attribute again", s.base)}
+		return Reference{}, true, &ReferenceError{key, attr, text, fmt.Sprintf("which is not in the bucket %s; use the store of the other bucket, or write the attribute again", s.base)}
 	}
 	if err != nil {
 		return Reference{}, false, nil
 	}
 	name, ok := strings.CutPrefix(r.Object, s.prefix)
 	if !ok || !s.layout.owns(schema, key, attr, name) {
-		return Reference{}, true, &ReferenceError{key, attr, text, fmt.Sprintf("which is not an object of this attribute in the table %q under the prefix %q: name the table and the prefix with which it was written, or, if the reference was copied from another item, write the attribute again", schema.Table, s.prefix)}
+		return Reference{}, true, &ReferenceError{key, attr, text, fmt.Sprintf("which is not an object of this attribute in the table %q under the prefix %q. Use the table and the prefix with which the attribute was written. If the reference was copied from another item, write the attribute again", schema.Table, s.prefix)}
 	}
 	return r, true, nil
 }

@@ -222,9 +222,9 @@ func (s *Store) checkSweep(opts *SweepOptions) (SweepOptions, error) {
 	case o.Limit < 0:
 		return bad("Limit is negative")
 	case o.Scan && o.After != "":
-		return bad("After is set with Scan; a sweep that scans the table cannot be continued")
+		return bad("After is set with Scan; a sweep that scans the table cannot continue an earlier sweep")
 	case o.Attributes != nil && len(o.Attributes) == 0:
-		return bad("Attributes is empty; nil means all")
+		return bad("Attributes is empty; nil selects all attributes")
 	case slices.Contains(o.Attributes, ""):
 		return bad("Attributes has an empty name")
 	}

@@ -116,7 +116,7 @@ func (w *sweeper) recheckMarker(ctx context.Context) error {
 	}
 	err := w.checkMarker(ctx)
 	if errors.As(err, new(*OrphanAgeError)) {
-		err = fmt.Errorf("the orphan age of the table was changed during the sweep: start the sweep again: %w", err)
+		err = fmt.Errorf("the orphan age of the table was changed during the sweep; start the sweep again: %w", err)
 	}
 	return err
 }

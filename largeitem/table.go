@@ -98,7 +98,7 @@ func (s Schema) CheckKey(key Key) error {
 	}{{"partition", s.Partition, key.Partition}, {"sort", s.Sort, key.Sort}} {
 		switch {
 		case part.a.Name == "" && part.v != (KeyValue{}):
-			return fmt.Errorf("%w: the table %s has no %s key, but the given key has one", ErrKey, s.Name, part.what)
+			return fmt.Errorf("%w: the table %s has no %s key; remove this part from the given key", ErrKey, s.Name, part.what)
 		case part.a.Name != "" && part.v == (KeyValue{}):
 			return fmt.Errorf("%w: the table %s has a %s key, %q, which is missing in the given key", ErrKey, s.Name, part.what, part.a.Name)
 		case part.a.Number != part.v.Number:

@@ -191,9 +191,9 @@ func (us *uploads) put(ctx context.Context, b *body, u *upload) error {
 		u.nothing = store.OutcomeOf(err) == store.NotApplied
 		return err
 	case !sum.ended || info.Size != sum.size:
-		return fmt.Errorf("the bucket stored %d bytes in %q, and read %d", info.Size, name, sum.size)
+		return fmt.Errorf("the bucket stored %d bytes in %q, but read %d bytes of the body", info.Size, name, sum.size)
 	case b.size >= 0 && sum.size != b.size:
-		return fmt.Errorf("%w: the body has %d bytes, not %d", ErrInvalid, sum.size, b.size)
+		return fmt.Errorf("%w: the body has %d bytes, but must have %d", ErrInvalid, sum.size, b.size)
 	}
 	if !info.Modified.IsZero() && !info.Now.IsZero() {
 		u.age = info.Now.Sub(info.Modified)
@@ -273,11 +273,11 @@ func (us *uploads) renew(ctx context.Context, again bool) error {
 				continue
 			}
 			if !again || !us.bodies[attr].again() {
-				why := "its body cannot be read again for a new upload"
+				why := "the body cannot be read again for a new upload"
 				if !again {
-					why = "an earlier attempt may have written a reference to it"
+					why = "an earlier try may have written a reference to the upload"
 				}
-				return fmt.Errorf("the upload of the large attribute %q began %v ago, and the item must refer to it within %v (half of the orphan age); %s", attr, u.passed().Round(time.Second), limit, why)
+				return fmt.Errorf("the upload of the large attribute %q began %v ago, but the item must refer to the upload within %v (half of the orphan age); %s", attr, u.passed().Round(time.Second), limit, why)
 			}
 			late = append(late, attr)
 		}
@@ -288,7 +288,7 @@ func (us *uploads) renew(ctx context.Context, again bool) error {
 			return err
 		}
 	}
-	return fmt.Errorf("an upload took longer than %v (half of the orphan age), %d times: use a longer orphan age", limit, renewals)
+	return fmt.Errorf("uploads took longer than %v (half of the orphan age) %d times; use a longer orphan age", limit, renewals)
 }
 
 // renewals is how often a call uploads the same content at most.
@@ -307,7 +307,7 @@ func (us *uploads) stillThere(ctx context.Context, item Attributes) error {
 		_, err := us.s.bucket.Stat(ctx, u.ref.Object)
 		switch {
 		case isNotFound(err):
-			return appliedError{fmt.Errorf("%w: item %v was written %v after the upload of the large attribute %q had begun, and a sweep or Abort has removed %q meanwhile: write the attribute again", ErrMissing, us.key, us.oldest().Round(time.Second), attr, u.ref.Object)}
+			return appliedError{fmt.Errorf("%w: item %v was written %v after the upload of the large attribute %q had begun, and a sweep or Abort has removed %q meanwhile; write the attribute again", ErrMissing, us.key, us.oldest().Round(time.Second), attr, u.ref.Object)}
 		case err != nil:
 			return appliedError{fmt.Errorf("item %v was written %v after the upload of the large attribute %q had begun, and it is not known whether the object is still there: %w", us.key, us.oldest().Round(time.Second), attr, err)}
 		}

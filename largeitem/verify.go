@@ -116,7 +116,7 @@ func (s *Store) Verify(ctx context.Context, opts *VerifyOptions) (VerifyStats, e
 	case o.Rate < 0:
 		return VerifyStats{}, fmt.Errorf("%w: VerifyOptions.Rate is negative", ErrInvalid)
 	case o.Attributes != nil && len(o.Attributes) == 0:
-		return VerifyStats{}, fmt.Errorf("%w: VerifyOptions.Attributes is empty; nil means all large ones", ErrInvalid)
+		return VerifyStats{}, fmt.Errorf("%w: VerifyOptions.Attributes is empty; nil selects all large attributes", ErrInvalid)
 	}
 	schema, err := s.table.Schema(ctx)
 	if err != nil {
@@ -187,7 +187,7 @@ func (v *verifier) run(ctx context.Context) error {
 		if first.Attr != "" {
 			where = fmt.Sprintf("attribute %q of item %v", first.Attr, first.Key)
 		}
-		return fmt.Errorf("%d of %d references cannot be relied on, the first of them %s: %w",
+		return fmt.Errorf("%d of %d references cannot be relied on; the first is %s: %w",
 			v.found.problems(), v.found.References, where, first.Err)
 	}
 	return nil
@@ -307,7 +307,7 @@ func (v *verifier) checkObject(ctx context.Context, h held, r Reference) (int64,
 	if v.o.Quick {
 		info, err := v.s.bucket.Stat(ctx, r.Object)
 		if err == nil && r.Size >= 0 && info.Size != r.Size {
-			err = fmt.Errorf("%w: the object %q has %d bytes, not %d", store.ErrCorrupt, r.Object, info.Size, r.Size)
+			err = fmt.Errorf("%w: the object %q has %d bytes, but must have %d", store.ErrCorrupt, r.Object, info.Size, r.Size)
 		}
 		return info.Size, err
 	}

@@ -182,10 +182,10 @@ func (w *write) prepare(large Large) error {
 		return err
 	}
 	if w.o.Base != nil && (w.op == opCreate || w.o.Base.Key != w.key) {
-		return fmt.Errorf("%w: WriteOptions.Base is the item %v, and not an earlier state of the item to write", ErrInvalid, w.o.Base.Key)
+		return fmt.Errorf("%w: WriteOptions.Base is the item %v, but must be an earlier state of the item to write", ErrInvalid, w.o.Base.Key)
 	}
 	if w.op == opCreate && (w.o.If.Exists || len(w.o.If.Equal) > 0) || w.op == opUpdate && w.o.If.Absent {
-		return fmt.Errorf("%w: WriteOptions.If can never hold: a create requires that the item does not exist, an update that it exists", ErrInvalid)
+		return fmt.Errorf("%w: WriteOptions.If contradicts the write; a create requires that the item does not exist, and an update requires that the item exists", ErrInvalid)
 	}
 	if err := w.ups.check(); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (w *write) checkNames() error {
 				if w.whole() {
 					what = "the other attributes"
 				}
-				return fmt.Errorf("%w: the large attribute %q is also in %s: give it once", ErrInvalid, attr, what)
+				return fmt.Errorf("%w: the large attribute %q is also in %s; give the attribute once", ErrInvalid, attr, what)
 			}
 		}
 		for _, a := range []KeyAttribute{w.schema.Partition, w.schema.Sort} {
@@ -222,15 +222,15 @@ func (w *write) checkNames() error {
 	}
 	for _, attr := range expr {
 		if w.s.o.Attributes != nil && w.s.isLarge(attr) {
-			return fmt.Errorf("%w: %q is a large attribute of this store (Options.Attributes), and in Change.Expr: give its content as Large, or remove it by Change.Remove", ErrInvalid, attr)
+			return fmt.Errorf("%w: %q is a large attribute of this store (Options.Attributes), so Change.Expr cannot change it; give the content in Large, or remove the attribute with Change.Remove", ErrInvalid, attr)
 		}
 	}
 	for attr, value := range w.change.Set {
 		if w.s.o.Attributes != nil && w.s.isLarge(attr) {
-			return fmt.Errorf("%w: %q is a large attribute of this store (Options.Attributes): give its content as Large, or remove it", ErrInvalid, attr)
+			return fmt.Errorf("%w: %q is a large attribute of this store (Options.Attributes); give the content in Large, or remove the attribute", ErrInvalid, attr)
 		}
 		if r, is, foreign := w.s.refer(w.schema, w.key, attr, value); is {
-			return fmt.Errorf("%w: the value of the attribute %q, %q, is the text of a reference: give the content as Large, or name the large attributes in Options.Attributes", ErrInvalid, attr, uriOf(r, foreign))
+			return fmt.Errorf("%w: the attribute %q has the value %q, which is the text of a reference; give the content in Large, or name the large attributes in Options.Attributes", ErrInvalid, attr, uriOf(r, foreign))
 		}
 	}
 	for attr := range w.change.Set {
@@ -586,7 +586,7 @@ func (w *write) conflict(ctx context.Context, now current, cond *Condition, caus
 	case w.op == opUpdate && !found.exists():
 		return now, nil, w.giveUp(ctx, w.notFound())
 	case w.op == opCreate && found.exists():
-		return now, nil, w.giveUp(ctx, fmt.Errorf("there is an item already: %w", cause))
+		return now, nil, w.giveUp(ctx, fmt.Errorf("the item exists already: %w", cause))
 	case moved && w.o.Base != nil:
 		return now, nil, w.giveUp(ctx, fmt.Errorf("the item has other large attributes than WriteOptions.Base: %w", cause))
 	case w.tries >= writeTries:

@@ -106,7 +106,7 @@ func TestRefusedLeavesUploads(t *testing.T) {
 		s := w.open(w.table, w.bucket, &largeitem.Options{RemoveFailed: remove})
 		_, err := s.Create(t.Context(), k1, nil, texts("body", "x"), nil)
 		var refused *largeitem.ConditionFailedError
-		if !errors.As(err, &refused) || !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), "there is an item already") {
+		if !errors.As(err, &refused) || !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), "the item exists already") {
 			t.Errorf("got %v", err)
 		}
 		if n := len(w.objects()); n != want {

@@ -231,7 +231,7 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, rea
 }
 
 // errLate is why a session was not opened.
-var errLate = store.NewError("the store's reply came later than the session's TTL allows: use a longer TTL or try again", store.NotApplied)
+var errLate = store.NewError("the store's reply came later than the session's TTL allows; use a longer TTL or try again", store.NotApplied)
 
 // giveUp makes sure that no write in t, each of them a claim of rec, can still be applied. It
 // continues after the end of ctx, which is usually why it is called. After an error the lock may be

@@ -104,7 +104,7 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 }
 
 // errNotReturned is what the record of a job says after a panic.
-var errNotReturned = errors.New("the function did not return: a panic, or the end of its goroutine")
+var errNotReturned = errors.New("the function did not return, because it panicked or its goroutine ended")
 
 // result is the error of a Do: own is the error of f, and asked and over say why the caller's context
 // and the lease had ended when f returned, if they had, ended why the context of f had, and
@@ -179,7 +179,7 @@ func (w *work) Err() error {
 func (h *Handle) waitsForItself(ctx context.Context) error {
 	for w, _ := ctx.Value(workKey{}).(*work); w != nil; w = w.around {
 		if w.g.g.h != h && w.g.g.h.same(h) && w.g.Err() == nil {
-			return fmt.Errorf("%w: lock %q is already held by the function that asks for it, or by the guard whose context it passes (token %d): the wait would never end", store.ErrInvalid, h.name, w.g.g.token)
+			return fmt.Errorf("%w: the caller holds lock %q already, in this function or through the guard of this context (token %d), so the wait would never end", store.ErrInvalid, h.name, w.g.g.token)
 		}
 	}
 	return nil

@@ -138,7 +138,7 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 		return err
 	}
 	if g.g.isMember() {
-		return fmt.Errorf("%w: lock %q: only a holder that has the lock alone can write its data", store.ErrInvalid, g.Name())
+		return fmt.Errorf("%w: lock %q has several holders; only a holder that has the lock alone can write data", store.ErrInvalid, g.Name())
 	}
 	data = bytes.Clone(data)
 	return g.rewrite(ctx, func(r *Record) error { return lockrec.SetData(r, data) }, func() bool { return bytes.Equal(g.Data(), data) })

@@ -165,7 +165,7 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 		told = nil // a session whose record cannot be read ends at its deadline
 	}
 	if told != nil && err == nil {
-		err = fmt.Errorf("lock %q is broken, but its session could not be notified: break it again: %w", name, told)
+		err = fmt.Errorf("lock %q is broken, but the session of its holder could not be notified; break the lock again: %w", name, told)
 	}
 	if broken == nil {
 		return Record{}, err

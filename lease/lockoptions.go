@@ -141,7 +141,7 @@ func (h *Handle) choose(o *LockOptions, call method) error {
 	case several && h.under == nil:
 		return bad("Shared, Slots and Fair need a session; call OpenSession, and this method of the session")
 	case once && h.under != nil:
-		return bad("Period needs a lease of its own; call this method of the client, not of a session")
+		return bad("Period cannot use the lease of a session; call this method of the client")
 	case o.Shared && o.Slots != 0:
 		return bad("a handle is either Shared or has one of several Slots")
 	case o.Slots != 0 && lockrec.CheckSlots(o.Slots) != nil:

@@ -1181,7 +1181,7 @@ func ExampleClient_Resize() {
 	_ = session.Close(ctx)
 	// Output:
 	// <nil>
-	// semaphore "gpu" has 3 slots, but the caller gives 2: give the same number, or resize the semaphore
+	// semaphore "gpu" has 3 slots, but the caller gives 2; give the same number, or resize the semaphore
 }
 
 // A fair handle enters the lock's queue and has the lock in the order of arrival.

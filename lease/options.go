@@ -243,7 +243,7 @@ func (s *settings) check() error {
 	case s.TTL%time.Millisecond != 0:
 		return bad("TTL", "the TTL is %v; it must be a number of whole milliseconds", s.TTL)
 	case s.Margin < s.clockCheckInterval:
-		return bad("TTL Margin", "the margin is %v; for a TTL of %v it is at least %v", s.Margin, s.TTL, s.clockCheckInterval)
+		return bad("TTL Margin", "the margin is %v; for a TTL of %v it must be at least %v", s.Margin, s.TTL, s.clockCheckInterval)
 	case s.Margin > s.TTL || s.Grace > s.TTL || s.TTL <= 2*(s.Margin+s.Grace):
 		return bad("TTL Margin Grace", "the TTL is %v; it must be more than twice the margin (%v) and grace (%v) together", s.TTL, s.Margin, s.Grace)
 	case s.RenewInterval < MinRenewInterval || s.RenewInterval > s.TTL/2:
@@ -251,13 +251,13 @@ func (s *settings) check() error {
 	case math.IsNaN(s.MaxClockDrift) || s.MaxClockDrift < 0.0001 || s.MaxClockDrift > 0.2:
 		return bad("MaxClockDrift", "the maximal clock drift is %v; it can be from 0.0001 to 0.2", s.MaxClockDrift)
 	case !s.ManualRenewal && s.latestRenewal() > s.trust && s.traits.MinWriteTime > 0:
-		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v; a write takes %v on this store, and the TTL is %v, of which the holder relies on %v: a renewal would end too late; use a longer TTL", s.RenewInterval, s.traits.MinWriteTime, s.TTL, s.trust)
+		return bad("TTL RenewInterval Margin Grace", "with the renewal interval of %v and writes of %v on this store, a renewal would end too late for the TTL of %v, of which the holder relies on %v; use a longer TTL", s.RenewInterval, s.traits.MinWriteTime, s.TTL, s.trust)
 	case !s.ManualRenewal && s.latestRenewal() > s.trust:
-		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v; of the TTL of %v the holder relies on %v: a late renewal, whose request takes a tenth of the TTL, would end too late; use a shorter interval", s.RenewInterval, s.TTL, s.trust)
+		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v, but of the TTL of %v the holder relies on %v only. A late renewal whose request takes a tenth of the TTL would end too late; use a shorter interval", s.RenewInterval, s.TTL, s.trust)
 	case s.MinPoll < time.Millisecond || s.MaxPoll < s.MinPoll || s.MaxPoll > time.Hour:
 		return bad("MinPoll MaxPoll", "the poll interval is from %v to %v; it can be from 1ms to 1h", s.MinPoll, s.MaxPoll)
 	case s.ReleaseTimeout < max(time.Millisecond, s.writeTime()):
-		return bad("ReleaseTimeout", "the release timeout is %v; it is at least %v", s.ReleaseTimeout, max(time.Millisecond, s.writeTime()))
+		return bad("ReleaseTimeout", "the release timeout is %v; it must be at least %v", s.ReleaseTimeout, max(time.Millisecond, s.writeTime()))
 	case s.MinInterval < 0 || s.MinInterval > maxMinInterval:
 		return bad("MinInterval", "the minimal interval between grants is %v; it can be from 0 to %v", s.MinInterval, maxMinInterval)
 	case s.StoreTimeout < 0:

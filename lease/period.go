@@ -83,7 +83,7 @@ func ParsePeriod(text string) (Period, error) {
 			return bad("name a time zone after the blank, or remove the blank")
 		}
 		if name == "Local" {
-			return bad("Local is another zone on each machine: name the zone, such as Europe/Zurich")
+			return bad("Local can be another zone on each machine; name the zone, such as Europe/Zurich")
 		}
 		zone, err := time.LoadLocation(name)
 		if err != nil {
@@ -93,7 +93,7 @@ func ParsePeriod(text string) (Period, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return bad("it is neither a length, such as 6h or 90m, nor one of %s, with a time zone or without: month Europe/Zurich", strings.Join(calendarUnits, ", "))
+		return bad("it must be a length, such as 6h or 90m, or one of %s, with or without a time zone, such as month Europe/Zurich", strings.Join(calendarUnits, ", "))
 	}
 	p := Every(d)
 	return p, p.check()

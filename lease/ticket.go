@@ -84,7 +84,7 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 		return Ticket{}, err
 	}
 	if g.g.h.under != nil {
-		return Ticket{}, fmt.Errorf("%w: lock %q belongs to a session, and a ticket cannot contain a session: to pass the lease on, take the lock without a session", store.ErrInvalid, g.Name())
+		return Ticket{}, fmt.Errorf("%w: lock %q belongs to a session, and a ticket cannot contain a session; to pass the lease on, take the lock without a session", store.ErrInvalid, g.Name())
 	}
 	if !g.g.halt(ErrDetached) {
 		return Ticket{}, g.g.cause()
@@ -284,7 +284,7 @@ func (t *Ticket) check(c *Client) error {
 	case len(t.PendingWrites) > maxAnnounced:
 		return bad("the ticket announces %d writes, at most %d are allowed", len(t.PendingWrites), maxAnnounced)
 	case t.TTL != c.set.TTL:
-		return fmt.Errorf("%w: the ticket has a TTL of %v, the client one of %v", store.ErrInvalid, t.TTL, c.set.TTL)
+		return fmt.Errorf("%w: the ticket has a TTL of %v, but the client has a TTL of %v", store.ErrInvalid, t.TTL, c.set.TTL)
 	case slices.ContainsFunc(t.PendingWrites, func(a PendingWrite) bool { return a.Nonce == "" }):
 		return bad("the ticket announces a write without a nonce")
 	}
@@ -343,7 +343,7 @@ func (u *ticketUse) plausible() error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: lock %q: the ticket is from the future: a program has changed it, or the clocks of two machines differ", ErrInvalidTicket, t.Name)
+	return fmt.Errorf("%w: lock %q: the ticket is from the future; a program has changed the ticket, or the clocks of two machines differ", ErrInvalidTicket, t.Name)
 }
 
 // age is how long ago the ticket's lease was last renewed, by the clock that says

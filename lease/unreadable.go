@@ -43,7 +43,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 	default:
 		_, broken := lockrec.Decode("", name, value)
 		if broken == nil {
-			return Record{}, fmt.Errorf("lock %q: %w: the record of the lock can be read: break the lock by its token", name, ErrNotHeld)
+			return Record{}, fmt.Errorf("lock %q: %w: the record of the lock is readable, so break the lock by its token", name, ErrNotHeld)
 		}
 		if errors.Is(broken, ErrNewerFormat) {
 			return Record{}, fmt.Errorf("lock %q: %w", name, broken)
@@ -79,7 +79,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 		case f.resolution == store.ResolutionPending && pause.wait(ctx) == nil:
 			rec.Nonce = rand.Text()
 		case f.now != nil:
-			return Record{}, fmt.Errorf("lock %q: %w: another client has changed the record during the break: try again", name, store.ErrConflict)
+			return Record{}, fmt.Errorf("lock %q: %w: another client has changed the record during the break; try again", name, store.ErrConflict)
 		case f.resolution == store.ResolutionNotApplied:
 			return Record{}, f.err
 		default:

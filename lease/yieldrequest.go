@@ -355,7 +355,7 @@ func (g *Guard) RefuseYield(ctx context.Context, reason string) error {
 	case !ok:
 		return fmt.Errorf("lock %q: %w", g.Name(), ErrNoYieldRequest)
 	case asked.Grant == "":
-		return fmt.Errorf("%w: lock %q has several holders: all were asked to yield, and one cannot refuse for the others", store.ErrInvalid, g.Name())
+		return fmt.Errorf("%w: lock %q has several holders; all were asked to yield, and a holder cannot refuse for the other holders", store.ErrInvalid, g.Name())
 	}
 	return g.rewrite(ctx, func(r *Record) error {
 		asked, _ := g.YieldRequest()

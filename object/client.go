@@ -316,7 +316,7 @@ func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOpt
 		return Info{}, err
 	}
 	if o.SourceIfMatch != "" {
-		return Info{}, fmt.Errorf("%w: SourceIfMatch is for a copy, and a put has no source", ErrInvalid)
+		return Info{}, fmt.Errorf("%w: SourceIfMatch is for a copy; a put has no source", ErrInvalid)
 	}
 	b, err := newReplay(body)
 	if err != nil {

@@ -158,14 +158,14 @@ func (c *Client) removed(ctx context.Context, key string, on state, by way, orAb
 	case c.same(now, on) && (by.own || !by.conditional):
 		return true, cause
 	case c.same(now, on):
-		return false, unknown(errors.New("the delete was not applied yet, and may still be"))
+		return false, unknown(errors.New("the delete was not applied yet, but may still be applied"))
 	case lost == nil && now.absent && !TraitsOf(c.bucket).Local:
 		// A proxy may have repeated the request, and its first copy removed the object.
-		return false, store.MarkUnknown(errors.New("the store refused the delete, and the object does not exist any more: this delete or another one removed it"))
+		return false, store.MarkUnknown(errors.New("the store refused the last try of the delete, but the object does not exist any more; an earlier try or another delete removed the object"))
 	case lost == nil, by.own && c.unique() && on.info.WriteInfo.ID != "" && slices.Contains(now.info.WriteInfo.Previous, on.info.WriteInfo.ID):
 		return false, &ConflictError{Key: key, HasCurrent: true, Version: now.version()}
 	case now.absent:
-		return false, unknown(errors.New("the object does not exist any more: this delete or another one removed it"))
+		return false, unknown(errors.New("the object does not exist any more; this delete or another delete removed the object"))
 	}
 	return false, unknown(errors.New("the object does not show whether the delete was applied"))
 }

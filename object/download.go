@@ -157,7 +157,7 @@ func (d *download) nothingLeft(ctx context.Context) (Info, error) {
 	case info.Version != d.o.IfMatch:
 		return info, &ConflictError{Key: d.key, HasCurrent: true, Version: info.Version}
 	case info.Size != d.o.Offset:
-		return info, fmt.Errorf("%q: %w: the object has %d bytes, not %d", d.key, ErrRange, info.Size, d.o.Offset)
+		return info, fmt.Errorf("%q: %w: the object has %d bytes, but must have %d", d.key, ErrRange, info.Size, d.o.Offset)
 	}
 	d.o.Progress.Report(info.Size, info.Size)
 	return info, nil

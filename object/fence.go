@@ -34,7 +34,7 @@ func (c *Client) raiseFence(ctx context.Context, key string, o WriteOptions) (In
 		return Info{}, err
 	}
 	if !TraitsOf(c.bucket).UniqueVersions {
-		return Info{}, &UnsupportedError{Ability: Fenced, Found: "on this store equal bodies have equal versions, so that raising a fence would not change the version; keep the objects in a bucket of package indexbucket"}
+		return Info{}, &UnsupportedError{Ability: Fenced, Found: "on this store equal bodies have equal versions, so a higher fence would not change the version; keep the objects in a bucket of package indexbucket"}
 	}
 	for try := 1; ; try++ {
 		now, err := c.current(ctx, key)

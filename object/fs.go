@@ -396,7 +396,7 @@ func (d *directory) read(n int) ([]fs.DirEntry, error) {
 		}
 	}
 	if n <= 0 && !d.ended {
-		return nil, fmt.Errorf("%w: more than %d entries: read some at a time", store.ErrTooLarge, maxDir)
+		return nil, fmt.Errorf("%w: the directory has more than %d entries; read some entries at a time", store.ErrTooLarge, maxDir)
 	}
 	if n > 0 && len(d.rest) == 0 {
 		if err := d.list(min(n, maxDir)); err != nil {

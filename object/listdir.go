@@ -50,7 +50,7 @@ func ListDir(ctx context.Context, b Bucket, prefix string) iter.Seq2[Info, error
 					continue
 				case deeper && !grouped:
 					if size += len(dir) + segmentCost; size > maxSegments {
-						info, err = Info{}, fmt.Errorf("%w: the segments after %q take more than %d MiB: list a longer prefix", store.ErrTooLarge, prefix, maxSegments>>20)
+						info, err = Info{}, fmt.Errorf("%w: the segments after %q take more than %d MiB; list a longer prefix", store.ErrTooLarge, prefix, maxSegments>>20)
 						break
 					}
 					seen[dir] = true

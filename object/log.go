@@ -323,7 +323,7 @@ func (a *appending) unknown(judging, doubt error) error {
 	case judging != nil:
 		judging = fmt.Errorf("%w; the client could not find out whether the entry is part of the log: %v", what, judging)
 	case a.floor.Floor > a.entry.Number:
-		judging = fmt.Errorf("%w; the client cannot find out whether this was before the log was trimmed to entry %d", what, a.floor.Floor)
+		judging = fmt.Errorf("%w; the client cannot find out whether the log was trimmed to entry %d before this write", what, a.floor.Floor)
 	default:
 		judging = what
 	}

@@ -81,16 +81,16 @@ func (p *prober) putIfAbsent() error {
 	key := p.newKey()
 	v, err := p.put(key, &PutOptions{IfAbsent: true})
 	if errors.Is(err, store.ErrConflict) {
-		return refuses("it refused to create what was not there")
+		return refuses("it refused to create an object that did not exist")
 	}
 	if err != nil {
 		return err
 	}
 	_, err = p.put(key, &PutOptions{IfAbsent: true})
-	if err := refused(err, "it let a second create-if-absent through"); err != nil {
+	if err := refused(err, "it accepted a second create-if-absent"); err != nil {
 		return err
 	}
-	return p.checkState(key, v, "it answered that a second create-if-absent failed, and wrote it")
+	return p.checkState(key, v, "it reported that a second create-if-absent failed, but wrote the object")
 }
 
 func (p *prober) putIfMatch() error {
@@ -107,14 +107,14 @@ func (p *prober) putIfMatch() error {
 		return lacks("it gave two bodies the same version")
 	}
 	_, err = p.put(key, &PutOptions{IfMatch: old})
-	if err := refused(err, "it let a write through that named an old version"); err != nil {
+	if err := refused(err, "it accepted a write that named an old version"); err != nil {
 		return err
 	}
-	if err := p.checkState(key, v, "it answered that a write with an old version failed, and wrote it"); err != nil {
+	if err := p.checkState(key, v, "it reported that a write with an old version failed, but wrote the object"); err != nil {
 		return err
 	}
 	_, err = p.put(p.newKey(), &PutOptions{IfMatch: v})
-	return refused(err, "it let a write that named a version create what was not there")
+	return refused(err, "it accepted a write that named a version of an object that did not exist")
 }
 
 func (p *prober) deleteIfMatch(orAbsent bool) error {
@@ -123,24 +123,24 @@ func (p *prober) deleteIfMatch(orAbsent bool) error {
 		return err
 	}
 	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: old, OrAbsent: orAbsent})
-	if err := refused(err, "it let a delete through that named an old version"); err != nil {
+	if err := refused(err, "it accepted a delete that named an old version"); err != nil {
 		return err
 	}
-	if err := p.checkState(key, v, "it answered that a delete with an old version failed, and deleted"); err != nil {
+	if err := p.checkState(key, v, "it reported that a delete with an old version failed, but deleted the object"); err != nil {
 		return err
 	}
 	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: v, OrAbsent: orAbsent})
 	if err := accepted(err, "it refused a delete that named the current version"); err != nil {
 		return err
 	}
-	if err := p.checkState(key, "", "it answered that a delete was done, and did not delete"); err != nil {
+	if err := p.checkState(key, "", "it reported that a delete succeeded, but did not delete the object"); err != nil {
 		return err
 	}
 	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: v, OrAbsent: orAbsent})
 	if orAbsent {
-		return accepted(err, "it refused a delete of what did not exist")
+		return accepted(err, "it refused a delete of an object that did not exist")
 	}
-	return refused(err, "it let a delete through that named a version of what did not exist")
+	return refused(err, "it accepted a delete that named a version of an object that did not exist")
 }
 
 func (p *prober) copying(a Ability) error {
@@ -177,10 +177,10 @@ func (p *prober) copying(a Ability) error {
 	}
 	if bad != nil {
 		_, err = Copy(p.ctx, p.b, source, dest, bad)
-		if err := refused(err, "it let a copy through whose condition did not hold"); err != nil {
+		if err := refused(err, "it accepted a copy whose condition did not hold"); err != nil {
 			return err
 		}
-		if err := p.checkState(dest, v, "it answered that the condition of a copy did not hold, and copied"); err != nil {
+		if err := p.checkState(dest, v, "it reported that the condition of a copy did not hold, but copied the object"); err != nil {
 			return err
 		}
 	}

@@ -422,13 +422,13 @@ func (r *renaming) overtaken(ctx context.Context, done RenameResult) (RenameResu
 		r.intent, r.held = met, held
 		return r.finish(ctx, done)
 	case !met.Copied:
-		return done, r.half(fmt.Errorf("another rename of this object, to %q, has replaced this one and has not finished", met.Destination))
+		return done, r.half(fmt.Errorf("another rename of this object, to %q, has replaced this rename and has not finished", met.Destination))
 	}
 	if err := r.c.discard(ctx, r.name, own); err != nil {
-		return done, r.half(fmt.Errorf("another rename of this object, to %q, has replaced this one; removing the copy: %w", met.Destination, err))
+		return done, r.half(fmt.Errorf("another rename of this object, to %q, has replaced this rename; removing the copy: %w", met.Destination, err))
 	}
 	if !r.o.IfAbsent {
-		return RenameResult{}, store.MarkUnknown(fmt.Errorf("another rename of this object, to %q, has replaced this one; what was at %q before is overwritten", met.Destination, own))
+		return RenameResult{}, store.MarkUnknown(fmt.Errorf("another rename of this object, to %q, has replaced this rename, which had overwritten the object at %q", met.Destination, own))
 	}
 	return RenameResult{}, r.faster(met.Destination)
 }

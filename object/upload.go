@@ -118,7 +118,7 @@ type Uploader interface {
 func Resume(ctx context.Context, b Bucket, u Upload, body io.Reader, opts *PutOptions) (Info, error) {
 	up, ok := As[Uploader](b)
 	if !ok {
-		return Info{}, fmt.Errorf("%w: this bucket does not upload in parts, so that there is nothing to resume; put the object again", ErrInvalid)
+		return Info{}, fmt.Errorf("%w: this bucket does not upload in parts, so there is nothing to resume; put the object again", ErrInvalid)
 	}
 	return up.Resume(ctx, u, body, opts)
 }
@@ -177,7 +177,7 @@ func SweepUploads(ctx context.Context, b Bucket, prefix string, opts *SweepOptio
 	case o.MinAge < MinUploadAge:
 		return SweepStats{}, fmt.Errorf("%w: SweepOptions.MinAge is %v, at least %v is needed", ErrInvalid, o.MinAge, MinUploadAge)
 	case prefix == "" && o.Filter == nil:
-		return SweepStats{}, fmt.Errorf("%w: a sweep of uploads needs a prefix or SweepOptions.Filter: other programs may upload to the same bucket", ErrInvalid)
+		return SweepStats{}, fmt.Errorf("%w: a sweep of uploads needs a prefix or SweepOptions.Filter, because other programs may upload to the same bucket", ErrInvalid)
 	}
 	var swept SweepStats
 	up, ok := As[Uploader](b)

@@ -202,7 +202,7 @@ func (w *write) attempt(ctx context.Context, on state) (Info, *state, error) {
 		return Info{}, nil, store.MarkNotApplied(err)
 	}
 	if w.o.Fence != nil && !by.own {
-		return Info{}, nil, &UnsupportedError{Ability: Fenced, Found: "the store does not check the condition itself, and would not refuse a write that comes late"}
+		return Info{}, nil, &UnsupportedError{Ability: Fenced, Found: "the store does not check the condition itself, so it would not refuse a late write"}
 	}
 	a := &attempt{write: w, on: on, by: by, writeInfo: w.writeInfo(on)}
 	if by.strategy != StrategyReservation {
@@ -290,7 +290,7 @@ func (a *attempt) resolve(ctx context.Context, cause error) (info Info, again bo
 		a.c.o.Logger.Debug("a write whose reply was lost was applied", "key", a.key)
 		return now.info, false, nil
 	case store.ResolutionSuperseded:
-		a.c.o.Logger.Debug("a write whose reply was lost was applied, and superseded", "key", a.key)
+		a.c.o.Logger.Debug("a write whose reply was lost was applied and then superseded", "key", a.key)
 		return a.made(Info{}), false, nil
 	case store.ResolutionNotApplied:
 		if a.by.own {

@@ -63,7 +63,7 @@ func decodeItem(attrs map[string]types.AttributeValue) (engine.Stored, error) {
 	}
 	id, ok := attrs[attrVersion].(*types.AttributeValueMemberS)
 	if !ok {
-		return corrupt("Holdfast did not write the item: it has no version")
+		return corrupt("the item has no version, so another program wrote the item")
 	}
 	after, ok := attrs[attrAfter].(*types.AttributeValueMemberS)
 	if !ok {
@@ -89,7 +89,7 @@ func decodeItem(attrs map[string]types.AttributeValue) (engine.Stored, error) {
 		return corrupt("the item has no value")
 	}
 	if len(e.Value) > store.MaxValue {
-		return corrupt("its value has %d bytes, at most %d are allowed", len(e.Value), store.MaxValue)
+		return corrupt("the value of the item has %d bytes; at most %d are allowed", len(e.Value), store.MaxValue)
 	}
 	return engine.Stored{Envelope: e}, nil
 }

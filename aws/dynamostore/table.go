@@ -87,11 +87,11 @@ func (t *table) check(ctx context.Context) error {
 	found, err := t.Describe(ctx)
 	switch {
 	case errors.Is(err, store.ErrDenied):
-		t.o.Logger.Warn("the table cannot be described: if it is a global table, its locks are not safe", "store", t.Where, "error", err)
+		t.o.Logger.Warn("cannot read the settings of the table; if the table is a global table, its locks are not safe", "store", t.Where, "error", err)
 	case err != nil:
 		return err
 	case !found.KeysValid:
-		return fmt.Errorf("%w: %s: the keys of the table are %v but must be %v; use another table, which holdfast init can create",
+		return fmt.Errorf("%w: the keys of %s are %v but must be %v; use another table, which holdfast init can create",
 			store.ErrMisconfigured, t.Where, found.Keys, t.Keys)
 	case len(found.Replicas) > 0 && !found.StronglyConsistent:
 		return t.insists(&UnsafeError{t.Where, GlobalTable, "it is a global table whose regions do not share one order of writes"})
@@ -109,7 +109,7 @@ func (t *table) insists(e *UnsafeError) error {
 	if !slices.Contains(t.o.Unsafe, e.Risk) {
 		return e
 	}
-	t.o.Logger.Warn("this store is used on request although it is not safe", "store", t.Where, "found", e.Found)
+	t.o.Logger.Warn("the store is not safe, but the option Unsafe accepts the risk", "store", t.Where, "found", e.Found)
 	return nil
 }
 

@@ -178,7 +178,7 @@ func (b *batch) get(ctx context.Context, keys []largeitem.Key, found func(largei
 			try = 1
 		}
 		if try >= dynamocall.Tries {
-			return fmt.Errorf("%w: the server repeatedly leaves %d keys unprocessed: it throttles the requests", store.ErrUnavailable, len(left))
+			return fmt.Errorf("%w: the server throttles the requests: it repeatedly leaves %d keys unprocessed", store.ErrUnavailable, len(left))
 		}
 		if !awscall.Pause(ctx, dynamocall.FirstPause, try) {
 			return store.CheckContext(ctx)
@@ -212,7 +212,7 @@ func (b *batch) once(ctx context.Context, keys map[largeitem.Key]bool, found fun
 				return nil, err
 			}
 			if !keys[key] {
-				return nil, fmt.Errorf("%w: the server left the key %.200v unprocessed, which the request did not contain", store.ErrCorrupt, key)
+				return nil, fmt.Errorf("%w: the server reports the key %.200v as unprocessed, but the request did not contain this key", store.ErrCorrupt, key)
 			}
 			later[key] = true
 		}
@@ -227,7 +227,7 @@ func (b *batch) once(ctx context.Context, keys map[largeitem.Key]bool, found fun
 			case err != nil:
 				return nil, err
 			case !keys[key] || later[key]:
-				return nil, fmt.Errorf("%w: the server returned the item %.200v, which was not requested, or which it also left unprocessed", store.ErrCorrupt, key)
+				return nil, fmt.Errorf("%w: the server returned the item %.200v, but the request did not contain the item, or the server also reports the item as unprocessed", store.ErrCorrupt, key)
 			}
 			found(key, rest)
 		}

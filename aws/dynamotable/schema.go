@@ -55,7 +55,7 @@ func (t *Table) look(ctx context.Context) (largeitem.Schema, error) {
 		a := largeitem.KeyAttribute{Name: key.Name, Number: key.Type == types.ScalarAttributeTypeN}
 		switch {
 		case i > 1 || !a.Number && key.Type != types.ScalarAttributeTypeS:
-			return largeitem.Schema{}, fmt.Errorf("%w: %s: the keys of the table are %v; each must be a text (S) or a number (N)", store.ErrMisconfigured, t.calls.Where, keys)
+			return largeitem.Schema{}, fmt.Errorf("%w: the keys of %s are %v; each key must be a text (S) or a number (N)", store.ErrMisconfigured, t.calls.Where, keys)
 		case i == 0:
 			s.Partition = a
 		default:

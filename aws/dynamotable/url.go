@@ -36,7 +36,7 @@ func ParseURL(raw string) (*Config, error) {
 		return nil, err
 	}
 	if u.Prefix != "" {
-		return nil, awsconfig.Wrong("the URL of a table of items is of the form dynamodb://TABLE, without a prefix")
+		return nil, awsconfig.Wrong("the URL of a table of items must have the form dynamodb://TABLE, without a prefix")
 	}
 	c := &Config{Table: u.Host, params: u.Params(), timeout: u.Duration("timeout")}
 	for _, name := range u.List("unsafe") {

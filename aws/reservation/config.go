@@ -23,7 +23,7 @@ type Config struct {
 // matches store.ErrMisconfigured. The error does not repeat the text, which may contain a secret.
 func ParseConfig(text string) (Config, error) {
 	wrong := func(what string) (Config, error) {
-		return Config{}, fmt.Errorf("%w: the value must be dynamo:TABLE or dynamo:TABLE:MILLISECONDS: %s", store.ErrMisconfigured, what)
+		return Config{}, fmt.Errorf("%w: the value must have the form dynamo:TABLE or dynamo:TABLE:MILLISECONDS, but %s", store.ErrMisconfigured, what)
 	}
 	kind, rest, found := strings.Cut(strings.TrimSpace(text), ":")
 	if !found || kind != "dynamo" {

@@ -126,7 +126,7 @@ func (d *decoder) count(item map[string]types.AttributeValue, name string) uint6
 	s := d.number(item, name)
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil && d.err == nil {
-		d.fail(name, fmt.Sprintf("is %.40q, not a whole number of 0 to 2^64-1", s))
+		d.fail(name, fmt.Sprintf("is %.40q, but must be a whole number from 0 to 2^64-1", s))
 	}
 	return n
 }

@@ -250,7 +250,7 @@ func TestTableOfAnotherShape(t *testing.T) {
 		r := reserver(t, table, nil)
 		_ = r.Do(t.Context(), "k", `"v"`, exists, exists)
 		err = r.Do(t.Context(), "k", `"w"`, exists, exists)
-		if sound != (err == nil) || !sound && (!errors.Is(err, store.ErrMisconfigured) || !strings.Contains(strings.ReplaceAll(err.Error(), " (HASH, S)", ""), "keys must be path and etag")) {
+		if sound != (err == nil) || !sound && (!errors.Is(err, store.ErrMisconfigured) || !strings.Contains(strings.ReplaceAll(err.Error(), " (HASH, S)", ""), "keys of the table must be path and etag")) {
 			t.Errorf("%v: %v", keys, err)
 		}
 		if found, err := table.Describe(t.Context()); err != nil || found.KeysValid {

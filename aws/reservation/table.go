@@ -118,12 +118,12 @@ func (t *Table) put(ctx context.Context, row reserve.Row, in *dynamodb.PutItemIn
 	case met.HasRow:
 		met.Row, err = decode(refused.Item)
 	case inserts:
-		err = fmt.Errorf("%w: the server does not return the item that a condition found (ALL_OLD)", store.ErrMisconfigured)
+		err = fmt.Errorf("%w: the server does not return the item when a condition fails (ALL_OLD)", store.ErrMisconfigured)
 	default:
 		err = nil
 	}
 	if err == nil && met.HasRow && (met.Row.Key != row.Key || met.Row.Version != row.Version) {
-		err = fmt.Errorf("%w: the table answers with the item of another state; its keys must be %s and %s", store.ErrMisconfigured, attrPath, attrETag)
+		err = fmt.Errorf("%w: the table returned the item of another state; the keys of the table must be %s and %s", store.ErrMisconfigured, attrPath, attrETag)
 	}
 	if err != nil {
 		return reserve.WriteResult{}, store.MarkNotApplied(fmt.Errorf("%s: %w", t.t.Where, err))
@@ -229,7 +229,7 @@ func (t *Table) Verify(ctx context.Context) error {
 	case !errors.As(err, &met):
 		return err
 	case met.Row.Nonce != row.Nonce:
-		return unsafe("it answered that a condition failed, and wrote all the same")
+		return unsafe("it reported that a condition failed, but wrote the item")
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts
 	case err == nil && removes == attrTTL:
 		return nil
 	case err == nil && removes != "":
-		return fmt.Errorf("%w: %s removes items by the attribute %q, but Holdfast needs %q: turn that removal off, or use another table", store.ErrMisconfigured, t.t.Where, removes, attrTTL)
+		return fmt.Errorf("%w: %s removes items by the attribute %q, but Holdfast needs the attribute %q. Turn the removal off, or use another table", store.ErrMisconfigured, t.t.Where, removes, attrTTL)
 	}
 	err = t.t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
 		_, err := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{

@@ -161,7 +161,7 @@ func (b *Bucket) copyParts(ctx context.Context, source, destination string, o ob
 		o.Metadata, o.ContentType, o.Headers = from.Metadata, from.ContentType, from.Headers
 	}
 	if from.Size > maxPartSize*maxParts {
-		return object.Info{}, fmt.Errorf("%w: the server says that %q has %d bytes; a copy can have %d", store.ErrTooLarge, from.Key, from.Size, int64(maxPartSize*maxParts))
+		return object.Info{}, fmt.Errorf("%w: the server says that %q has %d bytes; a copy can have at most %d", store.ErrTooLarge, from.Key, from.Size, int64(maxPartSize*maxParts))
 	}
 	u, err := b.begin(ctx, destination, object.PutOptions{ContentType: o.ContentType, Headers: o.Headers, Metadata: o.Metadata}, "") // parts that the server copies have none
 	if err != nil {

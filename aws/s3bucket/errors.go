@@ -47,7 +47,7 @@ func (b *Bucket) classify(c *awscall.Call, err error) error {
 	case code == "RequestTimeTooSkewed":
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the clock of this machine is wrong: %s", c.Text(err))
 	case status == http.StatusForbidden:
-		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s (without the right s3:ListBucket the server says this also of an object that does not exist)", c.Text(err))
+		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s (without the right s3:ListBucket, the server also refuses access to an object that does not exist)", c.Text(err))
 	case code == "SlowDown" || code == "InternalError" || code == "ServiceUnavailable" || code == "RequestTimeout":
 		return c.Fail(err, store.ErrUnavailable, store.Unknown, "%s", c.Text(err))
 	}

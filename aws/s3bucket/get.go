@@ -44,7 +44,7 @@ func (b *Bucket) repeat(ctx context.Context, f func() error) error {
 // conflict may be one with that one.
 func afterUnknown(err error) error {
 	if errors.Is(err, store.ErrConflict) {
-		err = errors.New("an earlier try was not answered, then: " + err.Error())
+		err = errors.New("an earlier try had no answer; then: " + err.Error())
 	}
 	return store.MarkUnknown(err)
 }

@@ -137,7 +137,7 @@ func (b *Bucket) begin(ctx context.Context, key string, o object.PutOptions, che
 			return err
 		})
 		if err == nil && aws.ToString(out.UploadId) == "" {
-			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "the answer names no upload")
+			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "the answer has no ID of an upload")
 		}
 		now = c.Now()
 		return err
@@ -195,7 +195,7 @@ func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have ma
 			break
 		}
 		if number > maxParts || size > maxPartSize {
-			c.Stop(fmt.Errorf("%w: the body does not fit into %d parts (of a body whose Length is declared, up to 48 TiB do)", store.ErrTooLarge, maxParts), true)
+			c.Stop(fmt.Errorf("%w: the body does not fit into %d parts; with PutOptions.Length, a body can have up to 48 TiB", store.ErrTooLarge, maxParts), true)
 			break
 		}
 		c.Go(size, func(ctx context.Context) error {
@@ -338,9 +338,9 @@ func (u *upload) complete(ctx context.Context, cond condition) (object.Info, err
 		last := !errors.Is(err, store.ErrUnavailable) || try >= u.b.tries || !awscall.Pause(ctx, firstPause, try)
 		switch {
 		case last && lost != nil && errors.Is(err, errNoUpload):
-			return object.Info{}, u.fail(ctx, fmt.Errorf("%w; sent again: %w", lost, errNoUpload))
+			return object.Info{}, u.fail(ctx, fmt.Errorf("%w; the next try: %w", lost, errNoUpload))
 		case last && lost != nil:
-			return object.Info{}, u.fail(ctx, fmt.Errorf("%w; sent again: %v", lost, err))
+			return object.Info{}, u.fail(ctx, fmt.Errorf("%w; the next try: %v", lost, err))
 		case last:
 			return object.Info{}, u.fail(ctx, err)
 		case lost == nil && store.OutcomeOf(err) == store.Unknown:
@@ -407,4 +407,4 @@ func (u *upload) abort(ctx context.Context) error {
 	}
 }
 
-var errStillThere = errors.New("the upload is still there")
+var errStillThere = errors.New("the upload still exists")

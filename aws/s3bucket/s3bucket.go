@@ -204,7 +204,7 @@ func (o *Options) check() error {
 	}
 	for _, a := range o.AssumeAbilities {
 		if !slices.Contains(object.Abilities(), a) {
-			return fmt.Errorf("s3bucket: Options.AssumeAbilities: %w: the ability %q is unknown", object.ErrInvalid, a)
+			return fmt.Errorf("s3bucket: %w: the ability %q in Options.AssumeAbilities is unknown", object.ErrInvalid, a)
 		}
 	}
 	var wrong string
@@ -328,7 +328,7 @@ func isETag(tag string) bool {
 func checkVersions(key string, versions ...object.Version) error {
 	for _, v := range versions {
 		if v != "" && !isETag(string(v)) {
-			return fmt.Errorf("%w: %q is not a version of S3, which has double quotes", &object.ConflictError{Key: key}, v)
+			return fmt.Errorf("%w: %q is not a version of S3; a version of S3 has double quotes", &object.ConflictError{Key: key}, v)
 		}
 	}
 	return nil

@@ -253,6 +253,6 @@ func (v Versions) removeMany(ctx context.Context, key string, ids []string) (fai
 	if len(refused) == 0 {
 		return 0, nil
 	}
-	return len(refused), fmt.Errorf("%d of %d versions were not deleted, the first for %s: %s",
+	return len(refused), fmt.Errorf("%d of %d versions were not deleted; the first error is %s: %s",
 		len(refused), len(ids), aws.ToString(refused[0].Code), aws.ToString(refused[0].Message))
 }

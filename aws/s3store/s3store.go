@@ -180,7 +180,7 @@ func (s *Store) Verify(ctx context.Context) error {
 	if !s.bucket.Unversioned() {
 		all, err := s.findForeignLocks(ctx)
 		if err != nil && !errors.Is(err, store.ErrDenied) {
-			return store.MarkNotApplied(fmt.Errorf("listing what else is in the bucket: %w", err))
+			return store.MarkNotApplied(fmt.Errorf("listing the other objects of the bucket: %w", err))
 		}
 		if all != nil {
 			found = all

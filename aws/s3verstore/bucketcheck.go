@@ -134,7 +134,7 @@ func (set *Settings) Err() error {
 		why = append(why, "lifecycle rules can remove versions that Holdfast needs (an old version can be the present state): "+strings.Join(set.ExpiresVersions, ", "))
 	}
 	if len(set.Legacy) > 0 {
-		why = append(why, "locks of another program are under this prefix, and their rule (the oldest version is the owner) allows two owners: "+strings.Join(set.Legacy, ", "))
+		why = append(why, "locks of another program are under this prefix, in which the oldest version is the owner, so two programs could own a lock: "+strings.Join(set.Legacy, ", "))
 	}
 	if len(set.Other) > 0 {
 		why = append(why, set.OtherText)
@@ -225,5 +225,5 @@ func (s *Store) foreign(ctx context.Context, object string, v version, why error
 	if legacy, err := foreignlocks.IsLegacy(ctx, s.versions, object, v.id); err == nil && legacy {
 		text = "it is " + foreignlocks.Text
 	}
-	return fmt.Errorf("%w: version %s of %s, of %s, cannot be read: %s", store.ErrCorrupt, v.id, object, v.modified.UTC().Format(time.RFC3339), text)
+	return fmt.Errorf("%w: version %s of %s (written at %s) cannot be read: %s", store.ErrCorrupt, v.id, object, v.modified.UTC().Format(time.RFC3339), text)
 }

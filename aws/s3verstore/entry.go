@@ -136,7 +136,7 @@ func decode(body []byte) (*entry, error) {
 		return nil, errForeign
 	}
 	if h.Holdfast > FormatVersion {
-		return nil, fmt.Errorf("it has format %d, this program knows %d: use a newer holdfast", h.Holdfast, FormatVersion)
+		return nil, fmt.Errorf("it has format %d, but this program reads format %d; use a newer holdfast", h.Holdfast, FormatVersion)
 	}
 	e := &entry{
 		nonce: lines[0].Nonce, number: lines[0].Number, key: h.Key,

@@ -180,7 +180,7 @@ func (s *Store) findOne(ctx context.Context, key string, g *group) found {
 			return found{err: err}
 		}
 		if key = strings.TrimPrefix(e.key, s.prefix); s.prefix+objectName(key) != g.object {
-			return found{err: fmt.Errorf("%w: %s holds an entry of %.80q; was the object copied?", store.ErrCorrupt, g.object, e.key)}
+			return found{err: fmt.Errorf("%w: the object %s has an entry of the key %.80q; find out which program copied the object", store.ErrCorrupt, g.object, e.key)}
 		}
 	}
 	r := s.passing(key)

@@ -81,7 +81,7 @@ func (l *listing) tooMany(object string) error {
 	if l.size <= maxListing {
 		return nil
 	}
-	return fmt.Errorf("%w: %s has more versions than can be read (%d and more); were they never removed?", store.ErrUnsafe, object, len(l.versions))
+	return fmt.Errorf("%w: %s has more versions than Holdfast can read (%d and more); find out why superseded versions were not removed", store.ErrUnsafe, object, len(l.versions))
 }
 
 func (l *listing) add(v s3bucket.ObjectVersion) {

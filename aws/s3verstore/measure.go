@@ -54,7 +54,7 @@ func (m *Measurement) Err() error {
 	case m.Moved > 0:
 		return fmt.Errorf("%w: %s (%d times)", store.ErrUnsafe, movedText, m.Moved)
 	case m.Missing > 0:
-		return fmt.Errorf("%w: versions were missing from %d listings that began after they had been put", store.ErrUnsafe, m.Missing)
+		return fmt.Errorf("%w: %d listings did not show versions that were put before the listing began", store.ErrUnsafe, m.Missing)
 	}
 	return nil
 }

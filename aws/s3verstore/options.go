@@ -81,11 +81,11 @@ func (o *Options) check() error {
 	case math.IsNaN(o.MaxClockDrift) || o.MaxClockDrift < 0.0001 || o.MaxClockDrift > 0.2:
 		return bad("MaxClockDrift is %v; it can be from 0.0001 to 0.2", o.MaxClockDrift)
 	case o.PutLifetime < 0 || o.SettleDelay < 0:
-		return bad("PutLifetime is %v and SettleDelay %v; neither can be negative", o.PutLifetime, o.SettleDelay)
+		return bad("PutLifetime is %v and SettleDelay is %v; they must not be negative", o.PutLifetime, o.SettleDelay)
 	case !o.UnsafeTimes && (o.PutLifetime < MinPutLifetime || o.PutLifetime > MaxPutLifetime):
 		return bad("PutLifetime is %v; it can be from %v to %v", o.PutLifetime, MinPutLifetime, MaxPutLifetime)
 	case !o.UnsafeTimes && o.SettleDelay < MinSettleDelay(o.PutLifetime, o.MaxClockDrift):
-		return bad("SettleDelay is %v; for a PutLifetime of %v it is at least %v", o.SettleDelay, o.PutLifetime, MinSettleDelay(o.PutLifetime, o.MaxClockDrift))
+		return bad("SettleDelay is %v; for a PutLifetime of %v it must be at least %v", o.SettleDelay, o.PutLifetime, MinSettleDelay(o.PutLifetime, o.MaxClockDrift))
 	}
 	return nil
 }

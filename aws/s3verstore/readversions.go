@@ -240,9 +240,9 @@ func (s *Store) entry(ctx context.Context, object string, v version) (*entry, er
 func (s *Store) checkEntry(r *register, e *entry) error {
 	switch {
 	case e.key != s.prefix+r.key:
-		return fmt.Errorf("%w: %s holds an entry of the key %.80q; was the object copied?", store.ErrCorrupt, r.object, e.key)
+		return fmt.Errorf("%w: the object %s has an entry of the key %.80q; find out which program copied the object", store.ErrCorrupt, r.object, e.key)
 	case !s.o.UnsafeTimes && MinSettleDelay(e.life, s.o.MaxClockDrift) > s.o.SettleDelay:
-		return fmt.Errorf("%w: another client of %s allows %v for a PUT (put_lifetime), and the pause of this client (settle_delay), %v, is too short for that; give both clients the same values", store.ErrMisconfigured, r.object, e.life, s.o.SettleDelay)
+		return fmt.Errorf("%w: another client of %s allows %v for a PUT (put_lifetime), but the settle_delay of this client, %v, is too short for such a PUT. Give the two clients the same values", store.ErrMisconfigured, r.object, e.life, s.o.SettleDelay)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func ParseURL(raw string) (*Config, error) {
 		}
 	}
 	if values.Has("unsafe") {
-		return nil, awsconfig.Wrong("a store on a versioned bucket uses no conditions of the server: leave out the parameter unsafe")
+		return nil, awsconfig.Wrong("the parameter unsafe has no meaning for a store on a versioned bucket; leave the parameter out")
 	}
 	if c.Config, err = s3bucket.ParseURL("s3://" + rest + "?" + values.Encode()); err != nil {
 		return nil, err

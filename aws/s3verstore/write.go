@@ -85,7 +85,7 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e *en
 		return "", err
 	}
 	if err := backoff.Sleep(ctx, s.o.SettleDelay); err != nil {
-		return "", store.MarkUnknown(fmt.Errorf("in the pause before the write could be confirmed: %w", err))
+		return "", store.MarkUnknown(fmt.Errorf("the write was not confirmed, because its context ended in the pause after the PUT: %w", err))
 	}
 	if err := s.resolveWrite(ctx, r, e, prev, confirm); err != nil {
 		return "", err
@@ -96,7 +96,7 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e *en
 // timeEnough refuses a write whose context would end in its pause.
 func (s *Store) timeEnough(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < s.o.SettleDelay {
-		return store.MarkNotApplied(fmt.Errorf("%w: a write takes %v here, and its context ends in %v", context.DeadlineExceeded, s.o.SettleDelay, time.Until(end).Round(time.Millisecond)))
+		return store.MarkNotApplied(fmt.Errorf("%w: a write takes %v on this store, but its context ends in %v", context.DeadlineExceeded, s.o.SettleDelay, time.Until(end).Round(time.Millisecond)))
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (s *Store) resolveWrite(ctx context.Context, r *register, e *entry, prev st
 	made := v.in(v.chain, e.nonce).asStart()
 	if confirm {
 		if err := s.confirm(ctx, r, e, made, watch); err != nil {
-			return store.MarkUnknown(fmt.Errorf("the write counts so far, but was not confirmed in time: %w", err))
+			return store.MarkUnknown(fmt.Errorf("the write was applied, but it was not confirmed in time: %w", err))
 		}
 	}
 	r.setBase(base{tip: e.entryID(), start: made, highest: max(v.highestToken(), e.highest), at: time.Now()})
@@ -205,10 +205,10 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 		// Older entries are not read, since no fold needs them. What is there of an entry
 		// with a lower number than the start may be a second copy, made when its PUT
 		// was applied again, and void; the first one may have counted before the start.
-		return store.MarkUnknown(errors.New("other clients have written so much since then that this client cannot know whether the write counted"))
+		return store.MarkUnknown(errors.New("other clients wrote too often after the PUT, so this client cannot know whether the write was applied"))
 	case now || old:
-		s.o.Logger.Warn("other clients wrote on a state that was not known to be settled; a PUT may have taken effect late", "object", r.object, "life", s.o.PutLifetime)
-		return store.MarkUnknown(errors.New("during this write other clients wrote on a state that is not known to be settled"))
+		s.o.Logger.Warn("other clients wrote on a state that was not known to be final; a PUT may have taken effect late", "object", r.object, "life", s.o.PutLifetime)
+		return store.MarkUnknown(errors.New("during this write, other clients wrote on a state that is not known to be final"))
 	}
 	// The state before it is as final as it is itself.
 	p := v.certain()

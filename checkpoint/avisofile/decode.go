@@ -128,7 +128,7 @@ func (p *parser) document() (document, error) {
 	}
 	p.space()
 	if p.i < len(p.b) {
-		return doc, p.fail("there is text after the end")
+		return doc, p.fail("more text follows the end of the file's JSON object")
 	}
 	return doc, nil
 }

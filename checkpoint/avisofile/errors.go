@@ -54,11 +54,11 @@ func (e *LoadError) Error() string {
 	text := fmt.Sprintf("%s: %v: %s; nothing was overwritten", e.Path, e.Err, e.Detail)
 	switch {
 	case errors.Is(e.Err, ErrFileVersion) || errors.Is(e.Err, ErrKeyVersion):
-		return text + ": use a newer program"
+		return text + "; use a newer program"
 	case e.Backup.Path == "":
-		return text + ": there is no last good copy; repair the file, or move it away to begin with an empty one"
+		return text + ". There is no last good copy; repair the file, or move the file away to begin with an empty file"
 	}
-	return fmt.Sprintf("%s: a good copy of %s with %d keys is in %s; holdfast checkpoint restore restores it",
+	return fmt.Sprintf("%s. A good copy of %s with %d keys is in %s; holdfast checkpoint restore restores the copy",
 		text, e.Backup.Written.Format(time.RFC3339), e.Backup.Keys, e.Backup.Path)
 }
 

@@ -133,7 +133,7 @@ func number(n uint64) json.RawMessage { return fmt.Appendf(nil, "%d", n) }
 func decodeFences(path string, b []byte) (fences, error) {
 	f, err := parseFences(b)
 	if err != nil {
-		return f, fmt.Errorf("%s: %w: %w; this file has the tokens and epochs of the checkpoints: repair it, or remove it to continue without them",
+		return f, fmt.Errorf("%s: %w: %w; the file has the tokens and epochs of the checkpoints. Repair the file, or remove the file to continue without tokens and epochs",
 			path, store.ErrCorrupt, err)
 	}
 	return f, nil
@@ -149,10 +149,10 @@ func parseFences(b []byte) (fences, error) {
 		return fences{}, cmp.Or(err, errors.New("the file has no format version"))
 	}
 	if version > fenceVersion {
-		return fences{}, fmt.Errorf("%w: the file has format %d, this program reads format %d: use a newer program", checkpoint.ErrFormat, version, fenceVersion)
+		return fences{}, fmt.Errorf("%w: the file has format %d, this program reads format %d; use a newer program", checkpoint.ErrFormat, version, fenceVersion)
 	}
 	if kind := all["kind"]; string(kind) != `"checkpoint-fence"` {
-		return fences{}, fmt.Errorf("the file is of kind %.40s, not checkpoint-fence", kind)
+		return fences{}, fmt.Errorf("the file has the kind %.40s, but must have the kind checkpoint-fence", kind)
 	}
 	keys, err := members(all["keys"])
 	if err != nil {
@@ -196,7 +196,7 @@ func parseGuard(raw []byte) (guard, error) {
 	}
 	if raw, ok := fields["pending"]; ok {
 		if g.pending = string(raw) == "true"; !g.pending {
-			return g, fmt.Errorf("the field pending is %.40s, not true", raw)
+			return g, fmt.Errorf("the field pending is %.40s, but can only be true", raw)
 		}
 		delete(fields, "pending")
 	}

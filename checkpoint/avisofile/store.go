@@ -164,7 +164,7 @@ func wrap(op store.Kind, key string, err error) error {
 func checkPosition(p checkpoint.Position) error {
 	switch {
 	case p.Data != nil:
-		return store.MarkNotApplied(fmt.Errorf("an aviso state file has no place for data, and the position has data; save it without data: %w", errors.ErrUnsupported))
+		return store.MarkNotApplied(fmt.Errorf("the position has data, but an aviso state file has no place for data; save the position without data: %w", errors.ErrUnsupported))
 	case !utf8.ValidString(p.EventID):
 		return fmt.Errorf("%w: the event id %.80q is not valid UTF-8", store.ErrInvalid, p.EventID)
 	case len(p.EventID) > checkpoint.MaxPayload:

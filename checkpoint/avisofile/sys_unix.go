@@ -90,7 +90,7 @@ func keepOwner(f *os.File, old os.FileInfo) (changed string, err error) {
 	}
 	shared := dir.Mode()&0o020 != 0 && safefile.GroupOf(dir) == int(group)
 	if mode&0o004 == 0 && !(shared && keptGroup && mode&0o040 != 0) {
-		return refused("this owner could not read a file that replaces it")
+		return refused("this owner could not read a file that replaces the file")
 	}
 	if shared {
 		mode |= mode >> 3 & 0o060

@@ -21,7 +21,7 @@ func newWarner(log *slog.Logger) *warner {
 // ownerChanged warns that a file could not keep the owner that another program gave it.
 func (t *warner) ownerChanged(file, changed string) {
 	t.owner.Do(func() {
-		t.log.Warn("a program of another user replaced the state file; this program cannot keep that owner, and continues with a file that both users can use", "file", file, "changed", changed)
+		t.log.Warn("a program of another user replaced the state file. This program cannot keep that owner, so it continues with a file that the two users can read and write", "file", file, "changed", changed)
 	})
 }
 

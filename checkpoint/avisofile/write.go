@@ -155,7 +155,7 @@ func (h *hold) swap(temporary, path string, m *snapshot) error {
 		return store.MarkUnknown(fmt.Errorf("%s was replaced, but may not survive a power cut: %w", path, err))
 	}
 	if !h.valid() {
-		return store.MarkUnknown(fmt.Errorf("%s: %w while it was written", path, errMoved))
+		return store.MarkUnknown(fmt.Errorf("%s: %w during the write", path, errMoved))
 	}
 	if now, err := os.Lstat(path); err != nil || !os.SameFile(now, m.info) {
 		return store.MarkUnknown(errors.Join(fmt.Errorf("another program replaced %s without taking its lock", path), err))

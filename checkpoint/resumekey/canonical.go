@@ -30,7 +30,7 @@ func Filter(filter []byte) ([]byte, error) {
 		return nil, bad("the filter: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, bad("the filter: something follows the JSON value")
+		return nil, bad("the filter: more text follows the JSON value")
 	}
 	if err := checkSurrogates(value); err != nil {
 		return nil, bad("the filter: %w", err)
@@ -132,7 +132,7 @@ func writeNumber(b *strings.Builder, n json.Number) error {
 	}
 	text := formatNumber(f)
 	if i, ok := new(big.Int).SetString(n.String(), 10); ok && i.BitLen() > 53 && text != n.String() {
-		return fmt.Errorf("the integer %.40s does not fit into a 64-bit float: programs round it differently, so it has no common key", n)
+		return fmt.Errorf("the integer %.40s does not fit into a 64-bit float; programs round it differently, so the filter has no common key", n)
 	}
 	b.WriteString(text)
 	return nil

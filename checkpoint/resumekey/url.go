@@ -99,7 +99,7 @@ func canonicalName(host string) (string, error) {
 	if last != "" && strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
 		a, err := netip.ParseAddr(host)
 		if err != nil {
-			return "", fmt.Errorf("write the address as four decimal numbers, not %s", host)
+			return "", fmt.Errorf("the address %s must be four decimal numbers with dots between them", host)
 		}
 		return a.String(), nil
 	}

@@ -31,7 +31,7 @@ func TestOneFaultIsOneStory(t *testing.T) {
 			w.Header().Set("Content-Type", "text/html")
 			w.WriteHeader(404)
 			fmt.Fprint(w, "<html>Not here</html>")
-		}, statusUnsafe, "the reply is not one of this service; check the endpoint, and whether it needs http:// or https://"},
+		}, statusUnsafe, "another service sent the reply; check the address of the endpoint, and whether the endpoint needs http:// or https://"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c.answer(w, strings.Contains(r.Header.Get("X-Amz-Target"), "DynamoDB"))

@@ -101,7 +101,7 @@ func inWords(err error) error {
 			why = "shorter, so this sweep could remove an object to which another program is about to refer"
 		}
 		if !age.Until.IsZero() {
-			until = fmt.Sprintf(" until %s, because it was made shorter", age.Until.Local().Format(time.DateTime))
+			until = fmt.Sprintf(" until %s, because a program made the orphan age shorter", age.Until.Local().Format(time.DateTime))
 			help = "wait"
 		}
 		return &statusError{statusUnsafe, fmt.Errorf("the orphan age of this table is %v%s, and --orphan-age %v is %s: remove --orphan-age, or %s", age.Table, until, age.Given, why, help)}

@@ -316,7 +316,7 @@ func TestPlantedSightings(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out := try()
-	if status != statusBusy || strings.Count(out, seen+" can be read or written by others (mode 0777)") != 1 {
+	if status != statusBusy || strings.Count(out, seen+" can be read or written by other users (mode 0777)") != 1 {
 		t.Errorf("%d: %s", status, out)
 	}
 	if err := errors.Join(os.Chmod(seen, 0o700), os.Chown(seen, 0, 0)); err != nil {

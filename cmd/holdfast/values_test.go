@@ -95,7 +95,7 @@ func TestBoundsNameTheFlag(t *testing.T) {
 		"hold j --ttl 48h":                             "--ttl: the TTL is 48h0m0s; on this store it can be from 500ms to 24h0m0s",
 		"hold --commands --ttl -5s":                    "--ttl: the TTL is -5s; on this store it can be from 500ms to 24h0m0s",
 		"lead j --ttl 1500001us -- true":               "--ttl: the TTL is 1.500001s; it must be a number of whole milliseconds",
-		"lock j --margin 1ms":                          "--margin: the margin is 1ms; for a TTL of 1h0m5.001s it is at least 1s",
+		"lock j --margin 1ms":                          "--margin: the margin is 1ms; for a TTL of 1h0m5.001s it must be at least 1s",
 		"run j --margin 20s -- true":                   "--margin: the TTL is 30s; it must be more than twice the margin (20s) and grace (5s) together",
 		"run j --grace 20s -- true":                    "--grace: the TTL is 30s; it must be more than twice the margin (3s) and grace (20s) together",
 		"lead j --ttl 10s --margin 2s --grace 3s -- x": "--ttl, --margin, --grace: the TTL is 10s; it must be more than twice the margin (2s) and grace (3s) together",

@@ -13,7 +13,7 @@ import (
 func Identify(path string, info fs.FileInfo) (string, error) {
 	id, err := identify(path, info)
 	if err != nil {
-		return "", fmt.Errorf("%s: its identity is not known: %w", path, err)
+		return "", fmt.Errorf("cannot identify the file %s: %w", path, err)
 	}
 	return "file:" + id, nil
 }

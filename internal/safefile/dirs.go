@@ -50,7 +50,7 @@ func OpenBelow(parent *os.Root, name string) (*os.Root, fs.FileInfo, error) {
 }
 
 // ErrReplaced says that another file got the name between two checks of it.
-var ErrReplaced = errors.New("something else was put in its place while it was opened")
+var ErrReplaced = errors.New("another program replaced the file while this program opened it")
 
 // Escapes reports whether an error is the refusal of an [os.Root] to follow a symbolic
 // link that leads out of it. Package os has no other way to recognise it.
@@ -181,7 +181,7 @@ func MakeDirs(dir string, sync func(parent string) error) error {
 		return nil
 	}
 	if err == nil {
-		return &fs.PathError{Op: "open", Path: dir, Err: errors.New("it is a file; a directory is needed")}
+		return &fs.PathError{Op: "open", Path: dir, Err: errors.New("the path is a file, but must be a directory")}
 	}
 	parent := filepath.Dir(dir)
 	if !errors.Is(err, fs.ErrNotExist) || parent == dir {

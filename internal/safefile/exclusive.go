@@ -104,10 +104,10 @@ func alone(path string, info fs.FileInfo, above bool, accepted []string) error {
 	switch {
 	case owner < 0:
 	case owner != 0 && owner != os.Geteuid() && !slices.Contains(accepted, Owner):
-		return fmt.Errorf("%w: %s belongs to user %d, who could have this program change or remove files of its own user; run it as that user, name another place, or accept it (unsafe=%s)",
+		return fmt.Errorf("%w: %s belongs to user %d, who could make this program change or remove files of the current user. Run this program as user %[3]d, use another directory, or accept the risk (unsafe=%[4]s)",
 			store.ErrUnsafe, path, owner, Owner)
 	case info.Mode()&0o022 != 0 && !above && !slices.Contains(accepted, Writable):
-		return fmt.Errorf("%w: other users may write to %s (%v), and could have this program change or remove files of its own user; take their right away (chmod go-w), name another place, or accept it (unsafe=%s)",
+		return fmt.Errorf("%w: other users may write to %s (%v), and so can make this program change or remove files of the current user. Remove their right (chmod go-w), use another directory, or accept the risk (unsafe=%s)",
 			store.ErrUnsafe, path, info.Mode(), Writable)
 	}
 	return nil

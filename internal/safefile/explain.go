@@ -18,13 +18,13 @@ func Explain(err error) error {
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: the file system is read-only: %w", store.ErrDenied, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w: give this user the right to read and write the directory, or choose another: %w", store.ErrDenied, err)
+		return fmt.Errorf("%w: the current user needs the right to read and write the directory: %w", store.ErrDenied, err)
 	case Full(err):
-		return fmt.Errorf("%w: the disk, or this user's share of it, is full: %w", store.ErrUnavailable, err)
+		return fmt.Errorf("%w: the disk or the quota of the current user is full: %w", store.ErrUnavailable, err)
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return fmt.Errorf("%w: too many open files; raise the limit (ulimit -n): %w", store.ErrUnavailable, err)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP), Escapes(err):
-		return fmt.Errorf("%w: something else is where a directory of the store should be: %w", store.ErrCorrupt, err)
+		return fmt.Errorf("%w: a directory of the store is missing, because another kind of file has its name: %w", store.ErrCorrupt, err)
 	case errors.Is(err, ErrReplaced):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	case errors.Is(err, syscall.EIO):

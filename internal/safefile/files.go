@@ -65,7 +65,7 @@ func Give(f *os.File, owner, group int, mode fs.FileMode) error {
 	if owner >= 0 && OwnerOf(info) != owner || group >= 0 && GroupOf(info) != group {
 		// The group does not matter where the mode lets all users in.
 		if err := f.Chown(owner, group); err != nil && mode&0o006 != 0o006 {
-			return fmt.Errorf("the directory belongs to group %d, to which this user cannot give files; set its setgid bit (chmod g+s): %w", group, err)
+			return fmt.Errorf("the directory belongs to group %d, to which the current user cannot give files; set the setgid bit of the directory (chmod g+s): %w", group, err)
 		}
 	}
 	return f.Chmod(mode)

@@ -142,7 +142,7 @@ func notPrivate(path string, info fs.FileInfo) error {
 	case owner != os.Geteuid():
 		return &PrivateError{Path: path, Reason: fmt.Sprintf("belongs to user %d, not to user %d, who runs this", owner, os.Geteuid())}
 	case mode&0o077 != 0:
-		return &PrivateError{Path: path, Reason: fmt.Sprintf("can be read or written by others (mode %04o)", mode), Rights: true}
+		return &PrivateError{Path: path, Reason: fmt.Sprintf("can be read or written by other users (mode %04o)", mode), Rights: true}
 	}
 	return nil
 }

@@ -81,14 +81,14 @@ func Directory(path string, info fs.FileInfo, reading bool, accepted []string) e
 	switch {
 	case owner < 0:
 	case foreign && me == 0 && !slices.Contains(accepted, Owner):
-		return &RiskError{fmt.Sprintf("%s belongs to user %d, who could lead root to other files", path, owner), Owner,
+		return &RiskError{fmt.Sprintf("%s belongs to user %d, who could redirect the writes of root to other files", path, owner), Owner,
 			[]string{fmt.Sprintf("run this program as that user (sudo -u '#%d' ..., or in that user's crontab)", owner)}}
 	case foreign && me != 0 && !sharedWith(info) && !(reading && !canWrite(path)) && !slices.Contains(accepted, Owner):
-		return &RiskError{fmt.Sprintf("%s belongs to user %d, who does not share it with a group of this user's", path, owner), Owner,
+		return &RiskError{fmt.Sprintf("%s belongs to user %d, and no group of the current user may write to it", path, owner), Owner,
 			[]string{"use a directory that belongs to you", "or share the directory with a group (chgrp GROUP, chmod 2770)"}}
 	case info.Mode()&0o002 != 0 && !slices.Contains(accepted, Writable):
-		return &RiskError{fmt.Sprintf("every user may write to %s (%v), and so take, free or damage what is in it", path, info.Mode()), Writable,
-			[]string{"use a directory below it that belongs to you", "or share the directory with a group (chgrp GROUP, chmod 2770)"}}
+		return &RiskError{fmt.Sprintf("every user may write to %s (%v), and so can take, free or damage the locks and data in it", path, info.Mode()), Writable,
+			[]string{"use a subdirectory that belongs to you", "or share the directory with a group (chgrp GROUP, chmod 2770)"}}
 	}
 	return nil
 }

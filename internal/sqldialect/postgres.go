@@ -19,7 +19,7 @@ func checkPostgres(ctx context.Context, db *sql.DB, tables ...string) error {
 	case standby:
 		return fmt.Errorf("%w: this server is a standby, which can be behind its primary; add target_session_attrs=read-write to the connection", store.ErrMisconfigured)
 	case commit == "off" || fsync == "off":
-		return fmt.Errorf("%w: a commit can be lost with the power: synchronous_commit is %s and fsync is %s, both must be on", store.ErrUnsafe, commit, fsync)
+		return fmt.Errorf("%w: a power failure can lose a commit: synchronous_commit is %s and fsync is %s; set each to on", store.ErrUnsafe, commit, fsync)
 	}
 	for _, table := range tables {
 		var lost string
@@ -27,7 +27,7 @@ func checkPostgres(ctx context.Context, db *sql.DB, tables ...string) error {
 		case err != nil:
 			return err
 		case lost != "":
-			return fmt.Errorf("%w: a commit can be lost with a crash: %s; make a table of the ordinary kind (ALTER TABLE ... SET LOGGED)", store.ErrUnsafe, lost)
+			return fmt.Errorf("%w: a crash can lose a commit: %s; use an ordinary table (ALTER TABLE ... SET LOGGED)", store.ErrUnsafe, lost)
 		}
 	}
 	return nil

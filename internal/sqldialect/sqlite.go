@@ -15,7 +15,7 @@ func checkSQLite(ctx context.Context, db *sql.DB, _ ...string) error {
 		return err
 	}
 	if level < 2 { // FULL; EXTRA is 3
-		return fmt.Errorf("%w: a commit can be lost with the power: open the database with PRAGMA synchronous = FULL", store.ErrUnsafe)
+		return fmt.Errorf("%w: a power failure can lose a commit; open the database with PRAGMA synchronous = FULL", store.ErrUnsafe)
 	}
 	var journal, file string
 	if err := db.QueryRowContext(ctx, `PRAGMA journal_mode`).Scan(&journal); err != nil {

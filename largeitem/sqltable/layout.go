@@ -314,7 +314,7 @@ func (l *layout) values(item largeitem.Attributes) ([]any, error) {
 	}
 	if l.json == nil {
 		for name := range rest {
-			return nil, fmt.Errorf("%w: the table %s has no column %q, and none for attributes without a column", largeitem.ErrInvalid, l.schema.Name, name)
+			return nil, fmt.Errorf("%w: the table %s has no column %q, and no JSON column for attributes without a column", largeitem.ErrInvalid, l.schema.Name, name)
 		}
 		return values, nil
 	}

@@ -187,7 +187,7 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 	t.rules.Hide = t.o.Hide
 	for _, name := range append([]string{t.o.Table, t.o.JSON, t.o.Partition.Name, cmp.Or(t.o.Sort.Name, "none")}, t.o.Columns...) {
 		if name == "" || len(name) > 63 || strings.ContainsRune(name, 0) {
-			return nil, fmt.Errorf("sqltable: %w: %.80q is not a name of a table or column, which has 1 to 63 bytes", largeitem.ErrInvalid, name)
+			return nil, fmt.Errorf("sqltable: %w: %.80q is not a name of a table or column; such a name has 1 to 63 bytes", largeitem.ErrInvalid, name)
 		}
 	}
 	schema := largeitem.Schema{Name: t.o.Name, Partition: t.o.Partition, Sort: t.o.Sort}
@@ -325,7 +325,7 @@ func (t *Table) swap(ctx context.Context, l *layout, w rewrite.Write) (old, next
 		}
 		assumeAbsent = false
 		if stuck > maxStuck {
-			err = store.MarkNotApplied(fmt.Errorf("%w: the database does not execute a statement on the row, although no program changes the row: look for a trigger, a rule or a row security policy", store.ErrMisconfigured))
+			err = store.MarkNotApplied(fmt.Errorf("%w: the database does not execute a statement on the row, although no program changes the row; look for a trigger, a rule or a row security policy", store.ErrMisconfigured))
 		}
 		written := false
 		if err == nil {

@@ -62,7 +62,7 @@ func encode(key largeitem.Key, item largeitem.Attributes) ([]byte, error) {
 	}
 	value := fmt.Appendf(nil, `{"v":%d,"key":%s,"item":%s}`, format, name, typed)
 	if len(value) > store.MaxValue {
-		return nil, fmt.Errorf("%w: as JSON the item %.200v has %d bytes, and a register at most %d; put large attributes into the bucket",
+		return nil, fmt.Errorf("%w: the item %.200v has %d bytes as JSON, but a register can have at most %d; put large attributes into the bucket",
 			store.ErrTooLarge, key, len(value), store.MaxValue)
 	}
 	return value, nil
@@ -78,7 +78,7 @@ func (t *Table) decode(register string, value []byte) (largeitem.Key, largeitem.
 	var key largeitem.Key
 	err := json.Unmarshal(value, &r)
 	if err == nil && r.Format != format {
-		err = fmt.Errorf("the format is %d, and this version of Holdfast knows %d", r.Format, format)
+		err = fmt.Errorf("the format is %d, but this version of Holdfast reads format %d", r.Format, format)
 	}
 	if err == nil {
 		err = key.UnmarshalText(r.Key)

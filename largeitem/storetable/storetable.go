@@ -165,7 +165,7 @@ func Create(ctx context.Context, st store.Store, opts *Options) error {
 		return err
 	}
 	if is.Partition != want.Partition || is.Sort != want.Sort {
-		return fmt.Errorf("%w: the table %s exists already, and has another key", store.ErrMisconfigured, t.fullName)
+		return fmt.Errorf("%w: the table %s exists already with another key", store.ErrMisconfigured, t.fullName)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	}
 	value, _, err := t.st.Get(ctx, t.schemaKey())
 	if errors.Is(err, store.ErrNotFound) {
-		return largeitem.Schema{}, fmt.Errorf("%w: there is no table %s; holdfast item init makes it", store.ErrMisconfigured, t.fullName)
+		return largeitem.Schema{}, fmt.Errorf("%w: there is no table %s; create the table with holdfast item init", store.ErrMisconfigured, t.fullName)
 	}
 	if err != nil {
 		return largeitem.Schema{}, store.MarkNotApplied(err)

@@ -79,7 +79,7 @@ func (o *Options) check() error {
 	case o.Timeout < MinTimeout || o.Timeout > MaxTimeout:
 		return invalid("Timeout is %v; it must be from %v to %v", o.Timeout, MinTimeout, MaxTimeout)
 	case o.Timeout%time.Millisecond != 0:
-		return invalid("Timeout is %v, and must be whole milliseconds", o.Timeout)
+		return invalid("Timeout is %v; it must be in whole milliseconds", o.Timeout)
 	case o.MaxClockSkewRate < 2 || o.MaxClockSkewRate > clockSkewRateLimit:
 		return invalid("MaxClockSkewRate is %d; it must be from 2 to %d", o.MaxClockSkewRate, clockSkewRateLimit)
 	}

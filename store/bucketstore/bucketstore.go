@@ -118,7 +118,7 @@ func (d driver) Read(ctx context.Context, key string, seen engine.Tag) (engine.S
 	case errors.Is(err, object.ErrNotChanged):
 		err = engine.ErrUnchanged
 	case errors.Is(err, store.ErrTooLarge):
-		err = fmt.Errorf("%w: the object has %d bytes, more than any register: another program wrote it", store.ErrCorrupt, info.Size)
+		err = fmt.Errorf("%w: the object has %d bytes, more than a register can have, so another program wrote the object", store.ErrCorrupt, info.Size)
 	}
 	if err != nil {
 		return engine.Stored{}, err
@@ -134,7 +134,7 @@ func (d driver) Read(ctx context.Context, key string, seen engine.Tag) (engine.S
 func (d driver) ReadRaw(ctx context.Context, key string) (body []byte, on engine.Stored, err error) {
 	body, info, err := object.ReadAll(ctx, d.bucket, d.objectKey(key), engine.MaxText, nil)
 	if errors.Is(err, store.ErrTooLarge) {
-		err = fmt.Errorf("%w: the object has %d bytes, more than any register: another program wrote it; move it to another key with the tools of the storage service", store.ErrTooLarge, info.Size)
+		err = fmt.Errorf("%w: the object has %d bytes, more than a register can have, so another program wrote the object. Move the object to another key with the tools of the storage service", store.ErrTooLarge, info.Size)
 	}
 	// The tag is the condition. The nonce only says that the object exists.
 	return body, engine.Stored{Envelope: engine.Envelope{Nonce: "damaged"}, Tag: engine.Tag(info.Version)}, bare(err)
@@ -266,7 +266,7 @@ func (o *Options) refuse(name string, found engine.ConditionsIgnoredError) error
 		case !slices.Contains(o.Unsafe, ability):
 			e.Missing = append(e.Missing, &object.UnsupportedError{Ability: ability, Found: text})
 		case o.Logger != nil:
-			o.Logger.Warn("this store ignores conditions; the option Unsafe accepts that", "store", name, "found", text)
+			o.Logger.Warn("this store ignores conditions; the option Unsafe accepts the risk", "store", name, "found", text)
 		}
 	}
 	if len(e.Missing) == 0 {

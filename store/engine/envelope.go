@@ -127,13 +127,13 @@ func decode(body []byte) (Envelope, error) {
 	}
 	e := Envelope{Nonce: f.Nonce, Predecessors: f.After, Deleted: f.Deleted}
 	if f.Holdfast != format {
-		return Envelope{}, fmt.Errorf("the register has format %d, this program reads format %d: use a newer program", f.Holdfast, format)
+		return Envelope{}, fmt.Errorf("the register has format %d, this program reads format %d; use a newer program", f.Holdfast, format)
 	}
 	if err := e.check(); err != nil {
 		return Envelope{}, err
 	}
 	if f.Deleted != (len(body) == TombstoneSize) {
-		return Envelope{}, fmt.Errorf("the size of the register, %d bytes, does not fit its content: it was changed by hand", len(body))
+		return Envelope{}, fmt.Errorf("the size of the register, %d bytes, does not fit its content; another program changed the register", len(body))
 	}
 	switch values := [...]bool{f.Deleted, f.Value != nil, f.Base64 != nil}; values {
 	case [...]bool{true, false, false}:

@@ -278,12 +278,12 @@ func (s *Store) readAfter(ctx context.Context, p *probe) (Stored, error) {
 	switch current.Nonce {
 	case p.again.Nonce:
 		if p.found.Create == "" {
-			p.found.Create = "it reported that a second create-if-absent failed, but wrote it"
+			p.found.Create = "it reported that a second create-if-absent failed, but wrote the value"
 			p.step = stepSwapOfNothing
 		}
 	case p.wrong.Nonce:
 		if p.found.Swap == "" {
-			p.found.Swap = "it reported that a write which named another version failed, but wrote it"
+			p.found.Swap = "it reported that a write which named another version failed, but wrote the value"
 			p.step = stepSwapOfNothing
 		}
 	}
@@ -363,7 +363,7 @@ func (s *Store) clean(ctx context.Context, p *probe) {
 	for _, key := range keys {
 		err := Repeat(ctx, s.o.tries, s.o.Pause, func() error { return remover.Remove(ctx, key) })
 		if err != nil {
-			s.o.Logger.Warn("the probe could not remove one of its registers; it looks like a deleted one and does no harm", "store", s.o.Traits.Name, "key", key, "error", err)
+			s.o.Logger.Warn("the probe could not remove one of its registers; the register looks deleted and does no harm", "store", s.o.Traits.Name, "key", key, "error", err)
 		}
 	}
 }

@@ -44,10 +44,10 @@ func (s *Store) Repair(ctx context.Context, key string, keep func(version string
 }
 
 func (s *Store) repair(ctx context.Context, key string, keep func(version string, body []byte) error) error {
-	const byHand = "end all programs that use the key, copy what is stored, and remove it with the tools of the storage system"
+	const byHand = "end all programs that use the key, copy the stored object, and remove the object with the tools of the storage system"
 	salvager, ok := s.driver.(RawReader)
 	if !ok {
-		return fmt.Errorf("%w: this store cannot replace a register that it cannot read: %s", errors.ErrUnsupported, byHand)
+		return fmt.Errorf("%w: this store cannot replace a register that it cannot read; %s", errors.ErrUnsupported, byHand)
 	}
 	if err := s.Verify(ctx); err != nil {
 		return err // without conditions the tombstone could replace a good register
@@ -63,10 +63,10 @@ func (s *Store) repair(ctx context.Context, key string, keep func(version string
 		return store.MarkNotApplied(err)
 	}
 	if made := madeByNewer(body); made > format {
-		return store.MarkNotApplied(fmt.Errorf("%w: the register has format %d, this program reads format %d: use a newer program", store.ErrInvalid, made, format))
+		return store.MarkNotApplied(fmt.Errorf("%w: the register has format %d, this program reads format %d; use a newer program", store.ErrInvalid, made, format))
 	}
 	if on.Absent() {
-		return store.MarkNotApplied(fmt.Errorf("%w: what is stored has no version, so no condition can name it: %s", errors.ErrUnsupported, byHand))
+		return store.MarkNotApplied(fmt.Errorf("%w: the stored object has no version, so no condition can name the object; %s", errors.ErrUnsupported, byHand))
 	}
 	for _, err := range []error{keep(on.ID()+string(on.Tag), body), keep("", nil)} {
 		if err != nil {

@@ -113,9 +113,9 @@ func parseRule(words []word) (r Rule, err error) {
 		text := words[i].text
 		switch {
 		case words[i].quoted:
-			return r, fmt.Errorf("the word %q after the key is quoted; only a key may be", text)
+			return r, fmt.Errorf("the word %q after the key is quoted; only the key may be quoted", text)
 		case r.Action != "" && i < len(words)-1:
-			return r, fmt.Errorf("the words after %q are too many: one time or one count may follow an action", text)
+			return r, fmt.Errorf("too many words follow %q; one time or one count may follow an action", text)
 		case r.Action != "":
 			err = r.parseWhen(text)
 		case strings.HasPrefix(text, "#"):

@@ -189,7 +189,7 @@ func (r Rule) check() error {
 	}
 	switch {
 	case r.First < 0 || r.Last < 0 || r.Last > 0 && r.First > r.Last:
-		return fmt.Errorf("the calls #%d-%d do not exist: the first number must be at least 1, and not above the last", r.First, r.Last)
+		return fmt.Errorf("the calls #%d-%d do not exist; the first number must be at least 1, and not above the last number", r.First, r.Last)
 	case math.IsNaN(r.Chance) || r.Chance < 0 || r.Chance > 1:
 		return fmt.Errorf("the chance %v is not between 0 and 1", r.Chance)
 	case r.Wait < 0 || r.MaxWait < 0:
@@ -197,7 +197,7 @@ func (r Rule) check() error {
 	case !timed && (r.Wait > 0 || r.MaxWait > 0):
 		return fmt.Errorf("the action %s takes no time", r.Action)
 	case r.Calls < 0 || r.Calls > 0 && r.Action != Late:
-		return fmt.Errorf("the action %s cannot wait for %d calls: only late can, for at least one", r.Action, r.Calls)
+		return fmt.Errorf("the action %s cannot wait for %d calls; only the action late can wait, for at least one call", r.Action, r.Calls)
 	case r.Calls > 0 && (r.Wait > 0 || r.MaxWait > 0):
 		return errors.New("the action late waits for a time or for calls, not for both")
 	}

@@ -166,11 +166,11 @@ func (s *Store) floorLocked(f *os.File, exclusive bool, waited time.Duration) er
 	}
 	switch {
 	case stopped:
-		by += ", " + process + ", which is stopped; continue or end it"
+		by += ", " + process + ", which is stopped; continue or end this process"
 	case process != "":
-		by += ", " + process + "; is it stopped, or the disk slow?"
+		by += ", " + process + "; find out whether this process is stopped or the disk is slow"
 	default:
-		by += "; look for a stopped process, or a slow disk"
+		by += "; look for a stopped process or a slow disk"
 	}
 	return fmt.Errorf("%w: %s/%s has been locked for %v by %s", store.ErrUnavailable, s.dir, floorFile, waited.Round(100*time.Millisecond), by)
 }

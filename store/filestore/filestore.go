@@ -167,7 +167,7 @@ func (s *Store) prepare(opts *Options) error {
 	}
 	s.network = !local
 	if s.network && !opts.AllowNetwork {
-		return fmt.Errorf("%w: the file system is of the kind %s, which is not known to append atomically; choose a directory on a local disk, or allow it (network=allow) after a test with holdfast doctor", store.ErrUnsafe, kind)
+		return fmt.Errorf("%w: the file system %s may not append atomically; use a directory on a local disk, or test this directory with holdfast doctor and then accept the risk (network=allow)", store.ErrUnsafe, kind)
 	}
 	s.modes = modesOf(s.info)
 	s.watch.poll = s.limits.poll || s.network

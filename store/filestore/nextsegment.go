@@ -87,7 +87,7 @@ func (s *Store) next(l *log) error {
 	}
 	if after.state.Base != l.seg.state.Nonce {
 		after.release()
-		return fmt.Errorf("%w: segment %d of %s does not start where the one before it ends", store.ErrCorrupt, l.seg.number+1, l.dir())
+		return fmt.Errorf("%w: segment %d of %s does not start where the segment before it ends", store.ErrCorrupt, l.seg.number+1, l.dir())
 	}
 	l.adopt(after)
 	return nil

@@ -197,7 +197,7 @@ func (g *segment) readFor(nonce string, found func(counts bool)) error {
 		return nil
 	}
 	if size < g.off {
-		return fmt.Errorf("%w: the log became shorter: another program cut it", store.ErrCorrupt)
+		return fmt.Errorf("%w: the log became shorter, so another program cut the log", store.ErrCorrupt)
 	}
 	if size > maxSegment {
 		return fmt.Errorf("%w: %s has %d bytes, at most %d are read; a log continues in a new file at %d bytes, so another program has written to it", store.ErrCorrupt, g.path(), size, maxSegment, sealBytes)
@@ -298,7 +298,7 @@ func (g *segment) append(e fold.Entry) (counts bool, err error) {
 		return false, unknown(err)
 	}
 	if !found {
-		return false, unknown(fmt.Errorf("%w: the file system lost an append, so it is not safe for this store", store.ErrUnsafe))
+		return false, unknown(fmt.Errorf("%w: the file system lost an append, so the file system is not safe for this store", store.ErrUnsafe))
 	}
 	return counts, nil
 }

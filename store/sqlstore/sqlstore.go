@@ -95,7 +95,7 @@ func (t *table) ReadRaw(ctx context.Context, key string) (body []byte, on engine
 	case err != nil:
 		return nil, on, t.explain(err)
 	case len(record) > engine.MaxText:
-		return nil, on, fmt.Errorf("%w: the record has %d bytes, more than any register: another program wrote it; move it to another row with the tools of the database", store.ErrTooLarge, len(record))
+		return nil, on, fmt.Errorf("%w: the record has %d bytes, more than a register can have, so another program wrote the record. Move the row to another key with the tools of the database", store.ErrTooLarge, len(record))
 	}
 	return []byte(record), engine.Stored{Envelope: engine.Envelope{Nonce: version}}, nil
 }

@@ -130,7 +130,7 @@ func (c *Call) refused() bool {
 	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests
 }
 
-const strangeText = "status %d, and the reply is not one of this service; check the endpoint, and whether it needs http:// or https:// (%s)"
+const strangeText = "status %d, but another service sent the reply; check the address of the endpoint, and whether the endpoint needs http:// or https:// (%s)"
 
 // Empty reports whether there was an answer, and nothing could be read of its body.
 func (c *Call) Empty() bool {
@@ -281,7 +281,7 @@ func (c *Call) Classify(err error) error {
 		}
 		return c.Fail(err, nil, store.NotApplied, "status %d: %s", status, text)
 	case status >= 300:
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the server redirects the request (status %d%s), and Holdfast does not follow, because it would send the credentials along; check the region and the endpoint (%s)", status, c.elsewhere(), text)
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the server redirects the request (status %d%s). Holdfast does not send credentials to another address; check the region and the endpoint (%s)", status, c.elsewhere(), text)
 	}
 	// The answer was cut off, or has an error after a good status.
 	if c.ctx.Err() != nil {

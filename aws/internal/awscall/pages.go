@@ -44,7 +44,7 @@ func (p *Pages) Next(token string, entries int) error {
 	p.pages++
 	switch {
 	case p.empty > maxEmpty:
-		return fmt.Errorf("%w: %d pages without an entry followed each other", ErrPageLoop, p.empty)
+		return fmt.Errorf("%w: the server sent %d pages in a row without an entry", ErrPageLoop, p.empty)
 	case p.pages > maxPages && !p.Endless:
 		return fmt.Errorf("%w: the listing has more than %d pages", ErrPageLoop, maxPages)
 	}
@@ -71,7 +71,7 @@ func BoundNames(names iter.Seq2[string, error]) iter.Seq2[string, error] {
 		for name, err := range names {
 			if err == nil {
 				if size += len(name) + nameCost; size > maxNames {
-					err = fmt.Errorf("there are more names than %d MiB hold: %w", maxNames>>20, errNames)
+					err = fmt.Errorf("the names take more than %d MiB: %w", maxNames>>20, errNames)
 					name = ""
 				}
 			}

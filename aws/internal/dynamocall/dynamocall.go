@@ -145,7 +145,7 @@ func (t *Table) CallAt(ctx context.Context, f Request) (now time.Time, err error
 	return c.Now(), err
 }
 
-var errEmpty = errors.New("the answer was cut off before it began")
+var errEmpty = errors.New("the connection ended before the answer began")
 
 // wrong returns an error of the set-up, which names the table.
 func (t *Table) wrong(format string, args ...any) error {

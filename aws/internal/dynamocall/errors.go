@@ -37,7 +37,7 @@ func (t *Table) classify(c *awscall.Call, err error) error {
 		if t.Invalid != nil {
 			return c.Fail(err, t.Invalid, store.NotApplied, "%s", text)
 		}
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the table does not accept the items of Holdfast; its keys must be %v (%s)", t.Keys, text)
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the table does not accept the items of Holdfast; the keys of the table must be %v (%s)", t.Keys, text)
 	case "AccessDeniedException":
 		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s", text)
 	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "MissingAuthenticationTokenException", "IncompleteSignatureException":

@@ -108,7 +108,7 @@ func (t *Table) Create(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("creating the table: %w", err)
 		case !found.KeysValid:
-			return t.wrong(" exists with the keys %v; they must be %v: use another table", found.Keys, t.Keys)
+			return t.wrong(" exists with the keys %v, but the keys must be %v; use another table", found.Keys, t.Keys)
 		case found.Status == string(types.TableStatusActive):
 			return nil
 		}

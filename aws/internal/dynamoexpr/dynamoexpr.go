@@ -326,7 +326,7 @@ func (p *Parser) operand() Node {
 		})
 		p.expect(")")
 		if want, ok := functions[n.Name]; !ok || want != len(n.Args) {
-			p.fail("there is no function %s of %d operands", n.Name, len(n.Args))
+			p.fail("there is no function %s with %d operands", n.Name, len(n.Args))
 		}
 		return n
 	case t.text == "(":

@@ -20,7 +20,7 @@ import (
 )
 
 // Text says what a lock of the older program is, and what to do.
-const Text = "a lock of another program, whose rule (the oldest version is the owner) allows two owners; end that program and remove the object with its versions, or use another name or prefix"
+const Text = "a lock of another program, in which the oldest version is the owner, so two programs could own the lock. End the other program and remove the object with its versions, or use another name or prefix"
 
 const (
 	maxRequests = 20 // objects that are asked for their metadata, or read
@@ -205,7 +205,7 @@ func (f *Found) Refuse(key string, create bool) error {
 
 // SharedText says what it means that the other kind of store shares the prefix.
 func (f *Found) SharedText(objects []string) string {
-	return fmt.Sprintf("an %s store keeps its registers under the same prefix (%q), so two programs could hold one lock, one in each store: use that store, or another prefix, or end the programs of that store and remove its objects", f.kind.url(), objects[0])
+	return fmt.Sprintf("an %s store keeps its registers under the same prefix (%q), so a program in each store could hold the same lock. Use the other store or another prefix, or end the programs of the other store and remove its objects", f.kind.url(), objects[0])
 }
 
 // Empty reports that nothing was found that keeps any register from being made.

@@ -143,7 +143,7 @@ func bound(r *http.Request, resp *http.Response) (*http.Response, error) {
 	}
 	if b.limit >= 0 {
 		if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") && e != "aws-chunked" {
-			return fail(damaged("it is encoded as %.20q, which was not asked for", e))
+			return fail(damaged("it is encoded as %.20q, which the request does not allow", e))
 		}
 		if resp.ContentLength > b.limit && b.limit > 0 {
 			return fail(damaged("it has %d bytes, at most %d are read", resp.ContentLength, b.limit))

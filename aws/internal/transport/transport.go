@@ -147,7 +147,7 @@ func (c *Client) warn(r *http.Request) {
 		return
 	}
 	if _, before := warned.LoadOrStore(r.URL.Host, true); !before {
-		c.log.WarnContext(r.Context(), "credentials go over http://, unencrypted: other machines of the network can read and alter what is sent; use https://", "endpoint", "http://"+r.URL.Host)
+		c.log.WarnContext(r.Context(), "credentials go unencrypted over http://, so other machines of the network can read and change the requests; use https://", "endpoint", "http://"+r.URL.Host)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // The errors of the rules. Package lease has them under the same names, and says more about them.
 var (
 	ErrNotHeld       = store.NewError("lock is not held", store.NotApplied)
-	ErrTokenMismatch = store.NewError("the token is not that of the lock", store.NotApplied)
+	ErrTokenMismatch = store.NewError("the token is not the token of the lock", store.NotApplied)
 	ErrNewerFormat   = errors.New("the record has a newer format than this program knows")
 	ErrFull          = store.NewError("no room for another holder", store.NotApplied, store.ErrPermanent)
 	ErrWrongKind     = store.NewError("the lock is of another kind", store.NotApplied, store.ErrPermanent)
@@ -26,7 +26,7 @@ type SlotCountError struct {
 }
 
 func (e *SlotCountError) Error() string {
-	return fmt.Sprintf("semaphore %q has %d slots, but the caller gives %d: give the same number, or resize the semaphore", e.Name, e.Have, e.Want)
+	return fmt.Sprintf("semaphore %q has %d slots, but the caller gives %d; give the same number, or resize the semaphore", e.Name, e.Have, e.Want)
 }
 
 // Unwrap returns ErrSlotCount.

@@ -153,7 +153,7 @@ func Consistent(r *Record) error {
 	}
 	switch {
 	case r.Session != "" && SessionOf(r.Grant) != r.Session:
-		return fmt.Errorf("the grant %q is not one of the session %q that the record names", r.Grant, r.Session)
+		return fmt.Errorf("the grant %q does not belong to the session %q that the record names", r.Grant, r.Session)
 	case r.Slots < 0 || r.Slots > MaxMembers:
 		return fmt.Errorf("the semaphore has %d slots, out of range", r.Slots)
 	case r.Linger < 0 || r.Linger > MaxTTL:
@@ -189,7 +189,7 @@ func (r *Record) consistentMembers() error {
 		case m.Token == 0 || m.Token > r.Token:
 			return fmt.Errorf("a holder has the token %d, but the record's last token is %d", m.Token, r.Token)
 		case (m.Slot != 0) != (mode == ModeSlot) || m.Slot < 0 || m.Slot > MaxMembers || mode == ModeSlot && slots[m.Slot]:
-			return fmt.Errorf("a holder has slot %d: out of range, or held twice", m.Slot)
+			return fmt.Errorf("a holder has slot %d, which is out of range, or which another holder has too", m.Slot)
 		case grants[m.Grant]:
 			return fmt.Errorf("the record names the grant %q twice", m.Grant)
 		}

@@ -232,7 +232,7 @@ func SetData(r *Record, data []byte) error {
 	}
 	value, err := r.whole()
 	if err == nil && len(value) > store.MaxValue {
-		err = fmt.Errorf("lock %q: %w: %d bytes of data have no room next to the record's other fields", r.Name, store.ErrTooLarge, len(data))
+		err = fmt.Errorf("lock %q: %w: the record has no room for %d bytes of data next to its other fields", r.Name, store.ErrTooLarge, len(data))
 	}
 	return err
 }
@@ -358,9 +358,9 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 	r.State = state
 	switch {
 	case f.Kind != r.kind():
-		return bad("the record is of kind %q, want %q", f.Kind, r.kind())
+		return bad("the record has the kind %q, but must have the kind %q", f.Kind, r.kind())
 	case f.Name != name:
-		return bad("the record is that of another %s, %q", map[bool]string{true: "session", false: "lock"}[kind == KindSession], f.Name)
+		return bad("the record belongs to another %s, %q", map[bool]string{true: "session", false: "lock"}[kind == KindSession], f.Name)
 	case !known:
 		return bad("unknown state %q", f.State)
 	case f.Token == 0:
@@ -372,7 +372,7 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 	case f.TTL < 0 || f.TTL > MaxTTL.Milliseconds() || f.TTL == 0 && (state == Held || state == Broken || state == Revoked):
 		return bad("the record has a TTL of %d ms, out of range", f.TTL)
 	case f.HolderWriteAge < 0 || f.HolderWriteAge > maxWriteAge.Milliseconds():
-		return bad("the broken record's age of the holder's last write is %d ms, out of range", f.HolderWriteAge)
+		return bad("the age of the holder's last write in the broken record is %d ms, out of range", f.HolderWriteAge)
 	}
 	switch {
 	case f.Data != nil:
@@ -433,7 +433,7 @@ func Raise(r *Record, above uint64) error {
 // follow returns a token above another.
 func follow(name string, token uint64) (uint64, error) {
 	if token == math.MaxUint64 {
-		return 0, fmt.Errorf("%w: the token of lock %q is at its maximum, nothing can follow it", store.ErrCorrupt, name)
+		return 0, fmt.Errorf("%w: lock %q has the highest possible token, so no further grant is possible", store.ErrCorrupt, name)
 	}
 	return token + 1, nil
 }

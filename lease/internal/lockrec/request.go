@@ -74,7 +74,7 @@ func decodeYieldRequest(value json.RawMessage) (*YieldRequest, error) {
 	}
 	a := YieldRequest(f)
 	if longest := max(len(a.By), len(a.Reason), len(a.RefusalReason)); longest > MaxReason {
-		return nil, fmt.Errorf("the request to yield has a text of %d bytes, longer than it can be", longest)
+		return nil, fmt.Errorf("the text of the request to yield has %d bytes, which is too long", longest)
 	}
 	if len(a.Grants) > MaxMembers || slices.ContainsFunc(a.Grants, func(grant string) bool { return SessionOf(grant) == "" }) {
 		return nil, fmt.Errorf("the request to yield has an invalid list of grants: %.60q", a.Grants)

@@ -54,9 +54,9 @@ func Find(r *Record, grant string) (Standing, Member) {
 func Suits(r *Record, slots int) error {
 	switch {
 	case slots == 0 && r.Slots > 0:
-		return fmt.Errorf("%w: %q is a semaphore with %d slots: give this number of slots, or use another name", ErrWrongKind, r.Name, r.Slots)
+		return fmt.Errorf("%w: %q is a semaphore with %d slots; give this number of slots, or use another name", ErrWrongKind, r.Name, r.Slots)
 	case slots > 0 && r.Slots == 0 && (r.State != Free || len(r.Queue) > 0):
-		return fmt.Errorf("%w: %q is in use as a lock without slots: use another name, or try again when the lock is free", ErrWrongKind, r.Name)
+		return fmt.Errorf("%w: %q is in use as a lock without slots; use another name, or try again when the lock is free", ErrWrongKind, r.Name)
 	case slots > 0 && r.Slots > 0 && slots != r.Slots:
 		return &SlotCountError{Name: r.Name, Want: slots, Have: r.Slots}
 	}
@@ -132,7 +132,7 @@ func Resize(r *Record, slots int) error {
 // CheckSlots refuses a number of slots that no semaphore has.
 func CheckSlots(slots int) error {
 	if slots < 1 || slots > MaxMembers {
-		return fmt.Errorf("%w: a semaphore of %d slots: the number must be from 1 to %d", store.ErrInvalid, slots, MaxMembers)
+		return fmt.Errorf("%w: a semaphore cannot have %d slots; the number must be from 1 to %d", store.ErrInvalid, slots, MaxMembers)
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (b *Bucket) commit(ctx context.Context, e entry, now current, c condition, 
 func (b *Bucket) swap(ctx context.Context, e entry, now current, c condition, start sysclock.Reading) (object.Info, error) {
 	for {
 		if start.Elapsed() > b.orphanAge/2 {
-			return object.Info{}, store.MarkNotApplied(fmt.Errorf("the put took longer than %v (half of the orphan age), and a sweep may have removed its body: put it again, or use a longer orphan age", b.orphanAge/2))
+			return object.Info{}, store.MarkNotApplied(fmt.Errorf("the put took longer than %v (half of the orphan age), and a sweep may have removed its body; put the object again, or use a longer orphan age", b.orphanAge/2))
 		}
 		e.Modified = time.Now().UTC()
 		value, err := json.Marshal(e)
@@ -136,7 +136,7 @@ func (b *Bucket) late(ctx context.Context, e entry, start sysclock.Reading) erro
 		return nil
 	}
 	if there, err := b.bodies.Exists(ctx, e.File); err != nil || !there {
-		return store.MarkUnknown(fmt.Errorf("%w: the put took longer than %v, and a sweep has removed its body: put it again", store.ErrCorrupt, b.orphanAge))
+		return store.MarkUnknown(fmt.Errorf("%w: the put took longer than %v, and a sweep has removed its body; put the object again", store.ErrCorrupt, b.orphanAge))
 	}
 	return nil
 }
