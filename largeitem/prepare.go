@@ -123,8 +123,9 @@ func (p *PreparedWrite) Deadline() time.Time {
 
 // Commit ends a write that was applied or may have been applied. It reads the item. If the item has
 // the new references, Commit succeeds; with [Options].RemoveSuperseded it also removes the
-// superseded objects. If the item does not have them, Commit removes nothing, and returns an error
-// whose outcome is unknown. Then the write was not applied, or another write has followed.
+// superseded objects. If the item does not have these references, Commit removes nothing, and
+// returns an error whose outcome is unknown. Then the write was not applied, or another write has
+// followed.
 func (p *PreparedWrite) Commit(ctx context.Context) (*Result, error) {
 	w := p.w
 	found, err := w.readItem(ctx)

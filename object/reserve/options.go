@@ -48,9 +48,9 @@ type Options struct {
 	// 20 seconds.
 	Timeout time.Duration
 
-	// MaxClockSkewRate multiplies the timeout of a row: after that time, a waiter takes the row
-	// over. It is from 2 to 100; 0 means 3. The additional time is for clocks that run at different
-	// speeds, and for operations that the store applies late.
+	// MaxClockSkewRate is a factor: a waiter takes a row over after the timeout of the row
+	// multiplied by MaxClockSkewRate. It is from 2 to 100; 0 means 3. The additional time is for
+	// clocks that run at different speeds, and for operations that the store applies late.
 	MaxClockSkewRate int
 
 	// TTL is how long a row stays in a table that removes rows. It is at least Timeout *
