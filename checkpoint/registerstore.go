@@ -180,9 +180,9 @@ func wrap(op store.Kind, key string, err error) error {
 // position between the old and the new position also gets the status Advanced. The status of each
 // other call describes the state after the write.
 //
-// The keeper resolves an unknown outcome by a read. [store.OutcomeOf] of the error is Unknown
-// only in three cases: the read failed, the store cannot recognise its own writes, or the context
-// ended. The caller can then repeat the same call.
+// The keeper resolves an unknown outcome by a read. The outcome of the error ([store.OutcomeOf])
+// is Unknown in three cases: the read failed, the store cannot recognise its own writes, or the
+// context ended. The caller can then repeat the same call.
 func (k *RegisterStore) Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error) {
 	if opts == nil {
 		opts = &AdvanceOptions{}

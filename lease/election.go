@@ -259,8 +259,8 @@ type Leader struct {
 // If no candidate leads, the error matches [ErrNoLeader]: the lock has no record, is free, was
 // broken, or its holder no longer leads. In that last case Leader also returns the term of the
 // holder, with the state LeaderExpired. A holder no longer leads if its session was closed or
-// revoked, if the store reports that it is dead, or if it has not renewed its lease during a
-// TTL in which this client watched the record.
+// revoked, or if the store reports that it is dead. It also no longer leads if it has not
+// renewed its lease during a TTL in which this client watched the record.
 //
 // By the wall clocks, the leader's last renewal can be older than its TTL. Then Leader watches
 // the record until the next renewal, but at most for the TTL. If ctx ends earlier, the error

@@ -105,8 +105,8 @@ var (
 	// for a further holder or waiter.
 	ErrFull = lockrec.ErrFull
 
-	// ErrWrongKind: the lock is a semaphore and the call used it as a plain lock, or the lock
-	// is a plain lock and the call used it as a semaphore.
+	// ErrWrongKind: the call used a semaphore as a plain lock, or a plain lock as a
+	// semaphore.
 	ErrWrongKind = lockrec.ErrWrongKind
 
 	// ErrSlotCount: the number of slots of the semaphore differs from the number that the

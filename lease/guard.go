@@ -40,9 +40,9 @@ func (g *Guard) Grace() time.Duration { return g.g.c.set.Grace }
 
 // GraceRemaining returns how much of the grace is left. While the lease is trusted, that is the
 // whole grace. After the lease has expired or was broken, it is the rest of the grace that the
-// TTL allows. It is zero if another client may already hold the lock: the lock was taken over,
-// the record was removed, the grant was broken with immediate effect, or the guard was
-// released, closed or detached.
+// TTL allows. It is zero if another client may already hold the lock. This is so if the lock
+// was taken over, the record was removed, or the grant was broken with immediate effect. It is
+// also so after a release, a close or a detach.
 func (g *Guard) GraceRemaining() time.Duration {
 	gr := g.g
 	gr.check()

@@ -124,11 +124,11 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 // first reads the store for all of them. So together they send the requests of one waiter.
 // Between clients there is no order.
 //
-// If a handle knows of other handles that use the lock, it waits before it takes the lock again:
-// for MaxPoll, or for 10 ms if the store reports changes. So other handles can take the lock. A
-// handle cannot see waiters that never had the lock. So on a store that does not report changes,
-// the handle waits for a tenth of the time for which it held the lock, at most MaxPoll. If this
-// tenth is less than MinPoll, the handle does not wait.
+// If a handle knows of other handles that use the lock, it waits before it takes the lock again.
+// So other handles can take the lock. The handle waits for MaxPoll, or for 10 ms if the store
+// reports changes. A handle cannot see waiters that never had the lock. So on a store that does
+// not report changes, the handle waits for a tenth of the time for which it held the lock, at
+// most MaxPoll. If this tenth is less than MinPoll, the handle does not wait.
 func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	if err := h.waitsForItself(ctx); err != nil {
 		return nil, err

@@ -45,8 +45,8 @@ type LockOptions struct {
 
 	// Linger is the time for which a handle keeps the lease after the release of its last guard.
 	// Only [Client.Handle] and [Session.Handle] accept it. During that time an Acquire or
-	// TryAcquire of the same handle sends no request: it returns a guard of the kept lease, with
-	// the same token, whose [Guard.WasLastHolder] is true.
+	// TryAcquire of the same handle sends no request. It returns a guard of the kept lease with
+	// the same token, and [Guard.WasLastHolder] of that guard is true.
 	//
 	// The lock becomes free at the end of that time. If an Acquire of another handle waits, it
 	// automatically sends a request to yield. Then the handle frees the lock with its next

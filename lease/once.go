@@ -40,9 +40,9 @@ type AlreadyRanError struct {
 	Token uint64 // token of the lock; pass it to [Client.Break] so that the job can run again
 	Last  Run
 
-	// Ahead is the time from now to the beginning of the run, if the run began in a later period
-	// and more than 5 minutes after the present time of this machine's clock. Then the error
-	// also matches [ErrRunInFuture]. Otherwise Ahead is zero.
+	// Ahead is set if the run began in a later period, and more than 5 minutes after the present
+	// time of this machine's clock. Then Ahead is the time from now to the beginning of the run,
+	// and the error also matches [ErrRunInFuture]. Otherwise Ahead is zero.
 	Ahead time.Duration
 }
 

@@ -67,8 +67,9 @@ const (
 //
 // If Prefix is empty, Sweep also removes the records of sessions that were closed or revoked at
 // least OlderThan ago. The returned number does not include sessions. Sweep also revokes and
-// removes sessions that were not renewed for OlderThan, if their process is dead, or if the
-// store's own clock shows that the record is older than its TTL.
+// removes a session that was not renewed for OlderThan, but only with one of two proofs. The
+// process of the session is dead, or the store's own clock shows that the record is older than
+// its TTL.
 func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 	if o == nil {
 		o = &SweepOptions{}

@@ -128,11 +128,11 @@ func (s *Store) Injected() Schedule {
 	return Schedule{Rules: slices.Clone(s.produced)}
 }
 
-// Unmatched returns the rules that have had no effect since the schedule was set: no call had the
-// operation, key and number of the rule, or the fault of another rule came first. A frequent
-// cause is a misspelt key. If Unmatched returns a rule, let the test fail, because the test does
-// not test what its schedule says. If a rule had no effect only because of its Chance, Unmatched
-// does not return the rule.
+// Unmatched returns the rules that have had no effect since the schedule was set. Either no call
+// had the operation, key and number of the rule, or the fault of another rule came first. A
+// frequent cause is a misspelt key. If Unmatched returns a rule, let the test fail, because the
+// test does not test what its schedule says. If a rule had no effect only because of its Chance,
+// Unmatched does not return the rule.
 func (s *Store) Unmatched() Schedule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
