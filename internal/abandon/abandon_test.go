@@ -14,7 +14,7 @@ import (
 func TestDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c Calls
-		call := func(takes time.Duration) (string, error, time.Duration) {
+		call := func(takes time.Duration) (string, time.Duration, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			began := time.Now()
@@ -22,20 +22,20 @@ func TestDo(t *testing.T) {
 				time.Sleep(takes)
 				return "value", nil
 			})
-			return value, err, time.Since(began)
+			return value, time.Since(began), err
 		}
 		for _, takes := range []time.Duration{0, time.Second / 2, time.Second + After/2} {
-			if value, err, took := call(takes); value != "value" || err != nil || took != takes {
+			if value, took, err := call(takes); value != "value" || err != nil || took != takes {
 				t.Errorf("a call of %v returned %q, %v after %v", takes, value, err, took)
 			}
 		}
 		for range Max {
-			value, err, took := call(time.Hour)
+			value, took, err := call(time.Hour)
 			if value != "" || store.OutcomeOf(err) != store.Unknown || !errors.Is(err, context.DeadlineExceeded) || took != time.Second+After {
 				t.Errorf("an abandoned call returned %q, %v after %v", value, err, took)
 			}
 		}
-		if _, err, took := call(0); store.OutcomeOf(err) != store.NotApplied || took != 0 {
+		if _, took, err := call(0); store.OutcomeOf(err) != store.NotApplied || took != 0 {
 			t.Errorf("a call beside %d abandoned ones returned %v after %v", Max, err, took)
 		}
 		if n := c.Abandoned(); n != Max {
@@ -45,7 +45,7 @@ func TestDo(t *testing.T) {
 		if n := c.Abandoned(); n != 0 {
 			t.Errorf("%d calls are abandoned after their return", n)
 		}
-		if value, err, _ := call(0); value != "value" || err != nil {
+		if value, _, err := call(0); value != "value" || err != nil {
 			t.Errorf("a call after their return returned %q, %v", value, err)
 		}
 		if _, err := Do(t.Context(), &c, "key", func() (string, error) { runtime.Goexit(); return "", nil }); err == nil {
