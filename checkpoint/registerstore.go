@@ -65,7 +65,7 @@ func (o *Options) checked() (Options, error) {
 // RegisterStore keeps each checkpoint in one register of a store. [Store] describes the methods,
 // and the package comment the promises.
 //
-// It keeps the last state of each used key in memory. While it writes keys, it runs one
+// A RegisterStore keeps the last state of each used key in memory. While it writes keys, it runs one
 // goroutine for each of these keys.
 type RegisterStore struct {
 	st       store.Store

@@ -44,7 +44,7 @@
 //
 // # What it assumes
 //
-//   - A sweep keeps each object at least until it has the orphan age of the table: 24 hours by
+//   - A sweep never removes an object that is younger than the orphan age of the table: 24 hours by
 //     default, at least one hour. An object in the bucket, the marker, records this age; see
 //     [Store.ChangeOrphanAge]. A write of an item takes effect within half of this age after it
 //     was sent, or never. Every writer finishes within half of this age.

@@ -106,7 +106,7 @@ func TestTokenAtMaximum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g, err := c.TryAcquire(t.Context(), name, nil); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "maximum") {
+		if g, err := c.TryAcquire(t.Context(), name, nil); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "the highest possible token") {
 			t.Errorf("%s: %v, %v", name, g, err)
 		}
 		_, v, err := st.Get(t.Context(), "lock/"+name)

@@ -94,7 +94,7 @@ func (c *Client) Once(ctx context.Context, name string, period Period, f func(ct
 		own = *o
 	}
 	if own.Period != (Period{}) {
-		return OnceResult{}, fmt.Errorf("%w: lock %q: Once has the period as an argument; leave LockOptions.Period empty", store.ErrInvalid, name)
+		return OnceResult{}, fmt.Errorf("%w: lock %q: the function Once takes the period as an argument; leave LockOptions.Period empty", store.ErrInvalid, name)
 	}
 	if err := period.check(); err != nil {
 		return OnceResult{}, err

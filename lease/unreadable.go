@@ -20,9 +20,9 @@ import (
 // keep must also move the register away, so that the key is absent. If keep returns an error, the
 // call ends with it and changes nothing.
 //
-// Then BreakUnreadable raises the floor of tokens, and writes a free record. The new token is
-// above the floor, above every token that the store has recorded for the key, and above the
-// Unix time in microseconds.
+// After keep has returned nil, BreakUnreadable raises the floor of tokens, and writes a free
+// record. The new token is above the floor, above every token that the store has recorded for the
+// key, and above the Unix time in microseconds.
 //
 // If the record can be read, the error matches [ErrNotHeld]: use [Client.Break]. If a newer
 // version of this package has written the record, it matches [ErrNewerFormat]. If there is no

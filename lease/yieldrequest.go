@@ -334,7 +334,7 @@ func (g *Guard) yieldsOnRequest() error {
 	return err
 }
 
-// RefuseYield writes into the record that the holder does not yield, and why. The reason has at
+// RefuseYield records a refusal: the holder does not yield, with the reason. The reason has at
 // most [MaxReason] bytes of UTF-8. Clients that ask the holder to yield get the refusal as
 // [YieldStatus], and no client can send this grant a further request to yield. The write also
 // renews a plain lease. If a [Handle.Do] has already ended the context of its function because

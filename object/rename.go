@@ -122,8 +122,8 @@ type RenameResult struct {
 // has copied the object, other renames of the object are refused. They are refused for at most a
 // minute, plus a second for each MiB.
 //
-// If equal bodies have equal versions, Rename cannot distinguish the copied state from a later
-// write of the same bytes to the source. If another program writes the same bytes between the copy
+// On a store that gives equal bodies equal versions, Rename does not notice a later write of the
+// same bytes to the source. If another program writes the same bytes between the copy
 // and the delete, Rename deletes the result of that write. The bytes are at the destination, but
 // the metadata of that write is lost.
 //

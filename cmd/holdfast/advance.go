@@ -241,7 +241,7 @@ func (a *app) checkpointImport(f *checkpointFlags) *cobra.Command {
 	opts := &checkpoint.AdvanceOptions{}
 	cmd := &cobra.Command{
 		Use:   "import FILE|-",
-		Short: "Read checkpoints that were exported; none moves back",
+		Short: "Import exported checkpoints; no position moves back",
 		Long: `Read the output of "checkpoint export", and move each checkpoint forward to the sequence in
 that output. If a checkpoint is further here, it stays as it is, and import prints a note.
 Tokens and epochs are not imported, because they are valid only where they were exported.`,

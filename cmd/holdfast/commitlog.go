@@ -151,7 +151,7 @@ func notLast(err error, name string, expect uint64) error {
 	var conflict *object.ConflictError
 	switch {
 	case errors.Is(err, store.ErrInvalid):
-		err = fmt.Errorf("%s does not have the entry %d of --expect yet", name, expect)
+		err = fmt.Errorf("%s does not have entry %d yet, which --expect names", name, expect)
 	case errors.As(err, &conflict) && store.OutcomeOf(err) == store.NotApplied:
 		err = fmt.Errorf("%s already has an entry %d: read the new entries, and decide again", name, expect+1)
 	default:

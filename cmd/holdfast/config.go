@@ -115,7 +115,7 @@ func (c *config) line(text string) error {
 	case key == "default":
 		c.standard = value
 	case !isStore:
-		return fmt.Errorf("the line must begin with store NAME or default, not with %.40q", key)
+		return fmt.Errorf(`the line must begin with "store NAME" or "default", but it begins with %.40q`, key)
 	case !storeName(name):
 		return fmt.Errorf("the name of a store must begin and end with a letter or a digit, and can contain _ . -: %.40q", name)
 	case c.stores[name] != "":

@@ -64,7 +64,7 @@ you call unlock), parent (the process that started lock), or the id of a local p
 has ended.`,
 		Example: `  handle=$(holdfast lock deploy --ttl 20m)
   ./build.sh
-  holdfast renew "$handle"       # 20 more minutes; 76 if it is lost
+  holdfast renew "$handle"       # renew for 20 more minutes; status 76 if the lock is lost
   ./deploy.sh
   holdfast unlock "$handle"
 
@@ -194,7 +194,7 @@ func (a *app) vacant(ctx context.Context, place *handleDir, wanted *openedStore)
 	case statusOf(err) == statusNotFound:
 		return nil, nil
 	case err != nil:
-		return nil, usagef("--handle names a file that lock does not replace: %w", err)
+		return nil, usagef("--handle names an existing file, which this command does not replace: %w", err)
 	}
 	if bare, _, _ := strings.Cut(f.Store, "?"); bare == wanted.url && f.Ticket.Name == wanted.Name() {
 		return f, nil

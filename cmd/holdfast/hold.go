@@ -54,8 +54,8 @@ the program ends, also if it is killed.
 The program must stop its work after "lost", within the grace. The status of hold is then 76.
 It must also stop at the end of the output, and after a "released" that it did not cause.
 
---commands holds any number of locks: hold reads one JSON object on each line of its input. See
-docs/json.md, and examples/hold for Python, Node and the shell.`,
+With --commands, one process holds any number of locks: it reads one JSON object on each line of
+its input. See docs/json.md, and examples/hold for Python, Node and the shell.`,
 		Example: `  # from a shell; to notice a loss, read more lines as examples/hold/hold.sh does
   coproc HOLD { holdfast hold nightly; }
   read -r line <&"${HOLD[0]}"        # {"event":"held",...}

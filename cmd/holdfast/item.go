@@ -185,7 +185,7 @@ func parseKey(s largeitem.Schema, text string) (largeitem.Key, error) {
 	values := []string{text}
 	if s.Sort.Name != "" {
 		if values = strings.Split(text, "/"); len(values) != 2 {
-			return largeitem.Key{}, usagef(`the key %s: the table has the keys %s and %s: write PARTITION/SORT, or ["PARTITION","SORT"] where a value has a slash`, printable.Text(text), s.Partition.Name, s.Sort.Name)
+			return largeitem.Key{}, usagef(`the key %s is not complete: the table has a partition key %s and a sort key %s; write PARTITION/SORT, or ["PARTITION","SORT"] if a value contains a slash`, printable.Text(text), s.Partition.Name, s.Sort.Name)
 		}
 	}
 	typed := make([]any, len(values))

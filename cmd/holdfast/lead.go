@@ -33,8 +33,8 @@ example an address), which "holdfast leader NAME" prints. Then it runs COMMAND w
 variables that "run" sets. Each new leader has a higher HOLDFAST_TOKEN.
 
 If the lease is lost, or a client asks for the lock, lead sends TERM to COMMAND, and then
-waits until it leads again. lead ends when COMMAND ends by itself, with the status of COMMAND,
-or when lead gets a signal that ends COMMAND. If the store does not answer, lead waits. If the
+waits until it leads again. If COMMAND ends by itself, lead ends with the status of COMMAND. lead
+also ends after a signal that ends COMMAND. If the store does not answer, lead waits. If the
 store has never answered, lead ends with status 69 after 30 seconds.
 See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 		Example: `  holdfast lead scheduler --value "$(hostname):8080" -- ./scheduler

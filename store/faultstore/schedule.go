@@ -199,7 +199,7 @@ func (r Rule) check() error {
 	case r.Calls < 0 || r.Calls > 0 && r.Action != Late:
 		return fmt.Errorf("the action %s cannot wait for %d calls; only the action late can wait, for at least one call", r.Action, r.Calls)
 	case r.Calls > 0 && (r.Wait > 0 || r.MaxWait > 0):
-		return errors.New("the action late waits for a time or for calls, not for both")
+		return errors.New(`the action "late" waits for a time or for calls; it cannot wait for both`)
 	}
 	return nil
 }
