@@ -1,15 +1,20 @@
 package store
 
-import "reflect"
+import (
+	"reflect"
+	"sync"
+)
 
 // knownAbilities is the table of the optional abilities of a store. Each ability has a file
 // with its interface, the function for stores that may lack it, and its decorated form.
 // Package storetest has a case for each.
-var knownAbilities = []ability{
-	watcherAbility(), listerAbility(), unsyncedAbility(), ageAbility(), conditionalAbility(),
-	uncommittedAbility(), tokenAbility(), resolverAbility(), presenceAbility(), describerAbility(),
-	tagListerAbility(),
-}
+var knownAbilities = sync.OnceValue(func() []ability {
+	return []ability{
+		watcherAbility(), listerAbility(), unsyncedAbility(), ageAbility(), conditionalAbility(),
+		uncommittedAbility(), tokenAbility(), resolverAbility(), presenceAbility(), describerAbility(),
+		tagListerAbility(),
+	}
+})
 
 // ability is one line of the table.
 type ability struct {
@@ -47,7 +52,7 @@ func abilityOf[T any](name string, kind Kind, decorate func(*intercepted, T) T) 
 // Abilities returns the names of the interfaces of this package that [As] finds in s:
 // "Watcher", "Lister" and so on.
 func Abilities(s Store) (names []string) {
-	for _, a := range knownAbilities {
+	for _, a := range knownAbilities() {
 		if a.found(s) {
 			names = append(names, a.name)
 		}

@@ -20,7 +20,7 @@ const (
 // Kinds returns the operations that [Intercept] passes through a handler.
 func Kinds() []Kind {
 	kinds := []Kind{OpGet, OpPut, OpDelete}
-	for _, a := range knownAbilities {
+	for _, a := range knownAbilities() {
 		if a.kind != "" {
 			kinds = append(kinds, a.kind)
 		}
@@ -126,7 +126,7 @@ func (s *intercepted) Delete(ctx context.Context, key string, prev Version) erro
 // As returns the abilities of the inner store, each passed through the handler, and nothing
 // else.
 func (s *intercepted) As(target any) bool {
-	for _, a := range knownAbilities {
+	for _, a := range knownAbilities() {
 		if asked, ok := a.handOut(s, target); asked {
 			return ok
 		}
