@@ -123,7 +123,7 @@ func TestConflictWhileAnotherHolds(t *testing.T) {
 		}
 		// The first copy of the write arrives late, and a second one after it.
 		s.do(faultproxy.Writes(), 1, faultproxy.Late(600*time.Millisecond))
-		s.do(faultproxy.Writes(), 1, faultproxy.Delay(time.Second))
+		s.proxy.Inject(&faultproxy.Rule{When: faultproxy.Writes(), Skip: 1, Times: 1, Do: faultproxy.Delay(time.Second)})
 		result := make(chan error, 1)
 		go func() {
 			_, err := s.client.TryAcquire(t.Context(), "job", nil)
