@@ -156,7 +156,7 @@ func TestDocumentedLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(readme), "## On S3 and DynamoDB")
+	_, rest, _ := strings.Cut(string(readme), "## On several machines")
 	lines := regexp.MustCompile(`(?m)^export HOLDFAST_STORE='s3://[^']*'\n((?:holdfast .*\n)+)`).FindStringSubmatch(rest)
 	if lines == nil {
 		t.Fatal("no lines on S3 in the README")
