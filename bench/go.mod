@@ -98,4 +98,6 @@ replace github.com/holdfast-go/holdfast => ..
 
 replace github.com/holdfast-go/holdfast/aws => ../aws
 
+replace github.com/holdfast-go/holdfast/compat => ../compat
+
 replace github.com/holdfast-go/holdfast/internal/integration => ../internal/integration

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/checkpoint/internal/group"
+	"github.com/holdfast-go/holdfast/internal/group"
 	"github.com/holdfast-go/holdfast/store"
 )
 

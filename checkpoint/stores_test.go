@@ -1,13 +1,10 @@
 package checkpoint_test
 
 import (
-	"context"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/store"
@@ -33,7 +30,6 @@ func kinds(t *testing.T) map[string]func() checkpoint.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "state.json")
 	return map[string]func() checkpoint.Store{
 		"memory": func() checkpoint.Store { return open(t, mem, nil) },
 		"file":   func() checkpoint.Store { return open(t, disk, nil) },
@@ -41,18 +37,6 @@ func kinds(t *testing.T) map[string]func() checkpoint.Store {
 			return open(t, bucket, &checkpoint.Options{PollInterval: 10 * time.Millisecond})
 		},
 		"prefix": func() checkpoint.Store { return open(t, shared, nil) },
-		"avisofile": func() checkpoint.Store {
-			k, err := avisofile.Open(file, &avisofile.Options{AllowNetwork: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := k.Close(context.WithoutCancel(t.Context())); err != nil {
-					t.Error(err)
-				}
-			})
-			return k
-		},
 	}
 }
 

@@ -11,6 +11,6 @@ cd "$(dirname "$0")/.."
 # Those in timed measure a span of time in each iteration, which one iteration tells.
 timed='^Benchmark(Contended|Processes)$'
 go test ./lease ./store/filestore ./checkpoint -run xxx -bench . -skip "$timed" -benchtime 100x
-go test ./checkpoint/avisofile -run xxx -bench . -benchtime 100x
+go test ./compat/avisofile -run xxx -bench . -benchtime 100x
 go test ./store/filestore ./checkpoint -run xxx -bench "$timed" -benchtime 1x
 (cd bench && GOWORK=off go run . -rounds 5 "$@")

@@ -1,11 +1,20 @@
 # The modules of this repository, for the scripts beside this one.
 
-# Those that are released, those of the workspace, and those apart from it. bench stands outside
-# of it, so that the libraries that Holdfast is compared with do not choose versions for the
-# others: it finds them by replace lines in its go.mod, with GOWORK=off.
-released=(./... ./cmd/... ./aws/...)
-packages=("${released[@]}" ./internal/integration/...)
+# below prints patterns of the packages below directories.
+below() { printf '%s/...\n' "$@"; }
+
+# The modules that are released, each after those that it requires.
+modules=(. compat aws cmd)
+# Those of the workspace that are not.
+unreleased=(internal/integration)
+# bench stands outside of the workspace, so that the libraries that Holdfast is compared with do
+# not choose versions for the others: it finds them by replace lines in its go.mod, with
+# GOWORK=off.
 apart=(bench bench/etcdserver)
+
+# The packages in them.
+mapfile -t released < <(below "${modules[@]/#/./}" | sed 's|^\./\./|./|')
+mapfile -t packages < <(printf '%s\n' "${released[@]}"; below "${unreleased[@]/#/./}")
 
 # cache prints a directory outside the tree, which it makes.
 cache() {

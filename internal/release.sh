@@ -7,28 +7,29 @@
 #
 #   internal/release.sh v0.1.0
 #
-# Releasing. Three modules of this repository are released, all with one version, each
-# under a tag of its own, on one commit:
+# Releasing. The modules that internal/modules.sh lists are released, all with one version,
+# each under a tag of its own, on one commit:
 #
 #   v0.1.0       github.com/holdfast-go/holdfast        requires nothing
 #   aws/v0.1.0   github.com/holdfast-go/holdfast/aws    requires holdfast v0.1.0
-#   cmd/v0.1.0   github.com/holdfast-go/holdfast/cmd    requires both
+#   cmd/v0.1.0   github.com/holdfast-go/holdfast/cmd    requires all others
+#   ...
 #
-# For another version than the last, first raise the require lines in aws/go.mod,
-# cmd/go.mod and internal/integration/go.mod and the replace lines in go.work, run
-# "make tidy" and "make test", and commit that. None of the three may have a replace line: with
-# one "go install" refuses the module. Push the three tags together (git push --atomic):
-# the module proxy asks for all of them at the first
+# For another version than the last, first raise the require lines in the files go.mod of the
+# workspace and the replace lines in go.work, run "make tidy" and "make test", and commit that.
+# No released module may have a replace line: with one "go install" refuses the module. Push the
+# tags together (git push --atomic): the module proxy asks for all of them at the first
 #
 #   go install github.com/holdfast-go/holdfast/cmd/holdfast@v0.1.0
 #
 # and remembers for a while what it did not find. A tag is never moved.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. internal/modules.sh
 version=${1:?usage: internal/release.sh VERSION}
 [[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$ ]] || { echo "a version is like v0.1.0, not $version" >&2; exit 64; }
 number=${version#v}
-for module in aws cmd; do
+for module in "${modules[@]}"; do
   if grep -q '^replace' "$module/go.mod"; then
     echo "$module/go.mod has a replace line: go install of a tag would refuse it" >&2
     exit 1

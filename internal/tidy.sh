@@ -6,14 +6,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . internal/modules.sh
 go mod tidy
-for mod in $(git ls-files --cached --others --exclude-standard '*/go.mod' | grep -v '^bench/'); do
-  dir=$(dirname "$mod")
+for dir in "${modules[@]}" "${unreleased[@]}"; do
+  [ "$dir" = . ] && continue
   up=$(realpath --relative-to="$dir" .)
   (
     cd "$dir"
     drop=()
-    for other in . aws cmd internal/integration; do
-      [ -f "$up/$other/go.mod" ] || continue
+    for other in "${modules[@]}" "${unreleased[@]}"; do
       name=$(awk '$1 == "module" { print $2 }' "$up/$other/go.mod")
       [ "$name" = "$(awk '$1 == "module" { print $2 }' go.mod)" ] && continue
       go mod edit -replace "$name=$up/$other"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/object/reserve"
+	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
 	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
 	"github.com/holdfast-go/holdfast/aws/internal/transport"
-	"github.com/holdfast-go/holdfast/object/reserve"
+	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/store"
 )
 

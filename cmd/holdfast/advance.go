@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/resumekey"
+	"github.com/holdfast-go/holdfast/compat/resumekey"
 )
 
 // positionFlags are the values that a user can save together with a sequence.

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/compat/avisofile"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )

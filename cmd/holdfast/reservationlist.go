@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
-	"github.com/holdfast-go/holdfast/object/reserve"
+	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/store"
 )
 

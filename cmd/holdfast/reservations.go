@@ -15,8 +15,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/aws/reservation"
+	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
-	"github.com/holdfast-go/holdfast/object/reserve"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
+	"github.com/holdfast-go/holdfast/compat/avisofile"
 )
 
 func (a *app) checkpointRestore(f *checkpointFlags) *cobra.Command {

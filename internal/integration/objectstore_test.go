@@ -23,9 +23,9 @@ import (
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/reservation"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/internal/integration/servers"
 	"github.com/holdfast-go/holdfast/object"
-	"github.com/holdfast-go/holdfast/object/reserve"
 	"github.com/holdfast-go/holdfast/store"
 )
 

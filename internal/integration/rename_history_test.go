@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/internal/integration/faultproxy"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/dirbucket"
-	"github.com/holdfast-go/holdfast/object/reserve"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/memstore"
 )

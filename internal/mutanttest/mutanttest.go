@@ -37,7 +37,7 @@ const TestName = "TestMutants"
 // Run checks that the tests of the package in the current directory notice each
 // mutant. Building them takes a while, so they are built only when they are asked for:
 //
-//	go test -run '^TestMutants$' ./...
+//	go test -run '^TestMutants$' work
 //
 // With HOLDFAST_TORTURE set each mutant's test runs 30 times, or for 10 seconds if that is
 // shorter, and must fail every time: a test that depends on chance is no proof. At other

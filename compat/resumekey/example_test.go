@@ -3,7 +3,7 @@ package resumekey_test
 import (
 	"fmt"
 
-	"github.com/holdfast-go/holdfast/checkpoint/resumekey"
+	"github.com/holdfast-go/holdfast/compat/resumekey"
 )
 
 func ExampleKey() {

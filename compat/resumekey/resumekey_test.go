@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/checkpoint/resumekey"
+	"github.com/holdfast-go/holdfast/compat/resumekey"
 )
 
 // vectors were made by the rules of aviso with the crates that it uses (url 2.5 and

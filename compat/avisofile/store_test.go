@@ -13,7 +13,8 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
+	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/compat/avisofile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -74,6 +75,14 @@ func reset(t testing.TB, s *avisofile.Store, key string, sequence uint64, opts *
 		t.Fatal(err)
 	}
 	return c
+}
+
+// TestStore runs the suite of every store of checkpoints.
+func TestStore(t *testing.T) {
+	path := statePath(t)
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
+		return open(t, path, nil)
+	}, nil)
 }
 
 func TestStatuses(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
+	"github.com/holdfast-go/holdfast/compat/avisofile"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
+	"github.com/holdfast-go/holdfast/compat/avisofile"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/internal/group"
 	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/group"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
+	"github.com/holdfast-go/holdfast/compat/avisofile"
 )
 
 // lockFile takes the lock of a state file, as any program would, and returns what

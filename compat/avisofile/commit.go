@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/checkpoint/internal/group"
+	"github.com/holdfast-go/holdfast/internal/group"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/membucket"
-	"github.com/holdfast-go/holdfast/object/reserve"
 	"github.com/holdfast-go/holdfast/store"
 )
 

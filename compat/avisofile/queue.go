@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/internal/group"
+	"github.com/holdfast-go/holdfast/internal/group"
 	"github.com/holdfast-go/holdfast/store"
 )
 
