@@ -252,7 +252,7 @@ func (c *Client) batchPoll(v *batchPoll, waited map[string]bool, pages int) {
 
 var (
 	errLongListing = errors.New("batch poll: the key prefix has so many records that a listing costs more than it saves")
-	errNoTags      = errors.New("batch poll: the listing shows none of the locks that are waited for")
+	errNoTags      = errors.New("batch poll: the listing shows none of the locks that clients wait for")
 )
 
 // listTags returns the tags of the locks that are waited for.

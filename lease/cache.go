@@ -30,8 +30,8 @@ type Observation struct {
 	// other epoch, the time of the observation has no meaning.
 	Epoch string `json:"epoch"`
 
-	// Monotonic is the time on the system's monotonic clock after the first reply that showed
-	// this version, or an earlier version with the same HolderNonce.
+	// Monotonic is a time of the system's monotonic clock: when the process received the first
+	// reply that showed this version, or an earlier version with the same HolderNonce.
 	Monotonic time.Duration `json:"monotonic_ns"`
 
 	// HolderNonce is the nonce of the last write of the lock's holder. After that write,
@@ -48,9 +48,9 @@ type Cache interface {
 	// there is one.
 	Load(storeID, key string) (Observation, bool)
 
-	// Save keeps s. If the cache already has an observation with the same version and epoch,
-	// Save does not replace it. If only the HolderNonce is the same, Save keeps the earlier
-	// value of Monotonic.
+	// Save stores s. If the cache has an observation of the key with the same Epoch and Version,
+	// Save changes nothing. If only the Epoch and the HolderNonce are the same, Save stores s
+	// with the earlier value of Monotonic.
 	Save(s Observation)
 }
 

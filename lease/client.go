@@ -79,9 +79,10 @@ func New(st store.Store, o *Options) (*Client, error) {
 func (c *Client) Options() Options { return c.set.Options }
 
 // Handle returns a re-entrant handle on the lock name; see [Handle]. It sends nothing. Two
-// handles exclude each other, also in one process. A name is a valid store key; with the prefix
-// it has at most [store.MaxKey] bytes. If the name is not valid, the error matches
-// [store.ErrKey]. If an option is not valid, it matches [store.ErrInvalid].
+// handles exclude each other, also in one process. The name must be a valid store key.
+// Options.KeyPrefix, a slash and the name together have at most [store.MaxKey] bytes. If the name
+// is not valid, the error matches [store.ErrKey]. If an option is not valid, the error matches
+// [store.ErrInvalid].
 func (c *Client) Handle(name string, o *LockOptions) (*Handle, error) {
 	return c.handle(name, nil, o, methodHandle)
 }

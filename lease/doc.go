@@ -14,7 +14,7 @@
 // # What programs call
 //
 //   - Take a lock. [New] returns a [Client] with [Options]. [Options.TTL] is the TTL of its
-//     locks. [Options.Grace] is the time that the work has to stop after its context has ended.
+//     locks. After the context of the work ends, the work has the time [Options.Grace] to stop.
 //     [Client.Do] runs a function under a lock. [Client.Acquire] waits for a lock and returns a
 //     [Guard]. [Client.TryAcquire] does not wait. [LockOptions] say how to take the lock; nil
 //     means all defaults. [Client.Close] releases all locks of the client.
@@ -34,30 +34,32 @@
 //     [Leader] or [ErrNoLeader]. [Client.Observe] yields each change of the leader.
 //   - Run a job once in a period. [Client.Once] runs a job at most once in each [Period], such as
 //     [Every] or [Daily], and returns an [OnceResult].
-//   - Ask a holder to stop. [Client.RequestYield] sends the request. The context of a Do then
-//     ends with [ErrYieldRequested]. Other holders watch [Guard.YieldRequested]. [Client.Break]
-//     ends a grant without the consent of the holder.
+//   - Ask a holder to stop. [Client.RequestYield] sends the request. If the holder runs a Do, its
+//     context ends with [ErrYieldRequested]. Other holders watch [Guard.YieldRequested].
+//     [Client.Break] ends a grant without the consent of the holder.
 //   - Operate. [Client.Inspect] reads the [Record] of a lock. [Client.List] yields the names of
 //     the locks, and [Client.Watch] the changes of one lock. [Client.Sweep] removes the records
 //     of unused locks. [Options.OnEvent] gets each [Event].
 //
 // Programs rarely need the rest. [Tuning] sets the times and bounds of the protocol. A [Ticket]
-// moves a lease to another process ([Guard.Detach], [Client.Attach]). If each attempt runs in a
-// new process, a [Cache] saves time: it stores how long the record of a lock has not changed.
+// moves a lease to another process ([Guard.Detach], [Client.Attach]). A [Cache] saves time if
+// each attempt to take a lock runs in a new process: it stores for how long the record of the
+// lock has not changed.
 //
 // # What is promised
 //
-// A holder trusts its lease until the context of its guard ends: it works as the only holder of
-// the lock. At any time at most one holder of a lock trusts its lease, under three conditions:
+// A holder trusts its lease until the context of its guard ends. To trust a lease means to work
+// as the only holder of the lock. At any time at most one holder of a lock trusts its lease,
+// under three conditions:
 //
 //   - The clock of every machine runs at most Options.MaxClockDrift too fast or too slow.
 //   - If a machine sleeps, at least one of its clocks counts the sleep.
 //   - No user breaks the lock with [BreakOptions.Immediate].
 //
 // A write can still arrive after the end of the lease: the system can stop the process between a
-// check and a write, and the network can delay a request. So pass the token with each write. If
-// the target of the writes refuses a token below the highest token that it has seen, late writes
-// do no harm, even if the conditions do not hold.
+// check and a write, and the network can delay a request. So pass the token with each write. Let
+// the target of the writes refuse each token that is lower than the highest token that it has
+// seen. Then late writes do no harm, even if the conditions do not hold.
 //
 // docs/safety.md has the arguments for these promises and for the protocol.
 //
@@ -87,12 +89,12 @@
 // A grant owns one goroutine for renewals (none with Options.ManualRenewal) and one timer. A
 // grant under a session owns neither: the session has one goroutine and one timer. With
 // LockOptions.Linger a handle keeps its lease for a while after the work. During that time the
-// handle owns one goroutine more if the store reports changes. The goroutines end with the loss
-// of the lease, or with the release, which waits for them. Release every guard, also after the
-// loss of its lease.
+// handle owns one more goroutine if the store reports changes. All these goroutines end when the
+// lease is lost or released. A release waits for them. Release every guard, also after the loss
+// of its lease.
 //
-// A waiting Acquire uses up to two goroutines. Options.OnEvent and Options.Logger run in a
-// goroutine each while there are events to report.
+// A waiting Acquire uses up to two goroutines. While there are events to report,
+// [Options.OnEvent] runs in one goroutine and [Options.Logger] in another.
 //
 // # Protocol: clocks
 //
@@ -118,17 +120,18 @@
 //
 // # Protocol: renewals
 //
-// A renewal may take until the guard's context ends. If a third of the time until then has passed
-// without a reply, the holder sends a second renewal and also waits for the reply to the first.
-// With any options that [New] accepts, no lease is lost while every request takes at most a tenth
-// of the TTL. docs/stores.md lists how slow a store may become before a lease with the default
-// options is lost. One request lasts at most half a TTL or 30 s.
+// A renewal may take until the guard's context ends. If the store does not reply within a third
+// of this time, the holder sends a second renewal. The holder also accepts a late reply to the
+// first renewal. With any options that [New] accepts, no lease is lost while every request takes
+// at most a tenth of the TTL. docs/stores.md lists how slow a store may become before a lease
+// with the default options is lost. One request lasts at most half a TTL or 30 s.
 //
-// Other clients also write into the record that a holder renews, to ask it to yield or to enter
-// the queue. The holder never pauses before its own write. The other clients follow two rules:
+// Other clients also write into the record that a holder renews: they ask the holder to yield, or
+// they enter the queue. The holder never pauses before its own write. The other clients follow
+// two rules:
 //
 //   - After a conflict they pause for longer than a renewal takes.
-//   - They limit their writes between two writes of the holder. All other clients together may
+//   - They limit their writes. Between two writes of the holder, all other clients together may
 //     send as many writes as fit into a twentieth of the TTL, but at least one. A client
 //     estimates the time of a write from its own requests. At the limit the client waits for the
 //     holder's next write.
@@ -142,8 +145,9 @@
 //   - Tokens. Each grant has a higher token than every grant before it. A release writes a free
 //     record and deletes nothing, so that later tokens are higher. The token of the first grant
 //     is the Unix time in microseconds. So tokens rise even after a user has emptied the store by
-//     hand, on two conditions. The clock of the machine that creates the new record is behind by
-//     less than the age of the lock. And the lock was granted less than a million times a second.
+//     hand, on two conditions. If the clock of the machine that creates the new record is slow,
+//     it is slow by less than the age of the lock. And the lock was granted less than a million
+//     times a second.
 //   - Unknown outcome. The client reads the register back. If it finds its own grant id, the
 //     write was applied. The nonce in the record shows which attempt was applied, and the lease
 //     begins at the time when the client sent this attempt. If it finds the version before the
@@ -161,11 +165,12 @@
 //     [Client.Attach] frees the lock, but only if the record still has the version or a nonce of
 //     the ticket.
 //   - Requests to yield (see [Client.RequestYield]). The write of another client keeps the record
-//     and adds the request. It keeps the nonce of the holder's last write in the field mark.
-//     Waiters measure how long the mark has not changed. So a request does not make a dead holder
-//     look alive. The holder's next write conflicts. If the record still has the holder's grant
-//     and the holder's last nonce as mark, the holder writes over it. If the mark is different, a
-//     copy of the holder has renewed the lease, and this holder has lost it.
+//     and adds the request. The field mark keeps the nonce of the holder's last write. Waiters
+//     measure how long the mark has not changed. So a request does not make a dead holder look
+//     alive. The next write of a living holder conflicts with the request. If the record has the
+//     holder's grant, and the mark is the holder's last nonce, the holder writes over the record.
+//     If the mark is different, another process has renewed the lease, and this holder has lost
+//     it.
 //   - Loss. An event reports first that the lease is at risk. Then the guard's context ends, with
 //     the reason as its cause.
 //
@@ -181,24 +186,25 @@
 // locks name the session and repeat its TTL.
 //
 //   - A holder under a session trusts its lock until the deadline of the session.
-//   - If a waiter finds a lock under a session, it measures how long the session's record has not
-//     changed, as for the record of a lock. All waiters of a client together read the session's
-//     record at most six times in a TTL. If the session is over, the waiter revokes the session
-//     by a write over the version that it has measured. The waiter takes a lock of the session
-//     only after it has read or written "fenced" or "closed" in the session's record. It takes
-//     the lock by a write over the version that it has read of the lock's record.
+//   - If a waiter finds a lock under a session, it measures for how long the session's record has
+//     not changed. The rule for this time is the same as for the record of a lock. All waiters of
+//     a client together read the session's record at most six times in a TTL. When this time has
+//     passed, the waiter revokes the session by a write over the version that has not changed.
+//     The waiter takes a lock of the session only after it has read or written "fenced" or
+//     "closed" in the session's record. The waiter takes the lock by a write over the version of
+//     the lock's record that it has read.
 //   - If the record of a session is absent, the session may still live. The waiter reads the lock
 //     again. If the lock still names the session, the waiter writes an open record in the place
-//     of the absent one. No process renews this record. If this record has not changed for the
-//     TTL, a waiter revokes the session. A living session is lost when its next renewal conflicts
-//     with this record. If the record of a session cannot be read, an operator has to break its
-//     locks with immediate effect.
+//     of the absent one. No process renews the new record. If the new record has not changed for
+//     the TTL, a waiter revokes the session. A living session is lost when its next renewal
+//     conflicts with the new record. If the record of a session cannot be read, an operator has
+//     to break its locks with immediate effect.
 //   - A revoked or closed session never becomes valid again. A new session has a new random id.
 //   - A session takes no lock while the outcome of its last renewal is unknown
 //     ([ErrSessionInDoubt]).
-//   - The outcome of a release, or of the write of a cancelled Acquire, can be unknown. Such a
-//     write could keep the lock held for as long as the session lives. So the session tries to
-//     free the lock after each renewal.
+//   - The outcome of a release, or of the write of a cancelled Acquire, can be unknown. Then the
+//     lock could stay held for as long as the session lives. So the session tries to free the
+//     lock after each renewal.
 //   - Close ends all contexts, then writes "closed", then frees the records of the locks.
 //   - A session reads the record of a lock only after another client has broken the lock or asked
 //     its holder to yield. So the guard does not notice if a user removes or replaces the record
@@ -206,9 +212,10 @@
 //     the check of tokens prevents late writes. A lease without a session notices the change with
 //     its next renewal.
 //
-// To open a session costs one request, and so does each renewal. To close it costs one request,
-// and one more for each lock that is still held. To take over the locks of a dead session costs
-// one request for the session. Each of its locks then costs as many requests as a free lock.
+// To open a session costs one request, and so does each renewal. To close a session costs one
+// request, and one more for each lock that the session still holds. To take over the locks of a
+// dead session costs one request for the session. Each of its locks then costs as many requests
+// as a free lock.
 //
 // # Protocol: several holders
 //
@@ -234,14 +241,14 @@
 //     wait for ever.
 //
 // The grant of a writer or of a slot has a higher token than all grants before it. A reader has
-// the token of the last writer. So a target that refuses lower tokens refuses exactly the readers
-// that came before that writer.
+// the token of the last writer. So a target that has seen the token of a writer refuses exactly
+// the readers that came before that writer.
 //
 // # Waiting for many locks
 //
-// Waiters do not poll if the store reports changes. Otherwise the waiters of one client for one
-// lock share their reads. On some stores (S3, SQL tables) a listing shows which registers have
-// changed ([store.TagLister]). If a listing costs less than half of the reads, one listing
+// Waiters do not poll if the store reports changes. Otherwise all waiters of one client for the
+// same lock share their reads. On some stores (S3, SQL tables) a listing shows which registers
+// have changed ([store.TagLister]). If a listing costs less than half of the reads, one listing
 // replaces the reads of all waiters. The waiters then read only the records that have changed. A
 // waiter never decides by a listing alone. After 24 times MaxPoll (one minute by default) a
 // waiter reads its record in any case. So a wrong listing delays a waiter by at most this time.
@@ -280,7 +287,7 @@
 //	             and a number of base 36
 //	mark         nonce of the last write by the holder of the grant, if other clients have
 //	             written since then
-//	beside       number of writes by other clients since then
+//	beside       number of writes by other clients since the holder's last write
 //	slots        number of slots of the semaphore, also while all slots are free
 //	holders      readers or holders of slots: each is an array of grant, mode ("r" for a reader,
 //	             "s" for a slot, "w" for a writer), TTL of its session in milliseconds, time of

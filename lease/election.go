@@ -192,13 +192,13 @@ func (e *Election) lead(ctx context.Context, value []byte, f func(ctx context.Co
 //
 // Lead ends in these cases:
 //
-//   - f returns while the candidate leads, or after f has released the guard. Lead resigns, and
-//     returns the error of [Handle.Do].
+//   - f returns while the candidate still leads, or f has released the guard and returns. Lead
+//     resigns, and returns the error of [Handle.Do].
 //   - ctx ends while f runs. The context of f ends with the same cause, and the lease lasts until
 //     f has returned. If f returned nil, Lead returns nil. Otherwise the error matches the cause
 //     of ctx.
-//   - ctx ends during a campaign. The error is that of [Handle.Acquire], and matches the cause of
-//     ctx.
+//   - ctx ends during a campaign. Lead returns the error of [Handle.Acquire], which matches the
+//     cause of ctx.
 //   - A campaign fails. The client or the session was closed ([ErrClosed]), the session was lost
 //     ([ErrLost]), or the error is permanent. After temporary errors of the store, Lead tries
 //     again, within Options.StoreTimeout.
@@ -264,12 +264,13 @@ type Leader struct {
 //
 // By the wall clocks, the leader's last renewal can be older than its TTL. Then Leader watches
 // the record until the next renewal, but at most for the TTL. If ctx ends earlier, the error
-// matches the cause of ctx, and the result is the leader in the record. If the clock of a dead
-// leader's machine is ahead, Leader returns that leader for a longer time, by this difference.
+// matches the cause of ctx, and the result is the leader in the record. An example: the clock of
+// a leader's machine is 10 s ahead, and the leader dies. Then Leader can return this leader for
+// 10 s longer.
 //
 // Leader changes nothing, and revokes no session. A leader whose term was broken may continue
 // until its deadline. The term can end before the call returns. So work that depends on the
-// leader needs its token.
+// leader needs the leader's token.
 func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 	h, err := c.Handle(name, nil)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors of this package, for errors.Is. Some of them state an outcome; see
-// [store.OutcomeOf]. The errors that end a lease, a guard or a client state no outcome,
-// because they are also the causes of contexts. If such a context interrupts a write, the
-// store may still apply the write.
+// The errors of this package, for errors.Is. Some of them also say whether a write was applied;
+// see [store.OutcomeOf]. The errors that end a lease, a guard or a client do not say this,
+// because they are also the causes of contexts. If such a context interrupts a write, the store
+// may still apply the write.
 var (
 	// ErrHeld: another client, or another handle, holds the lock. The error is a
 	// [*HeldError].
@@ -44,15 +44,15 @@ var (
 	ErrTicketUsed = errors.New("the ticket was used before")
 
 	// ErrYieldRequested: a client asked the holder to yield; see [Client.RequestYield]. If
-	// [Handle.Do] ends the context of its function because of such a request, this is the cause.
-	// It does not match [ErrLost].
-	ErrYieldRequested = errors.New("asked to release the lock")
+	// [Handle.Do] ends the context of its function because of such a request, the cause of the
+	// context matches ErrYieldRequested. ErrYieldRequested does not match [ErrLost].
+	ErrYieldRequested = errors.New("another client asks the holder to release the lock")
 
 	// ErrYieldRefused: the holder of the lock refuses to yield.
 	ErrYieldRefused = store.NewError("the holder refuses to release the lock", store.NotApplied)
 
 	// ErrNoYieldRequest: the holder has read no request to yield.
-	ErrNoYieldRequest = store.NewError("no client has asked to release the lock", store.NotApplied)
+	ErrNoYieldRequest = store.NewError("no client has asked the holder to release the lock", store.NotApplied)
 
 	// ErrReleased: the guard was released. The guard's context ends with this cause. It does not
 	// match [ErrLost].
@@ -83,7 +83,7 @@ var (
 
 	// ErrRunInFuture: the last run of the job began in a later period, and more than 5 minutes
 	// after the present time of this machine's clock. The error is a [*AlreadyRanError].
-	ErrRunInFuture = store.NewError("the last run is in the future of this machine's clock", store.NotApplied, store.ErrPermanent)
+	ErrRunInFuture = store.NewError("the last run began in the future, by the clock of this machine", store.NotApplied, store.ErrPermanent)
 
 	// ErrNotHeld: the lock has no grant that the call can end or change.
 	ErrNotHeld = lockrec.ErrNotHeld
@@ -91,9 +91,9 @@ var (
 	// ErrTokenMismatch: the token of the lock differs from the token that the caller passed.
 	ErrTokenMismatch = lockrec.ErrTokenMismatch
 
-	// ErrTokenInFuture: the token of a lock is above the clock (Unix time in microseconds). So
-	// [Client.Sweep] does not remove the lock.
-	ErrTokenInFuture = store.NewError("the token is above the clock (Unix time in microseconds)", store.NotApplied)
+	// ErrTokenInFuture: the token of a lock is above the Unix time in microseconds by this
+	// machine's clock. So [Client.Sweep] does not remove the lock.
+	ErrTokenInFuture = store.NewError("the token is above the Unix time in microseconds", store.NotApplied)
 
 	// ErrUnresolved: the client could not find out whether a write was applied.
 	ErrUnresolved = store.NewError("it is unknown whether the write was applied", store.Unknown)

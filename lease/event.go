@@ -57,8 +57,8 @@ const (
 	EventRevoked EventKind = "session revoked"
 )
 
-// UnresponsiveAfter is the time without an answer of the store after which a client
-// sends [EventUnresponsive].
+// If the store has answered nothing for the time UnresponsiveAfter, a client sends
+// [EventUnresponsive].
 const (
 	UnresponsiveAfter  = 3 * time.Second
 	unresponsiveRepeat = 5 * time.Second

@@ -73,7 +73,7 @@ func ExampleClient_RequestYield() {
 		return context.Cause(ctx)
 	}, nil)
 	fmt.Println(errors.Is(err, lease.ErrYieldRequested), err)
-	// Output: true lock "nightly": asked to release the lock by ada: the machine is needed
+	// Output: true lock "nightly": another client asks the holder to release the lock (client ada): the machine is needed
 }
 
 // A holder can refuse to yield.

@@ -38,11 +38,11 @@ func (g *Guard) Handle() *Handle { return g.g.h }
 // Grace returns the time that guarded work has to stop after the end of the guard's context.
 func (g *Guard) Grace() time.Duration { return g.g.c.set.Grace }
 
-// GraceRemaining returns how much of the grace is left. While the lease is trusted, that is the
-// whole grace. After the lease has expired or was broken, it is the rest of the grace that the
-// TTL allows. It is zero if another client may already hold the lock. This is so if the lock
-// was taken over, the record was removed, or the grant was broken with immediate effect. It is
-// also so after a release, a close or a detach.
+// GraceRemaining returns how much of the grace is left. While the lease is trusted, the result is
+// the whole grace. After the lease has expired or was broken, the result is the rest of the
+// grace. The result is zero if another client may already hold the lock: the lock was taken over,
+// the record was removed, or the grant was broken with immediate effect. After a release, a close
+// or a detach the result is zero, too.
 func (g *Guard) GraceRemaining() time.Duration {
 	gr := g.g
 	gr.check()

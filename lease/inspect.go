@@ -133,8 +133,8 @@ type BreakOptions struct {
 // returns the record with an error. Then call Break again.
 //
 // If a lock has several holders (readers, or holders of slots), Break ends all their grants. The
-// token is the token of the record; see [Client.Inspect]. Other clients take the lock when each
-// holder has released its grant, or when the session of that holder is over. With Immediate they
+// token is the token of the record; see [Client.Inspect]. Other clients take the lock when no
+// holder is left: each holder has released its grant, or its session is over. With Immediate they
 // take the lock at once. To end only one holder, end its process. Other clients then revoke its
 // session.
 func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {

@@ -25,13 +25,13 @@ type LockOptions struct {
 	Shared bool
 
 	// Slots makes the lock a semaphore with that many slots, from 1 to [MaxMembers]. A handle
-	// takes one slot. All handles of the lock name the same number; see [Client.Resize]. Slots
-	// needs a [Session], and cannot be combined with Shared. Default: no semaphore.
+	// takes one slot. All handles of the lock must have the same number; see [Client.Resize].
+	// Slots needs a [Session], and cannot be combined with Shared. Default: no semaphore.
 	Slots int
 
 	// Fair makes the call wait in the queue of the lock, in the order of arrival. It needs a
-	// [Session]. Waiters that are not fair take the lock in no order, when it is free and the
-	// queue is empty.
+	// [Session]. Waiters without Fair take the lock in no fixed order. They can take it only when
+	// it is free and the queue is empty.
 	Fair bool
 
 	// With NoWait, if another handle holds the lock, Do and Once return a [*HeldError] and do
@@ -133,17 +133,17 @@ func (h *Handle) choose(o *LockOptions, call method) error {
 	case o.NoWait && call != methodDo && call != methodOnce:
 		return bad("NoWait is for Do and Once; call TryAcquire to take a lock without a wait")
 	case o.Linger != 0 && call != methodHandle:
-		return bad("Linger needs a handle that is used again; call Handle with it")
+		return bad("only Client.Handle and Session.Handle accept Linger; call one of them with it")
 	case (o.Shared || o.Slots != 0) && call == methodLead:
 		return bad("a leader holds the lock alone; Shared and Slots are not for Lead and Election")
 	case once && call == methodLead:
 		return bad("Period is for jobs, not for Lead and Election")
 	case several && h.under == nil:
-		return bad("Shared, Slots and Fair need a session; call OpenSession, and this method of the session")
+		return bad("Shared, Slots and Fair need a session; call OpenSession, then call this method of the session")
 	case once && h.under != nil:
-		return bad("Period cannot use the lease of a session; call this method of the client")
+		return bad("a session does not accept Period; call this method of the client")
 	case o.Shared && o.Slots != 0:
-		return bad("a handle is either Shared or has one of several Slots")
+		return bad("Shared and Slots cannot be combined")
 	case o.Slots != 0 && lockrec.CheckSlots(o.Slots) != nil:
 		return fmt.Errorf("lock %q: %w", h.name, lockrec.CheckSlots(o.Slots))
 	case several && (o.Linger > 0 || set.MinInterval > 0):

@@ -49,7 +49,7 @@ type AlreadyRanError struct {
 func (e *AlreadyRanError) Error() string {
 	r := e.Last
 	if e.Ahead > 0 {
-		return fmt.Sprintf("job %q: the last run began at %s (%s), which is %v ahead of the clock of this machine. The job does not run here before that time. Correct the wrong clock, or break the lock",
+		return fmt.Sprintf("job %q: the last run began at %s (holder %s), %v after the present time of this machine; correct the clock that is wrong, or break the lock",
 			e.Name, r.Began.Format(time.RFC3339), r.Holder, e.Ahead.Round(time.Second))
 	}
 	end := ""

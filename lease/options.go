@@ -33,10 +33,10 @@ const (
 	// leases of at least six times that; shorter ones have a sixth of their TTL.
 	minRemoteMargin = time.Second
 
-	// MaxDefaultGrace is the largest default grace.
+	// MaxDefaultGrace is the largest default of [Options.Grace].
 	MaxDefaultGrace = 5 * time.Second
 
-	// DefaultMaxClockDrift is the default bound for the error of a clock's rate.
+	// DefaultMaxClockDrift is the default of [Tuning.MaxClockDrift].
 	DefaultMaxClockDrift = 0.01
 
 	// defaultMinPoll and defaultMaxPoll bound the pause between two looks of a
@@ -119,9 +119,9 @@ type Options struct {
 	// counts from the last answer to any waiter of the client. If only writes fail, for example
 	// on a full disk, the time counts from the last answered write, and only while there is
 	// something to write. On a store that delays its writes, the time begins when a write should
-	// be done, and is at least the time of two writes. If a write that takes the lock has no
-	// answer and may still be applied, the call takes up to [Tuning.ReleaseTimeout] more to make
-	// this write harmless. Zero means no limit.
+	// have finished, and is at least the time of two writes. If a write that takes the lock has
+	// no answer and may still be applied, the call takes up to [Tuning.ReleaseTimeout] more to
+	// make this write harmless. Zero means no limit.
 	StoreTimeout time.Duration
 
 	// The key of a lock is KeyPrefix, a slash, and the name of the lock. Default
@@ -162,7 +162,7 @@ type Tuning struct {
 	// Default TTL/10; on a store that is reached over a network at least min(TTL/6, 1 s).
 	Margin time.Duration
 
-	// MaxClockDrift is the largest error of the rate of any machine's clock: 0.01 is
+	// MaxClockDrift is how much the clock of any machine may run too fast or too slow: 0.01 is
 	// one percent. From 0.0001 to 0.2. Default [DefaultMaxClockDrift].
 	MaxClockDrift float64
 
@@ -251,11 +251,11 @@ func (s *settings) check() error {
 	case math.IsNaN(s.MaxClockDrift) || s.MaxClockDrift < 0.0001 || s.MaxClockDrift > 0.2:
 		return bad("MaxClockDrift", "the maximal clock drift is %v; it can be from 0.0001 to 0.2", s.MaxClockDrift)
 	case !s.ManualRenewal && s.latestRenewal() > s.trust && s.traits.MinWriteTime > 0:
-		return bad("TTL RenewInterval Margin Grace", "with the renewal interval of %v and writes of %v on this store, a renewal would end too late for the TTL of %v, of which the holder relies on %v; use a longer TTL", s.RenewInterval, s.traits.MinWriteTime, s.TTL, s.trust)
+		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v, a write takes %v on this store, and the TTL is %v; the holder trusts its lease for %v, and a renewal could end later; use a longer TTL", s.RenewInterval, s.traits.MinWriteTime, s.TTL, s.trust)
 	case !s.ManualRenewal && s.latestRenewal() > s.trust:
-		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v, but of the TTL of %v the holder relies on %v only. A late renewal whose request takes a tenth of the TTL would end too late; use a shorter interval", s.RenewInterval, s.TTL, s.trust)
+		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v and the TTL is %v; the holder trusts its lease for %v, and a renewal that takes a tenth of the TTL could end later; use a shorter interval", s.RenewInterval, s.TTL, s.trust)
 	case s.MinPoll < time.Millisecond || s.MaxPoll < s.MinPoll || s.MaxPoll > time.Hour:
-		return bad("MinPoll MaxPoll", "the poll interval is from %v to %v; it can be from 1ms to 1h", s.MinPoll, s.MaxPoll)
+		return bad("MinPoll MaxPoll", "MinPoll is %v and MaxPoll is %v; they can be from 1ms to 1h, and MinPoll must not be above MaxPoll", s.MinPoll, s.MaxPoll)
 	case s.ReleaseTimeout < max(time.Millisecond, s.writeTime()):
 		return bad("ReleaseTimeout", "the release timeout is %v; it must be at least %v", s.ReleaseTimeout, max(time.Millisecond, s.writeTime()))
 	case s.MinInterval < 0 || s.MinInterval > maxMinInterval:

@@ -47,9 +47,9 @@ func Every(d time.Duration) Period { return Period{length: d} }
 // that part is one period.
 func Hourly(zone *time.Location) Period { return calendar(hour, zone) }
 
-// Daily is each day in a time zone; nil means UTC. If clocks are set on a day, the day has 23 or
-// 25 hours. A day begins with its first instant, even if the clocks skip midnight or show it
-// twice.
+// Daily is each day in a time zone; nil means UTC. On a day when the clocks are set forward or
+// back, the day has 23 or 25 hours. A day begins with its first instant, even if the clocks skip
+// midnight or show it twice.
 func Daily(zone *time.Location) Period { return calendar(day, zone) }
 
 // Weekly is each week in a time zone; nil means UTC. A week begins on Monday.

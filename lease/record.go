@@ -58,11 +58,15 @@ const (
 // KindSession is [Record.Kind] of the record of a session.
 const KindSession = lockrec.KindSession
 
-// Member is one of several holders of a lock, or a waiter in its queue. It belongs to a session,
-// and ends with it. Grant and Session are the ids of its grant and its session, TTL is the TTL of
-// the session. Mode says what the member holds or waits for. Slot is the number of its slot, from 1
-// on; 0 if it has no slot. Token is the token of its grant; 0 in the queue. Since is the time when
-// the member entered the queue or took the lock, by its own clock.
+// Member is one of several holders of a lock, or a waiter in its queue. A member belongs to a
+// session, and ends with the session. The fields are:
+//
+//   - Grant, Session: the ids of the member's grant and of its session.
+//   - TTL: the TTL of the session.
+//   - Mode: what the member holds or waits for.
+//   - Slot: the number of the member's slot, from 1 on; 0 if the member has no slot.
+//   - Token: the token of the grant; 0 in the queue.
+//   - Since: when the member entered the queue or took the lock, by the clock of its machine.
 type Member = lockrec.Member
 
 // Mode is what a member of a lock's record holds or waits for.

@@ -438,7 +438,7 @@ func (g *grant) free(ctx context.Context) error {
 	for pause := g.c.resolveBackoff(); ; {
 		if ctx.Err() != nil || end() <= 0 {
 			g.leave(t)
-			return fmt.Errorf("release of lock %q: %w (it expires in at most %v): %w", g.h.name, ErrUnresolved, g.c.set.expiry(g.tries.rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
+			return fmt.Errorf("release of lock %q: %w (the lease expires in at most %v): %w", g.h.name, ErrUnresolved, g.c.set.expiry(g.tries.rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
 		}
 		base, err := g.h.withHighestMark(ctx, g.tries.rec)
 		if err != nil {

@@ -284,11 +284,10 @@ const maxReleases = 16
 
 // Close ends the session. First the contexts of all its guards end, with the cause [ErrClosed].
 // Then Close writes into the session's record that the session is closed. This write frees all
-// its locks. Then Close frees the records of the locks, 16 at a time, for at most
+// locks of the session. Then Close frees the records of the locks, 16 at a time, for at most
 // Options.ReleaseTimeout. If a lock is left after that time, other clients read the session's
 // record before they take the lock. Close sends one request for the session, and one request for
-// each lock that the session still holds. [Client.Sweep] removes the record of the session
-// later.
+// each lock that the session still holds. [Client.Sweep] removes the record of the session later.
 //
 // A nil error means that all locks are free. A [*LostError] says that the session was lost
 // before. After any other error the locks may still be held in the store, and other clients wait

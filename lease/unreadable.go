@@ -15,18 +15,18 @@ import (
 // that the lock has no holder, or that the work of the holder is fenced. A living holder
 // continues until its next renewal or its deadline.
 //
-// First BreakUnreadable calls keep. This function must store a copy of the value, which is the
-// content of key. If the store itself cannot read the register, the value is nil. In this case
-// keep must also move the register away, so that the key is absent. If keep returns an error, the
-// call ends with it and changes nothing.
+// First BreakUnreadable calls keep. It must store a copy of value, the content of the register
+// key. If the store itself cannot read the register, the value is nil. In this case keep must
+// also move the register away, so that the key is absent. If keep returns an error,
+// BreakUnreadable returns this error and changes nothing.
 //
 // After keep has returned nil, BreakUnreadable raises the floor of tokens, and writes a free
 // record. The new token is above the floor, above every token that the store has recorded for the
 // key, and above the Unix time in microseconds.
 //
 // If the record can be read, the error matches [ErrNotHeld]: use [Client.Break]. If a newer
-// version of this package has written the record, it matches [ErrNewerFormat]. If there is no
-// record, it matches [store.ErrNotFound].
+// version of this package has written the record, the error matches [ErrNewerFormat]. If there is
+// no record, the error matches [store.ErrNotFound].
 func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx context.Context, key string, value []byte) error) (Record, error) {
 	h, err := c.Handle(name, nil)
 	if err != nil {

@@ -37,9 +37,9 @@ type YieldStatus struct {
 	Holder     string // holder of the grant that the request is for, for people
 	GrantEnded bool   // the grant is over: released, broken, taken over, or its holder is dead
 
-	// Current is the record that showed a RequestYield with Wait that the grant is over. If the
-	// lock has no record, Current is the zero Record. If the holder is dead, Current is the
-	// record of the requested grant.
+	// If a RequestYield with Wait finds that the grant is over, Current is the record that shows
+	// this. If the lock has no record, Current is the zero Record. If the holder is dead, Current
+	// is the record of the requested grant.
 	Current Record
 }
 
@@ -54,11 +54,10 @@ type YieldStatus struct {
 //
 // RequestYield sends a read and a write for the lock, and a read and a write for each session
 // that holds the lock. With [YieldOptions].Wait it then reads the lock as a waiter does. A
-// request does not delay the takeover from a dead holder. A renewal that conflicts with a
-// request to yield takes two requests to the store. So during requests to yield, a lease
-// survives slow requests only if each takes at most half of the time that the package
-// documentation gives for renewals. On a store that delays writes, a holder reads before it
-// writes.
+// request does not delay the takeover from a dead holder. A renewal that conflicts with a request
+// to yield takes two requests to the store. So while other clients ask the holder to yield, no
+// lease is lost if every request takes at most a twentieth of the TTL. The package documentation
+// allows a tenth for other times. On a store that delays writes, a holder reads before it writes.
 //
 // A nil error means that the request is in the record, or that the grant ended after the
 // request. These errors are special:
@@ -327,7 +326,7 @@ func (g *Guard) YieldRequest() (YieldStatus, bool) {
 // to yield.
 func (g *Guard) yieldsOnRequest() error {
 	asked, _ := g.YieldRequest()
-	err := fmt.Errorf("lock %q: %w by %s", g.Name(), ErrYieldRequested, asked.By)
+	err := fmt.Errorf("lock %q: %w (client %s)", g.Name(), ErrYieldRequested, asked.By)
 	if asked.Reason != "" {
 		err = fmt.Errorf("%w: %s", err, asked.Reason)
 	}
@@ -335,13 +334,13 @@ func (g *Guard) yieldsOnRequest() error {
 }
 
 // RefuseYield records a refusal: the holder does not yield, with the reason. The reason has at
-// most [MaxReason] bytes of UTF-8. Clients that ask the holder to yield get the refusal as
-// [YieldStatus], and no client can send this grant a further request to yield. The write also
-// renews a plain lease. If a [Handle.Do] has already ended the context of its function because
-// of the request, RefuseYield does not change that; see [IgnoreYieldRequests].
+// most [MaxReason] bytes of UTF-8. Clients that ask the holder to yield get the refusal in a
+// [YieldStatus]. No client can send a further request to yield to this grant. The write also
+// renews a plain lease. If a [Handle.Do] has already ended the context of its function because of
+// the request, RefuseYield does not change that; see [IgnoreYieldRequests].
 //
 // If the holder has read no request, the error matches [ErrNoYieldRequest]. If the lease is lost,
-// it matches [ErrLost]. If the guard is that of a reader or of a slot, it matches
+// the error matches [ErrLost]. For the guards of readers and of slots, the error matches
 // [store.ErrInvalid], because one holder cannot refuse for the other holders. After any other
 // error, [store.OutcomeOf] says whether the refusal was certainly not written.
 func (g *Guard) RefuseYield(ctx context.Context, reason string) error {

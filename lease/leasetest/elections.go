@@ -12,8 +12,8 @@ import (
 // electionCases are the rules of candidates and of clients that look for the leader.
 func electionCases() []testCase {
 	return []testCase{
-		{"Election", "One candidate leads at a time, under a session or not, each is seen with its own value and token, and a resignation lets the next one lead.", caseElection},
-		{"Observe", "An observer gets every leader and every value in order, each with the token of its term.", caseObserve},
+		{"Election", "At most one candidate leads at a time, with or without a session. Readers see each leader with its own value and token. When a leader resigns, another candidate leads.", caseElection},
+		{"Observe", "Observe yields every leader and every value in order, each with the token of its term.", caseObserve},
 		{"LeadAgain", "A leader that has lost its lease campaigns again, with a higher token.", caseLeadAgain},
 	}
 }
@@ -28,13 +28,13 @@ func (e *env) election(c *lease.Client) *lease.Election {
 func (e *env) leads(value string, token uint64) {
 	l, err := e.client(e.b, nil).Leader(e.ctx, job)
 	if err != nil || string(l.Value) != value || l.Token != token {
-		e.errorf("the leader is %q with token %d, %v; want %q with %d", l.Value, l.Token, err, value, token)
+		e.errorf("Leader returned the value %q, the token %d and the error %v; want the value %q and the token %d", l.Value, l.Token, err, value, token)
 	}
 }
 
 func caseElection(e *env) {
 	if _, err := e.client(e.b, nil).Leader(e.ctx, job); !errors.Is(err, lease.ErrNoLeader) {
-		e.errorf("before the first campaign: %v, want ErrNoLeader", err)
+		e.errorf("Leader before the first campaign: got the error %v, want ErrNoLeader", err)
 	}
 	var candidates sync.WaitGroup
 	defer candidates.Wait()
@@ -62,7 +62,7 @@ func caseElection(e *env) {
 			}
 			mu.Lock()
 			if g.Token() <= last {
-				e.errorf("token %d after %d", g.Token(), last)
+				e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", g.Token(), last)
 			}
 			last = g.Token()
 			mu.Unlock()
@@ -72,7 +72,7 @@ func caseElection(e *env) {
 				}
 				l, err := reader.Leader(e.ctx, job)
 				if err != nil || string(l.Value) != v || l.Token != g.Token() {
-					e.errorf("the leader is %q with token %d, %v; want %q with %d", l.Value, l.Token, err, v, g.Token())
+					e.errorf("Leader returned the value %q, the token %d and the error %v; want the value %q and the token %d", l.Value, l.Token, err, v, g.Token())
 				}
 			}
 			if err := candidate.Resign(e.ctx); err != nil {
@@ -110,10 +110,10 @@ func caseObserve(e *env) {
 		select {
 		case got := <-all:
 			if got != (told{value, token}) {
-				e.fatalf("the observer got %+v, want the value %q with token %d", got, value, token)
+				e.fatalf("Observe yielded %+v; want the value %q and the token %d", got, value, token)
 			}
 		case <-e.ctx.Done():
-			e.fatalf("the observer did not get %q", value)
+			e.fatalf("Observe did not yield the value %q", value)
 		}
 	}
 	expect("", 0)
@@ -139,7 +139,7 @@ func caseLeadAgain(e *env) {
 	err := c.Lead(e.ctx, job, []byte("leader"), func(ctx context.Context, g *lease.Guard) error {
 		e.leads("leader", g.Token())
 		if g.Token() <= last {
-			e.errorf("token %d after %d", g.Token(), last)
+			e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", g.Token(), last)
 		}
 		last = g.Token()
 		if terms++; terms == 3 {
@@ -153,9 +153,9 @@ func caseLeadAgain(e *env) {
 		return ctx.Err()
 	}, nil)
 	if err != nil || terms != 3 {
-		e.errorf("Lead: %v after %d terms, want 3", err, terms)
+		e.errorf("Lead returned %v after %d terms; want 3 terms", err, terms)
 	}
 	if _, err := e.client(e.b, nil).Leader(e.ctx, job); !errors.Is(err, lease.ErrNoLeader) {
-		e.errorf("after the last term: %v, want ErrNoLeader", err)
+		e.errorf("Leader after the last term: got the error %v, want ErrNoLeader", err)
 	}
 }

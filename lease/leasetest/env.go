@@ -100,7 +100,7 @@ func every(op store.Kind, key string, action faultstore.Action) faultstore.Sched
 // readBack ends the case on stores whose unknown writes cannot be recognised.
 func (e *env) readBack() {
 	if store.TraitsOf(e.a).CannotReadOwnWrites {
-		e.absent("the store cannot find out by reading whether a write was applied")
+		e.absent("a read of this store does not show whether a write was applied")
 	}
 }
 
@@ -160,7 +160,7 @@ func (e *env) held(c *lease.Client, name string) *lease.HeldError {
 	var held *lease.HeldError
 	if !errors.As(err, &held) || !errors.Is(err, lease.ErrHeld) {
 		if err == nil {
-			e.fatalf("a lock that is held was given again, with token %d", g.Token())
+			e.fatalf("TryAcquire of a held lock succeeded, with token %d", g.Token())
 		}
 		e.fatalf("TryAcquire of a held lock: got %v, want a HeldError", err)
 	}
@@ -174,7 +174,7 @@ func (e *env) state(name string, want lease.State) lease.Record {
 	info, err := e.client(e.b, nil).Inspect(e.ctx, name)
 	e.must("Inspect", err)
 	if info.Record.State != want {
-		e.fatalf("the lock is %q, want %q: %s", info.Record.State, want, value)
+		e.fatalf("the record has the state %q, want %q: %s", info.Record.State, want, value)
 	}
 	return info.Record
 }
@@ -182,10 +182,10 @@ func (e *env) state(name string, want lease.State) lease.Record {
 // holds checks that a guard is trusted and its grant is in the store.
 func (e *env) holds(g *lease.Guard) {
 	if err := g.Err(); err != nil {
-		e.fatalf("the lease is over: %v", err)
+		e.fatalf("the lease has ended: %v", err)
 	}
 	if rec := e.state(g.Name(), lease.Held); rec.Token != g.Token() {
-		e.fatalf("the guard has token %d, the record %d", g.Token(), rec.Token)
+		e.fatalf("the guard has token %d, but the record has token %d", g.Token(), rec.Token)
 	}
 }
 
@@ -193,7 +193,7 @@ func (e *env) holds(g *lease.Guard) {
 func (e *env) lost(g *lease.Guard, reason error) {
 	err := g.Err()
 	if !errors.Is(err, lease.ErrLost) || !errors.Is(err, reason) {
-		e.fatalf("the lease is over with %v, want it lost: %v", err, reason)
+		e.fatalf("the lease ended with %v; want a loss with the reason %v", err, reason)
 	}
 	if ctx := g.Context(); ctx.Err() == nil || context.Cause(ctx) != err {
 		e.fatalf("the context of a lost lease has the cause %v, want %v", context.Cause(ctx), err)
@@ -203,6 +203,6 @@ func (e *env) lost(g *lease.Guard, reason error) {
 // pause sleeps, or until the case has no time left.
 func (e *env) pause(d time.Duration) {
 	if err := backoff.Sleep(e.ctx, d); err != nil {
-		e.fatalf("out of time: %v", err)
+		e.fatalf("the case has reached its timeout: %v", err)
 	}
 }

@@ -14,23 +14,23 @@ import (
 // expiryCases are the rules of time.
 func expiryCases() []testCase {
 	return []testCase{
-		{"Renewal", "A lease is renewed by itself: it outlasts its TTL by far, and no other client gets the lock meanwhile.", caseRenewal},
-		{"Takeover", "A lock whose holder does not renew is taken over when its record was seen unchanged for its TTL with the allowance for clocks: then, and never before. The holder has given up by itself before that.", func(e *env) {
+		{"Renewal", "The client renews its lease automatically. So the lease lasts much longer than its TTL, and no other client gets the lock in this time.", caseRenewal},
+		{"Takeover", "If a holder does not renew, a waiter takes the lock over, but only after the record has not changed for the TTL and the allowance for clocks. The holder stops trusting its lease earlier.", func(e *env) {
 			old := e.try(e.client(e.a, e.silent), job)
 			began := time.Now()
 			g := e.acquire(e.client(e.b, func(o *lease.Options) { o.IgnoreStoreClock = true }), job)
-			e.between("taken over", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL/2)
+			e.between("the lock was taken over", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL/2)
 			e.lost(old, lease.ErrExpired)
 			e.holds(g)
 		}},
-		{"TakeoverByTries", "Tries that do not wait take over a dead lock, too, in the end.", func(e *env) {
+		{"TakeoverByTries", "Repeated calls of TryAcquire also take over the lock of a dead holder in the end.", func(e *env) {
 			e.try(e.client(e.a, e.silent), job)
 			h := e.handle(e.client(e.b, func(o *lease.Options) { o.IgnoreStoreClock = true }), job)
 			began := time.Now()
 			for {
 				g, err := h.TryAcquire(e.ctx)
 				if err == nil {
-					e.between("taken over", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL/2)
+					e.between("the lock was taken over", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL/2)
 					e.holds(g)
 					return
 				}
@@ -40,7 +40,7 @@ func expiryCases() []testCase {
 				e.pause(e.TTL / 10)
 			}
 		}},
-		{"RenewalDelays", "Each renewal restarts the time that a waiter has to wait.", func(e *env) {
+		{"RenewalDelays", "Each renewal restarts the time after which a waiter may take the lock over.", func(e *env) {
 			g := e.try(e.client(e.a, e.silent), job)
 			h := e.handle(e.client(e.b, nil), job)
 			renewed := time.Now()
@@ -59,28 +59,28 @@ func expiryCases() []testCase {
 			}
 			next, err := h.Acquire(e.ctx)
 			e.must("Acquire", err)
-			e.between("taken over", time.Since(renewed), e.TTL, 2*expiry(e.TTL))
+			e.between("the lock was taken over", time.Since(renewed), e.TTL, 2*expiry(e.TTL))
 			e.holds(next)
 		}},
-		{"RecordTTL", "What counts is the TTL in the record, not the waiter's own.", func(e *env) {
+		{"RecordTTL", "A waiter waits for the TTL in the record, not for the TTL in its own options.", func(e *env) {
 			long := 3 * e.TTL
 			e.try(e.client(e.a, func(o *lease.Options) { e.silent(o); o.TTL = long }), job)
 			began := time.Now()
 			e.acquire(e.client(e.b, func(o *lease.Options) { e.short(o); o.IgnoreStoreClock = true }), job)
-			e.between("taken over", time.Since(began), expiry(long), expiry(long)+e.TTL)
+			e.between("the lock was taken over", time.Since(began), expiry(long), expiry(long)+e.TTL)
 		}},
-		{"ReleaseAfterTakeover", "A holder whose lease is over can do nothing to the next one: not by a release, not by a renewal.", func(e *env) {
+		{"ReleaseAfterTakeover", "After a takeover, the old holder cannot change the grant of the new holder: not by a release, not by a renewal.", func(e *env) {
 			old := e.try(e.client(e.a, e.silent), job)
 			g := e.acquire(e.client(e.b, nil), job)
 			if err := old.Renew(e.ctx); !errors.Is(err, lease.ErrLost) {
-				e.errorf("a renewal of a lease that is over: %v", err)
+				e.errorf("Renew after the end of the lease: got the error %v, want ErrLost", err)
 			}
 			if err := old.Release(e.ctx); !errors.Is(err, lease.ErrLost) {
-				e.errorf("a release of a lease that is over: %v", err)
+				e.errorf("Release after the end of the lease: got the error %v, want ErrLost", err)
 			}
 			e.holds(g)
 		}},
-		{"Unreachable", "A holder that cannot reach the store reports it, and gives up before another client can have the lock; not at the first error.", func(e *env) {
+		{"Unreachable", "A holder that cannot reach the store sends EventAtRisk. It stops trusting its lease before another client can get the lock, but not at the first error.", func(e *env) {
 			fs := e.faulty()
 			g := e.try(e.client(fs, e.short), job)
 			began := time.Now()
@@ -90,26 +90,26 @@ func expiryCases() []testCase {
 			case <-e.ctx.Done():
 				e.fatalf("the holder still trusts its lease without the store")
 			}
-			e.between("given up", time.Since(began), 0, e.TTL)
+			e.between("the holder stopped trusting its lease", time.Since(began), 0, e.TTL)
 			e.lost(g, lease.ErrExpired)
 		}},
-		{"BreakImmediate", "Break with immediate effect needs the token, raises it, and lets the next client in at once; the old holder reads of it.", caseBreakNow},
-		{"BreakWaits", "Break without immediate effect gives the old holder the time to read of it: others wait for its TTL from when they first saw the record.", func(e *env) {
+		{"BreakImmediate", "Break with immediate effect needs the token, and raises it. Another client can take the lock at once. The old holder reads that its grant was broken.", caseBreakNow},
+		{"BreakWaits", "After a break without immediate effect, other clients wait for the TTL from their first read of the record. So the old holder has time to read that its grant was broken.", func(e *env) {
 			old := e.try(e.client(e.a, e.short), job)
 			c := e.client(e.b, nil)
 			rec, err := c.Break(e.ctx, job, old.Token(), nil)
 			e.must("Break", err)
 			began := time.Now()
 			if held := e.held(c, job); held.Record.State != lease.Broken {
-				e.errorf("HeldError says that the lock is %q", held.Record.State)
+				e.errorf("HeldError has a record with the state %q, want broken", held.Record.State)
 			}
 			g := e.acquire(c, job)
-			e.between("taken", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL/2)
+			e.between("the lock was taken", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL/2)
 			if g.Token() <= rec.Token || !errors.Is(old.Err(), lease.ErrLost) {
-				e.errorf("token %d after the break's %d; the old holder's lease ended with %v", g.Token(), rec.Token, old.Err())
+				e.errorf("the new grant has token %d, the broken record has token %d, and the old lease ended with %v; want a higher token and a lost lease", g.Token(), rec.Token, old.Err())
 			}
 		}},
-		{"Detach", "A detached lease continues in another process, with its token and its deadline, once; after the deadline it is lost, and freed.", caseDetach},
+		{"Detach", "Another process can continue a detached lease once, with the same token and deadline. If the deadline has passed, the lease is lost, and Attach frees the lock.", caseDetach},
 	}
 }
 
@@ -123,7 +123,7 @@ func caseRenewal(e *env) {
 			won, err := h.TryAcquire(e.ctx)
 			if err == nil {
 				if g.Err() == nil {
-					e.fatalf("a lease that is renewed was taken over")
+					e.fatalf("another client took over a lease that its holder renews")
 				}
 				e.release(won)
 			}
@@ -137,38 +137,38 @@ func caseRenewal(e *env) {
 			e.fatalf("the lease was lost: %v", g.Err())
 		}
 	}
-	e.fatalf("no lease of %v could be kept for three TTLs", e.TTL)
+	e.fatalf("in every attempt, a lease with a TTL of %v was lost within three TTLs", e.TTL)
 }
 
 func caseBreakNow(e *env) {
 	old := e.try(e.client(e.a, nil), job)
 	c := e.client(e.b, nil)
 	if _, err := c.Break(e.ctx, job, old.Token()-1, &lease.BreakOptions{Immediate: true}); !errors.Is(err, lease.ErrTokenMismatch) {
-		e.errorf("Break with another token: %v, want ErrTokenMismatch", err)
+		e.errorf("Break with a wrong token: got the error %v, want ErrTokenMismatch", err)
 	}
 	e.holds(old)
 	rec, err := c.Break(e.ctx, job, old.Token(), &lease.BreakOptions{Immediate: true})
 	e.must("Break", err)
 	if rec.Token <= old.Token() {
-		e.errorf("Break left token %d, it was %d", rec.Token, old.Token())
+		e.errorf("the broken record has token %d, the grant had token %d; want a higher token", rec.Token, old.Token())
 	}
 	g := e.try(c, job)
 	if g.Token() <= rec.Token {
-		e.errorf("token %d after the break's %d", g.Token(), rec.Token)
+		e.errorf("the new grant has token %d, the broken record has token %d; want a higher token", g.Token(), rec.Token)
 	}
 	if err := old.Renew(e.ctx); !errors.Is(err, lease.ErrLost) {
-		e.errorf("a renewal of a broken grant: %v, want ErrLost", err)
+		e.errorf("Renew of a broken grant: got the error %v, want ErrLost", err)
 	}
 	if !errors.Is(old.Err(), lease.ErrLost) {
-		e.errorf("the old holder's lease ended with %v, want ErrLost", old.Err())
+		e.errorf("the lease of the old holder ended with %v, want ErrLost", old.Err())
 	}
 	e.holds(g)
 	e.release(g)
 	if _, err := c.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Immediate: true}); !errors.Is(err, lease.ErrNotHeld) {
-		e.errorf("Break of a free lock: %v, want ErrNotHeld", err)
+		e.errorf("Break of a free lock: got the error %v, want ErrNotHeld", err)
 	}
 	if _, err := c.Break(e.ctx, "nothing", 1, &lease.BreakOptions{Immediate: true}); !errors.Is(err, store.ErrNotFound) {
-		e.errorf("Break of no lock: %v, want ErrNotFound", err)
+		e.errorf("Break of a lock without a record: got the error %v, want ErrNotFound", err)
 	}
 }
 
@@ -177,23 +177,23 @@ func caseDetach(e *env) {
 	g := e.try(e.client(e.a, quiet), job)
 	ticket := e.detach(g)
 	if !errors.Is(g.Err(), lease.ErrDetached) {
-		e.errorf("a detached guard says %v", g.Err())
+		e.errorf("Err of a detached guard returned %v, want ErrDetached", g.Err())
 	}
 	b := e.client(e.b, quiet)
 	e.held(b, job)
 	next, err := b.Attach(e.ctx, ticket)
 	e.must("Attach", err)
 	if next.Token() != g.Token() {
-		e.errorf("attached with token %d, want %d", next.Token(), g.Token())
+		e.errorf("the guard from Attach has token %d, want %d", next.Token(), g.Token())
 	}
 	e.holds(next)
 	e.release(next)
 	if _, err := b.Attach(e.ctx, ticket); !errors.Is(err, lease.ErrReleased) {
-		e.errorf("Attach after the release: %v, want ErrReleased", err)
+		e.errorf("Attach after the release: got the error %v, want ErrReleased", err)
 	}
 	e.release(e.try(e.client(e.b, nil), job))
 	if _, err := b.Attach(e.ctx, ticket); !errors.Is(err, lease.ErrLost) {
-		e.errorf("Attach after another's grant: %v, want ErrLost", err)
+		e.errorf("Attach after a grant to another client: got the error %v, want ErrLost", err)
 	}
 
 	short := e.client(e.a, e.silent)
@@ -202,7 +202,7 @@ func caseDetach(e *env) {
 	ticket = e.detach(g)
 	e.pause(e.TTL)
 	if _, err := e.client(e.b, e.silent).Attach(e.ctx, ticket); !errors.Is(err, lease.ErrExpired) {
-		e.errorf("Attach after the TTL: %v, want ErrExpired", err)
+		e.errorf("Attach after the TTL: got the error %v, want ErrExpired", err)
 	}
 	e.state(job, lease.Free)
 }
@@ -219,7 +219,7 @@ func (e *env) detach(g *lease.Guard) lease.Ticket {
 	var again lease.Ticket
 	e.must("decode the ticket", json.Unmarshal(text, &again))
 	if g.Context().Err() == nil || !errors.Is(context.Cause(g.Context()), lease.ErrDetached) {
-		e.errorf("the context of a detached guard has the cause %v", context.Cause(g.Context()))
+		e.errorf("the context of a detached guard has the cause %v, want ErrDetached", context.Cause(g.Context()))
 	}
 	return again
 }

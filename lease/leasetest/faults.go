@@ -13,21 +13,21 @@ import (
 // faultCases are the rules of lost requests and replies.
 func faultCases() []testCase {
 	return []testCase{
-		{"AcquireReplyLost", "An acquire whose write was applied and whose reply was lost holds the lock: it does not wait for itself, nor leave a lock that no client holds.", func(e *env) {
+		{"AcquireReplyLost", "If the write of an acquire was applied but its reply was lost, the client holds the lock. It does not wait for its own grant, and leaves no lock without a holder.", func(e *env) {
 			e.acquireUnder(first(faultstore.WriteOp, faultstore.Lose))
 		}},
-		{"AcquireRequestLost", "An acquire whose write was lost sends it again.", func(e *env) {
+		{"AcquireRequestLost", "If the write of an acquire was lost, the client sends the write again.", func(e *env) {
 			e.acquireUnder(first(faultstore.WriteOp, faultstore.Drop))
 		}},
-		{"AcquireLate", "A write of an acquire that is applied late, after the lock was taken by a second try, changes nothing.", func(e *env) {
+		{"AcquireLate", "If the first write of an acquire arrives late, after a second attempt has taken the lock, it changes nothing.", func(e *env) {
 			e.acquireUnder(first(faultstore.WriteOp, faultstore.Late))
 		}},
-		{"AcquireGivenUp", "An acquire that is given up while its outcome is unknown cannot be applied later: the lock stays free.", caseGivenUp},
-		{"AcquireReadFails", "A read that fails is not \"absent\", and a write that fails for certain is an error: nothing is taken.", caseReadFails},
-		{"AcquireByAnother", "An acquire that finds another's grant after its own reply was lost does not adopt it.", caseNotAdopted},
-		{"RenewReplyLost", "A renewal whose reply was lost, or which a transport has repeated, has renewed; one that was lost itself is not a loss, and the next one renews.", caseRenewLost},
-		{"ReleaseReplyLost", "A release whose reply was lost has released, and is not repeated on the next holder.", caseReleaseLost},
-		{"ReleaseRequestLost", "A release whose request was lost is sent again.", func(e *env) {
+		{"AcquireGivenUp", "If a caller cancels an acquire with an unknown outcome, the store cannot apply the write later: the lock stays free.", caseGivenUp},
+		{"AcquireReadFails", "A failed read does not mean that the record is absent. A write that was certainly not applied is an error. In both cases the client takes no lock.", caseReadFails},
+		{"AcquireByAnother", "If a client has lost the reply to its acquire and then finds the grant of another client, it does not use that grant.", caseNotAdopted},
+		{"RenewReplyLost", "A renewal counts if it was applied, even if its reply was lost or the transport sent it twice. If the request itself was lost, the lease continues, and the next renewal counts.", caseRenewLost},
+		{"ReleaseReplyLost", "A release counts if it was applied, even if its reply was lost. The client does not release the grant of the next holder.", caseReleaseLost},
+		{"ReleaseRequestLost", "If the request of a release was lost, the client sends it again.", func(e *env) {
 			e.readBack()
 			fs := e.faulty()
 			g := e.try(e.client(fs, nil), job)
@@ -35,21 +35,21 @@ func faultCases() []testCase {
 			e.release(g)
 			e.state(job, lease.Free)
 		}},
-		{"ReleaseNever", "A release that does not reach the store says so; the guard is over all the same, and the lock is free after its TTL.", func(e *env) {
+		{"ReleaseNever", "If a release does not reach the store, it returns an error. The guard ends in any case, and the lock becomes free after the TTL.", func(e *env) {
 			fs := e.faulty()
 			g := e.try(e.client(fs, func(o *lease.Options) { e.silent(o); o.ReleaseTimeout = e.TTL / 2 }), job)
 			fs.Set(every(faultstore.WriteOp, "", faultstore.Drop))
 			if err := g.Release(e.ctx); err == nil {
-				e.errorf("a release that never arrived has no error")
+				e.errorf("Release returned no error, but no request reached the store")
 			}
 			if g.Err() == nil {
-				e.errorf("the guard is still trusted")
+				e.errorf("the guard is still valid after its release")
 			}
 			began := time.Now()
 			e.acquire(e.client(e.b, nil), job)
-			e.between("taken", time.Since(began), 0, expiry(e.TTL)+e.TTL/2)
+			e.between("the lock was taken", time.Since(began), 0, expiry(e.TTL)+e.TTL/2)
 		}},
-		{"Close", "Closing a client releases all its leases, each by itself, and ends every wait.", caseClose},
+		{"Close", "Close releases each lease of the client, even if another release fails, and ends every wait.", caseClose},
 	}
 }
 
@@ -61,9 +61,9 @@ func (e *env) acquireUnder(s faultstore.Schedule) {
 		fs.Set(s)
 		began := time.Now()
 		g := e.try(e.client(fs, nil), job)
-		e.between("taken", time.Since(began), 0, e.long/2)
+		e.between("the lock was taken", time.Since(began), 0, e.long/2)
 		if trust := g.Remaining(); trust > e.long-time.Since(began)+e.long/100 && e.Bubble {
-			e.errorf("the lease is trusted for %v", trust)
+			e.errorf("the holder trusts its lease for %v, want at most the time that is left of the TTL", trust)
 		}
 		e.must("Drain", fs.Drain(e.ctx))
 		e.holds(g)
@@ -106,13 +106,13 @@ func caseReadFails(e *env) {
 	ctx, cancel := context.WithTimeout(e.ctx, e.TTL/2)
 	defer cancel()
 	if other, err := e.client(fs, nil).TryAcquire(ctx, job, nil); err == nil {
-		e.fatalf("a lock was given, with token %d, while nothing could be read", other.Token())
+		e.fatalf("TryAcquire succeeded, with token %d, although every read failed", other.Token())
 	}
 	e.holds(g)
 	e.release(g)
 	fs.Set(every(faultstore.WriteOp, "", faultstore.Fail))
 	if _, err := e.client(fs, nil).TryAcquire(e.ctx, job, nil); err == nil || errors.Is(err, lease.ErrHeld) || store.OutcomeOf(err) != store.NotApplied {
-		e.errorf("an acquire whose writes fail: %v", err)
+		e.errorf("TryAcquire whose writes fail returned %v, want an error with the outcome NotApplied", err)
 	}
 	e.state(job, lease.Free)
 }
@@ -134,7 +134,7 @@ func caseNotAdopted(e *env) {
 	})
 	if g, err := e.client(st, nil).TryAcquire(e.ctx, job, nil); !errors.Is(err, lease.ErrHeld) {
 		if err == nil {
-			e.fatalf("two holders, with the tokens %d and %d", winner.Token(), g.Token())
+			e.fatalf("two clients hold the lock, with the tokens %d and %d", winner.Token(), g.Token())
 		}
 		e.fatalf("TryAcquire: %v, want ErrHeld", err)
 	}
@@ -159,12 +159,12 @@ func caseRenewLost(e *env) {
 	renew()
 	fs.Set(first(faultstore.WriteOp, faultstore.Drop))
 	if err := g.Renew(e.ctx); errors.Is(err, lease.ErrLost) {
-		e.fatalf("a renewal that did not arrive: %v", err)
+		e.fatalf("Renew whose request was lost returned %v, but the lease must not be lost", err)
 	}
 	renew()
 	fs.Set(first(faultstore.WriteOp, faultstore.Fail))
 	if err := g.Renew(e.ctx); err == nil || errors.Is(err, lease.ErrLost) {
-		e.fatalf("a renewal that failed: %v", err)
+		e.fatalf("Renew whose request failed returned %v, want an error that does not match ErrLost", err)
 	}
 	renew()
 	repeat = true
@@ -212,7 +212,7 @@ func caseReleaseLost(e *env) {
 func (e *env) steal(c *lease.Client) *lease.Guard {
 	g, err := c.TryAcquire(e.ctx, job, nil)
 	if err != nil {
-		e.errorf("TryAcquire in between: %v", err)
+		e.errorf("TryAcquire during the write of another client: %v", err)
 	}
 	return g
 }
@@ -235,14 +235,14 @@ func caseClose(e *env) {
 	}()
 	fs.Set(every(faultstore.WriteOp, "lock/one", faultstore.Drop))
 	if err := c.Close(e.ctx); err == nil {
-		e.errorf("one release failed, and Close has no error")
+		e.errorf("one release failed, but Close returned no error")
 	}
 	if err := <-waited; !errors.Is(err, lease.ErrClosed) {
 		e.errorf("a waiting Acquire ended with %v, want ErrClosed", err)
 	}
 	for i, g := range guards {
 		if g.Err() == nil {
-			e.errorf("a guard of a closed client is still trusted")
+			e.errorf("a guard is still valid after the client was closed")
 		}
 		if i > 0 {
 			e.state(names[i], lease.Free)
@@ -250,7 +250,7 @@ func caseClose(e *env) {
 	}
 	e.must("a second Close", c.Close(e.ctx))
 	if _, err := c.TryAcquire(e.ctx, "two", nil); !errors.Is(err, lease.ErrClosed) {
-		e.errorf("TryAcquire of a closed client: %v, want ErrClosed", err)
+		e.errorf("TryAcquire of a closed client: got the error %v, want ErrClosed", err)
 	}
 	e.state("two", lease.Free)
 }

@@ -15,10 +15,10 @@ import (
 // grantCases are the rules of holders without any fault.
 func grantCases() []testCase {
 	return []testCase{
-		{"AcquireRelease", "A free lock is given, its record says so, and a release frees it in the store and ends the guard.", caseAcquireRelease},
-		{"Held", "A call that does not get the lock returns who holds it, with which token, and how long the wait can take.", caseHeld},
-		{"TokensRise", "Each grant has a token above every earlier one of its lock, whichever client had it and however it ended.", caseTokensRise},
-		{"TwoHandles", "Two handles exclude each other, in one client, in two clients with the same holder, and through two stores.", func(e *env) {
+		{"AcquireRelease", "TryAcquire takes a free lock, and the record then names the holder. Release frees the lock in the store and ends the guard.", caseAcquireRelease},
+		{"Held", "If a call does not get the lock, its error has the holder, the token and the longest time of the wait.", caseHeld},
+		{"TokensRise", "Each grant has a higher token than all earlier grants of the lock, for every client and after every kind of end.", caseTokensRise},
+		{"TwoHandles", "Two handles exclude each other: handles of one client, of two clients with the same Holder, and of clients with two Stores.", func(e *env) {
 			c := e.client(e.a, nil)
 			g := e.try(c, job)
 			e.held(c, job)
@@ -28,10 +28,10 @@ func grantCases() []testCase {
 			e.release(g)
 			e.release(e.try(e.client(e.b, nil), job))
 		}},
-		{"Reentrant", "All guards of one handle share one grant, which ends with the last of them.", caseReentrant},
+		{"Reentrant", "All guards of one handle share one grant. The grant ends when the last guard is released.", caseReentrant},
 		{"WasLastHolder", "WasLastHolder is true exactly when no other handle has held the lock since this handle's last grant.", caseWasLastHolder},
-		{"Data", "Data in the record is what was set last, any bytes, for every client, beyond the grant.", caseData},
-		{"AcquireWaits", "Acquire waits for a lock that is held, and gets it when it is released.", func(e *env) {
+		{"Data", "Every client reads the bytes that the last SetData stored, also after the end of the grant.", caseData},
+		{"AcquireWaits", "Acquire waits for a held lock, and gets the lock when the holder releases it.", func(e *env) {
 			holder := e.try(e.client(e.a, nil), job)
 			waiting := make(chan struct{})
 			var once sync.Once
@@ -48,26 +48,26 @@ func grantCases() []testCase {
 				if err != nil {
 					e.errorf("Acquire: %v", err)
 				} else if g.Token() <= holder.Token() {
-					e.errorf("token %d after %d", g.Token(), holder.Token())
+					e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", g.Token(), holder.Token())
 				}
 			})
 			defer wg.Wait()
 			select {
 			case <-waiting:
 			case <-e.ctx.Done():
-				e.fatalf("no waiting event was sent")
+				e.fatalf("the client sent no EventWaiting")
 			}
 			e.release(holder)
 		}},
-		{"Contexts", "The context of an acquire bounds only the wait: cancelled after it, nothing happens; cancelled while waiting, no entry remains; cancelled before a release, the lock is released in any case.", caseContexts},
-		{"ReleaseTwice", "A second release does nothing, and above all nothing to the next holder.", func(e *env) {
+		{"Contexts", "The context of an acquire bounds only the wait. If it is cancelled later, the lease continues, and a release works. If it is cancelled during the wait, the waiter leaves no entry in the queue.", caseContexts},
+		{"ReleaseTwice", "A second release changes nothing, above all not the grant of the next holder.", func(e *env) {
 			g := e.try(e.client(e.a, nil), job)
 			e.release(g)
 			next := e.try(e.client(e.b, nil), job)
 			e.release(g)
 			e.holds(next)
 		}},
-		{"Contenders", "The lock has one holder at a time: no increment is lost of a counter that all raise under the lock, and tokens rise with it.", caseContenders},
+		{"Contenders", "The lock has at most one holder at a time. All clients increment a counter under the lock: no increment is lost, and the tokens rise with the counter.", caseContenders},
 	}
 }
 
@@ -79,15 +79,15 @@ func caseAcquireRelease(e *env) {
 		e.errorf("the context of a new guard has ended: %v", context.Cause(g.Context()))
 	}
 	if rec := e.state(job, lease.Held); rec.Name != job || rec.Holder != "ada@db1" || rec.TTL != e.long || rec.Grant == "" || rec.Nonce == "" {
-		e.errorf("the record is %+v", rec)
+		e.errorf("TryAcquire wrote the wrong record %+v", rec)
 	}
 	e.release(g)
 	rec := e.state(job, lease.Free)
 	if rec.Token != g.Token() {
-		e.errorf("the free record has token %d, want that of the grant, %d", rec.Token, g.Token())
+		e.errorf("the free record has token %d, want the token of the last grant, %d", rec.Token, g.Token())
 	}
 	if !errors.Is(g.Err(), lease.ErrReleased) || errors.Is(g.Err(), lease.ErrLost) || g.Context().Err() == nil {
-		e.errorf("a released guard says %v", g.Err())
+		e.errorf("Err of a released guard returned %v, want ErrReleased", g.Err())
 	}
 }
 
@@ -97,16 +97,16 @@ func caseHeld(e *env) {
 	held := e.held(e.client(e.b, nil), job)
 	rec := held.Record
 	if held.Name != job || rec.Token != g.Token() || rec.Holder != "the other" || rec.TTL != e.long || rec.State != lease.Held || rec.Granted.IsZero() {
-		e.errorf("the error is %+v", held)
+		e.errorf("TryAcquire of a held lock returned the error %+v", held)
 	}
 	if held.Store != store.TraitsOf(e.b).Name {
-		e.errorf("the error names the store %q, it is %q", held.Store, store.TraitsOf(e.b).Name)
+		e.errorf("the error names the store %q, want %q", held.Store, store.TraitsOf(e.b).Name)
 	}
 	if held.Wait <= 0 || held.Wait > expiry(e.long) {
 		e.errorf("the error's Wait is %v, want up to %v", held.Wait, expiry(e.long))
 	}
 	if text := held.Error(); !strings.Contains(text, "the other") || !strings.Contains(text, fmt.Sprint(g.Token())) {
-		e.errorf("the message is %q", text)
+		e.errorf("the text of the error is %q", text)
 	}
 }
 
@@ -115,7 +115,7 @@ func caseTokensRise(e *env) {
 	var last uint64
 	above := func(what string, token uint64) {
 		if token <= last {
-			e.errorf("%s: token %d after %d", what, token, last)
+			e.errorf("%s: the grant has token %d, the grant before had token %d; want a higher token", what, token, last)
 		}
 		last = token
 	}
@@ -128,7 +128,7 @@ func caseTokensRise(e *env) {
 		g = e.try(b, job)
 		above("another client", g.Token())
 		if err := g.Renew(e.ctx); err != nil || g.Token() != last {
-			e.errorf("a renewal: token %d after %d, %v", g.Token(), last, err)
+			e.errorf("after a renewal the guard has token %d, before it had %d, and Renew returned %v", g.Token(), last, err)
 		}
 		rec, err := a.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Immediate: true})
 		e.must("Break", err)
@@ -149,11 +149,11 @@ func caseReentrant(e *env) {
 	three, err := h.Acquire(e.ctx)
 	e.must("Acquire of a handle that holds", err)
 	if two.Token() != one.Token() || three.Token() != one.Token() {
-		e.errorf("guards of one grant have the tokens %d, %d, %d", one.Token(), two.Token(), three.Token())
+		e.errorf("the guards of one grant have the tokens %d, %d and %d, want the same token", one.Token(), two.Token(), three.Token())
 	}
 	e.release(one)
 	if !errors.Is(one.Err(), lease.ErrReleased) {
-		e.errorf("a released guard says %v", one.Err())
+		e.errorf("Err of a released guard returned %v, want ErrReleased", one.Err())
 	}
 	e.release(three)
 	e.holds(two)
@@ -164,7 +164,7 @@ func caseReentrant(e *env) {
 	e.must("TryAcquire", err)
 	e.release(one) // a late release of an old guard touches nothing
 	if four.Token() <= one.Token() {
-		e.errorf("a new grant has token %d, the old one had %d", four.Token(), one.Token())
+		e.errorf("the new grant has token %d, the old grant had token %d; want a higher token", four.Token(), one.Token())
 	}
 	e.holds(four)
 }
@@ -190,7 +190,7 @@ func caseData(e *env) {
 	c := e.client(e.a, nil)
 	g := e.try(c, job)
 	if data := g.Data(); data != nil {
-		e.errorf("a new lock has the data %q", data)
+		e.errorf("a new lock has the data %q, want none", data)
 	}
 	for _, want := range []string{"text with ü and \n", "\xff\x00binary", ""} {
 		e.must("SetData", g.SetData(e.ctx, []byte(want)))
@@ -203,14 +203,14 @@ func caseData(e *env) {
 	e.release(g)
 	g = e.try(e.client(e.b, nil), job)
 	if got := string(g.Data()); got != "kept" {
-		e.errorf("the next grant has the data %q, want what the one before left", got)
+		e.errorf("the next grant has the data %q, want the data of the grant before", got)
 	}
 	if err := g.SetData(e.ctx, make([]byte, store.MaxValue)); !errors.Is(err, store.ErrTooLarge) || g.Err() != nil {
-		e.errorf("data that does not fit: %v, and the lease says %v", err, g.Err())
+		e.errorf("SetData with too much data returned %v, and Guard.Err returned %v; want an error and nil", err, g.Err())
 	}
 	e.must("SetData", g.SetData(e.ctx, nil))
 	if got := e.state(job, lease.Held).Data; got != nil {
-		e.errorf("removed data is still %q", got)
+		e.errorf("the record still has the removed data %q", got)
 	}
 }
 
@@ -227,18 +227,18 @@ func caseContexts(e *env) {
 	defer cancel()
 	_, err = e.client(e.b, nil).Acquire(ctx, job, nil)
 	if !errors.Is(err, context.DeadlineExceeded) {
-		e.errorf("an Acquire that timed out: %v", err)
+		e.errorf("Acquire whose context ended: got the error %v, want DeadlineExceeded", err)
 	}
 	e.holds(g)
 
 	ctx, cancel = context.WithCancel(e.ctx)
 	cancel()
 	if err := g.Release(ctx); err != nil {
-		e.errorf("a release under a context that has ended: %v", err)
+		e.errorf("Release with a context that has ended: got the error %v, want nil", err)
 	}
 	e.state(job, lease.Free)
 	if _, err := c.TryAcquire(ctx, job, nil); !errors.Is(err, context.Canceled) {
-		e.errorf("TryAcquire under a context that has ended: %v", err)
+		e.errorf("TryAcquire with a context that has ended: got the error %v, want Canceled", err)
 	}
 	e.state(job, lease.Free)
 }
@@ -278,7 +278,7 @@ func caseContenders(e *env) {
 	var t tally
 	e.must("decode the counter", json.Unmarshal(value, &t))
 	if want := each * e.Contenders; t.N != want {
-		e.errorf("the counter is %d after %d increments", t.N, want)
+		e.errorf("the counter has the value %d after %d increments", t.N, want)
 	}
 }
 
@@ -296,13 +296,13 @@ func (e *env) raise(st store.Store, g *lease.Guard) {
 		}
 	}
 	if t.Token >= g.Token() {
-		e.errorf("token %d comes after %d", g.Token(), t.Token)
+		e.errorf("the grant has token %d, but the counter has token %d; want a higher token", g.Token(), t.Token)
 	}
 	value, err = json.Marshal(tally{t.N + 1, g.Token()})
 	if err == nil {
 		_, err = st.Put(e.ctx, "counter", v, value)
 	}
 	if err != nil {
-		e.errorf("another client changed the counter, too: %v", err)
+		e.errorf("another client changed the counter at the same time: %v", err)
 	}
 }

@@ -13,10 +13,10 @@ import (
 // memberCases are the rules of locks with several holders, and of their queues.
 func memberCases() []testCase {
 	return []testCase{
-		{"Readers", "Readers hold a lock together and a writer alone; a writer that waits keeps new readers out; its token is above theirs.", caseReaders},
-		{"Slots", "A semaphore never has more holders than slots, no slot is held twice, and all who wait have their turn.", caseSlots},
-		{"Fair", "Waiters in the queue get the lock in the order of their arrival, and one that gives up is skipped.", caseFair},
-		{"DeadReader", "A reader whose session is not renewed is removed in time, and living readers stay.", caseDeadReader},
+		{"Readers", "Several readers hold a lock at the same time, but a writer holds it alone. While a writer waits, no new reader gets the lock. The writer's token is higher than the readers' token.", caseReaders},
+		{"Slots", "A semaphore never has more holders than slots, and no slot has two holders. Every waiter gets a slot in the end.", caseSlots},
+		{"Fair", "Waiters in the queue get the lock in the order of their arrival. If a waiter gives up, the next waiter gets the lock.", caseFair},
+		{"DeadReader", "If a reader's session is not renewed, other clients remove this reader in time. Living readers keep the lock.", caseDeadReader},
 	}
 }
 
@@ -40,7 +40,7 @@ func (e *env) take(h *lease.Handle) *lease.Guard {
 // refused checks that a handle cannot take its lock now.
 func (e *env) refused(h *lease.Handle) {
 	if g, err := h.TryAcquire(e.ctx); !errors.Is(err, lease.ErrHeld) {
-		e.fatalf("TryAcquire of a lock with other holders: %v, %v, want ErrHeld", g, err)
+		e.fatalf("TryAcquire of a lock with other holders returned the guard %v and the error %v, want ErrHeld", g, err)
 	}
 }
 
@@ -62,7 +62,7 @@ func caseReaders(e *env) {
 	shared := lease.LockOptions{Shared: true}
 	one, two := e.take(e.with(a, shared)), e.take(e.with(b, shared))
 	if one.Token() != two.Token() {
-		e.errorf("readers have the tokens %d and %d", one.Token(), two.Token())
+		e.errorf("two readers have the tokens %d and %d, want the same token", one.Token(), two.Token())
 	}
 	e.refused(e.with(b, lease.LockOptions{}))
 	var writer *lease.Guard
@@ -85,7 +85,7 @@ func caseReaders(e *env) {
 	}
 	e.holds(writer)
 	if writer.Token() <= one.Token() {
-		e.errorf("the writer's token is %d after %d", writer.Token(), one.Token())
+		e.errorf("the writer has token %d, the reader before it had token %d; want a higher token", writer.Token(), one.Token())
 	}
 	e.refused(e.with(a, shared))
 	e.release(writer)
@@ -108,7 +108,7 @@ func caseSlots(e *env) {
 			err := h.Do(e.ctx, func(_ context.Context, g *lease.Guard) error {
 				mu.Lock()
 				if held[g.Slot()] || g.Slot() < 1 || g.Slot() > slots || had[g.Token()] {
-					e.errorf("slot %d with the token %d, while others hold %v", g.Slot(), g.Token(), held)
+					e.errorf("a client got slot %d with token %d, while the held slots are %v", g.Slot(), g.Token(), held)
 				}
 				held[g.Slot()], had[g.Token()] = true, true
 				mu.Unlock()
@@ -127,17 +127,17 @@ func caseSlots(e *env) {
 	}
 	all.Wait()
 	if len(had) != e.Contenders {
-		e.errorf("%d had a slot, want %d", len(had), e.Contenders)
+		e.errorf("%d clients got a slot, want %d", len(had), e.Contenders)
 	}
 	if waits {
 		e.untilFree(job, sessions...) // with a renewal a session frees what its holders could not
 	}
 	if rec := e.state(job, lease.Free); rec.Slots != slots {
-		e.errorf("%d slots, want %d", rec.Slots, slots)
+		e.errorf("the record has %d slots, want %d", rec.Slots, slots)
 	}
 	var other *lease.SlotCountError
 	if _, err := e.with(sessions[0], lease.LockOptions{Slots: 3}).TryAcquire(e.ctx); !errors.As(err, &other) {
-		e.errorf("another number of slots: %v, want a SlotCountError", err)
+		e.errorf("TryAcquire with another number of slots: got the error %v, want a SlotCountError", err)
 	}
 }
 
@@ -163,7 +163,7 @@ func caseFair(e *env) {
 			g, err := h.Acquire(ctx)
 			if i == 1 {
 				if !errors.Is(err, context.Canceled) {
-					e.errorf("a wait that was given up: %v", err)
+					e.errorf("Acquire whose context ended: got the error %v, want Canceled", err)
 				}
 				left.Done()
 				return
@@ -187,7 +187,7 @@ func caseFair(e *env) {
 	last := -1
 	for i := range order {
 		if i < last {
-			e.errorf("waiter %d had the lock after waiter %d", i, last)
+			e.errorf("waiter %d got the lock after waiter %d, want the order of arrival", i, last)
 		}
 		last = i
 	}
@@ -222,7 +222,7 @@ func caseDeadReader(e *env) {
 		e.pause(e.TTL / 10)
 	}
 	if err := alive.Err(); err != nil {
-		e.fatalf("the reader that lives: %v", err)
+		e.fatalf("the lease of the living reader ended: %v", err)
 	}
 	e.release(alive)
 }

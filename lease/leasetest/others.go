@@ -18,19 +18,19 @@ import (
 // otherCases are the rules for more than one lock and its holder.
 func otherCases() []testCase {
 	return []testCase{
-		{"AcquireAll", "Of several locks all are taken or none, and two clients that take the same ones in different orders do not wait for each other for ever.", caseAll},
-		{"Do", "A function runs under the lock, which is free afterwards; a busy lock, and a lost one, are errors.", caseDo},
-		{"Once", "A job runs once in a period among all clients, one that failed is tried again as often as allowed, and one whose holder died is a try that failed.", caseOnce},
-		{"YieldRequest", "A holder reads a request to yield with its next renewal, keeps the lock, and can refuse; a second request changes nothing, and no request outlives the grant.", caseYieldRequest},
-		{"YieldRequestDead", "A request to yield to a dead holder delays no takeover.", caseYieldRequestDead},
-		{"YieldRequestReplyLost", "A renewal whose reply was lost is recognized as the holder's, although a request to yield was written over it.", caseYieldRequestReplyLost},
-		{"YieldRequestUnderASession", "With a renewal of its session a holder reads that it was asked to yield, and that its lock was broken, and the session continues.", caseYieldRequestUnderASession},
-		{"Linger", "A handle that keeps its lease takes it again without a request and with the same token, and frees it for an acquire that waits, and when it is closed.", caseLinger},
-		{"Unreadable", "A value that is no record of this lock is an error for every client: it is neither absent nor taken over.", caseUnreadable},
-		{"Removed", "When the record was removed from the store, the lease is lost, the holder does not write it again, and the next token is above.", caseRemoved},
-		{"List", "List yields the names of the locks, and nothing else.", caseList},
-		{"Watch", "Watch yields the state of a lock and each later one.", caseWatch},
-		{"Sweep", "Sweep removes locks that were free for long, never held ones, and later tokens are above the removed ones.", caseSweep},
+		{"AcquireAll", "AcquireAll takes all of its locks or none. Two clients that name the same locks in different orders do not wait for each other for ever.", caseAll},
+		{"Do", "Do runs a function under the lock, and the lock is free afterwards. If another client holds the lock, or if the lease is lost, Do returns an error.", caseDo},
+		{"Once", "Of all clients, one runs the job in a period. If the run fails or its holder dies, the job runs again, but only as often as Retries allows.", caseOnce},
+		{"YieldRequest", "A holder reads a request to yield with its next renewal. It keeps the lock, and can refuse. A second request changes nothing. The request ends with the grant.", caseYieldRequest},
+		{"YieldRequestDead", "If the holder is dead, a request to yield does not delay the takeover.", caseYieldRequestDead},
+		{"YieldRequestReplyLost", "If the reply to a renewal was lost, and a request to yield was written over it, the holder still finds its own renewal.", caseYieldRequestReplyLost},
+		{"YieldRequestUnderASession", "With the next renewal of its session, a holder reads a request to yield, or that its lock was broken. The session continues.", caseYieldRequestUnderASession},
+		{"Linger", "During Linger, a handle takes its lock again without a request, and with the same token. It frees the lock for a waiting acquire, and when the client is closed.", caseLinger},
+		{"Unreadable", "If the value of the register is not a record of this lock, every call returns an error. No client takes this lock, and none writes over the value.", caseUnreadable},
+		{"Removed", "If the record is removed from the store, the lease is lost. The holder does not write the record again, and the next token is higher.", caseRemoved},
+		{"List", "List yields the names of the locks, and no other names.", caseList},
+		{"Watch", "Watch yields the present state of a lock, and then each later state.", caseWatch},
+		{"Sweep", "Sweep removes locks that have been free for a long time, and no held locks. Later tokens are higher than the removed tokens.", caseSweep},
 	}
 }
 
@@ -54,7 +54,7 @@ func caseAll(e *env) {
 	e.must("Release", set.Release(e.ctx))
 	y := e.try(b, "y")
 	if _, err := lease.TryAcquireAll(e.ctx, handles(a, "x", "y", "z")...); !errors.Is(err, lease.ErrHeld) {
-		e.errorf("TryAcquireAll of a held lock: %v", err)
+		e.errorf("TryAcquireAll with a held lock: got the error %v", err)
 	}
 	e.state("x", lease.Free)
 	e.state("z", lease.Free)
@@ -71,7 +71,7 @@ func caseAll(e *env) {
 					return
 				}
 				if err := errors.Join(set.Err(), set.Release(e.ctx)); err != nil {
-					e.errorf("a set: %v", err)
+					e.errorf("the set of guards ended: %v", err)
 				}
 			}
 		})
@@ -99,7 +99,7 @@ func caseDo(e *env) {
 		return errors.Join(err, failed)
 	}, nil)
 	if !errors.Is(err, lease.ErrLost) || !errors.Is(err, failed) {
-		e.errorf("Do with a broken lease: %v, want ErrLost and the error of the function", err)
+		e.errorf("Do whose lease was broken: got the error %v, want ErrLost and the error of the function", err)
 	}
 }
 
@@ -112,30 +112,30 @@ func caseYieldRequest(e *env) {
 	asked, err := asker.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "an upgrade"})
 	e.must("RequestYield", err)
 	if asked.Token != g.Token() || asked.Reason != "an upgrade" || asked.Acknowledged {
-		e.errorf("the request is %+v", asked)
+		e.errorf("RequestYield returned %+v", asked)
 	}
 	e.holds(g)
 	e.must("Renew", g.Renew(e.ctx))
 	heard, ok := g.YieldRequest()
 	if !ok || heard.Reason != "an upgrade" {
-		e.errorf("after a renewal the holder has read %+v, %v", heard, ok)
+		e.errorf("after a renewal, YieldRequest returned %+v, %v", heard, ok)
 	}
 	select {
 	case <-g.YieldRequested():
 	default:
-		e.errorf("the channel is not closed by the request to yield")
+		e.errorf("the channel of YieldRequested is not closed after the request to yield")
 	}
 	e.holds(g)
 	if again, err := asker.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "another"}); err != nil || again.Reason != "an upgrade" || !again.Acknowledged {
-		e.errorf("a second request: %+v, %v", again, err)
+		e.errorf("a second RequestYield returned %+v, %v; want the first request", again, err)
 	}
 	e.must("Refuse", g.RefuseYield(e.ctx, "not now"))
 	if again, err := asker.RequestYield(e.ctx, job, &lease.YieldOptions{Wait: true}); !errors.Is(err, lease.ErrYieldRefused) || again.RefusalReason != "not now" {
-		e.errorf("a refused request: %+v, %v", again, err)
+		e.errorf("a refused RequestYield returned %+v, %v; want ErrYieldRefused", again, err)
 	}
 	e.release(g)
 	if rec := e.state(job, lease.Free); rec.YieldRequest != nil {
-		e.errorf("the request outlives the grant: %+v", rec.YieldRequest)
+		e.errorf("the next grant still has the request to yield: %+v", rec.YieldRequest)
 	}
 	if _, err := asker.RequestYield(e.ctx, job, nil); !errors.Is(err, lease.ErrNotHeld) {
 		e.errorf("RequestYield of a free lock: %v, want ErrNotHeld", err)
@@ -155,18 +155,18 @@ func caseLinger(e *env) {
 		_, v, err := e.a.Get(e.ctx, key)
 		e.must("read the record", err)
 		if i > 0 && (g.Token() != token || !g.WasLastHolder()) {
-			e.errorf("a lease that was kept has token %d after %d, WasLastHolder: %v", g.Token(), token, g.WasLastHolder())
+			e.errorf("during Linger the handle got token %d after token %d, and WasLastHolder is %v; want the same token and true", g.Token(), token, g.WasLastHolder())
 		}
 		token, version = g.Token(), v
 		e.release(g)
 	}
 	if version == "" || e.state(job, lease.Held).Linger != time.Hour {
-		e.errorf("the record does not say that the lease is kept")
+		e.errorf("the record does not have the Linger of the handle")
 	}
 	other := e.client(e.b, nil)
 	g := e.acquire(other, job)
 	if g.Token() <= token {
-		e.errorf("token %d after %d", g.Token(), token)
+		e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", g.Token(), token)
 	}
 	e.release(g)
 	g, err = h.Acquire(e.ctx)
@@ -195,11 +195,11 @@ func caseYieldRequestUnderASession(e *env) {
 		e.fatalf("the holder has not read the request to yield")
 	}
 	if asked, ok := g.YieldRequest(); !ok || asked.Reason != "an upgrade" {
-		e.errorf("the holder reads %+v, %v", asked, ok)
+		e.errorf("YieldRequest returned %+v, %v", asked, ok)
 	}
 	e.must("Refuse", g.RefuseYield(e.ctx, "not now"))
 	if _, err := c.RequestYield(e.ctx, job, nil); !errors.Is(err, lease.ErrYieldRefused) {
-		e.errorf("a refused RequestYield: %v", err)
+		e.errorf("a refused RequestYield under a session returned %v", err)
 	}
 	_, err = c.Break(e.ctx, job, g.Token(), nil)
 	e.must("Break", err)
@@ -207,12 +207,12 @@ func caseYieldRequestUnderASession(e *env) {
 	select {
 	case <-g.Context().Done():
 	case <-e.ctx.Done():
-		e.fatalf("the holder has not read of the break")
+		e.fatalf("the holder has not read that its lock was broken")
 	}
 	e.lost(g, lease.ErrBroken)
 	e.release(e.acquire(c, job)) // freed by the session, whose grace is none
 	if other.Err() != nil || s.Err() != nil {
-		e.errorf("with one lock the session, or another lock, is over: %v, %v", s.Err(), other.Err())
+		e.errorf("the break of one lock has ended its session (%v) or another lock (%v)", s.Err(), other.Err())
 	}
 	e.must("Close", s.Close(e.ctx))
 	e.release(e.try(c, job+"-2"))
@@ -230,7 +230,7 @@ func caseYieldRequestDead(e *env) {
 	e.must("RequestYield", err)
 	g, err := h.Acquire(e.ctx)
 	e.must("Acquire", err)
-	e.between("a dead holder with a request to yield is taken over", time.Since(began), e.TTL, expiry(e.TTL)+e.TTL/3)
+	e.between("the takeover from a dead holder with a request to yield came", time.Since(began), e.TTL, expiry(e.TTL)+e.TTL/3)
 	e.release(g)
 }
 
@@ -243,7 +243,7 @@ func caseYieldRequestReplyLost(e *env) {
 		if op.Kind.Write() && asking {
 			asking = false
 			if _, askErr := asker.RequestYield(ctx, job, nil); askErr != nil {
-				e.errorf("Ask: %v", askErr)
+				e.errorf("RequestYield: %v", askErr)
 			}
 		}
 		return err
@@ -269,7 +269,7 @@ func caseOnce(e *env) {
 		}
 		e.must("Once", err)
 		if r.Ran != ran || r.Last.Outcome != want || r.Last.Attempts != tries {
-			e.errorf("ran %v: %s, try %d; want %v, %s, %d", r.Ran, r.Last.Outcome, r.Last.Attempts, ran, want, tries)
+			e.errorf("Once: Ran is %v, the outcome is %s, the number of attempts is %d; want %v, %s, %d", r.Ran, r.Last.Outcome, r.Last.Attempts, ran, want, tries)
 		}
 	}
 	a, b := e.client(e.a, nil), e.client(e.b, nil)
@@ -278,20 +278,20 @@ func caseOnce(e *env) {
 	h, err := e.client(e.a, func(o *lease.Options) { o.TTL, o.ManualRenewal, o.NoPresence = e.TTL, true, true }).Handle(job, &lease.LockOptions{Period: period, Retries: retry.Retries})
 	e.must("Handle", err)
 	g, err := h.TryAcquire(e.ctx)
-	e.must("the second try, which dies", err)
+	e.must("TryAcquire for the second attempt, which then dies", err)
 	if _, err := b.Once(e.ctx, job, period, func(context.Context, *lease.Guard) error { return nil }, &lease.LockOptions{NoWait: true, Retries: 2}); !errors.Is(err, lease.ErrHeld) {
-		e.errorf("Once with NoWait while it runs: %v, want ErrHeld", err)
+		e.errorf("Once with NoWait while the job runs: got the error %v, want ErrHeld", err)
 	}
 	once(b, nil, true, lease.RunDone, 3) // waits for the lease to expire
 	if g.Err() == nil {
-		e.errorf("the next run ended before the lease of the one that died")
+		e.errorf("the next run began before the end of the lease of the dead run")
 	}
 	once(a, nil, false, lease.RunDone, 3)
 	once(b, nil, false, lease.RunDone, 3)
 	info, err := b.Inspect(e.ctx, job)
 	e.must("Inspect", err)
 	if run := info.Record.Run; run == nil || run.Outcome != lease.RunDone || run.Began.IsZero() || run.Ended.Before(run.Began) {
-		e.errorf("the record says %+v", run)
+		e.errorf("the record has the run %+v", run)
 	}
 }
 
@@ -318,7 +318,7 @@ func caseUnreadable(e *env) {
 			}
 		}
 		if value, now, err := e.a.Get(e.ctx, "lock/"+name); err != nil || now != v || string(value) != bad {
-			e.errorf("%q became %q, %v", bad, value, err)
+			e.errorf("the unreadable value %q was changed to %q (error: %v)", bad, value, err)
 		}
 	}
 }
@@ -329,18 +329,18 @@ func caseRemoved(e *env) {
 	e.must("read the record", err)
 	e.must("remove the record", e.a.Delete(e.ctx, key, v))
 	if err := g.Renew(e.ctx); !errors.Is(err, lease.ErrRemoved) {
-		e.errorf("a renewal without a record: %v, want ErrRemoved", err)
+		e.errorf("Renew after the removal of the record: got the error %v, want ErrRemoved", err)
 	}
 	e.lost(g, lease.ErrRemoved)
 	if err := g.Release(e.ctx); !errors.Is(err, lease.ErrLost) {
-		e.errorf("a release without a record: %v, want ErrLost", err)
+		e.errorf("Release after the removal of the record: got the error %v, want ErrLost", err)
 	}
 	if _, _, err := e.b.Get(e.ctx, key); !errors.Is(err, store.ErrNotFound) {
-		e.errorf("the record is back: %v", err)
+		e.errorf("after the release, a read of the removed record returned %v, want ErrNotFound", err)
 	}
 	e.pause(2 * time.Millisecond) // tokens start at the time in microseconds
 	if next := e.try(e.client(e.b, nil), job); next.Token() <= g.Token() {
-		e.errorf("token %d after %d", next.Token(), g.Token())
+		e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", next.Token(), g.Token())
 	}
 }
 
@@ -382,7 +382,7 @@ func caseWatch(e *env) {
 		case step == 2 && info.Record.State == lease.Free:
 			return
 		default:
-			e.fatalf("at step %d the watch yields %+v", step, info)
+			e.fatalf("Watch yielded %+v at step %d", info, step)
 		}
 		step++
 	}
@@ -409,25 +409,25 @@ func caseSweep(e *env) {
 	for _, dry := range []bool{true, false} {
 		o.DryRun = dry
 		if n, err := e.client(e.b, nil).Sweep(e.ctx, o); n != 1 || err != nil {
-			e.fatalf("Sweep (dry: %v) removed %d locks, %v; want 1", dry, n, err)
+			e.fatalf("Sweep with DryRun %v returned %d locks and the error %v; want 1 lock", dry, n, err)
 		}
 		_, _, err := e.b.Get(e.ctx, key)
 		if absent := errors.Is(err, store.ErrNotFound); absent == dry {
-			e.errorf("dry: %v, and the record reads %v", dry, err)
+			e.errorf("after a Sweep with DryRun %v, a read of the record returned %v", dry, err)
 		}
 	}
 	e.state("young", lease.Free)
 	e.state("held", lease.Held)
 	e.state("ahead", lease.Free)
 	if reported != 2 {
-		e.errorf("Sweep reported %d times of 2 that a token is above the clock", reported)
+		e.errorf("two calls of Sweep should report ErrTokenInFuture, but %d did", reported)
 	}
 	if floor, _, err := e.b.Get(e.ctx, ".holdfast/floor"); err != nil || !strings.Contains(string(floor), strconv.FormatUint(token, 10)) {
-		e.errorf("the token floor is %q, %v; want %d in it", floor, err, token)
+		e.errorf("the token floor is %q (error: %v); want a floor with the token %d", floor, err, token)
 	}
 	g := e.try(e.client(e.b, func(o *lease.Options) { o.CheckTokenFloor = true }), job)
 	if g.Token() <= token {
-		e.errorf("token %d after %d", g.Token(), token)
+		e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", g.Token(), token)
 	}
 }
 

@@ -13,14 +13,14 @@ import (
 // sessionCases are the rules of locks under a session.
 func sessionCases() []testCase {
 	return []testCase{
-		{"Session", "The locks of a session are held for as long as it is renewed, exclude plain leases, and are released with it.", caseSession},
-		{"SessionRenewal", "One renewal keeps all locks of a session, far beyond its TTL.", func(e *env) {
+		{"Session", "The locks of a session stay held while the session is renewed. They exclude leases without a session. Session.Close releases them.", caseSession},
+		{"SessionRenewal", "One renewal renews all locks of a session: they stay held for several TTLs.", func(e *env) {
 			s := e.session(e.client(e.a, e.short))
 			first, second := e.tryIn(s, job), e.tryIn(s, job+"-2")
 			h := e.handle(e.client(e.b, nil), job)
 			for began := time.Now(); time.Since(began) < 2*expiry(e.TTL); e.pause(e.TTL / 5) {
 				if _, err := h.TryAcquire(e.ctx); err == nil && s.Err() == nil {
-					e.fatalf("a lock under a living session was given again")
+					e.fatalf("TryAcquire succeeded for a lock under a living session")
 				} else if err == nil && !e.Bubble {
 					return // the machine was too slow
 				}
@@ -31,13 +31,13 @@ func sessionCases() []testCase {
 			e.holds(first)
 			e.holds(second)
 		}},
-		{"SessionTakeover", "A session that is not renewed is revoked when its record was seen unchanged for its TTL with the allowance for clocks, and never before; then each of its locks can be taken at once.", func(e *env) {
+		{"SessionTakeover", "If a session is not renewed, a waiter revokes it, but only after the record has not changed for the TTL and the allowance for clocks. Then all its locks can be taken at once.", func(e *env) {
 			s := e.session(e.client(e.a, e.silent))
 			old, second := e.tryIn(s, job), e.tryIn(s, job+"-2")
 			began := time.Now()
 			c := e.client(e.b, func(o *lease.Options) { o.IgnoreStoreClock = true })
 			g := e.acquire(c, job)
-			e.between("taken over", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL/2)
+			e.between("the lock was taken over", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL/2)
 			e.lost(old, lease.ErrExpired)
 			e.lost(second, lease.ErrExpired)
 			e.holds(g)
@@ -45,10 +45,10 @@ func sessionCases() []testCase {
 			info, err := c.InspectSession(e.ctx, s.ID())
 			e.must("InspectSession", err)
 			if info.Record.State != lease.Revoked {
-				e.errorf("the session is %q, want it revoked", info.Record.State)
+				e.errorf("the session has the state %q, want revoked", info.Record.State)
 			}
 		}},
-		{"SessionRevocationLost", "A revocation whose request or reply was lost is resolved before a lock is taken, and the session is revoked once.", func(e *env) {
+		{"SessionRevocationLost", "If the request or the reply of a revocation was lost, the waiter finds out its outcome before it takes a lock. It revokes the session only once.", func(e *env) {
 			e.readBack()
 			for i, action := range []faultstore.Action{faultstore.Lose, faultstore.Drop} {
 				name := fmt.Sprint(job, i)
@@ -59,13 +59,13 @@ func sessionCases() []testCase {
 				fs.Set(first(faultstore.WriteOp, action))
 				g := e.acquire(c, name)
 				if old.Err() == nil {
-					e.fatalf("the lock was taken while its holder believes")
+					e.fatalf("another client took the lock while the holder trusted its lease")
 				}
 				e.must("Drain", fs.Drain(e.ctx))
 				e.holds(g)
 			}
 		}},
-		{"SessionRemoved", "A session whose record was removed does not count as dead: its locks are taken when its TTL has passed since a waiter saw that.", func(e *env) {
+		{"SessionRemoved", "If the record of a session is removed, the session does not count as dead. A waiter takes its locks only when the TTL has passed after the waiter read that the record is absent.", func(e *env) {
 			s := e.session(e.client(e.a, e.silent))
 			old := e.tryIn(s, job)
 			path := "lock.session/" + s.ID()
@@ -74,11 +74,11 @@ func sessionCases() []testCase {
 			e.must("Delete", e.a.Delete(e.ctx, path, v))
 			began := time.Now()
 			g := e.acquire(e.client(e.b, func(o *lease.Options) { o.IgnoreStoreClock = true }), job)
-			e.between("taken over", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL)
+			e.between("the lock was taken over", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL)
 			e.lost(old, lease.ErrExpired)
 			e.holds(g)
 		}},
-		{"SessionLeftover", "A release under a session that did not reach the store is repeated while the session lives, until the lock is free.", func(e *env) {
+		{"SessionLeftover", "If a release under a session does not reach the store, the session repeats it until the lock is free.", func(e *env) {
 			e.readBack()
 			fs := e.faulty()
 			s := e.session(e.client(fs, func(o *lease.Options) {
@@ -88,7 +88,7 @@ func sessionCases() []testCase {
 			g := e.tryIn(s, job)
 			fs.Set(every(faultstore.WriteOp, key, faultstore.Drop))
 			if err := g.Release(e.ctx); !errors.Is(err, lease.ErrUnresolved) {
-				e.fatalf("a release that never arrived: %v", err)
+				e.fatalf("Release whose request was lost returned %v", err)
 			}
 			e.state(job, lease.Held)
 			fs.Set(faultstore.Schedule{})
@@ -134,15 +134,15 @@ func caseSession(e *env) {
 	e.held(c, job)
 	e.held(e.client(e.b, nil), job)
 	if _, err := s.TryAcquire(e.ctx, job, nil); !errors.Is(err, lease.ErrHeld) {
-		e.errorf("another handle of the session got the lock: %v", err)
+		e.errorf("TryAcquire of a second handle of the session: got the error %v, want ErrHeld", err)
 	}
 	e.release(g)
 	plain := e.try(e.client(e.b, nil), job)
 	if plain.Token() <= g.Token() {
-		e.errorf("token %d after %d", plain.Token(), g.Token())
+		e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", plain.Token(), g.Token())
 	}
 	if _, err := s.TryAcquire(e.ctx, job, nil); !errors.Is(err, lease.ErrHeld) {
-		e.errorf("a lock that is held without a session was given to one: %v", err)
+		e.errorf("TryAcquire of a session for a lock held without a session: got the error %v, want ErrHeld", err)
 	}
 	e.release(plain)
 	g = e.tryIn(s, job)
@@ -155,19 +155,19 @@ func caseSession(e *env) {
 	}
 	e.must("SetData", g.SetData(e.ctx, []byte("data")))
 	if _, err := g.Detach(e.ctx); !errors.Is(err, store.ErrInvalid) {
-		e.errorf("Detach of a lock under a session: %v", err)
+		e.errorf("Detach of a lock under a session: got the error %v, want ErrInvalid", err)
 	}
 	e.must("Close", s.Close(e.ctx))
 	if err := g.Err(); err != lease.ErrClosed {
-		e.errorf("a guard of a session that was closed: %v", err)
+		e.errorf("the guard of a closed session: Err returned %v, want ErrClosed", err)
 	}
 	other := e.client(e.b, nil)
 	if info, err := other.InspectSession(e.ctx, s.ID()); err != nil || info.Record.State != lease.Free {
-		e.errorf("the record of a session that was closed is %q, %v", info.Record.State, err)
+		e.errorf("the record of a closed session has the state %q (error: %v)", info.Record.State, err)
 	}
 	if store.TraitsOf(e.a).MinWriteTime == 0 { // otherwise Close has no time to write all records
 		if rec := e.state(job, lease.Free); rec.Session != "" {
-			e.errorf("a free lock names the session %q", rec.Session)
+			e.errorf("the record of a free lock names the session %q", rec.Session)
 		}
 	}
 	next := e.try(other, job)
@@ -178,6 +178,6 @@ func caseSession(e *env) {
 		e.try(other, fmt.Sprint(job, i))
 	}
 	if _, err := s.TryAcquire(e.ctx, job, nil); !errors.Is(err, lease.ErrClosed) {
-		e.errorf("TryAcquire under a session that was closed: %v", err)
+		e.errorf("TryAcquire of a closed session: got the error %v, want ErrClosed", err)
 	}
 }

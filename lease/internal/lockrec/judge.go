@@ -44,25 +44,25 @@ func Judge(r *Record, f Facts) Verdict {
 	case r == nil, r.State == Free:
 		return Verdict{Open: true}
 	case r.State == Broken && r.Immediate:
-		return Verdict{Open: true, Reason: "broken with immediate effect"}
+		return Verdict{Open: true, Reason: "the earlier grant was broken with immediate effect"}
 	case f.OwnEnded:
-		return Verdict{Open: true, Reason: "this handle's own earlier grant"}
+		return Verdict{Open: true, Reason: "the earlier grant was of this handle"}
 	case f.OwnLeft > 0:
 		return Verdict{Wait: f.OwnLeft}
 	case r.Session != "":
 		return Verdict{BySession: true}
 	case f.Reclaimed:
-		return Verdict{Open: true, Reason: "an earlier process of this holder"}
+		return Verdict{Open: true, Reason: "the earlier grant was of an earlier process of this holder"}
 	case f.Dead:
-		return Verdict{Open: true, Reason: "its process is dead"}
+		return Verdict{Open: true, Reason: "the process of the earlier holder is dead"}
 	}
 	expiry := Expiry(r.TTL, f.Factor)
 	switch {
 	case f.Watched >= expiry:
-		return Verdict{Open: true, Reason: "not renewed while a waiter watched it for " + r.TTL.String()}
+		return Verdict{Open: true, Reason: "the earlier holder did not renew while a waiter watched for " + r.TTL.String()}
 	case f.Age >= 0 && holderWriteAge(r, f.Age) >= expiry && f.Renewed >= expiry:
 		// A broken record has the age of what it broke, too.
-		return Verdict{Open: true, Reason: "expired by the store's clock"}
+		return Verdict{Open: true, Reason: "the earlier lease has expired by the store's clock"}
 	}
 	return Verdict{Wait: expiry - f.Watched}
 }

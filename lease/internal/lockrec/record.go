@@ -324,16 +324,16 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 		return nil, fmt.Errorf("%w: %s", store.ErrCorrupt, fmt.Sprintf(format, args...))
 	}
 	if len(value) > store.MaxValue {
-		return bad("the value has %d bytes, more than a lock record", len(value))
+		return bad("the value has %d bytes, more than a lock record can have", len(value))
 	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(value, &all); err != nil || all == nil {
-		return bad("not a lock record: %.60q", value)
+		return bad("the value is not a lock record: %.60q", value)
 	}
 	// The version comes first: the fields of a newer format may mean something else.
 	var version int
 	if err := json.Unmarshal(all["holdfast"], &version); err != nil || version < 1 {
-		return bad("not a lock record: %.60q", value)
+		return bad("the value is not a lock record: %.60q", value)
 	}
 	if version > FormatVersion {
 		return nil, fmt.Errorf("%w: %w: the record has format %d, this program knows %d: use a newer holdfast", store.ErrCorrupt, ErrNewerFormat, version, FormatVersion)
@@ -362,11 +362,11 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 	case f.Name != name:
 		return bad("the record belongs to another %s, %q", map[bool]string{true: "session", false: "lock"}[kind == KindSession], f.Name)
 	case !known:
-		return bad("unknown state %q", f.State)
+		return bad("the record has the unknown state %q", f.State)
 	case f.Token == 0:
-		return bad("no token")
+		return bad("the record has no token")
 	case f.Nonce == "":
-		return bad("no nonce")
+		return bad("the record has no nonce")
 	case state == Held && f.Grant == "":
 		return bad("the record is held, but names no grant")
 	case f.TTL < 0 || f.TTL > MaxTTL.Milliseconds() || f.TTL == 0 && (state == Held || state == Broken || state == Revoked):
@@ -486,7 +486,7 @@ func unknownOf(all map[string]json.RawMessage, known []string) (map[string]json.
 	for key := range unknown {
 		for _, name := range known {
 			if strings.EqualFold(name, key) {
-				return nil, fmt.Errorf("a field %q", key)
+				return nil, fmt.Errorf("the record has the field %q, which must be written %q", key, name)
 			}
 		}
 	}
