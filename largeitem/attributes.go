@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Attributes are the attributes of an item by name, without those of the key. A value has one of
-// these types:
+// Attributes has the values of an item's attributes, by name. It does not have the attributes of
+// the key. A value has one of these types:
 //
 //	string, [Number], []byte, bool, nil,
 //	[]any, map[string]any,
@@ -26,8 +26,8 @@ type (
 	BinarySet [][]byte
 )
 
-// Equal reports whether a and b are the same value. It compares numbers by value, and sets
-// without regard to order.
+// Equal reports whether a and b are the same value. Equal compares numbers by value. It ignores the
+// order of the elements of a set.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case Number:
@@ -112,7 +112,7 @@ func setOf[T any](list []T, text func(T) (string, error)) (map[string]struct{}, 
 	return set, nil
 }
 
-// Clone returns a deep copy of a; nil for nil.
+// Clone returns a deep copy of a. If a is nil, Clone returns nil.
 func (a Attributes) Clone() Attributes {
 	if a == nil {
 		return nil
@@ -155,8 +155,8 @@ func cloneValue(v any) any {
 	return v
 }
 
-// Select returns the attributes with the given names; nil names mean all. The result is a new map
-// with the same values, never nil.
+// Select returns the attributes with the given names. If names is nil, Select returns all
+// attributes. The result is a new map with the same values. It is never nil.
 func (a Attributes) Select(names []string) Attributes {
 	selected := make(Attributes)
 	for name, value := range a {

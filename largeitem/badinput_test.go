@@ -111,7 +111,7 @@ func TestBadInput(t *testing.T) {
 		}, largeitem.ErrInvalid, []string{`"body"`, "-1"}},
 		{"another size", nil, func(s *largeitem.Store, _ *world) error {
 			return ignore(s.Update(ctx, k1, largeitem.Change{}, large{"body": {Body: strings.NewReader("x"), Size: 2}}, nil))
-		}, largeitem.ErrInvalid, []string{`"body"`, "has 1 bytes, and Size says 2"}},
+		}, largeitem.ErrInvalid, []string{`"body"`, "has 1 bytes, but Size is 2"}},
 		{"one body twice", nil, func(s *largeitem.Store, _ *world) error {
 			src := largeitem.Text("x")
 			return ignore(s.Update(ctx, k1, largeitem.Change{}, large{"body": src, "image": src}, nil))
@@ -146,7 +146,7 @@ func TestBadInput(t *testing.T) {
 				return err
 			}
 			return ignore(s.Create(ctx, key("b"), attrs{"copy": item.Refs["body"].URI}, nil, nil))
-		}, largeitem.ErrInvalid, []string{`"copy"`, "is the text of a reference"}},
+		}, largeitem.ErrInvalid, []string{`"copy"`, "looks like a reference"}},
 		{"a reference to another bucket as a value", nil, func(s *largeitem.Store, _ *world) error {
 			return ignore(s.Create(ctx, key("b"), attrs{"copy": "s3://b/x#sha256=" + strings.Repeat("0", 64) + "&size=1"}, nil, nil))
 		}, largeitem.ErrInvalid, []string{`"copy"`}},

@@ -12,8 +12,8 @@ import (
 
 // DeleteOptions are the options of [Store.Delete].
 type DeleteOptions struct {
-	// If is a condition. If it does not hold, the error is a [ConditionFailedError], or matches
-	// [store.ErrNotFound] if there is no item.
+	// If is a condition for the delete. If there is no item, the error matches [store.ErrNotFound].
+	// If the condition does not hold for the item, the error is a [ConditionFailedError].
 	If Condition
 
 	// Base is an Item that the caller has read. Delete removes the item only if the item still has
@@ -21,10 +21,10 @@ type DeleteOptions struct {
 	Base *Item
 }
 
-// Delete removes an item. With [Options].RemoveSuperseded, it then removes the objects of the item.
-// If there is no item, a delete without a condition succeeds. A delete with a condition then
-// returns an error that matches [store.ErrNotFound]. The outcome is unknown, because a proxy can
-// have repeated the request.
+// Delete removes an item. With [Options].RemoveSuperseded, Delete then removes the objects of the
+// item. If there is no item, a delete without a condition succeeds. If there is no item, a delete
+// with a condition returns an error that matches [store.ErrNotFound]. The outcome of this error is
+// unknown: a proxy may have sent the request twice, and the first copy may have deleted the item.
 //
 // Delete sends one request for the item. If the reply to a delete without a condition is lost,
 // Delete reads the item. If there is no item, the delete has succeeded. If there is an item, the
@@ -62,7 +62,7 @@ func (d *deletion) run(ctx context.Context, o DeleteOptions) (*Result, error) {
 	}
 	if o.Base != nil {
 		if o.Base.Key != d.key {
-			return nil, fmt.Errorf("%w: DeleteOptions.Base is the state of another item, %v", ErrInvalid, o.Base.Key)
+			return nil, fmt.Errorf("%w: DeleteOptions.Base is a state of the item %v, which is not the item to delete", ErrInvalid, o.Base.Key)
 		}
 		base := o.Base.all()
 		o.If.Exists = true
@@ -80,7 +80,7 @@ func (d *deletion) run(ctx context.Context, o DeleteOptions) (*Result, error) {
 			}
 		}
 		if err := d.schema.CheckCondition(&o.If); err != nil {
-			return nil, fmt.Errorf("DeleteOptions.If and Base: %w", err)
+			return nil, fmt.Errorf("DeleteOptions.If together with DeleteOptions.Base: %w", err)
 		}
 	}
 	if c := o.If; c.Exists || c.Equal != nil || c.Missing != nil || c.Expr != nil {
@@ -120,7 +120,7 @@ func (d *deletion) failure(doubt, cause error) error {
 		return store.MarkUnknown(bare(d.key, doubt))
 	case errors.As(cause, &refused) && refused.HasCurrent && refused.Current == nil:
 		// A proxy can repeat a request: the table may have refused the second copy of it.
-		return store.MarkUnknown(fmt.Errorf("%w: the item does not exist; another program, or a repeated request of this program, has deleted it", store.ErrNotFound))
+		return store.MarkUnknown(fmt.Errorf("%w: the item does not exist; another program has deleted it, or a proxy repeated the delete request of this program", store.ErrNotFound))
 	}
 	return store.MarkNotApplied(cause)
 }

@@ -1,6 +1,6 @@
-// Package largeitem keeps database items with large attributes. The item itself, of a few hundred
-// bytes, is in a table. Each large attribute is an object in a bucket. The item has a reference
-// to each object: its name, hash and size.
+// Package largeitem stores database items that have large attributes. The item itself, a few
+// hundred bytes, is in a table. Each large attribute is an object in a bucket. The item has a
+// reference to each object: the name, hash and size of the object.
 //
 // # Use
 //
@@ -23,8 +23,8 @@
 //	_, err = io.Copy(w, item.Body("body"))
 //
 // Run [Store.Sweep] once a day: it removes objects that no item refers to. [Store.Verify] checks
-// the objects of all items. [Store.Prepare] only uploads the objects. Use it if the item itself
-// is written by a transaction or by another program.
+// the objects of all items. [Store.Prepare] only uploads the objects. Use Prepare if a transaction
+// or another program writes the item itself.
 //
 // These packages are tables: memtable (memory), storetable (any store of package store, for
 // example files), sqltable (a SQL database), and aws/dynamotable (DynamoDB). The bucket is any
@@ -33,10 +33,10 @@
 // # What it promises
 //
 //   - An item never refers to an object that does not exist. The store writes the objects before
-//     the item, under names that no other write uses, and never changes them. Before it changes
-//     an item, it reads the references in the item. It then writes the item on the condition that
-//     these references have not changed. It deletes an object only after it knows that the item
-//     has no reference to the object, or that the item does not exist.
+//     the item. No two writes use the same object name, and the store never changes an object.
+//     Before the store changes an item, it reads the references in the item. It then writes the
+//     item on the condition that these references have not changed. The store deletes an object
+//     only if the item has no reference to the object, or if the item does not exist.
 //   - After an unknown outcome the store deletes nothing. [Store.Sweep] removes unused objects
 //     after the orphan age.
 //   - A reader gets the bytes that were written, or an error: the store verifies size and SHA-256
@@ -60,15 +60,16 @@
 //     unique to a write.
 //   - If the item still has a reference that the write would change, the write has not been
 //     applied. The store sends it again with the same objects.
-//   - Otherwise the outcome is unknown, and the store removes nothing. This is so if there was no
-//     item before, if another write has followed, or if the write changes no large attribute.
+//   - Otherwise the outcome is unknown, and the store removes nothing. This happens in three cases:
+//     there was no item before, another write has followed, or the write changes no large
+//     attribute.
 //
 // After a conflict the store reads the item in the same way, because a proxy can repeat a
 // request.
 //
-// An error can have the outcome applied. Then the item was written, but the write took longer
-// than half the orphan age, and afterwards one of the objects did not exist. Such a write returns
-// its [Result] with the error.
+// An error can also have the outcome applied. The item was then written, but an object of the item
+// may be missing, because the write took too long. Such a write returns its [Result] with the
+// error.
 //
 // Package itemtest checks the contract of a [Table].
 package largeitem

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// These errors are in addition to those of package store. Match them with [errors.Is].
+// The errors of this package, for [errors.Is]. Calls also return errors of package store.
 var (
 	// ErrInvalid: the arguments contradict each other or break a rule. Nothing was changed.
 	ErrInvalid = store.NewError("invalid argument", store.NotApplied, store.ErrInvalid)
@@ -23,7 +23,7 @@ var (
 
 	// ErrCommitted: [PreparedWrite.Abort] was called for a write that was applied. Nothing was
 	// removed.
-	ErrCommitted = errors.New("the item was written")
+	ErrCommitted = errors.New("the prepared write was already applied")
 
 	// ErrMissing: an item refers to an object that does not exist.
 	ErrMissing = errors.New("the object is missing")
@@ -42,7 +42,7 @@ type OtherTableError struct {
 }
 
 func (e *OtherTableError) Error() string {
-	help := "Use another prefix. If that table does not exist any more and its objects may be removed, you can adopt this prefix"
+	help := "Use another prefix. If the other table does not exist any more and its objects may be removed, you can adopt this prefix"
 	if e.Copied() {
 		help = "One table is a copy of the other table, or the table was moved. For a copy, use another prefix. After a move, adopt this prefix if no program uses the table in its old place"
 	}
@@ -50,8 +50,8 @@ func (e *OtherTableError) Error() string {
 		e.Object, e.Table, e.ID, e.Store, e.StoreID, help)
 }
 
-// Copied reports whether both tables have the same mark, a random text that is copied with a table.
-// Then the store's table is a copy of the other table, or it is the other table in a new place.
+// Copied reports whether both tables have the same mark: a random text that is copied with a table.
+// If Copied is true, one table is a copy of the other table, or the table was moved.
 func (e *OtherTableError) Copied() bool {
 	mark, _, marked := strings.Cut(e.ID, "@")
 	own, _, _ := strings.Cut(e.StoreID, "@")
@@ -84,13 +84,13 @@ type OrphanAgeError struct {
 func (e *OrphanAgeError) Error() string {
 	limit, change, why := "at most", "longer", "a slow write could refer to an object that a sweep has removed"
 	if e.Sweep {
-		limit, change, why = "at least", "shorter", "the sweep could remove an object to which a slow writer is about to refer"
+		limit, change, why = "at least", "shorter", "the sweep could remove an object that a slow writer still needs"
 	}
 	until := ""
 	if !e.Until.IsZero() {
 		until = fmt.Sprintf(" until %s, because a program made the orphan age shorter", e.Until.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("the given orphan age is %v, but the object %q says that the orphan age of the table is %v%s, so %s. Use %s %[3]v, or 0 for the orphan age of the table, or make the orphan age of the table %[7]s (Store.ChangeOrphanAge)",
+	return fmt.Sprintf("the given orphan age is %v, but the object %q says that the orphan age of the table is %v%s; %s. Use an orphan age of %s %[3]v, use 0 for the orphan age of the table, or make the orphan age of the table %[7]s with Store.ChangeOrphanAge",
 		e.Given, e.Object, e.Table, until, why, limit, change)
 }
 

@@ -17,18 +17,18 @@ import (
 // of DynamoDB, in the longest way of writing it, is shorter.
 const maxJSON = 16 << 20
 
-// MarshalTyped returns attributes in the JSON format of DynamoDB's tools, each value with its type:
+// MarshalTyped returns attributes in the JSON format of DynamoDB's tools. Each value has its type:
 //
 //	{"a":{"S":"text"},"b":{"N":"7"},"c":{"B":"AQI="},"d":{"L":[{"BOOL":true},{"NULL":true}]},"e":{"SS":["x","y"]}}
 //
 // The types are S, N, B (in base64), BOOL, NULL, L, M, SS, NS and BS. Names and elements of sets
 // are sorted, and numbers are canonical. So equal attributes have equal texts in every version of
-// this package. If no table can keep an attribute, the error matches [ErrInvalid].
+// this package. If an attribute is not valid ([Attributes.Check]), the error matches [ErrInvalid].
 func MarshalTyped(a Attributes) ([]byte, error) { return marshal(a, appendTyped) }
 
-// MarshalPlain returns attributes as JSON without types: a number as a JSON number, bytes as a text
-// in base64, and a set as an array. [UnmarshalPlain] returns such bytes as a text, and such a set
-// as a list. The order and the errors are those of [MarshalTyped].
+// MarshalPlain returns attributes as JSON without types. A number becomes a JSON number, bytes
+// become a text in base64, and a set becomes an array. [UnmarshalPlain] returns the text and the
+// array as a text and a list. The order and the errors are the same as in [MarshalTyped].
 func MarshalPlain(a Attributes) ([]byte, error) { return marshal(a, appendPlain) }
 
 func marshal(a Attributes, write func([]byte, any) []byte) ([]byte, error) {
@@ -143,17 +143,17 @@ func appendString(text []byte, s string) []byte {
 }
 
 // UnmarshalTyped reads the JSON that [MarshalTyped] or a tool of DynamoDB has written. It reads at
-// most 16 MiB, and lists and maps of at most the depth [MaxDepth]. It refuses all other input, for
-// example a name that occurs twice in a map. The error matches [ErrInvalid].
+// most 16 MiB, and lists and maps that are nested at most [MaxDepth] deep. For all other input, for
+// example a map with the same name twice, the error matches [ErrInvalid].
 func UnmarshalTyped(text []byte) (Attributes, error) { return unmarshal(text, (*decoder).typed) }
 
-// UnmarshalPlain reads attributes from JSON without types: texts, numbers, booleans, null,
-// lists and maps. The bounds and the error are those of [UnmarshalTyped].
+// UnmarshalPlain reads attributes from JSON without types: texts, numbers, booleans, null, lists
+// and maps. It has the same limits and the same error as [UnmarshalTyped].
 func UnmarshalPlain(text []byte) (Attributes, error) { return unmarshal(text, (*decoder).plain) }
 
 func unmarshal(text []byte, value func(*decoder, int) (any, error)) (Attributes, error) {
 	if len(text) > maxJSON {
-		return nil, fmt.Errorf("%w: %d bytes of JSON, at most %d are allowed", ErrInvalid, len(text), maxJSON)
+		return nil, fmt.Errorf("%w: the JSON has %d bytes; at most %d are allowed", ErrInvalid, len(text), maxJSON)
 	}
 	if err := checkJSONText(text); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func unmarshal(text []byte, value func(*decoder, int) (any, error)) (Attributes,
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%w: the JSON has more text after the attributes", ErrInvalid)
+		return nil, fmt.Errorf("%w: the JSON text continues after the end of the attributes", ErrInvalid)
 	}
 	if err := Attributes(members).Check(); err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func (d *decoder) expect(want json.Delim, what string) error {
 }
 
 func unexpected(token json.Token, want string) error {
-	return fmt.Errorf("%w: the JSON has %.40q where %s is expected", ErrInvalid, fmt.Sprint(token), want)
+	return fmt.Errorf("%w: the JSON has %.40q, but %s is expected here", ErrInvalid, fmt.Sprint(token), want)
 }
 
 // members reads an object.
@@ -330,7 +330,7 @@ func (d *decoder) content(kind string, depth int) (any, error) {
 			return nil, nil
 		}
 	default:
-		return nil, fmt.Errorf("%w: the JSON has the type %.40q; the types are S, N, B, BOOL, NULL, L, M, SS, NS and BS", ErrInvalid, kind)
+		return nil, fmt.Errorf("%w: the JSON has the unknown type %.40q; the types are S, N, B, BOOL, NULL, L, M, SS, NS and BS", ErrInvalid, kind)
 	}
 	return nil, unexpected(token, "true")
 }
@@ -376,7 +376,7 @@ func bytesOf(token json.Token) ([]byte, error) {
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(text, "\r\n") {
-		return nil, fmt.Errorf("%w: the JSON has %.40q where bytes in base64 are expected", ErrInvalid, text)
+		return nil, fmt.Errorf("%w: the JSON has %.40q, but bytes in base64 are expected here", ErrInvalid, text)
 	}
 	return b, nil
 }

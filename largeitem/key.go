@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	// MaxPartition and MaxSort are the largest values of a key, in bytes.
+	// MaxPartition and MaxSort are the largest sizes of a partition key and of a sort key, in
+	// bytes.
 	MaxPartition = 2048
 	MaxSort      = 1024
 )
 
 // KeyValue is one value of a key: a text or a number. It is comparable.
 type KeyValue struct {
-	Text   string // for a number, its canonical form; see [Number.Canonical]
+	Text   string // the text; for a number, the result of [Number.Canonical]
 	Number bool
 }
 
@@ -29,8 +30,9 @@ type Key struct {
 	Sort      KeyValue // the zero value if the table has no sort key
 }
 
-// NewKey returns a key: the partition key and, if the table has one, the sort key. A value is a
-// string, a [Number], or an integer of any type. The error matches [ErrKey].
+// NewKey returns a key from a partition key and, if the table has one, a sort key. Each value is a
+// string, a [Number], or an integer of any type. If a value is not valid, the error matches
+// [ErrKey].
 func NewKey(partition any, sort ...any) (Key, error) {
 	var k Key
 	var err error
@@ -47,7 +49,7 @@ func NewKey(partition any, sort ...any) (Key, error) {
 		}
 		return k, nil
 	}
-	return Key{}, fmt.Errorf("%w: the key has %d sort keys; a table has at most one", ErrKey, len(sort))
+	return Key{}, fmt.Errorf("%w: the key has %d sort keys; at most one is allowed", ErrKey, len(sort))
 }
 
 func keyValue(what string, v any, limit int) (KeyValue, error) {
@@ -76,7 +78,7 @@ func textValue(what, text string, limit int) (KeyValue, error) {
 	case text == "":
 		return KeyValue{}, fmt.Errorf("%w: the %s is empty", ErrKey, what)
 	case len(text) > limit:
-		return KeyValue{}, fmt.Errorf("%w: the %s has %d bytes, at most %d are allowed", ErrKey, what, len(text), limit)
+		return KeyValue{}, fmt.Errorf("%w: the %s has %d bytes; at most %d are allowed", ErrKey, what, len(text), limit)
 	case !utf8.ValidString(text):
 		return KeyValue{}, fmt.Errorf("%w: the %s %q is not valid UTF-8", ErrKey, what, text)
 	}
@@ -97,7 +99,7 @@ func (k Key) Check() error {
 	return err
 }
 
-// String returns the key for people: numbers as they are, texts quoted.
+// String returns the key for people. Texts have quotes, numbers do not.
 func (k Key) String() string {
 	if !k.HasSort() {
 		return k.Partition.String()
@@ -105,7 +107,7 @@ func (k Key) String() string {
 	return k.Partition.String() + "/" + k.Sort.String()
 }
 
-// String returns the value for people: a number as it is, a text quoted.
+// String returns the value for people. A text has quotes, a number does not.
 func (v KeyValue) String() string {
 	if v.Number {
 		return v.Text
@@ -113,7 +115,7 @@ func (v KeyValue) String() string {
 	return strconv.Quote(v.Text)
 }
 
-// Any returns the value in the type of an attribute: a string or a [Number].
+// Any returns the value as a string or, if it is a number, as a [Number].
 func (v KeyValue) Any() any {
 	if v.Number {
 		return Number(v.Text)
@@ -121,8 +123,8 @@ func (v KeyValue) Any() any {
 	return v.Text
 }
 
-// MarshalText writes the key as a JSON array of its one or two values, texts as strings and
-// numbers as numbers: ["a"], or ["a",7]. Equal keys have equal texts.
+// MarshalText writes the key as a JSON array of one or two values, for example ["a"] or ["a",7].
+// Equal keys have equal texts.
 func (k Key) MarshalText() ([]byte, error) {
 	if err := k.Check(); err != nil {
 		return nil, err
@@ -141,7 +143,8 @@ func appendKeyValue(text []byte, v KeyValue) []byte {
 	return appendString(text, v.Text)
 }
 
-// UnmarshalText reads what MarshalText wrote. The error matches [ErrKey].
+// UnmarshalText reads the result of MarshalText. If the text is not valid, the error matches
+// [ErrKey].
 func (k *Key) UnmarshalText(text []byte) error {
 	bad := func(why any) error { return fmt.Errorf("%w: %.80q: %v", ErrKey, text, why) }
 	if err := checkJSONText(text); err != nil {
@@ -187,8 +190,8 @@ type Number string
 
 // Canonical returns the canonical text of the number. Equal numbers have the same canonical text.
 // An integer of at most 38 digits has no exponent and no leading zeros ("100"). A fraction has no
-// trailing zeros ("0.5"). Larger and smaller numbers have digits and an exponent ("1E+100",
-// "1E-50"). The error matches [ErrInvalid].
+// trailing zeros ("0.5"). Larger and smaller numbers have an exponent ("1E+100", "1E-50"). If n is
+// not valid, the error matches [ErrInvalid].
 func (n Number) Canonical() (Number, error) {
 	text := string(n)
 	bad := func(why string) (Number, error) {
@@ -214,7 +217,7 @@ func (n Number) Canonical() (Number, error) {
 		return bad("is not a decimal number")
 	}
 	if len(digits) > 1000 {
-		return bad("is too long")
+		return bad("has too many characters")
 	}
 	exp -= len(fraction)
 	trimmed := strings.TrimRight(digits, "0")

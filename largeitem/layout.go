@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// Content is what a layout can use in the name of an object.
+// Content has the values that a layout can use in the name of an object.
 type Content struct {
 	Table string // [Schema].Table
 	Key   Key
@@ -29,32 +29,33 @@ type Content struct {
 	SHA256 []byte
 }
 
-// Owner is the attribute to which an object belongs. It has only what the name of the object shows.
+// Owner is the attribute to which an object belongs. It has only the values that the name of the
+// object shows.
 type Owner struct {
 	// Table is the [Schema].Table. It is empty if names do not contain the table.
 	Table string
 
-	// Key is zero if the name of the object has only a hash of the key. Then the metadata of the
+	// Key is zero if the name of the object has only a hash of the key. The metadata of such an
 	// object has the key.
 	Key  Key
 	Attr string
 
-	// ID is the [Content].ID. It is empty if the name depends only on the content, as in
-	// pynamodb_mate. Then several writes can share the object.
+	// ID is the [Content].ID. It is empty if the name of the object depends only on the content.
+	// The Python package pynamodb_mate gives such names. Several writes can share such an object.
 	ID string
 }
 
 // Reference describes the text that an item has in place of a large attribute.
 type Reference struct {
-	// URI is the text in the item.
+	// URI is the text of the reference in the item.
 	URI string
 
 	// Object is the key of the object in the bucket.
 	Object string
 
-	Size   int64  // in bytes; -1 if the reference does not have it
-	SHA256 []byte // nil if the reference does not have it
-	MD5    []byte // nil if the reference does not have it
+	Size   int64  // size of the object in bytes; -1 if the reference has no size
+	SHA256 []byte // nil if the reference has no SHA-256
+	MD5    []byte // nil if the reference has no MD5
 }
 
 // A Layout decides the names of objects, and how an item refers to objects. The functions
@@ -119,24 +120,24 @@ const (
 	maxTable   = 255 // that is how long DynamoDB's names are
 )
 
-// CustomNames names objects. Any number of goroutines may call both functions.
+// CustomNames has functions that name objects. Any number of goroutines may call them.
 type CustomNames struct {
 	// Name returns the key of an object without the prefix. The result must contain c.ID, and must
 	// have at most 768 bytes.
 	Name func(c Content) (string, error)
 
 	// Owner is the inverse of Name, for the sweep. The sweep may remove an object only if Owner
-	// returns true for its name. Owner may leave the Table of its result empty. Each write checks
-	// that Owner returns the input of Name.
+	// returns true for the name of the object. The result may have an empty Table. Each write
+	// checks that Owner returns the values from which Name made the name.
 	Owner func(name string) (Owner, bool)
 
-	// Hashed says that Name needs Size, MD5 and SHA256. Then the store reads each body twice, or
-	// keeps the body in a temporary file.
+	// Hashed says that Name needs Size, MD5 and SHA256. If Hashed is true, the store reads each
+	// body twice, or writes the body to a temporary file.
 	Hashed bool
 }
 
-// CustomLayout returns a layout with custom names. References are those of [DefaultLayout]. Only
-// one table can use the prefix.
+// CustomLayout returns a layout with custom names of objects. Its references have the form of
+// [DefaultLayout]. Only one table can use the prefix.
 func CustomLayout(n CustomNames) (Layout, error) {
 	if n.Name == nil || n.Owner == nil {
 		return nil, errNames
@@ -159,20 +160,20 @@ func (l customLayout) name(_ Schema, c Content) (string, error) {
 		return "", fmt.Errorf("CustomNames.Name: %w", err)
 	}
 	bad := func(why string) (string, error) {
-		return "", fmt.Errorf("%w: CustomNames.Name: the name %.300q for attribute %q of item %v %s", ErrInvalid, name, c.Attr, c.Key, why)
+		return "", fmt.Errorf("%w: CustomNames.Name returned the name %.300q for attribute %q of item %v, which %s", ErrInvalid, name, c.Attr, c.Key, why)
 	}
 	back, ok := l.n.Owner(name)
 	switch {
 	case !strings.Contains(name, c.ID):
 		return bad("does not contain Content.ID, so two writes could use the same name")
 	case len(name) > maxObjectName:
-		return bad(fmt.Sprintf("has %d bytes, at most %d are allowed", len(name), maxObjectName))
+		return bad(fmt.Sprintf("has %d bytes; at most %d are allowed", len(name), maxObjectName))
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || object.CheckKey(name) != nil:
-		return bad("is not valid UTF-8, or has control characters")
+		return bad("is not valid UTF-8 or has control characters")
 	case name == l.marker(Schema{}):
-		return bad("is the name of the object that names the table")
+		return bad("is reserved for the marker of the table")
 	case !ok || back.Table != "" && back.Table != c.Table || back.Key != c.Key || back.Attr != c.Attr || back.ID != c.ID:
-		return bad("does not lead back to the attribute; CustomNames.Owner must be the inverse of CustomNames.Name")
+		return bad("CustomNames.Owner does not map back to the attribute; Owner must be the inverse of Name")
 	}
 	return name, nil
 }
@@ -213,7 +214,7 @@ func (fragments) prefix(given string) (string, error) {
 
 func checkedPrefix(prefix string) (string, error) {
 	if len(prefix) > maxPrefix {
-		return "", fmt.Errorf("%w: Options.Prefix has %d bytes, at most %d are allowed", ErrInvalid, len(prefix), maxPrefix)
+		return "", fmt.Errorf("%w: Options.Prefix has %d bytes; at most %d are allowed", ErrInvalid, len(prefix), maxPrefix)
 	}
 	if prefix == "" {
 		return "", nil

@@ -341,7 +341,7 @@ func TestNames(t *testing.T) {
 	broken := errors.New("no name for it")
 	for why, n := range map[string]CustomNames{
 		"does not contain Content.ID": {Name: func(c Content) (string, error) { return "a:b:c", nil }, Owner: owner},
-		"does not lead back":          {Name: func(c Content) (string, error) { return name(Content{Key: c.Key, Attr: "x", ID: c.ID}) }, Owner: owner},
+		"does not map back":           {Name: func(c Content) (string, error) { return name(Content{Key: c.Key, Attr: "x", ID: c.ID}) }, Owner: owner},
 		"has 7":                       {Name: func(c Content) (string, error) { return strings.Repeat("x", 750) + c.ID, nil }, Owner: owner},
 		"control characters":          {Name: func(c Content) (string, error) { return "\n" + c.ID, nil }, Owner: owner},
 	} {

@@ -20,10 +20,10 @@ import (
 // instead of "pk=" or "sk=". Slashes, equals signs, exclamation marks, spaces, control characters
 // and other special bytes become "!" and two hexadecimal digits.
 //
-// If a value of the key would take more than 200 bytes in the name, the name has the third form.
-// The name also has the third form if it would otherwise be longer than 768 bytes. SHA256 is the
-// hexadecimal hash of the text between TABLE and attr in the other forms. Then the metadata of the
-// object has the key, as "pk" and "sk". The key must fit into the metadata.
+// The name has the third form in two cases: a value of the key would take more than 200 bytes in
+// the name, or the whole name would be longer than 768 bytes. SHA256 is the hexadecimal hash of the
+// text that the other forms have between TABLE and attr. The metadata of such an object has the key
+// as "pk" and "sk". The key must fit into the metadata.
 //
 // A reference is a URI:
 //
@@ -73,7 +73,7 @@ func (defaultLayout) name(s Schema, c Content) (string, error) {
 	table, attr := tableSegment(s.Table), escape(c.Attr)
 	switch {
 	case table == "" || len(table) > maxTable:
-		return "", fmt.Errorf("%w: the name of the table %.300q takes %d bytes in the name of an object; 1 to %d are allowed", ErrInvalid, s.Table, len(table), maxTable)
+		return "", fmt.Errorf("%w: the table name %.300q takes %d bytes in the name of an object; 1 to %d are allowed", ErrInvalid, s.Table, len(table), maxTable)
 	case len(attr) > maxAttr:
 		return "", fmt.Errorf("%w: the name of the large attribute %.300q takes %d bytes in the name of an object; at most %d are allowed", ErrInvalid, c.Attr, len(attr), maxAttr)
 	}

@@ -9,33 +9,34 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// PynamoDBMateLayout returns the layout of the Python package pynamodb_mate (checked against
-// version 6.0.1.1). It is for tables that the Python package has written or still writes. The
-// Python package gives objects these names:
+// PynamoDBMateLayout returns the layout of the Python package pynamodb_mate (tested with version
+// 6.0.1.1). Use it for tables that the Python package has written or still writes. The Python
+// package gives objects these names:
 //
 //	PREFIX/pk=P/attr=A/md5=HEX
 //	PREFIX/pk=P/sk=S/attr=A/md5=HEX
 //
 // HEX is the MD5 of the body. Names have no escapes. A reference is s3://BUCKET/KEY. A [Store]
-// reads these objects. The Store writes objects with the same name followed by ".id=ID". The Python
-// package can read such an object, and no other write can share the object. A name needs the hash
-// before the upload. [Options].BaseURI must be s3://BUCKET.
+// reads these objects. To the names of its own objects, the Store appends ".id=ID". The Python
+// package can read such an object, and no other write can share the object. The Store computes the
+// hash before the upload, because the name contains the hash. [Options].BaseURI must be
+// s3://BUCKET.
 //
 // The names do not contain the name of the table, so only one table can use the prefix. Like the
 // Python package, the layout removes one slash at the beginning of the prefix. If there is no slash
-// at the beginning, it removes one slash at the end. If a key contains "/attr=", or "/sk=" in a
-// table with a sort key, objects of two items could have the same name. The store neither writes
-// nor sweeps such names, and treats a reference to such an object as foreign.
+// at the beginning, the layout removes one slash at the end. If a key contains "/attr=", or "/sk="
+// in a table with a sort key, objects of two items could have the same name. The store neither
+// writes nor sweeps such names, and treats a reference to such an object as foreign.
 func PynamoDBMateLayout() Layout { return pynamoDBMateLayout{} }
 
 // PynamoDBMateCustomLayout is [PynamoDBMateLayout] for a table whose Python program names its
-// objects by a custom function (s3_key_getter). n.Name is that function, without the prefix and
-// without [Content].ID. n.Owner is the inverse of n.Name. n.Hashed is not used. An object that a
-// [Store] writes has the same name followed by ".id=ID".
+// objects by a custom function (s3_key_getter). n.Name returns the same names as that function,
+// without the prefix. n.Name does not use [Content].ID: the [Store] appends ".id=ID" to the names
+// of its own objects. n.Owner is the inverse of n.Name. n.Hashed is not used.
 //
-// The store cannot recognise such references, so [Options].Attributes must name the large
-// attributes. If names have no hash, a read checks only objects that a Store has written. It
-// compares them with the SHA-256 in their metadata.
+// The Store cannot recognise references with such names, so [Options].Attributes must name the
+// large attributes. If the names have no hash, a read verifies only the objects that a Store has
+// written: it compares the SHA-256 of the object with the SHA-256 in the metadata.
 func PynamoDBMateCustomLayout(n CustomNames) (Layout, error) {
 	if n.Name == nil || n.Owner == nil {
 		return nil, errNames
@@ -80,7 +81,7 @@ func (l pynamoDBMateLayout) name(s Schema, c Content) (string, error) {
 	}
 	item := l.item(c.Key, c.Attr)
 	if ambiguous(s, item) {
-		return "", fmt.Errorf("%w: in the layout of pynamodb_mate another item could have objects of the same names as %v, attribute %q: a key with \"/sk=\" or \"/attr=\" in it needs another layout", ErrKey, c.Key, c.Attr)
+		return "", fmt.Errorf("%w: the key %v or the attribute %q contains \"/sk=\" or \"/attr=\", so in the layout of pynamodb_mate another item could have the same object name; use another layout", ErrKey, c.Key, c.Attr)
 	}
 	return item + hex.EncodeToString(c.MD5) + mateID + c.ID, nil
 }

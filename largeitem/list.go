@@ -6,9 +6,9 @@ import (
 )
 
 // List yields the items of the table in no particular order, without their large attributes. It
-// yields every item that exists during the whole listing. An error ends the listing, with one
-// exception. An error that matches store.ErrCorrupt can be about one damaged item, and the other
-// items follow. If opts names attributes, the items have only these attributes.
+// yields every item that exists during the whole listing. If opts names attributes, the items have
+// only these attributes. An error ends the listing, with one exception: after an error that matches
+// store.ErrCorrupt, List may continue with other items, because only one item is damaged.
 //
 // List costs a scan of the table: DynamoDB reads the whole table.
 func (s *Store) List(ctx context.Context, opts *ScanOptions) iter.Seq2[*Item, error] {

@@ -94,10 +94,10 @@ func (s *Store) readMarker(ctx context.Context, schema Schema) (m marker, found 
 		err = json.Unmarshal(text, &m)
 	}
 	if err == nil && (!validOrphanAge(m.grace()) || m.Grace > MaxOrphanAge.Milliseconds() || m.Longer < 0 || m.Longer > MaxOrphanAge.Milliseconds()) {
-		err = errors.New("its orphan age is out of bounds")
+		err = errors.New("the orphan age in it is out of bounds")
 	}
 	if err != nil {
-		return marker{}, true, fmt.Errorf("%w: the object %q, which names the table of this prefix, cannot be decoded: %w", store.ErrMisconfigured, key, err)
+		return marker{}, true, fmt.Errorf("%w: the object %q (the marker of the table) cannot be decoded: %w", store.ErrMisconfigured, key, err)
 	}
 	m.version = info.Version
 	if info = s.dated(info); !info.Now.IsZero() && !info.Modified.IsZero() {
@@ -114,7 +114,7 @@ func (s *Store) readMarker(ctx context.Context, schema Schema) (m marker, found 
 func (s *Store) checkMarker(ctx context.Context, schema Schema) (marker, error) {
 	m, found, err := s.readMarker(ctx, schema)
 	if err == nil && !found {
-		err = fmt.Errorf("%w: the object %q, which must name %s as the table of this prefix, does not exist; no program has written to the prefix yet, or the object was lost", store.ErrMisconfigured, s.markerKey(schema), schema.Name)
+		err = fmt.Errorf("%w: the object %q (the marker of the table %s) does not exist; no program has written to the prefix yet, or the object was lost", store.ErrMisconfigured, s.markerKey(schema), schema.Name)
 	}
 	return m, err
 }
@@ -146,9 +146,9 @@ func (s *Store) markOnce(ctx context.Context, makes bool) (m orphanAges, err err
 
 // ClaimPrefix makes sure that the objects below the prefix belong to the table of the store. The
 // first upload of each Store does the same. If the prefix belongs to no table, ClaimPrefix claims
-// it for this table. If the prefix belongs to another table, the error is an [OtherTableError], but
-// with [Options].AdoptPrefix ClaimPrefix claims the prefix. If [Options].OrphanAge is longer than
-// the orphan age of the table, the error is an [OrphanAgeError].
+// the prefix for this table. If the prefix belongs to another table, the error is an
+// [OtherTableError]; with [Options].AdoptPrefix, ClaimPrefix claims the prefix instead. If
+// [Options].OrphanAge is longer than the orphan age of the table, the error is an [OrphanAgeError].
 func (s *Store) ClaimPrefix(ctx context.Context) error {
 	_, err := s.mark(ctx, true)
 	return err
@@ -230,25 +230,26 @@ func (s *Store) OrphanAge(ctx context.Context) (time.Duration, error) {
 	return m.grace(), nil
 }
 
-// ChangeOrphanAge changes the orphan age of the table. The orphan age is how long sweeps keep an
-// object without a reference, and is also the longest [Options].OrphanAge of writers.
-// ChangeOrphanAge may be called at any time.
+// ChangeOrphanAge changes the orphan age of the table. For this time, sweeps keep an object without
+// a reference. No writer may have a longer [Options].OrphanAge. ChangeOrphanAge may be called at
+// any time.
 //
-// A longer orphan age applies at once. A sweep in progress ends with an [OrphanAgeError]. A
-// shorter orphan age applies to each writer after half of the writer's orphan age, because the
-// writer then reads the marker again. It applies to sweeps after one and a half times the longer
-// orphan age, by the bucket's clock. Until then, writes that began with the longer orphan age can
-// be in progress.
+// A longer orphan age applies immediately, and a sweep in progress ends with an [OrphanAgeError]. A
+// shorter orphan age applies later. Each writer uses it after half of the writer's orphan age,
+// because the writer then reads the marker again. Sweeps use it after one and a half times the old
+// orphan age, by the bucket's clock. Until then, writes that began with the old orphan age can be
+// in progress.
 //
 // On a bucket without conditional writes, only one program at a time may call ChangeOrphanAge.
 // Otherwise a program can overwrite a longer orphan age that another program has just written.
 //
 // If no program has written to the table yet, the error matches [store.ErrMisconfigured]. If
 // another program has changed the orphan age meanwhile, the error matches [store.ErrConflict]. If
-// grace is not between [MinOrphanAge] and [MaxOrphanAge], the error matches [ErrInvalid].
+// the new orphan age is not between [MinOrphanAge] and [MaxOrphanAge], the error matches
+// [ErrInvalid].
 func (s *Store) ChangeOrphanAge(ctx context.Context, grace time.Duration) error {
 	if grace = grace.Truncate(time.Millisecond); !validOrphanAge(grace) {
-		return fmt.Errorf("%w: the orphan age is %v; %v to %v are allowed", ErrInvalid, grace, MinOrphanAge, MaxOrphanAge)
+		return fmt.Errorf("%w: the orphan age %v is not allowed; use %v to %v", ErrInvalid, grace, MinOrphanAge, MaxOrphanAge)
 	}
 	schema, err := s.table.Schema(ctx)
 	if err != nil {

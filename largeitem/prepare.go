@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// PreparedWrite has large attributes that are in the bucket, but not in the item yet. Any number of
-// goroutines may call its methods, also several times.
+// PreparedWrite describes large attributes whose objects are in the bucket, while the item does not
+// refer to them yet. Any number of goroutines may call its methods, any number of times.
 type PreparedWrite struct {
 	w      *write
 	before current
@@ -22,19 +22,21 @@ type PreparedWrite struct {
 	left  time.Duration // after that, for the caller's write
 }
 
-// Prepare uploads large attributes for a write that the caller sends, for example by an SDK, in a
-// transaction, or in SQL. The caller follows these steps:
+// Prepare uploads large attributes for a write that the caller sends itself, for example by an SDK
+// or in a transaction. The caller follows these steps:
 //
-//  1. Write the item once, before [PreparedWrite.Deadline], with the condition
+//  1. Write the item once, before [PreparedWrite.Deadline], on the condition
 //     [PreparedWrite.Condition]. The write sets [PreparedWrite.References], and other attributes as
 //     needed.
 //  2. If the write was applied or may have been applied, call [PreparedWrite.Commit].
-//  3. If the write certainly was not applied and never will be applied, call [PreparedWrite.Abort].
+//  3. If it is certain that the write was not applied and never will be applied, call
+//     [PreparedWrite.Abort].
 //
-// Then Prepare and the write together promise what [Store.Update] promises. If the caller calls
-// neither Commit nor Abort, the sweep removes objects to which the item does not refer.
+// If the caller follows these steps, the write has the same promises as [Store.Update]. If the
+// caller calls neither Commit nor Abort, the sweep removes objects to which the item does not
+// refer.
 //
-// If [WriteOptions].Base is set, the condition is about Base, and Prepare does not read the item.
+// If [WriteOptions].Base is set, Prepare makes the condition from Base, and does not read the item.
 // Prepare refuses [WriteOptions].If.
 func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *WriteOptions) (*PreparedWrite, error) {
 	schema, key, err := s.item(ctx, key)
@@ -57,7 +59,7 @@ func (w *write) prepared(ctx context.Context, large Large) (*PreparedWrite, erro
 		return nil, fmt.Errorf("%w: Large is empty, so there is nothing to prepare", ErrInvalid)
 	}
 	if w.hasIf() {
-		return nil, fmt.Errorf("%w: Prepare does not accept WriteOptions.If: put that condition into your own write, together with PreparedWrite.Condition", ErrInvalid)
+		return nil, fmt.Errorf("%w: Prepare does not accept WriteOptions.If; put this condition into your own write, together with PreparedWrite.Condition", ErrInvalid)
 	}
 	if err := w.prepare(large); err != nil {
 		return nil, err
@@ -79,10 +81,11 @@ func (w *write) prepared(ctx context.Context, large Large) (*PreparedWrite, erro
 	return p, nil
 }
 
-// Puts says which contents were uploaded, and which contents the item already had.
+// Puts returns the large attributes of the call. For each attribute it says whether Prepare
+// uploaded the content, or the item already had the content.
 func (p *PreparedWrite) Puts() []Put { return slices.Clone(p.puts) }
 
-// References are the texts that the item must have in place of the large attributes, by name.
+// References returns the texts that the item must have in place of the large attributes, by name.
 func (p *PreparedWrite) References() map[string]string {
 	refs := make(map[string]string)
 	for _, put := range p.puts {
@@ -91,7 +94,7 @@ func (p *PreparedWrite) References() map[string]string {
 	return refs
 }
 
-// Change is the change of the item that sets the references.
+// Change returns the change of the item that sets the references.
 func (p *PreparedWrite) Change() Change {
 	set := make(Attributes)
 	for attr, uri := range p.References() {
@@ -100,7 +103,7 @@ func (p *PreparedWrite) Change() Change {
 	return Change{Set: set}
 }
 
-// Condition is the condition of the caller's write: the item still has the same references as
+// Condition returns the condition for the caller's write: the item still has the same references as
 // before, or still does not exist.
 func (p *PreparedWrite) Condition() Condition {
 	c := p.cond
@@ -108,10 +111,10 @@ func (p *PreparedWrite) Condition() Condition {
 	return c
 }
 
-// Deadline is the time, by this machine's clock, until which the caller must send the write. It is
-// half of the orphan age after the first upload began. Compare the deadline with the wall clock,
-// which continues while the machine sleeps. If the machine has slept, or its wall clock was set
-// back, call Deadline again: it uses the present clock.
+// Deadline returns the time by which the caller must send the write, by this machine's clock. The
+// deadline is half of the orphan age after the start of the first upload. Compare the deadline with
+// the wall clock, because the wall clock continues while the machine sleeps. If the machine has
+// slept, or its wall clock was set back, call Deadline again.
 func (p *PreparedWrite) Deadline() time.Time {
 	now := sysclock.Read()
 	byWall := p.ready.Wall.Add(p.left)
@@ -123,9 +126,9 @@ func (p *PreparedWrite) Deadline() time.Time {
 
 // Commit ends a write that was applied or may have been applied. It reads the item. If the item has
 // the new references, Commit succeeds; with [Options].RemoveSuperseded it also removes the
-// superseded objects. If the item does not have these references, Commit removes nothing, and
-// returns an error whose outcome is unknown. Then the write was not applied, or another write has
-// followed.
+// superseded objects. If the item does not have these references, the write was not applied, or
+// another write has followed. Commit then removes nothing, and returns an error whose outcome is
+// unknown.
 func (p *PreparedWrite) Commit(ctx context.Context) (*Result, error) {
 	w := p.w
 	found, err := w.readItem(ctx)
@@ -133,7 +136,7 @@ func (p *PreparedWrite) Commit(ctx context.Context) (*Result, error) {
 		return nil, failed(opCommit, w.schema, w.key, store.MarkUnknown(err))
 	}
 	if !p.isIn(found) {
-		return nil, failed(opCommit, w.schema, w.key, store.MarkUnknown(fmt.Errorf("the item does not have the prepared references, because the item was not written, or another write followed; nothing was removed")))
+		return nil, failed(opCommit, w.schema, w.key, store.MarkUnknown(fmt.Errorf("the item does not have the prepared references: your write was not applied, or another write followed; Commit removed no object")))
 	}
 	r, err := w.done(ctx, p.before, found.attrs, nil)
 	if err != nil {
@@ -151,10 +154,10 @@ func (p *PreparedWrite) isIn(found current) bool {
 	return !slices.ContainsFunc(p.puts, func(put Put) bool { return found.attrs[put.Attr] != put.Reference.URI })
 }
 
-// Abort ends a write that certainly was not applied and never will be applied. It reads the item,
-// and removes the uploaded objects. If the item refers to these objects, Abort removes nothing, and
-// the error matches [ErrCommitted]. Do not call Abort after a timeout or a lost reply, because then
-// the outcome is not certain.
+// Abort ends a write that was not applied and never will be applied. It reads the item, and removes
+// the uploaded objects. If the item refers to these objects, Abort removes nothing, and the error
+// matches [ErrCommitted]. After a timeout or a lost reply, do not call Abort, because the write may
+// still be applied.
 func (p *PreparedWrite) Abort(ctx context.Context) error {
 	w := p.w
 	found, err := w.readItem(ctx)
@@ -162,7 +165,7 @@ func (p *PreparedWrite) Abort(ctx context.Context) error {
 		return failed(opAbort, w.schema, w.key, store.MarkUnknown(err))
 	}
 	if w.ups.isIn(found.attrs) {
-		return failed(opAbort, w.schema, w.key, appliedError{fmt.Errorf("%w: the item has the prepared references; nothing was removed", ErrCommitted)})
+		return failed(opAbort, w.schema, w.key, appliedError{fmt.Errorf("%w: the item has the prepared references; Abort removed no object", ErrCommitted)})
 	}
 	w.aborted.Store(true)
 	w.ups.discard(ctx, true)

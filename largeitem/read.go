@@ -15,17 +15,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Item is an item that was read or written.
+// Item is an item of the table that a call has read or written.
 type Item struct {
 	Key Key
 
-	// Attributes are the attributes that are not references.
+	// Attributes has the attributes that are not references.
 	Attributes Attributes
 
-	// Refs are the references of the large attributes.
+	// Refs has the references of the large attributes, by name.
 	Refs map[string]Reference
 
-	// Foreign are references that the store does not follow; see [ReferenceError].
+	// Foreign has the references that the store does not follow; see [ReferenceError].
 	Foreign map[string]*ReferenceError
 
 	schema Schema
@@ -66,8 +66,8 @@ func (i *Item) all() Attributes {
 
 // ReadOptions are the options of [Store.Get].
 type ReadOptions struct {
-	// Attributes are the names of large attributes to open; nil means all. Names that the item
-	// does not have are ignored.
+	// Attributes are the names of the large attributes to open; nil means all. Get ignores names
+	// that the item does not have.
 	Attributes []string
 }
 
@@ -79,11 +79,11 @@ const getTries = 5
 // close the item. If there is no item, the error matches [store.ErrNotFound].
 //
 // Get sends one request for the item, and one for each large attribute. If an object does not exist
-// because another writer has changed the item meanwhile, Get begins again. If the object does not
-// exist although the item refers to it, the error matches [ErrMissing].
+// because another writer has changed the item meanwhile, Get reads the item again. If the object
+// does not exist although the item refers to it, the error matches [ErrMissing].
 //
-// The context also bounds the reads of the bodies. If the bucket is remote, each open body holds
-// a connection.
+// The context also bounds the reads of the bodies. If the bucket is remote, each open body uses a
+// connection.
 func (s *Store) Get(ctx context.Context, key Key, opts *ReadOptions) (*Item, error) {
 	var o ReadOptions
 	if opts != nil {
@@ -120,8 +120,8 @@ func sameRefs(a, b *Item, attrs []string) bool {
 	return true
 }
 
-// GetMeta reads an item without its large attributes, by one request. [Store.Open] opens
-// them.
+// GetMeta reads an item without its large attributes, by one request. [Store.Open] opens a large
+// attribute.
 func (s *Store) GetMeta(ctx context.Context, key Key) (*Item, error) {
 	schema, key, err := s.item(ctx, key)
 	if err != nil {
@@ -164,8 +164,8 @@ func (s *Store) open(ctx context.Context, item *Item, attrs []string) error {
 }
 
 // Open opens one large attribute of an item that GetMeta or a write has returned. If the object
-// does not exist, the error matches [ErrMissing]: read the item again, because another writer may
-// have changed it. If the item has no such large attribute, the error matches [ErrInvalid]. The
+// does not exist, the error matches [ErrMissing]. Then read the item again, because another writer
+// may have changed it. If the item has no such large attribute, the error matches [ErrInvalid]. The
 // caller must close the body.
 func (s *Store) Open(ctx context.Context, item *Item, attr string) (*Body, error) {
 	if e := item.Foreign[attr]; e != nil {
@@ -185,7 +185,7 @@ func (s *Store) body(ctx context.Context, item *Item, attr string) (*Body, error
 	ref := item.Refs[attr]
 	r, err := s.bucket.Get(ctx, ref.Object, nil)
 	if isNotFound(err) {
-		return nil, fmt.Errorf("%w: the attribute %q refers to %q", ErrMissing, attr, ref.URI)
+		return nil, fmt.Errorf("%w: the object of the attribute %q does not exist: %q", ErrMissing, attr, ref.URI)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the attribute %q: %w", attr, err)
@@ -204,7 +204,7 @@ func (s *Store) body(ctx context.Context, item *Item, attr string) (*Body, error
 	return b, nil
 }
 
-// Body returns a large attribute that Get has opened. For all other names it returns nil. A body
+// Body returns a large attribute that Get has opened. For all other names, Body returns nil. A body
 // can be read only once.
 func (i *Item) Body(attr string) *Body { return i.bodies[attr] }
 
@@ -221,15 +221,15 @@ func (i *Item) Close() error {
 type Body struct {
 	Attr      string
 	Reference Reference
-	Info      object.Info // of the object
+	Info      object.Info // properties of the object
 
 	r    io.ReadCloser
 	sums *sums
 	err  error
 }
 
-// Read implements [io.Reader]. At the end of the body it checks the size and the hash. If the size
-// or the hash is wrong, the error matches [store.ErrCorrupt], and is not [io.EOF].
+// Read implements [io.Reader]. At the end of the body, Read checks the size and the hash. If the
+// size or the hash is wrong, the error matches [store.ErrCorrupt], and is not [io.EOF].
 func (b *Body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -254,5 +254,6 @@ func (b *Body) corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: the object %q of the attribute %q %s", store.ErrCorrupt, b.Reference.Object, b.Attr, fmt.Sprintf(format, args...))
 }
 
-// Close closes the object. Close does not check a body that was not read to its end.
+// Close closes the body. If the caller has not read the body to its end, Close does not check the
+// size and the hash.
 func (b *Body) Close() error { return b.r.Close() }

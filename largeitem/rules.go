@@ -17,8 +17,8 @@ const (
 	maxName = 64<<10 - 1
 )
 
-// Check reports which attribute has a name or a value that no table can keep; the error matches
-// [ErrInvalid].
+// Check returns an error if an attribute has a name or a value that is never allowed. The error
+// matches [ErrInvalid].
 func (a Attributes) Check() error {
 	for name, value := range a {
 		if err := checkName(name); err != nil {
@@ -95,14 +95,14 @@ func checkSet[T any](set []T, text func(T) (string, error)) error {
 	return err
 }
 
-// Check reports what is wrong with a schema; the error matches [ErrInvalid].
+// Check returns an error if the schema is not valid. The error matches [ErrInvalid].
 func (s Schema) Check() error {
 	for _, a := range []KeyAttribute{s.Partition, s.Sort} {
 		if a == (KeyAttribute{}) {
 			continue
 		}
 		if err := checkName(a.Name); err != nil {
-			return fmt.Errorf("the key of the table %s: %w", s.Name, err)
+			return fmt.Errorf("the key attribute of the table %s: %w", s.Name, err)
 		}
 	}
 	switch {
@@ -111,7 +111,7 @@ func (s Schema) Check() error {
 	case s.Partition.Name == s.Sort.Name:
 		return fmt.Errorf("%w: the partition key and the sort key of the table %s are the same attribute, %q", ErrInvalid, s.Name, s.Sort.Name)
 	case s.MaxItem < 0 || s.MaxItem > MaxItem:
-		return fmt.Errorf("%w: MaxItem of the table %s is %d, at most %d is possible", ErrInvalid, s.Name, s.MaxItem, MaxItem)
+		return fmt.Errorf("%w: MaxItem of the table %s is %d; at most %d is allowed", ErrInvalid, s.Name, s.MaxItem, MaxItem)
 	}
 	return nil
 }
@@ -127,9 +127,9 @@ func (s Schema) ItemSize(key Key, item Attributes) int {
 	return n
 }
 
-// CheckItem reports why the table cannot keep an item. The error matches [ErrKey] if the key is not
-// valid. It matches [store.ErrTooLarge] if the item is too large. It matches [ErrInvalid] if an
-// attribute is not valid or has the name of a key attribute.
+// CheckItem returns an error if the table cannot store the item. If the key is not valid, the error
+// matches [ErrKey]. If the item is too large, the error matches [store.ErrTooLarge]. If an
+// attribute is not valid or has the name of a key attribute, the error matches [ErrInvalid].
 func (s Schema) CheckItem(key Key, item Attributes) error {
 	if err := s.CheckKey(key); err != nil {
 		return err
@@ -142,14 +142,14 @@ func (s Schema) CheckItem(key Key, item Attributes) error {
 		limit = MaxItem
 	}
 	if size := s.ItemSize(key, item); size > limit {
-		return fmt.Errorf("%w: the item %.200v has %d bytes, and the table %s keeps at most %d; put large attributes into the bucket",
+		return fmt.Errorf("%w: the item %.200v has %d bytes, but an item of the table %s can have at most %d; store large attributes in the bucket",
 			store.ErrTooLarge, key, size, s.Name, limit)
 	}
 	return nil
 }
 
-// CheckChange reports what is wrong with a change. It does not check Expr. The error matches
-// [ErrInvalid].
+// CheckChange returns an error if the change is not valid. The error matches [ErrInvalid].
+// CheckChange does not check Expr.
 func (s Schema) CheckChange(c Change) error {
 	if err := s.checkNames(c.Set, c.Remove...); err != nil {
 		return err
@@ -162,9 +162,9 @@ func (s Schema) CheckChange(c Change) error {
 	return nil
 }
 
-// CheckCondition reports what is wrong with a condition. It does not check Expr. A condition that
-// can never hold is wrong. The error matches [ErrInvalid]. For a nil condition, CheckCondition
-// returns nil.
+// CheckCondition returns an error if the condition is not valid or can never hold. The error
+// matches [ErrInvalid]. If the condition is nil, CheckCondition returns nil. It does not check
+// Expr.
 func (s Schema) CheckCondition(c *Condition) error {
 	if c == nil {
 		return nil
@@ -173,7 +173,7 @@ func (s Schema) CheckCondition(c *Condition) error {
 		return err
 	}
 	if c.Absent && (c.Exists || len(c.Equal) > 0) {
-		return fmt.Errorf("%w: the condition requires that the item does not exist, and also names attributes of the item", ErrInvalid)
+		return fmt.Errorf("%w: the condition contradicts itself: it requires that the item does not exist, and it names attributes of the item", ErrInvalid)
 	}
 	for _, name := range c.Missing {
 		if _, equal := c.Equal[name]; equal {
@@ -201,18 +201,18 @@ func (s Schema) checkNames(a Attributes, names ...string) error {
 	return nil
 }
 
-// ConditionFunc is the [Condition].Expr of memtable and storetable. It returns whether the
-// condition holds for an item. If there is no item, it gets nil. It must not change the item. The
-// table may call it several times.
+// ConditionFunc is the type of [Condition].Expr in memtable and storetable. The function returns
+// whether the condition holds for the item. If there is no item, the argument is nil. The function
+// must not change the item. The table may call the function several times.
 type ConditionFunc func(item Attributes) bool
 
-// ChangeFunc is the [Change].Expr of memtable and storetable. It changes the item in place, before
-// the rest of the change. If it returns an error, the table writes nothing. The table may call it
-// several times.
+// ChangeFunc is the type of [Change].Expr in memtable and storetable. The function changes the item
+// in place. The table calls the function before it applies Set and Remove. If the function returns
+// an error, the table writes nothing. The table may call the function several times.
 type ChangeFunc func(item Attributes) error
 
-// Holds reports whether the condition holds for an item. The item is nil if there is no item. A nil
-// condition always holds. If Expr is no [ConditionFunc], the error matches [ErrInvalid].
+// Holds reports whether the condition holds for an item. If there is no item, the argument is nil.
+// A nil condition always holds. If Expr is not a [ConditionFunc], the error matches [ErrInvalid].
 func (c *Condition) Holds(item Attributes) (bool, error) {
 	if c == nil {
 		return true, nil
@@ -235,14 +235,14 @@ func (c *Condition) Holds(item Attributes) (bool, error) {
 	}
 	f, ok := c.Expr.(ConditionFunc)
 	if !ok {
-		return false, fmt.Errorf("%w: this table cannot use a condition of the type %T", ErrInvalid, c.Expr)
+		return false, fmt.Errorf("%w: Condition.Expr has the type %T, which this table cannot use", ErrInvalid, c.Expr)
 	}
 	return f(item.Clone()), nil
 }
 
-// Apply returns the item after the change. The parameter item is nil if there is no item. The
-// result shares no memory with the item or the change. If Expr is no [ChangeFunc], or changes an
-// attribute that Set or Remove names, the error matches [ErrInvalid].
+// Apply returns the item after the change. If there is no item, the argument is nil. The result
+// shares no memory with the item or the change. The error matches [ErrInvalid] in two cases: Expr
+// is not a [ChangeFunc], or Expr changes an attribute that Set or Remove names.
 func (c Change) Apply(item Attributes) (Attributes, error) {
 	next := item.Clone()
 	if next == nil {
@@ -251,7 +251,7 @@ func (c Change) Apply(item Attributes) (Attributes, error) {
 	if c.Expr != nil {
 		f, ok := c.Expr.(ChangeFunc)
 		if !ok {
-			return nil, fmt.Errorf("%w: this table cannot make a change of the type %T", ErrInvalid, c.Expr)
+			return nil, fmt.Errorf("%w: Change.Expr has the type %T, which this table cannot use", ErrInvalid, c.Expr)
 		}
 		if err := f(next); err != nil {
 			return nil, store.MarkNotApplied(err)
@@ -260,7 +260,7 @@ func (c Change) Apply(item Attributes) (Attributes, error) {
 			before, was := item[name]
 			after, is := next[name]
 			if was != is || was && !Equal(before, after) {
-				return nil, fmt.Errorf("%w: the expression changes the attribute %.80q, which the change names too", ErrInvalid, name)
+				return nil, fmt.Errorf("%w: Change.Expr changes the attribute %.80q, which is also in Set or Remove", ErrInvalid, name)
 			}
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // Large has the contents of large attributes, by name.
 type Large map[string]Source
 
-// Source is the content of a large attribute.
+// Source is the content of a large attribute, and its options.
 type Source struct {
 	// The store reads Body to its end, in one goroutine at a time, and never after the call has
 	// returned. If Body is an [io.ReadSeeker] that can seek, the store reads it from its current
@@ -29,20 +29,21 @@ type Source struct {
 	// upload. The bytes must not change during the call.
 	Body io.Reader
 
-	// Size is the size of the content in bytes; 0 means that the caller does not know it. If Body
-	// has another size, the store refuses it.
+	// Size is the size of the content in bytes; 0 means that the caller does not know the size. If
+	// Body has another size, the write fails with [ErrInvalid].
 	Size int64
 
 	// ContentType is a MIME type; empty means application/octet-stream.
 	ContentType string
 
-	// Headers are HTTP headers that the bucket sends with the object. They apply only to an upload:
-	// unchanged content keeps its headers; see ForceUpload.
+	// Headers are HTTP headers that the bucket sends with the object. If the content is unchanged,
+	// the store does not upload it, and the object keeps its old headers; see ForceUpload.
 	Headers object.Headers
 
-	// StorageClass and Tags are those of [object.PutOptions]. They apply only to an upload:
-	// unchanged content keeps its class and tags; see ForceUpload. If the bucket has no classes
-	// or tags, the error is an [object.UnsupportedError], and nothing is written.
+	// StorageClass and Tags are described at [object.PutOptions]. If the content is unchanged, the
+	// store does not upload it, and the object keeps its old class and tags; see ForceUpload. If
+	// the bucket has no classes or tags, the error is an [object.UnsupportedError], and nothing is
+	// written.
 	StorageClass string
 	Tags         map[string]string
 
@@ -50,8 +51,8 @@ type Source struct {
 	// repairs an item whose object is missing or damaged.
 	ForceUpload bool
 
-	// Metadata is kept with the object, together with the metadata of the layout. Together they
-	// have at most [object.MaxMetadata] bytes.
+	// Metadata is stored with the object, together with the metadata of the layout. The two
+	// together have at most [object.MaxMetadata] bytes.
 	Metadata map[string]string
 }
 
@@ -80,7 +81,7 @@ func newBody(attr string, src Source) (*body, error) {
 		return nil, fmt.Errorf("%w: the large attribute %q has no Body; to remove the attribute, name the attribute in Change.Remove", ErrInvalid, attr)
 	}
 	if src.Size < 0 {
-		return nil, fmt.Errorf("%w: the large attribute %q has the Size %d; it must not be negative", ErrInvalid, attr, src.Size)
+		return nil, fmt.Errorf("%w: the large attribute %q has a negative Size, %d", ErrInvalid, attr, src.Size)
 	}
 	if _, err := object.CheckPut("k", &object.PutOptions{Headers: src.Headers, StorageClass: src.StorageClass, Tags: src.Tags}, object.StorageClass, object.Tags); err != nil {
 		return nil, fmt.Errorf("%w: the large attribute %q: %w", ErrInvalid, attr, err)
@@ -105,7 +106,7 @@ func newBody(attr string, src Source) (*body, error) {
 	}
 	size := max(0, end-start)
 	if src.Size > 0 && src.Size != size {
-		return nil, fmt.Errorf("%w: the body of the large attribute %q has %d bytes, and Size says %d", ErrInvalid, attr, size, src.Size)
+		return nil, fmt.Errorf("%w: the body of the large attribute %q has %d bytes, but Size is %d", ErrInvalid, attr, size, src.Size)
 	}
 	b.seeker, b.start, b.size = seeker, start, size
 	return b, nil
@@ -171,11 +172,11 @@ func (b *body) hash(ctx context.Context, withMD5 bool, memory int64, dir string)
 		_, err = io.CopyBuffer(onlyWriter{io.Discard}, s, make([]byte, copyBuffer))
 	}
 	if err == nil && b.size >= 0 && s.size != b.size {
-		than := "less"
+		than := "fewer"
 		if s.size > b.size {
 			than = "more"
 		}
-		err = fmt.Errorf("%w: the body has %s than the declared %d bytes", ErrInvalid, than, b.size)
+		err = fmt.Errorf("%w: the body has %s bytes than Size says (%d)", ErrInvalid, than, b.size)
 	}
 	if err != nil {
 		return fmt.Errorf("the body of the large attribute %q: %w", b.attr, err)
@@ -257,7 +258,7 @@ func (s *sums) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
 	switch {
 	case n < 0 || n > len(p):
-		return 0, fmt.Errorf("%w: a read of %d bytes returned %d", ErrInvalid, len(p), n)
+		return 0, fmt.Errorf("%w: the Body is faulty: Read was called for %d bytes, but returned %d", ErrInvalid, len(p), n)
 	case n > 0 || err != nil || len(p) == 0:
 		s.idle = 0
 	default:
@@ -279,7 +280,7 @@ func (s *sums) Read(p []byte) (int, error) {
 	return n, err
 }
 
-var errChanged = store.MarkNotApplied(errors.New("the content has changed since it was read first"))
+var errChanged = store.MarkNotApplied(errors.New("the content of the Body has changed between two reads"))
 
 func (s *sums) sha() []byte { return s.sha256.Sum(nil) }
 
@@ -305,7 +306,7 @@ func (b *body) metadata(layout map[string]string) (map[string]string, error) {
 		all[name] = value
 	}
 	if err := object.CheckMetadata(all); err != nil {
-		return nil, fmt.Errorf("the large attribute %q, whose key and name take %d bytes of the metadata: %w", b.attr, size, err)
+		return nil, fmt.Errorf("the metadata of the large attribute %q (the key and the name take %d bytes of it): %w", b.attr, size, err)
 	}
 	return all, nil
 }

@@ -140,7 +140,7 @@ func (m *fingerprintSet) merge() (err error) {
 	for len(runs) > 0 {
 		first := runs[0]
 		if compareFingerprints(first.at, last) < 0 {
-			return errors.New("the temporary file of the sweep was changed by another program")
+			return errors.New("another program has changed the temporary file of the sweep")
 		}
 		if m.n == 0 || first.at != last {
 			last = first.at
@@ -271,7 +271,7 @@ func (q *queue) all(yield func(Orphan, error) bool) {
 	for range q.n {
 		var o Orphan
 		if err := dec.Decode(&o); err != nil {
-			yield(Orphan{}, fmt.Errorf("the temporary file of the sweep: %w", err))
+			yield(Orphan{}, fmt.Errorf("a temporary file of the sweep: %w", err))
 			return
 		}
 		if !yield(o, nil) {

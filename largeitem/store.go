@@ -92,13 +92,13 @@ type Options struct {
 	// of this table refers.
 	AdoptPrefix bool
 
-	// Logger receives a message for each object that a write could not remove, so that the sweep
-	// must remove it later. Nil means no log.
+	// Logger receives a message for each object that a write could not remove. The sweep must
+	// remove such an object later. Nil means no log.
 	Logger *slog.Logger
 }
 
-// Store keeps items whose large attributes are objects. Any number of goroutines and processes
-// may use it. It starts no goroutine that outlives a call, and needs no Close.
+// Store reads and writes items whose large attributes are objects. Any number of goroutines and
+// processes may use it. When a call returns, its goroutines have ended. A Store needs no Close.
 type Store struct {
 	table  Table
 	bucket object.Bucket
@@ -112,7 +112,7 @@ type Store struct {
 }
 
 // New returns a store for the items of t, with their large attributes in b. It sends nothing. Nil
-// options mean all defaults. The error matches [ErrInvalid].
+// options mean all defaults. If an option is not valid, the error matches [ErrInvalid].
 func New(t Table, b object.Bucket, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -157,20 +157,20 @@ func (o Options) check() error {
 	}
 	switch {
 	case o.BaseURI == "":
-		return bad("BaseURI is needed, because the bucket has no name with which a reference could begin")
+		return bad("BaseURI is empty, and the bucket has no name; set BaseURI to the URI of the bucket")
 	case !utf8.ValidString(o.BaseURI) || strings.HasSuffix(o.BaseURI, "/") || strings.ContainsFunc(o.BaseURI, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return bad("BaseURI is %q; it must be a URI that does not end with a slash", o.BaseURI)
 	case o.OrphanAge != 0 && !validOrphanAge(o.OrphanAge):
 		return bad("OrphanAge is %v; it can be from %v to %v, or 0 for the orphan age of the table", o.OrphanAge, MinOrphanAge, MaxOrphanAge)
 	case o.RemoveYoung && !o.RemoveSuperseded:
-		return bad("RemoveYoung is set without RemoveSuperseded")
+		return bad("RemoveYoung is set without RemoveSuperseded; set both or none")
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
 		return bad("Parallel is %d, 1 to %d are allowed", o.Parallel, MaxParallel)
 	case o.Attributes != nil && len(o.Attributes) == 0:
 		return bad("Attributes is empty; nil selects the attributes that look like references")
 	}
 	if l, ok := o.Layout.(pynamoDBMateLayout); ok && l.names != nil && o.Attributes == nil {
-		return bad("Attributes is needed with PynamoDBMateCustomLayout, whose references do not look like references")
+		return bad("Attributes is nil, but with PynamoDBMateCustomLayout the store cannot recognise references; name the large attributes in Attributes")
 	}
 	for i, attr := range o.Attributes {
 		if err := checkAttr(attr); err != nil {

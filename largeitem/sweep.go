@@ -29,9 +29,9 @@ type SweepOptions struct {
 	// Attributes restricts the sweep to the objects of these attributes; nil means all attributes.
 	Attributes []string
 
-	// Scan reads the whole table before the sweep lists the bucket. It keeps every object to which
-	// any item refers, even if the reference was copied from another item. With
-	// [PynamoDBMateLayout], a sweep always uses Scan. A sweep with Scan cannot continue an earlier
+	// With Scan, the sweep reads the whole table before it lists the bucket. It then keeps every
+	// object to which any item refers, even if the reference was copied from another item. With
+	// [PynamoDBMateLayout], every sweep uses Scan. A sweep with Scan cannot continue an earlier
 	// sweep.
 	Scan bool
 
@@ -40,9 +40,9 @@ type SweepOptions struct {
 	// means [os.TempDir]. The sweep removes the files at the end.
 	Dir string
 
-	// Exclusive says that no program with pynamodb_mate writes to the table during the sweep, or
-	// has a write in flight. Then the sweep can also remove objects whose names depend only on
-	// their content. Only tables with a [PynamoDBMateLayout] have such objects.
+	// Set Exclusive if no program with pynamodb_mate writes to the table during the sweep, or has
+	// sent a write that is not finished. The sweep can then also remove objects whose names depend
+	// only on their content. Only tables with a [PynamoDBMateLayout] have such objects.
 	//
 	// Without Exclusive, the sweep removes such objects only if the bucket keeps every version
 	// ([object.VersionRemover]). It removes only the listed version, so it does not remove a new
@@ -51,8 +51,8 @@ type SweepOptions struct {
 	// after the sweep has read the item, the item refers to an object that does not exist.
 	Exclusive bool
 
-	// Uploads makes the sweep also remove the parts of incomplete uploads below the same prefix. It
-	// removes an upload if its newest part is older than the orphan age; see [object.SweepUploads].
+	// With Uploads, the sweep also removes the parts of incomplete uploads below the prefix, if the
+	// newest part of the upload is older than the orphan age; see [object.SweepUploads].
 	Uploads bool
 
 	// Parallel is the number of requests at the same time, 1 to [MaxParallel]; 0 means
@@ -81,10 +81,10 @@ type SweepOptions struct {
 	// the sweep ends.
 	Checkpoint func(cursor string) error
 
-	// Progress is called with the counts after each page and after each removed object. Report is
-	// called with each object that the sweep has removed, or would remove in a dry run. It is
-	// also called with each object that could not be removed, with the error. One goroutine at a
-	// time calls them, and never after Sweep has returned. They must not block.
+	// Sweep calls Progress with the counts after each page and after each removed object. It calls
+	// Report for each object that it has removed, or would remove in a dry run. If it could not
+	// remove an object, it calls Report with the error. Only one goroutine at a time calls the two
+	// functions. After Sweep has returned, it calls neither of them. They must not block.
 	Progress func(SweepStats)
 	Report   func(o Orphan, err error)
 }
@@ -152,43 +152,45 @@ func (s *SweepStats) classified() int64 {
 //   - The name shows that the object belongs to a swept attribute of an item of this table. If the
 //     name has only a hash of the key, the metadata shows the item. The marker of the table must
 //     exist, and the name must have the form of the store's layout.
-//   - The object is older than the orphan age. The age is Now minus Modified of the same answer of
-//     the bucket. Sweep uses the clock of this machine only if the bucket is on this machine
-//     ([object.Traits].Local). If listings do not have the time, the sweep sends a Stat for each
-//     object.
-//   - Two consistent reads of the item find no reference to the object. If the attribute has
-//     another value that is no reference, the sweep keeps all objects of the attribute. If
-//     [Options].Attributes is nil, a bool, a number, and a text that cannot be a damaged
-//     reference do not count as such a value. A text with the ID of an object keeps that object,
-//     because it can be a reference that another program has altered.
+//   - The object is older than the orphan age. The age is Now minus Modified. Both times are from
+//     one answer of the bucket. Sweep uses the clock of this machine only if the bucket is on this
+//     machine ([object.Traits].Local). If the listing of the bucket has no times, Sweep sends a
+//     Stat for each object.
+//   - Two consistent reads of the item find no reference to the object. If the attribute has a
+//     value that is not a reference, Sweep keeps all objects of the attribute. There is an
+//     exception if [Options].Attributes is nil: Sweep then ignores a bool, a number, and a text
+//     that cannot be a damaged reference. If a text contains the ID of an object, Sweep keeps the
+//     object, because the text can be a reference that another program has altered.
 //
 // No write refers to such an object again, because names are unique to a write. A write refers only
 // to its own recent uploads, or to objects to which the item already refers. So the time between
-// the second read and the removal does not matter. If the bucket can do that, the delete is
-// conditional on the listed version. For the same reason, an unconditional delete is equally safe.
-// This is not true for an object whose name depends only on its content; see [PynamoDBMateLayout]
-// and [SweepOptions].Exclusive.
+// the second read and the removal does not matter. If the bucket supports conditional deletes, the
+// delete is conditional on the listed version. An unconditional delete is equally safe, because no
+// write refers to the object again. This paragraph is not true for an object whose name depends
+// only on its content; see [PynamoDBMateLayout] and [SweepOptions].Exclusive.
 //
 // If a reference was copied to another item, only a sweep with [SweepOptions].Scan keeps the
-// object. A table that is restored from a backup can refer to objects that a sweep has removed
-// since.
+// object. If a table is restored from a backup, its items can refer to objects that a sweep has
+// removed after the backup.
 //
 // # Cost
 //
 // For each 1,000 objects a sweep sends one listing and up to ten look-ups of up to 100 items. Each
 // removed object costs one delete, and each 100 removed objects cost one more look-up. Each object
-// whose name has only a hash of its key costs one more request. The sweep begins with one Get. It
-// holds 1,000 objects and the references of their items in memory.
+// whose name has only a hash of its key costs one more request. Each sweep begins with one Get for
+// the marker. In memory, the sweep holds the names of 1,000 objects and the references of their
+// items.
 //
-// A sweep with Scan requests the time, reads the table once, and lists the bucket once. It then
-// looks up only the items of orphans, once. It holds up to 16 MiB more in memory.
+// A sweep with Scan asks the bucket for the time, reads the table once, and lists the bucket once.
+// It then looks up only the items of orphans, once. It uses up to 16 MiB more memory.
 //
 // # Errors
 //
-// A failed look-up or listing ends the sweep. A request to an unavailable store is sent three
-// times. An item that cannot be read also ends the sweep, because it may refer to any object. After
-// a failed delete, the sweep continues, and returns an error at the end. The report says what the
-// sweep has done. If the scan or the listing is not complete, a sweep with Scan removes nothing.
+// A failed look-up or listing ends the sweep. If the table or the bucket is unavailable, Sweep
+// sends the request up to three times. An item that cannot be read also ends the sweep, because it
+// may refer to any object. After a failed delete, the sweep continues, and returns an error at the
+// end. The report says what the sweep has done. If the scan or the listing is not complete, a sweep
+// with Scan removes nothing.
 func (s *Store) Sweep(ctx context.Context, opts *SweepOptions) (SweepStats, error) {
 	w, err := s.newSweep(ctx, opts)
 	if err != nil {

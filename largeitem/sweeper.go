@@ -54,7 +54,7 @@ func (s *Store) newSweep(ctx context.Context, opts *SweepOptions) (*sweeper, err
 	}
 	w.below = strings.TrimSuffix(w.s.markerKey(w.schema), markerName)
 	if o.After != "" && !strings.HasPrefix(o.After, w.below) {
-		return nil, fmt.Errorf("%w: SweepOptions.After is %.300q, which is not below %q", ErrInvalid, o.After, w.below)
+		return nil, fmt.Errorf("%w: SweepOptions.After is %.300q, which is not a cursor of this table; a cursor begins with %q", ErrInvalid, o.After, w.below)
 	}
 	w.swept.Cursor = o.After
 	return w, nil

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MaxItem is the largest item of a table, in bytes: names and values of its attributes together,
-// with references in place of large attributes. It is the limit of DynamoDB. A table may have a
-// lower limit ([Schema].MaxItem).
+// MaxItem is the largest size of an item in a table, in bytes. The size includes the names and
+// values of all attributes. For a large attribute, only the reference counts. MaxItem is the limit
+// of DynamoDB. A table may have a lower limit ([Schema].MaxItem).
 const MaxItem = 400 << 10
 
 // A Table holds items, each under a [Key]. All options may be nil.
@@ -18,8 +18,8 @@ const MaxItem = 400 << 10
 // # The contract
 //
 //   - Each call on one item takes effect at one instant between its start and its return, as a
-//     whole or not at all. The table checks the condition and makes the change in one atomic
-//     step. A read sees every write that was answered before the read began.
+//     whole or not at all. The table checks the condition and makes the change in one atomic step.
+//     A read sees every write that returned before the read began.
 //   - A write has one of the three outcomes of package store: [store.OutcomeOf] returns it for the
 //     error. A Table sends a write once, and does not let a driver or SDK repeat it.
 //   - If the condition of a write does not hold, the error is a [ConditionFailedError], which
@@ -63,14 +63,14 @@ type Table interface {
 
 // Schema describes a table.
 type Schema struct {
-	// Name names the table for people, usually as a URL without secrets. Table is its short name,
-	// which is a part of the names of objects.
+	// Name is the name of the table for people, usually a URL without secrets. Table is the short
+	// name, which is a part of the names of objects.
 	Name, Table string
 
-	// ID identifies the table among all tables, for programs. It contains no secret. A table that
-	// was removed and created again has another ID, if the database makes that visible. A table can
-	// have a mark, a text that is copied with the table. Then the ID is the mark, an @, and the
-	// place of the table. So a copy of the table has another ID.
+	// ID identifies the table among all tables, for programs. It contains no secret. If a table is
+	// removed and created again, it has another ID, unless the database cannot show the difference.
+	// A table can have a mark: a random text that is copied with the table. The ID of such a table
+	// is the mark, an @, and the place of the table. So a copy of the table has another ID.
 	ID string
 
 	Partition KeyAttribute
@@ -83,10 +83,10 @@ type Schema struct {
 // KeyAttribute is an attribute of the key of a table.
 type KeyAttribute struct {
 	Name   string
-	Number bool // the values are numbers; if false, they are texts
+	Number bool // true: the values are numbers; false: they are texts
 }
 
-// CheckKey reports why key cannot name an item of the table; the error matches [ErrKey].
+// CheckKey returns an error if key cannot name an item of the table. The error matches [ErrKey].
 func (s Schema) CheckKey(key Key) error {
 	if err := key.Check(); err != nil {
 		return err
@@ -123,11 +123,11 @@ type GetOptions struct {
 
 // ScanOptions are the options of [Table.Scan].
 type ScanOptions struct {
-	// Attributes are the names to read; nil means all. Scan also yields items without these
-	// attributes.
+	// Attributes are the names of the attributes to read; nil means all. Scan also yields items
+	// that have none of them.
 	Attributes []string
 
-	// After makes the scan begin after the row with this [Row].Position.
+	// After is the [Row].Position of a row. The scan begins after this row.
 	After string
 }
 
@@ -143,17 +143,17 @@ type Row struct {
 
 // Condition is a condition of a write. It holds if all fields that are set hold.
 type Condition struct {
-	Absent bool // there is no item
-	Exists bool // there is an item
+	Absent bool // there must be no item
+	Exists bool // there must be an item
 
-	// Equal has attributes that the item must have with the same values, by the function [Equal].
-	// Missing has attributes that the item must not have. If there is no item, a non-empty Equal
-	// does not hold, and Missing holds.
+	// Equal has attributes that the item must have with the same values; the function [Equal]
+	// compares them. Missing has names of attributes that the item must not have. If there is no
+	// item, a condition with Equal does not hold, and Missing does not matter.
 	Equal   Attributes
 	Missing []string
 
-	// Expr is a further condition in the language of the table; see the documentation of the
-	// table for its type. Other types are refused with [ErrInvalid].
+	// Expr is a further condition in the language of the table. The documentation of the table
+	// describes the type. For other types the error matches [ErrInvalid].
 	Expr any
 }
 
@@ -163,20 +163,20 @@ type Change struct {
 	Set    Attributes
 	Remove []string
 
-	// Expr is a further change in the language of the table; see the documentation of the table
-	// for its type. Other types are refused with [ErrInvalid].
+	// Expr is a further change in the language of the table. The documentation of the table
+	// describes the type. For other types the error matches [ErrInvalid].
 	Expr any
 }
 
 // BatchGetter is a table that can read many items with few requests.
 type BatchGetter interface {
-	// GetMany does what the function [GetMany] describes.
+	// GetMany must behave as the function [GetMany] describes.
 	GetMany(ctx context.Context, keys []Key, opts *GetOptions) ([]Attributes, error)
 }
 
-// GetMany reads items consistently, each in a state that the item has had during the call. The
-// result has the attributes for each key at the index of the key. If there is no item, they are
-// nil. If t is no [BatchGetter], GetMany reads the items one after the other.
+// GetMany reads items consistently, each in a state that the item has had during the call. Element
+// i of the result has the attributes of the item keys[i], or is nil if there is no such item. If t
+// is not a [BatchGetter], GetMany reads the items one after the other.
 func GetMany(ctx context.Context, t Table, keys []Key, opts *GetOptions) ([]Attributes, error) {
 	if b, ok := t.(BatchGetter); ok {
 		return b.GetMany(ctx, keys, opts)
@@ -208,8 +208,8 @@ type ExprReader interface {
 type ConditionFailedError struct {
 	Key Key
 
-	// HasCurrent says that Current is the item that the write found. Then Current is nil if there
-	// was no item.
+	// If HasCurrent is true, Current is the item that the write found, or nil if there was no item.
+	// If HasCurrent is false, the present item is not known.
 	HasCurrent bool
 	Current    Attributes
 }
@@ -221,7 +221,7 @@ func (e *ConditionFailedError) Error() string {
 	case e.Current == nil:
 		return fmt.Sprintf("the condition on the item %v does not hold: there is no such item", e.Key)
 	}
-	return fmt.Sprintf("the condition on the item %v does not hold for its present state", e.Key)
+	return fmt.Sprintf("the condition does not hold for the present state of the item %v", e.Key)
 }
 
 // Is makes a ConditionFailedError match store.ErrConflict.

@@ -47,7 +47,7 @@ func TestUploadTakesLong(t *testing.T) {
 		err     string
 	}{
 		{"just in time", half - time.Second, 1, false, 1, ""},
-		{"too long, a stream", half, 1, false, 1, "cannot be read again"},
+		{"too long, a stream", half, 1, false, 1, "cannot read the body a second time"},
 		{"too long once", half, 1, true, 2, ""},
 		{"too long always", half, 100, true, 4, "took longer than 12h0m0s"},
 	} {

@@ -191,7 +191,7 @@ func (us *uploads) put(ctx context.Context, b *body, u *upload) error {
 		u.nothing = store.OutcomeOf(err) == store.NotApplied
 		return err
 	case !sum.ended || info.Size != sum.size:
-		return fmt.Errorf("the bucket stored %d bytes in %q, but read %d bytes of the body", info.Size, name, sum.size)
+		return fmt.Errorf("the bucket says that %[2]q has %[1]d bytes, but it has read %[3]d bytes of the body", info.Size, name, sum.size)
 	case b.size >= 0 && sum.size != b.size:
 		return fmt.Errorf("%w: the body has %d bytes, but must have %d", ErrInvalid, sum.size, b.size)
 	}
@@ -273,9 +273,9 @@ func (us *uploads) renew(ctx context.Context, again bool) error {
 				continue
 			}
 			if !again || !us.bodies[attr].again() {
-				why := "the body cannot be read again for a new upload"
+				why := "the store cannot read the body a second time for a new upload; use a Body that can seek, or a longer orphan age"
 				if !again {
-					why = "an earlier try may have written a reference to the upload"
+					why = "the store cannot upload again, because an earlier attempt may have written the reference; read the item, then decide"
 				}
 				return fmt.Errorf("the upload of the large attribute %q began %v ago, but the item must refer to the upload within %v (half of the orphan age); %s", attr, u.passed().Round(time.Second), limit, why)
 			}
@@ -288,7 +288,7 @@ func (us *uploads) renew(ctx context.Context, again bool) error {
 			return err
 		}
 	}
-	return fmt.Errorf("uploads took longer than %v (half of the orphan age) %d times; use a longer orphan age", limit, renewals)
+	return fmt.Errorf("each of %[2]d uploads took longer than %[1]v (half of the orphan age); use a longer orphan age", limit, renewals)
 }
 
 // renewals is how often a call uploads the same content at most.
@@ -307,9 +307,9 @@ func (us *uploads) stillThere(ctx context.Context, item Attributes) error {
 		_, err := us.s.bucket.Stat(ctx, u.ref.Object)
 		switch {
 		case isNotFound(err):
-			return appliedError{fmt.Errorf("%w: item %v was written %v after the upload of the large attribute %q had begun, and a sweep or Abort has removed %q meanwhile; write the attribute again", ErrMissing, us.key, us.oldest().Round(time.Second), attr, u.ref.Object)}
+			return appliedError{fmt.Errorf("%w: item %v was written, but too late: %v after the start of the upload of the large attribute %q. A sweep or Abort has already removed the object %q; write the attribute again", ErrMissing, us.key, us.oldest().Round(time.Second), attr, u.ref.Object)}
 		case err != nil:
-			return appliedError{fmt.Errorf("item %v was written %v after the upload of the large attribute %q had begun, and it is not known whether the object is still there: %w", us.key, us.oldest().Round(time.Second), attr, err)}
+			return appliedError{fmt.Errorf("item %v was written %v after the start of the upload of the large attribute %q. The store could not check whether the object still exists: %w", us.key, us.oldest().Round(time.Second), attr, err)}
 		}
 	}
 	return nil
@@ -404,7 +404,7 @@ func (s *Store) expired(ctx context.Context, key Key, name string) bool {
 		info, err = s.bucket.Stat(ctx, name)
 	}
 	if err != nil {
-		s.o.Logger.Warn("an object is left to the sweep", "item", key.String(), "object", name, "error", err)
+		s.o.Logger.Warn("the age of an unused object could not be read, so the object is left to the next sweep", "item", key.String(), "object", name, "error", err)
 		return false
 	}
 	info = s.dated(info)
@@ -415,7 +415,7 @@ func (s *Store) expired(ctx context.Context, key Key, name string) bool {
 func (s *Store) remove(ctx context.Context, key Key, name string) bool {
 	err := s.bucket.Delete(ctx, name, nil)
 	if err != nil {
-		s.o.Logger.Warn("an object is left to the sweep", "item", key.String(), "object", name, "error", err)
+		s.o.Logger.Warn("an unused object could not be removed, so it is left to the next sweep", "item", key.String(), "object", name, "error", err)
 	}
 	return err == nil
 }

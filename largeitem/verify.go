@@ -16,10 +16,10 @@ import (
 
 // VerifyOptions are the options of [Store.Verify].
 type VerifyOptions struct {
-	// Attributes are the names to verify; nil means all large attributes.
+	// Attributes are the names of the large attributes to verify; nil means all.
 	Attributes []string
 
-	// Quick makes Verify not read the objects. Then Verify only asks the bucket whether each object
+	// With Quick, Verify does not read the objects. It only asks the bucket whether each object
 	// exists and has the size in its reference.
 	Quick bool
 
@@ -38,8 +38,9 @@ type VerifyOptions struct {
 	// If Checkpoint returns an error, the verification ends.
 	Checkpoint func(position string) error
 
-	// Report is called with each problem, and Progress with the present counts. One goroutine at
-	// a time calls them, and never after Verify has returned. They must not block.
+	// Verify calls Report for each problem, and Progress with the current counts. Only one
+	// goroutine at a time calls the two functions. After Verify has returned, it calls neither of
+	// them. They must not block.
 	Report   func(Problem)
 	Progress func(VerifyStats)
 }
@@ -51,7 +52,7 @@ const (
 	Missing    ProblemKind = "missing"    // the object does not exist
 	Damaged    ProblemKind = "damaged"    // the object has another size or hash
 	Foreign    ProblemKind = "foreign"    // the reference names another item's object, or another bucket
-	Unreadable ProblemKind = "unreadable" // the attribute is no reference, or the object or the whole item cannot be read
+	Unreadable ProblemKind = "unreadable" // the attribute is not a reference, or Verify cannot read the object or the item
 )
 
 // Problem is a reference that is wrong, or an item that cannot be read.
@@ -82,8 +83,8 @@ type VerifyStats struct {
 	// Complete says that the scan of the table reached its end.
 	Complete bool
 
-	// Position is the position of the item up to which all items were verified. It is empty if
-	// the table has no positions.
+	// Position is where another verification can continue: all items up to this position were
+	// verified. It is empty if the table has no positions.
 	Position string
 	Elapsed  time.Duration
 }
@@ -100,8 +101,8 @@ type VerifyStats struct {
 // first problem: [ErrMissing], [ErrForeign], or [store.ErrCorrupt] for a damaged object or item.
 //
 // Verify costs the scan of the table and one request for each reference. It reads
-// [VerifyOptions].Parallel objects at the same time. It holds 64 KiB of each of these objects, and
-// one page of the table's scan, in memory.
+// [VerifyOptions].Parallel objects at the same time. It uses 64 KiB of memory for each of these
+// objects, and memory for one page of the scan.
 func (s *Store) Verify(ctx context.Context, opts *VerifyOptions) (VerifyStats, error) {
 	var o VerifyOptions
 	if opts != nil {
@@ -112,7 +113,7 @@ func (s *Store) Verify(ctx context.Context, opts *VerifyOptions) (VerifyStats, e
 	}
 	switch {
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
-		return VerifyStats{}, fmt.Errorf("%w: VerifyOptions.Parallel is %d, 1 to %d are allowed", ErrInvalid, o.Parallel, MaxParallel)
+		return VerifyStats{}, fmt.Errorf("%w: VerifyOptions.Parallel is %d; 1 to %d are allowed", ErrInvalid, o.Parallel, MaxParallel)
 	case o.Rate < 0:
 		return VerifyStats{}, fmt.Errorf("%w: VerifyOptions.Rate is negative", ErrInvalid)
 	case o.Attributes != nil && len(o.Attributes) == 0:
@@ -187,7 +188,7 @@ func (v *verifier) run(ctx context.Context) error {
 		if first.Attr != "" {
 			where = fmt.Sprintf("attribute %q of item %v", first.Attr, first.Key)
 		}
-		return fmt.Errorf("%d of %d references cannot be relied on; the first is %s: %w",
+		return fmt.Errorf("%d of %d references have a problem; the first is %s: %w",
 			v.found.problems(), v.found.References, where, first.Err)
 	}
 	return nil
@@ -285,7 +286,7 @@ func (v *verifier) check(ctx context.Context, h held) (int64, *Problem) {
 	case foreign != nil:
 		return problem(Foreign, foreign)
 	case !ok:
-		return problem(Unreadable, fmt.Errorf("%w: %.300q is not a reference", ErrInvalid, fmt.Sprint(h.value)))
+		return problem(Unreadable, fmt.Errorf("%w: the value %.300q is not a reference", ErrInvalid, fmt.Sprint(h.value)))
 	}
 	size, err := again(ctx, v.s, func() (int64, error) { return v.checkObject(ctx, h, r) })
 	switch {

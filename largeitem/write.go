@@ -24,8 +24,8 @@ type WriteOptions struct {
 
 	// Base is the item that the caller has read. The write is applied only if the item still has
 	// all references that the write changes or keeps. Otherwise the error is a
-	// [ConditionFailedError]. Without Base, a write first reads the item. If another writer was
-	// faster, it begins again.
+	// [ConditionFailedError]. Without Base, the store first reads the item. If another writer
+	// changes the item before the write, the store reads the item again.
 	Base *Item
 
 	// Progress, if not nil, is called with the number of bytes of all uploads that have reached
@@ -49,11 +49,11 @@ type Result struct {
 	// a reply was lost.
 	Item *Item
 
-	// Puts has each large attribute of the call, in the order of their names.
+	// Puts has the large attributes of the call, sorted by name.
 	Puts []Put
 
-	// Superseded are the references that the item no longer has. Removed is the number of their
-	// objects that the write has removed; see [Options].RemoveSuperseded.
+	// Superseded has the references that the item no longer has. Removed is the number of objects
+	// that the write has removed; see [Options].RemoveSuperseded.
 	Superseded []Reference
 	Removed    int
 }
@@ -104,7 +104,7 @@ func (s *Store) Update(ctx context.Context, key Key, change Change, large Large,
 	return s.write(ctx, opUpdate, key, change, large, opts)
 }
 
-// Upsert does what [Store.Update] does if there is an item. Otherwise it creates the item.
+// Upsert changes an item in the same way as [Store.Update]. If there is no item, Upsert creates it.
 func (s *Store) Upsert(ctx context.Context, key Key, change Change, large Large, opts *WriteOptions) (*Result, error) {
 	return s.write(ctx, opUpsert, key, change, large, opts)
 }
@@ -182,7 +182,7 @@ func (w *write) prepare(large Large) error {
 		return err
 	}
 	if w.o.Base != nil && (w.op == opCreate || w.o.Base.Key != w.key) {
-		return fmt.Errorf("%w: WriteOptions.Base is the item %v, but must be an earlier state of the item to write", ErrInvalid, w.o.Base.Key)
+		return fmt.Errorf("%w: WriteOptions.Base is a state of the item %v; Base must be a state of the item to write, and must be nil for a create", ErrInvalid, w.o.Base.Key)
 	}
 	if w.op == opCreate && (w.o.If.Exists || len(w.o.If.Equal) > 0) || w.op == opUpdate && w.o.If.Absent {
 		return fmt.Errorf("%w: WriteOptions.If contradicts the write; a create requires that the item does not exist, and an update requires that the item exists", ErrInvalid)
@@ -230,7 +230,7 @@ func (w *write) checkNames() error {
 			return fmt.Errorf("%w: %q is a large attribute of this store (Options.Attributes); give the content in Large, or remove the attribute", ErrInvalid, attr)
 		}
 		if r, is, foreign := w.s.refer(w.schema, w.key, attr, value); is {
-			return fmt.Errorf("%w: the attribute %q has the value %q, which is the text of a reference; give the content in Large, or name the large attributes in Options.Attributes", ErrInvalid, attr, uriOf(r, foreign))
+			return fmt.Errorf("%w: the attribute %q has the value %q, which looks like a reference; give the content in Large, or name the large attributes in Options.Attributes", ErrInvalid, attr, uriOf(r, foreign))
 		}
 	}
 	for attr := range w.change.Set {
@@ -260,7 +260,7 @@ func uriOf(r Reference, foreign *ReferenceError) string {
 func (w *write) run(ctx context.Context) (*Result, error) {
 	now, err := w.first(ctx)
 	if err != nil {
-		return nil, w.giveUp(ctx, fmt.Errorf("reading the item first: %w", bare(w.key, err)))
+		return nil, w.giveUp(ctx, fmt.Errorf("the store cannot read the item before the write: %w", bare(w.key, err)))
 	}
 	for w.tries = 1; ; w.tries++ {
 		if w.op == opUpdate && !now.exists() {
@@ -571,7 +571,7 @@ func (w *write) conflict(ctx context.Context, now current, cond *Condition, caus
 		var err error
 		if found, err = w.readItem(ctx); err != nil {
 			// A proxy can repeat a request: the table may have refused the second copy of it.
-			return now, nil, store.MarkUnknown(fmt.Errorf("%w; the present state of the item cannot be read: %w", cause, err))
+			return now, nil, store.MarkUnknown(fmt.Errorf("%w; after this error, the store could not read the present state of the item: %w", cause, err))
 		}
 	}
 	if w.ups.isIn(found.attrs) {
@@ -588,9 +588,9 @@ func (w *write) conflict(ctx context.Context, now current, cond *Condition, caus
 	case w.op == opCreate && found.exists():
 		return now, nil, w.giveUp(ctx, fmt.Errorf("the item exists already: %w", cause))
 	case moved && w.o.Base != nil:
-		return now, nil, w.giveUp(ctx, fmt.Errorf("the item has other large attributes than WriteOptions.Base: %w", cause))
+		return now, nil, w.giveUp(ctx, fmt.Errorf("the large attributes of the item differ from WriteOptions.Base: %w", cause))
 	case w.tries >= writeTries:
-		return now, nil, w.giveUp(ctx, fmt.Errorf("other writers were faster %d times: %w", w.tries, cause))
+		return now, nil, w.giveUp(ctx, fmt.Errorf("other writers changed the item before each of %d attempts: %w", w.tries, cause))
 	case moved, (refused == nil || !refused.HasCurrent) && !w.hasIf():
 		return found, nil, nil
 	}

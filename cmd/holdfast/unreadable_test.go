@@ -133,11 +133,11 @@ func TestItemsWithADamagedOne(t *testing.T) {
 		}
 	}
 	out, said, status := p.run(t, locks, append([]string{"item", "ls"}, on...)...)
-	if !found || status != statusUnsafe || out != "[\"a\"]\n[\"c\"]\n" || strings.Count(said, "=b does not contain the item of its name") != 1 {
+	if !found || status != statusUnsafe || out != "[\"a\"]\n[\"c\"]\n" || strings.Count(said, "=b does not contain the item that its name says") != 1 {
 		t.Errorf("found %v, status %d, %q, %q", found, status, out, said)
 	}
 	out, said, status = p.run(t, locks, append([]string{"item", "verify"}, on...)...)
-	if status != statusUnsafe || !strings.HasPrefix(out, "unreadable\t\t\t") || strings.Count(out, "\n") != 1 || !strings.Contains(out, "=b does not contain the item of its name") || !strings.Contains(said, "of 3 items") {
+	if status != statusUnsafe || !strings.HasPrefix(out, "unreadable\t\t\t") || strings.Count(out, "\n") != 1 || !strings.Contains(out, "=b does not contain the item that its name says") || !strings.Contains(said, "of 3 items") {
 		t.Errorf("verify: status %d, %q, %q", status, out, said)
 	}
 	out, _, _ = p.run(t, locks, append([]string{"item", "verify", "--json"}, on...)...)

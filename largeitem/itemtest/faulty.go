@@ -10,15 +10,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Faulty is a table whose calls get faults, for tests of programs that use a table. The faults are
-// those of package objecttest. A table and a bucket can have the same faults. Then both belong to
-// one process, and their calls are numbered together.
+// Faulty is a table that injects faults into its calls. Use it to test programs that use a table.
+// Package objecttest describes the faults. If a table and a bucket have the same
+// [objecttest.Faults], their calls are numbered together, and a fault that stops the process stops
+// both.
 //
 //	faults := objecttest.NewFaults(objecttest.Nth(3, objecttest.Cut))
 //	table, bucket := itemtest.NewFaulty(t, faults), faults.Bucket(b)
 //
-// The operations are get, put, update, delete and scan. A GetMany counts as one get, of the first
-// key. A scan gets its fault before it begins. A call of Schema gets no fault.
+// The operations are get, put, update, delete and scan. A GetMany counts as one get of the first
+// key. A scan gets its fault before it begins. Schema never gets a fault.
 type Faulty struct {
 	*objecttest.Faults
 	below largeitem.Table
@@ -29,7 +30,7 @@ var (
 	_ largeitem.BatchGetter = (*Faulty)(nil)
 )
 
-// NewFaulty returns a table whose calls get the faults.
+// NewFaulty returns a table that injects the faults into the calls of t.
 func NewFaulty(below largeitem.Table, faults *objecttest.Faults) *Faulty {
 	return &Faulty{faults, below}
 }

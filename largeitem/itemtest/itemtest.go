@@ -1,10 +1,10 @@
-// Package itemtest checks that a table keeps the contract of [largeitem.Table].
+// Package itemtest checks that a table obeys the contract of [largeitem.Table].
 //
 //	func TestTable(t *testing.T) {
 //		itemtest.Run(t, func(t *testing.T) largeitem.Table { return newTable(t) }, nil)
 //	}
 //
-// Each case checks one rule of the contract, and names that rule when it fails. [Faulty]
+// Each case checks one rule of the contract. If a case fails, its message names the rule. [Faulty]
 // makes the calls of a table fail.
 package itemtest
 
@@ -18,11 +18,11 @@ import (
 	"github.com/holdfast-go/holdfast/largeitem"
 )
 
-// Options adapt the suite to a table. The zero value is for a fast table.
+// Options adapt the suite to a table. The zero value suits a fast table.
 type Options struct {
-	// Reopen opens a second handle on the table of first, as another process would do. If Reopen is
-	// not nil, half of the racers use the second handle. The suite then also reads through one
-	// handle what the other handle wrote.
+	// Reopen opens the table of first a second time, as another process would do. If Reopen is not
+	// nil, half of the competing goroutines use the second handle. The suite then also reads
+	// through one handle what the other handle wrote.
 	Reopen func(t *testing.T, first largeitem.Table) largeitem.Table
 
 	// Add returns an expression for [largeitem.Change] that adds n to the number in the attribute
@@ -30,21 +30,21 @@ type Options struct {
 	// is greater than n. Nil means that the table has no expressions.
 	Add, Above func(attr string, n int) any
 
-	// Skip names cases that this table is known to fail, each with the reason. A name that is no
-	// case fails the test.
+	// Skip maps the names of cases that this table is known to fail to the reasons. If a name is
+	// not the name of a case, the test fails.
 	Skip map[string]string
 
-	// Racers is the number of goroutines that compete. It is at least 2; 0 means 8.
+	// Racers is the number of goroutines that compete in a race, at least 2; 0 means 8.
 	Racers int
 
-	// Rounds is how often a race is repeated; 0 means 20.
+	// Rounds is the number of times that each race runs; 0 means 20.
 	Rounds int
 
-	// Items is the number of items of the long scan; 0 means 1,100.
+	// Items is the number of items in the test of a long scan; 0 means 1,100.
 	Items int
 
-	// Large is the size of the largest item of ASCII text that the table keeps, in bytes, as
-	// [largeitem.Schema].ItemSize counts them. 0 means MaxItem of the table's schema.
+	// Large is the size in bytes of the largest item of ASCII text that the table can store.
+	// [largeitem.Schema].ItemSize counts the bytes. 0 means MaxItem of the table's schema.
 	Large int
 }
 

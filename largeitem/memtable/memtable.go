@@ -1,9 +1,9 @@
-// Package memtable keeps items in the memory of one process. It is for tests, and a reference for
-// other tables. It has the size limits and the size rules of DynamoDB.
+// Package memtable stores items in the memory of one process. Use it in tests, and as an example of
+// a table. It has the size limits of DynamoDB.
 //
-// It keeps the whole contract of [largeitem.Table]. Every call takes effect under one mutex, and
-// no call waits while it holds the mutex. So a table works inside a bubble of testing/synctest.
-// It starts no goroutine and needs no Close.
+// It obeys the whole contract of [largeitem.Table]. Every call takes effect under one mutex, and no
+// call waits while it holds the mutex. So a table works inside a bubble of testing/synctest. A
+// table starts no goroutine and needs no Close.
 //
 // The expressions of conditions and changes are [largeitem.ConditionFunc] and
 // [largeitem.ChangeFunc]. The table calls them under the mutex, so they must not call the table.
@@ -179,7 +179,7 @@ func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2
 	}
 	return func(yield func(largeitem.Row, error) bool) {
 		if o.After != "" && new(largeitem.Key).UnmarshalText([]byte(o.After)) != nil {
-			yield(largeitem.Row{}, fmt.Errorf("%w: %.60q is not a position in a table of this kind", largeitem.ErrInvalid, o.After))
+			yield(largeitem.Row{}, fmt.Errorf("%w: ScanOptions.After is %.60q, which is not a position of a memtable", largeitem.ErrInvalid, o.After))
 			return
 		}
 		t.mu.Lock()

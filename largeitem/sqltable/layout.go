@@ -94,7 +94,7 @@ const (
 	idSize = 26 // that of rand.Text
 )
 
-var errTooLong = fmt.Errorf("it has more than %d bytes", maxCell)
+var errTooLong = fmt.Errorf("the value has more than %d bytes", maxCell)
 
 // CreateTable creates a table with the columns of the key and one column for the attributes as
 // JSON. You may add other columns later. If a table with this name and the same key exists,
@@ -117,7 +117,7 @@ func CreateTable(ctx context.Context, db *sql.DB, d sqlstore.Dialect, opts *Opti
 		return fmt.Errorf("sqltable: create the table: %w", err)
 	}
 	if l.schema.Partition != t.o.Partition || l.schema.Sort != t.o.Sort {
-		return fmt.Errorf("%w: the table %s exists with another key", store.ErrMisconfigured, t.o.Name)
+		return fmt.Errorf("%w: the table %s already exists, but has another key", store.ErrMisconfigured, t.o.Name)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (t *Table) arrange(found description) (*layout, error) {
 		case c == nil:
 			return nil, fmt.Errorf("it has no column %q for the key", key.Name)
 		case c.class != classText && c.class != classNumber || c.caseless:
-			return nil, fmt.Errorf("the column %q has the type %s; for a key it must be a text that compares exactly, or a number", key.Name, c.kind)
+			return nil, fmt.Errorf("the key column %q has the type %s; it must have a number type, or a text type that compares texts exactly", key.Name, c.kind)
 		}
 		l.keys = append(l.keys, c)
 		a := largeitem.KeyAttribute{Name: c.name, Number: c.class == classNumber}
@@ -211,14 +211,14 @@ func (t *Table) arrange(found description) (*layout, error) {
 	}
 	names := slices.Sorted(slices.Values(l.keyNames()))
 	if !slices.ContainsFunc(found.unique, func(key []string) bool { return slices.Equal(slices.Sorted(slices.Values(key)), names) }) {
-		return nil, fmt.Errorf("the columns %s are neither the primary key nor another unique key", quoteAll(names))
+		return nil, fmt.Errorf("the key columns %s must be the primary key or another unique key of the table", quoteAll(names))
 	}
 	for _, c := range found.columns {
 		switch {
 		case slices.Contains(names, c.name):
 		case c.name == t.o.JSON:
 			if c.class != classText && c.class != classOther {
-				return nil, fmt.Errorf("the column %q for the JSON has the type %s; it must be a text", c.name, c.kind)
+				return nil, fmt.Errorf("the JSON column %q has the type %s; it must have a text type", c.name, c.kind)
 			}
 			c.class = classJSON
 			l.json = c
@@ -233,7 +233,7 @@ func (t *Table) arrange(found description) (*layout, error) {
 		}
 	}
 	if l.json == nil && t.o.JSON != defaultJSON {
-		return nil, fmt.Errorf("it has no column %q for the JSON", t.o.JSON)
+		return nil, fmt.Errorf("it has no JSON column %q", t.o.JSON)
 	}
 	return l, l.schema.Check()
 }
@@ -323,7 +323,7 @@ func (l *layout) values(item largeitem.Attributes) ([]any, error) {
 		return nil, err
 	}
 	if len(text) > maxJSON {
-		return nil, fmt.Errorf("%w: the item has %d bytes as JSON, at most %d are allowed", store.ErrTooLarge, len(text), maxJSON)
+		return nil, fmt.Errorf("%w: the item has %d bytes as JSON; at most %d are allowed", store.ErrTooLarge, len(text), maxJSON)
 	}
 	v, err := l.d.param(l.json, string(text))
 	if err != nil {
@@ -381,7 +381,7 @@ func floatNumber(f float64, bits int) (largeitem.Number, error) {
 func typed[T any](v any, what string) (T, error) {
 	t, ok := v.(T)
 	if !ok {
-		return t, fmt.Errorf("it is %s, not a %T", what, v)
+		return t, fmt.Errorf("the column needs %s, but the value is a %T", what, v)
 	}
 	return t, nil
 }

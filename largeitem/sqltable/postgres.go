@@ -82,9 +82,9 @@ func (postgres) param(c *column, v any) (any, error) {
 	case err != nil:
 		return nil, err
 	case strings.ContainsRune(text, 0):
-		return nil, errors.New("PostgreSQL keeps no zero character")
+		return nil, errors.New("PostgreSQL cannot store a zero character in a text")
 	case c.class == classOther && cuts(c.kind):
-		return nil, errors.New("PostgreSQL would cut a text that is too long")
+		return nil, errors.New("PostgreSQL would cut a long text in such a column without an error")
 	}
 	return text, nil
 }
@@ -109,16 +109,16 @@ func postgresNumber(n largeitem.Number, kind string) error {
 		}
 	case kind == "real" || kind == "double precision":
 		if _, exact := exactFloat(n, map[bool]int{true: 32, false: 64}[kind == "real"]); !exact {
-			return fmt.Errorf("%s has more digits than a float", n)
+			return fmt.Errorf("the column cannot store all digits of %s", n)
 		}
 	case strings.HasPrefix(kind, "numeric("):
 		_, scale, _ := strings.Cut(strings.TrimSuffix(kind, ")"), ",")
 		most, err := strconv.Atoi(strings.TrimSpace(scale))
 		if err != nil {
-			return fmt.Errorf("its type is not known")
+			return fmt.Errorf("the number type of the column is unknown")
 		}
 		if decimals(n) > most {
-			return fmt.Errorf("%s has more than %d decimals", n, most)
+			return fmt.Errorf("%s has more than %d decimal places", n, most)
 		}
 	}
 	return nil

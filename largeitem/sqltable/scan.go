@@ -47,7 +47,7 @@ func (t *Table) scan(ctx context.Context, o largeitem.ScanOptions, yield func(la
 	if o.After != "" {
 		var key largeitem.Key
 		if key.UnmarshalText([]byte(o.After)) != nil || l.checkKey(key) != nil {
-			return fmt.Errorf("%w: %.60q is not a position in this table", largeitem.ErrInvalid, o.After)
+			return fmt.Errorf("%w: ScanOptions.After is %.60q, which is not a position in this table", largeitem.ErrInvalid, o.After)
 		}
 		after = &key
 	}

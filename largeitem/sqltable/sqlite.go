@@ -80,7 +80,7 @@ func (sqlite) param(c *column, v any) (any, error) {
 		}
 		f, exact := exactFloat(n, 64)
 		if !exact {
-			return nil, fmt.Errorf("%s has more digits than SQLite keeps", n)
+			return nil, fmt.Errorf("SQLite cannot store all digits of %s", n)
 		}
 		return f, nil
 	case classBool:
@@ -101,12 +101,12 @@ func (sqlite) param(c *column, v any) (any, error) {
 		return nil, errZero
 	}
 	if _, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && c.class == classOther {
-		return nil, errors.New("SQLite would take the text for a number")
+		return nil, errors.New("SQLite would store this text as a number")
 	}
 	return text, nil
 }
 
-var errZero = errors.New("SQLite reads texts up to a zero character")
+var errZero = errors.New("SQLite cannot read the part of a text after a zero character")
 
 func (sqlite) read(c *column, text string) (any, error) {
 	kind, text := text[:1], text[1:]

@@ -1,6 +1,6 @@
-// Package sqltable keeps items as rows of a table in PostgreSQL (12 and later) or SQLite (3.43
-// and later). It uses [database/sql] and imports no driver: the caller opens the database, with
-// any driver.
+// Package sqltable stores items as rows of a table in PostgreSQL (12 and later) or SQLite (3.43 and
+// later). It uses [database/sql] and imports no driver: the caller opens the database, with any
+// driver.
 //
 //	db, err := sql.Open("pgx", "postgres://db.example/app") // github.com/jackc/pgx/v5/stdlib
 //	...
@@ -21,31 +21,31 @@
 //     cannot store exactly.
 //   - A bool in a boolean column.
 //   - Bytes in a bytea or BLOB column.
-//   - A text in every other column, in the form in which the database writes the value. The form
-//     can differ from the text that was written.
+//   - A text in every other column. The text has the form in which the database writes the value.
+//     This form can differ from the text that the caller has written.
 //
-// Attributes without a column are kept together in one text column as JSON, each with its type,
-// as [largeitem.MarshalTyped] writes it; see [Options].JSON. If there is no such column, the
-// table refuses these attributes. It also refuses a value that does not suit its column: for
-// example a null, or a text with a zero character.
+// All attributes without a column are in one text column, as the JSON of [largeitem.MarshalTyped];
+// see [Options].JSON. If there is no such column, the table refuses these attributes. It also
+// refuses a value that does not suit its column: for example a null, or a text with a zero
+// character.
 //
 // A new row gets the default of each column that the item does not have. The table neither reads
 // nor writes generated columns.
 //
 // # Cost
 //
-// A read is one SELECT by the key. A GetMany is one SELECT for each 50 keys. A write reads the
-// row, decides, and replaces or deletes the row by one statement, on the condition that the row
-// has not changed. If another writer was faster, the write decides again after a random pause. A
-// write on the condition that there is no item is one INSERT. The table holds no lock of the
-// database between statements.
+// A read is one SELECT by the key. A GetMany is one SELECT for each 50 keys. A write reads the row
+// and checks the condition. It then replaces or deletes the row by one statement, on the condition
+// that the row has not changed. If another writer has changed the row, the write begins again after
+// a random pause. A write on the condition that there is no item is one INSERT. The table holds no
+// lock of the database between statements.
 //
 // # Outcomes and durability
 //
-// A statement that may change the row is sent once. If its reply is lost, the outcome is unknown.
-// An acknowledged write is as durable as a commit of the database. Like package sqlstore, the
-// table refuses sessions in which a power loss may undo a commit, tables that a crash empties,
-// and PostgreSQL servers that are a standby.
+// The table sends a statement that may change the row only once. If its reply is lost, the outcome
+// is unknown. An acknowledged write is as durable as a commit of the database. Like package
+// sqlstore, the table refuses sessions in which a power loss may undo a commit, tables that a crash
+// empties, and PostgreSQL servers that are a standby.
 //
 // # Expressions
 //
@@ -95,21 +95,22 @@ type Options struct {
 	// Table is the name of the table: 1 to 63 bytes. The default is "items".
 	Table string
 
-	// Partition and Sort are the columns of the key. Only CreateTable uses Number: [New] reads the
-	// types of the columns. The default is a partition key "pk" that is a text, and no sort key.
+	// Partition and Sort are the columns of the key. Only CreateTable uses their field Number,
+	// because [New] reads the types of the columns. The default is a partition key "pk" that is a
+	// text, and no sort key.
 	Partition, Sort largeitem.KeyAttribute
 
 	// JSON is the name of the text column for all attributes that have no column. The default is
-	// "holdfast_attributes". A table without a column of the default name keeps only attributes
-	// that have a column.
+	// "holdfast_attributes". If JSON is empty and the table has no column of this name, the table
+	// stores only attributes that have a column.
 	JSON string
 
 	// Columns are the names of the columns that are attributes; nil means all columns except those
 	// of the key.
 	Columns []string
 
-	// Name names the table for people, for example the URL of the database without secrets. The
-	// default has the dialect and the name of the table.
+	// Name is the name of the table for people, for example the URL of the database without
+	// secrets. The default consists of the dialect and the name of the table.
 	Name string
 
 	// Hide removes secrets from a message of the database before an error repeats the message. A
@@ -118,21 +119,21 @@ type Options struct {
 }
 
 // SQL is an expression in the language of the database, with a question mark for each argument. A
-// question mark in quotes is no argument. Outside of quotes, write two question marks if the
-// expression needs a question mark that is no argument.
+// question mark in quotes is not an argument. If the expression needs an operator with a question
+// mark, write two question marks.
 //
 //	&largeitem.Condition{Expr: sqltable.SQL{Text: "stock >= ?", Args: []any{5}}}
 //
-// A [largeitem.Condition] with an SQL holds only if the expression is true. It does not hold if the
-// expression is false or NULL. The expression must have no side effects, and may be evaluated
-// several times. Never put input of users into Text.
+// If the expression is false or NULL, the [largeitem.Condition] does not hold. The expression must
+// have no side effects, and may be evaluated several times. Never put input of users into Text.
 type SQL struct {
 	Text string
 	Args []any
 }
 
-// Set is the Expr of a [largeitem.Change]: new values of columns. In the expressions, a column
-// has the value before the change. For a new item all columns are NULL.
+// Set is the type of Expr in a [largeitem.Change]. It maps columns to expressions for their new
+// values. In an expression, a column has its value before the change. For a new item all columns
+// are NULL.
 //
 //	largeitem.Change{Expr: sqltable.Set{"stock": {Text: "stock - ?", Args: []any{5}}}}
 //
@@ -173,7 +174,7 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 	t.o.Name = cmp.Or(t.o.Name, string(d)+":"+t.o.Table)
 	t.o.Columns = slices.Clone(t.o.Columns)
 	if db == nil {
-		return nil, fmt.Errorf("sqltable: %w: New needs a database, and got nil", largeitem.ErrInvalid)
+		return nil, fmt.Errorf("sqltable: %w: the database is nil", largeitem.ErrInvalid)
 	}
 	switch d {
 	case sqlstore.PostgreSQL:
@@ -181,7 +182,7 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 	case sqlstore.SQLite:
 		t.dialect = sqlite{}
 	default:
-		return nil, fmt.Errorf("sqltable: %w: there is no dialect %q", largeitem.ErrInvalid, string(d))
+		return nil, fmt.Errorf("sqltable: %w: the dialect %q is unknown", largeitem.ErrInvalid, string(d))
 	}
 	t.rules, _ = sqldialect.Of(string(d))
 	t.rules.Hide = t.o.Hide
@@ -200,10 +201,10 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 	return t, nil
 }
 
-// InTx returns the table within a transaction of the caller. Its writes take effect only with that
-// transaction. For example, use InTx for the write after [largeitem.Store.Prepare]. The result of a
-// write is valid only if the Commit of the transaction succeeds. After an error, roll the
-// transaction back. On SQLite, begin the transaction with BEGIN IMMEDIATE.
+// InTx returns the table for use in a transaction of the caller. Its writes take effect when that
+// transaction commits. For example, use InTx for the write after [largeitem.Store.Prepare]. The
+// result of a write is valid only if the Commit of the transaction succeeds. After an error, roll
+// the transaction back. On SQLite, begin the transaction with BEGIN IMMEDIATE.
 //
 // If t has not read the schema yet, the first call reads the schema outside of the transaction, by
 // another connection.
@@ -217,14 +218,14 @@ func (t *Table) InTx(tx *sql.Tx) *Table {
 // written into a comment of the table, and the place of the table. If another program created the
 // table, the ID is only the place. In PostgreSQL the place is the number of the table in its
 // database and server. In SQLite it is the file, identified by its inode and creation time, and the
-// name of the table. So a file is still the same place after it was renamed, and if a program uses
-// another path to it.
+// name of the table. So the place does not change if the file is renamed, or if a program uses
+// another path to the file.
 //
 // So a copy of a table has another ID. A table that was restored or moved to another file, server
 // or database also has another ID. With [largeitem.Options].AdoptPrefix, a Store for such a table
 // claims the objects. A backup that is restored into the same file or table has the same ID. A
-// clone of a whole disk or cluster has the same ID as the original. Never let the clone reach the
-// bucket of the original.
+// clone of a whole disk or cluster has the same ID as the original. Do not give the clone access to
+// the bucket of the original.
 func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	l, err := t.open(ctx)
 	if err != nil {
@@ -233,8 +234,8 @@ func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	return l.schema, nil
 }
 
-// ExprAttributes implements [largeitem.ExprReader]: it returns the columns that a [Set] sets. It
-// cannot find the columns that an [SQL] reads.
+// ExprAttributes implements [largeitem.ExprReader]: for a [Set], it returns the columns that the
+// Set changes. It does not return the columns that an [SQL] reads.
 func (t *Table) ExprAttributes(expr any) ([]string, error) {
 	switch e := expr.(type) {
 	case Set:
@@ -242,7 +243,7 @@ func (t *Table) ExprAttributes(expr any) ([]string, error) {
 	case SQL:
 		return nil, nil
 	}
-	return nil, fmt.Errorf("%w: the expression has the type %T; use sqltable.SQL or sqltable.Set", largeitem.ErrInvalid, expr)
+	return nil, fmt.Errorf("%w: Expr has the type %T; use sqltable.SQL or sqltable.Set", largeitem.ErrInvalid, expr)
 }
 
 // Get implements [largeitem.Table].
@@ -325,7 +326,7 @@ func (t *Table) swap(ctx context.Context, l *layout, w rewrite.Write) (old, next
 		}
 		assumeAbsent = false
 		if stuck > maxStuck {
-			err = store.MarkNotApplied(fmt.Errorf("%w: the database does not execute a statement on the row, although no program changes the row; look for a trigger, a rule or a row security policy", store.ErrMisconfigured))
+			err = store.MarkNotApplied(fmt.Errorf("%w: statements on the row have no effect, although no other program changes the row; look for a trigger, a rule or a row security policy", store.ErrMisconfigured))
 		}
 		written := false
 		if err == nil {
@@ -363,7 +364,7 @@ func (t *Table) expressions(l *layout, w *rewrite.Write) (where *SQL, set Set, e
 	if w.Cond != nil && w.Cond.Expr != nil {
 		e, ok := w.Cond.Expr.(SQL)
 		if !ok {
-			return nil, nil, fmt.Errorf("%w: the condition has the type %T; use sqltable.SQL", largeitem.ErrInvalid, w.Cond.Expr)
+			return nil, nil, fmt.Errorf("%w: Condition.Expr has the type %T; use sqltable.SQL", largeitem.ErrInvalid, w.Cond.Expr)
 		}
 		if err := e.check(); err != nil {
 			return nil, nil, err
@@ -372,7 +373,7 @@ func (t *Table) expressions(l *layout, w *rewrite.Write) (where *SQL, set Set, e
 		cond.Expr = nil
 		cond.Exists = true
 		if cond.Absent {
-			return nil, nil, fmt.Errorf("%w: the condition requires that the item does not exist, and also names attributes of the item", largeitem.ErrInvalid)
+			return nil, nil, fmt.Errorf("%w: the condition contradicts itself: it requires that the item does not exist, and it names attributes of the item", largeitem.ErrInvalid)
 		}
 		w.Cond, where = &cond, &e
 	}
@@ -381,7 +382,7 @@ func (t *Table) expressions(l *layout, w *rewrite.Write) (where *SQL, set Set, e
 	}
 	set, ok := w.Change.Expr.(Set)
 	if !ok {
-		return nil, nil, fmt.Errorf("%w: the change has the type %T; use sqltable.Set", largeitem.ErrInvalid, w.Change.Expr)
+		return nil, nil, fmt.Errorf("%w: Change.Expr has the type %T; use sqltable.Set", largeitem.ErrInvalid, w.Change.Expr)
 	}
 	for name, e := range set {
 		_, twice := w.Change.Set[name]
@@ -389,9 +390,9 @@ func (t *Table) expressions(l *layout, w *rewrite.Write) (where *SQL, set Set, e
 		case err != nil:
 			return nil, nil, err
 		case twice || slices.Contains(w.Change.Remove, name):
-			return nil, nil, fmt.Errorf("%w: the expression changes the attribute %.80q, which the change names too", largeitem.ErrInvalid, name)
+			return nil, nil, fmt.Errorf("%w: Change.Expr changes the attribute %.80q, which is also in Set or Remove", largeitem.ErrInvalid, name)
 		case l.column(name) == nil:
-			return nil, nil, fmt.Errorf("%w: the table %s has no column %.80q for the expression", largeitem.ErrInvalid, t.o.Name, name)
+			return nil, nil, fmt.Errorf("%w: Change.Expr sets the column %[3]q, but the table %[2]s has no such column", largeitem.ErrInvalid, t.o.Name, name)
 		}
 	}
 	w.Change.Expr = nil

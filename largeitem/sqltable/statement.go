@@ -95,9 +95,9 @@ func (e SQL) check() error {
 	parts, ok := e.parts()
 	switch {
 	case strings.TrimSpace(e.Text) == "" || strings.ContainsRune(e.Text, 0) || !ok:
-		return fmt.Errorf("%w: %.80q is not an expression", largeitem.ErrInvalid, e.Text)
+		return fmt.Errorf("%w: %.80q is not a valid SQL expression", largeitem.ErrInvalid, e.Text)
 	case len(parts)-1 != len(e.Args):
-		return fmt.Errorf("%w: the expression %.80q has %d question marks and %d arguments", largeitem.ErrInvalid, e.Text, len(parts)-1, len(e.Args))
+		return fmt.Errorf("%w: the expression %.80q has %d question marks, but %d arguments", largeitem.ErrInvalid, e.Text, len(parts)-1, len(e.Args))
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func encode(key largeitem.Key, item largeitem.Attributes) ([]byte, error) {
 	}
 	value := fmt.Appendf(nil, `{"v":%d,"key":%s,"item":%s}`, format, name, typed)
 	if len(value) > store.MaxValue {
-		return nil, fmt.Errorf("%w: the item %.200v has %d bytes as JSON, but a register can have at most %d; put large attributes into the bucket",
+		return nil, fmt.Errorf("%w: the item %.200v has %d bytes as JSON, but a register can have at most %d; store large attributes in the bucket",
 			store.ErrTooLarge, key, len(value), store.MaxValue)
 	}
 	return value, nil
@@ -91,16 +91,16 @@ func (t *Table) decode(register string, value []byte) (largeitem.Key, largeitem.
 		item, err = largeitem.UnmarshalTyped(r.Item)
 	}
 	if err != nil {
-		return largeitem.Key{}, nil, fmt.Errorf("%w: the register %.200s does not contain the item of its name: %v", store.ErrCorrupt, register, err)
+		return largeitem.Key{}, nil, fmt.Errorf("%w: the register %.200s does not contain the item that its name says: %v", store.ErrCorrupt, register, err)
 	}
 	return key, item, nil
 }
 
 // Scan implements [largeitem.Table], in the order of the names of the registers. It reads each item
-// by one request. If a register does not have the item that its name says, Scan yields an error
+// by one request. If a register does not contain the item that its name says, Scan yields an error
 // that matches [store.ErrCorrupt], with the position of that register. Then Scan continues. It
-// keeps the names of at most 50,000 items in memory. If there are more items, it lists the names
-// again. The store must be able to list its keys.
+// holds the names of at most 50,000 items in memory. If there are more items, Scan lists the names
+// again. The store must be a [store.Lister].
 func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2[largeitem.Row, error] {
 	return func(yield func(largeitem.Row, error) bool) {
 		var o largeitem.ScanOptions
@@ -125,7 +125,7 @@ func (t *Table) scan(ctx context.Context, o largeitem.ScanOptions, yield func(la
 		return err
 	}
 	if o.After != "" && !isItem(o.After) {
-		return fmt.Errorf("%w: %.60q is not a position in a table of this kind", largeitem.ErrInvalid, o.After)
+		return fmt.Errorf("%w: ScanOptions.After is %.60q, which is not a position of a storetable", largeitem.ErrInvalid, o.After)
 	}
 	for after := o.After; ; {
 		names, more, err := t.names(ctx, after, t.page)

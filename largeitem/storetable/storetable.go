@@ -1,5 +1,5 @@
-// Package storetable keeps items as registers of any [store.Store]: in a directory, on S3, in
-// DynamoDB, or in memory. It is for tables of some thousand items that need no database server.
+// Package storetable stores items as registers of any [store.Store]: in a directory, on S3, in
+// DynamoDB, or in memory. Use it for tables of some thousand items, if there is no database server.
 //
 //	st, err := filestore.Open("/var/lib/app/items", nil)
 //	...
@@ -34,13 +34,14 @@
 //
 // # Outcomes
 //
-// A write reads the register, decides, and replaces the state that it has read. So it takes two
-// requests, and at most one attempt takes effect. If another writer was faster, the write decides
-// again after a random pause.
+// A write reads the register and checks the condition. It then replaces the register, on the
+// condition that the register has not changed. So a write takes two requests, and it takes effect
+// at most once. If another writer has changed the register, the write begins again after a random
+// pause.
 //
 // After a lost reply the table reads the register for up to ten seconds to find the outcome. It
-// repeats the write only while the register has the old state. An outcome stays unknown if the
-// store cannot be reached, or cannot distinguish its own writes from those of others.
+// repeats the write only while the register has the old state. The outcome stays unknown in two
+// cases: the table cannot reach the store, or the store cannot tell which program has sent a write.
 //
 // # Expressions
 //
@@ -107,9 +108,9 @@ func New(st store.Store, opts *Options) (*Table, error) {
 	t.o.Partition = cmp.Or(t.o.Partition, largeitem.KeyAttribute{Name: "pk"})
 	switch {
 	case st == nil:
-		return nil, fmt.Errorf("storetable: %w: New needs a store, and got nil", largeitem.ErrInvalid)
+		return nil, fmt.Errorf("storetable: %w: the store is nil", largeitem.ErrInvalid)
 	case !validTable(t.o.Table):
-		return nil, fmt.Errorf("storetable: %w: Options.Table is %.60q; a name has letters, digits, hyphens, underscores and dots, at most 100", largeitem.ErrInvalid, t.o.Table)
+		return nil, fmt.Errorf("storetable: %w: Options.Table is %.60q; use at most 100 letters, digits, hyphens, underscores and dots", largeitem.ErrInvalid, t.o.Table)
 	}
 	t.fullName = t.o.Table
 	if name := store.TraitsOf(st).Name; name != "" {
@@ -165,7 +166,7 @@ func Create(ctx context.Context, st store.Store, opts *Options) error {
 		return err
 	}
 	if is.Partition != want.Partition || is.Sort != want.Sort {
-		return fmt.Errorf("%w: the table %s exists already with another key", store.ErrMisconfigured, t.fullName)
+		return fmt.Errorf("%w: the table %s already exists, but has another key", store.ErrMisconfigured, t.fullName)
 	}
 	return nil
 }

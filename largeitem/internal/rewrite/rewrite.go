@@ -1,5 +1,5 @@
-// Package rewrite has what largeitem/memtable and largeitem/storetable share: both decide
-// about a write in this process, and then replace the whole item.
+// Package rewrite is the common code of largeitem/memtable and largeitem/storetable. Both tables
+// check the condition of a write in this process, and then replace the whole item.
 package rewrite
 
 import (
@@ -13,11 +13,11 @@ type Write struct {
 	Key  largeitem.Key
 	Cond *largeitem.Condition
 
-	Item   largeitem.Attributes // of a put
-	Change largeitem.Change     // of an update
+	Item   largeitem.Attributes // the new item, for a put
+	Change largeitem.Change     // for an update
 }
 
-// Put, Update and Delete return the write of the method of [largeitem.Table].
+// Put, Update and Delete return the [Write] for the method of [largeitem.Table] with the same name.
 func Put(key largeitem.Key, item largeitem.Attributes, cond *largeitem.Condition) Write {
 	return Write{Op: store.OpPut, Key: key, Cond: cond, Item: item}
 }
@@ -41,8 +41,9 @@ func (w Write) Check(schema largeitem.Schema) error {
 	return schema.CheckCondition(w.Cond)
 }
 
-// Next returns what the write makes of the item, both nil where there is none. Where the
-// condition does not hold, the error is a [largeitem.ConditionFailedError] with a copy of the item.
+// Next returns the item after the write. The parameter and the result are nil if there is no item.
+// If the condition does not hold, the error is a [largeitem.ConditionFailedError] with a copy of
+// the item.
 func (w Write) Next(schema largeitem.Schema, item largeitem.Attributes) (largeitem.Attributes, error) {
 	holds, err := w.Cond.Holds(item)
 	if err != nil {
