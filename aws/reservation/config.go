@@ -10,20 +10,21 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Config is a value of the settings conditional_put and copy_if_not_exists of object_store. It
-// names a table.
+// Config is a value of the object_store settings conditional_put and copy_if_not_exists. It names a
+// table.
 type Config struct {
 	Table   string
-	Timeout time.Duration // 0 means the default of object_store and of package reserve, 20 s
+	Timeout time.Duration // 0 means 20 s, the default of object_store and of package reserve
 }
 
 // ParseConfig reads a setting: dynamo:TABLE or dynamo:TABLE:MILLISECONDS. It ignores spaces at both
-// ends and around the table. It refuses every text that object_store refuses for conditional_put.
-// It also refuses an empty table, and a timeout out of the bounds of package reserve. The error
-// matches store.ErrMisconfigured. The error does not repeat the text, which may contain a secret.
+// ends and around the table. ParseConfig refuses every text that object_store refuses for
+// conditional_put. It also refuses an empty table, and a timeout that package reserve does not
+// allow. The error matches store.ErrMisconfigured. It does not contain the text, because the text
+// may contain a secret.
 func ParseConfig(text string) (Config, error) {
 	wrong := func(what string) (Config, error) {
-		return Config{}, fmt.Errorf("%w: the value must have the form dynamo:TABLE or dynamo:TABLE:MILLISECONDS, but %s", store.ErrMisconfigured, what)
+		return Config{}, fmt.Errorf("%w: the setting must have the form dynamo:TABLE or dynamo:TABLE:MILLISECONDS, but %s", store.ErrMisconfigured, what)
 	}
 	kind, rest, found := strings.Cut(strings.TrimSpace(text), ":")
 	if !found || kind != "dynamo" {
@@ -50,7 +51,7 @@ func ParseConfig(text string) (Config, error) {
 	return s, nil
 }
 
-// String returns the setting in the form that object_store reads.
+// String returns the text of the setting for object_store.
 func (s Config) String() string {
 	if s.Timeout == 0 {
 		return "dynamo:" + s.Table

@@ -1,6 +1,7 @@
-// Package reservation keeps reservations in the DynamoDB table of object_store. object_store is a
-// Rust crate whose releases 0.9 to 0.12 use that table for conditional writes on S3. Programs
-// with either library exclude each other on one table. Package reserve has the protocol.
+// Package reservation stores reservations in the DynamoDB table of object_store. object_store is a
+// Rust crate. Its releases 0.9 to 0.12 use this table for conditional writes on S3. Programs with
+// either library exclude each other if they use the same table. Package reserve describes the
+// protocol.
 //
 //	table, err := reservation.New(client, "locks", nil)
 //	r, err := reserve.New(table, &reserve.Options{Timeout: 10 * time.Second})
@@ -12,8 +13,8 @@
 // # The table
 //
 // The table has the partition key "path" and the sort key "etag", both strings. DynamoDB should
-// remove items by the attribute "ttl". [CreateTable] creates such a table. One table serves one
-// bucket, because the bucket is not in the key. An item has these attributes:
+// remove expired items by the attribute "ttl". [CreateTable] creates such a table. Use one table
+// for each bucket, because the key does not contain the bucket. An item has these attributes:
 //
 //	path        S  key of the object in the bucket
 //	etag        S  ETag with its double quotes, or * for "there is no object"
@@ -22,20 +23,20 @@
 //	ttl         N  Unix seconds from which the table may remove the item
 //	nonce       S  new for every operation of this package; object_store has none
 //
-// object_store writes generations from 0 on. It can read items with further attributes of type S
-// or N. This package begins at random between 2^32 and 2^62. So no item has the generation of an
-// item that the table has removed.
+// object_store begins with generation 0. It can read items with further attributes of type S or N.
+// This package begins with a random generation between 2^32 and 2^62. So a new item does not get
+// the generation of an item that the table has removed.
 //
 // # Keys
 //
-// The path is the key of the S3 object, byte for byte, for both libraries. object_store derives
-// that key from the caller's path: for example, it encodes characters that are not ASCII. [Key]
-// does the same. If a program of object_store names its objects by Path::from, use the result of
-// Key as the key of the object and of the reservation.
+// For both libraries, path is the key of the S3 object, byte for byte. object_store computes this
+// key from the caller's path: for example, it encodes characters that are not ASCII. [Key] does the
+// same. If another program names its objects by Path::from of object_store, use the result of Key
+// as the key of the object and of the reservation.
 //
 // # Rights
 //
-// policies/aws/dynamodb-reservations.json of the repository has the rights. To reserve,
-// dynamodb:PutItem is enough. [Table.Rows] needs dynamodb:Scan, and [CreateTable] needs
+// The file policies/aws/dynamodb-reservations.json of the repository lists the rights. A
+// reservation needs only dynamodb:PutItem. [Table.Rows] needs dynamodb:Scan. [CreateTable] needs
 // CreateTable, DescribeTable, DescribeTimeToLive and UpdateTimeToLive.
 package reservation

@@ -48,7 +48,7 @@ func encode(row reserve.Row) (map[string]types.AttributeValue, error) {
 	case etag != absent && !isETag(row.Version):
 		return nil, fmt.Errorf("%w: the version %.80q is not an ETag in double quotes", store.ErrVersion, row.Version)
 	case row.Version == absent || len(etag) > maxKey:
-		return nil, fmt.Errorf("%w: the version of %q cannot be reserved", store.ErrVersion, row.Key)
+		return nil, fmt.Errorf("%w: the version of %q is * or has too many bytes, so it cannot be reserved", store.ErrVersion, row.Key)
 	}
 	return map[string]types.AttributeValue{
 		attrPath:       text(row.Key),

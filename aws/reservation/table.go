@@ -30,20 +30,20 @@ const maxKey = 1024
 
 // Options are the options of [New].
 type Options struct {
-	// Timeout bounds each request to the table. If a request gets no answer, package reserve
-	// repeats the request. Timeout is at least 100 ms; 0 means [DefaultTimeout].
+	// Timeout is the longest time of one request to the table, at least 100 ms; 0 means
+	// [DefaultTimeout]. If a request gets no answer, package reserve repeats the request.
 	Timeout time.Duration
 
-	// Logger gets messages about the connections. Nil means no log.
+	// Logger receives messages about the connections. Nil means no log.
 	Logger *slog.Logger
 }
 
-// Table is the table of object_store. It implements [reserve.Table]. Any number of goroutines may
-// use it. It starts no goroutine, and needs no Close.
+// Table is a DynamoDB table with the schema of object_store. It implements [reserve.Table]. Any
+// number of goroutines may use it. It starts no goroutine, and needs no Close.
 type Table struct{ t *dynamocall.Table }
 
-// New returns the table with this name, through client. New sends nothing. The Table does not check
-// itself: call [Table.Describe] and [Table.Verify].
+// New returns the table with this name. The Table sends its requests through client. New sends
+// nothing, so it does not check the table: call [Table.Describe] and [Table.Verify].
 func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 	var o Options
 	if opts != nil {
@@ -70,8 +70,8 @@ func (t *Table) Insert(ctx context.Context, row reserve.Row) (reserve.WriteResul
 }
 
 // Replace implements [reserve.Table], by one PutItem. The condition is that the row still has the
-// generation, the ttl and the nonce of seen. If seen has no ttl or no nonce, the row must not have
-// it either.
+// generation, the ttl and the nonce of seen. If seen has no ttl or no nonce, the row in the table
+// must have none.
 func (t *Table) Replace(ctx context.Context, seen, row reserve.Row) (reserve.WriteResult, error) {
 	in := &dynamodb.PutItemInput{
 		ConditionExpression:       aws.String("attribute_exists(#path) AND #generation = :generation"),
@@ -123,7 +123,7 @@ func (t *Table) put(ctx context.Context, row reserve.Row, in *dynamodb.PutItemIn
 		err = nil
 	}
 	if err == nil && met.HasRow && (met.Row.Key != row.Key || met.Row.Version != row.Version) {
-		err = fmt.Errorf("%w: the table returned the item of another state; the keys of the table must be %s and %s", store.ErrMisconfigured, attrPath, attrETag)
+		err = fmt.Errorf("%w: the table returned an item with another path or etag; the keys of the table must be %s and %s", store.ErrMisconfigured, attrPath, attrETag)
 	}
 	if err != nil {
 		return reserve.WriteResult{}, store.MarkNotApplied(fmt.Errorf("%s: %w", t.t.Where, err))
@@ -135,8 +135,8 @@ func (t *Table) put(ctx context.Context, row reserve.Row, in *dynamodb.PutItemIn
 // and the item that exceeds that.
 const maxPage = 1<<20 + 400<<10
 
-// Rows implements [reserve.Lister], by consistent Scans of at most 1 MiB each. It leaves out the
-// item of [Table.Verify].
+// Rows implements [reserve.Lister], by consistent Scans of at most 1 MiB each. It does not yield
+// items that [Table.Verify] has left.
 func (t *Table) Rows(ctx context.Context) iter.Seq2[reserve.Row, error] {
 	return func(yield func(reserve.Row, error) bool) {
 		in := &dynamodb.ScanInput{TableName: &t.t.Name, ConsistentRead: aws.Bool(true)}
@@ -170,7 +170,7 @@ func (t *Table) Rows(ctx context.Context) iter.Seq2[reserve.Row, error] {
 	}
 }
 
-// Description describes a table.
+// Description has the properties of a table.
 type Description struct {
 	Status string // "ACTIVE", "CREATING", ...
 
@@ -179,13 +179,14 @@ type Description struct {
 	KeysValid bool
 	Keys      string
 
-	// TTL is the attribute by which the table removes items. It must be "ttl", and is empty if the
-	// table removes no items. If Describe could not read TTL, TTLErr is the error.
+	// TTL is the attribute by which the table removes expired items. It must be "ttl". It is empty
+	// if the table removes no items. If Describe could not read TTL, TTLErr is the error.
 	TTL    string
 	TTLErr error
 
 	// Replicas are the other regions of a global table. StronglyConsistent says that all regions
-	// share one order of writes. Otherwise writers of two regions do not exclude each other.
+	// have the same order of writes. If it is false, writers of two regions do not exclude each
+	// other.
 	Replicas           []string
 	StronglyConsistent bool
 }
@@ -201,13 +202,13 @@ func (t *Table) Describe(ctx context.Context) (Description, error) {
 	return d, nil
 }
 
-// Verify tests whether the server honours the conditions of reservations, in three requests. It
-// leaves one item with a random path in the table. The table's TTL removes the item after an
-// hour. If the server ignores a condition, the error matches store.ErrUnsafe.
+// Verify tests with three requests whether the server checks the conditions of writes. It leaves
+// one item with a random path in the table. The table's TTL removes the item after an hour. If the
+// server ignores a condition, the error matches store.ErrUnsafe.
 func (t *Table) Verify(ctx context.Context) error {
 	row := probe()
 	unsafe := func(what string) error {
-		return fmt.Errorf("%w: %s: %s, so two writers could have one reservation", store.ErrUnsafe, t.t.Where, what)
+		return fmt.Errorf("%w: %s: %s; two writers could have the same reservation", store.ErrUnsafe, t.t.Where, what)
 	}
 	if _, err := t.Insert(ctx, row); err != nil && store.OutcomeOf(err) == store.NotApplied {
 		return err
@@ -217,7 +218,7 @@ func (t *Table) Verify(ctx context.Context) error {
 	again.Nonce += "2"
 	switch _, err := t.Insert(ctx, again); {
 	case err == nil:
-		return unsafe("it inserted an item that already existed")
+		return unsafe("the server overwrote an existing item although the write was conditional")
 	case !errors.As(err, &met):
 		return err
 	}
@@ -225,19 +226,19 @@ func (t *Table) Verify(ctx context.Context) error {
 	old.Generation--
 	switch _, err := t.Replace(ctx, old, again); {
 	case err == nil:
-		return unsafe("it replaced an item of another generation")
+		return unsafe("the server replaced an item of another generation although the write was conditional")
 	case !errors.As(err, &met):
 		return err
 	case met.Row.Nonce != row.Nonce:
-		return unsafe("it reported that a condition failed, but wrote the item")
+		return unsafe("the server reported that a condition failed, but wrote the item")
 	}
 	return nil
 }
 
-// CreateTable creates a table for reservations, with payment for each request, and makes the table
-// remove items by their ttl. If a table with this name exists, CreateTable only sets the ttl. If
-// the existing table has other keys, or removes items by another attribute, the error matches
-// store.ErrMisconfigured. CreateTable uses only the Timeout of opts.
+// CreateTable creates a table for reservations, with on-demand billing. The table removes expired
+// items by their attribute "ttl". If a table with this name exists, CreateTable only turns this
+// removal on. If the existing table has other keys, or removes items by another attribute, the
+// error matches store.ErrMisconfigured. CreateTable uses only the Timeout of opts.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts *Options) error {
 	t, err := New(client, name, opts)
 	if err != nil {
@@ -251,7 +252,7 @@ func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts
 	case err == nil && removes == attrTTL:
 		return nil
 	case err == nil && removes != "":
-		return fmt.Errorf("%w: %s removes items by the attribute %q, but Holdfast needs the attribute %q. Turn the removal off, or use another table", store.ErrMisconfigured, t.t.Where, removes, attrTTL)
+		return fmt.Errorf("%w: %s removes items by the attribute %q, but Holdfast needs the attribute %q. Turn off the removal by %[3]q, or use another table", store.ErrMisconfigured, t.t.Where, removes, attrTTL)
 	}
 	err = t.t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
 		_, err := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
@@ -265,7 +266,7 @@ func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts
 		if removes, again := t.t.TTL(ctx); again == nil && removes == attrTTL {
 			return nil
 		}
-		return fmt.Errorf("the table exists, but does not remove old items yet: %w", err)
+		return fmt.Errorf("the table exists, but the removal of expired items could not be turned on: %w", err)
 	}
 	return nil
 }

@@ -95,7 +95,8 @@ func (s *Store) nullSeen(ctx context.Context, object string, v version) error {
 	return nil
 }
 
-// Settings are the settings of a bucket, and the locks of other programs in the bucket.
+// Settings are the settings of a bucket. They also include the locks of other programs in the
+// bucket.
 type Settings struct {
 	s3bucket.Settings
 
@@ -104,12 +105,12 @@ type Settings struct {
 	// read.
 	ExpiresVersions []string
 
-	// Legacy names locks of the older program below the prefix. LegacyAtRoot names locks of the
-	// older program at the root of the bucket. See [Store.Settings].
+	// Legacy names locks of an older program below the prefix. LegacyAtRoot names its locks at the
+	// root of the bucket. [Store.Settings] describes this older program.
 	Legacy, LegacyAtRoot []string
 
-	// Other names registers of package s3store with this prefix. OtherText explains what these
-	// registers mean.
+	// Other names registers that package s3store has written with this prefix. OtherText explains
+	// why they are a problem.
 	Other     []string
 	OtherText string
 }
@@ -125,16 +126,16 @@ func (set *Settings) Err() error {
 		why = append(why, "versioning is "+strings.ToLower(set.Versioning)+", not enabled")
 	}
 	if set.ObjectLock {
-		why = append(why, "Object Lock is enabled: Holdfast could not remove superseded versions, and each renewed lock writes thousands of versions a day")
+		why = append(why, "Object Lock is enabled, so Holdfast could not remove superseded versions; a lock that is renewed writes thousands of versions a day")
 	}
 	if set.MFADelete {
-		why = append(why, "MFA Delete is enabled: Holdfast could not remove superseded versions")
+		why = append(why, "MFA Delete is enabled, so Holdfast could not remove superseded versions")
 	}
 	if len(set.ExpiresVersions) > 0 {
 		why = append(why, "lifecycle rules can remove versions that Holdfast needs (an old version can be the present state): "+strings.Join(set.ExpiresVersions, ", "))
 	}
 	if len(set.Legacy) > 0 {
-		why = append(why, "locks of another program are under this prefix, in which the oldest version is the owner, so two programs could own a lock: "+strings.Join(set.Legacy, ", "))
+		why = append(why, "locks of another program are under this prefix; that program and Holdfast ignore each other's locks, so two programs could own the same lock: "+strings.Join(set.Legacy, ", "))
 	}
 	if len(set.Other) > 0 {
 		why = append(why, set.OtherText)
@@ -145,14 +146,15 @@ func (set *Settings) Err() error {
 	return fmt.Errorf("%w: %s", store.ErrUnsafe, strings.Join(why, "; "))
 }
 
-// Settings reads the settings of the bucket. It also searches for locks of the older program and
-// for registers of package s3store. It searches only the first thousand versions of the bucket and
-// of the prefix. Settings returns an error only if it cannot reach the bucket. The field Unknown
-// lists the settings that it could not read.
+// Settings reads the settings of the bucket. It also searches for locks of an older program and for
+// registers of package s3store. It searches only the first thousand versions of the bucket and of
+// the prefix. If Settings cannot reach the bucket, it returns an error. If it cannot read one
+// setting, it records the error in the field Unreadable.
 //
-// For each attempt to get a lock, the older program puts a new version of one object. The body is
-// the name of the lock, a hyphen and a UUID. The metadata has "timeout" and "lockowner". By the
-// rules of that program, two owners can win. So the Store shares no key with that program.
+// The older program puts a new version of an object for each attempt to get a lock. The body is the
+// name of the lock, a hyphen and a UUID. The metadata has "timeout" and "lockowner". By the rules
+// of that program, a lock can have two owners. So the Store never uses a key that is a lock of that
+// program.
 func (s *Store) Settings(ctx context.Context) (*Settings, error) {
 	set, err := s.bucketSettings(ctx)
 	if err != nil {
@@ -161,7 +163,7 @@ func (s *Store) Settings(ctx context.Context) (*Settings, error) {
 	beside, err := s.findForeignLocks(ctx)
 	switch {
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrMisconfigured), ctx.Err() != nil:
-		return nil, fmt.Errorf("reading objects: %w", err)
+		return nil, fmt.Errorf("cannot search for the locks of other programs: %w", err)
 	case err != nil:
 		set.Unreadable["objects"] = err
 	default:

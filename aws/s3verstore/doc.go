@@ -1,26 +1,26 @@
-// Package s3verstore keeps registers in a bucket with versioning, on a server that speaks the S3
-// protocol but has no conditional writes: old S3-compatible servers, and gateways.
+// Package s3verstore stores registers in a bucket with versioning. It is for servers that speak the
+// S3 protocol but have no conditional writes: old S3-compatible servers, and gateways.
 //
 //	st, err := s3verstore.Open(ctx, "s3+versioned://bucket/prefix?put_lifetime=5s", nil)
 //	...
 //	client, err := lease.New(st, nil)
 //
-// If the server obeys conditional writes, use package s3store. A write of s3store is one request
-// and takes milliseconds. A write of this package is at least three requests and takes seconds.
-// The command "holdfast doctor" shows which package your server needs.
+// If the server has conditional writes, use package s3store. A write of s3store is one request and
+// takes milliseconds. A write of this package is at least three requests and takes seconds. The
+// command "holdfast doctor" shows which package your server needs.
 //
 // # Set-up
 //
-// Enable versioning on the bucket. Do not use Object Lock, MFA Delete, or a lifecycle rule that
-// removes or moves versions below the prefix, because the current state can be in an old version.
-// The first call of a [Store] reads the settings of the bucket and refuses a bucket that breaks
-// these rules. If the rights do not allow the Store to read a setting, "holdfast doctor" names
-// the setting.
+// Enable versioning on the bucket. Do not use Object Lock or MFA Delete. Do not use a lifecycle
+// rule that removes or moves versions below the prefix, because the current state can be in an old
+// version. The first call of a [Store] reads the settings of the bucket and refuses a bucket that
+// breaks these rules. If the rights do not allow the Store to read a setting, "holdfast doctor"
+// names the setting.
 //
-// L is the longest time from the sending of a PUT until the PUT takes effect. Set it as
-// [Options].PutLifetime, 5 s by default, to the same value in all clients of a bucket. A larger L
-// makes writes slower. With a smaller L, more writes have an unknown outcome. "holdfast doctor"
-// and [Store.Measure] measure the server and recommend an L.
+// L is the longest time from the sending of a PUT until the PUT takes effect. [Options].PutLifetime
+// sets L; the default is 5 s. Use the same L in all clients of a bucket. A larger L makes writes
+// slower. With a smaller L, more writes have an unknown outcome. "holdfast doctor" and
+// [Store.Measure] measure the server and recommend an L.
 //
 // The file policies/aws/s3-versioned-locks.json of the repository lists the rights. Without
 // s3:ListBucket, S3 answers 403 in place of 404, and a Get of a register that does not exist is
@@ -32,14 +32,13 @@
 // Each write has a pause between its PUT and the listing that decides about it. The pause is
 // [Options].SettleDelay, 6 s by default.
 //
-//   - Put and Delete take at least one pause. If the deadline of the context is before the end of
-//     the pause, they refuse the call and send nothing.
-//   - Get waits only if the last write is younger than a pause. It then waits for the rest of the
-//     pause.
-//   - GetUncommitted never waits. It can return the value of a write that is not decided yet, and
-//     that may still lose against another write.
+//   - Put and Delete take at least one pause. If the context would end before the pause ends, they
+//     return an error and send nothing.
+//   - If the last write is younger than a pause, Get waits for the rest of the pause.
+//   - GetUncommitted never waits. It can return the value of a write that is still in its pause.
+//     Another write may then win.
 //   - The shortest lease ([store.Traits].MinTTL) is four pauses and three seconds, because a
-//     renewal takes one pause and must end before the lease does.
+//     renewal takes one pause and must end before the lease expires.
 //   - If a PUT takes longer than L, or its answer is lost, the outcome of the write stays
 //     unknown. The writer then treats the write as a write of another program
 //     ([store.Traits].CannotReadOwnWrites).
@@ -53,35 +52,34 @@
 //   - About every eighth write: 1 request to remove superseded versions, and 1 GET for each of
 //     them that the Store has not read.
 //   - The first call of a Store: 3 requests for the settings of the bucket.
-//   - The first register that a Store creates: 1 LIST, or 2 below a prefix in a bucket of more
-//     than a thousand versions.
+//   - The first register that a Store creates: 1 LIST, or 2 LISTs if the Store has a prefix and the
+//     bucket has more than a thousand versions.
 //
 // # What it promises
 //
-// This package keeps the contract of package store under three conditions:
+// This package obeys the contract of package store under three conditions:
 //
 //   - Each PUT takes effect within L or never.
 //   - A listing shows every version whose PUT was answered before the listing began.
 //   - The order of versions does not change.
 //
-// The package uses no clock of the server, and compares no two clocks. Even if a PUT takes
-// effect later than L, leases stay exclusive and their tokens still increase. But then a write with
-// PutUnsynced can be lost. PROOF.md in this directory has the protocol, its assumptions and the proof. Tests check
-// all states of the model in internal/model for small cases.
+// The package uses no clock of the server, and never compares two clocks. Even if a PUT takes
+// effect later than L, leases stay exclusive and their tokens still increase. But a write with
+// PutUnsynced can then be lost. PROOF.md in this directory has the protocol, its assumptions and
+// the proof. Tests check all states of the model in internal/model for small cases.
 //
 // # Locks of other programs
 //
-// An older program keeps locks as versions of objects; see [Store.Settings]. The locks of that
-// program and the locks of this package do not exclude each other. Before a [Store] creates its
-// first register, it searches for locks of that program, and for registers of package s3store
-// (s3://) with its own prefix. The search covers the first thousand versions of the bucket and of
-// the prefix, as far as the rights allow. "holdfast doctor" and "holdfast init" report the
-// result.
+// An older program stores locks as versions of objects; see [Store.Settings]. That program and this
+// package ignore each other's locks. Before a [Store] creates its first register, it searches for
+// locks of that program, and for registers of package s3store (s3://) with its own prefix. The
+// search covers the first thousand versions of the bucket and of the prefix, if the rights allow
+// it. "holdfast doctor" and "holdfast init" report the result.
 //
-// The Store creates no register with the name of such a lock. If it finds registers of s3store,
-// it creates no register at all, because both stores would give out the same locks. s3store makes
-// the same check. A store with a longer prefix has other locks, so it may be a store of either
-// package. A Store always refuses an object whose body was not written by this package.
+// The Store creates no register with the name of such a lock. If it finds registers of s3store, it
+// creates no register at all, because two programs could then get the same lock. s3store makes the
+// same check. Under a longer prefix, either package may store its registers. If another program
+// wrote the body of an object, a Store always refuses the object.
 //
 // # Concurrency
 //

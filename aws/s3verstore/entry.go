@@ -91,7 +91,7 @@ func parseVersion(v store.Version) (entryID, error) {
 	var m entryID
 	if _, err := fmt.Sscanf(number, "%d", &m.number); !ok || err != nil || nonce == "" || len(nonce) > fold.MaxNonce ||
 		fmt.Sprint(m.number) != number || m.number == 0 {
-		return entryID{}, fmt.Errorf("%w: %.80q is not a version of a versioned bucket", store.ErrVersion, v)
+		return entryID{}, fmt.Errorf("%w: %.80q is not a version of a register on this store", store.ErrVersion, v)
 	}
 	m.nonce = nonce
 	return m, nil
@@ -136,7 +136,7 @@ func decode(body []byte) (*entry, error) {
 		return nil, errForeign
 	}
 	if h.Holdfast > FormatVersion {
-		return nil, fmt.Errorf("it has format %d, but this program reads format %d; use a newer holdfast", h.Holdfast, FormatVersion)
+		return nil, fmt.Errorf("its format is %d, but this program reads only format %d; use a newer holdfast", h.Holdfast, FormatVersion)
 	}
 	e := &entry{
 		nonce: lines[0].Nonce, number: lines[0].Number, key: h.Key,

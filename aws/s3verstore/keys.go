@@ -15,8 +15,8 @@ import (
 )
 
 // List implements [store.Lister]. It lists the versions below the prefix. For each key that this
-// Store does not know, it sends one or two more requests. Only the body of a version shows whether
-// the key was deleted. If the last entry of a key is a deletion that no client has confirmed, List
+// Store does not know yet, List sends one or two more requests, because only the body of a version
+// shows whether the key was deleted. If there are keys whose deletion no client has confirmed, List
 // pauses once for every 10,000 such keys. If the names need more than 32 MiB (the length and 16
 // bytes for each name), List ends with an error.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
@@ -180,7 +180,7 @@ func (s *Store) findOne(ctx context.Context, key string, g *group) found {
 			return found{err: err}
 		}
 		if key = strings.TrimPrefix(e.key, s.prefix); s.prefix+objectName(key) != g.object {
-			return found{err: fmt.Errorf("%w: the object %s has an entry of the key %.80q; find out which program copied the object", store.ErrCorrupt, g.object, e.key)}
+			return found{err: fmt.Errorf("%w: the object %s has an entry of another key, %.80q; find out which program copied the object", store.ErrCorrupt, g.object, e.key)}
 		}
 	}
 	r := s.passing(key)

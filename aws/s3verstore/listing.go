@@ -19,7 +19,7 @@ import (
 const firstPause = 50 * time.Millisecond
 
 // errVersionMissing says that a version was removed since it was listed.
-var errVersionMissing = errors.New("the version no longer exists")
+var errVersionMissing = errors.New("a listed version no longer exists")
 
 // version is one version of an object, as a listing shows it.
 type version struct {
@@ -81,7 +81,7 @@ func (l *listing) tooMany(object string) error {
 	if l.size <= maxListing {
 		return nil
 	}
-	return fmt.Errorf("%w: %s has more versions than Holdfast can read (%d and more); find out why superseded versions were not removed", store.ErrUnsafe, object, len(l.versions))
+	return fmt.Errorf("%w: %s has more versions than Holdfast can read (at least %d); find out why superseded versions were not removed", store.ErrUnsafe, object, len(l.versions))
 }
 
 func (l *listing) add(v s3bucket.ObjectVersion) {
@@ -128,7 +128,7 @@ func (l *listing) ids() []string {
 }
 
 // movedText says what is wrong with a server whose order is not permanent.
-const movedText = "the versions of an object changed their order"
+const movedText = "the server changed the order of an object's versions"
 
 // sameOrder reports whether what is in both lists is there in one order.
 func sameOrder(a, b []string) bool {

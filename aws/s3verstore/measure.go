@@ -28,23 +28,22 @@ type Measurement struct {
 	Puts     int // number of PUTs that the server has answered
 	Listings int
 
-	// SlowestPut and SlowestList are the longest times of a request.
+	// SlowestPut and SlowestList are the longest times of a PUT and of a LIST.
 	SlowestPut, SlowestList time.Duration
 
-	// Late is the number of versions that became visible after a later version in the order. Latest
-	// is the longest delay of such a version. Without a pause, two writers could each find their
-	// own version as the first one.
+	// Late is the number of versions that became visible out of order: a later version was visible
+	// before them. Latest is the longest delay of such a version. Because of such versions, writers
+	// must pause: without a pause, two writers could each see their own version as the first.
 	Late   int
 	Latest time.Duration
 
-	// Moved is the number of listings that had versions in a different order than the previous
-	// listing. Missing is the number of listings that lack a version although its PUT was answered
-	// before the listing began. If one of the two numbers is not zero, package s3verstore cannot
-	// use this server.
+	// Moved is the number of listings in which versions had changed their order. Missing is the
+	// number of listings without a version whose PUT was answered before the listing began. If one
+	// of the two numbers is not zero, package s3verstore cannot use this server.
 	Moved, Missing int
 
-	// PutLifetime and SettleDelay are the recommended options. PutLifetime is ten times the time of
-	// the slowest PUT, but at least a second.
+	// PutLifetime and SettleDelay are the recommended options. PutLifetime is ten times SlowestPut,
+	// but at least a second.
 	PutLifetime, SettleDelay time.Duration
 }
 
@@ -54,7 +53,7 @@ func (m *Measurement) Err() error {
 	case m.Moved > 0:
 		return fmt.Errorf("%w: %s (%d times)", store.ErrUnsafe, movedText, m.Moved)
 	case m.Missing > 0:
-		return fmt.Errorf("%w: %d listings did not show versions that were put before the listing began", store.ErrUnsafe, m.Missing)
+		return fmt.Errorf("%w: %d listings did not show versions that the server had acknowledged before", store.ErrUnsafe, m.Missing)
 	}
 	return nil
 }
@@ -65,10 +64,10 @@ func (m *Measurement) String() string {
 		m.Puts, m.SlowestPut.Round(time.Millisecond), m.Listings, m.SlowestList.Round(time.Millisecond), m.Late, m.Latest.Round(time.Millisecond), m.PutLifetime, m.SettleDelay)
 }
 
-// Measure puts versions of a scratch object from several writers at the same time, and lists them
-// meanwhile. It measures how late the server shows versions in their final order. Then it removes
-// the object. Call Measure before you use a new server, and while the server is as busy as
-// possible. The result does not show how the server behaves under a higher load.
+// Measure writes versions of a temporary object from several writers at the same time, and lists
+// them meanwhile. It measures how long the server needs until it shows versions in their final
+// order. Then it removes the object. Call Measure before you use a new server, and while the server
+// is as busy as possible. The result does not show how the server behaves under a higher load.
 func (s *Store) Measure(ctx context.Context, opts *MeasureOptions) (*Measurement, error) {
 	var o MeasureOptions
 	if opts != nil {
@@ -154,7 +153,7 @@ func (m *measuring) put(ctx context.Context) error {
 		return err
 	}
 	if id == "" || id == s3bucket.NullVersion {
-		return fmt.Errorf("%w: a version was put without an id", store.ErrUnsafe)
+		return fmt.Errorf("%w: the server wrote a version, but returned no version id", store.ErrUnsafe)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,7 +214,7 @@ func (m *measuring) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*cleanTime)
 	defer cancel()
 	if err := m.s.erase(ctx, m.object); err != nil {
-		m.s.o.Logger.Warn("a scratch object could not be removed", "object", m.object, "error", err)
+		m.s.o.Logger.Warn("the temporary object of the measurement could not be removed", "object", m.object, "error", err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Defaults and bounds. Each is an option.
+// The defaults and bounds of [Options].
 const (
 	// DefaultPutLifetime is the default of [Options].PutLifetime.
 	DefaultPutLifetime = 5 * time.Second
@@ -32,10 +32,10 @@ const (
 
 // Options are the options of [New]. The zero value of each field means its default.
 type Options struct {
-	// PutLifetime (L in the package comment) is a time limit for the effect of a PUT. A PUT that
-	// has not taken effect within PutLifetime after it was sent never takes effect. The clocks of
-	// the sending machine measure this time. It includes the differences between the clocks of the
-	// server's machines. A write whose PUT takes longer has an unknown outcome. All clients of a
+	// PutLifetime (L in the package comment) is a time limit for the effect of a PUT. If a PUT has
+	// not taken effect within PutLifetime after it was sent, it must never take effect. The clock
+	// of the sending machine measures this time. If the clocks of the server's machines differ, add
+	// the difference. If a PUT takes longer, the outcome of the write is unknown. All clients of a
 	// bucket should have the same value. PutLifetime is from [MinPutLifetime] to [MaxPutLifetime];
 	// 0 means [DefaultPutLifetime].
 	PutLifetime time.Duration
@@ -45,19 +45,19 @@ type Options struct {
 	// default is 1.2*L, or more if d is large.
 	SettleDelay time.Duration
 
-	// MaxClockDrift is the largest error of the rate of any machine's clock, as a fraction. It is
-	// from 0.0001 to 0.2; 0 means [DefaultMaxClockDrift].
+	// MaxClockDrift is the largest rate error of any machine's clock, as a fraction: 0.01 means 1
+	// %. It is from 0.0001 to 0.2; 0 means [DefaultMaxClockDrift].
 	MaxClockDrift float64
 
-	// KeepAllVersions makes the Store keep all versions. Then the number of versions grows without
-	// limit.
+	// With KeepAllVersions, the Store removes no superseded versions. Their number then grows
+	// without limit.
 	KeepAllVersions bool
 
-	// UnsafeTimes makes New accept a PutLifetime and a SettleDelay out of bounds. Then no promise
-	// of this package holds. Use it only to demonstrate why the pause is necessary.
+	// With UnsafeTimes, New accepts a PutLifetime and a SettleDelay out of bounds. No promise of
+	// this package holds then. Use UnsafeTimes only to demonstrate why the pause is necessary.
 	UnsafeTimes bool
 
-	// Logger gets a record of each fault that no call returns as an error. Nil means no log.
+	// Logger receives each fault that no call returns as an error. Nil means no log.
 	Logger *slog.Logger
 }
 

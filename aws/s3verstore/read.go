@@ -17,9 +17,9 @@ func result(p *orderedEntry) ([]byte, store.Version, error) {
 	return bytes.Clone(p.value), p.made(), nil
 }
 
-// Get implements [store.Store]. If the state was confirmed, or the Store has seen the state at
-// least one pause ago, Get returns the state at once. Otherwise it pauses and lists again. ctx
-// bounds the pause.
+// Get implements [store.Store]. It returns immediately if the state is confirmed, or if the Store
+// first saw the state at least one pause ago. Otherwise Get pauses and lists again. The context
+// also bounds the pause.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {
@@ -53,8 +53,8 @@ func (s *Store) settled(ctx context.Context, r *register) (*orderedEntry, error)
 }
 
 // GetUncommitted implements [store.UncommittedGetter]: it never pauses. A caller can use the result
-// to watch a key, or as the base of a write. But the last write in the result may turn out not to
-// be valid.
+// to watch a key, or as the base of a write. The result may be the value of a write that later
+// loses against another write.
 func (s *Store) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {

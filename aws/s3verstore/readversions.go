@@ -19,7 +19,7 @@ const (
 	parallel = 8
 )
 
-var errTorn = errors.New("versions that nothing supersedes are missing from the listing")
+var errTorn = errors.New("versions that are still needed are missing from the listing")
 
 // purpose says what a look is for.
 type purpose int
@@ -47,7 +47,7 @@ func (s *Store) readVersionsFrom(ctx context.Context, r *register, why purpose, 
 			continue
 		}
 		if torn && ctx.Err() == nil {
-			err = fmt.Errorf("%w: %s: versions on which later versions build are missing; find out whether a lifecycle rule or a person removed them (%w)", store.ErrCorrupt, r.object, err)
+			err = fmt.Errorf("%w: %s: versions that Holdfast needs are missing; find out whether a lifecycle rule or a person removed them (%w)", store.ErrCorrupt, r.object, err)
 		}
 		return v, err
 	}
@@ -64,7 +64,7 @@ func (s *Store) readVersionsOnce(ctx context.Context, r *register, why purpose, 
 	g := &listingReader{s: s, r: r, l: l, seenBefore: known, seen: time.Now()}
 	if took := l.watch.Elapsed(); l.pages > 1 && took > s.o.PutLifetime {
 		// What was removed meanwhile can be missing from the later pages.
-		return nil, fmt.Errorf("%w: it took %v", errTorn, took)
+		return nil, fmt.Errorf("%w: the listing took %v", errTorn, took)
 	}
 	if l.null != nil {
 		if err := s.nullSeen(ctx, r.object, *l.null); err != nil {
@@ -240,9 +240,9 @@ func (s *Store) entry(ctx context.Context, object string, v version) (*entry, er
 func (s *Store) checkEntry(r *register, e *entry) error {
 	switch {
 	case e.key != s.prefix+r.key:
-		return fmt.Errorf("%w: the object %s has an entry of the key %.80q; find out which program copied the object", store.ErrCorrupt, r.object, e.key)
+		return fmt.Errorf("%w: the object %s has an entry of another key, %.80q; find out which program copied the object", store.ErrCorrupt, r.object, e.key)
 	case !s.o.UnsafeTimes && MinSettleDelay(e.life, s.o.MaxClockDrift) > s.o.SettleDelay:
-		return fmt.Errorf("%w: another client of %s allows %v for a PUT (put_lifetime), but the settle_delay of this client, %v, is too short for such a PUT. Give the two clients the same values", store.ErrMisconfigured, r.object, e.life, s.o.SettleDelay)
+		return fmt.Errorf("%w: another client of %s has a put_lifetime of %v, but this client has a settle_delay of %v, which is too short for that put_lifetime. Give all clients the same values", store.ErrMisconfigured, r.object, e.life, s.o.SettleDelay)
 	}
 	return nil
 }

@@ -7,11 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Resolve implements [store.Resolver], by a Get. It never reports that a write was applied, or that
-// a write never will be applied. The reason is that a PUT without an answer may have its place
-// before an answered PUT, and may become visible later. So an unknown outcome stays unknown, and
-// the writer treats the write as a write of another program. If the call names no writes, Resolve
-// reports whether the register is still in the state prev.
+// Resolve implements [store.Resolver], by a Get. An unknown outcome stays unknown, because a PUT
+// without an answer may become visible later, at a place before an answered PUT. The writer must
+// treat its write as a write of another program. If the call names no writes, Resolve reports
+// whether the register is still in the state prev.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
 	for _, v := range append([]store.Version{prev}, writes...) {
 		if _, err := parseVersion(v); err != nil {

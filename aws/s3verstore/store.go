@@ -16,8 +16,8 @@ const Scheme = "s3+versioned"
 // maxPrefix is the longest prefix, in bytes.
 const maxPrefix = 256
 
-// Store is a space of registers in a bucket with versioning. Any number of goroutines may use it.
-// It starts no goroutine that outlives a call, and needs no Close.
+// Store has the registers below one prefix in a bucket with versioning. Any number of goroutines
+// may use it. When a call returns, its goroutines have ended. A Store needs no Close.
 type Store struct {
 	bucket      *s3bucket.Bucket
 	versions    s3bucket.Versions
@@ -39,7 +39,7 @@ var (
 	_ store.Describer         = (*Store)(nil)
 )
 
-// New returns the registers below prefix in a bucket, which must have versioning enabled. The
+// New returns a Store for the registers below prefix. The bucket must have versioning enabled. The
 // prefix is a valid key of at most 256 bytes, or empty. New sends nothing. The first call of the
 // Store checks the bucket.
 func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) {
@@ -48,7 +48,7 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 		o = *opts
 	}
 	if bucket == nil {
-		return nil, fmt.Errorf("s3verstore: %w: a bucket is needed", store.ErrMisconfigured)
+		return nil, fmt.Errorf("s3verstore: %w: the bucket is nil", store.ErrMisconfigured)
 	}
 	if prefix = strings.Trim(prefix, "/"); prefix != "" && (store.CheckKey(prefix) != nil || len(prefix) > maxPrefix) {
 		return nil, fmt.Errorf("s3verstore: %w: the prefix %.80q is not a valid key of at most %d bytes", store.ErrMisconfigured, prefix, maxPrefix)

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 )
 
-// Config is a parsed URL s3+versioned://BUCKET/PREFIX?PARAMETERS. The parameters are those of
-// [s3bucket.Config], except unsafe, and
+// Config is a parsed URL s3+versioned://BUCKET/PREFIX?PARAMETERS. The parameters are the same as in
+// [s3bucket.Config], except unsafe, which is not allowed. There are two more parameters:
 //
 //	put_lifetime  longest time of a PUT, such as 5s; see [Options]
 //	settle_delay  pause between a PUT and the listing that decides about it
@@ -31,14 +31,14 @@ func ParseURL(raw string) (*Config, error) {
 	rest, query, _ := strings.Cut(rest, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, awsconfig.Wrong("the parameters of the store's URL cannot be read")
+		return nil, awsconfig.Wrong("the parameters in the URL of the store are not valid")
 	}
 	for name, to := range map[string]*time.Duration{"put_lifetime": &c.life, "settle_delay": &c.settle} {
 		given := values[name]
 		delete(values, name)
 		switch {
 		case len(given) > 1:
-			return nil, awsconfig.Wrong("the parameter %s is given twice in the URL of the store", name)
+			return nil, awsconfig.Wrong("the URL of the store has the parameter %s twice", name)
 		case len(given) == 1:
 			if *to, err = time.ParseDuration(given[0]); err != nil || *to <= 0 {
 				return nil, awsconfig.Wrong("the parameter %s of the store's URL must be a duration such as 5s", name)
@@ -54,7 +54,8 @@ func ParseURL(raw string) (*Config, error) {
 	return c, c.Times(nil).check()
 }
 
-// Times returns opts with the times of the URL, which replace those of opts.
+// Times returns a copy of opts. If the URL sets put_lifetime or settle_delay, the copy has these
+// values.
 func (c *Config) Times(opts *Options) *Options {
 	var o Options
 	if opts != nil {
@@ -69,7 +70,7 @@ func (c *Config) Times(opts *Options) *Options {
 	return &o
 }
 
-// Open returns the registers that a URL names; see [Config]. It sends nothing.
+// Open returns a [Store] for the registers that a URL names; see [Config]. It sends nothing.
 func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	c, err := ParseURL(rawURL)
 	if err != nil {

@@ -26,24 +26,24 @@ const (
 	cleanTime = 5 * time.Second
 )
 
-// Put implements [store.Store]. It takes at least [Options].SettleDelay. If the context ends
-// earlier, Put refuses the call and sends nothing.
+// Put implements [store.Store]. It takes at least [Options].SettleDelay. If the deadline of the
+// context is earlier, Put returns an error and sends nothing.
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := s.write(ctx, key, prev, &entry{value: bytes.Clone(value)}, true)
 	return v, s.opError("put", key, err)
 }
 
-// PutUnsynced implements [store.UnsyncedPutter]. It is like Put, but does not send the request that
-// confirms the write. Under the conditions of the package comment it is as safe as Put. If the PUT
-// of another client takes effect later than L, the write of PutUnsynced may be lost. If another
-// client sees the write and calls Put, that Put confirms the write.
+// PutUnsynced implements [store.UnsyncedPutter]. Unlike Put, it does not send the request that
+// confirms the write. Under the conditions in the package comment, PutUnsynced is as safe as Put.
+// If the PUT of another client takes effect later than L, a write of PutUnsynced can be lost. If a
+// client reads the write and then calls Put, that Put also confirms the write.
 func (s *Store) PutUnsynced(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := s.write(ctx, key, prev, &entry{value: bytes.Clone(value)}, false)
 	return v, s.opError("put", key, err)
 }
 
-// Delete implements [store.Store]. It writes a tombstone. Its outcomes and its pause are those of
-// Put.
+// Delete implements [store.Store]. It writes a tombstone. It has the same outcomes and the same
+// pause as Put.
 func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
 	if err := store.CheckDelete(key, prev); err != nil {
 		return s.opError("delete", key, err)
@@ -85,7 +85,7 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e *en
 		return "", err
 	}
 	if err := backoff.Sleep(ctx, s.o.SettleDelay); err != nil {
-		return "", store.MarkUnknown(fmt.Errorf("the write was not confirmed, because its context ended in the pause after the PUT: %w", err))
+		return "", store.MarkUnknown(fmt.Errorf("the context ended during the pause after the PUT, before the store knew whether the write won: %w", err))
 	}
 	if err := s.resolveWrite(ctx, r, e, prev, confirm); err != nil {
 		return "", err
@@ -96,7 +96,7 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e *en
 // timeEnough refuses a write whose context would end in its pause.
 func (s *Store) timeEnough(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < s.o.SettleDelay {
-		return store.MarkNotApplied(fmt.Errorf("%w: a write takes %v on this store, but its context ends in %v", context.DeadlineExceeded, s.o.SettleDelay, time.Until(end).Round(time.Millisecond)))
+		return store.MarkNotApplied(fmt.Errorf("%w: a write on this store takes %v, but the context ends in %v", context.DeadlineExceeded, s.o.SettleDelay, time.Until(end).Round(time.Millisecond)))
 	}
 	return nil
 }
@@ -159,12 +159,12 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 		s.bucketState.good.Store(false)
 		err := s.ready(ctx)
 		if err == nil {
-			err = fmt.Errorf("%w: a version was put without an id, although versioning is enabled", store.ErrUnsafe)
+			err = fmt.Errorf("%w: the server wrote a version, but returned no version id although versioning is enabled", store.ErrUnsafe)
 		}
 		return store.MarkUnknown(err)
 	}
 	if took := watch.Elapsed(); took > s.o.PutLifetime {
-		return store.MarkUnknown(fmt.Errorf("%w: the PUT took %v, more than the allowed %v (put_lifetime)", store.ErrUnavailable, took.Round(time.Millisecond), s.o.PutLifetime))
+		return store.MarkUnknown(fmt.Errorf("%w: the PUT took %v, but at most %v is allowed (put_lifetime)", store.ErrUnavailable, took.Round(time.Millisecond), s.o.PutLifetime))
 	}
 	r.noteEntry(id, e, time.Now())
 	return nil
@@ -184,7 +184,7 @@ func (s *Store) resolveWrite(ctx context.Context, r *register, e *entry, prev st
 	made := v.in(v.chain, e.nonce).asStart()
 	if confirm {
 		if err := s.confirm(ctx, r, e, made, watch); err != nil {
-			return store.MarkUnknown(fmt.Errorf("the write was applied, but it was not confirmed in time: %w", err))
+			return store.MarkUnknown(fmt.Errorf("the write was applied, but this client could not confirm it in time: %w", err))
 		}
 	}
 	r.setBase(base{tip: e.entryID(), start: made, highest: max(v.highestToken(), e.highest), at: time.Now()})
@@ -200,15 +200,15 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 	case now && old && v.stands(e.nonce):
 		return nil
 	case now && old:
-		return store.MarkUnknown(errors.New("the server applied a PUT twice, and the copy that counts was seen only after the pause (settle_delay)"))
+		return store.MarkUnknown(errors.New("the server applied the PUT twice, and the copy that counts became visible only after the pause (settle_delay)"))
 	case at < 0 || at < v.start || v.start >= 0 && e.number < v.entries[v.start].number:
 		// Older entries are not read, since no fold needs them. What is there of an entry
 		// with a lower number than the start may be a second copy, made when its PUT
 		// was applied again, and void; the first one may have counted before the start.
 		return store.MarkUnknown(errors.New("other clients wrote too often after the PUT, so this client cannot know whether the write was applied"))
 	case now || old:
-		s.o.Logger.Warn("other clients wrote on a state that was not known to be final; a PUT may have taken effect late", "object", r.object, "life", s.o.PutLifetime)
-		return store.MarkUnknown(errors.New("during this write, other clients wrote on a state that is not known to be final"))
+		s.o.Logger.Warn("other clients wrote before the state was final; a PUT may have taken effect later than put_lifetime", "object", r.object, "life", s.o.PutLifetime)
+		return store.MarkUnknown(errors.New("during this write, other clients wrote before the state was final"))
 	}
 	// The state before it is as final as it is itself.
 	p := v.certain()
@@ -231,7 +231,7 @@ func (s *Store) confirm(ctx context.Context, r *register, e *entry, made start, 
 		took := watch.Elapsed()
 		switch {
 		case err == nil && took > s.o.PutLifetime:
-			return fmt.Errorf("%w: the PUT took %v, more than the allowed %v (put_lifetime)", store.ErrUnavailable, took.Round(time.Millisecond), s.o.PutLifetime)
+			return fmt.Errorf("%w: the PUT took %v, but at most %v is allowed (put_lifetime)", store.ErrUnavailable, took.Round(time.Millisecond), s.o.PutLifetime)
 		case err == nil:
 			return nil
 		case took > s.o.PutLifetime, !errors.Is(err, store.ErrUnavailable), !awscall.Pause(ctx, firstPause, try):
@@ -259,7 +259,7 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 	ids = append(ids, s.removableIDs(reading, r, older, v.removable)...)
 	stop()
 	if failed, err := s.versions.Remove(ctx, r.object, ids); err != nil {
-		s.o.Logger.Warn("versions that are superseded could not be removed", "object", r.object, "versions", failed, "error", err)
+		s.o.Logger.Warn("superseded versions could not be removed", "object", r.object, "versions", failed, "error", err)
 	}
 }
 
