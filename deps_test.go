@@ -61,6 +61,9 @@ internal/sqldialect:  store store/engine internal/abandon
 internal/storeurl:    -
 internal/suitetest:   -
 
+# What the modules for AWS share. It is a module, because it needs the SDK.
+internal/aws/...:     store store/engine internal/...
+
 # Vendors' modules know the registers, the buckets and the tables, and never what
 # uses them: nor each other.
 aws/...:              store/... object/... largeitem/... internal/... aws/...
@@ -104,7 +107,7 @@ func TestImports(t *testing.T) {
 
 // TestImportRules is the control: graphs that break a rule are noticed.
 func TestImportRules(t *testing.T) {
-	modules := []string{".", "aws", "cmd"}
+	modules := []string{".", "aws", "cmd", "compat", "internal/aws"}
 	sound := map[string][]string{
 		"store": {"context"}, "lease": {module + "/store", "time"}, "cmd/holdfast": {module + "/lease", module + "/aws/s3store", "golang.org/x/term"},
 		"aws/s3store": {module + "/object", "github.com/aws/aws-sdk-go-v2/aws"}, "store/storetest": {"testing", module + "/store"}, ".": nil,
@@ -130,6 +133,8 @@ func TestImportRules(t *testing.T) {
 		{"aws/s3store", module + "/compat/avisofile", "aws/s3store may not import compat/avisofile"},
 		{"lease", module + "/cmd/holdfast", "lease may not import cmd/holdfast"},
 		{"cmd/holdfast", module + "/internal/integration/servers", "never released"},
+		{"internal/fold", module + "/internal/aws/awscall", "the root module imports no other module"},
+		{"store/filestore", module + "/internal/aws/awscall", "the root module imports no other module"},
 		{"internal/localfs", module + "/store", "internal/localfs may not import store"},
 		{"store", "golang.org/x/sys/unix", "standard library only"},
 		{"store", "C", "standard library only"},
@@ -149,19 +154,21 @@ func TestImportRules(t *testing.T) {
 // directories that have a go.mod.
 func checkImports(graph map[string][]string, modules []string) (problems []string) {
 	rules := parseRules(importRules)
+	ofRoot := func(pkg string) bool {
+		return !slices.ContainsFunc(modules, func(m string) bool { return m != "." && matches(m+"/...", pkg) })
+	}
 	for _, pkg := range slices.Sorted(maps.Keys(graph)) {
 		allowed, ok := mostSpecific(rules, pkg)
 		if !ok {
 			problems = append(problems, fmt.Sprintf("%s has no line in the table of who may import whom", pkg))
 			continue
 		}
-		inRoot := !slices.ContainsFunc(modules, func(m string) bool { return m != "." && matches(m+"/...", pkg) })
 		unreleased := matchesAny(neverReleased, pkg)
 		testHelper := pkg == "internal/powercut" || strings.HasSuffix(pkg, "test")
 		for _, imported := range graph[pkg] {
 			ours, isOurs := strings.CutPrefix(imported, module+"/")
 			switch {
-			case !isOurs && inRoot && (imported == "C" || strings.Contains(strings.Split(imported, "/")[0], ".")):
+			case !isOurs && ofRoot(pkg) && (imported == "C" || strings.Contains(strings.Split(imported, "/")[0], ".")):
 				problems = append(problems, fmt.Sprintf("%s imports %s: the root module uses the standard library only", pkg, imported))
 			case !unreleased && !testHelper && (imported == "testing" || isOurs && strings.HasSuffix(ours, "test")):
 				problems = append(problems, fmt.Sprintf("%s imports %s, which one tests with", pkg, imported))
@@ -169,6 +176,8 @@ func checkImports(graph map[string][]string, modules []string) (problems []strin
 				problems = append(problems, fmt.Sprintf("%s imports %s, which is never released", pkg, ours))
 			case isOurs && !matchesAny(allowed, ours):
 				problems = append(problems, fmt.Sprintf("%s may not import %s, only %s", pkg, ours, strings.Join(allowed, " ")))
+			case isOurs && ofRoot(pkg) && !ofRoot(ours) && !unreleased:
+				problems = append(problems, fmt.Sprintf("%s imports %s: the root module imports no other module", pkg, ours))
 			}
 		}
 	}

@@ -21,10 +21,11 @@ import (
 // their directories, and others by the beginning of their paths. A user of one module
 // downloads nothing that another user needs.
 const requirementRules = `
-.:       -
-aws:     . compat github.com/aws/
-compat:  .
-cmd:     *
+.:            -
+compat:       .
+internal/aws: . github.com/aws/
+aws:          . compat internal/aws github.com/aws/
+cmd:          *
 
 # Never released.
 internal/integration: *

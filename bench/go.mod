@@ -85,6 +85,7 @@ require (
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/holdfast-go/holdfast/aws v0.1.0
+	github.com/holdfast-go/holdfast/internal/aws v0.1.0 // indirect
 	github.com/holdfast-go/holdfast/internal/integration v0.1.0
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
@@ -99,5 +100,7 @@ replace github.com/holdfast-go/holdfast => ..
 replace github.com/holdfast-go/holdfast/aws => ../aws
 
 replace github.com/holdfast-go/holdfast/compat => ../compat
+
+replace github.com/holdfast-go/holdfast/internal/aws => ../internal/aws
 
 replace github.com/holdfast-go/holdfast/internal/integration => ../internal/integration

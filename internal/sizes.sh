@@ -12,6 +12,7 @@ done | awk '
     if (file ~ /\/internal\/(.*model|explore)\//) return "models"
     if (file ~ /(storetest|objecttest|leasetest|checkpointtest|itemtest|suitetest|awstest|registertest|mutanttest|powercut|faultstore)\//) return "suites and faults"
     if (file ~ /^(internal\/(integration|plainwords|site)|bench|examples)\//) return "integration, bench, examples"
+    if (file ~ /^internal\/aws\//) return "aws"
     if (match(file, /^(lease|store|object|checkpoint|largeitem|compat|aws|cmd|internal)\//)) return substr(file, 1, RLENGTH - 1)
     return "root"
   }

@@ -49,7 +49,7 @@ models=(./lease/internal/sessionmodel ./lease/internal/rostermodel ./store/files
 # These do less with the race detector than without it.
 again='TestSimulation|TestOrders|TestTicketAlteredAtRandom'
 # The packages that take longest come first, so that the others run beside them.
-mapfile -t raced < <(go list ./cmd/holdfast ./lease ./store/filestore ./aws/s3verstore "${released[@]}" |
+mapfile -t raced < <(go list ./cmd/holdfast ./lease ./store/filestore ./aws/s3verstore "${released[@]}" ./internal/integration/hostile |
   grep -vE '/(store/filestore|aws/s3verstore)/internal/model$|/lease/internal/(session|roster)model$')
 mapfile -t rest < <(grep -rlE --include='*_test.go' "^func ($unraced)\(" . | xargs -n 1 dirname | sort -u)
 
@@ -63,7 +63,8 @@ go test -race -vet=off -p 4 -parallel 4 -timeout 25m -skip "^($unraced)\$" "$@" 
 race=()
 if [ -n "${HOLDFAST_TORTURE:-}" ]; then race=(-race); fi
 echo "== go test against real servers"
-go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned ./internal/integration/...
+mapfile -t integration < <(go list ./internal/integration/... | grep -v '/hostile$')
+go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}"
 
 without_race() {
   go test -vet=off -timeout 25m "$@" ./lease/internal/model "${models[@]}"

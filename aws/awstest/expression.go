@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/aws/internal/dynamoexpr"
+	"github.com/holdfast-go/holdfast/internal/aws/dynamoexpr"
 	"github.com/holdfast-go/holdfast/largeitem"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
+	"github.com/holdfast-go/holdfast/internal/aws/dynamocall"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )

@@ -13,8 +13,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
-	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
 	"github.com/holdfast-go/holdfast/aws/internal/registertest"
+	"github.com/holdfast-go/holdfast/internal/aws/dynamocall"
 	"github.com/holdfast-go/holdfast/store"
 )
 

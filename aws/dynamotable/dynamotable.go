@@ -13,9 +13,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
-	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
-	"github.com/holdfast-go/holdfast/aws/internal/transport"
+	"github.com/holdfast-go/holdfast/internal/aws/dynamocall"
+	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
+	"github.com/holdfast-go/holdfast/internal/aws/transport"
 	"github.com/holdfast-go/holdfast/largeitem"
 	"github.com/holdfast-go/holdfast/store"
 )

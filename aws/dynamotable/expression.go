@@ -9,7 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/holdfast-go/holdfast/aws/internal/dynamoexpr"
+	"github.com/holdfast-go/holdfast/internal/aws/dynamoexpr"
 	"github.com/holdfast-go/holdfast/largeitem"
 )
 

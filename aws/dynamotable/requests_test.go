@@ -17,7 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/dynamotable"
-	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
+	"github.com/holdfast-go/holdfast/internal/aws/dynamocall"
 	"github.com/holdfast-go/holdfast/largeitem"
 	"github.com/holdfast-go/holdfast/store"
 )

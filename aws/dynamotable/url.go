@@ -6,8 +6,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/holdfast-go/holdfast/aws/internal/awsconfig"
-	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
+	"github.com/holdfast-go/holdfast/internal/aws/awsconfig"
+	"github.com/holdfast-go/holdfast/internal/aws/dynamocall"
 )
 
 // Config is a parsed URL dynamodb://TABLE?PARAMETERS. The parameters:

@@ -14,10 +14,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/holdfast-go/holdfast/aws/internal/awscall"
-	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
-	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/compat/reserve"
+	"github.com/holdfast-go/holdfast/internal/aws/awscall"
+	"github.com/holdfast-go/holdfast/internal/aws/dynamocall"
+	"github.com/holdfast-go/holdfast/internal/aws/transport"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -9,7 +9,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )

@@ -15,9 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go/logging"
 
-	"github.com/holdfast-go/holdfast/aws/internal/awscall"
-	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
-	"github.com/holdfast-go/holdfast/aws/internal/transport"
+	"github.com/holdfast-go/holdfast/internal/aws/awscall"
+	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
+	"github.com/holdfast-go/holdfast/internal/aws/transport"
 	"github.com/holdfast-go/holdfast/object"
 )
 

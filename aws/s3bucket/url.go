@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
-	"github.com/holdfast-go/holdfast/aws/internal/awsconfig"
-	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
+	"github.com/holdfast-go/holdfast/internal/aws/awsconfig"
+	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
 	"github.com/holdfast-go/holdfast/object"
 )
 

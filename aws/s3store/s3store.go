@@ -54,9 +54,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/aws/internal/awscall"
-	"github.com/holdfast-go/holdfast/aws/internal/foreignlocks"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/internal/aws/awscall"
+	"github.com/holdfast-go/holdfast/internal/aws/foreignlocks"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/bucketstore"
@@ -221,13 +221,13 @@ func (s *Store) ForeignLocks(ctx context.Context) (*ForeignLocks, error) {
 }
 
 func (s *Store) findForeignLocks(ctx context.Context) (*foreignlocks.Found, error) {
-	return foreignlocks.Find(ctx, s.bucket.Versions(), s.prefix, foreignlocks.Versioned, func(ctx context.Context, prefix string) (objects []s3bucket.ObjectVersion, all bool, err error) {
+	return foreignlocks.Find(ctx, s.bucket.Versions(), s.prefix, foreignlocks.Versioned, func(ctx context.Context, prefix string) (objects []foreignlocks.Object, all bool, err error) {
 		const most = 1000
 		for info, err := range s.bucket.List(ctx, prefix, nil) {
 			if err != nil {
 				return nil, false, err
 			}
-			objects = append(objects, s3bucket.ObjectVersion{Key: info.Key, Size: info.Size})
+			objects = append(objects, foreignlocks.Object{Key: info.Key, Size: info.Size})
 			if len(objects) == most {
 				return objects, false, nil // without a request for the next page
 			}

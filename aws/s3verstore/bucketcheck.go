@@ -11,8 +11,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
-	"github.com/holdfast-go/holdfast/aws/internal/foreignlocks"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/internal/aws/foreignlocks"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -192,9 +192,12 @@ func (s *Store) bucketSettings(ctx context.Context) (*Settings, error) {
 
 // findForeignLocks returns the locks in the bucket that the locks here do not exclude.
 func (s *Store) findForeignLocks(ctx context.Context) (*foreignlocks.Found, error) {
-	return foreignlocks.Find(ctx, s.versions, s.prefix, foreignlocks.Plain, func(ctx context.Context, prefix string) ([]s3bucket.ObjectVersion, bool, error) {
+	return foreignlocks.Find(ctx, s.versions, s.prefix, foreignlocks.Plain, func(ctx context.Context, prefix string) (objects []foreignlocks.Object, all bool, err error) {
 		for page, err := range s.versions.List(ctx, prefix) {
-			return page.Versions, page.NextKey == "", err
+			for _, v := range page.Versions {
+				objects = append(objects, foreignlocks.Object{Key: v.Key, ID: v.ID, Size: v.Size})
+			}
+			return objects, page.NextKey == "", err
 		}
 		return nil, true, nil
 	})

@@ -7,8 +7,8 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/aws/internal/awscall"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/store"

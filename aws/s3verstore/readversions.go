@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/store"
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/aws/internal/awsconfig"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/internal/aws/awsconfig"
 )
 
 // Config is a parsed URL s3+versioned://BUCKET/PREFIX?PARAMETERS. The parameters are the same as in

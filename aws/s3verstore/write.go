@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/aws/internal/awscall"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/internal/workerpool"

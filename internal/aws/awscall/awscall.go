@@ -23,7 +23,7 @@ import (
 
 	"github.com/aws/smithy-go"
 
-	"github.com/holdfast-go/holdfast/aws/internal/transport"
+	"github.com/holdfast-go/holdfast/internal/aws/transport"
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/store"

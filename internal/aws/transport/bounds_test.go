@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/holdfast-go/holdfast/aws/internal/transport"
+	"github.com/holdfast-go/holdfast/internal/aws/transport"
 )
 
 // forever is a text that begins with one and continues with another, without an end.

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	transport "github.com/aws/smithy-go/endpoints"
 
-	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
+	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
 )
 
 // own is a resolver of the user's own.

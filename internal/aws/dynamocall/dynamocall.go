@@ -14,10 +14,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/holdfast-go/holdfast/aws/internal/awscall"
-	"github.com/holdfast-go/holdfast/aws/internal/awsconfig"
-	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
-	"github.com/holdfast-go/holdfast/aws/internal/transport"
+	"github.com/holdfast-go/holdfast/internal/aws/awscall"
+	"github.com/holdfast-go/holdfast/internal/aws/awsconfig"
+	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
+	"github.com/holdfast-go/holdfast/internal/aws/transport"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )

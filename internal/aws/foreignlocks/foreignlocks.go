@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -61,18 +60,31 @@ type Found struct {
 	kind   Kind // of Other
 }
 
+// Object is an object of a listing, or one version of it.
+type Object struct {
+	Key  string
+	ID   string // of the version; empty for the newest
+	Size int64  // in bytes
+}
+
+// Bucket has the requests for single versions. An empty id names the newest version.
+type Bucket interface {
+	Get(ctx context.Context, key, id string, limit int64) ([]byte, error)
+	Metadata(ctx context.Context, key, id string) (map[string]string, error)
+}
+
 // List returns the first objects of a prefix, some of one page, and whether these are all.
-type List func(ctx context.Context, prefix string) (objects []s3bucket.ObjectVersion, all bool, err error)
+type List func(ctx context.Context, prefix string) (objects []Object, all bool, err error)
 
 // Find lists the root of the bucket, if the rights go so far, and the prefix if that does not
 // show all of it. It looks for registers of the kind there. In addition to what it has found it returns
 // an error if it may not ask an object below the prefix whether that is a lock.
-func Find(ctx context.Context, v s3bucket.Versions, prefix string, kind Kind, list List) (*Found, error) {
+func Find(ctx context.Context, b Bucket, prefix string, kind Kind, list List) (*Found, error) {
 	objects, all, err := list(ctx, "")
 	if prefix != "" && (errors.Is(err, store.ErrDenied) || err == nil && !all) {
 		root := objects
 		if objects, _, err = list(ctx, prefix); err == nil {
-			root = slices.DeleteFunc(root, func(o s3bucket.ObjectVersion) bool { return strings.HasPrefix(o.Key, prefix) })
+			root = slices.DeleteFunc(root, func(o Object) bool { return strings.HasPrefix(o.Key, prefix) })
 			objects = append(objects, root...)
 		}
 	}
@@ -80,14 +92,14 @@ func Find(ctx context.Context, v s3bucket.Versions, prefix string, kind Kind, li
 		return nil, err
 	}
 	// Those below the prefix first: they matter more, and not all can be asked.
-	slices.SortStableFunc(objects, func(a, b s3bucket.ObjectVersion) int {
+	slices.SortStableFunc(objects, func(a, b Object) int {
 		return rank(a.Key, prefix) - rank(b.Key, prefix)
 	})
 	f := &Found{prefix: prefix, kind: kind}
-	if err := f.findOther(ctx, v, objects); err != nil {
+	if err := f.findOther(ctx, b, objects); err != nil {
 		return nil, err
 	}
-	return f, f.findOld(ctx, v, objects)
+	return f, f.findOld(ctx, b, objects)
 }
 
 func rank(key, prefix string) int {
@@ -99,8 +111,8 @@ func rank(key, prefix string) int {
 
 // IsLegacy reports whether a version is a lock of the older program. An empty id names the newest
 // version.
-func IsLegacy(ctx context.Context, v s3bucket.Versions, object, id string) (bool, error) {
-	metadata, err := v.Metadata(ctx, object, id)
+func IsLegacy(ctx context.Context, b Bucket, object, id string) (bool, error) {
+	metadata, err := b.Metadata(ctx, object, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
@@ -109,7 +121,7 @@ func IsLegacy(ctx context.Context, v s3bucket.Versions, object, id string) (bool
 	return timeout && owner, err
 }
 
-func (f *Found) findOld(ctx context.Context, v s3bucket.Versions, objects []s3bucket.ObjectVersion) error {
+func (f *Found) findOld(ctx context.Context, b Bucket, objects []Object) error {
 	asked := map[string]bool{}
 	for _, o := range objects {
 		const uuid = 36
@@ -118,7 +130,7 @@ func (f *Found) findOld(ctx context.Context, v s3bucket.Versions, objects []s3bu
 		}
 		asked[o.Key] = true
 		below := strings.HasPrefix(o.Key, f.prefix)
-		switch is, err := IsLegacy(ctx, v, o.Key, o.ID); {
+		switch is, err := IsLegacy(ctx, b, o.Key, o.ID); {
 		case errors.Is(err, store.ErrDenied) && !below: // the rights end with the prefix
 		case err != nil:
 			return err
@@ -131,7 +143,7 @@ func (f *Found) findOld(ctx context.Context, v s3bucket.Versions, objects []s3bu
 	return nil
 }
 
-func (f *Found) findOther(ctx context.Context, v s3bucket.Versions, objects []s3bucket.ObjectVersion) error {
+func (f *Found) findOther(ctx context.Context, b Bucket, objects []Object) error {
 	read, beside := 0, map[string]int{}
 	for _, o := range objects {
 		name, below := strings.CutPrefix(o.Key, f.prefix)
@@ -143,7 +155,7 @@ func (f *Found) findOther(ctx context.Context, v s3bucket.Versions, objects []s3
 				continue
 			}
 			read, beside[first(name)] = read+1, beside[first(name)]+1
-			body, err := v.Get(ctx, o.Key, "", engine.MaxText)
+			body, err := b.Get(ctx, o.Key, "", engine.MaxText)
 			if errors.Is(err, store.ErrNotFound) {
 				continue
 			}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/aws/internal/dynamoexpr"
+	"github.com/holdfast-go/holdfast/internal/aws/dynamoexpr"
 )
 
 // FuzzUpdate: an update that is put together again from its actions is the same update, so

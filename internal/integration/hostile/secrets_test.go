@@ -1,4 +1,4 @@
-package awscall_test
+package hostile_test
 
 import (
 	"encoding/base64"

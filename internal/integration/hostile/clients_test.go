@@ -1,4 +1,4 @@
-package transport_test
+package hostile_test
 
 import (
 	"context"
