@@ -188,11 +188,11 @@
 //   - A holder under a session trusts its lock until the deadline of the session.
 //   - If a waiter finds a lock under a session, it measures for how long the session's record has
 //     not changed. The rule for this time is the same as for the record of a lock. All waiters of
-//     a client together read the session's record at most six times in a TTL. When this time has
-//     passed, the waiter revokes the session by a write over the version that has not changed.
-//     The waiter takes a lock of the session only after it has read or written "fenced" or
-//     "closed" in the session's record. The waiter takes the lock by a write over the version of
-//     the lock's record that it has read.
+//     a client together read the session's record at most six times in a TTL. If the record has
+//     not changed for T*(1+d)/(1-d), the waiter revokes the session by a write over this version
+//     of the record. The waiter takes a lock of the session only after it has read or written
+//     "fenced" or "closed" in the session's record. The waiter takes the lock by a write over the
+//     version of the lock's record that it has read.
 //   - If the record of a session is absent, the session may still live. The waiter reads the lock
 //     again. If the lock still names the session, the waiter writes an open record in the place
 //     of the absent one. No process renews the new record. If the new record has not changed for

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Facts are what a client knows of the holder in addition to the record. All times are the
-// client's own.
+// Facts are what a client knows about the holder in addition to the record. All times are by the
+// clocks of the client.
 type Facts struct {
 	Watched   time.Duration // for how long it has seen the holder's last write unchanged
 	Age       time.Duration // for how long the store's clock says that the record is unchanged; negative if not known
@@ -28,8 +28,8 @@ type Verdict struct {
 	BySession bool
 }
 
-// Factor is by how much a waiter waits longer than the TTL: clocks may be wrong by that part of a
-// time, so the holder's may be slow while the waiter's is fast.
+// Factor returns the factor by which a waiter waits longer than the TTL. Each clock may be wrong
+// by the part drift of a time: the holder's clock may be slow while the waiter's clock is fast.
 func Factor(drift float64) float64 { return (1 + drift) / (1 - drift) }
 
 // Expiry is how long a waiter must see a record unchanged before it may take it over.
@@ -37,8 +37,8 @@ func Expiry(ttl time.Duration, factor float64) time.Duration {
 	return time.Duration(math.Ceil(float64(ttl) * factor))
 }
 
-// Judge decides whether the one grant in r is over, or there is none. The members of a lock with
-// several holders are judged by their sessions.
+// Judge decides whether a client may take the lock: r has no grant, or its grant is over. For a
+// lock with several holders, the sessions of its members decide; see [JudgeSession].
 func Judge(r *Record, f Facts) Verdict {
 	switch {
 	case r == nil, r.State == Free:
@@ -67,7 +67,7 @@ func Judge(r *Record, f Facts) Verdict {
 	return Verdict{Wait: expiry - f.Watched}
 }
 
-// SessionStep is what a waiter does next about a session that holds a lock.
+// SessionStep is the next step of a waiter that found a lock under a session.
 type SessionStep int
 
 // The steps.
@@ -78,8 +78,9 @@ const (
 	SessionOver                      // it was closed or revoked: its grants are over
 )
 
-// JudgeSession decides what to do next about the session with the record r, nil if there is none.
-// With AwaitSession and RevokeSession it returns the verdict, too.
+// JudgeSession decides what a waiter does next about a session. The argument r is the record of
+// the session, or nil if the record is absent. With AwaitSession and RevokeSession, JudgeSession
+// also returns the verdict.
 func JudgeSession(r *Record, f Facts) (SessionStep, Verdict) {
 	switch {
 	case r == nil:
@@ -94,9 +95,10 @@ func JudgeSession(r *Record, f Facts) (SessionStep, Verdict) {
 	return AwaitSession, v
 }
 
-// Interval returns how long the next grant has to wait although the one before is over; see
-// [Record.NotBefore]. Counted from when a client first saw the record, it is at most as long as the
-// holder asked for: another machine's clock may be ahead by any time.
+// Interval returns how long the next grant must still wait after the end of the last grant; see
+// [Record.NotBefore]. A client waits at most for the interval that the holder has chosen, counted
+// from its first read of the record. Otherwise a holder whose clock is ahead could block the lock
+// for any time.
 func Interval(r *Record, now time.Time, watched time.Duration) time.Duration {
 	if r == nil || r.NotBefore.IsZero() || r.State == Broken {
 		return 0
@@ -108,11 +110,12 @@ func Interval(r *Record, now time.Time, watched time.Duration) time.Duration {
 // HolderWrite names the last write of the grant's own holder that a record shows.
 type HolderWrite struct{ Grant, Nonce string }
 
-// LastWrite returns that of r. A waiter continues its watch for as long as it sees the same write.
+// LastWrite returns the last write of the holder that r shows. While a waiter sees the same
+// write, its watch continues.
 func LastWrite(r *Record) HolderWrite { return HolderWrite{r.Grant, HolderNonce(r)} }
 
-// Wrote reports whether the record that was read is the written one, or one that others wrote over
-// it without a change of its grant.
+// Wrote reports whether the record read shows that the write of r was applied. This is so if read
+// is r, or if other clients have written over r and have kept its grant.
 func Wrote(r *Record, read *Record) bool {
 	return (read.Nonce == r.Nonce || read.HolderNonce == r.Nonce) && read.Grant == r.Grant && read.State == r.State
 }

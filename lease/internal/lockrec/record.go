@@ -23,12 +23,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// FormatVersion is the highest version of the record that this package knows. A record of a newer
-// version is refused. This package writes version 2 where a record has a session, members or a
-// request to yield, which programs of version 1 do not know. It writes version 1 everywhere else.
+// FormatVersion is the highest version of the record that this package knows. Decode refuses a
+// record with a higher version. Encode writes version 2 if the record has a session, members or a
+// request to yield, because programs that know only version 1 cannot read these. It writes
+// version 1 for all other records.
 const FormatVersion = 2
 
-// PlainFormat is the version of records that programs of version 1 can read, too.
+// PlainFormat is the version of records that programs which know only version 1 can also read.
 const PlainFormat = 1
 
 // State says whether a lock is taken.
@@ -56,8 +57,8 @@ const (
 // KindSession is [Record.Kind] of the record of a session.
 const KindSession = "session"
 
-// Record is what the register of a lock holds: readable JSON, documented in the
-// package comment.
+// Record is the content of the register of a lock or of a session. Its JSON form is documented in
+// the package comment of lease.
 type Record struct {
 	Name           string        // the lock's name, or the id of the session
 	State          State         // for a session: Held (open), Free (closed) or Revoked
@@ -180,12 +181,11 @@ const MaxData = store.MaxValue / 2
 // character takes six bytes.
 const readableData = 1024
 
-// Encode returns the value of the register. Only a record with fields of others or of earlier
-// versions can be too large. Then encode leaves out what matters least until the record fits, so
-// that its lock can always be taken and freed. It leaves out, in this order: the texts for people,
-// the presence, the data, and the fields that are unknown here. It removes them from r, too. It
-// never leaves out members: where they have no room the error matches [ErrFull] and
-// [store.ErrTooLarge].
+// Encode returns the value of the register. A record can be too large only if other programs or
+// earlier versions have written fields into it. Then Encode removes fields from the value and
+// from r until the record fits. So a client can always take and free the lock. It removes, in
+// this order: the texts for people, the presence, the data, and the unknown fields. Encode never
+// removes members: if they have no room, the error matches [ErrFull] and [store.ErrTooLarge].
 func Encode(r *Record) ([]byte, error) {
 	value, err := r.whole()
 	for _, leaveOut := range []func(){
@@ -215,8 +215,8 @@ func Encode(r *Record) ([]byte, error) {
 	return value, nil
 }
 
-// Freed returns the record that frees the lock of r at that time, or hands it over to the waiters
-// in its queue. The caller adds a nonce.
+// Freed returns the record that frees the lock of r at the time at. If r has waiters in its
+// queue, the first of them become holders. The caller adds a nonce.
 func Freed(r *Record, at time.Time) Record {
 	free := *r
 	free.Renewed = at
@@ -224,7 +224,7 @@ func Freed(r *Record, at time.Time) Record {
 	return free
 }
 
-// SetData puts data into r, unless that is more than a record holds.
+// SetData puts data into r. It refuses data that has no room in a record.
 func SetData(r *Record, data []byte) error {
 	r.Data = data
 	if len(data) > MaxData {
@@ -317,8 +317,8 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// Decode reads the value of a register as the record of that kind and name; see [Record.Kind]. Its
-// errors match [store.ErrCorrupt]: a lock with an unreadable record counts as neither free nor held.
+// Decode reads the value of a register as the record of that kind and name; see [Record.Kind].
+// Its errors match [store.ErrCorrupt]. A lock with an unreadable record is neither free nor held.
 func Decode(kind, name string, value []byte) (*Record, error) {
 	bad := func(format string, args ...any) (*Record, error) {
 		return nil, fmt.Errorf("%w: %s", store.ErrCorrupt, fmt.Sprintf(format, args...))
@@ -401,9 +401,9 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 	return r, nil
 }
 
-// FirstToken is the token of a lock that is made at the time t where there is none:
-// the Unix time in microseconds. No lock is granted a million times a second: so it is
-// above the tokens of a lock of that name that was removed before.
+// FirstToken is the first token of a lock whose record is created at the time t: the Unix time in
+// microseconds. No lock is granted a million times a second. So the token is higher than all
+// tokens of a removed lock with the same name.
 func FirstToken(t time.Time) uint64 { return uint64(max(1, t.UnixMicro())) }
 
 // NextToken returns the token of the grant that follows r.
@@ -411,8 +411,8 @@ func NextToken(r *Record) (uint64, error) {
 	return follow(r.Name, r.Token)
 }
 
-// TokenOf returns the token in the value of a register: the field "token" of a JSON
-// object, as the records of leases have it. Anything else has none.
+// TokenOf returns the token in the value of a register: the field "token" of the JSON object, as
+// in the record of a lock. If the value has no such field, TokenOf returns 0.
 func TokenOf(value []byte) uint64 {
 	var record struct {
 		Token uint64 `json:"token"`
@@ -467,7 +467,8 @@ func (r *Record) stateName() State {
 	return r.State
 }
 
-// HolderNonce is the nonce of the last write by the grant's own holder: a waiter times that write.
+// HolderNonce returns the nonce of the last write by the holder of the grant. A waiter measures
+// for how long this nonce has not changed.
 func HolderNonce(r *Record) string {
 	if r.State == Broken {
 		return cmp.Or(r.BrokenNonce, r.HolderNonce, r.Nonce)

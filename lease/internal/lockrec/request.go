@@ -105,8 +105,8 @@ func allLocksEntry(names []string) []string {
 	return []string{AllLocks}
 }
 
-// RequestYield returns r with a request to yield, or nil if r has one that serves. age is that of
-// [ByOther].
+// RequestYield returns r with the request to yield. If the request that r already has is
+// sufficient, it returns nil. See [ByOther] for age.
 func RequestYield(r *Record, a YieldRequest, age time.Duration) (*Record, error) {
 	switch r.State {
 	case Free:
@@ -130,8 +130,9 @@ func RequestYield(r *Record, a YieldRequest, age time.Duration) (*Record, error)
 	return &next, nil
 }
 
-// Notify returns the record r of a session with the name of a lock whose record its holder has to
-// read, or nil if r names the lock already or the session is over. With all it names all locks.
+// Notify adds the name of a lock to the record r of a session, so that the session reads the
+// record of this lock. With all, the record names all locks. If r already names the lock, or the
+// session is over, Notify returns nil.
 func Notify(r *Record, lock string, all bool, age time.Duration) *Record {
 	if r == nil || r.State != Held || IsNamed(r, lock) {
 		return nil
@@ -156,7 +157,7 @@ func RequestedOf(r *Record) []Member {
 	return slices.DeleteFunc(slices.Clone(Possessors(r)), func(m Member) bool { return !IsFor(r.YieldRequest, m.Grant) })
 }
 
-// IsFor reports whether the request is for a grant, which holds the lock.
+// IsFor reports whether the request is for a grant that holds the lock.
 func IsFor(a *YieldRequest, grant string) bool {
 	return a.Grant == grant || a.isNameless() || a.Grant == "" && slices.Contains(a.Grants, grant)
 }

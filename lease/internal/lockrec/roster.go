@@ -49,8 +49,8 @@ func Find(r *Record, grant string) (Standing, Member) {
 	return Absent, Member{}
 }
 
-// Suits checks that a lock can be used as a semaphore of that many slots, or with 0 as a lock. The
-// first use of a free lock decides what it is.
+// Suits checks that a lock can be used as a semaphore with that number of slots, or as a plain
+// lock if slots is 0. The first use of a free lock decides its kind.
 func Suits(r *Record, slots int) error {
 	switch {
 	case slots == 0 && r.Slots > 0:
@@ -66,9 +66,9 @@ func Suits(r *Record, slots int) error {
 // memberRoom is how many bytes of a record members leave free, for what its holder may write.
 const memberRoom = 2048
 
-// Enter makes m a holder if nothing is in the way. Otherwise it appends m to the queue, if queue
-// allows that. It returns the place of m then. The error matches [ErrFull] if the record names as
-// many members already as there is room for, which is [MaxMembers].
+// Enter makes m a holder if m can hold the lock now. Otherwise, if queue is true, Enter appends m
+// to the queue. It returns the new place of m. If the record already names as many members as
+// room allows, at most [MaxMembers], the error matches [ErrFull].
 func Enter(r *Record, m Member, queue bool, room int) (Standing, error) {
 	m.Token, m.Slot = 0, 0
 	at, err := Absent, error(nil)
@@ -87,8 +87,8 @@ func Enter(r *Record, m Member, queue bool, room int) (Standing, error) {
 	return at, err
 }
 
-// Queues reports whether a newcomer of that mode enters the queue where it cannot hold the lock at
-// once. If it does not, it reads the lock from time to time.
+// Queues reports whether a client with that mode enters the queue when it cannot hold the lock at
+// once. A client that enters no queue reads the record from time to time.
 func Queues(r *Record, mode Mode, fair bool) bool {
 	return fair || mode == ModeShared || len(r.Queue) > 0 || r.State == Shared && r.Slots == 0
 }
@@ -114,7 +114,8 @@ func Drop(r *Record, over func(session string) bool) {
 	r.remove(func(m Member) bool { return over(m.Session) })
 }
 
-// Resize makes the lock a semaphore of that many slots. Holders above stay until they leave.
+// Resize makes the lock a semaphore with that number of slots. If there are more holders than
+// slots, they keep their slots until they leave.
 func Resize(r *Record, slots int) error {
 	if err := CheckSlots(slots); err != nil {
 		return err
@@ -162,8 +163,8 @@ func Exclusive(r *Record) bool {
 	return r.State == Held || r.State == Broken && len(r.Holders) == 0
 }
 
-// Fits reports whether another member of that mode can share the lock with its holders, and the
-// next grant may begin; see [Record.NotBefore].
+// Fits reports two things together: a further member of that mode can share the lock with its
+// holders, and the next grant may begin now (see [Record.NotBefore]).
 func Fits(r *Record, mode Mode) bool {
 	switch {
 	case r.State == Held || r.State == Broken || r.State == Free && !r.NotBefore.IsZero():
@@ -234,7 +235,7 @@ func (r *Record) lowestSlot() int {
 	return 1 + slices.Index(taken[1:], false)
 }
 
-// Possession distinguishes one period in which the lock is held from another.
+// Possession returns a text that differs for each period in which the lock is held.
 func Possession(r *Record) string {
 	if r.State == Shared {
 		return fmt.Sprintf("shared %d", r.Token)
@@ -242,8 +243,9 @@ func Possession(r *Record) string {
 	return r.Grant
 }
 
-// Ahead returns the members for whose end a waiter waits: the holders if it is at the head of the
-// queue or in none, else the one directly ahead of it.
+// Ahead returns the members whose end a waiter waits for. The first waiter of the queue, and a
+// waiter in no queue, wait for the holders. Every other waiter waits for the waiter directly
+// before it.
 func Ahead(r *Record, grant string) []Member {
 	i := slices.IndexFunc(r.Queue, func(m Member) bool { return m.Grant == grant })
 	switch {
@@ -255,8 +257,8 @@ func Ahead(r *Record, grant string) []Member {
 	return Possessors(r)
 }
 
-// TurnsBefore is how many turns come before that of the waiter at that place in the queue. Readers
-// that follow each other directly have one turn together.
+// TurnsBefore returns the number of turns before the turn of the waiter at that place of the
+// queue. Readers that directly follow each other in the queue share one turn.
 func TurnsBefore(r *Record, place int) (turns int) {
 	for i := range place {
 		if r.Queue[i].Mode != ModeShared || r.Queue[i+1].Mode != ModeShared {
@@ -266,8 +268,8 @@ func TurnsBefore(r *Record, place int) (turns int) {
 	return turns
 }
 
-// Before returns all members whose turn is before that of a waiter: the holders, and the waiters
-// Ahead of it. For a waiter in no queue these are all waiters.
+// Before returns all members whose turn is before the turn of a waiter: the holders, and the
+// earlier waiters. For a waiter in no queue, these are the holders and all waiters.
 func Before(r *Record, grant string) []Member {
 	i := slices.IndexFunc(r.Queue, func(m Member) bool { return m.Grant == grant })
 	if i < 0 {
@@ -284,8 +286,8 @@ func Possessors(r *Record) []Member {
 	return r.Holders
 }
 
-// KeepsHolder keeps the fields from which others evaluate the holder of the record before, if it is
-// the holder of r, too.
+// If r has the same holder as the record before, KeepsHolder copies the fields that tell other
+// clients whether this holder lives. Otherwise it removes the mark.
 func KeepsHolder(r, before *Record) {
 	if before != nil && Exclusive(before) && r.State == before.State && r.Grant == before.Grant {
 		r.Renewed, r.Token = before.Renewed, before.Token
@@ -303,7 +305,8 @@ func HasRoom(r *Record) error {
 	return err
 }
 
-// NamesSession reports whether the record names a session: as that of its holder, or of a member.
+// NamesSession reports whether the record names a session: the session of its holder, or of a
+// member.
 func NamesSession(r *Record, id string) bool { return len(GrantsOf(r, id)) > 0 }
 
 // GrantsOf returns the grants of a session that the record names.

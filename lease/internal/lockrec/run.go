@@ -47,9 +47,9 @@ type Run struct {
 	unknown map[string]json.RawMessage
 }
 
-// Due reports whether the run next may begin, where last is the last run, nil if there is none, and
-// sets which attempt next is. The period of next begins at start and ends with it. open reports whether
-// the lock can be taken: then a run without an end has died.
+// Due reports whether the run next may begin, and sets its number of the attempt. The argument
+// last is the last run, or nil if there is none. The period of next begins at start and ends with
+// it. open reports whether the lock can be taken: then a run without an end has died.
 func Due(next, last *Run, start time.Time, retries int, open bool) bool {
 	next.Attempts = 1
 	switch {
@@ -76,8 +76,8 @@ func lastRun(r *Record) *Run {
 	return &died
 }
 
-// AllowRerun returns the run that others find when the grant in r, or the wait for the next
-// period, is broken.
+// AllowRerun returns the run for the record that a break of r writes. The run allows the job to
+// run again in its period.
 func AllowRerun(r *Record) *Run {
 	if r.Run == nil || r.State != Free && r.Grant != r.Run.Grant {
 		return r.Run

@@ -12,8 +12,9 @@ import (
 // holder, which [Record.HolderNonce] names, and never that of another client. When the holder's
 // next write conflicts with such a write, the holder writes over it.
 
-// ByOther returns r, which is held, as another client writes it. age is how long r has been
-// unchanged by the store's clock, negative if that is not known.
+// ByOther returns the held record r as a client other than the holder writes it. The argument age
+// is for how long r has not changed, by the store's clock. A negative age means that this is not
+// known.
 func ByOther(r *Record, age time.Duration) Record {
 	next := *r
 	if r.HolderNonce == "" {
@@ -33,11 +34,11 @@ const maxOtherWrites = 1000
 // IsRenewed reports whether the holder renews this record itself, and not that of a session.
 func IsRenewed(r *Record) bool { return r != nil && r.State == Held && r.Session == "" }
 
-// IsContended reports whether others have written too often since the holder's own last write. A
-// renewal that conflicts with each of these writes, one after the other, might come too late if a
-// request takes that long. Then those that want to write wait for the holder's next write. So a
-// holder can always renew, whatever the number of writers and the times of their writes. Where the
-// holder renews another record, nothing is late.
+// IsContended reports whether other clients have written too often after the holder's last write.
+// The argument took is the time of one request. A renewal can conflict with each of these writes,
+// one after the other, and then come too late. If the record is contended, the other clients wait
+// for the holder's next write. So a holder can always renew. A record that its holder does not
+// renew is never contended.
 func IsContended(r *Record, took time.Duration) bool {
 	if !IsRenewed(r) || r.HolderNonce == "" {
 		return false
@@ -46,15 +47,14 @@ func IsContended(r *Record, took time.Duration) bool {
 	return r.OtherWrites >= int(min(max(most, 1), maxOtherWrites))
 }
 
-// OnlyOthersWrote reports whether others made r, in one write or several, from the record before,
-// the last that the grant's own holder wrote: r has the same grant, and shows no sign that the
-// holder lives.
+// OnlyOthersWrote reports whether only other clients have written after the holder wrote the
+// record before. Then r has the same grant as before, and no later write of the holder.
 func OnlyOthersWrote(r *Record, before *Record) bool {
 	return r != nil && before != nil && r.State == Held && before.State == Held &&
 		r.Grant == before.Grant && r.HolderNonce != "" && r.HolderNonce == HolderNonce(before)
 }
 
-// Renewed returns r as its grant's own holder writes it at the time now.
+// Renewed returns r as the holder of its grant writes it at the time now.
 func Renewed(r *Record, now time.Time) Record {
 	next := *r
 	next.HolderNonce, next.HolderWriteAge, next.LocksToCheck, next.Renewed = "", 0, nil, now
@@ -76,8 +76,8 @@ func holderWriteAge(r *Record, age time.Duration) time.Duration {
 	return min(stood, maxWriteAge)
 }
 
-// Succeed makes rec, a new grant, the one that follows base: its token is the next one, and it keeps
-// what a lock keeps from grant to grant.
+// Succeed makes the new grant rec the successor of the record base: rec gets the next token, and
+// the fields that a lock keeps from grant to grant.
 func Succeed(rec, base *Record) (err error) {
 	rec.Token, err = NextToken(base)
 	rec.Data, rec.unknown, rec.Queue, rec.Run = base.Data, base.unknown, base.Queue, lastRun(base)
@@ -91,16 +91,17 @@ func Revoke(r *Record) Record {
 	return next
 }
 
-// NewStandIn returns the record that takes the place of a session's that is absent. No process renews
-// it. So every waiter times it for the TTL before it revokes the session, which can renew no more. A
-// record that is Revoked would let a second waiter in at once.
+// NewStandIn returns an open record in the place of the absent record of a session. No process
+// renews the new record, and the session can no longer renew its own. So every waiter first
+// watches the new record for the TTL, and then revokes the session. With a Revoked record
+// instead, a second waiter could take the locks at once.
 func NewStandIn(id, grant string, ttl time.Duration, now time.Time) Record {
 	return Record{Kind: KindSession, Name: id, State: Held, Token: 1, Grant: grant, TTL: ttl, Granted: now, Renewed: now}
 }
 
-// Break returns the record that ends the grant of r, if that has the token. With now others may take
-// the lock at once. The record keeps all fields from which others evaluate whether the holder still
-// believes. age is that of [ByOther].
+// Break returns the record that ends the grant of r. The grant must have the token. With now,
+// other clients may take the lock at once. The record keeps all fields that tell other clients
+// whether the holder may still trust its lease. See [ByOther] for age.
 func Break(r *Record, token uint64, now bool, age time.Duration) (*Record, error) {
 	switch {
 	case r.Token != token:
