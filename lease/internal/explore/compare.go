@@ -21,11 +21,10 @@ func seen[S comparable, T any](edges []Edge[S, T], reduce func(*S)) map[outside[
 	return all
 }
 
-// Compare visits up to limit states of plain, a world that leaves states as they are. From
-// each, the steps must lead to the same reduced states, with the same events, as the steps
-// of reduced from the reduced form of that state: then no future can tell the two apart. It
-// returns how many states it compared, how many reduced forms they have, and the first
-// difference.
+// Compare visits up to limit states of plain, a world without reductions. For each state it also
+// takes the reduced form of the state, and tries the steps of the world reduced from there. Both
+// must lead to the same reduced states, with the same events. Compare returns the number of
+// states, the number of their reduced forms, and the first difference.
 func Compare[S comparable, T, W any](plain, reduced World[S, T, W], reduce func(*S), limit int) (states, forms int, differs []string) {
 	expand, expandReduced := expander(plain), expander(reduced)
 	known := map[S]bool{plain.Start(): true}

@@ -1,7 +1,7 @@
-// Package explore visits every state that a small world can reach, breadth first, and finds a
+// Package explore visits every state that a small world can reach, breadth first. It finds a
 // shortest run to a state or a step that breaks a property. The models of leases, of sessions and
-// of records with several holders use it. It has what their worlds share, see [World], [Notes],
-// [Take] and [Slowest], and knows none of their rules.
+// of records with several holders use it. It contains what their worlds share, but none of their
+// rules.
 package explore
 
 import (
@@ -20,8 +20,8 @@ type Edge[S, T any] struct {
 	Violated uint8  // the property that the step breaks; 0 is none
 }
 
-// World is what a search has to know of a model: of its states S, its steps T, and of W, a
-// state on its way to the next one.
+// World is what a search needs from a model. S is a state, T is a step, and W is a state during a
+// step.
 type World[S, T, W any] interface {
 	// Start is the first state.
 	Start() S
@@ -32,19 +32,19 @@ type World[S, T, W any] interface {
 	// Expand tries all steps from a state, always in one order.
 	Expand(x *Steps[S, T, W])
 
-	// Begin sets w to a state. End brings the state that w has reached into the form in which
-	// states are known, and describes the step.
+	// Begin sets w to a state. End reduces the state that w has reached to its normal form, and
+	// describes the step.
 	Begin(w *W, s *S)
 	End(w *W, e *Edge[S, T])
 
-	// NumClients is how many clients there are. Probe leaves one of them alone with a good network:
-	// the others are dead, or they live and want nothing. It returns the property that is
-	// broken then, 0 for none.
+	// NumClients is the number of clients. Probe leaves one client alone with a good network: the
+	// other clients are dead, or they are idle. Probe returns the property that this breaks, or
+	// 0.
 	NumClients() int
 	Probe(s *S, c int, lives bool) (broke uint8)
 
 	// Teller returns a function that describes the steps of a run, one after the other from the
-	// start: what happens, and the state that it leads to.
+	// start: what happens in a step, and its next state.
 	Teller() func(e *Edge[S, T]) (what, where string)
 }
 
@@ -56,7 +56,8 @@ type Steps[S, T, W any] struct {
 	w     W // reused, since it would otherwise be allocated for each step
 }
 
-// Try adds the step to the state that do leads to, unless do reports that it cannot be done.
+// Try runs do. If do returns true, Try adds the step to the state that do has reached. If do
+// returns false, the step is not possible.
 func (x *Steps[S, T, W]) Try(step T, do func(w *W) bool) {
 	x.world.Begin(&x.w, &x.From)
 	if do(&x.w) {
@@ -81,21 +82,24 @@ type Options[F Fault, P Property] struct {
 	// Fault is the one wrong rule; 0 is none.
 	Fault F
 
-	// Only lists the properties that are looked at, so that a fault shows what else it
-	// breaks; nil is all.
+	// Only lists the properties that the search checks. The search ignores all others. Nil means
+	// all properties.
 	Only []P
 
-	// Probe: each client is left alone from one state in that many; 0 is never.
+	// Probe is the distance of probes: in one of Probe states, the search leaves each client
+	// alone. 0 means no probes.
 	Probe int
 
-	// MaxStates ends the search after the level in which it is passed; 0 is never.
+	// When the search has found more than MaxStates states, it ends after the present level. 0
+	// means no limit.
 	MaxStates int
 }
 
-// Sees says whether a property is looked at.
+// Sees reports whether the search checks a property.
 func (o *Options[F, P]) Sees(p P) bool { return o.Only == nil || slices.Contains(o.Only, p) }
 
-// Broken returns a property as a search knows it, 0 if it is not looked at.
+// Broken returns the number of a property for the search, or 0 if the search does not check the
+// property.
 func (o *Options[F, P]) Broken(p P) uint8 {
 	if o.Sees(p) {
 		return uint8(p)

@@ -13,20 +13,20 @@ type Event interface {
 	fmt.Stringer
 }
 
-// Property is what a model promises. String says what it means that it is broken.
+// Property is a promise of a model. String describes a state or a step that breaks the promise.
 type Property interface {
 	~int
 	fmt.Stringer
 }
 
-// Fault is a rule of a model that is wrong. Why says it in words.
+// Fault is a wrong rule of a model. Why describes the rule.
 type Fault interface {
 	~int
 	fmt.Stringer
 	Why() string
 }
 
-// Between returns the events, properties or faults from one to the one before another.
+// Between returns the events, properties or faults from the number from to the number before to.
 func Between[V ~int | ~uint8](from, to V) []V {
 	var all []V
 	for v := from; v < to; v++ {
@@ -42,7 +42,7 @@ type Notes[E Event, F Fault, P Property] struct {
 	Broke   P      // the first property that was broken
 }
 
-// NewNotes returns notes of a step that has nothing in it yet.
+// NewNotes returns empty notes for a new step.
 func NewNotes[E Event, F Fault, P Property](o *Options[F, P]) Notes[E, F, P] {
 	return Notes[E, F, P]{options: o}
 }
@@ -60,7 +60,7 @@ func (n *Notes[E, F, P]) Fail(p P) {
 	}
 }
 
-// Report is the result of a search in the words of a model.
+// Report is the result of a search.
 type Report[P Property] struct {
 	tally
 	States    int // distinct ones
@@ -98,8 +98,8 @@ func tell[P Property, S, T, W any](w World[S, T, W], f *spot, run []Edge[S, T]) 
 	return v
 }
 
-// Digest returns a 64-bit digest of what is in b, never zero. The capacity after it, up to the next
-// multiple of 8, must be zero.
+// Digest returns a 64-bit digest of b, never zero. The bytes of b's capacity up to the next
+// multiple of 8 must be zero.
 func Digest(b []byte) uint64 {
 	const k0, k1 = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93
 	h := uint64(len(b)) * k1

@@ -11,13 +11,13 @@ const (
 	Fastest = 2
 )
 
-// Put adds a value to a list of n.
+// Put appends a value to a list of n values.
 func Put[R any](list []R, n *uint8, v R) {
 	list[*n] = v
 	*n++
 }
 
-// Take takes value i out of a list of n.
+// Take removes value i from a list of n values, and returns it.
 func Take[R any](list []R, n *uint8, i int) R {
 	v := list[i]
 	copy(list[i:*n], list[i+1:*n])
@@ -26,7 +26,8 @@ func Take[R any](list []R, n *uint8, i int) R {
 	return v
 }
 
-// Keep keeps in a list of n the values for which good is true. good may change them.
+// Keep removes from a list of n values those for which good returns false. The function good may
+// change a value.
 func Keep[R any](list []R, n *uint8, good func(v *R) bool) {
 	kept := uint8(0)
 	for i := range *n {
@@ -39,9 +40,9 @@ func Keep[R any](list []R, n *uint8, good func(v *R) bool) {
 	*n = kept
 }
 
-// Sort orders a list of n, at most 8, by keys that do not depend on the names of versions. Of
-// values with the same key that are alike in every respect, as same reports, it keeps the first:
-// when one write is applied, others over the same version are refused.
+// Sort orders a list of n values, at most 8, by keys that do not depend on the names of versions.
+// If same reports that two values with one key are equal, Sort keeps only the first. This changes
+// nothing: when the store applies one write, it refuses the other writes over the same version.
 func Sort[R any](list []R, n *uint8, key func(v *R) uint64, same func(key uint64, a, b *R) bool) {
 	if *n < 2 {
 		return
@@ -68,8 +69,7 @@ func Sort[R any](list []R, n *uint8, key func(v *R) uint64, same func(key uint64
 	*n = kept
 }
 
-// Names of versions and of grants, which are numbered in the order in which they appear in
-// a state.
+// Names numbers versions and grants in the order in which they appear in a state.
 type Names struct {
 	to   [128]uint8
 	Last uint8 // the last number that was given
@@ -83,8 +83,8 @@ var texts = func() (all [256]string) {
 	return all
 }()
 
-// Text returns a number of a state as an id or nonce of a record, and Number the other way round. Zero
-// is none.
+// Text converts a number in a state to an id or nonce of a record. Number converts it back. Zero
+// means none.
 func Text(n uint8) string { return texts[n] }
 
 // Number returns the number of a Text.
@@ -101,7 +101,7 @@ const GoneVersion = 255
 // Set gives an old name a number.
 func (n *Names) Set(old, number uint8) { n.to[old] = number }
 
-// Rename puts the number of what v names in its place. Zero and GoneVersion stay.
+// Rename replaces the name in v by its number. Zero and GoneVersion do not change.
 func (n *Names) Rename(v *uint8) {
 	if *v == 0 || *v == GoneVersion {
 		return
@@ -120,7 +120,8 @@ const (
 	HighToken = 10 // those above it are all alike
 )
 
-// LowerToken renumbers a token after the largest rose by that much. Zero is none.
+// LowerToken renumbers a token after the largest token has risen by that number. Zero means no
+// token.
 func LowerToken(t *uint8, by uint8) {
 	if *t != 0 {
 		*t = min(max(*t-min(by, *t), LowToken), HighToken)

@@ -2,8 +2,8 @@ package model
 
 import "github.com/holdfast-go/holdfast/lease/internal/explore"
 
-// Event is something that must happen in a model for it to mean anything: a property
-// holds in every world in which nothing happens.
+// Event is something that must happen in a search. Otherwise the search would prove little,
+// because every property holds in a world in which nothing happens.
 type Event uint8
 
 // The events. String says what each is.
@@ -72,7 +72,7 @@ var eventTexts = [eventCount]string{
 	Freed:                    "a release is applied",
 	Ended:                    "a release or give-up is confirmed",
 	EndedByReadBack:          "a release or give-up is resolved by a read-back",
-	ReleaseUnresolved:        "a release is not resolved by the deadline and is left to the TTL",
+	ReleaseUnresolved:        "the outcome of a release is unknown at the deadline: the lock is free after the TTL",
 	TakenOver:                "a lock is taken over from another client",
 	TakenOverFromOneself:     "a client takes over its own former grant",
 	RetakenAtOnce:            "a client sends an acquire over its own former grant without waiting",
@@ -84,12 +84,12 @@ var eventTexts = [eventCount]string{
 	LostReply:                "a write is applied and its reply is lost",
 	Refused:                  "a write conflicts",
 	RefusedRetry:             "a retry conflicts, perhaps with the first try",
-	ResolvedOurs:             "an unknown outcome is resolved: ours",
-	ResolvedByEarlierAttempt: "an unknown outcome is resolved by an attempt that was not the last",
-	ResolvedNotApplied:       "an unknown outcome is found not to be applied yet",
-	ResolvedLost:             "a grant is resolved: lost",
-	GiveUpFreedPredecessor:   "an acquire is given up: free is applied over its predecessor",
-	GiveUpFoundOwn:           "an acquire is given up and found to be applied",
+	ResolvedOurs:             "the client finds out that its write of unknown outcome was applied",
+	ResolvedByEarlierAttempt: "the client finds out that an attempt before the last one was applied",
+	ResolvedNotApplied:       "the client finds out that its write of unknown outcome is not applied yet",
+	ResolvedLost:             "the client finds out that its grant is lost",
+	GiveUpFreedPredecessor:   "a client gives an acquire up: its free record is applied over the predecessor",
+	GiveUpFoundOwn:           "a client gives an acquire up and finds that the acquire was applied",
 	GiveUpFreedOwn:           "an acquire is given up after it was applied, and freed",
 	SeenUnchanged:            "a waiter sees the same version again",
 	StaleAnswer:              "an answer arrives after the register has changed",
@@ -101,35 +101,35 @@ var eventTexts = [eventCount]string{
 	TookBrokenNow:            "a lock broken with --now is taken at once",
 	LostToBreak:              "a holder reads that its lock was broken",
 	TwoUnderNow:              "two clients believe after a break with --now",
-	WatchOutlastsBreak:       "a waiter continues its watch of what was broken",
+	WatchOutlastsBreak:       "a waiter continues its watch of the broken grant's last write",
 	FreedBroken:              "a release frees a lease that was broken",
 	RetakenBroken:            "a client sends an acquire over its own broken grant without waiting",
 
 	Detached:      "a holder leaves its lease in a ticket",
 	Attached:      "a write with a ticket is applied, for a guard",
-	UsedAnnounced: "a ticket is good for a write that it announced",
-	TicketRefused: "a ticket is refused, since its lease continued without it",
-	TicketRenewed: "the renewal of a ticket leaves the next one",
+	UsedAnnounced: "a ticket is used by a write that it announced",
+	TicketRefused: "a ticket is refused because its lease continued without the ticket",
+	TicketRenewed: "the renewal of a ticket returns the next ticket",
 	DiedAnnounced: "a client forgets everything after it announced a write",
 	TookDead:      "a client sends an acquire over a dead process's grant without waiting",
 
 	TookDeadBroken: "a client sends an acquire over a dead process's broken grant without waiting",
 	SeenOld:        "a waiter finds a version old enough by the store's clock",
-	SeenOldByBoth:  "a waiter finds a broken record old enough together with what it broke",
+	SeenOldByBoth:  "a waiter finds a broken record old enough, counted with the age of the broken grant's last write",
 
 	YieldRequested:        "a request to yield is applied",
 	RenewedOverRequest:    "a holder whose write conflicts with a request to yield renews over it",
-	ResolvedByHolderNonce: "an unknown outcome is resolved by the mark of a request to yield: ours",
+	ResolvedByHolderNonce: "the mark in a request to yield shows that a write of unknown outcome was applied",
 	WatchOutlastsRequest:  "a waiter continues its watch of the write that a request to yield replaced",
 }
 
 // Events returns the events of a world without tickets and presence.
 func Events() []Event { return explore.Between(Event(0), Detached) }
 
-// TicketEvents returns those that tickets and presence bring.
+// TicketEvents returns the further events of worlds with tickets and presence.
 func TicketEvents() []Event { return explore.Between(Detached, TookDeadBroken) }
 
-// YieldEvents returns those that requests to yield bring.
+// YieldEvents returns the further events of worlds with requests to yield.
 func YieldEvents() []Event { return explore.Between(YieldRequested, eventCount) }
 
 // String says what happened.

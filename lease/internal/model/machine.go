@@ -23,20 +23,20 @@ type Config struct {
 	// time, 1 to 4; default 3.
 	Flight int
 
-	// What else may happen: a break, with and without --now; a client that forgets everything at
-	// any moment; a machine that sleeps, so that its monotonic clock stops; a wall clock that jumps
-	// forward.
+	// Break allows breaks, with and without --now. Crash lets a client forget everything at any
+	// moment. Sleep lets a machine sleep: then its monotonic clock stops. Jump lets a wall clock
+	// jump forward.
 	Break, Crash, Sleep, Jump bool
 
-	// Tickets lets holders detach, and tickets be copied and used. Presence lets
-	// records name the process of their holder, and a dead one's lock be taken at once.
+	// Tickets lets holders detach, and lets clients copy and use tickets. With Presence, records
+	// name the process of the holder, and clients take the lock of a dead process at once.
 	Tickets, Presence bool
 
-	// YieldRequest lets others request the holder to yield, repeatedly.
+	// YieldRequest lets other clients ask the holder to yield, repeatedly.
 	YieldRequest bool
 
-	// Age: the store reports how old a version is, by a clock of its own. There are then no breaks
-	// with --now, since no age matters to them.
+	// With Age, the store reports the age of a version by its own clock. Then there are no breaks
+	// with --now, because the age does not matter for them.
 	Age bool
 }
 

@@ -25,14 +25,14 @@ var propertyTexts = [...]string{
 	Exclusion:       "two clients believe at one instant that they hold the lock",
 	TokenRises:      "a token does not rise",
 	OwnGrant:        "a client adopts a grant that is not its own",
-	NoFalseLoss:     "a client reports as lost or given up a grant that the register still holds",
-	OwnRelease:      "a release frees what is not its grant's",
+	NoFalseLoss:     "a client reports a grant as lost or given up, but the register still has the grant",
+	OwnRelease:      "a release frees a lock that its grant does not hold",
 	EndedStaysEnded: "a grant that was reported to be over for certain is written again",
 	BreakOrder:      "after a break with --now the older holder does not have the smaller token",
-	KnownNonce:      "a client does not know a write of its own grant",
+	KnownNonce:      "the register has a write of a client's grant that the client does not know",
 	KeptAlone:       "a holder that is left alone with a good network loses its lock",
 	Progress:        "a client that is left alone with a good network does not get the lock",
-	TicketKept:      "a ticket is refused although no process took its lease up",
+	TicketKept:      "a ticket is refused, although no process has continued its lease",
 	NotDelayed:      "a break or a request to yield delays a client that could have taken the lock without it",
 }
 

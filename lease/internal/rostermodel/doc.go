@@ -1,41 +1,45 @@
 // Package rostermodel checks the rules of records with several holders, by visiting every state
-// that a small world of them can reach: locks that are shared or exclusive, slots, and the queue of
-// waiters, to whose head a release hands over. The rules are those of package lockrec, which package
-// lease runs, too: a rule that is changed wrongly there is found here.
+// that a small world of them can reach. The rules are about readers and writers, slots, and the
+// queue of waiters; a release makes the first waiter of the queue the holder. The model uses the
+// rules of package lockrec, as package lease does. So it finds a wrong change of a rule there.
 //
 // # What is modelled
 //
-// One record that changes by compare-and-swap, and two or three clients. Each enters it, as a
-// reader, a writer or for a slot, in the queue or not. It reads its place, leaves, perhaps before
-// it knows the outcome of its entry, and gives up waiting. Each write is lost, comes late, or loses
-// its reply. When another write is applied, all writes under way are refused.
+// The world has one record that changes by compare-and-swap, and two or three clients. A client
+// enters the record as a reader, as a writer or for a slot, with or without the queue. It reads its
+// place, gives up its wait, or leaves, perhaps before it knows the outcome of its entry. Each write
+// may be lost, may come late, or may lose its reply. When the store applies a write, it refuses all
+// other writes under way.
 //
 // Each entry is under a session, which may end at any time: its deadline passes, or its client
-// forgets everything, and starts again with another session. Others revoke a session that is over,
-// and then remove its entries. Package sessionmodel shows that a session is revoked only after its
-// deadline, so that this model has no time. The head of the queue, and clients that do not queue,
-// evaluate the holders; the others evaluate the one directly ahead of them.
+// forgets everything, and starts again with another session. Other clients revoke a session that is
+// over, and then remove its entries. Package sessionmodel shows that a session is revoked only after
+// its deadline. So this model needs no time. The first waiter of the queue, and clients outside the
+// queue, check the holders. Every other waiter checks the waiter directly before it.
 //
-// The number of slots may change. A record has room for a few entries only.
+// The number of slots may change. A record has room only for a few entries.
 //
 // # What is checked
 //
-//   - No reader believes at the same time as a writer, no two writers, no two clients one slot.
-//   - An entry whose session lives is never removed by others.
-//   - No record has an entry, or may get one, of a living session whose client does not know of it.
-//     So nothing is handed over to a waiter that has left.
-//   - No client is granted before one that has waited for longer.
-//   - No slot is granted above the number of slots; tokens rise.
-//   - From a sample of the states: a client that is left alone with a good network is granted the
-//     lock, whether the others are dead, or live and want nothing.
+//   - A reader and a writer never believe at the same time that they hold the lock, nor do two
+//     writers. Two clients never believe that they hold the same slot.
+//   - Other clients never remove an entry whose session lives.
+//   - A living session has no entry, and can get none, that its client does not know of. So a
+//     release never hands the lock to a waiter that has left.
+//   - No client gets the lock before a client that has waited for longer.
+//   - No client gets a slot above the number of slots. Tokens rise.
+//   - In a sample of the states, only one client runs, with a good network. It gets the lock, whether
+//     the other clients are dead or idle.
 //
-// Each [Event] has to occur, and each [Fault], a client with one wrong rule, has to be caught. The
-// tests print the shortest run that catches it. Wrong rules of a record are mutants of lockrec.
+// Each [Event] must occur. Each [Fault], a client with one wrong rule, must break a property. The
+// tests print the shortest run that shows the fault. The wrong rules of a record are mutants of
+// package lockrec.
 //
 // # What is not modelled
 //
-// Clocks and renewals, see package sessionmodel; requests to yield; breaks; plain leases, which do
-// not queue; more than three clients. A state is known by a 64-bit hash of it.
+// The model has no clocks and renewals (see package sessionmodel), no requests to yield, no breaks,
+// no plain leases (they do not queue), and at most three clients. The search knows a state by a
+// 64-bit hash.
 //
 // # Running it
 //

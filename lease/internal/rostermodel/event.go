@@ -36,7 +36,7 @@ var eventTexts = [eventCount]string{
 	Resized:       "the number of slots is changed",
 }
 
-// Events returns all but Resized.
+// Events returns all events except Resized.
 func Events() []Event { return explore.Between(0, Resized) }
 
 // String says what happened.

@@ -19,13 +19,13 @@ const (
 )
 
 var faultTexts = [faults]struct{ name, why string }{
-	NoFault:            {"NoFault", "every rule as it is"},
-	DropUnrevoked:      {"DropUnrevoked", "an entry of another is removed, and its session is not revoked first"},
-	BelievesLate:       {"BelievesLate", "a waiter that reads that it is a holder believes it, although the deadline of its session has passed"},
+	NoFault:            {"NoFault", "no rule is wrong"},
+	DropUnrevoked:      {"DropUnrevoked", "a client removes the entry of another client, but does not revoke its session first"},
+	BelievesLate:       {"BelievesLate", "a waiter reads that it is a holder and believes it, although the deadline of its session has passed"},
 	LeaveBlind:         {"LeaveBlind", "an entry is removed without condition"},
 	LeaveWithoutWrite:  {"LeaveWithoutWrite", "a waiter gives up and leaves its entry in the record"},
-	LeavesTheQueueOnly: {"LeavesTheQueueOnly", "a waiter that gives up, and was made a holder meanwhile, does not release"},
-	OnlyTheHeadDecides: {"OnlyTheHeadDecides", "a waiter that is not the head of the queue does not evaluate the one directly ahead of it either"},
+	LeavesTheQueueOnly: {"LeavesTheQueueOnly", "a waiter that gives up does not release the lock if a release has made it a holder meanwhile"},
+	OnlyTheHeadDecides: {"OnlyTheHeadDecides", "only the first waiter of the queue checks others; a later waiter does not check the waiter before it"},
 }
 
 // String returns the name of the fault.

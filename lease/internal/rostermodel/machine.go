@@ -8,10 +8,10 @@ import (
 
 // Config says how large a world is and what may happen in it.
 type Config struct {
-	// Slots is how many slots there are, 1 to 3; 0 is a lock that is shared or exclusive.
+	// Slots is the number of slots, 1 to 3; 0 means a lock for readers and writers.
 	Slots int
 
-	// Resize: the number of slots is changed to and from one more than Slots.
+	// With Resize, the number of slots changes from Slots to Slots+1 and back.
 	Resize bool
 
 	// Room is how many entries a record has room for, 2 to 5; default 4.
@@ -20,7 +20,7 @@ type Config struct {
 	// Flight is how many writes may be under way at a time, 1 to 3; default 2.
 	Flight int
 
-	// Clients is how many there are, 2 or 3; default 3.
+	// Clients is the number of clients, 2 or 3; default 3.
 	Clients int
 }
 

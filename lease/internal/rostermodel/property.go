@@ -18,14 +18,14 @@ const (
 
 var propertyTexts = [...]string{
 	Kept:       "nothing is broken",
-	Exclusion:  "two clients believe at one instant what excludes each other",
-	Dropped:    "a waiter or holder whose session lives is not in the record any more",
+	Exclusion:  "two clients believe at one instant that they hold the lock or slot, but exclude each other",
+	Dropped:    "the record no longer has a waiter or holder whose session lives",
 	Known:      "a record has an entry of a living session whose client does not know of it",
-	Overtaken:  "a client is granted before one that has waited for longer",
-	TooMany:    "a slot is granted that does not exist",
+	Overtaken:  "a client gets the lock before a client that has waited for longer",
+	TooMany:    "a client gets a slot that does not exist",
 	TokenRises: "a token does not rise",
-	Progress:   "a client that is left alone with a good network is not granted",
-	Freedom:    "a client is not granted, although the others live and want nothing",
+	Progress:   "a client that is left alone with a good network does not get the lock",
+	Freedom:    "a client does not get the lock, although the other clients are idle",
 }
 
 // String says what it means that the property is broken.

@@ -4,92 +4,102 @@
 //
 // # What is modelled
 //
-// Registers with compare-and-swap on versions that are never used twice: one for each of one or two
-// locks, one for each session. Two clients, A and B, which open a session, renew it, claim locks
-// under it and release them. They give up a claim whose outcome they do not know, send again over
-// the same predecessor, and read back. They close, forget everything, and start again with a new
-// session. A waiter reads the session that a lock's record names, and watches it. It revokes it by
-// a conditional write over the version that it saw unchanged for TTL x f. Once the session is
-// revoked or closed, it claims the lock over the version that it read.
+// The world has one or two locks, and one register for each lock and each session. The registers
+// change by compare-and-swap. No version is used twice. There are two clients, A and B. Each client
+// opens a session, renews it, claims locks under it, releases them, and closes the session. If a
+// client does not know the outcome of a claim, it may give up, read back, or send the claim again
+// over the same predecessor. A client may also forget everything, and start again with a new
+// session. A waiter reads the session that the record of a lock names, and watches it. It revokes
+// the session by a conditional write over the version that has not changed for TTL x f. When the
+// session is revoked or closed, the waiter claims the lock over the version that it has read.
 //
-// An operator, or a program that cleans up, who removes the record of a session at any time. So its
-// version, the absent one, does return, and a late opening may be applied over it. A waiter that
-// finds the session of a lock absent writes a placeholder, which is open and which no client
-// renews, and continues as with any other session.
+// An operator, or a program that cleans up, may remove the record of a session at any time. So the
+// absent version can return, and a late opening may be applied over it. If a waiter finds the
+// session of a lock absent, it writes a placeholder. This is an open record that no client renews.
+// Then the waiter continues as with any other session.
 //
-// Requests to yield, in the lock's record, and notifications, in the session's: others write a
-// field into the record and copy all else, also the mark of the holder's own last write. A holder
-// whose write conflicts with one, written over its own write, continues. Waiters time the mark.
+// Other clients write requests to yield into the record of a lock, and notifications into the
+// record of a session. They copy all other fields, also the mark of the holder's last write. If a
+// holder's write conflicts with such a write over its own write, the holder continues. Waiters
+// measure the age of the mark.
 //
-// Breaks of locks under sessions: the record keeps its holder, and waiters treat it as held by the
-// session, until the holder reads of it and frees the lock, or its session is revoked.
+// An operator breaks locks under sessions. The broken record keeps its holder. Waiters treat the
+// lock as held by the session until the holder reads the break and frees the lock, or until the
+// session is revoked.
 //
-// Client B may take plain leases instead, whose own records show whether their holder lives: so
-// each kind waits for the other.
+// Client B may take plain leases instead. The record of a plain lease shows whether its holder
+// lives. So clients with sessions and clients with plain leases wait for each other.
 //
-// A network that carries out a write at once, later, much later (when its sender has long
-// since begun another session) or never, and that loses replies. A client may be stopped
-// between any two steps for any time. Clocks that differ as in package model: rho is 1/3,
-// f is 2, each clock advances by one unit or by two in a tick.
+// The network delivers a write at once, later, or never. A write can arrive after its sender has
+// begun another session. The network also loses replies. The system may stop a client between any
+// two steps for any time. The clocks differ as in package model: rho is 1/3, f is 2, and in a tick
+// each clock advances by one unit or by two.
 //
-// Runs have no bound. After each step the names of versions and sessions, and the numbers of
-// tokens, are normalised, and values that cannot matter any more are dropped. So there are finitely
-// many states, and a search that ends has seen them all. A test of its own checks that no value is
-// dropped that matters.
+// Runs have no bound. After each step, the model renumbers the names of versions and sessions, and
+// the tokens, and it drops values that cannot matter any more. So there are finitely many states,
+// and a search that ends has visited all of them. A separate test checks that the model drops no
+// value that matters.
 //
-// Three things that a program does one after the other are one step here, since separate steps add
-// nothing. A read and the use of its result: a client that acts on it later either has a conflict,
-// or does what a fresh read would have led to; the model keeps a read only where time counts from
-// it. A reply and the applying of a write: a later reply is a lost one, and a read-back at that
-// time. The refusal of a claim or a release whose predecessor was replaced, and the reply about it:
-// no belief depends on it.
+// Three pairs of actions of a program are one step here, because separate steps add nothing:
+//
+//   - A read, and the use of its result. A later action on an old result either conflicts, or does
+//     the same as after a fresh read. The model stores a read only if a time is counted from it.
+//   - The applying of a write, and its reply. A late reply is the same as a lost reply and a
+//     read-back at that time.
+//   - The refusal of a claim or a release whose predecessor was replaced, and the reply. No belief
+//     depends on this reply.
 //
 // # What is checked
 //
-//   - No two clients believe at one instant that they hold the lock.
-//   - No client trusts in a session that was revoked or closed, nor in one whose deadline has
-//     passed once.
-//   - Tokens rise strictly from grant to grant.
-//   - No living session holds a lock of which its client does not know, or may come to hold one by
-//     a write that is under way: the lock would be held for as long as the session is renewed.
-//   - A release frees its own grant's record, or the predecessor of a claim that was given
-//     up, and nothing else. A claim that is over for certain is never applied.
-//   - A client does not report as lost a session that is open, unless records are removed.
-//   - A request to yield or a notification, however often it is repeated, makes no waiter wait
-//     longer.
-//   - From a sample of the states: a client that is left alone with a good network gets each
-//     lock, whether the other one is dead or lives and wants nothing; and keeps its session.
+//   - No two clients believe at the same time that they hold the lock.
+//   - No client trusts a session that was revoked or closed, or a session whose deadline has passed
+//     once.
+//   - Each grant has a higher token than the grant before it.
+//   - A living session holds no lock without the knowledge of its client, and no write under way
+//     can give it such a lock. Otherwise the lock would stay held as long as the session lives.
+//   - A release frees only the record of its own grant, or the predecessor of a claim that was given
+//     up. A claim that has certainly ended is never applied.
+//   - A client does not report an open session as lost, unless its record was removed.
+//   - A request to yield or a notification, even if it is repeated, makes no waiter wait longer.
+//   - In a sample of the states, only one client runs, with a good network. It gets each lock,
+//     whether the other client is dead or idle, and it keeps its session.
 //
-// Each [Event] has to occur, and each [Fault], a client with one wrong rule, has to be caught. The
-// tests print the shortest run that catches it. Wrong rules of a record are mutants of lockrec.
+// Each [Event] must occur. Each [Fault], a client with one wrong rule, must break a property. The
+// tests print the shortest run that shows the fault. The wrong rules of a record are mutants of
+// package lockrec.
 //
 // # What it found
 //
-// In an earlier design a waiter that found a session absent created it as revoked, and waited for
-// TTL x f from the reply. But others read that it is revoked, and take the locks at once, while the
-// owner still trusts in its last renewal: two holders, after eleven steps (AbsentIsRevoked). Hence
-// the placeholder, which every waiter times.
+// In an earlier design, a waiter that found a session absent created its record as revoked, and
+// then waited for TTL x f. But other clients read that the session is revoked, and take its locks
+// at once, while its owner still trusts its last renewal. So after eleven steps a lock has two
+// holders (AbsentIsRevoked). Therefore a waiter now writes a placeholder, and every waiter measures
+// the age of the placeholder.
 //
-// Exclusion does not need the rule that no lock is acquired while the outcome of the last renewal
-// is unknown: in the model clients do so, as long as the deadline has not passed.
+// Exclusion does not need the rule that a session takes no lock while the outcome of its last
+// renewal is unknown. In the model, clients take locks in this case until their deadline.
 //
 // # What is not modelled
 //
-// The register itself; no client's write conflicts with its own. The margin before a deadline.
-// Sleeping machines, jumping clocks, presence, the age by the store's clock, tickets, and breaks of
-// plain leases or at once: the model of the plain lease has these. Definite failures. Three clients
-// or more. A re-entrant handle. The work under the lock, for which the token is.
+// These parts are missing:
 //
-// Bounds: how many writes of one session may be unresolved at a time, and how many writes that
-// can still take effect may be under way at a time ([Config]). A state is known by a 64-bit
-// hash of it; see package explore for the chance that one is overlooked.
+//   - The register itself: no write of a client conflicts with itself.
+//   - The margin before a deadline, and definite failures.
+//   - Sleeping machines, jumping clocks, presence, the age by the store's clock, tickets, breaks of
+//     plain leases, and breaks with immediate effect. Package model has them for the plain lease.
+//   - Three clients or more, and a re-entrant handle.
+//   - The work under the lock, which the token protects.
+//
+// [Config] has two bounds: the number of writes of one session with unknown outcomes, and the
+// number of writes under way that can still take effect. The search knows a state by a 64-bit
+// hash; package explore says how likely it is that the search misses a state.
 //
 // # Running it
 //
-// The tests visit about a million states. With HOLDFAST_TORTURE=1 (make torture) they visit
-// all of larger worlds: 28,231,079 states and 275,699,351 transitions with two locks and
-// unequal TTLs, and 3.9 million with one lock, two writes under way and all else that may
-// happen. That takes some five minutes of two cores, and 2.5 GB:
+// The tests visit about a million states. With HOLDFAST_TORTURE=1 (make torture) they visit all
+// states of larger worlds. A world with two locks and unequal TTLs has 28,231,079 states and
+// 275,699,351 transitions. A world with one lock, two writes under way and all other features has
+// 3.9 million states. This takes about five minutes on two cores, and 2.5 GB:
 //
 //	HOLDFAST_TORTURE=1 go test -v -timeout 60m ./lease/internal/sessionmodel
 package sessionmodel

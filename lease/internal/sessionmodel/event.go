@@ -2,8 +2,8 @@ package sessionmodel
 
 import "github.com/holdfast-go/holdfast/lease/internal/explore"
 
-// Event is something that must happen in a model for it to mean anything: a property
-// holds in every world in which nothing happens.
+// Event is something that must happen in a search. Otherwise the search would prove little,
+// because every property holds in a world in which nothing happens.
 type Event uint8
 
 // The events. String says what each is.
@@ -59,15 +59,15 @@ var eventTexts = [eventCount]string{
 	Granted:            "a free lock is granted",
 	TookRevoked:        "a lock is taken over from a session that is revoked or closed",
 	Freed:              "a release is applied",
-	FreedPredecessor:   "a claim is given up: free is applied over its predecessor",
+	FreedPredecessor:   "a client gives a claim up: its free record is applied over the predecessor",
 	ClaimOfTheDead:     "a claim is applied under a session that is over",
-	ClaimResolvedOurs:  "a claim of unknown outcome is resolved: ours",
-	GiveUpFoundOwn:     "a claim that was given up, or a release, is found to be in force",
+	ClaimResolvedOurs:  "the client finds out that its claim of unknown outcome was applied",
+	GiveUpFoundOwn:     "the record still has a claim that was given up, or a grant that was released",
 	Refused:            "a claim or a release is refused for certain",
-	ResolvedOurs:       "a renewal of unknown outcome is resolved: ours",
-	ResolvedNotApplied: "a renewal of unknown outcome is found not to be applied yet",
-	ResolvedLost:       "a session is resolved: lost",
-	LateApply:          "a write is applied for which its sender does not wait any more",
+	ResolvedOurs:       "the client finds out that its renewal of unknown outcome was applied",
+	ResolvedNotApplied: "the client finds out that its renewal of unknown outcome is not applied yet",
+	ResolvedLost:       "the client finds out that its session is lost",
+	LateApply:          "a write is applied after its sender stopped waiting for it",
 	LostReply:          "a write is applied and its reply is lost",
 
 	Crashed: "a client forgets everything",
@@ -78,7 +78,7 @@ var eventTexts = [eventCount]string{
 
 	Notified:                "a request to yield or a notification is applied",
 	AcknowledgedRequest:     "a holder reads a request to yield, and continues",
-	SeenThroughNotification: "a waiter continues its watch of a mark over a notification",
+	SeenThroughNotification: "a waiter continues its watch of a mark after a notification",
 
 	Broke:      "a lock is broken",
 	HeardBreak: "a holder reads that its lock was broken, and then frees it",
@@ -86,13 +86,13 @@ var eventTexts = [eventCount]string{
 	TookLease: "a plain lease is taken over",
 }
 
-// Events returns the events of a world in which nothing is switched on.
+// Events returns the events of a world in which all features of [Config] are off.
 func Events() []Event { return explore.Between(Event(0), Crashed) }
 
-// RemoveEvents returns those that the removal of records brings.
+// RemoveEvents returns the further events of worlds with Remove.
 func RemoveEvents() []Event { return explore.Between(Removed, Notified) }
 
-// YieldEvents returns those that requests to yield and notifications bring.
+// YieldEvents returns the further events of worlds with requests to yield and notifications.
 func YieldEvents() []Event { return explore.Between(Notified, TookLease) }
 
 // String says what happened.

@@ -44,36 +44,36 @@ const (
 )
 
 var faultTexts = [faults]struct{ name, why string }{
-	NoFault: {"NoFault", "every rule as it is"},
+	NoFault: {"NoFault", "no rule is wrong"},
 
-	LockHasItsOwnDeadline: {"LockHasItsOwnDeadline", "a lock is believed for a TTL from the sending of its claim, whether its session lives or not"},
-	DeadlineFromReply:     {"DeadlineFromReply", "a session counts from the reply to its renewal, not from before the sending"},
+	LockHasItsOwnDeadline: {"LockHasItsOwnDeadline", "a client believes in a lock for a TTL after it sent the claim, even if the session is over"},
+	DeadlineFromReply:     {"DeadlineFromReply", "a session counts from the reply to its renewal, not from the time before it sent the renewal"},
 	RenewalTrusted:        {"RenewalTrusted", "a renewal with an unknown outcome moves the deadline as if it were applied"},
 	LateRenewalRevives:    {"LateRenewalRevives", "a session whose deadline has passed continues when a renewal turns out to be applied"},
 
-	WaitOwnTTL:            {"WaitOwnTTL", "the waiter waits for the TTL of its own sessions, not for that of the record"},
+	WaitOwnTTL:            {"WaitOwnTTL", "the waiter waits for the TTL of its own sessions, not for the TTL in the record"},
 	WaitAcrossVersions:    {"WaitAcrossVersions", "the waiter does not restart its wait when it sees another renewal"},
 	WaitRestartsEachRead:  {"WaitRestartsEachRead", "the waiter restarts its wait with each read, although the mark is the same"},
-	TakeWithoutRevocation: {"TakeWithoutRevocation", "a lock is taken after the wait, and its session is not revoked first"},
+	TakeWithoutRevocation: {"TakeWithoutRevocation", "a waiter takes the lock after its wait, but does not revoke the session first"},
 	RevocationAssumed:     {"RevocationAssumed", "a revocation counts as applied when it was sent"},
 	BlindRevocation:       {"BlindRevocation", "the revocation is written without condition"},
 	BlindClaim:            {"BlindClaim", "a lock is claimed without condition"},
 
 	AbsentIsDead:      {"AbsentIsDead", "the locks of a session whose record is absent are taken at once"},
-	AbsentIsRevoked:   {"AbsentIsRevoked", "an absent session is created as revoked, and only the waiter that did so waits"},
-	PlaceholderOwnTTL: {"PlaceholderOwnTTL", "a placeholder for an absent session has the TTL of the waiter, not that of the lock's record"},
+	AbsentIsRevoked:   {"AbsentIsRevoked", "a waiter creates an absent session as revoked, and only this waiter waits"},
+	PlaceholderOwnTTL: {"PlaceholderOwnTTL", "a placeholder for an absent session has the TTL of the waiter, not the TTL in the lock's record"},
 
-	OpeningTrusted: {"OpeningTrusted", "a session whose opening is unknown is used, and trusted from the sending of the last try"},
+	OpeningTrusted: {"OpeningTrusted", "a client uses a session whose opening has an unknown outcome, and trusts it from the last attempt on"},
 	RevokedReturns: {"RevokedReturns", "a client that starts again opens a session with the id of a revoked one"},
 
-	CloseWritesFirst: {"CloseWritesFirst", "close writes closed first and ends the belief when that is answered"},
+	CloseWritesFirst: {"CloseWritesFirst", "close first writes closed, and the client stops believing only after the reply"},
 
 	GiveUpWithoutWrite: {"GiveUpWithoutWrite", "a claim with an unknown outcome is given up without writing free"},
-	GiveUpOnConflict:   {"GiveUpOnConflict", "a conflict while giving up counts as done"},
-	ReleaseForgotten:   {"ReleaseForgotten", "a release with an unknown outcome is left to the TTL, although the session lives"},
+	GiveUpOnConflict:   {"GiveUpOnConflict", "a client that gives up counts a conflict as success"},
+	ReleaseForgotten:   {"ReleaseForgotten", "a session does not repeat a release of unknown outcome, although the session lives"},
 
-	NotificationOfAnEarlierWrite: {"NotificationOfAnEarlierWrite", "a notification that conflicts with a renewal, and is sent again over it, carries the mark of the write before"},
-	RequestCountsAsLoss:          {"RequestCountsAsLoss", "a holder whose write conflicts with a notification over its own write takes its session for revoked"},
+	NotificationOfAnEarlierWrite: {"NotificationOfAnEarlierWrite", "a notification that conflicts with a renewal is sent again over the renewal, with the mark of the earlier write"},
+	RequestCountsAsLoss:          {"RequestCountsAsLoss", "if a holder's write conflicts with a notification over its own write, the holder takes its session for revoked"},
 
 	BreakForgotten: {"BreakForgotten", "a holder that reads of a break does not free the lock"},
 }

@@ -23,12 +23,13 @@ type Config struct {
 	// Locks is how many locks there are, 1 or 2; default 2.
 	Locks int
 
-	// What else may happen: a client that forgets everything at any moment; records of sessions
-	// that are removed by hand, and those of revoked and closed ones by programs; waiters that
-	// request the locks, and notify the holders' sessions; locks under sessions that are broken.
+	// Crash lets a client forget everything at any moment. Remove lets a user remove the record
+	// of any session, and programs remove the records of revoked and closed sessions. Notify lets
+	// waiters ask holders to yield, and notify their sessions. Break lets a user break locks
+	// under sessions.
 	Crash, Remove, Notify, Break bool
 
-	// Lease: client B has no sessions, it takes plain leases, one at a time.
+	// With Lease, client B has no sessions. It takes plain leases, one at a time.
 	Lease bool
 }
 

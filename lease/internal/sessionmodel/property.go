@@ -26,14 +26,14 @@ var propertyTexts = [...]string{
 	RevokedBelieves: "a client trusts in a session that was revoked or closed",
 	Revived:         "a session whose deadline has passed is trusted again",
 	TokenRises:      "a token does not rise",
-	Known:           "a living session holds a lock, or may come to hold it, and its client does not know",
-	OwnRelease:      "a release frees what is not its grant's",
+	Known:           "a living session holds a lock, or a write under way may give it a lock, and its client does not know",
+	OwnRelease:      "a release frees a lock that its grant does not hold",
 	EndedStaysEnded: "a claim that was reported to be over for certain is applied",
-	NoFalseLoss:     "a client reports as lost a session that is open, although no record was removed",
+	NoFalseLoss:     "a client reports an open session as lost, although no record was removed",
 	NotDelayed:      "a request to yield or a notification delays the takeover of a dead holder",
 	KeptAlone:       "a session that is left alone with a good network is lost",
 	Progress:        "a client that is left alone with a good network does not get the lock",
-	Freedom:         "a client does not get the lock, although the other one lives and wants nothing",
+	Freedom:         "a client does not get the lock, although the other client is idle",
 }
 
 // String says what it means that the property is broken.

@@ -13,8 +13,8 @@ import (
 // of a large world searches its nearest states.
 func Torture() bool { return os.Getenv("HOLDFAST_TORTURE") != "" }
 
-// Nearest returns limit if long searches are asked for, and else how many of the nearest
-// states of a large world a test searches.
+// Nearest returns limit if HOLDFAST_TORTURE requests long searches. Otherwise it returns a
+// smaller number: the states next to the start that a test of a large world visits.
 func Nearest(limit int) int {
 	switch {
 	case Torture():
@@ -27,7 +27,8 @@ func Nearest(limit int) int {
 
 // Model is a model under test. C says how large its worlds are and what may happen in them.
 type Model[C any, E explore.Event, F explore.Fault, P explore.Property] struct {
-	// Explore and Compare are those of the model. One that reduces nothing has no Compare.
+	// Explore and Compare are the functions of the model. A model without reductions has no
+	// Compare.
 	Explore func(C, explore.Options[F, P]) explore.Report[P]
 	Compare func(C, explore.Options[F, P], int) (states, forms int, differs []string)
 
@@ -37,8 +38,8 @@ type Model[C any, E explore.Event, F explore.Fault, P explore.Property] struct {
 	// Alone lists the properties that Probe checks, when a client is left alone.
 	Alone []P
 
-	// RaceSteps: with the race detector only the nearest states are searched for runs longer than
-	// that, which may then not be found; 0 is no bound.
+	// RaceSteps is a length of runs; 0 means no bound. With the race detector, the test visits
+	// only the nearest states if it looks for a longer run. Then the test may miss the run.
 	RaceSteps int
 }
 
@@ -51,9 +52,9 @@ func (m *Model[C, E, F, P]) Search(t *testing.T, world C, o explore.Options[F, P
 	return r
 }
 
-// Visit fails if a property is broken in a world with the right rules, or if one of the
-// events never happens. It visits all states, which must be at least so many, or the nearest
-// ones if the options have a bound.
+// Visit visits a world with the right rules. The test fails if a property is broken, or if one of
+// the events never happens. Visit visits all states; there must be at least as many as least
+// says. If the options have a bound, it visits only the nearest states.
 func (m *Model[C, E, F, P]) Visit(t *testing.T, world C, o explore.Options[F, P], least int, events ...E) {
 	t.Helper()
 	r := m.Search(t, world, o)
@@ -72,8 +73,8 @@ func (m *Model[C, E, F, P]) Visit(t *testing.T, world C, o explore.Options[F, P]
 	}
 }
 
-// VisitAtLength does so for a large world if long searches are asked for. At other times it
-// visits the nearest states, in which not all events happen yet.
+// VisitAtLength is Visit for a large world. Without HOLDFAST_TORTURE it visits only the nearest
+// states, in which some events do not happen yet.
 func (m *Model[C, E, F, P]) VisitAtLength(t *testing.T, world C, o explore.Options[F, P], least int, events ...E) {
 	t.Helper()
 	if !Torture() {
@@ -90,8 +91,9 @@ func tell[P explore.Property](t *testing.T, v *explore.Violation[P]) {
 	}
 }
 
-// Catch says what a search for a wrong rule must find in a small world: which property the rule
-// breaks, with all others ignored, and how long the shortest run to that is.
+// Catch says what a search with a wrong rule must find in a small world: the property that the
+// rule breaks, and the length of the shortest run that breaks it. The search ignores all other
+// properties.
 type Catch[C any, F explore.Fault, P explore.Property] = struct {
 	Fault  F
 	World  C
@@ -141,7 +143,7 @@ func (m *Model[C, E, F, P]) catch(t *testing.T, c Catch[C, F, P]) {
 }
 
 // Reduce compares the nearest states of a world, up to limit, with their reduced forms, step by
-// step. It checks no property: a wrong rule would end the search there.
+// step. It checks no property, because a wrong rule would end the search early.
 func (m *Model[C, E, F, P]) Reduce(t *testing.T, world C, fault F, limit int) (states, forms int) {
 	t.Helper()
 	o := explore.Options[F, P]{Fault: fault}
@@ -156,7 +158,7 @@ func (m *Model[C, E, F, P]) Reduce(t *testing.T, world C, fault F, limit int) (s
 	return states, forms
 }
 
-// ReduceFaults does so for each of these wrong rules.
+// ReduceFaults is Reduce for each of the wrong rules.
 func (m *Model[C, E, F, P]) ReduceFaults(t *testing.T, world C, faults []F, limit int) {
 	t.Helper()
 	for _, f := range faults {
@@ -164,10 +166,10 @@ func (m *Model[C, E, F, P]) ReduceFaults(t *testing.T, world C, faults []F, limi
 	}
 }
 
-// ReduceAll does so for a small world, and returns how many states it compared. They must
-// have as many reduced forms as the search finds: so it overlooks none, although it knows
-// states by their hashes only. If long searches are not asked for, it compares a few of the
-// nearest states.
+// ReduceAll is Reduce for all states of a small world, and returns their number. The states must
+// have as many reduced forms as the search finds. This shows that the search misses no state,
+// although it stores only hashes of states. Without HOLDFAST_TORTURE, ReduceAll compares only a
+// few of the nearest states.
 func (m *Model[C, E, F, P]) ReduceAll(t *testing.T, world C, limit int) (states int) {
 	t.Helper()
 	if !Torture() {
