@@ -24,7 +24,7 @@ type positionFlags struct {
 
 func (p *positionFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.event, "event", "", "name of the event at this position")
-	cmd.Flags().StringVar(&p.data, "data", "", "JSON to keep with the checkpoint")
+	cmd.Flags().StringVar(&p.data, "data", "", "JSON data of the checkpoint")
 }
 
 func (p *positionFlags) position(sequence uint64) (checkpoint.Position, error) {
@@ -44,14 +44,14 @@ func (a *app) checkpointAdvance(f *checkpointFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "advance KEY SEQUENCE|-",
 		Short: "Move a checkpoint forward",
-		Long: `Move a checkpoint forward, and print the sequence that is saved after the command. The status
-is 73 if a higher sequence is saved already. It is 76 if the checkpoint carries a token that
-is higher than --fence.
+		Long: `Move a checkpoint forward, and print the sequence that is saved now. If a higher sequence was
+already saved, the status is 73. If the checkpoint carries a higher token than --fence, the status
+is 76.
 
 If SEQUENCE is "-", advance reads lines from standard input. Each line has a sequence, and
 optionally a blank and the name of an event. advance saves the highest sequence that it has
-read. While a write runs, advance collects the sequences that arrive, and saves them with the
-next write. At the end of the input it saves the rest.`,
+read. While a write runs, advance reads more lines, and saves their highest sequence with the
+next write. At the end of the input, advance saves the last sequences.`,
 		Example: `  holdfast checkpoint advance orders 17 --event orders@17
   holdfast run ingest -- sh -c 'holdfast checkpoint advance orders 18 --fence $HOLDFAST_TOKEN'
   follow-orders | holdfast checkpoint advance orders -`,
@@ -79,9 +79,9 @@ next write. At the end of the input it saves the rest.`,
 		},
 	}
 	p.add(cmd)
-	cmd.Flags().Uint64Var(&opts.Token, "fence", 0, "fencing token of the lock under which the work was done")
-	cmd.Flags().BoolVar(&opts.Force, "force", false, "save without a token, even if the checkpoint carries one")
-	cmd.Flags().Uint64Var(&opts.Epoch, "epoch", 0, "save only if the checkpoint is still in this epoch, which get --json prints")
+	cmd.Flags().Uint64Var(&opts.Token, "fence", 0, "fencing token of your grant; if the checkpoint carries a higher token, the status is 76")
+	cmd.Flags().BoolVar(&opts.Force, "force", false, "save without --fence, even if the checkpoint carries a token")
+	cmd.Flags().Uint64Var(&opts.Epoch, "epoch", 0, "save only if the checkpoint has this epoch; \"checkpoint get --json\" prints the epoch")
 	return cmd
 }
 
@@ -222,7 +222,7 @@ func (s *stream) update(change func()) {
 func (a *app) checkpointExport(f *checkpointFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "export [PREFIX]",
-		Short:   "Print all checkpoints as JSON, for import",
+		Short:   "Print all checkpoints as JSON for checkpoint import",
 		Example: `  holdfast checkpoint export > checkpoints.json`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -243,8 +243,8 @@ func (a *app) checkpointImport(f *checkpointFlags) *cobra.Command {
 		Use:   "import FILE|-",
 		Short: "Import exported checkpoints; no position moves back",
 		Long: `Read the output of "checkpoint export", and move each checkpoint forward to the sequence in
-that output. If a checkpoint is further here, it stays as it is, and import prints a note.
-Tokens and epochs are not imported, because they are valid only where they were exported.`,
+that output. If the present sequence is higher, import does not change the checkpoint, and prints
+a note. import ignores tokens and epochs, because they are valid only in the old store.`,
 		Example: `  holdfast checkpoint --file state.json export > checkpoints.json
   holdfast checkpoint import checkpoints.json`,
 		Args: cobra.ExactArgs(1),
@@ -258,7 +258,7 @@ Tokens and epochs are not imported, because they are valid only where they were 
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&opts.Force, "force", false, "save without a token, even if a checkpoint carries one")
+	cmd.Flags().BoolVar(&opts.Force, "force", false, "import without tokens, even if a checkpoint carries a token")
 	return cmd
 }
 
@@ -339,7 +339,7 @@ func (a *app) resumeKeyCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "resume-key URL EVENT FILTER-JSON",
-		Short:   "Print the key under which an aviso consumer keeps its checkpoint",
+		Short:   "Print the checkpoint key of an aviso consumer",
 		Example: `  holdfast checkpoint resume-key https://aviso.example.org mars '{"class":"od"}'`,
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -357,7 +357,7 @@ func (a *app) resumeKeyCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint of the schema of the event")
-	cmd.Flags().BoolVar(&opts.Bare, "exact-path", false, "use the path of the URL as it is; without this flag resume-key adds a final slash, as the consumer does")
+	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint of the event's schema")
+	cmd.Flags().BoolVar(&opts.Bare, "exact-path", false, "do not add a slash to the path of the URL; by default resume-key adds one, because the consumer does so")
 	return cmd
 }

@@ -22,7 +22,7 @@ const (
 
 // addOnAsk adds the flag of commands that run a child under a lock.
 func (f *runFlags) addOnAsk(flags *pflag.FlagSet) {
-	flags.StringVar(&f.onAsk, "on-ask", askTerm, "when a client asks for the lock: term (stop COMMAND) or refuse")
+	flags.StringVar(&f.onAsk, "on-ask", askTerm, "answer to a \"holdfast ask\": term (stop COMMAND) or refuse")
 }
 
 func (f *runFlags) checkOnAsk() error {
@@ -127,18 +127,19 @@ func (a *app) askCommand() *cobra.Command {
 		Short:   "Ask the holder of a lock to release it",
 		GroupID: groupLocks,
 		Long: `Ask the holder of a lock to release it. The holder reads the request at its next renewal, by
-default within ten seconds. If several clients hold the lock, ask asks all of them.
+default within ten seconds. If several clients hold the lock, the request is for all of them.
 
 "run" and "lead" send TERM to their command, and release the lock when the command has ended.
-With --on-ask refuse they refuse the request. "hold" prints "yield_requested". If a request
-is written already, ask does not write a second one.
+With --on-ask refuse, "run" and "lead" refuse the request. "hold" prints "yield_requested". If
+the lock has a request already, ask does not write a second one.
 
-Without --wait the status is 0 when ask has written the request. It is 73 if the lock is free,
-and 66 if there is no such lock. With --wait the status is 0 when the lock is released, and 73
-if the holder refuses. It is 75 if the holder still has the lock after that time, or if the
-command of that holder runs this ask. If a holder does not react, see "break".`,
+Without --wait, ask ends when the request is written: status 0. With --wait, ask ends with
+status 0 when the holder has released the lock, and with status 73 if the holder refuses. If
+the holder still has the lock after the wait, the status is 75. It is also 75 if ask --wait runs
+inside the command of that holder. If the lock is free, the status is 73. If there is no such
+lock, the status is 66. "holdfast break" ends the work of a holder that does not react.`,
 		Example: `  holdfast ask nightly --reason "maintenance at ten"
-  holdfast ask deploy --wait 5m; holdfast run deploy --wait 1m -- ./deploy.sh   # also if it is free`,
+  holdfast ask deploy --wait 5m; holdfast run deploy --wait 1m -- ./deploy.sh   # also if the lock is free`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "" {
 				flag := "reason"
@@ -158,9 +159,9 @@ command of that holder runs this ask. If a holder does not react, see "break".`,
 	}
 	flags := cmd.Flags()
 	f.flags = flags
-	flags.StringVar(&reason, "reason", "", "text that says why you ask: at most 1,024 bytes")
-	flags.StringVar(&f.holder, "holder", "", "text that says who asks (default: user, host and process)")
-	flags.VarP((*seconds)(&wait), "wait", "w", "how long to wait until the lock is released, 5m or 300 (seconds)")
+	flags.StringVar(&reason, "reason", "", "reason for the request, at most 1,024 bytes; the holder can read it")
+	flags.StringVar(&f.holder, "holder", "", "your name in the request (default: user, host and process)")
+	flags.VarP((*seconds)(&wait), "wait", "w", "maximum wait for the release, such as 5m or 300 (seconds); by default ask does not wait")
 	_ = flags.SetAnnotation("wait", noVariable, nil) // here it changes what the command does
 	flags.Lookup("wait").DefValue = ""
 	return cmd

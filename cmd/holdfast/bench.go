@@ -42,7 +42,7 @@ bench is killed, "sweep" removes its keys.`,
 			return a.bench(cmd.Context(), rounds)
 		},
 	}
-	cmd.Flags().Var(whole{&rounds, 1, 1_000_000}, "rounds", "how often each operation is measured")
+	cmd.Flags().Var(whole{&rounds, 1, 1_000_000}, "rounds", "number of measurements of each operation")
 	return cmd
 }
 

@@ -35,17 +35,17 @@ func (a *app) breakCommand() *cobra.Command {
 work of all of them.
 
 The holder sees the break at its next renewal, and stops. Then other clients can take the lock.
-If the holder is dead, they can take it one TTL after its last renewal, as without a break.
+If the holder is dead, other clients can take the lock one TTL after its last renewal.
 
---now lets other clients take the lock at once. If the holder lives, it then works at the same
-time as the next holder. So use --now only if the holder is dead, or if its work is fenced.
---token makes sure that you end the grant that you saw. break does not read HOLDFAST_TOKEN.
-After a break no --min-interval delays the lock, and a job with --once-per can run again.
---unreadable makes a lock with a damaged record usable, and keeps a copy. It needs --now.`,
+--now lets other clients take the lock at once. If the holder lives, two holders then work at the
+same time. So use --now only if the holder is dead, or if the storage checks fencing tokens.
+If --token is not the present token of the lock, break changes nothing. A break also ends a
+--min-interval, and allows a job with --once-per to run again. --unreadable --now replaces the
+damaged record of a lock, and keeps a copy of that record.`,
 		Example: `  holdfast show nightly
   holdfast break nightly --token 1795220270042317
-  holdfast break nightly --token 1795220270042317 --now   # if its holder is certainly dead
-  holdfast break nightly --unreadable --now               # if no holder of it lives`,
+  holdfast break nightly --token 1795220270042317 --now   # only if the holder is certainly dead
+  holdfast break nightly --unreadable --now               # only if no holder of the lock lives`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if unreadable {
@@ -60,9 +60,9 @@ After a break no --min-interval delays the lock, and a job with --once-per can r
 			return a.breakLock(cmd.Context(), args[0], token, now, yes)
 		},
 	}
-	cmd.Flags().Uint64Var(&token, "token", 0, "token of the lock, as ls and show print it")
-	cmd.Flags().BoolVar(&now, "now", false, "let other clients take the lock at once, even if its holder lives")
-	cmd.Flags().BoolVar(&unreadable, "unreadable", false, "make a lock with a damaged record usable again; break keeps a copy of the record")
+	cmd.Flags().Uint64Var(&token, "token", 0, "present token of the lock, as show prints it; break does not use HOLDFAST_TOKEN")
+	cmd.Flags().BoolVar(&now, "now", false, "let other clients take the lock at once, even if the holder lives")
+	cmd.Flags().BoolVar(&unreadable, "unreadable", false, "replace the damaged record of a lock, and keep a copy of the damaged record")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }

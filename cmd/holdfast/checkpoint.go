@@ -76,12 +76,13 @@ func (a *app) checkpointCommand() *cobra.Command {
 		Use:     "checkpoint",
 		Short:   "Save positions in streams; a position never moves back",
 		GroupID: groupCheckpoints,
-		Long: `Save positions in streams. A checkpoint never moves back, whichever process writes it. It
-survives crashes and power cuts.
+		Long: `Save positions in streams. advance never moves a checkpoint back, even if several processes write
+it. A saved checkpoint survives crashes and power cuts.
 
-Checkpoints are in a store. With --file they are in a JSON state file, which aviso programs
-can use at the same time. With --file and --store, reset and rm look in that store for a lock
-with the name of the checkpoint. They refuse to work while another process holds that lock.`,
+By default checkpoints are in a store. With --file they are in a JSON state file. aviso programs
+can use this file at the same time. With --file and --store, reset and rm look in the store for a
+lock with the name of the checkpoint. If another process holds this lock, reset and rm refuse the
+change.`,
 		Example: `  holdfast checkpoint advance orders 17
   holdfast checkpoint get orders
   holdfast checkpoint --file state.json ls`,
@@ -91,10 +92,10 @@ with the name of the checkpoint. They refuse to work while another process holds
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.file, "file", "", "JSON state file to use in place of a store")
 	f.wait = -1
-	flags.VarP((*seconds)(&f.wait), "wait", "w", "with --file: the longest wait for the lock of the file, such as 5m or 300 (seconds); after it, the status is 75 (default: no limit)")
+	flags.VarP((*seconds)(&f.wait), "wait", "w", "with --file: maximum wait for the lock of the file, such as 5m or 300 (seconds); then the status is 75 (default: no limit)")
 	flags.Lookup("wait").DefValue = "" // the text says what is
 	flags.BoolVar(&f.network, "allow-network", false, "with --file: allow a file system that is not known to be local")
-	flags.StringSliceVar(&f.unsafe, "unsafe", nil, "with --file: use the file although other users could change it; name the risk: owner, writable or link")
+	flags.StringSliceVar(&f.unsafe, "unsafe", nil, "with --file: accept a risk that other users change the file: owner, writable or link")
 	cmd.AddCommand(
 		a.checkpointGet(f), a.checkpointAdvance(f), a.checkpointReset(f), a.checkpointRemove(f), a.checkpointList(f),
 		a.checkpointWatch(f), a.checkpointExport(f), a.checkpointImport(f), a.checkpointRestore(f), a.resumeKeyCommand(),
@@ -239,9 +240,9 @@ type changeFlags struct {
 
 func (c *changeFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&c.text, "expect", "", "change the checkpoint only if this is its sequence")
-	flags.Uint64Var(&c.Token, "fence", 0, "fencing token of the lock that guards this checkpoint")
-	flags.BoolVar(&c.Force, "force", false, "change the checkpoint even if another process holds its lock, or if it carries a token and --fence is missing")
+	flags.StringVar(&c.text, "expect", "", "change the checkpoint only if it has this sequence")
+	flags.Uint64Var(&c.Token, "fence", 0, "fencing token of your grant; if the checkpoint carries a higher token, the status is 76")
+	flags.BoolVar(&c.Force, "force", false, "change the checkpoint without --fence, and even if another process holds the lock of the checkpoint")
 	flags.BoolVarP(&c.yes, "yes", "y", false, "do not ask for confirmation on a terminal")
 }
 
@@ -262,12 +263,12 @@ func (a *app) checkpointReset(f *checkpointFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset KEY SEQUENCE",
 		Short: "Set a checkpoint to any sequence, also a lower one",
-		Long: `Set a checkpoint to any sequence, also to a lower one. reset begins a new epoch: a worker that
-read the checkpoint before can save nothing until it reads the checkpoint again.
+		Long: `Set a checkpoint to any sequence, also to a lower one. reset begins a new epoch. A worker that
+read the checkpoint before the reset must read it again before the worker can save a sequence.
 
-On a terminal reset first shows what would change, and asks for confirmation.`,
+On a terminal reset first shows the change, and asks for confirmation.`,
 		Example: `  holdfast checkpoint reset orders 10
-  holdfast checkpoint reset orders 10 --expect 17   # 73 if it is not 17 any more`,
+  holdfast checkpoint reset orders 10 --expect 17   # status 73 if the sequence is not 17`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			sequence, err := parseSequence(args[1])

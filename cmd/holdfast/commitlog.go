@@ -51,10 +51,10 @@ func viewEntry(log string, e object.LogEntry, body bool) entryView {
 func (a *app) commitLogCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "commit-log",
-		Short:   "Append to logs of numbered entries, and read them",
+		Short:   "Write and read logs of numbered entries",
 		GroupID: groupObjects,
-		Long: `Append to and read a commit log: numbered entries below the key in the URL. Entries never
-change. If several programs append after the same entry, one of them succeeds.`,
+		Long: `Write and read a commit log. A log is a series of numbered entries below the key in the URL.
+Entries never change. If several programs append after the same entry, only one succeeds.`,
 		Example: `  number=$(holdfast commit-log append s3://bucket/commits commit.json --expect 17)
   holdfast commit-log read s3://bucket/commits --from 17`,
 		Args: knownCommand,
@@ -99,15 +99,14 @@ func (a *app) logAppend() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "append URL FILE",
 		Short: "Append an entry, and print its number",
-		Long: `Append an entry, and print its number. The first entry has number 1. The content of the entry
-is FILE, or standard input if FILE is "-". The first append creates the log.
+		Long: `Append the content of FILE as an entry, and print the number of the entry. If FILE is "-", append
+reads standard input. The first entry has number 1. The first append creates the log.
 
---expect N appends the entry only if N is the number of the last entry (0: the log is empty).
-So N is the last entry that you have read. If another program has appended an entry since, the
-status is 73. Then read the new entries, decide again, and append again. Without --expect,
-append writes the entry after the last one, whatever its number is.
+Give --expect the number of the last entry that you have read, or 0 for an empty log. If another
+program has appended an entry after that, the status is 73. Then read the new entries, decide
+again, and append again. Without --expect, append always writes after the last entry.
 
-Status 74: the store's reply was lost, and it is not known whether the entry was written.`,
+Status 74: the reply of the store was lost. append may have written the entry, or not.`,
 		Example: `  holdfast commit-log append s3://bucket/commits commit.json --expect 17
   echo '{"add":"data/7.parquet"}' | holdfast commit-log append file:/srv/table/log -`,
 		Args: cobra.ExactArgs(2),
@@ -141,7 +140,7 @@ Status 74: the store's reply was lost, and it is not known whether the entry was
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&expect, "expect", 0, "append only if this is the number of the last entry; 0: only if the log is empty")
+	cmd.Flags().Uint64Var(&expect, "expect", 0, "append only if the last entry has this number; 0: only if the log is empty")
 	return cmd
 }
 
@@ -212,11 +211,11 @@ func (a *app) logRead() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "read URL",
 		Short: "Print the entries of a log",
-		Long: `Print the contents of the entries in their order. With --json each entry is one line, with its
-number. On a terminal read escapes control characters.
+		Long: `Print the contents of the entries in the order of their numbers. With --json each entry is one
+line with its number. On a terminal read escapes control characters.
 
-If the log does not exist, read prints nothing. The status is 73 if "commit-log trim" has
-removed the first entry that you ask for.`,
+If the log does not exist, read prints nothing. If "commit-log trim" has removed the entry of
+--from, the status is 73.`,
 		Example: `  holdfast commit-log read s3://bucket/commits --from 17
   holdfast commit-log read file:/srv/table/log --follow --json | jq -r .data`,
 		Args: cobra.ExactArgs(1),
@@ -246,7 +245,7 @@ removed the first entry that you ask for.`,
 		},
 	}
 	cmd.Flags().Uint64Var(&from, "from", 0, "number of the first entry to print (default: the first entry of the log)")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "also print entries that are appended later, until you interrupt the command")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "then wait for new entries and print them, until you interrupt the command")
 	return cmd
 }
 
@@ -273,7 +272,7 @@ func (a *app) printBody(log string, e object.LogEntry) error {
 func (a *app) logLatest() *cobra.Command {
 	return &cobra.Command{
 		Use:     "latest URL",
-		Short:   "Print the number of the last entry, 0 if there is none",
+		Short:   "Print the number of the last entry, or 0 if the log is empty",
 		Example: `  last=$(holdfast commit-log latest s3://bucket/commits)`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -295,8 +294,8 @@ func (a *app) logTrim() *cobra.Command {
 		Short: "Remove old entries",
 		Long: `Remove the entries before number N. Entry N must exist, and becomes the first entry.
 
-Other programs can append and read during a trim. A program that still needs a removed entry
-gets an error. If trim is interrupted, the next trim finishes the work.`,
+Other programs can append and read during a trim. A program that reads a removed entry gets an
+error. If you interrupt trim, the next trim finishes the work.`,
 		Example: `  holdfast commit-log trim s3://bucket/commits --before 1000`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -315,6 +314,6 @@ gets an error. If trim is interrupted, the next trim finishes the work.`,
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&below, "before", 0, "number of the entry that becomes the first entry")
+	cmd.Flags().Uint64Var(&below, "before", 0, "remove all entries with a lower number than this")
 	return cmd
 }

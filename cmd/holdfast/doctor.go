@@ -31,18 +31,18 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:     "doctor",
 		Short:   "Test whether leases are safe on a store",
 		GroupID: groupStore,
-		Long: `Test whether leases are safe on a store. doctor tries each operation that Holdfast needs: where
-it must succeed, where the store must refuse it, and from many clients at a time. Then doctor
-checks what the store has written, because some servers accept a condition and ignore it.
+		Long: `Test whether leases are safe on a store. doctor tries each operation that Holdfast needs: requests
+that must succeed, requests that the store must refuse, and requests of many clients at a time.
+doctor then reads the data again, because some servers accept a condition and ignore it.
 
-doctor works below a random prefix, .holdfast/doctor/..., and removes it at the end, also if
-you interrupt it. On Amazon it costs a few hundred requests. If the URL names a table of
-reservations, doctor also tests that table. If the server is not Amazon's, one row stays in the
-table until its TTL.
+doctor writes test data below a random prefix, .holdfast/doctor/... At the end, or if you interrupt
+doctor, it removes this data. doctor sends a few hundred requests. If the URL names a table of
+reservations, doctor also tests that table. If the server is not Amazon's, one row of the test
+remains in the table until its TTL.
 
-The status is 0 if leases are safe. It is 78 if leases, or the reservations, are not safe. It
-is 77 if rights are missing for the test, and 69 if the store does not answer. --json is
-described in docs/json.md.`,
+If leases are safe, the status is 0. If leases or reservations are not safe, it is 78. If rights
+for the test are missing, it is 77. If the store does not answer, it is 69. docs/json.md describes
+the output of --json.`,
 		Example: `  holdfast doctor
   holdfast --store 's3://bucket/app?endpoint=http://localhost:9000' doctor
   holdfast --store file:/shared/locks doctor --json`,

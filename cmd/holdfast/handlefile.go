@@ -49,26 +49,26 @@ func (a *app) lockCommand() *cobra.Command {
 	var path, keep string
 	cmd := &cobra.Command{
 		Use:     "lock NAME",
-		Short:   "Take a lock that outlives this command",
+		Short:   "Take a lock that stays held after this command has ended",
 		GroupID: groupLocks,
-		Long: `Take a lock that outlives this command, for the steps of a script or a pipeline. lock prints
-the path of a handle file, which renew and unlock need. You can rely on the lock until the
-deadline in that file: --ttl after you took or renewed the lock. Other programs cannot take it
-before that deadline plus the margin and the grace.
+		Long: `Take a lock for several steps of a script or a pipeline. The lock stays held after this command
+has ended. lock prints the path of a handle file; renew and unlock need this path. You can rely
+on the lock for the time --ttl after lock or renew. The handle file contains this deadline. Other
+programs can take the lock only after the deadline, the margin and the grace.
 
-By default no process renews the lock. With --renew-until a process in the background renews
-it, and releases it when the process that you name has ended. The values are: unlock (until
-you call unlock), parent (the process that started lock), or the id of a local process.
+By default no process renews the lock. --renew-until starts a background process that renews it.
+With --renew-until unlock, that process stops when you call unlock. With a process id or parent
+(the process that started lock), it releases the lock when the named process has ended.
 
---handle names the file. lock replaces an existing file only if it is a handle whose lease
-has ended.`,
+--handle names the handle file. lock replaces an existing file only if the file is a handle and
+the lease of that handle has ended.`,
 		Example: `  handle=$(holdfast lock deploy --ttl 20m)
   ./build.sh
   holdfast renew "$handle"       # renew for 20 more minutes; status 76 if the lock is lost
   ./deploy.sh
   holdfast unlock "$handle"
 
-  # renewed until this script ends
+  # a background process renews the lock until this script ends
   handle=$(holdfast lock deploy --renew-until $$)`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -95,8 +95,8 @@ has ended.`,
 	flags.Lookup("ttl").Usage = "how long you can rely on the lock without a renewal (default 1h, or 1m with --renew-until)"
 	f.onLost = "kill"
 	f.addWait(flags)
-	flags.StringVar(&path, "handle", "", "path of the handle `FILE` (default: a file in the directory of this user's locks)")
-	flags.StringVar(&keep, "renew-until", "", "renew the lock in the background until unlock, until the parent process ends (parent), or until process PID ends")
+	flags.StringVar(&path, "handle", "", "path of the handle `FILE` (default: a new file in the directory of this user's locks)")
+	flags.StringVar(&keep, "renew-until", "", "renew the lock in the background until one of these: unlock (you call unlock), parent (the parent process ends), or a process id (that process ends)")
 	return cmd
 }
 
@@ -538,13 +538,14 @@ func (a *app) renewCommand() *cobra.Command {
 		Use:     "renew HANDLE",
 		Short:   "Renew a lock that \"holdfast lock\" has taken",
 		GroupID: groupLocks,
-		Long: `Renew a lock that "lock" has taken. You can rely on it for its --ttl again. renew replaces the
-handle file. A copy of the old file is then not valid.
+		Long: `Renew a lock that "lock" has taken. After renew you can rely on the lock for another --ttl. renew
+replaces the handle file. Copies of the old handle file are then invalid.
 
-The status is 76 if the lease has ended, because its time has passed or a user broke it. Then
-stop the work under the lock. If no other holder has taken the lock, renew releases it. The
-status is also 76 for an old copy of a handle. Then renew changes nothing.`,
-		Example: `  holdfast renew "$handle" || exit   # 76: stop, the lock is lost`,
+If the lease has expired, or if a user broke the lock, the status is 76. Then stop the work under
+the lock. In this case renew also releases the lock, unless another holder has taken it.
+
+If HANDLE is an old copy, the status is also 76. Then renew changes nothing.`,
+		Example: `  holdfast renew "$handle" || exit   # status 76: the lock is lost, so stop`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := a.renewed(cmd.Context(), args[0], "")
@@ -608,9 +609,11 @@ func (a *app) unlockCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Release a lock that "lock" has taken, and remove its handle file.
 
-The status is 76 if the lease had ended before. Then another holder may have had the lock
-during your work. The status is also 76 if the file is an old copy of a handle that you have
-renewed. Then unlock changes nothing, and the newer handle keeps the lock.`,
+If the lease ended before this command, the status is 76. Then another holder may have had the
+lock during your work.
+
+If HANDLE is an old copy from before a renewal, the status is also 76. Then unlock changes
+nothing, and the newer handle remains valid.`,
 		Example: `  handle=$(holdfast lock deploy --ttl 20m)
   trap 'holdfast unlock "$handle"' EXIT`,
 		Args: cobra.ExactArgs(1),

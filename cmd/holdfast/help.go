@@ -30,9 +30,9 @@ var runGroups = []flagGroup{
 var advanced = flagGroup{"Advanced:", "ttl grace margin max-clock-drift holder also-store on-ask on-lost on-acquire on-release wait-group kill-group metrics report"}
 
 // rootNotes end the help of holdfast itself.
-const rootNotes = `Without a store, locks are in /var/lib/holdfast (root) or ~/.local/state/holdfast.
-So two machines, or two users, exclude each other only if both name one store:
---store, HOLDFAST_STORE, or /etc/holdfast.conf. Test it with "holdfast doctor".
+const rootNotes = `If you name no store, locks are in /var/lib/holdfast (root) or ~/.local/state/holdfast.
+Two machines or two users exclude each other only if both name the same store, by
+--store, HOLDFAST_STORE or /etc/holdfast.conf. "holdfast doctor" tests a store.
 
 All commands: holdfast help commands    Stores, URLs: holdfast help stores
 Exit status:  holdfast help exit-status Permissions:  holdfast help permissions

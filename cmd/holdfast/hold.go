@@ -42,25 +42,25 @@ func (a *app) holdCommand() *cobra.Command {
 	lines := false
 	cmd := &cobra.Command{
 		Use:     "hold NAME",
-		Short:   "Hold a lock, or many, for a program in another language",
+		Short:   "Hold one or more locks for a program in another language",
 		GroupID: groupLocks,
 		Long: `Hold a lock for a program in another language. The program starts hold and reads its output.
 
-hold prints one JSON object on each line: "held" when it has the lock, "at_risk" while
-renewals fail, "yield_requested" after "holdfast ask NAME", "lost", and "released". It
-holds the lock until its standard input ends or it gets TERM. So the lock is released when
-the program ends, also if it is killed.
+hold prints one JSON object per event: "held" when hold has the lock, "at_risk" while renewals
+fail, "yield_requested" after "holdfast ask NAME", "lost", or "released". hold releases the lock
+when its standard input ends, or when hold gets TERM. So the lock is also released if the
+program is killed.
 
-The program must stop its work after "lost", within the grace. The status of hold is then 76.
-It must also stop at the end of the output, and after a "released" that it did not cause.
+After "lost" the program must stop its work within the grace. hold then ends with status 76. The
+program must also stop if the output of hold ends, or after a "released" that it did not cause.
 
-With --commands, one process holds any number of locks: it reads one JSON object on each line of
-its input. See docs/json.md, and examples/hold for Python, Node and the shell.`,
-		Example: `  # from a shell; to notice a loss, read more lines as examples/hold/hold.sh does
+With --commands, one hold process can hold many locks. The program writes commands to the input
+of hold, one JSON object per line. See docs/json.md and examples/hold.`,
+		Example: `  # in a shell; examples/hold/hold.sh shows how to notice a loss
   coproc HOLD { holdfast hold nightly; }
   read -r line <&"${HOLD[0]}"        # {"event":"held",...}
   ./job.sh
-  exec {HOLD[1]}>&-                  # end of input: release
+  exec {HOLD[1]}>&-                  # end the input: hold releases the lock
 
   # many locks: {"command":"acquire","id":"a","lock":"jobs/a"}
   holdfast hold --commands`,
@@ -93,7 +93,7 @@ its input. See docs/json.md, and examples/hold for Python, Node and the shell.`,
 	f.leaseFlags.add(flags)
 	f.onLost = "kill"
 	f.addWait(flags)
-	flags.BoolVar(&lines, "commands", false, "hold any number of locks: read commands from standard input, one JSON object on a line")
+	flags.BoolVar(&lines, "commands", false, "hold any number of locks: read commands from standard input, one JSON object per line")
 	return cmd
 }
 

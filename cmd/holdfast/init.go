@@ -17,18 +17,18 @@ import (
 func (a *app) initCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "init",
-		Short:   "Create what a store needs: a directory, tables",
+		Short:   "Create the directory or the tables of a store",
 		GroupID: groupStore,
-		Long: `Create what a store needs, and test whether the store can be used. init creates a directory, a
-DynamoDB table (paid by request), or the tables in a database of SQLite or PostgreSQL. It does
-not create a bucket, and only tests it.
+		Long: `Create the directory or the tables of a store, and test the store. init creates a directory, a
+DynamoDB table (billed per request), or the tables in a database of SQLite or PostgreSQL. init
+tests a bucket, but does not create it.
 
 If the URL of a bucket names a table of reservations (reserve=dynamodb://TABLE,
 conditional_put=dynamo:TABLE), init creates that table. Its keys are path and etag. DynamoDB
-removes its rows after the time in their attribute ttl.
+removes each row after the time in its attribute ttl.
 
-init does not change what exists, with one exception: if DynamoDB does not remove old rows of
-a table of reservations, init turns that on.`,
+init changes an existing directory or table in one case only: if DynamoDB does not remove old
+rows of a table of reservations, init turns this removal on.`,
 		Example: `  holdfast --store 'dynamodb://holdfast?region=eu-central-1' init
   holdfast --store 's3://bucket?reserve=dynamodb://locks' init`,
 		Args: cobra.NoArgs,

@@ -30,11 +30,11 @@ type itemFlags struct {
 }
 
 func (f *itemFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.table, "table", "", "where the items are: dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE, or file:DIR")
-	flags.StringVar(&f.bucket, "bucket", "", "where the large attributes are: s3://BUCKET/PREFIX or file:DIR")
+	flags.StringVar(&f.table, "table", "", "table of the items: dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE or file:DIR")
+	flags.StringVar(&f.bucket, "bucket", "", "bucket of the large attributes: s3://BUCKET/PREFIX or file:DIR")
 	flags.StringVar(&f.layout, "layout", layoutOwn, "format of object names and references: holdfast or pynamodb_mate")
-	flags.StringVar(&f.base, "reference-base", "", "name of the bucket in references (default: its URL); all programs must use the same name")
-	flags.DurationVar(&f.orphanAge, "orphan-age", 0, "keep an object to which no item refers for this long, at least 1h (default: the age that item init stored in the table, else 24h)")
+	flags.StringVar(&f.base, "reference-base", "", "name of the bucket in references (default: the URL of the bucket); give the same name to all programs")
+	flags.DurationVar(&f.orphanAge, "orphan-age", 0, "age at which an unreferenced object may be removed, at least 1h (default: the value that item init stored in the table, or 24h)")
 }
 
 const (
@@ -348,12 +348,12 @@ func (a *app) itemCommand() *cobra.Command {
 		GroupID: groupObjects,
 		Long: `Read and write items of a table. Large attributes of an item are objects in a bucket. The item
 stores a reference to each object, with the size and the SHA-256 of the content. An item never
-refers to an object that does not exist, also after a crash. get checks what it reads.
+refers to an object that does not exist, even after a crash. get checks size and hash.
 
-KEY is the partition key, or PARTITION/SORT if the table has a sort key. If a value has a
-slash, or begins with a bracket, write JSON: ["a/b","c"] or {"pk":"a/b","sk":"c"}.
+KEY is the partition key, or PARTITION/SORT if the table has a sort key. If a key value has a
+slash, or begins with a bracket, write KEY as JSON: ["a/b","c"] or {"pk":"a/b","sk":"c"}.
 
-HOLDFAST_TABLE and HOLDFAST_BUCKET can replace --table and --bucket.`,
+The variables HOLDFAST_TABLE and HOLDFAST_BUCKET can replace --table and --bucket.`,
 		Example: `  holdfast item init --table 'dynamodb://pages?region=eu-central-1'
   holdfast item put example.org --attr html=@page.html --set '{"status":200}' --table dynamodb://pages --bucket s3://bucket/pages
   holdfast item get example.org --attr html --table dynamodb://pages --bucket s3://bucket/pages > page.html`,
@@ -370,17 +370,17 @@ func (a *app) itemPut() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put KEY",
 		Short: "Create or change an item, with large attributes from files",
-		Long: `Create or change an item. --attr sets large attributes, and --set sets other attributes. put
-does not change attributes that you do not name; --replace removes them. For each large
-attribute, put prints the reference, and whether it uploaded the content.
+		Long: `Create or change an item. --attr sets large attributes, and --set sets other attributes. put keeps
+attributes that you do not name. With --replace, put removes these attributes. For each large
+attribute, put prints the reference, and whether put has uploaded the content.
 
---if-absent ends with status 73 if the item exists. --if-exists ends with status 66 if it does
-not exist. Status 74: the store's reply was lost, and it is not known whether the item was
-written; look with "item get".
+If the item exists, --if-absent ends with status 73. If the item does not exist, --if-exists ends
+with status 66. Status 74: the reply of the store was lost. put may have written the item, or not.
+Look with "item get".
 
-put does not upload content that the item has already, unless you give --repair. put keeps the
-objects that it replaces, because readers may be reading them. "item sweep" removes them later,
---remove-superseded at once.`,
+put does not upload unchanged content again, unless you give --repair. put keeps the old object of
+a changed attribute, because other programs may read this object. "item sweep" removes old objects
+later. --remove-superseded removes them at once.`,
 		Example: `  holdfast item put example.org --attr html=@page.html --set '{"status":200}'
   curl -s https://example.org | holdfast item put example.org --attr html=@- --content-type html=text/html
   holdfast item put user-7/2026 --attr photo=@cat.jpg --remove draft --if-exists`,
@@ -395,7 +395,7 @@ objects that it replaces, because readers may be reading them. "item sweep" remo
 
 // writes adds the flags of commands that write.
 func (f *itemFlags) writes(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.remove, "remove-superseded", false, "remove at once the objects to which the item no longer refers, if they are older than the orphan age")
+	flags.BoolVar(&f.remove, "remove-superseded", false, "remove at once the objects of replaced or removed attributes, if they are older than --orphan-age")
 	flags.BoolVar(&f.young, "any-age", false, "with --remove-superseded: remove objects of any age; safe only if no proxy repeats requests")
 }
 
@@ -411,18 +411,18 @@ type putFlags struct {
 }
 
 func (w *putFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&w.attrs, "attr", nil, "`NAME=@FILE`: set the large attribute NAME from FILE; repeat the flag for more")
-	flags.StringArrayVar(&w.types, "content-type", nil, "`NAME=TYPE`: MIME type of the large attribute NAME")
+	flags.StringArrayVar(&w.attrs, "attr", nil, "set a large attribute to the content of FILE, as `NAME=@FILE`; repeat the flag for more")
+	flags.StringArrayVar(&w.types, "content-type", nil, "set the MIME type of a large attribute, as `NAME=TYPE`")
 	for flag, to := range map[string]*[]string{"cache-control": &w.caches, "content-disposition": &w.dispositions, "content-encoding": &w.encodings, "content-language": &w.languages} {
-		flags.StringArrayVar(to, flag, nil, "`NAME=VALUE`: value of this header for the large attribute NAME")
+		flags.StringArrayVar(to, flag, nil, "set this header of a large attribute, as `NAME=VALUE`")
 	}
-	flags.StringArrayVar(&w.metadata, "metadata", nil, "`NAME:KEY=VALUE`: keep KEY=VALUE with the object of the large attribute NAME")
-	flags.StringArrayVar(&w.classes, "storage-class", nil, "`NAME=CLASS`: storage class of the large attribute NAME on S3")
-	flags.StringArrayVar(&w.tags, "tag", nil, "`NAME:KEY=VALUE`: tag of the large attribute NAME on S3")
+	flags.StringArrayVar(&w.metadata, "metadata", nil, "set metadata of a large attribute, as `NAME:KEY=VALUE`")
+	flags.StringArrayVar(&w.classes, "storage-class", nil, "set the S3 storage class of a large attribute, as `NAME=CLASS`")
+	flags.StringArrayVar(&w.tags, "tag", nil, "set an S3 tag of a large attribute, as `NAME:KEY=VALUE`")
 	flags.StringVar(&w.set, "set", "", "set other attributes from a `JSON` object, from @FILE, or from standard input (@-)")
 	flags.BoolVar(&w.typed, "dynamodb-json", false, `the JSON of --set contains DynamoDB's types: {"n":{"N":"7"}}`)
 	flags.StringArrayVar(&w.remove, "remove", nil, "remove the attribute `NAME`; repeat the flag for more")
-	flags.BoolVar(&w.repair, "repair", false, "upload the content even if the item already refers to it; use this if the object is missing or damaged")
+	flags.BoolVar(&w.repair, "repair", false, "upload the content even if it is unchanged; use this if an object is missing or damaged")
 	flags.BoolVar(&w.ifAbsent, "if-absent", false, "write only if the item does not exist")
 	flags.BoolVar(&w.ifExists, "if-exists", false, "write only if the item exists")
 	flags.BoolVar(&w.replaces, "replace", false, "replace the whole item: remove the attributes that you do not name")
@@ -662,12 +662,12 @@ func (a *app) itemGet() *cobra.Command {
 		Short: "Print an item, or read one of its large attributes",
 		Long: `Print an item as JSON: its key, its attributes, and the references of its large attributes.
 
---attr reads one large attribute instead. --output writes it to a file. The file appears, or is
-replaced, when the content is complete and its size and hash are right. If the hash is wrong,
-the status is 78. Standard output has then already received the content.
+With --attr, get prints the content of one large attribute. With --output, get writes the content
+to a file, but only if its size and hash are right. If the hash is wrong, the status is 78.
+Without --output, get has then already printed the wrong content.
 
-The status is 66 if there is no such item or attribute, and 78 if the item refers to an
-object that does not exist.`,
+If there is no such item or attribute, the status is 66. If the item refers to an object that
+does not exist, the status is 78.`,
 		Example: `  holdfast item get example.org
   holdfast item get example.org --attr html --output page.html`,
 		Args: cobra.ExactArgs(1),
@@ -752,10 +752,10 @@ func (a *app) itemRm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm KEY",
 		Short: "Remove an item",
-		Long: `Remove an item. rm keeps the objects of the item, because readers may be reading them. "item
-sweep" removes the objects later, --remove-superseded at once.
+		Long: `Remove an item. rm keeps the objects of the item, because other programs may read them. "item
+sweep" removes the objects later. --remove-superseded removes them at once.
 
-If the item does not exist, the status is 0, or 66 with --if-exists.`,
+If the item does not exist, the status is 0. With --if-exists it is 66.`,
 		Example: `  holdfast item rm example.org`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -799,11 +799,11 @@ func (a *app) itemLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [PREFIX]",
 		Short: "List the items of a table",
-		Long: `List the items of a table, in no fixed order: the key as JSON, and the large attributes with
-their sizes in bytes, separated by tabs. With --json each item is one line.
+		Long: `List the items of a table, in no fixed order. Each line has the key as JSON, and the large
+attributes with their sizes in bytes, separated by tabs. With --json each item is one line.
 
-PREFIX selects the items whose keys begin with it. Keys are compared as PARTITION or
-PARTITION/SORT, so user-7/ selects one partition. ls always reads the whole table.
+PREFIX selects items by the beginning of PARTITION or PARTITION/SORT. So user-7/ selects one
+partition. ls always reads the whole table.
 
 If items are damaged, ls prints their keys at the end, and the status is 78.`,
 		Example: `  holdfast item ls

@@ -160,17 +160,17 @@ func (a *app) itemInit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Create a table of items",
-		Long: `Create a table of items in DynamoDB (paid by request), in a database of SQLite or PostgreSQL, or
+		Long: `Create a table of items in DynamoDB (billed per request), in a database of SQLite or PostgreSQL, or
 in a directory. If the table exists with the same key, init does not change it.
 
-The key is a text attribute with the name pk. --partition and --sort name other attributes: NAME
-for a text, NAME:number for a number. Parameters of the URL can name the table (table=NAME,
-default items) and its columns (partition=NAME&sort=NAME).
+By default the key is a text attribute with the name pk. --partition and --sort name other
+attributes: NAME for a text, NAME:number for a number. For SQLite and PostgreSQL, the URL can
+name the table and its key columns: table=NAME (default items), partition=NAME, sort=NAME.
 
-With --bucket, init marks the prefix of the bucket as a part of this table, as the first put does.
-init refuses the prefix of another table. --adopt accepts it, and later sweeps remove the objects
-of the other table. So use --adopt after a move or a restore, and never for a copy of a table.
---orphan-age is twice the longest time that a put may take. See docs/large-items.md.`,
+With --bucket, init marks the prefix of the bucket as a part of this table. The first put does the
+same. init refuses the prefix of another table, unless you give --adopt. Later sweeps then remove
+the objects of the other table. So use --adopt after a move or a restore of a table, and never for
+a copy. Set --orphan-age to twice the longest time of a put, or more. See docs/large-items.md.`,
 		Example: `  holdfast item init --table 'dynamodb://pages?region=eu-central-1'
   holdfast item init --table 'sqlite:/srv/app.db?table=photos&partition=user&sort=taken' --partition user --sort taken:number
   holdfast item init --table file:/srv/items --bucket file:/srv/objects`,
@@ -194,8 +194,8 @@ of the other table. So use --adopt after a move or a restore, and never for a co
 		},
 	}
 	f.add(cmd.Flags())
-	cmd.Flags().StringVar(&partition, "partition", "pk", "partition key: `NAME` of a text, or NAME:number")
-	cmd.Flags().StringVar(&sort, "sort", "", "sort key: `NAME` of a text, or NAME:number (default: none)")
+	cmd.Flags().StringVar(&partition, "partition", "pk", "partition key: `NAME` for a text, NAME:number for a number")
+	cmd.Flags().StringVar(&sort, "sort", "", "sort key: `NAME` for a text, NAME:number for a number (default: no sort key)")
 	cmd.Flags().BoolVar(&change, "change-orphan-age", false, "change the orphan age of an existing table to --orphan-age")
 	cmd.Flags().BoolVar(&f.adopt, "adopt", false, "take over the prefix of the bucket from another table")
 	return cmd

@@ -29,11 +29,11 @@ type paceFlags struct {
 }
 
 func (p *paceFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&p.attrs, "attr", nil, "only large attributes with this `NAME`; repeat the flag for more")
+	flags.StringArrayVar(&p.attrs, "attr", nil, "check only large attributes with this `NAME`; repeat the flag for more")
 	p.parallel = largeitem.DefaultSweepParallel
-	flags.Var(whole{&p.parallel, 1, largeitem.MaxParallel}, "parallel", "send up to this many requests at a time, 1 to 64")
-	flags.Var(whole{&p.rate, 0, math.MaxInt32}, "rate", "send at most this many requests a second (default: no limit)")
-	flags.StringVar(&p.resume, "progress-file", "", "save the progress in `FILE`, from which an interrupted command continues; the command removes FILE at the end")
+	flags.Var(whole{&p.parallel, 1, largeitem.MaxParallel}, "parallel", "maximum number of requests at the same time, 1 to 64")
+	flags.Var(whole{&p.rate, 0, math.MaxInt32}, "rate", "maximum number of requests per second (default: no limit)")
+	flags.StringVar(&p.resume, "progress-file", "", "save the progress in `FILE`; after an interruption, the same command continues from there (a complete run removes FILE)")
 }
 
 func (p *paceFlags) check(flags *pflag.FlagSet) error {
@@ -160,18 +160,17 @@ func (a *app) itemSweep() *cobra.Command {
 	o := &largeitem.SweepOptions{}
 	cmd := &cobra.Command{
 		Use:   "sweep",
-		Short: "Remove the objects to which no item refers",
-		Long: `Remove the objects of large attributes to which no item of the table refers, and print their
+		Short: "Remove objects that no item refers to",
+		Long: `Remove objects of large attributes, if no item of the table refers to them. sweep prints their
 keys. Other programs may read and write during a sweep.
 
-sweep removes an object only if its name contains the key of an item of this table, and if the
-object is older than --orphan-age by the bucket's clock. Two reads of that item must find no
-reference to the object.
-sweep refuses an --orphan-age below that of the table (see "item init").
+sweep reads from the name of an object to which item of this table it belongs. sweep removes the
+object if it is older than --orphan-age by the bucket's clock, and if two reads of the item find
+no reference to it. --orphan-age must not be shorter than that of the table (see "item init").
 
---layout pynamodb_mate and --scan read the table once, and keep the references in temporary
-files (TMPDIR). A later write of pynamodb_mate can use an old object again. So sweep removes
-objects of that layout only in a bucket with versions, or with --no-other-writers.`,
+With --layout pynamodb_mate or --scan, sweep reads the table once, and stores the references in
+temporary files (TMPDIR). A program with pynamodb_mate can use an old object again. So sweep
+removes objects of that layout only in a bucket with versions, or with --no-other-writers.`,
 		Example: `  holdfast item sweep --dry-run
   holdfast item sweep --orphan-age 48h --rate 200 --progress-file /var/tmp/pages.sweep`,
 		Args: cobra.NoArgs,
@@ -196,10 +195,10 @@ objects of that layout only in a bucket with versions, or with --no-other-writer
 	p.add(cmd.Flags())
 	flags := cmd.Flags()
 	flags.BoolVar(&o.DryRun, "dry-run", false, "print what would be removed, and remove nothing")
-	flags.BoolVar(&o.Scan, "scan", false, "read the whole table first; keep an object if any item of the table refers to it, also by a copied reference")
-	flags.BoolVar(&o.Exclusive, "no-other-writers", false, "with --layout pynamodb_mate: you promise that no program writes with pynamodb_mate during the sweep")
+	flags.BoolVar(&o.Scan, "scan", false, "read the whole table first, and also keep objects to which other items refer by a copied reference")
+	flags.BoolVar(&o.Exclusive, "no-other-writers", false, "with --layout pynamodb_mate: promise that no program writes with pynamodb_mate during the sweep")
 	flags.BoolVar(&o.Uploads, "uploads", false, "also remove the parts of interrupted uploads below the prefix")
-	flags.Int64Var(&o.Limit, "limit", 0, "remove at most this many objects (default: no limit)")
+	flags.Int64Var(&o.Limit, "limit", 0, "maximum number of objects to remove (default: no limit)")
 	return cmd
 }
 
@@ -301,8 +300,9 @@ func (a *app) itemVerify() *cobra.Command {
 		Long: `Read the whole table and the object of every reference, and check sizes and hashes. verify
 changes nothing. Other programs may read and write at the same time.
 
-verify checks a problem twice before it prints it: the kind (missing, damaged, foreign,
-unreadable), the key, the attribute, and the reason, separated by tabs. The status is then 78.`,
+verify checks each problem twice before it prints a line. The line has the kind (missing, damaged,
+foreign or unreadable), the key, the attribute and the reason, separated by tabs. If there is a
+problem, the status is 78.`,
 		Example: `  holdfast item verify
   holdfast item verify --quick --attr html`,
 		Args: cobra.NoArgs,

@@ -24,18 +24,18 @@ func (a *app) leadCommand() *cobra.Command {
 		Use: "lead [flags] NAME -- COMMAND [ARG...]",
 
 		DisableFlagsInUseLine: true,
-		Short:                 "Run a command on one machine at a time; after a loss, again",
+		Short:                 "Run a command on one machine at a time, and run it again after a loss",
 		GroupID:               groupLocks,
-		Long: `Run a command on one machine at a time, for example a service. After a loss it runs again.
+		Long: `Run COMMAND, for example a service, on one machine at a time.
 
-lead waits until it holds the lock NAME. With the lock it writes the text of --value (for
-example an address), which "holdfast leader NAME" prints. Then it runs COMMAND with the
-variables that "run" sets. Each new leader has a higher HOLDFAST_TOKEN.
+lead waits for the lock NAME. When lead has the lock, it writes the text of --value, for example
+an address. "holdfast leader NAME" prints this text. Then lead runs COMMAND with the same
+variables as "run". Each new leader has a higher HOLDFAST_TOKEN.
 
-If the lease is lost, or a client asks for the lock, lead sends TERM to COMMAND, and then
-waits until it leads again. If COMMAND ends by itself, lead ends with the status of COMMAND. lead
-also ends after a signal that ends COMMAND. If the store does not answer, lead waits. If the
-store has never answered, lead ends with status 69 after 30 seconds.
+If the lease is lost, or if a client asks for the lock, lead sends TERM to COMMAND. Then lead
+waits for the lock, and runs COMMAND again. If COMMAND ends by itself, lead ends with the status
+of COMMAND. If a signal to lead ends COMMAND, lead also ends. If the store does not answer, lead
+waits. If the store has never answered, lead ends with status 69 after 30 seconds.
 See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 		Example: `  holdfast lead scheduler --value "$(hostname):8080" -- ./scheduler
   holdfast leader scheduler`,
@@ -66,9 +66,9 @@ See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
 	f.addOnAsk(flags)
-	flags.BoolVar(&f.shared.Fair, "fair", false, "wait in order: of the candidates with --fair, the first to come leads first")
-	flags.StringVar(&value, "value", "", "text that other processes can read while this process leads: up to 32,768 bytes")
-	flags.BoolVar(&f.killGroup, "kill-group", false, "stop the processes that COMMAND leaves running in its group")
+	flags.BoolVar(&f.shared.Fair, "fair", false, "wait in the queue of the lock: candidates with --fair lead in the order of their arrival")
+	flags.StringVar(&value, "value", "", "text that \"holdfast leader\" prints while this process leads, at most 32,768 bytes")
+	flags.BoolVar(&f.killGroup, "kill-group", false, "when COMMAND has ended, stop all other processes of its process group")
 	return cmd
 }
 
@@ -225,17 +225,17 @@ func (a *app) leaderCommand() *cobra.Command {
 	watch := false
 	cmd := &cobra.Command{
 		Use:     "leader NAME",
-		Short:   "Print the value of the leader",
+		Short:   "Print the value that the leader of a lock has written",
 		GroupID: groupLocks,
-		Long: `Print the value of the leader: the text of "holdfast lead --value", or a text that the leader
-has written since. With --json, leader also prints the token of that leader.
+		Long: `Print the value that the leader of a lock has written, for example by "holdfast lead --value".
+With --json the output also contains the token of the leader.
 
-The status is 66 if there is no leader, or if the leader has not renewed its lease for its TTL.
---json prints an expired leader with the state "expired". If only the clocks of the machines
-show that the lease has expired, leader first watches the record for up to the TTL.
+The status is 66 if there is no leader, or if the lease of the leader has expired. With --json
+an expired leader has the state "expired". If the wall clocks of two machines are the only sign
+of an expired lease, leader first watches the lock for up to one TTL.
 
---watch prints each change until you stop the command: the time, the token, the value and the
-holder. If there is no leader, or its lease has expired, --watch prints that.`,
+With --watch, leader prints each change until you stop the command. Each line has the time, the
+token, the value and the holder. If there is no leader, or its lease has expired, a line says so.`,
 		Example: `  curl "http://$(holdfast leader scheduler)/status"
   holdfast leader scheduler --watch --json | jq -r .value`,
 		Args: cobra.ExactArgs(1),

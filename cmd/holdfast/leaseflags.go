@@ -30,16 +30,16 @@ type leaseFlags struct {
 
 func (f *leaseFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long a lease lasts without a renewal (default 30s)")
-	flags.DurationVar(&f.margin, "margin", 0, "time that the holder keeps in reserve for late timers (default: TTL/10)")
-	flags.DurationVar(&f.grace, "grace", 0, "time that the work has to stop after a loss, before KILL; negative: no time (default: TTL/4, at most 5s)")
+	flags.DurationVar(&f.margin, "margin", 0, "reserve of the holder for late timers, as a time (default: TTL/10)")
+	flags.DurationVar(&f.grace, "grace", 0, "time in which the work must stop after a loss (default: TTL/4, at most 5s); negative: no time")
 	f.addClockDrift(flags)
-	flags.StringVar(&f.holder, "holder", "", "text that says who holds the lock (default: user, host and process)")
+	flags.StringVar(&f.holder, "holder", "", "name of the holder in ls and show (default: user, host and process)")
 }
 
 // addClockDrift adds the flag of the commands that judge how long a lock is not renewed, or take it.
 func (f *leaseFlags) addClockDrift(flags *pflag.FlagSet) {
 	f.flags = flags
-	flags.Float64Var(&f.maxClockDrift, "max-clock-drift", 0, "how much the rate of a clock may differ from real time (default 0.01: 1 %)")
+	flags.Float64Var(&f.maxClockDrift, "max-clock-drift", 0, "maximum error of the rate of a clock (default 0.01, which is 1 %)")
 }
 
 // explain names the flags with the values that a client of leases refuses.

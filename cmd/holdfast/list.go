@@ -278,13 +278,14 @@ func (a *app) lsCommand() *cobra.Command {
 	f := &leaseFlags{}
 	cmd := &cobra.Command{
 		Use:     "ls [PREFIX]",
-		Short:   "List locks: who holds what, since when",
+		Short:   "List locks with their states, tokens and holders",
 		GroupID: groupLocks,
-		Long: `List locks: who holds what, since when, and with which token. PREFIX selects the lock with that
-name and all locks below it: jobs selects jobs and jobs/a, but not jobs-old.
+		Long: `List locks with their states, tokens and holders. PREFIX selects the lock with that name and all
+locks below it: jobs selects jobs and jobs/a, but not jobs-old.
 
-By default ls lists a free lock only if clients wait for it, if it cannot be taken yet, or if
-it has a last run (--once-per). --all, --state free and --json list all free locks.
+By default ls omits most free locks. It lists a free lock if clients wait for it, if
+--min-interval still blocks it, or if it has a last run (--once-per). --all, --state free and
+--json list all free locks.
 
 On a terminal ls cuts lines to the width of the terminal. "holdfast help leases" explains the
 states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects.`,
@@ -309,7 +310,7 @@ states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects
 		},
 	}
 	f.addClockDrift(cmd.Flags())
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "list also all free locks")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also list all free locks")
 	cmd.Flags().StringVar(&state, "state", "", "list only locks in this state: held, shared, free, broken or unreadable")
 	return cmd
 }
@@ -589,11 +590,11 @@ func (a *app) showCommand() *cobra.Command {
 		Use:     "show NAME",
 		Short:   "Show one lock",
 		GroupID: groupLocks,
-		Long: `Show one lock: its state, its token, its holder, or its last holder. show also computes when
-others can take the lock. So give the same --max-clock-drift as the other programs do.
+		Long: `Show one lock: its state, its token, and its present or last holder. show also computes when
+other clients can take the lock. For this, show needs the same --max-clock-drift as the programs
+that use the lock.
 
-The status is 66 if there is no such lock: no holder has ever taken it, or "sweep" has
-removed its record.`,
+If no holder has ever taken the lock, or if "sweep" has removed its record, the status is 66.`,
 		Example: `  holdfast show nightly
   holdfast show nightly --json | jq .token`,
 		Args: cobra.ExactArgs(1),

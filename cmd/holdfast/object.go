@@ -9,8 +9,8 @@ func (a *app) objectCommand() *cobra.Command {
 		Use:     "object",
 		Short:   "Write, read, list, copy and remove objects",
 		GroupID: groupObjects,
-		Long: `Work on the objects of a bucket on S3, or of a directory that is used as a bucket. The URL of
-an object is the URL of its bucket and the key of the object: s3://BUCKET/KEY or file:DIR/KEY.`,
+		Long: `Read and change objects in an S3 bucket, or in a directory that is used as a bucket. The URL of an
+object is the URL of the bucket and the key of the object: s3://BUCKET/KEY or file:DIR/KEY.`,
 		Example: `  holdfast object ls s3://bucket/reports/
   holdfast object stat s3://bucket/reports/today.pdf
   holdfast object cp report.pdf s3://bucket/reports/`,

@@ -142,22 +142,22 @@ type writeFlags struct {
 // conditions adds the flags that decide whether the command may write the object.
 func (f *writeFlags) conditions(flags *pflag.FlagSet, absent bool) {
 	if absent {
-		flags.BoolVar(&f.ifAbsent, "if-absent", false, "write only if the object does not exist")
+		flags.BoolVar(&f.ifAbsent, "if-absent", false, "write only if the object does not exist yet")
 	}
-	flags.StringVar(&f.ifMatch, "if-match", "", "only if the object to be replaced or removed has this version")
+	flags.StringVar(&f.ifMatch, "if-match", "", "replace or remove the object only if it has this version")
 	f.token(flags)
-	flags.BoolVar(&f.force, "force", false, "change the object even if it carries a higher token, or if it carries a token and --fence is missing")
+	flags.BoolVar(&f.force, "force", false, "change the object without a check of the fencing token that it carries")
 }
 
 // token adds the flag for the token of a lock.
 func (f *writeFlags) token(flags *pflag.FlagSet) {
-	flags.Uint64Var(&f.fence, "fence", 0, "fencing token of the lock that guards this object; the status is 76 if the object carries a higher token")
-	flags.StringVar(&f.lock, "lock", "", "with --fence: name of the lock that guards this object")
+	flags.Uint64Var(&f.fence, "fence", 0, "fencing token of your grant of the lock; if the object carries a higher token, the status is 76")
+	flags.StringVar(&f.lock, "lock", "", "with --fence: name of the lock that the token belongs to (default: HOLDFAST_LOCK)")
 }
 
 // source adds the flag for the condition on the source of a copy.
 func (f *writeFlags) source(flags *pflag.FlagSet) {
-	flags.StringVar(&f.sourceMatch, "source-if-match", "", "only if the source has this version")
+	flags.StringVar(&f.sourceMatch, "source-if-match", "", "copy or rename the source only if it has this version")
 }
 
 // content adds the flags for what is kept with the object. standard says what it gets
@@ -166,9 +166,9 @@ func (f *writeFlags) content(flags *pflag.FlagSet, standard string) {
 	flags.StringVar(&f.contentType, "content-type", "", "MIME type of the object (default: "+standard+")")
 	flags.StringVar(&f.headers.CacheControl, "cache-control", "", "Cache-Control header of the object, such as max-age=3600")
 	flags.StringVar(&f.headers.ContentDisposition, "content-disposition", "", "Content-Disposition header of the object, such as attachment")
-	flags.StringVar(&f.headers.ContentEncoding, "content-encoding", "", "encoding that the content already has, such as gzip; holdfast does not encode or decode it")
-	flags.StringVar(&f.headers.ContentLanguage, "content-language", "", "language of the content, such as en")
-	flags.StringArrayVar(&f.metadata, "metadata", nil, "keep `NAME=VALUE` with the object; repeat the flag for more")
+	flags.StringVar(&f.headers.ContentEncoding, "content-encoding", "", "Content-Encoding header of the object, such as gzip; holdfast does not encode the content")
+	flags.StringVar(&f.headers.ContentLanguage, "content-language", "", "Content-Language header of the object, such as en")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "add metadata to the object, as `NAME=VALUE`; repeat the flag for more")
 }
 
 // options returns the options of the write. It refuses a condition that is given but empty
@@ -322,16 +322,16 @@ func (a *app) putCommand() *cobra.Command {
 		Short:   "Write an object from a file, or from standard input",
 		GroupID: groupObjects,
 		Long: `Write an object from a file, or from standard input if SOURCE is "-". put prints the version
-of the new object. Readers see the old object or the whole new one. put refuses a file that
+of the new object. Readers see the old object or the complete new object. put refuses a file that
 changes while put reads it, and an input that does not have --size bytes.
 
-With --if-absent or --if-match, put writes only if the condition holds. If several programs
+With --if-absent or --if-match, put writes only if the condition is true. If several programs
 write at the same time, one succeeds. The others end with status 73. With --fence, put writes
-only if the object carries no higher token of that lock. The object then carries the token of
---fence. Otherwise the status is 76.
+only if the object carries no higher token. Otherwise the status is 76. After the write, the
+object carries the token of --fence.
 
-Status 74: the store's reply was lost, and it is not known whether the object was written.
-Look with "holdfast object stat". For URLs see holdfast help object-urls.`,
+Status 74: the reply of the store was lost. put may have written the object, or not. Look with
+"holdfast object stat". For URLs see holdfast help object-urls.`,
 		Example: `  holdfast put report.pdf s3://bucket/reports/today.pdf
   version=$(holdfast put state.json file:/srv/shared/state.json --if-absent)
   holdfast put state.json file:/srv/shared/state.json --if-match "$version"
@@ -347,7 +347,7 @@ Look with "holdfast object stat". For URLs see holdfast help object-urls.`,
 	}
 	f.conditions(cmd.Flags(), true)
 	f.content(cmd.Flags(), "application/octet-stream")
-	cmd.Flags().Int64Var(&size, "size", -1, "refuse an input that does not have this many bytes, because its program ended early, for example")
+	cmd.Flags().Int64Var(&size, "size", -1, "refuse an input that does not have this many bytes, for example the output of a program that failed")
 	cmd.Flags().Lookup("size").DefValue = "-1: any size"
 	return cmd
 }
@@ -438,13 +438,13 @@ func (a *app) getCommand() *cobra.Command {
 		GroupID: groupObjects,
 		Long: `Read an object into a file, or to standard output if FILE is "-" or missing.
 
-get replaces FILE when the content is complete: other programs see the old file or the whole
-new one. get does not follow a link. On some file systems get needs a temporary file,
-.holdfast-get-RANDOM. If get is killed, that file stays, and you can remove it.
+get replaces FILE when it has read the whole object. Other programs see the old file or the
+complete new file. get refuses a FILE that is a link. On some file systems get needs a temporary
+file, .holdfast-get-RANDOM. If get is killed, you can remove this file.
 
 If the connection breaks, get reads the rest of the same version. If that also fails, or if you
-interrupt get, it keeps a large part in a file next to FILE. The same command then continues, if
-the object has not changed. The status is 66 if there is no such object.`,
+interrupt get, it keeps the first part in a file next to FILE (from 4 MiB). If the object has not
+changed, the same command then continues from there. If there is no such object, the status is 66.`,
 		Example: `  holdfast get s3://bucket/reports/today.pdf today.pdf
   holdfast get file:/srv/shared/state.json | jq .
   holdfast get s3://bucket/log --offset 1000000 --length 1000 -`,
@@ -473,7 +473,7 @@ the object has not changed. The status is 66 if there is no such object.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&ifMatch, "if-match", "", "read only if the object has this version")
-	flags.Int64Var(&opts.Offset, "offset", 0, "number of the first byte to read")
+	flags.Int64Var(&opts.Offset, "offset", 0, "read from this byte, where 0 is the first byte")
 	flags.Int64Var(&opts.Length, "length", 0, "read at most this many bytes (default: all)")
 	return cmd
 }
@@ -501,13 +501,13 @@ func (a *app) objectStat() *cobra.Command {
 	var versionOnly bool
 	cmd := &cobra.Command{
 		Use:   "stat URL",
-		Short: "Print metadata, fence, and how the bucket keeps conditions",
-		Long: `Print the version, size, time, metadata and fence of an object. stat also prints how the bucket
-keeps each condition: by a condition of the store, by another request, by a reservation, or
-not at all.
+		Short: "Print the version, metadata and fence of an object",
+		Long: `Print the version, size, time, metadata and fence of an object. stat also prints how Holdfast
+checks each condition in this bucket: by a condition of the store, by another request, by a
+reservation, or not at all.
 
-On servers that are not Amazon's, stat tests the conditions once a week, with objects below
-.holdfast/probe in the bucket. The status is 66 if there is no such object.`,
+On a server that is not Amazon's, stat tests the conditions once a week, with objects below
+.holdfast/probe in the bucket. If there is no such object, the status is 66.`,
 		Example: `  holdfast object stat s3://bucket/reports/today.pdf
   version=$(holdfast object stat --version-only file:/srv/shared/state.json)`,
 		Args: cobra.ExactArgs(1),
@@ -570,16 +570,15 @@ func (a *app) objectMv() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mv URL URL",
 		Short: "Rename an object within its bucket",
-		Long: `Rename an object within its bucket, and print the version of the new object. The conditions
-are the same as for put, and are about the new name. Between two buckets use cp, and then
-rm --if-match.
+		Long: `Rename an object within its bucket, and print the version of the new object. Conditions, such as
+--if-absent, are for the new name. Between two buckets use cp, and then rm --if-match.
 
-No store renames in one step. mv copies the object, and then removes the source if it has not
+A rename has two steps. mv copies the object, and then removes the source if the source has not
 changed. After a crash both objects may exist. The same command then finishes the rename.
 
 If several programs rename one object to different names, at most one succeeds. The others end
-with status 73. A small object below .holdfast/rename/ decides between them. If a rename dies,
-mv refuses other names for a minute, and for one more second for each MiB of the object.`,
+with status 73. They decide by a small object below .holdfast/rename/. If mv is killed during a
+rename, another new name is refused for one minute, plus one second for each MiB of the object.`,
 		Example: `  holdfast object mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -689,15 +688,15 @@ func (a *app) objectFence() *cobra.Command {
 	f := &writeFlags{}
 	cmd := &cobra.Command{
 		Use:   "fence URL --fence TOKEN --lock NAME",
-		Short: "Raise the fence of an object before reading it",
-		Long: `Raise the fence of an object to the token of a lock, and print the new version of the object.
-The content does not change. After that, no earlier holder of the lock can write the object. So
-a new holder first calls fence, and then reads. If the object does not exist, fence writes a
-mark that refuses lower tokens. Readers do not see the mark.
+		Short: "Block writes of earlier lock holders to an object",
+		Long: `Store the token of a lock in an object, and print the new version of the object. The content does
+not change. After that, holders with a lower token cannot write the object. So a new holder first
+calls fence, and then reads. If the object does not exist, fence stores the token in a mark.
+Readers do not see the mark.
 
-fence needs a store that uses no version twice: a directory, or a bucket with an index
-(index=self). The status is 76 if the object carries a higher token, and 78 if the bucket
-cannot keep fences.`,
+fence needs a store that never uses a version twice: a directory, or a bucket with an index
+(index=self). For other buckets the status is 78. If the object carries a higher token, the status
+is 76.`,
 		Example: `  holdfast run deploy -- sh -c 'holdfast object fence file:/srv/shared/state.json --fence $HOLDFAST_TOKEN && ./deploy.sh'`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -726,11 +725,11 @@ func (a *app) objectLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls URL",
 		Short: "List the objects of a bucket, or those below a prefix",
-		Long: `List the objects below a prefix, in no fixed order: size, time, version and key, separated
-by tabs. With --json each object is one line.
+		Long: `List the objects below a prefix, in no fixed order. Each line has the size, the time, the version
+and the key, separated by tabs. With --json each object is one line.
 
-Without --recursive, ls lists one level. For all objects of a deeper level, it prints the next
-part of their keys once, with a slash at its end.`,
+Without --recursive, ls lists one level. A key that ends with a slash, such as reports/2024/,
+represents all objects below it.`,
 		Example: `  holdfast object ls s3://bucket/reports/
   holdfast object ls --recursive file:/srv/shared --json | jq -r .version`,
 		Args: cobra.ExactArgs(1),

@@ -47,17 +47,17 @@ func (a *app) objectSweep() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "sweep URL",
-		Short: "Remove what interrupted uploads and writes have left",
-		Long: `Remove what interrupted uploads and writes have left, because it costs money. sweep does not
+		Short: "Remove the remains of interrupted uploads and writes",
+		Long: `Remove the remains of interrupted uploads and writes, because they cost money. sweep does not
 remove objects.
 
-On S3, sweep removes the parts of uploads below the prefix that got no part for a day
-(--older-than). A put can then not continue such an upload. In a directory, or in a bucket with
-an index, sweep removes bodies that are older than a day and belong to no object. In a
-directory, sweep also removes the records of objects that were deleted more than a day ago.
+On S3, sweep removes an upload below the prefix if the upload got no part for a day (--older-than).
+The interrupted put cannot continue then. In a directory, or in a bucket with an index, sweep
+removes bodies that are older than a day and belong to no object. In a directory, sweep also
+removes the records of objects that were deleted more than a day ago.
 
-The server does not say which program began an upload. So --all is needed for a whole bucket,
-because other programs may use it.`,
+The server does not say which program began an upload. Other programs may use the bucket, so
+sweep refuses a whole bucket without --all.`,
 		Example: `  holdfast object sweep s3://bucket/backups/ --dry-run
   holdfast object sweep s3://bucket/backups/ --older-than 6h
   holdfast object sweep file:/srv/shared`,
@@ -76,7 +76,7 @@ because other programs may use it.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&age, "older-than", 0, "remove only uploads that got no part for this long; at least 1h (default 24h)")
+	flags.DurationVar(&age, "older-than", 0, "remove only uploads that got no part for this time, at least 1h (default 24h)")
 	flags.BoolVar(&dryRun, "dry-run", false, "print the uploads that would be removed, and remove nothing")
 	flags.BoolVar(&all, "all", false, "sweep the whole bucket")
 	return cmd

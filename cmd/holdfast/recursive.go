@@ -394,14 +394,15 @@ func (a *app) objectRm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm URL",
 		Short: "Remove an object, or all objects below a prefix",
-		Long: `Remove an object. The status is 66 if there is no such object, and 73 if it does not have the
-version of --if-match.
+		Long: `Remove an object. If there is no such object, the status is 66. If the object does not have the
+version of --if-match, the status is 73.
 
 --recursive removes all objects below a prefix, and prints the name of each. If the prefix does
 not end with a slash, rm adds a slash. On a terminal rm counts the objects, and asks for
-confirmation. If rm cannot remove some objects, it removes the others. The status is then that
-of the failures, or 1 if they differ. For a whole bucket add --all. Locks in the bucket are
-objects, too, and rm removes them.`,
+confirmation. If rm cannot remove an object, it continues with the others. At the end rm has the
+status of the failures. If they have different statuses, it is 1.
+
+For a whole bucket add --all. If the bucket also contains locks, rm removes the locks, too.`,
 		Example: `  holdfast object rm s3://bucket/reports/today.pdf
   holdfast object rm file:/srv/shared/state.json --if-match "$version"
   holdfast object rm --recursive s3://bucket/reports/2024 --dry-run`,

@@ -48,17 +48,18 @@ func (a *app) objectReservations() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "reservations URL",
-		Short: "List the reservations of writers of a bucket",
+		Short: "List the reservations that writers have made in a bucket",
 		Long: `List the reservations of writers. The URL of the bucket names their table (reserve=,
 conditional_put= or copy_if_not_exists=). If the URL has a path, reservations lists only keys
 that begin with this path.
 
 Each line has the state, generation, start, reserved version and key, separated by tabs. The
 version * means that there is no object. While a reservation is live, other writers wait.
---all also lists reservations that were released or have expired, while the table keeps them.
+--all also lists released and expired reservations that are still in the table.
 
-reservations computes the start from the TTL of the row. So the start is wrong if the writer
-used another reserve_ttl than the URL. The command needs the right dynamodb:Scan on the table.`,
+The command computes the start from the TTL of the row and from reserve_ttl in the URL. If the
+writer used another reserve_ttl, the start is wrong. The command needs the right dynamodb:Scan on
+the table.`,
 		Example: `  holdfast object reservations 's3://data?conditional_put=dynamo:locks:20000'
   holdfast object reservations 's3://data/orders/?reserve=dynamodb://locks' --all --json`,
 		Args: cobra.ExactArgs(1),
@@ -94,7 +95,7 @@ used another reserve_ttl than the URL. The command needs the right dynamodb:Scan
 			return bad
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "list also reservations that were released or have expired")
+	cmd.Flags().BoolVar(&all, "all", false, "also list reservations that were released or have expired")
 	return cmd
 }
 

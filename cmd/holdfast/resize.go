@@ -16,11 +16,11 @@ func (a *app) resizeCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Change the number of slots of a semaphore that "holdfast run --slots" has created.
 
-Runs that hold a slot keep it. Waiting runs continue to wait, with the new number of slots. If
-there are more slots, waiting runs with --fair get the new slots at once. If a later run gives
---slots with another number, it ends with status 73.
+Runs that hold a slot keep their slots. The new number is also valid for runs that already wait.
+If you add slots, waiting runs with --fair get them at once. A later run must give the new number
+as --slots, or run ends with status 73.
 
-The status is 66 if there is no such lock, and 73 if the lock is not a semaphore.`,
+If there is no such lock, the status is 66. If the lock is not a semaphore, the status is 73.`,
 		Example: `  holdfast resize downloads --slots 8`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "" && slots == 0 {
@@ -35,7 +35,7 @@ The status is 66 if there is no such lock, and 73 if the lock is not a semaphore
 			return a.resize(cmd.Context(), args[0], slots)
 		},
 	}
-	cmd.Flags().Var(whole{&slots, 1, lease.MaxMembers}, "slots", "new number of slots")
+	cmd.Flags().Var(whole{&slots, 1, lease.MaxMembers}, "slots", "new number of slots, at least 1")
 	return cmd
 }
 

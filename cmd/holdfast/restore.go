@@ -18,13 +18,13 @@ func (a *app) checkpointRestore(f *checkpointFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore --file FILE",
 		Short: "Replace a damaged state file by its last good copy",
-		Long: `Replace a damaged state file by its last good copy. The copy has the state before the last
-change that holdfast made. So restore loses the changes of all programs since then: checkpoints
-move back, and workers process some events again.
+		Long: `Replace a damaged state file by its last good copy. holdfast makes this copy before each change.
+So restore loses all changes that are newer than the copy. Checkpoints then move back, and
+workers process some events again.
 
-restore prints how far the checkpoints move back, as far as it can read the damaged file. With
---dry-run it does nothing else. restore keeps the damaged file next to the state file. Before
-you call restore, stop other programs that use the file.`,
+Before you call restore, stop other programs that use the file. restore prints how far the
+checkpoints move back, if it can read the damaged file. With --dry-run, restore only prints this.
+restore keeps the damaged file next to the state file.`,
 		Example: `  holdfast checkpoint restore --file state.json --dry-run
   holdfast checkpoint restore --file state.json`,
 		Args: cobra.NoArgs,

@@ -58,18 +58,18 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Run COMMAND while holding the lock NAME, or several locks.
 
 If another holder has the lock, run waits; with -n it ends at once with status 75.
-COMMAND gets stdin, stdout, stderr, signals and the terminal. Its environment has
+COMMAND gets stdin, stdout, stderr, signals and the terminal. The environment of COMMAND has
 HOLDFAST_LOCK and HOLDFAST_TOKEN. run ends with the status of COMMAND.
 
 If the lease is lost, run sends TERM and then KILL to COMMAND, before another holder can take
-the lock. The status is then 76. After "holdfast ask NAME", run sends TERM to COMMAND, and
-releases the lock. Processes that COMMAND leaves running do not hold the lock.
+the lock. The status is then 76. After "holdfast ask NAME", run sends TERM to COMMAND. When
+COMMAND has ended, run releases the lock, even if processes of COMMAND still run.
 
 See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status.`,
 		Example: `  holdfast run nightly -- ./job.sh
   holdfast run deploy --wait 5m -- make deploy
-  holdfast run -n report -- python3 report.py      # do nothing if it runs already
-  holdfast run report --once-per day -- ./report.sh        # once a day, though three hosts try
+  holdfast run -n report -- python3 report.py      # end at once if report already runs
+  holdfast run report --once-per day -- ./report.sh        # once a day, even if three hosts start it
   holdfast run -n hourly --min-interval 50m -- ./job.sh`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
@@ -88,29 +88,29 @@ See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
 	f.addWait(flags)
-	flags.DurationVar(&f.minInterval, "min-interval", 0, "after run takes the lock, no holder can take it again for this long")
-	flags.DurationVar(&f.timeout, "timeout", 0, "stop COMMAND when it has run for this long; the status is 124 (--wait limits the wait)")
-	flags.StringVar(&f.per, "once-per", "", "run at most once in each period: day, week, 6h, 'day Europe/Zurich'")
-	flags.Var(whole{&f.retries, 0, lease.MaxRetries}, "retries", "with --once-per: how many more attempts a failed run gets in its period")
-	flags.BoolVar(&f.shared.Shared, "shared", false, "hold the lock as a reader, together with other readers")
-	flags.Var(whole{&f.shared.Slots, 1, lease.MaxMembers}, "slots", "hold one of this many slots: at most this many commands run at a time")
-	flags.BoolVar(&f.shared.Fair, "fair", false, "wait in order: of the runs with --fair, the first to come gets the lock first")
-	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes of COMMAND's group have ended (not on Windows)")
-	flags.BoolVar(&f.killGroup, "kill-group", false, "stop the processes that COMMAND leaves running in its group")
-	flags.StringVar(&f.onLost, "on-lost", "kill", "after a loss: kill (stop COMMAND), warn (only print a warning), or a program to start")
+	flags.DurationVar(&f.minInterval, "min-interval", 0, "after run takes the lock, block the lock for other runs for this long")
+	flags.DurationVar(&f.timeout, "timeout", 0, "stop COMMAND if it runs for longer than this; the status is then 124")
+	flags.StringVar(&f.per, "once-per", "", "run COMMAND at most once in each period, such as day, week, 6h or 'day Europe/Zurich'")
+	flags.Var(whole{&f.retries, 0, lease.MaxRetries}, "retries", "with --once-per: maximum number of new attempts after a failed run in the same period")
+	flags.BoolVar(&f.shared.Shared, "shared", false, "take the lock as a reader; several readers can hold it at the same time")
+	flags.Var(whole{&f.shared.Slots, 1, lease.MaxMembers}, "slots", "take one slot of a semaphore with this number of slots; so at most this many commands run at the same time")
+	flags.BoolVar(&f.shared.Fair, "fair", false, "wait in the queue of the lock: runs with --fair get the lock in the order of their arrival")
+	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes in the process group of COMMAND have ended (not on Windows)")
+	flags.BoolVar(&f.killGroup, "kill-group", false, "when COMMAND has ended, stop all other processes of its process group")
+	flags.StringVar(&f.onLost, "on-lost", "kill", "action after a loss: kill (stop COMMAND), warn (only print a warning), or the path of a program (start it and stop COMMAND)")
 	f.addOnAsk(flags)
-	flags.StringVar(&f.hooks.acquire, "on-acquire", "", "a program to run after run has taken the lock (see help hooks)")
-	flags.StringVar(&f.hooks.release, "on-release", "", "a program to run after run has released the lock")
-	flags.StringVar(&f.metrics, "metrics", "", "add this run to the counters in `FILE` (*.prom), for Prometheus' node exporter")
-	flags.StringArrayVar(&f.also, "also-store", nil, "hold the same locks also in the store with this `URL`")
-	flags.StringVar(&f.report, "report", "", "write the result to `FILE`, as JSON")
+	flags.StringVar(&f.hooks.acquire, "on-acquire", "", "program to start when run has taken the lock, before COMMAND (see holdfast help hooks)")
+	flags.StringVar(&f.hooks.release, "on-release", "", "program to start when run has released the lock")
+	flags.StringVar(&f.metrics, "metrics", "", "add this run to the counters in `FILE` (*.prom) for the node exporter of Prometheus")
+	flags.StringArrayVar(&f.also, "also-store", nil, "also take the same locks in the store with this `URL`")
+	flags.StringVar(&f.report, "report", "", "write the result of the run to `FILE`, as JSON")
 	return cmd
 }
 
 // addWait adds the flags of commands that can wait for a lock.
 func (f *runFlags) addWait(flags *pflag.FlagSet) {
 	f.wait = -1
-	flags.VarP((*seconds)(&f.wait), "wait", "w", "how long to wait for the lock, 5m or 300 (seconds); 0 tries once (default: for ever)")
+	flags.VarP((*seconds)(&f.wait), "wait", "w", "maximum wait for the lock, such as 5m or 300 (seconds); 0 tries once (default: no limit)")
 	flags.Lookup("wait").DefValue = "" // the text says what is
 	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
 	f.conflictStatus = statusBusy

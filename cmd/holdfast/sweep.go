@@ -34,19 +34,20 @@ func (a *app) sweepCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "sweep [PREFIX] --older-than DURATION",
-		Short:   "Remove the records of locks that were free for long",
+		Short:   "Remove the records of locks that have been free for a long time",
 		GroupID: groupLocks,
-		Long: `Remove the records of locks that have been free for longer than --older-than. Without a prefix,
-sweep also removes records of sessions that ended that long ago. sweep keeps locks that are held,
-broken, unreadable, or reserved by --min-interval, and locks whose --once-per period still runs.
+		Long: `Remove the records of locks that have been free for longer than --older-than. Without PREFIX,
+sweep also removes the records of sessions that ended before that time. sweep keeps locks that
+are held, broken, unreadable or blocked by --min-interval. It also keeps a lock with --once-per
+until the period of its last run has ended.
 
-Tokens never fall: before sweep removes records, it saves their highest token, and later locks
-get higher tokens. So sweep keeps a lock whose token is ahead of this machine's clock. That token
+Tokens never decrease: sweep saves the highest removed token, and later locks get higher tokens.
+If the token of a lock is ahead of this machine's clock, sweep keeps the lock, because its token
 would raise the tokens of all later locks.
 
-For each removed lock a small tombstone stays, about 256 bytes, so that no version is used
-twice. In a directory a later sweep removes tombstones; other stores keep them. If "bench" or
-"doctor" was killed, sweep also removes what it has left.`,
+For each removed lock, a small tombstone of about 256 bytes remains. In a directory, a later
+sweep removes tombstones. Other stores keep them, because no version may be used twice. sweep
+also removes the test data of a "bench" or "doctor" that was killed.`,
 		Example: `  holdfast sweep --older-than 720h --dry-run
   holdfast sweep build --older-than 24h`,
 		Args: cobra.MaximumNArgs(1),
@@ -67,7 +68,7 @@ twice. In a directory a later sweep removes tombstones; other stores keep them. 
 			return a.sweepLocks(cmd.Context(), prefix, olderThan, dryRun)
 		},
 	}
-	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "remove only locks that have been free for this long; at least 1h")
+	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "remove only locks that have been free for longer than this, at least 1h")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be removed, and remove nothing")
 	return cmd
 }

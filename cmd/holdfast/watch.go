@@ -34,8 +34,8 @@ func (a *app) watchCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Print every change of a lock, or of all locks below a prefix, until you stop the command.
 
-At the start watch prints the present state. It may miss a state that lasts only a moment. With
---json each change is one object on one line.`,
+watch first prints the present state. A state that lasts only a moment can be missing in the
+output. With --json each change is one object on one line.`,
 		Example: `  holdfast watch                      # all locks of the store
   holdfast watch jobs/ --json | jq -r 'select(.state == "broken") | .name'`,
 		Args: cobra.MaximumNArgs(1),
@@ -51,8 +51,8 @@ At the start watch prints the present state. It may miss a state that lasts only
 		},
 	}
 	f.addClockDrift(cmd.Flags())
-	cmd.Flags().BoolVar(&renewals, "renewals", false, "print renewals as well")
-	cmd.Flags().DurationVar(&poll, "poll-interval", 2*time.Second, "how often to look for new locks")
+	cmd.Flags().BoolVar(&renewals, "renewals", false, "also print renewals")
+	cmd.Flags().DurationVar(&poll, "poll-interval", 2*time.Second, "time between two searches for new locks")
 	return cmd
 }
 
