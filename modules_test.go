@@ -21,11 +21,13 @@ import (
 // their directories, and others by the beginning of their paths. A user of one module
 // downloads nothing that another user needs.
 const requirementRules = `
-.:            -
-compat:       .
-internal/aws: . github.com/aws/
-aws:          . compat internal/aws github.com/aws/
-cmd:          *
+.:                  -
+compat:             .
+internal/aws:       . github.com/aws/
+aws:                . internal/aws github.com/aws/
+compat/reservation: . compat internal/aws aws github.com/aws/
+compat/s3verstore:  . internal/aws aws github.com/aws/
+cmd:                *
 
 # Never released.
 internal/integration: *

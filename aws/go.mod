@@ -9,7 +9,6 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/s3 v1.114.7
 	github.com/aws/smithy-go v1.28.8
 	github.com/holdfast-go/holdfast v0.1.0
-	github.com/holdfast-go/holdfast/compat v0.1.0
 	github.com/holdfast-go/holdfast/internal/aws v0.1.0
 )
 

@@ -101,6 +101,10 @@ replace github.com/holdfast-go/holdfast/aws => ../aws
 
 replace github.com/holdfast-go/holdfast/compat => ../compat
 
+replace github.com/holdfast-go/holdfast/compat/reservation => ../compat/reservation
+
+replace github.com/holdfast-go/holdfast/compat/s3verstore => ../compat/s3verstore
+
 replace github.com/holdfast-go/holdfast/internal/aws => ../internal/aws
 
 replace github.com/holdfast-go/holdfast/internal/integration => ../internal/integration

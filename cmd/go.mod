@@ -59,6 +59,8 @@ require (
 	github.com/creack/pty v1.1.24
 	github.com/holdfast-go/holdfast/aws v0.1.0
 	github.com/holdfast-go/holdfast/compat v0.1.0
+	github.com/holdfast-go/holdfast/compat/reservation v0.1.0
+	github.com/holdfast-go/holdfast/compat/s3verstore v0.1.0
 	github.com/holdfast-go/holdfast/internal/aws v0.1.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgx/v5 v5.12.0

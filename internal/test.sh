@@ -45,12 +45,12 @@ unraced+='|TestCompressed|FuzzS3Answers|FuzzDamagedWrites|TestRecordThatIsFull|T
 unraced+='|TestSecretsInURLs|TestSecretsInObjectURLs|TestReferences'
 unraced+='|TestHandOverRequests|TestAskersLoseNoSession|TestManyAskersLoseNoSession|TestSimulationOfCrowds|TestManyWaitersLoseNoLease|TestQueueOfShortWaits'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
-models=(./lease/internal/sessionmodel ./lease/internal/rostermodel ./store/filestore/internal/model ./aws/s3verstore/internal/model)
+models=(./lease/internal/sessionmodel ./lease/internal/rostermodel ./store/filestore/internal/model ./compat/s3verstore/internal/model)
 # These do less with the race detector than without it.
 again='TestSimulation|TestOrders|TestTicketAlteredAtRandom'
 # The packages that take longest come first, so that the others run beside them.
-mapfile -t raced < <(go list ./cmd/holdfast ./lease ./store/filestore ./aws/s3verstore "${released[@]}" ./internal/integration/hostile |
-  grep -vE '/(store/filestore|aws/s3verstore)/internal/model$|/lease/internal/(session|roster)model$')
+mapfile -t raced < <(go list ./cmd/holdfast ./lease ./store/filestore ./compat/s3verstore "${released[@]}" ./internal/integration/hostile |
+  grep -vE '/(store/filestore|compat/s3verstore)/internal/model$|/lease/internal/(session|roster)model$')
 mapfile -t rest < <(grep -rlE --include='*_test.go' "^func ($unraced)\(" . | xargs -n 1 dirname | sort -u)
 
 # Many packages wait rather than compute, so that more of them run than there are cores.

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
-	"github.com/holdfast-go/holdfast/aws/reservation"
+	"github.com/holdfast-go/holdfast/compat/reservation"
 	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
 	"github.com/holdfast-go/holdfast/store"

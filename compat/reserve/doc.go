@@ -7,7 +7,7 @@
 // Create a table and a [Reserver], and pass the Reserver to an [object.Client]. The client then
 // reserves the object before every conditional write:
 //
-//	table := reserve.NewStoreTable(st) // in any store; or package aws/reservation
+//	table := reserve.NewStoreTable(st) // in any store; or package compat/reservation
 //	reserver, err := reserve.New(table, nil)
 //	client, err := object.New(bucket, &object.Options{Reserver: reserver})
 //
@@ -38,7 +38,7 @@
 // A reservation is a row in a [Table]. It belongs to a key and a version of an object. An empty
 // version means that there is no object. The Rust crate object_store, releases 0.9 to 0.12, makes
 // conditional writes on S3 through a DynamoDB table. This package follows the protocol of that
-// table. Package aws/reservation implements the table, so programs with either library exclude
+// table. Package compat/reservation implements the table, so programs with either library exclude
 // each other. [NewStoreTable] keeps a table in any store.
 //
 // A writer

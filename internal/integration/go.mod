@@ -47,6 +47,8 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/internal/s3shared v1.20.9 // indirect
 	github.com/holdfast-go/holdfast/aws v0.1.0
 	github.com/holdfast-go/holdfast/compat v0.1.0
+	github.com/holdfast-go/holdfast/compat/reservation v0.1.0
+	github.com/holdfast-go/holdfast/compat/s3verstore v0.1.0
 	github.com/holdfast-go/holdfast/internal/aws v0.1.0 // indirect
 	github.com/jackc/pgx/v5 v5.12.0
 	modernc.org/sqlite v1.49.1

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/holdfast-go/holdfast/aws/reservation"
+	"github.com/holdfast-go/holdfast/compat/reservation"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
-	"github.com/holdfast-go/holdfast/aws/reservation"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/compat/reservation"
 )
 
 // TestReservations: the report says what is wrong with a table of reservations, and does

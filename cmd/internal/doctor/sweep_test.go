@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3store"
-	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
+	"github.com/holdfast-go/holdfast/compat/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/aws/s3verstore/internal/model"
+	"github.com/holdfast-go/holdfast/compat/s3verstore/internal/model"
 )
 
 // torture: all states of the large systems are looked at, and else so many.
