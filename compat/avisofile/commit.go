@@ -180,7 +180,7 @@ func (s *Store) writeFences(h *hold, next *view, f fences, c *commitStats) error
 		return store.MarkNotApplied(err)
 	}
 	if len(content) > maxFenceFile {
-		return fmt.Errorf("%w: the fence file would have %d bytes, at most %d are allowed", store.ErrTooLarge, len(content), maxFenceFile)
+		return fmt.Errorf("%w: the new fence file would have %d bytes; at most %d are allowed", store.ErrTooLarge, len(content), maxFenceFile)
 	}
 	m, err := h.replace(h.path.file()+fenceSuffix, content, nil)
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *Store) writeFences(h *hold, next *view, f fences, c *commitStats) error
 func (s *Store) writeState(h *hold, next *view, state state, c *commitStats) error {
 	content := encode(state)
 	if len(content) > maxStateFile {
-		return fmt.Errorf("%w: the state file would have %d bytes, at most %d are allowed", store.ErrTooLarge, len(content), maxStateFile)
+		return fmt.Errorf("%w: the new state file would have %d bytes; at most %d are allowed", store.ErrTooLarge, len(content), maxStateFile)
 	}
 	m, err := h.replace(h.path.file(), content, func() error { return h.writeBackup(next) })
 	if err != nil {

@@ -37,10 +37,10 @@ func decode(b []byte) (state, error) {
 		return nil, malformed(b, err)
 	}
 	if doc.version != 1 {
-		return nil, &LoadError{Err: ErrFileVersion, Detail: fmt.Sprintf("the file has version %d, this program reads version 1", doc.version)}
+		return nil, &LoadError{Err: ErrFileVersion, Detail: fmt.Sprintf("the file has version %d, but this program reads only version 1", doc.version)}
 	}
 	if doc.keyVersion != 1 {
-		return nil, &LoadError{Err: ErrKeyVersion, Detail: fmt.Sprintf("the file has key format version %d, this program reads version 1", doc.keyVersion)}
+		return nil, &LoadError{Err: ErrKeyVersion, Detail: fmt.Sprintf("the file has key format version %d, but this program reads only version 1", doc.keyVersion)}
 	}
 	for i := range doc.checkpoints {
 		c := &doc.checkpoints[i]
@@ -97,7 +97,7 @@ func malformed(b []byte, err error) *LoadError {
 	case !errors.As(err, &at):
 		e.Detail = err.Error()
 	case at.offset >= len(b):
-		e.Detail = fmt.Sprintf("the file is cut off after %d bytes", len(b))
+		e.Detail = fmt.Sprintf("the file ends too early, after %d bytes", len(b))
 	default:
 		before := b[:at.offset]
 		line := 1 + bytes.Count(before, []byte("\n"))
@@ -128,7 +128,7 @@ func (p *parser) document() (document, error) {
 	}
 	p.space()
 	if p.i < len(p.b) {
-		return doc, p.fail("more text follows the end of the file's JSON object")
+		return doc, p.fail("the file continues after the end of the JSON object")
 	}
 	return doc, nil
 }

@@ -197,7 +197,7 @@ func TestGolden(t *testing.T) {
 func TestLoadErrorNamesThePlace(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"", "it is empty"},
-		{"{\n \"version\": 1", "the file is cut off after 15 bytes"},
+		{"{\n \"version\": 1", "the file ends too early, after 15 bytes"},
 		{"{\n \"version\": x", "line 2, column 13"},
 		{file("1", "1", `{"zz":{"last_committed_sequence":1}}`, ""), `"zz" is not 64`},
 		{file("7", "1", `{}`, ""), "version 7"},

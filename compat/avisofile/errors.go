@@ -12,9 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The faults of a state file, in the order of the checks, for errors.Is. A [*LoadError]
-// contains each of them, and also matches [store.ErrCorrupt]. The package neither uses nor
-// overwrites such a file.
+// The faults of a state file, in the order of the checks. A [*LoadError] matches one of them, and
+// [store.ErrCorrupt]. The package does not use such a file, and does not overwrite it.
 var (
 	// ErrMalformed: the file is not JSON, or does not have the layout of a state file.
 	ErrMalformed = errors.New("malformed state file")
@@ -31,7 +30,7 @@ var (
 
 // ErrReadable: Restore was refused because the state file can be read. Nothing was
 // written.
-var ErrReadable = store.MarkNotApplied(errors.New("the state file can be read, so there is nothing to restore"))
+var ErrReadable = store.MarkNotApplied(errors.New("the state file is not damaged, so there is nothing to restore"))
 
 // LoadError says what is wrong with a state file. Nothing was written.
 type LoadError struct {
@@ -39,7 +38,7 @@ type LoadError struct {
 	Err    error // one of ErrMalformed, ErrFileVersion, ErrKeyVersion, ErrFileKey
 	Detail string
 
-	// Backup describes the last good copy, FILE.good; it is zero if there is none.
+	// Backup describes the last good copy, FILE.good. If there is no such copy, Backup is zero.
 	Backup BackupCopy
 }
 
@@ -56,9 +55,9 @@ func (e *LoadError) Error() string {
 	case errors.Is(e.Err, ErrFileVersion) || errors.Is(e.Err, ErrKeyVersion):
 		return text + "; use a newer program"
 	case e.Backup.Path == "":
-		return text + ". There is no last good copy; repair the file, or move the file away to begin with an empty file"
+		return text + ". There is no good copy; repair the file, or move it away to begin with an empty file"
 	}
-	return fmt.Sprintf("%s. A good copy of %s with %d keys is in %s; holdfast checkpoint restore restores the copy",
+	return fmt.Sprintf("%s. There is a good copy from %s with %d keys, %s; to use the copy, run holdfast checkpoint restore",
 		text, e.Backup.Written.Format(time.RFC3339), e.Backup.Keys, e.Backup.Path)
 }
 

@@ -110,7 +110,7 @@ func ExampleRestore() {
 	c, err := s.Get(ctx, exampleKey, nil)
 	fmt.Println("continuing from", c.Sequence, err)
 	// Output:
-	// malformed state file - the file is cut off after 100 bytes
+	// malformed state file - the file ends too early, after 100 bytes
 	// keys restored: 1
 	// continuing from 1 <nil>
 }

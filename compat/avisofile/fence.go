@@ -133,7 +133,7 @@ func number(n uint64) json.RawMessage { return fmt.Appendf(nil, "%d", n) }
 func decodeFences(path string, b []byte) (fences, error) {
 	f, err := parseFences(b)
 	if err != nil {
-		return f, fmt.Errorf("%s: %w: %w; the file has the tokens and epochs of the checkpoints. Repair the file, or remove the file to continue without tokens and epochs",
+		return f, fmt.Errorf("%s: %w: %w. This file has the fencing tokens and epochs of the checkpoints. Repair the file, or remove it to continue without tokens and epochs",
 			path, store.ErrCorrupt, err)
 	}
 	return f, nil
@@ -149,7 +149,7 @@ func parseFences(b []byte) (fences, error) {
 		return fences{}, cmp.Or(err, errors.New("the file has no format version"))
 	}
 	if version > fenceVersion {
-		return fences{}, fmt.Errorf("%w: the file has format %d, this program reads format %d; use a newer program", checkpoint.ErrFormat, version, fenceVersion)
+		return fences{}, fmt.Errorf("%w: the file has format %d, but this program reads only format %d; use a newer program", checkpoint.ErrFormat, version, fenceVersion)
 	}
 	if kind := all["kind"]; string(kind) != `"checkpoint-fence"` {
 		return fences{}, fmt.Errorf("the file has the kind %.40s, but must have the kind checkpoint-fence", kind)
@@ -209,7 +209,7 @@ func parseGuard(raw []byte) (guard, error) {
 // members returns the members of a JSON object, each once.
 func members(b []byte) (map[string]json.RawMessage, error) {
 	if !json.Valid(b) { // this also checks the strings that the parser skips
-		return nil, errors.New("no JSON")
+		return nil, errors.New("the text is not valid JSON")
 	}
 	all := make(map[string]json.RawMessage)
 	p := &parser{b: b}
@@ -243,7 +243,7 @@ func take(all map[string]json.RawMessage, name string, limit uint64) (uint64, er
 	p := &parser{b: raw}
 	n, err := p.unsigned(limit)
 	if err == nil && p.i < len(raw) {
-		err = errors.New("it is not an integer")
+		err = errors.New("the value is not an integer")
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", name, err)

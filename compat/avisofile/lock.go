@@ -103,7 +103,7 @@ func openLock(name string) (*os.File, error) {
 			return f, nil
 		}
 		if target, linkErr := os.Readlink(path); linkErr == nil {
-			return nil, fmt.Errorf("%w: the lock file %s is a symbolic link (to %.200q), which Holdfast does not follow. Other programs that follow the link lock its target, so stop these programs before you replace the link by a plain file",
+			return nil, fmt.Errorf("%w: the lock file %s is a symbolic link (to %.200q). Holdfast does not follow the link, but other programs may lock its target. Stop these programs, then replace the link by a plain file",
 				store.ErrUnsafe, path, target)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {

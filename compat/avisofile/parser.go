@@ -249,7 +249,7 @@ func (p *parser) escape() (rune, error) {
 	if p.i < len(p.b) {
 		p.i = start
 	}
-	return 0, p.fail("half a surrogate pair in a string")
+	return 0, p.fail("a string has only one half of a surrogate pair")
 }
 
 // hex4 returns the value of four hexadecimal digits.

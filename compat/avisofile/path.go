@@ -91,7 +91,7 @@ func (p filePath) check(network bool, unsafe []string) error {
 			return err
 		}
 		if !local && !network {
-			return fmt.Errorf("%w: %s is on %s, where the lock of the state file may not exclude other machines", store.ErrUnsafe, dir, kind)
+			return fmt.Errorf("%w: %s is on the file system %s; there, the lock of the state file may not exclude programs on other machines", store.ErrUnsafe, dir, kind)
 		}
 		info, err := os.Stat(dir)
 		if err != nil {

@@ -116,9 +116,9 @@ func (s *Store) note(o *op) {
 	}
 }
 
-// Close implements [checkpoint.Store]. It first waits for earlier calls. When the context ends,
-// the calls that still wait for the lock fail with [checkpoint.ErrClosed]. Close does not wait
-// for a write in progress then.
+// Close implements [checkpoint.Store]. Close first waits for earlier calls. If the context ends
+// during this wait, calls that still wait for the lock fail with [checkpoint.ErrClosed], and Close
+// does not wait for a write in progress.
 func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true

@@ -25,12 +25,12 @@ type RestoreOptions struct {
 	// Logger receives the warnings that [Options] describe. Default: no log.
 	Logger *slog.Logger
 
-	// With Force, Restore replaces even a state file that can be read. Default: Restore
-	// refuses a file that can be read, with an error that matches [ErrReadable].
+	// With Force, Restore replaces even a state file that is not damaged. Default: if the state
+	// file can be read, the error matches [ErrReadable].
 	Force bool
 
 	// With DryRun, Restore changes nothing, and returns the result that it would have without
-	// DryRun. It then creates no lock file and waits for no lock.
+	// DryRun. It does not create or take the lock.
 	DryRun bool
 }
 
@@ -46,12 +46,12 @@ type RestoreResult struct {
 	// lost.
 	Changed time.Time
 
-	// Compared is the number of keys that Restore could read both in the replaced file and in
+	// Compared is the number of keys that Restore could read in both files, the replaced file and
 	// the copy. If a file is damaged, only the keys before the damage count.
 	Compared int
 
-	// MovedBack are the checkpoints that the Restore moves back, sorted by key. It contains
-	// only keys that Restore could read in the replaced file.
+	// MovedBack has the checkpoints that the Restore moves back, sorted by key. It has only keys
+	// that Restore could read in the replaced file.
 	MovedBack []MovedBackKey
 }
 
@@ -62,14 +62,14 @@ type MovedBackKey struct {
 	Missing  bool   // the copy does not have this key; then To has no meaning
 }
 
-// Restore replaces the state file at path with its last good copy. It keeps the replaced file at
-// the path RestoreResult.ReplacedPath, and overwrites an older file at that path.
+// Restore replaces the state file at path with its last good copy. It renames the replaced file to
+// RestoreResult.ReplacedPath, and overwrites an older file with this name.
 //
 // The copy has the state before the last change of a Holdfast program. All later writes are lost,
-// also those of other programs. The result lists the lost writes that Restore could read in the
-// replaced file. A new epoch begins for every key. So if the work of an Advance began before the
-// Restore, the Advance gets RolledBack. Before you call Restore, stop other programs that write
-// the file, because they do not use epochs.
+// also the writes of other programs. The result lists the lost writes that Restore could read in
+// the replaced file. A new epoch begins for every key. So if a worker began before the Restore, its
+// next Advance gets RolledBack. Before you call Restore, stop other programs that write the file,
+// because they do not use epochs.
 //
 // If there is no good copy, the error matches [fs.ErrNotExist]. The context bounds the wait for
 // the lock.

@@ -43,7 +43,7 @@ func TestRestore(t *testing.T) {
 	if !errors.As(err, &load) || load.Backup.Keys != 2 || load.Backup.Path != path+".good" || load.Backup.Written.IsZero() {
 		t.Fatalf("got %v", err)
 	}
-	for _, part := range []string{path, "cut off after", "nothing was overwritten", "with 2 keys", path + ".good", "restore"} {
+	for _, part := range []string{path, "ends too early, after", "nothing was overwritten", "with 2 keys", path + ".good", "restore"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("the error does not say %q: %v", part, err)
 		}
@@ -101,7 +101,7 @@ func TestRestore(t *testing.T) {
 	if _, err := avisofile.Restore(ctx, path, nil); !errors.Is(err, avisofile.ErrMalformed) || store.OutcomeOf(err) != store.NotApplied {
 		t.Errorf("got %v", err)
 	}
-	if _, err := avisofile.Open(path, nil); err == nil || !strings.Contains(err.Error(), "no last good copy") {
+	if _, err := avisofile.Open(path, nil); err == nil || !strings.Contains(err.Error(), "no good copy") {
 		t.Errorf("got %v", err)
 	}
 	assertNoLeftOvers(t, path)

@@ -78,7 +78,7 @@ func (p *parser) skipName() error {
 func (p *parser) word(w string) error {
 	for i := range len(w) {
 		if p.i >= len(p.b) || p.b[p.i] != w[i] {
-			return p.fail("%q is misspelt", w)
+			return p.fail("the word %q is expected here", w)
 		}
 		p.i++
 	}

@@ -83,7 +83,7 @@ func readSnapshot(path string, limit int64) (_ *snapshot, content []byte, err er
 		return nil, nil, fmt.Errorf("%w: %s is not a regular file", store.ErrUnsafe, path)
 	}
 	if m.info.Size() > limit {
-		return nil, nil, fmt.Errorf("%s: %w: the file has %d bytes, at most %d are read", path, store.ErrTooLarge, m.info.Size(), limit)
+		return nil, nil, fmt.Errorf("%s: %w: the file has %d bytes; at most %d are allowed", path, store.ErrTooLarge, m.info.Size(), limit)
 	}
 	content = make([]byte, 0, m.info.Size()+1)
 	for len(content) < cap(content) {
@@ -96,5 +96,5 @@ func readSnapshot(path string, limit int64) (_ *snapshot, content []byte, err er
 			return nil, nil, err
 		}
 	}
-	return nil, nil, fmt.Errorf("%s: the file grew while it was read", path)
+	return nil, nil, fmt.Errorf("%s: another program wrote to the file while this program read it", path)
 }

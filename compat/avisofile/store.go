@@ -29,9 +29,9 @@ type Options struct {
 	// [store.ErrUnsafe].
 	AllowNetwork bool
 
-	// Unsafe lists the risks of the state file's directory that the caller accepts. Open
-	// refuses a directory that untrusted users could change or exchange. The error then
-	// matches [store.ErrUnsafe] and names the risk:
+	// Unsafe lists the risks of the state file's directory that the caller accepts. If untrusted
+	// users could change or replace the directory, Open returns an error that matches
+	// [store.ErrUnsafe] and names the risk:
 	//
 	//   - "owner": the directory belongs to another user, and this user is root or in no group
 	//     that shares it.
@@ -39,16 +39,16 @@ type Options struct {
 	//   - "link": the path leads through a symbolic link that belongs to another user.
 	Unsafe []string
 
-	// HeldBy, if not nil, returns the holder of the lease that guards a key. If there is no
-	// holder, held is false. Reset and Delete call HeldBy before they write, while they do not
-	// hold the lock of the file. If the holder's token is not the token of the caller, or
-	// HeldBy returns an error, they fail. Default: leases are not checked.
+	// HeldBy, if not nil, returns the holder of the lease that guards a key. If there is no holder,
+	// held is false. Reset and Delete call HeldBy before they take the lock of the file. If the
+	// lease has a holder with another token than the caller, or if HeldBy returns an error, Reset
+	// and Delete fail. Default: Reset and Delete do not check leases.
 	HeldBy func(ctx context.Context, key string) (h checkpoint.Holder, held bool, err error)
 
-	// Logger receives two warnings, each once for a Store. First: another user has replaced the
-	// file, and this user cannot keep its owner. Second: fencing tokens or epochs went back.
-	// Either a program has replaced a link by a file, or the fence file was removed or replaced.
-	// Default: no log.
+	// Logger receives two warnings, each at most once for a Store. First: another user has replaced
+	// the file, and this program cannot keep that owner. Second: fencing tokens or epochs are lower
+	// than before, because a program has replaced a link by a file, or because the fence file was
+	// removed or replaced. Default: no log.
 	Logger *slog.Logger
 
 	// onCommit is for tests: it is called after each release of the lock.
@@ -66,14 +66,15 @@ func (o *Options) checked() (Options, error) {
 	return c, nil
 }
 
-// Store keeps checkpoints in a state file. [checkpoint.Store] describes the methods, and the
-// package comment the promises. Any number of goroutines may call all methods. Close the store
-// after use: it keeps its two files open.
+// Store stores checkpoints in a state file. [checkpoint.Store] describes the methods, and the
+// package comment describes the promises. Any number of goroutines may call all methods. Close the
+// store after use, because it has two open files.
 //
 // While calls wait for a write, a Store runs one goroutine. While the Store waits for the lock in
-// the kernel, it runs a second goroutine. The second goroutine can outlive the calls and the
-// Store: it stays until the lock is free, and then releases the lock at once. A process has at
-// most 64 goroutines that wait in the kernel, each with its own thread. Further waiters poll.
+// the kernel, it runs a second goroutine. The second goroutine can outlive the calls and the Store:
+// it waits until it gets the lock, and then releases the lock immediately. In one process, at most
+// 64 goroutines wait in the kernel, each with its own thread. Further waiters try the lock again
+// and again.
 type Store struct {
 	path string // absolute
 	opts Options
@@ -104,9 +105,9 @@ type Store struct {
 
 var _ checkpoint.Store = (*Store)(nil)
 
-// Open opens the state file at path and reads it. A file that does not exist counts as empty, and
-// the first write creates it. Its directory must exist. If the file cannot be read, the error is
-// a [*LoadError], and Open does not change the file.
+// Open opens the state file at path and reads it. If the file does not exist, the store is empty,
+// and the first write creates the file. The directory must exist. If the file cannot be read, the
+// error is a [*LoadError], and Open does not change the file.
 func Open(path string, opts *Options) (*Store, error) {
 	o, err := opts.checked()
 	if err != nil {
@@ -164,11 +165,11 @@ func wrap(op store.Kind, key string, err error) error {
 func checkPosition(p checkpoint.Position) error {
 	switch {
 	case p.Data != nil:
-		return store.MarkNotApplied(fmt.Errorf("the position has data, but an aviso state file has no place for data; save the position without data: %w", errors.ErrUnsupported))
+		return store.MarkNotApplied(fmt.Errorf("an aviso state file cannot store the data of a position; save the position without data: %w", errors.ErrUnsupported))
 	case !utf8.ValidString(p.EventID):
 		return fmt.Errorf("%w: the event id %.80q is not valid UTF-8", store.ErrInvalid, p.EventID)
 	case len(p.EventID) > checkpoint.MaxPayload:
-		return fmt.Errorf("%w: the event id has %d bytes, at most %d are allowed", store.ErrTooLarge, len(p.EventID), checkpoint.MaxPayload)
+		return fmt.Errorf("%w: the event id has %d bytes; at most %d are allowed", store.ErrTooLarge, len(p.EventID), checkpoint.MaxPayload)
 	}
 	return nil
 }
@@ -202,12 +203,12 @@ func (s *Store) change(ctx context.Context, key string, c change) (answer, error
 	}
 }
 
-// Advance implements [checkpoint.Store]. Calls that arrive during a write share the next write,
-// for all keys. Each call gets the status that it would have got alone, in the order of arrival.
+// Advance implements [checkpoint.Store]. Calls that arrive during a write share the next write, for
+// all keys. The store processes them in the order of arrival, and each call gets its own status.
 //
-// An Advance also gets RolledBack if this store has returned a higher sequence than the file has
-// now, without a Reset or Delete by Holdfast since then. In this case a program that does not
-// use epochs, or a copy from a backup, has moved the checkpoint back.
+// An Advance also gets RolledBack if the file now has a lower sequence than this store has returned
+// before, and Holdfast has made no Reset or Delete meanwhile. In this case, another program or a
+// copy from a backup has moved the checkpoint back.
 //
 // The outcome of an error is unknown if a sync failed after the file was replaced, or if the
 // context ended during the write. The caller can then repeat the same call.
@@ -225,26 +226,25 @@ func (s *Store) Advance(ctx context.Context, key string, p checkpoint.Position, 
 	return result, wrap("advance", key, err)
 }
 
-// Fence implements [checkpoint.Store]. It keeps the token in the fence file, which other
-// programs do not know.
+// Fence implements [checkpoint.Store]. It writes the token to the fence file, which other programs
+// do not read.
 func (s *Store) Fence(ctx context.Context, key string, token uint64) (checkpoint.Checkpoint, error) {
 	if token == 0 {
-		return checkpoint.Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: the token is 0; Fence needs the fencing token of a lease", store.ErrInvalid))
+		return checkpoint.Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: the fencing token is 0; use the token of a lease", store.ErrInvalid))
 	}
 	a, err := s.change(ctx, key, change{Change: checkpoint.Change{Verb: checkpoint.VerbFence, Token: token}})
 	return a.current, wrap("fence", key, err)
 }
 
-// Reset implements [checkpoint.Store]. Only the stores of this package keep the result of a
-// Reset: another program that runs at the same time can write the old sequence back from its
-// memory.
+// Reset implements [checkpoint.Store]. Only the stores of this package respect a Reset: another
+// program that runs at the same time can write the old sequence back from its memory.
 func (s *Store) Reset(ctx context.Context, key string, p checkpoint.Position, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	return s.back(ctx, key, checkpoint.VerbReset, p, opts)
 }
 
-// Delete implements [checkpoint.Store], with the restriction of [Store.Reset]. If the
-// sequence is higher than the sequence that this store last returned, Delete is refused,
-// and the error matches [checkpoint.ErrUnexpectedSequence].
+// Delete implements [checkpoint.Store]. As with [Store.Reset], another program can write the
+// deleted key back. If the file has a higher sequence than this store last returned, Delete removes
+// nothing, and the error matches [checkpoint.ErrUnexpectedSequence].
 func (s *Store) Delete(ctx context.Context, key string, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	return s.back(ctx, key, checkpoint.VerbDelete, checkpoint.Position{}, opts)
 }
@@ -260,8 +260,8 @@ func (s *Store) back(ctx context.Context, key string, v checkpoint.Verb, p check
 	return a.current, wrap(store.Kind(v), key, err)
 }
 
-// Get implements [checkpoint.Store]. Get locks the file only if a Reset or Delete was
-// interrupted, to find out how it ended.
+// Get implements [checkpoint.Store]. Get locks the file only if a Reset or Delete was interrupted:
+// it then finds out whether the change was made.
 func (s *Store) Get(ctx context.Context, key string, opts *checkpoint.GetOptions) (checkpoint.Checkpoint, error) {
 	d, err := parseDigest(key)
 	if err != nil {
@@ -325,9 +325,9 @@ func (s *Store) readState(ctx context.Context, cached bool) (*view, error) {
 	}
 }
 
-// List implements [checkpoint.Store]. List yields the keys in sorted order, with the states of
-// one instant. The keys of a state file contain no slash. So if the prefix is not empty, List
-// yields no key.
+// List implements [checkpoint.Store]. List reads the file once, and yields the keys in sorted
+// order. The keys of a state file contain no slash. So if the prefix is not empty, List yields no
+// key.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[checkpoint.Checkpoint, error] {
 	return func(yield func(checkpoint.Checkpoint, error) bool) {
 		const op = "list"

@@ -14,7 +14,7 @@ const keepOpen = false
 
 // lock fails: this system has no flock, so nothing would exclude the others.
 func lock(*os.File, bool) (bool, error) {
-	return false, fmt.Errorf("%w: %s has no flock", store.ErrUnsafe, runtime.GOOS)
+	return false, fmt.Errorf("%w: the operating system %s has no flock", store.ErrUnsafe, runtime.GOOS)
 }
 
 func unlock(*os.File) {}

@@ -70,7 +70,7 @@ func keepOwner(f *os.File, old os.FileInfo) (changed string, err error) {
 		return "", f.Chmod(mode)
 	}
 	refused := func(why string) (string, error) {
-		return "", fmt.Errorf("%w: %s belongs to user %d and group %d; %s: %w", store.ErrDenied, old.Name(), was.Uid, was.Gid, why, chown)
+		return "", fmt.Errorf("%w: cannot replace %s, which belongs to user %d and group %d: %s: %w", store.ErrDenied, old.Name(), was.Uid, was.Gid, why, chown)
 	}
 	group := was.Gid
 	keptGroup := is.Gid == was.Gid || f.Chown(-1, int(was.Gid)) == nil
@@ -82,7 +82,7 @@ func keepOwner(f *os.File, old os.FileInfo) (changed string, err error) {
 		return "", err
 	}
 	if dir.Mode()&fs.ModeSticky != 0 && safefile.OwnerOf(dir) != os.Geteuid() {
-		return refused("only this owner may replace the file, because its directory has the sticky bit")
+		return refused("the directory has the sticky bit, so only that user may replace the file")
 	}
 	if !keptGroup {
 		group = is.Gid
@@ -90,12 +90,12 @@ func keepOwner(f *os.File, old os.FileInfo) (changed string, err error) {
 	}
 	shared := dir.Mode()&0o020 != 0 && safefile.GroupOf(dir) == int(group)
 	if mode&0o004 == 0 && !(shared && keptGroup && mode&0o040 != 0) {
-		return refused("this owner could not read a file that replaces the file")
+		return refused("that user could not read the new file")
 	}
 	if shared {
 		mode |= mode >> 3 & 0o060
 	}
-	return fmt.Sprintf("user %d, group %d, mode %v before; user %d, group %d, mode %v now",
+	return fmt.Sprintf("before: user %d, group %d, mode %v; now: user %d, group %d, mode %v",
 		was.Uid, was.Gid, old.Mode().Perm(), is.Uid, group, mode), f.Chmod(mode)
 }
 

@@ -79,7 +79,7 @@ func TestWithAnotherUser(t *testing.T) {
 	}
 	s.in.Close()
 	_ = ours.Wait()
-	if got := strings.Count(said.String(), "a program of another user replaced"); got != 1 || !strings.Contains(said.String(), "user 54322, group 65534, mode -rw-r--r-- before") {
+	if got := strings.Count(said.String(), "a program of another user replaced"); got != 1 || !strings.Contains(said.String(), "before: user 54322, group 65534, mode -rw-r--r--") {
 		t.Errorf("logged %d times, want once: %s", got, &said)
 	}
 }

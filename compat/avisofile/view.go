@@ -180,7 +180,7 @@ func (s *Store) fresh(done <-chan struct{}) (*view, filePath, error) {
 }
 
 // errGivenUp says that the caller's context ended while it waited.
-var errGivenUp = errors.New("given up")
+var errGivenUp = errors.New("the context of the call has ended")
 
 // reload reads the files unless another call has read them by now. The view may be nil if
 // another call replaced it meanwhile.

@@ -16,7 +16,7 @@ import (
 
 // errMoved says that the lock file, or a link on the way to the state file, was replaced
 // while the lock was held. If nothing was written, the store takes the lock again.
-var errMoved = errors.New("the lock file was replaced")
+var errMoved = errors.New("another program replaced the lock file")
 
 // temporary returns a random name in the directory of the state file, for a file that is
 // being written. The state file's own name is part of it, so a sweep removes only files
@@ -152,7 +152,7 @@ func (h *hold) swap(temporary, path string, m *snapshot) error {
 		return store.MarkUnknown(err)
 	}
 	if err := safefile.SyncDir(filepath.Dir(path)); err != nil {
-		return store.MarkUnknown(fmt.Errorf("%s was replaced, but may not survive a power cut: %w", path, err))
+		return store.MarkUnknown(fmt.Errorf("the new content of %s is written, but may not survive a power cut: %w", path, err))
 	}
 	if !h.valid() {
 		return store.MarkUnknown(fmt.Errorf("%s: %w during the write", path, errMoved))

@@ -1,6 +1,6 @@
-// Package reserve lets only one writer at a time change an object, through a reservation in a
-// table. It is for stores that ignore conditions such as If-Match, and for deletes and renames
-// that have no condition.
+// Package reserve ensures that only one writer at a time changes an object: each writer makes a
+// reservation in a table. Use it for object stores that ignore conditions such as If-Match, and for
+// deletes and renames that have no condition.
 //
 // # Use
 //
@@ -17,16 +17,17 @@
 //
 // # What it promises
 //
-// The store applies at most one of the operations on one state of an object, under three
+// The object store applies at most one operation on each state of an object, under three
 // conditions:
 //
-//   - All writers of the object reserve its states in the same table.
+//   - All writers of the object use the same table.
 //   - No clock runs more than [Options].MaxClockSkewRate times as fast as another clock.
 //   - The store does not apply the operation later than Timeout * (MaxClockSkewRate - 1) after
 //     the end of the operation's context.
 //
-// No reservation can ensure the third condition. If the store honours a condition, send the
-// condition with the operation. Then the store refuses a late write, and nothing depends on time.
+// No reservation can ensure the third condition. If the object store supports a condition, also
+// send the condition with the operation. Then the object store refuses a late write, and the result
+// does not depend on time.
 //
 // On S3 an object with the same bytes as before has the same version as before. So a writer can
 // find a row of an earlier operation on this version. The writer waits until it can take the row
@@ -37,27 +38,28 @@
 //
 // A reservation is a row in a [Table]. It belongs to a key and a version of an object. An empty
 // version means that there is no object. The Rust crate object_store, releases 0.9 to 0.12, makes
-// conditional writes on S3 through a DynamoDB table. This package follows the protocol of that
-// table. Package compat/reservation implements the table, so programs with either library exclude
-// each other. [NewStoreTable] keeps a table in any store.
+// conditional writes on S3 through a DynamoDB table. This package follows the same protocol.
+// Package compat/reservation implements that table, so programs with object_store and programs with
+// this package exclude each other. [NewStoreTable] returns a table in any [store.Store].
 //
 // A writer
 //
 //  1. checks that the object is in the state that its operation names (HEAD),
 //  2. inserts a row for that state, or waits if there is a row,
 //  3. operates for at most Options.Timeout, counted from the moment before it sends the row,
-//  4. leaves the row as it is, unless the operation was certainly not applied.
+//  4. leaves the row as it is. Only if the operation was certainly not applied, the writer releases
+//     the row.
 //
-// The reservation costs the check and one write of the table. The row remains after the
-// operation, because another writer may have checked the object before the operation. The row
-// makes that writer check the object again.
+// A reservation costs the check and one write to the table. The row remains after the operation,
+// because another writer may have checked the object before the operation. Because of the row, that
+// writer checks the object again.
 //
 // A waiter checks the object again and again. When the object has another state, the waiter's
 // operation fails with the error of the check. From time to time the waiter tries to insert its
-// row. If another row is there, the answer shows that row, and whether its holder has released
-// it. A waiter takes a row over when the row has not changed for the row's timeout *
-// MaxClockSkewRate. The takeover replaces exactly the row that the waiter has seen, and raises
-// its number, the generation. Then the waiter checks the object once more, and operates.
+// row. If there is another row, the answer has that row, and shows whether the holder has released
+// the row. A waiter takes a row over when the row has not changed for the row's timeout *
+// MaxClockSkewRate. The takeover replaces exactly the row that the waiter has seen, and raises its
+// number, the generation. Then the waiter checks the object once more, and operates.
 //
 // # Differences from object_store
 //
@@ -65,12 +67,12 @@
 //     generation and sets the timeout to 0. Then every waiter of either program may take the row
 //     over at once. A row is never deleted, because a waiter of object_store fails when its row
 //     disappears.
-//   - If the reply to the write of a row is lost, the writer finds its own row by the nonce. The
-//     time of its operation counts from the first attempt.
+//   - If the reply to the write of a row is lost, the writer recognises its own row by the nonce.
+//     The timeout of its operation then counts from the first attempt.
 //   - If the write of the row takes so long that less than half of the timeout is left, the
 //     writer renews the row before it operates.
-//   - A takeover names the generation, the time to live and the nonce that the waiter has seen.
-//     So it cannot replace a new row that has the generation of an old row.
+//   - A takeover is conditional on the generation, the time to live and the nonce that the waiter
+//     has seen. So a takeover cannot replace a new row that has the same generation as an old row.
 //   - Goroutines of one Reserver that want the same state wait in a queue. One of them checks the
 //     object, and the others get the result. The pauses of waiters grow and are jittered.
 package reserve

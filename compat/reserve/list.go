@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// Reservation is a row of the table. It also says whether a waiter may take the row over.
+// Reservation is a row of the table, with the time when it was written.
 type Reservation struct {
 	Row
 
@@ -18,15 +18,15 @@ type Reservation struct {
 	// wrong. If the result is in the future, or the row has no TTL, Since is zero.
 	Since time.Time
 
-	// Live says that waiters respect the reservation. Its holder has not released it, and less time
-	// than Row.Timeout * [Options].MaxClockSkewRate has passed since the time in Since. A waiter
-	// always waits that long after it first read the row.
+	// Live says that waiters must wait for this reservation: its holder has not released it, and it
+	// is younger than Row.Timeout * [Options].MaxClockSkewRate. Live uses the time in Since. A
+	// waiter does not: it waits for this time after it first read the row.
 	Live bool
 }
 
 // List yields the reservations of the table in no particular order. It changes nothing. An error
 // that matches store.ErrCorrupt is about one row, and the listing continues. Any other error ends
-// the listing. If the table is no [Lister], the error matches errors.ErrUnsupported.
+// the listing. If the table is not a [Lister], the error matches errors.ErrUnsupported.
 func (r *Reserver) List(ctx context.Context) iter.Seq2[Reservation, error] {
 	return func(yield func(Reservation, error) bool) {
 		table, ok := r.table.(Lister)

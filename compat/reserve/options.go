@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The defaults are those of object_store.
+// The defaults are the same as in object_store.
 const (
 	// DefaultTimeout is the default of [Options].Timeout.
 	DefaultTimeout = 20 * time.Second
@@ -20,9 +20,9 @@ const (
 	// defaultTTL is how long a row stays in its table; see [Options].
 	defaultTTL = time.Hour
 
-	// TestInterval is the first pause between two checks of a waiter. The pauses grow to one
-	// fortieth of the wait, or to twice TestInterval if that is longer. A waiter takes over a row
-	// at most TestInterval too late.
+	// TestInterval is the first pause of a waiter between two checks. The pauses grow to one
+	// fortieth of the time that the waiter has waited, or to twice TestInterval if this is longer.
+	// A waiter takes over a row at most TestInterval too late.
 	TestInterval = 100 * time.Millisecond
 
 	// MinTimeout and MaxTimeout bound Options.Timeout.
@@ -39,12 +39,12 @@ const (
 	ttlSlack = time.Minute
 )
 
-// Options are the settings of a [Reserver]. Other programs on the same table may have other
-// settings: a waiter uses the timeout in the row.
+// Options are the settings of a [Reserver]. Programs on the same table may have different settings,
+// because a waiter uses the timeout in the row.
 type Options struct {
-	// Timeout bounds an operation. It begins before the Reserver sends the row. With a shorter
-	// Timeout, the reservation of a crashed writer ends sooner. A longer Timeout gives slow
-	// operations more time. It is a whole number of milliseconds, from 50 ms to 24 hours; 0 means
+	// Timeout is the longest time of an operation. It begins before the Reserver writes the row.
+	// After a crash of a writer, other writers wait longer with a longer Timeout. A slow operation
+	// needs a longer Timeout. It is a whole number of milliseconds, from 50 ms to 24 hours; 0 means
 	// 20 seconds.
 	Timeout time.Duration
 
@@ -53,18 +53,18 @@ type Options struct {
 	// clocks that run at different speeds, and for operations that the store applies late.
 	MaxClockSkewRate int
 
-	// TTL is how long a row stays in a table that removes rows. It is at least Timeout *
+	// TTL is the time after which the table may remove a row. It is at least Timeout *
 	// MaxClockSkewRate plus one minute, and at most 365 days. 0 means an hour, or twice Timeout *
 	// MaxClockSkewRate if that is longer.
 	TTL time.Duration
 
 	// ReleaseApplied also releases the row of an applied operation, which costs one more request.
-	// Then other programs need not wait for the row if the object is in the reserved state again.
-	// That happens after a create and a delete, because the object is absent again. If versions are
-	// ETags, it also happens if the object gets its earlier bytes again.
+	// Then other programs do not wait for the row if the object is in the reserved state again.
+	// This happens after a create and a delete, because the object is absent again. If versions are
+	// ETags, it also happens if a write restores the earlier bytes of the object.
 	ReleaseApplied bool
 
-	// Logger receives waits, take-overs and releases. Nil means no log.
+	// Logger receives a message for each wait, takeover and release. Nil means no log.
 	Logger *slog.Logger
 }
 

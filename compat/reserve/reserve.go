@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ErrExpired is the cause of the end of an operation's context after the time of the reservation
-// has passed. It says nothing about the outcome of the operation.
+// ErrExpired is the cause of an operation's context that has ended because the reservation has
+// expired. ErrExpired says nothing about the outcome of the operation.
 var ErrExpired = errors.New("the reservation has expired")
 
 const (
@@ -50,7 +50,7 @@ var _ object.Reserver = (*Reserver)(nil)
 // New returns a Reserver for a table. Nil options mean all defaults. New sends nothing.
 func New(table Table, opts *Options) (*Reserver, error) {
 	if table == nil {
-		return nil, fmt.Errorf("reserve: %w: New needs a table, and got nil", store.ErrInvalid)
+		return nil, fmt.Errorf("reserve: %w: the table is nil", store.ErrInvalid)
 	}
 	var o Options
 	if opts != nil {
@@ -65,15 +65,15 @@ func New(table Table, opts *Options) (*Reserver, error) {
 // Options returns the options, with all defaults filled in.
 func (r *Reserver) Options() Options { return r.o }
 
-// Do reserves the state version of the object at key, and then calls operate. Until operate
-// returns, no other holder of a reservation for this state operates. An empty version means that
-// there is no object. If the object is in that state, check returns nil; otherwise its error
-// matches [store.ErrConflict]. Do calls check at the beginning, and again after each wait. If
-// another goroutine waits for the same state, Do may return the error that check has returned to
-// that goroutine.
+// Do reserves the given version of the object at key, and then calls operate. Until operate
+// returns, no other holder of a reservation for this version operates. An empty version means that
+// there is no object. The caller's function check must return nil if the object has this version;
+// otherwise its error must match [store.ErrConflict]. Do calls check at the beginning, and again
+// after each wait. If another goroutine waits for the same version, Do may return the error that
+// check has returned to that goroutine.
 //
-// The context of operate ends with the reservation, with [ErrExpired] as its cause. Then operate
-// must return soon. Do calls operate at most once.
+// When the reservation expires, the context of operate ends with [ErrExpired] as its cause. Then
+// operate must return soon. Do calls operate at most once.
 //
 // Do returns the error of operate unchanged, even if the context of operate has ended. The outcome
 // of that error ([store.OutcomeOf]) decides what Do does with the reservation. If the operation was
@@ -199,7 +199,7 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 		var met *ConflictError
 		switch {
 		case errors.As(err, &met) && over != nil && met.Row == *over:
-			return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w: the table refuses to replace the row that it has", a.key, store.ErrUnsafe))
+			return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w: the table refuses to replace a row, although the row has not changed", a.key, store.ErrUnsafe))
 		case errors.As(err, &met) && !met.HasRow:
 			over = nil // the table has removed the row: insert again
 			continue
@@ -240,7 +240,7 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 		}
 		if renewed++; renewed > renewals {
 			a.release(ctx, held.Row)
-			return nil, store.MarkNotApplied(fmt.Errorf("%w: the table of reservations needs more than half of the timeout of %v for a write; use a longer Options.Timeout", store.ErrUnavailable, a.r.o.Timeout))
+			return nil, store.MarkNotApplied(fmt.Errorf("%w: a write to the table of reservations takes more than half of the timeout (%v); use a longer Options.Timeout", store.ErrUnavailable, a.r.o.Timeout))
 		}
 		over, again = &held.Row, true
 	}
@@ -250,7 +250,7 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 func (a *attempt) meet(ctx context.Context, met Row) (over *Row, err error) {
 	if a.entry.seen.Row != met {
 		a.entry.seen = row{met, time.Now(), a.r.polls(a.r.waitOf(met))}
-		a.r.o.Logger.Debug("another writer has the reservation", "key", a.key, "version", a.version, "generation", met.Generation, "timeout", met.Timeout)
+		a.r.o.Logger.Debug("waiting for the reservation of another writer", "key", a.key, "version", a.version, "generation", met.Generation, "timeout", met.Timeout)
 	}
 	return a.wait(ctx)
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// NewStoreTable returns a table of reservations in registers: one register for each key of an
-// object, named reservation/ and the SHA-256 of the key. The register has the last reservation of
-// the key as JSON, even after the holder has released that reservation. The table never removes a
-// row: each key that was ever reserved occupies a register.
+// NewStoreTable returns a table that stores reservations in registers. Each key of an object has
+// one register, named reservation/ and the SHA-256 of the key. The register has the last
+// reservation of the key as JSON, even after the holder has released that reservation. The table
+// never removes a register.
 //
-// The first reservation of a key costs one request of the store. A later reservation costs two
-// requests if the store returns the current value with a conflict (memory, files, DynamoDB),
-// otherwise three. The register can have a reservation for another version of the object, and the
-// holder of that reservation may still write. So the writer checks the object once more before it
-// replaces such a reservation.
+// The first reservation of a key costs one request to the store. A later reservation costs two
+// requests if the store returns the current value with a conflict (memory, files, DynamoDB);
+// otherwise it costs three requests. If the register has a reservation for another version of the
+// object, the holder of that reservation may still write. So the writer checks the object once more
+// before it replaces such a reservation.
 func NewStoreTable(st store.Store) Table { return storeTable{st} }
 
 type storeTable struct{ store.Store }
@@ -70,7 +70,7 @@ func decodeAny(value []byte, v store.Version) (Row, error) {
 	case r.Format != 1:
 		return Row{}, fmt.Errorf("%w: the register is not a reservation, or has a format that this version of Holdfast does not know (%d)", store.ErrCorrupt, r.Format)
 	case r.Timeout < 0 || r.Timeout > most:
-		return Row{}, fmt.Errorf("%w: the timeout of the reservation is %d ms, which no reservation has", store.ErrCorrupt, r.Timeout)
+		return Row{}, fmt.Errorf("%w: the timeout of the reservation is %d ms, which is out of bounds", store.ErrCorrupt, r.Timeout)
 	}
 	return Row{
 		Key: r.Key, Version: object.Version(r.Version), Generation: r.Generation,

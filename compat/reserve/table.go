@@ -25,7 +25,7 @@ type Row struct {
 	// TTL is the Unix time, in seconds, from which the table may remove the row.
 	TTL int64
 
-	// Nonce names the operation that wrote the row. It is empty in rows of object_store.
+	// Nonce identifies the operation that wrote the row. It is empty in rows of object_store.
 	Nonce string
 
 	// Tag is what the table needs to recognise the row, for example the version of a register.
@@ -38,17 +38,17 @@ type WriteResult struct {
 	Now time.Time // time by the table's clock; zero if the table does not return it
 }
 
-// Table holds reservations. Each call is one atomic request, or a few requests of which one
-// writes. An error has an outcome ([store.OutcomeOf]). A call whose outcome is unknown may
-// have written the row, or may still write it.
+// Table stores reservations. Each call sends one atomic request, or a few requests, of which only
+// one writes. An error has an outcome ([store.OutcomeOf]). A call whose outcome is unknown may have
+// written the row, or may still write it.
 type Table interface {
 	// Insert writes row if the table has no row for its key and version. Otherwise the error
 	// is a [*ConflictError]. A table that keeps only one row for each key returns that row,
 	// which may be for another version.
 	Insert(ctx context.Context, row Row) (WriteResult, error)
 
-	// Replace replaces the row seen with the new row, if the table still has exactly the row seen.
-	// Otherwise the error is a [*ConflictError].
+	// Replace writes row in place of the row seen. If the table no longer has exactly the row seen,
+	// the error is a [*ConflictError].
 	Replace(ctx context.Context, seen, row Row) (WriteResult, error)
 }
 
@@ -69,7 +69,7 @@ type ConflictError struct {
 
 func (e *ConflictError) Error() string {
 	if !e.HasRow {
-		return "the reservation does not exist any more"
+		return "the expected reservation does not exist any more"
 	}
 	return fmt.Sprintf("another writer has the reservation of %q (generation %d)", e.Row.Key, e.Row.Generation)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // WaitError says that a writer stopped waiting for the reservation of another writer. Err is the
-// reason. The outcome is NotApplied.
+// reason.
 type WaitError struct {
 	Row       Row           // the reservation of the other writer
 	Remaining time.Duration // time until the waiter would have taken the row over
@@ -20,7 +20,7 @@ type WaitError struct {
 }
 
 func (e *WaitError) Error() string {
-	return fmt.Sprintf("another writer has reserved %q (generation %d, for %v); its reservation could be taken over in %v: %v",
+	return fmt.Sprintf("another writer has reserved %q (generation %d, timeout %v); this writer could have taken the reservation over in %v: %v",
 		e.Row.Key, e.Row.Generation, e.Row.Timeout, e.Remaining.Round(time.Millisecond), e.Err)
 }
 

@@ -15,9 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// Filter returns the canonical form of a JSON value by RFC 8785: no white space,
-// members sorted by their UTF-16 code units, and numbers and strings as ECMAScript
-// writes them.
+// Filter returns the canonical form of a JSON value (RFC 8785). It has no white space. Members are
+// sorted by the UTF-16 code units of their names. Numbers and strings have the form of ECMAScript.
 func Filter(filter []byte) ([]byte, error) {
 	if !utf8.Valid(filter) {
 		return nil, bad("the filter is not valid UTF-8")
@@ -30,7 +29,7 @@ func Filter(filter []byte) ([]byte, error) {
 		return nil, bad("the filter: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, bad("the filter: more text follows the JSON value")
+		return nil, bad("the filter: the text continues after the JSON value")
 	}
 	if err := checkSurrogates(value); err != nil {
 		return nil, bad("the filter: %w", err)
@@ -132,7 +131,7 @@ func writeNumber(b *strings.Builder, n json.Number) error {
 	}
 	text := formatNumber(f)
 	if i, ok := new(big.Int).SetString(n.String(), 10); ok && i.BitLen() > 53 && text != n.String() {
-		return fmt.Errorf("the integer %.40s does not fit into a 64-bit float; programs round it differently, so the filter has no common key", n)
+		return fmt.Errorf("the integer %.40s does not fit into a 64-bit float; programs round it differently, so they would compute different keys", n)
 	}
 	b.WriteString(text)
 	return nil

@@ -1,7 +1,6 @@
-// Package resumekey computes the keys under which consumers of aviso-server keep their
-// checkpoints. Each subscription has one key. All programs that follow the rules compute the same
-// key. So a consumer can continue a stream at the position of another program or of an earlier
-// run.
+// Package resumekey computes the keys of the checkpoints of aviso-server's consumers. Each
+// subscription has one key. All programs that follow the rules compute the same key. So a consumer
+// can continue a stream where another program, or an earlier run, has stopped.
 //
 // # The key
 //
@@ -11,22 +10,21 @@
 //
 // F(x) is the length of x in bytes as a little-endian number of 64 bits, followed by x. The
 // fingerprint is the byte 1 followed by F(fingerprint of the schema), or the byte 0 if there is
-// none. The base URL has the form of [BaseURL], with a slash at its end (but see [Options].Bare).
-// The filter has the form of [Filter].
+// none. The base URL is the result of [BaseURL] with a slash at its end, unless [Options].Bare is
+// set. The filter is the result of [Filter].
 //
 // # Where it is stricter
 //
-// A wrong key does harm without an error: a consumer starts at the beginning, or at the position
-// of another consumer. So the package refuses input that two implementations could read
-// differently:
+// A wrong key causes no error: the consumer starts at the beginning, or at the position of another
+// consumer. So the package refuses input that two implementations could read differently:
 //
 //   - names that occur twice in a filter
-//   - integers that a 64-bit float does not hold
+//   - integers that a 64-bit float cannot represent
 //   - host names that are not in ASCII, and unusual notations of IPv4 addresses
 //   - white space and the characters ^ and \ in a URL
 //   - drive letters before dot segments
 //
-// An error proposes no other spelling, because that would be another key.
+// The errors do not suggest another spelling, because another spelling has another key.
 package resumekey
 
 import (
@@ -42,9 +40,9 @@ import (
 // formatVersion is hashed into every key.
 const formatVersion = 1
 
-// ErrInput: the URL, the event type or the filter cannot be part of a key. All errors
-// of this package match ErrInput.
-var ErrInput = errors.New("the input has no resume key")
+// ErrInput: the URL, the event type or the filter is not valid, or programs could read it
+// differently. All errors of this package match ErrInput.
+var ErrInput = errors.New("cannot compute a resume key")
 
 func bad(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInput, fmt.Errorf(format, args...))
@@ -52,13 +50,12 @@ func bad(format string, args ...any) error {
 
 // Options are the optional parts of a key.
 type Options struct {
-	// Fingerprint, if not nil, is the fingerprint of the schema that the consumer was
-	// written for. An empty fingerprint gives another key than no fingerprint. Default:
-	// none.
+	// Fingerprint, if not nil, is the fingerprint of the schema that the consumer expects. An empty
+	// fingerprint and no fingerprint give different keys. Default: no fingerprint.
 	Fingerprint *string
 
-	// Bare uses the path of the URL unchanged. Default: Key adds a final slash to the path if
-	// it has none, as the consumer program does with its configured base URL.
+	// With Bare, Key uses the path of the URL unchanged. Default: if the path has no final slash,
+	// Key adds one, because the consumer program does the same with its base URL.
 	Bare bool
 }
 

@@ -11,8 +11,9 @@ import (
 
 // BaseURL returns the canonical form of the URL of a server: scheme://host[:port]path. Scheme and
 // host are in lower case, IPv6 addresses are compressed and in brackets, and dot segments are
-// resolved. User, query, fragment and default port are removed. An empty path becomes "/". The
-// rest of the path does not change. A path with a final slash differs from a path without it.
+// resolved. BaseURL removes user, query, fragment and default port. An empty path becomes "/". The
+// rest of the path does not change. A path with a final slash and a path without it give different
+// results.
 func BaseURL(raw string) (string, error) {
 	fail := func(format string, args ...any) (string, error) {
 		return "", bad("the URL %q: %w", raw, fmt.Errorf(format, args...))
@@ -22,7 +23,7 @@ func BaseURL(raw string) (string, error) {
 	}
 	for _, r := range raw {
 		if r <= ' ' || r == 0x7f || r == '\\' || r == '^' {
-			return fail("programs read the character %q differently, so the URL has no common key", r)
+			return fail("programs read the character %q differently, so they would compute different keys", r)
 		}
 	}
 	scheme, rest, ok := strings.Cut(raw, "://")
@@ -87,9 +88,9 @@ func canonicalName(host string) (string, error) {
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '.', r == '-', r == '_':
 		case r > 0x7f:
-			return "", fmt.Errorf("write the host in ASCII, as in xn--bcher-kva.example")
+			return "", fmt.Errorf("the host is not in ASCII; write it as in xn--bcher-kva.example")
 		default:
-			return "", fmt.Errorf("the host contains %q", r)
+			return "", fmt.Errorf("the host contains the character %q", r)
 		}
 	}
 	// Some programs read a name whose last label is a number as an address, in unusual
@@ -133,7 +134,7 @@ func canonicalPath(path string) (string, error) {
 			}
 		case "..":
 			if drive != "" {
-				return "", fmt.Errorf("programs resolve .. after %s differently, so the URL has no common key", drive)
+				return "", fmt.Errorf("programs resolve .. after %s differently, so they would compute different keys", drive)
 			}
 			kept = kept[:max(len(kept)-1, 0)]
 			if final {
