@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Verb names the method of [Store] that a [Change] is for.
+// Verb names the method of [Store] that a [Change] describes.
 type Verb string
 
 // The verbs, named like the methods of a [Store].
@@ -28,10 +28,10 @@ type Change struct {
 	Force            bool     // allows a call without a token on a checkpoint with a token
 	ExpectedSequence *uint64  // for VerbReset and VerbDelete: the sequence that must be saved
 
-	// LastShown, if not nil, is the state that the keeper last returned to its user. Set it for
-	// a storage in which other programs can move checkpoints back without a new epoch. If the
-	// present state is older, an Advance gets RolledBack. If the present state is newer, a
-	// Delete without ExpectedSequence is refused.
+	// LastShown, if not nil, is the state that the keeper last returned to its user. Set LastShown
+	// if other programs can move checkpoints back without a new epoch. If the present state is
+	// older than LastShown, an Advance gets RolledBack. If the present state is newer, the keeper
+	// refuses a Delete without ExpectedSequence.
 	LastShown *Checkpoint
 }
 
@@ -43,8 +43,8 @@ type Decision struct {
 	Err    error      // for the other verbs: why the change was refused
 }
 
-// Decide returns the result of the change on the state now. It uses and sets only Exists,
-// Position, Epoch and Token; it copies the other fields.
+// Decide returns the result of the change. The parameter now is the present state. Decide uses and
+// sets only Exists, Position, Epoch and Token; it copies the other fields.
 func (c *Change) Decide(now Checkpoint) Decision {
 	fenced := c.Token != 0 && c.Token < now.Token || c.Token == 0 && now.Token != 0 && !c.Force
 	next := now
@@ -108,7 +108,7 @@ func (c *Change) refusal(now Checkpoint, fenced bool) error {
 	case c.ExpectedSequence != nil && *c.ExpectedSequence != now.Sequence:
 		return fmt.Errorf("%w: the checkpoint is at sequence %d, but the caller expects sequence %d", ErrUnexpectedSequence, now.Sequence, *c.ExpectedSequence)
 	case c.Verb == VerbDelete && c.ExpectedSequence == nil && s != nil && s.Epoch == now.Epoch && s.Exists && now.Sequence > s.Sequence:
-		return fmt.Errorf("%w: the checkpoint was at sequence %d when it was read, but has advanced to sequence %d", ErrUnexpectedSequence, s.Sequence, now.Sequence)
+		return fmt.Errorf("%w: this keeper has read sequence %d, but the checkpoint has now advanced to sequence %d", ErrUnexpectedSequence, s.Sequence, now.Sequence)
 	}
 	return nil
 }

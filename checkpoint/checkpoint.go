@@ -39,13 +39,12 @@ type Checkpoint struct {
 
 	Position
 
-	// Epoch counts how often the checkpoint was moved back or deleted, from 1 on. An Advance
-	// names the epoch that its caller has read. If a new epoch has begun since then, the
-	// Advance is refused. 0 means that this keeper has no epochs.
+	// Epoch begins at 1, and increases when the checkpoint is moved back or deleted. An Advance
+	// names the epoch that its caller has read. If a new epoch has begun meanwhile, the keeper
+	// refuses the Advance. 0 means that this keeper has no epochs.
 	Epoch uint64
 
-	// Token is the highest fencing token that a writer has used or announced; 0 means
-	// none.
+	// Token is the highest fencing token that any call has passed for this key; 0 means none.
 	Token uint64
 
 	// Written is the time of the last write, by the writer's clock, in milliseconds, for people
@@ -116,7 +115,7 @@ func (s Status) Err() error {
 	case RolledBack:
 		return ErrRolledBack
 	}
-	return fmt.Errorf("no status: %v", s)
+	return fmt.Errorf("unknown status %d", int(s))
 }
 
 // Result is the result of an Advance.
@@ -129,9 +128,9 @@ type Result struct {
 	Current Checkpoint
 }
 
-// Err returns the error that Advance returns with the result, for a caller with this token. The
-// error is that of [Status.Err]. If the write was refused because of a token, the error names the
-// token of the checkpoint and the token of the caller.
+// Err returns the error that Advance returns with the result: the error of [Status.Err]. The
+// parameter token is the token of the caller. For the status Fenced, the error also names the token
+// of the checkpoint and the token of the caller.
 func (r Result) Err(token uint64) error {
 	if r.Status == Fenced {
 		return fencedOff(r.Current, token)
@@ -200,8 +199,8 @@ type GetOptions struct {
 
 // AdvanceOptions are the options of Advance.
 type AdvanceOptions struct {
-	// Token is the fencing token of the caller's lease; 0 means none. The checkpoint keeps the
-	// token, and then refuses lower tokens.
+	// Token is the fencing token of the caller's lease; 0 means none. The keeper saves the token in
+	// the checkpoint, and then refuses lower tokens.
 	Token uint64
 
 	// With Force, Advance saves without a token even if the checkpoint has a token. If the
@@ -229,11 +228,11 @@ type ChangeOptions struct {
 	Force bool
 }
 
-// Store keeps checkpoints: [RegisterStore] in registers, package avisofile in a JSON file. Any
-// number of goroutines may call all methods.
+// Store stores checkpoints. [RegisterStore] uses registers, and package avisofile uses a JSON file.
+// Any number of goroutines may call all methods.
 //
 // The context of a call bounds that call, and its wait for other callers. If the context ends a
-// call early, [store.OutcomeOf] of its error says whether the call may still take effect.
+// call early, [store.OutcomeOf] says for the error whether the call may still take effect.
 type Store interface {
 	// Get returns the checkpoint of key. If no position is saved, the error matches
 	// [store.ErrNotFound]. Epoch and Token of the result are still valid.
@@ -245,11 +244,10 @@ type Store interface {
 	// that caused the refusal.
 	Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error)
 
-	// Fence writes a token into the checkpoint: after that, every keeper refuses lower tokens. A
-	// new holder of a lease calls Fence first, and continues from the checkpoint that it
-	// returns. If no position is saved, the result's Exists is false, and the error is nil. If
-	// the checkpoint has a higher token, the error matches ErrFenced, and the result has that
-	// token.
+	// Fence writes a token into the checkpoint. From then on, every keeper refuses lower tokens. A
+	// new holder of a lease calls Fence first, and continues from the checkpoint that it returns.
+	// If no position is saved, the result's Exists is false, and the error is nil. If the
+	// checkpoint has a higher token, the error matches ErrFenced, and the result has that token.
 	Fence(ctx context.Context, key string, token uint64) (Checkpoint, error)
 
 	// Reset saves p even if that moves the checkpoint back, and begins a new epoch. It returns

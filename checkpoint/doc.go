@@ -1,5 +1,6 @@
-// Package checkpoint saves positions in streams: how far a worker has come. Positions survive
-// crashes and power cuts. They never move backwards, even if several processes write them.
+// Package checkpoint saves positions in streams. A position says how far a worker has processed its
+// stream. Positions survive crashes and power cuts. They never move backwards, even if several
+// processes write them.
 //
 // # Use
 //
@@ -19,15 +20,15 @@
 //	_, err = keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 17}, nil)
 //
 // Reset, Delete, List and Watch are for people and tools. [New] returns a [RegisterStore], which
-// keeps each checkpoint in a register of a [store.Store]. Package avisofile keeps all checkpoints
-// in one JSON file that other programs share.
+// stores each checkpoint in a register of a [store.Store]. Package avisofile stores all checkpoints
+// in one JSON file that other programs can share.
 //
 // # What is promised
 //
 //   - Advance only moves forward. No process ever lowers the sequence of a key, except by
 //     Reset and Delete.
 //   - An acknowledged Advance is as durable as a Put of the store. An answer with the status
-//     [Unchanged] or [Behind] is as durable: the store then has the position or a later one.
+//     [Unchanged] or [Behind] is equally durable: the store has this position or a later position.
 //   - Get is linearizable, unless the caller allows an answer from memory ([GetOptions].Cached).
 //     It may return a state of another writer that is not durable yet. The next Advance from that
 //     state makes it durable.
@@ -40,8 +41,8 @@
 //     a write, the outcome is unknown. The keeper then reads the record again before it uses its
 //     memory.
 //
-// The package makes no promise across keys, about the order of calls that run at the same time,
-// or on a store that does not keep its contract.
+// There is no promise about several keys together, or about the order of calls that run at the same
+// time. If the store does not obey its contract, there is no promise at all.
 //
 // # Moving back
 //
@@ -52,25 +53,26 @@
 // the keeper last returned to its user. A deleted checkpoint leaves a record with its epoch and
 // token.
 //
-// An Advance also gets RolledBack if the store itself went back and this keeper has seen the
-// later state. A store goes back when it is restored from a backup or emptied by hand. A Get
-// accepts the older state.
+// An Advance also gets RolledBack if the store itself went back and this keeper has seen the later
+// state. This happens if the store is restored from a backup or emptied by hand. After a Get, the
+// keeper accepts the older state.
 //
 // # Fencing
 //
-// A lease expires by time, and its holder may notice that late. So the holder passes the fencing
-// token of its grant with each call. The checkpoint keeps the highest token that it has seen, and
-// refuses lower tokens. A new holder first calls Fence of the [Store], and continues from the
-// state that Fence returns. From then on the keeper refuses all calls of earlier holders. If a
-// checkpoint has a token, the keeper refuses calls without a token. The option Force allows them.
-// Use the tokens of one lock only, because tokens of two locks cannot be compared.
+// A lease can expire before its holder notices. So the holder passes the fencing token of its grant
+// with each call. The keeper saves the highest token in the checkpoint, and refuses lower tokens. A
+// new holder first calls Fence of the [Store], and continues from the state that Fence returns.
+// From then on the keeper refuses all calls of earlier holders. If a checkpoint has a token, the
+// keeper refuses calls without a token. The option Force allows them. Use the tokens of one lock
+// only, because tokens of two locks cannot be compared.
 //
 // # Sharing of writes
 //
 // The goroutines of one process share the writes on a key. Calls that arrive during a write wait
 // for the next write. That write saves the highest position of all these calls. Different keys
-// share nothing. A single caller costs one request for each Advance, because the keeper writes
-// against the state that it remembers. If that state is outdated, the store refuses the write.
+// share nothing. If there is only one caller, each Advance costs one request: the keeper remembers
+// the last state, and writes on the condition that the register still has this state. If the state
+// is outdated, the store refuses the write.
 //
 // # Unknown outcomes
 //
@@ -81,8 +83,8 @@
 //     [store.UnsyncedPutter], a reader can see a write before it is durable. On such a store the
 //     keeper writes the same state once more.
 //   - If the record is still in the old state, the keeper sends the same bytes again.
-//   - If the list of nonces contains the old state but not the nonce of the write, the write will
-//     never be applied.
+//   - If the list of nonces contains the nonce of the old state but not the nonce of the write, the
+//     write will never be applied.
 //
 // If a store cannot recognise a write ([store.Traits].CannotReadOwnWrites), the keeper does not
 // read back, and the outcome stays unknown.
@@ -109,9 +111,9 @@
 //   - nonce: the nonce of this write.
 //   - written: the time by the writer's clock, for people only.
 //
-// A write keeps fields that this list does not name. The keeper never overwrites a register whose
-// value is not such a record: for example, if a name occurs twice, a number is out of range, or
-// the text is not UTF-8. The error then matches [store.ErrCorrupt].
+// A write does not change fields that this list does not name. The keeper never overwrites a
+// register whose value is not such a record: for example, if a name occurs twice, a number is out
+// of range, or the text is not UTF-8. The error then matches [store.ErrCorrupt].
 //
 // Aviso is ECMWF's client for event notifications. The rule that a checkpoint only moves forward
 // comes from its state file. Epochs, tombstones and the resolution of unknown outcomes are

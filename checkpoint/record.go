@@ -117,7 +117,7 @@ func (r *record) encode(key string) ([]byte, error) {
 		value = b.Bytes()
 	}
 	if len(value) > store.MaxValue {
-		return nil, fmt.Errorf("%w: the record takes %d bytes, at most %d are allowed", store.ErrTooLarge, len(value), store.MaxValue)
+		return nil, fmt.Errorf("%w: the record has %d bytes; at most %d are allowed", store.ErrTooLarge, len(value), store.MaxValue)
 	}
 	return value, nil
 }
@@ -157,7 +157,7 @@ func checkPosition(p Position) error {
 		return err
 	}
 	if len(payload) > MaxPayload {
-		return fmt.Errorf("%w: the event id (%d bytes) and the data (%d bytes) take %d bytes as JSON; at most %d are allowed. Store large data in another place, and only the name of the data in the checkpoint",
+		return fmt.Errorf("%w: the event id (%d bytes) and the data (%d bytes) take %d bytes as JSON; at most %d are allowed. Store large data in another place, and put only its name into the checkpoint",
 			store.ErrTooLarge, len(p.EventID), len(p.Data), len(payload), MaxPayload)
 	}
 	return nil
@@ -176,15 +176,15 @@ func decode(key string, value []byte) (record, error) {
 func decodeFields(key string, value []byte) (record, error) {
 	all, err := members(value)
 	if err != nil {
-		return record{}, fmt.Errorf("not a checkpoint: %w: %.60q", err, value)
+		return record{}, fmt.Errorf("the value is not a checkpoint: %w: %.60q", err, value)
 	}
 	// The version comes first: the fields of a newer format may mean something else.
 	version, err := take[int](all, "holdfast")
 	if err != nil || version < 1 {
-		return record{}, fmt.Errorf("not a checkpoint: %.60q", value)
+		return record{}, fmt.Errorf("the value is not a checkpoint: %.60q", value)
 	}
 	if version > formatVersion {
-		return record{}, fmt.Errorf("%w: the checkpoint has format %d, this program reads format %d; use a newer program", ErrFormat, version, formatVersion)
+		return record{}, fmt.Errorf("%w: the checkpoint has format %d, but this program reads only format %d; use a newer program", ErrFormat, version, formatVersion)
 	}
 	var f fields
 	var errs [12]error
@@ -228,11 +228,11 @@ func (f *fields) check(key string) error {
 	case f.Kind != recordKind:
 		return fmt.Errorf("the register has a record of kind %q, not a checkpoint", f.Kind)
 	case f.Key != key:
-		return fmt.Errorf("the record belongs to the checkpoint %q, so a program copied the record from another key", f.Key)
+		return fmt.Errorf("the record belongs to another checkpoint, %q; find out which program copied the record", f.Key)
 	case f.Epoch == 0 || f.Epoch > maxCount:
-		return fmt.Errorf("the epoch of the record is %d, not a number from 1 to %d", f.Epoch, uint64(maxCount))
+		return fmt.Errorf("the epoch of the record is %d, but must be from 1 to %d", f.Epoch, uint64(maxCount))
 	case f.N == 0 || f.N > maxCount:
-		return fmt.Errorf("the write count of the record is %d, not a number from 1 to %d", f.N, uint64(maxCount))
+		return fmt.Errorf("the write count of the record (n) is %d, but must be from 1 to %d", f.N, uint64(maxCount))
 	case f.Nonce == "":
 		return errors.New("the record has no nonce")
 	case f.Sequence == nil && (f.EventID != "" || f.Data != nil || f.DataBase64 != nil):
@@ -276,7 +276,7 @@ func members(value []byte) (map[string]json.RawMessage, error) {
 		return nil, err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("more text follows the JSON object")
+		return nil, errors.New("the text continues after the JSON object")
 	}
 	return all, nil
 }

@@ -27,10 +27,10 @@ type Options struct {
 	// is a valid key. Default: checkpoint.
 	KeyPrefix string
 
-	// HeldBy, if not nil, returns the holder of the lease that guards a key. If there is no
-	// holder, held is false. Reset and Delete call HeldBy after they have read the checkpoint and
-	// before they write. If the holder's token is not the token of the caller, or HeldBy returns
-	// an error, they fail. Default: leases are not checked.
+	// HeldBy, if not nil, returns the holder of the lease that guards a key. If there is no holder,
+	// held is false. Reset and Delete call HeldBy after they have read the checkpoint and before
+	// they write. If the lease has a holder with another token than the caller, or if HeldBy
+	// returns an error, Reset and Delete fail. Default: Reset and Delete do not check leases.
 	HeldBy func(ctx context.Context, key string) (h Holder, held bool, err error)
 
 	// PollInterval is the time between two reads of Watch if the store is not a
@@ -62,11 +62,11 @@ func (o *Options) checked() (Options, error) {
 	return c, nil
 }
 
-// RegisterStore keeps each checkpoint in one register of a store. [Store] describes the methods,
-// and the package comment the promises.
+// RegisterStore stores each checkpoint in one register of a store. [Store] describes the methods,
+// and the package comment describes the promises.
 //
-// A RegisterStore keeps the last state of each used key in memory. While it writes keys, it runs one
-// goroutine for each of these keys.
+// A RegisterStore remembers the last state of each used key in memory. While it writes keys, it
+// runs one goroutine for each of these keys.
 type RegisterStore struct {
 	st       store.Store
 	opts     Options
@@ -200,7 +200,7 @@ func (k *RegisterStore) Advance(ctx context.Context, key string, p Position, opt
 // Fence implements [Store].
 func (k *RegisterStore) Fence(ctx context.Context, key string, token uint64) (Checkpoint, error) {
 	if token == 0 {
-		return Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: the token is 0; Fence needs the fencing token of a lease", store.ErrInvalid))
+		return Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: the fencing token is 0; use the token of a lease", store.ErrInvalid))
 	}
 	a, err := k.change(ctx, key, Change{Verb: VerbFence, Token: token})
 	return a.current, wrap("fence", key, err)
@@ -218,8 +218,8 @@ func (k *RegisterStore) Reset(ctx context.Context, key string, p Position, opts 
 	return a.current, wrap("reset", key, err)
 }
 
-// Delete implements [Store]. The register remains with its token and epoch. So neither an earlier
-// holder nor an earlier Advance can restore the checkpoint.
+// Delete implements [Store]. The register remains, with its token and epoch. So an earlier holder
+// of the lease, or a late Advance, cannot restore the checkpoint.
 func (k *RegisterStore) Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error) {
 	if opts == nil {
 		opts = &ChangeOptions{}
@@ -277,8 +277,8 @@ func (k *RegisterStore) get(ctx context.Context, key string, cached bool) (Check
 }
 
 // List implements [Store]. The store must be a [store.Lister]; otherwise the error matches
-// [errors.ErrUnsupported]. It reads several checkpoints at the same time. No goroutine
-// remains when it returns.
+// [errors.ErrUnsupported]. List reads several checkpoints at the same time. When List returns, its
+// goroutines have ended.
 func (k *RegisterStore) List(ctx context.Context, prefix string) iter.Seq2[Checkpoint, error] {
 	return func(yield func(Checkpoint, error) bool) {
 		below := k.opts.KeyPrefix

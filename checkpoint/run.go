@@ -17,16 +17,17 @@ import (
 // maxTermPause is the longest pause after a term that saved nothing.
 const maxTermPause = 5 * time.Second
 
-// Event is one item to handle, and its position in the stream. If several items must be handled
-// together, make one event of them: T is then a batch, with the position of its last item.
+// Event is one item of a stream, with its position. If a worker must handle several items together,
+// use a batch of items as T, with the position of the last item.
 type Event[T any] struct {
 	Position
 	Value T
 }
 
 // Source yields the events after the checkpoint from, in the order of their Sequence. If
-// from.Exists is false, it yields all events. It waits for further events until its context
-// ends. When a source returns, it has no more events. An error that it yields ends the run.
+// from.Exists is false, the source yields all events. A source can wait for further events until
+// its context ends. When a source returns, it has no more events. If a source yields an error, Run
+// ends.
 type Source[T any] func(ctx context.Context, from Checkpoint) iter.Seq2[Event[T], error]
 
 // Guard has the methods of a lease that [Run] needs. A *lease.Guard is a Guard.
@@ -56,17 +57,17 @@ const (
 type RunOptions struct {
 	// Acquire, if not nil, waits for the lease of the worker. With Acquire, only one of several
 	// workers works at a time. If this worker stops or dies, another worker continues from the
-	// checkpoint, and the fence refuses late writes of the first worker. Default: no lease, and
-	// no fence.
+	// checkpoint. The keeper then refuses late writes of the first worker, because they have a
+	// lower fencing token. Default: no lease and no token.
 	Acquire func(ctx context.Context) (Guard, error)
 
-	// SaveEvery is the number of events after which Run saves the checkpoint before it handles
-	// the next event. After a crash at most this many events are handled again. At least 1.
-	// Default: 100.
+	// SaveEvery is the largest number of handled events without a save: then Run saves the
+	// checkpoint before it handles the next event. After a crash, at most this number of events are
+	// handled again. At least 1. Default: 100.
 	SaveEvery int
 
-	// SaveInterval is the longest time between the return of handle for an event and the save of
-	// the event's position, while the store answers. At least 1 ms. Default: 1 s.
+	// SaveInterval is the longest time from the return of handle for an event to the save of its
+	// position, if the store answers. At least 1 ms. Default: 1 s.
 	SaveInterval time.Duration
 
 	// Logger receives a message at the start and the end of each term, and for each
@@ -98,17 +99,17 @@ func (o *RunOptions) checked() (RunOptions, error) {
 }
 
 // Run follows a stream. It reads the checkpoint of key, and calls handle for each later event of
-// source, one at a time. It saves the position of an event only after handle has returned nil.
-// Each event is handled at least once. After a crash or a lost lease, at most
-// [RunOptions].SaveEvery events are handled again.
+// source, one at a time. It saves the position of an event only after handle has returned nil. Run
+// handles each event at least once. After a crash or a lost lease, at most [RunOptions].SaveEvery
+// events are handled again.
 //
-// Run works in terms. A term begins when Run has the lease, if there is one. At the beginning Run
-// fences the checkpoint with the token of the lease, and then reads the checkpoint. So an earlier
-// holder that has not noticed the loss of its lease cannot save its position. A term ends when
-// the lease is lost, when another worker has written a higher token, or when the checkpoint was
-// moved back. The next term begins from the saved state. The contexts of source and handle end
-// with the term. The function handle can call [Token] with its context to get the token, and
-// fence its own writes with it.
+// Run works in terms. If there is a lease, a term begins when Run has the lease. Run first writes
+// the token of the lease to the checkpoint, and then reads the checkpoint. So an earlier holder
+// that has not noticed the loss of its lease cannot save its position. A term ends when the lease
+// is lost, when another worker has written a higher token, or when the checkpoint was moved back.
+// The next term begins from the saved state. The contexts of source and handle end with the term.
+// The function handle can call [Token] with its context to get the token, and fence its own writes
+// with it.
 //
 // Run returns nil when the source has no more events. When ctx ends, Run returns its cause. Run
 // also returns the errors of handle, of source and of RunOptions.Acquire, and the error of a
@@ -133,7 +134,7 @@ func Run[T any](ctx context.Context, k Store, key string, source Source[T], hand
 			}
 			return err
 		case errors.As(err, new(termOver)) || errors.Is(err, ErrRolledBack) || errors.Is(err, ErrFenced) && o.Acquire != nil:
-			o.Logger.Info("checkpoint: term over", "key", key, "cause", err)
+			o.Logger.Info("checkpoint: the term of this worker has ended", "key", key, "cause", err)
 		default:
 			return err
 		}
@@ -190,7 +191,7 @@ func runTerm[T any](ctx context.Context, w *worker, source Source[T], handle fun
 	if w.opts.Acquire != nil {
 		guard, err := w.opts.Acquire(ctx)
 		if err != nil {
-			return false, fmt.Errorf("checkpoint %q: lease: %w", w.key, err)
+			return false, fmt.Errorf("checkpoint %q: cannot get the lease: %w", w.key, err)
 		}
 		defer w.release(ctx, guard)
 		t.token = guard.Token()
@@ -202,7 +203,7 @@ func runTerm[T any](ctx context.Context, w *worker, source Source[T], handle fun
 	if err != nil {
 		return false, cause(tctx, err)
 	}
-	w.opts.Logger.Info("checkpoint: term begins", "key", w.key, "exists", from.Exists, "sequence", from.Sequence, "token", t.token)
+	w.opts.Logger.Info("checkpoint: a term of this worker begins", "key", w.key, "exists", from.Exists, "sequence", from.Sequence, "token", t.token)
 
 	var saver sync.WaitGroup
 	saver.Go(func() { t.saveRegularly(tctx, end) })
@@ -252,7 +253,7 @@ func follow[T any](ctx context.Context, t *term, from Checkpoint, source Source[
 			return err
 		}
 		if began && e.Sequence <= last {
-			return fmt.Errorf("checkpoint %q: the source returned sequence %d after %d; sequences must rise", t.key, e.Sequence, last)
+			return fmt.Errorf("checkpoint %q: the source yielded sequence %d after sequence %d; sequences must increase", t.key, e.Sequence, last)
 		}
 		last, began = e.Sequence, true
 		if err := handle(ctx, e); err != nil {
@@ -315,7 +316,7 @@ func (t *term) save(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("checkpoint %q at %d: %w", t.key, p.Sequence, err)
+		return fmt.Errorf("checkpoint %q: cannot save sequence %d: %w", t.key, p.Sequence, err)
 	}
 	t.mu.Lock()
 	t.unsaved -= n
@@ -350,7 +351,7 @@ func (w *worker) release(ctx context.Context, guard Guard) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if err := guard.Release(ctx); err != nil {
-		w.opts.Logger.Warn("checkpoint: release", "key", w.key, "error", err)
+		w.opts.Logger.Warn("checkpoint: cannot release the lease", "key", w.key, "error", err)
 	}
 }
 
@@ -366,6 +367,6 @@ func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Cont
 		if backoff.Sleep(limited, backoff.Pause(try, minPause, 4*maxPause)) != nil {
 			return cause(ctx, err)
 		}
-		w.opts.Logger.Warn("checkpoint: "+what+" is tried again", "key", w.key, "error", err)
+		w.opts.Logger.Warn("checkpoint: cannot "+what+" the checkpoint, the worker tries again", "key", w.key, "error", err)
 	}
 }

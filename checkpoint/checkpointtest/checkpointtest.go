@@ -6,7 +6,7 @@
 //	}
 //
 // The suite checks what the keeper returns and saves, through several handles on the same
-// checkpoints. It does not lose replies or cut the power. Package storetest tests registers under
+// checkpoints. It does not test lost replies or power cuts. Package storetest tests registers under
 // such faults.
 package checkpointtest
 
@@ -20,7 +20,7 @@ import (
 
 // Options adapt the suite to a keeper.
 type Options struct {
-	// Parallel runs the cases at the same time, for keepers that mostly wait.
+	// Parallel runs the cases at the same time. Use it for keepers that mostly wait.
 	Parallel bool
 }
 
@@ -48,9 +48,9 @@ func rules() []rule {
 }
 
 // Run checks the keepers that open returns. Each rule is a subtest with its own key of 64
-// hexadecimal digits. Other checkpoints may exist. Each call of open returns a further
-// keeper of the same checkpoints, as another process does, and registers with t.Cleanup a
-// function that closes the keeper. Nil options mean the defaults.
+// hexadecimal digits. Other checkpoints may exist. Each call of open must return another keeper of
+// the same checkpoints, as another process would have. It must also register a function that closes
+// the keeper, with t.Cleanup. Nil options mean the defaults.
 func Run(t *testing.T, open func(t *testing.T) checkpoint.Store, opts *Options) {
 	for _, r := range rules() {
 		t.Run(r.name, func(t *testing.T) {
