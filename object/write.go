@@ -327,7 +327,7 @@ func (a *attempt) notYet(cause error, conflict bool) (Info, bool, error) {
 				return Info{}, false, err
 			}
 		}
-		cause = store.MarkNotApplied(fmt.Errorf("%w: the store refuses a condition that holds", store.ErrUnsafe))
+		cause = store.MarkNotApplied(fmt.Errorf("%w: the store refuses a condition that is true", store.ErrUnsafe))
 	}
 	if !a.by.own && a.by.conditional {
 		// The first try may take effect late, and overwrite what others commit meanwhile. A

@@ -63,12 +63,12 @@ func Abilities(s Store) (names []string) {
 // As finds the ability T of s, or of a store that s decorates. T is one of the
 // interfaces of this package, or any other type.
 //
-// A decorator supports As in one of two ways. With a method Unwrap() Store, callers may use
-// the store below directly. With a method As(target any) bool, the decorator decides
-// itself: it sets target (a *T) and returns true. The decorators of this package
-// ([Intercept], [Prefix]) have As. They return the abilities of this package, whose calls
-// also pass through the decorator. They hide everything else of the store below: its
-// concrete type, and interfaces that this package does not know.
+// A decorator supports As in one of two ways. With a method Unwrap() Store, callers may use the
+// store below directly. With a method As(target any) bool, the decorator decides itself: it sets
+// target (a *T) and returns true. The decorators of this package ([Intercept], [Prefix]) have As.
+// They return only the abilities that this package defines, and calls of these abilities also
+// pass through the decorator. They hide everything else of the store below: its concrete type,
+// and interfaces that this package does not know.
 func As[T any](s Store) (T, bool) {
 	var t T
 	ok := asTarget(s, &t)

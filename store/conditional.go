@@ -4,7 +4,8 @@ import (
 	"context"
 )
 
-// ConditionalGetter is a store that can answer "not changed" without the value.
+// ConditionalGetter is a store that can report that a register has not changed, without sending
+// the value.
 type ConditionalGetter interface {
 	// If the current version equals seen, GetIfChanged returns a nil value, and changed
 	// is false. Otherwise it does the same as Get, and changed is true.

@@ -125,9 +125,8 @@ func (e *sentinel) Is(target error) bool { return slices.Contains(e.also, target
 
 // The errors of a store, for [errors.Is].
 var (
-	// ErrPermanent matches errors of other packages, such as lease, for which a retry
-	// does not help. To test any error, call [Permanent], which also knows the errors of
-	// this package.
+	// ErrPermanent: a retry does not help. Errors of other packages, such as lease, match it. To
+	// test any error, call [Permanent], which also knows the errors of this package.
 	ErrPermanent = errors.New("a retry does not help")
 
 	// ErrInvalid: an argument or an option is out of its bounds. Nothing was done.
@@ -178,7 +177,7 @@ var (
 	ErrClosed error = NewError("store is closed", NotApplied)
 )
 
-// ConflictError is the error of a write that named another version than the current one. It
+// ConflictError is the error of a write that named a version other than the current version. It
 // may carry the current state. It matches [ErrConflict], and its outcome is NotApplied.
 type ConflictError struct {
 	Key string

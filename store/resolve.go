@@ -73,9 +73,9 @@ const (
 	// its state. The other writes that were passed to [Resolve] can never be applied.
 	ResolutionSuperseded
 
-	// ResolutionPending: the register is still in the state that the writes named. None of
-	// them has been applied. Each of them may still be applied, until another write follows
-	// that state. The caller may send the same change again.
+	// ResolutionPending: the register is still in the state that the writes named. None of them
+	// has been applied. Each of them may still be applied, until another write replaces that
+	// state. The caller may send the same change again.
 	ResolutionPending
 
 	// ResolutionNotApplied: none of the writes was applied, and none ever will be. Another write
@@ -112,13 +112,12 @@ type ResolveResult struct {
 	Current Entry
 }
 
-// Resolve reads a register once and finds out whether in-doubt writes were applied: writes
-// whose outcome was unknown. All these writes named the state prev; a zero prev means that
-// the register was absent. The argument writes has the versions that these writes would
-// have made; [AttemptedVersion] returns such a version. A zero version stands for a write
-// whose version is not known: its resolution is always ResolutionPending or
-// ResolutionUnknown. Without writes, Resolve reports whether the register is still in the
-// state prev.
+// Resolve reads a register once and finds out whether in-doubt writes were applied: writes whose
+// outcome was unknown. All these writes named the state prev; a zero prev means that the register
+// was absent. The argument writes has the versions that these writes would have made;
+// [AttemptedVersion] returns such a version. A zero version means a write whose version is not
+// known: its resolution is always [ResolutionPending] or [ResolutionUnknown]. Without writes,
+// Resolve reports whether the register is still in the state prev.
 //
 // At most one write can replace the state prev, so one answer is enough for all writes.
 // A resolution other than ResolutionPending and ResolutionUnknown is final. Resolve
@@ -175,9 +174,8 @@ func Resolve(ctx context.Context, s Store, key string, prev Version, writes ...V
 //     a conflict, or it was a conflict whose state could not be read.
 //   - ResolutionPending or ResolutionUnknown: the error is an unknown outcome.
 //
-// The applied write was sent after the call of PutAndResolve and before its return. The
-// holder of a lease may trust the write for a limited time only. It counts that time from
-// the call.
+// PutAndResolve sends the applied write after its call and before its return. So a holder that
+// counts the time of its lease from the call never trusts the lease for too long.
 func PutAndResolve(ctx context.Context, s Store, key string, prev Version, value []byte) (ResolveResult, error) {
 	v, err := s.Put(ctx, key, prev, value)
 	return ResolvePut(ctx, s, key, prev, value, v, err)
@@ -190,8 +188,8 @@ func ResolvePut(ctx context.Context, s Store, key string, prev Version, value []
 	return resolveWrite(ctx, s, Entry{key, value, v}, prev, err, func() (Version, error) { return s.Put(ctx, key, prev, value) })
 }
 
-// DeleteAndResolve deletes the state prev, with the retries and results of [PutAndResolve].
-// If the result is ResolutionApplied, its Current is absent.
+// DeleteAndResolve deletes the state prev. It retries like [PutAndResolve], and has the same
+// results. If the result is ResolutionApplied, its Current is absent.
 func DeleteAndResolve(ctx context.Context, s Store, key string, prev Version) (ResolveResult, error) {
 	return ResolveDelete(ctx, s, key, prev, s.Delete(ctx, key, prev))
 }

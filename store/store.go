@@ -1,5 +1,5 @@
-// Package store defines what Holdfast asks of a storage system: small values under keys,
-// each changed only by compare-and-swap.
+// Package store defines what Holdfast needs from a storage system: keys with small values that
+// change only by compare-and-swap.
 //
 // # Use
 //
@@ -9,8 +9,8 @@
 //	s, err := filestore.Open("/var/lib/jobs", nil)
 //	client, err := lease.New(s, nil)
 //
-// The stores are filestore (a directory), sqlstore (SQLite, PostgreSQL), bucketstore (object
-// storage), memstore (one process), and those of the modules for cloud services. To use a
+// The stores are filestore (a directory), sqlstore (SQLite, PostgreSQL), [bucketstore] (object
+// storage), [memstore] (one process), and the stores in the modules for cloud services. To use a
 // store yourself:
 //
 //   - [Prefix] returns a store of all keys below a prefix. So several teams can share one store.
@@ -18,7 +18,7 @@
 //   - Get, Put and Delete are the methods of [Store]. A Put names the version that it replaces.
 //   - [OutcomeOf] says whether a failed write was applied: yes, no, or unknown. [PutAndResolve]
 //     is a Put that repeats the write until the outcome is known.
-//   - [Watch] yields each new state of a key, and [List] the keys below a prefix.
+//   - [Watch] yields each new state of a key. [List] yields the keys below a prefix.
 //
 // # Terms
 //
@@ -39,9 +39,9 @@
 //   - A caller never gets a conflict with its own write. If a transport repeats requests, the
 //     store reads the register after a conflict to find out which write was applied.
 //   - A store chooses the version of a write before it sends the write. If the outcome is
-//     unknown, the error carries that version ([InDoubtError]). [Resolve] finds out later
-//     whether the write was applied, was superseded, or may still be applied. A put that is
-//     known to be applied is a success, even if other writes have superseded it by then.
+//     unknown, the error carries that version ([InDoubtError]). [Resolve] finds out later whether
+//     the write was applied, was superseded, or may still be applied. If a put is known to be
+//     applied, it is a success, even if other writes have superseded it.
 //   - The error of a call is an [OpError]. It has the operation, the key as the caller passed it,
 //     and the name of the store if [Traits] has a name. An error that refuses an argument need
 //     not be an OpError.
@@ -93,9 +93,9 @@ type Store interface {
 	// [*ConflictError] that carries the current value.
 	Put(ctx context.Context, key string, prev Version, value []byte) (Version, error)
 
-	// Delete removes a key if its current version is prev. Its outcomes and errors are
-	// those of Put. A zero prev is an error: it names no state to delete. After a delete,
-	// the store never uses an earlier version of the key again.
+	// Delete removes a key if its current version is prev. It has the same outcomes and errors as
+	// Put. A zero prev is an error: it names no state to delete. After a delete, the store never
+	// uses an earlier version of the key again.
 	Delete(ctx context.Context, key string, prev Version) error
 }
 
@@ -106,7 +106,7 @@ type Entry struct {
 	Version Version
 }
 
-// CheckKey reports why key cannot name a register; the error matches [ErrKey].
+// CheckKey returns an error that matches [ErrKey] if key cannot name a register.
 //
 // A key is valid UTF-8, not empty, and at most [MaxKey] bytes. None of its segments between
 // slashes is empty, "." or "..". Every store accepts every valid key, whatever its
@@ -128,7 +128,7 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// CheckPut reports why no store can carry out a Put with these arguments. Stores call it
+// CheckPut returns an error if no store can carry out a Put with these arguments. Stores call it
 // first, so its errors prove that nothing was written.
 func CheckPut(key string, value []byte) error {
 	if err := CheckKey(key); err != nil {
@@ -140,7 +140,7 @@ func CheckPut(key string, value []byte) error {
 	return nil
 }
 
-// CheckDelete reports why a Delete with these arguments cannot be carried out.
+// CheckDelete returns an error if no store can carry out a Delete with these arguments.
 func CheckDelete(key string, prev Version) error {
 	if err := CheckKey(key); err != nil {
 		return err

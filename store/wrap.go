@@ -43,8 +43,8 @@ func (k Kind) Read() bool {
 // Lists reports whether the operation is a listing: its key is a prefix, or empty.
 func (k Kind) Lists() bool { return k == OpList || k == OpListTags }
 
-// Op is one operation that passes through a decorator. It holds the arguments, and the
-// results once the next handler has returned.
+// Op is one operation that passes through a decorator. It has the arguments of the call. After
+// the next handler has returned, it also has the results.
 type Op struct {
 	Kind  Kind
 	Key   string  // key of the call; for a listing its prefix

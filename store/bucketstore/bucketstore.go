@@ -39,9 +39,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Store is a space of registers in a bucket. It may be used by any number of goroutines,
-// starts none, and needs no closing. Its methods are those of [engine.Store], which decides
-// the outcome of each write.
+// Store is a space of registers in a bucket. It may be used by any number of goroutines, starts
+// none, and needs no closing. Package engine has its methods, and decides the outcome of each
+// write.
 type Store struct {
 	*engine.Store
 	d driver
@@ -96,7 +96,7 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 // Bucket returns the bucket of the registers.
 func (s *Store) Bucket() object.Bucket { return s.d.bucket }
 
-// ObjectKey returns the key of the object that holds the register key.
+// ObjectKey returns the key of the object in which the store writes the register key.
 func (s *Store) ObjectKey(key string) string { return s.d.objectKey(key) }
 
 // driver carries out single requests for the engine.

@@ -22,9 +22,9 @@
 //
 // The register K below the prefix P is the object P/K.json. On some servers the object a/b cannot
 // exist if the object a exists. Because of the ending .json, the registers a and a/b can exist
-// together. If some servers refuse a byte of a key, the store writes it as an exclamation mark
-// and two hexadecimal digits. [Store.ObjectKey] returns the name. The body is one JSON object for
-// people and programs:
+// together. If some servers refuse a byte of a key, the store replaces this byte by an
+// exclamation mark and two hexadecimal digits. [Store.ObjectKey] returns the key of the object.
+// The body is one JSON object for people and programs:
 //
 //	{"holdfast":1,"nonce":"Zx1…","after":["Qm0…"],"value":{"your":"JSON"}}
 //

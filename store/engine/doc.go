@@ -42,8 +42,9 @@
 //     engine sends it again.
 //   - If the earlier nonces contain the state that the write names, but not the nonce of the
 //     write, the write will never be applied. This is a conflict.
-//   - If the earlier nonces contain neither of the two, the outcome depends on the replies. If no
-//     reply was lost, it is a conflict. Otherwise it is unknown.
+//   - If the earlier nonces contain neither the nonce of the write nor the state that it names,
+//     the outcome depends on the replies. If no reply was lost, it is a conflict. Otherwise it is
+//     unknown.
 //
 // [Store.Resolve] follows the same rules; a caller uses it to resolve a write later. An unknown
 // outcome is a [store.InDoubtError], which names the version.

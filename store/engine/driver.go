@@ -87,7 +87,7 @@ type ConditionFailedError struct {
 	Current    Stored
 }
 
-func (*ConditionFailedError) Error() string          { return "the condition does not hold" }
+func (*ConditionFailedError) Error() string          { return "the condition of the write is not true" }
 func (*ConditionFailedError) Is(target error) bool   { return target == store.ErrConflict }
 func (*ConditionFailedError) Outcome() store.Outcome { return store.NotApplied }
 

@@ -53,10 +53,10 @@ type Options struct {
 	// bound doubles with each further try, up to 2 s.
 	Pause time.Duration
 
-	// The engine calls Check before a write, until Check has succeeded once. Check tests
-	// what the backend needs in addition to conditions: for example, the right keys of a
-	// table. If Check fails, the engine does not send the write, and the write returns
-	// that error. Nil means no check.
+	// The engine calls Check before a write, until Check has succeeded once. Check tests what the
+	// backend needs in addition to conditions: for example, the right keys of a table. If Check
+	// fails, the engine does not send the write. The write then returns the error of Check. Nil
+	// means no check.
 	Check func(context.Context) error
 
 	// TrustConditions says that the server is known to honour conditions, so that only Check
@@ -199,7 +199,7 @@ func (s *Store) Put(ctx context.Context, key string, prev store.Version, value [
 	return v, s.opError("put", key, err)
 }
 
-// Delete implements [store.Store]. It writes a tombstone. Its outcomes are those of
+// Delete implements [store.Store]. It writes a tombstone. It has the same outcomes as
 // [Store.Put].
 func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
 	err := store.CheckDelete(key, prev)

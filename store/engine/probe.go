@@ -264,7 +264,7 @@ func (p *probe) arrived(current Stored) bool {
 func (s *Store) readAfterRefusals(ctx context.Context, p *probe) error {
 	current, err := s.readAfter(ctx, p)
 	if err == nil && current.Nonce != p.current.Nonce && p.step < stepSwapOfNothing && !p.arrived(current) {
-		p.found.Swap = "it returned another state than the one that was written"
+		p.found.Swap = "a read returned a state other than the written state"
 		p.step = stepSwapOfNothing
 	}
 	return err

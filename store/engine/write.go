@@ -179,7 +179,7 @@ func (w *writing) readBack(ctx context.Context, cause error) (Stored, error) {
 	case errors.Is(cause, errNoTag):
 		return Stored{}, store.MarkNotApplied(err)
 	}
-	return Stored{}, store.MarkUnknown(fmt.Errorf("the server refused the condition of the write; reading the register to find out why: %w", err))
+	return Stored{}, store.MarkUnknown(fmt.Errorf("the server refused the condition of the write, and a read that should show the reason failed: %w", err))
 }
 
 // conflicts decides the outcome of the write from the current state, after a try that
@@ -223,7 +223,7 @@ func (w *writing) unchangedBase(current Stored, cause error) error {
 	if w.wrongRefusals < 3 {
 		return errSendAgain
 	}
-	err := fmt.Errorf("%w: the server refuses a condition that holds", store.ErrUnsafe)
+	err := fmt.Errorf("%w: the server refuses a condition that is true", store.ErrUnsafe)
 	if w.base.Absent() {
 		err = fmt.Errorf("%w: the server refuses to create a register that it reports as absent; it may treat a delete marker as an object", store.ErrUnsafe)
 	}

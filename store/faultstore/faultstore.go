@@ -85,8 +85,7 @@ func New(inner store.Store, schedule Schedule) *Store {
 	return s
 }
 
-// As finds the abilities of the store below, whose calls also get faults. It also finds
-// s itself.
+// As finds the abilities of the store below. Their calls also get faults. As also finds s itself.
 func (s *Store) As(target any) bool {
 	if t, ok := target.(**Store); ok {
 		*t = s

@@ -195,7 +195,7 @@ func (r Rule) check() error {
 	case r.Wait < 0 || r.MaxWait < 0:
 		return fmt.Errorf("the time of the action %s is negative", r.Action)
 	case !timed && (r.Wait > 0 || r.MaxWait > 0):
-		return fmt.Errorf("the action %s takes no time", r.Action)
+		return fmt.Errorf("the action %s does not accept a time", r.Action)
 	case r.Calls < 0 || r.Calls > 0 && r.Action != Late:
 		return fmt.Errorf("the action %s cannot wait for %d calls; only the action late can wait, for at least one call", r.Action, r.Calls)
 	case r.Calls > 0 && (r.Wait > 0 || r.MaxWait > 0):

@@ -63,7 +63,7 @@ func TestParseErrors(t *testing.T) {
 		"put job %2 fail":        "not between",
 		"put job %0 fail":        "never apply",
 		"put job %NaN fail":      "not between",
-		"put job fail 5s":        "takes no time",
+		"put job fail 5s":        "does not accept a time",
 		"put job delay -5s":      "negative",
 		"put job delay 5":        "missing unit",
 		"put job delay 5s 6s":    "too many",

@@ -285,11 +285,11 @@ func (s *Store) currentFloor() (uint64, error) {
 }
 
 // SweepDeleted removes the logs of registers that were deleted at least age ago and not written
-// after that. The time stamps of the files show these times. It returns the number of removed
-// logs. It may run while the store is in use: a lock excludes the sweep and each Put that
-// creates a key from each other. If a process stops while it has this lock, the other processes
-// fail with an error that matches [store.ErrUnavailable]. If the system shows which process has
-// the lock, the error names that process.
+// later. It takes these times from the time stamps of the files. It returns the number of removed
+// logs. It may run while the store is in use: a Put that creates a key and a sweep take the same
+// lock, so one waits for the other. If a process stops while it has this lock, the other
+// processes fail with an error that matches [store.ErrUnavailable]. If the system shows which
+// process has the lock, the error names that process.
 //
 // After a sweep, the store does not use an old version of a key again. If the outcome of a
 // write is unknown, and SweepDeleted then removes its register, the outcome stays unknown; see

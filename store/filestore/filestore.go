@@ -174,9 +174,9 @@ func (s *Store) prepare(opts *Options) error {
 	return nil
 }
 
-// Close ends the running watches, waits for the other calls, and closes the open files. If
-// this process has an announcement, it ends: other processes then do not know whether this
-// process is alive. Later calls fail with [store.ErrClosed], and a second Close does
+// Close ends the running watches, waits for the other calls, and closes the open files. If this
+// process has announced itself, Close ends the announcement: other processes then do not know
+// whether this process is alive. Later calls fail with [store.ErrClosed], and a second Close does
 // nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()

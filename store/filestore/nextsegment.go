@@ -41,7 +41,9 @@ func (g *segment) seal() error {
 // endError says that the last segment of a log is sealed and the next one cannot be made.
 type endError struct{ err error }
 
-func (e *endError) Error() string { return "the log cannot be continued: " + e.err.Error() }
+func (e *endError) Error() string {
+	return "the store cannot continue the log in a new file: " + e.err.Error()
+}
 func (e *endError) Unwrap() error { return e.err }
 
 // openDir opens the directory of a log. The caller works in that open directory, so it

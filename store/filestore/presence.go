@@ -179,7 +179,7 @@ func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 	f, err := s.root.OpenFile(path, os.O_RDONLY|safefile.NoFollow, 0)
 	if err == nil {
 		if !strings.HasSuffix(s.own.text, "/"+identity(f)) {
-			err = errors.New("another file has replaced the one that announces this process")
+			err = errors.New("another file has replaced the presence file of this process")
 		} else {
 			err = lockInheritable(f)
 		}

@@ -56,9 +56,9 @@ func (s *Store) erase(ctx context.Context, l *log) error {
 
 // Repair moves the log of a key away if it cannot be read. Then the key is absent. It returns the
 // new path, which is below "damaged" in the directory of the store. If the log can be read, the
-// error matches [store.ErrInvalid]. If there is no log, it matches [store.ErrNotFound]. If other
-// processes have the log open, they lose it. The versions and numbers of the key start again. So
-// the caller must repair what depends on them, such as fencing tokens.
+// error matches [store.ErrInvalid]. If there is no log, the error matches [store.ErrNotFound]. If
+// other processes have the log open, they lose it. The versions and numbers of the key start
+// again. So the caller must repair what depends on them, such as fencing tokens.
 func (s *Store) Repair(ctx context.Context, key string) (where string, err error) {
 	if err := s.beginWrite(); err != nil {
 		return "", s.opError("repair", key, err)

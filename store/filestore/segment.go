@@ -200,7 +200,7 @@ func (g *segment) readFor(nonce string, found func(counts bool)) error {
 		return fmt.Errorf("%w: the log became shorter, so another program cut the log", store.ErrCorrupt)
 	}
 	if size > maxSegment {
-		return fmt.Errorf("%w: %s has %d bytes, at most %d are read; a log continues in a new file at %d bytes, so another program has written to it", store.ErrCorrupt, g.path(), size, maxSegment, sealBytes)
+		return fmt.Errorf("%w: %s has %d bytes, and the store reads at most %d; a log continues in a new file at %d bytes, so another program has written to this file", store.ErrCorrupt, g.path(), size, maxSegment, sealBytes)
 	}
 	value := g.state.Value
 	data := make([]byte, min(size-g.off, readSize))

@@ -118,7 +118,7 @@ func (s *Store) put(ctx context.Context, key string, prev store.Version, value [
 	return s.write(ctx, key, prev, &r)
 }
 
-// Delete implements [store.Store]. Its conflicts are those of [Store.Put].
+// Delete implements [store.Store]. A conflict has the same error as a conflict of [Store.Put].
 func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
 	err := store.CheckDelete(key, prev)
 	if err == nil {
@@ -252,8 +252,8 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	return list(ctx, s, store.OpList, prefix, func(t store.Tagged) string { return t.Key })
 }
 
-// ListTags implements [store.TagLister]. Like [Store.List], it yields the keys of one
-// instant, sorted. The tag is the version.
+// ListTags implements [store.TagLister]. It yields the keys that existed at one instant, sorted.
+// The tag is the version.
 func (s *Store) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tagged, error] {
 	return list(ctx, s, store.OpListTags, prefix, func(t store.Tagged) store.Tagged { return t })
 }

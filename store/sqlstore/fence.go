@@ -69,7 +69,7 @@ func Fence(ctx context.Context, tx Execer, name string, token uint64) error {
 			found = fmt.Sprint(higher)
 		}
 	}
-	return fmt.Errorf("fence %q: %w: token %s was announced before, but this token is %d", name, ErrFenced, found, token)
+	return fmt.Errorf("fence %q: %w: this token is %[4]d, but another holder has announced %[3]s", name, ErrFenced, found, token)
 }
 
 // plain writes every byte that is not a letter, a digit or one of ./_- as an exclamation

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Conn is a connection to PostgreSQL that receives notifications, as *pgx.Conn is. R is the
-// driver's result of a statement, and N is its notification.
+// Conn is a connection to PostgreSQL that receives notifications, for example a *pgx.Conn. R is
+// the driver's result of a statement, and N is its notification.
 type Conn[R, N any] interface {
 	Exec(ctx context.Context, statement string, args ...any) (R, error)
 	WaitForNotification(ctx context.Context) (N, error)

@@ -25,9 +25,9 @@ const (
 	maxListing = 32 << 20
 )
 
-// Store is a space of registers in a table. It may be used by any number of goroutines and
-// needs no closing; the caller closes the database. Its methods are those of
-// [engine.Store], which decides the outcome of each write.
+// Store is a space of registers in a table. It may be used by any number of goroutines and needs
+// no closing; the caller closes the database. Package engine has its methods, and decides the
+// outcome of each write.
 type Store struct {
 	*engine.Store
 	t   *table
@@ -152,9 +152,9 @@ func (s *Store) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tag
 	})
 }
 
-// ListCost implements [store.TagLister]. One statement that returns a thousand rows
-// takes about as long as ten statements that return one row each on PostgreSQL, and as
-// twenty on SQLite.
+// ListCost implements [store.TagLister]. On PostgreSQL, one statement that returns a thousand
+// rows takes about as long as ten statements that return one row each. On SQLite it takes as long
+// as twenty such statements.
 func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 10, Keys: pageSize} }
 
 func keyOf(row store.Tagged) string { return row.Key }

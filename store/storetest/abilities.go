@@ -13,7 +13,7 @@ import (
 // unsyncedCases are the rules of [store.UnsyncedPutter].
 func unsyncedCases() []testCase {
 	return []testCase{
-		{"UnsyncedPut", "PutUnsynced obeys the rules of Put: it creates, swaps, is visible to all readers at once, and is refused for a wrong version.", caseUnsyncedPut},
+		{"UnsyncedPut", "PutUnsynced obeys the rules of Put. It creates and replaces a register, all readers see the new state at once, and a wrong version is a conflict.", caseUnsyncedPut},
 		{"UnsyncedThenDurable", "Durable and unsynced writes may follow each other in any order, and no version is used twice.", func(e *env) {
 			p := e.unsyncedPutter()
 			seen := make(versions)
@@ -31,7 +31,7 @@ func unsyncedCases() []testCase {
 			e.expectAbsent("job")
 			e.putUnsynced(p, "job", "", "same")
 		}},
-		{"UnsyncedRace", "Of several unsynced and durable puts on one version at once, exactly one succeeds.", func(e *env) {
+		{"UnsyncedRace", "If unsynced and durable puts name one version at the same time, exactly one of them succeeds.", func(e *env) {
 			e.unsyncedPutter()
 			v := e.create("job", "start")
 			got := make([]store.Version, e.Racers)
@@ -55,7 +55,7 @@ func unsyncedCases() []testCase {
 func (e *env) unsyncedPutter() store.UnsyncedPutter {
 	p, ok := store.As[store.UnsyncedPutter](e.s)
 	if !ok {
-		e.absent("the store is no UnsyncedPutter")
+		e.absent("the store is not an UnsyncedPutter")
 	}
 	return p
 }
@@ -63,10 +63,10 @@ func (e *env) unsyncedPutter() store.UnsyncedPutter {
 func (e *env) putUnsynced(p store.UnsyncedPutter, key string, prev store.Version, value string) store.Version {
 	v, err := p.PutUnsynced(e.ctx, key, prev, []byte(value))
 	if err != nil {
-		e.fatalf("unsynced put %q against its current version %q: %v (%v)", key, prev, err, store.OutcomeOf(err))
+		e.fatalf("PutUnsynced of %q on its current version %q: got the error %v (%v), want success", key, prev, err, store.OutcomeOf(err))
 	}
 	if v == "" || v == prev {
-		e.fatalf("unsynced put %q on version %q returns version %q", key, prev, v)
+		e.fatalf("PutUnsynced of %q on version %q returned version %q, want a new version", key, prev, v)
 	}
 	return v
 }
@@ -85,7 +85,7 @@ func caseUnsyncedPut(e *env) {
 	e.refused("an unsynced put on an absent register", err, entry("absent", "", ""))
 	_, err = p.PutUnsynced(e.ctx, "job", v2, []byte(big(store.MaxValue+1)))
 	if !errors.Is(err, store.ErrTooLarge) || store.OutcomeOf(err) != store.NotApplied {
-		e.errorf("unsynced put of a value too large: got %v, want ErrTooLarge, not applied", err)
+		e.errorf("PutUnsynced of a value that is too large: got %v, want ErrTooLarge and the outcome NotApplied", err)
 	}
 	_, err = p.PutUnsynced(e.ctx, "job/", v2, nil)
 	e.wantErrKey("unsynced put", "job/", err)
@@ -102,22 +102,22 @@ func caseUnsyncedPut(e *env) {
 // readCases are the rules of the abilities that read.
 func readCases() []testCase {
 	return []testCase{
-		{"Age", "GetAge is Get with an age that is never above the truth: a lower bound, or negative if it is not known. (Waiters take over leases by their age.)", caseAge},
-		{"GetIfChanged", "GetIfChanged is Get, except that it returns no value if the version is the one that was seen.", caseGetIfChanged},
-		{"GetUncommitted", "GetUncommitted returns a state that a write may name, and does not report a read error as \"not found\".", caseGetUncommitted},
+		{"Age", "GetAge returns the result of Get and an age. The age is a lower bound of the true age, or negative if it is not known. (Waiters use the age to take over leases.)", caseAge},
+		{"GetIfChanged", "GetIfChanged returns the result of Get, but no value if the version is still the argument seen.", caseGetIfChanged},
+		{"GetUncommitted", "GetUncommitted returns a state that a write may name. It does not report a failed read as ErrNotFound.", caseGetUncommitted},
 		{"HighestToken", "HighestToken is an upper bound of the tokens of all writes to the key. That includes refused and unsynced writes, writes without a token, and deleted registers. (A fencing token that a reader has seen must not be used again.)", caseHighestToken},
-		{"Traits", "Traits are the same at each call and through another handle, contain no secret, and have no negative MinTTL.", func(e *env) {
+		{"Traits", "Traits returns the same result in each call and on each store with the same registers. The result has no secret and no negative MinTTL.", func(e *env) {
 			d, ok := store.As[store.Describer](e.s)
 			if !ok {
-				e.absent("the store is no Describer")
+				e.absent("the store is not a Describer")
 			}
 			e.create("job", "one")
 			first, second := d.Traits(), d.Traits()
 			if first != second {
-				e.errorf("got %+v, then %+v", first, second)
+				e.errorf("two calls of Traits returned %+v and %+v, want the same", first, second)
 			}
 			if of, other := store.TraitsOf(e.s), store.TraitsOf(e.other); of.ID != other.ID || of.Prefix != other.Prefix {
-				e.errorf("one handle has the ID %q and the prefix %q, another has %q and %q", of.ID, of.Prefix, other.ID, other.Prefix)
+				e.errorf("one store has the ID %q and the prefix %q, another store with the same registers has %q and %q", of.ID, of.Prefix, other.ID, other.Prefix)
 			}
 			if first.MinTTL < 0 || strings.ContainsAny(first.Name, "\n\r") {
 				e.errorf("got %+v", first)
@@ -129,10 +129,10 @@ func readCases() []testCase {
 func caseAge(e *env) {
 	a, ok := store.As[store.AgeReader](e.other)
 	if !ok {
-		e.absent("the store is no AgeReader")
+		e.absent("the store is not an AgeReader")
 	}
 	if _, _, _, err := a.GetAge(e.ctx, "absent"); !errors.Is(err, store.ErrNotFound) {
-		e.errorf("age of an absent register: got %v, want ErrNotFound", err)
+		e.errorf("GetAge of an absent register: got %v, want ErrNotFound", err)
 	}
 	var v store.Version
 	for i := range 4 {
@@ -147,12 +147,12 @@ func caseAge(e *env) {
 				e.fatalf("got %s version %q, error %v, want %q version %q", show(got), w, err, value, v)
 			}
 			if age > truth {
-				e.errorf("an age of %v for a value that was sent %v ago", age, truth)
+				e.errorf("GetAge returned the age %v for a value that was sent %v ago; want at most the true age", age, truth)
 			}
 		}
 	}
 	if _, _, _, err := a.GetAge(e.ended(), "job"); !errors.Is(err, context.Canceled) {
-		e.errorf("under a context that has ended: got %v, want its error", err)
+		e.errorf("a call with a context that has ended: got %v, want the error of the context", err)
 	}
 }
 
@@ -170,28 +170,28 @@ func caseGetIfChanged(e *env) {
 		}
 	}
 	if _, ok := store.As[store.ConditionalGetter](e.other); !ok {
-		e.absent("the store is no ConditionalGetter")
+		e.absent("the store is not a ConditionalGetter")
 	}
 	wantAbsent("absent", "")
 	v1 := e.create("job", "same")
 	want("nothing seen", "", "same", v1, true)
-	want("the current version seen", v1, "", v1, false)
+	want("seen is the current version", v1, "", v1, false)
 	v2 := e.put("job", v1, "same")
-	want("an old version with the same value seen", v1, "same", v2, true)
-	want("the current version seen", v2, "", v2, false)
+	want("seen is an old version with the same value", v1, "same", v2, true)
+	want("seen is the current version", v2, "", v2, false)
 	e.delete("job", v2)
-	wantAbsent("a deleted version seen", v2)
+	wantAbsent("seen is a deleted version", v2)
 	v3 := e.create("job", "same")
-	want("a version of the deleted register seen", v2, "same", v3, true)
+	want("seen is a version of the deleted register", v2, "same", v3, true)
 	if _, _, _, err := store.GetIfChanged(e.ended(), e.other, "job", v3); !errors.Is(err, context.Canceled) {
-		e.errorf("under a context that has ended: got %v, want its error", err)
+		e.errorf("a call with a context that has ended: got %v, want the error of the context", err)
 	}
 }
 
 func caseGetUncommitted(e *env) {
 	p, ok := store.As[store.UncommittedGetter](e.other)
 	if !ok {
-		e.absent("the store is no UncommittedGetter")
+		e.absent("the store is not an UncommittedGetter")
 	}
 	if _, v, err := p.GetUncommitted(e.ctx, "job"); !errors.Is(err, store.ErrNotFound) || v != "" {
 		e.errorf("get-uncommitted of an absent register: got version %q and error %v, want ErrNotFound", v, err)
@@ -205,25 +205,25 @@ func caseGetUncommitted(e *env) {
 	v = e.put("job", w, "two")
 	e.expect("job", v, "two")
 	if _, _, err := p.GetUncommitted(e.ended(), "job"); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrNotFound) {
-		e.errorf("under a context that has ended: got %v, want its error", err)
+		e.errorf("a call with a context that has ended: got %v, want the error of the context", err)
 	}
 }
 
 func caseHighestToken(e *env) {
 	m, ok := store.As[store.TokenReader](e.other)
 	if !ok {
-		e.absent("the store is no TokenReader")
+		e.absent("the store is not a TokenReader")
 	}
 	atLeast := func(want uint64, what string) {
 		if got, err := m.HighestToken(e.ctx, "job"); err != nil || got < want {
-			e.errorf("%s: got %d and error %v, want at least %d", what, got, err, want)
+			e.errorf("HighestToken %s: got %d and the error %v, want at least %d", what, got, err, want)
 		}
 	}
 	put := func(prev store.Version, value string, mark uint64) (store.Version, error) {
 		return e.s.Put(store.WithToken(e.ctx, mark), "job", prev, []byte(value))
 	}
 	if got, err := m.HighestToken(e.ctx, "job"); err != nil || got != 0 {
-		e.errorf("an absent register: got %d and error %v, want 0", got, err)
+		e.errorf("HighestToken of an absent register: got %d and the error %v, want 0", got, err)
 	}
 	v1, err := put("", "one", 41)
 	if err != nil {
@@ -239,7 +239,7 @@ func caseHighestToken(e *env) {
 	e.refused("a put with a superseded version", err, entry("job", v2, "two"))
 	atLeast(57, "after a refused write")
 	v3 := e.put("job", v2, "three")
-	atLeast(57, "after a write without a mark")
+	atLeast(57, "after a write without a token")
 	if p, ok := store.As[store.UnsyncedPutter](e.s); ok {
 		v, err := p.PutUnsynced(store.WithToken(e.ctx, 63), "job", v3, []byte("four"))
 		if err != nil {
@@ -256,22 +256,22 @@ func caseHighestToken(e *env) {
 // Tests that start processes check a dead one.
 func presenceCases() []testCase {
 	return []testCase{
-		{"PresenceAlive", "A process that has announced itself is never reported dead while it runs, and Announce returns the same text each time.", func(e *env) {
+		{"PresenceAlive", "Liveness never reports an announced process as dead while it runs. Announce always returns the same text.", func(e *env) {
 			p := e.presence(e.s)
 			first, err := p.Announce(e.ctx)
 			if err != nil || first == "" {
-				e.fatalf("announce: got %q and error %v", first, err)
+				e.fatalf("Announce: got %q and the error %v, want a text and nil", first, err)
 			}
 			if second, err := p.Announce(e.ctx); err != nil || second != first {
-				e.errorf("announce again: got %q and error %v, want %q", second, err, first)
+				e.errorf("second Announce: got %q and the error %v, want %q", second, err, first)
 			}
 			for _, presence := range []store.Presence{p, e.presence(e.other)} {
 				if got := presence.Liveness(e.ctx, first); got == store.Dead {
-					e.errorf("this process was judged dead")
+					e.errorf("Liveness reported this running process as dead")
 				}
 			}
 		}},
-		{"PresenceUnknown", "The answer is dead only if that is certain. For a text that is no announcement, or an announcement from another place, it is unknown. (A live holder in another container was reported dead.)", func(e *env) {
+		{"PresenceUnknown", "Liveness returns Dead only if the process has certainly ended. For a text that is not an announcement of this store, it returns LivenessUnknown. (A store reported a living holder in another container as dead.)", func(e *env) {
 			p := e.presence(e.s)
 			own, err := p.Announce(e.ctx)
 			if err != nil {
@@ -279,14 +279,14 @@ func presenceCases() []testCase {
 			}
 			for _, bad := range []string{"", " ", "x", "{}", "null", own + "x", "x" + own, own[:len(own)/2], "../" + own, "\x00", strings.Repeat("x", 10000), "1", "0"} {
 				if got := p.Liveness(e.ctx, bad); got != store.LivenessUnknown {
-					e.errorf("the announcement %.60q: got %v, want unknown", bad, got)
+					e.errorf("Liveness of the announcement %.60q: got %v, want LivenessUnknown", bad, got)
 				}
 			}
 			if got := p.Liveness(e.ended(), own); got == store.Dead {
-				e.errorf("under a context that has ended the answer is dead")
+				e.errorf("Liveness with a context that has ended returned Dead, want LivenessUnknown")
 			}
 		}},
-		{"PresenceAwait", "WaitLiveness returns the context's error at the end of the context. It may return nil before, so that the caller asks again.", func(e *env) {
+		{"PresenceAwait", "When the context ends, WaitLiveness returns the context's error. It may return nil earlier: then the caller calls Liveness again.", func(e *env) {
 			p := e.presence(e.s)
 			own, err := p.Announce(e.ctx)
 			if err != nil {
@@ -297,7 +297,7 @@ func presenceCases() []testCase {
 			for err == nil {
 				err = p.WaitLiveness(ctx, own)
 				if err == nil && p.Liveness(e.ctx, own) == store.Dead {
-					e.fatalf("this process was judged dead")
+					e.fatalf("Liveness reported this running process as dead")
 				}
 			}
 			if !errors.Is(err, context.DeadlineExceeded) {
@@ -310,7 +310,7 @@ func presenceCases() []testCase {
 func (e *env) presence(s store.Store) store.Presence {
 	p, ok := store.As[store.Presence](s)
 	if !ok {
-		e.absent("the store has no Presence")
+		e.absent("the store does not implement Presence")
 	}
 	return p
 }

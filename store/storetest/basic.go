@@ -12,19 +12,19 @@ import (
 // basicCases are the rules of one register, one caller at a time.
 func basicCases() []testCase {
 	return []testCase{
-		{"GetAbsent", "Get of a register that does not exist returns an error that matches ErrNotFound, and nothing else.", func(e *env) {
+		{"GetAbsent", "Get of an absent register returns an error that matches ErrNotFound, and no value and no version.", func(e *env) {
 			e.expectAbsent("job")
 			_, _, err := e.s.Get(e.ctx, "job")
 			if !errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
 				e.errorf("got %v, want ErrNotFound", err)
 			}
 		}},
-		{"Create", "Put with a zero version creates a register that does not exist, and Get returns what Put wrote, with the version that Put returned.", func(e *env) {
+		{"Create", "Put with a zero version creates an absent register. Get then returns the value and the version of this Put.", func(e *env) {
 			v := e.create("job", "one")
 			e.expect("job", v, "one")
 		}},
-		{"CreateExisting", "Put with a zero version means \"must not exist\": it is refused if the register exists. (On a store that ignores this, two owners hold one lock.)", rule((*registerrules.Space).CreateTwice)},
-		{"CreateExistingEmpty", "A register with an empty value exists: creating it is refused.", func(e *env) {
+		{"CreateExisting", "Put with a zero version is refused if the register exists. (On a store that ignores this rule, two clients hold one lock.)", rule((*registerrules.Space).CreateTwice)},
+		{"CreateExistingEmpty", "A register with an empty value exists, so a put that creates it is refused.", func(e *env) {
 			v := e.create("job", "")
 			_, err := e.s.Put(e.ctx, "job", "", []byte("two"))
 			e.refused("creating an existing register with an empty value", err, entry("job", v, ""))
@@ -37,14 +37,14 @@ func basicCases() []testCase {
 			}
 		}},
 		{"SwapSuperseded", "Put with a version that is no longer current is refused, and changes nothing.", rule((*registerrules.Space).PutSuperseded)},
-		{"SwapAbsent", "Put with a version is refused if the register is absent: it must not create. (A register that vanished is a conflict, not a new one.)", func(e *env) {
+		{"SwapAbsent", "Put with a version is refused if the register is absent: it must not create a register. (After a delete, such a put is a conflict.)", func(e *env) {
 			rule((*registerrules.Space).PutAbsent)(e)
 			v := e.create("job", "one")
 			e.delete("job", v)
 			_, err := e.s.Put(e.ctx, "job", v, []byte("two"))
 			e.refused("a put with the version that was deleted", err, entry("job", "", ""))
 		}},
-		{"SwapOtherKey", "A version names one state of one key: with the current version of another key, a put is refused.", func(e *env) {
+		{"SwapOtherKey", "A version names one state of one key. So a put with the current version of another key is refused.", func(e *env) {
 			a, b := e.create("a", "same"), e.create("b", "same")
 			a = e.put("a", a, "a2")
 			if a == b {
@@ -54,7 +54,7 @@ func basicCases() []testCase {
 			_, err := e.s.Put(e.ctx, "b", a, []byte("wrong"))
 			e.refused("a put with another key's version", err, entry("b", b, "same"))
 		}},
-		{"SwapMadeUp", "A put with a version that the store never gave is refused as a conflict or as ErrVersion, and changes nothing.", func(e *env) {
+		{"SwapMadeUp", "A put with a version that the store never returned is refused with ErrConflict or ErrVersion, and changes nothing.", func(e *env) {
 			v := e.create("job", "one")
 			for _, bad := range madeUp(v) {
 				_, err := e.s.Put(e.ctx, "job", bad, []byte("wrong"))
@@ -63,26 +63,26 @@ func basicCases() []testCase {
 				e.refusedMadeUp("put on an absent register", bad, err, entry("absent", "", ""))
 			}
 		}},
-		{"Delete", "Delete with the current version makes the register absent, for Get and for a put that creates.", func(e *env) {
+		{"Delete", "Delete with the current version makes the register absent: Get does not find it, and a put can create it again.", func(e *env) {
 			v := e.create("job", "one")
 			e.delete("job", v)
 			e.expectAbsent("job")
 			v = e.create("job", "two")
 			e.expect("job", v, "two")
 		}},
-		{"DeleteSuperseded", "Delete with a version that is no longer current is refused. (Between the read and the delete of a release, another client has acquired the lock.)", rule((*registerrules.Space).DeleteSuperseded)},
+		{"DeleteSuperseded", "Delete with a version that is no longer current is refused. (Another client may acquire the lock after a release has read it and before the release deletes it.)", rule((*registerrules.Space).DeleteSuperseded)},
 		{"DeleteAbsent", "Delete of a register that does not exist is refused.", func(e *env) {
 			v := e.create("job", "one")
-			e.refused("a delete of a register that never was", e.s.Delete(e.ctx, "never-made", v), entry("never-made", "", ""))
+			e.refused("a delete of a register that never existed", e.s.Delete(e.ctx, "never-made", v), entry("never-made", "", ""))
 			e.delete("job", v)
 			e.refused("a second delete", e.s.Delete(e.ctx, "job", v), entry("job", "", ""))
 		}},
-		{"DeleteZero", "Delete with a zero version is refused with ErrVersion: it would be a delete without a condition.", func(e *env) {
+		{"DeleteZero", "Delete with a zero version is refused with ErrVersion, because it has no condition.", func(e *env) {
 			v := e.create("job", "one")
 			for _, key := range []string{"job", "absent"} {
 				err := e.s.Delete(e.ctx, key, "")
 				if !errors.Is(err, store.ErrVersion) || store.OutcomeOf(err) != store.NotApplied {
-					e.errorf("delete %q with a zero version: got %v (%v), want ErrVersion, not applied", key, err, store.OutcomeOf(err))
+					e.errorf("Delete of %q with a zero version: got %v (%v), want ErrVersion and the outcome NotApplied", key, err, store.OutcomeOf(err))
 				}
 			}
 			e.expect("job", v, "one")
@@ -96,13 +96,13 @@ func basicCases() []testCase {
 			}
 			e.refused("a delete with another key's version", e.s.Delete(e.ctx, "b", a), entry("b", b, "same"))
 		}},
-		{"DeleteMadeUp", "A delete with a version that the store never gave is refused as a conflict or as ErrVersion. (A store that honours conditions on puts may ignore them on deletes.)", func(e *env) {
+		{"DeleteMadeUp", "A delete with a version that the store never returned is refused with ErrConflict or ErrVersion. (Some stores honour the conditions of puts, but not those of deletes.)", func(e *env) {
 			v := e.create("job", "one")
 			for _, bad := range madeUp(v) {
 				e.refusedMadeUp("delete", bad, e.s.Delete(e.ctx, "job", bad), entry("job", v, "one"))
 			}
 		}},
-		{"KeysApart", "Keys are independent: a put, a refused put and a delete of one key leave the other keys, and their versions, as they are.", func(e *env) {
+		{"KeysApart", "Keys are independent: a put, a refused put and a delete of one key change no value and no version of another key.", func(e *env) {
 			v := e.create("job", "one")
 			w := e.create("job2", "two")
 			w = e.put("job2", w, "three")
@@ -117,25 +117,25 @@ func basicCases() []testCase {
 			e.expectAbsent("job2")
 		}},
 		{"ConflictCarriesState", "If the Traits say ConflictCarriesState, every conflict carries the state that the write found.", caseConflictCarriesState},
-		{"TwoHandles", "All handles on a space show one state: what one wrote, another reads, replaces and deletes.", func(e *env) {
+		{"TwoHandles", "All stores with the same registers show the same state. A client of one store can read, replace and delete what a client of another store wrote.", func(e *env) {
 			if e.Reopen == nil {
-				e.absent("there is no second handle")
+				e.absent("Options.Reopen is not set")
 			}
 			v, err := e.other.Put(e.ctx, "job", "", []byte("one"))
 			if err != nil {
-				e.fatalf("create through the second handle: %v", err)
+				e.fatalf("Put that creates, through the second store: %v", err)
 			}
 			v = e.put("job", v, "two")
 			if err := e.other.Delete(e.ctx, "job", v); err != nil {
-				e.fatalf("delete through the second handle: %v", err)
+				e.fatalf("Delete through the second store: %v", err)
 			}
 			if _, _, err := e.s.Get(e.ctx, "job"); !errors.Is(err, store.ErrNotFound) {
-				e.errorf("get through the first handle after that: got %v, want ErrNotFound", err)
+				e.errorf("Get through the first store after the delete: got %v, want ErrNotFound", err)
 			}
 		}},
-		{"LaterHandle", "A handle that is opened later sees what was written before.", func(e *env) {
+		{"LaterHandle", "A store that is opened later shows all earlier writes.", func(e *env) {
 			if e.Reopen == nil {
-				e.absent("there is no second handle")
+				e.absent("Options.Reopen is not set")
 			}
 			v := e.create("kept", "one")
 			w := e.create("deleted", "one")
@@ -144,14 +144,14 @@ func basicCases() []testCase {
 			e.expect("kept", v, "one")
 			e.expectAbsent("deleted")
 			_, err := e.other.Put(e.ctx, "deleted", w, []byte("two"))
-			e.refused("a put with a deleted version through a later handle", err, entry("deleted", "", ""))
+			e.refused("a put with a deleted version through a later store", err, entry("deleted", "", ""))
 		}},
 	}
 }
 
 func caseConflictCarriesState(e *env) {
 	if !store.TraitsOf(e.s).ConflictCarriesState {
-		e.absent("its conflicts do not carry the state")
+		e.absent("the conflicts of the store do not carry the state")
 	}
 	tells := func(what string, err error, want store.Entry) {
 		e.refused(what, err, want)
@@ -196,7 +196,7 @@ func (e *env) refusedMadeUp(what string, bad store.Version, err error, want stor
 	what = fmt.Sprintf("%s with the made-up version %q", what, bad)
 	if errors.Is(err, store.ErrVersion) {
 		if store.OutcomeOf(err) != store.NotApplied {
-			e.errorf("%s: not applied, but the error says %q: %v", what, store.OutcomeOf(err), err)
+			e.errorf("%s: the write was not applied, but its error has the outcome %q: %v", what, store.OutcomeOf(err), err)
 		}
 		e.expect(want.Key, want.Version, string(want.Value))
 		return

@@ -102,14 +102,14 @@ func benchGetAbsent(b *testing.B, s store.Store) func() error {
 // expected is an error unless err matches want.
 func expected(err, want error) error {
 	if !errors.Is(err, want) {
-		return fmt.Errorf("got %v, want %v", err, want)
+		return fmt.Errorf("the call returned the error %v, want %v", err, want)
 	}
 	return nil
 }
 
 func benchGetIfChanged(b *testing.B, s store.Store) func() error {
 	if _, ok := store.As[store.ConditionalGetter](s); !ok {
-		b.Skip("the store is no ConditionalGetter")
+		b.Skip("the store is not a ConditionalGetter")
 	}
 	v := benchCreated(b, s, "job")
 	return func() error {
@@ -129,7 +129,7 @@ func benchPut(b *testing.B, s store.Store) func() error {
 func benchPutUnsynced(b *testing.B, s store.Store) func() error {
 	p, ok := store.As[store.UnsyncedPutter](s)
 	if !ok {
-		b.Skip("the store is no UnsyncedPutter")
+		b.Skip("the store is not an UnsyncedPutter")
 	}
 	v, value := benchCreated(b, s, "job"), benchValue()
 	return func() (err error) {
@@ -171,7 +171,7 @@ func benchCreateDelete(b *testing.B, s store.Store) func() error {
 func benchWake(b *testing.B, s store.Store) func() error {
 	w, ok := store.As[store.Watcher](s)
 	if !ok {
-		b.Skip("the store is no Watcher")
+		b.Skip("the store is not a Watcher")
 	}
 	v, value := benchCreated(b, s, "job"), benchValue()
 	watch := make(chan store.Version)

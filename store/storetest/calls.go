@@ -13,17 +13,17 @@ import (
 // callCases are the rules of contexts and outcomes.
 func callCases() []testCase {
 	return []testCase{
-		{"CancelledGet", "A read under a context that has ended fails with the context's error. It is not \"not found\". (A waiter that takes a read error for absence takes the lock from its holder.)", func(e *env) {
+		{"CancelledGet", "A read with a context that has ended returns the context's error, not ErrNotFound. (If a waiter treats a failed read as an absent record, it takes the lock from its holder.)", func(e *env) {
 			e.create("job", "one")
 			ended := e.ended()
 			for _, key := range []string{"job", "absent"} {
 				_, v, err := e.s.Get(ended, key)
 				if !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrNotFound) || v != "" {
-					e.errorf("get %q: got version %q and error %v, want the context's error", key, v, err)
+					e.errorf("Get of %q: got version %q and the error %v, want the context's error", key, v, err)
 				}
 			}
 		}},
-		{"CancelledPut", "A put under a context that has ended already is not applied, now or later, and its error says so.", func(e *env) {
+		{"CancelledPut", "If the context has ended before a put, the put is never applied, and its error has the outcome NotApplied.", func(e *env) {
 			v := e.create("job", "one")
 			ended := e.ended()
 			_, err := e.s.Put(ended, "job", v, []byte("two"))
@@ -34,13 +34,13 @@ func callCases() []testCase {
 			e.expect("job", v, "one")
 			e.expectAbsent("absent")
 		}},
-		{"CancelledDelete", "A delete under a context that has ended already is not applied, now or later, and its error says so.", func(e *env) {
+		{"CancelledDelete", "If the context has ended before a delete, the delete is never applied, and its error has the outcome NotApplied.", func(e *env) {
 			v := e.create("job", "one")
 			e.wantNotSent("delete", e.s.Delete(e.ended(), "job", v))
 			time.Sleep(time.Millisecond)
 			e.expect("job", v, "one")
 		}},
-		{"CancelledAfter", "The context bounds the call, not its effect: a register outlives the context of its write.", func(e *env) {
+		{"CancelledAfter", "The context bounds only the call: a register exists also after the end of the context of its write.", func(e *env) {
 			ctx, cancel := context.WithCancel(e.ctx)
 			v, err := e.s.Put(ctx, "job", "", []byte("one"))
 			cancel()
@@ -51,13 +51,13 @@ func callCases() []testCase {
 			e.expect("job", v, "one")
 			e.put("job", v, "two")
 		}},
-		{"DeadlinesTellTheTruth", "When a context ends in the middle of a call, the store reports the true outcome: applied, not applied now or later, or unknown.", caseDeadlines},
-		{"ErrorsNameTheKey", "An error of a store is a store.OpError, which names the operation, the key as the caller passed it, and the store by the name in its traits. The text contains that name once. (Programs use it to distinguish a failed write from a failed read.)", func(e *env) {
+		{"DeadlinesTellTheTruth", "If a context ends during a write, the error has the true outcome: Applied, NotApplied (now and later) or Unknown.", caseDeadlines},
+		{"ErrorsNameTheKey", "An error of a store is a store.OpError. It has the operation, the key that the caller passed, and the name in the Traits of the store. The text contains this name once. (Programs use the operation to distinguish a failed write from a failed read.)", func(e *env) {
 			named := func(what, key string, write bool, err error) {
 				var op *store.OpError
 				name := store.TraitsOf(e.s).Name
 				if errors.As(err, &op) && name != "" && (op.Store != name || strings.Count(err.Error(), name) != 1) {
-					e.errorf("%s %q: got the error %q of the store %q, want the store %q, once", what, key, err, op.Store, name)
+					e.errorf("%s %q: the error %q has the store %q, want the store %q once in the text", what, key, err, op.Store, name)
 				}
 				if !errors.As(err, &op) || op.Key != key || op.Op.Write() != write || op.Op.Read() == write {
 					e.errorf("%s %q: got the error %v, want a store.OpError with the operation and the key", what, key, err)
@@ -85,9 +85,9 @@ func (e *env) ended() context.Context {
 func (e *env) wantNotSent(what string, err error) {
 	switch {
 	case err == nil:
-		e.errorf("%s succeeded under a context that had ended", what)
+		e.errorf("%s succeeded, although its context had ended", what)
 	case store.OutcomeOf(err) != store.NotApplied:
-		e.errorf("%s: nothing was sent, but the outcome is %q: %v", what, store.OutcomeOf(err), err)
+		e.errorf("%s: the store sent nothing, but the error has the outcome %q: %v", what, store.OutcomeOf(err), err)
 	case !errors.Is(err, context.Canceled):
 		e.errorf("%s: got %v, want the context's error", what, err)
 	}

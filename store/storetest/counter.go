@@ -29,8 +29,8 @@ func NewCounter(s store.Store) *Counter {
 	return c
 }
 
-// As finds the abilities of the store below, whose calls the Counter also counts. It
-// also finds c itself.
+// As finds the abilities of the store below. The Counter also counts their calls. As also finds c
+// itself.
 func (c *Counter) As(target any) bool {
 	if t, ok := target.(**Counter); ok {
 		*t = c

@@ -16,7 +16,7 @@ func decoratorCases() []testCase {
 		{"AbilitiesKept", "A decorator has exactly the abilities of the store below it.", func(e *env) {
 			for _, ability := range store.Abilities(e.s) {
 				if !slices.Contains(Cases(), ruleOf(ability)) {
-					e.errorf("this suite has no rule for the ability %s", ability)
+					e.errorf("this suite has no case for the ability %s", ability)
 				}
 			}
 			for name, d := range e.decorated() {
@@ -42,7 +42,7 @@ func decoratorCases() []testCase {
 				v = e.put("job", v, "two")
 				e.expect("job", v, "two")
 				if w, ok := store.As[store.Watcher](d); ok {
-					e.watchEnds(w, "job", "", "the register exists, absent was seen")
+					e.watchEnds(w, "job", "", "the register exists, and seen is zero")
 				}
 				if _, ok := store.As[store.Lister](d); ok {
 					e.create("job/x", "x")
@@ -56,8 +56,8 @@ func decoratorCases() []testCase {
 				e.expectAbsent("job")
 			}
 		}},
-		{"DecoratorHides", "As[store.Store] of a decorator is the decorator itself: no call bypasses it.", caseDecoratorHides},
-		{"PrefixApart", "Two prefixes of one space are two spaces, unless one is below the other: neither sees nor changes the other's keys.", casePrefixApart},
+		{"DecoratorHides", "As[store.Store] of a decorator returns the decorator itself, so no call bypasses the decorator.", caseDecoratorHides},
+		{"PrefixApart", "Stores below two prefixes are independent, unless one prefix is below the other: no call on one store shows or changes a key of the other.", casePrefixApart},
 	}
 }
 
@@ -98,14 +98,14 @@ func caseDecoratorHides(e *env) {
 	for name, d := range stores {
 		whole, ok := store.As[store.Store](d)
 		if !ok {
-			e.fatalf("%s is not found as a store.Store", name)
+			e.fatalf("As[store.Store] does not find %s", name)
 		}
 		if _, err := whole.Put(e.ctx, "job", "", []byte(name)); err != nil {
-			e.errorf("%s, found as a store.Store: %v", name, err)
+			e.errorf("%s, found by As[store.Store]: %v", name, err)
 		}
 		value, v, err := d.Get(e.ctx, "job")
 		if err != nil || string(value) != name {
-			e.fatalf("%s, found as a store.Store, is another: what it wrote reads %s, error %v", name, show(value), err)
+			e.fatalf("%s: As[store.Store] found a different store: a read of its write returned %s and the error %v", name, show(value), err)
 		}
 		if err := d.Delete(e.ctx, "job", v); err != nil {
 			e.fatalf("%s: delete: %v", name, err)

@@ -16,15 +16,15 @@ var errDisconnected = errors.New("storetest: the connection was cut")
 // disconnectCases are the rules of calls whose connection is cut; see [Options.Intercept].
 func disconnectCases() []testCase {
 	return []testCase{
-		{"DisconnectWrites", "When the connection is cut before or after a write took effect, the store reports the true outcome: applied, not applied now or later, or unknown. A write that was applied is never its own conflict.", caseDisconnectWrites},
-		{"DisconnectReads", "A read whose connection is cut fails: it is not \"not found\", and it returns no state that never existed. (A waiter that takes a read error for absence takes the lock from its holder.)", func(e *env) {
+		{"DisconnectWrites", "If the connection is cut before or after a write takes effect, the error has the true outcome: Applied, NotApplied (now and later) or Unknown. A write never conflicts with itself.", caseDisconnectWrites},
+		{"DisconnectReads", "A read whose connection is cut fails. It does not return ErrNotFound, and no state that never existed. (If a waiter treats a failed read as an absent record, it takes the lock from its holder.)", func(e *env) {
 			s, c := e.disconnectable()
 			v := e.create("job", "one")
 			c.each(e, "get", func(ctx context.Context, what string) {
 				value, w, err := s.Get(ctx, "job")
 				switch {
 				case errors.Is(err, store.ErrNotFound):
-					e.errorf("%s: not found, but the register exists", what)
+					e.errorf("%s: the read returned ErrNotFound, but the register exists", what)
 				case err == nil && (w != v || string(value) != "one"):
 					e.errorf("%s: got %s version %q, want \"one\" version %q", what, show(value), w, v)
 				}
@@ -105,10 +105,10 @@ func (c *disconnector) each(e *env, what string, call func(ctx context.Context, 
 			ctx, cancel := context.WithTimeout(e.ctx, patience)
 			text := fmt.Sprintf("%s, request %d cut", what, first+1)
 			if how.all {
-				text += " and all that follow"
+				text += " and all later requests"
 			}
 			if how.after {
-				text += ", after it took effect"
+				text += ", after the request took effect"
 			}
 			c.set(how)
 			call(ctx, text)
@@ -117,7 +117,7 @@ func (c *disconnector) each(e *env, what string, call func(ctx context.Context, 
 		}
 		if !cut {
 			if first == 0 {
-				e.fatalf("%s: the handle from Options.Intercept sent no request through carry", what)
+				e.fatalf("%s: the store from Options.Intercept sent no request through carry", what)
 			}
 			return
 		}
@@ -140,7 +140,7 @@ func caseDisconnectWrites(e *env) {
 			applied := string(now.Value) == value
 			e.disconnectOutcome(what, applied, err)
 			if err == nil && v != now.Version {
-				e.errorf("%s: it returns version %q, the register has %q", what, v, now.Version)
+				e.errorf("%s: the call returned version %q, but the register has version %q", what, v, now.Version)
 			}
 			e.disconnectResolves(what, key, prev, applied, err)
 		})
@@ -163,11 +163,11 @@ func caseDisconnectWrites(e *env) {
 func (e *env) disconnectOutcome(what string, applied bool, err error) {
 	switch outcome := store.OutcomeOf(err); {
 	case applied && errors.Is(err, store.ErrConflict) && outcome == store.NotApplied:
-		e.errorf("%s: a conflict is reported with the write itself, which was applied: %v", what, err)
+		e.errorf("%s: the write was applied, but the store reported a conflict of the write with itself: %v", what, err)
 	case applied && outcome == store.NotApplied:
-		e.errorf("%s: the write was applied, the error says not applied: %v", what, err)
+		e.errorf("%s: the write was applied, but its error has the outcome NotApplied: %v", what, err)
 	case !applied && outcome == store.Applied:
-		e.errorf("%s: no error, but the write was not applied", what)
+		e.errorf("%s: the call returned no error, but the write was not applied", what)
 	}
 }
 
@@ -184,11 +184,11 @@ func (e *env) disconnectResolves(what, key string, prev store.Version, applied b
 	switch found.Resolution {
 	case store.ResolutionApplied, store.ResolutionSuperseded:
 		if !applied {
-			e.errorf("%s: Resolve says %q about a write that was not applied", what, found.Resolution)
+			e.errorf("%s: Resolve returned %q, but the write was not applied", what, found.Resolution)
 		}
 	case store.ResolutionPending, store.ResolutionNotApplied:
 		if applied {
-			e.errorf("%s: Resolve says %q about a write that was applied", what, found.Resolution)
+			e.errorf("%s: Resolve returned %q, but the write was applied", what, found.Resolution)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (e *env) absent(why string) { e.rec.Absent(why) }
 func rule(check func(*registerrules.Space, context.Context) error) func(*env) {
 	return func(e *env) {
 		s := &registerrules.Space{Stores: [2]store.Store{e.s, e.other}, Racers: e.Racers, Rounds: e.Rounds, RetryBusy: true, OnLoser: func(err error) {
-			e.errorf("a racer that lost got %v (%v), want a conflict", err, store.OutcomeOf(err))
+			e.errorf("a call that lost the race returned %v (%v), want a conflict", err, store.OutcomeOf(err))
 		}}
 		if err := check(s, e.ctx); err != nil {
 			e.fatalf("%v", err)
@@ -84,13 +84,13 @@ func (e *env) state(key string) store.Entry {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		if v != "" || len(value) != 0 {
-			e.errorf("get of the absent %q returns value %s and version %q together with its error", key, show(value), v)
+			e.errorf("Get of the absent key %q returned the value %s and the version %q with its error, want neither", key, show(value), v)
 		}
 		return store.Entry{Key: key}
 	case err != nil:
 		e.fatalf("get %q: %v", key, err)
 	case v == "":
-		e.fatalf("get %q returns a value and a zero version, which means absent", key)
+		e.fatalf("Get of %q returned a value and a zero version; a zero version means absent", key)
 	}
 	return store.Entry{Key: key, Value: value, Version: v}
 }
@@ -109,13 +109,13 @@ func (e *env) expectAbsent(key string) { e.expect(key, "", "") }
 func (e *env) put(key string, prev store.Version, value string) store.Version {
 	v, err := e.s.Put(e.ctx, key, prev, []byte(value))
 	if err != nil {
-		e.fatalf("put %q against its current version %q: %v (%v)", key, prev, err, store.OutcomeOf(err))
+		e.fatalf("Put of %q on its current version %q: got the error %v (%v), want success", key, prev, err, store.OutcomeOf(err))
 	}
 	if v == "" {
-		e.fatalf("put %q: no error, and a zero version, which means absent", key)
+		e.fatalf("Put of %q returned no error and a zero version; a zero version means absent", key)
 	}
 	if v == prev {
-		e.fatalf("put %q returns the version %q that it replaced", key, v)
+		e.fatalf("Put of %q returned the version %q that it replaced, want a new version", key, v)
 	}
 	return v
 }
@@ -124,7 +124,7 @@ func (e *env) create(key, value string) store.Version { return e.put(key, "", va
 
 func (e *env) delete(key string, prev store.Version) {
 	if err := e.s.Delete(e.ctx, key, prev); err != nil {
-		e.fatalf("delete %q with its current version %q: %v (%v)", key, prev, err, store.OutcomeOf(err))
+		e.fatalf("Delete of %q with its current version %q: got the error %v (%v), want success", key, prev, err, store.OutcomeOf(err))
 	}
 }
 
@@ -139,19 +139,19 @@ func (e *env) refused(what string, err error, want store.Entry) {
 func (e *env) conflict(what string, err error, want store.Entry) {
 	switch {
 	case err == nil:
-		e.errorf("%s succeeded", what)
+		e.errorf("%s succeeded, want a conflict", what)
 		return
 	case !errors.Is(err, store.ErrConflict):
 		e.errorf("%s: the error does not match ErrConflict: %v", what, err)
 	case store.OutcomeOf(err) != store.NotApplied:
-		e.errorf("%s: a conflict was not applied, the error says %q: %v", what, store.OutcomeOf(err), err)
+		e.errorf("%s: the error of a conflict has the outcome %q, want NotApplied: %v", what, store.OutcomeOf(err), err)
 	}
 	var c *store.ConflictError
 	if !errors.As(err, &c) || !c.HasCurrent {
 		return
 	}
 	if c.Version != want.Version || !bytes.Equal(c.Value, want.Value) {
-		e.errorf("%s: the conflict carries %s, the state is %s", what,
+		e.errorf("%s: the conflict carries the state %s, but the register has the state %s", what,
 			showEntry(store.Entry{Value: c.Value, Version: c.Version}), showEntry(want))
 	}
 }

@@ -56,7 +56,7 @@ func TestHistoryByHand(t *testing.T) {
 		{"two winners", []call{put(1, 5, "", "a", "x"), put(2, 6, "", "b", "y")}, "no order"},
 		{"two winners, and a delete between them", []call{put(1, 9, "", "a", "x"), del(2, 8, "a"), put(3, 7, "", "b", "y")}, ""},
 		{"two winners, and a delete too late", []call{put(1, 3, "", "a", "x"), put(2, 4, "", "b", "y"), del(5, 6, "a")}, "no order"},
-		{"a version twice", []call{put(1, 2, "", "a", "x"), del(3, 4, "a"), put(5, 6, "", "a", "y")}, "given to two writes"},
+		{"a version twice", []call{put(1, 2, "", "a", "x"), del(3, 4, "a"), put(5, 6, "", "a", "y")}, "two writes have the version"},
 		{"no version", []call{put(1, 2, "", "", "x")}, "no version"},
 		{"a version with two values", []call{put(1, 2, "", "a", "x"), get(3, 4, "a", "y")}, "two values"},
 		{"a refusal for no reason", []call{put(1, 2, "", "a", "x"), refused(3, 4, "a")}, "no order"},

@@ -151,7 +151,7 @@ func (s *search) sortWrites() (made map[store.Version]*call, err error) {
 			return nil, fmt.Errorf("a put returned no version: %s", c)
 		}
 		if first := made[c.version]; first != nil {
-			return nil, fmt.Errorf("version %q was given to two writes:\n  %s\n  %s", c.version, first, c)
+			return nil, fmt.Errorf("two writes have the version %q:\n  %[2]s\n  %[3]s", c.version, first, c)
 		}
 		made[c.version] = c
 	}
@@ -356,11 +356,11 @@ func (s *search) note(now store.Entry, waiting []int) {
 	}
 	s.reach = len(s.order)
 	var b strings.Builder
-	fmt.Fprintf(&b, "no order of the calls explains what they saw. After these:\n")
+	fmt.Fprintf(&b, "no order of the calls explains their results. After these calls:\n")
 	for _, i := range s.order[max(0, len(s.order)-6):] {
 		fmt.Fprintf(&b, "  %s\n", &s.calls[i])
 	}
-	fmt.Fprintf(&b, "the state is %s, and none of these can come next:\n", showEntry(now))
+	fmt.Fprintf(&b, "the state is %s, and none of these calls can come next:\n", showEntry(now))
 	for _, i := range waiting {
 		fmt.Fprintf(&b, "  %s\n", &s.calls[s.required[i]])
 	}

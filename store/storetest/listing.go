@@ -43,8 +43,8 @@ func listCases() []testCase {
 			e.put("a/back", e.state("a/back").Version, "more")
 			e.wantList("a", "a/kept", "a/back")
 		}},
-		{"ListMany", "List yields all keys of a large space: listings come in pages. (More than 1,000 keys.)", caseListMany},
-		{"ListAwkward", "List yields the keys as they are, whatever their characters.", func(e *env) {
+		{"ListMany", "List yields all keys of a store with more than 1,000 keys. (Servers return long listings in pages.)", caseListMany},
+		{"ListAwkward", "List yields every key unchanged, with any characters.", func(e *env) {
 			e.lister()
 			keys := []string{
 				"d/é", "d/e\u0301", "d/日本/語", "d/🔒", "d/a b", "d/ ", "d/a%2Fb", "d/a/b", "d/a\\b", "d/a\nb", "d/a\x00b", "d/CON", "d/.tmp", "d/x.", "d/Job", "d/job", "d/JOB", "d/%", "d/_", "d/*", "d/000000000001", "d/&amp;", "d/<x>", "d/\u0085",
@@ -58,7 +58,7 @@ func listCases() []testCase {
 			e.wantList("%", "%/x")
 			e.wantList("_", "_/x")
 		}},
-		{"ListBreak", "A caller may leave a listing early, and begin it again.", func(e *env) {
+		{"ListBreak", "A caller may leave a listing early, and start a new listing.", func(e *env) {
 			e.lister()
 			keys := make([]string, 20)
 			for i := range keys {
@@ -72,7 +72,7 @@ func listCases() []testCase {
 						e.fatalf("list: %v", err)
 					}
 					if !slices.Contains(keys, key) {
-						e.errorf("list yields %q, which was never created", key)
+						e.errorf("List yielded %q, which was never created", key)
 					}
 					if got++; got == want {
 						break
@@ -87,11 +87,11 @@ func listCases() []testCase {
 			for _, prefix := range []string{"/", "a/", "/a", "a//x", ".", "..", "a/..", "\xff", strings.Repeat("x", store.MaxKey+1)} {
 				keys, err := e.list(e.ctx, prefix)
 				if !errors.Is(err, store.ErrKey) || len(keys) > 0 {
-					e.errorf("list of the invalid prefix %.40q: got %q and %v, want ErrKey", prefix, keys, err)
+					e.errorf("List of the invalid prefix %.40q: got %q and %v, want ErrKey", prefix, keys, err)
 				}
 			}
 		}},
-		{"ListCancelled", "List under a context that has ended yields the context's error: it does not end as if there were nothing.", func(e *env) {
+		{"ListCancelled", "List with a context that has ended yields the context's error. It does not end without an error.", func(e *env) {
 			e.lister()
 			e.createAll("a/x")
 			keys, err := e.list(e.ended(), "a")
@@ -99,20 +99,20 @@ func listCases() []testCase {
 				e.errorf("got %q and %v, want the context's error", keys, err)
 			}
 		}},
-		{"ListTags", "ListTags yields the keys that List yields, each with a tag that changes with every write and never returns to an earlier text. (A waiter that does not notice a changed record waits for a lock that is free.)", caseListTags},
-		{"ListTagsCancelled", "ListTags of an invalid prefix yields ErrKey, and under a context that has ended the context's error: it does not end as if there were nothing.", func(e *env) {
+		{"ListTags", "ListTags yields the same keys as List, each with a tag. Every write gives the key a tag that it never had before. (If a waiter does not notice a changed record, it waits for a free lock.)", caseListTags},
+		{"ListTagsCancelled", "ListTags of an invalid prefix yields ErrKey. With a context that has ended, it yields the context's error. It does not end without an error.", func(e *env) {
 			l := e.tagLister()
 			e.createAll("a/x")
 			for _, prefix := range []string{"/", "a/", "/a", "..", strings.Repeat("x", store.MaxKey+1)} {
 				if tags, err := e.tags(e.ctx, l, prefix); !errors.Is(err, store.ErrKey) || len(tags) > 0 {
-					e.errorf("tags below the invalid prefix %.40q: got %q and %v, want ErrKey", prefix, tags, err)
+					e.errorf("ListTags of the invalid prefix %.40q: got %q and %v, want ErrKey", prefix, tags, err)
 				}
 			}
 			if tags, err := e.tags(e.ended(), l, "a"); !errors.Is(err, context.Canceled) {
 				e.errorf("got %q and %v, want the context's error", tags, err)
 			}
 		}},
-		{"ListDuringWrites", "A key that exists throughout a listing is yielded once, whatever other keys are created and deleted during it.", caseListDuringWrites},
+		{"ListDuringWrites", "List yields a key once if it exists during the whole listing, even if other keys are created and deleted in this time.", caseListDuringWrites},
 	}
 }
 
@@ -120,7 +120,7 @@ func listCases() []testCase {
 func (e *env) lister() store.Lister {
 	l, ok := store.As[store.Lister](e.other)
 	if !ok {
-		e.absent("the store is no Lister")
+		e.absent("the store is not a Lister")
 	}
 	return l
 }
@@ -134,7 +134,7 @@ func (e *env) list(ctx context.Context, prefix string) (keys []string, err error
 	for key, kerr := range store.List(ctx, e.other, prefix) {
 		switch {
 		case err != nil:
-			e.errorf("list of %.40q does not end after the error %v", prefix, err)
+			e.errorf("List of %.40q does not end after the error %v", prefix, err)
 		case kerr != nil:
 			err = kerr
 		default:
@@ -147,7 +147,7 @@ func (e *env) list(ctx context.Context, prefix string) (keys []string, err error
 func (e *env) wantList(prefix string, want ...string) {
 	got, err := e.list(e.ctx, prefix)
 	if err != nil {
-		e.fatalf("list of %q: %v", prefix, err)
+		e.fatalf("List of %q: %v", prefix, err)
 	}
 	slices.Sort(got)
 	slices.Sort(want)
@@ -157,14 +157,14 @@ func (e *env) wantList(prefix string, want ...string) {
 	for i, key := range got {
 		switch {
 		case i > 0 && got[i-1] == key:
-			e.errorf("list of %q yields %q twice", prefix, key)
+			e.errorf("List of %q yielded %q twice", prefix, key)
 		case !slices.Contains(want, key):
-			e.errorf("list of %q yields %q", prefix, key)
+			e.errorf("List of %q yielded %q, which is not below the prefix or not in the store", prefix, key)
 		}
 	}
 	for _, key := range want {
 		if !slices.Contains(got, key) {
-			e.errorf("list of %q does not yield %q", prefix, key)
+			e.errorf("List of %q did not yield %q", prefix, key)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func (e *env) wantList(prefix string, want ...string) {
 func (e *env) tagLister() store.TagLister {
 	l, ok := store.As[store.TagLister](e.other)
 	if !ok {
-		e.absent("the store is no TagLister")
+		e.absent("the store is not a TagLister")
 	}
 	return l
 }
@@ -185,11 +185,11 @@ func (e *env) tags(ctx context.Context, l store.TagLister, prefix string) (tags 
 		_, twice := tags[t.Key]
 		switch {
 		case err != nil:
-			e.errorf("tags below %.40q: the listing does not end after the error %v", prefix, err)
+			e.errorf("ListTags of %.40q does not end after the error %v", prefix, err)
 		case terr != nil:
 			err = terr
 		case twice:
-			e.errorf("tags below %q: %q comes twice", prefix, t.Key)
+			e.errorf("ListTags of %q yielded %q twice", prefix, t.Key)
 		default:
 			tags[t.Key] = t.Tag
 		}
@@ -200,7 +200,7 @@ func (e *env) tags(ctx context.Context, l store.TagLister, prefix string) (tags 
 func caseListTags(e *env) {
 	l := e.tagLister()
 	if cost := l.ListCost(); cost.Gets < 1 || cost.Keys < 1 || cost != l.ListCost() {
-		e.errorf("a listing costs %+v", cost)
+		e.errorf("ListCost returned %+v, want at least one of each", cost)
 	}
 	e.createAll("job", "a/bc", "a/b/x", "a/bb/y", "a/b/c/d", "a/b/ \x01é")
 	had := map[string]bool{}
@@ -211,12 +211,12 @@ func caseListTags(e *env) {
 		}
 		tag, ok := tags["a/b/x"]
 		if ok && (tag == "" || had[tag]) {
-			e.errorf("%s: the tag is %q, which the key had before", what, tag)
+			e.errorf("%s: the key has the tag %q, which it had before", what, tag)
 		}
 		had[tag] = true
 		again, err := e.tags(e.ctx, l, "a/b")
 		if err != nil || !maps.Equal(tags, again) {
-			e.errorf("%s: got %q, then %q and %v, without a write between", what, tags, again, err)
+			e.errorf("%s: two listings without a write between them yielded %q, and %q with the error %v", what, tags, again, err)
 		}
 		_, err = e.s.Put(e.ctx, "a/b/ \x01é", e.state("a/b/ \x01é").Version, []byte("same"))
 		if err != nil {
@@ -224,11 +224,11 @@ func caseListTags(e *env) {
 		}
 		later, err := e.tags(e.ctx, l, "")
 		if err != nil || later["a/b/x"] != tag || later["a/b/c/d"] != tags["a/b/c/d"] {
-			e.errorf("%s: got %q, then %q and %v, although only another key was written", what, tags, later, err)
+			e.errorf("%s: two listings yielded %q, and %q with the error %v, although only another key was written", what, tags, later, err)
 		}
 		delete(tags, "a/b/x")
 		if len(tags) != 2 || tags["a/b/c/d"] == "" || tags["a/b/ \x01é"] == "" || later["a/b/ \x01é"] == tags["a/b/ \x01é"] {
-			e.errorf("%s: below a/b there are the tags %q, then of all keys %q", what, tags, later)
+			e.errorf("%s: a listing of a/b yielded the tags %q, and a listing of all keys %q", what, tags, later)
 		}
 	}
 	v := e.state("a/b/x").Version
@@ -291,7 +291,7 @@ func caseListDuringWrites(e *env) {
 					err = s.Delete(e.ctx, key, v)
 				}
 				if err != nil && e.ctx.Err() == nil {
-					e.errorf("the caller's own register: %v", err)
+					e.errorf("a call on the caller's own register: %v", err)
 					return
 				}
 			}
@@ -306,11 +306,11 @@ func caseListDuringWrites(e *env) {
 			}
 			slices.Sort(keys)
 			if once := slices.Compact(slices.Clone(keys)); len(once) != len(keys) {
-				e.errorf("a key was yielded twice: %q", keys)
+				e.errorf("List yielded a key twice: %q", keys)
 			}
 			for _, key := range kept {
 				if !slices.Contains(keys, key) {
-					e.errorf("%q was there throughout, and was not yielded", key)
+					e.errorf("%q existed during the whole listing, but List did not yield it", key)
 				}
 			}
 		}

@@ -18,20 +18,20 @@ import (
 // raceCases are the rules of registers that many callers use at the same time.
 func raceCases() []testCase {
 	return []testCase{
-		{"RaceCreate", "Of several that create one register at once, exactly one succeeds, and its value is there. (A store that checked and then renamed had two winners in 110 of 1,000 rounds.)", rule((*registerrules.Space).RaceCreate)},
-		{"RaceSwap", "Of several puts on one version at once, exactly one succeeds, and its value is there.", rule((*registerrules.Space).RaceSwap)},
-		{"RaceDelete", "Of several deletes of one version at once, exactly one succeeds.", caseRaceDelete},
-		{"RaceDeleteSwap", "Of a delete and a put on one version at once, exactly one succeeds.", caseRaceDeleteSwap},
-		{"RaceCreateDelete", "A caller that created a register has it until it deletes it: no other caller's creation succeeds in between.", caseRaceCreateDelete},
-		{"RaceCounter", "No increment is lost when many count in one register by reading and conditional writing.", caseRaceCounter},
-		{"RaceNeighbours", "Racers on keys with a common beginning do not disturb each other.", caseRaceNeighbours},
-		{"RaceReadYourWrite", "A read that starts after a write was acknowledged sees it, or a later one, through every handle.", caseReadYourWrite},
-		{"RaceMonotonicReads", "A read that starts after another read has ended does not see an older state than that one, whichever caller reads.", caseMonotonicReads},
-		{"RaceWholeReads", "A read returns one state: value and version belong together, and the value is never torn.", caseWholeReads},
-		{"RaceHistory", "Every register is linearizable: one order of the calls explains all results, whatever many callers do at the same time.", func(e *env) { e.history(false) }},
+		{"RaceCreate", "If several callers create one register at the same time, exactly one succeeds, and the register has its value. (In a store that checked and then renamed a file, two callers succeeded in 110 of 1,000 rounds.)", rule((*registerrules.Space).RaceCreate)},
+		{"RaceSwap", "If several puts name one version at the same time, exactly one succeeds, and the register has its value.", rule((*registerrules.Space).RaceSwap)},
+		{"RaceDelete", "If several deletes name one version at the same time, exactly one succeeds.", caseRaceDelete},
+		{"RaceDeleteSwap", "If a delete and a put name one version at the same time, exactly one succeeds.", caseRaceDeleteSwap},
+		{"RaceCreateDelete", "After a caller has created a register, no other caller can create it until the first caller deletes it.", caseRaceCreateDelete},
+		{"RaceCounter", "If many callers increment a counter by a read and a conditional write, no increment is lost.", caseRaceCounter},
+		{"RaceNeighbours", "Concurrent calls on keys with a common beginning do not affect each other.", caseRaceNeighbours},
+		{"RaceReadYourWrite", "A read that starts after an acknowledged write returns this write or a later write, through every store with the same registers.", caseReadYourWrite},
+		{"RaceMonotonicReads", "If a read starts after another read has ended, it returns the same state or a later one, for every caller.", caseMonotonicReads},
+		{"RaceWholeReads", "A read returns one state: the value and the version belong together, and the value is never a mixture of two values.", caseWholeReads},
+		{"RaceHistory", "Every register is linearizable: one order of all concurrent calls explains all their results.", func(e *env) { e.history(false) }},
 		{"RaceHistoryUnsynced", "Unsynced puts are linearizable together with all other calls.", func(e *env) {
 			if _, ok := store.As[store.UnsyncedPutter](e.s); !ok {
-				e.absent("the store is no UnsyncedPutter")
+				e.absent("the store is not an UnsyncedPutter")
 			}
 			e.history(true)
 		}},
@@ -73,11 +73,11 @@ func (e *env) oneWins(what string, n int, write func(i int, s store.Store) error
 		case err == nil:
 			winners, winner = winners+1, i
 		case !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied:
-			e.errorf("%s: a loser got %v (%v), want a conflict", what, err, store.OutcomeOf(err))
+			e.errorf("%s: a call that lost the race returned %v (%v), want a conflict", what, err, store.OutcomeOf(err))
 		}
 	}
 	if winners != 1 {
-		e.fatalf("%s: %d of %d succeeded, want exactly one", what, winners, n)
+		e.fatalf("%s: %d of %d calls succeeded, want exactly one", what, winners, n)
 	}
 	return winner
 }
@@ -134,12 +134,12 @@ func caseRaceCreateDelete(e *env) {
 				return
 			}
 			if n := inside.Add(1); n != 1 {
-				e.errorf("%d racers have created the register and not deleted it yet", n)
+				e.errorf("%d callers have created the register and not deleted it yet, want at most one", n)
 			}
 			breathe()
 			inside.Add(-1)
 			if err := e.insist(func() error { return s.Delete(e.ctx, "lock", v) }); err != nil {
-				e.errorf("delete of the caller's own register: %v", err)
+				e.errorf("Delete of the caller's own register: %v", err)
 				return
 			}
 			round++
@@ -153,7 +153,7 @@ func caseRaceCreateDelete(e *env) {
 // result proves nothing.
 func (e *env) inTime() {
 	if e.ctx.Err() != nil {
-		e.fatalf("not done within %v", e.CaseTimeout)
+		e.fatalf("the case did not end within %v", e.CaseTimeout)
 	}
 }
 
@@ -172,7 +172,7 @@ func (e *env) add(s store.Store, key string) {
 		return err
 	})
 	if err != nil {
-		e.errorf("counting in %q: %v (%v)", key, err, store.OutcomeOf(err))
+		e.errorf("an increment of the counter %q: %v (%v)", key, err, store.OutcomeOf(err))
 	}
 }
 
@@ -185,7 +185,7 @@ func caseRaceCounter(e *env) {
 	})
 	e.inTime()
 	if got, want := string(e.state("counter").Value), strconv.Itoa(each*e.Racers); got != want {
-		e.errorf("the counter is at %s after %s increments", got, want)
+		e.errorf("the counter has the value %s after %s increments", got, want)
 	}
 }
 
@@ -203,7 +203,7 @@ func caseRaceNeighbours(e *env) {
 					err = s.Delete(e.ctx, other, v)
 				}
 				if err != nil {
-					e.errorf("the caller's own register: %v", err)
+					e.errorf("a call on the caller's own register: %v", err)
 				}
 			}
 		}
@@ -213,7 +213,7 @@ func caseRaceNeighbours(e *env) {
 	for i, key := range keys {
 		want := (racers - i + len(keys) - 1) / len(keys) * each
 		if got := string(e.state(key).Value); got != strconv.Itoa(want) {
-			e.errorf("%q is at %s after %d increments", key, got, want)
+			e.errorf("%q has the value %s after %d increments", key, got, want)
 		}
 	}
 }
@@ -226,13 +226,13 @@ func caseReadYourWrite(e *env) {
 			var err error
 			value := fmt.Sprintf("%d of %d", n, i)
 			if v, err = s.Put(e.ctx, key, v, []byte(value)); err != nil {
-				e.errorf("put on the caller's own register: %v", err)
+				e.errorf("Put on the caller's own register: %v", err)
 				return
 			}
 			for j := range 2 {
 				got, w, err := e.handle(i+j).Get(e.ctx, key)
 				if err != nil || w != v || string(got) != value {
-					e.errorf("%q was written with version %q, and read after that as %s version %q, error %v", value, v, show(got), w, err)
+					e.errorf("a put wrote %q with version %q, but a later read returned %s with version %q and the error %v", value, v, show(got), w, err)
 					return
 				}
 			}
@@ -256,7 +256,7 @@ func caseMonotonicReads(e *env) {
 			for n := 1; ctx.Err() == nil; n++ {
 				var err error
 				if v, err = s.Put(e.ctx, "counter", v, []byte(strconv.Itoa(n))); err != nil {
-					e.errorf("put of the only writer: %v", err)
+					e.errorf("Put of the only writer: %v", err)
 					return
 				}
 				breathe()
@@ -273,7 +273,7 @@ func caseMonotonicReads(e *env) {
 				return
 			}
 			if n < before {
-				e.errorf("a read returned %d after another had returned %d", n, before)
+				e.errorf("a read returned the older value %d after another read had returned %d", n, before)
 				return
 			}
 			for n > before && !highest.CompareAndSwap(before, n) {
@@ -292,7 +292,7 @@ func caseWholeReads(e *env) {
 	var known sync.Map // version to value
 	note := func(v store.Version, value string) {
 		if old, loaded := known.LoadOrStore(v, value); loaded && old != value {
-			e.errorf("version %q came with %s and with %s", v, show([]byte(old.(string))), show([]byte(value)))
+			e.errorf("two reads returned the version %q, one with the value %s and one with %s", v, show([]byte(old.(string))), show([]byte(value)))
 		}
 	}
 	sizes := []int{0, 1, 100, 5000, store.MaxValue}
@@ -311,7 +311,7 @@ func caseWholeReads(e *env) {
 			whole := string(value)
 			if len(whole) > 0 {
 				if unit := whole[:1]; whole != fillValue(unit[0], len(whole)) {
-					e.errorf("a read returned a torn value: %s", show(value))
+					e.errorf("a read returned a mixture of two values: %s", show(value))
 					return
 				}
 			}

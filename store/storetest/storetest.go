@@ -92,7 +92,7 @@ func (o *Options) checked(t *testing.T) Options {
 	suitetest.Default(t, "storetest", "Keys", &c.Keys, 1100, 1)
 	suitetest.Default(t, "storetest", "MaxKey", &c.MaxKey, store.MaxKey, 128)
 	if c.MaxKey > store.MaxKey {
-		t.Fatalf("storetest: Options.MaxKey is %d, no key is longer than %d", c.MaxKey, store.MaxKey)
+		t.Fatalf("storetest: Options.MaxKey is %d; it must be at most %d", c.MaxKey, store.MaxKey)
 	}
 	suitetest.Default(t, "storetest", "CaseTimeout", &c.CaseTimeout, time.Minute, 1)
 	suitetest.CheckSkips(t, "storetest", c.Skip, Cases())

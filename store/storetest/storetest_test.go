@@ -68,7 +68,7 @@ func TestCases(t *testing.T) {
 func TestCheckNamesTheRule(t *testing.T) {
 	open := func(*testing.T) store.Store { return newBare() }
 	failures := storetest.Check(t, open, &storetest.Options{Rounds: 2})
-	if len(failures) != 1 || failures[0].Case != "ErrorsNameTheKey" || !strings.Contains(failures[0].String(), "names the operation, the key as") {
+	if len(failures) != 1 || failures[0].Case != "ErrorsNameTheKey" || !strings.Contains(failures[0].String(), "has the operation, the key that the caller passed") {
 		t.Errorf("got %v, want one failure, of ErrorsNameTheKey", failures)
 	}
 }

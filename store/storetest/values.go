@@ -34,7 +34,7 @@ func big(n int) string {
 // valueCases are the rules of values: a value is any bytes.
 func valueCases() []testCase {
 	return []testCase{
-		{"ValueSizes", "A value has 0 to 64 KiB, and comes back as it was.", func(e *env) {
+		{"ValueSizes", "A value has 0 to 64 KiB, and a read returns it unchanged.", func(e *env) {
 			sizes := []int{0, 1, 2, 1023, 4096, 32 << 10, store.MaxValue - 1, store.MaxValue}
 			e.each(len(sizes), func(i int) {
 				key, value := fmt.Sprintf("size-%d", sizes[i]), big(sizes[i])
@@ -44,7 +44,7 @@ func valueCases() []testCase {
 		{"ValueNil", "A nil value is an empty value; the register exists.", func(e *env) {
 			v, err := e.s.Put(e.ctx, "job", "", nil)
 			if err != nil {
-				e.fatalf("put of a nil value: %v", err)
+				e.fatalf("Put of a nil value: %v", err)
 			}
 			e.expect("job", v, "")
 			e.put("job", v, "more")
@@ -56,14 +56,14 @@ func valueCases() []testCase {
 				_, err2 := e.s.Put(e.ctx, "absent", "", []byte(big(n)))
 				for _, err := range []error{err, err2} {
 					if !errors.Is(err, store.ErrTooLarge) || store.OutcomeOf(err) != store.NotApplied {
-						e.errorf("put of %d bytes: got %v (%v), want ErrTooLarge, not applied", n, err, store.OutcomeOf(err))
+						e.errorf("Put of %d bytes: got %v (%v), want ErrTooLarge and the outcome NotApplied", n, err, store.OutcomeOf(err))
 					}
 				}
 				e.expect("job", v, "one")
 				e.expectAbsent("absent")
 			}
 		}},
-		{"ValueBytes", "A value is any bytes: NUL, newlines, quotes, JSON, invalid UTF-8, text that looks like the store's own format.", func(e *env) {
+		{"ValueBytes", "A value can have any bytes: NUL, newlines, quotes, JSON, invalid UTF-8, or text in the store's own format.", func(e *env) {
 			values := []string{
 				awkwardValue(), "\n", "\n\n\n", "\r\n", "\x00", "\x00\x00", " ", " x ", "x\n", "null", `""`, "{}", "[]", "\xff\xfe", "\xef\xbb\xbfbom",
 				`{"token":18446744073709551615}`, `{"a": 1, "a": 2 }`, `{"n":1e400}`, "\nV 1 abc - {}", "\nB 0 0 0 00000000\n", "base64:AAAA", "AAAA====", "%00", "'; DROP TABLE x; --",
@@ -76,14 +76,14 @@ func valueCases() []testCase {
 				e.expect(key, e.put(key, v, next), next)
 			})
 		}},
-		{"ValueShrinks", "A value is replaced as a whole: a short one leaves nothing of the long one before it.", func(e *env) {
+		{"ValueShrinks", "A put replaces the whole value: after a short value, nothing of the longer value before it is left.", func(e *env) {
 			v := e.create("job", big(store.MaxValue))
 			for _, value := range []string{"short", big(5000), "", big(store.MaxValue), "x"} {
 				v = e.put("job", v, value)
 				e.expect("job", v, value)
 			}
 		}},
-		{"ValueNotKept", "The caller keeps the slice that it passes, and may change it after the call.", func(e *env) {
+		{"ValueNotKept", "The caller owns the slice that it passes, and may change it after the call.", func(e *env) {
 			value := []byte("one")
 			v, err := e.s.Put(e.ctx, "job", "", value)
 			if err != nil {
@@ -98,7 +98,7 @@ func valueCases() []testCase {
 			copy(value, "XXX")
 			e.expect("job", v, "two")
 		}},
-		{"ValueNotShared", "The slices that a store returns belong to the caller: changing them changes nothing for other callers.", caseValueNotShared},
+		{"ValueNotShared", "The caller owns the slices that a store returns: if it changes them, other callers see no change.", caseValueNotShared},
 		{"ValueNotChanged", "Put does not write to the slice that it receives.", func(e *env) {
 			value := slices.Grow([]byte(awkwardValue()), 100)
 			rest := value[len(value):cap(value)]
@@ -113,7 +113,7 @@ func valueCases() []testCase {
 				e.fatalf("put: %v", err)
 			}
 			if string(value) != awkwardValue() || len(bytes.Trim(rest, "\xAA")) != 0 {
-				e.errorf("Put wrote to the slice, or to the bytes after its end")
+				e.errorf("Put changed the slice that it received, or the bytes after its end")
 			}
 		}},
 	}
@@ -131,7 +131,7 @@ func caseValueNotShared(e *env) {
 		first, second := e.state("job"), e.state("job")
 		spoil(first.Value)
 		if string(second.Value) != "one" {
-			e.fatalf("changing the slice of one Get changed that of another")
+			e.fatalf("two calls of Get returned the same slice")
 		}
 		e.expect("job", v, "one")
 	}

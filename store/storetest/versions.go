@@ -12,7 +12,7 @@ import (
 // read-backs rely on that.
 func versionCases() []testCase {
 	return []testCase{
-		{"VersionAfterRecreate", "After delete and create, a register has a version that it never had. (The generation of a lease started at 1 again after each release.)", func(e *env) {
+		{"VersionAfterRecreate", "After a delete and a create, a register has a version that it never had before. (In one system, the generation of a lease restarted at 1 after each release.)", func(e *env) {
 			seen := make(versions)
 			for i := range 10 {
 				v := e.create("job", "same")
@@ -22,30 +22,30 @@ func versionCases() []testCase {
 				e.delete("job", w)
 			}
 		}},
-		{"VersionOfEqualValue", "Writing the current value again gives a new version: the version names a state, not a value. (Equal bodies have equal ETags.)", rule(func(s *registerrules.Space, ctx context.Context) error {
+		{"VersionOfEqualValue", "If a put writes the current value again, the register gets a new version: a version names a state, not a value. (Equal bodies have equal ETags.)", rule(func(s *registerrules.Space, ctx context.Context) error {
 			s.Rounds = 10
 			return s.EqualValues(ctx)
 		})},
-		{"VersionOfOldValue", "When an old value returns, its old version does not: A, B, A has three versions. (Without a nonce an old state looks current again.)", func(e *env) {
+		{"VersionOfOldValue", "If a put writes an old value again, the register gets a new version: the values A, B, A have three versions. (Without a nonce, an old state would look like the current state.)", func(e *env) {
 			a := e.create("job", "A")
 			b := e.put("job", a, "B")
 			a2 := e.put("job", b, "A")
 			if a2 == a {
-				e.fatalf("the second A has the version %q of the first", a)
+				e.fatalf("the second A has the same version %q as the first A", a)
 			}
 			_, err := e.s.Put(e.ctx, "job", a, []byte("C"))
 			e.refused("a put with the first A's version", err, entry("job", a2, "A"))
 			e.refused("a delete with the first A's version", e.s.Delete(e.ctx, "job", a), entry("job", a2, "A"))
 			e.put("job", a2, "C")
 		}},
-		{"OldIncarnation", "A version from before a delete is refused after the register was created again, also with the same value.", func(e *env) {
+		{"OldIncarnation", "After a delete and a create, a write with a version from before the delete is refused, even if the value is the same.", func(e *env) {
 			rule((*registerrules.Space).Recreate)(e)
 			v := e.create("job", "same")
 			e.delete("job", v)
 			w := e.create("job", "same")
 			e.refused("a delete with a version of the deleted register", e.s.Delete(e.ctx, "job", v), entry("job", w, "same"))
 		}},
-		{"OldIncarnationManyWrites", "Versions do not restart: after as many writes as before the delete, the old version is still refused. (A swept row was created again with generation 0.)", func(e *env) {
+		{"OldIncarnationManyWrites", "A delete does not restart the versions: after the same number of writes as before the delete, the old version is still refused. (In one system, a removed row was created again with generation 0.)", func(e *env) {
 			const writes = 4
 			write := func() store.Version {
 				v := e.create("job", "0")
@@ -60,7 +60,7 @@ func versionCases() []testCase {
 			_, err := e.s.Put(e.ctx, "job", old, []byte("late"))
 			e.refused("a put with the version that the same number of writes gave before the delete", err, entry("job", v, fmt.Sprint(writes)))
 		}},
-		{"VersionsAllDistinct", "No two writes of a key have the same version, however they alternate.", func(e *env) {
+		{"VersionsAllDistinct", "No two writes of a key have the same version, in any order of puts and deletes.", func(e *env) {
 			seen := make(versions)
 			v := e.create("job", "0")
 			seen.add(e, v, "create")
@@ -75,7 +75,7 @@ func versionCases() []testCase {
 				seen.add(e, v, what)
 			}
 		}},
-		{"VersionStable", "A version changes with a write and with nothing else: not by reading, and not by a write that was refused.", func(e *env) {
+		{"VersionStable", "Only an applied write changes the version of a register. A read and a refused write do not change it.", func(e *env) {
 			v1 := e.create("job", "one")
 			v2 := e.put("job", v1, "two")
 			for range 3 {
@@ -88,7 +88,7 @@ func versionCases() []testCase {
 			}
 			e.put("job", v2, "three")
 		}},
-		{"VersionFromGet", "A write may name the version from Get as well as the one from Put.", func(e *env) {
+		{"VersionFromGet", "A write may name a version from Get or a version from Put.", func(e *env) {
 			e.create("job", "one")
 			e.put("job", e.state("job").Version, "two")
 			e.delete("job", e.state("job").Version)
@@ -102,7 +102,7 @@ type versions map[store.Version]string
 
 func (seen versions) add(e *env, v store.Version, what string) {
 	if first, ok := seen[v]; ok {
-		e.fatalf("%s was given version %q, which %s had", what, v, first)
+		e.fatalf("%s has version %q, which %s already had", what, v, first)
 	}
 	seen[v] = what
 }

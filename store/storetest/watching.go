@@ -16,19 +16,19 @@ import (
 // misses one.
 func watchCases() []testCase {
 	return []testCase{
-		{"WatchDiffers", "Watch returns at once when the version differs already from the one seen.", func(e *env) {
+		{"WatchDiffers", "If the version already differs from the argument seen, Watch returns at once.", func(e *env) {
 			w := e.watcher()
 			v1 := e.create("job", "one")
 			v2 := e.put("job", v1, "two")
-			e.watchEnds(w, "job", "", "the register exists, absent was seen")
-			e.watchEnds(w, "job", v1, "the version seen is superseded")
+			e.watchEnds(w, "job", "", "the register exists, and seen is zero")
+			e.watchEnds(w, "job", v1, "seen is a superseded version")
 			e.delete("job", v2)
-			e.watchEnds(w, "job", v2, "the version seen is deleted")
+			e.watchEnds(w, "job", v2, "seen is a deleted version")
 			e.create("job", "two")
-			e.watchEnds(w, "job", v2, "the version seen is of an earlier register")
-			e.watchEnds(w, "job", "", "the register exists again, absent was seen")
+			e.watchEnds(w, "job", v2, "seen is a version from before a delete")
+			e.watchEnds(w, "job", "", "the register exists again, and seen is zero")
 		}},
-		{"WatchPut", "Watch returns when the register is written, also with an equal value.", func(e *env) {
+		{"WatchPut", "Watch returns when a put writes the register, also with the same value.", func(e *env) {
 			w := e.watcher()
 			v := e.create("job", "same")
 			e.watchWoken(w, "job", v, "a put", func() { v = e.put("job", v, "same") })
@@ -57,10 +57,10 @@ func watchCases() []testCase {
 				}
 			})
 		}},
-		{"WatchCancel", "Watch returns the context's error when that ends, before and during the wait.", caseWatchCancel},
-		{"WatchMany", "A change wakes every waiter of its key, however many waiters there are, also on other keys.", caseWatchMany},
-		{"WatchNoGap", "A change between the read of a version and the Watch of it is not missed.", caseWatchNoGap},
-		{"WatchFollow", "A caller that reads, watches the version that it read, and reads again, eventually sees the last state, however fast it changes.", caseWatchFollow},
+		{"WatchCancel", "If the context ends before or during the wait, Watch returns the context's error.", caseWatchCancel},
+		{"WatchMany", "A change wakes all waiters of its key, with any number of waiters on this key and on other keys.", caseWatchMany},
+		{"WatchNoGap", "Watch reports a change between the read of a version and the call of Watch.", caseWatchNoGap},
+		{"WatchFollow", "A caller repeatedly reads a register and watches the version that it has read. In the end it sees the last state, even if the register changes fast.", caseWatchFollow},
 	}
 }
 
@@ -68,7 +68,7 @@ func watchCases() []testCase {
 func (e *env) watcher() store.Watcher {
 	w, ok := store.As[store.Watcher](e.other)
 	if !ok {
-		e.absent("the store is no Watcher")
+		e.absent("the store is not a Watcher")
 	}
 	return w
 }
@@ -76,7 +76,7 @@ func (e *env) watcher() store.Watcher {
 // watchEnds checks that Watch returns nil without a further change.
 func (e *env) watchEnds(w store.Watcher, key string, seen store.Version, why string) {
 	if err := w.Watch(e.ctx, key, seen); err != nil {
-		e.fatalf("watch of %q should return nil at once, since %s; got %v", key, why, err)
+		e.fatalf("Watch of %q should return nil at once, because %s; got %v", key, why, err)
 	}
 }
 
@@ -92,7 +92,7 @@ func (e *env) watchWoken(w store.Watcher, key string, seen store.Version, what s
 	time.Sleep(aMoment)
 	change()
 	if err := <-woken; err != nil {
-		e.fatalf("watch of %q did not return after %s: %v", key, what, err)
+		e.fatalf("Watch of %q did not return after %s: %v", key, what, err)
 	}
 }
 
@@ -125,21 +125,21 @@ func caseWatchCancel(e *env) {
 			return err
 		}
 		if err := watch(e.ended()); !errors.Is(err, context.Canceled) {
-			e.errorf("watch of %q under a context that has ended: got %v, want its error", key, err)
+			e.errorf("Watch of %q with a context that has ended: got %v, want the error of the context", key, err)
 		}
 		ctx, cancel := context.WithCancel(e.ctx)
 		time.AfterFunc(aMoment, cancel)
 		if err := watch(ctx); !errors.Is(err, context.Canceled) {
-			e.errorf("watch of %q while its context is cancelled: got %v, want its error", key, err)
+			e.errorf("Watch of %q whose context is cancelled during the wait: got %v, want the error of the context", key, err)
 		}
 		ctx, cancel = context.WithTimeout(e.ctx, aMoment)
 		if err := watch(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			e.errorf("watch of %q past its deadline: got %v, want the context's error", key, err)
+			e.errorf("Watch of %q after its deadline: got %v, want the error of the context", key, err)
 		}
 		cancel()
 	}
 	e.expect("job", v, "one")
-	e.watchWoken(w, "job", v, "a put, after other watches were given up", func() { e.put("job", v, "two") })
+	e.watchWoken(w, "job", v, "a put after the end of other watches", func() { e.put("job", v, "two") })
 }
 
 func caseWatchMany(e *env) {
@@ -158,7 +158,7 @@ func caseWatchMany(e *env) {
 	}
 	for range 2 * n {
 		if err := <-errs; err != nil {
-			e.fatalf("one of %d watches was not woken: %v", 2*n, err)
+			e.fatalf("a change did not wake one of %d watches: %v", 2*n, err)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func caseWatchNoGap(e *env) {
 			e.fatalf("write: %v", werr)
 		}
 		if err != nil {
-			e.fatalf("round %d: a change between get and watch was missed: %v", round, err)
+			e.fatalf("round %d: Watch missed a change between Get and Watch: %v", round, err)
 		}
 	}
 }
@@ -208,13 +208,13 @@ func caseWatchFollow(e *env) {
 				breathe()
 				var err error
 				if v, err = e.s.Put(e.ctx, "job", v, []byte(strconv.Itoa(series*e.Rounds+n+1))); err != nil {
-					e.errorf("put of the only writer: %v", err)
+					e.errorf("Put of the only writer: %v", err)
 					return
 				}
 			}
 		})
 		if got, want := int(followed.Load()), min(e.Racers, 8); got != want {
-			e.fatalf("%d of %d followers saw the last state", got, want)
+			e.fatalf("%d of %d callers saw the last state, want all", got, want)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func (e *env) follow(w store.Watcher, last string, followed *atomic.Int32) {
 		}
 		time.Sleep(rand.N(200 * time.Microsecond)) // often longer than the writer's
 		if err := w.Watch(e.ctx, "job", seen); err != nil {
-			e.errorf("a follower was not woken after %s of %s changes: %v", value, last, err)
+			e.errorf("a caller was not woken after %s of %s changes: %v", value, last, err)
 			return
 		}
 	}

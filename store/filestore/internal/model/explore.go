@@ -20,7 +20,7 @@ type Config struct {
 	// MaxStates ends the exploration; 0 means never.
 	MaxStates int
 
-	// Trace keeps what is needed to tell how a violation came about.
+	// Trace stores the steps, so that the result has the run that led to a violation.
 	Trace bool
 }
 
@@ -33,11 +33,11 @@ type Result struct {
 	Trace     string
 }
 
-// Explore looks at the states that can be reached, those with the fewest steps
-// first, and ends at the first violation.
+// Explore visits the states that can be reached, states with fewer steps first, and ends at the
+// first violation.
 //
-// Visited states are known by 64 bits of a hash: among n of them one may be taken
-// for another, and left out, with a probability of n²/2⁶⁵.
+// Explore stores only a 64-bit hash of each visited state. If it visits n states, it misses a
+// state with a probability of n²/2⁶⁵.
 func Explore(c Config) Result {
 	w := newWorld(c)
 	var (

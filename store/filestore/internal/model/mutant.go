@@ -1,60 +1,59 @@
 package model
 
-// Mutant is a set of checks that are left out.
+// Mutant is a set of checks that the processes leave out.
 type Mutant uint32
 
 // The checks, and other deliberate faults, one bit each.
 const (
-	// NoNameCheck: a write that counts in its segment succeeds without a look at
-	// the segment's name (PUT 3).
+	// NoNameCheck: after a write that counts in its segment, the process does not check the name
+	// of the segment (PUT 3).
 	NoNameCheck Mutant = 1 << iota
 
-	// NoSecondFold: a write whose segment lost its name succeeds without a look
-	// whether that was sealed (PUT 3).
+	// NoSecondFold: if the segment of a write has lost its name, the process does not check
+	// whether the segment was sealed (PUT 3).
 	NoSecondFold
 
-	// VoidSucceeds: a write succeeds because it was appended (PUT 5).
+	// VoidSucceeds: every appended write succeeds, even if it does not count (PUT 5).
 	VoidSucceeds
 
-	// SealAnything: a seal counts whatever state it names (FOLD).
+	// SealAnything: a seal counts, even if it names a state that is not the current one (FOLD).
 	SealAnything
 
-	// NoSealCheck: a segment is sealed without a look at its name (SEAL).
+	// NoSealCheck: a process seals a segment without a check of its name (SEAL).
 	NoSealCheck
 
-	// NoCheckBeforeLink: NEXT 3.
+	// NoCheckBeforeLink leaves out the check before the link (NEXT 3).
 	NoCheckBeforeLink
 
-	// NoCheckAfterLink: NEXT 4.
+	// NoCheckAfterLink leaves out the check after the link (NEXT 4).
 	NoCheckAfterLink
 
-	// UnlinkLeftover: a process that finds its segment removed after linking removes its
-	// link (NEXT 4: "touching nothing").
+	// UnlinkLeftover: if a process finds after the link that its segment was removed, it removes
+	// the link, although NEXT 4 says that it changes nothing.
 	UnlinkLeftover
 
-	// PruneOwn: only one segment is kept (NEXT 4).
+	// PruneOwn: the process keeps only one segment (NEXT 4).
 	PruneOwn
 
-	// PruneDown: segments are removed from the highest to the lowest (NEXT 4).
+	// PruneDown: the process removes segments from the highest number to the lowest (NEXT 4).
 	PruneDown
 
-	// PruneOn: one segment that cannot be removed does not keep those after it (NEXT 4
-	// and COLD).
+	// PruneOn: if the process cannot remove a segment, it still removes the segments after it
+	// (NEXT 4 and COLD).
 	PruneOn
 
-	// NoCheckAfterOpen: NEXT 5.
+	// NoCheckAfterOpen leaves out the check after the open (NEXT 5).
 	NoCheckAfterOpen
 
-	// NoPredecessor: COLD believes in the highest segment that it finds.
+	// NoPredecessor: COLD accepts the highest segment that it finds, without its predecessor.
 	NoPredecessor
 
-	// NoSealedPredecessor: COLD is content with a predecessor of any content.
+	// NoSealedPredecessor: COLD accepts a predecessor that is not sealed.
 	NoSealedPredecessor
 
-	// NoFirstCheck: COLD believes in segment 1 without a look at its name.
+	// NoFirstCheck: COLD accepts segment 1 without a check of its name.
 	NoFirstCheck
 
-	// EmptyIsAbsent: COLD takes an empty listing for a register that does not
-	// exist.
+	// EmptyIsAbsent: after an empty listing, COLD reports that the register is absent.
 	EmptyIsAbsent
 )

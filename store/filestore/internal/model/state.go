@@ -1,25 +1,27 @@
-// Package model checks the protocol of the file store's logs by looking at every
-// state that a few processes can reach.
+// Package model checks the protocol of the logs of package filestore. It visits every state that
+// a few processes can reach.
 //
 // # What is modelled
 //
-// One register, whose directory exists. Each process reads and writes it, for ever, by the
-// steps of package filestore: GET, PUT, SEAL, NEXT and COLD. A step is one system call;
-// between any two of them any other process may take any of its own steps, or crash. A
-// crashed process leaves its temporary in place and starts again, without memory. A listing
-// is not one moment: it may or may not show a name that was made or removed during it. An
-// inode lives as long as a name or an open file does, so its identity cannot come back.
+// The world has one register, whose directory exists. Each process reads and writes the register
+// again and again, by the steps of package filestore: GET, PUT, SEAL, NEXT and COLD. A step is
+// one system call. Between any two steps of a process, each other process may take steps or
+// crash. A crashed process leaves its temporary file, and starts again without memory. A listing
+// takes time: it may or may not show a name that was created or removed during the listing. An
+// inode exists while it has a name or an open file. So no other file gets the same identity in
+// this time.
 //
 // # What is checked
 //
-// Successful writes name different states. What was acknowledged or read once is never
-// missing later. No process reads an older state than one that was read before its read
-// started. A write that was refused is never seen. No write succeeds on a log that was
-// removed. And in every state a process without memory can find the newest segment.
+// No two successful writes name the same state. A state that was acknowledged or read is never
+// lost later. If a read starts after another read has ended, it returns the same state or a later
+// one. No process reads a refused write. No write succeeds on a removed log. In every state, a
+// process without memory can find the newest segment.
 //
 // # Mutants
 //
-// Each check of the protocol can be left out, to see that the model finds out.
+// A mutant leaves out one check of the protocol. The tests show that the model then finds a
+// violation.
 package model
 
 // The bounds of a state. They are small, so that states stay comparable values.

@@ -2,10 +2,9 @@ package model
 
 import "math/rand/v2"
 
-// Walk takes random walks until it finds a violation or has taken a number of
-// steps. One process takes several steps in a row, and another may sleep for long
-// meanwhile: that is where a protocol of this kind breaks. Equal arguments take
-// equal walks.
+// Walk takes random walks until it finds a violation or has taken a number of steps. A process
+// takes several steps in a row, and other processes may sleep for a long time. Such a protocol
+// most often breaks in this situation. Equal arguments give equal walks.
 func Walk(c Config, seed uint64, steps int) Result {
 	w := newWorld(c)
 	r := rand.New(rand.NewPCG(seed, 0))
