@@ -1,7 +1,7 @@
 // Package holdfast is the front page of a library for locks, commits and checkpoints. Programs
 // keep them on storage that they already have: a directory, S3, DynamoDB, a database. There is no
 // server to run. The package itself is empty. Its example shows a worker with a lock, a fencing
-// token, a checkpoint, a commit and a large item.
+// token, a checkpoint and a commit.
 //
 // # What there is
 //
@@ -14,9 +14,8 @@
 //     [github.com/holdfast-go/holdfast/object/membucket] (memory).
 //   - [github.com/holdfast-go/holdfast/checkpoint]: positions in streams that never move
 //     backwards.
-//   - [github.com/holdfast-go/holdfast/largeitem]: database items whose large attributes are
-//     objects in a bucket. The tables are in a SQL database, in DynamoDB (aws/dynamotable), or in
-//     any store.
+//   - Module items, package largeitem: database items whose large attributes are objects in a
+//     bucket. The tables are in a SQL database, in DynamoDB (items/dynamotable), or in any store.
 //   - [github.com/holdfast-go/holdfast/store]: the register below all of these: a key with a
 //     small value that changes only by compare-and-swap. A program can implement the interface
 //     [github.com/holdfast-go/holdfast/store.Store] for another storage system, and check it with

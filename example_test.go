@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/largeitem"
-	"github.com/holdfast-go/holdfast/largeitem/memtable"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/membucket"
@@ -23,8 +21,7 @@ import (
 //
 // The lease excludes the others, as long as clocks run at the right rate. The fencing
 // token excludes them for certain: a worker that was stopped past its lease, and wakes
-// up, can save nothing any more. What the worker makes of the orders it commits as objects and
-// large items.
+// up, can save nothing any more. What the worker makes of the orders it commits as objects.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "holdfast")
@@ -75,19 +72,6 @@ func Example() {
 	check(commit("three orders"))
 	fmt.Println("a second writer is refused:", errors.Is(commit("another three"), store.ErrConflict))
 
-	// A large item: its scan is an object, to which the item in the table refers.
-	table, err := memtable.New(nil)
-	check(err)
-	items, err := largeitem.New(table, membucket.New(), &largeitem.Options{Attributes: []string{"scan"}})
-	check(err)
-	key, err := largeitem.NewKey("order 3")
-	check(err)
-	_, err = items.Create(ctx, key, largeitem.Attributes{"customer": "Ada"}, largeitem.Large{"scan": largeitem.Bytes(make([]byte, 1<<20))}, nil)
-	check(err)
-	item, err := items.GetMeta(ctx, key)
-	check(err)
-	fmt.Println(item.Attributes["customer"], "has a scan of", item.Refs["scan"].Size, "bytes")
-
 	// Another worker waits no longer than it takes to release the lock.
 	check(guard.Release(ctx))
 	next, err := locks.Acquire(ctx, "orders", nil)
@@ -98,7 +82,6 @@ func Example() {
 	// Output:
 	// an earlier holder is refused: true
 	// a second writer is refused: true
-	// Ada has a scan of 1048576 bytes
 	// the next worker continues from 3 with a higher token: true
 }
 

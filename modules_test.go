@@ -22,9 +22,11 @@ import (
 // downloads nothing that another user needs.
 const requirementRules = `
 .:                  -
+items:              .
 compat:             .
 internal/aws:       . github.com/aws/
 aws:                . internal/aws github.com/aws/
+items/dynamotable:  . items internal/aws aws github.com/aws/
 compat/reservation: . compat internal/aws aws github.com/aws/
 compat/s3verstore:  . internal/aws aws github.com/aws/
 cmd:                *
@@ -258,9 +260,10 @@ func TestBuiltPackages(t *testing.T) {
 		packages string
 		without  string // no built package has such a path
 	}{
-		{"lease object checkpoint store/sqlstore", `holdfast/(aws|compat|cmd)/|github.com/aws/`},
-		{"compat/avisofile", `holdfast/aws/|github.com/aws/`},
-		{"aws/s3store lease", `holdfast/compat/`},
+		{"lease object checkpoint store/sqlstore", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
+		{"items/sqltable store/sqlstore", `holdfast/((internal/)?aws|compat)/|github.com/aws/`},
+		{"compat/avisofile", `holdfast/((internal/)?aws|items)/|github.com/aws/`},
+		{"aws/s3store lease", `holdfast/(items|compat)/`},
 	} {
 		args := []string{"-deps"}
 		for pkg := range strings.FieldsSeq(c.packages) {

@@ -87,6 +87,8 @@ require (
 	github.com/holdfast-go/holdfast/aws v0.1.0
 	github.com/holdfast-go/holdfast/internal/aws v0.1.0 // indirect
 	github.com/holdfast-go/holdfast/internal/integration v0.1.0
+	github.com/holdfast-go/holdfast/items v0.1.0
+	github.com/holdfast-go/holdfast/items/dynamotable v0.1.0
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
@@ -108,3 +110,7 @@ replace github.com/holdfast-go/holdfast/compat/s3verstore => ../compat/s3verstor
 replace github.com/holdfast-go/holdfast/internal/aws => ../internal/aws
 
 replace github.com/holdfast-go/holdfast/internal/integration => ../internal/integration
+
+replace github.com/holdfast-go/holdfast/items => ../items
+
+replace github.com/holdfast-go/holdfast/items/dynamotable => ../items/dynamotable

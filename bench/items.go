@@ -13,10 +13,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"github.com/holdfast-go/holdfast/aws/dynamotable"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/internal/integration/servers"
-	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/items/dynamotable"
+	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/object"
 )
 

@@ -13,7 +13,7 @@ done | awk '
     if (file ~ /(storetest|objecttest|leasetest|checkpointtest|itemtest|suitetest|awstest|registertest|mutanttest|powercut|faultstore)\//) return "suites and faults"
     if (file ~ /^(internal\/(integration|plainwords|site)|bench|examples)\//) return "integration, bench, examples"
     if (file ~ /^internal\/aws\//) return "aws"
-    if (match(file, /^(lease|store|object|checkpoint|largeitem|compat|aws|cmd|internal)\//)) return substr(file, 1, RLENGTH - 1)
+    if (match(file, /^(lease|store|object|checkpoint|items|compat|aws|cmd|internal)\//)) return substr(file, 1, RLENGTH - 1)
     return "root"
   }
   {

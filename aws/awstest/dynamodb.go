@@ -15,8 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
-	"github.com/holdfast-go/holdfast/largeitem"
 )
 
 // DynamoDBBroken lists faults of a server. Each fault that is true is switched on.
@@ -138,8 +136,8 @@ func (d *DynamoDB) SetTTL(table, attribute string) {
 }
 
 // Item returns an item in the form of JSON: attributes by name, each a map from its type to its
-// value. If there is no item, it returns nil. A number in the key must be in the form of
-// [largeitem.Number.Canonical].
+// value. If there is no item, it returns nil. A number in the key must be in the form in
+// which the server writes it, such as 100, 0.5 or 1E+100.
 func (d *DynamoDB) Item(table, hash, sort string) map[string]map[string]any {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -343,11 +341,7 @@ func (t *dynamoTable) part(attrs avItem, name string, limit int) string {
 	case !ok:
 		refuse("One or more parameter values were invalid: Missing the key %s in the item, or the provided key element does not match the schema", name)
 	case kind == "N":
-		n, err := largeitem.Number(text).Canonical()
-		if err != nil {
-			refuse("The parameter cannot be converted to a numeric value: %s", text)
-		}
-		text = string(n)
+		text = canonicalNumber(text)
 	case text == "":
 		refuse("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty string value. Key: %s", name)
 	case len(text) > limit:
@@ -445,8 +439,7 @@ func (d *DynamoDB) write(t *dynamoTable, op string, q dynamoRequest) *http.Respo
 		}
 	}
 	e.allUsed()
-	checkItem(next)
-	if plainItem(next).Size() > maxItem {
+	if checkItem(next) > maxItem {
 		refuse("Item size has exceeded the maximum allowed size")
 	}
 	if holds || d.Broken.RefuseAndWrite {

@@ -1,6 +1,7 @@
 package awstest
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -10,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/aws/dynamoexpr"
-	"github.com/holdfast-go/holdfast/largeitem"
 )
 
 // attribute is a value as it goes over the wire: one type and what has it.
@@ -125,7 +125,7 @@ func (e *expressions) function(n dynamoexpr.Node) bool {
 					if kind != "L" { // a set
 						x = attribute{kind[:1]: x}
 					}
-					return largeitem.Equal(plain(x), plain(second))
+					return equal(x, second)
 				})
 			}
 		}
@@ -209,11 +209,7 @@ func (e *expressions) sum(n dynamoexpr.Node) attribute {
 
 // number returns a number as the server writes it.
 func number(r *big.Rat) attribute {
-	n, err := largeitem.Number(r.FloatString(130)).Canonical()
-	if err != nil {
-		refuse("Number overflow or more than 38 digits: %v", err)
-	}
-	return attribute{"N": string(n)}
+	return attribute{"N": canonicalNumber(r.FloatString(130))}
 }
 
 func (e *expressions) compare(l dynamoexpr.Node, sign string, r dynamoexpr.Node) bool {
@@ -224,28 +220,24 @@ func (e *expressions) compare(l dynamoexpr.Node, sign string, r dynamoexpr.Node)
 	case left == nil || right == nil:
 		return sign == "<>" && (left != nil || right != nil)
 	case sign == "=":
-		return largeitem.Equal(plain(left), plain(right))
+		return equal(left, right)
 	case sign == "<>":
-		return !largeitem.Equal(plain(left), plain(right))
+		return !equal(left, right)
 	}
-	order, ok := 0, false
-	switch x := plain(left).(type) {
-	case largeitem.Number:
-		var y largeitem.Number
-		if y, ok = plain(right).(largeitem.Number); ok {
+	order := 0
+	for kind, v := range left {
+		x, ok1 := v.(string)
+		y, ok2 := right[kind].(string)
+		switch {
+		case !ok1 || !ok2:
+			return false
+		case kind == "N":
 			order = rational(x).Cmp(rational(y))
+		case kind == "B":
+			order = bytes.Compare(decoded(x), decoded(y))
+		default:
+			order = strings.Compare(x, y)
 		}
-	case string:
-		var y string
-		y, ok = plain(right).(string)
-		order = strings.Compare(x, y)
-	case []byte:
-		var y []byte
-		y, ok = plain(right).([]byte)
-		order = strings.Compare(string(x), string(y))
-	}
-	if !ok {
-		return false
 	}
 	switch sign {
 	case "<":
@@ -256,14 +248,6 @@ func (e *expressions) compare(l dynamoexpr.Node, sign string, r dynamoexpr.Node)
 		return order > 0
 	}
 	return order >= 0
-}
-
-func rational(n largeitem.Number) *big.Rat {
-	r, ok := new(big.Rat).SetString(string(n))
-	if !ok {
-		refuse("The parameter cannot be converted to a numeric value: %s", n)
-	}
-	return r
 }
 
 // at returns what is at a path; nil if there is nothing.
@@ -401,11 +385,11 @@ func (e *expressions) add(item avItem, a dynamoexpr.Action) {
 		case kind == "N" && now == nil:
 			put(item, a.Path, v)
 		case kind == "N":
-			put(item, a.Path, number(new(big.Rat).Add(rational(largeitem.Number(have.(string))), rational(largeitem.Number(x.(string))))))
+			put(item, a.Path, number(new(big.Rat).Add(rational(have.(string)), rational(x.(string)))))
 		default:
 			old, _ := have.([]any)
 			set := slices.DeleteFunc(slices.Clone(old), func(y any) bool {
-				return slices.ContainsFunc(elements, func(z any) bool { return largeitem.Equal(plain(attribute{kind[:1]: y}), plain(attribute{kind[:1]: z})) })
+				return slices.ContainsFunc(elements, func(z any) bool { return equal(attribute{kind[:1]: y}, attribute{kind[:1]: z}) })
 			})
 			if a.Kind == "ADD" {
 				set = append(set, elements...)
@@ -444,84 +428,4 @@ func (e *expressions) projected(item avItem, text string) avItem {
 		}
 	}
 	return part
-}
-
-// checkItem refuses an item with values that the server does not take.
-func checkItem(item avItem) {
-	if err := plainItem(item).Check(); err != nil {
-		refuse("One or more parameter values were invalid: %v", err)
-	}
-}
-
-// plainItem returns an item as package largeitem has it.
-func plainItem(item avItem) largeitem.Attributes {
-	a := make(largeitem.Attributes, len(item))
-	for name, v := range item {
-		a[name] = plain(v)
-	}
-	return a
-}
-
-// plain returns a value as package largeitem has it.
-func plain(v any) any {
-	a, _ := v.(attribute)
-	if len(a) != 1 {
-		refuse("Supplied AttributeValue has more than one datatypes set, or none")
-	}
-	for kind, x := range a {
-		list, isList := x.([]any)
-		switch text, isText := x.(string); {
-		case kind == "S" && isText:
-			return text
-		case kind == "N" && isText:
-			return largeitem.Number(text)
-		case kind == "B" && isText:
-			return decoded(text)
-		case kind == "BOOL":
-			return x
-		case kind == "NULL" && x == true:
-			return nil
-		case kind == "L" && isList:
-			all := make([]any, len(list))
-			for i := range list {
-				all[i] = plain(list[i])
-			}
-			return all
-		case kind == "M":
-			m, _ := x.(map[string]any)
-			all := make(map[string]any, len(m))
-			for name, element := range m {
-				all[name] = plain(element)
-			}
-			return all
-		case kind == "SS" && isList:
-			return set[largeitem.StringSet](list, func(s string) string { return s })
-		case kind == "NS" && isList:
-			return set[largeitem.NumberSet](list, func(s string) largeitem.Number { return largeitem.Number(s) })
-		case kind == "BS" && isList:
-			return set[largeitem.BinarySet](list, decoded)
-		}
-		refuse("a value of the type %q", kind)
-	}
-	return nil
-}
-
-func set[S ~[]T, T any](list []any, f func(string) T) S {
-	var all S
-	for _, x := range list {
-		text, ok := x.(string)
-		if !ok {
-			refuse("an element of a set is no text")
-		}
-		all = append(all, f(text))
-	}
-	return all
-}
-
-func decoded(text string) []byte {
-	b, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		refuse("Base64 encoded length is unexpected: %v", err)
-	}
-	return b
 }

@@ -8,8 +8,8 @@ import (
 	"net/url"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
-	"github.com/holdfast-go/holdfast/largeitem"
-	"github.com/holdfast-go/holdfast/largeitem/sqltable"
+	"github.com/holdfast-go/holdfast/items/largeitem"
+	"github.com/holdfast-go/holdfast/items/sqltable"
 )
 
 // sqlItems are tables of SQLite and PostgreSQL. Of the parameters of their URLs, table names

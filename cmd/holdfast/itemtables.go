@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-go/holdfast/aws/dynamotable"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
-	"github.com/holdfast-go/holdfast/largeitem"
-	"github.com/holdfast-go/holdfast/largeitem/storetable"
+	"github.com/holdfast-go/holdfast/items/dynamotable"
+	"github.com/holdfast-go/holdfast/items/largeitem"
+	"github.com/holdfast-go/holdfast/items/storetable"
 )
 
 // openTable is a table together with what a command needs to use it.

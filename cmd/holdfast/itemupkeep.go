@@ -17,7 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/safefile"
-	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/items/largeitem"
 )
 
 // paceFlags are the flags of the commands that read a whole table or bucket.

@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/aws/dynamotable"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/internal/integration/servers"
-	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/items/dynamotable"
+	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )

@@ -14,10 +14,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
-	"github.com/holdfast-go/holdfast/aws/dynamotable"
 	"github.com/holdfast-go/holdfast/internal/integration/servers"
-	"github.com/holdfast-go/holdfast/largeitem"
-	"github.com/holdfast-go/holdfast/largeitem/itemtest"
+	"github.com/holdfast-go/holdfast/items/dynamotable"
+	"github.com/holdfast-go/holdfast/items/itemtest"
+	"github.com/holdfast-go/holdfast/items/largeitem"
 )
 
 // TestItemsOnDynamoDB: the contract of a table of items, on the server itself.

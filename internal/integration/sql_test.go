@@ -23,8 +23,8 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/holdfast-go/holdfast/internal/integration/servers"
-	"github.com/holdfast-go/holdfast/largeitem"
-	"github.com/holdfast-go/holdfast/largeitem/sqltable"
+	"github.com/holdfast-go/holdfast/items/largeitem"
+	"github.com/holdfast-go/holdfast/items/sqltable"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/lease/leasetest"
 	"github.com/holdfast-go/holdfast/store"

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/integration/servers"
-	"github.com/holdfast-go/holdfast/largeitem"
-	"github.com/holdfast-go/holdfast/largeitem/itemtest"
-	"github.com/holdfast-go/holdfast/largeitem/sqltable"
+	"github.com/holdfast-go/holdfast/items/itemtest"
+	"github.com/holdfast-go/holdfast/items/largeitem"
+	"github.com/holdfast-go/holdfast/items/sqltable"
 	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"

@@ -1,6 +1,6 @@
 // Package sqldialect has what is known of the databases that package database/sql reaches:
 // which session loses commits, what an error proves, and how long a statement may take. It
-// serves store/sqlstore and largeitem/sqltable.
+// serves store/sqlstore and items/sqltable.
 package sqldialect
 
 import (

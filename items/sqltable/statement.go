@@ -1,0 +1,150 @@
+package sqltable
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/items/largeitem"
+)
+
+// statement is a statement in the making, with its arguments.
+type statement struct {
+	d    dialect
+	b    strings.Builder
+	args []any
+}
+
+func (t *Table) statement(texts ...string) *statement {
+	return (&statement{d: t.dialect}).add(texts...)
+}
+
+func (s *statement) text() string { return s.b.String() }
+
+func (s *statement) add(texts ...string) *statement {
+	for _, text := range texts {
+		s.b.WriteString(text)
+	}
+	return s
+}
+
+// arg adds an argument, and returns what stands for it.
+func (s *statement) arg(v any) string {
+	s.args = append(s.args, v)
+	return s.d.placeholder(len(s.args))
+}
+
+// value adds a value for a column, as layout.values returns it.
+func (s *statement) value(c *column, v any) *statement {
+	if v == nil {
+		return s.add("NULL")
+	}
+	return s.add(s.d.value(c, s.arg(v)))
+}
+
+// key adds the condition that the row is that of a key.
+func (s *statement) key(l *layout, key largeitem.Key) *statement {
+	for i, v := range l.keyParams(key) {
+		s.add([]string{" WHERE ", " AND "}[i], quote(l.keys[i].name), " = ").value(l.keys[i], v)
+	}
+	return s
+}
+
+// keyValues adds the values of a key.
+func (s *statement) keyValues(l *layout, key largeitem.Key) *statement {
+	for i, v := range l.keyParams(key) {
+		s.add([]string{"", ", "}[i]).value(l.keys[i], v)
+	}
+	return s
+}
+
+// unchanged adds the condition that the row is what was read.
+func (s *statement) unchanged(l *layout, r row) *statement {
+	for i, c := range l.attributes {
+		s.add(" AND ", s.d.cell(c))
+		if r.cells[i].Valid {
+			s.add(" = ", s.d.text(s.arg(r.cells[i].String)))
+		} else {
+			s.add(" IS NULL")
+		}
+	}
+	return s
+}
+
+// where adds an expression, if there is one, as a condition.
+func (s *statement) where(where *SQL) *statement {
+	if where == nil {
+		return s
+	}
+	return s.add(" AND (").expression(*where).add(")")
+}
+
+// expression adds an expression, which was checked.
+func (s *statement) expression(e SQL) *statement {
+	parts, _ := e.parts()
+	for i, part := range parts {
+		if i > 0 {
+			s.add(s.arg(e.Args[i-1]))
+		}
+		s.add(part)
+	}
+	return s
+}
+
+func (e SQL) check() error {
+	parts, ok := e.parts()
+	switch {
+	case strings.TrimSpace(e.Text) == "" || strings.ContainsRune(e.Text, 0) || !ok:
+		return fmt.Errorf("%w: %.80q is not a valid SQL expression", largeitem.ErrInvalid, e.Text)
+	case len(parts)-1 != len(e.Args):
+		return fmt.Errorf("%w: the expression %.80q has %d question marks, but %d arguments", largeitem.ErrInvalid, e.Text, len(parts)-1, len(e.Args))
+	}
+	return nil
+}
+
+// parts splits an expression at the question marks that stand for arguments. It reports
+// whether all quotes are closed.
+func (e SQL) parts() (parts []string, ok bool) {
+	var part strings.Builder
+	var quoted byte
+	for i := 0; i < len(e.Text); i++ {
+		c := e.Text[i]
+		switch {
+		case quoted != 0:
+			if c == quoted {
+				quoted = 0 // two in a row end a text and begin another one
+			}
+		case c == '\'' || c == '"':
+			quoted = c
+		case c == '?' && strings.HasPrefix(e.Text[i+1:], "?"):
+			i++
+		case c == '?':
+			parts = append(parts, part.String())
+			part.Reset()
+			continue
+		}
+		part.WriteByte(c)
+	}
+	return append(parts, part.String()), quoted == 0
+}
+
+// quote writes a name.
+func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+func quoteAll(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = quote(name)
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// sameValue compares what layout.values returns.
+func sameValue(a, b any) bool {
+	x, isBytes := a.([]byte)
+	y, areBytes := b.([]byte)
+	if isBytes || areBytes {
+		return isBytes && areBytes && bytes.Equal(x, y)
+	}
+	return a == b
+}
