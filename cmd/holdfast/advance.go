@@ -59,7 +59,7 @@ next write. At the end of the input, advance saves the last sequences.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[1] == "-" {
 				if p.event != "" || p.data != "" {
-					return usagef("--event and --data are for one sequence, not for a stream")
+					return usagef("--event and --data need one SEQUENCE; remove them to read sequences from standard input")
 				}
 				return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
 					return a.advanceStream(ctx, k, args[0], opts)
@@ -96,7 +96,7 @@ func (a *app) advance(ctx context.Context, k checkpoint.Store, key string, to ch
 		return err
 	}
 	if err := notSaved(r, opts.Token); err != nil {
-		return fmt.Errorf("checkpoint %q: %w: it stays at %d, and was not moved to %d", key, err, r.Current.Sequence, to.Sequence)
+		return fmt.Errorf("checkpoint %q was not moved to %d, and has the sequence %d: %w", key, to.Sequence, r.Current.Sequence, err)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (a *app) advanceStream(ctx context.Context, k checkpoint.Store, key string,
 				err = notSaved(r, opts.Token)
 			}
 			if err != nil {
-				return fmt.Errorf("checkpoint %q: %d was not saved: %w", key, to.Sequence, err)
+				return fmt.Errorf("checkpoint %q: sequence %d was not saved: %w", key, to.Sequence, err)
 			}
 			last = &r
 		}
@@ -203,7 +203,7 @@ func (s *stream) take(line string) error {
 		case !s.any || to.Sequence > s.latest.Sequence:
 			s.latest, s.any, s.some = to, true, true
 		case to.Sequence == s.latest.Sequence && !s.latest.Matches(to):
-			err = fmt.Errorf("%w: sequence %d has the event %q here, and was saved with %q", checkpoint.ErrMismatch, sequence, event, s.latest.EventID)
+			err = fmt.Errorf("%w: two lines have the sequence %d, with the events %q and %q", checkpoint.ErrMismatch, sequence, s.latest.EventID, event)
 		}
 	})
 	return err
@@ -281,7 +281,7 @@ func (a *app) readExport(path string, limit int64) ([]checkpointView, error) {
 	var views []checkpointView
 	err := dec.Decode(&views)
 	if bounded.N == 0 {
-		return nil, usagef("%s is larger than %d bytes: import it in parts", path, limit)
+		return nil, usagef("%s is larger than %d bytes: export and import it in parts", path, limit)
 	}
 	if err != nil {
 		return nil, usagef("%s is not an export of checkpoints: %w", path, err)
@@ -315,7 +315,7 @@ func (a *app) importAll(ctx context.Context, k checkpoint.Store, views []checkpo
 		default:
 			behind++
 			progress("")
-			a.notef("checkpoint %q stays at %d: %v", v.Key, r.Current.Sequence, r.Status)
+			a.notef("checkpoint %q was not changed, and has the sequence %d: %v", v.Key, r.Current.Sequence, r.Status)
 		}
 	}
 	progress("")

@@ -64,7 +64,7 @@ func requestText(g *lease.Guard) string {
 func (a *app) refuse(ctx context.Context, g *lease.Guard) {
 	a.notef("%s: the command continues (--on-ask %s)", requestText(g), askRefuse)
 	go func() {
-		if err := g.RefuseYield(ctx, "it runs with --on-ask "+askRefuse); err != nil && g.Err() == nil && !errors.Is(err, store.ErrInvalid) {
+		if err := g.RefuseYield(ctx, "the holder runs with --on-ask "+askRefuse); err != nil && g.Err() == nil && !errors.Is(err, store.ErrInvalid) {
 			a.notef("the refusal could not be written: %s", oneLine(err))
 		}
 	}()
@@ -197,16 +197,16 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 		return errors.Join(err, a.printJSON(viewOfStatus(asked, st.url)))
 	}
 	var held *lease.HeldError
-	breaks := fmt.Sprintf("to end its work:  holdfast --store %s break %s --token %d", quoteArg(st.again), quoteArg(name), asked.Token)
+	breaks := fmt.Sprintf("to end the holder's work:  holdfast --store %s break %s --token %d", quoteArg(st.again), quoteArg(name), asked.Token)
 	switch {
 	case errors.As(err, &held):
 		read := "the holder has not read the request yet"
 		if asked.Acknowledged {
 			read = heardText(asked)
 		}
-		return &worded{fmt.Sprintf("lock %q on %s is still held after %v, by %s; %s", name, st.url, wait, holdersOf(ctx, client, held.Record), read), err, []string{breaks}}
+		return &worded{fmt.Sprintf("after %v, lock %q on %s is still held by %s; %s", wait, name, st.url, holdersOf(ctx, client, held.Record), read), err, []string{breaks}}
 	case errors.Is(err, lease.ErrYieldRefused) && asked.Holder != "":
-		return &worded{fmt.Sprintf("the holder of lock %q on %s, %s, refuses to release it: %s", name, st.url, asked.Holder, asked.RefusalReason), err, []string{breaks}}
+		return &worded{fmt.Sprintf("%s holds lock %q on %s, and refuses to release the lock: %s", asked.Holder, name, st.url, asked.RefusalReason), err, []string{breaks}}
 	}
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func nameHolders(ctx context.Context, client *lease.Client, asked *lease.YieldSt
 // requestLine says who is asked to give way.
 func requestLine(asked lease.YieldStatus, url string) string {
 	if asked.Grant == "" { // readers, or holders of slots
-		return fmt.Sprintf("asked the holders of lock %q on %s to release it", asked.Name, url)
+		return fmt.Sprintf("asked all holders of lock %q on %s to release the lock", asked.Name, url)
 	}
 	return fmt.Sprintf("asked %s to release lock %q on %s (token %d)", asked.Holder, asked.Name, url, asked.Token)
 }
@@ -286,17 +286,17 @@ func overText(asked lease.YieldStatus, url string) string {
 	lock := fmt.Sprintf("lock %q on %s", asked.Name, url)
 	switch endOfGrant(asked) {
 	case endBroken:
-		return fmt.Sprintf("%s was broken, and %s must stop (token %d now)", lock, holder, asked.Current.Token)
+		return fmt.Sprintf("%s was broken, and %s must stop; the token is now %d", lock, holder, asked.Current.Token)
 	case endDead:
 		return fmt.Sprintf("%s: %s %s dead, and the next client can take the lock", lock, holder, is)
 	case endHandedOver:
 		next := asked.Current.Holder
 		if next == "" || asked.Current.State == lease.Shared { // Holder names only the member that entered last
-			next = "others"
+			next = "another client"
 		}
-		return fmt.Sprintf("%s %s released %s: it has passed to %s (token %d)", holder, has, lock, next, asked.Current.Token)
+		return fmt.Sprintf("%s %s released %s, and %s has taken it (token %d)", holder, has, lock, next, asked.Current.Token)
 	case endRemoved:
 		return fmt.Sprintf("the record of %s was removed: %s no longer %s the lock", lock, holder, has)
 	}
-	return fmt.Sprintf("%s %s released %s: it is free", holder, has, lock)
+	return fmt.Sprintf("%s %s released %s: the lock is free", holder, has, lock)
 }

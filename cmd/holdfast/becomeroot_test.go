@@ -142,7 +142,7 @@ func TestCommandThatBecameRoot(t *testing.T) {
 			},
 		},
 		{
-			name: "signal", signal: true, status: 7, says: "run could not pass on SIGTERM: operation not permitted: process ",
+			name: "signal", signal: true, status: 7, says: "run could not send SIGTERM to the command: operation not permitted: process ",
 			argv: func(s *stage) []string { return []string{s.root, s.file("up"), s.file("end")} },
 		},
 		{
@@ -200,7 +200,7 @@ func TestCommandThatBecameRootAndLostItsLock(t *testing.T) {
 	if status, out := exitOf(t, s.holdfast("break", "job", "--now", "--token", token)); status != 0 {
 		t.Fatalf("%d: %s", status, out)
 	}
-	const says = "THE COMMAND STILL RUNS, WITHOUT ITS LOCK: run could not stop it: process "
+	const says = "THE COMMAND STILL RUNS WITHOUT ITS LOCK: run could not stop the command: process "
 	await(t, "it is told", func() bool { return strings.Contains(r.text(), says) || r.ended() })
 	if text := r.text(); !strings.Contains(text, says) || strings.Contains(text, "was stopped") {
 		t.Errorf("it says %q", text)

@@ -142,7 +142,7 @@ func (b *bencher) run(ctx context.Context) error {
 		}, func(int) error { return guard.Renew(ctx) }, nil},
 		{"try a held lock", nil, func(int) error {
 			if _, err := other.TryAcquire(ctx, "again", nil); !errors.Is(err, lease.ErrHeld) {
-				return fmt.Errorf("a held lock was not refused: %w", err)
+				return fmt.Errorf("the store granted a lock that was already held: %w", err)
 			}
 			return nil
 		}, nil},

@@ -48,7 +48,7 @@ func TestMeasurementsLeaveNothing(t *testing.T) {
 		}
 	}
 	st.Close()
-	if _, stderr, status := p.run(t, "file:"+dir, "sweep", "--older-than", "24h", "--dry-run"); status != 0 || !strings.Contains(stderr, "3 leftovers of a killed bench or doctor are on ") {
+	if _, stderr, status := p.run(t, "file:"+dir, "sweep", "--older-than", "24h", "--dry-run"); status != 0 || !strings.Contains(stderr, "3 records of a killed bench or doctor are on ") {
 		t.Errorf("dry run: status %d, %s", status, stderr)
 	}
 	st, err = filestore.Open(dir, nil)

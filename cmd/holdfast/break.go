@@ -50,12 +50,12 @@ damaged record of a lock, and keeps a copy of that record.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if unreadable {
 				if token != 0 || !now {
-					return usagef("--unreadable needs --now, and does not accept --token, because break cannot read the token of a damaged record")
+					return usagef("use --unreadable with --now and without --token, because break cannot read the token of a damaged record")
 				}
 				return a.breakUnreadable(cmd.Context(), args[0], yes)
 			}
 			if token == 0 {
-				return usagef("--token N is missing: ls and show print the token of the grant to break")
+				return usagef("--token N is missing: show prints the token of the lock")
 			}
 			return a.breakLock(cmd.Context(), args[0], token, now, yes)
 		},
@@ -85,7 +85,7 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 	rec, err := client.Break(ctx, name, token, &lease.BreakOptions{Immediate: now})
 	if errors.Is(err, lease.ErrTokenMismatch) && before.Record.Token != token {
 		return &worded{fmt.Sprintf("lock %q on %s was not broken: its token is %d, and you gave %d", name, st.url, before.Record.Token, token), err,
-			[]string{fmt.Sprintf("it may have another holder now: holdfast --store %s show %s", quoteArg(st.again), quoteArg(name))}}
+			[]string{fmt.Sprintf("the lock may have a new holder: holdfast --store %s show %s", quoteArg(st.again), quoteArg(name))}}
 	}
 	if err != nil {
 		return err
@@ -93,23 +93,23 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 	if a.json {
 		return a.printJSON(viewOf(client, lease.Info{Record: rec}, st.url))
 	}
-	others := fmt.Sprintf("other clients can take it when its holder has stopped, at the latest %v after its last renewal", rec.TTL)
+	others := fmt.Sprintf("other clients can take the lock when the holder has stopped, at the latest %v after the last renewal", rec.TTL)
 	if now {
-		others = "other clients can take it now"
+		others = "other clients can take the lock now"
 	}
 	again := ""
 	if rec.Run != nil && rec.Run.RerunAllowed {
 		again = "; the job may run again in this period"
 	}
 	if rec.State == lease.Free {
-		a.notef("lock %q on %s was free, but could not be taken yet: now it can be taken; its token is %d%s", name, st.url, rec.Token, again)
+		a.notef("lock %q on %s is free, and clients can take the lock now; its token is %d%s", name, st.url, rec.Token, again)
 		return nil
 	}
-	by := "was held by " + holdersOf(ctx, client, before.Record)
+	by := "the holder was " + holdersOf(ctx, client, before.Record)
 	if before.Record.State == lease.Shared {
-		by = "had several holders"
+		by = "the lock had several holders"
 	}
-	a.notef("lock %q on %s is broken: it %s; its token is %d; %s%s", name, st.url, by, rec.Token, others, again)
+	a.notef("lock %q on %s is broken: %s; the token is now %d; %s%s", name, st.url, by, rec.Token, others, again)
 	return nil
 }
 
@@ -122,22 +122,22 @@ func (a *app) confirmBreak(ctx context.Context, client *lease.Client, name strin
 	if err != nil {
 		return err
 	}
-	held := fmt.Sprintf("Lock %q is held by %s (token %d), whose process is %s.", name, info.Record.Holder, info.Record.Token, livenessWords[info.Liveness])
+	held := fmt.Sprintf("Lock %q is held by %s (token %d). The process of the holder is %s.", name, info.Record.Holder, info.Record.Token, livenessWords[info.Liveness])
 	if n := len(info.Record.Holders); n > 0 {
 		held = fmt.Sprintf("Lock %q has %d holders (token %d).", name, n, info.Record.Token)
 	}
-	question := fmt.Sprintf("%s Its work will be ended. Other clients wait until it has stopped, at most %v. Break the lock?", held, info.Record.TTL)
+	question := fmt.Sprintf("%s A break ends the work of the holder. Other clients can take the lock when the holder has stopped, at the latest after %v. Break the lock?", held, info.Record.TTL)
 	switch {
 	case info.Record.State == lease.Free:
-		question = fmt.Sprintf("Lock %q is free, but cannot be taken yet. Let other clients take it now?", name)
+		question = fmt.Sprintf("Lock %q is free, but clients cannot take it yet. Let other clients take it now?", name)
 	case now:
-		question = held + " If the holder lives, it works at the same time as the next holder. Is it certainly dead?"
+		question = held + " With --now, other clients can take the lock at once. If the holder lives, two holders work at the same time. Is the holder certainly dead?"
 	}
 	return a.confirmed(name, question)
 }
 
 // livenessWords say to people what is known of a holder's process.
-var livenessWords = map[store.Liveness]string{store.Alive: "ALIVE", store.Dead: "dead", store.LivenessUnknown: "not known to be alive or dead"}
+var livenessWords = map[store.Liveness]string{store.Alive: "ALIVE", store.Dead: "dead", store.LivenessUnknown: "possibly alive"}
 
 // confirmed asks a question. It returns nil if the user answers yes: the lock may be
 // broken.
@@ -156,7 +156,7 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 	}
 	defer clients{{client, st}}.close(ctx)
 	if !yes && a.interactive() {
-		question := fmt.Sprintf("If a holder of lock %q on %s lives, it works at the same time as the next holder. Are all holders certainly dead?", name, st.url)
+		question := fmt.Sprintf("After this command, other clients can take lock %q on %s at once. If a holder lives, two holders work at the same time. Are all holders certainly dead?", name, st.url)
 		if err := a.confirmed(name, question); err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 		return err
 	})
 	if kept != "" {
-		a.notef("the damaged record of lock %q on %s is kept in %s", name, st.url, kept)
+		a.notef("a copy of the damaged record of lock %q on %s is in %s", name, st.url, kept)
 	}
 	if err != nil {
 		return err

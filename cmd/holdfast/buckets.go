@@ -77,7 +77,7 @@ func (a *app) parseObject(raw string, makes bool) (*objectURL, error) {
 		return nil, err
 	}
 	if bucketOpeners()[u.Scheme] == nil {
-		return nil, usagef("%s: this kind of store cannot keep objects; use file:DIR/KEY or s3://BUCKET/KEY", u.Scheme)
+		return nil, usagef("%s: this kind of store cannot store objects; use file:DIR/KEY or s3://BUCKET/KEY", u.Scheme)
 	}
 	at := &objectURL{given: u, makes: makes}
 	if u.Scheme == "file" {
@@ -94,7 +94,7 @@ func (a *app) parseObject(raw string, makes bool) (*objectURL, error) {
 func (at *objectURL) object() error {
 	switch {
 	case at.key == "":
-		return usagef("%s names a bucket: add the key of an object, /KEY", at)
+		return usagef("%s names a bucket and no object: add the key of the object, /KEY", at)
 	case strings.HasSuffix(at.key, "/"):
 		return usagef("%s does not name an object, because it ends with a slash: add the last part of the key", at)
 	}
@@ -126,14 +126,14 @@ func (at *objectURL) findDirectory() error {
 	}
 	if dir == "" {
 		if !at.makes {
-			return &statusError{statusNotFound, fmt.Errorf("no directory of %s is a bucket: the first put creates one", at)}
+			return &statusError{statusNotFound, fmt.Errorf("the path %s contains no bucket: the first put creates one", at)}
 		}
 		if dir, at.key, err = newBucket(path); err != nil {
 			return err
 		}
 	}
 	if i < 0 && hasDots(at.key) {
-		return usagef("%s means the key %s in the bucket %s: write the path without . and .., or write file:DIR//KEY if the key contains them", at, printable.Text(at.key), printable.Text(dir))
+		return usagef("%s means the key %s in the bucket %s: write the path without . and ..; if the key contains them, write file:DIR//KEY", at, printable.Text(at.key), printable.Text(dir))
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
@@ -193,11 +193,11 @@ func newBucket(path string) (dir, key string, err error) {
 		case k == "":
 			err = usagef("file:%s is a directory: name an object in a bucket, file:DIR/KEY", d)
 		case len(missing) == 1:
-			err = usagef("the directory %s is not a bucket, and contains other files: name a new or empty directory; or turn it into a bucket with file:%[1]s//%s", d, k)
+			err = usagef("the directory %s is not a bucket, and contains other files: name a new or empty directory; to use this directory nevertheless, write file:%[1]s//%s", d, k)
 		case len(missing) == 2:
 			dir, key = missing[1][0], missing[1][1]
 		default:
-			err = usagef("no directory of file:%s is a bucket: write two slashes after the directory that becomes the bucket, as in file:%s//%s", path, missing[len(missing)-1][0], missing[len(missing)-1][1])
+			err = usagef("the path file:%s contains no bucket: to create a bucket, write two slashes after its directory, such as file:%s//%s", path, missing[len(missing)-1][0], missing[len(missing)-1][1])
 		}
 		return false
 	})
@@ -338,10 +338,10 @@ var bucketParameters = []string{
 // openIndex turns the opened bucket into one whose objects are named by an index.
 func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodies object.Bucket, index string) error {
 	if opened.reservations != nil {
-		return usagef("the URL %s names an index and reservations; an index needs no reservations: remove one of them", at)
+		return usagef("the URL %s names an index and reservations; an index needs no reservations: remove one of the two", at)
 	}
 	if at.noConditionalPut {
-		return usagef("the URL %s names an index, which needs conditional writes: remove %s=disabled", at, paramConditionalPut)
+		return usagef("the URL %s names an index, and an index needs conditional writes: remove %s=disabled", at, paramConditionalPut)
 	}
 	if index == "self" {
 		u := *at.bucket
@@ -443,7 +443,7 @@ func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) er
 			return found.(error)
 		}
 		if r.lacks(a).is() {
-			return &object.UnsupportedError{Ability: a, Found: "an earlier command has tested this; to test it again, call holdfast doctor"}
+			return &object.UnsupportedError{Ability: a, Found: "this is the result of an earlier test; to test again, call holdfast doctor"}
 		}
 		err := r.Bucket.Verify(ctx, a)
 		switch {

@@ -109,7 +109,7 @@ func (a *app) withCheckpoints(ctx context.Context, f *checkpointFlags, do func(c
 		return a.withFile(ctx, f, do)
 	}
 	if a.fileEmpty {
-		return usagef("the state file is empty: name one, or leave out --file and %s for the store", variableOf("file"))
+		return usagef("the name of the state file is empty: name a file; or remove --file and %s to use the store", variableOf("file"))
 	}
 	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
 	if err != nil {
@@ -127,7 +127,7 @@ func (a *app) withCheckpoints(ctx context.Context, f *checkpointFlags, do func(c
 func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Store) error) error {
 	o := &avisofile.Options{AllowNetwork: f.network, Unsafe: f.unsafe, Logger: a.log()}
 	if a.storeGiven && a.path != "holdfast checkpoint reset" && a.path != "holdfast checkpoint rm" {
-		return usagef("--file and --store name two places: give one of them; only reset and rm accept both")
+		return usagef("--file and --store exclude each other, except for reset and rm: remove one of them")
 	}
 	if a.storeGiven { // the locks that guard the file's checkpoints lie there
 		client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
@@ -159,13 +159,13 @@ func (a *app) waitingForFile(ctx context.Context, f *checkpointFlags, do func(co
 	}
 	if a.verbose || a.onTerminal() {
 		waits := time.AfterFunc(showAfter, func() {
-			a.notef("waiting for %s: another program has its lock, or the disk is slow", f.file)
+			a.notef("waiting for %s: another program has locked the file, or the disk is slow", f.file)
 		})
 		defer waits.Stop()
 	}
 	err := do(ctx)
 	if context.Cause(ctx) == errFileBusy && err != nil && !store.InDoubt(err) {
-		err = &statusError{statusBusy, fmt.Errorf("%w: %s: another program has had its lock for %v", errFileBusy, f.file, f.wait)}
+		err = &statusError{statusBusy, fmt.Errorf("%w: another program has locked %s for %v", errFileBusy, f.file, f.wait)}
 	}
 	return err
 }
@@ -339,11 +339,11 @@ func (a *app) confirmChange(ctx context.Context, k checkpoint.Store, key, what s
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	stands := "nothing"
+	present := fmt.Sprintf("Checkpoint %q does not exist.", key)
 	if now.Exists {
-		stands = fmt.Sprint(now.Sequence)
+		present = fmt.Sprintf("Checkpoint %q has the sequence %d.", key, now.Sequence)
 	}
-	if !a.ask(fmt.Sprintf("%s: %s is saved now.", what, stands)) {
+	if !a.ask(fmt.Sprintf("%s %s?", present, what)) {
 		return &statusError{statusFailed, fmt.Errorf("checkpoint %q was not changed", key)}
 	}
 	if now.Exists && c.ExpectedSequence == nil {

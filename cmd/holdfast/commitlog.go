@@ -112,7 +112,7 @@ Status 74: the reply of the store was lost. append may have written the entry, o
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if emptyFlag(cmd.Flags(), "expect") {
-				return usagef("--expect is empty: name the number of the last entry, 0 if there is none")
+				return usagef("--expect is empty: give the number of the last entry, or 0 for an empty log")
 			}
 			at, err := a.parseLog(args[0], true)
 			if err != nil {
@@ -150,7 +150,7 @@ func notLast(err error, name string, expect uint64) error {
 	var conflict *object.ConflictError
 	switch {
 	case errors.Is(err, store.ErrInvalid):
-		err = fmt.Errorf("%s does not have entry %d yet, which --expect names", name, expect)
+		err = fmt.Errorf("%s has no entry %d yet: give --expect the number of the last entry", name, expect)
 	case errors.As(err, &conflict) && store.OutcomeOf(err) == store.NotApplied:
 		err = fmt.Errorf("%s already has an entry %d: read the new entries, and decide again", name, expect+1)
 	default:
@@ -168,7 +168,7 @@ func (a *app) entryBody(ctx context.Context, name string) ([]byte, error) {
 	defer src.Close()
 	body, err := io.ReadAll(io.LimitReader(src, object.MaxEntry+1))
 	if err == nil && len(body) > object.MaxEntry {
-		err = usagef("%s has more than %s: write it as an object, and append the URL of the object", src.name, bytesText(object.MaxEntry))
+		err = usagef("%s is larger than %s: write the content as an object, and append the URL of the object", src.name, bytesText(object.MaxEntry))
 	}
 	return body, err
 }
@@ -300,7 +300,7 @@ error. If you interrupt trim, the next trim finishes the work.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if below == 0 {
-				return usagef("--before N is missing: N is the entry that becomes the first entry")
+				return usagef("--before N is missing: trim removes all entries before entry N")
 			}
 			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
 				err := l.Trim(ctx, below)

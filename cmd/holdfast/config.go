@@ -70,7 +70,7 @@ func readConfig(path string, needed bool) (*config, error) {
 		return nil, &statusError{statusDenied, err}
 	}
 	if err != nil {
-		return nil, &statusError{statusUnsafe, fmt.Errorf("%s decides which store is used, so it must be safe: %w", path, err)}
+		return nil, &statusError{statusUnsafe, fmt.Errorf("the configuration file %s is not safe: %w", path, err)}
 	}
 	f, err := os.Open(real)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *config) line(text string) error {
 	case c.stores[name] != "":
 		return fmt.Errorf("store %q is named twice", name)
 	case strings.HasPrefix(value, "file:") && !filepath.IsAbs(strings.TrimPrefix(value, "file:")):
-		return fmt.Errorf("store %q: in this file the path of a directory must begin at the root: file:/PATH", name)
+		return fmt.Errorf("store %q: the path of a directory must be absolute here: file:/PATH", name)
 	default:
 		c.stores[name] = value
 	}

@@ -59,7 +59,7 @@ different statuses, it is 1. A symbolic link, a pipe or a device is a failed cop
 			}
 			switch {
 			case from != "" && to != "":
-				return usagef("%s and %s are both files: use the cp of the system; the URL of an object has a scheme, such as s3://BUCKET/KEY or file:DIR/KEY", args[0], args[1])
+				return usagef("%s and %s are both files: use the system's cp command; for an object write s3://BUCKET/KEY or file:DIR/KEY", args[0], args[1])
 			case dryRun && !recursive:
 				return usagef("--dry-run needs --recursive")
 			}
@@ -194,7 +194,7 @@ func (a *app) cpToFile(cmd *cobra.Command, raw, name string, f *writeFlags) erro
 		if err == nil && info.IsDir() || os.IsPathSeparator(name[len(name)-1]) {
 			base, err := filepath.Localize(path.Base(key))
 			if err != nil || base == "." {
-				return usagef("the last part of the key %q cannot be the name of a file: name the file", key)
+				return usagef("the last part of the key %q cannot be the name of a file: name the destination file", key)
 			}
 			name = filepath.Join(name, base)
 		}
@@ -248,7 +248,7 @@ func checkApart(dir string, at *objectURL) error {
 		return err
 	}
 	if is, err := dirbucket.Exists(bucketDir); inside || outside && is || err != nil {
-		return cmp.Or(err, usagef("the bucket %s and the directory %s: one of them is inside the other", at, dir))
+		return cmp.Or(err, usagef("the bucket %s and the directory %s overlap: one of them is inside the other", at, dir))
 	}
 	return nil
 }

@@ -139,10 +139,10 @@ func (a *app) steps() func(what string) {
 	return func(what string) {
 		line := "\r\x1b[K"
 		if took := time.Since(began); last != "" && took >= time.Second {
-			line += fmt.Sprintf("looked at %s (%v)\n", last, took.Round(time.Second))
+			line += fmt.Sprintf("tested %s (%v)\n", last, took.Round(time.Second))
 		}
 		if last, began = what, time.Now(); what != "" {
-			line += "looking at " + what + " ..."
+			line += "testing " + what + " ..."
 		}
 		fmt.Fprint(a.stderr, line)
 	}
@@ -190,7 +190,7 @@ func (a *app) doctorTarget(ctx context.Context) (_ *doctor.Target, leave func(),
 		target, leave, err = a.s3Target(ctx, raw)
 	case s3verstore.Scheme:
 		if target, err = versionedTarget(ctx, raw); err == nil {
-			a.notef("each write waits for a pause on this store: doctor takes a minute or two")
+			a.notef("every write on this store includes a pause: doctor needs one or two minutes")
 		}
 	case "dynamodb":
 		target, err = dynamoTarget(ctx, raw)

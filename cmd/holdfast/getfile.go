@@ -77,9 +77,9 @@ func targetIn(dir *os.Root, name string) (_ *target, err error) {
 	case info.IsDir():
 		return nil, usagef("%s is a directory: name a file in it", name)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return nil, usagef("%s is a link: name the file to which it leads", name)
+		return nil, usagef("%s is a symbolic link: name the target of the link", name)
 	case !info.Mode().IsRegular():
-		return nil, usagef("%s is not a regular file: name -, and redirect the output to it", name)
+		return nil, usagef("%s is not a regular file: name -, and redirect the output of get", name)
 	default:
 		t.mode, t.was = info.Mode().Perm(), true
 	}
@@ -216,7 +216,7 @@ func (a *app) download(ctx context.Context, b bucket, key string, opts object.Ge
 	err := to.named(d.run(ctx))
 	line.end()
 	if err != nil && d.done >= barFrom && !d.full && !store.Permanent(err) && !errors.Is(err, store.ErrConflict) {
-		err = fmt.Errorf("%w (after %s; --offset %d continues from there)", err, bytesText(d.done), opts.Offset+d.done)
+		err = fmt.Errorf("%w (get has read %s; to continue, use --offset %d)", err, bytesText(d.done), opts.Offset+d.done)
 	}
 	return info, err
 }
@@ -267,7 +267,7 @@ func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch ob
 	if keepErr := to.keep(had); keepErr != nil {
 		return info, errors.Join(err, keepErr)
 	}
-	return info, fmt.Errorf("%w (the first %s are kept: the same command continues from there)", err, bytesText(had.Done))
+	return info, fmt.Errorf("%w (the first %s are saved: the same command continues from there)", err, bytesText(had.Done))
 }
 
 type writerFunc func([]byte) (int, error)

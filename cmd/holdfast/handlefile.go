@@ -194,7 +194,7 @@ func (a *app) vacant(ctx context.Context, place *handleDir, wanted *openedStore)
 	case statusOf(err) == statusNotFound:
 		return nil, nil
 	case err != nil:
-		return nil, usagef("--handle names an existing file, which this command does not replace: %w", err)
+		return nil, usagef("--handle names an existing file, and lock does not replace this file: %w", err)
 	}
 	if bare, _, _ := strings.Cut(f.Store, "?"); bare == wanted.url && f.Ticket.Name == wanted.Name() {
 		return f, nil
@@ -209,9 +209,9 @@ func (a *app) vacant(ctx context.Context, place *handleDir, wanted *openedStore)
 		}
 	}
 	if err != nil {
-		return nil, usagef("--handle %s is the handle of lock %q, whose state cannot be read: %w", place.path, f.Ticket.Name, err)
+		return nil, usagef("--handle %s is the handle of lock %q, and the state of this lock cannot be read: %w", place.path, f.Ticket.Name, err)
 	}
-	return nil, usagef("--handle %s is the handle of lock %q, which is held until %s: unlock it, or name another file",
+	return nil, usagef("--handle %s is the handle of lock %q, and this lock is held until %s: unlock it, or name another file",
 		place.path, f.Ticket.Name, f.Deadline.Local().Format(time.RFC3339))
 }
 
@@ -280,7 +280,7 @@ func openHandleDir(path string) (_ *handleDir, err error) {
 	}
 	p.path, p.name = filepath.Join(base, "handles"), ""
 	if p.dir, err = safefile.MakePrivateDir(p.path); err != nil {
-		return nil, &statusError{statusUnsafe, fmt.Errorf("handle file: %w: name another place with --handle", err)}
+		return nil, &statusError{statusUnsafe, fmt.Errorf("handle file: %w: name another file with --handle", err)}
 	}
 	return p, nil
 }
@@ -416,9 +416,9 @@ func (p *handleDir) read() (*handleFile, error) {
 	case errors.As(err, &not) && not.Rights && !seemsHandle(p.path):
 		return nil, noHandleFile(p.path)
 	case not != nil && not.Rights:
-		return nil, &statusError{statusUnsafe, &worded{fmt.Sprintf("the handle %v, who could release its lock", err), err, []string{"chmod 600 " + quoteArg(p.path)}}}
+		return nil, &statusError{statusUnsafe, &worded{fmt.Sprintf("the handle %v, and they could release its lock", err), err, []string{"chmod 600 " + quoteArg(p.path)}}}
 	case not != nil:
-		return nil, &statusError{statusUnsafe, fmt.Errorf("the handle %w, so it is not used", err)}
+		return nil, &statusError{statusUnsafe, fmt.Errorf("the handle %w: holdfast does not use this file", err)}
 	case err != nil:
 		return nil, &statusError{statusDenied, fmt.Errorf("handle: %w", err)}
 	}
@@ -427,7 +427,7 @@ func (p *handleDir) read() (*handleFile, error) {
 		return nil, noHandleFile(p.path)
 	}
 	if f.Holdfast != 1 {
-		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %s has format %d, this program knows 1: use a newer holdfast", p.path, f.Holdfast)}
+		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %s has format %d, but this holdfast reads only format 1: use a newer holdfast", p.path, f.Holdfast)}
 	}
 	return &f, nil
 }
@@ -450,14 +450,14 @@ func seemsHandle(path string) bool {
 }
 
 func noHandleFile(path string) error {
-	return &statusError{statusUnsafe, &worded{path + " is not a handle file, or a damaged one", nil, []string{
-		"a handle is the file whose path \"holdfast lock\" printed",
-		"the lock of a damaged handle is free after its TTL, or after holdfast break",
+	return &statusError{statusUnsafe, &worded{path + " is not a handle file, or is damaged", nil, []string{
+		"name the file whose path \"holdfast lock\" has printed",
+		"if the handle is damaged: its lock is free after the TTL, or after holdfast break",
 	}}}
 }
 
 func noHandle(path string) error {
-	return &statusError{statusNotFound, &worded{"handle " + path + " does not exist: it was unlocked before, or was never written", fs.ErrNotExist, []string{"a handle is the file whose path \"holdfast lock\" printed, and not the name of a lock"}}}
+	return &statusError{statusNotFound, &worded{"handle " + path + " does not exist: its lock was already unlocked, or the path is wrong", fs.ErrNotExist, []string{"name the file whose path \"holdfast lock\" has printed, and not the lock"}}}
 }
 
 // existingHandle opens the place of an existing handle file.
@@ -524,7 +524,7 @@ func (a *app) use(ctx context.Context, place *handleDir, grant string) (f *handl
 // handleError explains an error of a command on a handle.
 func handleError(path string, err error) error {
 	if errors.Is(err, lease.ErrTicketUsed) {
-		text := fmt.Sprintf("handle %s is an old copy: its lock was renewed or taken over with another copy", path)
+		text := fmt.Sprintf("handle %s is an old copy: another copy of it was used to renew or take over the lock", path)
 		if lost := (*lease.LostError)(nil); errors.As(err, &lost) && lost.NewHolder != "" {
 			text += ", by " + lost.NewHolder
 		}
@@ -647,7 +647,7 @@ func (a *app) unlock(ctx context.Context, path, grant string) error {
 		return err
 	}
 	if errors.Is(err, lease.ErrReleased) {
-		err = fmt.Errorf("%w before this command: the lock is free; you could rely on it until %s at the latest (%s)", err, f.Deadline.Local().Format(time.RFC3339), away(time.Until(f.Deadline)))
+		err = fmt.Errorf("%w before this command: the lock is free; your deadline was %s (%s)", err, f.Deadline.Local().Format(time.RFC3339), away(time.Until(f.Deadline)))
 	}
 	if err == nil || errors.Is(err, lease.ErrLost) || errors.Is(err, lease.ErrReleased) {
 		err = errors.Join(err, place.dir.Remove(place.name)) // the handle is of no use any more

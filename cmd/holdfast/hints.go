@@ -67,12 +67,12 @@ func (a *app) inWords(err error) error {
 	case errors.As(err, &own):
 	case errors.As(err, &fenced):
 		text := fmt.Sprintf("the object %q was not changed: it carries token %d of lock %q", fenced.Key, fenced.Fence.Token, fenced.Fence.Lock)
-		hint := "another holder has had the lock since: stop, and start the job again"
+		hint := "a later holder has used the lock: stop, and start the job again"
 		switch w := fenced.Write; {
 		case w == nil:
 			text, hint = text+", and you gave no token", fmt.Sprintf("give the token of your grant: --fence TOKEN --lock %s", quoteArg(fenced.Fence.Lock))
 		case w.Lock != fenced.Fence.Lock:
-			text, hint = fmt.Sprintf("%s, and you gave a token of lock %q", text, w.Lock), "use the lock that guards the object"
+			text, hint = fmt.Sprintf("%s, and you gave a token of lock %q", text, w.Lock), "take the lock that the object names, and give its token"
 		default:
 			text = fmt.Sprintf("%s, and you gave %d", text, w.Token)
 		}
@@ -85,7 +85,7 @@ func (a *app) inWords(err error) error {
 		what := strings.TrimPrefix(op.Err.Error(), store.ErrCorrupt.Error()+": ")
 		return &worded{fmt.Sprintf("the record of lock %q on %s is damaged: %s", name, cmp.Or(op.Store, a.opened), what), err, []string{
 			"other locks still work",
-			fmt.Sprintf("if no holder of this lock runs: %s break %s --unreadable --now (keeps a copy)", a.again(), quoteArg(name)),
+			fmt.Sprintf("if no holder of this lock lives: %s break %s --unreadable --now (break keeps a copy)", a.again(), quoteArg(name)),
 		}}
 	}
 	return err
@@ -115,10 +115,10 @@ func (a *app) hints(err error) []string {
 	case errors.Is(err, checkpoint.ErrFenced):
 		return []string{
 			"if you gave no token: give the token of your grant with --fence",
-			"if you gave a token: another holder has had the lock since; stop, and start the job again",
+			"if you gave a token: a later holder has used the lock; stop, and start the job again",
 		}
 	case status == statusLost && errors.Is(err, lease.ErrLost):
-		return []string{"check what the work has done under the lock, then start it again"}
+		return []string{"check what the command has done, then start it again"}
 	case status == statusUnknown:
 		return []string{"the store's reply was lost: before you try again, find out whether the write was applied"}
 	case status == statusUnreachable && a.opened != "":
@@ -126,7 +126,7 @@ func (a *app) hints(err error) []string {
 	case status == statusDenied && !strings.HasPrefix(a.opened, "file:") && errors.Is(err, store.ErrDenied):
 		return []string{"the rights that each store needs: holdfast help permissions"}
 	case errors.Is(err, lease.ErrTokenMismatch):
-		return []string{"it may have another holder now: " + on + " show NAME"}
+		return []string{"the lock may have a new holder: " + on + " show NAME"}
 	}
 	return wayOut(err)
 }
@@ -139,11 +139,11 @@ func wayOut(err error) []string {
 	}
 	switch cannot.Ability {
 	case object.Fenced:
-		return []string{"see index and unique_bodies in holdfast help object-urls"}
+		return []string{"see the parameters index and unique_bodies in holdfast help object-urls"}
 	case object.PlainCopy, object.RemoveVersion, object.StorageClass, object.Tags:
 		return nil
 	}
-	return []string{"see reserve and index in holdfast help object-urls"}
+	return []string{"see the parameters reserve and index in holdfast help object-urls"}
 }
 
 // busyError says who holds a lock, and how the user could get it. --quiet hides this
@@ -168,11 +168,11 @@ func (e *busyError) Error() string {
 	case r.State == lease.Shared:
 		text += fmt.Sprintf(" is held by %d readers, %s", len(r.Holders), e.by)
 	case r.State == lease.Broken:
-		text += fmt.Sprintf(" was broken. It is free when its holder has stopped, in at most %v", e.Wait.Round(100*time.Millisecond))
+		text += fmt.Sprintf(" was broken, and is free when the holder has stopped, in at most %v", e.Wait.Round(100*time.Millisecond))
 	case r.State == lease.Free && !r.NotBefore.IsZero():
-		text += fmt.Sprintf(" is free, but cannot be taken before %s (--min-interval)", shortTime(r.NotBefore))
+		text += fmt.Sprintf(" is free, but clients cannot take it before %s (--min-interval)", shortTime(r.NotBefore))
 	case r.State == lease.Free:
-		text += " is being taken by other clients"
+		text += " is free, but other clients are taking it at the moment"
 	default:
 		text += " is held by " + e.by
 		if !r.Granted.IsZero() {
@@ -201,7 +201,7 @@ func (e *busyError) Hints() (hints []string) {
 	line := "holdfast --store " + quoteArg(e.on)
 	forced := fmt.Sprintf("%s break %s --token %d", line, quoteArg(e.Name), r.Token)
 	if r.State == lease.Free && r.NotBefore.After(time.Now()) {
-		return []string{"to allow it now: " + forced}
+		return []string{"to let clients take it now: " + forced}
 	}
 	if r.State != lease.Held && r.State != lease.Shared {
 		return nil
@@ -212,9 +212,9 @@ func (e *busyError) Hints() (hints []string) {
 	if e.orphans != "" {
 		hints = append(hints, e.orphans)
 	}
-	ask, end, dead := "to ask it to stop:", "to end its work:", "the holder is certainly dead. If it lives, it works"
+	ask, end, dead := "to ask the holder to stop:", "to end the holder's work:", "the holder is certainly dead. If the holder lives, it works"
 	if len(r.Holders) > 1 {
-		ask, end, dead = "to ask them to stop:", "to end the work of all:", "all holders are certainly dead. One that lives works"
+		ask, end, dead = "to ask the holders to stop:", "to end the work of all:", "all holders are certainly dead. If a holder lives, it works"
 	}
 	width := max(len(ask), len(end))
 	return append(hints,
@@ -231,7 +231,7 @@ func overdue(held *lease.HeldError) string {
 	if r.State != lease.Held || r.Session != "" || over < 0 { // a session has a record of its own
 		return ""
 	}
-	return fmt.Sprintf("the holder did not renew the lock in time (%v late, if two clocks agree): other clients can take it in %v unless the holder renews it", over.Round(time.Second), held.Wait.Round(100*time.Millisecond))
+	return fmt.Sprintf("the renewal of the lock is %v late, if the clocks of both machines agree: other clients can take the lock in %v, unless the holder renews it", over.Round(time.Second), held.Wait.Round(100*time.Millisecond))
 }
 
 // lostText says that a lock was lost, and why.
@@ -252,7 +252,7 @@ func lostText(err error) string {
 	case is(lease.ErrRemoved):
 		why = "its record was removed from the store"
 	case is(lease.ErrRevoked):
-		why = "its session was revoked"
+		why = "another client has revoked its session"
 	}
 	if lost.NewHolder != "" {
 		why += " (" + lost.NewHolder + ")"
@@ -283,5 +283,5 @@ func (e *lostError) Hints() []string {
 	if errors.As(e.cause, &lost) && lost.Token != 0 {
 		token = fmt.Sprintf("token %d, ", lost.Token)
 	}
-	return []string{"check what the work has done under the lock, then start it again (" + token + "see holdfast help leases)"}
+	return []string{"check what the command has done, then start it again (" + token + "see holdfast help leases)"}
 }

@@ -66,13 +66,13 @@ of hold, one JSON object per line. See docs/json.md and examples/hold.`,
   holdfast hold --commands`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if lines && len(args) > 0 {
-				return usagef("--commands takes the names of locks from its input, not from the command line")
+				return usagef("with --commands, hold reads the names of locks from its input, not from the command line")
 			}
 			if lines {
 				return nil
 			}
 			if len(args) > 1 {
-				return usagef("hold holds one lock; with --commands it reads the names of locks from its input: %s", cmd.UseLine())
+				return usagef("name one lock; to hold several locks, use --commands: %s", cmd.UseLine())
 			}
 			return cobra.ExactArgs(1)(cmd, args)
 		},

@@ -132,7 +132,7 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 		return outErr
 	}
 	if err == nil && h.bad {
-		err = usagef("a line of the input was refused: see the event invalid in the output")
+		err = usagef("hold refused a line of the input: see the event \"invalid\" in the output")
 	}
 	return err
 }
@@ -393,7 +393,7 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 			return fmt.Errorf("the id %q is already in use for lock %q", c.ID, claimed.lock)
 		}
 		if len(h.claims) >= maxClaims {
-			return fmt.Errorf("hold already holds, or waits for, %d locks: release some of them first", maxClaims)
+			return fmt.Errorf("hold already holds or waits for %d locks: release some of them first", maxClaims)
 		}
 		wait := h.wait
 		switch {
@@ -419,7 +419,7 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 	case claimed.guard == nil:
 		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("lock %q is not held yet", claimed.lock)})
 	case claimed.storing != nil:
-		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("another command is writing into the record of lock %q: wait for its answer", claimed.lock)})
+		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("an earlier command still writes to the record of lock %q: wait for the answer to that command", claimed.lock)})
 	case c.Command == "refuse":
 		reason := ""
 		if c.Reason != nil {
@@ -707,7 +707,7 @@ func checkLockName(name string) error {
 		return usagef("lock name: %w", err)
 	}
 	if printable.Text(name) != name {
-		return usagef("lock name %s has characters that control a terminal, or are not text", printable.Text(name))
+		return usagef("lock name %s contains control characters, or is not valid text", printable.Text(name))
 	}
 	return nil
 }

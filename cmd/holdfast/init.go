@@ -135,7 +135,7 @@ func initBucket(ctx context.Context, raw string) error {
 		return err
 	}
 	if len(found.Legacy) > 0 {
-		return fmt.Errorf("%w: locks of another program are under this prefix, and Holdfast's locks do not exclude them: %s", store.ErrUnsafe, strings.Join(found.Legacy, ", "))
+		return fmt.Errorf("%w: another program has locks below this prefix, and its locks and Holdfast's locks do not exclude each other: %s", store.ErrUnsafe, strings.Join(found.Legacy, ", "))
 	}
 	if len(found.Shared) > 0 {
 		return fmt.Errorf("%w: %s", store.ErrUnsafe, found.SharedText)

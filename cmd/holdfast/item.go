@@ -88,17 +88,17 @@ func inWords(err error) error {
 	var age *largeitem.OrphanAgeError
 	switch {
 	case errors.As(err, &other):
-		help := "name another prefix, --bucket URL/PREFIX; if that table does not exist any more, and its objects may be removed, take over the prefix with item init --adopt"
+		help := "name another prefix, --bucket URL/PREFIX; or, if that table was deleted and you do not need its objects, take over the prefix with item init --adopt"
 		if other.Copied() {
-			help = "one table is a copy of the other, or the table was moved: for a copy name another prefix, --bucket URL/PREFIX; after a move, if no program uses the table in its old place, take over the prefix with item init --adopt"
+			help = "if one table is a copy of the other, name another prefix, --bucket URL/PREFIX; if you moved the table and no program uses the old place, take over the prefix with item init --adopt"
 		}
 		return &statusError{statusUnsafe, fmt.Errorf("the objects next to %s belong to the table %s (%s), and not to %s (%s): %s",
 			other.Object, other.Table, other.ID, other.Store, other.StoreID, help)}
 	case errors.As(err, &age):
-		why, until := "longer, so a sweep could remove objects that this command writes", ""
+		why, until := "longer, so another program's sweep could remove objects that this command writes", ""
 		help := fmt.Sprintf("change the age of the table with item init --orphan-age %v --change-orphan-age", age.Given)
 		if age.Sweep {
-			why = "shorter, so this sweep could remove an object to which another program is about to refer"
+			why = "shorter, so this sweep could remove an object that another program has just written"
 		}
 		if !age.Until.IsZero() {
 			until = fmt.Sprintf(" until %s, because a program made the orphan age shorter", age.Until.Local().Format(time.DateTime))
@@ -117,7 +117,7 @@ func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, e
 	case f.young && !f.remove:
 		return nil, usagef("--any-age needs --remove-superseded")
 	case flags.Changed("orphan-age") && f.orphanAge < largeitem.MinOrphanAge:
-		return nil, usagef("--orphan-age is %v; it must be at least %v, because a write may be about to refer to a younger object", f.orphanAge, largeitem.MinOrphanAge)
+		return nil, usagef("--orphan-age is %v; it must be at least %v, because another program may just have written a younger object", f.orphanAge, largeitem.MinOrphanAge)
 	}
 	switch f.layout {
 	case layoutOwn:
@@ -233,7 +233,7 @@ func parseJSONKey(s largeitem.Schema, text string) (largeitem.Key, error) {
 			values = append(values, v)
 			delete(named, a.Name)
 		} else if a.Name != "" {
-			return largeitem.Key{}, usagef("the key %s lacks %s", printable.Text(text), printable.Text(a.Name))
+			return largeitem.Key{}, usagef("the key %s has no value for %s", printable.Text(text), printable.Text(a.Name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
@@ -443,7 +443,7 @@ func (w *putFlags) change(ctx context.Context, a *app, flags *pflag.FlagSet) (la
 	case emptyFlag(flags, "set"):
 		return c, usagef("--set is empty: give a JSON object, {} for no attributes")
 	case len(c.Remove) > 0 && (w.ifAbsent || w.replaces):
-		return c, usagef("--remove: a new item has no attribute to remove")
+		return c, usagef("--if-absent and --remove exclude each other, because a new item has no attribute to remove")
 	case w.typed && w.set == "":
 		return c, usagef("--dynamodb-json needs --set")
 	}

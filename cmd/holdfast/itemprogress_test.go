@@ -26,11 +26,11 @@ func TestProgressFile(t *testing.T) {
 		"nothing":     {func(string) error { return nil }, ""},
 		"a file":      {func(p string) error { return os.WriteFile(p, valid(of), 0o600) }, ""},
 		"another's":   {func(p string) error { return os.WriteFile(p, valid("a\x1b[2Jb"), 0o600) }, `a\x1b[2Jb`},
-		"empty":       {func(p string) error { return os.WriteFile(p, nil, 0o600) }, "--progress-file has not written"},
-		"huge":        {func(p string) error { return os.WriteFile(p, append(valid(of), make([]byte, 1<<20)...), 0o600) }, "--progress-file has not written"},
-		"a pipe":      {func(p string) error { return syscall.Mkfifo(p, 0o600) }, "--progress-file has not written"},
-		"a directory": {func(p string) error { return os.Mkdir(p, 0o700) }, "--progress-file has not written"},
-		"a device":    {func(p string) error { return os.Symlink("/dev/zero", p) }, "--progress-file has not written"},
+		"empty":       {func(p string) error { return os.WriteFile(p, nil, 0o600) }, "is not a progress file"},
+		"huge":        {func(p string) error { return os.WriteFile(p, append(valid(of), make([]byte, 1<<20)...), 0o600) }, "is not a progress file"},
+		"a pipe":      {func(p string) error { return syscall.Mkfifo(p, 0o600) }, "is not a progress file"},
+		"a directory": {func(p string) error { return os.Mkdir(p, 0o700) }, "is not a progress file"},
+		"a device":    {func(p string) error { return os.Symlink("/dev/zero", p) }, "is not a progress file"},
 		"a link":      {func(p string) error { return os.Symlink(target, p) }, ""},
 	} {
 		if err := os.WriteFile(target, valid(of), 0o600); err != nil {

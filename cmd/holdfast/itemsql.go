@@ -68,10 +68,10 @@ func (k sqlItems) create(ctx context.Context, _ *app, u *url.URL, partition, sor
 		standard     string
 	}{{"partition", opts.Partition, partition, "pk"}, {"sort", opts.Sort, sort, ""}} {
 		if column.inURL.Name != "" && column.given.Name == column.standard && column.inURL.Name != column.standard {
-			return usagef("the table's URL has %s=%s: add --%[1]s %[2]s, or --%[1]s %[2]s:number if the values are numbers", column.parameter, printable.Text(column.inURL.Name))
+			return usagef("the table's URL has %s=%s: add --%[1]s %[2]s; if the values are numbers, add --%[1]s %[2]s:number", column.parameter, printable.Text(column.inURL.Name))
 		}
 		if column.inURL.Name != column.given.Name && (column.inURL.Name != "" || column.given.Name != column.standard) {
-			return usagef("--%s is %q, but the table's URL does not say so, and other commands need this: add %[1]s=%s to its parameters", column.parameter, column.given.Name, url.QueryEscape(column.given.Name))
+			return usagef("--%s is %q, but the table's URL does not contain this, and other commands need it: add the parameter %[1]s=%s to the URL", column.parameter, column.given.Name, url.QueryEscape(column.given.Name))
 		}
 	}
 	opts.Partition, opts.Sort = partition, sort

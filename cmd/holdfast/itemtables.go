@@ -185,7 +185,7 @@ a copy. Set --orphan-age to twice the longest time of a put, or more. See docs/l
 				return err
 			}
 			if f.adopt && f.bucket == "" {
-				return usagef("--adopt needs --bucket, which names the prefix to take over")
+				return usagef("--adopt needs --bucket: name the prefix that init takes over")
 			}
 			if change && (f.bucket == "" || f.orphanAge == 0) {
 				return usagef("--change-orphan-age needs --bucket and --orphan-age")

@@ -68,7 +68,7 @@ func (p progressFile) read() (string, error) {
 	if p.name == "" {
 		return "", nil
 	}
-	bad := usagef("--progress-file has not written %s: name another file, or remove this file", p.name)
+	bad := usagef("%s is not a progress file: name another file, or remove this file", p.name)
 	info, err := os.Stat(p.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -92,7 +92,7 @@ func (p progressFile) read() (string, error) {
 		return "", bad
 	}
 	if at.Of != p.of {
-		return "", usagef("%s has the progress of %s, not of %s: name another file, or remove this file", p.name, printable.Text(at.Of), p.of)
+		return "", usagef("%s contains the progress of %s, not of %s: name another file, or remove this file", p.name, printable.Text(at.Of), p.of)
 	}
 	return at.At, nil
 }
@@ -182,10 +182,10 @@ removes objects of that layout only in a bucket with versions, or with --no-othe
 				return usagef("--limit must be at least 1")
 			}
 			if p.resume != "" && (o.Scan || f.layout == layoutMate) {
-				return usagef("--progress-file: a sweep that reads the whole table first cannot be continued: remove the flag")
+				return usagef("--scan and --layout pynamodb_mate cannot continue an interrupted sweep: remove --progress-file")
 			}
 			if o.Exclusive && f.layout != layoutMate {
-				return usagef("--no-other-writers needs --layout %s: objects of the other layout are never used again", layoutMate)
+				return usagef("--no-other-writers needs --layout %s: programs of the other layout never use old objects again", layoutMate)
 			}
 			o.Attributes, o.Parallel, o.Rate = p.attrs, p.parallel, p.rate
 			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error { return a.sweepItems(ctx, s, f, p, o) })
@@ -249,8 +249,8 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 		n   int64
 		why string
 	}{
-		{v.NotOwned, "that are not known to be this table's"}, {v.AgeUnknown, "whose age the bucket does not report"},
-		{v.Unreadable, "whose item has another value in the place of the reference"}, {v.Shared, "named by their content (see --no-other-writers)"},
+		{v.NotOwned, "that may belong to another table"}, {v.AgeUnknown, "of unknown age"},
+		{v.Unreadable, "with an item that has another value instead of the reference"}, {v.Shared, "named by their content (see --no-other-writers)"},
 		{v.Skipped, "not checked, or changed during the sweep"}, {v.Failed, "failed"},
 	} {
 		if k.n > 0 {
@@ -354,13 +354,13 @@ func (a *app) verifyItems(ctx context.Context, s items, _ *itemFlags, p *paceFla
 	}
 	bad := v.Missing + v.Damaged + v.Foreign + v.Unreadable
 	if bad > 0 && w.Complete {
-		return &statusError{statusUnsafe, fmt.Errorf("%d of %d references of %d items cannot be relied on", bad, v.References, v.Items)}
+		return &statusError{statusUnsafe, fmt.Errorf("%d of %d references of %d items have a problem", bad, v.References, v.Items)}
 	}
 	if err == nil && len(p.attrs) > 0 && v.References == 0 && v.Items > 0 && o.After == "" {
 		return &statusError{statusNotFound, fmt.Errorf("none of %d items has a large attribute %s", v.Items, strings.Join(p.attrs, " or "))}
 	}
 	if err == nil && !a.json {
-		a.notef("%d references of %d items are right (%s)", v.References, v.Items, bytesText(v.Bytes))
+		a.notef("%d references of %d items have no problem (%s)", v.References, v.Items, bytesText(v.Bytes))
 	}
 	return err
 }

@@ -124,7 +124,7 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 		case errors.Is(err, lease.ErrUnresponsive):
 			a.notef("%s has not answered for %v; lead tries again", st.url, unresponsiveTimeout)
 		case err != nil:
-			a.notef("%s; lead waits until it leads again", strings.TrimSuffix(oneLine(err), "."))
+			a.notef("%s; lead waits for the lock again", strings.TrimSuffix(oneLine(err), "."))
 		}
 	}
 }
@@ -310,7 +310,7 @@ func (a *app) leaderLine(v leaderView) error {
 	switch v.State {
 	case string(lease.LeaderActive), string(lease.LeaderExpired):
 		if v.State == string(lease.LeaderExpired) {
-			text += "no leader; expired: "
+			text += "no leader, lease expired: "
 		}
 		value := string(v.Base64)
 		if v.Value != nil {

@@ -160,7 +160,7 @@ func TestLeadAfterTheLossOfItsSession(t *testing.T) {
 		if rec := c.record(); rec.Session == session || rec.Session == "" || string(rec.Data) != "a" {
 			t.Errorf("it leads under session %q, after %q, with %q", rec.Session, session, rec.Data)
 		}
-		if said := a.said(); !strings.Contains(said, "its record was removed from the store. The command was stopped; lead waits until it leads again") {
+		if said := a.said(); !strings.Contains(said, "its record was removed from the store. The command was stopped; lead waits for the lock again") {
 			t.Errorf("it says %s", said)
 		}
 		c.end(a)
@@ -188,7 +188,7 @@ func TestLeadAfterTheLossOfItsSession(t *testing.T) {
 		c.end(b)
 		last := b.terms()[len(b.terms())-1]
 		await(t, "its next term", func() bool { return a.terms()[len(a.terms())-1].token > last.token })
-		if said := a.said(); !strings.Contains(said, "The command was stopped; lead waits until it leads again") {
+		if said := a.said(); !strings.Contains(said, "The command was stopped; lead waits for the lock again") {
 			t.Errorf("it says %s", said)
 		}
 		c.end(a)
@@ -218,7 +218,7 @@ func TestLeadQueuesAfterTheLossOfItsSession(t *testing.T) {
 		queue := c.record().Queue
 		return len(queue) == 1 && queue[0].Session != session
 	})
-	if said := b.said(); !strings.Contains(said, "session "+session+" lost") || !strings.Contains(said, "; lead waits until it leads again") {
+	if said := b.said(); !strings.Contains(said, "session "+session+" lost") || !strings.Contains(said, "; lead waits for the lock again") {
 		t.Errorf("it says %s", said)
 	}
 	if len(b.terms()) > 0 && a.terms()[0].runs() {

@@ -340,7 +340,7 @@ func (a *app) ls(ctx context.Context, f *leaseFlags, prefix, state string, all b
 			return err
 		}
 		if free > 0 {
-			a.notef("no locks in use on %s; --all lists the free ones (%d)", st.url, free)
+			a.notef("no locks are in use on %s; --all lists the free locks (%d)", st.url, free)
 			return nil
 		}
 		below, that := "", ""
@@ -484,19 +484,19 @@ func (v *lockView) explained() string {
 	waited := v.watched.Round(time.Millisecond)
 	switch {
 	case v.Expired == "certain":
-		return fmt.Sprintf("by the store's clock, the holder has not renewed the lock for its TTL: the next client takes the lock, or watches it for %v first", waited)
+		return fmt.Sprintf("by the store's clock, the lease has expired: the next client takes the lock at once, or after it has watched the lock for %v", waited)
 	case v.Expired != "":
-		return fmt.Sprintf("if the clocks of the holder and of this machine agree, the holder has not renewed the lock for its TTL: other clients take the lock after they have watched it for %v", waited)
+		return fmt.Sprintf("if the clocks of the holder and of this machine agree, the lease has expired: other clients take the lock after they have watched it for %v", waited)
 	case v.Liveness == "orphans" && len(v.Orphans) > 0:
-		return fmt.Sprintf("the holder is dead, and processes that it started still run: %s", strings.Trim(fmt.Sprint(v.Orphans), "[]"))
+		return fmt.Sprintf("the holder is dead, but processes that it started still run: %s", strings.Trim(fmt.Sprint(v.Orphans), "[]"))
 	case v.Liveness == "orphans":
-		return "the holder is dead, and processes that it started still run"
+		return "the holder is dead, but processes that it started still run"
 	case v.State == "broken" && (v.now || v.over):
 		return "the lock was broken: the next client can take it"
 	case v.State == "broken" && len(v.Holders) > 0:
-		return "the lock was broken: other clients can take it when each holder has stopped, or the session of that holder has ended"
+		return "the lock was broken: other clients can take it when all holders have stopped, or their sessions have ended"
 	case v.State == "broken" && v.Session != "":
-		return "the lock was broken: the holder sees this at the next renewal of its session, stops, and frees the lock; if the session is not renewed, other clients take the lock when the session has expired"
+		return "the lock was broken: the holder stops at the next renewal of its session, and frees the lock; without a renewal, other clients take the lock when the session has expired"
 	case v.State == "broken":
 		return fmt.Sprintf("the lock was broken: other clients can take it when the holder has stopped, at the latest after they have watched it for %v", waited)
 	case v.State == "held" && v.over:
@@ -618,7 +618,7 @@ func areOf(n int) string {
 func (m *memberView) line() string {
 	text := cmp.Or(m.Holder, "session "+m.Session)
 	if m.Token == 0 {
-		text += map[string]string{string(lease.ModeShared): ", to read", string(lease.ModeExclusive): ", alone", string(lease.ModeCandidate): ", to lead"}[m.Mode]
+		text += map[string]string{string(lease.ModeShared): ", wants to read", string(lease.ModeExclusive): ", wants the lock alone", string(lease.ModeCandidate): ", wants to lead"}[m.Mode]
 	} else {
 		text += fmt.Sprintf(", token %d", m.Token)
 	}
@@ -706,7 +706,7 @@ func (a *app) show(ctx context.Context, f *leaseFlags, name string) error {
 		line("asked", "%s", v.Asked.line(v.Session == "" && len(v.Holders) == 0))
 	}
 	if v.Linger > 0 {
-		line("kept", "for %v after its work, unless a client asks for the lock", time.Duration(v.Linger)*time.Millisecond)
+		line("kept", "the holder keeps the lock for %v after its work, unless a client asks for the lock", time.Duration(v.Linger)*time.Millisecond)
 	}
 	if v.Granted != nil {
 		line("granted", "%s (%s ago)", v.Granted.Local().Format(time.RFC3339), ago(time.Since(*v.Granted)))

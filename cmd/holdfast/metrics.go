@@ -51,7 +51,7 @@ func metricsFile(path string) error {
 		return nil
 	}
 	if !strings.HasSuffix(path, ".prom") {
-		return usagef("--metrics must name a file that ends with .prom, because the node exporter reads no other file: not %q", path)
+		return usagef("--metrics %q must end with .prom, because the node exporter reads no other files", path)
 	}
 	dir, err := safefile.OpenAnyDir(filepath.Dir(path))
 	if err != nil {

@@ -81,10 +81,10 @@ func (v *objectView) strategies(ctx context.Context, b bucket) {
 // strategyTexts are the rungs of the ladder for people.
 var strategyTexts = map[object.Strategy]string{
 	object.StrategyCondition:      "the store's own condition",
-	object.StrategyMultipart:      "an upload in parts, whose completion has the condition",
-	object.StrategyDownloadUpload: "the object is read and put, with the condition",
+	object.StrategyMultipart:      "an upload in parts, with the condition on its completion",
+	object.StrategyDownloadUpload: "a read and a put of the object, with the condition",
 	object.StrategyReservation:    "a reservation",
-	object.StrategyNone:           "cannot be done",
+	object.StrategyNone:           "not possible",
 }
 
 // text formats the condition for people.
@@ -266,7 +266,7 @@ func (b bucket) refused(err error, key string, o *object.WriteOptions) error {
 	case conflict.HasCurrent:
 		err = fmt.Errorf("%s has changed: its version is %s", b.of(key), conflict.Version)
 	case o.IfAbsent:
-		err = fmt.Errorf("the store refuses to create %s, although it does not exist: another program has just removed it, or the store treats a deleted version as an object; then remove the versions of the object, or write without --if-absent", b.of(key))
+		err = fmt.Errorf("the store refuses to create %s, although the object does not exist: try again; if that does not help, the store treats deleted versions as objects: remove the versions, or write without --if-absent", b.of(key))
 	default:
 		err = fmt.Errorf("%s has changed", b.of(key))
 	}
@@ -393,7 +393,7 @@ func (a *app) put(cmd *cobra.Command, name, to, named string, size int64, f *wri
 // cut adds to the error of a transfer how much was transferred, and how the user can
 // continue.
 func (a *app) cut(err error, done, size int64) error {
-	of, goOn := "", "the object did not change, and the store keeps nothing of this put: put it again"
+	of, goOn := "", "the object did not change, and the store has no data of this put: start the put again"
 	if size >= 0 {
 		of = " of " + bytesText(size)
 	}
@@ -404,7 +404,7 @@ func (a *app) cut(err error, done, size int64) error {
 	case done < barFrom, statusOf(err) == statusCondition, store.Permanent(err):
 		return err
 	case store.InDoubt(err):
-		goOn = "the object may have been written: look with holdfast object stat before you put it again"
+		goOn = "put may have written the object: look with holdfast object stat before you start the put again"
 	}
 	return fmt.Errorf("%w (after %s%s: %s)", err, bytesText(done), of, goOn)
 }
@@ -591,7 +591,7 @@ rename, another new name is refused for one minute, plus one second for each MiB
 					return to.refused(err, dst.key, opts)
 				}
 				if done.Resumed {
-					a.notef("%s had already been copied", src)
+					a.notef("an earlier rename has already copied %s", src)
 				}
 				return a.printObject(to.view(done.Info))
 			})

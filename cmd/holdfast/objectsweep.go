@@ -92,7 +92,7 @@ func (a *app) sweepObjects(ctx context.Context, b bucket, prefix string, o objec
 		case o.DryRun && uploads == nil:
 			return usagef("--dry-run lists only uploads, and %s has no uploads: remove the flag", b.url)
 		case o.MinAge != 0 && uploads == nil:
-			return usagef("--older-than is for uploads, and %s has no uploads: remove the flag; bodies are removed when they are a day old", b.url)
+			return usagef("--older-than is for uploads, and %s has no uploads: remove the flag (sweep removes bodies after one day)", b.url)
 		}
 	}
 	view := sweptView{Bucket: b.url, DryRun: o.DryRun, Uploads: []uploadView{}}

@@ -20,7 +20,7 @@ func (f *runFlags) checkPeriod(names []string) error {
 	case err != nil:
 		return usagef("--once-per: %w%s", err, didYouMean(nearestPeriod(f.per)))
 	case len(names) > 1 || len(f.also) > 0:
-		return usagef("--once-per works with one lock in one store, because the record of that lock keeps the last run")
+		return usagef("--once-per needs exactly one lock in one store, because the record of that lock contains the last run")
 	}
 	f.period = period
 	return nil
@@ -164,9 +164,9 @@ func (v *runView) lines(line func(label, format string, args ...any)) {
 	}
 	again := ""
 	if v.Again {
-		again = ", and then broken: the job may run again"
+		again = "; a user broke the lock: the job may run again"
 	}
-	line("last run", "%s (try %d)%s", v.Result, v.Tries, again)
+	line("last run", "%s (attempt %d)%s", v.Result, v.Tries, again)
 	line("  began", "%s (%s)", v.Began.Local().Format(time.RFC3339), away(time.Until(v.Began)))
 	if v.Ended != nil {
 		line("  ended", "%s (after %s)", v.Ended.Local().Format(time.RFC3339), ago(max(0, v.Ended.Sub(v.Began))))

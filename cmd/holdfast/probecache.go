@@ -40,7 +40,7 @@ func (a *app) warnUntrustedState() {
 			case err == nil:
 				dir.Close()
 			case errors.As(err, &not):
-				a.notef("%v: holdfast does not use this directory of remembered results", err)
+				a.notef("holdfast ignores the results that it saved in this directory: %v", err)
 			}
 		}
 	})

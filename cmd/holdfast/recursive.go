@@ -105,7 +105,7 @@ func (t *tree) run(ctx context.Context, where string, entries iter.Seq2[treeEntr
 	case err != nil:
 		return stoppedBy(ctx, fmt.Errorf("%w (%s)", err, counts))
 	case t.failed > 0:
-		return &statusError{t.status, fmt.Errorf("%s: %s; those that failed are named above", where, counts)}
+		return &statusError{t.status, fmt.Errorf("%s: %s; the failures are listed above", where, counts)}
 	case t.ok == 0:
 		return &statusError{statusNotFound, fmt.Errorf("there are no objects below %s", where)}
 	}
@@ -214,9 +214,9 @@ func eachFile(ctx context.Context, root *os.Root, dir string, yield func(treeEnt
 					return false
 				}
 			case !info.Mode().IsRegular():
-				what := "it is not a regular file, and is not copied"
+				what := "cp copies only regular files"
 				if info.Mode()&fs.ModeSymlink != 0 {
-					what = "cp does not follow this symbolic link: copy the file to which it leads by a separate command, or remove the link"
+					what = "cp does not follow this symbolic link: copy the target of the link by a separate command, or remove the link"
 				}
 				if !yield(treeEntry{name: name}, errors.New(what)) {
 					return false
@@ -378,7 +378,7 @@ func (a *app) cpObjects(ctx context.Context, src *objectURL, from bucket, dst *o
 	}
 	defer to.Close()
 	if from.id() == to.id() && (strings.HasPrefix(src.key, dst.key) || strings.HasPrefix(dst.key, src.key)) {
-		return usagef("%s and %s: one of them is inside the other", src, dst)
+		return usagef("%s and %s overlap: one of them is inside the other", src, dst)
 	}
 	t.bodies = from.id() != to.id()
 	return t.run(ctx, src.String(), objectsBelow(ctx, from, src.key, false), func(ctx context.Context, e treeEntry) (string, any, error) {

@@ -93,7 +93,7 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 	case p[paramReserve] != "" && setting != nil:
 		return nil, usagef("the URL %s names two tables of reservations, by %s and by %s or %s: name one table", at, paramReserve, paramConditionalPut, paramCopyIfAbsent)
 	case setting == nil && (p[paramDynamoEndpoint] != "" || p[paramDynamoRegion] != ""):
-		return nil, usagef("%s and %s are only for %s and %s: add endpoint and region to the escaped URL of reserve", paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent)
+		return nil, usagef("%s and %s work only with %s and %s: for reserve, add endpoint and region to its escaped URL", paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent)
 	case setting != nil:
 		if setting.Timeout != 0 && opts.Timeout != 0 && setting.Timeout != opts.Timeout {
 			return nil, usagef("the URL %s has two timeouts of reservations: remove %s", at, paramReserveTimeout)
@@ -181,7 +181,7 @@ func (at *objectURL) settingOf(p map[string]string) (*reservation.Config, error)
 			return nil, fmt.Errorf("the parameter %s: %w", name, err)
 		}
 		if found != nil && *found != s {
-			return nil, usagef("%s and %s name two tables, or two timeouts: writers of one bucket exclude each other only in one table", paramConditionalPut, paramCopyIfAbsent)
+			return nil, usagef("%s and %s name two tables or two timeouts: name the same table and timeout, or writers of the bucket do not exclude each other", paramConditionalPut, paramCopyIfAbsent)
 		}
 		found = &s
 	}
@@ -261,14 +261,14 @@ func (t *reservationTable) make(ctx context.Context, a *app) (made bool, err err
 	const shape = "with the keys path and etag"
 	switch {
 	case made:
-		a.notef("created the table of reservations %s, %s; it removes rows by the attribute ttl", t, shape)
+		a.notef("created the table of reservations %s, %s; DynamoDB removes its rows by the attribute ttl", t, shape)
 	case before.TTL == "":
-		a.notef("the table of reservations %s existed, %s; from now on it removes rows by the attribute ttl", t, shape)
+		a.notef("the table of reservations %s existed, %s; from now on DynamoDB removes its rows by the attribute ttl", t, shape)
 	default:
-		a.notef("the table of reservations %s existed, %s, and removes rows by the attribute ttl: init did not change it", t, shape)
+		a.notef("the table of reservations %s existed, %s, and DynamoDB removes its rows by the attribute ttl: init did not change the table", t, shape)
 	}
 	if len(before.Replicas) > 0 && !before.StronglyConsistent {
-		a.warnf("the table of reservations %s is also in %s, and each region orders writes by itself: writers of two regions do not exclude each other", t, strings.Join(before.Replicas, ", "))
+		a.warnf("the table of reservations %s is also in %s, and has no common order of writes: writers in two regions do not exclude each other", t, strings.Join(before.Replicas, ", "))
 	}
 	return made, t.try(ctx)
 }

@@ -55,6 +55,6 @@ func (a *app) resize(ctx context.Context, name string, slots int) error {
 	if a.json {
 		return a.printJSON(viewOf(client, lease.Info{Record: rec}, st.url))
 	}
-	a.notef("%q on %s has %d slots, of which %s held", name, st.url, rec.Slots, areOf(len(rec.Holders)))
+	a.notef("lock %q on %s has %d slots, of which %s held", name, st.url, rec.Slots, areOf(len(rec.Holders)))
 	return nil
 }

@@ -30,7 +30,7 @@ restore keeps the damaged file next to the state file.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.file == "" {
-				return usagef("--file FILE is missing: it names the state file")
+				return usagef("--file FILE is missing: name the state file")
 			}
 			opts.AllowNetwork, opts.Unsafe, opts.Logger = f.network, f.unsafe, a.log()
 			var r avisofile.RestoreResult
@@ -47,13 +47,13 @@ restore keeps the damaged file next to the state file.`,
 			if a.json {
 				return a.printJSON(viewRestored(f.file, r, opts.DryRun))
 			}
-			verb, kept := "is restored", "is"
+			verb, kept := "is restored", "is now"
 			if opts.DryRun {
-				verb, kept = "would be restored", "would be"
+				verb, kept = "would be restored", "would become"
 			}
-			a.notef("%s %s from %s: %d keys, as of %s (%s ago)", f.file, verb, filepath.Base(r.Backup.Path), r.Backup.Keys, r.Backup.Written.Local().Format(time.RFC3339), ago(time.Since(r.Backup.Written)))
+			a.notef("%s %s from %s: %d keys, written at %s (%s ago)", f.file, verb, filepath.Base(r.Backup.Path), r.Backup.Keys, r.Backup.Written.Local().Format(time.RFC3339), ago(time.Since(r.Backup.Written)))
 			if r.ReplacedPath != "" {
-				a.notef("the damaged file %s kept as %s", kept, r.ReplacedPath)
+				a.notef("the damaged file %s %s", kept, r.ReplacedPath)
 				a.notef("%s", goesBack(r))
 			}
 			return nil
@@ -66,9 +66,9 @@ restore keeps the damaged file next to the state file.`,
 
 // goesBack says how far checkpoints go back in a restore, as far as that can be known.
 func goesBack(r avisofile.RestoreResult) string {
-	gap := "it is not known which changes programs made since then"
+	gap := "holdfast does not know which changes programs have made after that"
 	if d := r.Changed.Sub(r.Backup.Written); d > 0 {
-		gap = fmt.Sprintf("all changes of the %s before %s are lost", max(d, time.Second).Round(time.Second), r.Changed.Local().Format(time.RFC3339))
+		gap = fmt.Sprintf("all changes of the last %s before %s are lost", max(d, time.Second).Round(time.Second), r.Changed.Local().Format(time.RFC3339))
 	}
 	text := fmt.Sprintf("%s; %d of the %d keys can be compared", gap, r.Compared, r.Backup.Keys)
 	var gone int
@@ -81,7 +81,7 @@ func goesBack(r avisofile.RestoreResult) string {
 		}
 	}
 	if n := len(r.MovedBack) - gone; n > 0 {
-		text += fmt.Sprintf(", and %d of them move back, the furthest by %d, from %d to %d (%s)", n, furthest.From-furthest.To, furthest.From, furthest.To, furthest.Key)
+		text += fmt.Sprintf(", and %d of them move back, at most by %d, from %d to %d (key %s)", n, furthest.From-furthest.To, furthest.From, furthest.To, furthest.Key)
 	}
 	if gone > 0 {
 		text += fmt.Sprintf("; %d keys of the old file are not in the copy", gone)

@@ -385,7 +385,7 @@ func heldAround(ctx context.Context, client *lease.Client, inherited []heldLock,
 		if err != nil || !holds(info.Record, held.Token) || info.Liveness == store.Dead {
 			continue
 		}
-		return &statusError{statusBusy, fmt.Errorf("lock %q on %s is held by the command that started this one (token %d): waiting for it would never end", name, url, held.Token)}
+		return &statusError{statusBusy, fmt.Errorf("lock %q on %s is held by the run that started this command (token %d): the two would wait for each other for ever", name, url, held.Token)}
 	}
 	return nil
 }
@@ -491,7 +491,7 @@ func (a *app) awaited(ctx context.Context, f *runFlags, stores []string, signals
 // waitedError says that the wait has reached its limit.
 type waitedError struct{ limit time.Duration }
 
-func (e *waitedError) Error() string { return fmt.Sprintf("the wait of %v was over", e.limit) }
+func (e *waitedError) Error() string { return fmt.Sprintf("the wait of %v has ended", e.limit) }
 
 // Is makes the error match the two errors that it stands for. run reports it only if the
 // store has not answered.
@@ -603,7 +603,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 		}
 		inherited, err := inheritPresence(set.Context(), p)
 		if err != nil {
-			return 0, false, cmp.Or(set.Err(), fmt.Errorf("the command was not started, because the lock would not stay held after this process: %w", err))
+			return 0, false, cmp.Or(set.Err(), fmt.Errorf("run did not start the command, because the command could not inherit the proof that the lock is in use: %w", err))
 		}
 		defer inherited.Close()
 	}
@@ -701,7 +701,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 				continue
 			}
 			if err := c.forward(sig); err != nil && ended != nil {
-				a.warnf("run could not pass on %s: %v: %s; run keeps the lock until the command ends", signalName(sig), err, c.left(true))
+				a.warnf("run could not send %s to the command: %v: %s; run keeps the lock until the command ends", signalName(sig), err, c.left(true))
 			}
 		case g := <-wanted:
 			if f.onAsk == askRefuse {
@@ -741,7 +741,7 @@ const lookAgain = 200 * time.Millisecond
 // command.
 func (a *app) unstoppable(left string, lost bool) {
 	if lost {
-		a.warnf("THE COMMAND STILL RUNS, WITHOUT ITS LOCK: run could not stop it: %s", left)
+		a.warnf("THE COMMAND STILL RUNS WITHOUT ITS LOCK: run could not stop the command: %s", left)
 		return
 	}
 	a.warnf("run could not stop the command: %s; run keeps the lock until the command ends", left)

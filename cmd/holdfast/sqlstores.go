@@ -51,7 +51,7 @@ func openDatabase(_ context.Context, u *url.URL, log *slog.Logger) (opened, erro
 		return opened{}, err
 	}
 	if d.inTheClear != "" {
-		log.Warn("the password of the database may go unencrypted: other machines of the network can read and alter what is sent; add sslmode=verify-full to the store's URL, or sslmode=require", "host", d.inTheClear)
+		log.Warn("the connection to the database may be unencrypted, and other machines of the network could read the password: add sslmode=verify-full or sslmode=require to the store's URL", "host", d.inTheClear)
 	}
 	d.opts.Logger = log
 	st, err := sqlstore.New(d.db, d.dialect, d.opts)
@@ -125,7 +125,7 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 	case err != nil:
 		return err
 	case !local && !network:
-		return fmt.Errorf("%w: %s is on %s, where the locks of SQLite may not exclude other programs; to use it nevertheless, add network=allow to the store's URL", store.ErrUnsafe, path, kind)
+		return fmt.Errorf("%w: %s is on %s, and the locks of SQLite may not work there; to accept this risk, add network=allow to the store's URL", store.ErrUnsafe, path, kind)
 	}
 	d.dialect, d.opts.Name = sqlstore.SQLite, "sqlite:"+path
 	if create {

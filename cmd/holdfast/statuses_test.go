@@ -309,7 +309,7 @@ func TestStoreParameters(t *testing.T) {
 	p.must(t, store, "renew", "h.json")
 	p.refused(t, 64, strings.Replace(store, "/app", "/other", 1), "renew", "h.json")
 	_, stderr, status := p.run(t, store, "run", "-n", "job", "--", "true")
-	hint := regexp.MustCompile(`to end its work: +holdfast --store '([^']+)' break job --token (\d+)`).FindStringSubmatch(stderr)
+	hint := regexp.MustCompile(`to end the holder's work: +holdfast --store '([^']+)' break job --token (\d+)`).FindStringSubmatch(stderr)
 	if status != 75 || hint == nil {
 		t.Fatalf("status %d: %s", status, stderr)
 	}

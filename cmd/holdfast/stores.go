@@ -177,7 +177,7 @@ func (a *app) missing(u *url.URL, standard bool) (opened, error) {
 	}
 	name := "file:" + path
 	if a.verbose && !standard && !filepath.IsAbs(u.Opaque+u.Path) {
-		a.notef("the store is %s: this path is relative, and means another store in another directory", name)
+		a.notef("the store is %s: this path is relative, so it names another store if you change the directory", name)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return opened{}, nil // opening the store returns the error
@@ -238,7 +238,7 @@ func defaultDir() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", usagef("no home directory to keep locks in (%w): name a store with --store file:PATH", err)
+		return "", usagef("there is no home directory for this user's locks (%w): name a store with --store file:PATH", err)
 	}
 	return filepath.Join(home, ".local", "state", "holdfast"), nil
 }
@@ -311,7 +311,7 @@ func directoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
 	path = u.Path
 	if u.Opaque != "" {
 		if path, err = url.PathUnescape(u.Opaque); err != nil {
-			return "", nil, usagef("the store's directory cannot be read: write %%25 for a %%")
+			return "", nil, usagef("the path in the store's URL is wrong: write %%25 for a %%")
 		}
 	}
 	if path == "" {

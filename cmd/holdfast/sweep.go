@@ -117,14 +117,14 @@ func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Dura
 	if prefix == "" {
 		left, err := a.sweepTrials(ctx, st.Store, time.Now().Add(-olderThan), dryRun)
 		if errors.Is(err, store.ErrDenied) { // locks need fewer rights
-			a.notef("sweep could not look for leftovers of a killed bench or doctor: %s", oneLine(err))
+			a.notef("sweep could not look for the data of a killed bench or doctor: %s", oneLine(err))
 			err = nil
 		}
 		if err != nil {
 			return err
 		}
 		if left > 0 {
-			a.notef("%d leftovers of a killed bench or doctor are on %s%s", left, st.url, map[bool]string{false: ", and removed"}[dryRun])
+			a.notef("%d records of a killed bench or doctor are on %s%s", left, st.url, map[bool]string{false: ", and removed"}[dryRun])
 		}
 	}
 	verb := "removed"

@@ -247,7 +247,7 @@ func (u unchanged) Read(p []byte) (int, error) {
 	case err != nil:
 		return n, err
 	case now.Size() != u.of.info.Size() || !now.ModTime().Equal(u.of.info.ModTime()):
-		return n, fmt.Errorf("%s changed while put read it: put it again when its writer has ended", u.of.name)
+		return n, fmt.Errorf("%s changed while put read it: start the put again when no program writes to the file", u.of.name)
 	}
 	return n, io.EOF
 }

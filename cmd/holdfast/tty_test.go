@@ -203,12 +203,12 @@ func TestTerminalBreakAsks(t *testing.T) {
 	token := tokenOf(p.must(t, files, "show", "job", "--json"))
 	// With --now it asks first whether the holder is dead.
 	certain := onTerminal(t, p.dir, p.bin, "break", "job", "--token", token, "--now")
-	certain.expect(`If the holder lives, it works at the same time as the next holder\. Is it certainly dead\? \[y/N\] `)
+	certain.expect(`If the holder lives, two holders work at the same time\. Is the holder certainly dead\? \[y/N\] `)
 	certain.send("\n")
 	certain.expect("was not broken")
 	for _, answer := range []string{"\n", "no\n", "y\n"} {
 		term := onTerminal(t, p.dir, p.bin, "break", "job", "--token", token)
-		term.expect(`Lock "job" is held by ada@db1 \(token \d+\), whose process is not known to be alive or dead\. .* \[y/N\] `)
+		term.expect(`Lock "job" is held by ada@db1 \(token \d+\)\. The process of the holder is possibly alive\. .* \[y/N\] `)
 		term.send(answer)
 		if answer == "y\n" {
 			term.expect("is broken")

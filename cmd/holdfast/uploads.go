@@ -120,7 +120,7 @@ func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *
 	}
 	if kept == nil {
 		err = &store.OpError{Op: "put", Key: key, Err: unfinished.Err}
-		return info, &unfinishedError{err, "the same command continues from there; until then the stored parts cost money, and holdfast object sweep removes them"}
+		return info, &unfinishedError{err, "the same command continues from there; or holdfast object sweep removes the stored parts, which cost money"}
 	}
 	// The upload cannot be continued: leave no parts that cost money.
 	abortErr := uploader.AbortUpload(context.WithoutCancel(ctx), unfinished.Upload)

@@ -77,11 +77,11 @@ func wrongValue(given string, wrong *pflag.InvalidValueError) error {
 		text = strconv.Quote(text)
 	}
 	value := wrong.GetFlag().Value
-	takes := "it takes " + kindOfValue(value.Type())
+	takes := "the value must be " + kindOfValue(value.Type())
 	own, isOwn := value.(interface{ takes() string })
 	switch _, err := strconv.ParseFloat(wrong.GetValue(), 64); {
 	case isOwn:
-		takes = "it takes " + own.takes()
+		takes = "the value must be " + own.takes()
 	case value.Type() == "duration" && err == nil:
 		takes = fmt.Sprintf("add the unit, such as %[1]ss, %[1]sm or %[1]sh", text)
 	case errors.Is(wrong, strconv.ErrRange):

@@ -22,7 +22,7 @@ func TestWrongValues(t *testing.T) {
 			if kindOfValue(f.Value.Type()) == "" {
 				return
 			}
-			for value, want := range map[string]string{"abc": "it takes ", "": `"": it takes `, "1 2": `"1 2": it takes `, strings.Repeat("x", 1<<16): "xxx...: it takes "} {
+			for value, want := range map[string]string{"abc": "the value must be ", "": `"": the value must be `, "1 2": `"1 2": the value must be `, strings.Repeat("x", 1<<16): "xxx...: the value must be "} {
 				asked++
 				said, status := executed(append(strings.Fields(cmd.CommandPath())[1:], "--"+f.Name+"="+value))
 				if status != statusUsage || !strings.HasPrefix(said, "holdfast: --"+f.Name+" ") || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 || len(said) > 300 || strings.Contains(said, "strconv") {
@@ -35,11 +35,11 @@ func TestWrongValues(t *testing.T) {
 		t.Errorf("%d flags were asked", asked)
 	}
 	for line, want := range map[string]string{
-		"run j --slots 501 -- x":                     "--slots 501: it takes a whole number from 1 to 500",
-		"run j --slots 0 -- x":                       "--slots 0: it takes a whole number from 1 to 500",
-		"run j --slots 1.5 -- x":                     "--slots 1.5: it takes a whole number from 1 to 500",
-		"run j --slots 99999999999999999999 -- x":    "--slots 99999999999999999999: it takes a whole number from 1 to 500",
-		"resize j --slots 1000000":                   "--slots 1000000: it takes a whole number from 1 to 500",
+		"run j --slots 501 -- x":                     "--slots 501: the value must be a whole number from 1 to 500",
+		"run j --slots 0 -- x":                       "--slots 0: the value must be a whole number from 1 to 500",
+		"run j --slots 1.5 -- x":                     "--slots 1.5: the value must be a whole number from 1 to 500",
+		"run j --slots 99999999999999999999 -- x":    "--slots 99999999999999999999: the value must be a whole number from 1 to 500",
+		"resize j --slots 1000000":                   "--slots 1000000: the value must be a whole number from 1 to 500",
 		"resize j":                                   "--slots is missing: holdfast resize j --slots N",
 		"resize j 3":                                 "--slots is missing: holdfast resize j --slots 3",
 		"resize a&b 3":                               "--slots is missing: holdfast resize 'a&b' --slots 3",
@@ -49,15 +49,15 @@ func TestWrongValues(t *testing.T) {
 		"ask j 5m":                                   "--wait is missing: holdfast ask j --wait 5m",
 		"ask j soon":                                 "--reason is missing: holdfast ask j --reason soon",
 		"ask j 5m please":                            "2 arguments too many: holdfast ask NAME [flags]",
-		"run j --retries -1 --once-per day -- x":     "--retries -1: it takes a whole number from 0 to 1000",
-		"run j -E 256 -- x":                          "--conflict-exit-code 256: it takes a whole number from 0 to 255",
-		"run j --max-clock-drift x -- x":             "--max-clock-drift x: it takes a number, such as 0.01",
+		"run j --retries -1 --once-per day -- x":     "--retries -1: the value must be a whole number from 0 to 1000",
+		"run j -E 256 -- x":                          "--conflict-exit-code 256: the value must be a whole number from 0 to 255",
+		"run j --max-clock-drift x -- x":             "--max-clock-drift x: the value must be a number, such as 0.01",
 		"run j --ttl 5 -- x":                         "--ttl 5: add the unit, such as 5s, 5m or 5h",
 		"run j --timeout -1s -- true":                "--timeout is -1s; it must not be negative",
 		"run j --min-interval -1s -- true":           "--min-interval is -1s; it must not be negative",
-		"run j -w NaN -- x":                          "--wait NaN: it takes a length of time, such as 5m or 300s, or a number of seconds up to 1,000,000,000",
-		"run j --shared=x -- x":                      "--shared x: it takes true or false",
-		"break j --token -1":                         "--token -1: it takes a whole number, at least 0",
+		"run j -w NaN -- x":                          "--wait NaN: the value must be a length of time, such as 5m or 300s, or a number of seconds up to 1,000,000,000",
+		"run j --shared=x -- x":                      "--shared x: the value must be true or false",
+		"break j --token -1":                         "--token -1: the value must be a whole number, at least 0",
 		"break j --token 99999999999999999999999999": "--token 99999999999999999999999999: the number is too large",
 	} {
 		if said, status := executed(strings.Fields(line)); status != statusUsage || said != "holdfast: "+want+"\n" {
@@ -66,8 +66,8 @@ func TestWrongValues(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ value, want string }{
 		"HOLDFAST_TTL":   {"7", "HOLDFAST_TTL 7: add the unit, such as 7s, 7m or 7h"},
-		"HOLDFAST_WAIT":  {"soon", "HOLDFAST_WAIT soon: it takes a length of time"},
-		"HOLDFAST_QUIET": {"ja", "HOLDFAST_QUIET ja: it takes true or false"},
+		"HOLDFAST_WAIT":  {"soon", "HOLDFAST_WAIT soon: the value must be a length of time"},
+		"HOLDFAST_QUIET": {"ja", "HOLDFAST_QUIET ja: the value must be true or false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, c.value)
@@ -161,9 +161,9 @@ func TestCommandAfterDash(t *testing.T) {
 		"run j --nonblok -- ls":               `unknown flag: --nonblok (see holdfast run --help). Did you mean "--nonblock"?`,
 		"run j --":                            "name the command: holdfast run j -- COMMAND",
 		"run -- true":                         "name the lock: holdfast run NAME -- COMMAND",
-		"hold j k":                            "hold holds one lock; with --commands it reads the names of locks from its input: holdfast hold NAME [flags]",
-		"hold --commands j":                   "--commands takes the names of locks from its input, not from the command line",
-		"hold j " + strings.Repeat("x", 5000): "hold holds one lock; with --commands it reads the names of locks from its input: holdfast hold NAME [flags]",
+		"hold j k":                            "name one lock; to hold several locks, use --commands: holdfast hold NAME [flags]",
+		"hold --commands j":                   "with --commands, hold reads the names of locks from its input, not from the command line",
+		"hold j " + strings.Repeat("x", 5000): "name one lock; to hold several locks, use --commands: holdfast hold NAME [flags]",
 	} {
 		if said, status := executed(strings.Fields(line)); status != statusUsage || said != "holdfast: "+want+"\n" {
 			t.Errorf("%.60s: status %d: %.300s\nwant %s", line, status, said, want)

@@ -102,7 +102,7 @@ func (a *app) silent(url string, e lease.Event) {
 			what = fmt.Sprintf("the store %s reports an error: %s", url, what)
 		}
 	}
-	a.notef("%s; trying for %v more", what, e.Wait.Round(time.Second))
+	a.notef("%s; holdfast tries again for up to %v", what, e.Wait.Round(time.Second))
 }
 
 // showWait shows a wait until stop.
