@@ -43,9 +43,9 @@ func (c *Client) Election(name string, o *LockOptions) (*Election, error) {
 }
 
 // Election returns a candidate for the leadership of name under the session. The renewal of the
-// session also renews the leadership. When the session is over, the candidate cannot lead
-// again, and its campaigns fail with the cause of that end. In all other respects it is like
-// [Client.Election]. It also accepts the option Fair.
+// session also renews the leadership. When the session is over, the candidate cannot lead again,
+// and its campaigns fail with the cause of the session's context. In all other respects it is
+// like [Client.Election]. It also accepts the option Fair.
 //
 // With [LockOptions.Fair], candidates lead in the order in which their campaigns began, if all of
 // them are fair. A candidate that is not fair leads only when the queue is empty. When a leader
@@ -262,11 +262,11 @@ type Leader struct {
 // revoked, or if the store reports that it is dead. It also no longer leads if it has not
 // renewed its lease during a TTL in which this client watched the record.
 //
-// By the wall clocks, the leader's last renewal can be older than its TTL. Then Leader watches
-// the record until the next renewal, but at most for the TTL. If ctx ends earlier, the error
-// matches the cause of ctx, and the result is the leader in the record. An example: the clock of
-// a leader's machine is 10 s ahead, and the leader dies. Then Leader can return this leader for
-// 10 s longer.
+// If, by the wall clocks, the leader's last renewal is older than its TTL, Leader watches the
+// record until the next renewal, but at most for the TTL. If ctx ends earlier, the error matches
+// the cause of ctx, and the result is the leader in the record. An example: the clock of a
+// leader's machine is 10 s ahead, and the leader dies. Then Leader can return this leader for 10
+// s longer.
 //
 // Leader changes nothing, and revokes no session. A leader whose term was broken may continue
 // until its deadline. The term can end before the call returns. So work that depends on the

@@ -45,7 +45,7 @@ var (
 
 	// ErrYieldRequested: a client asked the holder to yield; see [Client.RequestYield]. If
 	// [Handle.Do] ends the context of its function because of such a request, the cause of the
-	// context matches ErrYieldRequested. ErrYieldRequested does not match [ErrLost].
+	// context matches ErrYieldRequested, but not [ErrLost].
 	ErrYieldRequested = errors.New("another client asks the holder to release the lock")
 
 	// ErrYieldRefused: the holder of the lock refuses to yield.

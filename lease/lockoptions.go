@@ -20,8 +20,7 @@ type LockOptions struct {
 	// A reader cannot become a writer: release the lock, and acquire it again. An Acquire of a
 	// writer that waits for a reader of the same goroutine never succeeds. If Acquire gets the
 	// context of the reader's guard, or the context of the function of a Do, it returns
-	// [store.ErrInvalid]. With any other context it waits until that context ends, because
-	// another goroutine may have a good reason to wait for the reader.
+	// [store.ErrInvalid]. With any other context it waits until that context ends.
 	Shared bool
 
 	// Slots makes the lock a semaphore with that many slots, from 1 to [MaxMembers]. A handle
@@ -75,8 +74,8 @@ type LockOptions struct {
 	// outcome of the run is [RunDied]. After [Guard.AllowRerun] the run does not count.
 	Period Period
 
-	// Retries is how often later calls, on any machine, may repeat a run that failed or died,
-	// in the same period. Retries needs a Period. At most [MaxRetries]. Default: 0.
+	// If a run failed or died, later calls on any machine may repeat it in the same period: at
+	// most Retries times. Retries needs a Period. At most [MaxRetries]. Default: 0.
 	Retries int
 }
 

@@ -15,9 +15,9 @@ import (
 // that the lock has no holder, or that the work of the holder is fenced. A living holder
 // continues until its next renewal or its deadline.
 //
-// First BreakUnreadable calls keep. It must store a copy of value, the content of the register
-// key. If the store itself cannot read the register, the value is nil. In this case keep must
-// also move the register away, so that the key is absent. If keep returns an error,
+// First BreakUnreadable calls keep. The function keep must store a copy of value, the content of
+// the register key. If the store itself cannot read the register, the value is nil. In this case
+// keep must also move the register away, so that the key is absent. If keep returns an error,
 // BreakUnreadable returns this error and changes nothing.
 //
 // After keep has returned nil, BreakUnreadable raises the floor of tokens, and writes a free

@@ -105,7 +105,7 @@ func readCases() []testCase {
 		{"Age", "GetAge returns the result of Get and an age. The age is a lower bound of the true age, or negative if it is not known. (Waiters use the age to take over leases.)", caseAge},
 		{"GetIfChanged", "GetIfChanged returns the result of Get, but no value if the version is still the argument seen.", caseGetIfChanged},
 		{"GetUncommitted", "GetUncommitted returns a state that a write may name. It does not report a failed read as ErrNotFound.", caseGetUncommitted},
-		{"HighestToken", "HighestToken is an upper bound of the tokens of all writes to the key. That includes refused and unsynced writes, writes without a token, and deleted registers. (A fencing token that a reader has seen must not be used again.)", caseHighestToken},
+		{"HighestToken", "HighestToken returns an upper bound of the tokens of all writes to the key. These are also refused writes, unsynced writes, and writes before a delete. (A fencing token that a reader has seen must not be used again.)", caseHighestToken},
 		{"Traits", "Traits returns the same result in each call and on each store with the same registers. The result has no secret and no negative MinTTL.", func(e *env) {
 			d, ok := store.As[store.Describer](e.s)
 			if !ok {
@@ -144,7 +144,7 @@ func caseAge(e *env) {
 			got, w, age, err := a.GetAge(e.ctx, "job")
 			truth := time.Since(sent)
 			if err != nil || w != v || string(got) != value {
-				e.fatalf("got %s version %q, error %v, want %q version %q", show(got), w, err, value, v)
+				e.fatalf("GetAge: got %s version %q, error %v, want %q version %q", show(got), w, err, value, v)
 			}
 			if age > truth {
 				e.errorf("GetAge returned the age %v for a value that was sent %v ago; want at most the true age", age, truth)
@@ -160,13 +160,13 @@ func caseGetIfChanged(e *env) {
 	want := func(what string, seen store.Version, wantValue string, wantV store.Version, wantChanged bool) {
 		value, v, changed, err := store.GetIfChanged(e.ctx, e.other, "job", seen)
 		if err != nil || changed != wantChanged || v != wantV || changed && string(value) != wantValue {
-			e.errorf("%s: got %s version %q, changed %v, error %v; want %q version %q, changed %v", what, show(value), v, changed, err, wantValue, wantV, wantChanged)
+			e.errorf("GetIfChanged, %s: got %s version %q, changed %v, error %v; want %q version %q, changed %v", what, show(value), v, changed, err, wantValue, wantV, wantChanged)
 		}
 	}
 	wantAbsent := func(what string, seen store.Version) {
 		_, v, _, err := store.GetIfChanged(e.ctx, e.other, "job", seen)
 		if !errors.Is(err, store.ErrNotFound) || v != "" {
-			e.errorf("%s: got version %q and error %v, want ErrNotFound", what, v, err)
+			e.errorf("GetIfChanged, %s: got version %q and the error %v, want ErrNotFound", what, v, err)
 		}
 	}
 	if _, ok := store.As[store.ConditionalGetter](e.other); !ok {
@@ -194,13 +194,13 @@ func caseGetUncommitted(e *env) {
 		e.absent("the store is not an UncommittedGetter")
 	}
 	if _, v, err := p.GetUncommitted(e.ctx, "job"); !errors.Is(err, store.ErrNotFound) || v != "" {
-		e.errorf("get-uncommitted of an absent register: got version %q and error %v, want ErrNotFound", v, err)
+		e.errorf("GetUncommitted of an absent register: got version %q and the error %v, want ErrNotFound", v, err)
 	}
 	v := e.create("job", "one")
 	e.state("job") // a committed read: from now on no write is in doubt
 	value, w, err := p.GetUncommitted(e.ctx, "job")
 	if err != nil || w != v || string(value) != "one" {
-		e.fatalf("got %s version %q, error %v, want \"one\" version %q", show(value), w, err, v)
+		e.fatalf("GetUncommitted: got %s version %q, error %v, want \"one\" version %q", show(value), w, err, v)
 	}
 	v = e.put("job", w, "two")
 	e.expect("job", v, "two")
@@ -243,7 +243,7 @@ func caseHighestToken(e *env) {
 	if p, ok := store.As[store.UnsyncedPutter](e.s); ok {
 		v, err := p.PutUnsynced(store.WithToken(e.ctx, 63), "job", v3, []byte("four"))
 		if err != nil {
-			e.fatalf("unsynced put: %v", err)
+			e.fatalf("PutUnsynced: %v", err)
 		}
 		v3 = v
 		atLeast(63, "after an unsynced write")
@@ -301,7 +301,7 @@ func presenceCases() []testCase {
 				}
 			}
 			if !errors.Is(err, context.DeadlineExceeded) {
-				e.errorf("got %v, want the context's error", err)
+				e.errorf("WaitLiveness: got %v, want the context's error", err)
 			}
 		}},
 	}

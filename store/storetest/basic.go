@@ -16,7 +16,7 @@ func basicCases() []testCase {
 			e.expectAbsent("job")
 			_, _, err := e.s.Get(e.ctx, "job")
 			if !errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
-				e.errorf("got %v, want ErrNotFound", err)
+				e.errorf("Get of an absent register: got %v, want ErrNotFound", err)
 			}
 		}},
 		{"Create", "Put with a zero version creates an absent register. Get then returns the value and the version of this Put.", func(e *env) {

@@ -96,7 +96,7 @@ func listCases() []testCase {
 			e.createAll("a/x")
 			keys, err := e.list(e.ended(), "a")
 			if !errors.Is(err, context.Canceled) {
-				e.errorf("got %q and %v, want the context's error", keys, err)
+				e.errorf("List: got %q and %v, want the context's error", keys, err)
 			}
 		}},
 		{"ListTags", "ListTags yields the same keys as List, each with a tag. Every write gives the key a tag that it never had before. (If a waiter does not notice a changed record, it waits for a free lock.)", caseListTags},
@@ -109,7 +109,7 @@ func listCases() []testCase {
 				}
 			}
 			if tags, err := e.tags(e.ended(), l, "a"); !errors.Is(err, context.Canceled) {
-				e.errorf("got %q and %v, want the context's error", tags, err)
+				e.errorf("ListTags: got %q and %v, want the context's error", tags, err)
 			}
 		}},
 		{"ListDuringWrites", "List yields a key once if it exists during the whole listing, even if other keys are created and deleted in this time.", caseListDuringWrites},

@@ -12,13 +12,13 @@ import (
 // suite knows, as if their replies had been lost.
 func resolveCases() []testCase {
 	return []testCase{
-		{"ResolveApplied", "If a write was applied and is the current state, Resolve returns ResolutionApplied with the version for the next write, or ResolutionUnknown. It never returns that the write was not applied.", func(e *env) {
+		{"ResolveApplied", "If a write was applied and made the current state, Resolve returns ResolutionApplied with the version for the next write, or ResolutionUnknown.", func(e *env) {
 			v := e.create("job", "one")
 			e.resolved("a create that is current", "", v, v, entry("job", v, "one"), store.ResolutionApplied)
 			w := e.put("job", v, "two")
 			e.resolved("a put that is current", v, w, w, entry("job", w, "two"), store.ResolutionApplied)
 		}},
-		{"ResolveSuperseded", "If a write was applied and other writes have replaced its state, Resolve returns ResolutionSuperseded or ResolutionUnknown. It never returns that the write was not applied.", func(e *env) {
+		{"ResolveSuperseded", "If a write was applied and other writes have replaced its state, Resolve returns ResolutionSuperseded or ResolutionUnknown.", func(e *env) {
 			v := e.create("job", "one")
 			w := e.put("job", v, "two")
 			x := e.put("job", w, "three")

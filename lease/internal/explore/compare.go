@@ -46,12 +46,12 @@ func Compare[S comparable, T, W any](plain, reduced World[S, T, W], reduce func(
 		b := seen(expandReduced(&less), reduce)
 		for e, step := range a {
 			if _, ok := b[e]; !ok {
-				differs = append(differs, fmt.Sprintf("only without: %+v: %+v", step, e))
+				differs = append(differs, fmt.Sprintf("only the world without reductions has the step %+v: %+v", step, e))
 			}
 		}
 		for e, step := range b {
 			if _, ok := a[e]; !ok {
-				differs = append(differs, fmt.Sprintf("only reduced: %+v: %+v", step, e))
+				differs = append(differs, fmt.Sprintf("only the reduced world has the step %+v: %+v", step, e))
 			}
 		}
 		if differs != nil {

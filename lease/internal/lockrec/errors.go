@@ -13,7 +13,7 @@ var (
 	ErrTokenMismatch = store.NewError("the token is not the token of the lock", store.NotApplied)
 	ErrNewerFormat   = errors.New("the record has a newer format than this program knows")
 	ErrFull          = store.NewError("no room for another holder", store.NotApplied, store.ErrPermanent)
-	ErrWrongKind     = store.NewError("the lock is of another kind", store.NotApplied, store.ErrPermanent)
+	ErrWrongKind     = store.NewError("the lock has another kind", store.NotApplied, store.ErrPermanent)
 	ErrSlotCount     = store.NewError("the semaphore has another number of slots", store.NotApplied, store.ErrPermanent)
 )
 

@@ -128,7 +128,7 @@ func (m *Member) UnmarshalJSON(value []byte) error {
 	case read.Session == "":
 		return fmt.Errorf("the member's grant %q is not a session, a dot and a number", read.Grant)
 	case ttl <= 0 || ttl > MaxTTL.Milliseconds():
-		return fmt.Errorf("the member has a TTL of %d ms, out of range", ttl)
+		return fmt.Errorf("the member has a TTL of %d ms, which is out of range", ttl)
 	case since < 0 || since > maxSince:
 		return fmt.Errorf("the member entered at %d, which is no Unix time before the year 10000", since)
 	}
@@ -155,13 +155,13 @@ func Consistent(r *Record) error {
 	case r.Session != "" && SessionOf(r.Grant) != r.Session:
 		return fmt.Errorf("the grant %q does not belong to the session %q that the record names", r.Grant, r.Session)
 	case r.Slots < 0 || r.Slots > MaxMembers:
-		return fmt.Errorf("the semaphore has %d slots, out of range", r.Slots)
+		return fmt.Errorf("the semaphore has %d slots, which is out of range", r.Slots)
 	case r.Linger < 0 || r.Linger > MaxTTL:
 		return fmt.Errorf("the time for which the holder keeps the lock after its work is out of range: %v", r.Linger)
 	case len(r.LocksToCheck) > maxLocksToCheck || len(r.LocksToCheck) > 0 && r.Kind != KindSession:
 		return fmt.Errorf("the record names %d locks to check; only a session can name locks, and at most 100", len(r.LocksToCheck))
 	case slices.ContainsFunc(r.LocksToCheck, func(name string) bool { return name == "" || len(name) > store.MaxKey }):
-		return errors.New("a lock to check has an empty name, or one that is too long")
+		return errors.New("a lock to check has a name that is empty or too long")
 	case Members(r) > MaxMembers:
 		return fmt.Errorf("the record names %d holders and waiters, more than it can have", Members(r))
 	case (len(r.Holders) > 0) != (r.State == Shared) && r.State != Broken:
@@ -189,7 +189,7 @@ func (r *Record) consistentMembers() error {
 		case m.Token == 0 || m.Token > r.Token:
 			return fmt.Errorf("a holder has the token %d, but the record's last token is %d", m.Token, r.Token)
 		case (m.Slot != 0) != (mode == ModeSlot) || m.Slot < 0 || m.Slot > MaxMembers || mode == ModeSlot && slots[m.Slot]:
-			return fmt.Errorf("a holder has slot %d, which is out of range, or which another holder has too", m.Slot)
+			return fmt.Errorf("a holder has slot %d; this number is out of range, or another holder has the same slot", m.Slot)
 		case grants[m.Grant]:
 			return fmt.Errorf("the record names the grant %q twice", m.Grant)
 		}

@@ -208,9 +208,9 @@ func Encode(r *Record) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("lock record: %w", err)
 	case len(value) > store.MaxValue && Members(r) > 0:
-		return nil, fmt.Errorf("lock record: %w: %w: %d bytes with %d members, at most %d are allowed", ErrFull, store.ErrTooLarge, len(value), Members(r), store.MaxValue)
+		return nil, fmt.Errorf("lock record: %w: %w: %d bytes with %d members; at most %d bytes are allowed", ErrFull, store.ErrTooLarge, len(value), Members(r), store.MaxValue)
 	case len(value) > store.MaxValue:
-		return nil, fmt.Errorf("lock record: %w: %d bytes without its data, at most %d are allowed", store.ErrTooLarge, len(value), store.MaxValue)
+		return nil, fmt.Errorf("lock record: %w: %d bytes without its data; at most %d bytes are allowed", store.ErrTooLarge, len(value), store.MaxValue)
 	}
 	return value, nil
 }
@@ -370,9 +370,9 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 	case state == Held && f.Grant == "":
 		return bad("the record is held, but names no grant")
 	case f.TTL < 0 || f.TTL > MaxTTL.Milliseconds() || f.TTL == 0 && (state == Held || state == Broken || state == Revoked):
-		return bad("the record has a TTL of %d ms, out of range", f.TTL)
+		return bad("the record has a TTL of %d ms, which is out of range", f.TTL)
 	case f.HolderWriteAge < 0 || f.HolderWriteAge > maxWriteAge.Milliseconds():
-		return bad("the age of the holder's last write in the broken record is %d ms, out of range", f.HolderWriteAge)
+		return bad("the age of the holder's last write in the broken record is %d ms, which is out of range", f.HolderWriteAge)
 	}
 	switch {
 	case f.Data != nil:

@@ -27,7 +27,7 @@ var propertyTexts = [...]string{
 	OwnGrant:        "a client adopts a grant that is not its own",
 	NoFalseLoss:     "a client reports a grant as lost or given up, but the register still has the grant",
 	OwnRelease:      "a release frees a lock that its grant does not hold",
-	EndedStaysEnded: "a grant that was reported to be over for certain is written again",
+	EndedStaysEnded: "a grant is written again, although its client reported that the grant has certainly ended",
 	BreakOrder:      "after a break with --now the older holder does not have the smaller token",
 	KnownNonce:      "the register has a write of a client's grant that the client does not know",
 	KeptAlone:       "a holder that is left alone with a good network loses its lock",

@@ -81,7 +81,7 @@ var eventTexts = [eventCount]string{
 	SeenThroughNotification: "a waiter continues its watch of a mark after a notification",
 
 	Broke:      "a lock is broken",
-	HeardBreak: "a holder reads that its lock was broken, and then frees it",
+	HeardBreak: "a holder reads that its lock was broken, and frees the lock",
 
 	TookLease: "a plain lease is taken over",
 }

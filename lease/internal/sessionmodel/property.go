@@ -28,7 +28,7 @@ var propertyTexts = [...]string{
 	TokenRises:      "a token does not rise",
 	Known:           "a living session holds a lock, or a write under way may give it a lock, and its client does not know",
 	OwnRelease:      "a release frees a lock that its grant does not hold",
-	EndedStaysEnded: "a claim that was reported to be over for certain is applied",
+	EndedStaysEnded: "a claim is applied, although its client reported that the claim has certainly ended",
 	NoFalseLoss:     "a client reports an open session as lost, although no record was removed",
 	NotDelayed:      "a request to yield or a notification delays the takeover of a dead holder",
 	KeptAlone:       "a session that is left alone with a good network is lost",

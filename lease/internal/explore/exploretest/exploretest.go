@@ -47,7 +47,7 @@ type Model[C any, E explore.Event, F explore.Fault, P explore.Property] struct {
 func (m *Model[C, E, F, P]) Search(t *testing.T, world C, o explore.Options[F, P]) explore.Report[P] {
 	t.Helper()
 	r := m.Explore(world, o)
-	t.Logf("%d states, %d transitions, depth %d, all of them: %t, %d left alone, %.1f s",
+	t.Logf("%d states, %d transitions, depth %d, complete: %t, %d probes, %.1f s",
 		r.States, r.Edges, r.Depth, r.Complete, r.Probed, r.Elapsed.Seconds())
 	return r
 }
@@ -113,7 +113,7 @@ func (m *Model[C, E, F, P]) CatchFaults(t *testing.T, catches []Catch[C, F, P]) 
 		})
 	}
 	if len(missing) > 0 {
-		t.Errorf("no test looks for %v", missing)
+		t.Errorf("no test tries the fault %v", missing)
 	}
 }
 
@@ -136,9 +136,9 @@ func (m *Model[C, E, F, P]) catch(t *testing.T, c Catch[C, F, P]) {
 		return
 	}
 	if v.Property != c.Breaks || v.Steps != c.Steps {
-		t.Errorf("caught after %d steps, as %s; want %d, %s", v.Steps, v.Property, c.Steps, c.Breaks)
+		t.Errorf("the search found the fault after %d steps, as %s; want %d steps, %s", v.Steps, v.Property, c.Steps, c.Breaks)
 	}
-	t.Logf("caught after %d steps: %s", v.Steps, v.Property)
+	t.Logf("the search found the fault after %d steps: %s", v.Steps, v.Property)
 	tell(t, v)
 }
 
