@@ -93,7 +93,11 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 	if a.json {
 		return a.printJSON(viewOf(client, lease.Info{Record: rec}, st.url))
 	}
-	others := fmt.Sprintf("other clients can take the lock when the holder has stopped, at the latest %v after the last renewal", rec.TTL)
+	stopped := "the holder has"
+	if before.Record.State == lease.Shared {
+		stopped = "all holders have"
+	}
+	others := fmt.Sprintf("other clients can take the lock when %s stopped, at the latest %v after the last renewal", stopped, rec.TTL)
 	if now {
 		others = "other clients can take the lock now"
 	}

@@ -172,7 +172,7 @@ func (p *directory) appending(ctx context.Context) []Check {
 		return p.e.failed(c, err)
 	}
 	if fault := checkAppends(body, said, p.count); fault != "" {
-		return c.unsafe(fault, "two programs could hold one lock; use a directory on a local disk")
+		return c.unsafe(fault, "two programs could hold one lock at the same time; use a directory on a local disk")
 	}
 	return c.ok("%d entries, none torn, lost or out of order", appenders*p.count)
 }
@@ -277,8 +277,8 @@ func (p *directory) room() error {
 
 // presence tests that a living process is seen to be alive, and a killed one to be dead.
 func (p *directory) presence(ctx context.Context) []Check {
-	c := finding("presence", "living processes distinguished from dead ones", false)
-	const instead = "a dead holder's lock is free after its TTL, not at once"
+	c := finding("presence", "recognition of dead processes", false)
+	const instead = "the lock of a dead holder is free after the TTL, not at once"
 	if p.o.Helper == nil {
 		return c.as(NotTested, "doctor cannot start helper processes here", "")
 	}
@@ -305,7 +305,7 @@ func (p *directory) presence(ctx context.Context) []Check {
 		if err := p.room(); err != nil {
 			return p.e.failed(c, err)
 		}
-		return c.warn("living and dead processes cannot be distinguished here", instead)
+		return c.warn("Holdfast cannot distinguish living and dead processes here", instead)
 	}
 	switch after := p.liveness(ctx, text); {
 	case before == store.Dead:

@@ -186,7 +186,7 @@ func TestNoRuleWhereVersionsAreTheState(t *testing.T) {
 		if !strings.Contains(text.String(), "s3+versioned://bucket/app") || strings.Contains(text.String(), "NoncurrentVersion") {
 			t.Errorf("lifecycle rule %q:\n%s", lifecycle, text.String())
 		}
-		if lifecycle != "" && !strings.Contains(text.String(), "do not use it with this rule") {
+		if lifecycle != "" && !strings.Contains(text.String(), "remove the rule before you use that store") {
 			t.Errorf("the rule that is there is not told:\n%s", text.String())
 		}
 	}

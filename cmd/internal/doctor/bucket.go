@@ -57,7 +57,7 @@ func S3(client *s3.Client, name, prefix string, opts *s3bucket.Options) *Target 
 		},
 		right: func(op string) string {
 			return map[string]string{
-				"get": "s3:GetObject (and s3:ListBucket, without which S3 answers 403 for what does not exist)", "stat": "s3:GetObject",
+				"get": "s3:GetObject (and s3:ListBucket: without this right, S3 answers 403 for a missing object)", "stat": "s3:GetObject",
 				"put": "s3:PutObject", "copy": "s3:GetObject and s3:PutObject", "delete": "s3:DeleteObject", "list": "s3:ListBucket",
 			}[op]
 		},
@@ -122,16 +122,16 @@ func (p *bucket) rights(ctx context.Context) []Check {
 	var r rights
 	key := p.below("objects/rights")
 	_, put := p.put(ctx, key, "Holdfast tests its rights with this object. You can delete it.\n", nil)
-	r.tried("s3:PutObject", "no lock can be taken: grant this right on the prefix", true, put)
+	r.tried("s3:PutObject", "programs can take no lock: grant this right on the prefix", true, put)
 	var absent error
 	if put == nil {
 		_, _, err := object.ReadAll(ctx, p.native, key, 1<<10, nil)
-		r.tried("s3:GetObject", "no lock can be read: grant this right on the prefix", true, err)
+		r.tried("s3:GetObject", "programs can read no lock: grant this right on the prefix", true, err)
 		if err == nil {
 			_, _, absent = object.ReadAll(ctx, p.native, key+"-not", 1<<10, nil)
-			r.tried("s3:ListBucket", "a missing object looks like a forbidden one, so no new lock can be taken: grant this right on the bucket", true, absent)
+			r.tried("s3:ListBucket", "without this right, S3 answers 403 for a missing object, so programs can take no new lock: grant this right on the bucket", true, absent)
 		}
-		r.tried("s3:DeleteObject", "leases do not need this right, but rm and mv of objects do; doctor cannot remove its test objects", false, p.native.Delete(ctx, key, nil))
+		r.tried("s3:DeleteObject", "leases do not need this right, but object rm and object mv need it; doctor could not remove its test objects", false, p.native.Delete(ctx, key, nil))
 	}
 	if !errors.Is(absent, store.ErrDenied) {
 		var err error
@@ -192,9 +192,9 @@ func (p *bucket) objects(ctx context.Context) []Check {
 			none = none || r.rung == object.StrategyNone
 		}
 	}
-	means := "a fence needs versions that differ for equal bodies: add index=self, or unique_bodies=true if no two bodies are equal, to the URL of the object"
+	means := "fences do not work here, because equal bodies have equal versions: add index=self to the URL of the object (or unique_bodies=true, if no two bodies are equal)"
 	if none {
-		means = "to make the missing conditions possible, add reserve=dynamodb://TABLE (or another store) or index=URL to the URL of the object; " + means
+		means = "for the missing conditions, add reserve=URL (such as dynamodb://TABLE) or index=URL to the URL of the object; " + means
 	}
 	return c.as(OK, strings.Join(found, "; "), means)
 }
@@ -208,15 +208,15 @@ type ability struct {
 }
 
 var abilities = [...]ability{
-	{object.PutIfAbsent, "PUT if absent (If-None-Match)", true, "two programs could hold one lock; Holdfast refuses leases here"},
-	{object.PutIfMatch, "PUT if unchanged (If-Match)", true, "two programs could hold one lock; Holdfast refuses leases here"},
-	{object.DeleteIfMatch, "DELETE if unchanged", false, "Holdfast refuses a conditional rm of objects; leases do not need it"},
-	{object.DeleteOrAbsent, "DELETE if unchanged, or absent", false, "Holdfast refuses mv of objects; leases do not need it"},
-	{object.CopySource, "COPY if the source is unchanged", false, "Holdfast refuses conditional cp and mv of objects; leases do not need it"},
+	{object.PutIfAbsent, "PUT if absent (If-None-Match)", true, "two programs could hold one lock at the same time; Holdfast refuses leases here"},
+	{object.PutIfMatch, "PUT if unchanged (If-Match)", true, "two programs could hold one lock at the same time; Holdfast refuses leases here"},
+	{object.DeleteIfMatch, "DELETE if unchanged", false, "Holdfast refuses object rm --if-match; leases do not need this condition"},
+	{object.DeleteOrAbsent, "DELETE if unchanged, or absent", false, "Holdfast refuses object mv; leases do not need this condition"},
+	{object.CopySource, "COPY if the source is unchanged", false, "Holdfast refuses object mv and conditional object cp; leases do not need this condition"},
 	{object.CopyIfAbsent, "COPY if the destination is absent", false, ""},
 	{object.CopyIfMatch, "COPY if the destination is unchanged", false, ""},
-	{object.PartsIfAbsent, "upload in parts if absent", false, "Holdfast refuses conditions for large objects; leases do not need it"},
-	{object.PartsIfMatch, "upload in parts if unchanged", false, "Holdfast refuses conditions for large objects; leases do not need it"},
+	{object.PartsIfAbsent, "upload in parts if absent", false, "Holdfast refuses conditions for large objects; leases do not need this condition"},
+	{object.PartsIfMatch, "upload in parts if unchanged", false, "Holdfast refuses conditions for large objects; leases do not need this condition"},
 }
 
 // ability tries a condition where it holds and where it does not. Then it checks that the
@@ -257,7 +257,7 @@ func (p *bucket) ability(ctx context.Context, a ability) []Check {
 // copyInstead says how Holdfast copies if the server ignores a condition of copies.
 func (p *bucket) copyInstead(ctx context.Context, a object.Ability) string {
 	if p.b.Verify(ctx, a) == nil {
-		return "Holdfast copies by an upload in parts, whose condition the server obeys"
+		return "Holdfast copies by an upload in parts instead, because the server obeys the condition there"
 	}
 	return "Holdfast refuses conditional copies; leases do not need them"
 }
@@ -283,7 +283,7 @@ func (p *bucket) deleted(ctx context.Context) []Check {
 	}
 	switch {
 	case errors.Is(err, store.ErrConflict):
-		return c.warn("the server refused it: it treats a delete marker as an object", "if a user deletes the object of a lock, the lock cannot be taken until the marker is removed; Holdfast never deletes these objects")
+		return c.warn("the server refused to create the object: it treats a delete marker as an object", "if a user deletes the object of a lock, programs cannot take the lock until a user removes the marker; Holdfast never deletes objects of locks")
 	case errors.Is(err, errors.ErrUnsupported):
 		return c.as(NotTested, "the server does not support conditions", "")
 	case err != nil:
@@ -304,9 +304,9 @@ func (p *bucket) equalBodies(ctx context.Context) []Check {
 	}
 	switch {
 	case tags[0] == tags[1] || tags[0] == "":
-		return c.unsafe("different bodies have the same ETag", "an overwritten state looks current; Holdfast refuses leases here")
+		return c.unsafe("different bodies have the same ETag", "a program could not distinguish an old state from the present state; Holdfast refuses leases here")
 	case tags[0] == tags[2]:
-		return c.as(OK, "equal bodies have equal ETags", "this is expected: every record of Holdfast has a nonce, so no two records are equal")
+		return c.as(OK, "equal bodies have equal ETags", "this is no problem: every record of Holdfast contains a random value, so no two records are equal")
 	}
 	return c.ok("every write has a different ETag")
 }
@@ -327,7 +327,7 @@ func (p *bucket) list(ctx context.Context) []Check {
 		n++
 	}
 	if n != 3 {
-		return c.warn(fmt.Sprintf("a listing shows %d of 3 new objects", n), "listings are late: ls, sweep and item sweep can miss new objects; leases use no listings")
+		return c.warn(fmt.Sprintf("a listing shows %d of 3 new objects", n), "listings are late, so ls, sweep and item sweep can miss new objects; leases use no listings")
 	}
 	return c.ok("complete")
 }
@@ -349,25 +349,25 @@ func (p *bucket) clock(ctx context.Context) []Check {
 	_, _ = io.Copy(io.Discard, r) // the content is of no interest
 	r.Close()
 	took := time.Since(began)
-	const ttl = "a waiter takes the lock of a dead holder after it has watched it for the TTL, not at once"
+	const ttl = "a waiter must watch the lock of a dead holder for the TTL before it takes the lock"
 	if r.Info.Now.IsZero() || r.Info.Modified.IsZero() {
-		return c.warn("replies have no Date, or come through a cache", ttl)
+		return c.warn("replies have no Date header, or come from a cache", ttl)
 	}
 	// Both have whole seconds: the store's is on average half a second later.
 	apart := r.Info.Now.Add(time.Second / 2).Sub(began.Add(took / 2))
 	lag := r.Info.Now.Sub(r.Info.Modified)
 	wrong := lag - time.Since(written) // at least by so much
-	found := fmt.Sprintf("%s; Last-Modified has whole seconds, %v behind Date", offset(apart, took), lag)
+	found := fmt.Sprintf("%s; Last-Modified has whole seconds, and is %v behind Date", offset(apart, took), lag)
 	if r.Info.Modified.Nanosecond() != 0 {
 		found = strings.Replace(found, "has whole seconds", "has fractions", 1)
 	}
 	switch {
 	case wrong > s3store.DefaultMaxClockSkew:
-		return c.unsafe(found, "living holders look dead: other clients would take their locks")
+		return c.unsafe(found, "the wrong times make living holders look dead: other clients would take their locks")
 	case apart.Abs() > s3store.DefaultMaxClockSkew:
-		return c.warn(found, "if the difference is above "+s3store.DefaultMaxClockSkew.String()+", Holdfast does not use the ages of records: "+ttl+"; check the clock of this machine")
+		return c.warn(found, "check the clock of this machine: above a difference of "+s3store.DefaultMaxClockSkew.String()+", Holdfast does not use the ages of records, and "+ttl)
 	case wrong > 2*time.Second || lag < -time.Second:
-		return c.warn(found, "within the "+s3store.DefaultMaxClockSkew.String()+" which Holdfast subtracts from every age")
+		return c.warn(found, "this is no problem: Holdfast subtracts "+s3store.DefaultMaxClockSkew.String()+" from every age")
 	}
 	return c.ok("%s", found)
 }
@@ -386,15 +386,15 @@ func offset(apart, took time.Duration) string {
 
 // oldLocks says what locks of programs are that take the oldest version for the owner.
 var oldLocks = struct{ what, means string }{
-	"locks of programs for which the oldest version is the owner",
-	"under their rule a lock can have two owners; end these programs and remove the objects with their versions, or use another prefix",
+	"locks of other programs that use object versions",
+	"locks of such programs can have two owners: end these programs and remove all versions of their objects, or use another prefix",
 }
 
 // oldAtRoot says what such locks are that do not lie below the prefix.
 const oldAtRoot = "Holdfast refuses locks with these names; locks with other names are safe"
 
 // otherKind is what the other kind of store is that has the same prefix.
-const otherKind = "another kind of store of Holdfast"
+const otherKind = "stores of Holdfast of another kind"
 
 // foreignLocks looks for what Holdfast's locks do not exclude: locks of another program, and
 // another kind of store with the same prefix.
@@ -409,7 +409,7 @@ func (p *bucket) foreignLocks(ctx context.Context) []Check {
 	var checks []Check
 	switch {
 	case len(found.Legacy) > 0:
-		checks = c.unsafe(strings.Join(found.Legacy, ", "), "those locks and Holdfast's locks do not exclude each other, and "+oldLocks.means)
+		checks = c.unsafe(strings.Join(found.Legacy, ", "), "those locks and Holdfast's locks do not exclude each other; "+oldLocks.means)
 	case len(found.LegacyAtRoot) > 0:
 		checks = c.warn(strings.Join(found.LegacyAtRoot, ", "), oldAtRoot)
 	default:
@@ -451,7 +451,7 @@ func (p *bucket) settings(ctx context.Context) []Check {
 	if !unknown(c, "versioning", "s3:GetBucketVersioning") {
 		if p.lacks && s.Versioning == string(types.BucketVersioningStatusEnabled) {
 			c.advice = []Advice{{
-				"this store uses the versions of the bucket in place of conditions; its writes take seconds",
+				"this store uses the versions of the bucket instead of conditions; each write takes some seconds",
 				strings.Replace(p.e.target.name, "s3://", s3verstore.Scheme+"://", 1),
 			}}
 		}
@@ -461,8 +461,8 @@ func (p *bucket) settings(ctx context.Context) []Check {
 	if !unknown(c, "object lock", "s3:GetBucketObjectLockConfiguration") {
 		switch {
 		case s.DefaultRetention > 0:
-			checks = append(checks, c.warn(fmt.Sprintf("every version is kept for %d days", s.DefaultRetention/(24*time.Hour)),
-				"no renewal can be removed during that time; use another bucket for locks")...)
+			checks = append(checks, c.warn(fmt.Sprintf("the bucket keeps every version for %d days", s.DefaultRetention/(24*time.Hour)),
+				"every renewal of a lock is a version, and the bucket keeps this version for that time; use another bucket for locks")...)
 		case s.ObjectLock:
 			checks = append(checks, c.ok("on, without a default retention")...)
 		default:
@@ -486,17 +486,17 @@ func (p *bucket) versioning(c Check, s s3bucket.Settings) []Check {
 		// The advised store would keep its registers in versions: do not advise removing
 		// them.
 		if s.ExpiresVersions {
-			return c.warn(s.Versioning+", and a rule removes old versions", "the store that is named below keeps its state in old versions, which this rule removes: do not use it with this rule")
+			return c.warn(s.Versioning+", and a rule removes old versions", "the rule would destroy locks in the store that is named below, because that store needs old versions: remove the rule before you use that store")
 		}
 		return c.ok("%s", s.Versioning)
 	case s.ExpiresVersions:
 		return c.ok("%s, and a rule removes old versions", s.Versioning)
 	case len(p.other) > 0:
-		return c.warn(s.Versioning, "every renewal is a version, and no rule may remove old versions: the locks of "+p.other[0]+" need their old versions; put one of the two stores into another bucket")
+		return c.warn(s.Versioning, "every renewal is a version, and no rule may remove old versions, because the locks of "+p.other[0]+" need them: put one of the two stores into another bucket")
 	case p.otherErr != nil:
-		return c.warn(s.Versioning, "every renewal is a version, 8,640 a day for each lock: let a lifecycle rule remove old versions, unless an "+s3verstore.Scheme+":// store is below the prefix (it could not be listed)")
+		return c.warn(s.Versioning, "every renewal is a version, 8,640 a day for each lock: let a lifecycle rule remove old versions, unless an "+s3verstore.Scheme+":// store is below the prefix (doctor could not list it)")
 	case s.Unreadable["lifecycle"] != nil:
-		checks := c.warn(s.Versioning, "every renewal is a version: make sure that a lifecycle rule removes old versions")
+		checks := c.warn(s.Versioning, "every renewal is a version: let a lifecycle rule remove old versions")
 		checks[0].advice = append(checks[0].advice, p.rule()...)
 		return checks
 	}
@@ -511,7 +511,7 @@ func (p *bucket) rule() []Advice {
 		dir = "lock/"
 	}
 	return []Advice{{
-		What: "lifecycle rule, for: aws s3api put-bucket-lifecycle-configuration --bucket " + p.name + " --lifecycle-configuration file://rule.json (it replaces all rules of the bucket: add the present rules to the file; it destroys the locks of an " + s3verstore.Scheme + ":// store below the prefix: do not set it for such a store)",
+		What: "lifecycle rule, for: aws s3api put-bucket-lifecycle-configuration --bucket " + p.name + " --lifecycle-configuration file://rule.json (this command replaces all rules of the bucket, so add the present rules to the file; the rule destroys the locks of an " + s3verstore.Scheme + ":// store below the prefix)",
 		Text: s3bucket.LifecycleRule(dir),
 	}}
 }

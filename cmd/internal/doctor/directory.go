@@ -206,14 +206,14 @@ func (p *directory) fileSystem(context.Context) []Check {
 	c := finding("file-system", "file system", true)
 	switch {
 	case p.kind == "tmpfs":
-		return c.warn("tmpfs, local", "a restart of the machine removes all locks; later tokens then continue from the clock")
+		return c.warn("tmpfs, local", "a restart of the machine removes all locks; new tokens then begin at the time of the clock")
 	case p.local:
 		return c.ok("%s, local", p.kind)
 	case p.o.AllowNetwork:
 		return c.warn(p.kind+", not known to be local, allowed by network=allow",
-			"the results below are valid for the processes of this machine, not for other machines. Waiters poll for changes, and the lock of a dead holder is free after its TTL")
+			"the results below are valid for this machine, not for other machines; waiters poll for changes; the lock of a dead holder is free after the TTL")
 	}
-	return c.unsafe(p.kind+", not known to be local", "appends of several machines may not be atomic; use a local disk, or accept the risk with network=allow")
+	return c.unsafe(p.kind+", not known to be local", "appends from several machines may damage each other; use a local disk, or accept the risk with network=allow")
 }
 
 func (p *directory) permissions(context.Context) []Check {
@@ -228,7 +228,7 @@ func (p *directory) permissions(context.Context) []Check {
 		return c.unsafe(p.refused.Error(), "every command refuses this directory, because other users could break the locks in it")
 	}
 	if len(p.o.Unsafe) > 0 {
-		return c.warn(fmt.Sprintf("%v, accepted by unsafe=%s", mode, strings.Join(p.o.Unsafe, ",")), "users who are not trusted with the locks may be able to take, free or damage them")
+		return c.warn(fmt.Sprintf("%v, accepted by unsafe=%s", mode, strings.Join(p.o.Unsafe, ",")), "other users may be able to take, free or damage locks")
 	}
 	if mode&0o020 != 0 {
 		return c.ok("%v: shared by the group", mode)
@@ -239,7 +239,7 @@ func (p *directory) permissions(context.Context) []Check {
 // links tests the operations on names that the store needs.
 func (p *directory) links(context.Context) []Check {
 	c := finding("hard-links", "hard links and renames", true)
-	const without = "Holdfast could not continue the log of a lock in a new file; use another file system"
+	const without = "Holdfast cannot replace the file of a lock safely; use another file system"
 	const from, to = "link-from", "link-to"
 	if err := p.own.WriteFile(from, []byte("x"), 0o600); err != nil {
 		return p.e.failed(c, err)
@@ -262,7 +262,7 @@ func (p *directory) links(context.Context) []Check {
 	a, errA := p.own.Stat(from)
 	b, errB := p.own.Stat(to)
 	if errA != nil || errB != nil || !os.SameFile(a, b) {
-		return c.unsafe("two names of one file look like two files", without)
+		return c.unsafe("the file system reports two names of one file as two files", without)
 	}
 	return c.ok("a link or rename replaces no existing name")
 }
@@ -292,7 +292,7 @@ func (p *directory) flush(context.Context) []Check {
 	case took > slow:
 		return c.warn(found, "the disk is very slow: leases need a longer --ttl here")
 	case took < 20*time.Microsecond && p.kind != "tmpfs":
-		return c.as(OK, found, "flushes are so fast that the disk may only cache them: after a power cut the last writes may be lost")
+		return c.as(OK, found, "flushes are very fast, so the disk may only cache writes: a power cut may lose the last writes")
 	}
 	return c.ok("%s", found)
 }

@@ -105,11 +105,11 @@ func (r *registers) wrongVersion() step {
 		var conflict *store.ConflictError
 		switch {
 		case err == nil:
-			return c.unsafe("a put on a superseded version was not refused", "two programs could hold one lock; Holdfast refuses leases here")
+			return c.unsafe("a put on a superseded version was not refused", "two programs could hold one lock at the same time; Holdfast refuses leases here")
 		case !errors.Is(err, store.ErrConflict):
 			return r.failed(c, err)
 		case !errors.As(err, &conflict) || !conflict.HasCurrent:
-			return c.warn("refused; the reply does not contain the present state", "Holdfast reads the state with another request, if several clients want the lock")
+			return c.warn("refused; the reply does not contain the present state", "if several clients want a lock, Holdfast sends another request to read the state")
 		}
 		return checks
 	}
@@ -130,7 +130,7 @@ func (r *registers) readAfterWrite(ctx context.Context) []Check {
 			return r.failed(c, err)
 		}
 		if !same {
-			return c.unsafe("a read after a write returned an older state", "a waiter would watch a wrong state; look for a cache between this machine and the store")
+			return c.unsafe("a read after a write returned an older state", "a waiter would watch an old state; look for a cache between this machine and the store")
 		}
 		v = w
 	}
@@ -227,7 +227,7 @@ func (r *registers) latency(ctx context.Context) []Check {
 	c.write, c.read = write, read
 	found := fmt.Sprintf("median of %d: a write %v, a read %v", r.o.samples, round(write), round(read))
 	if write > max(slow, store.TraitsOf(r.handles[0]).MinWriteTime*3/2) {
-		return c.warn(found, "leases need a longer --ttl here: a renewal and its repetition must fit into a third of it")
+		return c.warn(found, "leases need a longer --ttl here: a renewal and one retry must fit into a third of the TTL")
 	}
 	return c.ok("%s", found)
 }

@@ -45,7 +45,7 @@ func (p *reservations) look(ctx context.Context) []Check {
 		c.Means = "needs the right dynamodb:DescribeTable; if it is a global table, writers of two regions may not exclude each other"
 		checks = c.as(NotTested, reason(err), c.Means)
 	case errors.Is(err, store.ErrMisconfigured):
-		return c.unsafe(reason(err), "no write under a reservation is possible")
+		return c.unsafe(reason(err), "writers cannot make reservations")
 	case err != nil:
 		return p.e.failed(c, err)
 	case !t.KeysValid:
@@ -66,9 +66,9 @@ func (p *reservations) ttl(t reservation.Description) []Check {
 	case t.TTLErr != nil:
 		return c.as(NotTested, t.TTLErr.Error(), "")
 	case t.TTL == "":
-		return c.warn("off", "every reservation leaves a row for ever: call holdfast init with this URL; the table then removes rows by the attribute ttl")
+		return c.warn("off", "rows of old reservations remain in the table for ever: call holdfast init with this URL; DynamoDB then removes rows by the attribute ttl")
 	case t.TTL != "ttl":
-		return c.warn(fmt.Sprintf("by the attribute %q", t.TTL), `the attribute must be "ttl", or every reservation leaves a row for ever; a table has one such attribute, so turn off the present one first`)
+		return c.warn(fmt.Sprintf("by the attribute %q", t.TTL), `rows of reservations need the attribute "ttl", or they remain in the table for ever: turn off the present TTL attribute, and call holdfast init`)
 	}
 	return c.ok("by the attribute ttl")
 }
@@ -85,9 +85,9 @@ func (p *reservations) conditions(ctx context.Context) []Check {
 	case errors.Is(err, store.ErrUnsafe):
 		return c.unsafe(err.Error(), "two writers could overwrite each other; Holdfast refuses writes under reservations")
 	case errors.Is(err, store.ErrMisconfigured):
-		return c.unsafe(err.Error(), "no write under a reservation is possible")
+		return c.unsafe(err.Error(), "writers cannot make reservations")
 	case errors.Is(err, store.ErrDenied):
-		return c.as(NotTested, reason(err), "needs the right dynamodb:PutItem, without which no reservation can be made")
+		return c.as(NotTested, reason(err), "needs the right dynamodb:PutItem: without this right, writers can make no reservation")
 	}
 	return p.e.failed(c, err)
 }

@@ -100,7 +100,7 @@ func (p *table) table(ctx context.Context) []Check {
 	}
 	checks := c.ok("part and key, as needed")
 	c = finding("table-global", "global table", true)
-	checks = append(checks, c.global(t.Replicas, t.StronglyConsistent, "two regions could each grant the lock; Holdfast refuses leases here")...)
+	checks = append(checks, c.global(t.Replicas, t.StronglyConsistent, "two regions could grant one lock at the same time; Holdfast refuses leases here")...)
 	c = finding("table-ttl", "items removed by TTL", false)
 	switch {
 	case errors.Is(t.TTLErr, store.ErrDenied):
@@ -116,7 +116,7 @@ func (p *table) table(ctx context.Context) []Check {
 	if t.DeletionProtection {
 		return append(checks, c.ok("on")...)
 	}
-	return append(checks, c.as(OK, "off", "if the table is deleted or restored, old tokens come back: consider turning this on")...)
+	return append(checks, c.as(OK, "off", "if you delete or restore the table, old tokens are valid again: consider turning this protection on")...)
 }
 
 // global ends a check of the regions of a table.

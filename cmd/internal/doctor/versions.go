@@ -78,10 +78,10 @@ func (p *versions) settings(ctx context.Context) []Check {
 		found, means   string
 		needed         bool
 	}{
-		{"versioning", "versioning", "versioning", set.Versioning != "Enabled", "it is " + orOff(set.Versioning), "a write would replace the version before it; Holdfast refuses leases here", true},
-		{"mfa-delete", "MFA Delete", "versioning", set.MFADelete, "it is enabled", "superseded versions could not be removed; Holdfast refuses leases here", true},
-		{"object-lock", "Object Lock", "object lock", set.ObjectLock, "it is enabled", "superseded versions could not be removed; Holdfast refuses leases here", false},
-		{"lifecycle", "lifecycle rules", "lifecycle", len(set.ExpiresVersions) > 0, strings.Join(set.ExpiresVersions, ", "), "a lock can need an old version; Holdfast refuses leases here: exclude the prefix from these rules", false},
+		{"versioning", "versioning", "versioning", set.Versioning != "Enabled", "it is " + orOff(set.Versioning), "without versions, each write replaces the previous state; Holdfast refuses leases here", true},
+		{"mfa-delete", "MFA Delete", "versioning", set.MFADelete, "it is enabled", "Holdfast could not remove superseded versions, and refuses leases here", true},
+		{"object-lock", "Object Lock", "object lock", set.ObjectLock, "it is enabled", "Holdfast could not remove superseded versions, and refuses leases here", false},
+		{"lifecycle", "lifecycle rules", "lifecycle", len(set.ExpiresVersions) > 0, strings.Join(set.ExpiresVersions, ", "), "these rules remove old versions, and a lock can need them; Holdfast refuses leases here: exclude the prefix from the rules", false},
 		{"legacy", oldLocks.what, "objects", len(set.Legacy) > 0, strings.Join(set.Legacy, ", "), oldLocks.means, false},
 		{"kinds", otherKind, "objects", len(set.Other) > 0, some(set.Other), set.OtherText, false},
 	} {
@@ -97,7 +97,7 @@ func (p *versions) settings(ctx context.Context) []Check {
 		case look.id == "legacy" && len(set.LegacyAtRoot) > 0:
 			checks = append(checks, c.warn(strings.Join(set.LegacyAtRoot, ", "), oldAtRoot)...)
 		default:
-			checks = append(checks, c.ok("no setting of the bucket forbids it")...)
+			checks = append(checks, c.ok("the settings of the bucket allow this store")...)
 		}
 	}
 	return checks
@@ -122,14 +122,14 @@ func (p *versions) disorder(ctx context.Context) []Check {
 		return p.e.failed(c, err)
 	}
 	if err := m.Err(); err != nil {
-		return c.unsafe(err.Error(), "such versions cannot keep a register; Holdfast refuses leases here")
+		return c.unsafe(err.Error(), "locks need a total order of versions; Holdfast refuses leases here")
 	}
 	c.advice = []Advice{{
-		"parameters that fit this measurement; measure again when the store is busy",
+		"parameters for the measured times; measure again when the store is busy",
 		fmt.Sprintf("put_lifetime=%v&settle_delay=%v", m.PutLifetime, m.SettleDelay),
 	}}
 	if slowest := max(m.SlowestPut, m.Latest); slowest > p.st.PutLifetime() {
-		return c.unsafe(m.String(), fmt.Sprintf("a PUT may take %v here (put_lifetime); use the parameters below", p.st.PutLifetime()))
+		return c.unsafe(m.String(), fmt.Sprintf("a PUT took longer than put_lifetime, which is %v: use the parameters below", p.st.PutLifetime()))
 	}
 	return c.ok("%s", m)
 }
