@@ -25,7 +25,7 @@ const module = "github.com/holdfast-go/holdfast"
 const importRules = `
 # The register imports no other layer, and what uses it imports no backend.
 store:                internal/backoff
-lease:                store internal/... lease/internal/...
+lease:                store internal/...
 object:               store internal/... object/internal/...
 checkpoint:           store internal/... checkpoint/internal/...
 
@@ -37,10 +37,10 @@ store/bucketstore:    store store/engine object internal/...
 object/...:           store object internal/... object/internal/...
 object/dirbucket:     store store/filestore object internal/... object/internal/...
 checkpoint/...:       store checkpoint internal/... checkpoint/internal/...
-lease/...:            store lease internal/... lease/internal/...
+lease/...:            store lease internal/...
 
 # The rules of a record are pure: no context, no clock, no store. The models run them.
-lease/internal/lockrec: store
+internal/lockrec:     store
 
 # What one tests with may use any backend below it.
 store/storetest:      store internal/registerrules internal/suitetest
@@ -87,12 +87,18 @@ examples/...:         store/... lease/... object/... checkpoint/... examples/...
 .:                    -
 
 # Never released.
-internal/integration/...: *
-bench/...:                *
+proof/...:             internal/lockrec proof/...
+proof/integration/...: *
+proof/bench/...:       *
 `
 
+// importedBy states which packages alone may import one that the table above lets others import.
+var importedBy = map[string][]string{
+	"internal/lockrec": {"lease", "proof/..."},
+}
+
 // neverReleased is not imported by anything that is.
-var neverReleased = []string{"internal/integration/...", "bench/...", "examples/..."}
+var neverReleased = []string{"proof/...", "examples/..."}
 
 func TestImports(t *testing.T) {
 	graph, modules, err := readImports(".")
@@ -136,8 +142,12 @@ func TestImportRules(t *testing.T) {
 		{"store/faultstore", module + "/store/memstore", "store/faultstore may not import store/memstore"},
 		{"aws/s3store", module + "/lease", "aws/s3store may not import lease"},
 		{"aws/s3store", module + "/compat/avisofile", "aws/s3store may not import compat/avisofile"},
+		{"store/filestore", module + "/internal/lockrec", "only lease proof/... may"},
+		{"internal/lockrec", module + "/internal/fold", "internal/lockrec may not import internal/fold"},
+		{"proof/lockmodel", module + "/lease", "proof/lockmodel may not import lease"},
+		{"lease", module + "/proof/explore", "never released"},
 		{"lease", module + "/cmd/holdfast", "lease may not import cmd/holdfast"},
-		{"cmd/holdfast", module + "/internal/integration/servers", "never released"},
+		{"cmd/holdfast", module + "/proof/integration/servers", "never released"},
 		{"internal/fold", module + "/internal/aws/awscall", "the root module imports no other module"},
 		{"store/filestore", module + "/internal/aws/awscall", "the root module imports no other module"},
 		{"internal/localfs", module + "/store", "internal/localfs may not import store"},
@@ -179,6 +189,8 @@ func checkImports(graph map[string][]string, modules []string) (problems []strin
 				problems = append(problems, fmt.Sprintf("%s imports %s, which one tests with", pkg, imported))
 			case isOurs && !unreleased && matchesAny(neverReleased, ours):
 				problems = append(problems, fmt.Sprintf("%s imports %s, which is never released", pkg, ours))
+			case isOurs && importedBy[ours] != nil && !matchesAny(importedBy[ours], pkg):
+				problems = append(problems, fmt.Sprintf("%s may not import %s: only %s may", pkg, ours, strings.Join(importedBy[ours], " ")))
 			case isOurs && !matchesAny(allowed, ours):
 				problems = append(problems, fmt.Sprintf("%s may not import %s, only %s", pkg, ours, strings.Join(allowed, " ")))
 			case isOurs && ofRoot(pkg) && !ofRoot(ours) && !unreleased:

@@ -32,9 +32,10 @@ compat/s3verstore:  . internal/aws aws github.com/aws/
 cmd:                *
 
 # Never released.
-internal/integration: *
-bench:                *
-bench/etcdserver:     *
+proof:                  .
+proof/integration:      *
+proof/bench:            *
+proof/bench/etcdserver: *
 `
 
 // goMod is what a go.mod file says.

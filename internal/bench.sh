@@ -13,4 +13,4 @@ timed='^Benchmark(Contended|Processes)$'
 go test ./lease ./store/filestore ./checkpoint -run xxx -bench . -skip "$timed" -benchtime 100x
 go test ./compat/avisofile -run xxx -bench . -benchtime 100x
 go test ./store/filestore ./checkpoint -run xxx -bench "$timed" -benchtime 1x
-(cd bench && GOWORK=off go run . -rounds 5 "$@")
+(cd proof/bench && GOWORK=off go run . -rounds 5 "$@")

@@ -6,11 +6,11 @@ below() { printf '%s/...\n' "$@"; }
 # The modules that are released, each after those that it requires.
 modules=(. items compat internal/aws aws items/dynamotable compat/reservation compat/s3verstore cmd)
 # Those of the workspace that are not.
-unreleased=(internal/integration)
-# bench stands outside of the workspace, so that the libraries that Holdfast is compared with do
-# not choose versions for the others: it finds them by replace lines in its go.mod, with
+unreleased=(proof proof/integration)
+# proof/bench is outside of the workspace, so that the libraries that Holdfast is compared with
+# do not choose versions for the others: it finds them by replace lines in its go.mod, with
 # GOWORK=off.
-apart=(bench bench/etcdserver)
+apart=(proof/bench proof/bench/etcdserver)
 
 # The packages in them.
 mapfile -t released < <(below "${modules[@]/#/./}" | sed 's|^\./\./|./|')

@@ -45,12 +45,11 @@ unraced+='|TestCompressed|FuzzS3Answers|FuzzDamagedWrites|TestRecordThatIsFull|T
 unraced+='|TestSecretsInURLs|TestSecretsInObjectURLs|TestReferences'
 unraced+='|TestHandOverRequests|TestAskersLoseNoSession|TestManyAskersLoseNoSession|TestSimulationOfCrowds|TestManyWaitersLoseNoLease|TestQueueOfShortWaits'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
-models=(./lease/internal/sessionmodel ./lease/internal/rostermodel ./store/filestore/internal/model ./compat/s3verstore/internal/model)
+models=(./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)
 # These do less with the race detector than without it.
 again='TestSimulation|TestOrders|TestTicketAlteredAtRandom'
 # The packages that take longest come first, so that the others run beside them.
-mapfile -t raced < <(go list ./cmd/holdfast ./lease ./store/filestore ./compat/s3verstore "${released[@]}" ./internal/integration/hostile |
-  grep -vE '/(store/filestore|compat/s3verstore)/internal/model$|/lease/internal/(session|roster)model$')
+mapfile -t raced < <(go list ./cmd/holdfast ./lease ./store/filestore ./compat/s3verstore "${released[@]}" ./proof/lockmodel ./proof/explore/... ./proof/integration/hostile)
 mapfile -t rest < <(grep -rlE --include='*_test.go' "^func ($unraced)\(" . | xargs -n 1 dirname | sort -u)
 
 # Many packages wait rather than compute, so that more of them run than there are cores.
@@ -63,11 +62,11 @@ go test -race -vet=off -p 4 -parallel 4 -timeout 25m -skip "^($unraced)\$" "$@" 
 race=()
 if [ -n "${HOLDFAST_TORTURE:-}" ]; then race=(-race); fi
 echo "== go test against real servers"
-mapfile -t integration < <(go list ./internal/integration/... | grep -v '/hostile$')
+mapfile -t integration < <(go list ./proof/integration/... | grep -v '/hostile$')
 go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}"
 
 without_race() {
-  go test -vet=off -timeout 25m "$@" ./lease/internal/model "${models[@]}"
+  go test -vet=off -timeout 25m "$@" ./proof/lockmodel "${models[@]}"
   go test -vet=off -p 4 -parallel 4 -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}"
 }
 
@@ -88,7 +87,7 @@ beside=$!
 set +m
 failed=0
 echo "== go test of buckets with versions"
-go test "${race[@]}" -vet=off -timeout 25m -parallel 96 "$@" -run TestVersioned ./internal/integration || failed=1
+go test "${race[@]}" -vet=off -timeout 25m -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
 echo "== go test without the race detector"
 wait "$beside" || failed=1
 beside=

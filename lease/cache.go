@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
-	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 

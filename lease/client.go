@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
-	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -1,9 +1,9 @@
 package lease
 
 import (
+	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
-	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 )
 
 // The constants that tests count with.

@@ -3,7 +3,7 @@ package lease
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
+	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
+	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 

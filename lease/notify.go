@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
+	"github.com/holdfast-go/holdfast/internal/lockrec"
 )
 
 // A session renews one record and does not read those of its locks. So a client that requests a

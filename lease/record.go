@@ -1,6 +1,6 @@
 package lease
 
-import "github.com/holdfast-go/holdfast/lease/internal/lockrec"
+import "github.com/holdfast-go/holdfast/internal/lockrec"
 
 // Record is the content of the register of a lock or of a session. The package comment documents
 // its JSON form. The fields are:

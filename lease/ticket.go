@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
-	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 

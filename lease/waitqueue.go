@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
-	"github.com/holdfast-go/holdfast/lease/internal/lockrec"
+	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 

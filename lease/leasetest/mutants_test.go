@@ -10,7 +10,7 @@ import (
 // that show on a store without clocks of its own.
 func TestMutants(t *testing.T) {
 	mutanttest.Run(t, []mutanttest.Mutant{
-		{"takeover without waiting", "../internal/lockrec/judge.go",
+		{"takeover without waiting", "../../internal/lockrec/judge.go",
 			"expiry := Expiry(r.TTL, f.Factor)",
 			"expiry := time.Duration(0)",
 			"TestMemory/AcquireByAnother"},
@@ -26,11 +26,11 @@ func TestMutants(t *testing.T) {
 			"	h.abandon(rec.Grant)\n	ctx, cancel := h.c.ending(ctx)\n",
 			"	h.abandon(rec.Grant)\n	if h != nil {\n		return ErrUnresolved\n	}\n	ctx, cancel := h.c.ending(ctx)\n",
 			"TestBare/AcquireGivenUp"},
-		{"own holder adopted", "../internal/lockrec/judge.go",
+		{"own holder adopted", "../../internal/lockrec/judge.go",
 			"return (read.Nonce == r.Nonce || read.HolderNonce == r.Nonce) && read.Grant == r.Grant",
 			"return read.Holder == r.Holder",
 			"TestMemory/Takeover"},
-		{"token stays", "../internal/lockrec/write.go",
+		{"token stays", "../../internal/lockrec/write.go",
 			"rec.Token, err = NextToken(base)",
 			"rec.Token = base.Token",
 			"TestMemory/TokensRise"},

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/benbjohnson/litestream"
+	litestreams3 "github.com/benbjohnson/litestream/s3"
+
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/aws/s3store"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/proof/integration/servers"
+)
+
+// s3 compares leases on one S3 server.
+func s3(ctx context.Context, w io.Writer, server servers.S3, r *run) error {
+	bucket := servers.Unique("peers")
+	if err := server.CreateBucket(ctx, bucket, false); err != nil {
+		return err
+	}
+	client := func() (*awss3.Client, *counter) {
+		n := &counter{}
+		return server.Client(func(o *awss3.Options) { o.HTTPClient = n }), n
+	}
+	ours := func(name string, fresh bool) (*subject, error) {
+		c, n := client()
+		b, err := s3bucket.New(c, bucket, nil)
+		if err != nil {
+			return nil, err
+		}
+		// Known to honour conditions, as AWS is, or a server that doctor passed:
+		// the probe of an unknown one is not what is counted here.
+		st, err := s3store.New(b, "", &s3store.Options{Trusted: true})
+		if err != nil {
+			return nil, err
+		}
+		return &subject{name: name, claimant: newHoldfast(st, &lease.Options{ManualRenewal: true, AssumeNew: fresh}), requests: n}, nil
+	}
+	normal, err := ours("holdfast", false)
+	if err != nil {
+		return err
+	}
+	fresh, err := ours("holdfast, `AssumeNew`", true)
+	if err != nil {
+		return err
+	}
+	claimants, n := litestreamClaimants(server, bucket)
+	peer := &subject{name: "litestream", requests: n, claimant: claimants}
+	// How long a waiter pauses is as on DynamoDB, where it is measured.
+	on := on{title: "S3: " + server.Name, unit: "requests", raw: rawS3(server.Client(), bucket)}
+	if err := remote(ctx, w, on, []*subject{normal, fresh, peer}, r); err != nil {
+		return err
+	}
+	r.later(func(w io.Writer) error { return deadOnS3(ctx, w, server, bucket) })
+	return nil
+}
+
+// deadOnS3 measures the first look of a new client at locks whose
+// holder died long ago. By default "long ago" is more than a minute besides the
+// TTL, for clocks that are wrong; here it is three seconds, since a server may show a
+// Date that is up to two seconds old.
+func deadOnS3(ctx context.Context, w io.Writer, server servers.S3, bucket string) error {
+	const ttl, locks = 2 * time.Second, 20
+	n := &counter{}
+	b, err := s3bucket.New(server.Client(func(o *awss3.Options) { o.HTTPClient = n }), bucket, nil)
+	if err != nil {
+		return err
+	}
+	st, err := s3store.New(b, "dead", &s3store.Options{Trusted: true, MaxClockSkew: 3 * time.Second})
+	if err != nil {
+		return err
+	}
+	s := &subject{claimant: newHoldfast(st, &lease.Options{ManualRenewal: true, TTL: ttl, Grace: -1, Tuning: lease.Tuning{Margin: ttl / 10}}), requests: n}
+	for i := range locks {
+		c, err := s.claimant(fmt.Sprint("dead", i))
+		if err != nil {
+			return err
+		}
+		if err := must(c.try(ctx)); err != nil {
+			return err
+		}
+	}
+	time.Sleep(ttl + 7*time.Second)
+	var took samples
+	requests := 0
+	for i := range locks {
+		c, err := s.claimant(fmt.Sprint("dead", i))
+		if err != nil {
+			return err
+		}
+		var d time.Duration
+		k, err := s.count(func() (err error) {
+			d, err = timed(func() error { return must(c.try(ctx)) })
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("a dead lock at the first look: %w", err)
+		}
+		took, requests = append(took, d), requests+k
+	}
+	fmt.Fprintf(w, "On %s a lock whose holder died long ago is taken at the first look, by the store's own clock: %.3g requests, %s.\n\n", server.Name,
+		float64(requests)/locks, short(took.median()))
+	return nil
+}
+
+// rawS3 returns a function that overwrites one object on the condition that it is
+// still what it was.
+func rawS3(c *awss3.Client, bucket string) func(context.Context) error {
+	etag := ""
+	return func(ctx context.Context) error {
+		in := &awss3.PutObjectInput{
+			Bucket: &bucket, Key: aws.String("raw"), ContentType: aws.String("application/json"),
+			Body: strings.NewReader(fmt.Sprintf("{%q:%q}", "pad", strings.Repeat(rand.Text(), 16))),
+		}
+		if etag == "" {
+			in.IfNoneMatch = aws.String("*")
+		} else {
+			in.IfMatch = &etag
+		}
+		out, err := c.PutObject(ctx, in)
+		if err == nil {
+			etag = aws.ToString(out.ETag)
+		}
+		return err
+	}
+}
+
+// litestreamClaimants returns claimants of litestream whose requests are counted.
+func litestreamClaimants(server servers.S3, bucket string) (func(lock string) (claimant, error), *counter) {
+	n := &counter{}
+	c := server.Client(func(o *awss3.Options) { o.HTTPClient = n })
+	return func(lock string) (claimant, error) {
+		l := litestreams3.NewLeaser()
+		l.SetClient(c)
+		l.Bucket, l.Path, l.Owner = bucket, lock, rand.Text()
+		return &litestreamLease{leaser: l}, nil
+	}, n
+}
+
+// litestreamLease is the leaser of litestream. It does not wait.
+type litestreamLease struct {
+	leaser *litestreams3.Leaser
+	lease  *litestream.Lease
+}
+
+func (c *litestreamLease) try(ctx context.Context) (bool, error) {
+	l, err := c.leaser.AcquireLease(ctx)
+	var exists *litestream.LeaseExistsError
+	if errors.As(err, &exists) {
+		return false, nil
+	}
+	c.lease = l
+	return err == nil, err
+}
+
+func (c *litestreamLease) wait(context.Context) error { return errors.ErrUnsupported }
+
+func (c *litestreamLease) renew(ctx context.Context) error {
+	l, err := c.leaser.RenewLease(ctx, c.lease)
+	if err == nil {
+		c.lease = l
+	}
+	return err
+}
+
+func (c *litestreamLease) release(ctx context.Context) error {
+	return c.leaser.ReleaseLease(ctx, c.lease)
+}

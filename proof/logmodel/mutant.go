@@ -1,0 +1,59 @@
+package logmodel
+
+// Mutant is a set of checks that the processes leave out.
+type Mutant uint32
+
+// The checks, and other deliberate faults, one bit each.
+const (
+	// NoNameCheck: after a write that counts in its segment, the process does not check the name
+	// of the segment (PUT 3).
+	NoNameCheck Mutant = 1 << iota
+
+	// NoSecondFold: if the segment of a write has lost its name, the process does not check
+	// whether the segment was sealed (PUT 3).
+	NoSecondFold
+
+	// VoidSucceeds: every appended write succeeds, even if it does not count (PUT 5).
+	VoidSucceeds
+
+	// SealAnything: a seal counts, even if it names a state that is not the current one (FOLD).
+	SealAnything
+
+	// NoSealCheck: a process seals a segment without a check of its name (SEAL).
+	NoSealCheck
+
+	// NoCheckBeforeLink leaves out the check before the link (NEXT 3).
+	NoCheckBeforeLink
+
+	// NoCheckAfterLink leaves out the check after the link (NEXT 4).
+	NoCheckAfterLink
+
+	// UnlinkLeftover: if a process finds after the link that its segment was removed, it removes
+	// the link, although NEXT 4 says that it changes nothing.
+	UnlinkLeftover
+
+	// PruneOwn: the process keeps only one segment (NEXT 4).
+	PruneOwn
+
+	// PruneDown: the process removes segments from the highest number to the lowest (NEXT 4).
+	PruneDown
+
+	// PruneOn: if the process cannot remove a segment, it still removes the segments after it
+	// (NEXT 4 and COLD).
+	PruneOn
+
+	// NoCheckAfterOpen leaves out the check after the open (NEXT 5).
+	NoCheckAfterOpen
+
+	// NoPredecessor: COLD accepts the highest segment that it finds, without its predecessor.
+	NoPredecessor
+
+	// NoSealedPredecessor: COLD accepts a predecessor that is not sealed.
+	NoSealedPredecessor
+
+	// NoFirstCheck: COLD accepts segment 1 without a check of its name.
+	NoFirstCheck
+
+	// EmptyIsAbsent: after an empty listing, COLD reports that the register is absent.
+	EmptyIsAbsent
+)

@@ -1,0 +1,52 @@
+package versionmodel
+
+// beginPause starts a pause, or an observation, and remembers what its end has to
+// wait for.
+func (m *Config) beginPause(s *state, c uint8) {
+	cl := &s.clients[c]
+	cl.pauseSeen = cl.seen
+	cl.pauseFlying, cl.pauseTimed = 0, 0
+	for i := uint8(1); i <= s.n; i++ {
+		if p := s.entries[i].phase; p == flying || p == stamped {
+			cl.pauseFlying = cl.pauseFlying.with(i)
+		}
+	}
+	for d := uint8(1); d <= m.clients(); d++ {
+		if st := s.clients[d].step; d != c && (st == sent || st == marking || st == paging) {
+			cl.pauseTimed = cl.pauseTimed.with(d)
+		}
+	}
+}
+
+// pauseOver reports whether a pause may end.
+func (m *Config) pauseOver(s *state, c uint8) bool {
+	if m.Broken || m.ShortSettle {
+		return true
+	}
+	for i := uint8(1); i <= s.n; i++ {
+		if p := s.entries[i].phase; s.clients[c].pauseFlying.has(i) && (p == flying || p == stamped) {
+			return false
+		}
+	}
+	return true
+}
+
+// endPause ends a pause: what was seen before it is settled, and what was timed
+// all through it took longer than L.
+func (m *Config) endPause(s *state, c uint8) {
+	cl := &s.clients[c]
+	cl.settled |= cl.pauseSeen
+	for d := uint8(1); d <= m.clients(); d++ {
+		if cl.pauseTimed.has(d) && !m.ShortSettle {
+			s.clients[d].slow = true
+		}
+	}
+	cl.pauseSeen, cl.pauseFlying, cl.pauseTimed = 0, 0, 0
+}
+
+// untime says that what a client timed is over.
+func (s *state) untime(c uint8) {
+	for d := range s.clients {
+		s.clients[d].pauseTimed = s.clients[d].pauseTimed.without(c)
+	}
+}

@@ -1,0 +1,176 @@
+// Package versionmodel is the protocol of s3verstore as a machine with few states, and a
+// search through all of them.
+//
+// # Time without a clock
+//
+// Only the order of events is modelled. What the protocol says about durations
+// becomes a rule about which event may come before which: while the assumption
+// holds, a pause of settle ends only after every PUT that was sent before it began
+// has taken effect or never will. A PUT whose reply has still not come when
+// a client's pause ends that began after it was sent took longer than L, and its
+// writer knows it. In the same way a lease that is observed for its TTL forces out
+// what others believe since before the observation began. So the model allows more
+// than any run in real time can show.
+//
+// # What a state is
+//
+// The versions of one object, each with its place in the store's order, and some
+// clients, each somewhere in an operation. A client that stops for ever is one that
+// takes no more steps; all invariants are checked in every state.
+package versionmodel
+
+import "fmt"
+
+const (
+	maxEntries = 12
+	maxClients = 3
+)
+
+// set is a set of entries, or of clients, counted from 1.
+type set uint16
+
+func one(i uint8) set             { return 1 << i }
+func (s set) has(i uint8) bool    { return s&one(i) != 0 }
+func (s set) with(i uint8) set    { return s | one(i) }
+func (s set) without(i uint8) set { return s &^ one(i) }
+
+// phase says how far a PUT has come.
+type phase uint8
+
+const (
+	unused  phase = iota
+	flying        // sent
+	stamped       // it has its place in the order, and is not visible yet
+	visible       // it took effect
+	dead          // it will never take effect
+	deleted       // it took effect and was removed
+)
+
+// entry is one version, from the sending of its PUT.
+type entry struct {
+	phase phase
+	mark  bool  // a confirmation: it only names a start
+	prev  uint8 // the entry that it follows, whichever copy; 0 for none
+	start uint8 // the entry that it names as settled, this copy alone; 0 for none
+	copy  uint8 // the entry of which it is a second copy; 0 if it is none
+	order uint8 // its place in the store's order
+	by    uint8 // the client that wrote it
+
+	// Of leases.
+	holder uint8 // 0: free
+	token  uint8
+	floor  uint8 // no token that its writer saw exceeds it
+}
+
+// step is the next step of a client.
+type step uint8
+
+const (
+	idle      step = iota
+	paging         // the first page of a listing is read
+	ready          // it has a base to write on
+	sent           // its PUT is under way
+	settling       // its PUT was answered; it pauses
+	marking        // its confirmation is under way
+	waiting        // its Get pauses
+	observing      // it watches another client's lease
+	erasing        // a control: it wants to remove its own late entry
+)
+
+// purpose says what a listing, or a pause, is for.
+type purpose uint8
+
+const (
+	toWrite purpose = iota
+	toResolve
+	toRead
+	toReadAgain
+	toTakeOver
+	toAdopt
+)
+
+// write is what a PUT is to do.
+type write uint8
+
+const (
+	put write = iota
+	acquire
+	renew
+	release
+)
+
+// client is one process.
+type client struct {
+	step    step
+	purpose purpose
+	write   write
+	left    uint8 // operations that it may still start
+	base    uint8 // the entry that it writes on
+	start   uint8 // the entry that it names
+	own     uint8 // its entry
+	made    uint8 // the copy of it that was found to count
+	mark    uint8 // its confirmation
+	token   uint8 // the token, and the floor, that it writes
+	floor   uint8
+
+	seen    set // what it has seen listed
+	settled set // what it saw before a pause of settle that is over
+
+	// Its pause, and its observation: which PUTs were flying when it began, what it
+	// had seen by then, and who was in the middle of something that is timed.
+	pauseFlying set
+	pauseSeen   set
+	pauseTimed  set
+
+	slow bool // what it times took longer than L
+
+	page      set   // the first page of its listing
+	pageOrder uint8 // the last place on that page
+
+	removable set // what its last listing showed to be removable
+
+	since uint8 // of a Get: the newest state that was certain when it began
+	place uint8 // of a Get: of the state that was visible when it began
+
+	// Of leases.
+	holds   bool
+	stale   bool  // what it writes now can no longer make it believe
+	version uint8 // the entry that its lease ended on
+	before  set   // an observation: who last sent before it began
+	during  set   // its write: whose observations were under way when it was sent
+}
+
+// state is a state of the whole system. It is comparable.
+type state struct {
+	n       uint8 // entries used
+	orders  uint8 // entries given
+	entries [maxEntries + 1]entry
+	clients [maxClients + 1]client
+
+	// What is remembered to judge by, and known to no client.
+	certain uint8 // the newest entry that was acknowledged or read
+	refused set   // entries that were reported as not applied
+	acked   set   // entries that were acknowledged
+	highest uint8 // the highest token that a client believed in
+}
+
+func (s *state) String() string {
+	text := ""
+	for i := uint8(1); i <= s.n; i++ {
+		e := s.entries[i]
+		what := fmt.Sprintf("%d after %d", i, e.prev)
+		if e.mark {
+			what = fmt.Sprintf("%d confirms", i)
+		}
+		text += fmt.Sprintf("  [%s start %d by %c %s place %d holder %d token %d]", what, e.start, letter(e.by),
+			[]string{"unused", "flying", "stamped", "visible", "dead", "deleted"}[e.phase], e.order, e.holder, e.token)
+	}
+	return text
+}
+
+func letter(client uint8) rune {
+	if client == 0 {
+		return '-'
+	}
+	return rune('A' + client - 1)
+}

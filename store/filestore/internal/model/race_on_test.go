@@ -1,7 +1,0 @@
-//go:build race
-
-package model_test
-
-// raced says that the race detector is on. It makes this search, which is one
-// goroutine, ten times slower and no better: so less is looked at.
-const raced = true
