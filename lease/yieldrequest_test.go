@@ -587,7 +587,7 @@ func TestDoStepsDown(t *testing.T) {
 					mustAsk(t, asker, "an upgrade")
 					<-ctx.Done()
 					cause := context.Cause(ctx)
-					if !errors.Is(cause, lease.ErrYieldRequested) || errors.Is(cause, lease.ErrLost) || !strings.Contains(cause.Error(), "bob: an upgrade") {
+					if !errors.Is(cause, lease.ErrYieldRequested) || errors.Is(cause, lease.ErrLost) || !strings.Contains(cause.Error(), "(client bob): an upgrade") {
 						t.Errorf("the context ended with %v", cause)
 					}
 					if took := time.Since(began); took > ttl/2 {

@@ -8,13 +8,13 @@ import (
 // Facts are what a client knows about the holder in addition to the record. All times are by the
 // clocks of the client.
 type Facts struct {
-	Watched   time.Duration // for how long it has seen the holder's last write unchanged
-	Age       time.Duration // for how long the store's clock says that the record is unchanged; negative if not known
-	Renewed   time.Duration // since Record.Renewed, by the client's wall clock
+	Watched   time.Duration // for how long the client has seen no change of the holder's last write
+	Age       time.Duration // for how long the record has not changed, by the store's clock; negative if not known
+	Renewed   time.Duration // time since Record.Renewed, by the client's wall clock
 	Factor    float64       // see [Factor]
 	Dead      bool          // the holder's process is dead for certain
-	OwnEnded  bool          // the grant is the client's own, and over
-	OwnLeft   time.Duration // the grant is the client's own, and its work may last that long
+	OwnEnded  bool          // the grant is the client's own, and has ended
+	OwnLeft   time.Duration // for the client's own grant: how long its work may still last
 	Reclaimed bool          // the grant is of an earlier process of the client, which may take that
 }
 

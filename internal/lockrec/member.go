@@ -35,7 +35,7 @@ type Member struct {
 	Mode    Mode
 	Slot    int       // number of the slot, from 1 on; 0 in other modes and in the queue
 	Token   uint64    // token of the grant; 0 in the queue
-	Since   time.Time // when the member entered, by its own wall clock, in whole seconds; for people only
+	Since   time.Time // when the member entered, by the wall clock of its machine, in whole seconds; for people only
 }
 
 // Bounds of the ids of sessions and of the numbers of their grants.
@@ -47,7 +47,7 @@ const (
 // maxSince bounds Member.Since: the end of the year 9999.
 const maxSince = 253402300799
 
-// SessionOf returns the session of a grant, empty if the grant is under none.
+// SessionOf returns the session of a grant, or an empty text if the grant has no session.
 func SessionOf(grant string) string {
 	session, counter, _ := strings.Cut(grant, ".")
 	if len(session) > maxSession || len(counter) > maxCounter || !alphanumeric(session, true) || !alphanumeric(counter, false) {

@@ -62,7 +62,7 @@ const KindSession = "session"
 type Record struct {
 	Name           string        // the lock's name, or the id of the session
 	State          State         // for a session: Held (open), Free (closed) or Revoked
-	Kind           string        // empty for the record of a lock, KindSession for that of a session
+	Kind           string        // empty for the record of a lock, KindSession for the record of a session
 	Token          uint64        // the fencing token of the last grant
 	Holder         string        // free text for people
 	Grant          string        // random id of the grant
@@ -423,7 +423,7 @@ func TokenOf(value []byte) uint64 {
 	return record.Token
 }
 
-// Raise raises the token above another one.
+// Raise makes the token of r higher than the token above.
 func Raise(r *Record, above uint64) error {
 	token, err := follow(r.Name, above)
 	r.Token = max(r.Token, token)

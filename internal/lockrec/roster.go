@@ -93,7 +93,7 @@ func Queues(r *Record, mode Mode, fair bool) bool {
 	return fair || mode == ModeShared || len(r.Queue) > 0 || r.State == Shared && r.Slots == 0
 }
 
-// Leave takes a grant out of the record, and reports whether it was there.
+// Leave removes a grant from the record, and reports whether the record had it.
 func Leave(r *Record, grant string) bool {
 	if Exclusive(r) && r.Grant == grant {
 		Vacate(r)
@@ -106,7 +106,7 @@ func Leave(r *Record, grant string) bool {
 	return true
 }
 
-// Drop takes out all grants of sessions that are over.
+// Drop removes from the record all grants of sessions that are over.
 func Drop(r *Record, over func(session string) bool) {
 	if Exclusive(r) && r.Session != "" && over(r.Session) {
 		r.State = Free
@@ -138,7 +138,7 @@ func CheckSlots(slots int) error {
 	return nil
 }
 
-// Vacate ends the grants of all holders, and admits waiters.
+// Vacate ends the grants of all holders. Then the first waiters of the queue become holders.
 func Vacate(r *Record) {
 	r.State, r.Holders = Free, nil
 	r.admit()

@@ -25,13 +25,13 @@ func ByOther(r *Record, age time.Duration) Record {
 	return next
 }
 
-// LatencyPerTTL is how often the time that a request may take fits into a TTL.
+// A request may take at most the TTL divided by LatencyPerTTL.
 const LatencyPerTTL = 10
 
 // maxOtherWrites bounds how often others write between two writes of a holder.
 const maxOtherWrites = 1000
 
-// IsRenewed reports whether the holder renews this record itself, and not that of a session.
+// IsRenewed reports whether the holder renews this record, and not the record of a session.
 func IsRenewed(r *Record) bool { return r != nil && r.State == Held && r.Session == "" }
 
 // IsContended reports whether other clients have written too often after the holder's last write.

@@ -135,7 +135,7 @@ func caseYieldRequest(e *env) {
 	}
 	e.release(g)
 	if rec := e.state(job, lease.Free); rec.YieldRequest != nil {
-		e.errorf("the next grant still has the request to yield: %+v", rec.YieldRequest)
+		e.errorf("the free record still has the request to yield: %+v", rec.YieldRequest)
 	}
 	if _, err := asker.RequestYield(e.ctx, job, nil); !errors.Is(err, lease.ErrNotHeld) {
 		e.errorf("RequestYield of a free lock: %v, want ErrNotHeld", err)
