@@ -8,9 +8,9 @@ import (
 	"reflect"
 )
 
-// As finds the optional interface T of b, or of a bucket that b decorates. A decorator has a method
-// Unwrap() Bucket, or a method As(target any) bool. A method As that has the interface sets target
-// (a *T) and returns true.
+// As finds the optional interface T of b, or of a bucket that b wraps. A decorator has a method
+// Unwrap() Bucket, or a method As(target any) bool. If it has the interface, the method As sets
+// target (a *T) and returns true.
 func As[T any](b Bucket) (T, bool) {
 	var t T
 	out := reflect.ValueOf(&t).Elem()
@@ -37,12 +37,12 @@ type CopyOptions struct {
 	// another state or does not exist, the error matches store.ErrConflict.
 	SourceIfMatch Version
 
-	// IfAbsent and IfMatch are conditions on the destination, as in [PutOptions].
+	// IfAbsent and IfMatch are conditions on the destination; see [PutOptions].
 	IfAbsent bool
 	IfMatch  Version
 
-	// Metadata, ContentType and Headers replace those of the source. If Metadata is nil, the copy
-	// keeps all three from the source, and ContentType and Headers must be empty.
+	// If Metadata is not nil, the copy gets these Metadata, ContentType and Headers. If Metadata is
+	// nil, the copy gets the three from the source, and ContentType and Headers must be empty.
 	Metadata    map[string]string
 	ContentType string
 	Headers     Headers
@@ -54,12 +54,12 @@ type CopyOptions struct {
 // Copier is a bucket that can copy an object without sending its body twice.
 type Copier interface {
 	// Copy writes the body of source to destination. It returns at least the key and the version of
-	// the destination. If the source does not exist, the error matches store.ErrNotFound. With
-	// SourceIfMatch, that error matches store.ErrConflict instead.
+	// the destination. If the source does not exist, the error matches store.ErrNotFound; with
+	// SourceIfMatch it matches store.ErrConflict instead.
 	Copy(ctx context.Context, source, destination string, opts *CopyOptions) (Info, error)
 }
 
-// Copy copies within b; see [Copier]. If b cannot copy, the error matches
+// Copy copies an object within b; see [Copier]. If b cannot copy, the error matches
 // [errors.ErrUnsupported].
 func Copy(ctx context.Context, b Bucket, source, destination string, opts *CopyOptions) (Info, error) {
 	c, ok := As[Copier](b)
@@ -69,10 +69,10 @@ func Copy(ctx context.Context, b Bucket, source, destination string, opts *CopyO
 	return c.Copy(ctx, source, destination, opts)
 }
 
-// Traits are properties of a bucket that the layers above may rely on. The zero value promises
-// nothing and is right for every bucket.
+// Traits are promises of a bucket to its callers. The zero value promises nothing, so it is correct
+// for every bucket.
 type Traits struct {
-	// Name names the bucket for people, usually as a URL without secrets.
+	// Name is the name of the bucket for people, usually a URL without secrets.
 	Name string
 
 	// ID identifies the bucket among all buckets, for programs. Two Buckets with the same ID reach
@@ -83,8 +83,8 @@ type Traits struct {
 	// Local says that a request reaches the bucket without a network.
 	Local bool
 
-	// Trusted says that the store is known to honour all conditions that the bucket sends. So no
-	// layer needs to test the conditions.
+	// Trusted says that the store is known to check all conditions that the bucket sends. A client
+	// then does not test the store.
 	Trusted bool
 
 	// UniqueVersions says that every write of a key gets a new version, even if the same bytes are
@@ -97,7 +97,7 @@ type Describer interface {
 	Traits() Traits
 }
 
-// TraitsOf returns the traits of b, or the zero value if b is no [Describer]. If the traits of b
+// TraitsOf returns the traits of b, or the zero value if b is not a [Describer]. If the traits of b
 // have no ID, TraitsOf sets ID to Name.
 func TraitsOf(b Bucket) Traits {
 	d, ok := As[Describer](b)
@@ -109,8 +109,8 @@ func TraitsOf(b Bucket) Traits {
 	return t
 }
 
-// Ability names something that only some buckets can do. A store without the ability may accept a
-// request and ignore its condition.
+// Ability names a kind of request that not every bucket supports. A store without the ability may
+// accept the request and ignore its condition.
 type Ability string
 
 // The abilities that this package uses.
@@ -127,9 +127,9 @@ const (
 	PartsIfMatch   Ability = "upload-if-match"           // IfMatch of a large body
 )
 
-// No function tests these abilities, and [Abilities] does not return them.
+// Abilities that no function tests, and that [Abilities] does not return.
 const (
-	RemoveVersion Ability = "remove-version" // of a [VersionRemover]
+	RemoveVersion Ability = "remove-version" // [VersionRemover].RemoveVersion
 	StorageClass  Ability = "storage-class"  // [PutOptions].StorageClass
 	Tags          Ability = "tags"           // [PutOptions].Tags
 )
@@ -155,28 +155,28 @@ func ParseAbility(name string) (Ability, error) {
 // Verifier is a bucket that tests its store. Before it first uses an ability, it tests whether the
 // store has that ability.
 type Verifier interface {
-	// Verify returns nil if the store has these abilities, and an [UnsupportedError] for the first
-	// ability that it lacks. It tests unknown abilities on objects that it creates and removes, and
-	// remembers the result. Any other error means that Verify could not do the test.
+	// Verify returns nil if the store has these abilities. Otherwise it returns an
+	// [UnsupportedError] for the first ability that the store lacks. Verify tests unknown abilities
+	// on objects that it creates and removes, and remembers the results. Any other error means that
+	// Verify could not do the test.
 	Verify(ctx context.Context, abilities ...Ability) error
 }
 
-// VersionRemover is a bucket that can keep every version of its objects: after an overwrite or a
-// delete, the old body is still stored. These versions are not values of the type [Version].
+// VersionRemover is a bucket that can have versioning: after an overwrite or a delete, the old body
+// is still stored as a version. Such a version is not a value of the type [Version].
 type VersionRemover interface {
-	// KeepsVersions reports whether the bucket keeps every version now.
+	// KeepsVersions reports whether versioning is enabled now.
 	KeepsVersions(ctx context.Context) (bool, error)
 
-	// RemoveVersion permanently removes one version of an object. listed is the Info of the
-	// version, as a listing has yielded it. If the object has a newer version now, RemoveVersion
-	// removes nothing. The error matches store.ErrConflict if the object has another Version, or a
-	// Modified that differs by more than a second. It matches store.ErrNotFound if there is no
-	// object. If the bucket does not keep every version, the error matches [errors.ErrUnsupported],
-	// and nothing is removed.
+	// RemoveVersion permanently removes one version of an object. The parameter listed is the Info
+	// of the version from a listing. If the object now has another Version, or a Modified that
+	// differs by more than a second, RemoveVersion removes nothing, and the error matches
+	// store.ErrConflict. If there is no object, the error matches store.ErrNotFound. If versioning
+	// is not enabled, RemoveVersion removes nothing, and the error matches [errors.ErrUnsupported].
 	RemoveVersion(ctx context.Context, listed Info) error
 }
 
-// UnsupportedError says that a bucket lacks an ability, and so did not send the write. It matches
+// UnsupportedError says that a bucket lacks an ability, and that the write was not sent. It matches
 // [errors.ErrUnsupported]. Its outcome is NotApplied.
 type UnsupportedError struct {
 	Ability Ability
@@ -190,9 +190,9 @@ type UnsupportedError struct {
 
 func (e *UnsupportedError) Error() string {
 	if e.Found == "" {
-		return fmt.Sprintf("this store cannot do %s", e.Ability)
+		return fmt.Sprintf("this store does not support %s", e.Ability)
 	}
-	return fmt.Sprintf("this store cannot do %s: %s", e.Ability, e.Found)
+	return fmt.Sprintf("this store does not support %s: %s", e.Ability, e.Found)
 }
 
 // Is makes an UnsupportedError match errors.ErrUnsupported.

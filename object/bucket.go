@@ -15,9 +15,9 @@ const MaxMetadata = 2 << 10
 // maxHeaders is how long the [Headers] of an object may be, all together, in bytes.
 const maxHeaders = 2 << 10
 
-// Headers are HTTP headers that a store keeps with an object and sends to browsers and caches, in
-// addition to the content type. An empty header is not sent. Values are text without control
-// characters. Some servers accept only ASCII. All headers together have at most 2 KiB.
+// Headers are HTTP headers that a store saves with an object and sends to browsers and caches, in
+// addition to the content type. The store does not send an empty header. Values are text without
+// control characters. Some servers accept only ASCII. All headers together have at most 2 KiB.
 type Headers struct {
 	CacheControl       string `json:"cache_control,omitempty"`
 	ContentDisposition string `json:"content_disposition,omitempty"`
@@ -29,7 +29,7 @@ type Headers struct {
 	ContentLanguage string `json:"content_language,omitempty"`
 }
 
-// Or returns the headers of h. If a header of h is empty, the result has that header from other.
+// Or returns a copy of h, in which each empty header has the value from other.
 func (h Headers) Or(other Headers) Headers {
 	return Headers{
 		cmp.Or(h.CacheControl, other.CacheControl), cmp.Or(h.ContentDisposition, other.ContentDisposition),
@@ -57,13 +57,13 @@ type Info struct {
 	// answer, not with the caller's clock.
 	Now time.Time
 
-	// ContentType, Headers and Metadata are the values that the writer passed to Put. In a listing
+	// ContentType, Headers and Metadata are the values that the writer passed to Put. In a listing,
 	// they are empty.
 	ContentType string
 	Headers     Headers
 	Metadata    map[string]string
 
-	// WriteInfo is what a [Client] keeps in the metadata of the object. Only a client sets this
+	// WriteInfo is the data of a [Client] in the metadata of the object. Only a client sets this
 	// field. In an Info of a [Bucket], the same data is a part of Metadata. In a listing, WriteInfo
 	// is zero.
 	WriteInfo WriteInfo
@@ -86,12 +86,12 @@ type GetOptions struct {
 	// Length is the largest number of bytes to read; 0 means all bytes.
 	Length int64
 
-	// IfMatch requests exactly this state. If the object is in another state, the error matches
+	// IfMatch is a condition: the object must be in this state. Otherwise the error matches
 	// store.ErrConflict.
 	IfMatch Version
 
-	// IfChanged requests any state except this state. If the object is still in this state, the
-	// error matches [ErrNotChanged], and the store sends no body.
+	// IfChanged is a condition: the object must not be in this state. Otherwise the error matches
+	// [ErrNotChanged], and the store sends no body.
 	IfChanged Version
 }
 
@@ -108,12 +108,11 @@ type PutOptions struct {
 	// ContentType is a MIME type; empty means application/octet-stream.
 	ContentType string
 
-	// Headers are kept with the body.
+	// Headers are stored with the body.
 	Headers Headers
 
-	// Metadata is kept with the body. Names are lower-case letters, digits,
-	// hyphens and underscores; values are printable ASCII. See [MaxMetadata] and
-	// [CheckMetadata].
+	// Metadata is stored with the body. Names are lower-case letters, digits, hyphens and
+	// underscores; values are printable ASCII. See [MaxMetadata] and [CheckMetadata].
 	Metadata map[string]string
 
 	// StorageClass is a class of the store, such as STANDARD_IA on S3; empty means the store's
@@ -122,17 +121,17 @@ type PutOptions struct {
 	// objects.
 	StorageClass string
 
-	// Tags are kept with the object for rules of the store (costs, lifecycle). No method reads
-	// them. There are at most 10 tags. Names have 1 to 128 characters, values at most 256. Both
-	// consist of letters, digits, spaces and + - = . _ : / @. Names do not begin with "aws:". A
-	// bucket without tags returns an [UnsupportedError].
+	// Tags are stored with the object. Rules of the store can use them (costs, lifecycle). No
+	// method reads them. There are at most 10 tags. Names have 1 to 128 characters, values at most
+	// 256. Both consist of letters, digits, spaces and + - = . _ : / @. Names do not begin with
+	// "aws:". A bucket without tags returns an [UnsupportedError].
 	Tags map[string]string
 
-	// Length is the length of the body in bytes; 0 means that the caller does not know it. If the
-	// body has another length, the error is [ErrInvalid], and nothing is written.
+	// Length is the length of the body in bytes; 0 means that the caller does not know the length.
+	// If the body has another length, the error is [ErrInvalid], and nothing is written.
 	Length int64
 
-	// Progress, if not nil, is called with the number of bytes that the store has.
+	// Progress, if not nil, is called with the number of bytes that have reached the store.
 	Progress Progress
 
 	// OnUpload is for a large body that the bucket uploads in parts. The bucket calls OnUpload with
@@ -154,8 +153,8 @@ type DeleteOptions struct {
 	// a [ConflictError] with HasCurrent set and an empty Version.
 	IfMatch Version
 
-	// OrAbsent changes IfMatch: if there is no object, the delete succeeds. Some servers that
-	// honour IfMatch send the same answer for a deleted object and for an absent object.
+	// OrAbsent changes IfMatch: if there is no object, the delete succeeds. Set it for servers that
+	// check IfMatch but answer in the same way for a deleted and for an absent object.
 	OrAbsent bool
 }
 
@@ -165,8 +164,7 @@ type ListOptions struct {
 	After string
 }
 
-// A Bucket is a space of objects. The package comment states the contract. All options
-// may be nil.
+// A Bucket contains objects. The package comment describes the contract. All options may be nil.
 type Bucket interface {
 	// Get opens an object. If there is no object, the error matches store.ErrNotFound.
 	Get(ctx context.Context, key string, opts *GetOptions) (*Reader, error)

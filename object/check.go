@@ -14,22 +14,22 @@ import (
 // MaxKey is the longest key of an object, in bytes.
 const MaxKey = 1024
 
-// CheckKey reports why key cannot name an object; the error matches [store.ErrKey]. A key is valid
-// UTF-8, not empty, and has at most [MaxKey] bytes. Some stores also refuse several slashes in a
-// row, and the segments "." and "..".
+// CheckKey returns an error if key cannot name an object. The error matches [store.ErrKey]. A key
+// is valid UTF-8, is not empty, and has at most [MaxKey] bytes. Some stores also refuse several
+// slashes in a row, and the segments "." and "..".
 func CheckKey(key string) error {
 	switch {
 	case key == "":
 		return fmt.Errorf("%w: the key is empty", store.ErrKey)
 	case len(key) > MaxKey:
-		return fmt.Errorf("%w: the key has %d bytes, at most %d are allowed", store.ErrKey, len(key), MaxKey)
+		return fmt.Errorf("%w: the key has %d bytes; at most %d are allowed", store.ErrKey, len(key), MaxKey)
 	case !utf8.ValidString(key):
-		return fmt.Errorf("%w: %q is not valid UTF-8", store.ErrKey, key)
+		return fmt.Errorf("%w: the key %q is not valid UTF-8", store.ErrKey, key)
 	}
 	return nil
 }
 
-// CheckMetadata returns an error that matches [ErrInvalid] if some buckets cannot keep the
+// CheckMetadata returns an error that matches [ErrInvalid] if some buckets cannot store the
 // metadata. Names consist of lower-case letters, digits, hyphens and underscores. Values consist of
 // printable ASCII without a space at either end.
 func CheckMetadata(metadata map[string]string) error {
@@ -44,7 +44,7 @@ func CheckMetadata(metadata map[string]string) error {
 		size += len(name) + len(value)
 	}
 	if size > MaxMetadata {
-		return fmt.Errorf("%w: %d bytes of metadata, at most %d are allowed", ErrInvalid, size, MaxMetadata)
+		return fmt.Errorf("%w: the metadata has %d bytes; at most %d are allowed", ErrInvalid, size, MaxMetadata)
 	}
 	return nil
 }
@@ -63,12 +63,12 @@ func checkHeaders(h Headers) error {
 		size += len(value)
 	}
 	if size > maxHeaders {
-		return fmt.Errorf("%w: %d bytes of headers, at most %d are allowed", ErrInvalid, size, maxHeaders)
+		return fmt.Errorf("%w: the headers have %d bytes; at most %d are allowed", ErrInvalid, size, maxHeaders)
 	}
 	return nil
 }
 
-// The bounds of tags are those of S3. MaxTagName and MaxTagValue are in characters.
+// The bounds of tags, the same as on S3. MaxTagName and MaxTagValue are in characters.
 const (
 	MaxTags     = 10
 	MaxTagName  = 128
@@ -80,7 +80,7 @@ const (
 // : / @; names are not empty, and do not begin with "aws:".
 func checkTags(tags map[string]string) error {
 	if len(tags) > MaxTags {
-		return fmt.Errorf("%w: %d tags, at most %d are allowed", ErrInvalid, len(tags), MaxTags)
+		return fmt.Errorf("%w: there are %d tags; at most %d are allowed", ErrInvalid, len(tags), MaxTags)
 	}
 	bad := func(text string, limit int) bool {
 		return !utf8.ValidString(text) || utf8.RuneCountInString(text) > limit || strings.ContainsFunc(text, func(r rune) bool {
@@ -166,7 +166,7 @@ func CheckCopy(source, destination string, opts *CopyOptions) (CopyOptions, erro
 	case opts.IfAbsent && opts.IfMatch != "":
 		return CopyOptions{}, fmt.Errorf("%w: the options have both IfAbsent and IfMatch; give one", ErrInvalid)
 	case opts.Metadata == nil && (opts.ContentType != "" || opts.Headers != Headers{}):
-		return CopyOptions{}, fmt.Errorf("%w: CopyOptions has ContentType or Headers, but no Metadata: the three are replaced together, so give all of them", ErrInvalid)
+		return CopyOptions{}, fmt.Errorf("%w: CopyOptions has ContentType or Headers, but no Metadata; a copy replaces all three together, so set all three", ErrInvalid)
 	}
 	return *opts, cmp.Or(CheckMetadata(opts.Metadata), checkHeaders(opts.Headers))
 }

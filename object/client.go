@@ -24,22 +24,24 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Reserver reserves the object before every conditional write. It does so even if the store
-	// honours the condition, because other programs may rely only on the reservation. If the store
-	// honours the condition, the client also sends the condition. Without a Reserver, the client
-	// refuses conditions that the store does not honour. Unconditional writes need no reservation.
+	// With a Reserver, the client reserves the object before every conditional write. It does so
+	// even if the store checks the condition, because other programs may rely only on the
+	// reservation. If the store checks the condition, the client also sends the condition. Without
+	// a Reserver, the client refuses conditions that the store does not check. Unconditional writes
+	// need no reservation.
 	Reserver Reserver
 
 	// Abilities has the results of earlier tests: true if the store has the ability, false if it
-	// does not. If an ability is missing here and the bucket is a [Verifier], the client calls
-	// Verify. Otherwise, if the [Traits] of the bucket say Trusted, the client assumes the ability.
-	// In all other cases the client tests the ability once ([Probe]).
+	// does not. For an ability that is not in the map, there are three cases. If the bucket is a
+	// [Verifier], the client calls Verify. Otherwise, if the [Traits] of the bucket say Trusted,
+	// the client assumes that the store has the ability. Otherwise the client tests the ability
+	// once ([Probe]).
 	Abilities map[Ability]bool
 
 	// DistinctBodies promises that no two writes to one key have equal bodies, for example because
 	// each body has a unique id. Then the client can check a fence even if equal bodies have equal
-	// versions, as on S3. Every writer of the objects must keep the promise. To copy the same body
-	// twice to one key breaks the promise.
+	// versions, as on S3. Every writer of the objects must keep this promise. Do not copy the same
+	// body twice to one key, because this breaks the promise.
 	DistinctBodies bool
 
 	// Logger receives the outcome of writes whose reply was lost. Nil means no log.
@@ -95,26 +97,26 @@ type WriteOptions struct {
 	// fence returns an [UnsupportedError].
 	Fence *Fence
 
-	// Force writes even if the fence of the object refuses the write. If these options have no
-	// Fence, the object keeps its fence.
+	// With Force, the client writes even if the fence of the object refuses the write. If these
+	// options have no Fence, the object keeps its fence.
 	Force bool
 
-	// ContentType is a MIME type. Empty means application/octet-stream. In a Copy or Rename, empty
-	// means the type of the source.
+	// ContentType is a MIME type; empty means application/octet-stream. In a Copy or Rename, empty
+	// means the content type of the source.
 	ContentType string
 
-	// Headers are kept with the body. In a Copy or Rename, if a header is empty, the object gets
-	// the header of the source.
+	// Headers are stored with the body. In a Copy or Rename, an empty header means the header of
+	// the source.
 	Headers Headers
 
-	// Metadata is kept with the body; see [PutOptions] for its form, and [MaxClientMetadata] for
+	// Metadata is stored with the body; see [PutOptions] for its form, and [MaxClientMetadata] for
 	// its size. The client refuses names that begin with [ReservedMetadata]. Nil means no metadata.
 	// In a Copy or Rename, nil means the metadata of the source.
 	Metadata map[string]string
 
-	// Length, Progress and OnUpload are those of [PutOptions]. If the bucket keeps an upload
-	// because OnUpload is set, the client does not send the body again; see [Client.Resume]. Copy
-	// and Rename accept only Progress.
+	// Length, Progress and OnUpload are described at [PutOptions]. If an upload with OnUpload does
+	// not complete, the client does not send the body again; see [Client.Resume]. Copy and Rename
+	// accept only Progress.
 	Length   int64
 	Progress Progress
 	OnUpload func(Upload)
@@ -160,18 +162,18 @@ func (o *WriteOptions) check(key string) error {
 	size := 0
 	for name, value := range o.Metadata {
 		if len(name) >= len(ReservedMetadata) && name[:len(ReservedMetadata)] == ReservedMetadata {
-			return fmt.Errorf("%w: metadata name %q: names that begin with %q belong to the client", ErrInvalid, name, ReservedMetadata)
+			return fmt.Errorf("%w: the metadata name %q is reserved for the client (prefix %q); use another name", ErrInvalid, name, ReservedMetadata)
 		}
 		size += len(name) + len(value)
 	}
 	if size > MaxClientMetadata {
-		return fmt.Errorf("%w: %d bytes of metadata, at most %d are allowed", ErrInvalid, size, MaxClientMetadata)
+		return fmt.Errorf("%w: the metadata has %d bytes; at most %d are allowed", ErrInvalid, size, MaxClientMetadata)
 	}
 	return cmp.Or(CheckMetadata(o.Metadata), checkHeaders(o.Headers))
 }
 
-// Client writes objects so that the caller knows the outcome of each write. See the package
-// comment. Any number of goroutines may use a client. It starts no goroutine, and needs no Close.
+// Client reads and writes objects. It finds the outcome of each write; see the package comment. Any
+// number of goroutines may use a client. It starts no goroutine, and needs no Close.
 type Client struct {
 	bucket  Bucket
 	o       Options
@@ -187,7 +189,7 @@ func New(b Bucket, opts *Options) (*Client, error) {
 		o = *opts
 	}
 	if b == nil {
-		return nil, fmt.Errorf("object: %w: New needs a bucket, and got nil", ErrInvalid)
+		return nil, fmt.Errorf("object: %w: the bucket is nil", ErrInvalid)
 	}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("object: %w", err)
@@ -197,7 +199,7 @@ func New(b Bucket, opts *Options) (*Client, error) {
 	for a, has := range o.Abilities {
 		c.learned.found[a] = nil
 		if !has {
-			c.learned.found[a] = &UnsupportedError{Ability: a, Found: "Options.Abilities says so"}
+			c.learned.found[a] = &UnsupportedError{Ability: a, Found: "Options.Abilities of this client has the value false for it"}
 		}
 	}
 	return c, nil
@@ -206,9 +208,9 @@ func New(b Bucket, opts *Options) (*Client, error) {
 // Bucket returns the bucket that the client uses.
 func (c *Client) Bucket() Bucket { return c.bucket }
 
-// Get opens an object, as [Bucket.Get] does. The caller must close the reader. The Info has the
-// [WriteInfo], and its Metadata is the metadata that the writer passed to Put. If the object is a
-// tombstone, the error matches [store.ErrNotFound].
+// Get opens an object like [Bucket.Get]. The caller must close the reader. The Info of the result
+// has the [WriteInfo]. Its Metadata is the metadata that the writer passed to Put. If the object is
+// a tombstone, the error matches [store.ErrNotFound].
 func (c *Client) Get(ctx context.Context, key string, opts *GetOptions) (*Reader, error) {
 	r, err := c.bucket.Get(ctx, key, opts)
 	if err != nil {
@@ -222,8 +224,8 @@ func (c *Client) Get(ctx context.Context, key string, opts *GetOptions) (*Reader
 	return r, nil
 }
 
-// ReadAll reads an object of at most limit bytes, as the function [ReadAll] does. The Info can be
-// the Base of a write. A tombstone counts as absent.
+// ReadAll reads an object of at most limit bytes, like the function [ReadAll]. The Info can be the
+// Base of a write. If the object is a tombstone, the error matches [store.ErrNotFound].
 func (c *Client) ReadAll(ctx context.Context, key string, limit int64, opts *GetOptions) ([]byte, Info, error) {
 	body, info, err := ReadAll(ctx, c.bucket, key, limit, opts)
 	info = withWriteInfo(info)
@@ -233,8 +235,8 @@ func (c *Client) ReadAll(ctx context.Context, key string, limit int64, opts *Get
 	return body, info, opError("get", key, err)
 }
 
-// Stat describes an object by one request, as [Bucket.Stat] does. The Info has the [WriteInfo],
-// and can be the Base of a write. A tombstone counts as absent.
+// Stat describes an object by one request, like [Bucket.Stat]. The Info has the [WriteInfo], and
+// can be the Base of a write. If the object is a tombstone, the error matches [store.ErrNotFound].
 func (c *Client) Stat(ctx context.Context, key string) (Info, error) {
 	info, err := c.stat(ctx, key)
 	if err == nil && info.WriteInfo.Deleted {
@@ -255,14 +257,14 @@ func (c *Client) stat(ctx context.Context, key string) (Info, error) {
 	return withWriteInfo(info), nil
 }
 
-// List yields the objects whose keys begin with prefix, as [Bucket.List] does. Each object that is
-// as small as a tombstone costs one more request.
+// List yields the objects whose keys begin with prefix, like [Bucket.List]. It does not yield
+// tombstones. Each object that is as small as a tombstone costs one more request.
 func (c *Client) List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Info, error] {
 	return c.visible(ctx, c.bucket.List(ctx, prefix, opts))
 }
 
-// ListDir lists one level of keys, as the function [ListDir] does. Each object that is as small as
-// a tombstone costs one more request.
+// ListDir lists one level of keys, like the function [ListDir]. It does not yield tombstones. Each
+// object that is as small as a tombstone costs one more request.
 func (c *Client) ListDir(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return c.visible(ctx, ListDir(ctx, c.bucket, prefix))
 }
@@ -301,11 +303,11 @@ func (c *Client) visible(ctx context.Context, listing iter.Seq2[Info, error]) it
 // sends a Stat. On a bucket with unique versions, the client also sends a Stat before a put without
 // a condition, to read the fence. After a conflict the client sends a Stat to find the winner.
 //
-// While the object is certainly still in the state that the write names, the client can send the
-// write again. To do so, it needs the body again. If body is an [io.Seeker], the client seeks back.
-// It keeps up to 1 MiB of any other body in memory, and sends a longer body only once. If a body is
-// sent only once, a put without a condition can end with a conflict on a bucket with unique
-// versions.
+// If the object is certainly still in the state that the write names, the client can send the write
+// again. It then needs the body again. If body is an [io.Seeker], the client seeks back. It keeps
+// up to 1 MiB of any other body in memory, and sends a longer body only once. If the client can
+// send the body only once, a put without a condition can end with a conflict on a bucket with
+// unique versions.
 func (c *Client) Put(ctx context.Context, key string, body io.Reader, opts *WriteOptions) (Info, error) {
 	info, err := c.put(ctx, key, body, options(opts))
 	return info, opError("put", key, err)
@@ -331,14 +333,14 @@ func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOpt
 	return w.run(ctx)
 }
 
-// Resume continues an upload that a Put with OnUpload has kept, as the function [Resume] does. The
-// body must be the same as in that Put, from its beginning. The write keeps its id. So the client
-// recognises if an earlier attempt has already completed the upload.
+// Resume continues an upload of a Put with OnUpload that did not complete; see the function
+// [Resume]. Pass the same body as in that Put, from its beginning. The write keeps its id. So the
+// client recognises if an earlier attempt has already completed the upload.
 //
-// Content type, headers, metadata and fence are those of the Put; opts must not set them. The
-// object must still be in the state that the Put saw. If another writer has changed the object
-// since then, Resume returns a conflict on a bucket with unique versions. It does so even without a
-// condition and with Force.
+// The object gets the content type, headers, metadata and fence of the Put; opts must not set them.
+// The object must still be in the state that the Put saw. If another writer has changed the object
+// meanwhile, Resume returns a conflict on a bucket with unique versions. It does so even without a
+// condition, and even with Force.
 func (c *Client) Resume(ctx context.Context, u Upload, body io.Reader, opts *WriteOptions) (Info, error) {
 	info, err := c.resume(ctx, u, body, options(opts))
 	return info, opError("put", u.Key, err)
@@ -366,7 +368,7 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 	// The conflict may be with an earlier completion of this upload.
 	now, lookErr := c.readState(ctx, u.Key)
 	if lookErr != nil {
-		return Info{}, &store.InDoubtError{Version: store.Version(begun.WriteInfo.ID), Err: fmt.Errorf("the upload may be complete; reading the object to find out: %w", lookErr)}
+		return Info{}, &store.InDoubtError{Version: store.Version(begun.WriteInfo.ID), Err: fmt.Errorf("the upload may be complete, but the client could not read the object to find out: %w", lookErr)}
 	}
 	switch c.resolution(now, state{any: true}, begun.WriteInfo.ID) {
 	case store.ResolutionApplied:

@@ -9,17 +9,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Copy copies an object. It keeps the content type, headers and metadata of the source, unless opts
-// has others. The condition and the fence of opts are about the destination; SourceIfMatch is about
-// the source. Copy copies the state of the source that it read first.
+// Copy copies an object. The destination gets the content type, headers and metadata of the source,
+// unless opts sets others. The condition and the fence of opts apply to the destination;
+// SourceIfMatch applies to the source. Copy first reads the state of the source, and copies this
+// state.
 //
-// If the server can copy under the conditions, Copy takes two requests (stat and copy) for an
-// object of any size. Otherwise the client downloads the object and puts it. The outcomes are
-// those of [Client.Put].
+// If the server supports conditional copies, Copy takes two requests (stat and copy) for an object
+// of any size. Otherwise the client downloads the object and puts it. Copy has the same outcomes as
+// [Client.Put].
 //
-// If the source does not exist, the error matches [store.ErrNotFound]. With SourceIfMatch, that
-// error matches [store.ErrConflict] instead. If the source changes during the copy, the error
-// matches [store.ErrConflict]. Nothing is written in these cases. The Key of the [ConflictError]
+// If the source does not exist, the error matches [store.ErrNotFound]; with SourceIfMatch it
+// matches [store.ErrConflict] instead. If the source changes during the copy, the error matches
+// [store.ErrConflict]. In all these cases, Copy writes nothing. The Key of the [ConflictError]
 // names the object that was not in the expected state.
 func (c *Client) Copy(ctx context.Context, source, destination string, opts *WriteOptions) (Info, error) {
 	o := options(opts)
@@ -40,7 +41,7 @@ func (c *Client) source(ctx context.Context, source, destination string, o Write
 		return Info{}, err
 	}
 	if source == destination {
-		return Info{}, fmt.Errorf("%w: source and destination are the same", ErrInvalid)
+		return Info{}, fmt.Errorf("%w: the source and the destination are the same object", ErrInvalid)
 	}
 	if err := store.CheckContext(ctx); err != nil {
 		return Info{}, err

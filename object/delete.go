@@ -17,21 +17,21 @@ const (
 	tombstoneType = "text/plain"
 )
 
-// Delete removes an object. Without a condition, the delete of an absent object succeeds.
-// IfAbsent, ContentType, Headers and Metadata are not valid for a delete.
+// Delete removes an object. Without a condition, the delete of an absent object succeeds. The
+// options must not have IfAbsent, ContentType, Headers or Metadata.
 //
-// With a fence, Delete leaves a tombstone with the fence: a small object that a client reads as
-// absent. So an earlier holder of the lock cannot create the object again. The present holder can
-// create it again. A delete with Force also removes the tombstone.
+// With a fence, Delete leaves a tombstone with the fence: a small object that a client treats as
+// absent. So an earlier holder of the lock cannot create the object again, but the present holder
+// can. A delete with Force also removes the tombstone.
 //
 //   - nil: the object is deleted.
 //   - [store.ErrConflict]: the condition did not hold, and nothing was deleted.
 //   - [ErrFenced]: the fence of the object refuses this delete, and nothing was deleted.
 //   - unknown: the object does not exist any more, and the reply was lost or the store refused the
 //     delete. No request can find out whether this delete or another delete has removed the object.
-//     If a delete has no condition, the client sends the delete again after a lost reply.
+//     After a lost reply, the client repeats only a delete without a condition.
 //
-// The requests are those of [Client.Put].
+// Delete sends the same requests as [Client.Put].
 func (c *Client) Delete(ctx context.Context, key string, opts *WriteOptions) error {
 	o := options(opts)
 	err := o.check(key)
@@ -150,9 +150,9 @@ func (c *Client) removed(ctx context.Context, key string, on state, by way, orAb
 	now, err := c.readState(ctx, key)
 	switch {
 	case err != nil && lost == nil:
-		return false, store.MarkUnknown(fmt.Errorf("the store refused the delete; reading the object to find out why: %w", err))
+		return false, store.MarkUnknown(fmt.Errorf("the store refused the delete, and the client could not read the object to find out why: %w", err))
 	case err != nil:
-		return false, unknown(fmt.Errorf("reading the object to find the outcome: %w", err))
+		return false, unknown(fmt.Errorf("the client could not read the object to find the outcome: %w", err))
 	case orAbsent && now.absent:
 		return false, nil
 	case c.same(now, on) && (by.own || !by.conditional):
@@ -161,11 +161,11 @@ func (c *Client) removed(ctx context.Context, key string, on state, by way, orAb
 		return false, unknown(errors.New("the delete was not applied yet, but may still be applied"))
 	case lost == nil && now.absent && !TraitsOf(c.bucket).Local:
 		// A proxy may have repeated the request, and its first copy removed the object.
-		return false, store.MarkUnknown(errors.New("the store refused the last try of the delete, but the object does not exist any more; an earlier try or another delete removed the object"))
+		return false, store.MarkUnknown(errors.New("the store refused the last attempt of the delete, but the object no longer exists: an earlier attempt or another program has removed it"))
 	case lost == nil, by.own && c.unique() && on.info.WriteInfo.ID != "" && slices.Contains(now.info.WriteInfo.Previous, on.info.WriteInfo.ID):
 		return false, &ConflictError{Key: key, HasCurrent: true, Version: now.version()}
 	case now.absent:
-		return false, unknown(errors.New("the object does not exist any more; this delete or another delete removed the object"))
+		return false, unknown(errors.New("the object no longer exists: this delete or another program has removed it"))
 	}
 	return false, unknown(errors.New("the object does not show whether the delete was applied"))
 }

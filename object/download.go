@@ -34,11 +34,11 @@ type DownloadOptions struct {
 	// [DefaultParallel].
 	Parallel int
 
-	// IfMatch requests this state, as in [GetOptions].
+	// IfMatch is a condition: the object must be in this state; see [GetOptions].
 	IfMatch Version
 
-	// Offset is the number of bytes that the caller already has from the state IfMatch. An Offset
-	// above 0 needs IfMatch; see [TruncatedError].
+	// Offset is the number of bytes that an earlier Download has already written. If Offset is
+	// above 0, IfMatch must be the state that the earlier Download read; see [TruncatedError].
 	Offset int64
 
 	// Progress is called with the number of written bytes, including the bytes before Offset.
@@ -63,18 +63,17 @@ func (e *TruncatedError) Error() string {
 func (e *TruncatedError) Unwrap() error { return e.Err }
 
 // Download writes the body of an object to w, each byte at its offset. It reads several ranges at
-// the same time. All ranges are of one state: if the object changes, the error matches
-// store.ErrConflict. If an answer breaks off, Download requests the rest of the range.
+// the same time. All ranges are from one state of the object: if the object changes, the error
+// matches store.ErrConflict. If an answer ends too early, Download requests the rest of the range.
 //
-// Download holds 64 KiB of memory for each range, in addition to what the bucket holds. Several
-// goroutines write to w until Download returns. If w is already longer than the body, Download does
-// not shorten w. After an error, w has parts of the body; a [TruncatedError] says how many bytes
-// are complete.
+// Download uses 64 KiB of memory for each range. The bucket can use more. Several goroutines write
+// to w until Download returns. If w is already longer than the body, Download does not shorten w.
+// After an error, w has parts of the body; a [TruncatedError] says how many bytes are complete.
 func Download(ctx context.Context, b Bucket, key string, w io.WriterAt, opts *DownloadOptions) (Info, error) {
 	return downloadFrom(ctx, b, TraitsOf(b), key, w, opts)
 }
 
-// Download writes the body of an object to w, as the function [Download] does.
+// Download writes the body of an object to w, like the function [Download].
 func (c *Client) Download(ctx context.Context, key string, w io.WriterAt, opts *DownloadOptions) (Info, error) {
 	return downloadFrom(ctx, c, TraitsOf(c.bucket), key, w, opts)
 }
@@ -93,7 +92,7 @@ func downloadFrom(ctx context.Context, b opener, t Traits, key string, w io.Writ
 	o.rangeSize = cmp.Or(o.rangeSize, downloadRange)
 	o.Parallel = cmp.Or(o.Parallel, DefaultParallel)
 	if o.Parallel < 1 || o.Parallel > 64 || o.Offset < 0 || o.Offset > 0 && o.IfMatch == "" {
-		return Info{}, fmt.Errorf("%w: DownloadOptions: Parallel is %d and must be from 1 to 64; Offset is %d and must not be negative; an Offset needs IfMatch", ErrInvalid, o.Parallel, o.Offset)
+		return Info{}, fmt.Errorf("%w: DownloadOptions.Parallel is %d and must be from 1 to 64; DownloadOptions.Offset is %d and must be 0, or positive with IfMatch", ErrInvalid, o.Parallel, o.Offset)
 	}
 	d := &download{b: b, key: key, w: w, o: o, done: make(map[int64]int64)}
 	d.doubtful = !t.Trusted && !t.UniqueVersions

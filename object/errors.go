@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// These errors are in addition to those of package store. Match them with [errors.Is].
+// The errors of this package, for [errors.Is]. Calls also return errors of package store.
 var (
 	// ErrNotChanged: the object is still in the state of [GetOptions].IfChanged.
 	ErrNotChanged = errors.New("not changed")
@@ -27,8 +27,8 @@ var (
 	ErrFenced = store.NewError("fenced", store.NotApplied, store.ErrPermanent)
 )
 
-// FencedError says that the fence of the object refuses a write. It matches [ErrFenced]. Its
-// outcome is NotApplied.
+// FencedError says that the client refused a write because of the fence of the object. It matches
+// [ErrFenced]. Its outcome is NotApplied.
 type FencedError struct {
 	Key   string
 	Fence Fence  // fence of the object
@@ -38,11 +38,11 @@ type FencedError struct {
 func (e *FencedError) Error() string {
 	switch {
 	case e.Write == nil:
-		return fmt.Sprintf("%q carries token %d of lock %q, and the write has no token", e.Key, e.Fence.Token, e.Fence.Lock)
+		return fmt.Sprintf("the fence of %q has token %d of the lock %q, but the write has no token", e.Key, e.Fence.Token, e.Fence.Lock)
 	case folded(e.Write.Lock) != folded(e.Fence.Lock):
-		return fmt.Sprintf("%q carries a token of lock %q, and the write has a token of lock %q", e.Key, e.Fence.Lock, e.Write.Lock)
+		return fmt.Sprintf("the fence of %q is from the lock %q, but the write has a token of the lock %q", e.Key, e.Fence.Lock, e.Write.Lock)
 	}
-	return fmt.Sprintf("%q carries token %d of lock %q, and the write has token %d", e.Key, e.Fence.Token, e.Fence.Lock, e.Write.Token)
+	return fmt.Sprintf("the fence of %q has token %d of the lock %q, but the write has token %d", e.Key, e.Fence.Token, e.Fence.Lock, e.Write.Token)
 }
 
 // Is makes a FencedError match ErrFenced, and the errors that ErrFenced matches.
@@ -55,25 +55,27 @@ func (e *FencedError) Outcome() store.Outcome { return store.NotApplied }
 func (e *UnsupportedError) Outcome() store.Outcome { return store.NotApplied }
 
 // ConflictError says that an object was not in the expected state. It matches [store.ErrConflict].
-// Its outcome is NotApplied, but only for the request that got this answer.
+// Its outcome is NotApplied. This is true only for the request that got this answer: an earlier
+// copy of the request may have been applied.
 type ConflictError struct {
 	Key string
 
-	// HasCurrent says that Version is the state that the request found. A zero Version then
-	// means that there was no object.
+	// If HasCurrent is true, Version is the state that the request found; an empty Version means
+	// that there was no object. If HasCurrent is false, the present state is not known.
 	HasCurrent bool
 	Version    Version
 
-	// RenamedTo is the destination of a faster rename of the object, if there was one.
+	// RenamedTo is the destination of another rename that has won. It is empty if no rename caused
+	// the conflict.
 	RenamedTo string
 }
 
 func (e *ConflictError) Error() string {
 	switch {
 	case e.RenamedTo != "":
-		return fmt.Sprintf("a rename of %q to %q was faster", e.Key, e.RenamedTo)
+		return fmt.Sprintf("another rename has moved %q to %q", e.Key, e.RenamedTo)
 	case !e.HasCurrent:
-		return fmt.Sprintf("the state of %q is not the one that the request requires", e.Key)
+		return fmt.Sprintf("%q is not in the state that the request requires", e.Key)
 	case e.Version == "":
 		return fmt.Sprintf("%q does not exist", e.Key)
 	}

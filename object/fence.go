@@ -8,9 +8,9 @@ import (
 )
 
 // RaiseFence puts a fence on an object, and changes nothing else of the object. A new holder of a
-// lock calls it before it reads the object. From then on the object refuses every write with a
-// lower token of the lock. It also refuses a write that an earlier holder has already prepared. If
-// the object does not exist, RaiseFence leaves a tombstone with the fence.
+// lock calls RaiseFence before it reads the object. From then on, clients refuse every write with a
+// lower token of the lock. The store also refuses a write that an earlier holder has already
+// prepared. If the object does not exist, RaiseFence leaves a tombstone with the fence.
 //
 // RaiseFence returns the state with the fence, which can be the Base of a write. WriteInfo.Deleted
 // of the result says whether the object is a tombstone. If the object already has this token,
@@ -18,11 +18,11 @@ import (
 // error matches [ErrFenced].
 //
 // RaiseFence needs a bucket with unique versions ([Traits].UniqueVersions). On other buckets it
-// returns an [UnsupportedError]. If equal bodies have equal versions, a raised fence does not
-// change the version, and the condition of a prepared write still holds. Package indexbucket gives
-// every bucket unique versions.
+// returns an [UnsupportedError]: there, a raised fence does not change the version, so the
+// condition of a prepared write still holds. Package indexbucket gives every bucket unique
+// versions.
 //
-// RaiseFence sends two requests (stat and copy). The outcomes are those of [Client.Put]. After a
+// RaiseFence sends two requests (stat and copy). It has the same outcomes as [Client.Put]. After a
 // conflict RaiseFence tries again until the context ends.
 func (c *Client) RaiseFence(ctx context.Context, key string, fence Fence) (Info, error) {
 	info, err := c.raiseFence(ctx, key, WriteOptions{Fence: &fence})
@@ -34,7 +34,7 @@ func (c *Client) raiseFence(ctx context.Context, key string, o WriteOptions) (In
 		return Info{}, err
 	}
 	if !TraitsOf(c.bucket).UniqueVersions {
-		return Info{}, &UnsupportedError{Ability: Fenced, Found: "on this store equal bodies have equal versions, so a higher fence would not change the version; keep the objects in a bucket of package indexbucket"}
+		return Info{}, &UnsupportedError{Ability: Fenced, Found: "on this store equal bodies have equal versions, so a higher fence would not change the version; use a bucket of package indexbucket"}
 	}
 	for try := 1; ; try++ {
 		now, err := c.current(ctx, key)

@@ -20,8 +20,8 @@ const maxDir = 100_000
 
 // FS returns the objects of a client as a read-only file system, for templates,
 // [net/http.FileServerFS] and other users of an [fs.FS]. Slashes in keys separate the names of
-// directories. [fs.Sub] returns a directory. ctx bounds all calls on the file system and its
-// files.
+// directories. [fs.Sub] returns a directory. The context bounds all calls on the file system and
+// its files.
 //
 // A directory exists while there is an object below it. Objects whose keys are not valid paths
 // ([fs.ValidPath]), for example with two slashes in a row, are not in the file system. If there are
@@ -29,15 +29,16 @@ const maxDir = 100_000
 // Files have the mode 0444, and the time of [Info].Modified in whole seconds. The method Sys of a
 // file's [fs.FileInfo] returns the [Info].
 //
-// An open file is one state of its object. After the object was changed or deleted, a read
-// continues with the old state or fails. It never mixes two states. Files implement [io.Seeker]
-// and [io.ReaderAt].
+// An open file reads one state of its object. If another program changes or deletes the object, a
+// read continues with the old state or fails. A file never mixes two states. Files implement
+// [io.Seeker] and [io.ReaderAt].
 //
-// To open a file and read it from its beginning costs one request. A read after a seek costs one
-// more request, and each ReadAt also costs one. To open a directory costs two requests. To read a
-// directory costs a listing ([ListDir]). A directory of more than 100,000 entries can only be read
-// in pieces ([fs.ReadDirFile] with n > 0). After the first 100,000, entries come in the order of
-// the listing. Then a name that is both a file and a directory can occur twice.
+// These are the costs. The opening of a file, with a read from its beginning, takes one request. A
+// read after a seek takes one more request, and each ReadAt takes one request. The opening of a
+// directory takes two requests. The reading of a directory takes a listing ([ListDir]). A directory
+// of more than 100,000 entries can only be read in pieces ([fs.ReadDirFile] with n > 0). After the
+// first 100,000 entries, ReadDir returns the other entries in the order of the listing. If a name
+// is both a file and a directory, it can then occur twice.
 func FS(ctx context.Context, c *Client) fs.FS { return &fileSystem{ctx: ctx, c: c} }
 
 // fileSystem is the part of a client's objects below a prefix, which is empty or ends with

@@ -9,10 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// DirLister is a bucket that lists one level of keys without a listing of the levels below.
+// DirLister is a bucket that can list one level of keys without the levels below.
 type DirLister interface {
-	// ListDir does what the function [ListDir] describes. It may also yield keys of lower levels,
-	// or the same directory several times, if all entries of a directory follow each other.
+	// ListDir must behave as the function [ListDir] describes, with one exception. It may yield
+	// keys of lower levels, or the same directory several times, if all entries of a directory
+	// follow each other.
 	ListDir(ctx context.Context, prefix string) iter.Seq2[Info, error]
 }
 
@@ -23,13 +24,13 @@ const (
 	segmentCost = 64
 )
 
-// ListDir lists one level of keys, like a directory. prefix is empty or ends with a slash. ListDir
-// yields the objects whose keys begin with prefix and have no further slash. It groups the other
-// keys that begin with prefix by their text up to the next slash. It yields each group once, as an
-// Info that has only this text as its Key, with the slash.
+// ListDir lists one level of keys, like a directory. The prefix is empty or ends with a slash.
+// ListDir yields the objects whose keys begin with prefix and have no further slash. From the other
+// keys with this prefix, it makes directories: the text up to the next slash. It yields each
+// directory once, as an Info that has only a Key, which ends with the slash.
 //
-// If the bucket is no [DirLister], ListDir lists all keys that begin with prefix, in any order, and
-// remembers the groups that it has yielded. If the groups need more than 32 MiB of memory, the
+// If the bucket is not a [DirLister], ListDir lists all keys that begin with prefix, and remembers
+// the directories that it has yielded. If these directories need more than 32 MiB of memory, the
 // error matches [store.ErrTooLarge].
 func ListDir(ctx context.Context, b Bucket, prefix string) iter.Seq2[Info, error] {
 	var listing iter.Seq2[Info, error]
@@ -50,7 +51,7 @@ func ListDir(ctx context.Context, b Bucket, prefix string) iter.Seq2[Info, error
 					continue
 				case deeper && !grouped:
 					if size += len(dir) + segmentCost; size > maxSegments {
-						info, err = Info{}, fmt.Errorf("%w: the segments after %q take more than %d MiB; list a longer prefix", store.ErrTooLarge, prefix, maxSegments>>20)
+						info, err = Info{}, fmt.Errorf("%w: the directories below %q need more than %d MiB of memory; list a longer prefix", store.ErrTooLarge, prefix, maxSegments>>20)
 						break
 					}
 					seen[dir] = true

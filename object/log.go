@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// MaxEntry is the largest body of an entry of a [Log], in bytes: 16 MiB. Keep larger data in
-	// separate objects, and their names in the entry.
+	// MaxEntry is the largest body of an entry of a [Log], in bytes: 16 MiB. Store larger data in
+	// separate objects, and put their names into the entry.
 	MaxEntry = 16 << 20
 
 	// floorFresh is how long after a read of the floor an append is sent without
@@ -26,19 +26,20 @@ const (
 
 // Log is a sequence of immutable objects, numbered from 1. Any number of writers append to it. If
 // several writers append after the same entry, exactly one writer succeeds. Table formats use such
-// logs: each entry is a commit, and its body says what changed. Call [Log.Read] to process all
-// entries. Then call [Log.Commit] to append an entry after them. [Log.Append] is one attempt of a
-// Commit, [Log.Latest] finds the last entry, and [Log.Trim] removes old entries.
+// logs: each entry is a commit, and its body says what has changed. Call [Log.Read] to process all
+// entries. Then call [Log.Commit] to append an entry after them. [Log.Append] makes one attempt of
+// a Commit. [Log.Latest] finds the last entry. [Log.Trim] removes old entries.
 //
 // The entries are the objects PREFIX/00000000000000000001, PREFIX/00000000000000000002 and so on.
-// Their bodies are the callers' bytes. The object PREFIX/floor, the floor, has the number of the
-// first entry. Entries with lower numbers may have been removed. The floor is never deleted.
+// Their bodies are the callers' bytes. The object PREFIX/floor is called the floor. It contains the
+// number of the first entry. Entries with lower numbers may have been removed. The log never
+// deletes the floor.
 //
 // # Order
 //
 // An append names the number of the last entry that the caller has processed. It succeeds only if
-// that entry is still the last one. The log has no gaps. A reader sees the entries in their
-// order, and every entry whose append was answered before the read.
+// that entry is still the last one. The log has no gaps. A reader sees the entries in their order.
+// It sees every entry whose append returned before the read began.
 //
 // # Trim
 //
@@ -50,10 +51,10 @@ const (
 // # Outcomes
 //
 // The error of an append has one of the three outcomes of [store.OutcomeOf]. After a lost reply,
-// the log finds the outcome. It can do so because each entry has a random id, and the ids of up to
-// eight earlier entries. While the entry does not exist, the log sends it again with the same id.
-// The outcome stays unknown in three cases: the context ends, the store does not answer five
-// requests, or the entries with the id were removed.
+// the log finds the outcome, because each entry has a random id and the ids of up to eight earlier
+// entries. If the entry does not exist, the log sends the entry again with the same id. The outcome
+// stays unknown in three cases: the context ends, the store does not answer five requests, or the
+// entries with the id were removed.
 //
 // # Requests
 //
@@ -78,9 +79,9 @@ type Log struct {
 type LogEntry struct {
 	Number uint64 // from 1 on
 	ID     string // random and unique
-	Body   []byte // belongs to the caller; nil if only the place of the entry was requested
+	Body   []byte // owned by the caller; nil in a result of [Log.Latest]
 
-	// Modified is when the entry was written, by the store's clock.
+	// Modified is the time of the write of the entry, by the store's clock.
 	Modified time.Time
 
 	// before holds the ids of up to eight entries before it, the nearest first. The id of the
@@ -89,15 +90,14 @@ type LogEntry struct {
 }
 
 // TrimmedError says that [Log.Trim] has removed an entry. The log now begins at the entry with the
-// number First. If an append returns a TrimmedError, the error matches [store.ErrConflict], with
-// the outcome NotApplied.
+// number First. A TrimmedError also matches [store.ErrConflict]. Its outcome is NotApplied.
 type TrimmedError struct {
 	Number uint64 // number of the requested entry
 	First  uint64
 }
 
 func (e *TrimmedError) Error() string {
-	return fmt.Sprintf("entry %d was removed: the log begins at entry %d", e.Number, e.First)
+	return fmt.Sprintf("entry %d was removed; the log now begins at entry %d", e.Number, e.First)
 }
 
 // Is makes a TrimmedError match store.ErrConflict: the log has newer entries.
@@ -112,8 +112,9 @@ type LogOptions struct {
 	ContentType string
 }
 
-// OpenLog returns the log at prefix, a key without a slash at its end. It sends no request. The
-// first append creates the log. A log that does not exist yet is an empty log.
+// OpenLog returns the log with this prefix. The prefix is a key without a slash at its end. OpenLog
+// sends no request. The first append creates the log. A log that does not exist yet is an empty
+// log.
 func OpenLog(c *Client, prefix string, opts *LogOptions) (*Log, error) {
 	l := &Log{c: c, prefix: prefix}
 	if opts != nil {
@@ -123,7 +124,7 @@ func OpenLog(c *Client, prefix string, opts *LogOptions) (*Log, error) {
 	switch {
 	case err != nil:
 	case c == nil:
-		err = fmt.Errorf("%w: OpenLog needs a client, and got nil", ErrInvalid)
+		err = fmt.Errorf("%w: the client is nil", ErrInvalid)
 	case prefix == "" || strings.HasSuffix(prefix, "/"):
 		err = fmt.Errorf("%w: the prefix of a log must not be empty or end with a slash", store.ErrKey)
 	}
@@ -142,12 +143,14 @@ func (l *Log) fail(op store.Kind, err error) error {
 
 // Append adds an entry. The parameter after is the number of the last entry that the caller has
 // processed, or 0 if the log is empty. The new entry gets the next number. If several callers
-// append with the same number, exactly one caller succeeds. Append does not keep body.
+// append with the same number, exactly one caller succeeds. When Append has returned, it no longer
+// uses body.
 //
 //   - nil: the entry is part of the log, and durable.
 //   - An error that matches [store.ErrConflict]: not applied, because another entry already has the
-//     next number. Read from after+1, decide again, and append after the last entry. If the error
-//     is a [*TrimmedError], the entry to read does not exist any more: read from the error's First.
+//     next number. Read the entries from after+1, decide again, and append after the last entry. If
+//     the error is a [*TrimmedError], the entry after+1 no longer exists: read from the error's
+//     First.
 //   - [ErrInvalid]: not applied, because no entry of the log has the number in the parameter after.
 //   - If [store.OutcomeOf] returns Unknown, the entry may be part of the log now or later.
 //
@@ -163,9 +166,9 @@ func (l *Log) Append(ctx context.Context, after uint64, body []byte) (LogEntry, 
 func (l *Log) append(ctx context.Context, after uint64, body []byte) (LogEntry, error) {
 	switch {
 	case len(body) > MaxEntry:
-		return LogEntry{}, fmt.Errorf("%w: %d bytes, at most %d are allowed", store.ErrTooLarge, len(body), MaxEntry)
+		return LogEntry{}, fmt.Errorf("%w: the entry has %d bytes; at most %d are allowed", store.ErrTooLarge, len(body), MaxEntry)
 	case after == math.MaxUint64:
-		return LogEntry{}, fmt.Errorf("%w: there is no entry after %d", ErrInvalid, after)
+		return LogEntry{}, fmt.Errorf("%w: no entry can follow entry %d", ErrInvalid, after)
 	}
 	base, err := l.base(ctx, after)
 	if err != nil {
@@ -210,7 +213,7 @@ func (l *Log) base(ctx context.Context, number uint64) (LogEntry, error) {
 	case number == 0:
 		return LogEntry{ID: f.Log}, nil
 	case known.ID == "":
-		return LogEntry{}, fmt.Errorf("%w: there is no entry %d to append after; append after the last entry", ErrInvalid, number)
+		return LogEntry{}, fmt.Errorf("%w: the log has no entry %d; append after the last entry of the log", ErrInvalid, number)
 	}
 	l.remember(known)
 	return known, nil
@@ -315,15 +318,15 @@ func (a *appending) put(ctx context.Context) error {
 // unknown is the error of an append whose outcome was not found. It must not look like a
 // conflict.
 func (a *appending) unknown(judging, doubt error) error {
-	what := errors.New("the entry was written")
+	what := errors.New("the store has the entry")
 	if doubt != nil {
-		what = fmt.Errorf("the entry may have been written: %w", doubt)
+		what = fmt.Errorf("the store may have the entry: %w", doubt)
 	}
 	switch {
 	case judging != nil:
 		judging = fmt.Errorf("%w; the client could not find out whether the entry is part of the log: %v", what, judging)
 	case a.floor.Floor > a.entry.Number:
-		judging = fmt.Errorf("%w; the client cannot find out whether the log was trimmed to entry %d before this write", what, a.floor.Floor)
+		judging = fmt.Errorf("%w; the log now begins at entry %d, and the client cannot find out whether it was trimmed before or after this append", what, a.floor.Floor)
 	default:
 		judging = what
 	}

@@ -17,12 +17,12 @@ const (
 )
 
 // Read yields the entries in their order, up to the last entry. The parameter from is the number of
-// the first entry to read. If it is 0, Read begins with the first entry that exists. To continue
+// the first entry to read. If from is 0, Read begins with the first entry of the log. To continue
 // later, call Read with the number after the last entry.
 //
-// Read yields every entry whose append was answered before the call, or an error. If a Trim has
-// removed the first entry to read, the error is a [*TrimmedError]. First of that error is the
-// present first entry. If an entry does not name the entry before it, another program has changed
+// Read yields every entry whose append returned before the call, or an error. If a Trim has removed
+// the first entry to read, the error is a [*TrimmedError]; its First is the number of the present
+// first entry. If an entry does not have the id of the entry before it, another program has changed
 // the objects, and the error matches [store.ErrCorrupt]. The iteration ends after an error.
 //
 // Read sends one request for each entry and one request at the end. Read holds up to 64 entries (or
@@ -56,7 +56,7 @@ func (l *Log) read(ctx context.Context, from uint64, yield func(LogEntry) bool) 
 		}
 		for _, e := range entries {
 			if prev.ID != "" && e.before[0] != prev.ID {
-				return fmt.Errorf("%w: entry %d follows %q, but entry %d is %q", store.ErrCorrupt, e.Number, e.before[0], prev.Number, prev.ID)
+				return fmt.Errorf("%w: entry %d names %q as the entry before it, but entry %d has the id %q; another program has changed the log", store.ErrCorrupt, e.Number, e.before[0], prev.Number, prev.ID)
 			}
 			prev = e
 			l.remember(prev)
@@ -111,7 +111,7 @@ func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, en
 	switch {
 	case err != nil:
 	case f.Floor == 0 && len(entries) > 0:
-		err = fmt.Errorf("%w: there are entries, but the object %q is missing", store.ErrCorrupt, l.floorKey())
+		err = fmt.Errorf("%w: the log has entries, but the object %q is missing", store.ErrCorrupt, l.floorKey())
 	case f.Floor > from:
 		err = &TrimmedError{from, f.Floor}
 	case f.Floor == from && from > 1 && len(entries) == 0:
@@ -120,13 +120,13 @@ func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, en
 	return entries, end, atFloor, err
 }
 
-// Latest returns the place of the last entry, without its body. If the log is empty, the number
-// is zero. The entry was the last one at some moment during the call.
+// Latest returns the last entry, without its body. If the log is empty, the number is zero. The
+// entry was the last entry at some moment during the call.
 //
-// Latest begins at the last entry that this Log knows, requests later entries in steps that double,
-// and reads the floor at the end. If there is no new entry, Latest sends two requests. Otherwise
-// the number of requests is about twice the logarithm to base 2 of the number of new entries. A Log
-// that knows no entry first reads the floor, which costs one more request. Latest never lists.
+// Latest begins at the last entry that this Log knows, and requests later entries in growing steps
+// (1, 2, 4, ...). At the end it reads the floor. If there is no new entry, Latest sends two
+// requests. For n new entries, it sends about 2*log2(n) requests. If this Log knows no entry,
+// Latest first reads the floor, which costs one more request. Latest sends no LIST.
 func (l *Log) Latest(ctx context.Context) (LogEntry, error) {
 	for {
 		e, again, err := l.latest(ctx)

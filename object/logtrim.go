@@ -48,7 +48,7 @@ func (l *Log) floorKey() string { return l.prefix + "/floor" }
 
 // missing is the error for a log whose entry at the floor does not exist.
 func (f floor) missing() error {
-	return fmt.Errorf("%w: the log begins at entry %d, and there is no such entry", store.ErrCorrupt, f.Floor)
+	return fmt.Errorf("%w: the log begins at entry %d, but this entry does not exist", store.ErrCorrupt, f.Floor)
 }
 
 // readFloor reads the floor. Its number is 0 if there is no log.
@@ -68,7 +68,7 @@ func (l *Log) readFloor(ctx context.Context) (floor, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.id != "" && f.Log != l.id {
-		return floor{}, fmt.Errorf("%w: the log was removed and created again since this handle was opened (its id was %q, now it is %q); open it again", store.ErrCorrupt, l.id, f.Log)
+		return floor{}, fmt.Errorf("%w: after this Log was opened, the log was removed and created again (the id was %q, now it is %q); open the Log again", store.ErrCorrupt, l.id, f.Log)
 	}
 	if f.Log != "" {
 		l.id, l.floor, l.floorReadAt = f.Log, f.Floor, time.Now()
@@ -81,11 +81,11 @@ func decodeFloor(body []byte) (floor, error) {
 	err := json.Unmarshal(body, &f)
 	switch {
 	case err != nil:
-		err = fmt.Errorf("%w: the object with the first entry number of the log cannot be decoded: %v", store.ErrCorrupt, err)
+		err = fmt.Errorf("%w: the floor of the log cannot be decoded: %v", store.ErrCorrupt, err)
 	case f.Kind != floorKind || f.Format < 1 || !isID(f.Log) || f.Floor < 1 || f.Removed < 1 || f.Removed > f.Floor:
-		err = fmt.Errorf("%w: the object with the first entry number of the log has an unknown kind, or an impossible number or id", store.ErrCorrupt)
+		err = fmt.Errorf("%w: the floor of the log has an unknown kind, or a number or id that is not valid", store.ErrCorrupt)
 	case f.Format > floorFormat:
-		err = fmt.Errorf("%w: the log has the format %d; this version of Holdfast knows %d", store.ErrCorrupt, f.Format, floorFormat)
+		err = fmt.Errorf("%w: the log has format %d, but this version of Holdfast reads only format %d", store.ErrCorrupt, f.Format, floorFormat)
 	}
 	if err != nil {
 		return floor{}, err
@@ -130,7 +130,7 @@ func (l *Log) create(ctx context.Context) (floor, error) {
 	case lost != nil:
 		err = lost
 	default:
-		err = fmt.Errorf("%w: there are entries, but the object %q is missing", store.ErrCorrupt, l.floorKey())
+		err = fmt.Errorf("%w: the log has entries, but the object %q is missing", store.ErrCorrupt, l.floorKey())
 	}
 	return f, err
 }
@@ -142,14 +142,14 @@ func (l *Log) number(key string) (uint64, bool) {
 	return n, ok && err == nil && key == l.key(n)
 }
 
-// Trim removes all entries with numbers smaller than the parameter below. The entry with the number
-// below must exist, and becomes the first entry. Trim first raises the floor, and then removes the
+// Trim removes all entries with numbers smaller than the parameter below. The entry with this
+// number must exist, and becomes the first entry. Trim first raises the floor, and then removes the
 // entries in the order of their numbers. Each Trim also completes an earlier Trim that was
 // interrupted.
 //
 // Readers and writers may continue during a Trim. If they need a removed entry, they get a
-// [*TrimmedError]. Remove only entries that no reader needs, for example entries that a later
-// entry contains as a whole.
+// [*TrimmedError]. Remove only entries that no reader needs. For example, a later entry can contain
+// their whole content.
 //
 // After an error, call Trim again. Trim sends at most five requests, and one more for each removed
 // entry.
@@ -186,7 +186,7 @@ func (l *Log) raise(ctx context.Context, below uint64) (floor, error) {
 		case err != nil:
 			return floor{}, err
 		case first.ID == "":
-			return floor{}, fmt.Errorf("%w: there is no entry %d, which must become the first entry", ErrInvalid, below)
+			return floor{}, fmt.Errorf("%w: the log has no entry %d, which would become the first entry", ErrInvalid, below)
 		}
 		f.Floor = below
 		f, err = l.putFloor(ctx, f)
@@ -202,8 +202,8 @@ func (l *Log) raise(ctx context.Context, below uint64) (floor, error) {
 	}
 }
 
-// Sweep removes objects with numbers below the first entry. If a writer is stopped during a Trim,
-// such objects can remain. They need space, but do no other harm. Sweep lists the whole log.
+// Sweep removes objects with numbers below the first entry. Such objects can remain if a writer is
+// stopped during a Trim. They only use space. Sweep lists the whole log.
 func (l *Log) Sweep(ctx context.Context) error {
 	f, err := l.readFloor(ctx)
 	if err == nil && f.Floor > 1 {

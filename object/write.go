@@ -111,7 +111,7 @@ func (w *write) run(ctx context.Context) (Info, error) {
 		return Info{}, err
 	}
 	if w.o.Fence != nil && !w.c.fencing {
-		return Info{}, &UnsupportedError{Ability: Fenced, Found: "on this store equal bodies have equal versions; keep the objects in a bucket of package indexbucket"}
+		return Info{}, &UnsupportedError{Ability: Fenced, Found: "on this store equal bodies have equal versions; use a bucket of package indexbucket"}
 	}
 	var met *state // the tombstone that a create has found
 	for try := 1; ; try++ {
@@ -202,7 +202,7 @@ func (w *write) attempt(ctx context.Context, on state) (Info, *state, error) {
 		return Info{}, nil, store.MarkNotApplied(err)
 	}
 	if w.o.Fence != nil && !by.own {
-		return Info{}, nil, &UnsupportedError{Ability: Fenced, Found: "the store does not check the condition itself, so it would not refuse a late write"}
+		return Info{}, nil, &UnsupportedError{Ability: Fenced, Found: "the store does not check the condition, so it could not refuse a late write"}
 	}
 	a := &attempt{write: w, on: on, by: by, writeInfo: w.writeInfo(on)}
 	if by.strategy != StrategyReservation {
@@ -282,15 +282,15 @@ func (a *attempt) resolve(ctx context.Context, cause error) (info Info, again bo
 		if a.lost == nil {
 			a.lost = errors.New("the server refused the condition of the write")
 		}
-		return Info{}, false, a.failed(fmt.Errorf("reading the object to find the outcome: %w", err))
+		return Info{}, false, a.failed(fmt.Errorf("the client could not read the object to find the outcome: %w", err))
 	}
 	a.met = &now
 	switch a.c.resolution(now, a.on, a.writeInfo.ID) {
 	case store.ResolutionApplied:
-		a.c.o.Logger.Debug("a write whose reply was lost was applied", "key", a.key)
+		a.c.o.Logger.Debug("the reply to a write was lost, but the write was applied", "key", a.key)
 		return now.info, false, nil
 	case store.ResolutionSuperseded:
-		a.c.o.Logger.Debug("a write whose reply was lost was applied and then superseded", "key", a.key)
+		a.c.o.Logger.Debug("the reply to a write was lost; the write was applied, and other writes followed", "key", a.key)
 		return a.made(Info{}), false, nil
 	case store.ResolutionNotApplied:
 		if a.by.own {
@@ -327,7 +327,7 @@ func (a *attempt) notYet(cause error, conflict bool) (Info, bool, error) {
 				return Info{}, false, err
 			}
 		}
-		cause = store.MarkNotApplied(fmt.Errorf("%w: the store refuses a condition that is true", store.ErrUnsafe))
+		cause = store.MarkNotApplied(fmt.Errorf("%w: the store refused a write although its condition is true", store.ErrUnsafe))
 	}
 	if !a.by.own && a.by.conditional {
 		// The first try may take effect late, and overwrite what others commit meanwhile. A

@@ -77,7 +77,7 @@ func TestBadInput(t *testing.T) {
 		}, store.ErrKey, []string{"2049 bytes", "at most 2048"}},
 		{"a key that metadata cannot keep", nil, func(s *largeitem.Store, _ *world) error {
 			return ignore(s.Create(ctx, key(strings.Repeat("x", 2048)), nil, texts("body", "x"), nil))
-		}, object.ErrInvalid, []string{`"body"`, "bytes of metadata, at most 2048"}},
+		}, object.ErrInvalid, []string{`"body"`, "bytes; at most 2048"}},
 		{"a sort key that the table lacks", nil, func(s *largeitem.Store, _ *world) error {
 			return ignore(s.Create(ctx, key("a", "b"), nil, texts("body", "x"), nil))
 		}, store.ErrKey, []string{"has no sort key"}},

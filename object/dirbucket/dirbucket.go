@@ -1,5 +1,5 @@
-// Package dirbucket keeps objects in a directory, with every condition of package object. It is
-// for programs on one machine, and for tests with files.
+// Package dirbucket stores objects in a directory, and supports every condition of package object.
+// Use it for programs on one machine, and for tests.
 //
 // # Use
 //
@@ -7,9 +7,9 @@
 //	defer bucket.Close()
 //	client, err := object.New(bucket, nil) // see package object
 //
-// Call Sweep once a day: it removes files that crashed processes left. [Exists] reports whether
-// there is a bucket. If several machines share the directory, use [New] with an index in another
-// store.
+// Call Sweep once a day: it removes files that crashed processes have left. [Exists] reports
+// whether a directory has a bucket. If several machines share the directory, use [New] with an
+// index in another store.
 //
 // New directories have the mode 0700, and their files 0600. If the directory exists, new files
 // and directories get the mode of the directory. So a group can share it. Open refuses a
@@ -20,8 +20,8 @@
 // A body is a file with a unique name. It is written once and never changed. The index is a
 // [store.Store]. It has a register for each key, which names the file of the body. For the
 // processes of one machine the index is a filestore in the same directory. A put writes the file
-// and makes it durable, then swaps the register. So a change has the outcome of that one write,
-// readers see whole bodies, and every version is unique.
+// and makes it durable, then changes the register by one write. So a put has the outcome of this
+// one write, readers see whole bodies, and every version is unique.
 //
 // Afterwards the put or delete removes the file that it has replaced. If its process is killed
 // before that, the file remains. Sweep removes such files after a day.
@@ -43,8 +43,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// OrphanAge is the age at which Sweep removes a file that no register names. A put fails if it
-// takes longer than half of OrphanAge, from its first byte to the swap of the register.
+// OrphanAge is the age at which Sweep removes a file that no register names. If a put takes longer
+// than half of OrphanAge, from its first byte to the write of the register, the put fails.
 const OrphanAge = 24 * time.Hour
 
 // Options are the options of [Open].
@@ -55,11 +55,12 @@ type Options struct {
 	// Unsafe lists the risks of the directory that the caller accepts; see [filestore.Options].
 	Unsafe []string
 
-	// ReadOnly opens a bucket only for reads, and creates nothing; see [filestore.Options].
+	// With ReadOnly, Open opens a bucket only for reads, and creates nothing; see
+	// [filestore.Options].
 	ReadOnly bool
 }
 
-// Bucket is a space of objects in a directory. Any number of goroutines may use it. It starts no
+// Bucket contains the objects in a directory. Any number of goroutines may use it. It starts no
 // goroutine. It implements [object.Bucket] and [object.Copier].
 //
 // The method Sweep removes files that no register names and that are older than [OrphanAge]. It
@@ -146,8 +147,8 @@ func (b *Bucket) Close() error {
 	return errors.Join(b.own.Close(), b.files.root.Close())
 }
 
-// New returns a bucket whose bodies are in dir and whose index is in the store index. It creates
-// dir if dir does not exist. No other program may write registers into the index. To share a store,
+// New returns a bucket with its bodies in dir and its registers in the store index. If dir does not
+// exist, New creates it. No other program may write registers into the index. To share a store,
 // pass a prefix of it; see [store.Prefix].
 func New(dir string, index store.Store) (*Bucket, error) {
 	return newBucket(dir, index, Options{}, false)

@@ -107,7 +107,7 @@ func (s *section) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
 	s.left -= int64(n)
 	if err == io.EOF && s.left > 0 {
-		err = fmt.Errorf("%w: the file of the object was shortened", store.ErrCorrupt)
+		err = fmt.Errorf("%w: the file of the object became shorter during the read", store.ErrCorrupt)
 	}
 	return n, err
 }

@@ -7,9 +7,9 @@
 //	bucket, err := indexbucket.New(index, bodies, &indexbucket.Options{Prefix: "bodies/"})
 //	client, err := object.New(bucket, nil) // see package object
 //
-// index is any [store.Store], for example in the same bucket (package bucketstore), in a DynamoDB
-// table, or in a database. bodies is the bucket below. Call Sweep once a day: it removes bodies
-// that crashed processes left.
+// The variable index is any [store.Store], for example in the same bucket (package bucketstore), in
+// a DynamoDB table, or in a database. The variable bodies is the bucket below. Call Sweep once a
+// day: it removes bodies that crashed processes have left.
 //
 // Only programs with the same index see the objects. Other programs see bodies under random names
 // in the bucket.
@@ -17,19 +17,19 @@
 // # How it works
 //
 // A body is an object with a unique name. It is written once and never changed. The index has a
-// register for each key, which names the body. A put writes the body, then swaps the register. So
-// a change has the outcome of that one write, which the store resolves. Readers see whole bodies,
-// and no version is used twice. So [object.Client.RaiseFence] works: a write of an earlier holder
-// is refused, even if the object again has the same bytes as before.
+// register for each key, which names the body. A put writes the body, then changes the register by
+// one write. So a put has the outcome of this one write. Readers see whole bodies, and no version
+// is used twice. So [object.Client.RaiseFence] works: the bucket refuses a write of an earlier
+// holder, even if the object has the same bytes as before.
 //
-// If a process is killed during a put, a body remains that no register names. Sweep removes such
-// bodies after a day.
+// If a process is killed during a put, its body can remain although no register names it. Sweep
+// removes such bodies after a day.
 //
 // # What it costs
 //
-// A stat takes one request to the index. A get takes two requests: it reads the index and the
-// body. A put takes four requests: it reads the index, writes the body, swaps the register, and
-// removes the old body. A listing reads the register of each key.
+// A stat takes one request to the index. A get takes two requests: it reads the index and the body.
+// A put takes four requests: it reads the index, writes the body, changes the register, and removes
+// the old body. A listing reads the register of each key.
 package indexbucket
 
 import (
@@ -61,17 +61,17 @@ type Options struct {
 	Prefix string
 
 	// OrphanAge is the age, by the store's clock, at which Sweep removes a body that no register
-	// names. A put fails if it takes longer than half of OrphanAge until the swap of the register.
-	// The index must not apply a write later than half of OrphanAge after the write was sent.
-	// OrphanAge is at least [MinOrphanAge]; 0 means 24 hours. All users of an index must use the
-	// same OrphanAge.
+	// names. If a put takes longer than half of OrphanAge until it changes the register, the put
+	// fails. The index must not apply a write later than half of OrphanAge after the write was
+	// sent. OrphanAge is at least [MinOrphanAge]; 0 means 24 hours. All users of an index must use
+	// the same OrphanAge.
 	OrphanAge time.Duration
 }
 
-// Bucket is a space of objects in an index and a bucket of bodies. Any number of goroutines may use
-// it. It starts no goroutine, and needs no Close. It implements [object.Bucket] and [object.Copier]
-// with all their conditions. A copy of an object to its own key, to change its metadata, writes no
-// body.
+// Bucket contains objects; their registers are in an index, and their bodies are in another bucket.
+// Any number of goroutines may use it. It starts no goroutine, and needs no Close. It implements
+// [object.Bucket] and [object.Copier] with all their conditions. If a copy has the same source and
+// destination, to change the metadata, it writes no body.
 //
 // The method Sweep removes bodies that no register names and that are older than
 // [Options].OrphanAge. It returns the number of removed bodies. Sweep may run while the bucket is
@@ -90,8 +90,8 @@ var (
 	_ object.Describer = (*Bucket)(nil)
 )
 
-// New returns the bucket whose registers are in index and whose bodies are in another bucket. No
-// other program may write registers into the index. To share a store, pass a prefix of it; see
+// New returns the bucket with its registers in index and its bodies in another bucket. No other
+// program may write registers into the index. To share a store, pass a prefix of it; see
 // [store.Prefix]. New sends nothing.
 func New(index store.Store, bodies object.Bucket, opts *Options) (*Bucket, error) {
 	var o Options
@@ -103,9 +103,9 @@ func New(index store.Store, bodies object.Bucket, opts *Options) (*Bucket, error
 	}
 	switch {
 	case index == nil || bodies == nil:
-		return nil, fmt.Errorf("indexbucket: %w: New needs an index and a bucket, and one of them is nil", object.ErrInvalid)
+		return nil, fmt.Errorf("indexbucket: %w: the index or the bucket is nil", object.ErrInvalid)
 	case o.OrphanAge < MinOrphanAge:
-		return nil, fmt.Errorf("indexbucket: %w: Options.OrphanAge is %v, at least %v is needed", object.ErrInvalid, o.OrphanAge, MinOrphanAge)
+		return nil, fmt.Errorf("indexbucket: %w: Options.OrphanAge is %v; it must be at least %v", object.ErrInvalid, o.OrphanAge, MinOrphanAge)
 	case o.Prefix != "" && (!strings.HasSuffix(o.Prefix, "/") || object.CheckKey(o.Prefix+"x") != nil || len(o.Prefix) > object.MaxKey-nameSize):
 		return nil, fmt.Errorf("indexbucket: %w: Options.Prefix is %q; it must be empty, or a valid key that ends with a slash", object.ErrInvalid, o.Prefix)
 	}

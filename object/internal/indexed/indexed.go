@@ -1,10 +1,10 @@
-// Package indexed keeps objects as immutable bodies under unique names, and an index with
-// a register for each key, which names the body. So every version is unique, and every
-// condition is that of one write of a register, wherever the bodies are.
+// Package indexed stores the body of each object under a unique name, and never changes it. An
+// index has a register for each key, which names the body. So every version is unique, and every
+// condition is the condition of one write of a register.
 //
-// A change writes the new body, then swaps the register, then removes the body that it
-// replaced. A process that is stopped in between leaves a body that nothing names, for
-// [Bucket.Sweep].
+// A change writes the new body, then changes the register, then removes the old body. If the
+// process is stopped between two steps, a body can remain that no register names. [Bucket.Sweep]
+// removes such bodies.
 package indexed
 
 import (
@@ -24,31 +24,33 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Bodies is where the bodies are. Names are those of [rand.Text].
+// Bodies stores the bodies. A name is a result of [rand.Text].
 type Bodies interface {
-	// Write stores a body under this name, durably, and returns its size. An error means
-	// that no register may name it.
+	// Write stores a body under this name, durably, and returns its size. After an error, no
+	// register may name this body.
 	Write(ctx context.Context, name string, body io.Reader, o object.PutOptions) (size int64, err error)
 
-	// Copy stores a copy of the body from under this name.
+	// Copy stores a copy of the body "from" under this name.
 	Copy(ctx context.Context, from, name string, size int64, progress object.Progress) error
 
-	// Open opens a body of this size: length bytes from offset, or all that follow where
-	// length is 0. A body that does not exist is store.ErrNotFound, and one of another
-	// size store.ErrCorrupt.
+	// Open opens length bytes of a body, from offset; if length is 0, it opens the body from offset
+	// to its end. If the body does not exist, the error matches store.ErrNotFound. If the body does
+	// not have the given size, the error matches store.ErrCorrupt.
 	Open(ctx context.Context, name string, size, offset, length int64) (io.ReadCloser, error)
 
 	// Exists reports whether there is such a body.
 	Exists(ctx context.Context, name string) (bool, error)
 
-	// Remove removes a body that nothing names any more, if that is possible now.
+	// Remove removes a body that no register names any more. If this is not possible now, the body
+	// remains for Sweep.
 	Remove(ctx context.Context, name string)
 
-	// OlderThan yields the names of bodies that are older than age. A name need not be that of a
-	// body of this package: the sweep removes only random ones. After an error it ends.
+	// OlderThan yields the names of bodies that are older than age. It may also yield names of
+	// other files or objects, because the sweep removes only names of the form of [rand.Text]. The
+	// iteration ends after an error.
 	OlderThan(ctx context.Context, age time.Duration) iter.Seq2[string, error]
 
-	// Sweep removes a body that is old, and that nothing names.
+	// Sweep removes an old body that no register names.
 	Sweep(ctx context.Context, name string) error
 }
 
@@ -65,9 +67,9 @@ type Bucket struct {
 	oneClock bool
 }
 
-// New returns the objects of an index, which has no other registers. Errors name the
-// bucket by name. With oneClock all writers and readers are on one machine: its clock is
-// the bucket's, so that the time of an answer is known ([object.Info].Now).
+// New returns a bucket with this index. The index must have no other registers. Errors contain name
+// as the name of the bucket. Set oneClock if all writers and readers are on one machine. The clock
+// of the machine is then the clock of the bucket, and [object.Info].Now is known.
 func New(name string, index store.Store, bodies Bodies, grace time.Duration, oneClock bool) *Bucket {
 	return &Bucket{name, index, bodies, grace, oneClock}
 }
@@ -124,7 +126,7 @@ func (b *Bucket) load(ctx context.Context, key string) (entry, store.Version, er
 func decode(value []byte) (entry, error) {
 	var e entry
 	if err := json.Unmarshal(value, &e); err != nil || e.Key == "" || !safefile.IsRandom(e.File) {
-		return entry{}, fmt.Errorf("%w: a register of the index does not contain an entry", store.ErrCorrupt)
+		return entry{}, fmt.Errorf("%w: the value of a register of the index is not an index entry", store.ErrCorrupt)
 	}
 	return e, nil
 }
@@ -220,8 +222,8 @@ func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
 	return b.info(e, v), nil
 }
 
-// List implements [object.Bucket]. It reads the register of each key. Registers that are damaged
-// are an error at its end: the others are listed all the same.
+// List implements [object.Bucket]. List reads the register of each key. If some registers are
+// damaged, List yields the other objects first, and then an error.
 func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
 	var after string
 	if opts != nil {

@@ -16,13 +16,13 @@ type deletedSweeper interface {
 	SweepDeleted(ctx context.Context, age time.Duration) (removed int, err error)
 }
 
-// Sweep removes bodies that no register names and that are older than the orphan age: killed
-// processes left them. It returns how many it removed. It may run while the bucket is in
-// use, and its memory does not depend on the number of objects. In return it keeps a few of
-// the bodies, by chance, for the next sweep: less than one in 100 below five million objects.
+// Sweep removes bodies that no register names and that are older than the orphan age. Killed
+// processes have left such bodies. It returns the number of removed bodies. Sweep may run while the
+// bucket is in use, and its memory does not depend on the number of objects. It may leave a few
+// random bodies to the next sweep: with less than five million objects, less than one in 100.
 //
-// Where the index is a directory, Sweep also removes what is left of registers that were
-// deleted that long ago.
+// If the index is a directory, Sweep also removes the files of registers that were deleted longer
+// ago than the orphan age.
 func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
 	// A body that was old when the listing began, and that no register named then, can never
 	// be named again: a put gives up long before its body is that old.

@@ -47,8 +47,7 @@ func (b *Bucket) current(ctx context.Context, key string, c condition) (current,
 	return current{e, v}, c.check(key, v)
 }
 
-// Put implements [object.Bucket]. A condition that does not hold is found out before the
-// body is read.
+// Put implements [object.Bucket]. It checks the condition before it reads the body.
 func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
 	o, err := object.CheckPut(key, opts)
 	if err == nil {
@@ -97,7 +96,7 @@ func (b *Bucket) commit(ctx context.Context, e entry, now current, c condition, 
 func (b *Bucket) swap(ctx context.Context, e entry, now current, c condition, start sysclock.Reading) (object.Info, error) {
 	for {
 		if start.Elapsed() > b.orphanAge/2 {
-			return object.Info{}, store.MarkNotApplied(fmt.Errorf("the put took longer than %v (half of the orphan age), and a sweep may have removed its body; put the object again, or use a longer orphan age", b.orphanAge/2))
+			return object.Info{}, store.MarkNotApplied(fmt.Errorf("the put took longer than %v (half of the orphan age), so a sweep may have removed its body; put the object again, or use a longer orphan age", b.orphanAge/2))
 		}
 		e.Modified = time.Now().UTC()
 		value, err := json.Marshal(e)
@@ -151,8 +150,8 @@ func conflict(key string, err error) error {
 	return c
 }
 
-// Copy implements [object.Copier]. A copy of an object onto itself, which gives it other
-// metadata, writes no body.
+// Copy implements [object.Copier]. If source and destination are the same, Copy changes the
+// metadata and writes no body.
 func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *object.CopyOptions) (object.Info, error) {
 	o, err := object.CheckCopy(source, destination, opts)
 	if err == nil {
