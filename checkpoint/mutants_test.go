@@ -28,7 +28,7 @@ func TestMutants(t *testing.T) {
 			"	next.Epoch++", "	if c.Verb == VerbReset {\n		next.Epoch++\n	}", "TestStaleHandleBringsNothingBack"},
 		{"an unknown outcome is said to be a definite one", "batch.go",
 			"if unknown && c.Sent {", "if unknown && !c.Sent {", "TestReplyLostAndSuperseded"},
-		{"a caller that leaves learns that nothing was written", "internal/group/group.go",
+		{"a caller that leaves learns that nothing was written", "../internal/group/group.go",
 			"	if t.Sent {", "	if t.Sent && !t.Abandoned {", "TestCancelInFlightAndInQueue"},
 		{"memory stays certain after an unknown outcome", "batch.go",
 			"		l.last.certain = false\n", "", "TestStoreDownThenUp"},
