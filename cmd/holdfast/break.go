@@ -32,7 +32,7 @@ func (a *app) breakCommand() *cobra.Command {
 		Short:   "End the work of a holder, and free its lock",
 		GroupID: groupLocks,
 		Long: `End the work of a holder, and free its lock. If several clients hold the lock, break ends the
-work of all of them.
+work of all holders.
 
 The holder sees the break at its next renewal, and stops. Then other clients can take the lock.
 If the holder is dead, other clients can take the lock one TTL after its last renewal.

@@ -103,7 +103,7 @@ func (a *app) logAppend() *cobra.Command {
 reads standard input. The first entry has number 1. The first append creates the log.
 
 Give --expect the number of the last entry that you have read, or 0 for an empty log. If another
-program has appended an entry after that, the status is 73. Then read the new entries, decide
+program has appended a newer entry, the status is 73. Then read the new entries, decide
 again, and append again. Without --expect, append always writes after the last entry.
 
 Status 74: the reply of the store was lost. append may have written the entry, or not.`,
@@ -245,7 +245,7 @@ If the log does not exist, read prints nothing. If "commit-log trim" has removed
 		},
 	}
 	cmd.Flags().Uint64Var(&from, "from", 0, "number of the first entry to print (default: the first entry of the log)")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "then wait for new entries and print them, until you interrupt the command")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "after the last entry, wait for new entries and print them, until you interrupt the command")
 	return cmd
 }
 

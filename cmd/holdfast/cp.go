@@ -28,12 +28,12 @@ func (a *app) objectCp() *cobra.Command {
 		Long: `Copy an object to a URL or a file, or a file to a URL. "-" is standard input or output. If the
 destination is a bucket, a directory, or ends with a slash, the copy keeps the name of the
 source. If cp writes an object, cp prints its version. Within one bucket the server makes the
-copy, if the server can do this. Conditions, such as --if-absent, are for the destination.
+copy, if the server can do this. Conditions, such as --if-absent, apply to the destination.
 
 --recursive copies all objects below a prefix, or all files of a directory. Each copy keeps the
 part of its name after the prefix. cp writes no file outside of the destination. If a copy fails,
-cp continues with the others. At the end cp has the status of the failed copies. If they have
-different statuses, it is 1. A symbolic link, a pipe or a device is a failed copy with status 1.`,
+cp continues with the others. cp then ends with the status of the failed copies, or with 1 if these
+have different statuses. A symbolic link, a pipe or a device is a failed copy with status 1.`,
 		Example: `  holdfast object cp report.pdf s3://bucket/reports/
   holdfast object cp s3://bucket/reports/report.pdf .
   holdfast object cp s3://bucket/a s3://bucket/b --if-absent

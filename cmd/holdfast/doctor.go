@@ -35,8 +35,8 @@ func (a *app) doctorCommand() *cobra.Command {
 that must succeed, requests that the store must refuse, and requests of many clients at a time.
 doctor then reads the data again, because some servers accept a condition and ignore it.
 
-doctor writes test data below a random prefix, .holdfast/doctor/... At the end, or if you interrupt
-doctor, it removes this data. doctor sends a few hundred requests. If the URL names a table of
+doctor writes test data below a random prefix, .holdfast/doctor/... doctor removes this data at the
+end, even after an interrupt. doctor sends a few hundred requests. If the URL names a table of
 reservations, doctor also tests that table. If the server is not Amazon's, one row of the test
 remains in the table until its TTL.
 

@@ -52,13 +52,13 @@ func (a *app) lockCommand() *cobra.Command {
 		Short:   "Take a lock that stays held after this command has ended",
 		GroupID: groupLocks,
 		Long: `Take a lock for several steps of a script or a pipeline. The lock stays held after this command
-has ended. lock prints the path of a handle file; renew and unlock need this path. You can rely
-on the lock for the time --ttl after lock or renew. The handle file contains this deadline. Other
+has ended. lock prints the path of a handle file. renew and unlock need this path. After lock or
+renew, you can rely on the lock for the time --ttl. The handle file contains this deadline. Other
 programs can take the lock only after the deadline, the margin and the grace.
 
-By default no process renews the lock. --renew-until starts a background process that renews it.
-With --renew-until unlock, that process stops when you call unlock. With a process id or parent
-(the process that started lock), it releases the lock when the named process has ended.
+By default no process renews the lock. --renew-until starts a background process that renews the
+lock. With --renew-until unlock, this process ends when you call unlock. With a process id, or
+with parent (the process that started lock), it releases the lock when that process has ended.
 
 --handle names the handle file. lock replaces an existing file only if the file is a handle and
 the lease of that handle has ended.`,

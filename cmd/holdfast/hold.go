@@ -48,11 +48,11 @@ func (a *app) holdCommand() *cobra.Command {
 
 hold prints one JSON object per event: "held" when hold has the lock, "at_risk" while renewals
 fail, "yield_requested" after "holdfast ask NAME", "lost", or "released". hold releases the lock
-when its standard input ends, or when hold gets TERM. So the lock is also released if the
+when its standard input ends, or when hold gets TERM. So hold also releases the lock if the
 program is killed.
 
 After "lost" the program must stop its work within the grace. hold then ends with status 76. The
-program must also stop if the output of hold ends, or after a "released" that it did not cause.
+program must also stop if the output of hold ends, or after an unexpected "released".
 
 With --commands, one hold process can hold many locks. The program writes commands to the input
 of hold, one JSON object per line. See docs/json.md and examples/hold.`,

@@ -411,14 +411,14 @@ type putFlags struct {
 }
 
 func (w *putFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&w.attrs, "attr", nil, "set a large attribute to the content of FILE, as `NAME=@FILE`; repeat the flag for more")
-	flags.StringArrayVar(&w.types, "content-type", nil, "set the MIME type of a large attribute, as `NAME=TYPE`")
+	flags.StringArrayVar(&w.attrs, "attr", nil, "set the large attribute NAME to the content of FILE, as `NAME=@FILE`; repeat the flag for more")
+	flags.StringArrayVar(&w.types, "content-type", nil, "set the MIME type of the large attribute NAME, as `NAME=TYPE`")
 	for flag, to := range map[string]*[]string{"cache-control": &w.caches, "content-disposition": &w.dispositions, "content-encoding": &w.encodings, "content-language": &w.languages} {
-		flags.StringArrayVar(to, flag, nil, "set this header of a large attribute, as `NAME=VALUE`")
+		flags.StringArrayVar(to, flag, nil, "set this header of the large attribute NAME, as `NAME=VALUE`")
 	}
-	flags.StringArrayVar(&w.metadata, "metadata", nil, "set metadata of a large attribute, as `NAME:KEY=VALUE`")
-	flags.StringArrayVar(&w.classes, "storage-class", nil, "set the S3 storage class of a large attribute, as `NAME=CLASS`")
-	flags.StringArrayVar(&w.tags, "tag", nil, "set an S3 tag of a large attribute, as `NAME:KEY=VALUE`")
+	flags.StringArrayVar(&w.metadata, "metadata", nil, "set metadata of the large attribute NAME, as `NAME:KEY=VALUE`")
+	flags.StringArrayVar(&w.classes, "storage-class", nil, "set the S3 storage class of the large attribute NAME, as `NAME=CLASS`")
+	flags.StringArrayVar(&w.tags, "tag", nil, "set an S3 tag of the large attribute NAME, as `NAME:KEY=VALUE`")
 	flags.StringVar(&w.set, "set", "", "set other attributes from a `JSON` object, from @FILE, or from standard input (@-)")
 	flags.BoolVar(&w.typed, "dynamodb-json", false, `the JSON of --set contains DynamoDB's types: {"n":{"N":"7"}}`)
 	flags.StringArrayVar(&w.remove, "remove", nil, "remove the attribute `NAME`; repeat the flag for more")

@@ -168,9 +168,9 @@ attributes: NAME for a text, NAME:number for a number. For SQLite and PostgreSQL
 name the table and its key columns: table=NAME (default items), partition=NAME, sort=NAME.
 
 With --bucket, init marks the prefix of the bucket as a part of this table. The first put does the
-same. init refuses the prefix of another table, unless you give --adopt. Later sweeps then remove
-the objects of the other table. So use --adopt after a move or a restore of a table, and never for
-a copy. Set --orphan-age to twice the longest time of a put, or more. See docs/large-items.md.`,
+same. init refuses the prefix of another table. With --adopt, init takes over this prefix, and
+later sweeps remove the objects of the other table. So use --adopt after a move or a restore of a
+table, never for a copy. Set --orphan-age to twice the longest time of a put, or more.`,
 		Example: `  holdfast item init --table 'dynamodb://pages?region=eu-central-1'
   holdfast item init --table 'sqlite:/srv/app.db?table=photos&partition=user&sort=taken' --partition user --sort taken:number
   holdfast item init --table file:/srv/items --bucket file:/srv/objects`,

@@ -164,9 +164,9 @@ func (a *app) itemSweep() *cobra.Command {
 		Long: `Remove objects of large attributes, if no item of the table refers to them. sweep prints their
 keys. Other programs may read and write during a sweep.
 
-sweep reads from the name of an object to which item of this table it belongs. sweep removes the
-object if it is older than --orphan-age by the bucket's clock, and if two reads of the item find
-no reference to it. --orphan-age must not be shorter than that of the table (see "item init").
+The name of an object contains the key of an item. sweep removes an object if it is older than
+--orphan-age by the bucket's clock, and if two reads of its item find no reference to it. sweep
+refuses an --orphan-age that is shorter than the orphan age of the table (see "item init").
 
 With --layout pynamodb_mate or --scan, sweep reads the table once, and stores the references in
 temporary files (TMPDIR). A program with pynamodb_mate can use an old object again. So sweep

@@ -30,8 +30,8 @@ type leaseFlags struct {
 
 func (f *leaseFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long a lease lasts without a renewal (default 30s)")
-	flags.DurationVar(&f.margin, "margin", 0, "reserve of the holder for late timers, as a time (default: TTL/10)")
-	flags.DurationVar(&f.grace, "grace", 0, "time in which the work must stop after a loss (default: TTL/4, at most 5s); negative: no time")
+	flags.DurationVar(&f.margin, "margin", 0, "time that the holder reserves for late timers (default: TTL/10)")
+	flags.DurationVar(&f.grace, "grace", 0, "time in which the work must stop after a loss (default: TTL/4, at most 5s); a negative value means no time")
 	f.addClockDrift(flags)
 	flags.StringVar(&f.holder, "holder", "", "name of the holder in ls and show (default: user, host and process)")
 }

@@ -283,9 +283,9 @@ func (a *app) lsCommand() *cobra.Command {
 		Long: `List locks with their states, tokens and holders. PREFIX selects the lock with that name and all
 locks below it: jobs selects jobs and jobs/a, but not jobs-old.
 
-By default ls omits most free locks. It lists a free lock if clients wait for it, if
---min-interval still blocks it, or if it has a last run (--once-per). --all, --state free and
---json list all free locks.
+By default ls lists only some free locks: locks for which clients wait, locks that --min-interval
+still blocks, and locks with a last run (--once-per). --all, --state free and --json list all free
+locks.
 
 On a terminal ls cuts lines to the width of the terminal. "holdfast help leases" explains the
 states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects.`,

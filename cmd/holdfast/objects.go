@@ -442,9 +442,9 @@ get replaces FILE when it has read the whole object. Other programs see the old 
 complete new file. get refuses a FILE that is a link. On some file systems get needs a temporary
 file, .holdfast-get-RANDOM. If get is killed, you can remove this file.
 
-If the connection breaks, get reads the rest of the same version. If that also fails, or if you
-interrupt get, it keeps the first part in a file next to FILE (from 4 MiB). If the object has not
-changed, the same command then continues from there. If there is no such object, the status is 66.`,
+If the connection breaks, get reads the rest of the same version. If get fails or is interrupted
+after 4 MiB or more, it keeps the first part in a file next to FILE. If the object has not changed,
+the same command then continues from there. If there is no such object, the status is 66.`,
 		Example: `  holdfast get s3://bucket/reports/today.pdf today.pdf
   holdfast get file:/srv/shared/state.json | jq .
   holdfast get s3://bucket/log --offset 1000000 --length 1000 -`,
@@ -473,7 +473,7 @@ changed, the same command then continues from there. If there is no such object,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&ifMatch, "if-match", "", "read only if the object has this version")
-	flags.Int64Var(&opts.Offset, "offset", 0, "read from this byte, where 0 is the first byte")
+	flags.Int64Var(&opts.Offset, "offset", 0, "position of the first byte to read; 0 is the beginning of the object")
 	flags.Int64Var(&opts.Length, "length", 0, "read at most this many bytes (default: all)")
 	return cmd
 }
@@ -571,14 +571,14 @@ func (a *app) objectMv() *cobra.Command {
 		Use:   "mv URL URL",
 		Short: "Rename an object within its bucket",
 		Long: `Rename an object within its bucket, and print the version of the new object. Conditions, such as
---if-absent, are for the new name. Between two buckets use cp, and then rm --if-match.
+--if-absent, apply to the new name. Between two buckets use cp, and then rm --if-match.
 
 A rename has two steps. mv copies the object, and then removes the source if the source has not
 changed. After a crash both objects may exist. The same command then finishes the rename.
 
 If several programs rename one object to different names, at most one succeeds. The others end
-with status 73. They decide by a small object below .holdfast/rename/. If mv is killed during a
-rename, another new name is refused for one minute, plus one second for each MiB of the object.`,
+with status 73. A small object below .holdfast/rename/ names the winner. If mv is killed during a
+rename, mv refuses other new names for one minute, plus one second for each MiB of the object.`,
 		Example: `  holdfast object mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -399,8 +399,8 @@ version of --if-match, the status is 73.
 
 --recursive removes all objects below a prefix, and prints the name of each. If the prefix does
 not end with a slash, rm adds a slash. On a terminal rm counts the objects, and asks for
-confirmation. If rm cannot remove an object, it continues with the others. At the end rm has the
-status of the failures. If they have different statuses, it is 1.
+confirmation. If rm cannot remove an object, rm continues with the others. rm then ends with the
+status of the failures, or with 1 if these have different statuses.
 
 For a whole bucket add --all. If the bucket also contains locks, rm removes the locks, too.`,
 		Example: `  holdfast object rm s3://bucket/reports/today.pdf

@@ -49,7 +49,7 @@ func (a *app) objectReservations() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reservations URL",
 		Short: "List the reservations that writers have made in a bucket",
-		Long: `List the reservations of writers. The URL of the bucket names their table (reserve=,
+		Long: `List the reservations of writers. The URL of the bucket names the table (reserve=,
 conditional_put= or copy_if_not_exists=). If the URL has a path, reservations lists only keys
 that begin with this path.
 

@@ -17,8 +17,8 @@ func (a *app) resizeCommand() *cobra.Command {
 		Long: `Change the number of slots of a semaphore that "holdfast run --slots" has created.
 
 Runs that hold a slot keep their slots. The new number is also valid for runs that already wait.
-If you add slots, waiting runs with --fair get them at once. A later run must give the new number
-as --slots, or run ends with status 73.
+If you add slots, waiting runs with --fair get the new slots at once. If a later run gives --slots
+with another number, that run ends with status 73.
 
 If there is no such lock, the status is 66. If the lock is not a semaphore, the status is 73.`,
 		Example: `  holdfast resize downloads --slots 8`,

@@ -23,7 +23,7 @@ So restore loses all changes that are newer than the copy. Checkpoints then move
 workers process some events again.
 
 Before you call restore, stop other programs that use the file. restore prints how far the
-checkpoints move back, if it can read the damaged file. With --dry-run, restore only prints this.
+checkpoints move back, if restore can read the damaged file. With --dry-run, restore does no more.
 restore keeps the damaged file next to the state file.`,
 		Example: `  holdfast checkpoint restore --file state.json --dry-run
   holdfast checkpoint restore --file state.json`,

@@ -57,13 +57,13 @@ func (a *app) runCommand() *cobra.Command {
 		GroupID:               groupLocks,
 		Long: `Run COMMAND while holding the lock NAME, or several locks.
 
-If another holder has the lock, run waits; with -n it ends at once with status 75.
+If another holder has the lock, run waits. With -n, run ends at once with status 75.
 COMMAND gets stdin, stdout, stderr, signals and the terminal. The environment of COMMAND has
 HOLDFAST_LOCK and HOLDFAST_TOKEN. run ends with the status of COMMAND.
 
 If the lease is lost, run sends TERM and then KILL to COMMAND, before another holder can take
 the lock. The status is then 76. After "holdfast ask NAME", run sends TERM to COMMAND. When
-COMMAND has ended, run releases the lock, even if processes of COMMAND still run.
+COMMAND has ended, run releases the lock, even if processes that COMMAND started still run.
 
 See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status.`,
 		Example: `  holdfast run nightly -- ./job.sh
@@ -88,12 +88,12 @@ See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
 	f.addWait(flags)
-	flags.DurationVar(&f.minInterval, "min-interval", 0, "after run takes the lock, block the lock for other runs for this long")
+	flags.DurationVar(&f.minInterval, "min-interval", 0, "minimum time between the beginnings of two runs")
 	flags.DurationVar(&f.timeout, "timeout", 0, "stop COMMAND if it runs for longer than this; the status is then 124")
 	flags.StringVar(&f.per, "once-per", "", "run COMMAND at most once in each period, such as day, week, 6h or 'day Europe/Zurich'")
-	flags.Var(whole{&f.retries, 0, lease.MaxRetries}, "retries", "with --once-per: maximum number of new attempts after a failed run in the same period")
+	flags.Var(whole{&f.retries, 0, lease.MaxRetries}, "retries", "with --once-per: maximum number of retries after a failed run in the same period (default 0)")
 	flags.BoolVar(&f.shared.Shared, "shared", false, "take the lock as a reader; several readers can hold it at the same time")
-	flags.Var(whole{&f.shared.Slots, 1, lease.MaxMembers}, "slots", "take one slot of a semaphore with this number of slots; so at most this many commands run at the same time")
+	flags.Var(whole{&f.shared.Slots, 1, lease.MaxMembers}, "slots", "number of slots of the semaphore: at most this many commands run at the same time")
 	flags.BoolVar(&f.shared.Fair, "fair", false, "wait in the queue of the lock: runs with --fair get the lock in the order of their arrival")
 	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes in the process group of COMMAND have ended (not on Windows)")
 	flags.BoolVar(&f.killGroup, "kill-group", false, "when COMMAND has ended, stop all other processes of its process group")

@@ -37,9 +37,9 @@ func (a *app) sweepCommand() *cobra.Command {
 		Short:   "Remove the records of locks that have been free for a long time",
 		GroupID: groupLocks,
 		Long: `Remove the records of locks that have been free for longer than --older-than. Without PREFIX,
-sweep also removes the records of sessions that ended before that time. sweep keeps locks that
-are held, broken, unreadable or blocked by --min-interval. It also keeps a lock with --once-per
-until the period of its last run has ended.
+sweep also removes the records of sessions that ended longer ago than --older-than. sweep keeps
+locks that are held, broken, unreadable or blocked by --min-interval. sweep keeps a lock with
+--once-per until the period of its last run has ended.
 
 Tokens never decrease: sweep saves the highest removed token, and later locks get higher tokens.
 If the token of a lock is ahead of this machine's clock, sweep keeps the lock, because its token

@@ -87,12 +87,12 @@ If an S3 server lacks a condition, these parameters name a replacement for it:
   reserve_release      false: after a successful write, the writer does not release its
                        reservation. This saves one request. If the object gets the same
                        state again, the next writer waits until that reservation ends
-  conditional_put      the parameter of object_store. dynamo:TABLE and
+  conditional_put      as in the library object_store. dynamo:TABLE and
                        dynamo:TABLE:MILLISECONDS name a table, as reserve does. etag and
                        etag-put-if-not-exists name the server's own conditions. Holdfast tests
                        and uses these conditions in any case. disabled: Holdfast refuses
                        conditional puts
-  copy_if_not_exists   the parameter of object_store. dynamo:TABLE names a table. multipart
+  copy_if_not_exists   as in the library object_store. dynamo:TABLE names a table. multipart
                        names the server's own conditions. header:NAME:VALUE and
                        header-with-status:NAME:VALUE:STATUS: Holdfast sends this header with
                        a copy. If the destination exists, the server then refuses the copy
@@ -133,7 +133,7 @@ const leasesTopic = `A holder has a lock under a lease. If the holder does not r
 lock.
 
   --ttl              how long a lease lasts without a renewal (default 30s; lock 1h)
-  --margin           reserve of the holder for late timers, as a time (default: TTL/10)
+  --margin           time that the holder reserves for late timers (default: TTL/10)
   --grace            time in which the work must stop after a loss (default: TTL/4, at most 5s)
   --max-clock-drift  maximum error of the rate of a clock (default 0.01, which is 1 %)
 
@@ -155,7 +155,8 @@ each record contains its TTL.
   held (dead)        the store can prove that the process of the holder is dead
   held (orphans)     the holder is dead, but processes that it started still run
   expired            by the store's clock, the lease was not renewed for its TTL
-  expired?           the same by the clocks of the holder and of this machine
+  expired?           by the clocks of the holder and of this machine, the lease was not renewed
+                     for its TTL
 
   shared by 3        three readers hold the lock
   2 of 5 slots       two of the five slots of a semaphore are taken
