@@ -1,4 +1,4 @@
-// Package dynamostore keeps registers in a table of Amazon DynamoDB.
+// Package dynamostore stores registers in a table of Amazon DynamoDB.
 //
 //	s, err := dynamostore.Open(ctx, "dynamodb://holdfast/app?region=eu-central-1", nil)
 //
@@ -19,34 +19,35 @@
 // only the keys below its prefix. With a partition key alone, a listing would scan the whole
 // table.
 //
-// No attribute is a number, so no TTL setting of the table can remove an item. The expiry of
-// items is unsuitable for locks: it can be hours late, and clients do not see it. Deleted
-// registers stay as tombstones.
+// No attribute is a number, so a TTL setting of the table cannot remove an item. This expiry is
+// unsuitable for locks: it can be hours late, and clients do not see it. Deleted registers remain
+// as tombstones.
 //
 // # Requests
 //
-// A write is one PutItem with a condition on the version. If DynamoDB refuses the write, it
-// returns the present item (ALL_OLD). So a conflict costs one request, like a success. If a write
-// gets no answer, the store sends the same item again under the same condition. At most one of
-// the two requests is applied. If the first was applied, the refusal of the second shows the item
-// of the write. A read is one consistent GetItem. The retries of the SDK are off, also in a
-// client that the program passes.
+// A write is one PutItem with a condition on the version. If DynamoDB refuses the write, it returns
+// the present item (ALL_OLD). So a conflict costs one request, like a success. If a write gets no
+// answer, the store sends the same item again under the same condition. At most one of the two
+// requests is applied. If the first request was applied, DynamoDB refuses the second request and
+// returns the item of the write. A read is one consistent GetItem. The store switches off the
+// retries of the SDK, even in a client that the program passes.
 //
-// A throttled write was not applied. DynamoDB documents that it does not carry out a request with
-// the error ProvisionedThroughputExceededException, ThrottlingException or RequestLimitExceeded.
-// The store sends it again after a growing random pause.
+// A throttled write was not applied: DynamoDB documents this for the errors
+// ProvisionedThroughputExceededException, ThrottlingException and RequestLimitExceeded. The store
+// sends a throttled request again after a growing random pause.
 //
 // # Safety
 //
 // Before its first write, a [Store] checks the table. It refuses a table with the wrong keys. It
-// refuses a global table whose regions do not share one order of writes, because there a
-// condition holds only in one region. If the endpoint is not Amazon's, it also tests whether the
-// server honours conditions. With [Options].Trusted the Store makes none of these checks.
+// refuses a global table whose regions do not have the same order of writes, because such a table
+// checks a condition only in one region. If the endpoint is not Amazon's, the Store also tests
+// whether the server checks conditions. With [Options].Trusted the Store makes none of these
+// checks.
 //
 // # Rights
 //
-// policies/aws/dynamodb-locks.json of the repository has the rights for registers and leases, and
-// dynamodb-init.json those for [CreateTable]. Without DescribeTable the Store does not check the
+// The folder policies/aws of the repository lists the rights: dynamodb-locks.json for registers and
+// leases, dynamodb-init.json for [CreateTable]. Without DescribeTable the Store does not check the
 // table, and logs a warning. Only [Store.Erase] needs DeleteItem. Erase is part of a sweep, of
 // "holdfast doctor", and of the test of an endpoint that is not Amazon's.
 package dynamostore

@@ -39,9 +39,9 @@ type Options struct {
 	// slash before every key.
 	Prefix string
 
-	// Timeout bounds each request until its answer is complete. If the context of the call has a
-	// deadline, a request gets at most half of the remaining time, but at least 500 ms. So there is
-	// time left to resolve the request if its answer is lost. Timeout is at least 100 ms; 0 means
+	// Timeout is the longest time of one request. If the context of the call has a deadline, a
+	// request gets at most half of the remaining time, but at least 500 ms. The other half is for a
+	// read that finds the outcome if the answer is lost. Timeout is at least 100 ms; 0 means
 	// [DefaultTimeout].
 	Timeout time.Duration
 
@@ -60,9 +60,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Store is a space of registers in a table. Any number of goroutines may use it. It starts no
-// goroutine, and needs no Close. Its methods are those of [engine.Store], which describes the
-// outcomes of writes.
+// Store has the registers of one table and prefix. Any number of goroutines may use it. It starts
+// no goroutine, and needs no Close. [engine.Store] describes its methods and the outcomes of
+// writes.
 type Store struct {
 	*engine.Store
 	t *table
@@ -75,9 +75,10 @@ type table struct {
 	o      Options
 }
 
-// New returns the registers in the table with this name, through client. It sends nothing. The ID
-// in the traits of the Store has the endpoint, the region and the table, but not the account. If
-// you use tables of several accounts, use the ARN of each table as its name.
+// New returns a Store for the table with this name. The Store sends its requests through client.
+// New sends nothing. The ID in the traits of the Store consists of the endpoint, the region and the
+// table, without the account. If you use tables of several accounts, use the ARN of each table as
+// its name.
 func New(client *dynamodb.Client, name string, opts *Options) (*Store, error) {
 	t, err := newTable(client, name, opts)
 	if err != nil {
@@ -134,9 +135,9 @@ func (o *Options) check() error {
 	o.Prefix = strings.TrimSuffix(o.Prefix, "/")
 	switch {
 	case o.Timeout < 100*time.Millisecond:
-		return fmt.Errorf("dynamostore: Options.Timeout is %v, at least 100ms is needed", o.Timeout)
+		return fmt.Errorf("dynamostore: Options.Timeout is %v; it must be at least 100ms", o.Timeout)
 	case len(o.Prefix) > MaxPrefix:
-		return fmt.Errorf("dynamostore: Options.Prefix: %w: %d bytes, at most %d are allowed", store.ErrKey, len(o.Prefix), MaxPrefix)
+		return fmt.Errorf("dynamostore: %w: Options.Prefix has %d bytes; at most %d are allowed", store.ErrKey, len(o.Prefix), MaxPrefix)
 	}
 	for _, l := range o.Unsafe {
 		if l != ConditionsIgnored && l != GlobalTable {

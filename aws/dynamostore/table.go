@@ -13,14 +13,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// Risk is a property that makes a table unsafe, which a user may accept.
+// Risk is a property that makes a table unsafe. A user may accept the risk.
 type Risk string
 
 const (
 	// ConditionsIgnored: the server applies writes whose condition does not hold.
 	ConditionsIgnored Risk = "conditions"
 
-	// GlobalTable: the table has replicas in several regions, and the regions do not share one
+	// GlobalTable: the table has replicas in several regions, and the regions do not have the same
 	// order of writes. So two regions can grant the same lock.
 	GlobalTable Risk = "global-table"
 )
@@ -45,7 +45,7 @@ func (e *UnsafeError) Is(target error) bool { return target == store.ErrUnsafe }
 // Outcome is NotApplied.
 func (e *UnsafeError) Outcome() store.Outcome { return store.NotApplied }
 
-// Description describes a table.
+// Description has the properties of a table.
 type Description struct {
 	Status string // "ACTIVE", "CREATING", ...
 
@@ -55,13 +55,13 @@ type Description struct {
 	Keys      string
 
 	// Replicas are the other regions of a global table. StronglyConsistent says that all regions
-	// share one order of writes (multi-region strong consistency).
+	// have the same order of writes (multi-region strong consistency).
 	Replicas           []string
 	StronglyConsistent bool
 
 	// TTL is the attribute by which the table removes items. It is empty if the table removes no
-	// items. The table never removes a register, because no attribute of a register can have that
-	// effect. If Describe could not read TTL, TTLErr is the error.
+	// items. The table never removes a register, because no attribute of a register is a number. If
+	// Describe could not read TTL, TTLErr is the error.
 	TTL    string
 	TTLErr error
 
@@ -113,10 +113,10 @@ func (t *table) insists(e *UnsafeError) error {
 	return nil
 }
 
-// CreateTable creates a table for registers, with payment for each request, and waits until the
-// table can be used. If there is already a table with this name, CreateTable only checks that
-// table. If the keys of the table are wrong, the error matches [store.ErrMisconfigured].
-// CreateTable uses only the Timeout of opts.
+// CreateTable creates a table for registers, with on-demand billing, and waits until the table is
+// ready. If there is already a table with this name, CreateTable only checks that table. If the
+// keys of the table are wrong, the error matches [store.ErrMisconfigured]. CreateTable uses only
+// the Timeout of opts.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts *Options) error {
 	t, err := newTable(client, name, opts)
 	if err != nil {

@@ -52,7 +52,8 @@ func (c *Config) Client(ctx context.Context) (*dynamodb.Client, error) {
 	return dynamocall.NewClient(ctx, c.params)
 }
 
-// Options returns opts with the values of the URL, which replace those of opts.
+// Options returns a copy of opts. If the URL has a value for an option, the copy has the value of
+// the URL.
 func (c *Config) Options(opts *Options) *Options {
 	var o Options
 	if opts != nil {
@@ -66,7 +67,7 @@ func (c *Config) Options(opts *Options) *Options {
 	return &o
 }
 
-// Open returns the registers that a URL names; see [Config]. It sends nothing.
+// Open returns a [Store] for the registers that a URL names; see [Config]. It sends nothing.
 func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	c, err := ParseURL(rawURL)
 	if err != nil {

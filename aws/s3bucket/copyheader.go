@@ -10,9 +10,9 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// CopyHeader is a header of a server that makes a copy conditional on an absent destination, such
-// as cf-copy-destination-if-none-match: * of Cloudflare R2. The Bucket tests whether the server
-// honours the header, as for every ability.
+// CopyHeader is a header for servers other than Amazon's. With this header, the server copies only
+// if the destination does not exist. An example is cf-copy-destination-if-none-match: * of
+// Cloudflare R2. The Bucket tests whether the server obeys the header.
 type CopyHeader struct {
 	Name, Value string
 

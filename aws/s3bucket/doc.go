@@ -11,8 +11,8 @@
 //
 // This package switches off the retries of the SDK, also for a client that the program passes. It
 // sends a conditional request once. If the reply is lost, the outcome is unknown. A Client of
-// package object, or package bucketstore, then finds the outcome. It repeats reads and
-// unconditional writes after throttling, 5xx and lost connections, with growing random pauses.
+// package object, or package bucketstore, then finds the outcome. After throttling, 5xx and lost
+// connections, this package repeats reads and unconditional writes, with growing random pauses.
 // Each request has a time limit.
 //
 // # Large bodies
@@ -23,25 +23,25 @@
 // answer is a conflict, or says that the upload does not exist, the first request may have been
 // applied, and the outcome is unknown.
 //
-// If an upload does not succeed, the put aborts it, so that its parts cost nothing. An abort
-// never changes an object, so the put also aborts after an unknown outcome. If a program crashes,
-// its parts remain. [object.SweepUploads] or a lifecycle rule (see [LifecycleRule]) removes them.
-// If [object.PutOptions].OnUpload is set, the put does not abort the upload, and [Bucket.Resume]
-// continues it. Resume compares the ETag of each part with the MD5 of the part, and sends the
-// parts that differ. If the bucket is encrypted with SSE-KMS or SSE-C, an ETag is not an MD5, and
-// Resume sends all parts again.
+// If an upload does not succeed, the put aborts it, because stored parts cost money. An abort never
+// changes an object, so the put also aborts after an unknown outcome. If a program crashes, its
+// parts remain. [object.SweepUploads] or a lifecycle rule (see [LifecycleRule]) removes them. If
+// [object.PutOptions].OnUpload is set, the put does not abort the upload, and [Bucket.Resume]
+// continues it. Resume compares the ETag of each part with the MD5 of the part, and sends the parts
+// that differ. If the bucket is encrypted with SSE-KMS or SSE-C, an ETag is not an MD5, and Resume
+// sends all parts again.
 //
 // A put holds [Options].Parallel parts in memory: 40 MiB by default. With the memory that Go's
 // garbage collector has not freed yet, the command uses about 100 MB for a put of 2 GiB.
 //
 // # Servers other than Amazon's
 //
-// Amazon S3 honours every condition that this package sends. Some other servers accept conditions
-// and ignore them: for example, they delete an object although the If-Match of the delete is
-// wrong. So before the first use of each condition, the bucket tests it on objects below
+// Amazon S3 checks every condition that this package sends. Some other servers accept conditions
+// and ignore them: for example, they delete an object although the If-Match of the delete is wrong.
+// So before the first use of each condition, the bucket tests the condition on objects below
 // [Options].ProbePrefix. If the server ignores the condition, the bucket refuses the call with an
-// [object.UnsupportedError]. If the server ignores only the condition of a copy, the bucket
-// copies the object in parts, and the request that completes the copy has the condition.
+// [object.UnsupportedError]. If the server ignores only the condition of a copy, the bucket copies
+// the object in parts, and the request that completes the copy has the condition.
 //
 // # Rights
 //

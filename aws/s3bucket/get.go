@@ -44,7 +44,7 @@ func (b *Bucket) repeat(ctx context.Context, f func() error) error {
 // conflict may be one with that one.
 func afterUnknown(err error) error {
 	if errors.Is(err, store.ErrConflict) {
-		err = errors.New("an earlier try had no answer; then: " + err.Error())
+		err = errors.New("an earlier attempt got no answer; the last error is: " + err.Error())
 	}
 	return store.MarkUnknown(err)
 }
@@ -156,8 +156,8 @@ type stall struct {
 }
 
 var (
-	errStalled = errors.New("the answer stalled")
-	errTrickle = fmt.Errorf("the answer came at less than %d bytes a second", minReadRate)
+	errStalled = errors.New("no more bytes of the answer arrived")
+	errTrickle = fmt.Errorf("the answer was too slow: less than %d bytes a second arrived", minReadRate)
 )
 
 // newStall returns a stall of this limit, and of first until the answer begins.
@@ -205,7 +205,7 @@ func (b *body) Read(p []byte) (int, error) {
 		if cause := context.Cause(b.stall.ctx); cause != nil {
 			err = cause
 		}
-		err = b.call.Fail(err, store.ErrUnavailable, store.Unknown, "reading the body: %s", b.call.Text(err))
+		err = b.call.Fail(err, store.ErrUnavailable, store.Unknown, "cannot read the body of the answer: %s", b.call.Text(err))
 	}
 	return n, err
 }

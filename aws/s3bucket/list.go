@@ -16,10 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// List implements [object.Bucket]. It holds one page of up to 1,000 objects at a time. If a page
-// leads back to an earlier page, List ends with an error. A directory bucket lists whole
-// directories and cannot start in the middle of a directory. List leaves out the keys that were not
-// requested.
+// List implements [object.Bucket]. It holds one page of up to 1,000 objects at a time. If the
+// server sends an earlier page again, List ends with an error. A directory bucket lists only whole
+// directories. List then leaves out the keys that the caller did not request.
 func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
 	var after string
 	if opts != nil {

@@ -137,7 +137,7 @@ func (b *Bucket) begin(ctx context.Context, key string, o object.PutOptions, che
 			return err
 		})
 		if err == nil && aws.ToString(out.UploadId) == "" {
-			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "the answer has no ID of an upload")
+			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "the answer of the server has no upload ID")
 		}
 		now = c.Now()
 		return err
@@ -338,9 +338,9 @@ func (u *upload) complete(ctx context.Context, cond condition) (object.Info, err
 		last := !errors.Is(err, store.ErrUnavailable) || try >= u.b.tries || !awscall.Pause(ctx, firstPause, try)
 		switch {
 		case last && lost != nil && errors.Is(err, errNoUpload):
-			return object.Info{}, u.fail(ctx, fmt.Errorf("%w; the next try: %w", lost, errNoUpload))
+			return object.Info{}, u.fail(ctx, fmt.Errorf("%w; the error of the next attempt: %w", lost, errNoUpload))
 		case last && lost != nil:
-			return object.Info{}, u.fail(ctx, fmt.Errorf("%w; the next try: %v", lost, err))
+			return object.Info{}, u.fail(ctx, fmt.Errorf("%w; the error of the next attempt: %v", lost, err))
 		case last:
 			return object.Info{}, u.fail(ctx, err)
 		case lost == nil && store.OutcomeOf(err) == store.Unknown:
@@ -401,7 +401,7 @@ func (u *upload) abort(ctx context.Context) error {
 		case errors.Is(err, errNoUpload):
 			return nil
 		case err != nil || try >= u.b.tries:
-			return fmt.Errorf("a part may have arrived after the abort: %w", cmp.Or(err, errStillThere))
+			return fmt.Errorf("the server may have stored a part after the abort: %w", cmp.Or(err, errStillThere))
 		}
 		awscall.Pause(ctx, time.Second, try)
 	}

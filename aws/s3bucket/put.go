@@ -201,7 +201,7 @@ func tagging(tags map[string]string) *string {
 const defaultType = "application/octet-stream"
 
 var (
-	errNoVersion = errors.New("the answer has no ID of a version")
+	errNoVersion = errors.New("the answer of the server has no version ID")
 	errYes       = errors.New("the reply has a body, which S3 never sends here; check the endpoint, and whether a proxy answers in its place")
 )
 

@@ -19,8 +19,7 @@ const mixedTries = 6
 
 var errMixed = errors.New("the replies of the server mix two states of one object")
 
-// ReadAll implements [object.WholeReader]. If an answer breaks off in the middle, ReadAll starts
-// again.
+// ReadAll implements [object.WholeReader]. If an answer ends too early, ReadAll starts again.
 //
 // A server that keeps objects as files may return the ETag of one state with the body of another
 // state. A write that is conditional on that ETag could replace a state that no client has read. So

@@ -43,7 +43,7 @@ func (b *Bucket) removeVersion(ctx context.Context, listed object.Info) error {
 	case now.Version != listed.Version || !second(now).Equal(second(listed)):
 		return &object.ConflictError{Key: listed.Key, HasCurrent: true, Version: now.Version}
 	case id == "" || id == NullVersion:
-		return &object.UnsupportedError{Ability: object.RemoveVersion, Found: "the bucket does not keep every version"}
+		return &object.UnsupportedError{Ability: object.RemoveVersion, Found: "versioning is not enabled on the bucket"}
 	}
 	_, err = b.Versions().Remove(ctx, listed.Key, []string{id})
 	return err

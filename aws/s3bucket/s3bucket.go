@@ -64,8 +64,8 @@ type Options struct {
 	// less than 16 KiB a second.
 	//
 	// If the context of the call has a deadline, a small request gets at most half of the remaining
-	// time, but at least 500 ms. So there is time left to resolve the request if its answer is
-	// lost. Timeout is at least 100 ms; 0 means [DefaultTimeout].
+	// time, but at least 500 ms. The other half is for a read that finds the outcome if the answer
+	// is lost. Timeout is at least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
 	// PartSize is the size of the parts of a large upload, in bytes. The Bucket uploads a body in
@@ -76,9 +76,8 @@ type Options struct {
 	PartSize int64
 
 	// Parallel is the number of parts that the Bucket sends, or the server copies, at the same
-	// time. A Put holds Parallel parts of PartSize in memory. If one part is larger than all of
-	// them together, the Put holds only that part. Parallel is from 1 to 64; 0 means
-	// [DefaultParallel].
+	// time. A Put uses Parallel times PartSize of memory. If a single part is larger than this, the
+	// Put holds only one part at a time. Parallel is from 1 to 64; 0 means [DefaultParallel].
 	Parallel int
 
 	// ProbePrefix is the prefix of the objects on which the bucket tests conditions; empty means
@@ -89,8 +88,8 @@ type Options struct {
 	// found these abilities (see [Bucket.KnownAbilities]), or the user accepts the risk.
 	AssumeAbilities []object.Ability
 
-	// CopyIfAbsent is the header by which a server other than Amazon's makes a copy conditional on
-	// an absent destination. Nil means If-None-Match.
+	// CopyIfAbsent is the header for a copy that must not replace an object, on a server other than
+	// Amazon's. Nil means If-None-Match.
 	CopyIfAbsent *CopyHeader
 
 	// Owner is the account that must own the bucket, twelve digits; empty means any account. If
@@ -150,14 +149,15 @@ var (
 	_ object.Uploader    = (*Bucket)(nil)
 )
 
-// New returns the bucket with this name, through client. It sends nothing.
+// New returns the bucket with this name. The Bucket sends its requests through client. New sends
+// nothing.
 func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
 	if client == nil || bucket == "" {
-		return nil, fmt.Errorf("s3bucket: %w: a client and the name of a bucket are needed", object.ErrInvalid)
+		return nil, fmt.Errorf("s3bucket: %w: the client is nil, or the name of the bucket is empty", object.ErrInvalid)
 	}
 	if err := o.check(); err != nil {
 		return nil, err
@@ -210,13 +210,13 @@ func (o *Options) check() error {
 	var wrong string
 	switch {
 	case o.Timeout < 100*time.Millisecond:
-		wrong = fmt.Sprintf("Timeout is %v, at least 100ms is needed", o.Timeout)
+		wrong = fmt.Sprintf("Timeout is %v; it must be at least 100ms", o.Timeout)
 	case o.PartSize < minPartSize || o.PartSize > maxPartSize:
 		wrong = fmt.Sprintf("PartSize is %d; it must be from %d to %d", o.PartSize, int64(minPartSize), int64(maxPartSize))
 	case o.Parallel < 1 || o.Parallel > 64:
 		wrong = fmt.Sprintf("Parallel is %d; it must be from 1 to 64", o.Parallel)
 	case o.KMSKey != "" && o.Encryption != types.ServerSideEncryptionAwsKms && o.Encryption != types.ServerSideEncryptionAwsKmsDsse:
-		wrong = "KMSKey needs an Encryption with KMS"
+		wrong = "KMSKey is set, but Encryption is not aws:kms or aws:kms:dsse"
 	case o.Encryption != "" && !slices.Contains(o.Encryption.Values(), o.Encryption):
 		wrong = fmt.Sprintf("Encryption must be one of %q", o.Encryption.Values())
 	case o.ACL != "" && !slices.Contains(o.ACL.Values(), o.ACL):

@@ -18,8 +18,8 @@ import (
 )
 
 // Settings are the settings of a bucket that affect its objects. For example, each renewal of a
-// lease writes the object of the lease. A bucket that keeps every version then keeps many versions
-// of that object.
+// lease writes the object of the lease. With versioning, the bucket then stores many versions of
+// this object.
 type Settings struct {
 	// Versioning is "Enabled" or "Suspended". It is "" if versioning was never enabled.
 	Versioning string
@@ -52,8 +52,8 @@ type Rule struct {
 	Action string // what the rule does, as a text for people
 }
 
-// Unversioned reports whether it is known that the bucket keeps no versions. That is known after at
-// least one answer to a PUT, if no answer had a version id.
+// Unversioned returns true if the Bucket has got at least one answer to a PUT, and no answer had a
+// version id. Then versioning is not enabled.
 func (b *Bucket) Unversioned() bool { return b.plain.Load() && !b.versioned.Load() }
 
 // Settings reads the settings of the bucket, in three requests. It returns an error only if it
@@ -71,7 +71,7 @@ func (b *Bucket) Settings(ctx context.Context) (Settings, error) {
 		err := b.setting(ctx, &s, part.read)
 		switch {
 		case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrMisconfigured), ctx.Err() != nil:
-			return Settings{}, fmt.Errorf("reading %s: %w", part.name, err)
+			return Settings{}, fmt.Errorf("cannot read the setting %s: %w", part.name, err)
 		case err != nil:
 			s.Unreadable[part.name] = err
 		}
@@ -156,7 +156,7 @@ func harm(rule types.LifecycleRule) string {
 		does = append(does, "expires objects")
 	}
 	if len(rule.Transitions) > 0 || len(rule.NoncurrentVersionTransitions) > 0 {
-		does = append(does, "moves versions to another class of storage")
+		does = append(does, "moves versions to another storage class")
 	}
 	return strings.Join(does, ", ")
 }

@@ -567,7 +567,7 @@ func TestRepeatedCompletion(t *testing.T) {
 				f.Add("CompleteMultipartUpload", 0, 1, first)
 				f.Add("CompleteMultipartUpload", 0, 1, awstest.Fault{Status: status, Code: text})
 				err := put1(t.Context(), b, "k", three, &object.PutOptions{IfMatch: v})
-				if store.OutcomeOf(err) != store.Unknown || errors.Is(err, store.ErrConflict) || !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "the next try") {
+				if store.OutcomeOf(err) != store.Unknown || errors.Is(err, store.ErrConflict) || !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "the error of the next attempt") {
 					t.Errorf("%s: %v (%v)", code, err, store.OutcomeOf(err))
 				}
 				if n := f.Uploads("bucket"); n > 0 {

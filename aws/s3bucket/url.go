@@ -114,8 +114,8 @@ func (c *Config) Client(ctx context.Context) (*s3.Client, error) {
 // Unsafe returns the abilities in the parameter unsafe.
 func (c *Config) Unsafe() []object.Ability { return c.unsafe }
 
-// Options returns opts with the values of the URL, which replace those of opts. The ProbePrefix
-// is below the prefix of the URL.
+// Options returns a copy of opts. If the URL has a value for an option, the copy has the value of
+// the URL. The ProbePrefix is below the prefix of the URL.
 func (c *Config) Options(opts *Options) *Options { return c.options.with(opts, c.Prefix) }
 
 // with returns opts with what is set in o.

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Verify implements [object.Verifier]. It tests unknown abilities below [Options].ProbePrefix.
-// The Bucket keeps the results.
+// Verify implements [object.Verifier]. It tests unknown abilities below [Options].ProbePrefix. The
+// Bucket remembers the results.
 //
 // A server can ignore the condition on the destination of a copy. If the Bucket can then copy by an
 // upload in parts, Verify reports that the Bucket has the ability.
@@ -122,6 +122,6 @@ func (b *Bucket) try(ctx context.Context, a object.Ability) error {
 		return store.MarkNotApplied(err)
 	}
 	b.abilities.set(a, found[a])
-	b.o.Logger.Info("tried what this server can do", "bucket", b.where, "ability", a, "lacks", found[a])
+	b.o.Logger.Info("tested the abilities of this server", "bucket", b.where, "ability", a, "lacks", found[a])
 	return nil
 }

@@ -24,15 +24,15 @@ import (
 // Versions sends the requests for single versions of objects. It uses no conditions. Package
 // s3verstore uses it.
 //
-// After a failure, all requests except Put are sent again, as for reads. If there is no such
-// version, the error matches [store.ErrNotFound]. Each request has the whole [Options].Timeout,
-// even if the deadline of its context is near.
+// After a failure, Versions sends every request again except a Put. If there is no such version,
+// the error matches [store.ErrNotFound]. Each request has the whole [Options].Timeout, even if the
+// deadline of its context is near.
 type Versions struct{ b *Bucket }
 
 // Versions returns the requests for single versions.
 func (b *Bucket) Versions() Versions { return Versions{b} }
 
-// NullVersion is the id of a version that was put while versioning was not enabled.
+// NullVersion is the id of a version that was written while versioning was not enabled.
 const NullVersion = "null"
 
 // ObjectVersion is one version of an object.
@@ -86,7 +86,7 @@ func (v Versions) repeat(ctx context.Context, n names, f func(ctx context.Contex
 	})
 }
 
-// Put puts a version, in one request. The parameter within is the time limit of the request.
+// Put writes a version, in one request. The parameter within is the time limit of the request.
 func (v Versions) Put(ctx context.Context, key string, body []byte, contentType string, within time.Duration) (ObjectVersion, error) {
 	put := ObjectVersion{Key: key, Size: int64(len(body))}
 	c, err := v.call(ctx, within, noObject, func(ctx context.Context, opt func(*s3.Options)) error {
@@ -143,8 +143,8 @@ func (v Versions) Metadata(ctx context.Context, key, id string) (metadata map[st
 	return metadata, err
 }
 
-// List lists the versions of the objects whose keys begin with prefix, in pages, in the order of
-// the keys. It requests a page when the loop needs it. An error ends the listing.
+// List yields pages with the versions of all objects whose keys begin with prefix, in the order of
+// the keys. It requests a page only when the loop needs the page. An error ends the listing.
 func (v Versions) List(ctx context.Context, prefix string) iter.Seq2[VersionPage, error] {
 	return func(yield func(VersionPage, error) bool) {
 		in := &s3.ListObjectVersionsInput{Bucket: &v.b.name, Prefix: &prefix, ExpectedBucketOwner: strOrNil(v.b.o.Owner)}

@@ -1,7 +1,7 @@
-// Package s3store keeps registers in Amazon S3, or on a server that speaks the S3 protocol and
-// honours conditional writes. It is package bucketstore in a bucket of package s3bucket. These
-// packages describe the layout, the outcomes, the probe and the rights. s3store adds the age of a
-// register by the store's own clock.
+// Package s3store stores registers in Amazon S3, or on another server that speaks the S3 protocol
+// and checks conditional writes. It uses package bucketstore on a bucket of package s3bucket. These
+// two packages describe the layout, the outcomes, the probe and the rights. Package s3store adds
+// the age of a register by the store's own clock.
 //
 //	s, err := s3store.Open(ctx, "s3://my-bucket/app?region=eu-central-1", nil)
 //
@@ -18,20 +18,20 @@
 //
 // # Other stores and other programs
 //
-// A store of package s3verstore (s3+versioned://) with the same prefix would give out the same
-// locks. So this Store searches for registers of package s3verstore before its first write. A
-// Store of s3verstore searches for registers of this package before it creates a register. If a
-// Store finds such registers, it refuses all writes with [store.ErrUnsafe]. A store with a longer
-// prefix has other locks, so it may be a store of either package.
+// If a store of package s3verstore (s3+versioned://) had the same prefix, two programs could get
+// the same lock. So this Store searches for registers of package s3verstore before its first write.
+// A Store of s3verstore searches for registers of this package before it creates a register. If a
+// Store finds such registers, it refuses all writes with [store.ErrUnsafe]. Under a longer prefix,
+// either package may store its registers.
 //
-// An older program keeps a lock as the versions of an object. Its locks and the locks of this
-// package do not exclude each other; see package s3verstore. The Store refuses to create a
-// register with the name of such a lock, with [store.ErrUnsafe]. [Store.ForeignLocks] repeats the
-// search when the program calls it.
+// An older program stores a lock as the versions of an object. That program and this package ignore
+// each other's locks; see package s3verstore. The Store refuses to create a register with the name
+// of such a lock, with [store.ErrUnsafe]. [Store.ForeignLocks] repeats the search when the program
+// calls it.
 //
-// The search covers the first thousand objects of the root of the bucket and of the prefix, as
-// far as the rights allow. The search does not see objects that another program creates later or
-// at the same moment. The command "holdfast doctor" searches again and reports such objects.
+// The search covers the first thousand objects of the root of the bucket and of the prefix, if the
+// rights allow it. The search does not see objects that another program creates later or at the
+// same moment. The command "holdfast doctor" searches again and reports such objects.
 //
 // # Age
 //
@@ -76,9 +76,9 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Trusted says that the server is known to honour conditions. It also says that an earlier run
-	// found no locks of another program and no other kind of store. Amazon S3 needs no probe, even
-	// if Trusted is false.
+	// Trusted says that the server is known to check conditions. It also says that an earlier run
+	// found no locks of another program and no registers of package s3verstore. Amazon S3 needs no
+	// probe, even if Trusted is false.
 	Trusted bool
 
 	// Unsafe lists the conditions for which the user accepts that the server may ignore them.
@@ -99,8 +99,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Store is a space of registers on S3. Any number of goroutines may use it. It starts no
-// goroutine, and needs no Close.
+// Store has the registers below one prefix of a bucket. Any number of goroutines may use it. It
+// starts no goroutine, and needs no Close.
 type Store struct {
 	*bucketstore.Store
 	bucket *s3bucket.Bucket
@@ -122,7 +122,7 @@ var (
 	_ store.TagLister         = (*Store)(nil)
 )
 
-// New returns the registers below prefix in a bucket. It sends nothing.
+// New returns a Store for the registers below prefix in a bucket. It sends nothing.
 func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -130,7 +130,7 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 	}
 	o.MaxClockSkew = cmp.Or(o.MaxClockSkew, DefaultMaxClockSkew)
 	if o.MaxClockSkew < time.Second {
-		return nil, fmt.Errorf("s3store: Options.MaxClockSkew is %v, at least 1s is needed", o.MaxClockSkew)
+		return nil, fmt.Errorf("s3store: Options.MaxClockSkew is %v; it must be at least 1s", o.MaxClockSkew)
 	}
 	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" && bucket.ProbePrefix() == s3bucket.DefaultProbePrefix {
 		// Below the prefix there are rights to write.
@@ -161,8 +161,9 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 	return s, nil
 }
 
-// Verify tests whether the server honours conditions, and searches for other locks in the bucket,
-// unless the result is known. The first write calls it; see [engine.Store.Verify].
+// Verify tests whether the server checks conditions, and searches for other locks in the bucket. If
+// the result is already known, Verify sends nothing. The first write calls Verify; see
+// [engine.Store.Verify].
 func (s *Store) Verify(ctx context.Context) error {
 	if err := s.Store.Verify(ctx); err != nil || s.trusted || s.foreignLocks.Load() != nil {
 		return err
@@ -180,7 +181,7 @@ func (s *Store) Verify(ctx context.Context) error {
 	if !s.bucket.Unversioned() {
 		all, err := s.findForeignLocks(ctx)
 		if err != nil && !errors.Is(err, store.ErrDenied) {
-			return store.MarkNotApplied(fmt.Errorf("listing the other objects of the bucket: %w", err))
+			return store.MarkNotApplied(fmt.Errorf("cannot search the bucket for other locks: %w", err))
 		}
 		if all != nil {
 			found = all
@@ -193,8 +194,8 @@ func (s *Store) Verify(ctx context.Context) error {
 	return nil
 }
 
-// ForeignLocks has the keys of other locks in the bucket. The locks of a [Store] and these locks do
-// not exclude each other. See the package comment.
+// ForeignLocks has the keys of other locks in the bucket. A [Store] and the owners of these locks
+// ignore each other; see the package comment.
 type ForeignLocks struct {
 	// Legacy are locks of the older program below the prefix. LegacyAtRoot are locks of the older
 	// program at the root of the bucket that are not below the prefix.
@@ -237,7 +238,7 @@ func (s *Store) findForeignLocks(ctx context.Context) (*foreignlocks.Found, erro
 }
 
 // Put implements [store.Store]; see package bucketstore. It refuses to create a register with the
-// name of a lock of another program. It also refuses to write if another kind of store has locks
+// name of a lock of another program. It also refuses to write if package s3verstore has registers
 // with this prefix.
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	if store.CheckPut(key, value) == nil {
@@ -272,7 +273,7 @@ func (s *Store) mayWrite(ctx context.Context, op store.Kind, key string, prev st
 	return err
 }
 
-// Open returns the registers that a URL names; see [s3bucket.Config]. It sends
+// Open returns a [Store] for the registers that a URL names; see [s3bucket.Config]. It sends
 // nothing.
 func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	c, err := s3bucket.ParseURL(rawURL)
