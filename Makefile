@@ -7,7 +7,7 @@ SHELL := bash
 # Everything that has to hold: formatting, vet, staticcheck, cross-builds, and all
 # tests with the race detector, those against real servers too. It fetches and
 # builds what it needs, and caches it in the user's cache directory.
-test: lint
+test:
 	bash internal/test.sh
 
 # The tests that need no server.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All tests, with the race detector but where it says otherwise. Arguments go to go test.
+# The checks of internal/lint.sh, and all tests, with the race detector but where it says
+# otherwise. Arguments go to go test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . internal/modules.sh
@@ -32,6 +33,43 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
 fi
 
+work=$(mktemp -d)
+declare -A running # groups of processes
+end() {
+  local group
+  for group in "${!running[@]}"; do kill -- "-$group" 2>/dev/null || true; done
+  wait
+  rm -rf "$work"
+}
+trap end EXIT
+trap 'exit 130' INT TERM
+# beside FILE COMMAND...: runs a command beside what follows. It gets the processor time that the
+# others leave, its output goes to a file, and it has a group of processes that the trap ends.
+# Its number is $!, for await.
+beside() {
+  local output=$1
+  shift
+  set -m
+  (
+    renice -n 19 -p "$BASHPID" >/dev/null
+    "$@"
+  ) >"$output" 2>&1 &
+  set +m
+  running[$!]=beside
+}
+await() {
+  local status=0
+  wait "$1" || status=$?
+  unset "running[$1]"
+  return "$status"
+}
+
+# MinIO and versitygw take minutes to build, and the tests without a server mostly wait.
+beside "$work/servers" go run ./proof/integration/cmd/servers -prepare
+servers=$!
+
+bash internal/lint.sh
+
 # By default each process with the race detector sleeps for a second before it ends. The
 # tests start hundreds of processes.
 export GORACE="${GORACE:-atexit_sleep_ms=0}"
@@ -61,6 +99,8 @@ go test -race -vet=off -p 4 -parallel 4 -timeout 25m -skip "^($unraced)\$" "$@" 
 # need the processors. A long campaign has the time for both.
 race=()
 if [ -n "${HOLDFAST_TORTURE:-}" ]; then race=(-race); fi
+# Where a server cannot be had, the tests that need it say so.
+await "$servers" || cat "$work/servers"
 echo "== go test against real servers"
 mapfile -t integration < <(go list ./proof/integration/... | grep -v '/hostile$')
 go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}"
@@ -74,22 +114,12 @@ without_race() {
 # that lasts two seconds for one of unknown outcome, which fails them. So the only tests beside
 # them are those without the race detector: these compute in virtual time, and get the
 # processors that the others leave. Their output comes when both have ended.
-work=$(mktemp -d)
-beside=
-trap 'if [ -n "$beside" ]; then kill -- "-$beside" 2>/dev/null || true; fi; rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
-set -m # a group of processes of its own, which the trap ends
-(
-  renice -n 19 -p "$BASHPID" >/dev/null
-  without_race "$@"
-) >"$work/without-race" 2>&1 &
-beside=$!
-set +m
+beside "$work/without-race" without_race "$@"
+without_race=$!
 failed=0
 echo "== go test of buckets with versions"
 go test "${race[@]}" -vet=off -timeout 25m -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
 echo "== go test without the race detector"
-wait "$beside" || failed=1
-beside=
+await "$without_race" || failed=1
 cat "$work/without-race"
 exit "$failed"
