@@ -21,7 +21,8 @@ const (
 	// report its outcome.
 	After = 200 * time.Millisecond
 
-	// Max is how many calls for one key may be abandoned before further ones fail at once.
+	// Max is the largest number of abandoned calls for one key. If there are more, further calls
+	// for the key fail immediately.
 	Max = 16
 )
 
@@ -42,9 +43,9 @@ func (c *Calls) Abandoned() int {
 	return n
 }
 
-// Do returns the result of f, at the latest [After] the end of ctx. f must not use memory that the
-// caller changes later, since f may continue after Do has returned. After an error the result is
-// zero.
+// Do returns the result of f, at the latest [After] the end of ctx. The function f must not use
+// memory that the caller changes later, because f may continue after Do has returned. After an
+// error the result is zero.
 func Do[T any](ctx context.Context, c *Calls, key string, f func() (T, error)) (T, error) {
 	if ctx.Done() == nil {
 		return f()

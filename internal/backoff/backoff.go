@@ -1,5 +1,5 @@
-// Package backoff is how the packages of this repository pause: between two tries of a request, and
-// between two looks at a state.
+// Package backoff has the pauses of this repository: between two attempts of a request, and between
+// two reads of a state.
 package backoff
 
 import (
@@ -28,8 +28,8 @@ func SleepOrWake(ctx context.Context, d time.Duration, wake <-chan struct{}) err
 	return context.Cause(ctx)
 }
 
-// Pause returns how long to wait after a try, without jitter. The tries count from 1. The pause after
-// the first is first, and each later one is twice as long as the one before it, up to most.
+// Pause returns the pause after an attempt, without jitter. Attempts count from 1. The pause after
+// attempt 1 is first. Each later pause is twice as long as the previous pause, up to most.
 func Pause(try int, first, most time.Duration) time.Duration {
 	shift := max(try-1, 0)
 	if first > most>>shift {
@@ -38,8 +38,9 @@ func Pause(try int, first, most time.Duration) time.Duration {
 	return first << shift
 }
 
-// Wait sleeps after a try: for a random part of its [Pause], so that those that failed together do
-// not try together again. To begin again with short pauses, count the tries from 1 again.
+// Wait sleeps after an attempt for a random part of its [Pause]. So programs that failed at the
+// same time do not all try again at the same time. To begin again with short pauses, count the
+// attempts from 1 again.
 func Wait(ctx context.Context, try int, first, most time.Duration) error {
 	d := Pause(try, first, most)
 	if d > 0 {

@@ -3,12 +3,11 @@
 //
 // # The rule
 //
-// A register can be kept on anything that puts entries into one permanent order: a file
-// opened for appending, the versions of an object in a bucket. Each entry names the state
-// that its writer saw. The state is the fold of the entries: an entry counts if and only
-// if it names the state before it. All others are void, for every reader and for ever. So
-// of two entries that name the same state the earlier one wins, and all readers of the
-// sequence agree.
+// A register can be built on any storage that puts entries into one permanent order. Examples are a
+// file that is opened for appending, and the versions of an object in a bucket. Each entry names
+// the state that its writer saw. The state is the fold of the entries: an entry counts if and only
+// if it names the state before it. For every reader, all other entries never count. So if two
+// entries name the same state, the earlier entry wins, and all readers of the sequence agree.
 //
 // # Kinds
 //

@@ -1,9 +1,9 @@
-// Package awscall sends one request of an AWS SDK client once, and reports its outcome:
-// whether it can have been applied, and in words what to do.
+// Package awscall sends one request of an AWS SDK client once, and reports its outcome. The error
+// says whether the request may have been applied, and what to do.
 //
-// The retries of the SDK are switched off for every call. A write whose reply was
-// lost must not be sent again by code that then reports that our own first try
-// was in the way; and reads are repeated where it is known that they are reads.
+// The package switches off the retries of the SDK for every call. If the SDK sent a write again
+// after a lost reply, it would report a conflict with its own first attempt. The callers of this
+// package repeat reads themselves.
 package awscall
 
 import (
@@ -46,11 +46,11 @@ type answer struct {
 	broken atomic.Pointer[error] // why the body could not be read to its end
 }
 
-// New returns the watcher of a call whose caller's context is ctx, on a store that
-// people know as where.
+// New returns a Call with the context of its caller. The parameter where is the name of the store
+// for people.
 func New(ctx context.Context, where string) *Call { return &Call{where: where, ctx: ctx} }
 
-// Watch returns a client that sends through inner and notes what it sees.
+// Watch returns a client that sends requests through inner and records the answers.
 func (c *Call) Watch(inner *transport.Client) transport.Doer { return watched{c, inner} }
 
 type watched struct {
@@ -89,9 +89,8 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Damaged returns the error of a call whose answer could not be read to its end, and
-// nil for every other. It is to be asked first: such an answer says nothing, whatever
-// its status and whether or not the SDK could make something of it.
+// Damaged returns an error if the answer of the call could not be read to its end, and otherwise
+// nil. Call Damaged first: a damaged answer says nothing about the outcome, whatever its status is.
 func (c *Call) Damaged() error {
 	a := c.answer.Load()
 	if a == nil || a.broken.Load() == nil {
@@ -132,7 +131,7 @@ func (c *Call) refused() bool {
 
 const strangeText = "status %d, but another service sent the reply; check the address of the endpoint, and whether the endpoint needs http:// or https:// (%s)"
 
-// Empty reports whether there was an answer, and nothing could be read of its body.
+// Empty reports whether there was an answer with an empty body.
 func (c *Call) Empty() bool {
 	a := c.answer.Load()
 	return a != nil && a.size.Load() == 0
@@ -158,7 +157,7 @@ func secrets(h http.Header) []string {
 	return all
 }
 
-// Hide takes the secrets of the request out of a text of the server.
+// Hide removes the secrets of the request from a text of the server.
 func (c *Call) Hide(text string) string {
 	if hidden := c.hidden.Load(); hidden != nil {
 		return secrettext.Hide(text, *hidden)
@@ -182,8 +181,8 @@ func (c *Call) Header(name string) string {
 	return ""
 }
 
-// Now returns the store's clock when it answered; zero if it did not tell, or if a
-// cache may have answered in its place.
+// Now returns the time of the answer, by the store's clock. It is zero if the store did not send
+// the time, or if the answer may come from a cache.
 func (c *Call) Now() time.Time {
 	if c.Header("Age") != "" {
 		return time.Time{}
@@ -204,9 +203,9 @@ func Code(err error) string {
 	return ""
 }
 
-// Error is a failed call. It carries the words for people, the error of package
-// store that it matches, and the outcome of a write. It never carries credentials:
-// requests and their signatures are not part of it.
+// Error is a failed call. It has a text for people, the error of package store that it matches, and
+// the outcome of a write. It has no credentials, because requests and their signatures are not part
+// of it.
 type Error struct {
 	where    string // the store
 	text     string
@@ -221,7 +220,7 @@ func (e *Error) Error() string { return e.where + ": " + e.text }
 // [store.OpError].
 func (e *Error) StoreName() string { return e.where }
 
-// Unwrap gives the error of package store, and that of the SDK.
+// Unwrap returns the error of package store and the error of the SDK.
 func (e *Error) Unwrap() []error {
 	if e.sentinel == nil {
 		return []error{e.cause}
@@ -229,7 +228,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.sentinel, e.cause}
 }
 
-// Outcome says what is known of a write that failed so.
+// Outcome returns the outcome of a write that failed with this error.
 func (e *Error) Outcome() store.Outcome { return e.outcome }
 
 // Fail returns an error of this call that matches sentinel, which may be nil.
@@ -243,8 +242,8 @@ var errTimeout = errors.New("no answer in time")
 // minShare is what Share leaves a request at least.
 const minShare = 500 * time.Millisecond
 
-// Share returns d, or less: half of the time that is left for the call, so that a
-// request which gets no answer can still be settled in it.
+// Share returns d, or half of the remaining time of the call if that is less. The other half is for
+// a request that finds the outcome if the answer is lost.
 func (c *Call) Share(d time.Duration) time.Duration {
 	deadline, ok := c.ctx.Deadline()
 	if !ok {
@@ -253,14 +252,14 @@ func (c *Call) Share(d time.Duration) time.Duration {
 	return min(d, max(time.Until(deadline)/2, minShare))
 }
 
-// WithTimeout returns the context of one request. Its end is distinguished from that
-// of the caller's context.
+// WithTimeout returns the context of one request. A Call can distinguish the end of this context
+// from the end of the caller's context.
 func (c *Call) WithTimeout(d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(c.ctx, d, errTimeout)
 }
 
-// Classify returns the error of a call that failed with err, which is what the SDK
-// returned. What only one service says is to be looked for before.
+// Classify returns the error of a call for which the SDK returned err. Before a caller uses
+// Classify, it must look for the errors that only its own service has.
 func (c *Call) Classify(err error) error {
 	if c.Status() == 0 {
 		return c.unanswered(err)
@@ -356,8 +355,8 @@ func (c *Call) unanswered(err error) error {
 	return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the request could not be made: %s", text)
 }
 
-// Text says for people what went wrong, on one line, without the chain of layers
-// that it went through, without the address of the request, and without secrets.
+// Text describes the failure for people, on one line. The text has no names of layers, no address
+// of the request, and no secrets.
 func (c *Call) Text(err error) string {
 	text := c.Hide(strings.Join(strings.Fields(plain(err)), " "))
 	// Some servers put a whole page into the message.
@@ -390,8 +389,8 @@ func plain(err error) string {
 	return text
 }
 
-// Pause waits for a random part of d, growing twofold with every try after the
-// first, to at most 5 s. It returns false if the context ends before.
+// Pause waits for a random part of d. After each attempt d doubles, up to 5 s. If the context ends
+// during the wait, Pause returns false.
 func Pause(ctx context.Context, d time.Duration, try int) bool {
 	return backoff.Wait(ctx, try, d, 5*time.Second) == nil
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ErrPageLoop says that a server's listing does not come to an end. It matches
-// [store.ErrUnsafe].
+// ErrPageLoop says that the listing of a server has no end. It matches [store.ErrUnsafe].
 var ErrPageLoop = fmt.Errorf("%w: the listing does not end", store.ErrUnsafe)
 
 // maxEmpty is how many pages without an entry may follow each other. A server may
@@ -19,10 +18,9 @@ const maxEmpty = 10_000
 // maxPages is how many pages a listing may have: a hundred million entries.
 const maxPages = 100_000
 
-// Pages watches the pages of one listing: each must lead to one that was not there
-// before.
+// Pages checks the pages of one listing: each page must name a next page that was not read before.
 type Pages struct {
-	Endless bool // it may have any number of pages, since who reads it keeps none
+	Endless bool // the listing may have any number of pages, because its reader stores none
 
 	seen    string // a token of one of the pages before
 	since   int    // pages since then
@@ -32,8 +30,8 @@ type Pages struct {
 	pages   int
 }
 
-// Next returns an error that matches [ErrPageLoop] if a page with so many entries,
-// which names the next one by token, goes round in circles or brings nothing.
+// Next checks a page. The page has a number of entries and the token of the next page. If the
+// listing repeats itself or makes no progress, the error matches [ErrPageLoop].
 func (p *Pages) Next(token string, entries int) error {
 	if token == "" || p.started && token == p.seen {
 		return fmt.Errorf("%w: a page of the listing refers to a page that was already read", ErrPageLoop)
@@ -63,8 +61,8 @@ const nameCost = 16
 
 var errNames = errors.New("list with a longer prefix")
 
-// BoundNames ends a listing with an error when its names take more than 32 MiB, of
-// which each takes its length and 16 bytes.
+// BoundNames ends a listing with an error if its names need more than 32 MiB. Each name needs its
+// length and 16 bytes.
 func BoundNames(names iter.Seq2[string, error]) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		size := 0

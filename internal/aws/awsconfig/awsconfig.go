@@ -1,5 +1,5 @@
-// Package awsconfig reads what the URLs of all AWS stores have in common, and
-// configures the SDK with it.
+// Package awsconfig reads the parameters that the URLs of all AWS stores have in common, and
+// configures the SDK with them.
 package awsconfig
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// URL is a store's URL taken apart. The methods that read a parameter take it out,
-// so that [URL.Rest] can refuse what is not known.
+// URL is the parsed URL of a store. A method that reads a parameter also removes it from the URL.
+// [URL.Rest] refuses the remaining parameters, because they are unknown.
 type URL struct {
 	Host   string // bucket or table
 	Prefix string // without slashes at its ends
@@ -28,8 +28,8 @@ type URL struct {
 	err    error
 }
 
-// Parse takes a URL apart, whose scheme must be this one. No error that it or a
-// method returns repeats a value from the URL that could be a secret.
+// Parse parses a URL, which must have this scheme. The errors of Parse and of the methods contain
+// no value from the URL that could be a secret.
 func Parse(raw, scheme string) (*URL, error) {
 	u, query, err := storeurl.Parse(raw)
 	switch {
@@ -187,9 +187,9 @@ func (p Params) Load(ctx context.Context) (aws.Config, error) {
 	return cfg, nil
 }
 
-// BaseEndpoint is the endpoint as the options of a client take it, or current if
-// none was given. It must be set there: in the configuration, variables of the
-// environment would win over the URL.
+// BaseEndpoint returns the endpoint for the options of a client, or current if the URL has no
+// endpoint. Set it in the options of the client, because in the configuration of the SDK,
+// environment variables override it.
 func (p Params) BaseEndpoint(current *string) *string {
 	if p.Endpoint == "" {
 		return current
@@ -197,8 +197,8 @@ func (p Params) BaseEndpoint(current *string) *string {
 	return &p.Endpoint
 }
 
-// Region is the region as the options of a client take it: with an endpoint
-// that is not Amazon's any will do.
+// Region returns the region for the options of a client. With an endpoint that is not Amazon's, any
+// region works.
 func Region(region string, endpoint *string) string {
 	if region == "" && endpoint != nil {
 		return "us-east-1"

@@ -26,13 +26,13 @@ const (
 	// FirstPause is the pause before the second try of a request.
 	FirstPause = 25 * time.Millisecond
 
-	// Tries is how often a request that changes nothing is sent at most, while it is throttled
-	// or gets no answer.
+	// Tries is the largest number of times that Repeat sends a request that is throttled or gets no
+	// answer.
 	Tries = engine.DefaultTries
 )
 
-// Keys are the attributes of the key of a table: the partition key and, where there is
-// one, the sort key.
+// Keys are the attributes of the key of a table: the partition key and, if there is one, the sort
+// key.
 type Keys []Key
 
 // Key is an attribute of the key of a table.
@@ -71,8 +71,8 @@ type Table struct {
 	Init    string        // the command that makes such a table
 	Timeout time.Duration // of a request
 
-	// Invalid is what the error matches when the server finds a request invalid. Nil means
-	// that a wrong table is the reason: one with other keys.
+	// Invalid is the error to match if the server says that a request is not valid. Nil means that
+	// the keys of the table are wrong.
 	Invalid error
 
 	http *transport.Client
@@ -109,7 +109,7 @@ func NewClient(ctx context.Context, params awsconfig.Params) (*dynamodb.Client, 
 // Request sends one request with these options of the SDK.
 type Request func(ctx context.Context, opt func(*dynamodb.Options)) error
 
-// Repeat sends a request that changes nothing until it is answered.
+// Repeat sends a request that changes nothing again until it gets an answer.
 func (t *Table) Repeat(ctx context.Context, f Request) error {
 	return engine.Repeat(ctx, Tries, FirstPause, func() error { return t.Call(ctx, f) })
 }
@@ -120,7 +120,8 @@ func (t *Table) Call(ctx context.Context, f Request) error {
 	return err
 }
 
-// CallAt is Call that also returns the server's clock; zero where it does not tell.
+// CallAt is like Call, and also returns the time of the answer by the server's clock. The time is
+// zero if the server does not send it.
 func (t *Table) CallAt(ctx context.Context, f Request) (now time.Time, err error) {
 	c := awscall.New(ctx, t.Where)
 	if ctx.Err() != nil {

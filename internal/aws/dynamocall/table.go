@@ -44,7 +44,7 @@ func (t *Table) Raw(ctx context.Context) (*types.TableDescription, error) {
 	return out.Table, nil
 }
 
-// Describe looks at the table, in one request that leaves TTL out.
+// Describe reads the properties of the table except TTL, in one request.
 func (t *Table) Describe(ctx context.Context) (Description, error) {
 	d, err := t.Raw(ctx)
 	if err != nil {
@@ -74,7 +74,8 @@ func KeysOf(d *types.TableDescription) Keys {
 	return keys
 }
 
-// TTL returns the attribute by which the table removes items; empty if it does not.
+// TTL returns the attribute by which the table removes items. It is empty if the table removes no
+// items.
 func (t *Table) TTL(ctx context.Context) (string, error) {
 	var out *dynamodb.DescribeTimeToLiveOutput
 	err := t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
@@ -87,8 +88,8 @@ func (t *Table) TTL(ctx context.Context) (string, error) {
 	return aws.ToString(out.TimeToLiveDescription.AttributeName), nil
 }
 
-// Create makes the table, paid by request, and waits until it can be used. A table of
-// this name that is there already must have the right keys.
+// Create creates the table with on-demand billing, and waits until it is ready. If a table with
+// this name already exists, it must have the right keys.
 func (t *Table) Create(ctx context.Context) error {
 	err := t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
 		_, err := t.Client.CreateTable(ctx, t.input(), opt)

@@ -1,5 +1,5 @@
-// Package dynamoexpr parses the expressions of DynamoDB: conditions, updates and
-// projections. It takes what the documentation of DynamoDB has, and refuses the rest.
+// Package dynamoexpr parses the expressions of DynamoDB: conditions, updates and projections. It
+// accepts the syntax in the documentation of DynamoDB, and refuses all other syntax.
 package dynamoexpr
 
 import (

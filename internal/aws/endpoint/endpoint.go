@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// IsS3 reports whether a client talks to Amazon S3 itself: no other endpoint is set,
-// by whatever means.
+// IsS3 reports whether a client sends its requests to Amazon S3 itself: no setting names another
+// endpoint.
 func IsS3(o s3.Options) bool {
 	return standard(o.EndpointResolverV2, s3.NewDefaultEndpointResolverV2()) && isAWS(o.BaseEndpoint)
 }
@@ -57,10 +57,10 @@ func Host(base *string) string {
 	return u.Host
 }
 
-// S3ID names a bucket among all, with the scheme of what is kept in it, as the ID of
-// traits: the same for all clients of one service and region, with no secret in it.
-// Amazon has many endpoints for one bucket, and there the region alone identifies it. Of any
-// other server it is the endpoint, and the region too: some keep one space for each.
+// S3ID returns an ID of a bucket for the traits of a store with this scheme. All clients of one
+// service and region get the same ID, and it contains no secret. On Amazon S3, which has many
+// endpoints for one bucket, the region identifies the service. On any other server, the endpoint
+// and the region identify the service.
 func S3ID(scheme string, o s3.Options, bucket string) string {
 	return id(scheme, IsS3(o), o.BaseEndpoint, o.Region, bucket, func() (url.URL, error) {
 		p := s3.EndpointParameters{Bucket: &bucket, Region: &o.Region}
@@ -69,7 +69,7 @@ func S3ID(scheme string, o s3.Options, bucket string) string {
 	})
 }
 
-// DynamoDBID names a table among all, in the same way. The account is not in it.
+// DynamoDBID returns an ID of a table, like [S3ID]. The ID does not contain the account.
 func DynamoDBID(o dynamodb.Options, table string) string {
 	return id("dynamodb", IsDynamoDB(o), o.BaseEndpoint, o.Region, table, func() (url.URL, error) {
 		p := dynamodb.EndpointParameters{Region: &o.Region}

@@ -1,10 +1,10 @@
-// Package foreignlocks finds what must not lie where a store on S3 has its registers, since its
-// locks and those of the store do not exclude each other: locks of an older program, and
-// registers of the other store of Holdfast.
+// Package foreignlocks searches the place of a store on S3 for locks that the store does not
+// respect: locks of an older program, and registers of the other kind of store of Holdfast.
 //
-// The older program keeps a lock as the versions of one object and takes the oldest version
-// for the owner. Each attempt is a new version, with a body of the lock's name, a hyphen and a
-// UUID, and the metadata "timeout" and "lockowner". Two owners can win under its rule.
+// The older program stores a lock as the versions of one object. The oldest version is the owner.
+// Each attempt to get the lock writes a new version: its body is the name of the lock, a hyphen and
+// a UUID, and its metadata has "timeout" and "lockowner". By these rules, a lock can have two
+// owners.
 package foreignlocks
 
 import (
@@ -26,7 +26,7 @@ const (
 	maxSiblings = 3  // objects of one level that are read
 )
 
-// Kind is a kind of store, by the ending of its objects' names.
+// Kind is a kind of store. Its value is the ending of the names of its objects.
 type Kind string
 
 // The kinds. Registers of package bucketstore have versions that the server's conditions
@@ -215,12 +215,12 @@ func (f *Found) Refuse(key string, create bool) error {
 	return nil
 }
 
-// SharedText says what it means that the other kind of store shares the prefix.
+// SharedText explains the problem that the other kind of store uses the same prefix.
 func (f *Found) SharedText(objects []string) string {
 	return fmt.Sprintf("an %s store keeps its registers under the same prefix (%q), so a program in each store could hold the same lock. Use the other store or another prefix, or end the programs of the other store and remove its objects", f.kind.url(), objects[0])
 }
 
-// Empty reports that nothing was found that keeps any register from being made.
+// Empty reports whether nothing was found that prevents the creation of a register.
 func (f *Found) Empty() bool {
 	return len(f.Legacy)+len(f.LegacyAtRoot)+len(f.Shared("")) == 0
 }

@@ -1,10 +1,10 @@
-// Package transport is the HTTP client through which every request of the stores in
-// this module goes. It trusts neither the server nor what is in between:
+// Package transport is the HTTP client through which every request of the stores in this module
+// goes. It does not trust the server or the network:
 //
 //   - An answer is bounded before it is read: its header, its body, and what a body
 //     of XML or JSON can make of the memory (see [MaxHeader] and the other bounds).
 //     Only the body of an object that the caller reads as a stream has no bound.
-//   - No answer is asked for in a compressed form, and one that comes so is refused.
+//   - The client requests no compressed answers, and refuses an answer that is compressed.
 //   - A redirect to another scheme, host or port is not followed: the next server
 //     would get the credentials. The caller gets the redirect itself as the answer.
 //   - Credentials that go unencrypted to another machine are reported once per process
@@ -24,12 +24,12 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 )
 
-// Doer is what the clients of the SDK send through.
+// Doer sends HTTP requests for the clients of the SDK.
 type Doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// Client sends requests through another client, and guards what comes back.
+// Client sends requests through another client, and checks the answers.
 type Client struct {
 	inner Doer
 	log   *slog.Logger
