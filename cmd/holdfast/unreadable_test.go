@@ -81,8 +81,8 @@ func TestBreakUnreadable(t *testing.T) {
 				p.refused(t, statusUnsafe, c.store, "run", "-n", "job", "--", "true")
 				return
 			}
-			_, where, _ := strings.Cut(said, "is kept in ")
-			where, _, _ = strings.Cut(where, "\n")
+			line, _, _ := strings.Cut(said, "\n")
+			where := line[strings.LastIndex(line, " is in ")+len(" is in "):]
 			if kept, err := os.ReadFile(where); status != 0 || err != nil || !strings.Contains(string(kept), c.kept) {
 				t.Fatalf("status %d, %s, kept %q (%v)", status, said, kept, err)
 			}
