@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -105,13 +106,15 @@ func measureAll(list []any, depth int) (texts []string, size int) {
 	return texts, size
 }
 
-var decimal = regexp.MustCompile(`^([-+]?)(\d*)(?:\.(\d+))?(?:[eE]([-+]?\d{1,4}))?$`)
+var decimal = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([-+]?)(\d*)(?:\.(\d+))?(?:[eE]([-+]?\d{1,4}))?$`)
+})
 
 // canonicalNumber returns a number as the server writes it: an integer of up to 38 digits without
 // an exponent ("100"), a fraction without trailing zeros ("0.5"), others with an exponent
 // ("1E+100").
 func canonicalNumber(text string) string {
-	match := decimal.FindStringSubmatch(text)
+	match := decimal().FindStringSubmatch(text)
 	if match == nil || match[2]+match[3] == "" {
 		refuse("The parameter cannot be converted to a numeric value: %.60s", text)
 	}
