@@ -264,7 +264,8 @@ func TestBuiltPackages(t *testing.T) {
 		{"lease object checkpoint store/sqlstore", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
 		{"items/sqltable store/sqlstore", `holdfast/((internal/)?aws|compat)/|github.com/aws/`},
 		{"compat/avisofile", `holdfast/((internal/)?aws|items)/|github.com/aws/`},
-		{"aws/s3store lease", `holdfast/(items|compat)/`},
+		{"aws/s3store lease", `holdfast/(items|compat)/|service/dynamodb`},
+		{"aws/dynamostore lease", `holdfast/(items|compat)/|service/s3`},
 	} {
 		args := []string{"-deps"}
 		for pkg := range strings.FieldsSeq(c.packages) {

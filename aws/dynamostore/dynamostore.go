@@ -16,7 +16,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/internal/aws/dynamocall"
-	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -84,11 +83,11 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	onAWS := endpoint.IsDynamoDB(client.Options())
+	onAWS := dynamocall.IsAWS(client.Options())
 	registers, err := engine.New(t, &engine.Options{
 		Traits: store.Traits{
 			Name:                 strings.TrimSuffix("dynamodb://"+name+"/"+t.prefix, "/"),
-			ID:                   endpoint.DynamoDBID(client.Options(), name),
+			ID:                   dynamocall.ID(client.Options(), name),
 			Prefix:               t.prefix,
 			ConflictCarriesState: true,
 			Trusted:              onAWS || t.o.Trusted,

@@ -1,5 +1,11 @@
 package s3bucket
 
+// IsAWS and BucketID read the options of a client.
+var (
+	IsAWS    = isAWS
+	BucketID = bucketID
+)
+
 // SetPartSize makes parts smaller than the protocol allows, for fast tests.
 func SetPartSize(b *Bucket, size int64) { b.o.PartSize, b.copyPart = size, size }
 

@@ -163,10 +163,10 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 		return nil, err
 	}
 	b := &Bucket{client: client, http: transport.Guard(client.Options().HTTPClient, o.Logger), name: bucket, o: o, copyPart: copyPart, tries: tries}
-	if b.onAWS = endpoint.IsS3(client.Options()); b.onAWS {
+	if b.onAWS = isAWS(client.Options()); b.onAWS {
 		b.o.CopyIfAbsent = nil // a header that is ignored there would be no condition
 	}
-	b.id = endpoint.S3ID("s3", client.Options(), bucket)
+	b.id = bucketID(client.Options(), bucket)
 	b.where = "s3://" + bucket
 	if host := endpoint.Host(client.Options().BaseEndpoint); host != "" {
 		b.where += " at " + host

@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/holdfast-go/holdfast/internal/aws/awsconfig"
-	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
 	"github.com/holdfast-go/holdfast/object"
 )
 
@@ -99,11 +98,11 @@ func (c *Config) Client(ctx context.Context) (*s3.Client, error) {
 	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.BaseEndpoint = c.params.BaseEndpoint(o.BaseEndpoint)
 		o.Region = awsconfig.Region(o.Region, o.BaseEndpoint)
-		o.UsePathStyle = !endpoint.IsS3(*o)
+		o.UsePathStyle = !isAWS(*o)
 		if c.pathStyle != nil {
 			o.UsePathStyle = *c.pathStyle
 		}
-		if c.checksums == "when_required" || c.checksums == "" && !endpoint.IsS3(*o) {
+		if c.checksums == "when_required" || c.checksums == "" && !isAWS(*o) {
 			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/holdfast-go/holdfast/internal/aws/dynamocall"
-	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
 	"github.com/holdfast-go/holdfast/internal/aws/transport"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/store"
@@ -74,7 +73,7 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 	}
 	calls.Init, calls.Invalid = "holdfast item init", largeitem.ErrInvalid
 	t := &Table{calls: calls, globalTable: o.GlobalTable}
-	t.shownItem.Store(endpoint.IsDynamoDB(client.Options()))
+	t.shownItem.Store(dynamocall.IsAWS(client.Options()))
 	return t, nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/holdfast-go/holdfast/internal/aws/dynamocall"
-	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -43,7 +42,7 @@ func (t *Table) look(ctx context.Context) (largeitem.Schema, error) {
 			store.ErrUnsafe, t.calls.Where)
 	}
 	s := largeitem.Schema{Name: t.calls.Where, Table: cmp.Or(aws.ToString(d.TableName), t.calls.Name), MaxItem: largeitem.MaxItem}
-	s.ID = endpoint.DynamoDBID(t.calls.Client.Options(), t.calls.Name)
+	s.ID = dynamocall.ID(t.calls.Client.Options(), t.calls.Name)
 	switch {
 	case d.TableId != nil:
 		s.ID = aws.ToString(d.TableArn) + "/" + *d.TableId

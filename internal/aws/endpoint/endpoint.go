@@ -2,24 +2,15 @@
 package endpoint
 
 import (
-	"context"
 	"net/url"
 	"reflect"
 	"strings"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// IsS3 reports whether a client sends its requests to Amazon S3 itself: no setting names another
-// endpoint.
-func IsS3(o s3.Options) bool {
-	return standard(o.EndpointResolverV2, s3.NewDefaultEndpointResolverV2()) && isAWS(o.BaseEndpoint)
-}
-
-// IsDynamoDB reports whether a client talks to Amazon DynamoDB itself.
-func IsDynamoDB(o dynamodb.Options) bool {
-	return standard(o.EndpointResolverV2, dynamodb.NewDefaultEndpointResolverV2()) && isAWS(o.BaseEndpoint)
+// IsAWS reports whether a client sends its requests to Amazon itself: no setting names another
+// endpoint. base and resolver are from the options of the client. own is the resolver of the SDK.
+func IsAWS(base *string, resolver, own any) bool {
+	return standard(resolver, own) && isAWS(base)
 }
 
 // standard reports whether a resolver is none, or the SDK's own.
@@ -57,30 +48,12 @@ func Host(base *string) string {
 	return u.Host
 }
 
-// S3ID returns an ID of a bucket for the traits of a store with this scheme. All clients of one
-// service and region get the same ID, and it contains no secret. On Amazon S3, which has many
-// endpoints for one bucket, the region identifies the service. On any other server, the endpoint
-// and the region identify the service.
-func S3ID(scheme string, o s3.Options, bucket string) string {
-	return id(scheme, IsS3(o), o.BaseEndpoint, o.Region, bucket, func() (url.URL, error) {
-		p := s3.EndpointParameters{Bucket: &bucket, Region: &o.Region}
-		e, err := o.EndpointResolverV2.ResolveEndpoint(context.Background(), p.WithDefaults())
-		return e.URI, err
-	})
-}
-
-// DynamoDBID returns an ID of a table, like [S3ID]. The ID does not contain the account.
-func DynamoDBID(o dynamodb.Options, table string) string {
-	return id("dynamodb", IsDynamoDB(o), o.BaseEndpoint, o.Region, table, func() (url.URL, error) {
-		p := dynamodb.EndpointParameters{Region: &o.Region}
-		e, err := o.EndpointResolverV2.ResolveEndpoint(context.Background(), p.WithDefaults())
-		return e.URI, err
-	})
-}
-
-// id puts an ID together. Where the client has a resolver of its own and no endpoint,
-// resolve asks it.
-func id(scheme string, onAWS bool, base *string, region, name string, resolve func() (url.URL, error)) string {
+// ID returns an ID of a bucket or a table for the traits of a store with this scheme. All clients of
+// one service and region get the same ID, and it contains no secret and no account. On Amazon,
+// which has many endpoints for one bucket, the region identifies the service. On any other server,
+// the endpoint and the region identify the service. If the client has a resolver of its own and no
+// endpoint, ID calls resolve.
+func ID(scheme string, onAWS bool, base *string, region, name string, resolve func() (url.URL, error)) string {
 	host := "aws"
 	switch {
 	case onAWS:

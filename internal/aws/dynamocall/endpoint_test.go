@@ -1,4 +1,4 @@
-package endpoint_test
+package dynamocall_test
 
 import (
 	"context"
@@ -8,28 +8,27 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 	transport "github.com/aws/smithy-go/endpoints"
 
-	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
+	"github.com/holdfast-go/holdfast/internal/aws/dynamocall"
 )
 
 // own is a resolver of the user's own.
 type own struct{ err error }
 
-func (r own) ResolveEndpoint(context.Context, s3.EndpointParameters) (transport.Endpoint, error) {
+func (r own) ResolveEndpoint(context.Context, dynamodb.EndpointParameters) (transport.Endpoint, error) {
 	return transport.Endpoint{URI: url.URL{Scheme: "https", Host: "Own.example:443"}}, r.err
 }
 
 func TestID(t *testing.T) {
 	for _, c := range []struct {
 		base     string
-		resolver s3.EndpointResolverV2
+		resolver dynamodb.EndpointResolverV2
 		region   string
 		want     string // after the scheme
 	}{
 		{"", nil, "eu-west-1", "aws/eu-west-1/b"},
-		{"https://s3.dualstack.eu-west-1.amazonaws.com", nil, "eu-west-1", "aws/eu-west-1/b"},
+		{"https://dynamodb.eu-west-1.amazonaws.com", nil, "eu-west-1", "aws/eu-west-1/b"},
 		{"http://localhost:9000", nil, "us-east-1", "localhost:9000/us-east-1/b"},
 		{"http://LOCALHOST:9000/", nil, "us-east-1", "localhost:9000/us-east-1/b"},
 		{"https://user:secret@minio.example:443/s3?key=secret", nil, "x", "minio.example/s3/x/b"},
@@ -42,17 +41,12 @@ func TestID(t *testing.T) {
 		if c.base == "" {
 			base = nil
 		}
-		o := s3.Options{BaseEndpoint: base, EndpointResolverV2: c.resolver, Region: c.region}
-		if got := endpoint.S3ID("s3", o, "b"); got != "s3://"+c.want {
+		o := dynamodb.Options{BaseEndpoint: base, EndpointResolverV2: c.resolver, Region: c.region}
+		if got := dynamocall.ID(o, "b"); got != "dynamodb://"+c.want {
 			t.Errorf("%s in %s: %s, want %s", c.base, c.region, got, c.want)
 		}
-		if got := endpoint.IsS3(o); got != strings.HasPrefix(c.want, "aws/") {
+		if got := dynamocall.IsAWS(o); got != strings.HasPrefix(c.want, "aws/") {
 			t.Errorf("%s is Amazon's: %v", c.base, got)
-		}
-		if c.resolver == nil {
-			if got := endpoint.DynamoDBID(dynamodb.Options{BaseEndpoint: base, Region: c.region}, "b"); got != "dynamodb://"+c.want {
-				t.Errorf("%s in %s: %s, want %s", c.base, c.region, got, c.want)
-			}
 		}
 	}
 }
