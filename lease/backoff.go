@@ -14,12 +14,12 @@ type retryPause struct {
 	tries    int
 }
 
-func (c *Client) backoff(from, to time.Duration) *retryPause {
+func (c *space) backoff(from, to time.Duration) *retryPause {
 	return &retryPause{min: from, max: max(from, to), random: c.random}
 }
 
 // resolveBackoff is the pause between two reads that resolve a write in doubt.
-func (c *Client) resolveBackoff() *retryPause { return c.backoff(10*time.Millisecond, time.Second) }
+func (c *space) resolveBackoff() *retryPause { return c.backoff(10*time.Millisecond, time.Second) }
 
 // pause returns the next pause.
 func (b *retryPause) pause() time.Duration {
@@ -31,14 +31,14 @@ func (b *retryPause) pause() time.Duration {
 func (b *retryPause) wait(ctx context.Context) error { return backoff.Sleep(ctx, b.pause()) }
 
 // contention is the pause before another try where many write the same record.
-func (c *Client) contention() *retryPause { return c.backoff(5*time.Millisecond, 200*time.Millisecond) }
+func (c *space) contention() *retryPause { return c.backoff(5*time.Millisecond, 200*time.Millisecond) }
 
 // contention spreads the writes of many clients that change one record: each write that is applied
 // makes those of the others conflict. The holder's own write comes first. After a conflict the
 // others pause for longer than the holder needs to read the record and to write over it. The pause
 // doubles after each further conflict.
 type contention struct {
-	h         *Handle
+	cell      *cell
 	pause     time.Duration
 	conflicts int
 	free      int // conflicts after which the next try does not wait
@@ -58,11 +58,11 @@ func (c *contention) conflict(ctx context.Context) (*seen, error) {
 	if c.conflicts++; c.conflicts <= c.free {
 		return nil, nil
 	}
-	c.pause = min(max(2*c.pause, renewalTakes*c.h.c.calls.takes(), time.Millisecond), c.h.c.set.MaxPoll)
-	if err := backoff.Sleep(ctx, c.pause+time.Duration(c.h.c.random()*float64(c.pause))); err != nil {
+	c.pause = min(max(2*c.pause, renewalTakes*c.cell.space.calls.takes(), time.Millisecond), c.cell.space.set.MaxPoll)
+	if err := backoff.Sleep(ctx, c.pause+time.Duration(c.cell.space.random()*float64(c.pause))); err != nil {
 		return nil, err
 	}
-	return c.h.reread(ctx)
+	return c.cell.reread(ctx)
 }
 
 // pollJitter is the part of a pause between two polls by which it is shortened at random, at most.

@@ -101,7 +101,7 @@ func (h *Handle) usesBatchPolls(l *waitQueue) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waitQueues[h.key] == l { // not that of a caller that waits for the answer to a request to yield
+	if c.waitQueues[h.cell.key] == l { // not that of a caller that waits for the answer to a request to yield
 		c.batchPolls.counts(l, l.polls.next >= c.batchPolls.pause)
 	}
 }
@@ -153,7 +153,7 @@ func (c *Client) readAnswered(key string, began uint64, at time.Time, v store.Ve
 // It returns nil if the handle has to read: also where its pause ended early, and where it is time
 // to evaluate whether the holder is dead.
 func (h *Handle) batchPolled(ctx context.Context, l *waitQueue) *seen {
-	c, last := h.c, h.known()
+	c, last := h.c, h.cell.known()
 	if c.batchPolls == nil {
 		return nil
 	}
@@ -169,9 +169,9 @@ func (h *Handle) batchPolled(ctx context.Context, l *waitQueue) *seen {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := c.clock.monotonic()
-	most := time.Duration((1 - c.random()/3) * float64(maxBatchPolls*c.set.MaxPoll)) // not all wait queues at once
-	if at.Sub(l.lastRead.at) >= most || !c.batchPolls.confirms(h.key, last.version, &l.lastRead) {
+	at := c.space.clock.monotonic()
+	most := time.Duration((1 - c.space.random()/3) * float64(maxBatchPolls*c.space.set.MaxPoll)) // not all wait queues at once
+	if at.Sub(l.lastRead.at) >= most || !c.batchPolls.confirms(h.cell.key, last.version, &l.lastRead) {
 		return nil
 	}
 	// The pause that follows counts from the beginning of the batch poll. So a later change is seen
@@ -198,14 +198,14 @@ func (s *batchPolls) confirms(key string, seen store.Version, look *readTimes) b
 // less than age ago. It reports whether one was answered. It makes none that is not worth its cost.
 func (c *Client) joinBatchPoll(ctx context.Context, age time.Duration) bool {
 	c.mu.Lock()
-	s, now := c.batchPolls, c.clock.monotonic()
+	s, now := c.batchPolls, c.space.clock.monotonic()
 	v, pages := s.flight, s.users/s.minWaitQueues
 	switch {
 	case v != nil:
 	case s.last != nil && now.Sub(s.last.at) < age:
 		c.mu.Unlock()
 		return true
-	case s.wrong || pages == 0 || now.Before(s.retry) || c.life.Err() != nil:
+	case s.wrong || pages == 0 || now.Before(s.retry) || c.space.life.Err() != nil:
 		c.mu.Unlock()
 		return false
 	default:
@@ -237,7 +237,7 @@ func (c *Client) batchPoll(v *batchPoll, waited map[string]bool, pages int) {
 	s := c.batchPolls
 	s.flight = nil
 	if err != nil {
-		s.retry = c.clock.monotonic().Add(batchPollRetry)
+		s.retry = c.space.clock.monotonic().Add(batchPollRetry)
 		return
 	}
 	runs, answered := make(map[string]tagRun, len(tags)), s.event()
@@ -258,9 +258,9 @@ var (
 // listTags returns the tags of the locks that are waited for.
 func (c *Client) listTags(waited map[string]bool, pages int) (map[string]string, error) {
 	tags := make(map[string]string, len(waited))
-	err := c.calls.run(context.Background(), min(c.set.MaxPoll, c.calls.limit), func(ctx context.Context) error {
+	err := c.space.calls.run(context.Background(), min(c.space.set.MaxPoll, c.space.calls.limit), func(ctx context.Context) error {
 		n := 0
-		for t, err := range c.batchPolls.lister.ListTags(ctx, c.set.KeyPrefix) {
+		for t, err := range c.batchPolls.lister.ListTags(ctx, c.space.set.KeyPrefix) {
 			if err != nil {
 				return err
 			}

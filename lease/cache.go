@@ -158,9 +158,9 @@ func removeOldObservations(dir *safefile.Dir) {
 
 // recall returns what the cache knows of the handle's lock. Its time counts only within this epoch.
 // The version and the value may serve as a guess, since every write is conditional on them.
-func (h *Handle) recall() *seen {
-	m := h.c.cache
-	id, key := h.register()
+func (c *cell) recall() *seen {
+	m := c.space.cache
+	id, key := c.register()
 	if m == nil || id == "" {
 		return nil // without an id, observations of different stores would be mixed up
 	}
@@ -168,14 +168,14 @@ func (h *Handle) recall() *seen {
 	if !ok {
 		return nil
 	}
-	rec, err := lockrec.Decode(h.kind, h.name, s.Value)
+	rec, err := lockrec.Decode(c.kind, c.name, s.Value)
 	if err != nil {
 		return nil
 	}
 	// In this order: if the process is stopped between the two readings, it takes the observation
 	// for newer than it is, and waits longer.
 	now, ok := sysclock.Monotonic()
-	at := h.c.clock.monotonic()
+	at := c.space.clock.monotonic()
 	if ok && s.Epoch != "" && s.Epoch == sysclock.Epoch() && s.Monotonic <= now {
 		at = at.Add(-max(now-s.Monotonic, 0)) // the file may hold any number, and the difference may overflow
 	}
@@ -183,10 +183,10 @@ func (h *Handle) recall() *seen {
 }
 
 // keep saves an observation in the cache.
-func (h *Handle) keep(s *seen) {
-	m := h.c.cache
-	id, key := h.register()
-	if m == nil || s.rec == nil || id == "" || !h.worthKeeping(s.rec) {
+func (c *cell) keep(s *seen) {
+	m := c.space.cache
+	id, key := c.register()
+	if m == nil || s.rec == nil || id == "" || !c.worthKeeping(s.rec) {
 		return
 	}
 	rec := *s.rec
@@ -196,7 +196,7 @@ func (h *Handle) keep(s *seen) {
 	}
 	sighting := Observation{Store: id, Key: key, Version: s.version, Value: value, Epoch: sysclock.Epoch(), HolderNonce: lockrec.HolderNonce(&rec)}
 	// The observation may be older than this call. The order of the readings is as in recall.
-	ago := h.c.clock.monotonic().Sub(s.at)
+	ago := c.space.clock.monotonic().Sub(s.at)
 	if now, ok := sysclock.Monotonic(); ok {
 		sighting.Monotonic = now - ago
 	}
@@ -207,11 +207,11 @@ func (h *Handle) keep(s *seen) {
 // faster than writing a file. So there only the time of an observation counts: of a record whose
 // holder others may have to wait out, or whose NotBefore delays the next grant. The presence of
 // this process shows whether it lives.
-func (h *Handle) worthKeeping(r *Record) bool {
-	if h.kind == KindSession { // a closed session is never taken again
+func (c *cell) worthKeeping(r *Record) bool {
+	if c.kind == KindSession { // a closed session is never taken again
 		return r.State == Held && r.Process != processID()
 	}
-	if !h.c.set.traits.Local || !r.NotBefore.IsZero() {
+	if !c.space.set.traits.Local || !r.NotBefore.IsZero() {
 		return true
 	}
 	return r.State != Free && (r.Process != processID() || r.Presence == "")

@@ -45,7 +45,7 @@ func outlive(ctx context.Context) context.Context {
 // ending returns a context for ending a lease or making a claim harmless. It does not end with ctx
 // or with the client, and lasts for Options.ReleaseTimeout. If ctx was itself made by ending, for
 // several leases together, its end counts.
-func (c *Client) ending(ctx context.Context) (context.Context, context.CancelFunc) {
+func (c *space) ending(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Value(outliving{}) != nil {
 		return context.WithTimeout(ctx, c.set.ReleaseTimeout)
 	}

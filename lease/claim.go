@@ -11,16 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// maxCall bounds one request even of a long lease, so that a connection that hangs is noticed in
-// time.
-const maxCall = 30 * time.Second
-
-// callTimeout bounds one request, so that several fit into a lease. It is never shorter than the
-// time for which the store lets a write wait.
-func (s *settings) callTimeout() time.Duration {
-	return max(min(s.TTL/2, maxCall), s.writeTime())
-}
-
 // claim writes a new grant over the state base and resolves the write. It returns one of three: the
 // grant; the state that replaced base, so that the claim can never be applied; or an error. An
 // error that matches [ErrUnresolved] means that the claim may still be applied. After any other
@@ -37,20 +27,20 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 		}
 		defer s.endClaim(h.name)
 	}
-	at := c.clock.sinceStart() // before the token is chosen, which may depend on the time
+	at := c.space.clock.sinceStart() // before the token is chosen, which may depend on the time
 	rec, err := h.newRecord(ctx, base)
 	if err != nil {
 		return nil, nil, err
 	}
-	settled, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
+	settled, cancel := context.WithTimeout(ctx, max(min(c.space.set.TTL, 4*maxCall), c.space.set.callTimeout()))
 	defer cancel()
-	t := h.over(base.version, base.rec)
-	t.noReadBack = c.set.traits.CannotReadOwnWrites
-	for pause := c.resolveBackoff(); ; {
-		rec.Nonce, rec.Granted = rand.Text(), c.clock.wall()
+	t := h.cell.over(base.version, base.rec)
+	t.noReadBack = c.space.set.traits.CannotReadOwnWrites
+	for pause := c.space.resolveBackoff(); ; {
+		rec.Nonce, rec.Granted = rand.Text(), c.space.clock.wall()
 		rec.Renewed = rec.Granted
-		if c.set.MinInterval > 0 && h.kind == "" {
-			rec.NotBefore = rec.Granted.Add(c.set.MinInterval)
+		if c.space.set.MinInterval > 0 && h.own == nil {
+			rec.NotBefore = rec.Granted.Add(c.space.set.MinInterval)
 		}
 		f := t.send(settled, rec, at)
 		switch {
@@ -60,7 +50,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 			if pause.wait(settled) != nil {
 				return nil, nil, errors.Join(f.err, h.giveUp(ctx, t, rec))
 			}
-			at = c.clock.sinceStart()
+			at = c.space.clock.sinceStart()
 		case f.now != nil: // base was replaced: no earlier write can still be applied
 			if f.now.rec != nil && f.now.rec.State == Broken && f.now.rec.Grant == rec.Grant {
 				h.abandon(rec.Grant) // broken before it was handed out: no waiter has to wait for it
@@ -69,9 +59,9 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 		case f.resolution == store.ResolutionNotApplied, errors.Is(f.err, store.ErrCorrupt): // an unreadable record has replaced base
 			return nil, nil, f.err
 		case t.noReadBack && h.under != nil: // otherwise it would hold the lock for as long as the session lives
-			return nil, nil, errors.Join(f.err, h.giveUp(ctx, h.over(base.version, base.rec), rec))
+			return nil, nil, errors.Join(f.err, h.giveUp(ctx, h.cell.over(base.version, base.rec), rec))
 		case t.noReadBack:
-			return nil, nil, fmt.Errorf("%w; the lock may stay held for %v: %w", f.err, c.set.expiry(rec.TTL), ErrUnresolved)
+			return nil, nil, fmt.Errorf("%w; the lock may stay held for %v: %w", f.err, c.space.set.expiry(rec.TTL), ErrUnresolved)
 		default:
 			return nil, nil, errors.Join(f.err, h.giveUp(ctx, t, rec))
 		}
@@ -81,9 +71,9 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 // newRecord makes the record of a new grant that follows base.
 func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 	c := h.c
-	rec := &Record{Kind: h.kind, Name: h.name, State: Held, TTL: c.set.TTL, Linger: h.opts.Linger}
+	rec := &Record{Kind: h.cell.kind, Name: h.name, State: Held, TTL: c.space.set.TTL, Linger: h.opts.Linger}
 	switch {
-	case h.kind == KindSession: // a session is used once, and no token of it is compared
+	case h.own != nil: // a session is used once, and no token of it is compared
 		rec.Grant, rec.Token = h.name, 1
 		c.sign(ctx, rec)
 		return rec, nil
@@ -110,8 +100,8 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 // dress completes rec, in which this client gave the lock to itself, as newRecord would.
 func (h *Handle) dress(ctx context.Context, rec *Record) error {
 	rec.Granted, rec.Linger = rec.Renewed, h.opts.Linger
-	if h.c.set.MinInterval > 0 {
-		rec.NotBefore = rec.Granted.Add(h.c.set.MinInterval)
+	if h.c.space.set.MinInterval > 0 {
+		rec.NotBefore = rec.Granted.Add(h.c.space.set.MinInterval)
 	}
 	h.c.sign(ctx, rec)
 	return h.campaigns(rec)
@@ -133,8 +123,8 @@ func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error 
 		// Not 1: after a store was emptied by hand, new tokens must be above those that holders
 		// still have. The same is true for a record that a claim of this handle made where there
 		// was none, if that claim took too long.
-		rec.Token = max(rec.Token, lockrec.FirstToken(c.clock.wall()))
-		if c.set.CheckTokenFloor {
+		rec.Token = max(rec.Token, lockrec.FirstToken(c.space.clock.wall()))
+		if c.space.set.CheckTokenFloor {
 			floor, err := c.floor(ctx)
 			if err == nil {
 				err = lockrec.Raise(rec, floor)
@@ -153,7 +143,7 @@ func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error 
 		}
 	}
 	// A claim that lost, or whose reply was lost, may have shown its token to others.
-	mark, err := store.HighestToken(ctx, c.st, h.key)
+	mark, err := store.HighestToken(ctx, c.space.st, h.cell.key)
 	if err != nil {
 		return fmt.Errorf("lock %q: %w", h.name, err)
 	}
@@ -163,10 +153,10 @@ func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error 
 // sign makes rec name this process as the holder from now on, and removes what named the holder
 // before. Other clients evaluate by it whether the holder lives.
 func (c *Client) sign(ctx context.Context, rec *Record) {
-	rec.Holder, rec.Process, rec.Presence = c.set.Holder, processID(), ""
-	if c.presence != nil {
+	rec.Holder, rec.Process, rec.Presence = c.space.set.Holder, processID(), ""
+	if c.space.presence != nil {
 		// Without an announcement others wait for the TTL of a dead holder. That is the only loss.
-		rec.Presence, _ = c.presence.Announce(ctx)
+		rec.Presence, _ = c.space.presence.Announce(ctx)
 	}
 }
 
@@ -179,14 +169,14 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, rea
 		h.abandon(m.Grant)
 		switch {
 		case h.under != nil:
-			l := &leftover{h: h, t: h.over(now.version, now.rec), rec: now.rec, grant: m.Grant, free: h.without(m.Grant)}
+			l := &leftover{h: h, t: h.cell.over(now.version, now.rec), rec: now.rec, grant: m.Grant, free: h.without(m.Grant)}
 			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.name, h.under.Err()), h.withdraw(ctx, l))
-		case h.kind == KindSession: // the session is never handed out
-			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.over(now.version, now.rec), now.rec))
+		case h.own != nil: // the session is never handed out
+			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.cell.over(now.version, now.rec), now.rec))
 		}
 		return nil, now, nil
 	}
-	if h.under == nil && c.clock.sinceStart() >= sent+c.set.trust || h.under != nil && h.under.Err() != nil {
+	if h.under == nil && c.space.clock.sinceStart() >= sent+c.space.set.trust() || h.under != nil && h.under.Err() != nil {
 		return late(now)
 	}
 	g := newGrant(ctx, h, base, now, m, sent, f.durable)
@@ -205,17 +195,17 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, rea
 			return late(g.standing())
 		}
 		g.halt(ErrClosed)
-		ctx, cancel := c.ending(ctx)
+		ctx, cancel := c.space.ending(ctx)
 		defer cancel()
 		g.drain(context.WithoutCancel(ctx))
 		return nil, nil, errors.Join(ErrClosed, g.free(ctx))
 	}
 	h.mu.Lock()
 	h.passed = h.grant != nil && base.rec != nil && base.rec.Process != processID()
-	h.grant, h.began = g, c.clock.sinceStart()
+	h.grant, h.began = g, c.space.clock.sinceStart()
 	h.abandoned = nil
 	h.mu.Unlock()
-	h.note(now)
+	h.cell.note(now)
 	c.granted(h)
 	if reason != "" {
 		e := h.event(EventTakenOver)
@@ -239,7 +229,7 @@ var errLate = store.NewError("the store's reply came later than the session's TT
 // the session has freed it.
 func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 	h.abandon(rec.Grant)
-	ctx, cancel := h.c.ending(ctx)
+	ctx, cancel := h.c.space.ending(ctx)
 	defer cancel()
 	l := &leftover{h: h, t: t, rec: rec, grant: rec.Grant, free: func(r *Record) Record {
 		free := h.c.unbegun(r)
@@ -259,5 +249,5 @@ func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 func (c *Client) unbegun(r *Record) Record {
 	free := *r
 	free.NotBefore = time.Time{}
-	return lockrec.Freed(&free, c.clock.wall())
+	return lockrec.Freed(&free, c.space.clock.wall())
 }

@@ -2,42 +2,26 @@ package lease
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
-	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// processID is the random id of this process, made when it is first asked for. It
-// is the one thing that must be the same for all clients of a process.
-var processID = sync.OnceValue(rand.Text)
-
 // Client takes leases on the locks of one store, with one set of options. Any number of
 // goroutines may use it.
 type Client struct {
-	given       store.Store // as it was given to New, to be compared
-	st          store.Store // the same through calls
-	set         *settings
-	clock       *clock
-	presence    store.Presence // nil where the store knows of none
-	cache       Cache          // nil where nothing is kept
-	batchPolls  *batchPolls    // nil where waiters make no use of listings
-	storeHealth storeHealth    // of the store, for those who wait
-	calls       *calls         // carries out all calls of these
+	space      *space
+	opts       Options
+	batchPolls *batchPolls // nil where waiters make no use of listings
 
 	listeners []*listener
 
-	random func() float64 // from [0,1), for jitter
-
-	life context.Context // ends with Close
-	end  context.CancelCauseFunc
+	end context.CancelCauseFunc
 
 	mu             sync.Mutex
 	grants         map[*grant]struct{}     // plain ones that Close has to end
@@ -45,38 +29,29 @@ type Client struct {
 	sessions       map[string]*Session     // by their ids; those that Close has to end
 	waitQueues     map[string]*waitQueue   // who waits, by the lock's key
 	holderSessions recents[*holderSession] // sessions that are waited for, by their ids
-	firstSeen      recents[firstSeen]      // of holders that may be dead, by the keys of their records
 }
 
 // New returns a client for the locks in st. It sends nothing. Nil options mean all defaults. If
 // an option is not valid, the error matches [store.ErrInvalid].
 func New(st store.Store, o *Options) (*Client, error) {
-	set, err := checkOptions(o, store.TraitsOf(st))
+	opts, set, err := checkOptions(o, store.TraitsOf(st))
 	if err != nil {
 		return nil, err
 	}
+	life, end := context.WithCancelCause(context.Background())
 	c := &Client{
-		given: st, set: set, clock: newClock(sysclock.Read), random: mathrand.Float64,
+		space: newSpace(life, st, set), opts: opts, end: end, listeners: listeners(&opts),
 		grants: map[*grant]struct{}{}, owned: map[string]int{}, sessions: map[string]*Session{},
 		waitQueues: map[string]*waitQueue{},
 	}
-	c.life, c.end = context.WithCancelCause(context.Background())
-	c.listeners = listeners(&set.Options)
-	c.calls = &calls{limit: set.callTimeout(), life: c.life}
-	_, c.calls.tokens = store.As[store.TokenReader](st)
-	c.st = store.Intercept(st, c.calls.carry)
-	c.batchPolls = newBatchPolls(st, set)
-	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {
-		c.presence = boundPresence{presence, c.calls}
-	}
-	if set.Cache != nil {
-		c.cache = &boundCache{cache: set.Cache}
+	if c.batchPolls = newBatchPolls(st, set); c.batchPolls != nil {
+		c.space.reads = c
 	}
 	return c, nil
 }
 
 // Options returns the options of the client, with all defaults filled in.
-func (c *Client) Options() Options { return c.set.Options }
+func (c *Client) Options() Options { return c.opts }
 
 // Handle returns a re-entrant handle on the lock name; see [Handle]. It sends nothing. Two
 // handles exclude each other, also in one process. The name must be a valid store key.
@@ -89,18 +64,23 @@ func (c *Client) Handle(name string, o *LockOptions) (*Handle, error) {
 
 // handle returns a handle for a call, under the session s if that is not nil.
 func (c *Client) handle(name string, s *Session, o *LockOptions, call method) (*Handle, error) {
-	key := c.set.KeyPrefix + "/" + name
-	if err := store.CheckKey(name); err != nil {
-		return nil, fmt.Errorf("lock name: %w", err)
+	of, err := c.space.lock(name)
+	if err != nil {
+		return nil, err
 	}
-	if most := store.MaxKey - len(key) + len(name); len(name) > most {
-		return nil, fmt.Errorf("lock name: %w: %d bytes, at most %d are allowed", store.ErrKey, len(name), most)
-	}
-	h := &Handle{c: c, name: name, key: key, under: s, opts: &plainOptions}
+	h := c.newHandle(of)
+	h.under = s
 	if err := h.choose(o, call); err != nil {
 		return nil, err
 	}
 	return h, nil
+}
+
+// newHandle returns a handle on the lock whose record is in that cell.
+func (c *Client) newHandle(of *cell) *Handle {
+	h := &Handle{c: c, cell: of, name: of.name, opts: &plainOptions}
+	of.noted = h.noted
+	return h
 }
 
 // Acquire takes the lock name. It waits until the lock is free or ctx ends. It is
@@ -200,7 +180,7 @@ func (c *Client) add(g *grant) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch s := g.h.own; {
-	case c.life.Err() != nil:
+	case c.space.life.Err() != nil:
 		return false
 	case s != nil:
 		c.sessions[s.ID()] = s
@@ -237,35 +217,35 @@ type seen struct {
 }
 
 // decode reads what a get returned. An absent register is a state, not an error.
-func (h *Handle) decode(value []byte, v store.Version, err error) (*seen, error) {
+func (c *cell) decode(value []byte, v store.Version, err error) (*seen, error) {
 	var rec *Record
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return &seen{age: -1}, nil
 	case err == nil:
-		rec, err = lockrec.Decode(h.kind, h.name, value)
+		rec, err = lockrec.Decode(c.kind, c.name, value)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", h, err)
+		return nil, fmt.Errorf("%s: %w", c, err)
 	}
 	return &seen{version: v, rec: rec, age: -1}, nil
 }
 
 // String names the lock, or the session, in errors.
-func (h *Handle) String() string {
-	if h.kind == KindSession {
-		return "session " + h.name
+func (c *cell) String() string {
+	if c.kind == KindSession {
+		return "session " + c.name
 	}
-	return fmt.Sprintf("lock %q", h.name)
+	return fmt.Sprintf("lock %q", c.name)
 }
 
 // fetch reads the state of the record, settled where the store has to settle.
-func (h *Handle) fetch(ctx context.Context) (*seen, error) {
-	value, v, err := h.c.st.Get(ctx, h.key)
-	s, err := h.decode(value, v, err)
+func (c *cell) fetch(ctx context.Context) (*seen, error) {
+	value, v, err := c.space.st.Get(ctx, c.key)
+	s, err := c.decode(value, v, err)
 	if err != nil {
 		return nil, err
 	}
-	s.at = h.c.clock.monotonic()
+	s.at = c.space.clock.monotonic()
 	return s, nil
 }

@@ -117,7 +117,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 // introduce writes the value of a leader into the record, if it does not stand there: the session
 // that hands the lock over knows neither the value of the next leader nor its name for people.
 func (e *Election) introduce(ctx context.Context, guard *Guard, value []byte) error {
-	set, last := e.h.c.set, e.h.known()
+	set, last := e.h.c.space.set, e.h.cell.known()
 	handed := last != nil && last.rec != nil && last.rec.Grant == guard.g.id && last.rec.Holder != set.Holder
 	if !handed && bytes.Equal(guard.Data(), value) {
 		return nil
@@ -272,16 +272,16 @@ type Leader struct {
 // until its deadline. The term can end before the call returns. So work that depends on the
 // leader needs the leader's token.
 func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
-	h, err := c.Handle(name, nil)
+	of, err := c.space.lock(name)
 	if err != nil {
 		return Leader{Name: name}, err
 	}
-	s, err := h.inspect(ctx)
+	s, err := of.inspect(ctx)
 	for err == nil && s.rec != nil && s.rec.State == Held {
-		s = h.note(s)
+		s = of.note(s)
 		var over, lasts bool
 		var doubt time.Duration
-		if over, lasts, doubt, err = h.dead(ctx, s); err != nil || lasts && doubt == 0 {
+		if over, lasts, doubt, err = c.dead(ctx, of, s); err != nil || lasts && doubt == 0 {
 			break
 		}
 		if doubt > 0 {
@@ -292,7 +292,7 @@ func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 		}
 		// The lock may have passed on before its session ended or was removed.
 		last := s
-		if s, err = h.inspect(ctx); err == nil && s.version == last.version && doubt == 0 {
+		if s, err = of.inspect(ctx); err == nil && s.version == last.version && doubt == 0 {
 			if over {
 				return leaderOf(name, s.rec, true)
 			}
@@ -305,28 +305,28 @@ func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 	return leaderOf(name, s.rec, false)
 }
 
-// dead reports whether the holder of a lock in the state s is known to be dead, or to have
-// closed its session; and else whether it is known to have held the lock since s was read, and
-// when to look again if it is overdue by the wall clocks. It writes nothing.
-func (h *Handle) dead(ctx context.Context, s *seen) (dead, lasts bool, doubt time.Duration, _ error) {
-	of, now := h, s
+// dead reports whether the holder of a lock in the state s is known to be dead, or to have closed
+// its session; and else whether it is known to have held the lock since s was read, and when to look
+// again if it is overdue by the wall clocks. It writes nothing.
+func (c *Client) dead(ctx context.Context, of *cell, s *seen) (dead, lasts bool, doubt time.Duration, _ error) {
+	now := s
 	if s.rec.Session != "" {
-		if h.c.trusts(s.rec.Session) {
+		if c.trusts(s.rec.Session) {
 			return false, true, 0, nil
 		}
-		var err error
-		if of, err = h.c.sessionHandle(s.rec.Session); err != nil {
-			return false, false, 0, fmt.Errorf("%s: %w: %w", h, store.ErrCorrupt, err)
+		session, err := c.space.session(s.rec.Session)
+		if err != nil {
+			return false, false, 0, fmt.Errorf("%s: %w: %w", of, store.ErrCorrupt, err)
 		}
-		if now, err = of.inspect(ctx); err != nil || now.rec == nil {
+		if now, err = session.inspect(ctx); err != nil || now.rec == nil {
 			return false, false, 0, err
 		}
-		now = of.note(now)
+		of, now = session, session.note(now)
 	}
-	v := of.evaluateGrant(ctx, now)
-	dead = now.rec.State != Held || v.open
-	if !dead && h.c.clock.wall().Sub(now.rec.Renewed) > h.c.set.expiry(now.rec.TTL) {
-		doubt = max(min(v.wait, h.c.set.mostPoll(now.rec.TTL)), time.Millisecond)
+	v := of.judge(ctx, now)
+	dead = now.rec.State != Held || v.Open
+	if !dead && c.space.clock.wall().Sub(now.rec.Renewed) > c.space.set.expiry(now.rec.TTL) {
+		doubt = max(min(v.Wait, c.space.set.mostPoll(now.rec.TTL)), time.Millisecond)
 	}
 	return dead, !dead, doubt, nil
 }
@@ -368,17 +368,17 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 			yield(Leader{Name: name}, err)
 			return
 		}
-		ctx, cancel := c.bind(ctx)
+		ctx, cancel := c.space.bind(ctx)
 		defer cancel(nil)
 		w := &waiter{h: h, wake: make(chan struct{}, 1)}
 		l := &waitQueue{}
 		told := "" // what was yielded last
 		for {
-			s, err := h.inspect(ctx)
-			over, wait := false, c.set.MaxPoll
+			s, err := h.cell.inspect(ctx)
+			over, wait := false, c.space.set.MaxPoll
 			if err == nil {
-				s = h.note(s)
-				over, wait, err = h.isExpired(ctx, s)
+				s = h.cell.note(s)
+				over, wait, err = c.isExpired(ctx, h.cell, s)
 			}
 			if ctx.Err() != nil {
 				yield(Leader{Name: name}, fmt.Errorf("lock %q: %w", name, context.Cause(ctx)))
@@ -399,11 +399,11 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 					return
 				}
 				told = now
-				p := c.set.MaxPoll
+				p := c.space.set.MaxPoll
 				if s.rec != nil {
-					p = c.set.mostPoll(s.rec.TTL)
+					p = c.space.set.mostPoll(s.rec.TTL)
 				}
-				l.polls = polls{least: p, most: p, early: p, random: c.random, waited: 1}
+				l.polls = polls{least: p, most: p, early: p, random: c.space.random, waited: 1}
 				h.beginPause(l, h.held(s, wait))
 			}
 			h.await(ctx, l, w)
@@ -413,17 +413,17 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 
 // isExpired reports whether the holder of a lock in the state s is known to be over, and how long
 // it takes at the most to know more. It writes nothing.
-func (h *Handle) isExpired(ctx context.Context, s *seen) (over bool, wait time.Duration, err error) {
+func (c *Client) isExpired(ctx context.Context, of *cell, s *seen) (over bool, wait time.Duration, err error) {
 	switch {
 	case s.rec == nil || s.rec.State != Held:
-		return false, h.c.set.expiry(h.c.set.TTL), nil
+		return false, c.space.set.expiry(c.space.set.TTL), nil
 	case s.rec.Session == "":
-		v := h.evaluateGrant(ctx, s)
-		if v.open {
-			v.wait = h.c.set.rereadDelay(s.rec.TTL)
+		v := of.judge(ctx, s)
+		if v.Open {
+			v.Wait = c.space.set.rereadDelay(s.rec.TTL)
 		}
-		return v.open, max(v.wait, time.Millisecond), nil
+		return v.Open, max(v.Wait, time.Millisecond), nil
 	}
-	over, _, err = h.c.isDead(ctx, s.rec.Session, h.name, s.rec.TTL, s.at)
-	return over, h.c.set.rereadDelay(s.rec.TTL), err
+	over, _, err = c.isDead(ctx, s.rec.Session, of.name, s.rec.TTL, s.at)
+	return over, c.space.set.rereadDelay(s.rec.TTL), err
 }

@@ -86,9 +86,18 @@ const maxEvents = 512
 
 // emit hands an event to the listeners. It waits for nothing: each listener has a queue.
 func (c *Client) emit(e Event) {
-	e.Time = c.clock.wall()
+	e.Time = c.space.clock.wall()
 	for _, l := range c.listeners {
 		l.enqueue(e)
+	}
+}
+
+// unresponsive returns the function that sends e with the time that is left until a wait ends, and
+// the last error of the store.
+func (c *Client) unresponsive(e Event) func(left time.Duration, last error) {
+	return func(left time.Duration, last error) {
+		e.Wait, e.Err = left, last
+		c.emit(e)
 	}
 }
 

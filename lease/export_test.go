@@ -25,10 +25,10 @@ const (
 type Reading = sysclock.Reading
 
 // SetClock gives the client clocks of the test's own. Call it before the first use.
-func SetClock(c *Client, read func() Reading) { c.clock = newClock(read) }
+func SetClock(c *Client, read func() Reading) { c.space.clock = newClock(read) }
 
 // SetRandom makes the jitter repeatable.
-func SetRandom(c *Client, random func() float64) { c.random = random }
+func SetRandom(c *Client, random func() float64) { c.space.random = random }
 
 // Encode and Decode make the record's format testable.
 func Encode(r *Record) ([]byte, error) { return lockrec.Encode(r) }
@@ -71,4 +71,4 @@ func BatchPollProves(since, last, began, answered, other uint64) (proves, wrong 
 const MaxRecent = maxRecent
 
 // FirstSeenCount is of how many locks a client remembers when it saw them first.
-func FirstSeenCount(c *Client) int { return len(c.firstSeen.young) + len(c.firstSeen.old) }
+func FirstSeenCount(c *Client) int { return len(c.space.firstSeen.young) + len(c.space.firstSeen.old) }

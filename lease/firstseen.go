@@ -54,7 +54,7 @@ func (r *recents[V]) drop(key string) {
 // sinceFirstSeen returns s with the time when the client first saw the holder's write that s shows.
 // So many short tries, each through its own handle, find a dead holder as soon as one waiter does.
 // A later time never replaces an earlier one of the same write.
-func (c *Client) sinceFirstSeen(key string, s *seen) *seen {
+func (c *space) sinceFirstSeen(key string, s *seen) *seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.rec == nil || s.rec.State == Revoked || s.rec.State == Free && s.rec.NotBefore.IsZero() {

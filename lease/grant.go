@@ -57,7 +57,7 @@ type grant struct {
 func newGrant(ctx context.Context, h *Handle, base, now *seen, m Member, sent time.Duration, firm bool) *grant {
 	g := &grant{
 		h: h, c: h.c, id: m.Grant, token: m.Token, sent: sent,
-		firm: firm, tries: h.over(now.version, now.rec),
+		firm: firm, tries: h.cell.over(now.version, now.rec),
 	}
 	if m.Mode == ModeShared || m.Mode == ModeSlot {
 		g.member = &m
@@ -72,9 +72,9 @@ func newGrant(ctx context.Context, h *Handle, base, now *seen, m Member, sent ti
 		return g // the session renews, and watches the time
 	}
 	g.mu.Lock()
-	g.timer = time.AfterFunc(g.c.set.clockCheckInterval, g.tick)
+	g.timer = time.AfterFunc(g.c.space.set.clockCheckInterval(), g.tick)
 	g.mu.Unlock()
-	if !h.c.set.ManualRenewal {
+	if !h.c.space.set.ManualRenewal {
 		g.renewals.Go(func() { g.renewAll(context.WithoutCancel(ctx)) })
 	}
 	return g
@@ -86,7 +86,7 @@ func (g *grant) tick() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended == nil {
-		g.timer.Reset(max(time.Millisecond, min(g.c.set.clockCheckInterval, left)))
+		g.timer.Reset(max(time.Millisecond, min(g.c.space.set.clockCheckInterval(), left)))
 	}
 }
 
@@ -102,21 +102,21 @@ func (g *grant) check() time.Duration {
 		}
 		return left
 	}
-	now := g.c.clock.sinceStart()
-	set := g.c.set
+	now := g.c.space.clock.sinceStart()
+	set := g.c.space.set
 	g.mu.Lock()
 	if g.ended != nil {
 		g.mu.Unlock()
 		return 0
 	}
-	left := g.sent + set.trust - now
+	left := g.sent + set.trust() - now
 	if left <= 0 {
 		problem := g.problem
 		g.mu.Unlock()
 		g.lose(&LostError{Reason: ErrExpired, Cause: problem})
 		return 0
 	}
-	risk := !g.atRisk && now >= g.sent+set.RenewInterval+(set.trust-set.RenewInterval)/2
+	risk := !g.atRisk && now >= g.sent+set.RenewInterval+(set.trust()-set.RenewInterval)/2
 	if risk {
 		g.atRisk = true
 	}
@@ -154,7 +154,7 @@ func (g *grant) emit(kind EventKind, err error) {
 // event returns an event of the lock, or of the session.
 func (h *Handle) event(kind EventKind) Event {
 	switch {
-	case h.kind == KindSession:
+	case h.own != nil:
 		switch kind {
 		case EventAcquired:
 			kind = EventOpened
@@ -250,7 +250,7 @@ func (g *grant) standing() *seen {
 	turn := g.turn()
 	turn <- struct{}{}
 	defer func() { <-turn }()
-	return &seen{version: g.tries.base, rec: g.tries.rec, at: g.c.clock.monotonic(), age: -1}
+	return &seen{version: g.tries.base, rec: g.tries.rec, at: g.c.space.clock.monotonic(), age: -1}
 }
 
 func (g *grant) fail(err error) {
@@ -261,8 +261,8 @@ func (g *grant) fail(err error) {
 
 // deadline is the end of trust by the wall clock.
 func (g *grant) deadline() time.Time {
-	now := g.c.clock.sinceStart()
-	return g.c.clock.wall().Add(g.lastSent() + g.c.set.trust - now)
+	now := g.c.space.clock.sinceStart()
+	return g.c.space.clock.wall().Add(g.lastSent() + g.c.space.set.trust() - now)
 }
 
 // lastSent is when the write was sent from which the trust counts. For a lock under a session that

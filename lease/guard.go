@@ -36,7 +36,7 @@ type Guard struct {
 func (g *Guard) Handle() *Handle { return g.g.h }
 
 // Grace returns the time that guarded work has to stop after the end of the guard's context.
-func (g *Guard) Grace() time.Duration { return g.g.c.set.Grace }
+func (g *Guard) Grace() time.Duration { return g.g.c.space.set.Grace }
 
 // GraceRemaining returns how much of the grace is left. While the lease is trusted, the result is
 // the whole grace. After the lease has expired or was broken, the result is the rest of the
@@ -46,13 +46,13 @@ func (g *Guard) Grace() time.Duration { return g.g.c.set.Grace }
 func (g *Guard) GraceRemaining() time.Duration {
 	gr := g.g
 	gr.check()
-	now, sent := gr.c.clock.sinceStart(), gr.lastSent()
+	now, sent := gr.c.space.clock.sinceStart(), gr.lastSent()
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	if gr.taken {
 		return 0
 	}
-	set := gr.c.set
+	set := gr.c.space.set
 	return max(0, min(set.Grace, sent+set.TTL-set.Margin-now))
 }
 
@@ -147,7 +147,7 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 // rewrite changes the record of the grant, until done says that it is changed.
 func (g *Guard) rewrite(ctx context.Context, change func(*Record) error, done func() bool) error {
 	unclear := false // whether a write may yet be applied
-	pause := g.g.c.backoff(g.g.c.set.MinPoll, g.g.c.set.MaxPoll)
+	pause := g.g.c.space.backoff(g.g.c.space.set.MinPoll, g.g.c.space.set.MaxPoll)
 	for {
 		err := g.g.renew(ctx, true, change)
 		if err == nil && done() {

@@ -21,16 +21,14 @@ import (
 // number of goroutines may use it.
 type Handle struct {
 	c    *Client
-	kind string // that of the record: empty, or KindSession
+	cell *cell // of the record
 	name string
-	key  string
 
 	under *Session // whose locks the handle takes, nil for plain leases
 	own   *Session // whose record it is, nil for locks and for sessions of others
 
 	mu        sync.Mutex
 	grant     *grant          // the current grant, or the last one
-	last      *seen           // the state seen last
 	abandoned map[string]bool // grants that were sent and never handed out
 	began     time.Duration   // when grant began
 	passed    bool            // another process has held the lock since the grant before
@@ -66,17 +64,17 @@ func (h *Handle) Name() string { return h.name }
 
 // register names the register of the lock: the id of its store, empty if that is not
 // known, and the key with all prefixes.
-func (h *Handle) register() (storeID, key string) {
-	return h.c.set.traits.ID, h.c.set.traits.Prefix + h.key
+func (c *cell) register() (storeID, key string) {
+	return c.space.set.traits.ID, c.space.set.traits.Prefix + c.key
 }
 
 // same reports whether another handle is on the same register, as far as the stores
 // tell.
 func (h *Handle) same(other *Handle) bool {
-	id, key := h.register()
-	otherID, otherKey := other.register()
+	id, key := h.cell.register()
+	otherID, otherKey := other.cell.register()
 	if id == "" && otherID == "" {
-		return h.key == other.key && reflect.TypeOf(h.c.given).Comparable() && h.c.given == other.c.given
+		return h.cell.key == other.cell.key && reflect.TypeOf(h.c.space.given).Comparable() && h.c.space.given == other.c.space.given
 	}
 	return id == otherID && key == otherKey
 }
@@ -135,7 +133,7 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	}
 	ctx, cancel := h.bind(ctx)
 	defer cancel(nil)
-	ctx, stop := h.c.withStoreTimeout(ctx, h.event(EventUnresponsive))
+	ctx, stop := h.c.space.withStoreTimeout(ctx, h.c.unresponsive(h.event(EventUnresponsive)))
 	defer stop()
 	if ctx.Err() != nil {
 		return nil, cancelled(ctx, h.name, h.ended(ctx, nil))
@@ -183,7 +181,7 @@ func (h *Handle) ended(ctx context.Context, held *HeldError) error {
 
 // acquire is Acquire by the goroutine whose turn it is.
 func (h *Handle) acquire(ctx context.Context, l *waitQueue, w *waiter) (*Guard, error) {
-	h.adopt(l.last)
+	h.cell.adopt(l.last)
 	met := false // whether another's grant was in the way
 	var err error
 	for {
@@ -199,9 +197,9 @@ func (h *Handle) acquire(ctx context.Context, l *waitQueue, w *waiter) (*Guard, 
 		l.until = time.Time{}
 		var guard *Guard
 		guard, err = h.attemptOver(ctx, sure, true)
-		l.last = h.known()
+		l.last = h.cell.known()
 		if err == nil {
-			h.c.storeHealth.pause(&l.unanswered)
+			h.c.space.health.pause(&l.unanswered)
 			h.noteContention(met, guard)
 			l.held.Store(h.held(l.last, 0))
 			return guard, nil
@@ -218,14 +216,14 @@ func (h *Handle) acquire(ctx context.Context, l *waitQueue, w *waiter) (*Guard, 
 		case held != nil:
 			if id := lockrec.Possession(&held.Record); l.notified != id || id == "" {
 				l.notified = id
-				l.polls.sawHeld(h.c.set, h.c.random, held.Record.TTL)
+				l.polls.sawHeld(h.c.space.set, h.c.space.random, held.Record.TTL)
 				e := h.event(EventWaiting)
 				e.Token, e.Holder, e.Since, e.Wait = held.Record.Token, holdersOf(&held.Record), held.Record.Granted, held.Wait
 				h.c.emit(e)
 			}
 			h.requestIdleYield(ctx, l)
 			h.notifyBroken(ctx, l)
-			h.c.storeHealth.pause(&l.unanswered)
+			h.c.space.health.pause(&l.unanswered)
 			h.beginPause(l, held)
 		case store.Permanent(err):
 			return nil, err // and no ErrHeld: waiting for the holder helps nothing
@@ -245,7 +243,7 @@ func lastSeen(err error, held *HeldError) error {
 }
 
 // bind makes ctx end with the client, too.
-func (c *Client) bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+func (c *space) bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	bound, cancel := context.WithCancelCause(context.WithValue(ctx, unboundKey{}, ctx))
 	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
 	return bound, func(cause error) {
@@ -268,7 +266,7 @@ func unbound(ctx context.Context) context.Context {
 
 // bind makes ctx end with the client, and with the session that the handle is under.
 func (h *Handle) bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	bound, cancel := h.c.bind(ctx)
+	bound, cancel := h.c.space.bind(ctx)
 	if h.under == nil {
 		return bound, cancel
 	}
@@ -299,7 +297,7 @@ func (h *Handle) enterFairQueue(ctx context.Context, w *waiter) (*Guard, error) 
 		return nil, nil
 	default:
 	}
-	for pause := h.c.contention(); ; {
+	for pause := h.c.space.contention(); ; {
 		guard, err := h.attempt(ctx, true)
 		if err == nil || store.Permanent(err) {
 			return guard, err
@@ -318,7 +316,7 @@ func (h *Handle) woken(ctx context.Context) (*Guard, error) {
 	if !shown {
 		return nil, nil
 	}
-	for pause := h.c.backoff(h.c.set.MinPoll, h.c.set.MaxPoll); ; {
+	for pause := h.c.space.backoff(h.c.space.set.MinPoll, h.c.space.set.MaxPoll); ; {
 		guard, err := h.attempt(ctx, true)
 		if err == nil || store.Permanent(err) {
 			return guard, err
@@ -378,20 +376,20 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 			return nil, fmt.Errorf("lock %q: %w", h.name, err)
 		}
 	}
-	now := h.known()
+	now := h.cell.known()
 	fresh := sure != nil && now != nil && now.version == sure.version
 	if shown := h.takeShown(); shown != nil {
 		now, fresh = shown, true
 	}
-	others := contention{h: h, free: freeConflicts}
+	others := contention{cell: h.cell, free: freeConflicts}
 	for round := 0; round < maxRounds || h.several(now) && round < maxContenders; round++ {
 		if now == nil || !fresh && (h.entered() != "" || h.job != nil || !h.goesOn(now, queue) && !h.c.mayBeOver(ctx, now.rec)) {
 			if now == nil && h.guesses() {
 				// If this guess, that there is no record, is wrong, the conflict shows the record.
-				now = &seen{at: h.c.clock.monotonic(), age: -1}
+				now = &seen{at: h.c.space.clock.monotonic(), age: -1}
 			} else {
 				var err error
-				if now, err = h.readRecord(ctx); err != nil {
+				if now, err = h.cell.readRecord(ctx); err != nil {
 					return nil, err
 				}
 				fresh = true
@@ -414,7 +412,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 				}
 				newer, err := others.conflict(ctx)
 				if ctx.Err() != nil {
-					return nil, h.held(now, h.c.set.MinPoll)
+					return nil, h.held(now, h.c.space.set.MinPoll)
 				}
 				if err != nil {
 					return nil, err
@@ -426,7 +424,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 			case fresh:
 				return nil, h.held(now, wait)
 			}
-			if now, err = h.readRecord(ctx); err != nil {
+			if now, err = h.cell.readRecord(ctx); err != nil {
 				return nil, err
 			}
 			fresh = true
@@ -450,7 +448,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 				return nil, h.held(now, verdict.wait)
 			}
 			var err error
-			if now, err = h.readRecord(ctx); err != nil {
+			if now, err = h.cell.readRecord(ctx); err != nil {
 				return nil, err
 			}
 			fresh = true
@@ -460,25 +458,25 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 		if guard != nil || err != nil {
 			return guard, err
 		}
-		now, fresh = h.note(next), true
+		now, fresh = h.cell.note(next), true
 	}
-	return nil, h.held(now, h.c.set.MinPoll)
+	return nil, h.held(now, h.c.space.set.MinPoll)
 }
 
 // goesOn reports whether the handle enters the queue over the state s, in which it has left the
 // lock to others just now, without another look. If they have written meanwhile, it conflicts;
 // where writes wait that takes longer than a look.
 func (h *Handle) goesOn(s *seen, queue bool) bool {
-	return queue && h.several(s) && h.c.set.traits.MinWriteTime == 0 && h.c.clock.monotonic().Sub(s.at) < h.c.set.MinPoll
+	return queue && h.several(s) && h.c.space.set.traits.MinWriteTime == 0 && h.c.space.clock.monotonic().Sub(s.at) < h.c.space.set.MinPoll
 }
 
 // guesses reports whether a handle that knows nothing of its record tries to create it without
 // reading first.
 func (h *Handle) guesses() bool {
-	if h.kind == KindSession {
+	if h.own != nil {
 		return true
 	}
-	return h.job == nil && (h.c.set.traits.ConflictCarriesState || h.c.set.AssumeNew) && !h.c.set.CheckTokenFloor
+	return h.job == nil && (h.c.space.set.traits.ConflictCarriesState || h.c.space.set.AssumeNew) && !h.c.space.set.CheckTokenFloor
 }
 
 // join returns a guard of the grant that the handle holds already, or neither
@@ -510,7 +508,7 @@ func (h *Handle) join(ctx context.Context) (*Guard, error) {
 
 // lastHeld is the error of a wait for the lock, with the state that the handle saw last.
 func (h *Handle) lastHeld() *HeldError {
-	last := h.known()
+	last := h.cell.known()
 	if last == nil {
 		last = &seen{}
 	}
@@ -530,7 +528,7 @@ func (h *Handle) reacquirePause(ctx context.Context, l *waitQueue, w *waiter) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	h.waitForChange(ctx, cancel, l, w, h.known())
+	h.waitForChange(ctx, cancel, l, w, h.cell.known())
 }
 
 const (
@@ -547,11 +545,14 @@ const (
 func (h *Handle) reacquireDelay() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	set, last := h.c.set, h.last
-	if last == nil || last.rec == nil || last.rec.State != Free || h.grant == nil || h.grant.id != last.rec.Grant {
+	if h.grant == nil {
 		return 0
 	}
-	since := h.c.clock.monotonic().Sub(last.at)
+	set, last := h.c.space.set, h.cell.known()
+	if last == nil || last.rec == nil || last.rec.State != Free || h.grant.id != last.rec.Grant {
+		return 0
+	}
+	since := h.c.space.clock.monotonic().Sub(last.at)
 	var yield time.Duration
 	switch watched := h.watches(); {
 	case h.grant.yieldRequested(): // for as long as a waiter needs that does not hear of it
@@ -562,7 +563,7 @@ func (h *Handle) reacquireDelay() time.Duration {
 	case h.contended:
 		yield = set.MaxPoll
 	default:
-		if part := (h.c.clock.sinceStart() - h.began - since) / reacquirePart; part >= set.MinPoll {
+		if part := (h.c.space.clock.sinceStart() - h.began - since) / reacquirePart; part >= set.MinPoll {
 			yield = min(part, set.MaxPoll)
 		}
 	}
@@ -578,66 +579,78 @@ func (h *Handle) noteContention(others bool, guard *Guard) {
 }
 
 // adopt takes over what another goroutine of the client has seen of the lock.
-func (h *Handle) adopt(s *seen) {
-	last := h.known()
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (c *cell) adopt(s *seen) {
+	last := c.known()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if s != nil && (last == nil || last.version != s.version && s.at.After(last.at) || last.version == s.version && s.at.Before(last.at)) {
-		h.last = s
+		c.last = s
 	}
 }
 
 // known returns what the handle, or an earlier process, knows of the lock.
-func (h *Handle) known() *seen {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.last == nil {
-		h.last = h.recall()
+func (c *cell) known() *seen {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil {
+		c.last = c.recall()
 	}
-	return h.last
+	return c.last
 }
 
 // note remembers a state. What counts is when a version was seen first. For a record that
 // others have changed, and a broken one, it is when the last write of the grant's holder was
 // seen first: its mark is still that write, so that the holder wrote none after it.
-func (h *Handle) note(s *seen) *seen {
-	s = h.c.sinceFirstSeen(h.key, s)
-	h.mu.Lock()
-	if h.last != nil && h.last.version == s.version && s.version != "" {
-		if s.age > h.last.age || s.at.Before(h.last.at) {
-			earlier := *h.last
+func (c *cell) note(s *seen) *seen {
+	s = c.space.sinceFirstSeen(c.key, s)
+	c.mu.Lock()
+	if c.last != nil && c.last.version == s.version && s.version != "" {
+		if s.age > c.last.age || s.at.Before(c.last.at) {
+			earlier := *c.last
 			earlier.age = max(s.age, earlier.age)
 			if s.at.Before(earlier.at) {
 				earlier.at = s.at
 			}
-			h.last = &earlier
+			c.last = &earlier
 		}
-		s = h.last
-		h.mu.Unlock()
+		s = c.last
+		c.mu.Unlock()
 		return s
 	}
-	if last := h.last; last != nil && last.rec != nil && s.rec != nil && lockrec.LastWrite(last.rec) == lockrec.LastWrite(s.rec) {
+	if last := c.last; last != nil && last.rec != nil && s.rec != nil && lockrec.LastWrite(last.rec) == lockrec.LastWrite(s.rec) {
 		unchanged := *s
 		unchanged.at = last.at
 		s = &unchanged
 	}
-	h.last = s
-	released := s.rec != nil && s.rec.State == Free && (h.abandoned[s.rec.Grant] || h.grant != nil && h.grant.id == s.rec.Grant)
-	h.mu.Unlock()
-	h.keep(s)
-	h.c.show(h, s)
-	if released {
-		h.c.freed(h)
+	c.last = s
+	c.mu.Unlock()
+	c.keep(s)
+	if c.noted != nil {
+		c.noted(s)
 	}
 	return s
 }
 
+// noted wakes the goroutines of the client for which the state s of the lock is news.
+func (h *Handle) noted(s *seen) {
+	h.c.show(h, s)
+	if s.rec == nil || s.rec.State != Free {
+		return
+	}
+	h.mu.Lock()
+	released := h.abandoned[s.rec.Grant] || h.grant != nil && h.grant.id == s.rec.Grant
+	h.mu.Unlock()
+	if released {
+		h.c.freed(h)
+	}
+}
+
 // readRecord reads the lock as a waiter does: without settling, with the store's clock
 // at the first sight, and without the value when nothing changed.
-func (h *Handle) readRecord(ctx context.Context) (*seen, error) {
-	last, began, at := h.known(), h.c.readBegins(), h.c.clock.monotonic()
-	_, conditional := store.As[store.ConditionalGetter](h.c.st)
-	ager, ages := store.As[store.AgeReader](h.c.st)
+func (c *cell) readRecord(ctx context.Context) (*seen, error) {
+	last, began, at := c.known(), c.space.readBegins(), c.space.clock.monotonic()
+	_, conditional := store.As[store.ConditionalGetter](c.space.st)
+	ager, ages := store.As[store.AgeReader](c.space.st)
 	var (
 		value []byte
 		v     store.Version
@@ -645,28 +658,28 @@ func (h *Handle) readRecord(ctx context.Context) (*seen, error) {
 		err   error
 	)
 	switch {
-	case conditional && last != nil && last.version != "" && (!ages || h.c.set.IgnoreStoreClock || last.age >= 0):
+	case conditional && last != nil && last.version != "" && (!ages || c.space.set.IgnoreStoreClock || last.age >= 0):
 		var changed bool
-		if value, v, changed, err = store.GetIfChanged(ctx, h.c.st, h.key, last.version); err == nil && !changed {
-			h.c.readAnswered(h.key, began, at, last.version)
+		if value, v, changed, err = store.GetIfChanged(ctx, c.space.st, c.key, last.version); err == nil && !changed {
+			c.space.readAnswered(c.key, began, at, last.version)
 			return last, nil
 		}
-	case ages && !h.c.set.IgnoreStoreClock:
-		value, v, age, err = ager.GetAge(ctx, h.key)
+	case ages && !c.space.set.IgnoreStoreClock:
+		value, v, age, err = ager.GetAge(ctx, c.key)
 	default:
-		value, v, err = store.GetUncommitted(ctx, h.c.st, h.key)
+		value, v, err = store.GetUncommitted(ctx, c.space.st, c.key)
 	}
-	s, err := h.decode(value, v, err)
+	s, err := c.decode(value, v, err)
 	if err != nil {
 		return nil, err
 	}
-	s.at, s.age = h.c.clock.monotonic(), age
-	h.c.readAnswered(h.key, began, at, s.version)
-	return h.note(s), nil
+	s.at, s.age = c.space.clock.monotonic(), age
+	c.space.readAnswered(c.key, began, at, s.version)
+	return c.note(s), nil
 }
 
 func (h *Handle) held(s *seen, wait time.Duration) *HeldError {
-	e := &HeldError{Name: h.name, Store: h.c.set.traits.Name, Wait: wait, own: h.entered()}
+	e := &HeldError{Name: h.name, Store: h.c.space.set.traits.Name, Wait: wait, own: h.entered()}
 	if s.rec != nil {
 		e.Record = *s.rec
 	} else {

@@ -28,64 +28,62 @@ type Info struct {
 // holder of a held lock may be dead. If there is no record, the error matches
 // [store.ErrNotFound]. If the record cannot be read, the error matches [store.ErrCorrupt].
 func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
-	h, err := c.Handle(name, nil)
+	of, err := c.space.lock(name)
 	if err != nil {
 		return Info{}, err
 	}
-	return h.info(ctx)
+	return info(ctx, of)
 }
 
 // InspectSession is [Client.Inspect] for the record of a session. The argument id is the id of
 // the session, which is in the records of its locks. The State is Held while the session is
 // open, Free after its close, or Revoked.
 func (c *Client) InspectSession(ctx context.Context, id string) (Info, error) {
-	h, err := c.sessionHandle(id)
+	of, err := c.space.session(id)
 	if err != nil {
 		return Info{}, err
 	}
-	return h.info(ctx)
+	return info(ctx, of)
 }
 
-func (h *Handle) info(ctx context.Context) (Info, error) {
-	c := h.c
-	s, err := h.inspect(ctx)
+func info(ctx context.Context, of *cell) (Info, error) {
+	s, err := of.inspect(ctx)
 	if err != nil {
 		return Info{}, err
 	}
 	if s.rec == nil {
-		return Info{}, h.absent()
+		return Info{}, of.absent()
 	}
 	info := Info{Record: *s.rec, Version: s.version, Age: s.age}
-	if c.presence != nil && s.rec.State != Free && s.rec.Presence != "" {
-		info.Liveness = c.presence.Liveness(ctx, s.rec.Presence)
+	if presence := of.space.presence; presence != nil && s.rec.State != Free && s.rec.Presence != "" {
+		info.Liveness = presence.Liveness(ctx, s.rec.Presence)
 	}
 	return info, nil
 }
 
 // absent is the error of a call for a record that does not exist.
-func (h *Handle) absent() error { return fmt.Errorf("%s: %w", h, store.ErrNotFound) }
+func (c *cell) absent() error { return fmt.Errorf("%s: %w", c, store.ErrNotFound) }
 
 // inspect reads the record, after the store has resolved writes in doubt, with its age where the
 // store can tell.
-func (h *Handle) inspect(ctx context.Context) (*seen, error) {
-	c := h.c
-	ager, ok := store.As[store.AgeReader](c.st)
-	if !ok || c.set.IgnoreStoreClock {
-		return h.fetch(ctx)
+func (c *cell) inspect(ctx context.Context) (*seen, error) {
+	ager, ok := store.As[store.AgeReader](c.space.st)
+	if !ok || c.space.set.IgnoreStoreClock {
+		return c.fetch(ctx)
 	}
-	value, v, age, err := ager.GetAge(ctx, h.key)
-	s, err := h.decode(value, v, err)
+	value, v, age, err := ager.GetAge(ctx, c.key)
+	s, err := c.decode(value, v, err)
 	if err != nil {
 		return nil, err
 	}
-	s.at, s.age = c.clock.monotonic(), age
+	s.at, s.age = c.space.clock.monotonic(), age
 	return s, nil
 }
 
 // List yields the names of the locks below prefix, in no particular order; see [store.Lister].
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		locks, err := store.Prefix(c.st, c.set.KeyPrefix)
+		locks, err := store.Prefix(c.space.st, c.space.set.KeyPrefix)
 		if err != nil {
 			yield("", err)
 			return
@@ -139,20 +137,20 @@ type BreakOptions struct {
 // session.
 func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {
 	now := o != nil && o.Immediate
-	h, err := c.Handle(name, nil)
+	of, err := c.space.lock(name)
 	if err != nil {
 		return Record{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
 	defer cancel()
-	base, err := h.inspect(ctx)
+	base, err := of.inspect(ctx)
 	if err != nil {
 		return Record{}, err
 	}
 	var asIs *Record
-	broken, err := h.alter(ctx, base, func(s *seen) (*Record, error) {
+	broken, err := of.alter(ctx, base, func(s *seen) (*Record, error) {
 		if asIs = s.rec; asIs == nil {
-			return nil, h.absent()
+			return nil, of.absent()
 		}
 		return lockrec.Break(asIs, token, now, s.age)
 	})
@@ -180,14 +178,14 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 // Watch yields errors and continues. The last error is the cause of ctx, or [ErrClosed].
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		h, err := c.Handle(name, nil)
+		of, err := c.space.lock(name)
 		if err != nil {
 			yield(Info{}, err)
 			return
 		}
-		ctx, cancel := c.bind(ctx)
+		ctx, cancel := c.space.bind(ctx)
 		defer cancel(nil)
-		for e, err := range store.Watch(ctx, c.st, h.key, c.set.MaxPoll) {
+		for e, err := range store.Watch(ctx, c.space.st, of.key, c.space.set.MaxPoll) {
 			info := Info{Record: Record{Name: name}, Version: e.Version, Age: -1}
 			if err == nil && e.Version != "" {
 				var rec *Record

@@ -15,13 +15,13 @@ import (
 // becomeIdle makes a grant without guards idle for that time, and reports whether it did. It does
 // not if the grant is over, or if others want the lock. The caller holds g.mu.
 func (g *grant) becomeIdle(most time.Duration) bool {
-	if most <= 0 || g.ended != nil || g.releasing || g.wanted || g.c.life.Err() != nil {
+	if most <= 0 || g.ended != nil || g.releasing || g.wanted || g.c.space.life.Err() != nil {
 		return false
 	}
 	if g.idle == nil {
 		g.idle = time.AfterFunc(most, g.freeIdle)
 	}
-	if watcher, ok := store.As[store.Watcher](g.c.st); ok && g.unlisten == nil {
+	if watcher, ok := store.As[store.Watcher](g.c.space.st); ok && g.unlisten == nil {
 		var ctx context.Context
 		ctx, g.unlisten = context.WithCancel(context.Background())
 		g.renewals.Go(func() { g.listen(ctx, watcher) })
@@ -70,11 +70,11 @@ func (g *grant) freeIdle() {
 
 // listen reads a request to yield as soon as the store reports the change.
 func (g *grant) listen(ctx context.Context, watcher store.Watcher) {
-	for pause := g.c.backoff(g.c.set.MinPoll, g.c.set.MaxPoll); ctx.Err() == nil; {
+	for pause := g.c.space.backoff(g.c.space.set.MinPoll, g.c.space.set.MaxPoll); ctx.Err() == nil; {
 		g.mu.Lock()
 		version := g.tries.base
 		g.mu.Unlock()
-		if watcher.Watch(ctx, g.h.key, version) == nil {
+		if watcher.Watch(ctx, g.h.cell.key, version) == nil {
 			_ = g.checkRecord(ctx, version)
 		}
 		if g.standsAt(version) { // the watcher failed, or returned without a change
@@ -115,7 +115,7 @@ func (g *grant) checkRecord(ctx context.Context, version store.Version) error {
 		if now != nil && same || version != "" && !same {
 			return err // nothing was read, or the store reported the holder's own write
 		}
-		if now, err = g.h.fetch(ctx); err != nil {
+		if now, err = g.h.cell.fetch(ctx); err != nil {
 			return err
 		}
 	}
@@ -124,13 +124,13 @@ func (g *grant) checkRecord(ctx context.Context, version store.Version) error {
 // requestIdleYield requests, on behalf of a waiter, a lock that its holder keeps after its work. It
 // does so once for each grant.
 func (h *Handle) requestIdleYield(ctx context.Context, l *waitQueue) {
-	s := h.known()
+	s := h.cell.known()
 	if s == nil || s.rec == nil || s.rec.State != Held || s.rec.Linger == 0 || l.yieldRequestedOf == s.rec.Grant {
 		return
 	}
 	if g := h.c.find(s.rec.Grant); g != nil {
 		g.want()
-	} else if _, err := h.requestYield(ctx, s, YieldRequest{By: h.c.set.Holder, At: h.c.clock.wall(), OnlyIfIdle: true}); err != nil && !store.Permanent(err) {
+	} else if _, err := h.requestYield(ctx, s, YieldRequest{By: h.c.space.set.Holder, At: h.c.space.clock.wall(), OnlyIfIdle: true}); err != nil && !store.Permanent(err) {
 		return // the next read tries again
 	}
 	l.yieldRequestedOf = s.rec.Grant

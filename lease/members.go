@@ -34,13 +34,13 @@ func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
 	defer cancel()
-	base, err := h.inspect(ctx)
+	base, err := h.cell.inspect(ctx)
 	if err != nil {
 		return Record{}, err
 	}
-	resized, err := h.alter(ctx, base, func(s *seen) (*Record, error) {
+	resized, err := h.cell.alter(ctx, base, func(s *seen) (*Record, error) {
 		if s.rec == nil {
-			return nil, h.absent()
+			return nil, h.cell.absent()
 		}
 		next, err := h.amended(ctx, s)
 		if err != nil {
@@ -98,7 +98,7 @@ func (h *Handle) mode() Mode {
 // several reports whether the rules of locks with several holders apply to the lock in the state s:
 // it has members, or the handle becomes one.
 func (h *Handle) several(s *seen) bool {
-	if h.kind == KindSession {
+	if h.own != nil {
 		return false
 	}
 	if h.mode() != ModeExclusive || s.rec != nil && (lockrec.Members(s.rec) > 0 || s.rec.Slots > 0) {
@@ -109,7 +109,7 @@ func (h *Handle) several(s *seen) bool {
 
 // amended returns the record of s as this client writes it for the changes of roster.go.
 func (h *Handle) amended(ctx context.Context, s *seen) (Record, error) {
-	next := Record{Name: h.name, State: Free, TTL: h.c.set.TTL}
+	next := Record{Name: h.name, State: Free, TTL: h.c.space.set.TTL}
 	token := &Record{Name: h.name}
 	if s.rec != nil {
 		next = *s.rec
@@ -126,7 +126,7 @@ func (h *Handle) amended(ctx context.Context, s *seen) (Record, error) {
 		next = lockrec.ByOther(&next, s.age)
 	}
 	next.Token = max(next.Token, token.Token-1, 1)
-	next.Renewed = h.c.clock.wall()
+	next.Renewed = h.c.space.clock.wall()
 	return next, nil
 }
 
@@ -243,13 +243,13 @@ func (h *Handle) evaluateAll(ctx context.Context, s *seen, members []Member) (ov
 // each session. A waiter ahead delays no other before it holds the lock; so the handle reads its
 // session rarely.
 func (h *Handle) dueReads(s *seen, ahead []Member) (due []Member, wait time.Duration) {
-	now := h.c.clock.monotonic()
+	now := h.c.space.clock.monotonic()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	next := make(map[string]time.Time, len(ahead))
 	for _, m := range ahead {
 		at, met := h.readAt[m.Grant]
-		soon := now.Add(h.c.set.rereadDelay(m.TTL))
+		soon := now.Add(h.c.space.set.rereadDelay(m.TTL))
 		stands, _ := lockrec.Find(s.rec, m.Grant)
 		handed := s.rec.State == Held && m.Session != "" && s.rec.Presence == ""
 		switch {
@@ -259,7 +259,7 @@ func (h *Handle) dueReads(s *seen, ahead []Member) (due []Member, wait time.Dura
 			at = soon
 		}
 		if now.Before(at) {
-			wait = max(wait, h.c.set.expiry(m.TTL))
+			wait = max(wait, h.c.space.set.expiry(m.TTL))
 		} else {
 			due = append(due, m)
 			if stands == lockrec.Waiting {
@@ -275,7 +275,7 @@ func (h *Handle) dueReads(s *seen, ahead []Member) (due []Member, wait time.Dura
 // readDue makes the reads of the sessions of members due after wait at the latest, when these may
 // be over.
 func (h *Handle) readDue(members []Member, wait time.Duration) {
-	by := h.c.clock.monotonic().Add(wait)
+	by := h.c.space.clock.monotonic().Add(wait)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, m := range members {
@@ -288,7 +288,7 @@ func (h *Handle) readDue(members []Member, wait time.Duration) {
 // nextRead returns the time until the next read of a session that is not due now; 0 if there is
 // none.
 func (h *Handle) nextRead() (next time.Duration) {
-	now := h.c.clock.monotonic()
+	now := h.c.space.clock.monotonic()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, at := range h.readAt {
@@ -307,7 +307,7 @@ func (h *Handle) readDueIn(grant string) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if at, met := h.readAt[grant]; met {
-		return at.Sub(h.c.clock.monotonic())
+		return at.Sub(h.c.space.clock.monotonic())
 	}
 	return 0
 }
@@ -318,7 +318,7 @@ func (h *Handle) entries(s *seen) []string {
 	all := []string{h.entered()}
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
-	if l := h.c.waitQueues[h.key]; l != nil {
+	if l := h.c.waitQueues[h.cell.key]; l != nil {
 		for _, w := range l.waiters {
 			if entry := w.h.entered(); entry != "" && !slices.Contains(all, entry) {
 				if at, _ := lockrec.Find(s.rec, entry); at == lockrec.Waiting {
@@ -348,7 +348,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 			// It was broken before this handle believed in it: others wait for no holder.
 			err := h.depart(ctx, s, entry)
 			h.forget(entry)
-			return nil, h.known(), 0, err
+			return nil, h.cell.known(), 0, err
 		case at == lockrec.Absent:
 			if final, err := h.confirmed(ctx, s); err != nil || final != s {
 				return nil, final, 0, err
@@ -384,7 +384,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 		}
 	}
 	if newcomer {
-		if entry, err = h.newcomer(ctx, &rec, queue && h.hasTurn(ctx, &rec) && !lockrec.IsContended(s.rec, h.c.calls.takes())); err != nil {
+		if entry, err = h.newcomer(ctx, &rec, queue && h.hasTurn(ctx, &rec) && !lockrec.IsContended(s.rec, h.c.space.calls.takes())); err != nil {
 			return nil, nil, 0, err
 		}
 		changed = changed || entry != ""
@@ -406,7 +406,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 // newcomer enters a new member into rec, as a holder or into the queue, and returns its grant,
 // empty if it may not enter.
 func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry string, _ error) {
-	m := Member{Session: h.under.ID(), TTL: h.c.set.TTL, Mode: h.mode(), Since: rec.Renewed.UTC().Truncate(time.Second)}
+	m := Member{Session: h.under.ID(), TTL: h.c.space.set.TTL, Mode: h.mode(), Since: rec.Renewed.UTC().Truncate(time.Second)}
 	if m.Mode == ModeExclusive && h.campaign.Load() != nil {
 		m.Mode = ModeCandidate
 	}
@@ -416,7 +416,7 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 		return "", err
 	}
 	if at == lockrec.Holding {
-		rec.Holder = h.c.set.Holder
+		rec.Holder = h.c.space.set.Holder
 	}
 	if at == lockrec.Holding && lockrec.Alone(m.Mode) {
 		if err := h.dress(ctx, rec); err != nil {
@@ -460,7 +460,7 @@ func (h *Handle) timed(place int) {
 // queues reports whether the handle waits for the lock in its queue. If it does not, it reads the
 // lock from time to time. No later client overtakes a waiter in the queue.
 func (h *Handle) queues(r *Record) bool {
-	if h.c.set.MinInterval > 0 || h.campaign.Load() != nil && !h.opts.Fair {
+	if h.c.space.set.MinInterval > 0 || h.campaign.Load() != nil && !h.opts.Fair {
 		return false // the session that hands the lock over writes neither that time nor the value
 	}
 	return lockrec.Queues(r, h.mode(), h.opts.Fair)
@@ -485,32 +485,32 @@ func (h *Handle) forget(entry string) {
 // applied.
 func (h *Handle) amend(ctx context.Context, s *seen, rec *Record, entry, reason string) (*Guard, *seen, error) {
 	c := h.c
-	settled, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
+	settled, cancel := context.WithTimeout(ctx, max(min(c.space.set.TTL, 4*maxCall), c.space.set.callTimeout()))
 	defer cancel()
-	t := h.over(s.version, s.rec)
-	t.noReadBack = c.set.traits.CannotReadOwnWrites
-	for pause := c.resolveBackoff(); ; {
+	t := h.cell.over(s.version, s.rec)
+	t.noReadBack = c.space.set.traits.CannotReadOwnWrites
+	for pause := c.space.resolveBackoff(); ; {
 		rec.Nonce = rand.Text()
-		f := t.send(settled, rec, c.clock.sinceStart())
+		f := t.send(settled, rec, c.space.clock.sinceStart())
 		switch {
 		case f.resolution == store.ResolutionApplied:
 			if at, m := f.now.find(entry); at == lockrec.Holding {
 				return h.begun(ctx, f.now, m, reason)
 			}
-			return nil, h.note(f.now), nil
+			return nil, h.cell.note(f.now), nil
 		case f.resolution == store.ResolutionPending && pause.wait(settled) == nil: // send it again over the same state
 		case f.now != nil && f.resolution != store.ResolutionPending:
 			if !f.now.names(entry) {
 				h.forget(entry) // the handle has no entry to take out
 			}
-			return nil, h.note(f.now), nil
+			return nil, h.cell.note(f.now), nil
 		case s.names(entry): // the entry is in the record before and after the write
 			return nil, nil, f.err
 		default:
 			var err error
 			if entry != "" && f.resolution != store.ResolutionNotApplied {
 				if t.noReadBack { // this write must not be adopted later
-					t = h.over(s.version, s.rec)
+					t = h.cell.over(s.version, s.rec)
 				}
 				err = h.withdraw(ctx, &leftover{h: h, t: t, rec: rec, grant: entry, free: h.without(entry)})
 			}
@@ -533,10 +533,10 @@ func (h *Handle) promote(ctx context.Context, s *seen, m Member, reason string) 
 // confirmed returns s if that is certainly in the store, and the present state otherwise. Where the
 // store has to resolve writes, a read may have shown a state that never takes effect.
 func (h *Handle) confirmed(ctx context.Context, s *seen) (*seen, error) {
-	if _, peeks := store.As[store.UncommittedGetter](h.c.st); !peeks {
+	if _, peeks := store.As[store.UncommittedGetter](h.c.space.st); !peeks {
 		return s, nil
 	}
-	final, err := h.reread(ctx)
+	final, err := h.cell.reread(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -549,7 +549,7 @@ func (h *Handle) confirmed(ctx context.Context, s *seen) (*seen, error) {
 // begun makes the grant that is in the record, and its first guard.
 func (h *Handle) begun(ctx context.Context, s *seen, m Member, reason string) (*Guard, *seen, error) {
 	defer h.forget(m.Grant)
-	return h.begin(ctx, &seen{age: -1}, finding{now: s, try: try{at: h.c.clock.sinceStart()}}, m, reason)
+	return h.begin(ctx, &seen{age: -1}, finding{now: s, try: try{at: h.c.space.clock.sinceStart()}}, m, reason)
 }
 
 // without returns the function that takes a grant out of a record.
@@ -559,7 +559,7 @@ func (h *Handle) without(grant string) func(*Record) Record {
 		if next.State == Held {
 			next = lockrec.ByOther(r, -1)
 		}
-		next.Renewed = h.c.clock.wall()
+		next.Renewed = h.c.space.clock.wall()
 		lockrec.Leave(&next, grant)
 		lockrec.KeepsHolder(&next, r)
 		return next
@@ -568,7 +568,7 @@ func (h *Handle) without(grant string) func(*Record) Record {
 
 // withdraw is leftover.withdraw. If it cannot be resolved now, the session tries again later.
 func (h *Handle) withdraw(ctx context.Context, l *leftover) error {
-	ctx, cancel := h.c.ending(ctx)
+	ctx, cancel := h.c.space.ending(ctx)
 	defer cancel()
 	err := l.withdraw(ctx)
 	if err != nil {
@@ -580,10 +580,10 @@ func (h *Handle) withdraw(ctx context.Context, l *leftover) error {
 // depart takes a grant out of the record, within the time of ctx: a reader's, that of a slot, or an
 // entry of the queue.
 func (h *Handle) depart(ctx context.Context, base *seen, grant string) error {
-	if last := h.known(); last != nil && last.names(grant) {
+	if last := h.cell.known(); last != nil && last.names(grant) {
 		base = last
 	}
-	l := &leftover{h: h, t: h.over(base.version, base.rec), rec: base.rec, grant: grant, free: h.without(grant), landed: true}
+	l := &leftover{h: h, t: h.cell.over(base.version, base.rec), rec: base.rec, grant: grant, free: h.without(grant), landed: true}
 	marked, err := h.withHighestMark(ctx, base.rec)
 	if err != nil {
 		h.under.remember(l)
@@ -603,7 +603,7 @@ func (h *Handle) withHighestMark(ctx context.Context, r *Record) (*Record, error
 	if len(r.Queue) == 0 {
 		return r, nil
 	}
-	mark, err := store.HighestToken(ctx, h.c.st, h.key)
+	mark, err := store.HighestToken(ctx, h.c.space.st, h.cell.key)
 	if err != nil || mark <= r.Token {
 		return r, err
 	}
@@ -645,7 +645,7 @@ func (h *Handle) leaveQueue(ctx context.Context) error {
 	}
 	defer h.alone(context.Background())() // an attempt ends with its context
 	entry := h.entered()
-	base := h.known()
+	base := h.cell.known()
 	if entry == "" || h.waits(0) > 0 {
 		return nil
 	}

@@ -21,17 +21,17 @@ func (c *Client) notifySession(ctx context.Context, id, name string) error {
 		own.checkLock(name)
 		return nil
 	}
-	h, err := c.sessionHandle(id)
+	of, err := c.space.session(id)
 	if err != nil {
 		return err
 	}
-	base, err := h.inspect(ctx)
+	base, err := of.inspect(ctx)
 	if err != nil {
 		return err
 	}
 	waits := false // several goroutines wait: one write names the locks of all of them
-	_, err = h.alter(ctx, base, func(s *seen) (*Record, error) {
-		waits = waits || lockrec.IsContended(s.rec, h.c.calls.takes())
+	_, err = of.alter(ctx, base, func(s *seen) (*Record, error) {
+		waits = waits || lockrec.IsContended(s.rec, c.space.calls.takes())
 		return lockrec.Notify(s.rec, name, waits, s.age), nil
 	})
 	return err
@@ -45,7 +45,7 @@ func (c *Client) notifySessions(ctx context.Context, name string, sessions []str
 // notifyBroken notifies the sessions that hold a broken lock, on behalf of a waiter for it, once
 // for each break. The client that broke the lock may have died before it did so.
 func (h *Handle) notifyBroken(ctx context.Context, l *waitQueue) {
-	s := h.known()
+	s := h.cell.known()
 	if s == nil || s.rec == nil || s.rec.State != Broken || s.rec.Immediate || l.notifiedBreak == s.rec.Nonce {
 		return
 	}
@@ -97,7 +97,7 @@ func (s *Session) startChecks() {
 	}
 	s.checking = true
 	s.tidying.Go(func() {
-		ctx, cancel := context.WithTimeout(s.Context(), s.c.set.TTL)
+		ctx, cancel := context.WithTimeout(s.Context(), s.c.space.set.TTL)
 		defer cancel()
 		for {
 			s.mu.Lock()
@@ -157,7 +157,7 @@ func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]
 	if err != nil {
 		return err
 	}
-	now, err := h.fetch(ctx)
+	now, err := h.cell.fetch(ctx)
 	if err != nil || now.rec == nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]
 		case claimed || s.find(grant) != nil:
 			return ErrSessionInDoubt
 		}
-		l := &leftover{h: h, t: h.over(now.version, now.rec), rec: now.rec, grant: grant, free: h.without(grant)}
+		l := &leftover{h: h, t: h.cell.over(now.version, now.rec), rec: now.rec, grant: grant, free: h.without(grant)}
 		if err := l.withdraw(ctx); err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]
 func (g *grant) checkUnderSession(ctx context.Context) error {
 	err := g.checkRecord(ctx, "")
 	if errors.Is(g.cause(), ErrBroken) {
-		time.AfterFunc(g.c.set.Grace, func() { _ = g.release(context.Background(), ErrReleased) })
+		time.AfterFunc(g.c.space.set.Grace, func() { _ = g.release(context.Background(), ErrReleased) })
 	}
 	if g.cause() != nil {
 		return nil // it is over

@@ -122,7 +122,7 @@ func (c *Client) Once(ctx context.Context, name string, period Period, f func(ct
 // [RunDone], and any other err means [RunFailed]. The last call before the release counts. If the
 // grant is not a run (see [LockOptions].Period), the call has no effect.
 func (g *Guard) SetRunResult(err error) {
-	end := &Run{Ended: g.g.c.clock.wall().UTC(), Outcome: RunDone}
+	end := &Run{Ended: g.g.c.space.clock.wall().UTC(), Outcome: RunDone}
 	if err != nil {
 		end.Outcome, end.Error = RunFailed, shorten(err.Error())
 	}
@@ -155,10 +155,10 @@ type job struct {
 // the job ran already rests on no state that may later turn out never to have taken effect.
 func (h *Handle) due(ctx context.Context, s *seen, open bool) error {
 	err := h.dueIn(s, open)
-	if _, peeks := store.As[store.UncommittedGetter](h.c.st); err == nil || !peeks {
+	if _, peeks := store.As[store.UncommittedGetter](h.c.space.st); err == nil || !peeks {
 		return err
 	}
-	final, unread := h.fetch(ctx)
+	final, unread := h.cell.fetch(ctx)
 	if unread != nil {
 		return unread
 	}
@@ -166,10 +166,10 @@ func (h *Handle) due(ctx context.Context, s *seen, open bool) error {
 }
 
 func (h *Handle) dueIn(s *seen, open bool) error {
-	j, now := h.job, h.c.clock.wall().Round(0).UTC()
+	j, now := h.job, h.c.space.clock.wall().Round(0).UTC()
 	start, end := h.opts.Period.At(now)
 	j.last = h.lastRun(s.rec)
-	j.next = &Run{Period: h.opts.Period.String(), Began: now, PeriodEnd: end.UTC(), Outcome: RunRunning, Holder: h.c.set.Holder}
+	j.next = &Run{Period: h.opts.Period.String(), Began: now, PeriodEnd: end.UTC(), Outcome: RunRunning, Holder: h.c.space.set.Holder}
 	if lockrec.Due(j.next, j.last, start, h.opts.Retries, open) {
 		return nil
 	}
@@ -213,7 +213,7 @@ func (j *job) begin(rec *Record) {
 func (g *grant) lastRun() Run {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	rec := lockrec.Freed(g.tries.rec, g.c.clock.wall())
+	rec := lockrec.Freed(g.tries.rec, g.c.space.clock.wall())
 	if _, lost := g.ended.(*LostError); !lost {
 		g.endRun(&rec)
 	}

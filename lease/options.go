@@ -54,12 +54,8 @@ const (
 	// MinRenewInterval is the shortest time between renewals.
 	MinRenewInterval = 50 * time.Millisecond
 
-	// renewals per TTL, and how far each renewal strays from its time.
+	// renewalsPerTTL is how many renewals there are in a TTL.
 	renewalsPerTTL = 3
-	renewalJitter  = 0.1
-
-	// A renewal that is due at the latest has this part of the TTL to arrive in.
-	latencyPerTTL = lockrec.LatencyPerTTL
 
 	// A release waits for a renewal in flight for half of its time. On a store that
 	// has its writes wait both have to fit.
@@ -181,44 +177,39 @@ type Tuning struct {
 	IgnoreStoreClock bool
 }
 
-// settings are options that were checked, with the defaults filled in.
-type settings struct {
-	Options
-	traits             store.Traits
-	factor             float64 // (1+d)/(1-d), d is MaxClockDrift
-	clockCheckInterval time.Duration
-	trust              time.Duration // TTL - Margin - Grace: from the sending to the end of belief
-}
-
-func checkOptions(o *Options, traits store.Traits) (*settings, error) {
-	s := &settings{traits: traits}
-	if o != nil {
-		s.Options = *o
+// checkOptions returns the options with all defaults filled in, and what follows from them.
+func checkOptions(given *Options, traits store.Traits) (o Options, s *settings, err error) {
+	if given != nil {
+		o = *given
 	}
-	setDefault(&s.TTL, max(defaultTTL, traits.MinTTL))
-	setDefault(&s.RenewInterval, s.TTL/renewalsPerTTL)
-	margin := s.TTL / 10
+	setDefault(&o.TTL, max(defaultTTL, traits.MinTTL))
+	setDefault(&o.RenewInterval, o.TTL/renewalsPerTTL)
+	margin := o.TTL / 10
 	if !traits.Local {
-		margin = max(margin, min(s.TTL/6, minRemoteMargin))
+		margin = max(margin, min(o.TTL/6, minRemoteMargin))
 	}
-	setDefault(&s.Margin, margin)
-	setDefault(&s.Grace, min(s.TTL/4, MaxDefaultGrace))
-	s.Grace = max(s.Grace, 0)
-	setDefault(&s.MaxClockDrift, DefaultMaxClockDrift)
-	setDefault(&s.MinPoll, defaultMinPoll)
-	setDefault(&s.MaxPoll, max(defaultMaxPoll, s.MinPoll))
-	setDefault(&s.ReleaseTimeout, max(defaultReleaseTimeout, releaseWrites*traits.MinWriteTime))
+	setDefault(&o.Margin, margin)
+	setDefault(&o.Grace, min(o.TTL/4, MaxDefaultGrace))
+	o.Grace = max(o.Grace, 0)
+	setDefault(&o.MaxClockDrift, DefaultMaxClockDrift)
+	setDefault(&o.MinPoll, defaultMinPoll)
+	setDefault(&o.MaxPoll, max(defaultMaxPoll, o.MinPoll))
+	setDefault(&o.ReleaseTimeout, max(defaultReleaseTimeout, releaseWrites*traits.MinWriteTime))
 	// After the lease there is nothing to release.
-	s.ReleaseTimeout = min(s.ReleaseTimeout, s.TTL)
-	setDefault(&s.KeyPrefix, defaultKeyPrefix)
-	if s.ReclaimOwn && s.Holder == "" {
-		return nil, fmt.Errorf("%w: ReclaimOwn needs a Holder that no other process has", store.ErrInvalid)
+	o.ReleaseTimeout = min(o.ReleaseTimeout, o.TTL)
+	setDefault(&o.KeyPrefix, defaultKeyPrefix)
+	if o.ReclaimOwn && o.Holder == "" {
+		return o, nil, fmt.Errorf("%w: ReclaimOwn needs a Holder that no other process has", store.ErrInvalid)
 	}
-	setDefault(&s.Holder, defaultHolder())
-	s.clockCheckInterval = min(s.TTL/10, time.Second)
-	s.trust = s.TTL - s.Margin - s.Grace
-	s.factor = lockrec.Factor(s.MaxClockDrift)
-	return s, s.check()
+	setDefault(&o.Holder, defaultHolder())
+	s = &settings{
+		TTL: o.TTL, Margin: o.Margin, Grace: o.Grace, RenewInterval: o.RenewInterval, MinPoll: o.MinPoll, MaxPoll: o.MaxPoll,
+		ReleaseTimeout: o.ReleaseTimeout, StoreTimeout: o.StoreTimeout, MinInterval: o.MinInterval,
+		Holder: o.Holder, KeyPrefix: o.KeyPrefix, Cache: o.Cache, ReclaimOwn: o.ReclaimOwn, AssumeNew: o.AssumeNew,
+		CheckTokenFloor: o.CheckTokenFloor, ManualRenewal: o.ManualRenewal, NoPresence: o.NoPresence, IgnoreStoreClock: o.IgnoreStoreClock,
+		traits: traits, factor: lockrec.Factor(o.MaxClockDrift),
+	}
+	return o, s, o.check(s)
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -228,7 +219,8 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-func (s *settings) check() error {
+// check refuses options that are out of bounds, or contradict each other.
+func (o *Options) check(s *settings) error {
 	least := MinRemoteTTL
 	if s.traits.Local {
 		least = MinLocalTTL
@@ -238,71 +230,37 @@ func (s *settings) check() error {
 		return &OptionError{Fields: strings.Fields(fields), Why: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case s.TTL < least || s.TTL > MaxTTL:
-		return bad("TTL", "the TTL is %v; on this store it can be from %v to %v", s.TTL, least, MaxTTL)
-	case s.TTL%time.Millisecond != 0:
-		return bad("TTL", "the TTL is %v; it must be a number of whole milliseconds", s.TTL)
-	case s.Margin < s.clockCheckInterval:
-		return bad("TTL Margin", "the margin is %v; for a TTL of %v it must be at least %v", s.Margin, s.TTL, s.clockCheckInterval)
-	case s.Margin > s.TTL || s.Grace > s.TTL || s.TTL <= 2*(s.Margin+s.Grace):
-		return bad("TTL Margin Grace", "the TTL is %v; it must be more than twice the margin (%v) and grace (%v) together", s.TTL, s.Margin, s.Grace)
-	case s.RenewInterval < MinRenewInterval || s.RenewInterval > s.TTL/2:
-		return bad("TTL RenewInterval", "the renewal interval is %v; for a TTL of %v it can be from %v to %v", s.RenewInterval, s.TTL, MinRenewInterval, s.TTL/2)
-	case math.IsNaN(s.MaxClockDrift) || s.MaxClockDrift < 0.0001 || s.MaxClockDrift > 0.2:
-		return bad("MaxClockDrift", "the maximal clock drift is %v; it can be from 0.0001 to 0.2", s.MaxClockDrift)
-	case !s.ManualRenewal && s.latestRenewal() > s.trust && s.traits.MinWriteTime > 0:
-		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v, a write takes %v on this store, and the TTL is %v; the holder trusts its lease for %v, and a renewal could end later; use a longer TTL", s.RenewInterval, s.traits.MinWriteTime, s.TTL, s.trust)
-	case !s.ManualRenewal && s.latestRenewal() > s.trust:
-		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v and the TTL is %v; the holder trusts its lease for %v, and a renewal that takes a tenth of the TTL could end later; use a shorter interval", s.RenewInterval, s.TTL, s.trust)
-	case s.MinPoll < time.Millisecond || s.MaxPoll < s.MinPoll || s.MaxPoll > time.Hour:
-		return bad("MinPoll MaxPoll", "MinPoll is %v and MaxPoll is %v; they can be from 1ms to 1h, and MinPoll must not be above MaxPoll", s.MinPoll, s.MaxPoll)
-	case s.ReleaseTimeout < max(time.Millisecond, s.writeTime()):
-		return bad("ReleaseTimeout", "the release timeout is %v; it must be at least %v", s.ReleaseTimeout, max(time.Millisecond, s.writeTime()))
-	case s.MinInterval < 0 || s.MinInterval > maxMinInterval:
-		return bad("MinInterval", "the minimal interval between grants is %v; it can be from 0 to %v", s.MinInterval, maxMinInterval)
-	case s.StoreTimeout < 0:
-		return bad("StoreTimeout", "the store timeout is %v; it must not be negative", s.StoreTimeout)
-	case len(s.Holder) > 1024:
-		return bad("Holder", "the holder has %d bytes; at most 1024 are allowed", len(s.Holder))
+	case o.TTL < least || o.TTL > MaxTTL:
+		return bad("TTL", "the TTL is %v; on this store it can be from %v to %v", o.TTL, least, MaxTTL)
+	case o.TTL%time.Millisecond != 0:
+		return bad("TTL", "the TTL is %v; it must be a number of whole milliseconds", o.TTL)
+	case o.Margin < s.clockCheckInterval():
+		return bad("TTL Margin", "the margin is %v; for a TTL of %v it must be at least %v", o.Margin, o.TTL, s.clockCheckInterval())
+	case o.Margin > o.TTL || o.Grace > o.TTL || o.TTL <= 2*(o.Margin+o.Grace):
+		return bad("TTL Margin Grace", "the TTL is %v; it must be more than twice the margin (%v) and grace (%v) together", o.TTL, o.Margin, o.Grace)
+	case o.RenewInterval < MinRenewInterval || o.RenewInterval > o.TTL/2:
+		return bad("TTL RenewInterval", "the renewal interval is %v; for a TTL of %v it can be from %v to %v", o.RenewInterval, o.TTL, MinRenewInterval, o.TTL/2)
+	case math.IsNaN(o.MaxClockDrift) || o.MaxClockDrift < 0.0001 || o.MaxClockDrift > 0.2:
+		return bad("MaxClockDrift", "the maximal clock drift is %v; it can be from 0.0001 to 0.2", o.MaxClockDrift)
+	case !o.ManualRenewal && s.latestRenewal() > s.trust() && s.traits.MinWriteTime > 0:
+		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v, a write takes %v on this store, and the TTL is %v; the holder trusts its lease for %v, and a renewal could end later; use a longer TTL", o.RenewInterval, s.traits.MinWriteTime, o.TTL, s.trust())
+	case !o.ManualRenewal && s.latestRenewal() > s.trust():
+		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v and the TTL is %v; the holder trusts its lease for %v, and a renewal that takes a tenth of the TTL could end later; use a shorter interval", o.RenewInterval, o.TTL, s.trust())
+	case o.MinPoll < time.Millisecond || o.MaxPoll < o.MinPoll || o.MaxPoll > time.Hour:
+		return bad("MinPoll MaxPoll", "MinPoll is %v and MaxPoll is %v; they can be from 1ms to 1h, and MinPoll must not be above MaxPoll", o.MinPoll, o.MaxPoll)
+	case o.ReleaseTimeout < max(time.Millisecond, s.writeTime()):
+		return bad("ReleaseTimeout", "the release timeout is %v; it must be at least %v", o.ReleaseTimeout, max(time.Millisecond, s.writeTime()))
+	case o.MinInterval < 0 || o.MinInterval > maxMinInterval:
+		return bad("MinInterval", "the minimal interval between grants is %v; it can be from 0 to %v", o.MinInterval, maxMinInterval)
+	case o.StoreTimeout < 0:
+		return bad("StoreTimeout", "the store timeout is %v; it must not be negative", o.StoreTimeout)
+	case len(o.Holder) > 1024:
+		return bad("Holder", "the holder has %d bytes; at most 1024 are allowed", len(o.Holder))
 	}
-	if err := store.CheckKey(s.KeyPrefix); err != nil {
+	if err := store.CheckKey(o.KeyPrefix); err != nil {
 		return fmt.Errorf("%w: key prefix: %w", store.ErrInvalid, err)
 	}
 	return nil
-}
-
-// latestRenewal is how long after the write before it a renewal that is due late is
-// through.
-func (s *settings) latestRenewal() time.Duration {
-	late := time.Duration(renewalJitter * float64(s.RenewInterval))
-	return s.RenewInterval + late + max(s.TTL/latencyPerTTL, s.writeTime())
-}
-
-// writeTime is what a write takes on a store that has its writes wait, with an allowance.
-// Elsewhere it is 0.
-func (s *settings) writeTime() time.Duration { return s.traits.MinWriteTime + s.traits.MinWriteTime/4 }
-
-// drainTime is how long a release waits for a write in flight: half of its time, and no
-// longer than leaves enough for the release itself.
-func (s *settings) drainTime() time.Duration {
-	return min(s.ReleaseTimeout/2, s.ReleaseTimeout-s.writeTime())
-}
-
-// leastPoll and mostPoll bound the pause between two looks at a lock with that TTL.
-func (s *settings) leastPoll(ttl time.Duration) time.Duration {
-	return min(s.MinPoll, s.mostPoll(ttl))
-}
-func (s *settings) mostPoll(ttl time.Duration) time.Duration {
-	if ttl <= 0 {
-		return s.MaxPoll
-	}
-	return min(s.MaxPoll, ttl/3)
-}
-
-// expiry is how long an unchanged record must be watched before it may be taken
-// over: the holder's clock may be slow while the watcher's is fast.
-func (s *settings) expiry(ttl time.Duration) time.Duration {
-	return lockrec.Expiry(ttl, s.factor)
 }
 
 func defaultHolder() string {

@@ -16,14 +16,14 @@ import (
 
 // renewAll renews the lease until the grant ends. It continues after every error.
 func (g *grant) renewAll(ctx context.Context) {
-	set := g.c.set
-	pause := g.c.backoff(min(set.MinPoll, set.RenewInterval/4), min(set.RenewInterval/2, maxCall))
+	set := g.c.space.set
+	pause := g.c.space.backoff(min(set.MinPoll, set.RenewInterval/4), min(set.RenewInterval/2, maxCall))
 	next := func() time.Duration {
 		g.mu.Lock()
 		due := g.sent + set.RenewInterval
 		g.mu.Unlock()
-		stray := time.Duration((2*g.c.random() - 1) * renewalJitter * float64(set.RenewInterval))
-		return max(1, due+stray-g.c.clock.sinceStart())
+		stray := time.Duration((2*g.c.space.random() - 1) * renewalJitter * float64(set.RenewInterval))
+		return max(1, due+stray-g.c.space.clock.sinceStart())
 	}
 	timer := time.NewTimer(next())
 	defer timer.Stop()
@@ -104,8 +104,8 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	g.flies(cancel)
 	g.peekForOtherWrites(ctx, left)
 
-	put := g.c.st.Put
-	if volatile, ok := store.As[store.UnsyncedPutter](g.c.st); ok && !firm {
+	put := g.c.space.st.Put
+	if volatile, ok := store.As[store.UnsyncedPutter](g.c.space.st); ok && !firm {
 		put = volatile.PutUnsynced
 	} else {
 		firm = true
@@ -118,12 +118,12 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		t := g.tries
 		versions := t.versions()
 		flying.Go(func() {
-			now, found, err := g.h.readBack(ctx, t.base, versions)
+			now, found, err := g.h.cell.readBack(ctx, t.base, versions)
 			replies <- reply{tries: t, now: now, found: found, err: err}
 		})
 	}
 	write := func() error {
-		rec := lockrec.Renewed(g.tries.rec, g.c.clock.wall())
+		rec := lockrec.Renewed(g.tries.rec, g.c.space.clock.wall())
 		rec.Nonce = rand.Text()
 		if change != nil {
 			if err := change(&rec); err != nil {
@@ -135,7 +135,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 			return err
 		}
 		writing++
-		at, t := g.c.clock.sinceStart(), g.tries
+		at, t := g.c.space.clock.sinceStart(), g.tries
 		// Before the write is sent: a ticket that is made while the write hangs names it as
 		// pending.
 		g.mu.Lock()
@@ -143,7 +143,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		g.mu.Unlock()
 		sent = append(sent, &rec)
 		flying.Go(func() {
-			version, err := put(ctx, g.h.key, t.base, value)
+			version, err := put(ctx, g.h.cell.key, t.base, value)
 			replies <- reply{tries: t, rec: &rec, at: at, version: version, err: err}
 		})
 		return nil
@@ -213,7 +213,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 				// The write that caused the conflict may be this one, repeated by a transport, or
 				// one that was sent before it.
 				if e, known := conflictEntry(r.err); known {
-					now, err := g.h.decodeEntry(e, nil)
+					now, err := g.h.cell.decodeEntry(e, nil)
 					if err != nil {
 						problem = errors.Join(problem, err)
 					} else if over, err := judge(now, store.ResolveResult{}); over {
@@ -235,21 +235,21 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 // not. Otherwise the renewal would find such a write only by a conflict, too late for another
 // write.
 func (g *grant) peekForOtherWrites(ctx context.Context, left time.Duration) {
-	peeker, ok := store.As[store.UncommittedGetter](g.c.st)
-	if !ok || g.c.set.traits.MinWriteTime == 0 {
+	peeker, ok := store.As[store.UncommittedGetter](g.c.space.st)
+	if !ok || g.c.space.set.traits.MinWriteTime == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(left/20, time.Second))
 	defer cancel()
-	value, version, err := peeker.GetUncommitted(ctx, g.h.key)
-	if now, err := g.h.decodeEntry(store.Entry{Value: value, Version: version}, err); err == nil && lockrec.OnlyOthersWrote(now.rec, g.tries.rec) {
+	value, version, err := peeker.GetUncommitted(ctx, g.h.cell.key)
+	if now, err := g.h.cell.decodeEntry(store.Entry{Value: value, Version: version}, err); err == nil && lockrec.OnlyOthersWrote(now.rec, g.tries.rec) {
 		g.noteRecord(now)
 	}
 }
 
 // hedgeDelay is how long a request of a renewal is waited for before another is sent.
 func (g *grant) hedgeDelay(left time.Duration) time.Duration {
-	return max(min(left/3, maxCall), g.c.set.writeTime(), time.Millisecond)
+	return max(min(left/3, maxCall), g.c.space.set.writeTime(), time.Millisecond)
 }
 
 // renewed notes a write that is known to be applied and was sent at the time at. If the lease is
@@ -284,7 +284,7 @@ func (g *grant) noteRecord(now *seen) {
 // rebase makes a state the base of the grant's next write. The caller holds g.mu.
 func (g *grant) rebase(version store.Version, rec *Record, firm bool) {
 	g.firm = firm
-	g.tries = g.h.over(version, rec) // the state that the other tries name was replaced
+	g.tries = g.h.cell.over(version, rec) // the state that the other tries name was replaced
 }
 
 // found evaluates the state read after a write in doubt, and reports whether that resolves it: the
@@ -314,7 +314,7 @@ func (g *grant) found(now *seen, found store.ResolveResult) (over bool, _ error)
 		g.noteRecord(now)
 		return false, nil
 	case now.rec.State == Held && now.rec.Grant == g.id:
-		if g.c.set.traits.CannotReadOwnWrites {
+		if g.c.space.set.traits.CannotReadOwnWrites {
 			return false, nil // never adopted: the outcome stays unknown until the deadline
 		}
 		if f.resolution == store.ResolutionApplied {
@@ -361,7 +361,7 @@ func (g *grant) finish(ctx context.Context, reason error) error {
 	g.mu.Unlock()
 	g.check()
 	g.halt(reason)
-	ctx, cancel := g.c.ending(ctx)
+	ctx, cancel := g.c.space.ending(ctx)
 	defer cancel()
 	g.drain(ctx)
 	switch cause := g.cause(); {
@@ -408,7 +408,7 @@ func (g *grant) cut() {
 // drain waits for the renewer and the write in flight, for half of the time of a release, but not
 // after the end of ctx. Then it cancels the write.
 func (g *grant) drain(ctx context.Context) {
-	timer := time.AfterFunc(g.c.set.drainTime(), g.cut)
+	timer := time.AfterFunc(g.c.space.set.drainTime(), g.cut)
 	defer timer.Stop()
 	defer context.AfterFunc(ctx, g.cut)()
 	g.renewals.Wait()
@@ -426,19 +426,19 @@ func (g *grant) free(ctx context.Context) error {
 	turn <- struct{}{} // drain has cancelled every other writer, so that this wait is short
 	defer func() { <-turn }()
 	end := func() time.Duration {
-		return g.lastSent() + g.c.set.TTL - g.c.set.Margin - g.c.clock.sinceStart()
+		return g.lastSent() + g.c.space.set.TTL - g.c.space.set.Margin - g.c.space.clock.sinceStart()
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, end(), errOver)
 	defer cancel()
 	if g.isMember() {
 		return g.h.depart(ctx, &seen{version: g.tries.base, rec: g.tries.rec}, g.id)
 	}
-	t := g.h.over(g.tries.base, g.tries.rec)
+	t := g.h.cell.over(g.tries.base, g.tries.rec)
 	var last error
-	for pause := g.c.resolveBackoff(); ; {
+	for pause := g.c.space.resolveBackoff(); ; {
 		if ctx.Err() != nil || end() <= 0 {
 			g.leave(t)
-			return fmt.Errorf("release of lock %q: %w (the lease expires in at most %v): %w", g.h.name, ErrUnresolved, g.c.set.expiry(g.tries.rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
+			return fmt.Errorf("release of lock %q: %w (the lease expires in at most %v): %w", g.h.name, ErrUnresolved, g.c.space.set.expiry(g.tries.rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
 		}
 		base, err := g.h.withHighestMark(ctx, g.tries.rec)
 		if err != nil {
@@ -448,7 +448,7 @@ func (g *grant) free(ctx context.Context) error {
 		}
 		rec := g.freeing(base)
 		rec.Nonce = rand.Text()
-		f := t.send(ctx, &rec, g.c.clock.sinceStart())
+		f := t.send(ctx, &rec, g.c.space.clock.sinceStart())
 		if f.resolution == store.ResolutionNotApplied && errors.Is(f.err, store.ErrTooLarge) {
 			g.leave(t)
 			return f.err
@@ -459,7 +459,7 @@ func (g *grant) free(ctx context.Context) error {
 			}
 			if t.base != g.tries.base {
 				// It is sent at once: with each delay more clients have written meanwhile.
-				t, last = g.h.over(g.tries.base, g.tries.rec), f.err
+				t, last = g.h.cell.over(g.tries.base, g.tries.rec), f.err
 				continue
 			}
 		}
@@ -474,7 +474,7 @@ func (g *grant) freeing(r *Record) Record {
 	if g.rerunAllowed.Load() {
 		rec.NotBefore = time.Time{}
 	}
-	rec = lockrec.Freed(&rec, g.c.clock.wall())
+	rec = lockrec.Freed(&rec, g.c.space.clock.wall())
 	g.endRun(&rec)
 	return rec
 }
@@ -498,10 +498,10 @@ func (g *grant) freed(f finding) (over bool, _ error) {
 	case f.resolution == store.ResolutionPending:
 		return false, nil
 	case f.resolution == store.ResolutionApplied && g.tries.rec.State != Broken:
-		g.h.note(now)
+		g.h.cell.note(now)
 		return true, nil
 	case f.resolution == store.ResolutionApplied:
-		g.h.note(now)
+		g.h.cell.note(now)
 		return true, &LostError{Name: g.h.name, Token: g.token, Reason: ErrBroken}
 	case f.otherWrite, ours && now.rec.State == Held && g.tries.resolve(now, store.ResolveResult{}).resolution == store.ResolutionApplied, ours && now.rec.State == Broken,
 		ours && now.rec.State == Held && g.h.under != nil:
@@ -511,7 +511,7 @@ func (g *grant) freed(f finding) (over bool, _ error) {
 		g.noteRecord(now)
 		return false, nil
 	}
-	g.h.note(now)
+	g.h.cell.note(now)
 	if f.resolution != store.ResolutionNotApplied {
 		return true, nil // as far as can be known, it was applied and another grant followed
 	}

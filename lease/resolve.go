@@ -18,7 +18,7 @@ import (
 // It needs the nonce too, for two cases: a conflict carries the current record, which saves a
 // further request; and an abandoned call returned no version to query.
 type tries struct {
-	h    *Handle
+	cell *cell
 	base store.Version // the state that all of them name
 	rec  *Record       // the record of that state; nil if it is absent, or cannot be read
 	sent []try
@@ -58,8 +58,8 @@ type finding struct {
 }
 
 // over returns an empty list of tries over the state base, whose record is rec.
-func (h *Handle) over(base store.Version, rec *Record) *tries {
-	return &tries{h: h, base: base, rec: rec}
+func (c *cell) over(base store.Version, rec *Record) *tries {
+	return &tries{cell: c, base: base, rec: rec}
 }
 
 // add notes a try that is about to be sent.
@@ -107,13 +107,13 @@ func (t *tries) send(ctx context.Context, rec *Record, at time.Duration) finding
 	own := *rec // the caller still changes rec
 	rec = &own
 	t.add(rec, at)
-	version, err := t.h.c.st.Put(ctx, t.h.key, t.base, value)
+	version, err := t.cell.space.st.Put(ctx, t.cell.key, t.base, value)
 	if err == nil {
-		now := &seen{version: version, rec: rec, at: t.h.c.clock.monotonic(), age: -1}
+		now := &seen{version: version, rec: rec, at: t.cell.space.clock.monotonic(), age: -1}
 		return finding{resolution: store.ResolutionApplied, now: now, try: t.sent[len(t.sent)-1], durable: true}
 	}
 	t.failed(rec, err)
-	named := fmt.Errorf("%s: %w", t.h, err)
+	named := fmt.Errorf("%s: %w", t.cell, err)
 	if f := t.refusedAll(named); notApplied(err) && f.resolution == store.ResolutionNotApplied {
 		return f
 	}
@@ -144,11 +144,11 @@ func (t *tries) refusedAll(err error) finding {
 // reads. It reads until it knows the state, or ctx ends.
 func (t *tries) after(ctx context.Context, err error) (*seen, store.ResolveResult, error) {
 	if e, known := conflictEntry(err); known {
-		now, err := t.h.decodeEntry(e, nil)
+		now, err := t.cell.decodeEntry(e, nil)
 		return now, store.ResolveResult{}, err
 	}
-	for pause := t.h.c.resolveBackoff(); ; {
-		now, found, err := t.h.readBack(ctx, t.base, t.versions())
+	for pause := t.cell.space.resolveBackoff(); ; {
+		now, found, err := t.cell.readBack(ctx, t.base, t.versions())
 		if err == nil || errors.Is(err, store.ErrCorrupt) || pause.wait(ctx) != nil {
 			return now, found, err
 		}
@@ -156,22 +156,22 @@ func (t *tries) after(ctx context.Context, err error) (*seen, store.ResolveResul
 }
 
 // readBack reads the record, and what the store knows of writes over the state base.
-func (h *Handle) readBack(ctx context.Context, base store.Version, writes []store.Version) (*seen, store.ResolveResult, error) {
-	found, err := store.Resolve(ctx, h.c.st, h.key, base, writes...)
-	now, err := h.decodeEntry(found.Current, err)
+func (c *cell) readBack(ctx context.Context, base store.Version, writes []store.Version) (*seen, store.ResolveResult, error) {
+	found, err := store.Resolve(ctx, c.space.st, c.key, base, writes...)
+	now, err := c.decodeEntry(found.Current, err)
 	return now, found, err
 }
 
 // decodeEntry decodes an entry that was just read.
-func (h *Handle) decodeEntry(e store.Entry, err error) (*seen, error) {
+func (c *cell) decodeEntry(e store.Entry, err error) (*seen, error) {
 	if err == nil && e.Version == "" {
 		err = store.ErrNotFound
 	}
-	now, err := h.decode(e.Value, e.Version, err)
+	now, err := c.decode(e.Value, e.Version, err)
 	if err != nil {
 		return nil, err
 	}
-	now.at = h.c.clock.monotonic()
+	now.at = c.space.clock.monotonic()
 	return now, nil
 }
 

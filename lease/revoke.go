@@ -15,14 +15,12 @@ import (
 // holderSession is a session that holds locks for which goroutines of this client wait. It keeps
 // what the client knows of the session's record, for all of them.
 type holderSession struct {
-	h        *Handle
+	c        *Client
+	cell     *cell
 	turn     chan struct{} // taken by the goroutine that reads the record, or revokes the session
 	lastRead time.Time     // when the record was read last
 	final    *seen         // the state that ended the session, once the store has resolved it
 }
-
-// readsPerTTL bounds how often a client reads a session's record.
-const readsPerTTL = 6
 
 // holderSession returns what the client knows of a session.
 func (c *Client) holderSession(id string) (*holderSession, error) {
@@ -42,11 +40,11 @@ func (c *Client) holderSession(id string) (*holderSession, error) {
 // newHolderSession returns a holderSession of which nothing is known, and that the client does not
 // remember.
 func (c *Client) newHolderSession(id string) (*holderSession, error) {
-	h, err := c.sessionHandle(id)
+	of, err := c.space.session(id)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 	}
-	return &holderSession{h: h, turn: make(chan struct{}, 1)}, nil
+	return &holderSession{c: c, cell: of, turn: make(chan struct{}, 1)}, nil
 }
 
 // mayBeOver reports whether the lock may be evaluated by a state that was read earlier. It may if
@@ -73,8 +71,8 @@ func (c *Client) mayBeOver(ctx context.Context, rec *Record) bool {
 	if r.final != nil {
 		return r.final.rec.State == Revoked
 	}
-	now := r.h.known()
-	return now != nil && now.rec != nil && now.rec.State == Held && r.h.evaluateGrant(ctx, now).open
+	now := r.cell.known()
+	return now != nil && now.rec != nil && now.rec.State == Held && r.cell.judge(ctx, now).Open
 }
 
 // sessionOver decides whether the grants of a session in the lock's record are over. They are over
@@ -87,7 +85,7 @@ func (c *Client) mayBeOver(ctx context.Context, rec *Record) bool {
 func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) verdict {
 	c := h.c
 	if c.trusts(id) {
-		return verdict{wait: c.set.expiry(ttl)} // no read is needed
+		return verdict{wait: c.space.set.expiry(ttl)} // no read is needed
 	}
 	failed := func(err error) verdict { return verdict{err: fmt.Errorf("lock %q: %w", h.name, err)} }
 	r, err := c.holderSession(id)
@@ -105,17 +103,17 @@ func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) 
 		if err != nil {
 			return failed(err)
 		}
-		switch step, v := lockrec.JudgeSession(now.rec, r.h.facts(ctx, now)); step {
+		switch step, v := lockrec.JudgeSession(now.rec, r.cell.facts(ctx, now, lockrec.Facts{})); step {
 		case lockrec.StandIn:
 			// The session may also have been closed since the lock was read, after the lock was freed.
-			next, err := h.reread(ctx)
+			next, err := h.cell.reread(ctx)
 			if err != nil {
 				return failed(err)
 			}
 			if next.rec == nil || !lockrec.NamesSession(next.rec, id) {
 				return verdict{next: next}
 			}
-			standIn := lockrec.NewStandIn(id, rand.Text(), ttl, c.clock.wall())
+			standIn := lockrec.NewStandIn(id, rand.Text(), ttl, c.space.clock.wall())
 			if _, err = r.write(ctx, now, &standIn); err != nil {
 				return failed(err)
 			}
@@ -139,7 +137,7 @@ func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) 
 			return verdict{open: true} // the session was closed, and has released the lock
 		}
 	}
-	return verdict{wait: c.set.MinPoll}
+	return verdict{wait: c.space.set.MinPoll}
 }
 
 // awaitSession returns true when the session that holds the lock may be over, and false when ctx
@@ -156,9 +154,9 @@ func (h *Handle) awaitSession(ctx context.Context, id string, ttl time.Duration)
 			return false
 		}
 		now, err := r.readRecord(ctx, ttl)
-		wait, over := h.c.set.rereadDelay(ttl), false
+		wait, over := h.c.space.set.rereadDelay(ttl), false
 		if err == nil {
-			step, v := lockrec.JudgeSession(now.rec, r.h.facts(ctx, now))
+			step, v := lockrec.JudgeSession(now.rec, r.cell.facts(ctx, now, lockrec.Facts{}))
 			wait, over = min(wait, v.Wait), step != lockrec.AwaitSession
 		}
 		<-r.turn
@@ -166,11 +164,6 @@ func (h *Handle) awaitSession(ctx context.Context, id string, ttl time.Duration)
 			return over
 		}
 	}
-}
-
-// rereadDelay is how long waiters use what was read of a session with this TTL.
-func (s *settings) rereadDelay(ttl time.Duration) time.Duration {
-	return min(s.MaxPoll, ttl/readsPerTTL)
 }
 
 // trusts reports whether the session is one of this client's whose lease is still trusted.
@@ -191,12 +184,12 @@ func (r *holderSession) readRecord(ctx context.Context, ttl time.Duration) (*see
 	if r.final != nil {
 		return r.final, nil
 	}
-	set, clock := r.h.c.set, r.h.c.clock
-	now := r.h.known()
+	set, clock := r.cell.space.set, r.cell.space.clock
+	now := r.cell.known()
 	if now != nil && now.rec != nil && !r.lastRead.IsZero() && clock.monotonic().Sub(r.lastRead) < set.rereadDelay(ttl) {
 		return now, nil
 	}
-	now, err := r.h.readRecord(ctx)
+	now, err := r.cell.readRecord(ctx)
 	if err == nil {
 		r.lastRead = clock.monotonic()
 	}
@@ -206,8 +199,8 @@ func (r *holderSession) readRecord(ctx context.Context, ttl time.Duration) (*see
 // confirmEnded reports whether the session has ended for certain. A state that was read without
 // resolving writes may never take effect.
 func (r *holderSession) confirmEnded(ctx context.Context, now *seen) (bool, error) {
-	if _, peeks := store.As[store.UncommittedGetter](r.h.c.st); peeks && r.final == nil {
-		final, err := r.h.reread(ctx)
+	if _, peeks := store.As[store.UncommittedGetter](r.cell.space.st); peeks && r.final == nil {
+		final, err := r.cell.reread(ctx)
 		if err != nil || final.version != now.version {
 			return false, err
 		}
@@ -217,12 +210,12 @@ func (r *holderSession) confirmEnded(ctx context.Context, now *seen) (bool, erro
 }
 
 // reread reads the record, after the store has resolved writes in doubt.
-func (h *Handle) reread(ctx context.Context) (*seen, error) {
-	now, err := h.fetch(ctx)
+func (c *cell) reread(ctx context.Context) (*seen, error) {
+	now, err := c.fetch(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return h.note(now), nil
+	return c.note(now), nil
 }
 
 // revoke ends the session over the state now, and reports whether this is what ended it.
@@ -230,10 +223,8 @@ func (r *holderSession) revoke(ctx context.Context, now *seen, reason string) (b
 	rec := lockrec.Revoke(now.rec)
 	applied, err := r.write(ctx, now, &rec)
 	if applied {
-		r.final = r.h.known()
-		e := r.h.event(EventRevoked)
-		e.Holder, e.Reason = rec.Holder, reason
-		r.h.c.emit(e)
+		r.final = r.cell.known()
+		r.c.emit(Event{Kind: EventRevoked, Session: r.cell.name, Holder: rec.Holder, Reason: reason})
 	}
 	return applied, err
 }
@@ -241,22 +232,22 @@ func (r *holderSession) revoke(ctx context.Context, now *seen, reason string) (b
 // write writes the session's record over the state base, and resolves the write. After an error the
 // lock is not taken: the write may be applied, and the next read shows that.
 func (r *holderSession) write(ctx context.Context, base *seen, rec *Record) (applied bool, _ error) {
-	c := r.h.c
-	ctx, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
+	c := r.c
+	ctx, cancel := context.WithTimeout(ctx, max(min(c.space.set.TTL, 4*maxCall), c.space.set.callTimeout()))
 	defer cancel()
-	t := r.h.over(base.version, base.rec)
-	t.noReadBack = c.set.traits.CannotReadOwnWrites
-	for pause := c.resolveBackoff(); ; {
+	t := r.cell.over(base.version, base.rec)
+	t.noReadBack = c.space.set.traits.CannotReadOwnWrites
+	for pause := c.space.resolveBackoff(); ; {
 		rec.Nonce = rand.Text()
-		f := t.send(ctx, rec, c.clock.sinceStart())
+		f := t.send(ctx, rec, c.space.clock.sinceStart())
 		switch {
 		case f.resolution == store.ResolutionPending:
 			if pause.wait(ctx) != nil {
 				return false, fmt.Errorf("revoking the session of the holder: %w: %w", ErrUnresolved, errors.Join(f.err, context.Cause(ctx)))
 			}
 		case f.now != nil:
-			r.h.note(f.now)
-			r.lastRead = c.clock.monotonic()
+			r.cell.note(f.now)
+			r.lastRead = c.space.clock.monotonic()
 			return f.resolution == store.ResolutionApplied && f.now.rec != nil && f.now.rec.State == rec.State, nil
 		default:
 			return false, fmt.Errorf("revoking the session of the holder: %w", f.err)

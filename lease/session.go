@@ -48,22 +48,6 @@ type Session struct {
 	named     []string        // in the same way, when a renewal has taken them out of the session's record
 }
 
-// sessionDir is where the records of sessions lie: below the key prefix with this appended, so
-// that they are not among the locks.
-const sessionDir = ".session"
-
-// sessionHandle returns a handle on the record of a session.
-func (c *Client) sessionHandle(id string) (*Handle, error) {
-	key := c.set.KeyPrefix + sessionDir + "/" + id
-	if lockrec.SessionOf(id+".0") == "" {
-		return nil, fmt.Errorf("%w: %.60q is not the id of a session", store.ErrKey, id)
-	}
-	if len(key) > store.MaxKey {
-		return nil, fmt.Errorf("session %s: %w: its key has %d bytes, at most %d are allowed", id, store.ErrKey, len(key), store.MaxKey)
-	}
-	return &Handle{c: c, kind: KindSession, name: id, key: key, opts: &plainOptions}, nil
-}
-
 // OpenSession opens a session with the options of the client, in one request. After a temporary
 // error of the store, it tries again until ctx ends, within Options.StoreTimeout. Each attempt
 // has a new id, so the session never depends on an attempt with an unknown outcome. ctx bounds
@@ -71,11 +55,11 @@ func (c *Client) sessionHandle(id string) (*Handle, error) {
 //
 // With Options.ManualRenewal only [Session.Renew] renews the session.
 func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
-	ctx, cancel := c.bind(ctx)
+	ctx, cancel := c.space.bind(ctx)
 	defer cancel(nil)
-	ctx, stop := c.withStoreTimeout(ctx, Event{Kind: EventUnresponsive})
+	ctx, stop := c.space.withStoreTimeout(ctx, c.unresponsive(Event{Kind: EventUnresponsive}))
 	defer stop()
-	for pause := c.backoff(c.set.MinPoll, c.set.MaxPoll); ; {
+	for pause := c.space.backoff(c.space.set.MinPoll, c.space.set.MaxPoll); ; {
 		s, err := c.openSession(ctx)
 		if err == nil || store.Permanent(err) {
 			return s, err
@@ -88,11 +72,11 @@ func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
 
 // openSession tries once.
 func (c *Client) openSession(ctx context.Context) (*Session, error) {
-	s := &Session{c: c, closed: make(chan struct{}), locks: map[*grant]struct{}{}}
-	var err error
-	if s.h, err = c.sessionHandle(rand.Text()); err != nil {
+	record, err := c.space.session(rand.Text())
+	if err != nil {
 		return nil, err
 	}
+	s := &Session{c: c, h: c.newHandle(record), closed: make(chan struct{}), locks: map[*grant]struct{}{}}
 	s.h.own = s
 	if _, err = s.h.attempt(ctx, false); err != nil {
 		return nil, err
@@ -303,7 +287,7 @@ func (s *Session) Close(ctx context.Context) error {
 }
 
 func (s *Session) close(ctx context.Context) error {
-	ctx, cancel := s.c.ending(ctx)
+	ctx, cancel := s.c.space.ending(ctx)
 	defer cancel()
 	err := s.grant().release(ctx, ErrClosed)
 	_ = inParallel(s.all(), maxReleases, func(g *grant) error {
@@ -375,15 +359,15 @@ const maxLeftoverTries = 16
 // landed, over that.
 func (l *leftover) withdraw(ctx context.Context) error {
 	h := l.h
-	others := contention{h: h, free: freeConflicts}
-	for pause := h.c.resolveBackoff(); ; {
-		if at, _ := lockrec.Find(l.rec, l.grant); at == lockrec.Waiting && len(l.t.open()) == 0 && lockrec.IsContended(l.rec, h.c.calls.takes()) {
-			now, err := h.later(ctx, &seen{rec: l.rec})
+	others := contention{cell: h.cell, free: freeConflicts}
+	for pause := h.c.space.resolveBackoff(); ; {
+		if at, _ := lockrec.Find(l.rec, l.grant); at == lockrec.Waiting && len(l.t.open()) == 0 && lockrec.IsContended(l.rec, h.c.space.calls.takes()) {
+			now, err := h.cell.later(ctx, &seen{rec: l.rec})
 			switch {
 			case err == nil && !now.names(l.grant):
 				return nil
 			case err == nil:
-				l.t, l.rec = h.over(now.version, now.rec), now.rec
+				l.t, l.rec = h.cell.over(now.version, now.rec), now.rec
 			case ctx.Err() != nil:
 				return fmt.Errorf("%w: %w", ErrUnresolved, err)
 			}
@@ -393,14 +377,14 @@ func (l *leftover) withdraw(ctx context.Context) error {
 		free.Nonce = rand.Text()
 		open := l.t.open() // what was refused can go, and what may yet be applied must be known
 		l.t.sent = open[max(0, len(open)-maxLeftoverTries):]
-		f := l.t.send(ctx, &free, h.c.clock.sinceStart())
+		f := l.t.send(ctx, &free, h.c.space.clock.sinceStart())
 		switch now := f.now; {
 		case f.resolution == store.ResolutionPending:
 			// Not applied yet, neither what was sent before nor this.
 		case now == nil && f.resolution == store.ResolutionNotApplied && !l.stands():
 			return nil
 		case now == nil && f.resolution != store.ResolutionNotApplied:
-			return fmt.Errorf("%w; the lock may stay held for %v: %w", ErrUnresolved, h.c.set.expiry(l.rec.TTL), f.err)
+			return fmt.Errorf("%w; the lock may stay held for %v: %w", ErrUnresolved, h.c.space.set.expiry(l.rec.TTL), f.err)
 		case now == nil: // refused, and to be sent again
 		case now.names(l.grant):
 			// The grant has landed, and may have been broken: free it where it is.
@@ -414,15 +398,15 @@ func (l *leftover) withdraw(ctx context.Context) error {
 			if !now.names(l.grant) {
 				return nil
 			}
-			if l.t, l.rec = h.over(now.version, now.rec), now.rec; ctx.Err() == nil {
+			if l.t, l.rec = h.cell.over(now.version, now.rec), now.rec; ctx.Err() == nil {
 				continue
 			}
 		default:
-			h.note(now)
+			h.cell.note(now)
 			return nil
 		}
 		if pause.wait(ctx) != nil {
-			return fmt.Errorf("%w; the lock may stay held for %v", ErrUnresolved, h.c.set.expiry(l.rec.TTL))
+			return fmt.Errorf("%w; the lock may stay held for %v", ErrUnresolved, h.c.space.set.expiry(l.rec.TTL))
 		}
 	}
 }
@@ -461,7 +445,7 @@ func (s *Session) freeLeftovers() {
 	all := s.leftovers
 	s.leftovers, s.tidies = nil, true
 	s.tidying.Go(func() {
-		ctx, cancel := context.WithTimeout(s.Context(), s.c.set.ReleaseTimeout)
+		ctx, cancel := context.WithTimeout(s.Context(), s.c.space.set.ReleaseTimeout)
 		defer cancel()
 		errs := inParallel(all, maxReleases, func(l *leftover) error { return l.withdraw(ctx) })
 		s.mu.Lock()

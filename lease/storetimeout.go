@@ -69,20 +69,17 @@ func (e *unresponsiveError) Is(target error) bool {
 }
 
 // withStoreTimeout returns a context that ends with Options.StoreTimeout. Without that option it
-// lasts as long as ctx does. While the store does not answer and the timeout has not passed, the
-// event is sent, with the time left and the last error.
-func (c *Client) withStoreTimeout(ctx context.Context, e Event) (context.Context, func()) {
+// lasts as long as ctx does. While the store does not answer and the timeout has not passed, report
+// is called with the time left and the last error.
+func (c *space) withStoreTimeout(ctx context.Context, report func(left time.Duration, last error)) (context.Context, func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	if c.set.StoreTimeout <= 0 {
 		return ctx, func() { end(nil) }
 	}
 	p := &storeTimeout{
-		limit: max(c.set.StoreTimeout, 2*c.set.traits.MinWriteTime), late: c.set.writeTime(), s: &c.storeHealth, began: time.Now(), end: end,
+		limit: max(c.set.StoreTimeout, 2*c.set.traits.MinWriteTime), late: c.set.writeTime(), s: &c.health, began: time.Now(), end: end,
 		of: &unanswered{},
-		report: func(left time.Duration, last error) {
-			e.Wait, e.Err = left, last
-			c.emit(e)
-		},
+		report: report,
 	}
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()

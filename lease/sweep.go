@@ -88,15 +88,15 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		h, err := c.Handle(name, nil)
+		of, err := c.space.lock(name)
 		if err != nil {
 			return 0, err
 		}
-		s, err := h.fetch(ctx)
+		s, err := of.fetch(ctx)
 		if err != nil && !errors.Is(err, store.ErrCorrupt) {
 			return 0, err
 		}
-		now := c.clock.wall()
+		now := c.space.clock.wall()
 		old := err == nil && s.rec != nil && s.rec.State == Free && !s.rec.NotBefore.After(now) && now.Sub(s.rec.Renewed) >= o.OlderThan
 		if old && s.rec.Run != nil && s.rec.Run.PeriodEnd.After(now) {
 			old = false // the record says that the job has run in this period
@@ -121,7 +121,7 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 		var err error
 		if !o.DryRun {
 			// Not if a client has used the lock since it was read.
-			err = c.st.Delete(ctx, c.set.KeyPrefix+"/"+name, s.version)
+			err = c.space.st.Delete(ctx, c.space.set.KeyPrefix+"/"+name, s.version)
 		}
 		if err == nil {
 			removed++
@@ -140,7 +140,7 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 // collectSessions removes the records of sessions that have ended long ago. A lock that still names
 // one is then under an absent session, whose TTL every waiter waits for.
 func (c *Client) collectSessions(ctx context.Context, age time.Duration) error {
-	sessions, err := store.Prefix(c.st, c.set.KeyPrefix+sessionDir)
+	sessions, err := store.Prefix(c.space.st, c.space.set.KeyPrefix+sessionDir)
 	if err != nil {
 		return err
 	}
@@ -164,24 +164,24 @@ func (c *Client) collectSession(ctx context.Context, id string, age time.Duratio
 	if err != nil {
 		return err
 	}
-	s, err := r.h.inspect(ctx)
-	if err != nil || s.rec == nil || c.clock.wall().Sub(s.rec.Renewed) < age || c.trusts(id) {
+	s, err := r.cell.inspect(ctx)
+	if err != nil || s.rec == nil || c.space.clock.wall().Sub(s.rec.Renewed) < age || c.trusts(id) {
 		return err
 	}
-	s = r.h.note(s)
+	s = r.cell.note(s)
 	if s.rec.State == Held {
-		v := r.h.evaluateGrant(ctx, s)
-		if !v.open {
+		v := r.cell.judge(ctx, s)
+		if !v.Open {
 			return nil
 		}
-		applied, err := r.revoke(ctx, s, v.reason)
+		applied, err := r.revoke(ctx, s, v.Reason)
 		if err != nil || !applied {
 			return err
 		}
 		s = r.final
 	}
-	if err := c.discard(ctx, r.h.key, s.version); err != nil && !errors.Is(err, store.ErrConflict) {
-		return fmt.Errorf("%s: %w", r.h, err)
+	if err := c.discard(ctx, r.cell.key, s.version); err != nil && !errors.Is(err, store.ErrConflict) {
+		return fmt.Errorf("%s: %w", r.cell, err)
 	}
 	return nil
 }
@@ -194,13 +194,13 @@ type eraser interface {
 // discard removes the record of a session that has ended. No client writes it any more, and its id
 // is never used again. So no tombstone is needed where the store can do without.
 func (c *Client) discard(ctx context.Context, key string, v store.Version) error {
-	if erases, ok := store.As[eraser](c.given); ok {
-		err := c.calls.run(ctx, c.calls.limit, func(ctx context.Context) error { return erases.Erase(ctx, key) })
+	if erases, ok := store.As[eraser](c.space.given); ok {
+		err := c.space.calls.run(ctx, c.space.calls.limit, func(ctx context.Context) error { return erases.Erase(ctx, key) })
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 	}
-	return c.st.Delete(ctx, key, v)
+	return c.space.st.Delete(ctx, key, v)
 }
 
 func (o *SweepOptions) tell(name string, removed bool, err error) {
@@ -211,7 +211,7 @@ func (o *SweepOptions) tell(name string, removed bool, err error) {
 
 // raiseFloor makes the floor at least token.
 func (c *Client) raiseFloor(ctx context.Context, token uint64) error {
-	_, err := store.Update(ctx, c.st, floorKey, func(value []byte) ([]byte, error) {
+	_, err := store.Update(ctx, c.space.st, floorKey, func(value []byte) ([]byte, error) {
 		floor, err := decodeFloor(value)
 		if err != nil {
 			return nil, err
@@ -230,7 +230,7 @@ func (c *Client) raiseFloor(ctx context.Context, token uint64) error {
 // floor reads the floor. Its callers have read before that there is no record. The client that
 // removed the record raised the floor before that.
 func (c *Client) floor(ctx context.Context) (uint64, error) {
-	value, _, err := c.st.Get(ctx, floorKey)
+	value, _, err := c.space.st.Get(ctx, floorKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return 0, err
 	}

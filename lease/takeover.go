@@ -24,7 +24,15 @@ type verdict struct {
 // version. So a state that was read earlier is as good as a new one: if the holder has renewed the
 // lease meanwhile, the store refuses the write.
 func (h *Handle) evaluate(ctx context.Context, s *seen) verdict {
-	v := h.evaluateGrant(ctx, s)
+	var own lockrec.Facts
+	if s.rec != nil && s.rec.State != Free {
+		own.OwnEnded, own.OwnLeft = h.ownGrantOver(s.rec)
+	}
+	judged := lockrec.Judge(s.rec, h.cell.facts(ctx, s, own))
+	v := verdict{open: judged.Open, reason: judged.Reason, wait: judged.Wait}
+	if judged.BySession {
+		v = h.sessionOver(ctx, s.rec.Session, s.rec.TTL)
+	}
 	if left := h.intervalLeft(s); v.open && left > 0 {
 		return verdict{wait: left}
 	}
@@ -36,33 +44,29 @@ func (h *Handle) intervalLeft(s *seen) time.Duration {
 	if s.rec == nil || h.isAbandoned(s.rec.Grant) {
 		return 0
 	}
-	return lockrec.Interval(s.rec, h.c.clock.wall(), h.c.clock.monotonic().Sub(s.at))
+	return lockrec.Interval(s.rec, h.c.space.clock.wall(), h.c.space.clock.monotonic().Sub(s.at))
 }
 
-// evaluateGrant decides whether the one grant that was seen is over, or there is none. Where a lock
-// has several holders, cleared evaluates each.
-func (h *Handle) evaluateGrant(ctx context.Context, s *seen) verdict {
-	v := lockrec.Judge(s.rec, h.facts(ctx, s))
-	if v.BySession {
-		return h.sessionOver(ctx, s.rec.Session, s.rec.TTL)
-	}
-	return verdict{open: v.Open, reason: v.Reason, wait: v.Wait}
+// judge decides whether the one grant in the record of s is over, or there is none, as one decides
+// that takes no part in the lock.
+func (c *cell) judge(ctx context.Context, s *seen) lockrec.Verdict {
+	return lockrec.Judge(s.rec, c.facts(ctx, s, lockrec.Facts{}))
 }
 
-// facts returns what the client knows of the holder in the record of s.
-func (h *Handle) facts(ctx context.Context, s *seen) lockrec.Facts {
-	c, r := h.c, s.rec
-	f := lockrec.Facts{Factor: c.set.factor, Age: -1}
+// facts returns what the client knows of the holder in the record of s. own says what it knows of
+// that grant if that is its own.
+func (c *cell) facts(ctx context.Context, s *seen, own lockrec.Facts) lockrec.Facts {
+	f, set, r := own, c.space.set, s.rec
+	f.Factor, f.Age = set.factor, -1
 	if r == nil || r.State == Free {
 		return f
 	}
-	f.Reclaimed = c.set.ReclaimOwn && r.Holder == c.set.Holder && r.Process != processID()
-	f.OwnEnded, f.OwnLeft = h.ownGrantOver(r)
-	if c.presence != nil && r.Presence != "" && r.Session == "" && !f.OwnEnded && f.OwnLeft == 0 {
-		f.Dead = c.presence.Liveness(ctx, r.Presence) == store.Dead
+	f.Reclaimed = set.ReclaimOwn && r.Holder == set.Holder && r.Process != processID()
+	if c.space.presence != nil && r.Presence != "" && r.Session == "" && !f.OwnEnded && f.OwnLeft == 0 {
+		f.Dead = c.space.presence.Liveness(ctx, r.Presence) == store.Dead
 	}
-	f.Watched, f.Renewed = c.clock.monotonic().Sub(s.at), c.clock.wall().Sub(r.Renewed)
-	if !c.set.IgnoreStoreClock {
+	f.Watched, f.Renewed = c.space.clock.monotonic().Sub(s.at), c.space.clock.wall().Sub(r.Renewed)
+	if !set.IgnoreStoreClock {
 		f.Age = s.age
 	}
 	return f
@@ -82,7 +86,7 @@ func (h *Handle) ownGrantOver(r *Record) (over bool, wait time.Duration) {
 	if g == nil || g.id != r.Grant {
 		return false, 0
 	}
-	now, sent := h.c.clock.sinceStart(), g.lastSent()
+	now, sent := h.c.space.clock.sinceStart(), g.lastSent()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended == nil {
@@ -91,7 +95,7 @@ func (h *Handle) ownGrantOver(r *Record) (over bool, wait time.Duration) {
 	if g.detached {
 		return false, 0 // the lease continues in a ticket
 	}
-	left := sent + h.c.set.TTL - now
+	left := sent + h.c.space.set.TTL - now
 	return g.releasing || left <= 0, max(left, 0)
 }
 
@@ -115,7 +119,7 @@ func (h *Handle) abandon(id string) {
 func (h *Handle) await(ctx context.Context, l *waitQueue, w *waiter) {
 	ctx, cancel := context.WithDeadline(ctx, l.until)
 	defer cancel()
-	last := h.known()
+	last := h.cell.known()
 	if !l.waits || last == nil {
 		w.pause(ctx, time.Until(l.until))
 		return
@@ -142,9 +146,9 @@ func (h *Handle) waitForChange(ctx context.Context, cancel context.CancelFunc, l
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	if h.c.presence != nil && last.rec != nil && last.rec.Presence != "" && last.rec.State != Free {
+	if h.c.space.presence != nil && last.rec != nil && last.rec.Presence != "" && last.rec.State != Free {
 		wg.Go(func() {
-			if h.c.presence.WaitLiveness(ctx, last.rec.Presence) == nil {
+			if h.c.space.presence.WaitLiveness(ctx, last.rec.Presence) == nil {
 				cancel()
 			}
 		})
@@ -152,7 +156,7 @@ func (h *Handle) waitForChange(ctx context.Context, cancel context.CancelFunc, l
 	// The watcher reports what wakes w, too.
 	deadline, _ := ctx.Deadline()
 	wait := time.Until(deadline)
-	if watcher, ok := store.As[store.Watcher](h.c.st); ok {
+	if watcher, ok := store.As[store.Watcher](h.c.space.st); ok {
 		if r := last.rec; r != nil && r.State == Held && r.Session != "" && l.place <= 0 && !h.c.trusts(r.Session) {
 			// The lock's record does not show whether its holder lives.
 			wg.Go(func() {
@@ -162,7 +166,7 @@ func (h *Handle) waitForChange(ctx context.Context, cancel context.CancelFunc, l
 			})
 		}
 		w.pause(ctx, l.skips)
-		if watcher.Watch(ctx, h.key, last.version) == nil || ctx.Err() != nil {
+		if watcher.Watch(ctx, h.cell.key, last.version) == nil || ctx.Err() != nil {
 			return false
 		}
 		failed = true
@@ -207,9 +211,9 @@ func (h *Handle) skipTime(l *waitQueue, s *seen) time.Duration {
 	if place < 2 {
 		return 0
 	}
-	most := h.c.set.MaxPoll
+	most := h.c.space.set.MaxPoll
 	if lockrec.TurnsBefore(s.rec, place) < 2 {
-		most = h.c.set.MinPoll
+		most = h.c.space.set.MinPoll
 	}
 	return min(time.Duration(place)*l.step/turnPart, most, s.rec.Queue[place].TTL/3)
 }
@@ -232,15 +236,15 @@ const (
 func (h *Handle) beginPause(l *waitQueue, held *HeldError) {
 	wait := max(held.Wait, time.Millisecond)
 	if h.watches() {
-		wait = min(wait, safetyPolls*h.c.set.MaxPoll)
+		wait = min(wait, safetyPolls*h.c.space.set.MaxPoll)
 	} else {
 		wait = min(wait, l.polls.pause()-l.lag)
 	}
-	if l.skips = h.skipTime(l, h.known()); l.skips > wait {
+	if l.skips = h.skipTime(l, h.cell.known()); l.skips > wait {
 		wait = l.skips
 	}
 	if l.place == 0 && h.entered() != "" { // the lock is idle until this handle reads
-		wait = min(wait, max(l.step/turnPart, h.c.set.MinPoll))
+		wait = min(wait, max(l.step/turnPart, h.c.space.set.MinPoll))
 	}
 	if due := h.nextRead(); l.place > 0 && due > 0 { // no other client reads the session of the one ahead
 		wait, l.skips = min(wait, due), min(l.skips, due)
@@ -252,6 +256,6 @@ func (h *Handle) beginPause(l *waitQueue, held *HeldError) {
 
 // watches reports whether the store reports changes.
 func (h *Handle) watches() bool {
-	_, ok := store.As[store.Watcher](h.c.st)
+	_, ok := store.As[store.Watcher](h.c.space.st)
 	return ok
 }

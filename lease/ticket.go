@@ -100,7 +100,7 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 		close(g.over())
 	}
 	<-g.over()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.c.set.ReleaseTimeout/2)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.c.space.set.ReleaseTimeout/2)
 	defer cancel()
 	turn := g.turn()
 	idle := false // whether no write is in flight
@@ -111,14 +111,14 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
-	base := &seen{version: g.tries.base, rec: g.tries.rec, at: g.c.clock.monotonic(), age: -1}
+	base := &seen{version: g.tries.base, rec: g.tries.rec, at: g.c.space.clock.monotonic(), age: -1}
 	t := Ticket{Name: g.h.name, Token: g.token, Grant: g.id, TTL: base.rec.TTL}
-	t.become(g.c.clock, base, g.sent)
+	t.become(g.c.space.clock, base, g.sent)
 	open := g.tries.open()
 	for _, s := range open[max(0, len(open)-maxAnnounced):] { // the last ones
-		t.announce(g.c.clock, s.rec.Nonce, s.at)
+		t.announce(g.c.space.clock, s.rec.Nonce, s.at)
 	}
-	settled := g.firm && len(open) == 0 || g.c.set.traits.CannotReadOwnWrites
+	settled := g.firm && len(open) == 0 || g.c.space.set.traits.CannotReadOwnWrites
 	g.mu.Unlock()
 	if !idle || settled && base.rec.Presence == "" {
 		return t, nil
@@ -147,7 +147,7 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 // the record is in the state that the ticket describes, Attach frees the lock before it
 // returns the error.
 func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
-	ctx, cancel := c.bind(ctx)
+	ctx, cancel := c.space.bind(ctx)
 	defer cancel(nil)
 	// What the ticket says of time is another machine's word. So the lease counts
 	// from a write of this process's own, with a nonce that no ticket has announced:
@@ -177,7 +177,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	u.h.mu.Lock()
 	u.h.grant = g
 	u.h.mu.Unlock()
-	u.h.note(u.base)
+	u.h.cell.note(u.base)
 	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: g.token, Deadline: g.deadline()})
 	g.acknowledge(u.base.rec)
 	return guard, nil
@@ -195,10 +195,10 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 //
 // The errors are those of [Client.Attach].
 func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket) error) (Ticket, error) {
-	ctx, cancel := c.bind(ctx)
+	ctx, cancel := c.space.bind(ctx)
 	defer cancel(nil)
 	u, err := c.use(ctx, t, func(r *Record) {
-		r.Holder, r.Process, r.Presence = c.set.Holder, processID(), ""
+		r.Holder, r.Process, r.Presence = c.space.set.Holder, processID(), ""
 	})
 	if err != nil {
 		return Ticket{}, err
@@ -207,10 +207,10 @@ func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket
 	if err := u.write(ctx); err != nil {
 		return Ticket{}, u.failed(ctx, err)
 	}
-	if c.clock.sinceStart() >= u.at+c.set.trust {
+	if c.space.clock.sinceStart() >= u.at+c.space.set.trust() {
 		return Ticket{}, u.failed(ctx, u.lost(ErrExpired))
 	}
-	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: t.Token, Deadline: c.clock.wall().Add(c.set.trust - u.t.age(c.clock))})
+	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: t.Token, Deadline: c.space.clock.wall().Add(c.space.set.trust() - u.t.age(c.space.clock))})
 	return u.t, nil
 }
 
@@ -220,7 +220,7 @@ func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket
 // The other errors are those of [Client.Attach]. After an error that matches neither [ErrLost]
 // nor [ErrReleased], call it again with the same ticket.
 func (c *Client) ReleaseTicket(ctx context.Context, t Ticket) error {
-	ctx, cancel := c.bind(ctx)
+	ctx, cancel := c.space.bind(ctx)
 	defer cancel(nil)
 	u, err := c.use(ctx, t, nil)
 	if err != nil {
@@ -252,13 +252,13 @@ func (c *Client) use(ctx context.Context, t Ticket, next func(*Record)) (*ticket
 	if err != nil {
 		return nil, err
 	}
-	if c.life.Err() != nil {
+	if c.space.life.Err() != nil {
 		return nil, fmt.Errorf("lock %q: %w", t.Name, ErrClosed)
 	}
 	if err := t.check(c); err != nil {
 		return nil, err
 	}
-	now, err := h.fetch(ctx)
+	now, err := h.cell.fetch(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -283,8 +283,8 @@ func (t *Ticket) check(c *Client) error {
 		return bad("the ticket is empty")
 	case len(t.PendingWrites) > maxAnnounced:
 		return bad("the ticket announces %d writes, at most %d are allowed", len(t.PendingWrites), maxAnnounced)
-	case t.TTL != c.set.TTL:
-		return fmt.Errorf("%w: the ticket has a TTL of %v, but the client has a TTL of %v", store.ErrInvalid, t.TTL, c.set.TTL)
+	case t.TTL != c.space.set.TTL:
+		return fmt.Errorf("%w: the ticket has a TTL of %v, but the client has a TTL of %v", store.ErrInvalid, t.TTL, c.space.set.TTL)
 	case slices.ContainsFunc(t.PendingWrites, func(a PendingWrite) bool { return a.Nonce == "" }):
 		return bad("the ticket announces a write without a nonce")
 	}
@@ -321,7 +321,7 @@ func (u *ticketUse) found(now *seen) error {
 		if i < 0 {
 			return u.lostTo(ErrTicketUsed, rec)
 		}
-		if u.c.set.traits.CannotReadOwnWrites {
+		if u.c.space.set.traits.CannotReadOwnWrites {
 			return fmt.Errorf("lock %q: %w: this store cannot resolve a write of unknown outcome; the lease ends when its TTL has passed", t.Name, ErrUnresolved)
 		}
 		a := t.PendingWrites[i]
@@ -338,7 +338,7 @@ func (u *ticketUse) plausible() error {
 	t, c := &u.t, u.c
 	boot, known := sysclock.Boottime()
 	switch {
-	case t.Sent.Sub(c.clock.wall()) > c.set.TTL:
+	case t.Sent.Sub(c.space.clock.wall()) > c.space.set.TTL:
 	case known && t.Epoch != "" && t.Epoch == sysclock.Epoch() && t.SentBoot > boot:
 	default:
 		return nil
@@ -360,8 +360,8 @@ func (t *Ticket) age(c *clock) time.Duration {
 // left is the trust that is left in the ticket's lease, by the ticket and by the
 // record.
 func (u *ticketUse) left() time.Duration {
-	age := max(u.t.age(u.c.clock), u.c.clock.wall().Sub(u.base.rec.Renewed))
-	return u.c.set.trust - age
+	age := max(u.t.age(u.c.space.clock), u.c.space.clock.wall().Sub(u.base.rec.Renewed))
+	return u.c.space.set.trust() - age
 }
 
 // become makes t the ticket of a state that was sent at a time.
@@ -421,18 +421,18 @@ func (u *ticketUse) write(ctx context.Context) error {
 	defer cancel()
 	t := u.over()
 	var rec Record
-	for pause := c.resolveBackoff(); ; {
+	for pause := c.space.resolveBackoff(); ; {
 		left, again := u.left(), false
-		at := c.clock.sinceStart()
+		at := c.space.clock.sinceStart()
 		switch {
 		case left <= 0:
 			return u.lost(ErrExpired)
 		case len(u.t.PendingWrites) < maxAnnounced:
-			rec = lockrec.Renewed(u.base.rec, c.clock.wall())
+			rec = lockrec.Renewed(u.base.rec, c.space.clock.wall())
 			rec.Nonce, rec.Linger = rand.Text(), 0 // the handle that kept it has left it
 			u.next(&rec)
-			at = c.clock.sinceStart()
-			u.t.announce(c.clock, rec.Nonce, at)
+			at = c.space.clock.sinceStart()
+			u.t.announce(c.space.clock, rec.Nonce, at)
 			if err := u.tell(); err != nil {
 				u.t.retract(rec.Nonce)
 				return err
@@ -457,7 +457,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 			u.base = f.now
 			if f.resolution == store.ResolutionApplied {
 				u.at, u.firm = f.try.at, f.durable
-				u.t.become(c.clock, f.now, u.at)
+				u.t.become(c.space.clock, f.now, u.at)
 				return nil
 			}
 			t = u.over() // a write that an earlier use of the ticket announced came first
@@ -471,8 +471,8 @@ func (u *ticketUse) write(ctx context.Context) error {
 
 // over returns no tries yet, over the state that the ticket names.
 func (u *ticketUse) over() *tries {
-	t := u.h.over(u.base.version, u.base.rec)
-	t.noReadBack = u.c.set.traits.CannotReadOwnWrites
+	t := u.h.cell.over(u.base.version, u.base.rec)
+	t.noReadBack = u.c.space.set.traits.CannotReadOwnWrites
 	return t
 }
 
@@ -519,14 +519,14 @@ func (u *ticketUse) failed(ctx context.Context, err error) error {
 
 // free frees the lock in the state that the ticket names, and in no other.
 func (u *ticketUse) free(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, u.c.set.ReleaseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, u.c.space.set.ReleaseTimeout)
 	defer cancel()
 	late := u.left() <= 0
 	t := u.over()
-	for pause := u.c.resolveBackoff(); ; {
-		rec := lockrec.Freed(u.base.rec, u.c.clock.wall())
+	for pause := u.c.space.resolveBackoff(); ; {
+		rec := lockrec.Freed(u.base.rec, u.c.space.clock.wall())
 		rec.Nonce = rand.Text()
-		f := t.send(ctx, &rec, u.c.clock.sinceStart())
+		f := t.send(ctx, &rec, u.c.space.clock.sinceStart())
 		switch {
 		case f.now == nil, f.resolution == store.ResolutionPending:
 			if err := u.pause(ctx, pause, f); err != nil {
@@ -534,7 +534,7 @@ func (u *ticketUse) free(ctx context.Context) error {
 			}
 			continue
 		case f.resolution == store.ResolutionApplied:
-			u.h.note(f.now)
+			u.h.cell.note(f.now)
 		default:
 			err := u.found(f.now)
 			if err == nil {

@@ -28,13 +28,13 @@ import (
 // version of this package has written the record, the error matches [ErrNewerFormat]. If there is
 // no record, the error matches [store.ErrNotFound].
 func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx context.Context, key string, value []byte) error) (Record, error) {
-	h, err := c.Handle(name, nil)
+	of, err := c.space.lock(name)
 	if err != nil {
 		return Record{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
 	defer cancel()
-	value, version, err := c.st.Get(ctx, h.key)
+	value, version, err := c.space.st.Get(ctx, of.key)
 	switch {
 	case errors.Is(err, store.ErrCorrupt):
 		value, version = nil, ""
@@ -49,12 +49,12 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 			return Record{}, fmt.Errorf("lock %q: %w", name, broken)
 		}
 	}
-	rec := &Record{Name: name, State: Free, Nonce: rand.Text(), Renewed: c.clock.wall(), Token: lockrec.FirstToken(c.clock.wall())}
+	rec := &Record{Name: name, State: Free, Nonce: rand.Text(), Renewed: c.space.clock.wall(), Token: lockrec.FirstToken(c.space.clock.wall())}
 	floor, err := c.floor(ctx)
 	if err != nil {
 		return Record{}, fmt.Errorf("token floor: %w", err)
 	}
-	mark, err := store.HighestToken(ctx, c.st, h.key)
+	mark, err := store.HighestToken(ctx, c.space.st, of.key)
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return Record{}, fmt.Errorf("lock %q: %w", name, err)
 	}
@@ -63,16 +63,16 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 			return Record{}, err
 		}
 	}
-	if err := keep(ctx, h.key, value); err != nil {
+	if err := keep(ctx, of.key, value); err != nil {
 		return Record{}, fmt.Errorf("lock %q: nothing was changed: %w", name, err)
 	}
 	// The floor is raised first: a program that finds no record begins above the floor.
 	if err := c.raiseFloor(ctx, rec.Token); err != nil {
 		return Record{}, err
 	}
-	t := h.over(version, nil)
-	for pause := c.resolveBackoff(); ; {
-		f := t.send(ctx, rec, c.clock.sinceStart())
+	t := of.over(version, nil)
+	for pause := c.space.resolveBackoff(); ; {
+		f := t.send(ctx, rec, c.space.clock.sinceStart())
 		switch {
 		case f.try.rec != nil:
 			return *f.try.rec, nil

@@ -56,10 +56,10 @@ func (c *Client) enter(ctx context.Context, h *Handle) (*waitQueue, *waiter) {
 	w := &waiter{h: h, turn: make(chan struct{}), wake: make(chan struct{}, 1)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.waitQueues[h.key]
+	l := c.waitQueues[h.cell.key]
 	if l == nil {
-		l = &waitQueue{errors: c.backoff(c.set.MinPoll, c.set.MaxPoll)}
-		c.waitQueues[h.key] = l
+		l = &waitQueue{errors: c.space.backoff(c.space.set.MinPoll, c.space.set.MaxPoll)}
+		c.waitQueues[h.cell.key] = l
 	}
 	if l.waiters = append(l.waiters, w); len(l.waiters) == 1 {
 		close(w.turn)
@@ -75,7 +75,7 @@ func (c *Client) leave(l *waitQueue, w *waiter) {
 	l.waiters = slices.Delete(l.waiters, i, i+1)
 	switch {
 	case len(l.waiters) == 0:
-		delete(c.waitQueues, w.h.key)
+		delete(c.waitQueues, w.h.cell.key)
 		c.batchPolls.counts(l, false)
 	case i == 0:
 		close(l.waiters[0].turn)
@@ -86,7 +86,7 @@ func (c *Client) leave(l *waitQueue, w *waiter) {
 func (c *Client) granted(h *Handle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l := c.waitQueues[h.key]; l != nil {
+	if l := c.waitQueues[h.cell.key]; l != nil {
 		for _, w := range l.waiters {
 			if w.h == h {
 				w.stir()
@@ -100,19 +100,19 @@ func (c *Client) granted(h *Handle) {
 func (c *Client) freed(h *Handle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l := c.waitQueues[h.key]; l != nil && l.waiters[0].h != h {
+	if l := c.waitQueues[h.cell.key]; l != nil && l.waiters[0].h != h {
 		l.waiters[0].stir()
 	}
 }
 
 // show wakes the goroutines whose entries in the queue have become holders, as h has seen.
 func (c *Client) show(h *Handle, s *seen) {
-	if s.rec == nil || h.kind == KindSession {
+	if s.rec == nil || h.own != nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l := c.waitQueues[h.key]; l != nil {
+	if l := c.waitQueues[h.cell.key]; l != nil {
 		for _, w := range l.waiters {
 			if w.h != h && w.h.shows(s) {
 				w.stir()

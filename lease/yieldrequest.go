@@ -80,9 +80,9 @@ func (c *Client) RequestYield(ctx context.Context, name string, o *YieldOptions)
 	if err := checkReason(name, o.Reason); err != nil {
 		return YieldStatus{}, err
 	}
-	ctx, cancel := c.bind(ctx)
+	ctx, cancel := c.space.bind(ctx)
 	defer cancel(nil)
-	asked, err := h.requestYield(ctx, nil, YieldRequest{By: c.set.Holder, Reason: o.Reason, At: c.clock.wall()})
+	asked, err := h.requestYield(ctx, nil, YieldRequest{By: c.space.set.Holder, Reason: o.Reason, At: c.space.clock.wall()})
 	if err == nil && o.Wait {
 		return h.answer(ctx, asked, o.OnAcknowledged)
 	}
@@ -108,15 +108,15 @@ func (h *Handle) requestYield(ctx context.Context, base *seen, a YieldRequest) (
 	defer cancel()
 	if base == nil {
 		var err error
-		if base, err = h.inspect(ctx); err != nil {
+		if base, err = h.cell.inspect(ctx); err != nil {
 			return YieldStatus{}, err
 		}
 	}
 	var asked YieldStatus
 	var asIs *Record
-	rec, err := h.alter(ctx, base, func(s *seen) (rec *Record, err error) {
+	rec, err := h.cell.alter(ctx, base, func(s *seen) (rec *Record, err error) {
 		if asIs = s.rec; asIs == nil {
-			return nil, h.absent()
+			return nil, h.cell.absent()
 		}
 		asked = YieldStatus{}
 		if rec, err = lockrec.RequestYield(asIs, a, s.age); err != nil {
@@ -155,11 +155,11 @@ func (a *YieldStatus) refusal() error {
 // when the holder has read the request.
 func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldStatus)) (YieldStatus, error) {
 	w := &waiter{h: h, wake: make(chan struct{}, 1)}
-	l := &waitQueue{errors: h.c.backoff(h.c.set.MinPoll, h.c.set.MaxPoll)}
-	since, told := h.c.clock.monotonic(), tell == nil
+	l := &waitQueue{errors: h.c.space.backoff(h.c.space.set.MinPoll, h.c.space.set.MaxPoll)}
+	since, told := h.c.space.clock.monotonic(), tell == nil
 	for {
-		s, err := h.readRecord(ctx)
-		wait := h.c.set.expiry(h.c.set.TTL)
+		s, err := h.cell.readRecord(ctx)
+		wait := h.c.space.set.expiry(h.c.space.set.TTL)
 		if err == nil {
 			heard := asked.Acknowledged
 			if now, stands := yieldStatus(s.rec); stands && now.Grant == asked.Grant && now.Grant != "" {
@@ -177,7 +177,7 @@ func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldS
 			return asked, asked.refusal()
 		case err == nil:
 			if l.polls.most == 0 {
-				l.polls.sawHeld(h.c.set, h.c.random, s.rec.TTL)
+				l.polls.sawHeld(h.c.space.set, h.c.space.random, s.rec.TTL)
 			}
 			h.beginPause(l, h.held(s, wait))
 		case store.Permanent(err):
@@ -207,13 +207,13 @@ func (h *Handle) isOver(ctx context.Context, s *seen, asked *YieldStatus, since 
 	case r == nil, r.State == Free, r.State == Broken, grant != "" && r.Grant != grant, grant == "" && r.State != Shared:
 		return over()
 	case r.State == Held && r.Session == "":
-		v := h.evaluateGrant(ctx, s)
-		if v.open {
+		v := h.cell.judge(ctx, s)
+		if v.Open {
 			return over()
 		}
-		return v.wait, nil
+		return v.Wait, nil
 	}
-	ttl := cmp.Or(r.TTL, h.c.set.TTL)
+	ttl := cmp.Or(r.TTL, h.c.space.set.TTL)
 	living, heard := false, true
 	of := slices.DeleteFunc(slices.Clone(lockrec.Possessors(r)), func(m Member) bool { return !lockrec.IsFor(&asked.YieldRequest, m.Grant) })
 	for _, id := range lockrec.SessionsOf(of) {
@@ -230,9 +230,9 @@ func (h *Handle) isOver(ctx context.Context, s *seen, asked *YieldStatus, since 
 		return over()
 	}
 	if asked.Acknowledged = asked.Acknowledged || heard; !asked.Acknowledged {
-		return h.c.set.rereadDelay(ttl), nil
+		return h.c.space.set.rereadDelay(ttl), nil
 	}
-	return h.c.set.expiry(ttl), nil
+	return h.c.space.set.expiry(ttl), nil
 }
 
 // isDead reports whether a session is known to be dead, closed or revoked, by what the client has
@@ -256,7 +256,7 @@ func (c *Client) isDead(ctx context.Context, id, name string, ttl time.Duration,
 	if err != nil || now.rec == nil {
 		return false, false, err // a session whose record was removed is not known to be dead
 	}
-	dead = now.rec.State != Held || r.h.evaluateGrant(ctx, now).open
+	dead = now.rec.State != Held || r.cell.judge(ctx, now).Open
 	// A name that is not in the record any more was read.
 	return dead, !lockrec.IsNamed(now.rec, name) && !now.at.Before(since), nil
 }
