@@ -39,8 +39,10 @@ object/dirbucket:     store store/filestore object internal/... object/internal/
 checkpoint/...:       store checkpoint internal/... checkpoint/internal/...
 lease/...:            store lease internal/...
 
-# The rules of a record are pure: no context, no clock, no store. The models run them.
+# The rules of a record are pure: no context, no clock, no store. The models run them. The layers
+# below lease follow, from the lowest up: each imports only those above its line.
 internal/lockrec:     store
+lease/internal/cell:  store internal/...
 
 # What one tests with may use any backend below it.
 store/storetest:      store internal/registerrules internal/suitetest
@@ -154,6 +156,8 @@ func TestImportRules(t *testing.T) {
 		{"store", "golang.org/x/sys/unix", "standard library only"},
 		{"store", "C", "standard library only"},
 		{"lease", "testing", "tests with"},
+		{"internal/lockrec", module + "/lease/internal/cell", "internal/lockrec may not import lease/internal/cell"},
+		{"lease/internal/cell", module + "/lease", "cell may not import lease"},
 		{"cmd/holdfast", module + "/store/storetest", "tests with"},
 		{"util", "fmt", "util has no line"},
 	} {

@@ -51,8 +51,8 @@ func TryAcquireAll(ctx context.Context, handles ...*Handle) (*GuardSet, error) {
 func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.Context) (*Guard, error)) (_ *GuardSet, lost bool, _ error) {
 	ordered := slices.Clone(handles)
 	slices.SortStableFunc(ordered, func(a, b *Handle) int {
-		aStore, aKey := a.cell.register()
-		bStore, bKey := b.cell.register()
+		aStore, aKey := a.cell.Register()
+		bStore, bKey := b.cell.Register()
 		return cmp.Or(cmp.Compare(aKey, bKey), cmp.Compare(aStore, bStore))
 	})
 	for i, h := range ordered {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -74,7 +75,7 @@ const (
 )
 
 // newBatchPolls returns nil for a store that reports changes, and for one that lists no tags.
-func newBatchPolls(st store.Store, set *settings) *batchPolls {
+func newBatchPolls(st store.Store, set *cell.Settings) *batchPolls {
 	if _, watches := store.As[store.Watcher](st); watches {
 		return nil
 	}
@@ -101,7 +102,7 @@ func (h *Handle) usesBatchPolls(l *waitQueue) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waitQueues[h.cell.key] == l { // not that of a caller that waits for the answer to a request to yield
+	if c.waitQueues[h.cell.Key] == l { // not that of a caller that waits for the answer to a request to yield
 		c.batchPolls.counts(l, l.polls.next >= c.batchPolls.pause)
 	}
 }
@@ -121,8 +122,8 @@ func (s *batchPolls) counts(l *waitQueue, uses bool) {
 	l.batchPolls = uses
 }
 
-// readBegins returns the number of the event that a read begins.
-func (c *Client) readBegins() uint64 {
+// ReadBegins returns the number of the event that a read begins.
+func (c *Client) ReadBegins() uint64 {
 	if c.batchPolls == nil {
 		return 0
 	}
@@ -131,8 +132,8 @@ func (c *Client) readBegins() uint64 {
 	return c.batchPolls.event()
 }
 
-// readAnswered notes what a read has shown, for the waiters for the lock.
-func (c *Client) readAnswered(key string, began uint64, at time.Time, v store.Version) {
+// ReadAnswered notes what a read has shown, for the waiters for the lock.
+func (c *Client) ReadAnswered(key string, began uint64, at time.Time, v store.Version) {
 	if c.batchPolls == nil {
 		return
 	}
@@ -152,14 +153,14 @@ func (c *Client) readAnswered(key string, began uint64, at time.Time, v store.Ve
 // batchPolled returns the state that the handle knows if a batch poll shows that it is unchanged.
 // It returns nil if the handle has to read: also where its pause ended early, and where it is time
 // to evaluate whether the holder is dead.
-func (h *Handle) batchPolled(ctx context.Context, l *waitQueue) *seen {
-	c, last := h.c, h.cell.known()
+func (h *Handle) batchPolled(ctx context.Context, l *waitQueue) *cell.Seen {
+	c, last := h.c, h.cell.Known()
 	if c.batchPolls == nil {
 		return nil
 	}
 	l.lag = 0
 	now := time.Now()
-	if l.polls.next < c.batchPolls.pause || !l.waits || now.Before(l.until) || !now.Before(l.due) || last == nil || last.rec == nil {
+	if l.polls.next < c.batchPolls.pause || !l.waits || now.Before(l.until) || !now.Before(l.due) || last == nil || last.Rec == nil {
 		return nil
 	}
 	ctx, cancel := context.WithDeadline(ctx, l.due)
@@ -169,9 +170,9 @@ func (h *Handle) batchPolled(ctx context.Context, l *waitQueue) *seen {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := c.space.clock.monotonic()
-	most := time.Duration((1 - c.space.random()/3) * float64(maxBatchPolls*c.space.set.MaxPoll)) // not all wait queues at once
-	if at.Sub(l.lastRead.at) >= most || !c.batchPolls.confirms(h.cell.key, last.version, &l.lastRead) {
+	at := c.space.Clock.Monotonic()
+	most := time.Duration((1 - c.space.Random()/3) * float64(maxBatchPolls*c.space.Set.MaxPoll)) // not all wait queues at once
+	if at.Sub(l.lastRead.at) >= most || !c.batchPolls.confirms(h.cell.Key, last.Version, &l.lastRead) {
 		return nil
 	}
 	// The pause that follows counts from the beginning of the batch poll. So a later change is seen
@@ -198,14 +199,14 @@ func (s *batchPolls) confirms(key string, seen store.Version, look *readTimes) b
 // less than age ago. It reports whether one was answered. It makes none that is not worth its cost.
 func (c *Client) joinBatchPoll(ctx context.Context, age time.Duration) bool {
 	c.mu.Lock()
-	s, now := c.batchPolls, c.space.clock.monotonic()
+	s, now := c.batchPolls, c.space.Clock.Monotonic()
 	v, pages := s.flight, s.users/s.minWaitQueues
 	switch {
 	case v != nil:
 	case s.last != nil && now.Sub(s.last.at) < age:
 		c.mu.Unlock()
 		return true
-	case s.wrong || pages == 0 || now.Before(s.retry) || c.space.life.Err() != nil:
+	case s.wrong || pages == 0 || now.Before(s.retry) || c.space.Life.Err() != nil:
 		c.mu.Unlock()
 		return false
 	default:
@@ -237,7 +238,7 @@ func (c *Client) batchPoll(v *batchPoll, waited map[string]bool, pages int) {
 	s := c.batchPolls
 	s.flight = nil
 	if err != nil {
-		s.retry = c.space.clock.monotonic().Add(batchPollRetry)
+		s.retry = c.space.Clock.Monotonic().Add(batchPollRetry)
 		return
 	}
 	runs, answered := make(map[string]tagRun, len(tags)), s.event()
@@ -258,9 +259,9 @@ var (
 // listTags returns the tags of the locks that are waited for.
 func (c *Client) listTags(waited map[string]bool, pages int) (map[string]string, error) {
 	tags := make(map[string]string, len(waited))
-	err := c.space.calls.run(context.Background(), min(c.space.set.MaxPoll, c.space.calls.limit), func(ctx context.Context) error {
+	err := c.space.Run(context.Background(), min(c.space.Set.MaxPoll, c.space.Set.CallTimeout()), func(ctx context.Context) error {
 		n := 0
-		for t, err := range c.batchPolls.lister.ListTags(ctx, c.space.set.KeyPrefix) {
+		for t, err := range c.batchPolls.lister.ListTags(ctx, c.space.Set.KeyPrefix) {
 			if err != nil {
 				return err
 			}

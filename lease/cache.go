@@ -9,36 +9,27 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/internal/safefile"
-	"github.com/holdfast-go/holdfast/internal/sysclock"
-	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 )
 
 // Observation is what a process has read of a lock, and when. A [Cache] keeps observations for
 // later processes on the same machine. With a cache, several short processes together can find
 // that a holder is dead, even if each process waits for less than a TTL. If this machine released
 // the lock last, and the store is reached over a network, a process can also take the lock
-// without a read.
-type Observation struct {
-	Store   string        `json:"store"` // ID of the store; see store.Traits
-	Key     string        `json:"key"`   // key with the prefix of the store's traits
-	Version store.Version `json:"version"`
-	Value   []byte        `json:"value"`
-
-	// Epoch identifies the boot and the time namespace for which Monotonic is valid. In any
-	// other epoch, the time of the observation has no meaning.
-	Epoch string `json:"epoch"`
-
-	// Monotonic is a time of the system's monotonic clock: when the process received the first
-	// reply that showed this version, or an earlier version with the same HolderNonce.
-	Monotonic time.Duration `json:"monotonic_ns"`
-
-	// HolderNonce is the nonce of the last write of the lock's holder. After that write,
-	// other clients may have written, for example a request to yield. Their writes do not
-	// show that the holder lives.
-	HolderNonce string `json:"mark,omitempty"`
-}
+// without a read. An Observation is also its own JSON form. The fields are:
+//
+//   - Store: the ID of the store; see [store.Traits].
+//   - Key: the key of the record, with the prefix of the store's traits.
+//   - Version, Value: what the process has read.
+//   - Epoch: identifies the boot and the time namespace for which Monotonic is valid. In any other
+//     epoch, the time of the observation has no meaning.
+//   - Monotonic: a time of the system's monotonic clock: when the process received the first reply
+//     that showed this version, or an earlier version with the same HolderNonce.
+//   - HolderNonce: the nonce of the last write of the lock's holder. After that write, other clients
+//     may have written, for example a request to yield. Their writes do not show that the holder
+//     lives.
+type Observation = cell.Observation
 
 // Cache keeps observations for processes that start later. A cache only saves time, so it may
 // lose entries. It returns no errors: it handles them itself. Several goroutines call its
@@ -154,65 +145,4 @@ func removeOldObservations(dir *safefile.Dir) {
 			}
 		}
 	}
-}
-
-// recall returns what the cache knows of the handle's lock. Its time counts only within this epoch.
-// The version and the value may serve as a guess, since every write is conditional on them.
-func (c *cell) recall() *seen {
-	m := c.space.cache
-	id, key := c.register()
-	if m == nil || id == "" {
-		return nil // without an id, observations of different stores would be mixed up
-	}
-	s, ok := m.Load(id, key)
-	if !ok {
-		return nil
-	}
-	rec, err := lockrec.Decode(c.kind, c.name, s.Value)
-	if err != nil {
-		return nil
-	}
-	// In this order: if the process is stopped between the two readings, it takes the observation
-	// for newer than it is, and waits longer.
-	now, ok := sysclock.Monotonic()
-	at := c.space.clock.monotonic()
-	if ok && s.Epoch != "" && s.Epoch == sysclock.Epoch() && s.Monotonic <= now {
-		at = at.Add(-max(now-s.Monotonic, 0)) // the file may hold any number, and the difference may overflow
-	}
-	return &seen{version: s.Version, rec: rec, at: at, age: -1}
-}
-
-// keep saves an observation in the cache.
-func (c *cell) keep(s *seen) {
-	m := c.space.cache
-	id, key := c.register()
-	if m == nil || s.rec == nil || id == "" || !c.worthKeeping(s.rec) {
-		return
-	}
-	rec := *s.rec
-	value, err := lockrec.Encode(&rec)
-	if err != nil {
-		return
-	}
-	sighting := Observation{Store: id, Key: key, Version: s.version, Value: value, Epoch: sysclock.Epoch(), HolderNonce: lockrec.HolderNonce(&rec)}
-	// The observation may be older than this call. The order of the readings is as in recall.
-	ago := c.space.clock.monotonic().Sub(s.at)
-	if now, ok := sysclock.Monotonic(); ok {
-		sighting.Monotonic = now - ago
-	}
-	m.Save(sighting)
-}
-
-// worthKeeping reports whether an observation can help a later process. On a local store a read is
-// faster than writing a file. So there only the time of an observation counts: of a record whose
-// holder others may have to wait out, or whose NotBefore delays the next grant. The presence of
-// this process shows whether it lives.
-func (c *cell) worthKeeping(r *Record) bool {
-	if c.kind == KindSession { // a closed session is never taken again
-		return r.State == Held && r.Process != processID()
-	}
-	if !c.space.set.traits.Local || !r.NotBefore.IsZero() {
-		return true
-	}
-	return r.State != Free && (r.Process != processID() || r.Presence == "")
 }

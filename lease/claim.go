@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -19,7 +20,7 @@ import (
 // Another client may write between any two steps, so that every write names the version of base. A
 // reply may be lost, and the write may be applied at any later time. So all nonces are remembered
 // until one of them is seen or base has been replaced.
-func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, *seen, error) {
+func (h *Handle) claim(ctx context.Context, base *cell.Seen, reason string) (*Guard, *cell.Seen, error) {
 	c := h.c
 	if s := h.under; s != nil {
 		if err := s.beginClaim(h.name); err != nil {
@@ -27,51 +28,46 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 		}
 		defer s.endClaim(h.name)
 	}
-	at := c.space.clock.sinceStart() // before the token is chosen, which may depend on the time
+	at := c.space.Clock.SinceStart() // before the token is chosen, which may depend on the time
 	rec, err := h.newRecord(ctx, base)
 	if err != nil {
 		return nil, nil, err
 	}
-	settled, cancel := context.WithTimeout(ctx, max(min(c.space.set.TTL, 4*maxCall), c.space.set.callTimeout()))
+	settled, cancel := context.WithTimeout(ctx, c.space.Set.ResolveTimeout())
 	defer cancel()
-	t := h.cell.over(base.version, base.rec)
-	t.noReadBack = c.space.set.traits.CannotReadOwnWrites
-	for pause := c.space.resolveBackoff(); ; {
-		rec.Nonce, rec.Granted = rand.Text(), c.space.clock.wall()
+	t := h.cell.Over(base.Version, base.Rec)
+	t.NoReadBack = c.space.Set.Traits.CannotReadOwnWrites
+	f := t.Write(settled, rec, at, func() {
+		rec.Granted = c.space.Clock.Wall()
 		rec.Renewed = rec.Granted
-		if c.space.set.MinInterval > 0 && h.own == nil {
-			rec.NotBefore = rec.Granted.Add(c.space.set.MinInterval)
+		if c.space.Set.MinInterval > 0 && h.own == nil {
+			rec.NotBefore = rec.Granted.Add(c.space.Set.MinInterval)
 		}
-		f := t.send(settled, rec, at)
-		switch {
-		case f.resolution == store.ResolutionApplied:
-			return h.begin(ctx, base, f, Member{Grant: rec.Grant, Token: f.now.rec.Token}, reason)
-		case f.resolution == store.ResolutionPending: // send it again over the same state
-			if pause.wait(settled) != nil {
-				return nil, nil, errors.Join(f.err, h.giveUp(ctx, t, rec))
-			}
-			at = c.space.clock.sinceStart()
-		case f.now != nil: // base was replaced: no earlier write can still be applied
-			if f.now.rec != nil && f.now.rec.State == Broken && f.now.rec.Grant == rec.Grant {
-				h.abandon(rec.Grant) // broken before it was handed out: no waiter has to wait for it
-			}
-			return nil, f.now, nil
-		case f.resolution == store.ResolutionNotApplied, errors.Is(f.err, store.ErrCorrupt): // an unreadable record has replaced base
-			return nil, nil, f.err
-		case t.noReadBack && h.under != nil: // otherwise it would hold the lock for as long as the session lives
-			return nil, nil, errors.Join(f.err, h.giveUp(ctx, h.cell.over(base.version, base.rec), rec))
-		case t.noReadBack:
-			return nil, nil, fmt.Errorf("%w; the lock may stay held for %v: %w", f.err, c.space.set.expiry(rec.TTL), ErrUnresolved)
-		default:
-			return nil, nil, errors.Join(f.err, h.giveUp(ctx, t, rec))
+	})
+	switch {
+	case f.Resolution == store.ResolutionApplied:
+		return h.begin(ctx, base, f, Member{Grant: rec.Grant, Token: f.Now.Rec.Token}, reason)
+	case f.Resolution == store.ResolutionPending:
+		return nil, nil, errors.Join(f.Err, h.giveUp(ctx, t, rec))
+	case f.Now != nil: // base was replaced: no earlier write can still be applied
+		if f.Now.Rec != nil && f.Now.Rec.State == Broken && f.Now.Rec.Grant == rec.Grant {
+			h.abandon(rec.Grant) // broken before it was handed out: no waiter has to wait for it
 		}
+		return nil, f.Now, nil
+	case f.Resolution == store.ResolutionNotApplied, errors.Is(f.Err, store.ErrCorrupt): // an unreadable record has replaced base
+		return nil, nil, f.Err
+	case t.NoReadBack && h.under != nil: // otherwise it would hold the lock for as long as the session lives
+		return nil, nil, errors.Join(f.Err, h.giveUp(ctx, h.cell.Over(base.Version, base.Rec), rec))
+	case t.NoReadBack:
+		return nil, nil, fmt.Errorf("%w; the lock may stay held for %v: %w", f.Err, c.space.Set.Expiry(rec.TTL), ErrUnresolved)
 	}
+	return nil, nil, errors.Join(f.Err, h.giveUp(ctx, t, rec))
 }
 
 // newRecord makes the record of a new grant that follows base.
-func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
+func (h *Handle) newRecord(ctx context.Context, base *cell.Seen) (*Record, error) {
 	c := h.c
-	rec := &Record{Kind: h.cell.kind, Name: h.name, State: Held, TTL: c.space.set.TTL, Linger: h.opts.Linger}
+	rec := &Record{Kind: h.cell.Kind, Name: h.name, State: Held, TTL: c.space.Set.TTL, Linger: h.opts.Linger}
 	switch {
 	case h.own != nil: // a session is used once, and no token of it is compared
 		rec.Grant, rec.Token = h.name, 1
@@ -82,8 +78,8 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 	default:
 		rec.Grant = rand.Text()
 	}
-	if base.rec != nil {
-		if err := lockrec.Succeed(rec, base.rec); err != nil {
+	if base.Rec != nil {
+		if err := lockrec.Succeed(rec, base.Rec); err != nil {
 			return nil, err
 		}
 	}
@@ -100,8 +96,8 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 // dress completes rec, in which this client gave the lock to itself, as newRecord would.
 func (h *Handle) dress(ctx context.Context, rec *Record) error {
 	rec.Granted, rec.Linger = rec.Renewed, h.opts.Linger
-	if h.c.space.set.MinInterval > 0 {
-		rec.NotBefore = rec.Granted.Add(h.c.space.set.MinInterval)
+	if h.c.space.Set.MinInterval > 0 {
+		rec.NotBefore = rec.Granted.Add(h.c.space.Set.MinInterval)
 	}
 	h.c.sign(ctx, rec)
 	return h.campaigns(rec)
@@ -117,14 +113,14 @@ func (h *Handle) campaigns(rec *Record) error {
 
 // raiseToken raises the token of rec, which follows base, above all tokens that others may have
 // seen.
-func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error {
+func (h *Handle) raiseToken(ctx context.Context, base *cell.Seen, rec *Record) error {
 	c := h.c
-	if base.rec == nil || h.isAbandoned(base.rec.Grant) {
+	if base.Rec == nil || h.isAbandoned(base.Rec.Grant) {
 		// Not 1: after a store was emptied by hand, new tokens must be above those that holders
 		// still have. The same is true for a record that a claim of this handle made where there
 		// was none, if that claim took too long.
-		rec.Token = max(rec.Token, lockrec.FirstToken(c.space.clock.wall()))
-		if c.space.set.CheckTokenFloor {
+		rec.Token = max(rec.Token, lockrec.FirstToken(c.space.Clock.Wall()))
+		if c.space.Set.CheckTokenFloor {
 			floor, err := c.floor(ctx)
 			if err == nil {
 				err = lockrec.Raise(rec, floor)
@@ -143,7 +139,7 @@ func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error 
 		}
 	}
 	// A claim that lost, or whose reply was lost, may have shown its token to others.
-	mark, err := store.HighestToken(ctx, c.space.st, h.cell.key)
+	mark, err := store.HighestToken(ctx, c.space.Store, h.cell.Key)
 	if err != nil {
 		return fmt.Errorf("lock %q: %w", h.name, err)
 	}
@@ -153,33 +149,33 @@ func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error 
 // sign makes rec name this process as the holder from now on, and removes what named the holder
 // before. Other clients evaluate by it whether the holder lives.
 func (c *Client) sign(ctx context.Context, rec *Record) {
-	rec.Holder, rec.Process, rec.Presence = c.space.set.Holder, processID(), ""
-	if c.space.presence != nil {
+	rec.Holder, rec.Process, rec.Presence = c.space.Set.Holder, cell.ProcessID(), ""
+	if c.space.Presence != nil {
 		// Without an announcement others wait for the TTL of a dead holder. That is the only loss.
-		rec.Presence, _ = c.space.presence.Announce(ctx)
+		rec.Presence, _ = c.space.Presence.Announce(ctx)
 	}
 }
 
 // begin makes the grant that was written, and its first guard.
-func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, reason string) (*Guard, *seen, error) {
-	c, now, sent := h.c, f.now, f.try.at
+func (h *Handle) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m Member, reason string) (*Guard, *cell.Seen, error) {
+	c, now, sent := h.c, f.Now, f.Try.At
 	// late handles a reply so slow that no trust is left, or a session that has ended meanwhile. No
 	// guard of this grant was handed out, so that the next grant may follow at once.
-	late := func(now *seen) (*Guard, *seen, error) {
+	late := func(now *cell.Seen) (*Guard, *cell.Seen, error) {
 		h.abandon(m.Grant)
 		switch {
 		case h.under != nil:
-			l := &leftover{h: h, t: h.cell.over(now.version, now.rec), rec: now.rec, grant: m.Grant, free: h.without(m.Grant)}
+			l := &leftover{h: h, t: h.cell.Over(now.Version, now.Rec), rec: now.Rec, grant: m.Grant, free: h.without(m.Grant)}
 			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.name, h.under.Err()), h.withdraw(ctx, l))
 		case h.own != nil: // the session is never handed out
-			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.cell.over(now.version, now.rec), now.rec))
+			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.cell.Over(now.Version, now.Rec), now.Rec))
 		}
 		return nil, now, nil
 	}
-	if h.under == nil && c.space.clock.sinceStart() >= sent+c.space.set.trust() || h.under != nil && h.under.Err() != nil {
+	if h.under == nil && c.space.Clock.SinceStart() >= sent+c.space.Set.Trust() || h.under != nil && h.under.Err() != nil {
 		return late(now)
 	}
-	g := newGrant(ctx, h, base, now, m, sent, f.durable)
+	g := newGrant(ctx, h, base, now, m, sent, f.Durable)
 	guard := g.guard(ctx)
 	if guard == nil { // the process was stopped here until the trust was over
 		g.drain(context.WithoutCancel(ctx))
@@ -195,28 +191,28 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, rea
 			return late(g.standing())
 		}
 		g.halt(ErrClosed)
-		ctx, cancel := c.space.ending(ctx)
+		ctx, cancel := c.space.Ending(ctx)
 		defer cancel()
 		g.drain(context.WithoutCancel(ctx))
 		return nil, nil, errors.Join(ErrClosed, g.free(ctx))
 	}
 	h.mu.Lock()
-	h.passed = h.grant != nil && base.rec != nil && base.rec.Process != processID()
-	h.grant, h.began = g, c.space.clock.sinceStart()
+	h.passed = h.grant != nil && base.Rec != nil && base.Rec.Process != cell.ProcessID()
+	h.grant, h.began = g, c.space.Clock.SinceStart()
 	h.abandoned = nil
 	h.mu.Unlock()
-	h.cell.note(now)
+	h.cell.Note(now)
 	c.granted(h)
 	if reason != "" {
 		e := h.event(EventTakenOver)
 		e.Token, e.Reason = g.token, reason
-		if base.rec != nil {
-			e.Holder = base.rec.Holder
+		if base.Rec != nil {
+			e.Holder = base.Rec.Holder
 		}
 		c.emit(e)
 	}
 	g.emit(EventAcquired, nil)
-	g.acknowledge(now.rec)
+	g.acknowledge(now.Rec)
 	return guard, nil, nil
 }
 
@@ -227,9 +223,9 @@ var errLate = store.NewError("the store's reply came later than the session's TT
 // continues after the end of ctx, which is usually why it is called. After an error the lock may be
 // taken for up to a TTL although no guard holds it. Under a session, the lock may be taken until
 // the session has freed it.
-func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
+func (h *Handle) giveUp(ctx context.Context, t *cell.Tries, rec *Record) error {
 	h.abandon(rec.Grant)
-	ctx, cancel := h.c.space.ending(ctx)
+	ctx, cancel := h.c.space.Ending(ctx)
 	defer cancel()
 	l := &leftover{h: h, t: t, rec: rec, grant: rec.Grant, free: func(r *Record) Record {
 		free := h.c.unbegun(r)
@@ -249,5 +245,5 @@ func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 func (c *Client) unbegun(r *Record) Record {
 	free := *r
 	free.NotBefore = time.Time{}
-	return lockrec.Freed(&free, c.space.clock.wall())
+	return lockrec.Freed(&free, c.space.Clock.Wall())
 }

@@ -3,19 +3,18 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // Client takes leases on the locks of one store, with one set of options. Any number of
 // goroutines may use it.
 type Client struct {
-	space      *space
+	space      *cell.Space
 	opts       Options
 	batchPolls *batchPolls // nil where waiters make no use of listings
 
@@ -24,11 +23,11 @@ type Client struct {
 	end context.CancelCauseFunc
 
 	mu             sync.Mutex
-	grants         map[*grant]struct{}     // plain ones that Close has to end
-	owned          map[string]int          // the ids of these
-	sessions       map[string]*Session     // by their ids; those that Close has to end
-	waitQueues     map[string]*waitQueue   // who waits, by the lock's key
-	holderSessions recents[*holderSession] // sessions that are waited for, by their ids
+	grants         map[*grant]struct{}          // plain ones that Close has to end
+	owned          map[string]int               // the ids of these
+	sessions       map[string]*Session          // by their ids; those that Close has to end
+	waitQueues     map[string]*waitQueue        // who waits, by the lock's key
+	holderSessions cell.Recents[*holderSession] // sessions that are waited for, by their ids
 }
 
 // New returns a client for the locks in st. It sends nothing. Nil options mean all defaults. If
@@ -40,12 +39,12 @@ func New(st store.Store, o *Options) (*Client, error) {
 	}
 	life, end := context.WithCancelCause(context.Background())
 	c := &Client{
-		space: newSpace(life, st, set), opts: opts, end: end, listeners: listeners(&opts),
+		space: cell.NewSpace(life, st, set), opts: opts, end: end, listeners: listeners(&opts),
 		grants: map[*grant]struct{}{}, owned: map[string]int{}, sessions: map[string]*Session{},
 		waitQueues: map[string]*waitQueue{},
 	}
 	if c.batchPolls = newBatchPolls(st, set); c.batchPolls != nil {
-		c.space.reads = c
+		c.space.Reads = c
 	}
 	return c, nil
 }
@@ -64,7 +63,7 @@ func (c *Client) Handle(name string, o *LockOptions) (*Handle, error) {
 
 // handle returns a handle for a call, under the session s if that is not nil.
 func (c *Client) handle(name string, s *Session, o *LockOptions, call method) (*Handle, error) {
-	of, err := c.space.lock(name)
+	of, err := c.space.Lock(name)
 	if err != nil {
 		return nil, err
 	}
@@ -77,9 +76,9 @@ func (c *Client) handle(name string, s *Session, o *LockOptions, call method) (*
 }
 
 // newHandle returns a handle on the lock whose record is in that cell.
-func (c *Client) newHandle(of *cell) *Handle {
-	h := &Handle{c: c, cell: of, name: of.name, opts: &plainOptions}
-	of.noted = h.noted
+func (c *Client) newHandle(of *cell.Cell) *Handle {
+	h := &Handle{c: c, cell: of, name: of.Name, opts: &plainOptions}
+	of.Noted = h.noted
 	return h
 }
 
@@ -180,7 +179,7 @@ func (c *Client) add(g *grant) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch s := g.h.own; {
-	case c.space.life.Err() != nil:
+	case c.space.Life.Err() != nil:
 		return false
 	case s != nil:
 		c.sessions[s.ID()] = s
@@ -206,46 +205,4 @@ func (c *Client) remove(g *grant) {
 			delete(c.owned, g.id)
 		}
 	}
-}
-
-// seen is one state of a register, as it was read. It is never changed.
-type seen struct {
-	version store.Version // zero: absent
-	rec     *Record       // nil: absent
-	at      time.Time     // monotonic: after the reply that showed it first
-	age     time.Duration // by the store's own clock; negative: not known
-}
-
-// decode reads what a get returned. An absent register is a state, not an error.
-func (c *cell) decode(value []byte, v store.Version, err error) (*seen, error) {
-	var rec *Record
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return &seen{age: -1}, nil
-	case err == nil:
-		rec, err = lockrec.Decode(c.kind, c.name, value)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c, err)
-	}
-	return &seen{version: v, rec: rec, age: -1}, nil
-}
-
-// String names the lock, or the session, in errors.
-func (c *cell) String() string {
-	if c.kind == KindSession {
-		return "session " + c.name
-	}
-	return fmt.Sprintf("lock %q", c.name)
-}
-
-// fetch reads the state of the record, settled where the store has to settle.
-func (c *cell) fetch(ctx context.Context) (*seen, error) {
-	value, v, err := c.space.st.Get(ctx, c.key)
-	s, err := c.decode(value, v, err)
-	if err != nil {
-		return nil, err
-	}
-	s.at = c.space.clock.monotonic()
-	return s, nil
 }

@@ -98,17 +98,19 @@ func TestFirstPage(t *testing.T) {
 // otherwise.
 func TestFieldsOfAliases(t *testing.T) {
 	fset := token.NewFileSet()
-	f, err := parser.ParseFile(fset, "record.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
 	comments := map[string]string{}
-	for _, d := range f.Decls {
-		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE {
-			comments[g.Specs[0].(*ast.TypeSpec).Name.Name] = g.Doc.Text()
+	for _, name := range []string{"record.go", "cache.go"} {
+		f, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE {
+				comments[g.Specs[0].(*ast.TypeSpec).Name.Name] = g.Doc.Text()
+			}
 		}
 	}
-	for _, v := range []any{lease.Record{}, lease.Member{}, lease.YieldRequest{}, lease.Run{}} {
+	for _, v := range []any{lease.Record{}, lease.Member{}, lease.YieldRequest{}, lease.Run{}, lease.Observation{}} {
 		typ := reflect.TypeOf(v)
 		for _, field := range reflect.VisibleFields(typ) {
 			if field.IsExported() && !regexp.MustCompile(`\b`+field.Name+`\b`).MatchString(comments[typ.Name()]) {

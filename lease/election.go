@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -117,8 +118,8 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 // introduce writes the value of a leader into the record, if it does not stand there: the session
 // that hands the lock over knows neither the value of the next leader nor its name for people.
 func (e *Election) introduce(ctx context.Context, guard *Guard, value []byte) error {
-	set, last := e.h.c.space.set, e.h.cell.known()
-	handed := last != nil && last.rec != nil && last.rec.Grant == guard.g.id && last.rec.Holder != set.Holder
+	set, last := e.h.c.space.Set, e.h.cell.Known()
+	handed := last != nil && last.Rec != nil && last.Rec.Grant == guard.g.id && last.Rec.Holder != set.Holder
 	if !handed && bytes.Equal(guard.Data(), value) {
 		return nil
 	}
@@ -272,13 +273,13 @@ type Leader struct {
 // until its deadline. The term can end before the call returns. So work that depends on the
 // leader needs the leader's token.
 func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
-	of, err := c.space.lock(name)
+	of, err := c.space.Lock(name)
 	if err != nil {
 		return Leader{Name: name}, err
 	}
-	s, err := of.inspect(ctx)
-	for err == nil && s.rec != nil && s.rec.State == Held {
-		s = of.note(s)
+	s, err := of.Inspect(ctx)
+	for err == nil && s.Rec != nil && s.Rec.State == Held {
+		s = of.Note(s)
 		var over, lasts bool
 		var doubt time.Duration
 		if over, lasts, doubt, err = c.dead(ctx, of, s); err != nil || lasts && doubt == 0 {
@@ -286,15 +287,15 @@ func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 		}
 		if doubt > 0 {
 			if err := backoff.Sleep(ctx, doubt); err != nil {
-				leader, _ := leaderOf(name, s.rec, false)
+				leader, _ := leaderOf(name, s.Rec, false)
 				return leader, fmt.Errorf("election %q: cannot find out whether the leader is dead: %w", name, err)
 			}
 		}
 		// The lock may have passed on before its session ended or was removed.
 		last := s
-		if s, err = of.inspect(ctx); err == nil && s.version == last.version && doubt == 0 {
+		if s, err = of.Inspect(ctx); err == nil && s.Version == last.Version && doubt == 0 {
 			if over {
-				return leaderOf(name, s.rec, true)
+				return leaderOf(name, s.Rec, true)
 			}
 			break
 		}
@@ -302,31 +303,31 @@ func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 	if err != nil {
 		return Leader{Name: name}, err
 	}
-	return leaderOf(name, s.rec, false)
+	return leaderOf(name, s.Rec, false)
 }
 
 // dead reports whether the holder of a lock in the state s is known to be dead, or to have closed
 // its session; and else whether it is known to have held the lock since s was read, and when to look
 // again if it is overdue by the wall clocks. It writes nothing.
-func (c *Client) dead(ctx context.Context, of *cell, s *seen) (dead, lasts bool, doubt time.Duration, _ error) {
+func (c *Client) dead(ctx context.Context, of *cell.Cell, s *cell.Seen) (dead, lasts bool, doubt time.Duration, _ error) {
 	now := s
-	if s.rec.Session != "" {
-		if c.trusts(s.rec.Session) {
+	if s.Rec.Session != "" {
+		if c.trusts(s.Rec.Session) {
 			return false, true, 0, nil
 		}
-		session, err := c.space.session(s.rec.Session)
+		session, err := c.space.Session(s.Rec.Session)
 		if err != nil {
 			return false, false, 0, fmt.Errorf("%s: %w: %w", of, store.ErrCorrupt, err)
 		}
-		if now, err = session.inspect(ctx); err != nil || now.rec == nil {
+		if now, err = session.Inspect(ctx); err != nil || now.Rec == nil {
 			return false, false, 0, err
 		}
-		of, now = session, session.note(now)
+		of, now = session, session.Note(now)
 	}
-	v := of.judge(ctx, now)
-	dead = now.rec.State != Held || v.Open
-	if !dead && c.space.clock.wall().Sub(now.rec.Renewed) > c.space.set.expiry(now.rec.TTL) {
-		doubt = max(min(v.Wait, c.space.set.mostPoll(now.rec.TTL)), time.Millisecond)
+	v := of.Judge(ctx, now)
+	dead = now.Rec.State != Held || v.Open
+	if !dead && c.space.Clock.Wall().Sub(now.Rec.Renewed) > c.space.Set.Expiry(now.Rec.TTL) {
+		doubt = max(min(v.Wait, c.space.Set.MostPoll(now.Rec.TTL)), time.Millisecond)
 	}
 	return dead, !dead, doubt, nil
 }
@@ -368,16 +369,16 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 			yield(Leader{Name: name}, err)
 			return
 		}
-		ctx, cancel := c.space.bind(ctx)
+		ctx, cancel := c.space.Bind(ctx)
 		defer cancel(nil)
 		w := &waiter{h: h, wake: make(chan struct{}, 1)}
 		l := &waitQueue{}
 		told := "" // what was yielded last
 		for {
-			s, err := h.cell.inspect(ctx)
-			over, wait := false, c.space.set.MaxPoll
+			s, err := h.cell.Inspect(ctx)
+			over, wait := false, c.space.Set.MaxPoll
 			if err == nil {
-				s = h.cell.note(s)
+				s = h.cell.Note(s)
 				over, wait, err = c.isExpired(ctx, h.cell, s)
 			}
 			if ctx.Err() != nil {
@@ -390,20 +391,20 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 				}
 				l.waits, l.until = false, time.Now().Add(wait)
 			} else {
-				leader, err := leaderOf(name, s.rec, over)
+				leader, err := leaderOf(name, s.Rec, over)
 				now := string(leader.State)
 				if leader.State != LeaderNone {
-					now += fmt.Sprint(s.rec.Grant, leader.Token, " ", string(leader.Value))
+					now += fmt.Sprint(s.Rec.Grant, leader.Token, " ", string(leader.Value))
 				}
 				if now != told && !yield(leader, err) {
 					return
 				}
 				told = now
-				p := c.space.set.MaxPoll
-				if s.rec != nil {
-					p = c.space.set.mostPoll(s.rec.TTL)
+				p := c.space.Set.MaxPoll
+				if s.Rec != nil {
+					p = c.space.Set.MostPoll(s.Rec.TTL)
 				}
-				l.polls = polls{least: p, most: p, early: p, random: c.space.random, waited: 1}
+				l.polls = polls{least: p, most: p, early: p, random: c.space.Random, waited: 1}
 				h.beginPause(l, h.held(s, wait))
 			}
 			h.await(ctx, l, w)
@@ -413,17 +414,17 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 
 // isExpired reports whether the holder of a lock in the state s is known to be over, and how long
 // it takes at the most to know more. It writes nothing.
-func (c *Client) isExpired(ctx context.Context, of *cell, s *seen) (over bool, wait time.Duration, err error) {
+func (c *Client) isExpired(ctx context.Context, of *cell.Cell, s *cell.Seen) (over bool, wait time.Duration, err error) {
 	switch {
-	case s.rec == nil || s.rec.State != Held:
-		return false, c.space.set.expiry(c.space.set.TTL), nil
-	case s.rec.Session == "":
-		v := of.judge(ctx, s)
+	case s.Rec == nil || s.Rec.State != Held:
+		return false, c.space.Set.Expiry(c.space.Set.TTL), nil
+	case s.Rec.Session == "":
+		v := of.Judge(ctx, s)
 		if v.Open {
-			v.Wait = c.space.set.rereadDelay(s.rec.TTL)
+			v.Wait = c.space.Set.RereadDelay(s.Rec.TTL)
 		}
 		return v.Open, max(v.Wait, time.Millisecond), nil
 	}
-	over, _, err = c.isDead(ctx, s.rec.Session, of.name, s.rec.TTL, s.at)
-	return over, c.space.set.rereadDelay(s.rec.TTL), err
+	over, _, err = c.isDead(ctx, s.Rec.Session, of.Name, s.Rec.TTL, s.At)
+	return over, c.space.Set.RereadDelay(s.Rec.TTL), err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -63,12 +64,12 @@ var (
 	ErrReleaseFailed = errors.New("the release is not confirmed: the lock may stay held until its lease expires")
 
 	// ErrClosed: the client, or the session, was closed.
-	ErrClosed = errors.New("lease client or session closed")
+	ErrClosed = cell.ErrClosed
 
 	// ErrUnresponsive: during the time Options.StoreTimeout the store has answered no request,
 	// or no write. The error also matches [store.ErrUnavailable]. It matches [ErrHeld] if the
 	// last answer of the store showed that the lock was held.
-	ErrUnresponsive = errors.New("the store does not answer")
+	ErrUnresponsive = cell.ErrUnresponsive
 
 	// ErrSessionInDoubt: the outcome of the session's last renewal is unknown. Until the outcome
 	// is known, the session takes no lock, and an Acquire waits.
@@ -96,7 +97,7 @@ var (
 	ErrTokenInFuture = store.NewError("the token is above the Unix time in microseconds", store.NotApplied)
 
 	// ErrUnresolved: the client could not find out whether a write was applied.
-	ErrUnresolved = store.NewError("it is unknown whether the write was applied", store.Unknown)
+	ErrUnresolved = cell.ErrUnresolved
 
 	// ErrNewerFormat: the format of the record is newer than this program.
 	ErrNewerFormat = lockrec.ErrNewerFormat

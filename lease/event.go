@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 )
 
 // EventKind names what happened to a lease.
@@ -57,12 +59,9 @@ const (
 	EventRevoked EventKind = "session revoked"
 )
 
-// If the store has answered nothing for the time UnresponsiveAfter, a client sends
+// UnresponsiveAfter is the time without an answer of the store after which a client sends
 // [EventUnresponsive].
-const (
-	UnresponsiveAfter  = 3 * time.Second
-	unresponsiveRepeat = 5 * time.Second
-)
+const UnresponsiveAfter = cell.UnresponsiveAfter
 
 // Event reports what happened to one lock, or to a session.
 type Event struct {
@@ -86,7 +85,7 @@ const maxEvents = 512
 
 // emit hands an event to the listeners. It waits for nothing: each listener has a queue.
 func (c *Client) emit(e Event) {
-	e.Time = c.space.clock.wall()
+	e.Time = c.space.Clock.Wall()
 	for _, l := range c.listeners {
 		l.enqueue(e)
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 )
 
 // The constants that tests count with.
@@ -18,17 +19,17 @@ const (
 	MaxMinInterval        = maxMinInterval
 	MaxPeriod             = maxPeriod
 	MinPeriod             = minPeriod
-	UnresponsiveRepeat    = unresponsiveRepeat
+	UnresponsiveRepeat    = cell.UnresponsiveRepeat
 )
 
 // Reading is a reading of clocks that a test makes up.
 type Reading = sysclock.Reading
 
 // SetClock gives the client clocks of the test's own. Call it before the first use.
-func SetClock(c *Client, read func() Reading) { c.space.clock = newClock(read) }
+func SetClock(c *Client, read func() Reading) { c.space.Clock = cell.NewClock(read) }
 
 // SetRandom makes the jitter repeatable.
-func SetRandom(c *Client, random func() float64) { c.space.random = random }
+func SetRandom(c *Client, random func() float64) { c.space.Random = random }
 
 // Encode and Decode make the record's format testable.
 func Encode(r *Record) ([]byte, error) { return lockrec.Encode(r) }
@@ -68,7 +69,7 @@ func BatchPollProves(since, last, began, answered, other uint64) (proves, wrong 
 }
 
 // MaxRecent is how many keys one generation has of what a client keeps of each.
-const MaxRecent = maxRecent
+const MaxRecent = cell.MaxRecent
 
 // FirstSeenCount is of how many locks a client remembers when it saw them first.
-func FirstSeenCount(c *Client) int { return len(c.space.firstSeen.young) + len(c.space.firstSeen.old) }
+func FirstSeenCount(c *Client) int { return len(c.space.FirstSeen.Young) + len(c.space.FirstSeen.Old) }

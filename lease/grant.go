@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 )
 
 // grant is one period in which a handle holds its lock. The guards of the handle share it.
@@ -39,8 +41,8 @@ type grant struct {
 
 	// The goroutine that has the turn to write the record alone changes the next two. It changes
 	// them under mu. So either the turn or mu is enough to read them.
-	firm  bool   // the record survives a power cut
-	tries *tries // the record, and renewals over it, of unknown outcome
+	firm  bool        // the record survives a power cut
+	tries *cell.Tries // the record, and renewals over it, of unknown outcome
 
 	rerunAllowed atomic.Bool         // the next grant may follow at once; see [Guard.AllowRerun]
 	finishing    atomic.Bool         // a release is under way
@@ -54,10 +56,10 @@ type grant struct {
 	finished chan struct{} // see over
 }
 
-func newGrant(ctx context.Context, h *Handle, base, now *seen, m Member, sent time.Duration, firm bool) *grant {
+func newGrant(ctx context.Context, h *Handle, base, now *cell.Seen, m Member, sent time.Duration, firm bool) *grant {
 	g := &grant{
 		h: h, c: h.c, id: m.Grant, token: m.Token, sent: sent,
-		firm: firm, tries: h.cell.over(now.version, now.rec),
+		firm: firm, tries: h.cell.Over(now.Version, now.Rec),
 	}
 	if m.Mode == ModeShared || m.Mode == ModeSlot {
 		g.member = &m
@@ -66,15 +68,15 @@ func newGrant(ctx context.Context, h *Handle, base, now *seen, m Member, sent ti
 		g.before = h.job.before[g.id]
 	}
 	h.mu.Lock()
-	g.wasLastHolder = h.grant != nil && base.rec != nil && base.rec.Grant == h.grant.id && !h.grant.isDetached()
+	g.wasLastHolder = h.grant != nil && base.Rec != nil && base.Rec.Grant == h.grant.id && !h.grant.isDetached()
 	h.mu.Unlock()
 	if h.under != nil {
 		return g // the session renews, and watches the time
 	}
 	g.mu.Lock()
-	g.timer = time.AfterFunc(g.c.space.set.clockCheckInterval(), g.tick)
+	g.timer = time.AfterFunc(g.c.space.Set.ClockCheckInterval(), g.tick)
 	g.mu.Unlock()
-	if !h.c.space.set.ManualRenewal {
+	if !h.c.space.Set.ManualRenewal {
 		g.renewals.Go(func() { g.renewAll(context.WithoutCancel(ctx)) })
 	}
 	return g
@@ -86,7 +88,7 @@ func (g *grant) tick() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended == nil {
-		g.timer.Reset(max(time.Millisecond, min(g.c.space.set.clockCheckInterval(), left)))
+		g.timer.Reset(max(time.Millisecond, min(g.c.space.Set.ClockCheckInterval(), left)))
 	}
 }
 
@@ -102,21 +104,21 @@ func (g *grant) check() time.Duration {
 		}
 		return left
 	}
-	now := g.c.space.clock.sinceStart()
-	set := g.c.space.set
+	now := g.c.space.Clock.SinceStart()
+	set := g.c.space.Set
 	g.mu.Lock()
 	if g.ended != nil {
 		g.mu.Unlock()
 		return 0
 	}
-	left := g.sent + set.trust() - now
+	left := g.sent + set.Trust() - now
 	if left <= 0 {
 		problem := g.problem
 		g.mu.Unlock()
 		g.lose(&LostError{Reason: ErrExpired, Cause: problem})
 		return 0
 	}
-	risk := !g.atRisk && now >= g.sent+set.RenewInterval+(set.trust()-set.RenewInterval)/2
+	risk := !g.atRisk && now >= g.sent+set.RenewInterval+(set.Trust()-set.RenewInterval)/2
 	if risk {
 		g.atRisk = true
 	}
@@ -246,11 +248,11 @@ func (g *grant) isDetached() bool {
 
 // standing returns the state of the register as the grant knows it. It is called when no goroutine
 // writes for the grant any more.
-func (g *grant) standing() *seen {
+func (g *grant) standing() *cell.Seen {
 	turn := g.turn()
 	turn <- struct{}{}
 	defer func() { <-turn }()
-	return &seen{version: g.tries.base, rec: g.tries.rec, at: g.c.space.clock.monotonic(), age: -1}
+	return &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec, At: g.c.space.Clock.Monotonic(), Age: -1}
 }
 
 func (g *grant) fail(err error) {
@@ -261,8 +263,8 @@ func (g *grant) fail(err error) {
 
 // deadline is the end of trust by the wall clock.
 func (g *grant) deadline() time.Time {
-	now := g.c.space.clock.sinceStart()
-	return g.c.space.clock.wall().Add(g.lastSent() + g.c.space.set.trust() - now)
+	now := g.c.space.Clock.SinceStart()
+	return g.c.space.Clock.Wall().Add(g.lastSent() + g.c.space.Set.Trust() - now)
 }
 
 // lastSent is when the write was sent from which the trust counts. For a lock under a session that
@@ -283,7 +285,7 @@ func (g *grant) guard(ctx context.Context) *Guard {
 	if g.ended != nil || g.releasing {
 		return nil
 	}
-	guard := &Guard{g: g, ctx: unbound(ctx), wasLastHolder: g.endIdle() || g.wasLastHolder}
+	guard := &Guard{g: g, ctx: cell.Unbound(ctx), wasLastHolder: g.endIdle() || g.wasLastHolder}
 	g.guards = append(g.guards, guard)
 	return guard
 }

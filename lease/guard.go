@@ -36,7 +36,7 @@ type Guard struct {
 func (g *Guard) Handle() *Handle { return g.g.h }
 
 // Grace returns the time that guarded work has to stop after the end of the guard's context.
-func (g *Guard) Grace() time.Duration { return g.g.c.space.set.Grace }
+func (g *Guard) Grace() time.Duration { return g.g.c.space.Set.Grace }
 
 // GraceRemaining returns how much of the grace is left. While the lease is trusted, the result is
 // the whole grace. After the lease has expired or was broken, the result is the rest of the
@@ -46,13 +46,13 @@ func (g *Guard) Grace() time.Duration { return g.g.c.space.set.Grace }
 func (g *Guard) GraceRemaining() time.Duration {
 	gr := g.g
 	gr.check()
-	now, sent := gr.c.space.clock.sinceStart(), gr.lastSent()
+	now, sent := gr.c.space.Clock.SinceStart(), gr.lastSent()
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	if gr.taken {
 		return 0
 	}
-	set := gr.c.space.set
+	set := gr.c.space.Set
 	return max(0, min(set.Grace, sent+set.TTL-set.Margin-now))
 }
 
@@ -124,7 +124,7 @@ func (g *Guard) WasLastHolder() bool { return g.wasLastHolder }
 func (g *Guard) Data() []byte {
 	g.g.mu.Lock()
 	defer g.g.mu.Unlock()
-	return bytes.Clone(g.g.tries.rec.Data)
+	return bytes.Clone(g.g.tries.Rec.Data)
 }
 
 // SetData stores data in the record, durably, where every client can read it with
@@ -147,7 +147,7 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 // rewrite changes the record of the grant, until done says that it is changed.
 func (g *Guard) rewrite(ctx context.Context, change func(*Record) error, done func() bool) error {
 	unclear := false // whether a write may yet be applied
-	pause := g.g.c.space.backoff(g.g.c.space.set.MinPoll, g.g.c.space.set.MaxPoll)
+	pause := g.g.c.space.Backoff(g.g.c.space.Set.MinPoll, g.g.c.space.Set.MaxPoll)
 	for {
 		err := g.g.renew(ctx, true, change)
 		if err == nil && done() {
@@ -156,7 +156,7 @@ func (g *Guard) rewrite(ctx context.Context, change func(*Record) error, done fu
 		unclear = unclear || err != nil && store.OutcomeOf(err) == store.Unknown
 		if err == nil || g.Err() == nil && !store.Permanent(err) && ctx.Err() == nil {
 			// This write was not applied, or an earlier one was.
-			if waited := pause.wait(ctx); waited == nil {
+			if waited := pause.Wait(ctx); waited == nil {
 				continue
 			} else if err == nil {
 				err = waited
@@ -206,7 +206,7 @@ func (g *Guard) Release(ctx context.Context) error {
 	gr := g.g
 	most := gr.h.opts.Linger
 	gr.mu.Lock()
-	if gr.tries.rec.Linger == 0 { // it was handed over: others do not know that asking pays
+	if gr.tries.Rec.Linger == 0 { // it was handed over: others do not know that asking pays
 		most = 0
 	}
 	if !g.released {

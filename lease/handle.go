@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -21,7 +22,7 @@ import (
 // number of goroutines may use it.
 type Handle struct {
 	c    *Client
-	cell *cell // of the record
+	cell *cell.Cell // of the record
 	name string
 
 	under *Session // whose locks the handle takes, nil for plain leases
@@ -41,7 +42,7 @@ type Handle struct {
 	timedAt time.Time            // when that was
 	readAt  map[string]time.Time // when the sessions of those it waits for are due for a look
 	pace    time.Duration        // in which the queue came forward by one, as the goroutine knows that has the turn
-	shown   *seen                // what another handle of the client has seen of that; see shows
+	shown   *cell.Seen           // what another handle of the client has seen of that; see shows
 	waiting int                  // goroutines that wait
 	suited  bool                 // the lock had the slots that opts names when they looked
 
@@ -62,19 +63,13 @@ type Handle struct {
 // Name returns the name of the lock.
 func (h *Handle) Name() string { return h.name }
 
-// register names the register of the lock: the id of its store, empty if that is not
-// known, and the key with all prefixes.
-func (c *cell) register() (storeID, key string) {
-	return c.space.set.traits.ID, c.space.set.traits.Prefix + c.key
-}
-
 // same reports whether another handle is on the same register, as far as the stores
 // tell.
 func (h *Handle) same(other *Handle) bool {
-	id, key := h.cell.register()
-	otherID, otherKey := other.cell.register()
+	id, key := h.cell.Register()
+	otherID, otherKey := other.cell.Register()
 	if id == "" && otherID == "" {
-		return h.cell.key == other.cell.key && reflect.TypeOf(h.c.space.given).Comparable() && h.c.space.given == other.c.space.given
+		return h.cell.Key == other.cell.Key && reflect.TypeOf(h.c.space.Given).Comparable() && h.c.space.Given == other.c.space.Given
 	}
 	return id == otherID && key == otherKey
 }
@@ -133,7 +128,7 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	}
 	ctx, cancel := h.bind(ctx)
 	defer cancel(nil)
-	ctx, stop := h.c.space.withStoreTimeout(ctx, h.c.unresponsive(h.event(EventUnresponsive)))
+	ctx, stop := h.c.space.WithStoreTimeout(ctx, h.c.unresponsive(h.event(EventUnresponsive)))
 	defer stop()
 	if ctx.Err() != nil {
 		return nil, cancelled(ctx, h.name, h.ended(ctx, nil))
@@ -154,14 +149,14 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	}
 	// What failed out of turn is not sent again before the turn: until then nothing is asked for
 	// this waiter, but by the one that has the turn.
-	patience := storeTimeoutOf(ctx)
+	patience := cell.StoreTimeoutOf(ctx)
 	for {
-		patience.share(&l.unanswered)
+		patience.Share(&l.unanswered)
 		select {
 		case <-w.turn:
 			return h.acquire(ctx, l, w)
 		case <-w.wake:
-			patience.share(&unanswered{})
+			patience.Share(&cell.Unanswered{})
 			if guard, _ := h.join(ctx); guard != nil {
 				return guard, nil
 			}
@@ -181,7 +176,7 @@ func (h *Handle) ended(ctx context.Context, held *HeldError) error {
 
 // acquire is Acquire by the goroutine whose turn it is.
 func (h *Handle) acquire(ctx context.Context, l *waitQueue, w *waiter) (*Guard, error) {
-	h.cell.adopt(l.last)
+	h.cell.Adopt(l.last)
 	met := false // whether another's grant was in the way
 	var err error
 	for {
@@ -197,9 +192,9 @@ func (h *Handle) acquire(ctx context.Context, l *waitQueue, w *waiter) (*Guard, 
 		l.until = time.Time{}
 		var guard *Guard
 		guard, err = h.attemptOver(ctx, sure, true)
-		l.last = h.cell.known()
+		l.last = h.cell.Known()
 		if err == nil {
-			h.c.space.health.pause(&l.unanswered)
+			h.c.space.Health.Pause(&l.unanswered)
 			h.noteContention(met, guard)
 			l.held.Store(h.held(l.last, 0))
 			return guard, nil
@@ -216,20 +211,20 @@ func (h *Handle) acquire(ctx context.Context, l *waitQueue, w *waiter) (*Guard, 
 		case held != nil:
 			if id := lockrec.Possession(&held.Record); l.notified != id || id == "" {
 				l.notified = id
-				l.polls.sawHeld(h.c.space.set, h.c.space.random, held.Record.TTL)
+				l.polls.sawHeld(h.c.space.Set, h.c.space.Random, held.Record.TTL)
 				e := h.event(EventWaiting)
 				e.Token, e.Holder, e.Since, e.Wait = held.Record.Token, holdersOf(&held.Record), held.Record.Granted, held.Wait
 				h.c.emit(e)
 			}
 			h.requestIdleYield(ctx, l)
 			h.notifyBroken(ctx, l)
-			h.c.space.health.pause(&l.unanswered)
+			h.c.space.Health.Pause(&l.unanswered)
 			h.beginPause(l, held)
 		case store.Permanent(err):
 			return nil, err // and no ErrHeld: waiting for the holder helps nothing
 		default:
 			err = lastSeen(err, l.held.Load())
-			l.waits, l.until = false, time.Now().Add(l.errors.pause())
+			l.waits, l.until = false, time.Now().Add(l.errors.Pause())
 		}
 	}
 }
@@ -242,31 +237,9 @@ func lastSeen(err error, held *HeldError) error {
 	return errors.Join(err, held)
 }
 
-// bind makes ctx end with the client, too.
-func (c *space) bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	bound, cancel := context.WithCancelCause(context.WithValue(ctx, unboundKey{}, ctx))
-	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
-	return bound, func(cause error) {
-		stop()
-		cancel(cause)
-	}
-}
-
-// unboundKey is the key of the context that bind was given.
-type unboundKey struct{}
-
-// unbound returns the context that bind was given: a guard that has its values would keep the
-// bound one for as long as it lives.
-func unbound(ctx context.Context) context.Context {
-	if given, ok := ctx.Value(unboundKey{}).(context.Context); ok {
-		return given
-	}
-	return ctx
-}
-
 // bind makes ctx end with the client, and with the session that the handle is under.
 func (h *Handle) bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	bound, cancel := h.c.space.bind(ctx)
+	bound, cancel := h.c.space.Bind(ctx)
 	if h.under == nil {
 		return bound, cancel
 	}
@@ -297,12 +270,12 @@ func (h *Handle) enterFairQueue(ctx context.Context, w *waiter) (*Guard, error) 
 		return nil, nil
 	default:
 	}
-	for pause := h.c.space.contention(); ; {
+	for pause := h.c.space.Backoff(5*time.Millisecond, 200*time.Millisecond); ; {
 		guard, err := h.attempt(ctx, true)
 		if err == nil || store.Permanent(err) {
 			return guard, err
 		}
-		if !errors.Is(err, ErrHeld) || h.entered() != "" || pause.wait(ctx) != nil {
+		if !errors.Is(err, ErrHeld) || h.entered() != "" || pause.Wait(ctx) != nil {
 			return nil, nil
 		}
 	}
@@ -316,14 +289,14 @@ func (h *Handle) woken(ctx context.Context) (*Guard, error) {
 	if !shown {
 		return nil, nil
 	}
-	for pause := h.c.space.backoff(h.c.space.set.MinPoll, h.c.space.set.MaxPoll); ; {
+	for pause := h.c.space.Backoff(h.c.space.Set.MinPoll, h.c.space.Set.MaxPoll); ; {
 		guard, err := h.attempt(ctx, true)
 		if err == nil || store.Permanent(err) {
 			return guard, err
 		}
 		// Its turn will come; but not before it has taken what was handed to it, if those
 		// before it in the line stand behind it in the queue.
-		if errors.Is(err, ErrHeld) || h.entered() == "" || pause.wait(ctx) != nil {
+		if errors.Is(err, ErrHeld) || h.entered() == "" || pause.Wait(ctx) != nil {
 			return nil, nil
 		}
 	}
@@ -362,7 +335,7 @@ func (h *Handle) attempt(ctx context.Context, queue bool) (*Guard, error) {
 
 // attemptOver is attempt where it is known that the state sure is there, or was there a moment ago,
 // unless that is nil.
-func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guard, error) {
+func (h *Handle) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (*Guard, error) {
 	leave := h.alone(ctx)
 	defer leave()
 	if ctx.Err() != nil {
@@ -376,20 +349,20 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 			return nil, fmt.Errorf("lock %q: %w", h.name, err)
 		}
 	}
-	now := h.cell.known()
-	fresh := sure != nil && now != nil && now.version == sure.version
+	now := h.cell.Known()
+	fresh := sure != nil && now != nil && now.Version == sure.Version
 	if shown := h.takeShown(); shown != nil {
 		now, fresh = shown, true
 	}
-	others := contention{cell: h.cell, free: freeConflicts}
+	others := h.cell.Contention(cell.FreeConflicts)
 	for round := 0; round < maxRounds || h.several(now) && round < maxContenders; round++ {
-		if now == nil || !fresh && (h.entered() != "" || h.job != nil || !h.goesOn(now, queue) && !h.c.mayBeOver(ctx, now.rec)) {
+		if now == nil || !fresh && (h.entered() != "" || h.job != nil || !h.goesOn(now, queue) && !h.c.mayBeOver(ctx, now.Rec)) {
 			if now == nil && h.guesses() {
 				// If this guess, that there is no record, is wrong, the conflict shows the record.
-				now = &seen{at: h.c.space.clock.monotonic(), age: -1}
+				now = &cell.Seen{At: h.c.space.Clock.Monotonic(), Age: -1}
 			} else {
 				var err error
-				if now, err = h.cell.readRecord(ctx); err != nil {
+				if now, err = h.cell.Read(ctx); err != nil {
 					return nil, err
 				}
 				fresh = true
@@ -404,15 +377,15 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 				return guard, err
 			case next != nil:
 				now, fresh = next, true
-				if entry := h.entered(); entry != "" && next.names(entry) {
+				if entry := h.entered(); entry != "" && next.Names(entry) {
 					continue // it was written
 				}
-				if lockrec.IsRenewed(next.rec) {
-					others.free = 0
+				if lockrec.IsRenewed(next.Rec) {
+					others.Free = 0
 				}
-				newer, err := others.conflict(ctx)
+				newer, err := others.Conflict(ctx)
 				if ctx.Err() != nil {
-					return nil, h.held(now, h.c.space.set.MinPoll)
+					return nil, h.held(now, h.c.space.Set.MinPoll)
 				}
 				if err != nil {
 					return nil, err
@@ -424,7 +397,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 			case fresh:
 				return nil, h.held(now, wait)
 			}
-			if now, err = h.cell.readRecord(ctx); err != nil {
+			if now, err = h.cell.Read(ctx); err != nil {
 				return nil, err
 			}
 			fresh = true
@@ -448,7 +421,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 				return nil, h.held(now, verdict.wait)
 			}
 			var err error
-			if now, err = h.cell.readRecord(ctx); err != nil {
+			if now, err = h.cell.Read(ctx); err != nil {
 				return nil, err
 			}
 			fresh = true
@@ -458,16 +431,16 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 		if guard != nil || err != nil {
 			return guard, err
 		}
-		now, fresh = h.cell.note(next), true
+		now, fresh = h.cell.Note(next), true
 	}
-	return nil, h.held(now, h.c.space.set.MinPoll)
+	return nil, h.held(now, h.c.space.Set.MinPoll)
 }
 
 // goesOn reports whether the handle enters the queue over the state s, in which it has left the
 // lock to others just now, without another look. If they have written meanwhile, it conflicts;
 // where writes wait that takes longer than a look.
-func (h *Handle) goesOn(s *seen, queue bool) bool {
-	return queue && h.several(s) && h.c.space.set.traits.MinWriteTime == 0 && h.c.space.clock.monotonic().Sub(s.at) < h.c.space.set.MinPoll
+func (h *Handle) goesOn(s *cell.Seen, queue bool) bool {
+	return queue && h.several(s) && h.c.space.Set.Traits.MinWriteTime == 0 && h.c.space.Clock.Monotonic().Sub(s.At) < h.c.space.Set.MinPoll
 }
 
 // guesses reports whether a handle that knows nothing of its record tries to create it without
@@ -476,7 +449,7 @@ func (h *Handle) guesses() bool {
 	if h.own != nil {
 		return true
 	}
-	return h.job == nil && (h.c.space.set.traits.ConflictCarriesState || h.c.space.set.AssumeNew) && !h.c.space.set.CheckTokenFloor
+	return h.job == nil && (h.c.space.Set.Traits.ConflictCarriesState || h.c.space.Set.AssumeNew) && !h.c.space.Set.CheckTokenFloor
 }
 
 // join returns a guard of the grant that the handle holds already, or neither
@@ -508,9 +481,9 @@ func (h *Handle) join(ctx context.Context) (*Guard, error) {
 
 // lastHeld is the error of a wait for the lock, with the state that the handle saw last.
 func (h *Handle) lastHeld() *HeldError {
-	last := h.cell.known()
+	last := h.cell.Known()
 	if last == nil {
-		last = &seen{}
+		last = &cell.Seen{}
 	}
 	return h.held(last, 0)
 }
@@ -528,7 +501,7 @@ func (h *Handle) reacquirePause(ctx context.Context, l *waitQueue, w *waiter) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	h.waitForChange(ctx, cancel, l, w, h.cell.known())
+	h.waitForChange(ctx, cancel, l, w, h.cell.Known())
 }
 
 const (
@@ -548,11 +521,11 @@ func (h *Handle) reacquireDelay() time.Duration {
 	if h.grant == nil {
 		return 0
 	}
-	set, last := h.c.space.set, h.cell.known()
-	if last == nil || last.rec == nil || last.rec.State != Free || h.grant.id != last.rec.Grant {
+	set, last := h.c.space.Set, h.cell.Known()
+	if last == nil || last.Rec == nil || last.Rec.State != Free || h.grant.id != last.Rec.Grant {
 		return 0
 	}
-	since := h.c.space.clock.monotonic().Sub(last.at)
+	since := h.c.space.Clock.Monotonic().Sub(last.At)
 	var yield time.Duration
 	switch watched := h.watches(); {
 	case h.grant.yieldRequested(): // for as long as a waiter needs that does not hear of it
@@ -563,7 +536,7 @@ func (h *Handle) reacquireDelay() time.Duration {
 	case h.contended:
 		yield = set.MaxPoll
 	default:
-		if part := (h.c.space.clock.sinceStart() - h.began - since) / reacquirePart; part >= set.MinPoll {
+		if part := (h.c.space.Clock.SinceStart() - h.began - since) / reacquirePart; part >= set.MinPoll {
 			yield = min(part, set.MaxPoll)
 		}
 	}
@@ -578,110 +551,24 @@ func (h *Handle) noteContention(others bool, guard *Guard) {
 	h.contended = others || h.passed && !guard.WasLastHolder()
 }
 
-// adopt takes over what another goroutine of the client has seen of the lock.
-func (c *cell) adopt(s *seen) {
-	last := c.known()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s != nil && (last == nil || last.version != s.version && s.at.After(last.at) || last.version == s.version && s.at.Before(last.at)) {
-		c.last = s
-	}
-}
-
-// known returns what the handle, or an earlier process, knows of the lock.
-func (c *cell) known() *seen {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.last == nil {
-		c.last = c.recall()
-	}
-	return c.last
-}
-
-// note remembers a state. What counts is when a version was seen first. For a record that
-// others have changed, and a broken one, it is when the last write of the grant's holder was
-// seen first: its mark is still that write, so that the holder wrote none after it.
-func (c *cell) note(s *seen) *seen {
-	s = c.space.sinceFirstSeen(c.key, s)
-	c.mu.Lock()
-	if c.last != nil && c.last.version == s.version && s.version != "" {
-		if s.age > c.last.age || s.at.Before(c.last.at) {
-			earlier := *c.last
-			earlier.age = max(s.age, earlier.age)
-			if s.at.Before(earlier.at) {
-				earlier.at = s.at
-			}
-			c.last = &earlier
-		}
-		s = c.last
-		c.mu.Unlock()
-		return s
-	}
-	if last := c.last; last != nil && last.rec != nil && s.rec != nil && lockrec.LastWrite(last.rec) == lockrec.LastWrite(s.rec) {
-		unchanged := *s
-		unchanged.at = last.at
-		s = &unchanged
-	}
-	c.last = s
-	c.mu.Unlock()
-	c.keep(s)
-	if c.noted != nil {
-		c.noted(s)
-	}
-	return s
-}
-
 // noted wakes the goroutines of the client for which the state s of the lock is news.
-func (h *Handle) noted(s *seen) {
+func (h *Handle) noted(s *cell.Seen) {
 	h.c.show(h, s)
-	if s.rec == nil || s.rec.State != Free {
+	if s.Rec == nil || s.Rec.State != Free {
 		return
 	}
 	h.mu.Lock()
-	released := h.abandoned[s.rec.Grant] || h.grant != nil && h.grant.id == s.rec.Grant
+	released := h.abandoned[s.Rec.Grant] || h.grant != nil && h.grant.id == s.Rec.Grant
 	h.mu.Unlock()
 	if released {
 		h.c.freed(h)
 	}
 }
 
-// readRecord reads the lock as a waiter does: without settling, with the store's clock
-// at the first sight, and without the value when nothing changed.
-func (c *cell) readRecord(ctx context.Context) (*seen, error) {
-	last, began, at := c.known(), c.space.readBegins(), c.space.clock.monotonic()
-	_, conditional := store.As[store.ConditionalGetter](c.space.st)
-	ager, ages := store.As[store.AgeReader](c.space.st)
-	var (
-		value []byte
-		v     store.Version
-		age   = time.Duration(-1)
-		err   error
-	)
-	switch {
-	case conditional && last != nil && last.version != "" && (!ages || c.space.set.IgnoreStoreClock || last.age >= 0):
-		var changed bool
-		if value, v, changed, err = store.GetIfChanged(ctx, c.space.st, c.key, last.version); err == nil && !changed {
-			c.space.readAnswered(c.key, began, at, last.version)
-			return last, nil
-		}
-	case ages && !c.space.set.IgnoreStoreClock:
-		value, v, age, err = ager.GetAge(ctx, c.key)
-	default:
-		value, v, err = store.GetUncommitted(ctx, c.space.st, c.key)
-	}
-	s, err := c.decode(value, v, err)
-	if err != nil {
-		return nil, err
-	}
-	s.at, s.age = c.space.clock.monotonic(), age
-	c.space.readAnswered(c.key, began, at, s.version)
-	return c.note(s), nil
-}
-
-func (h *Handle) held(s *seen, wait time.Duration) *HeldError {
-	e := &HeldError{Name: h.name, Store: h.c.space.set.traits.Name, Wait: wait, own: h.entered()}
-	if s.rec != nil {
-		e.Record = *s.rec
+func (h *Handle) held(s *cell.Seen, wait time.Duration) *HeldError {
+	e := &HeldError{Name: h.name, Store: h.c.space.Set.Traits.Name, Wait: wait, own: h.entered()}
+	if s.Rec != nil {
+		e.Record = *s.Rec
 	} else {
 		e.Record = Record{Name: h.name, State: Free}
 	}

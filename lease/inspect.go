@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -28,7 +29,7 @@ type Info struct {
 // holder of a held lock may be dead. If there is no record, the error matches
 // [store.ErrNotFound]. If the record cannot be read, the error matches [store.ErrCorrupt].
 func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
-	of, err := c.space.lock(name)
+	of, err := c.space.Lock(name)
 	if err != nil {
 		return Info{}, err
 	}
@@ -39,51 +40,32 @@ func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 // the session, which is in the records of its locks. The State is Held while the session is
 // open, Free after its close, or Revoked.
 func (c *Client) InspectSession(ctx context.Context, id string) (Info, error) {
-	of, err := c.space.session(id)
+	of, err := c.space.Session(id)
 	if err != nil {
 		return Info{}, err
 	}
 	return info(ctx, of)
 }
 
-func info(ctx context.Context, of *cell) (Info, error) {
-	s, err := of.inspect(ctx)
+func info(ctx context.Context, of *cell.Cell) (Info, error) {
+	s, err := of.Inspect(ctx)
 	if err != nil {
 		return Info{}, err
 	}
-	if s.rec == nil {
-		return Info{}, of.absent()
+	if s.Rec == nil {
+		return Info{}, of.Absent()
 	}
-	info := Info{Record: *s.rec, Version: s.version, Age: s.age}
-	if presence := of.space.presence; presence != nil && s.rec.State != Free && s.rec.Presence != "" {
-		info.Liveness = presence.Liveness(ctx, s.rec.Presence)
+	info := Info{Record: *s.Rec, Version: s.Version, Age: s.Age}
+	if presence := of.Space.Presence; presence != nil && s.Rec.State != Free && s.Rec.Presence != "" {
+		info.Liveness = presence.Liveness(ctx, s.Rec.Presence)
 	}
 	return info, nil
-}
-
-// absent is the error of a call for a record that does not exist.
-func (c *cell) absent() error { return fmt.Errorf("%s: %w", c, store.ErrNotFound) }
-
-// inspect reads the record, after the store has resolved writes in doubt, with its age where the
-// store can tell.
-func (c *cell) inspect(ctx context.Context) (*seen, error) {
-	ager, ok := store.As[store.AgeReader](c.space.st)
-	if !ok || c.space.set.IgnoreStoreClock {
-		return c.fetch(ctx)
-	}
-	value, v, age, err := ager.GetAge(ctx, c.key)
-	s, err := c.decode(value, v, err)
-	if err != nil {
-		return nil, err
-	}
-	s.at, s.age = c.space.clock.monotonic(), age
-	return s, nil
 }
 
 // List yields the names of the locks below prefix, in no particular order; see [store.Lister].
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		locks, err := store.Prefix(c.space.st, c.space.set.KeyPrefix)
+		locks, err := store.Prefix(c.space.Store, c.space.Set.KeyPrefix)
 		if err != nil {
 			yield("", err)
 			return
@@ -137,22 +119,22 @@ type BreakOptions struct {
 // session.
 func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {
 	now := o != nil && o.Immediate
-	of, err := c.space.lock(name)
+	of, err := c.space.Lock(name)
 	if err != nil {
 		return Record{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
+	ctx, cancel := context.WithTimeout(ctx, cell.MaxDuration)
 	defer cancel()
-	base, err := of.inspect(ctx)
+	base, err := of.Inspect(ctx)
 	if err != nil {
 		return Record{}, err
 	}
 	var asIs *Record
-	broken, err := of.alter(ctx, base, func(s *seen) (*Record, error) {
-		if asIs = s.rec; asIs == nil {
-			return nil, of.absent()
+	broken, err := of.Change(ctx, base, func(s *cell.Seen) (*Record, error) {
+		if asIs = s.Rec; asIs == nil {
+			return nil, of.Absent()
 		}
-		return lockrec.Break(asIs, token, now, s.age)
+		return lockrec.Break(asIs, token, now, s.Age)
 	})
 	if broken == nil && (asIs == nil || asIs.State != Broken || asIs.Token != token) {
 		return Record{}, err
@@ -178,14 +160,14 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 // Watch yields errors and continues. The last error is the cause of ctx, or [ErrClosed].
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		of, err := c.space.lock(name)
+		of, err := c.space.Lock(name)
 		if err != nil {
 			yield(Info{}, err)
 			return
 		}
-		ctx, cancel := c.space.bind(ctx)
+		ctx, cancel := c.space.Bind(ctx)
 		defer cancel(nil)
-		for e, err := range store.Watch(ctx, c.space.st, of.key, c.space.set.MaxPoll) {
+		for e, err := range store.Watch(ctx, c.space.Store, of.Key, c.space.Set.MaxPoll) {
 			info := Info{Record: Record{Name: name}, Version: e.Version, Age: -1}
 			if err == nil && e.Version != "" {
 				var rec *Record

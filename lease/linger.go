@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -15,13 +16,13 @@ import (
 // becomeIdle makes a grant without guards idle for that time, and reports whether it did. It does
 // not if the grant is over, or if others want the lock. The caller holds g.mu.
 func (g *grant) becomeIdle(most time.Duration) bool {
-	if most <= 0 || g.ended != nil || g.releasing || g.wanted || g.c.space.life.Err() != nil {
+	if most <= 0 || g.ended != nil || g.releasing || g.wanted || g.c.space.Life.Err() != nil {
 		return false
 	}
 	if g.idle == nil {
 		g.idle = time.AfterFunc(most, g.freeIdle)
 	}
-	if watcher, ok := store.As[store.Watcher](g.c.space.st); ok && g.unlisten == nil {
+	if watcher, ok := store.As[store.Watcher](g.c.space.Store); ok && g.unlisten == nil {
 		var ctx context.Context
 		ctx, g.unlisten = context.WithCancel(context.Background())
 		g.renewals.Go(func() { g.listen(ctx, watcher) })
@@ -70,17 +71,17 @@ func (g *grant) freeIdle() {
 
 // listen reads a request to yield as soon as the store reports the change.
 func (g *grant) listen(ctx context.Context, watcher store.Watcher) {
-	for pause := g.c.space.backoff(g.c.space.set.MinPoll, g.c.space.set.MaxPoll); ctx.Err() == nil; {
+	for pause := g.c.space.Backoff(g.c.space.Set.MinPoll, g.c.space.Set.MaxPoll); ctx.Err() == nil; {
 		g.mu.Lock()
-		version := g.tries.base
+		version := g.tries.Base
 		g.mu.Unlock()
-		if watcher.Watch(ctx, g.h.cell.key, version) == nil {
+		if watcher.Watch(ctx, g.h.cell.Key, version) == nil {
 			_ = g.checkRecord(ctx, version)
 		}
 		if g.standsAt(version) { // the watcher failed, or returned without a change
-			_ = pause.wait(ctx)
+			_ = pause.Wait(ctx)
 		} else {
-			pause.tries = 0
+			pause.Tries = 0
 		}
 	}
 }
@@ -88,14 +89,14 @@ func (g *grant) listen(ctx context.Context, watcher store.Watcher) {
 func (g *grant) standsAt(version store.Version) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.tries.base == version
+	return g.tries.Base == version
 }
 
 // checkRecord reads what others have written over that version of the grant's record, or over any.
 // It reads while it does not have the turn to write. So a read that hangs delays neither a renewal
 // nor a release.
 func (g *grant) checkRecord(ctx context.Context, version store.Version) error {
-	var now *seen
+	var now *cell.Seen
 	turn := g.turn()
 	for base := version; ; {
 		select {
@@ -109,13 +110,13 @@ func (g *grant) checkRecord(ctx context.Context, version store.Version) error {
 		case now != nil && same:
 			_, err = g.found(now, store.ResolveResult{})
 		case version == "": // what was read may be older than the grant's own last write
-			base = g.tries.base
+			base = g.tries.Base
 		}
 		<-turn
 		if now != nil && same || version != "" && !same {
 			return err // nothing was read, or the store reported the holder's own write
 		}
-		if now, err = g.h.cell.fetch(ctx); err != nil {
+		if now, err = g.h.cell.Fetch(ctx); err != nil {
 			return err
 		}
 	}
@@ -124,16 +125,16 @@ func (g *grant) checkRecord(ctx context.Context, version store.Version) error {
 // requestIdleYield requests, on behalf of a waiter, a lock that its holder keeps after its work. It
 // does so once for each grant.
 func (h *Handle) requestIdleYield(ctx context.Context, l *waitQueue) {
-	s := h.cell.known()
-	if s == nil || s.rec == nil || s.rec.State != Held || s.rec.Linger == 0 || l.yieldRequestedOf == s.rec.Grant {
+	s := h.cell.Known()
+	if s == nil || s.Rec == nil || s.Rec.State != Held || s.Rec.Linger == 0 || l.yieldRequestedOf == s.Rec.Grant {
 		return
 	}
-	if g := h.c.find(s.rec.Grant); g != nil {
+	if g := h.c.find(s.Rec.Grant); g != nil {
 		g.want()
-	} else if _, err := h.requestYield(ctx, s, YieldRequest{By: h.c.space.set.Holder, At: h.c.space.clock.wall(), OnlyIfIdle: true}); err != nil && !store.Permanent(err) {
+	} else if _, err := h.requestYield(ctx, s, YieldRequest{By: h.c.space.Set.Holder, At: h.c.space.Clock.Wall(), OnlyIfIdle: true}); err != nil && !store.Permanent(err) {
 		return // the next read tries again
 	}
-	l.yieldRequestedOf = s.rec.Grant
+	l.yieldRequestedOf = s.Rec.Grant
 }
 
 // find returns a grant of this client, or nil.

@@ -122,7 +122,7 @@ func (h *Handle) choose(o *LockOptions, call method) error {
 	if o == nil {
 		return nil
 	}
-	own, set := *o, h.c.space.set
+	own, set := *o, h.c.space.Set
 	h.opts = &own
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: lock %q: %s", store.ErrInvalid, h.name, fmt.Sprintf(format, args...))

@@ -3,7 +3,6 @@ package lease
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -32,15 +32,15 @@ func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, er
 	if err := lockrec.CheckSlots(slots); err != nil {
 		return Record{}, fmt.Errorf("%q: %w", name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
+	ctx, cancel := context.WithTimeout(ctx, cell.MaxDuration)
 	defer cancel()
-	base, err := h.cell.inspect(ctx)
+	base, err := h.cell.Inspect(ctx)
 	if err != nil {
 		return Record{}, err
 	}
-	resized, err := h.cell.alter(ctx, base, func(s *seen) (*Record, error) {
-		if s.rec == nil {
-			return nil, h.cell.absent()
+	resized, err := h.cell.Change(ctx, base, func(s *cell.Seen) (*Record, error) {
+		if s.Rec == nil {
+			return nil, h.cell.Absent()
 		}
 		next, err := h.amended(ctx, s)
 		if err != nil {
@@ -69,15 +69,15 @@ func (g *Guard) Slot() int {
 func (g *grant) isMember() bool { return g.member != nil }
 
 // foundMember is found for a grant that is a member.
-func (g *grant) foundMember(now *seen) (over bool, _ error) {
+func (g *grant) foundMember(now *cell.Seen) (over bool, _ error) {
 	lost := &LostError{Reason: ErrTakenOver}
 	switch {
-	case now.rec == nil:
+	case now.Rec == nil:
 		lost.Reason = ErrRemoved
-	case now.rec.State == Broken:
+	case now.Rec.State == Broken:
 		lost.Reason = ErrBroken
-	case now.names(g.id):
-		g.acknowledge(now.rec)
+	case now.Names(g.id):
+		g.acknowledge(now.Rec)
 		return false, nil
 	}
 	g.lose(lost)
@@ -97,22 +97,22 @@ func (h *Handle) mode() Mode {
 
 // several reports whether the rules of locks with several holders apply to the lock in the state s:
 // it has members, or the handle becomes one.
-func (h *Handle) several(s *seen) bool {
+func (h *Handle) several(s *cell.Seen) bool {
 	if h.own != nil {
 		return false
 	}
-	if h.mode() != ModeExclusive || s.rec != nil && (lockrec.Members(s.rec) > 0 || s.rec.Slots > 0) {
+	if h.mode() != ModeExclusive || s.Rec != nil && (lockrec.Members(s.Rec) > 0 || s.Rec.Slots > 0) {
 		return true
 	}
-	return h.opts.Fair && s.rec != nil && s.rec.State != Free
+	return h.opts.Fair && s.Rec != nil && s.Rec.State != Free
 }
 
 // amended returns the record of s as this client writes it for the changes of roster.go.
-func (h *Handle) amended(ctx context.Context, s *seen) (Record, error) {
-	next := Record{Name: h.name, State: Free, TTL: h.c.space.set.TTL}
+func (h *Handle) amended(ctx context.Context, s *cell.Seen) (Record, error) {
+	next := Record{Name: h.name, State: Free, TTL: h.c.space.Set.TTL}
 	token := &Record{Name: h.name}
-	if s.rec != nil {
-		next = *s.rec
+	if s.Rec != nil {
+		next = *s.Rec
 		var err error
 		if token.Token, err = lockrec.NextToken(&next); err != nil {
 			return Record{}, err
@@ -123,10 +123,10 @@ func (h *Handle) amended(ctx context.Context, s *seen) (Record, error) {
 		return Record{}, err
 	}
 	if next.State == Held {
-		next = lockrec.ByOther(&next, s.age)
+		next = lockrec.ByOther(&next, s.Age)
 	}
 	next.Token = max(next.Token, token.Token-1, 1)
-	next.Renewed = h.c.space.clock.wall()
+	next.Renewed = h.c.space.Clock.Wall()
 	return next, nil
 }
 
@@ -168,8 +168,8 @@ func (h *Handle) sessionsOver(ctx context.Context, members []Member) (over map[s
 // names the version of the session's record that was evaluated, and the write that takes them out
 // names that of s. If the handle stops after a revocation, the entry stays in the queue until
 // another waiter sees that the session is revoked.
-func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bool, v verdict) {
-	if s.rec == nil {
+func (h *Handle) cleared(ctx context.Context, s *cell.Seen, next *Record) (changed bool, v verdict) {
+	if s.Rec == nil {
 		return false, v
 	}
 	ahead, others := h.dueReads(s, h.those(s, lockrec.Ahead))
@@ -185,14 +185,14 @@ func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bo
 			v.open, v.reason = true, holder.reason
 		}
 	}
-	if s.rec.State == Free {
+	if s.Rec.State == Free {
 		left := h.intervalLeft(s)
 		v.open, v.wait = left <= 0, max(v.wait, left)
 	}
 	if v.open {
 		next.NotBefore = time.Time{}
 		lockrec.Vacate(next)
-		changed = s.rec.State != Free || len(s.rec.Queue) > 0
+		changed = s.Rec.State != Free || len(s.Rec.Queue) > 0
 	}
 	if len(over) > 0 {
 		lockrec.Drop(next, func(session string) bool { return over[session] })
@@ -203,9 +203,9 @@ func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bo
 
 // those returns the members that which returns for the entries that the handle reads for, each
 // once.
-func (h *Handle) those(s *seen, which func(r *Record, grant string) []Member) (all []Member) {
+func (h *Handle) those(s *cell.Seen, which func(r *Record, grant string) []Member) (all []Member) {
 	for _, entry := range h.entries(s) {
-		for _, m := range which(s.rec, entry) {
+		for _, m := range which(s.Rec, entry) {
 			if !contains(all, m) {
 				all = append(all, m)
 			}
@@ -221,9 +221,9 @@ func contains(all []Member, m Member) bool {
 // evaluateAll evaluates members of the record of s. It returns the sessions of those that are over,
 // and the verdict on a member that has the lock alone. The verdict's wait is how long it takes at
 // most until another member is over.
-func (h *Handle) evaluateAll(ctx context.Context, s *seen, members []Member) (over map[string]bool, v verdict) {
-	if lockrec.Exclusive(s.rec) && contains(members, Member{Grant: s.rec.Grant}) {
-		members = slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Grant == s.rec.Grant })
+func (h *Handle) evaluateAll(ctx context.Context, s *cell.Seen, members []Member) (over map[string]bool, v verdict) {
+	if lockrec.Exclusive(s.Rec) && contains(members, Member{Grant: s.Rec.Grant}) {
+		members = slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Grant == s.Rec.Grant })
 		if v = h.evaluate(ctx, s); v.err != nil || v.next != nil {
 			return nil, v
 		}
@@ -242,16 +242,16 @@ func (h *Handle) evaluateAll(ctx context.Context, s *seen, members []Member) (ov
 // directly ahead. Most of these have left by then, so that a moving queue does not cost a read of
 // each session. A waiter ahead delays no other before it holds the lock; so the handle reads its
 // session rarely.
-func (h *Handle) dueReads(s *seen, ahead []Member) (due []Member, wait time.Duration) {
-	now := h.c.space.clock.monotonic()
+func (h *Handle) dueReads(s *cell.Seen, ahead []Member) (due []Member, wait time.Duration) {
+	now := h.c.space.Clock.Monotonic()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	next := make(map[string]time.Time, len(ahead))
 	for _, m := range ahead {
 		at, met := h.readAt[m.Grant]
-		soon := now.Add(h.c.space.set.rereadDelay(m.TTL))
-		stands, _ := lockrec.Find(s.rec, m.Grant)
-		handed := s.rec.State == Held && m.Session != "" && s.rec.Presence == ""
+		soon := now.Add(h.c.space.Set.RereadDelay(m.TTL))
+		stands, _ := lockrec.Find(s.Rec, m.Grant)
+		handed := s.Rec.State == Held && m.Session != "" && s.Rec.Presence == ""
 		switch {
 		case stands != lockrec.Waiting && !handed:
 			at = now
@@ -259,7 +259,7 @@ func (h *Handle) dueReads(s *seen, ahead []Member) (due []Member, wait time.Dura
 			at = soon
 		}
 		if now.Before(at) {
-			wait = max(wait, h.c.space.set.expiry(m.TTL))
+			wait = max(wait, h.c.space.Set.Expiry(m.TTL))
 		} else {
 			due = append(due, m)
 			if stands == lockrec.Waiting {
@@ -275,7 +275,7 @@ func (h *Handle) dueReads(s *seen, ahead []Member) (due []Member, wait time.Dura
 // readDue makes the reads of the sessions of members due after wait at the latest, when these may
 // be over.
 func (h *Handle) readDue(members []Member, wait time.Duration) {
-	by := h.c.space.clock.monotonic().Add(wait)
+	by := h.c.space.Clock.Monotonic().Add(wait)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, m := range members {
@@ -288,7 +288,7 @@ func (h *Handle) readDue(members []Member, wait time.Duration) {
 // nextRead returns the time until the next read of a session that is not due now; 0 if there is
 // none.
 func (h *Handle) nextRead() (next time.Duration) {
-	now := h.c.space.clock.monotonic()
+	now := h.c.space.Clock.Monotonic()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, at := range h.readAt {
@@ -307,21 +307,21 @@ func (h *Handle) readDueIn(grant string) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if at, met := h.readAt[grant]; met {
-		return at.Sub(h.c.space.clock.monotonic())
+		return at.Sub(h.c.space.Clock.Monotonic())
 	}
 	return 0
 }
 
 // entries returns the entries in the lock's queue of all that wait through this client: the handle
 // reads for all of them. A handle without an entry waits for the holders.
-func (h *Handle) entries(s *seen) []string {
+func (h *Handle) entries(s *cell.Seen) []string {
 	all := []string{h.entered()}
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
-	if l := h.c.waitQueues[h.cell.key]; l != nil {
+	if l := h.c.waitQueues[h.cell.Key]; l != nil {
 		for _, w := range l.waiters {
 			if entry := w.h.entered(); entry != "" && !slices.Contains(all, entry) {
-				if at, _ := lockrec.Find(s.rec, entry); at == lockrec.Waiting {
+				if at, _ := lockrec.Find(s.Rec, entry); at == lockrec.Waiting {
 					all = append(all, entry)
 				}
 			}
@@ -340,22 +340,22 @@ func (h *Handle) entered() string {
 // enter takes the lock in the state s as a member, or enters its queue where queue allows that. It
 // also takes out members that are over. It returns one of four: the grant; the state to continue
 // with; an error; or none of these, and how long it takes at most until the lock may be taken.
-func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next *seen, wait time.Duration, err error) {
+func (h *Handle) enter(ctx context.Context, s *cell.Seen, queue bool) (_ *Guard, next *cell.Seen, wait time.Duration, err error) {
 	entry := h.entered()
 	if entry != "" {
-		switch at, m := s.find(entry); {
-		case at != lockrec.Waiting && s.rec != nil && s.rec.State == Broken && s.names(entry):
+		switch at, m := s.Find(entry); {
+		case at != lockrec.Waiting && s.Rec != nil && s.Rec.State == Broken && s.Names(entry):
 			// It was broken before this handle believed in it: others wait for no holder.
 			err := h.depart(ctx, s, entry)
 			h.forget(entry)
-			return nil, h.cell.known(), 0, err
+			return nil, h.cell.Known(), 0, err
 		case at == lockrec.Absent:
 			if final, err := h.confirmed(ctx, s); err != nil || final != s {
 				return nil, final, 0, err
 			}
 			h.forget(entry) // dropped with its session, or the record is another
 			entry = ""
-		case at == lockrec.Holding && s.rec.State != Broken:
+		case at == lockrec.Holding && s.Rec.State != Broken:
 			guard, next, err := h.promote(ctx, s, m, "")
 			return guard, next, 0, err
 		}
@@ -384,7 +384,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 		}
 	}
 	if newcomer {
-		if entry, err = h.newcomer(ctx, &rec, queue && h.hasTurn(ctx, &rec) && !lockrec.IsContended(s.rec, h.c.space.calls.takes())); err != nil {
+		if entry, err = h.newcomer(ctx, &rec, queue && h.hasTurn(ctx, &rec) && !h.c.space.IsContended(s.Rec)); err != nil {
 			return nil, nil, 0, err
 		}
 		changed = changed || entry != ""
@@ -392,8 +392,8 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 	if !changed {
 		return nil, nil, v.wait, nil
 	}
-	lockrec.KeepsHolder(&rec, s.rec)
-	if lockrec.Members(&rec) > lockrec.Members(cmp.Or(s.rec, &Record{})) {
+	lockrec.KeepsHolder(&rec, s.Rec)
+	if lockrec.Members(&rec) > lockrec.Members(cmp.Or(s.Rec, &Record{})) {
 		if err := lockrec.HasRoom(&rec); err != nil {
 			h.forget(entry)
 			return nil, nil, 0, err
@@ -406,7 +406,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 // newcomer enters a new member into rec, as a holder or into the queue, and returns its grant,
 // empty if it may not enter.
 func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry string, _ error) {
-	m := Member{Session: h.under.ID(), TTL: h.c.space.set.TTL, Mode: h.mode(), Since: rec.Renewed.UTC().Truncate(time.Second)}
+	m := Member{Session: h.under.ID(), TTL: h.c.space.Set.TTL, Mode: h.mode(), Since: rec.Renewed.UTC().Truncate(time.Second)}
 	if m.Mode == ModeExclusive && h.campaign.Load() != nil {
 		m.Mode = ModeCandidate
 	}
@@ -416,7 +416,7 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 		return "", err
 	}
 	if at == lockrec.Holding {
-		rec.Holder = h.c.space.set.Holder
+		rec.Holder = h.c.space.Set.Holder
 	}
 	if at == lockrec.Holding && lockrec.Alone(m.Mode) {
 		if err := h.dress(ctx, rec); err != nil {
@@ -460,7 +460,7 @@ func (h *Handle) timed(place int) {
 // queues reports whether the handle waits for the lock in its queue. If it does not, it reads the
 // lock from time to time. No later client overtakes a waiter in the queue.
 func (h *Handle) queues(r *Record) bool {
-	if h.c.space.set.MinInterval > 0 || h.campaign.Load() != nil && !h.opts.Fair {
+	if h.c.space.Set.MinInterval > 0 || h.campaign.Load() != nil && !h.opts.Fair {
 		return false // the session that hands the lock over writes neither that time nor the value
 	}
 	return lockrec.Queues(r, h.mode(), h.opts.Fair)
@@ -483,46 +483,41 @@ func (h *Handle) forget(entry string) {
 // record with it, and only this session writes that grant. So the record shows whether the write
 // was applied. When another client has replaced s without the entry, the write never will be
 // applied.
-func (h *Handle) amend(ctx context.Context, s *seen, rec *Record, entry, reason string) (*Guard, *seen, error) {
+func (h *Handle) amend(ctx context.Context, s *cell.Seen, rec *Record, entry, reason string) (*Guard, *cell.Seen, error) {
 	c := h.c
-	settled, cancel := context.WithTimeout(ctx, max(min(c.space.set.TTL, 4*maxCall), c.space.set.callTimeout()))
+	settled, cancel := context.WithTimeout(ctx, c.space.Set.ResolveTimeout())
 	defer cancel()
-	t := h.cell.over(s.version, s.rec)
-	t.noReadBack = c.space.set.traits.CannotReadOwnWrites
-	for pause := c.space.resolveBackoff(); ; {
-		rec.Nonce = rand.Text()
-		f := t.send(settled, rec, c.space.clock.sinceStart())
-		switch {
-		case f.resolution == store.ResolutionApplied:
-			if at, m := f.now.find(entry); at == lockrec.Holding {
-				return h.begun(ctx, f.now, m, reason)
-			}
-			return nil, h.cell.note(f.now), nil
-		case f.resolution == store.ResolutionPending && pause.wait(settled) == nil: // send it again over the same state
-		case f.now != nil && f.resolution != store.ResolutionPending:
-			if !f.now.names(entry) {
-				h.forget(entry) // the handle has no entry to take out
-			}
-			return nil, h.cell.note(f.now), nil
-		case s.names(entry): // the entry is in the record before and after the write
-			return nil, nil, f.err
-		default:
-			var err error
-			if entry != "" && f.resolution != store.ResolutionNotApplied {
-				if t.noReadBack { // this write must not be adopted later
-					t = h.cell.over(s.version, s.rec)
-				}
-				err = h.withdraw(ctx, &leftover{h: h, t: t, rec: rec, grant: entry, free: h.without(entry)})
-			}
-			h.forget(entry)
-			return nil, nil, errors.Join(f.err, err)
+	t := h.cell.Over(s.Version, s.Rec)
+	t.NoReadBack = c.space.Set.Traits.CannotReadOwnWrites
+	f := t.Write(settled, rec, c.space.Clock.SinceStart(), nil)
+	switch {
+	case f.Resolution == store.ResolutionApplied:
+		if at, m := f.Now.Find(entry); at == lockrec.Holding {
+			return h.begun(ctx, f.Now, m, reason)
 		}
+		return nil, h.cell.Note(f.Now), nil
+	case f.Now != nil && f.Resolution != store.ResolutionPending:
+		if !f.Now.Names(entry) {
+			h.forget(entry) // the handle has no entry to take out
+		}
+		return nil, h.cell.Note(f.Now), nil
+	case s.Names(entry): // the entry is in the record before and after the write
+		return nil, nil, f.Err
 	}
+	var err error
+	if entry != "" && f.Resolution != store.ResolutionNotApplied {
+		if t.NoReadBack { // this write must not be adopted later
+			t = h.cell.Over(s.Version, s.Rec)
+		}
+		err = h.withdraw(ctx, &leftover{h: h, t: t, rec: rec, grant: entry, free: h.without(entry)})
+	}
+	h.forget(entry)
+	return nil, nil, errors.Join(f.Err, err)
 }
 
 // promote makes the grant of a waiter that the record s names as a holder. It believes in that only
 // after a read that the store has resolved.
-func (h *Handle) promote(ctx context.Context, s *seen, m Member, reason string) (*Guard, *seen, error) {
+func (h *Handle) promote(ctx context.Context, s *cell.Seen, m Member, reason string) (*Guard, *cell.Seen, error) {
 	if final, err := h.confirmed(ctx, s); err != nil || final != s {
 		return nil, final, err
 	}
@@ -532,24 +527,24 @@ func (h *Handle) promote(ctx context.Context, s *seen, m Member, reason string) 
 
 // confirmed returns s if that is certainly in the store, and the present state otherwise. Where the
 // store has to resolve writes, a read may have shown a state that never takes effect.
-func (h *Handle) confirmed(ctx context.Context, s *seen) (*seen, error) {
-	if _, peeks := store.As[store.UncommittedGetter](h.c.space.st); !peeks {
+func (h *Handle) confirmed(ctx context.Context, s *cell.Seen) (*cell.Seen, error) {
+	if _, peeks := store.As[store.UncommittedGetter](h.c.space.Store); !peeks {
 		return s, nil
 	}
-	final, err := h.cell.reread(ctx)
+	final, err := h.cell.Reread(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if final.version == s.version {
+	if final.Version == s.Version {
 		return s, nil
 	}
 	return final, nil
 }
 
 // begun makes the grant that is in the record, and its first guard.
-func (h *Handle) begun(ctx context.Context, s *seen, m Member, reason string) (*Guard, *seen, error) {
+func (h *Handle) begun(ctx context.Context, s *cell.Seen, m Member, reason string) (*Guard, *cell.Seen, error) {
 	defer h.forget(m.Grant)
-	return h.begin(ctx, &seen{age: -1}, finding{now: s, try: try{at: h.c.space.clock.sinceStart()}}, m, reason)
+	return h.begin(ctx, &cell.Seen{Age: -1}, cell.Finding{Now: s, Try: cell.Try{At: h.c.space.Clock.SinceStart()}}, m, reason)
 }
 
 // without returns the function that takes a grant out of a record.
@@ -559,7 +554,7 @@ func (h *Handle) without(grant string) func(*Record) Record {
 		if next.State == Held {
 			next = lockrec.ByOther(r, -1)
 		}
-		next.Renewed = h.c.space.clock.wall()
+		next.Renewed = h.c.space.Clock.Wall()
 		lockrec.Leave(&next, grant)
 		lockrec.KeepsHolder(&next, r)
 		return next
@@ -568,7 +563,7 @@ func (h *Handle) without(grant string) func(*Record) Record {
 
 // withdraw is leftover.withdraw. If it cannot be resolved now, the session tries again later.
 func (h *Handle) withdraw(ctx context.Context, l *leftover) error {
-	ctx, cancel := h.c.space.ending(ctx)
+	ctx, cancel := h.c.space.Ending(ctx)
 	defer cancel()
 	err := l.withdraw(ctx)
 	if err != nil {
@@ -579,12 +574,12 @@ func (h *Handle) withdraw(ctx context.Context, l *leftover) error {
 
 // depart takes a grant out of the record, within the time of ctx: a reader's, that of a slot, or an
 // entry of the queue.
-func (h *Handle) depart(ctx context.Context, base *seen, grant string) error {
-	if last := h.cell.known(); last != nil && last.names(grant) {
+func (h *Handle) depart(ctx context.Context, base *cell.Seen, grant string) error {
+	if last := h.cell.Known(); last != nil && last.Names(grant) {
 		base = last
 	}
-	l := &leftover{h: h, t: h.cell.over(base.version, base.rec), rec: base.rec, grant: grant, free: h.without(grant), landed: true}
-	marked, err := h.withHighestMark(ctx, base.rec)
+	l := &leftover{h: h, t: h.cell.Over(base.Version, base.Rec), rec: base.Rec, grant: grant, free: h.without(grant), landed: true}
+	marked, err := h.withHighestMark(ctx, base.Rec)
 	if err != nil {
 		h.under.remember(l)
 		return err
@@ -603,7 +598,7 @@ func (h *Handle) withHighestMark(ctx context.Context, r *Record) (*Record, error
 	if len(r.Queue) == 0 {
 		return r, nil
 	}
-	mark, err := store.HighestToken(ctx, h.c.space.st, h.cell.key)
+	mark, err := store.HighestToken(ctx, h.c.space.Store, h.cell.Key)
 	if err != nil || mark <= r.Token {
 		return r, err
 	}
@@ -645,15 +640,15 @@ func (h *Handle) leaveQueue(ctx context.Context) error {
 	}
 	defer h.alone(context.Background())() // an attempt ends with its context
 	entry := h.entered()
-	base := h.cell.known()
+	base := h.cell.Known()
 	if entry == "" || h.waits(0) > 0 {
 		return nil
 	}
-	if at, _ := base.find(entry); at == lockrec.Waiting {
-		h.timed(slices.IndexFunc(base.rec.Queue, func(m Member) bool { return m.Grant == entry }))
+	if at, _ := base.Find(entry); at == lockrec.Waiting {
+		h.timed(slices.IndexFunc(base.Rec.Queue, func(m Member) bool { return m.Grant == entry }))
 	}
 	defer h.forget(entry)
-	if _, lost := h.under.Err().(*LostError); lost || base == nil || base.rec == nil {
+	if _, lost := h.under.Err().(*LostError); lost || base == nil || base.Rec == nil {
 		return nil // others drop it with the session; or the record was removed
 	}
 	return h.depart(context.WithoutCancel(ctx), base, entry)
@@ -661,13 +656,13 @@ func (h *Handle) leaveQueue(ctx context.Context) error {
 
 // shows stores s for a handle that waits in the queue and has become a holder, and reports whether
 // that is so.
-func (h *Handle) shows(s *seen) bool {
+func (h *Handle) shows(s *cell.Seen) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.entry == "" {
 		return false
 	}
-	if at, _ := s.find(h.entry); at != lockrec.Holding {
+	if at, _ := s.Find(h.entry); at != lockrec.Holding {
 		return false // a state older than the entry does not name it
 	}
 	h.shown = s
@@ -676,16 +671,10 @@ func (h *Handle) shows(s *seen) bool {
 
 // takeShown returns, once, the state in which another handle of the client has seen this one's
 // entry.
-func (h *Handle) takeShown() *seen {
+func (h *Handle) takeShown() *cell.Seen {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.shown
 	h.shown = nil
 	return s
 }
-
-// find returns the place of a grant in the record of s.
-func (s *seen) find(grant string) (lockrec.Standing, Member) { return lockrec.Find(s.rec, grant) }
-
-// names reports whether the record of s names a grant as a holder or as a waiter.
-func (s *seen) names(grant string) bool { return lockrec.Names(s.rec, grant) }

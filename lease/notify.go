@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 )
 
 // A session renews one record and does not read those of its locks. So a client that requests a
@@ -21,18 +22,18 @@ func (c *Client) notifySession(ctx context.Context, id, name string) error {
 		own.checkLock(name)
 		return nil
 	}
-	of, err := c.space.session(id)
+	of, err := c.space.Session(id)
 	if err != nil {
 		return err
 	}
-	base, err := of.inspect(ctx)
+	base, err := of.Inspect(ctx)
 	if err != nil {
 		return err
 	}
 	waits := false // several goroutines wait: one write names the locks of all of them
-	_, err = of.alter(ctx, base, func(s *seen) (*Record, error) {
-		waits = waits || lockrec.IsContended(s.rec, c.space.calls.takes())
-		return lockrec.Notify(s.rec, name, waits, s.age), nil
+	_, err = of.Change(ctx, base, func(s *cell.Seen) (*Record, error) {
+		waits = waits || c.space.IsContended(s.Rec)
+		return lockrec.Notify(s.Rec, name, waits, s.Age), nil
 	})
 	return err
 }
@@ -45,12 +46,12 @@ func (c *Client) notifySessions(ctx context.Context, name string, sessions []str
 // notifyBroken notifies the sessions that hold a broken lock, on behalf of a waiter for it, once
 // for each break. The client that broke the lock may have died before it did so.
 func (h *Handle) notifyBroken(ctx context.Context, l *waitQueue) {
-	s := h.cell.known()
-	if s == nil || s.rec == nil || s.rec.State != Broken || s.rec.Immediate || l.notifiedBreak == s.rec.Nonce {
+	s := h.cell.Known()
+	if s == nil || s.Rec == nil || s.Rec.State != Broken || s.Rec.Immediate || l.notifiedBreak == s.Rec.Nonce {
 		return
 	}
-	if h.c.notifySessions(ctx, h.name, lockrec.SessionsOf(lockrec.Possessors(s.rec))) == nil { // otherwise the next read tries again
-		l.notifiedBreak = s.rec.Nonce
+	if h.c.notifySessions(ctx, h.name, lockrec.SessionsOf(lockrec.Possessors(s.Rec))) == nil { // otherwise the next read tries again
+		l.notifiedBreak = s.Rec.Nonce
 	}
 }
 
@@ -97,7 +98,7 @@ func (s *Session) startChecks() {
 	}
 	s.checking = true
 	s.tidying.Go(func() {
-		ctx, cancel := context.WithTimeout(s.Context(), s.c.space.set.TTL)
+		ctx, cancel := context.WithTimeout(s.Context(), s.c.space.Set.TTL)
 		defer cancel()
 		for {
 			s.mu.Lock()
@@ -157,19 +158,19 @@ func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]
 	if err != nil {
 		return err
 	}
-	now, err := h.cell.fetch(ctx)
-	if err != nil || now.rec == nil {
+	now, err := h.cell.Fetch(ctx)
+	if err != nil || now.Rec == nil {
 		return err
 	}
 	claimed := s.isClaimed(name) // read before the grants, where a claim registers its own
-	for _, grant := range lockrec.GrantsOf(now.rec, s.ID()) {
+	for _, grant := range lockrec.GrantsOf(now.Rec, s.ID()) {
 		switch {
 		case known[grant]:
 			continue
 		case claimed || s.find(grant) != nil:
 			return ErrSessionInDoubt
 		}
-		l := &leftover{h: h, t: h.cell.over(now.version, now.rec), rec: now.rec, grant: grant, free: h.without(grant)}
+		l := &leftover{h: h, t: h.cell.Over(now.Version, now.Rec), rec: now.Rec, grant: grant, free: h.without(grant)}
 		if err := l.withdraw(ctx); err != nil {
 			return err
 		}
@@ -182,7 +183,7 @@ func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]
 func (g *grant) checkUnderSession(ctx context.Context) error {
 	err := g.checkRecord(ctx, "")
 	if errors.Is(g.cause(), ErrBroken) {
-		time.AfterFunc(g.c.space.set.Grace, func() { _ = g.release(context.Background(), ErrReleased) })
+		time.AfterFunc(g.c.space.Set.Grace, func() { _ = g.release(context.Background(), ErrReleased) })
 	}
 	if g.cause() != nil {
 		return nil // it is over

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -122,7 +123,7 @@ func (c *Client) Once(ctx context.Context, name string, period Period, f func(ct
 // [RunDone], and any other err means [RunFailed]. The last call before the release counts. If the
 // grant is not a run (see [LockOptions].Period), the call has no effect.
 func (g *Guard) SetRunResult(err error) {
-	end := &Run{Ended: g.g.c.space.clock.wall().UTC(), Outcome: RunDone}
+	end := &Run{Ended: g.g.c.space.Clock.Wall().UTC(), Outcome: RunDone}
 	if err != nil {
 		end.Outcome, end.Error = RunFailed, shorten(err.Error())
 	}
@@ -153,27 +154,27 @@ type job struct {
 // due returns nil if a run may begin in the state s, where open reports whether the lock can be
 // taken, or if the last one may still continue. The claim that follows is conditional on s. That
 // the job ran already rests on no state that may later turn out never to have taken effect.
-func (h *Handle) due(ctx context.Context, s *seen, open bool) error {
+func (h *Handle) due(ctx context.Context, s *cell.Seen, open bool) error {
 	err := h.dueIn(s, open)
-	if _, peeks := store.As[store.UncommittedGetter](h.c.space.st); err == nil || !peeks {
+	if _, peeks := store.As[store.UncommittedGetter](h.c.space.Store); err == nil || !peeks {
 		return err
 	}
-	final, unread := h.cell.fetch(ctx)
+	final, unread := h.cell.Fetch(ctx)
 	if unread != nil {
 		return unread
 	}
-	return h.dueIn(final, open && final.version == s.version)
+	return h.dueIn(final, open && final.Version == s.Version)
 }
 
-func (h *Handle) dueIn(s *seen, open bool) error {
-	j, now := h.job, h.c.space.clock.wall().Round(0).UTC()
+func (h *Handle) dueIn(s *cell.Seen, open bool) error {
+	j, now := h.job, h.c.space.Clock.Wall().Round(0).UTC()
 	start, end := h.opts.Period.At(now)
-	j.last = h.lastRun(s.rec)
-	j.next = &Run{Period: h.opts.Period.String(), Began: now, PeriodEnd: end.UTC(), Outcome: RunRunning, Holder: h.c.space.set.Holder}
+	j.last = h.lastRun(s.Rec)
+	j.next = &Run{Period: h.opts.Period.String(), Began: now, PeriodEnd: end.UTC(), Outcome: RunRunning, Holder: h.c.space.Set.Holder}
 	if lockrec.Due(j.next, j.last, start, h.opts.Retries, open) {
 		return nil
 	}
-	ran := &AlreadyRanError{Name: h.name, Token: s.rec.Token, Last: *j.last}
+	ran := &AlreadyRanError{Name: h.name, Token: s.Rec.Token, Last: *j.last}
 	if ran.Last.Outcome == RunRunning {
 		ran.Last.Outcome = RunDied
 	}
@@ -213,7 +214,7 @@ func (j *job) begin(rec *Record) {
 func (g *grant) lastRun() Run {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	rec := lockrec.Freed(g.tries.rec, g.c.space.clock.wall())
+	rec := lockrec.Freed(g.tries.Rec, g.c.space.Clock.Wall())
 	if _, lost := g.ended.(*LostError); !lost {
 		g.endRun(&rec)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -178,7 +179,7 @@ type Tuning struct {
 }
 
 // checkOptions returns the options with all defaults filled in, and what follows from them.
-func checkOptions(given *Options, traits store.Traits) (o Options, s *settings, err error) {
+func checkOptions(given *Options, traits store.Traits) (o Options, s *cell.Settings, err error) {
 	if given != nil {
 		o = *given
 	}
@@ -202,12 +203,12 @@ func checkOptions(given *Options, traits store.Traits) (o Options, s *settings, 
 		return o, nil, fmt.Errorf("%w: ReclaimOwn needs a Holder that no other process has", store.ErrInvalid)
 	}
 	setDefault(&o.Holder, defaultHolder())
-	s = &settings{
+	s = &cell.Settings{
 		TTL: o.TTL, Margin: o.Margin, Grace: o.Grace, RenewInterval: o.RenewInterval, MinPoll: o.MinPoll, MaxPoll: o.MaxPoll,
 		ReleaseTimeout: o.ReleaseTimeout, StoreTimeout: o.StoreTimeout, MinInterval: o.MinInterval,
 		Holder: o.Holder, KeyPrefix: o.KeyPrefix, Cache: o.Cache, ReclaimOwn: o.ReclaimOwn, AssumeNew: o.AssumeNew,
 		CheckTokenFloor: o.CheckTokenFloor, ManualRenewal: o.ManualRenewal, NoPresence: o.NoPresence, IgnoreStoreClock: o.IgnoreStoreClock,
-		traits: traits, factor: lockrec.Factor(o.MaxClockDrift),
+		Traits: traits, Factor: lockrec.Factor(o.MaxClockDrift),
 	}
 	return o, s, o.check(s)
 }
@@ -220,12 +221,12 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 // check refuses options that are out of bounds, or contradict each other.
-func (o *Options) check(s *settings) error {
+func (o *Options) check(s *cell.Settings) error {
 	least := MinRemoteTTL
-	if s.traits.Local {
+	if s.Traits.Local {
 		least = MinLocalTTL
 	}
-	least = max(least, s.traits.MinTTL)
+	least = max(least, s.Traits.MinTTL)
 	bad := func(fields, format string, args ...any) error {
 		return &OptionError{Fields: strings.Fields(fields), Why: fmt.Sprintf(format, args...)}
 	}
@@ -234,22 +235,22 @@ func (o *Options) check(s *settings) error {
 		return bad("TTL", "the TTL is %v; on this store it can be from %v to %v", o.TTL, least, MaxTTL)
 	case o.TTL%time.Millisecond != 0:
 		return bad("TTL", "the TTL is %v; it must be a number of whole milliseconds", o.TTL)
-	case o.Margin < s.clockCheckInterval():
-		return bad("TTL Margin", "the margin is %v; for a TTL of %v it must be at least %v", o.Margin, o.TTL, s.clockCheckInterval())
+	case o.Margin < s.ClockCheckInterval():
+		return bad("TTL Margin", "the margin is %v; for a TTL of %v it must be at least %v", o.Margin, o.TTL, s.ClockCheckInterval())
 	case o.Margin > o.TTL || o.Grace > o.TTL || o.TTL <= 2*(o.Margin+o.Grace):
 		return bad("TTL Margin Grace", "the TTL is %v; it must be more than twice the margin (%v) and grace (%v) together", o.TTL, o.Margin, o.Grace)
 	case o.RenewInterval < MinRenewInterval || o.RenewInterval > o.TTL/2:
 		return bad("TTL RenewInterval", "the renewal interval is %v; for a TTL of %v it can be from %v to %v", o.RenewInterval, o.TTL, MinRenewInterval, o.TTL/2)
 	case math.IsNaN(o.MaxClockDrift) || o.MaxClockDrift < 0.0001 || o.MaxClockDrift > 0.2:
 		return bad("MaxClockDrift", "the maximal clock drift is %v; it can be from 0.0001 to 0.2", o.MaxClockDrift)
-	case !o.ManualRenewal && s.latestRenewal() > s.trust() && s.traits.MinWriteTime > 0:
-		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v, a write takes %v on this store, and the TTL is %v; the holder trusts its lease for %v, and a renewal could end later; use a longer TTL", o.RenewInterval, s.traits.MinWriteTime, o.TTL, s.trust())
-	case !o.ManualRenewal && s.latestRenewal() > s.trust():
-		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v and the TTL is %v; the holder trusts its lease for %v, and a renewal that takes a tenth of the TTL could end later; use a shorter interval", o.RenewInterval, o.TTL, s.trust())
+	case !o.ManualRenewal && s.LatestRenewal() > s.Trust() && s.Traits.MinWriteTime > 0:
+		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v, a write takes %v on this store, and the TTL is %v; the holder trusts its lease for %v, and a renewal could end later; use a longer TTL", o.RenewInterval, s.Traits.MinWriteTime, o.TTL, s.Trust())
+	case !o.ManualRenewal && s.LatestRenewal() > s.Trust():
+		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v and the TTL is %v; the holder trusts its lease for %v, and a renewal that takes a tenth of the TTL could end later; use a shorter interval", o.RenewInterval, o.TTL, s.Trust())
 	case o.MinPoll < time.Millisecond || o.MaxPoll < o.MinPoll || o.MaxPoll > time.Hour:
 		return bad("MinPoll MaxPoll", "MinPoll is %v and MaxPoll is %v; they can be from 1ms to 1h, and MinPoll must not be above MaxPoll", o.MinPoll, o.MaxPoll)
-	case o.ReleaseTimeout < max(time.Millisecond, s.writeTime()):
-		return bad("ReleaseTimeout", "the release timeout is %v; it must be at least %v", o.ReleaseTimeout, max(time.Millisecond, s.writeTime()))
+	case o.ReleaseTimeout < max(time.Millisecond, s.WriteTime()):
+		return bad("ReleaseTimeout", "the release timeout is %v; it must be at least %v", o.ReleaseTimeout, max(time.Millisecond, s.WriteTime()))
 	case o.MinInterval < 0 || o.MinInterval > maxMinInterval:
 		return bad("MinInterval", "the minimal interval between grants is %v; it can be from 0 to %v", o.MinInterval, maxMinInterval)
 	case o.StoreTimeout < 0:

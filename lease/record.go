@@ -128,6 +128,3 @@ const (
 	// MaxReason is the longest reason of a request to yield, or of its refusal, in bytes: 1,024.
 	MaxReason = lockrec.MaxReason
 )
-
-// tokenOf returns the token in the value of a register, 0 if that has none.
-func tokenOf(value []byte) uint64 { return lockrec.TokenOf(value) }

@@ -11,19 +11,20 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // renewAll renews the lease until the grant ends. It continues after every error.
 func (g *grant) renewAll(ctx context.Context) {
-	set := g.c.space.set
-	pause := g.c.space.backoff(min(set.MinPoll, set.RenewInterval/4), min(set.RenewInterval/2, maxCall))
+	set := g.c.space.Set
+	pause := g.c.space.Backoff(min(set.MinPoll, set.RenewInterval/4), min(set.RenewInterval/2, cell.MaxCall))
 	next := func() time.Duration {
 		g.mu.Lock()
 		due := g.sent + set.RenewInterval
 		g.mu.Unlock()
-		stray := time.Duration((2*g.c.space.random() - 1) * renewalJitter * float64(set.RenewInterval))
-		return max(1, due+stray-g.c.space.clock.sinceStart())
+		stray := time.Duration((2*g.c.space.Random() - 1) * cell.RenewalJitter * float64(set.RenewInterval))
+		return max(1, due+stray-g.c.space.Clock.SinceStart())
 	}
 	timer := time.NewTimer(next())
 	defer timer.Stop()
@@ -38,12 +39,12 @@ func (g *grant) renewAll(ctx context.Context) {
 			return
 		}
 		if err := g.renew(ctx, false, nil); err == nil {
-			pause.tries = 0
+			pause.Tries = 0
 			timer.Reset(next())
 		} else {
 			g.fail(err)
 			// The less trust is left, the more often it is tried.
-			timer.Reset(max(10*time.Millisecond, min(pause.pause(), g.check()/3)))
+			timer.Reset(max(10*time.Millisecond, min(pause.Pause(), g.check()/3)))
 		}
 	}
 }
@@ -57,11 +58,11 @@ const (
 
 // reply is the result of one request of a renewal.
 type reply struct {
-	tries   *tries              // what it was sent for
+	tries   *cell.Tries         // what it was sent for
 	rec     *Record             // of a write: what was sent; of a read: nil
 	at      time.Duration       // of a write: when it was sent
 	version store.Version       // of a write that was applied
-	now     *seen               // of a read: the state that it returned
+	now     *cell.Seen          // of a read: the state that it returned
 	found   store.ResolveResult // of a read
 	err     error
 }
@@ -93,19 +94,19 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	}
 	var sent []*Record
 	defer func() {
-		if err != nil && slices.ContainsFunc(g.tries.open(), func(s try) bool { return slices.Contains(sent, s.rec) }) {
+		if err != nil && slices.ContainsFunc(g.tries.Open(), func(s cell.Try) bool { return slices.Contains(sent, s.Rec) }) {
 			err = store.MarkUnknown(err)
 		}
 	}()
 	var flying sync.WaitGroup
 	defer flying.Wait() // calls bounds this wait
-	ctx, cancel := context.WithTimeout(outlive(ctx), left)
+	ctx, cancel := context.WithTimeout(cell.Outlive(ctx), left)
 	defer cancel()
 	g.flies(cancel)
 	g.peekForOtherWrites(ctx, left)
 
-	put := g.c.space.st.Put
-	if volatile, ok := store.As[store.UnsyncedPutter](g.c.space.st); ok && !firm {
+	put := g.c.space.Store.Put
+	if volatile, ok := store.As[store.UnsyncedPutter](g.c.space.Store); ok && !firm {
 		put = volatile.PutUnsynced
 	} else {
 		firm = true
@@ -116,14 +117,14 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	read := func() {
 		reading++
 		t := g.tries
-		versions := t.versions()
+		versions := t.Versions()
 		flying.Go(func() {
-			now, found, err := g.h.cell.readBack(ctx, t.base, versions)
+			now, found, err := g.h.cell.ReadBack(ctx, t.Base, versions)
 			replies <- reply{tries: t, now: now, found: found, err: err}
 		})
 	}
 	write := func() error {
-		rec := lockrec.Renewed(g.tries.rec, g.c.space.clock.wall())
+		rec := lockrec.Renewed(g.tries.Rec, g.c.space.Clock.Wall())
 		rec.Nonce = rand.Text()
 		if change != nil {
 			if err := change(&rec); err != nil {
@@ -135,22 +136,22 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 			return err
 		}
 		writing++
-		at, t := g.c.space.clock.sinceStart(), g.tries
+		at, t := g.c.space.Clock.SinceStart(), g.tries
 		// Before the write is sent: a ticket that is made while the write hangs names it as
 		// pending.
 		g.mu.Lock()
-		t.add(&rec, at)
+		t.Add(&rec, at)
 		g.mu.Unlock()
 		sent = append(sent, &rec)
 		flying.Go(func() {
-			version, err := put(ctx, g.h.cell.key, t.base, value)
+			version, err := put(ctx, g.h.cell.Key, t.Base, value)
 			replies <- reply{tries: t, rec: &rec, at: at, version: version, err: err}
 		})
 		return nil
 	}
 	// judge calls found, for a state that was read. The renewal continues over what others have
 	// written.
-	judge := func(now *seen, found store.ResolveResult) (over bool, _ error) {
+	judge := func(now *cell.Seen, found store.ResolveResult) (over bool, _ error) {
 		t := g.tries
 		if over, err := g.found(now, found); over || g.tries == t || stop == nil || writing == maxTries {
 			return over, err
@@ -208,18 +209,18 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 			default:
 				problem = r.err
 				g.mu.Lock()
-				g.tries.failed(r.rec, r.err)
+				g.tries.Failed(r.rec, r.err)
 				g.mu.Unlock()
 				// The write that caused the conflict may be this one, repeated by a transport, or
 				// one that was sent before it.
-				if e, known := conflictEntry(r.err); known {
-					now, err := g.h.cell.decodeEntry(e, nil)
+				if e, known := cell.ConflictEntry(r.err); known {
+					now, err := g.h.cell.DecodeEntry(e, nil)
 					if err != nil {
 						problem = errors.Join(problem, err)
 					} else if over, err := judge(now, store.ResolveResult{}); over {
 						return err
 					}
-				} else if !notApplied(r.err) && reading < maxReads {
+				} else if !cell.NotApplied(r.err) && reading < maxReads {
 					read()
 				}
 			}
@@ -235,21 +236,21 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 // not. Otherwise the renewal would find such a write only by a conflict, too late for another
 // write.
 func (g *grant) peekForOtherWrites(ctx context.Context, left time.Duration) {
-	peeker, ok := store.As[store.UncommittedGetter](g.c.space.st)
-	if !ok || g.c.space.set.traits.MinWriteTime == 0 {
+	peeker, ok := store.As[store.UncommittedGetter](g.c.space.Store)
+	if !ok || g.c.space.Set.Traits.MinWriteTime == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(left/20, time.Second))
 	defer cancel()
-	value, version, err := peeker.GetUncommitted(ctx, g.h.cell.key)
-	if now, err := g.h.cell.decodeEntry(store.Entry{Value: value, Version: version}, err); err == nil && lockrec.OnlyOthersWrote(now.rec, g.tries.rec) {
+	value, version, err := peeker.GetUncommitted(ctx, g.h.cell.Key)
+	if now, err := g.h.cell.DecodeEntry(store.Entry{Value: value, Version: version}, err); err == nil && lockrec.OnlyOthersWrote(now.Rec, g.tries.Rec) {
 		g.noteRecord(now)
 	}
 }
 
 // hedgeDelay is how long a request of a renewal is waited for before another is sent.
 func (g *grant) hedgeDelay(left time.Duration) time.Duration {
-	return max(min(left/3, maxCall), g.c.space.set.writeTime(), time.Millisecond)
+	return max(min(left/3, cell.MaxCall), g.c.space.Set.WriteTime(), time.Millisecond)
 }
 
 // renewed notes a write that is known to be applied and was sent at the time at. If the lease is
@@ -274,55 +275,55 @@ func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, fi
 }
 
 // noteRecord notes the record of a grant in a version that may not survive a power cut.
-func (g *grant) noteRecord(now *seen) {
+func (g *grant) noteRecord(now *cell.Seen) {
 	g.mu.Lock()
-	g.rebase(now.version, now.rec, false)
+	g.rebase(now.Version, now.Rec, false)
 	g.mu.Unlock()
-	g.acknowledge(now.rec)
+	g.acknowledge(now.Rec)
 }
 
 // rebase makes a state the base of the grant's next write. The caller holds g.mu.
 func (g *grant) rebase(version store.Version, rec *Record, firm bool) {
 	g.firm = firm
-	g.tries = g.h.cell.over(version, rec) // the state that the other tries name was replaced
+	g.tries = g.h.cell.Over(version, rec) // the state that the other tries name was replaced
 }
 
 // found evaluates the state read after a write in doubt, and reports whether that resolves it: the
 // lease was renewed after all, or it is lost. If others have written and left the grant as it was,
 // the grant continues over their state, and no try is left.
-func (g *grant) found(now *seen, found store.ResolveResult) (over bool, _ error) {
+func (g *grant) found(now *cell.Seen, found store.ResolveResult) (over bool, _ error) {
 	if g.isMember() {
 		return g.foundMember(now)
 	}
 	lost := &LostError{Reason: ErrTakenOver}
-	f := g.tries.resolve(now, found)
+	f := g.tries.Resolve(now, found)
 	switch {
-	case f.resolution == store.ResolutionPending:
+	case f.Resolution == store.ResolutionPending:
 		return false, nil // to be sent again over the same state
-	case now.rec == nil:
+	case now.Rec == nil:
 		lost.Reason = ErrRemoved
-	case now.rec.State == Revoked:
+	case now.Rec.State == Revoked:
 		lost.Reason = ErrRevoked
-	case g.h.own != nil && now.rec.Grant != g.id:
+	case g.h.own != nil && now.Rec.Grant != g.id:
 		lost.Reason = ErrRemoved // and a waiter has made another record
-	case now.rec.State == Broken:
-		lost.Reason, lost.now = ErrBroken, now.rec.Immediate
-		if now.rec.Grant == g.id {
+	case now.Rec.State == Broken:
+		lost.Reason, lost.now = ErrBroken, now.Rec.Immediate
+		if now.Rec.Grant == g.id {
 			g.noteRecord(now) // the state that a release frees
 		}
-	case f.otherWrite:
+	case f.OtherWrite:
 		g.noteRecord(now)
 		return false, nil
-	case now.rec.State == Held && now.rec.Grant == g.id:
-		if g.c.space.set.traits.CannotReadOwnWrites {
+	case now.Rec.State == Held && now.Rec.Grant == g.id:
+		if g.c.space.Set.Traits.CannotReadOwnWrites {
 			return false, nil // never adopted: the outcome stays unknown until the deadline
 		}
-		if f.resolution == store.ResolutionApplied {
-			return true, g.renewed(now.version, now.rec, f.try.at, f.durable)
+		if f.Resolution == store.ResolutionApplied {
+			return true, g.renewed(now.Version, now.Rec, f.Try.At, f.Durable)
 		}
 		lost.NewHolder = "a copy of this lease"
 	default:
-		lost.NewHolder = now.rec.Holder
+		lost.NewHolder = now.Rec.Holder
 	}
 	g.lose(lost)
 	return true, g.cause()
@@ -361,7 +362,7 @@ func (g *grant) finish(ctx context.Context, reason error) error {
 	g.mu.Unlock()
 	g.check()
 	g.halt(reason)
-	ctx, cancel := g.c.space.ending(ctx)
+	ctx, cancel := g.c.space.Ending(ctx)
 	defer cancel()
 	g.drain(ctx)
 	switch cause := g.cause(); {
@@ -408,7 +409,7 @@ func (g *grant) cut() {
 // drain waits for the renewer and the write in flight, for half of the time of a release, but not
 // after the end of ctx. Then it cancels the write.
 func (g *grant) drain(ctx context.Context) {
-	timer := time.AfterFunc(g.c.space.set.drainTime(), g.cut)
+	timer := time.AfterFunc(g.c.space.Set.DrainTime(), g.cut)
 	defer timer.Stop()
 	defer context.AfterFunc(ctx, g.cut)()
 	g.renewals.Wait()
@@ -426,45 +427,45 @@ func (g *grant) free(ctx context.Context) error {
 	turn <- struct{}{} // drain has cancelled every other writer, so that this wait is short
 	defer func() { <-turn }()
 	end := func() time.Duration {
-		return g.lastSent() + g.c.space.set.TTL - g.c.space.set.Margin - g.c.space.clock.sinceStart()
+		return g.lastSent() + g.c.space.Set.TTL - g.c.space.Set.Margin - g.c.space.Clock.SinceStart()
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, end(), errOver)
 	defer cancel()
 	if g.isMember() {
-		return g.h.depart(ctx, &seen{version: g.tries.base, rec: g.tries.rec}, g.id)
+		return g.h.depart(ctx, &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec}, g.id)
 	}
-	t := g.h.cell.over(g.tries.base, g.tries.rec)
+	t := g.h.cell.Over(g.tries.Base, g.tries.Rec)
 	var last error
-	for pause := g.c.space.resolveBackoff(); ; {
+	for pause := g.c.space.ResolveBackoff(); ; {
 		if ctx.Err() != nil || end() <= 0 {
 			g.leave(t)
-			return fmt.Errorf("release of lock %q: %w (the lease expires in at most %v): %w", g.h.name, ErrUnresolved, g.c.space.set.expiry(g.tries.rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
+			return fmt.Errorf("release of lock %q: %w (the lease expires in at most %v): %w", g.h.name, ErrUnresolved, g.c.space.Set.Expiry(g.tries.Rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
 		}
-		base, err := g.h.withHighestMark(ctx, g.tries.rec)
+		base, err := g.h.withHighestMark(ctx, g.tries.Rec)
 		if err != nil {
 			last = err
-			_ = pause.wait(ctx)
+			_ = pause.Wait(ctx)
 			continue
 		}
 		rec := g.freeing(base)
 		rec.Nonce = rand.Text()
-		f := t.send(ctx, &rec, g.c.space.clock.sinceStart())
-		if f.resolution == store.ResolutionNotApplied && errors.Is(f.err, store.ErrTooLarge) {
+		f := t.Send(ctx, &rec, g.c.space.Clock.SinceStart())
+		if f.Resolution == store.ResolutionNotApplied && errors.Is(f.Err, store.ErrTooLarge) {
 			g.leave(t)
-			return f.err
+			return f.Err
 		}
-		if f.now != nil {
+		if f.Now != nil {
 			if over, err := g.freed(f); over {
 				return err
 			}
-			if t.base != g.tries.base {
+			if t.Base != g.tries.Base {
 				// It is sent at once: with each delay more clients have written meanwhile.
-				t, last = g.h.cell.over(g.tries.base, g.tries.rec), f.err
+				t, last = g.h.cell.Over(g.tries.Base, g.tries.Rec), f.Err
 				continue
 			}
 		}
-		last = f.err
-		_ = pause.wait(ctx) // the loop checks whether the time is over
+		last = f.Err
+		_ = pause.Wait(ctx) // the loop checks whether the time is over
 	}
 }
 
@@ -474,16 +475,16 @@ func (g *grant) freeing(r *Record) Record {
 	if g.rerunAllowed.Load() {
 		rec.NotBefore = time.Time{}
 	}
-	rec = lockrec.Freed(&rec, g.c.space.clock.wall())
+	rec = lockrec.Freed(&rec, g.c.space.Clock.Wall())
 	g.endRun(&rec)
 	return rec
 }
 
 // leave hands a release of unknown outcome to the session. Otherwise the lock would stay taken for
 // as long as the session lives.
-func (g *grant) leave(t *tries) {
+func (g *grant) leave(t *cell.Tries) {
 	if s := g.h.under; s != nil {
-		s.remember(&leftover{h: g.h, t: t, rec: g.tries.rec, grant: g.id, free: g.freeing})
+		s.remember(&leftover{h: g.h, t: t, rec: g.tries.Rec, grant: g.id, free: g.freeing})
 	}
 }
 
@@ -491,38 +492,38 @@ func (g *grant) leave(t *tries) {
 var errOver = errors.New("the lease has expired")
 
 // freed evaluates the state after a try to release, and reports whether the release is finished.
-func (g *grant) freed(f finding) (over bool, _ error) {
-	now := f.now
-	ours := now.rec != nil && now.rec.Grant == g.id
+func (g *grant) freed(f cell.Finding) (over bool, _ error) {
+	now := f.Now
+	ours := now.Rec != nil && now.Rec.Grant == g.id
 	switch {
-	case f.resolution == store.ResolutionPending:
+	case f.Resolution == store.ResolutionPending:
 		return false, nil
-	case f.resolution == store.ResolutionApplied && g.tries.rec.State != Broken:
-		g.h.cell.note(now)
+	case f.Resolution == store.ResolutionApplied && g.tries.Rec.State != Broken:
+		g.h.cell.Note(now)
 		return true, nil
-	case f.resolution == store.ResolutionApplied:
-		g.h.cell.note(now)
+	case f.Resolution == store.ResolutionApplied:
+		g.h.cell.Note(now)
 		return true, &LostError{Name: g.h.name, Token: g.token, Reason: ErrBroken}
-	case f.otherWrite, ours && now.rec.State == Held && g.tries.resolve(now, store.ResolveResult{}).resolution == store.ResolutionApplied, ours && now.rec.State == Broken,
-		ours && now.rec.State == Held && g.h.under != nil:
+	case f.OtherWrite, ours && now.Rec.State == Held && g.tries.Resolve(now, store.ResolveResult{}).Resolution == store.ResolutionApplied, ours && now.Rec.State == Broken,
+		ours && now.Rec.State == Held && g.h.under != nil:
 		// Others requested to yield, a renewal was applied late, or the lock was broken. Or the
 		// record was restored or changed by hand: then it would stay for as long as the session
 		// lives, since only the session writes this grant. Free that state.
 		g.noteRecord(now)
 		return false, nil
 	}
-	g.h.cell.note(now)
-	if f.resolution != store.ResolutionNotApplied {
+	g.h.cell.Note(now)
+	if f.Resolution != store.ResolutionNotApplied {
 		return true, nil // as far as can be known, it was applied and another grant followed
 	}
 	lost := &LostError{Name: g.h.name, Token: g.token, Reason: ErrTakenOver}
 	switch {
-	case now.rec == nil:
+	case now.Rec == nil:
 		lost.Reason = ErrRemoved
-	case now.rec.State == Broken:
+	case now.Rec.State == Broken:
 		lost.Reason = ErrBroken
 	default:
-		lost.NewHolder = now.rec.Holder
+		lost.NewHolder = now.Rec.Holder
 	}
 	return true, lost
 }

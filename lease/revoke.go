@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -16,23 +17,23 @@ import (
 // what the client knows of the session's record, for all of them.
 type holderSession struct {
 	c        *Client
-	cell     *cell
+	cell     *cell.Cell
 	turn     chan struct{} // taken by the goroutine that reads the record, or revokes the session
 	lastRead time.Time     // when the record was read last
-	final    *seen         // the state that ended the session, once the store has resolved it
+	final    *cell.Seen    // the state that ended the session, once the store has resolved it
 }
 
 // holderSession returns what the client knows of a session.
 func (c *Client) holderSession(id string) (*holderSession, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r, ok := c.holderSessions.get(id)
+	r, ok := c.holderSessions.Get(id)
 	if !ok {
 		var err error
 		if r, err = c.newHolderSession(id); err != nil {
 			return nil, err
 		}
-		c.holderSessions.put(id, r)
+		c.holderSessions.Put(id, r)
 	}
 	return r, nil
 }
@@ -40,7 +41,7 @@ func (c *Client) holderSession(id string) (*holderSession, error) {
 // newHolderSession returns a holderSession of which nothing is known, and that the client does not
 // remember.
 func (c *Client) newHolderSession(id string) (*holderSession, error) {
-	of, err := c.space.session(id)
+	of, err := c.space.Session(id)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 	}
@@ -57,7 +58,7 @@ func (c *Client) mayBeOver(ctx context.Context, rec *Record) bool {
 		return true
 	}
 	c.mu.Lock()
-	r, known := c.holderSessions.get(rec.Session)
+	r, known := c.holderSessions.Get(rec.Session)
 	c.mu.Unlock()
 	if !known {
 		return false
@@ -69,10 +70,10 @@ func (c *Client) mayBeOver(ctx context.Context, rec *Record) bool {
 		return false
 	}
 	if r.final != nil {
-		return r.final.rec.State == Revoked
+		return r.final.Rec.State == Revoked
 	}
-	now := r.cell.known()
-	return now != nil && now.rec != nil && now.rec.State == Held && r.cell.judge(ctx, now).Open
+	now := r.cell.Known()
+	return now != nil && now.Rec != nil && now.Rec.State == Held && r.cell.Judge(ctx, now).Open
 }
 
 // sessionOver decides whether the grants of a session in the lock's record are over. They are over
@@ -85,7 +86,7 @@ func (c *Client) mayBeOver(ctx context.Context, rec *Record) bool {
 func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) verdict {
 	c := h.c
 	if c.trusts(id) {
-		return verdict{wait: c.space.set.expiry(ttl)} // no read is needed
+		return verdict{wait: c.space.Set.Expiry(ttl)} // no read is needed
 	}
 	failed := func(err error) verdict { return verdict{err: fmt.Errorf("lock %q: %w", h.name, err)} }
 	r, err := c.holderSession(id)
@@ -103,17 +104,17 @@ func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) 
 		if err != nil {
 			return failed(err)
 		}
-		switch step, v := lockrec.JudgeSession(now.rec, r.cell.facts(ctx, now, lockrec.Facts{})); step {
+		switch step, v := lockrec.JudgeSession(now.Rec, r.cell.Facts(ctx, now, lockrec.Facts{})); step {
 		case lockrec.StandIn:
 			// The session may also have been closed since the lock was read, after the lock was freed.
-			next, err := h.cell.reread(ctx)
+			next, err := h.cell.Reread(ctx)
 			if err != nil {
 				return failed(err)
 			}
-			if next.rec == nil || !lockrec.NamesSession(next.rec, id) {
+			if next.Rec == nil || !lockrec.NamesSession(next.Rec, id) {
 				return verdict{next: next}
 			}
-			standIn := lockrec.NewStandIn(id, rand.Text(), ttl, c.space.clock.wall())
+			standIn := lockrec.NewStandIn(id, rand.Text(), ttl, c.space.Clock.Wall())
 			if _, err = r.write(ctx, now, &standIn); err != nil {
 				return failed(err)
 			}
@@ -131,13 +132,13 @@ func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) 
 			if !ended {
 				continue
 			}
-			if now.rec.State == Revoked {
+			if now.Rec.State == Revoked {
 				return verdict{open: true, reason: "its session was revoked"}
 			}
 			return verdict{open: true} // the session was closed, and has released the lock
 		}
 	}
-	return verdict{wait: c.space.set.MinPoll}
+	return verdict{wait: c.space.Set.MinPoll}
 }
 
 // awaitSession returns true when the session that holds the lock may be over, and false when ctx
@@ -154,9 +155,9 @@ func (h *Handle) awaitSession(ctx context.Context, id string, ttl time.Duration)
 			return false
 		}
 		now, err := r.readRecord(ctx, ttl)
-		wait, over := h.c.space.set.rereadDelay(ttl), false
+		wait, over := h.c.space.Set.RereadDelay(ttl), false
 		if err == nil {
-			step, v := lockrec.JudgeSession(now.rec, r.cell.facts(ctx, now, lockrec.Facts{}))
+			step, v := lockrec.JudgeSession(now.Rec, r.cell.Facts(ctx, now, lockrec.Facts{}))
 			wait, over = min(wait, v.Wait), step != lockrec.AwaitSession
 		}
 		<-r.turn
@@ -180,28 +181,28 @@ func (c *Client) session(id string) *Session {
 }
 
 // readRecord returns the state of the session's record, as it was not long ago.
-func (r *holderSession) readRecord(ctx context.Context, ttl time.Duration) (*seen, error) {
+func (r *holderSession) readRecord(ctx context.Context, ttl time.Duration) (*cell.Seen, error) {
 	if r.final != nil {
 		return r.final, nil
 	}
-	set, clock := r.cell.space.set, r.cell.space.clock
-	now := r.cell.known()
-	if now != nil && now.rec != nil && !r.lastRead.IsZero() && clock.monotonic().Sub(r.lastRead) < set.rereadDelay(ttl) {
+	set, clock := r.cell.Space.Set, r.cell.Space.Clock
+	now := r.cell.Known()
+	if now != nil && now.Rec != nil && !r.lastRead.IsZero() && clock.Monotonic().Sub(r.lastRead) < set.RereadDelay(ttl) {
 		return now, nil
 	}
-	now, err := r.cell.readRecord(ctx)
+	now, err := r.cell.Read(ctx)
 	if err == nil {
-		r.lastRead = clock.monotonic()
+		r.lastRead = clock.Monotonic()
 	}
 	return now, err
 }
 
 // confirmEnded reports whether the session has ended for certain. A state that was read without
 // resolving writes may never take effect.
-func (r *holderSession) confirmEnded(ctx context.Context, now *seen) (bool, error) {
-	if _, peeks := store.As[store.UncommittedGetter](r.cell.space.st); peeks && r.final == nil {
-		final, err := r.cell.reread(ctx)
-		if err != nil || final.version != now.version {
+func (r *holderSession) confirmEnded(ctx context.Context, now *cell.Seen) (bool, error) {
+	if _, peeks := store.As[store.UncommittedGetter](r.cell.Space.Store); peeks && r.final == nil {
+		final, err := r.cell.Reread(ctx)
+		if err != nil || final.Version != now.Version {
 			return false, err
 		}
 	}
@@ -209,48 +210,33 @@ func (r *holderSession) confirmEnded(ctx context.Context, now *seen) (bool, erro
 	return true, nil
 }
 
-// reread reads the record, after the store has resolved writes in doubt.
-func (c *cell) reread(ctx context.Context) (*seen, error) {
-	now, err := c.fetch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c.note(now), nil
-}
-
 // revoke ends the session over the state now, and reports whether this is what ended it.
-func (r *holderSession) revoke(ctx context.Context, now *seen, reason string) (bool, error) {
-	rec := lockrec.Revoke(now.rec)
+func (r *holderSession) revoke(ctx context.Context, now *cell.Seen, reason string) (bool, error) {
+	rec := lockrec.Revoke(now.Rec)
 	applied, err := r.write(ctx, now, &rec)
 	if applied {
-		r.final = r.cell.known()
-		r.c.emit(Event{Kind: EventRevoked, Session: r.cell.name, Holder: rec.Holder, Reason: reason})
+		r.final = r.cell.Known()
+		r.c.emit(Event{Kind: EventRevoked, Session: r.cell.Name, Holder: rec.Holder, Reason: reason})
 	}
 	return applied, err
 }
 
 // write writes the session's record over the state base, and resolves the write. After an error the
 // lock is not taken: the write may be applied, and the next read shows that.
-func (r *holderSession) write(ctx context.Context, base *seen, rec *Record) (applied bool, _ error) {
+func (r *holderSession) write(ctx context.Context, base *cell.Seen, rec *Record) (applied bool, _ error) {
 	c := r.c
-	ctx, cancel := context.WithTimeout(ctx, max(min(c.space.set.TTL, 4*maxCall), c.space.set.callTimeout()))
+	ctx, cancel := context.WithTimeout(ctx, c.space.Set.ResolveTimeout())
 	defer cancel()
-	t := r.cell.over(base.version, base.rec)
-	t.noReadBack = c.space.set.traits.CannotReadOwnWrites
-	for pause := c.space.resolveBackoff(); ; {
-		rec.Nonce = rand.Text()
-		f := t.send(ctx, rec, c.space.clock.sinceStart())
-		switch {
-		case f.resolution == store.ResolutionPending:
-			if pause.wait(ctx) != nil {
-				return false, fmt.Errorf("revoking the session of the holder: %w: %w", ErrUnresolved, errors.Join(f.err, context.Cause(ctx)))
-			}
-		case f.now != nil:
-			r.cell.note(f.now)
-			r.lastRead = c.space.clock.monotonic()
-			return f.resolution == store.ResolutionApplied && f.now.rec != nil && f.now.rec.State == rec.State, nil
-		default:
-			return false, fmt.Errorf("revoking the session of the holder: %w", f.err)
-		}
+	t := r.cell.Over(base.Version, base.Rec)
+	t.NoReadBack = c.space.Set.Traits.CannotReadOwnWrites
+	f := t.Write(ctx, rec, c.space.Clock.SinceStart(), nil)
+	switch {
+	case f.Resolution == store.ResolutionPending:
+		return false, fmt.Errorf("revoking the session of the holder: %w: %w", ErrUnresolved, errors.Join(f.Err, context.Cause(ctx)))
+	case f.Now == nil:
+		return false, fmt.Errorf("revoking the session of the holder: %w", f.Err)
 	}
+	r.cell.Note(f.Now)
+	r.lastRead = c.space.Clock.Monotonic()
+	return f.Resolution == store.ResolutionApplied && f.Now.Rec != nil && f.Now.Rec.State == rec.State, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -55,16 +56,16 @@ type Session struct {
 //
 // With Options.ManualRenewal only [Session.Renew] renews the session.
 func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
-	ctx, cancel := c.space.bind(ctx)
+	ctx, cancel := c.space.Bind(ctx)
 	defer cancel(nil)
-	ctx, stop := c.space.withStoreTimeout(ctx, c.unresponsive(Event{Kind: EventUnresponsive}))
+	ctx, stop := c.space.WithStoreTimeout(ctx, c.unresponsive(Event{Kind: EventUnresponsive}))
 	defer stop()
-	for pause := c.space.backoff(c.space.set.MinPoll, c.space.set.MaxPoll); ; {
+	for pause := c.space.Backoff(c.space.Set.MinPoll, c.space.Set.MaxPoll); ; {
 		s, err := c.openSession(ctx)
 		if err == nil || store.Permanent(err) {
 			return s, err
 		}
-		if ctx.Err() != nil || pause.wait(ctx) != nil {
+		if ctx.Err() != nil || pause.Wait(ctx) != nil {
 			return nil, fmt.Errorf("opening a session: %w: %w", context.Cause(ctx), err)
 		}
 	}
@@ -72,7 +73,7 @@ func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
 
 // openSession tries once.
 func (c *Client) openSession(ctx context.Context) (*Session, error) {
-	record, err := c.space.session(rand.Text())
+	record, err := c.space.Session(rand.Text())
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +158,7 @@ func (s *Session) ready() error {
 	g := s.grant()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.tries.inDoubt() {
+	if !g.tries.InDoubt() {
 		return nil
 	}
 	if g.problem == nil {
@@ -287,7 +288,7 @@ func (s *Session) Close(ctx context.Context) error {
 }
 
 func (s *Session) close(ctx context.Context) error {
-	ctx, cancel := s.c.space.ending(ctx)
+	ctx, cancel := s.c.space.Ending(ctx)
 	defer cancel()
 	err := s.grant().release(ctx, ErrClosed)
 	_ = inParallel(s.all(), maxReleases, func(g *grant) error {
@@ -341,8 +342,8 @@ func (s *Session) drain(ctx context.Context) bool {
 // more. Its grant, which no guard holds, may stand in the record, or come to stand there.
 type leftover struct {
 	h     *Handle
-	t     *tries  // what was sent
-	rec   *Record // where the grant is, or was to be
+	t     *cell.Tries // what was sent
+	rec   *Record     // where the grant is, or was to be
 	grant string
 	free  func(*Record) Record // takes it out of there
 
@@ -359,15 +360,15 @@ const maxLeftoverTries = 16
 // landed, over that.
 func (l *leftover) withdraw(ctx context.Context) error {
 	h := l.h
-	others := contention{cell: h.cell, free: freeConflicts}
-	for pause := h.c.space.resolveBackoff(); ; {
-		if at, _ := lockrec.Find(l.rec, l.grant); at == lockrec.Waiting && len(l.t.open()) == 0 && lockrec.IsContended(l.rec, h.c.space.calls.takes()) {
-			now, err := h.cell.later(ctx, &seen{rec: l.rec})
+	others := h.cell.Contention(cell.FreeConflicts)
+	for pause := h.c.space.ResolveBackoff(); ; {
+		if at, _ := lockrec.Find(l.rec, l.grant); at == lockrec.Waiting && len(l.t.Open()) == 0 && h.c.space.IsContended(l.rec) {
+			now, err := h.cell.Later(ctx, &cell.Seen{Rec: l.rec})
 			switch {
-			case err == nil && !now.names(l.grant):
+			case err == nil && !now.Names(l.grant):
 				return nil
 			case err == nil:
-				l.t, l.rec = h.cell.over(now.version, now.rec), now.rec
+				l.t, l.rec = h.cell.Over(now.Version, now.Rec), now.Rec
 			case ctx.Err() != nil:
 				return fmt.Errorf("%w: %w", ErrUnresolved, err)
 			}
@@ -375,38 +376,38 @@ func (l *leftover) withdraw(ctx context.Context) error {
 		}
 		free := l.free(l.rec)
 		free.Nonce = rand.Text()
-		open := l.t.open() // what was refused can go, and what may yet be applied must be known
-		l.t.sent = open[max(0, len(open)-maxLeftoverTries):]
-		f := l.t.send(ctx, &free, h.c.space.clock.sinceStart())
-		switch now := f.now; {
-		case f.resolution == store.ResolutionPending:
+		open := l.t.Open() // what was refused can go, and what may yet be applied must be known
+		l.t.Sent = open[max(0, len(open)-maxLeftoverTries):]
+		f := l.t.Send(ctx, &free, h.c.space.Clock.SinceStart())
+		switch now := f.Now; {
+		case f.Resolution == store.ResolutionPending:
 			// Not applied yet, neither what was sent before nor this.
-		case now == nil && f.resolution == store.ResolutionNotApplied && !l.stands():
+		case now == nil && f.Resolution == store.ResolutionNotApplied && !l.stands():
 			return nil
-		case now == nil && f.resolution != store.ResolutionNotApplied:
-			return fmt.Errorf("%w; the lock may stay held for %v: %w", ErrUnresolved, h.c.space.set.expiry(l.rec.TTL), f.err)
+		case now == nil && f.Resolution != store.ResolutionNotApplied:
+			return fmt.Errorf("%w; the lock may stay held for %v: %w", ErrUnresolved, h.c.space.Set.Expiry(l.rec.TTL), f.Err)
 		case now == nil: // refused, and to be sent again
-		case now.names(l.grant):
+		case now.Names(l.grant):
 			// The grant has landed, and may have been broken: free it where it is.
 			// A holder's write is sent at once: it comes first.
-			if at, _ := now.find(l.grant); at != lockrec.Waiting {
-				others.conflicts = 0
+			if at, _ := now.Find(l.grant); at != lockrec.Waiting {
+				others.Conflicts = 0
 			}
-			if newer, err := others.conflict(ctx); err == nil && newer != nil {
+			if newer, err := others.Conflict(ctx); err == nil && newer != nil {
 				now = newer
 			}
-			if !now.names(l.grant) {
+			if !now.Names(l.grant) {
 				return nil
 			}
-			if l.t, l.rec = h.cell.over(now.version, now.rec), now.rec; ctx.Err() == nil {
+			if l.t, l.rec = h.cell.Over(now.Version, now.Rec), now.Rec; ctx.Err() == nil {
 				continue
 			}
 		default:
-			h.cell.note(now)
+			h.cell.Note(now)
 			return nil
 		}
-		if pause.wait(ctx) != nil {
-			return fmt.Errorf("%w; the lock may stay held for %v", ErrUnresolved, h.c.space.set.expiry(l.rec.TTL))
+		if pause.Wait(ctx) != nil {
+			return fmt.Errorf("%w; the lock may stay held for %v", ErrUnresolved, h.c.space.Set.Expiry(l.rec.TTL))
 		}
 	}
 }
@@ -414,7 +415,7 @@ func (l *leftover) withdraw(ctx context.Context) error {
 // noteRecord reports whether the grant is in the state that the tries are over, or may be in
 // a later one.
 func (l *leftover) stands() bool {
-	return l.landed || (&seen{rec: l.t.rec}).names(l.grant)
+	return l.landed || (&cell.Seen{Rec: l.t.Rec}).Names(l.grant)
 }
 
 // remember keeps a leftover: without that its lock would be taken for as long as the session
@@ -445,7 +446,7 @@ func (s *Session) freeLeftovers() {
 	all := s.leftovers
 	s.leftovers, s.tidies = nil, true
 	s.tidying.Go(func() {
-		ctx, cancel := context.WithTimeout(s.Context(), s.c.space.set.ReleaseTimeout)
+		ctx, cancel := context.WithTimeout(s.Context(), s.c.space.Set.ReleaseTimeout)
 		defer cancel()
 		errs := inParallel(all, maxReleases, func(l *leftover) error { return l.withdraw(ctx) })
 		s.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -77,7 +78,7 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 	if o.OlderThan < MinSweepAge {
 		return 0, fmt.Errorf("%w: cannot sweep locks unused for %v: the age must be at least %v", store.ErrInvalid, o.OlderThan, MinSweepAge)
 	}
-	found := map[string]*seen{}
+	found := map[string]*cell.Seen{}
 	var highest uint64
 	var unreadable []error // errors of keys whose record could not be decoded: the others are swept
 	for name, err := range c.List(ctx, o.Prefix) {
@@ -88,28 +89,28 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		of, err := c.space.lock(name)
+		of, err := c.space.Lock(name)
 		if err != nil {
 			return 0, err
 		}
-		s, err := of.fetch(ctx)
+		s, err := of.Fetch(ctx)
 		if err != nil && !errors.Is(err, store.ErrCorrupt) {
 			return 0, err
 		}
-		now := c.space.clock.wall()
-		old := err == nil && s.rec != nil && s.rec.State == Free && !s.rec.NotBefore.After(now) && now.Sub(s.rec.Renewed) >= o.OlderThan
-		if old && s.rec.Run != nil && s.rec.Run.PeriodEnd.After(now) {
+		now := c.space.Clock.Wall()
+		old := err == nil && s.Rec != nil && s.Rec.State == Free && !s.Rec.NotBefore.After(now) && now.Sub(s.Rec.Renewed) >= o.OlderThan
+		if old && s.Rec.Run != nil && s.Rec.Run.PeriodEnd.After(now) {
 			old = false // the record says that the job has run in this period
 		}
-		if old && s.rec.Token >= lockrec.FirstToken(now) {
-			old, err = false, fmt.Errorf("lock %q: %w: Sweep keeps the record with token %d", name, ErrTokenInFuture, s.rec.Token)
+		if old && s.Rec.Token >= lockrec.FirstToken(now) {
+			old, err = false, fmt.Errorf("lock %q: %w: Sweep keeps the record with token %d", name, ErrTokenInFuture, s.Rec.Token)
 		}
 		if !old {
 			o.tell(name, false, err)
 			continue
 		}
 		found[name] = s
-		highest = max(highest, s.rec.Token)
+		highest = max(highest, s.Rec.Token)
 	}
 	if len(found) > 0 && !o.DryRun {
 		if err := c.raiseFloor(ctx, highest); err != nil {
@@ -121,7 +122,7 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 		var err error
 		if !o.DryRun {
 			// Not if a client has used the lock since it was read.
-			err = c.space.st.Delete(ctx, c.space.set.KeyPrefix+"/"+name, s.version)
+			err = c.space.Store.Delete(ctx, c.space.Set.KeyPrefix+"/"+name, s.Version)
 		}
 		if err == nil {
 			removed++
@@ -140,7 +141,7 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 // collectSessions removes the records of sessions that have ended long ago. A lock that still names
 // one is then under an absent session, whose TTL every waiter waits for.
 func (c *Client) collectSessions(ctx context.Context, age time.Duration) error {
-	sessions, err := store.Prefix(c.space.st, c.space.set.KeyPrefix+sessionDir)
+	sessions, err := store.Prefix(c.space.Store, c.space.Set.KeyPrefix+cell.SessionDir)
 	if err != nil {
 		return err
 	}
@@ -164,13 +165,13 @@ func (c *Client) collectSession(ctx context.Context, id string, age time.Duratio
 	if err != nil {
 		return err
 	}
-	s, err := r.cell.inspect(ctx)
-	if err != nil || s.rec == nil || c.space.clock.wall().Sub(s.rec.Renewed) < age || c.trusts(id) {
+	s, err := r.cell.Inspect(ctx)
+	if err != nil || s.Rec == nil || c.space.Clock.Wall().Sub(s.Rec.Renewed) < age || c.trusts(id) {
 		return err
 	}
-	s = r.cell.note(s)
-	if s.rec.State == Held {
-		v := r.cell.judge(ctx, s)
+	s = r.cell.Note(s)
+	if s.Rec.State == Held {
+		v := r.cell.Judge(ctx, s)
 		if !v.Open {
 			return nil
 		}
@@ -180,7 +181,7 @@ func (c *Client) collectSession(ctx context.Context, id string, age time.Duratio
 		}
 		s = r.final
 	}
-	if err := c.discard(ctx, r.cell.key, s.version); err != nil && !errors.Is(err, store.ErrConflict) {
+	if err := c.discard(ctx, r.cell.Key, s.Version); err != nil && !errors.Is(err, store.ErrConflict) {
 		return fmt.Errorf("%s: %w", r.cell, err)
 	}
 	return nil
@@ -194,13 +195,13 @@ type eraser interface {
 // discard removes the record of a session that has ended. No client writes it any more, and its id
 // is never used again. So no tombstone is needed where the store can do without.
 func (c *Client) discard(ctx context.Context, key string, v store.Version) error {
-	if erases, ok := store.As[eraser](c.space.given); ok {
-		err := c.space.calls.run(ctx, c.space.calls.limit, func(ctx context.Context) error { return erases.Erase(ctx, key) })
+	if erases, ok := store.As[eraser](c.space.Given); ok {
+		err := c.space.Run(ctx, c.space.Set.CallTimeout(), func(ctx context.Context) error { return erases.Erase(ctx, key) })
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 	}
-	return c.space.st.Delete(ctx, key, v)
+	return c.space.Store.Delete(ctx, key, v)
 }
 
 func (o *SweepOptions) tell(name string, removed bool, err error) {
@@ -211,7 +212,7 @@ func (o *SweepOptions) tell(name string, removed bool, err error) {
 
 // raiseFloor makes the floor at least token.
 func (c *Client) raiseFloor(ctx context.Context, token uint64) error {
-	_, err := store.Update(ctx, c.space.st, floorKey, func(value []byte) ([]byte, error) {
+	_, err := store.Update(ctx, c.space.Store, floorKey, func(value []byte) ([]byte, error) {
 		floor, err := decodeFloor(value)
 		if err != nil {
 			return nil, err
@@ -230,7 +231,7 @@ func (c *Client) raiseFloor(ctx context.Context, token uint64) error {
 // floor reads the floor. Its callers have read before that there is no record. The client that
 // removed the record raised the floor before that.
 func (c *Client) floor(ctx context.Context) (uint64, error) {
-	value, _, err := c.space.st.Get(ctx, floorKey)
+	value, _, err := c.space.Store.Get(ctx, floorKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return 0, err
 	}

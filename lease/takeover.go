@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -16,22 +17,22 @@ type verdict struct {
 	open   bool
 	reason string        // why a grant that was not released is over
 	wait   time.Duration // when not open: how long until the lock may be taken, if nothing changes
-	next   *seen         // the newer state of the lock, to be evaluated in place of the earlier one
+	next   *cell.Seen    // the newer state of the lock, to be evaluated in place of the earlier one
 	err    error         // why the evaluation failed
 }
 
 // evaluate decides whether the lock may be taken. The write that takes it is conditional on this
 // version. So a state that was read earlier is as good as a new one: if the holder has renewed the
 // lease meanwhile, the store refuses the write.
-func (h *Handle) evaluate(ctx context.Context, s *seen) verdict {
+func (h *Handle) evaluate(ctx context.Context, s *cell.Seen) verdict {
 	var own lockrec.Facts
-	if s.rec != nil && s.rec.State != Free {
-		own.OwnEnded, own.OwnLeft = h.ownGrantOver(s.rec)
+	if s.Rec != nil && s.Rec.State != Free {
+		own.OwnEnded, own.OwnLeft = h.ownGrantOver(s.Rec)
 	}
-	judged := lockrec.Judge(s.rec, h.cell.facts(ctx, s, own))
+	judged := lockrec.Judge(s.Rec, h.cell.Facts(ctx, s, own))
 	v := verdict{open: judged.Open, reason: judged.Reason, wait: judged.Wait}
 	if judged.BySession {
-		v = h.sessionOver(ctx, s.rec.Session, s.rec.TTL)
+		v = h.sessionOver(ctx, s.Rec.Session, s.Rec.TTL)
 	}
 	if left := h.intervalLeft(s); v.open && left > 0 {
 		return verdict{wait: left}
@@ -40,36 +41,11 @@ func (h *Handle) evaluate(ctx context.Context, s *seen) verdict {
 }
 
 // intervalLeft returns how long the next grant has to wait although the one before is over.
-func (h *Handle) intervalLeft(s *seen) time.Duration {
-	if s.rec == nil || h.isAbandoned(s.rec.Grant) {
+func (h *Handle) intervalLeft(s *cell.Seen) time.Duration {
+	if s.Rec == nil || h.isAbandoned(s.Rec.Grant) {
 		return 0
 	}
-	return lockrec.Interval(s.rec, h.c.space.clock.wall(), h.c.space.clock.monotonic().Sub(s.at))
-}
-
-// judge decides whether the one grant in the record of s is over, or there is none, as one decides
-// that takes no part in the lock.
-func (c *cell) judge(ctx context.Context, s *seen) lockrec.Verdict {
-	return lockrec.Judge(s.rec, c.facts(ctx, s, lockrec.Facts{}))
-}
-
-// facts returns what the client knows of the holder in the record of s. own says what it knows of
-// that grant if that is its own.
-func (c *cell) facts(ctx context.Context, s *seen, own lockrec.Facts) lockrec.Facts {
-	f, set, r := own, c.space.set, s.rec
-	f.Factor, f.Age = set.factor, -1
-	if r == nil || r.State == Free {
-		return f
-	}
-	f.Reclaimed = set.ReclaimOwn && r.Holder == set.Holder && r.Process != processID()
-	if c.space.presence != nil && r.Presence != "" && r.Session == "" && !f.OwnEnded && f.OwnLeft == 0 {
-		f.Dead = c.space.presence.Liveness(ctx, r.Presence) == store.Dead
-	}
-	f.Watched, f.Renewed = c.space.clock.monotonic().Sub(s.at), c.space.clock.wall().Sub(r.Renewed)
-	if !set.IgnoreStoreClock {
-		f.Age = s.age
-	}
-	return f
+	return lockrec.Interval(s.Rec, h.c.space.Clock.Wall(), h.c.space.Clock.Monotonic().Sub(s.At))
 }
 
 // ownGrantOver reports whether the record shows a grant of this handle that is over: one that was
@@ -86,7 +62,7 @@ func (h *Handle) ownGrantOver(r *Record) (over bool, wait time.Duration) {
 	if g == nil || g.id != r.Grant {
 		return false, 0
 	}
-	now, sent := h.c.space.clock.sinceStart(), g.lastSent()
+	now, sent := h.c.space.Clock.SinceStart(), g.lastSent()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended == nil {
@@ -95,7 +71,7 @@ func (h *Handle) ownGrantOver(r *Record) (over bool, wait time.Duration) {
 	if g.detached {
 		return false, 0 // the lease continues in a ticket
 	}
-	left := sent + h.c.space.set.TTL - now
+	left := sent + h.c.space.Set.TTL - now
 	return g.releasing || left <= 0, max(left, 0)
 }
 
@@ -119,7 +95,7 @@ func (h *Handle) abandon(id string) {
 func (h *Handle) await(ctx context.Context, l *waitQueue, w *waiter) {
 	ctx, cancel := context.WithDeadline(ctx, l.until)
 	defer cancel()
-	last := h.cell.known()
+	last := h.cell.Known()
 	if !l.waits || last == nil {
 		w.pause(ctx, time.Until(l.until))
 		return
@@ -127,8 +103,8 @@ func (h *Handle) await(ctx context.Context, l *waitQueue, w *waiter) {
 	// A watcher may return without a change, and Presence.WaitLiveness without a death. Each time
 	// that happens, the pause before the next call grows.
 	switch {
-	case l.watched != last.version:
-		l.watched, l.idle = last.version, (l.idle / 2).Truncate(time.Millisecond)
+	case l.watched != last.Version:
+		l.watched, l.idle = last.Version, (l.idle / 2).Truncate(time.Millisecond)
 	case l.early:
 		l.idle = min(max(2*l.idle, time.Millisecond), l.polls.most)
 		if backoff.Sleep(ctx, l.idle) != nil {
@@ -142,13 +118,13 @@ func (h *Handle) await(ctx context.Context, l *waitQueue, w *waiter) {
 // waitForChange returns when ctx ends, when the store reports a change or the holder's death, or
 // when w is woken. If the store's watcher fails, waitForChange pauses as on a store without one,
 // and reports that.
-func (h *Handle) waitForChange(ctx context.Context, cancel context.CancelFunc, l *waitQueue, w *waiter, last *seen) (failed bool) {
+func (h *Handle) waitForChange(ctx context.Context, cancel context.CancelFunc, l *waitQueue, w *waiter, last *cell.Seen) (failed bool) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	if h.c.space.presence != nil && last.rec != nil && last.rec.Presence != "" && last.rec.State != Free {
+	if h.c.space.Presence != nil && last.Rec != nil && last.Rec.Presence != "" && last.Rec.State != Free {
 		wg.Go(func() {
-			if h.c.space.presence.WaitLiveness(ctx, last.rec.Presence) == nil {
+			if h.c.space.Presence.WaitLiveness(ctx, last.Rec.Presence) == nil {
 				cancel()
 			}
 		})
@@ -156,8 +132,8 @@ func (h *Handle) waitForChange(ctx context.Context, cancel context.CancelFunc, l
 	// The watcher reports what wakes w, too.
 	deadline, _ := ctx.Deadline()
 	wait := time.Until(deadline)
-	if watcher, ok := store.As[store.Watcher](h.c.space.st); ok {
-		if r := last.rec; r != nil && r.State == Held && r.Session != "" && l.place <= 0 && !h.c.trusts(r.Session) {
+	if watcher, ok := store.As[store.Watcher](h.c.space.Store); ok {
+		if r := last.Rec; r != nil && r.State == Held && r.Session != "" && l.place <= 0 && !h.c.trusts(r.Session) {
 			// The lock's record does not show whether its holder lives.
 			wg.Go(func() {
 				if backoff.Sleep(ctx, h.readDueIn(r.Grant)) == nil && h.awaitSession(ctx, r.Session, r.TTL) {
@@ -166,7 +142,7 @@ func (h *Handle) waitForChange(ctx context.Context, cancel context.CancelFunc, l
 			})
 		}
 		w.pause(ctx, l.skips)
-		if watcher.Watch(ctx, h.cell.key, last.version) == nil || ctx.Err() != nil {
+		if watcher.Watch(ctx, h.cell.Key, last.Version) == nil || ctx.Err() != nil {
 			return false
 		}
 		failed = true
@@ -189,11 +165,11 @@ func (h *Handle) waitForChange(ctx context.Context, cancel context.CancelFunc, l
 // does not read for Options.MaxPoll at most: all waiters before it may leave at one time, and no
 // estimate predicts that. A reader whose turn is that of the head or the next one has it together
 // with all readers between: it does not read for Options.MinPoll at most.
-func (h *Handle) skipTime(l *waitQueue, s *seen) time.Duration {
+func (h *Handle) skipTime(l *waitQueue, s *cell.Seen) time.Duration {
 	place := -1
-	if h.entered() != "" && s != nil && s.rec != nil {
+	if h.entered() != "" && s != nil && s.Rec != nil {
 		entries := h.entries(s)
-		place = slices.IndexFunc(s.rec.Queue, func(m Member) bool { return slices.Contains(entries, m.Grant) })
+		place = slices.IndexFunc(s.Rec.Queue, func(m Member) bool { return slices.Contains(entries, m.Grant) })
 	}
 	now := time.Now()
 	since, ahead := now.Sub(l.placed), l.place-place
@@ -211,11 +187,11 @@ func (h *Handle) skipTime(l *waitQueue, s *seen) time.Duration {
 	if place < 2 {
 		return 0
 	}
-	most := h.c.space.set.MaxPoll
-	if lockrec.TurnsBefore(s.rec, place) < 2 {
-		most = h.c.space.set.MinPoll
+	most := h.c.space.Set.MaxPoll
+	if lockrec.TurnsBefore(s.Rec, place) < 2 {
+		most = h.c.space.Set.MinPoll
 	}
-	return min(time.Duration(place)*l.step/turnPart, most, s.rec.Queue[place].TTL/3)
+	return min(time.Duration(place)*l.step/turnPart, most, s.Rec.Queue[place].TTL/3)
 }
 
 const (
@@ -236,15 +212,15 @@ const (
 func (h *Handle) beginPause(l *waitQueue, held *HeldError) {
 	wait := max(held.Wait, time.Millisecond)
 	if h.watches() {
-		wait = min(wait, safetyPolls*h.c.space.set.MaxPoll)
+		wait = min(wait, safetyPolls*h.c.space.Set.MaxPoll)
 	} else {
 		wait = min(wait, l.polls.pause()-l.lag)
 	}
-	if l.skips = h.skipTime(l, h.cell.known()); l.skips > wait {
+	if l.skips = h.skipTime(l, h.cell.Known()); l.skips > wait {
 		wait = l.skips
 	}
 	if l.place == 0 && h.entered() != "" { // the lock is idle until this handle reads
-		wait = min(wait, max(l.step/turnPart, h.c.space.set.MinPoll))
+		wait = min(wait, max(l.step/turnPart, h.c.space.Set.MinPoll))
 	}
 	if due := h.nextRead(); l.place > 0 && due > 0 { // no other client reads the session of the one ahead
 		wait, l.skips = min(wait, due), min(l.skips, due)
@@ -256,6 +232,6 @@ func (h *Handle) beginPause(l *waitQueue, held *HeldError) {
 
 // watches reports whether the store reports changes.
 func (h *Handle) watches() bool {
-	_, ok := store.As[store.Watcher](h.c.space.st)
+	_, ok := store.As[store.Watcher](h.c.space.Store)
 	return ok
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -100,7 +101,7 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 		close(g.over())
 	}
 	<-g.over()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.c.space.set.ReleaseTimeout/2)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.c.space.Set.ReleaseTimeout/2)
 	defer cancel()
 	turn := g.turn()
 	idle := false // whether no write is in flight
@@ -111,16 +112,16 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
-	base := &seen{version: g.tries.base, rec: g.tries.rec, at: g.c.space.clock.monotonic(), age: -1}
-	t := Ticket{Name: g.h.name, Token: g.token, Grant: g.id, TTL: base.rec.TTL}
-	t.become(g.c.space.clock, base, g.sent)
-	open := g.tries.open()
+	base := &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec, At: g.c.space.Clock.Monotonic(), Age: -1}
+	t := Ticket{Name: g.h.name, Token: g.token, Grant: g.id, TTL: base.Rec.TTL}
+	t.become(g.c.space.Clock, base, g.sent)
+	open := g.tries.Open()
 	for _, s := range open[max(0, len(open)-maxAnnounced):] { // the last ones
-		t.announce(g.c.space.clock, s.rec.Nonce, s.at)
+		t.announce(g.c.space.Clock, s.Rec.Nonce, s.At)
 	}
-	settled := g.firm && len(open) == 0 || g.c.space.set.traits.CannotReadOwnWrites
+	settled := g.firm && len(open) == 0 || g.c.space.Set.Traits.CannotReadOwnWrites
 	g.mu.Unlock()
-	if !idle || settled && base.rec.Presence == "" {
+	if !idle || settled && base.Rec.Presence == "" {
 		return t, nil
 	}
 	u := ticketUse{c: g.c, h: g.h, t: t, base: base, next: func(r *Record) { r.Presence = "" }}
@@ -147,7 +148,7 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 // the record is in the state that the ticket describes, Attach frees the lock before it
 // returns the error.
 func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
-	ctx, cancel := c.space.bind(ctx)
+	ctx, cancel := c.space.Bind(ctx)
 	defer cancel(nil)
 	// What the ticket says of time is another machine's word. So the lease counts
 	// from a write of this process's own, with a nonce that no ticket has announced:
@@ -160,7 +161,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	if err := u.write(ctx); err != nil {
 		return nil, u.failed(ctx, err)
 	}
-	g := newGrant(ctx, u.h, before, u.base, Member{Grant: u.base.rec.Grant, Token: u.base.rec.Token}, u.at, u.firm)
+	g := newGrant(ctx, u.h, before, u.base, Member{Grant: u.base.Rec.Grant, Token: u.base.Rec.Token}, u.at, u.firm)
 	guard := g.guard(ctx)
 	if guard == nil {
 		g.drain(context.WithoutCancel(ctx))
@@ -177,9 +178,9 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	u.h.mu.Lock()
 	u.h.grant = g
 	u.h.mu.Unlock()
-	u.h.cell.note(u.base)
+	u.h.cell.Note(u.base)
 	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: g.token, Deadline: g.deadline()})
-	g.acknowledge(u.base.rec)
+	g.acknowledge(u.base.Rec)
 	return guard, nil
 }
 
@@ -195,10 +196,10 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 //
 // The errors are those of [Client.Attach].
 func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket) error) (Ticket, error) {
-	ctx, cancel := c.space.bind(ctx)
+	ctx, cancel := c.space.Bind(ctx)
 	defer cancel(nil)
 	u, err := c.use(ctx, t, func(r *Record) {
-		r.Holder, r.Process, r.Presence = c.space.set.Holder, processID(), ""
+		r.Holder, r.Process, r.Presence = c.space.Set.Holder, cell.ProcessID(), ""
 	})
 	if err != nil {
 		return Ticket{}, err
@@ -207,10 +208,10 @@ func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket
 	if err := u.write(ctx); err != nil {
 		return Ticket{}, u.failed(ctx, err)
 	}
-	if c.space.clock.sinceStart() >= u.at+c.space.set.trust() {
+	if c.space.Clock.SinceStart() >= u.at+c.space.Set.Trust() {
 		return Ticket{}, u.failed(ctx, u.lost(ErrExpired))
 	}
-	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: t.Token, Deadline: c.space.clock.wall().Add(c.space.set.trust() - u.t.age(c.space.clock))})
+	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: t.Token, Deadline: c.space.Clock.Wall().Add(c.space.Set.Trust() - u.t.age(c.space.Clock))})
 	return u.t, nil
 }
 
@@ -220,7 +221,7 @@ func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket
 // The other errors are those of [Client.Attach]. After an error that matches neither [ErrLost]
 // nor [ErrReleased], call it again with the same ticket.
 func (c *Client) ReleaseTicket(ctx context.Context, t Ticket) error {
-	ctx, cancel := c.space.bind(ctx)
+	ctx, cancel := c.space.Bind(ctx)
 	defer cancel(nil)
 	u, err := c.use(ctx, t, nil)
 	if err != nil {
@@ -238,7 +239,7 @@ type ticketUse struct {
 	c        *Client
 	h        *Handle
 	t        Ticket             // the ticket to continue with
-	base     *seen              // where it is
+	base     *cell.Seen         // where it is
 	next     func(*Record)      // makes the record to write
 	announce func(Ticket) error // gets the ticket before a write is sent; may be nil
 	at       time.Duration      // when the write that is the base now was sent
@@ -252,13 +253,13 @@ func (c *Client) use(ctx context.Context, t Ticket, next func(*Record)) (*ticket
 	if err != nil {
 		return nil, err
 	}
-	if c.space.life.Err() != nil {
+	if c.space.Life.Err() != nil {
 		return nil, fmt.Errorf("lock %q: %w", t.Name, ErrClosed)
 	}
 	if err := t.check(c); err != nil {
 		return nil, err
 	}
-	now, err := h.cell.fetch(ctx)
+	now, err := h.cell.Fetch(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -283,8 +284,8 @@ func (t *Ticket) check(c *Client) error {
 		return bad("the ticket is empty")
 	case len(t.PendingWrites) > maxAnnounced:
 		return bad("the ticket announces %d writes, at most %d are allowed", len(t.PendingWrites), maxAnnounced)
-	case t.TTL != c.space.set.TTL:
-		return fmt.Errorf("%w: the ticket has a TTL of %v, but the client has a TTL of %v", store.ErrInvalid, t.TTL, c.space.set.TTL)
+	case t.TTL != c.space.Set.TTL:
+		return fmt.Errorf("%w: the ticket has a TTL of %v, but the client has a TTL of %v", store.ErrInvalid, t.TTL, c.space.Set.TTL)
 	case slices.ContainsFunc(t.PendingWrites, func(a PendingWrite) bool { return a.Nonce == "" }):
 		return bad("the ticket announces a write without a nonce")
 	}
@@ -293,8 +294,8 @@ func (t *Ticket) check(c *Client) error {
 
 // found judges a state of the record that was read. It returns nil if the ticket is
 // good for it, and then is there.
-func (u *ticketUse) found(now *seen) error {
-	t, rec := &u.t, now.rec
+func (u *ticketUse) found(now *cell.Seen) error {
+	t, rec := &u.t, now.Rec
 	switch {
 	case rec == nil:
 		return u.lost(ErrRemoved)
@@ -311,21 +312,21 @@ func (u *ticketUse) found(now *seen) error {
 		return fmt.Errorf("%w: lock %q: the grant belongs to a session, and a ticket cannot contain a session", ErrInvalidTicket, t.Name)
 	case rec.Token != t.Token || rec.TTL != t.TTL:
 		return fmt.Errorf("%w: lock %q: the ticket has token %d and TTL %v, but the record has token %d and TTL %v", ErrInvalidTicket, t.Name, t.Token, t.TTL, rec.Token, rec.TTL)
-	case now.version == t.Version && lockrec.HolderNonce(rec) != t.Nonce:
+	case now.Version == t.Version && lockrec.HolderNonce(rec) != t.Nonce:
 		return fmt.Errorf("%w: lock %q: the ticket has nonce %q, but the record has %q", ErrInvalidTicket, t.Name, t.Nonce, lockrec.HolderNonce(rec))
 	case rec.HolderNonce == t.Nonce:
-		t.Version, t.PendingWrites = now.version, nil // others have written over it
+		t.Version, t.PendingWrites = now.Version, nil // others have written over it
 	}
-	if now.version != t.Version {
+	if now.Version != t.Version {
 		i := t.announces(lockrec.HolderNonce(rec))
 		if i < 0 {
 			return u.lostTo(ErrTicketUsed, rec)
 		}
-		if u.c.space.set.traits.CannotReadOwnWrites {
+		if u.c.space.Set.Traits.CannotReadOwnWrites {
 			return fmt.Errorf("lock %q: %w: this store cannot resolve a write of unknown outcome; the lease ends when its TTL has passed", t.Name, ErrUnresolved)
 		}
 		a := t.PendingWrites[i]
-		t.Version, t.Nonce, t.Sent, t.Epoch, t.SentBoot = now.version, a.Nonce, a.Sent, a.Epoch, a.SentBoot
+		t.Version, t.Nonce, t.Sent, t.Epoch, t.SentBoot = now.Version, a.Nonce, a.Sent, a.Epoch, a.SentBoot
 		t.PendingWrites = nil // their predecessor was replaced, so that none can be applied
 	}
 	u.base = now
@@ -338,7 +339,7 @@ func (u *ticketUse) plausible() error {
 	t, c := &u.t, u.c
 	boot, known := sysclock.Boottime()
 	switch {
-	case t.Sent.Sub(c.space.clock.wall()) > c.space.set.TTL:
+	case t.Sent.Sub(c.space.Clock.Wall()) > c.space.Set.TTL:
 	case known && t.Epoch != "" && t.Epoch == sysclock.Epoch() && t.SentBoot > boot:
 	default:
 		return nil
@@ -348,8 +349,8 @@ func (u *ticketUse) plausible() error {
 
 // age is how long ago the ticket's lease was last renewed, by the clock that says
 // most.
-func (t *Ticket) age(c *clock) time.Duration {
-	age := c.wall().Sub(t.Sent)
+func (t *Ticket) age(c *cell.Clock) time.Duration {
+	age := c.Wall().Sub(t.Sent)
 	if boot, ok := sysclock.Boottime(); ok && t.Epoch != "" && t.Epoch == sysclock.Epoch() {
 		// No lease is as long, and the difference of any two numbers may not fit.
 		age = max(age, boot-max(t.SentBoot, boot-2*MaxTTL))
@@ -360,18 +361,18 @@ func (t *Ticket) age(c *clock) time.Duration {
 // left is the trust that is left in the ticket's lease, by the ticket and by the
 // record.
 func (u *ticketUse) left() time.Duration {
-	age := max(u.t.age(u.c.space.clock), u.c.space.clock.wall().Sub(u.base.rec.Renewed))
-	return u.c.space.set.trust() - age
+	age := max(u.t.age(u.c.space.Clock), u.c.space.Clock.Wall().Sub(u.base.Rec.Renewed))
+	return u.c.space.Set.Trust() - age
 }
 
 // become makes t the ticket of a state that was sent at a time.
-func (t *Ticket) become(c *clock, s *seen, at time.Duration) {
-	t.Version, t.Nonce, t.PendingWrites = s.version, lockrec.HolderNonce(s.rec), nil
+func (t *Ticket) become(c *cell.Clock, s *cell.Seen, at time.Duration) {
+	t.Version, t.Nonce, t.PendingWrites = s.Version, lockrec.HolderNonce(s.Rec), nil
 	t.Sent, t.Epoch, t.SentBoot = instant(c, at)
 }
 
 // announce adds a write over the ticket's version.
-func (t *Ticket) announce(c *clock, nonce string, at time.Duration) {
+func (t *Ticket) announce(c *cell.Clock, nonce string, at time.Duration) {
 	a := PendingWrite{Nonce: nonce}
 	a.Sent, a.Epoch, a.SentBoot = instant(c, at)
 	t.PendingWrites = append(t.PendingWrites, a)
@@ -388,11 +389,11 @@ func (t *Ticket) retract(nonce string) {
 }
 
 // instant gives a time of this client's clock for other processes.
-func instant(c *clock, at time.Duration) (wall time.Time, epoch string, boottime time.Duration) {
+func instant(c *cell.Clock, at time.Duration) (wall time.Time, epoch string, boottime time.Duration) {
 	// In this order: a process that is stopped in between makes the time earlier.
-	wall = c.wall()
+	wall = c.Wall()
 	boot, ok := sysclock.Boottime()
-	ago := c.sinceStart() - at
+	ago := c.SinceStart() - at
 	if ok {
 		epoch, boottime = sysclock.Epoch(), boot-ago
 	}
@@ -417,47 +418,47 @@ func (u *ticketUse) lostTo(reason error, rec *Record) error {
 // replaced, and found has it.
 func (u *ticketUse) write(ctx context.Context) error {
 	c := u.c
-	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
+	ctx, cancel := context.WithTimeout(ctx, cell.MaxDuration)
 	defer cancel()
 	t := u.over()
 	var rec Record
-	for pause := c.space.resolveBackoff(); ; {
+	for pause := c.space.ResolveBackoff(); ; {
 		left, again := u.left(), false
-		at := c.space.clock.sinceStart()
+		at := c.space.Clock.SinceStart()
 		switch {
 		case left <= 0:
 			return u.lost(ErrExpired)
 		case len(u.t.PendingWrites) < maxAnnounced:
-			rec = lockrec.Renewed(u.base.rec, c.space.clock.wall())
+			rec = lockrec.Renewed(u.base.Rec, c.space.Clock.Wall())
 			rec.Nonce, rec.Linger = rand.Text(), 0 // the handle that kept it has left it
 			u.next(&rec)
-			at = c.space.clock.sinceStart()
-			u.t.announce(c.space.clock, rec.Nonce, at)
+			at = c.space.Clock.SinceStart()
+			u.t.announce(c.space.Clock, rec.Nonce, at)
 			if err := u.tell(); err != nil {
 				u.t.retract(rec.Nonce)
 				return err
 			}
-		case len(t.sent) == 0:
+		case len(t.Sent) == 0:
 			return fmt.Errorf("lock %q: %w: %d writes with this ticket have no known outcome", u.t.Name, ErrUnresolved, maxAnnounced)
 		default:
 			again = true // the last one
 		}
 		bounded, done := context.WithTimeout(ctx, left)
-		f := t.send(bounded, &rec, at)
+		f := t.Send(bounded, &rec, at)
 		done()
-		if f.refused && !again {
+		if f.Refused && !again {
 			u.t.retract(rec.Nonce)
 		}
-		if f.now != nil && f.resolution != store.ResolutionPending {
-			if f.err != nil {
-				if err := u.found(f.now); err != nil {
+		if f.Now != nil && f.Resolution != store.ResolutionPending {
+			if f.Err != nil {
+				if err := u.found(f.Now); err != nil {
 					return err
 				}
 			}
-			u.base = f.now
-			if f.resolution == store.ResolutionApplied {
-				u.at, u.firm = f.try.at, f.durable
-				u.t.become(c.space.clock, f.now, u.at)
+			u.base = f.Now
+			if f.Resolution == store.ResolutionApplied {
+				u.at, u.firm = f.Try.At, f.Durable
+				u.t.become(c.space.Clock, f.Now, u.at)
 				return nil
 			}
 			t = u.over() // a write that an earlier use of the ticket announced came first
@@ -470,22 +471,22 @@ func (u *ticketUse) write(ctx context.Context) error {
 }
 
 // over returns no tries yet, over the state that the ticket names.
-func (u *ticketUse) over() *tries {
-	t := u.h.cell.over(u.base.version, u.base.rec)
-	t.noReadBack = u.c.space.set.traits.CannotReadOwnWrites
+func (u *ticketUse) over() *cell.Tries {
+	t := u.h.cell.Over(u.base.Version, u.base.Rec)
+	t.NoReadBack = u.c.space.Set.Traits.CannotReadOwnWrites
 	return t
 }
 
 // pause waits before the next try, unless that is of no use.
-func (u *ticketUse) pause(ctx context.Context, pause *retryPause, f finding) error {
-	err := f.err
-	if f.resolution != store.ResolutionNotApplied {
+func (u *ticketUse) pause(ctx context.Context, pause *cell.RetryPause, f cell.Finding) error {
+	err := f.Err
+	if f.Resolution != store.ResolutionNotApplied {
 		err = fmt.Errorf("%w: %w", ErrUnresolved, err)
 	}
 	if store.Permanent(err) {
 		return err
 	}
-	if ended := pause.wait(ctx); ended != nil {
+	if ended := pause.Wait(ctx); ended != nil {
 		return fmt.Errorf("%w: %w", err, ended)
 	}
 	return nil
@@ -519,35 +520,35 @@ func (u *ticketUse) failed(ctx context.Context, err error) error {
 
 // free frees the lock in the state that the ticket names, and in no other.
 func (u *ticketUse) free(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, u.c.space.set.ReleaseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, u.c.space.Set.ReleaseTimeout)
 	defer cancel()
 	late := u.left() <= 0
 	t := u.over()
-	for pause := u.c.space.resolveBackoff(); ; {
-		rec := lockrec.Freed(u.base.rec, u.c.space.clock.wall())
+	for pause := u.c.space.ResolveBackoff(); ; {
+		rec := lockrec.Freed(u.base.Rec, u.c.space.Clock.Wall())
 		rec.Nonce = rand.Text()
-		f := t.send(ctx, &rec, u.c.space.clock.sinceStart())
+		f := t.Send(ctx, &rec, u.c.space.Clock.SinceStart())
 		switch {
-		case f.now == nil, f.resolution == store.ResolutionPending:
+		case f.Now == nil, f.Resolution == store.ResolutionPending:
 			if err := u.pause(ctx, pause, f); err != nil {
 				return err
 			}
 			continue
-		case f.resolution == store.ResolutionApplied:
-			u.h.cell.note(f.now)
+		case f.Resolution == store.ResolutionApplied:
+			u.h.cell.Note(f.Now)
 		default:
-			err := u.found(f.now)
+			err := u.found(f.Now)
 			if err == nil {
 				t = u.over() // on a write that the ticket announces
 				continue
 			}
-			if f.resolution == store.ResolutionNotApplied || late || errors.Is(err, ErrTicketUsed) {
+			if f.Resolution == store.ResolutionNotApplied || late || errors.Is(err, ErrTicketUsed) {
 				return err
 			}
 			// Applied, and followed by another's state, for all that can be known.
 		}
 		switch {
-		case u.base.rec.State == Broken:
+		case u.base.Rec.State == Broken:
 			return u.lost(ErrBroken)
 		case late:
 			return u.lost(ErrExpired)

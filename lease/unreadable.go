@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -28,13 +29,13 @@ import (
 // version of this package has written the record, the error matches [ErrNewerFormat]. If there is
 // no record, the error matches [store.ErrNotFound].
 func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx context.Context, key string, value []byte) error) (Record, error) {
-	of, err := c.space.lock(name)
+	of, err := c.space.Lock(name)
 	if err != nil {
 		return Record{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
+	ctx, cancel := context.WithTimeout(ctx, cell.MaxDuration)
 	defer cancel()
-	value, version, err := c.space.st.Get(ctx, of.key)
+	value, version, err := c.space.Store.Get(ctx, of.Key)
 	switch {
 	case errors.Is(err, store.ErrCorrupt):
 		value, version = nil, ""
@@ -49,12 +50,12 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 			return Record{}, fmt.Errorf("lock %q: %w", name, broken)
 		}
 	}
-	rec := &Record{Name: name, State: Free, Nonce: rand.Text(), Renewed: c.space.clock.wall(), Token: lockrec.FirstToken(c.space.clock.wall())}
+	rec := &Record{Name: name, State: Free, Nonce: rand.Text(), Renewed: c.space.Clock.Wall(), Token: lockrec.FirstToken(c.space.Clock.Wall())}
 	floor, err := c.floor(ctx)
 	if err != nil {
 		return Record{}, fmt.Errorf("token floor: %w", err)
 	}
-	mark, err := store.HighestToken(ctx, c.space.st, of.key)
+	mark, err := store.HighestToken(ctx, c.space.Store, of.Key)
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return Record{}, fmt.Errorf("lock %q: %w", name, err)
 	}
@@ -63,27 +64,21 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 			return Record{}, err
 		}
 	}
-	if err := keep(ctx, of.key, value); err != nil {
+	if err := keep(ctx, of.Key, value); err != nil {
 		return Record{}, fmt.Errorf("lock %q: nothing was changed: %w", name, err)
 	}
 	// The floor is raised first: a program that finds no record begins above the floor.
 	if err := c.raiseFloor(ctx, rec.Token); err != nil {
 		return Record{}, err
 	}
-	t := of.over(version, nil)
-	for pause := c.space.resolveBackoff(); ; {
-		f := t.send(ctx, rec, c.space.clock.sinceStart())
-		switch {
-		case f.try.rec != nil:
-			return *f.try.rec, nil
-		case f.resolution == store.ResolutionPending && pause.wait(ctx) == nil:
-			rec.Nonce = rand.Text()
-		case f.now != nil:
-			return Record{}, fmt.Errorf("lock %q: %w: another client has changed the record during the break; try again", name, store.ErrConflict)
-		case f.resolution == store.ResolutionNotApplied:
-			return Record{}, f.err
-		default:
-			return Record{}, fmt.Errorf("%w: %w", ErrUnresolved, f.err)
-		}
+	f := of.Over(version, nil).Write(ctx, rec, c.space.Clock.SinceStart(), nil)
+	switch {
+	case f.Try.Rec != nil:
+		return *f.Try.Rec, nil
+	case f.Now != nil && f.Resolution != store.ResolutionPending:
+		return Record{}, fmt.Errorf("lock %q: %w: another client has changed the record during the break; try again", name, store.ErrConflict)
+	case f.Resolution == store.ResolutionNotApplied:
+		return Record{}, f.Err
 	}
+	return Record{}, fmt.Errorf("%w: %w", ErrUnresolved, f.Err)
 }

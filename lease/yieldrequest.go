@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -80,9 +81,9 @@ func (c *Client) RequestYield(ctx context.Context, name string, o *YieldOptions)
 	if err := checkReason(name, o.Reason); err != nil {
 		return YieldStatus{}, err
 	}
-	ctx, cancel := c.space.bind(ctx)
+	ctx, cancel := c.space.Bind(ctx)
 	defer cancel(nil)
-	asked, err := h.requestYield(ctx, nil, YieldRequest{By: c.space.set.Holder, Reason: o.Reason, At: c.space.clock.wall()})
+	asked, err := h.requestYield(ctx, nil, YieldRequest{By: c.space.Set.Holder, Reason: o.Reason, At: c.space.Clock.Wall()})
 	if err == nil && o.Wait {
 		return h.answer(ctx, asked, o.OnAcknowledged)
 	}
@@ -103,23 +104,23 @@ func checkReason(name, reason string) error {
 // break or take it. So the write names the version that was read, and any other state is evaluated
 // from the start. After a lost reply the record is read back. If the holder has answered meanwhile,
 // the request in its record may be another client's, which makes no difference.
-func (h *Handle) requestYield(ctx context.Context, base *seen, a YieldRequest) (YieldStatus, error) {
-	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
+func (h *Handle) requestYield(ctx context.Context, base *cell.Seen, a YieldRequest) (YieldStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, cell.MaxDuration)
 	defer cancel()
 	if base == nil {
 		var err error
-		if base, err = h.cell.inspect(ctx); err != nil {
+		if base, err = h.cell.Inspect(ctx); err != nil {
 			return YieldStatus{}, err
 		}
 	}
 	var asked YieldStatus
 	var asIs *Record
-	rec, err := h.cell.alter(ctx, base, func(s *seen) (rec *Record, err error) {
-		if asIs = s.rec; asIs == nil {
-			return nil, h.cell.absent()
+	rec, err := h.cell.Change(ctx, base, func(s *cell.Seen) (rec *Record, err error) {
+		if asIs = s.Rec; asIs == nil {
+			return nil, h.cell.Absent()
 		}
 		asked = YieldStatus{}
-		if rec, err = lockrec.RequestYield(asIs, a, s.age); err != nil {
+		if rec, err = lockrec.RequestYield(asIs, a, s.Age); err != nil {
 			return nil, err
 		}
 		if asked, _ = yieldStatus(cmp.Or(rec, asIs)); rec == nil {
@@ -155,14 +156,14 @@ func (a *YieldStatus) refusal() error {
 // when the holder has read the request.
 func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldStatus)) (YieldStatus, error) {
 	w := &waiter{h: h, wake: make(chan struct{}, 1)}
-	l := &waitQueue{errors: h.c.space.backoff(h.c.space.set.MinPoll, h.c.space.set.MaxPoll)}
-	since, told := h.c.space.clock.monotonic(), tell == nil
+	l := &waitQueue{errors: h.c.space.Backoff(h.c.space.Set.MinPoll, h.c.space.Set.MaxPoll)}
+	since, told := h.c.space.Clock.Monotonic(), tell == nil
 	for {
-		s, err := h.cell.readRecord(ctx)
-		wait := h.c.space.set.expiry(h.c.space.set.TTL)
+		s, err := h.cell.Read(ctx)
+		wait := h.c.space.Set.Expiry(h.c.space.Set.TTL)
 		if err == nil {
 			heard := asked.Acknowledged
-			if now, stands := yieldStatus(s.rec); stands && now.Grant == asked.Grant && now.Grant != "" {
+			if now, stands := yieldStatus(s.Rec); stands && now.Grant == asked.Grant && now.Grant != "" {
 				asked = now
 				asked.Acknowledged = asked.Acknowledged || heard
 			}
@@ -177,13 +178,13 @@ func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldS
 			return asked, asked.refusal()
 		case err == nil:
 			if l.polls.most == 0 {
-				l.polls.sawHeld(h.c.space.set, h.c.space.random, s.rec.TTL)
+				l.polls.sawHeld(h.c.space.Set, h.c.space.Random, s.Rec.TTL)
 			}
 			h.beginPause(l, h.held(s, wait))
 		case store.Permanent(err):
 			return asked, err
 		default:
-			l.waits, l.until = false, time.Now().Add(l.errors.pause())
+			l.waits, l.until = false, time.Now().Add(l.errors.Pause())
 		}
 		if h.await(ctx, l, w); ctx.Err() != nil {
 			return asked, cancelled(ctx, h.name, cmp.Or(err, error(h.lastHeld())))
@@ -194,8 +195,8 @@ func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldS
 // isOver finds out whether the grants of the request do not hold the lock any more. If they do, it
 // finds out whether the sessions that hold the lock have read the request, which was written at the
 // time since. It also returns how long it takes at most to know more. It writes nothing.
-func (h *Handle) isOver(ctx context.Context, s *seen, asked *YieldStatus, since time.Time) (time.Duration, error) {
-	r, grant := s.rec, asked.Grant
+func (h *Handle) isOver(ctx context.Context, s *cell.Seen, asked *YieldStatus, since time.Time) (time.Duration, error) {
+	r, grant := s.Rec, asked.Grant
 	over := func() (time.Duration, error) {
 		asked.GrantEnded = true
 		if r != nil {
@@ -207,13 +208,13 @@ func (h *Handle) isOver(ctx context.Context, s *seen, asked *YieldStatus, since 
 	case r == nil, r.State == Free, r.State == Broken, grant != "" && r.Grant != grant, grant == "" && r.State != Shared:
 		return over()
 	case r.State == Held && r.Session == "":
-		v := h.cell.judge(ctx, s)
+		v := h.cell.Judge(ctx, s)
 		if v.Open {
 			return over()
 		}
 		return v.Wait, nil
 	}
-	ttl := cmp.Or(r.TTL, h.c.space.set.TTL)
+	ttl := cmp.Or(r.TTL, h.c.space.Set.TTL)
 	living, heard := false, true
 	of := slices.DeleteFunc(slices.Clone(lockrec.Possessors(r)), func(m Member) bool { return !lockrec.IsFor(&asked.YieldRequest, m.Grant) })
 	for _, id := range lockrec.SessionsOf(of) {
@@ -230,9 +231,9 @@ func (h *Handle) isOver(ctx context.Context, s *seen, asked *YieldStatus, since 
 		return over()
 	}
 	if asked.Acknowledged = asked.Acknowledged || heard; !asked.Acknowledged {
-		return h.c.space.set.rereadDelay(ttl), nil
+		return h.c.space.Set.RereadDelay(ttl), nil
 	}
-	return h.c.space.set.expiry(ttl), nil
+	return h.c.space.Set.Expiry(ttl), nil
 }
 
 // isDead reports whether a session is known to be dead, closed or revoked, by what the client has
@@ -253,12 +254,12 @@ func (c *Client) isDead(ctx context.Context, id, name string, ttl time.Duration,
 		return false, false, context.Cause(ctx)
 	}
 	now, err := r.readRecord(ctx, ttl)
-	if err != nil || now.rec == nil {
+	if err != nil || now.Rec == nil {
 		return false, false, err // a session whose record was removed is not known to be dead
 	}
-	dead = now.rec.State != Held || r.cell.judge(ctx, now).Open
+	dead = now.Rec.State != Held || r.cell.Judge(ctx, now).Open
 	// A name that is not in the record any more was read.
-	return dead, !lockrec.IsNamed(now.rec, name) && !now.at.Before(since), nil
+	return dead, !lockrec.IsNamed(now.Rec, name) && !now.At.Before(since), nil
 }
 
 // acknowledge notes a request in a record that the grant's next write is based on.

@@ -1,4 +1,4 @@
-package lease
+package cell
 
 import (
 	"time"
@@ -15,10 +15,10 @@ type firstSeen struct {
 	at      time.Time // monotonic
 }
 
-// maxRecent is how many keys one generation of recents has.
-const maxRecent = 8192
+// MaxRecent is how many keys one generation of recents has.
+const MaxRecent = 8192
 
-// recents keeps what a client knows by keys, in two generations: the keys used last, and those used
+// Recents keeps what a client knows by keys, in two generations: the keys used last, and those used
 // before. When the first generation is full, the second is forgotten. So it is bounded, and it
 // keeps every key since whose use at most maxRecent other keys were used.
 //
@@ -26,49 +26,49 @@ const maxRecent = 8192
 // waits out a dead holder once more. No write depends on what is forgotten. In one TTL a client may
 // read more locks of dead holders than there is room for. It should wait for them with Acquire: a
 // handle that waits keeps its own time.
-type recents[V any] struct{ young, old map[string]V }
+type Recents[V any] struct{ Young, Old map[string]V }
 
-// get returns the value of a key, and notes that the key was used last.
-func (r *recents[V]) get(key string) (v V, ok bool) {
-	if v, ok = r.young[key]; !ok {
-		if v, ok = r.old[key]; ok {
-			r.put(key, v)
+// Get returns the value of a key, and notes that the key was used last.
+func (r *Recents[V]) Get(key string) (v V, ok bool) {
+	if v, ok = r.Young[key]; !ok {
+		if v, ok = r.Old[key]; ok {
+			r.Put(key, v)
 		}
 	}
 	return v, ok
 }
 
-func (r *recents[V]) put(key string, v V) {
-	if _, ok := r.young[key]; !ok && (r.young == nil || len(r.young) >= maxRecent) {
-		r.old, r.young = r.young, map[string]V{}
+func (r *Recents[V]) Put(key string, v V) {
+	if _, ok := r.Young[key]; !ok && (r.Young == nil || len(r.Young) >= MaxRecent) {
+		r.Old, r.Young = r.Young, map[string]V{}
 	}
-	r.young[key] = v
-	delete(r.old, key)
+	r.Young[key] = v
+	delete(r.Old, key)
 }
 
-func (r *recents[V]) drop(key string) {
-	delete(r.young, key)
-	delete(r.old, key)
+func (r *Recents[V]) drop(key string) {
+	delete(r.Young, key)
+	delete(r.Old, key)
 }
 
 // sinceFirstSeen returns s with the time when the client first saw the holder's write that s shows.
 // So many short tries, each through its own handle, find a dead holder as soon as one waiter does.
 // A later time never replaces an earlier one of the same write.
-func (c *space) sinceFirstSeen(key string, s *seen) *seen {
+func (c *Space) sinceFirstSeen(key string, s *Seen) *Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.rec == nil || s.rec.State == Revoked || s.rec.State == Free && s.rec.NotBefore.IsZero() {
-		c.firstSeen.drop(key)
+	if s.Rec == nil || s.Rec.State == lockrec.Revoked || s.Rec.State == lockrec.Free && s.Rec.NotBefore.IsZero() {
+		c.FirstSeen.drop(key)
 		return s
 	}
-	now := firstSeen{s.version, lockrec.LastWrite(s.rec), s.at}
-	if first, ok := c.firstSeen.get(key); ok && first.at.Before(s.at) &&
-		(first.version == s.version || first.write == now.write) {
+	now := firstSeen{s.Version, lockrec.LastWrite(s.Rec), s.At}
+	if first, ok := c.FirstSeen.Get(key); ok && first.at.Before(s.At) &&
+		(first.version == s.Version || first.write == now.write) {
 		now.at = first.at
 		earlier := *s
-		earlier.at = first.at
+		earlier.At = first.at
 		s = &earlier
 	}
-	c.firstSeen.put(key, now)
+	c.FirstSeen.Put(key, now)
 	return s
 }

@@ -1,65 +1,50 @@
-package lease
+package cell
 
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/abandon"
+	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // cacheTimeout bounds one call of a [Cache].
 const cacheTimeout = time.Second
 
-// calls bounds every call that a client makes of its store: it alone decides how long a call may
-// take, and what a closed client may still send. It relies on the store to return soon after the
-// context has ended.
-type calls struct {
-	limit time.Duration   // of one request
-	life  context.Context // ends when the client is closed
-
-	tokens bool // the store reads the tokens of writes
-
-	took atomic.Int64 // see takes
-}
-
 // takes is about how long a request takes: slow ones among the last few count most.
-func (c *calls) takes() time.Duration { return time.Duration(c.took.Load()) }
+func (c *Space) takes() time.Duration { return time.Duration(c.took.Load()) }
 
-// note notes how long an answered request took.
-func (c *calls) note(took time.Duration) {
+// noteTime notes how long an answered request took.
+func (c *Space) noteTime(took time.Duration) {
 	old := c.took.Load()
 	c.took.Store(max(int64(took), old-old/4))
 }
+
+// IsContended reports whether others have written too often into the record of a holder; see
+// [lockrec.IsContended].
+func (c *Space) IsContended(r *lockrec.Record) bool { return lockrec.IsContended(r, c.takes()) }
 
 // outliving marks the contexts of requests that do not end with the client: those of a grant, which
 // Close ends in its own way, and those that end a lease.
 type outliving struct{}
 
-func outlive(ctx context.Context) context.Context {
+// Outlive returns a context for requests that do not end with the client.
+func Outlive(ctx context.Context) context.Context {
 	return context.WithValue(ctx, outliving{}, true)
 }
 
-// ending returns a context for ending a lease or making a claim harmless. It does not end with ctx
-// or with the client, and lasts for Options.ReleaseTimeout. If ctx was itself made by ending, for
-// several leases together, its end counts.
-func (c *space) ending(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Value(outliving{}) != nil {
-		return context.WithTimeout(ctx, c.set.ReleaseTimeout)
-	}
-	return context.WithTimeout(outlive(context.WithoutCancel(ctx)), c.set.ReleaseTimeout)
-}
-
-// carry is the handler of every call of the store.
-func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) error {
-	limit, patience := c.limit, storeTimeoutOf(ctx)
+// carry is the handler of every call of the store: it alone decides how long a call may take, and
+// what a closed client may still send. It relies on the store to return soon after the context has
+// ended.
+func (c *Space) carry(ctx context.Context, op *store.Op, next store.Handler) error {
+	limit, patience := c.Set.CallTimeout(), StoreTimeoutOf(ctx)
 	switch op.Kind {
 	case store.OpList:
 		own := *op
 		op.Keys = func(yield func(string, error) bool) {
-			err := c.run(ctx, 0, func(ctx context.Context) error {
+			err := c.Run(ctx, 0, func(ctx context.Context) error {
 				if err := next(ctx, &own); err != nil {
 					return err
 				}
@@ -75,13 +60,13 @@ func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) err
 		limit, patience = 0, nil
 	}
 	if c.tokens && op.Kind.Write() {
-		ctx = store.WithToken(ctx, tokenOf(op.Value))
+		ctx = store.WithToken(ctx, lockrec.TokenOf(op.Value))
 	}
 	began := time.Now()
 	sent := patience.sent()
-	err := c.run(ctx, limit, func(ctx context.Context) error { return next(ctx, op) })
+	err := c.Run(ctx, limit, func(ctx context.Context) error { return next(ctx, op) })
 	if op.Kind != store.OpWatch && (err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict)) {
-		c.note(time.Since(began))
+		c.noteTime(time.Since(began))
 	}
 	if err == nil || ctx.Err() == nil { // otherwise the caller ended it, and the store may be healthy
 		patience.answered(sent, op.Kind.Write(), err)
@@ -89,16 +74,16 @@ func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) err
 	return err
 }
 
-// run calls f with a context that ends with ctx, with the client, and after limit unless that is
+// Run calls f with a context that ends with ctx, with the client, and after limit unless that is
 // zero.
-func (c *calls) run(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
+func (c *Space) Run(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
 	if ctx.Value(outliving{}) == nil {
-		if c.life.Err() != nil {
+		if c.Life.Err() != nil {
 			return store.MarkNotApplied(ErrClosed)
 		}
 		bound, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		defer context.AfterFunc(c.life, func() { cancel(ErrClosed) })()
+		defer context.AfterFunc(c.Life, func() { cancel(ErrClosed) })()
 		ctx = bound
 	}
 	if end, ok := ctx.Deadline(); limit > 0 && (!ok || time.Until(end) > limit) {
@@ -115,12 +100,12 @@ func (c *calls) run(ctx context.Context, limit time.Duration, f func(context.Con
 // boundPresence is a presence whose calls end in time, and with the client.
 type boundPresence struct {
 	store.Presence
-	calls *calls
+	space *Space
 }
 
 // Announce implements store.Presence.
 func (p boundPresence) Announce(ctx context.Context) (name string, err error) {
-	err = p.calls.run(ctx, p.calls.limit, func(ctx context.Context) (err error) {
+	err = p.space.Run(ctx, p.space.Set.CallTimeout(), func(ctx context.Context) (err error) {
 		name, err = p.Presence.Announce(ctx)
 		return err
 	})
@@ -130,7 +115,7 @@ func (p boundPresence) Announce(ctx context.Context) (name string, err error) {
 // Liveness implements store.Presence.
 func (p boundPresence) Liveness(ctx context.Context, announcement string) store.Liveness {
 	liveness := store.LivenessUnknown
-	_ = p.calls.run(ctx, p.calls.limit, func(ctx context.Context) error {
+	_ = p.space.Run(ctx, p.space.Set.CallTimeout(), func(ctx context.Context) error {
 		liveness = p.Presence.Liveness(ctx, announcement)
 		return nil
 	})
@@ -139,7 +124,7 @@ func (p boundPresence) Liveness(ctx context.Context, announcement string) store.
 
 // WaitLiveness implements store.Presence.
 func (p boundPresence) WaitLiveness(ctx context.Context, announcement string) error {
-	return p.calls.run(ctx, 0, func(ctx context.Context) error {
+	return p.space.Run(ctx, 0, func(ctx context.Context) error {
 		return p.Presence.WaitLiveness(ctx, announcement)
 	})
 }

@@ -1,4 +1,4 @@
-package lease
+package cell
 
 import (
 	"context"
@@ -8,6 +8,13 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+)
+
+// If the store has answered nothing for the time UnresponsiveAfter, it is reported, and then again
+// after each UnresponsiveRepeat.
+const (
+	UnresponsiveAfter  = 3 * time.Second
+	UnresponsiveRepeat = 5 * time.Second
 )
 
 // storeHealth is for how long a client's store has not answered the waiters. One goroutine that
@@ -23,17 +30,17 @@ type storeHealth struct {
 	err      error     // of the last request that failed
 }
 
-// unanswered is what a wait has requested of the store without an answer. A wait is one of three:
+// Unanswered is what a wait has requested of the store without an answer. A wait is one of three:
 // the first goroutine of a wait queue for all of them, one out of its turn, or an opening of a
 // session. The mutex of the client's storeHealth guards it.
-type unanswered struct {
+type Unanswered struct {
 	request time.Time // the first request that was sent since an answer; zero: none
 	write   time.Time // the first write that has failed since a write was answered; zero: none
 	paused  time.Time // since when there is nothing to write; zero: there is something, or no write has failed
 }
 
-// storeTimeout ends a context when the store has not answered for long.
-type storeTimeout struct {
+// StoreTimeout ends a context when the store has not answered for long.
+type StoreTimeout struct {
 	limit  time.Duration
 	late   time.Duration // how long a request may have to wait by design
 	s      *storeHealth
@@ -41,7 +48,7 @@ type storeTimeout struct {
 	end    context.CancelCauseFunc
 	report func(left time.Duration, last error) // reports that the store does not answer
 
-	of    *unanswered // guarded by s.mu, as is the rest
+	of    *Unanswered // guarded by s.mu, as is the rest
 	timer *time.Timer // nil when the timeout has ended
 }
 
@@ -68,17 +75,17 @@ func (e *unresponsiveError) Is(target error) bool {
 	return target == ErrUnresponsive || target == store.ErrUnavailable
 }
 
-// withStoreTimeout returns a context that ends with Options.StoreTimeout. Without that option it
+// WithStoreTimeout returns a context that ends with Options.StoreTimeout. Without that option it
 // lasts as long as ctx does. While the store does not answer and the timeout has not passed, report
 // is called with the time left and the last error.
-func (c *space) withStoreTimeout(ctx context.Context, report func(left time.Duration, last error)) (context.Context, func()) {
+func (c *Space) WithStoreTimeout(ctx context.Context, report func(left time.Duration, last error)) (context.Context, func()) {
 	ctx, end := context.WithCancelCause(ctx)
-	if c.set.StoreTimeout <= 0 {
+	if c.Set.StoreTimeout <= 0 {
 		return ctx, func() { end(nil) }
 	}
-	p := &storeTimeout{
-		limit: max(c.set.StoreTimeout, 2*c.set.traits.MinWriteTime), late: c.set.writeTime(), s: &c.health, began: time.Now(), end: end,
-		of: &unanswered{},
+	p := &StoreTimeout{
+		limit: max(c.Set.StoreTimeout, 2*c.Set.Traits.MinWriteTime), late: c.Set.WriteTime(), s: &c.Health, began: time.Now(), end: end,
+		of:     &Unanswered{},
 		report: report,
 	}
 	p.s.mu.Lock()
@@ -90,12 +97,12 @@ func (c *space) withStoreTimeout(ctx context.Context, report func(left time.Dura
 	}
 }
 
-func storeTimeoutOf(ctx context.Context) *storeTimeout {
-	p, _ := ctx.Value(storeTimeoutKey{}).(*storeTimeout)
+func StoreTimeoutOf(ctx context.Context) *StoreTimeout {
+	p, _ := ctx.Value(storeTimeoutKey{}).(*StoreTimeout)
 	return p
 }
 
-func (p *storeTimeout) stop() {
+func (p *StoreTimeout) stop() {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	if p.timer != nil {
@@ -105,7 +112,7 @@ func (p *storeTimeout) stop() {
 }
 
 // check reports a store that does not answer, or ends the wait.
-func (p *storeTimeout) check() {
+func (p *StoreTimeout) check() {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	if p.timer == nil {
@@ -122,16 +129,16 @@ func (p *storeTimeout) check() {
 	case silent < UnresponsiveAfter:
 		p.timer.Reset(min(left, UnresponsiveAfter-silent))
 		return
-	case now.Sub(p.s.reported) >= unresponsiveRepeat:
+	case now.Sub(p.s.reported) >= UnresponsiveRepeat:
 		p.s.reported = now
 		p.report(left, p.s.err)
 	}
-	p.timer.Reset(min(left, unresponsiveRepeat))
+	p.timer.Reset(min(left, UnresponsiveRepeat))
 }
 
 // unansweredFor returns how long the store has not answered, and whether only its writes fail. The
 // caller holds s.mu.
-func (p *storeTimeout) unansweredFor(now time.Time) (silent time.Duration, writes bool) {
+func (p *StoreTimeout) unansweredFor(now time.Time) (silent time.Duration, writes bool) {
 	if sent := p.of.request; !sent.IsZero() {
 		silent = now.Sub(latest(sent, p.began, p.s.answered).Add(p.late))
 	}
@@ -152,8 +159,8 @@ func latest(first time.Time, others ...time.Time) time.Time {
 	return first
 }
 
-// share makes p one of several that wait for the same answers.
-func (p *storeTimeout) share(of *unanswered) {
+// Share makes p one of several that wait for the same answers.
+func (p *StoreTimeout) Share(of *Unanswered) {
 	if p == nil {
 		return
 	}
@@ -163,7 +170,7 @@ func (p *storeTimeout) share(of *unanswered) {
 }
 
 // sent notes that a request is sent, and returns when.
-func (p *storeTimeout) sent() time.Time {
+func (p *StoreTimeout) sent() time.Time {
 	now := time.Now()
 	if p != nil {
 		p.s.mu.Lock()
@@ -176,7 +183,7 @@ func (p *storeTimeout) sent() time.Time {
 }
 
 // answered notes the result of a request that was sent at that time.
-func (p *storeTimeout) answered(sent time.Time, write bool, err error) {
+func (p *StoreTimeout) answered(sent time.Time, write bool, err error) {
 	if p == nil {
 		return
 	}
@@ -204,8 +211,8 @@ func (p *storeTimeout) answered(sent time.Time, write bool, err error) {
 	}
 }
 
-// pause notes that the waits of an unanswered have nothing to read or to write for now.
-func (s *storeHealth) pause(of *unanswered) {
+// Pause notes that the waits of an unanswered have nothing to read or to write for now.
+func (s *storeHealth) Pause(of *Unanswered) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of.request = time.Time{}

@@ -1,0 +1,67 @@
+package cell
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/backoff"
+)
+
+// RetryPause is a pause that doubles from min to max, with full jitter.
+type RetryPause struct {
+	min, max time.Duration
+	random   func() float64
+	Tries    int
+}
+
+func (c *Space) Backoff(from, to time.Duration) *RetryPause {
+	return &RetryPause{min: from, max: max(from, to), random: c.Random}
+}
+
+// ResolveBackoff is the pause between two reads that resolve a write in doubt.
+func (c *Space) ResolveBackoff() *RetryPause { return c.Backoff(10*time.Millisecond, time.Second) }
+
+// Pause returns the next pause.
+func (b *RetryPause) Pause() time.Duration {
+	b.Tries++
+	return time.Duration(b.random()*float64(backoff.Pause(b.Tries, b.min, b.max))) + 1
+}
+
+// Wait sleeps for the next pause, or returns the reason why ctx ended.
+func (b *RetryPause) Wait(ctx context.Context) error { return backoff.Sleep(ctx, b.Pause()) }
+
+// contention spreads the writes of many clients that change one record: each write that is applied
+// makes those of the others conflict. The holder's own write comes first. After a conflict the
+// others pause for longer than the holder needs to read the record and to write over it. The pause
+// doubles after each further conflict.
+type contention struct {
+	cell      *Cell
+	pause     time.Duration
+	Conflicts int
+	Free      int // conflicts after which the next try does not wait
+}
+
+// Contention returns the pauses of a client that writes over the cell. The first free conflicts do
+// not delay it.
+func (c *Cell) Contention(free int) contention { return contention{cell: c, Free: free} }
+
+// FreeConflicts is after how many conflicts in a row a holder's write waits before its next try. It
+// counts only where there is no hurry: where the holder's session is renewed elsewhere.
+const FreeConflicts = 2
+
+// renewalTakes is how many times as long as one write a renewal takes that conflicts, with an
+// allowance: the write, a read, and the write over the record that was read.
+const renewalTakes = 4
+
+// Conflict notes a conflict. It pauses, and then returns what is in the record: the state that the
+// conflict carried is old by then.
+func (c *contention) Conflict(ctx context.Context) (*Seen, error) {
+	if c.Conflicts++; c.Conflicts <= c.Free {
+		return nil, nil
+	}
+	c.pause = min(max(2*c.pause, renewalTakes*c.cell.Space.takes(), time.Millisecond), c.cell.Space.Set.MaxPoll)
+	if err := backoff.Sleep(ctx, c.pause+time.Duration(c.cell.Space.Random()*float64(c.pause))); err != nil {
+		return nil, err
+	}
+	return c.cell.Reread(ctx)
+}

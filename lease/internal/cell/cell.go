@@ -1,0 +1,222 @@
+// Package cell is about one key of one store: what a client has seen there, last and first, and the
+// writes over it. A cell neither waits for a lock nor trusts in one.
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Seen is one state of a register, as it was read. It is never changed.
+type Seen struct {
+	Version store.Version   // zero: absent
+	Rec     *lockrec.Record // nil: absent
+	At      time.Time       // monotonic: after the reply that showed it first
+	Age     time.Duration   // by the store's own clock; negative: not known
+}
+
+// Find returns the place of a grant in the record of s.
+func (s *Seen) Find(grant string) (lockrec.Standing, lockrec.Member) {
+	return lockrec.Find(s.Rec, grant)
+}
+
+// Names reports whether the record of s names a grant as a holder or as a waiter.
+func (s *Seen) Names(grant string) bool { return lockrec.Names(s.Rec, grant) }
+
+// Cell is one key of a store: what one user of a client knows of the record there, and the writes
+// over it. Each handle has its own.
+type Cell struct {
+	Space *Space
+	Kind  string // of the record: empty, or KindSession
+	Name  string
+	Key   string
+	Noted func(*Seen) // called with each new state that was seen; may be nil
+
+	mu   sync.Mutex
+	last *Seen // the state that was seen last
+}
+
+// String names the lock, or the session, in errors.
+func (c *Cell) String() string {
+	if c.Kind == lockrec.KindSession {
+		return "session " + c.Name
+	}
+	return fmt.Sprintf("lock %q", c.Name)
+}
+
+// Register names the register of the lock: the id of its store, empty if that is not
+// known, and the key with all prefixes.
+func (c *Cell) Register() (storeID, key string) {
+	return c.Space.Set.Traits.ID, c.Space.Set.Traits.Prefix + c.Key
+}
+
+// Known returns the state that was seen last, by this process or an earlier one.
+func (c *Cell) Known() *Seen {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil {
+		c.last = c.recall()
+	}
+	return c.last
+}
+
+// Adopt takes over what another user of the client has seen of the record.
+func (c *Cell) Adopt(s *Seen) {
+	last := c.Known()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s != nil && (last == nil || last.Version != s.Version && s.At.After(last.At) || last.Version == s.Version && s.At.Before(last.At)) {
+		c.last = s
+	}
+}
+
+// Note remembers a state. What counts is when a version was seen first. For a record that
+// others have changed, and a broken one, it is when the last write of the grant's holder was
+// seen first: its mark is still that write, so that the holder wrote none after it.
+func (c *Cell) Note(s *Seen) *Seen {
+	s = c.Space.sinceFirstSeen(c.Key, s)
+	c.mu.Lock()
+	if c.last != nil && c.last.Version == s.Version && s.Version != "" {
+		if s.Age > c.last.Age || s.At.Before(c.last.At) {
+			earlier := *c.last
+			earlier.Age = max(s.Age, earlier.Age)
+			if s.At.Before(earlier.At) {
+				earlier.At = s.At
+			}
+			c.last = &earlier
+		}
+		s = c.last
+		c.mu.Unlock()
+		return s
+	}
+	if last := c.last; last != nil && last.Rec != nil && s.Rec != nil && lockrec.LastWrite(last.Rec) == lockrec.LastWrite(s.Rec) {
+		unchanged := *s
+		unchanged.At = last.At
+		s = &unchanged
+	}
+	c.last = s
+	c.mu.Unlock()
+	c.keep(s)
+	if c.Noted != nil {
+		c.Noted(s)
+	}
+	return s
+}
+
+// Read reads the record as a waiter does: without settling, with the store's clock at the first
+// sight, and without the value when nothing changed.
+func (c *Cell) Read(ctx context.Context) (*Seen, error) {
+	last, began, at := c.Known(), c.Space.readBegins(), c.Space.Clock.Monotonic()
+	_, conditional := store.As[store.ConditionalGetter](c.Space.Store)
+	ager, ages := store.As[store.AgeReader](c.Space.Store)
+	var (
+		value []byte
+		v     store.Version
+		age   = time.Duration(-1)
+		err   error
+	)
+	switch {
+	case conditional && last != nil && last.Version != "" && (!ages || c.Space.Set.IgnoreStoreClock || last.Age >= 0):
+		var changed bool
+		if value, v, changed, err = store.GetIfChanged(ctx, c.Space.Store, c.Key, last.Version); err == nil && !changed {
+			c.Space.readAnswered(c.Key, began, at, last.Version)
+			return last, nil
+		}
+	case ages && !c.Space.Set.IgnoreStoreClock:
+		value, v, age, err = ager.GetAge(ctx, c.Key)
+	default:
+		value, v, err = store.GetUncommitted(ctx, c.Space.Store, c.Key)
+	}
+	s, err := c.decode(value, v, err)
+	if err != nil {
+		return nil, err
+	}
+	s.At, s.Age = c.Space.Clock.Monotonic(), age
+	c.Space.readAnswered(c.Key, began, at, s.Version)
+	return c.Note(s), nil
+}
+
+// Fetch reads the state of the record, settled where the store has to settle.
+func (c *Cell) Fetch(ctx context.Context) (*Seen, error) {
+	value, v, err := c.Space.Store.Get(ctx, c.Key)
+	s, err := c.decode(value, v, err)
+	if err != nil {
+		return nil, err
+	}
+	s.At = c.Space.Clock.Monotonic()
+	return s, nil
+}
+
+// Reread reads the record, after the store has resolved writes in doubt.
+func (c *Cell) Reread(ctx context.Context) (*Seen, error) {
+	now, err := c.Fetch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.Note(now), nil
+}
+
+// Inspect reads the record, after the store has resolved writes in doubt, with its age where the
+// store can tell.
+func (c *Cell) Inspect(ctx context.Context) (*Seen, error) {
+	ager, ok := store.As[store.AgeReader](c.Space.Store)
+	if !ok || c.Space.Set.IgnoreStoreClock {
+		return c.Fetch(ctx)
+	}
+	value, v, age, err := ager.GetAge(ctx, c.Key)
+	s, err := c.decode(value, v, err)
+	if err != nil {
+		return nil, err
+	}
+	s.At, s.Age = c.Space.Clock.Monotonic(), age
+	return s, nil
+}
+
+// decode reads what a get returned. An absent register is a state, not an error.
+func (c *Cell) decode(value []byte, v store.Version, err error) (*Seen, error) {
+	var rec *lockrec.Record
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return &Seen{Age: -1}, nil
+	case err == nil:
+		rec, err = lockrec.Decode(c.Kind, c.Name, value)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c, err)
+	}
+	return &Seen{Version: v, Rec: rec, Age: -1}, nil
+}
+
+// Absent is the error of a call for a record that does not exist.
+func (c *Cell) Absent() error { return fmt.Errorf("%s: %w", c, store.ErrNotFound) }
+
+// Judge decides whether the one grant in the record of s is over, or there is none, as one decides
+// that takes no part in the lock.
+func (c *Cell) Judge(ctx context.Context, s *Seen) lockrec.Verdict {
+	return lockrec.Judge(s.Rec, c.Facts(ctx, s, lockrec.Facts{}))
+}
+
+// Facts returns what the client knows of the holder in the record of s. own says what it knows of
+// that grant if that is its own.
+func (c *Cell) Facts(ctx context.Context, s *Seen, own lockrec.Facts) lockrec.Facts {
+	f, set, r := own, c.Space.Set, s.Rec
+	f.Factor, f.Age = set.Factor, -1
+	if r == nil || r.State == lockrec.Free {
+		return f
+	}
+	f.Reclaimed = set.ReclaimOwn && r.Holder == set.Holder && r.Process != ProcessID()
+	if c.Space.Presence != nil && r.Presence != "" && r.Session == "" && !f.OwnEnded && f.OwnLeft == 0 {
+		f.Dead = c.Space.Presence.Liveness(ctx, r.Presence) == store.Dead
+	}
+	f.Watched, f.Renewed = c.Space.Clock.Monotonic().Sub(s.At), c.Space.Clock.Wall().Sub(r.Renewed)
+	if !set.IgnoreStoreClock {
+		f.Age = s.Age
+	}
+	return f
+}

@@ -1,0 +1,142 @@
+package cell
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// ProcessID is the random id of this process, made when it is first asked for. It is the one thing
+// that must be the same for all clients of a process.
+var ProcessID = sync.OnceValue(rand.Text)
+
+// Space is the store of one client, with its cells: the records of locks and of sessions. All
+// requests of the client go through it.
+type Space struct {
+	Given    store.Store // as the client got it, to be compared
+	Store    store.Store // the same through carry
+	Set      *Settings
+	Clock    *Clock
+	Presence store.Presence // nil where the store knows of none
+	cache    Cache          // nil where nothing is kept
+	Health   storeHealth    // of the store, for those who wait
+	Reads    ReadObserver   // nil where none is interested
+	Random   func() float64 // from [0,1), for jitter
+
+	Life context.Context // ends when the client is closed
+
+	tokens bool         // the store reads the tokens of writes
+	took   atomic.Int64 // see takes
+
+	mu        sync.Mutex
+	FirstSeen Recents[firstSeen] // of holders that may be dead, by the keys of their records
+}
+
+// ReadObserver is called when a record is read. It returns a number for the beginning of a read, and
+// gets that number back with the answer.
+type ReadObserver interface {
+	ReadBegins() uint64
+	ReadAnswered(key string, began uint64, at time.Time, v store.Version)
+}
+
+// NewSpace returns the space of a client whose life ends when the client is closed. It sends
+// nothing.
+func NewSpace(life context.Context, st store.Store, set *Settings) *Space {
+	s := &Space{Given: st, Set: set, Clock: NewClock(sysclock.Read), Random: mathrand.Float64, Life: life}
+	_, s.tokens = store.As[store.TokenReader](st)
+	s.Store = store.Intercept(st, s.carry)
+	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {
+		s.Presence = boundPresence{presence, s}
+	}
+	if set.Cache != nil {
+		s.cache = &boundCache{cache: set.Cache}
+	}
+	return s
+}
+
+// SessionDir is where the records of sessions lie: below the key prefix with this appended, so that
+// they are not among the locks.
+const SessionDir = ".session"
+
+// Lock returns a new cell of the record of a lock.
+func (c *Space) Lock(name string) (*Cell, error) {
+	key := c.Set.KeyPrefix + "/" + name
+	if err := store.CheckKey(name); err != nil {
+		return nil, fmt.Errorf("lock name: %w", err)
+	}
+	if most := store.MaxKey - len(key) + len(name); len(name) > most {
+		return nil, fmt.Errorf("lock name: %w: %d bytes, at most %d are allowed", store.ErrKey, len(name), most)
+	}
+	return c.cell("", name, key), nil
+}
+
+// Session returns a new cell of the record of a session.
+func (c *Space) Session(id string) (*Cell, error) {
+	key := c.Set.KeyPrefix + SessionDir + "/" + id
+	if lockrec.SessionOf(id+".0") == "" {
+		return nil, fmt.Errorf("%w: %.60q is not the id of a session", store.ErrKey, id)
+	}
+	if len(key) > store.MaxKey {
+		return nil, fmt.Errorf("session %s: %w: its key has %d bytes, at most %d are allowed", id, store.ErrKey, len(key), store.MaxKey)
+	}
+	return c.cell(lockrec.KindSession, id, key), nil
+}
+
+func (c *Space) cell(kind, name, key string) *Cell {
+	return &Cell{Space: c, Kind: kind, Name: name, Key: key}
+}
+
+// readBegins returns the number that the observer of reads has for the read that begins.
+func (c *Space) readBegins() uint64 {
+	if c.Reads == nil {
+		return 0
+	}
+	return c.Reads.ReadBegins()
+}
+
+// readAnswered passes what a read has shown to the observer of reads.
+func (c *Space) readAnswered(key string, began uint64, at time.Time, v store.Version) {
+	if c.Reads != nil {
+		c.Reads.ReadAnswered(key, began, at, v)
+	}
+}
+
+// Bind makes ctx end with the client, too.
+func (c *Space) Bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	bound, cancel := context.WithCancelCause(context.WithValue(ctx, unboundKey{}, ctx))
+	stop := context.AfterFunc(c.Life, func() { cancel(ErrClosed) })
+	return bound, func(cause error) {
+		stop()
+		cancel(cause)
+	}
+}
+
+// unboundKey is the key of the context that bind was given.
+type unboundKey struct{}
+
+// Unbound returns the context that bind was given: a guard that has its values would keep the
+// bound one for as long as it lives.
+func Unbound(ctx context.Context) context.Context {
+	if given, ok := ctx.Value(unboundKey{}).(context.Context); ok {
+		return given
+	}
+	return ctx
+}
+
+// Ending returns a context for ending a lease or making a claim harmless. It does not end with ctx
+// or with the client, and lasts for Options.ReleaseTimeout. If ctx was itself made by ending, for
+// several leases together, its end counts.
+func (c *Space) Ending(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Value(outliving{}) != nil {
+		return context.WithTimeout(ctx, c.Set.ReleaseTimeout)
+	}
+	return context.WithTimeout(Outlive(context.WithoutCancel(ctx)), c.Set.ReleaseTimeout)
+}
