@@ -25,7 +25,7 @@ const module = "github.com/holdfast-go/holdfast"
 const importRules = `
 # The register imports no other layer, and what uses it imports no backend.
 store:                internal/backoff
-lease:                store internal/...
+lease:                store internal/... lease/internal/...
 object:               store internal/... object/internal/...
 checkpoint:           store internal/... checkpoint/internal/...
 
@@ -37,12 +37,13 @@ store/bucketstore:    store store/engine object internal/...
 object/...:           store object internal/... object/internal/...
 object/dirbucket:     store store/filestore object internal/... object/internal/...
 checkpoint/...:       store checkpoint internal/... checkpoint/internal/...
-lease/...:            store lease internal/...
+lease/...:            store lease internal/... lease/internal/...
 
 # The rules of a record are pure: no context, no clock, no store. The models run them. The layers
 # below lease follow, from the lowest up: each imports only those above its line.
 internal/lockrec:     store
-lease/internal/cell:  store internal/...
+lease/internal/cell:    store internal/...
+lease/internal/waiting: store internal/... lease/internal/cell
 
 # What one tests with may use any backend below it.
 store/storetest:      store internal/registerrules internal/suitetest
@@ -96,7 +97,7 @@ proof/bench/...:       *
 
 // importedBy states which packages alone may import one that the table above lets others import.
 var importedBy = map[string][]string{
-	"internal/lockrec": {"lease", "proof/..."},
+	"internal/lockrec": {"lease", "lease/internal/...", "proof/..."},
 }
 
 // neverReleased is not imported by anything that is.
@@ -144,7 +145,7 @@ func TestImportRules(t *testing.T) {
 		{"store/faultstore", module + "/store/memstore", "store/faultstore may not import store/memstore"},
 		{"aws/s3store", module + "/lease", "aws/s3store may not import lease"},
 		{"aws/s3store", module + "/compat/avisofile", "aws/s3store may not import compat/avisofile"},
-		{"store/filestore", module + "/internal/lockrec", "only lease proof/... may"},
+		{"store/filestore", module + "/internal/lockrec", "only lease lease/internal/... proof/... may"},
 		{"internal/lockrec", module + "/internal/fold", "internal/lockrec may not import internal/fold"},
 		{"proof/lockmodel", module + "/lease", "proof/lockmodel may not import lease"},
 		{"lease", module + "/proof/explore", "never released"},
@@ -158,6 +159,7 @@ func TestImportRules(t *testing.T) {
 		{"lease", "testing", "tests with"},
 		{"internal/lockrec", module + "/lease/internal/cell", "internal/lockrec may not import lease/internal/cell"},
 		{"lease/internal/cell", module + "/lease", "cell may not import lease"},
+		{"lease/internal/cell", module + "/lease/internal/waiting", "cell may not import lease/internal/waiting"},
 		{"cmd/holdfast", module + "/store/storetest", "tests with"},
 		{"util", "fmt", "util has no line"},
 	} {

@@ -388,26 +388,3 @@ func TestBatchPollOutlivesItsWaiter(t *testing.T) {
 		all.Wait()
 	})
 }
-
-// A record is unchanged if the tag was answered before the read began, and was still the same in a
-// batch poll that began after the read was answered. A tag that stays the same over a change is
-// wrong.
-func TestBatchPollProof(t *testing.T) {
-	for _, c := range []struct {
-		name                                 string
-		since, last, began, answered, before uint64
-		proves, wrong                        bool
-	}{
-		{"around the read", 1, 4, 2, 3, 0, true, false},
-		{"the tag was answered during the read", 3, 5, 2, 4, 0, false, false},
-		{"the tag was answered after the read", 5, 6, 2, 3, 0, false, false},
-		{"the last batch poll began during the read", 1, 3, 2, 4, 0, false, false},
-		{"the last batch poll began before the read", 1, 2, 3, 4, 0, false, false},
-		{"the tag is newer than another version", 2, 5, 3, 4, 1, true, false},
-		{"the tag is older than another version", 1, 6, 3, 4, 2, false, true},
-	} {
-		if proves, wrong := lease.BatchPollProves(c.since, c.last, c.began, c.answered, c.before); proves != c.proves || wrong != c.wrong {
-			t.Errorf("%s: proves %v, wrong %v", c.name, proves, wrong)
-		}
-	}
-}

@@ -202,7 +202,7 @@ func (h *Handle) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m M
 	h.abandoned = nil
 	h.mu.Unlock()
 	h.cell.Note(now)
-	c.granted(h)
+	c.waiting.Granted(h.cell)
 	if reason != "" {
 		e := h.event(EventTakenOver)
 		e.Token, e.Reason = g.token, reason

@@ -6,17 +6,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // Client takes leases on the locks of one store, with one set of options. Any number of
 // goroutines may use it.
 type Client struct {
-	space      *cell.Space
-	opts       Options
-	batchPolls *batchPolls // nil where waiters make no use of listings
+	space   *cell.Space
+	opts    Options
+	waiting *waiting.Queues
 
 	listeners []*listener
 
@@ -26,7 +28,6 @@ type Client struct {
 	grants         map[*grant]struct{}          // plain ones that Close has to end
 	owned          map[string]int               // the ids of these
 	sessions       map[string]*Session          // by their ids; those that Close has to end
-	waitQueues     map[string]*waitQueue        // who waits, by the lock's key
 	holderSessions cell.Recents[*holderSession] // sessions that are waited for, by their ids
 }
 
@@ -38,15 +39,11 @@ func New(st store.Store, o *Options) (*Client, error) {
 		return nil, err
 	}
 	life, end := context.WithCancelCause(context.Background())
-	c := &Client{
-		space: cell.NewSpace(life, st, set), opts: opts, end: end, listeners: listeners(&opts),
+	space := cell.NewSpace(life, st, set)
+	return &Client{
+		space: space, opts: opts, waiting: waiting.NewQueues(space), end: end, listeners: listeners(&opts),
 		grants: map[*grant]struct{}{}, owned: map[string]int{}, sessions: map[string]*Session{},
-		waitQueues: map[string]*waitQueue{},
-	}
-	if c.batchPolls = newBatchPolls(st, set); c.batchPolls != nil {
-		c.space.Reads = c
-	}
-	return c, nil
+	}, nil
 }
 
 // Options returns the options of the client, with all defaults filled in.
@@ -126,7 +123,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	errs := inParallel(ends, len(ends), func(end func() error) error { return end() })
-	c.awaitBatchPoll()
+	c.waiting.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
 	_ = c.FlushEvents(ctx) // events that no handler took are counted
@@ -188,6 +185,13 @@ func (c *Client) add(g *grant) bool {
 		c.owned[g.id]++ // twice for a grant that was detached and attached
 	}
 	return true
+}
+
+// owns reports whether a grant is one of this client's.
+func (c *Client) owns(grant string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.owned[grant] > 0 || c.sessions[lockrec.SessionOf(grant)] != nil
 }
 
 func (c *Client) remove(g *grant) {

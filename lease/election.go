@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -364,22 +365,21 @@ func leaderOf(name string, r *Record, over bool) (Leader, error) {
 // ctx ends. The last error is the cause of ctx, or [ErrClosed].
 func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		h, err := c.Handle(name, nil)
+		of, err := c.space.Lock(name)
 		if err != nil {
 			yield(Leader{Name: name}, err)
 			return
 		}
 		ctx, cancel := c.space.Bind(ctx)
 		defer cancel(nil)
-		w := &waiter{h: h, wake: make(chan struct{}, 1)}
-		l := &waitQueue{}
+		queue, w := c.waiting.Alone()
 		told := "" // what was yielded last
 		for {
-			s, err := h.cell.Inspect(ctx)
+			s, err := of.Inspect(ctx)
 			over, wait := false, c.space.Set.MaxPoll
 			if err == nil {
-				s = h.cell.Note(s)
-				over, wait, err = c.isExpired(ctx, h.cell, s)
+				s = of.Note(s)
+				over, wait, err = c.isExpired(ctx, of, s)
 			}
 			if ctx.Err() != nil {
 				yield(Leader{Name: name}, fmt.Errorf("lock %q: %w", name, context.Cause(ctx)))
@@ -389,7 +389,7 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 				if !yield(Leader{Name: name}, err) {
 					return
 				}
-				l.waits, l.until = false, time.Now().Add(wait)
+				queue.PauseFor(wait)
 			} else {
 				leader, err := leaderOf(name, s.Rec, over)
 				now := string(leader.State)
@@ -404,10 +404,10 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 				if s.Rec != nil {
 					p = c.space.Set.MostPoll(s.Rec.TTL)
 				}
-				l.polls = polls{least: p, most: p, early: p, random: c.space.Random, waited: 1}
-				h.beginPause(l, h.held(s, wait))
+				queue.PollEvery(p)
+				queue.BeginPause(of, waiting.Look{Wait: wait})
 			}
-			h.await(ctx, l, w)
+			queue.Await(ctx, w, of, c.awaitSession)
 		}
 	}
 }

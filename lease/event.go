@@ -59,7 +59,7 @@ const (
 	EventRevoked EventKind = "session revoked"
 )
 
-// UnresponsiveAfter is the time without an answer of the store after which a client sends
+// If the store has answered nothing for the time UnresponsiveAfter, a client sends
 // [EventUnresponsive].
 const UnresponsiveAfter = cell.UnresponsiveAfter
 

@@ -53,20 +53,7 @@ func SweepCache(dir string) {
 }
 
 // BatchPollsAlways makes a client use batch polls for a single lock, however short its pauses.
-func BatchPollsAlways(c *Client) {
-	if c.batchPolls != nil {
-		c.batchPolls.minWaitQueues, c.batchPolls.pause = 1, 0
-	}
-}
-
-// BatchPollProves returns whether batch polls prove that a record is what a read has shown, and
-// whether they are wrong. The arguments are numbers of events: the tag was answered first; the last
-// batch poll began; the read began, and was answered; a read began that had shown another version.
-func BatchPollProves(since, last, began, answered, other uint64) (proves, wrong bool) {
-	s := &batchPolls{last: &batchPoll{began: last}, tags: map[string]tagRun{"job": {"tag", since}}}
-	proves = s.confirms("job", "v", &readTimes{began: began, answered: answered, version: "v", other: other})
-	return proves, s.wrong
-}
+func BatchPollsAlways(c *Client) { c.waiting.SetBatchPolls(1, 0) }
 
 // MaxRecent is how many keys one generation has of what a client keeps of each.
 const MaxRecent = cell.MaxRecent

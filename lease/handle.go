@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -142,8 +143,8 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 			err = errors.Join(err, left)
 		}
 	}()
-	l, w := h.c.enter(ctx, h)
-	defer h.c.leave(l, w)
+	l, w := h.c.waiting.Enter((*party)(h))
+	defer l.Leave(w)
 	if guard, err := h.enterFairQueue(ctx, w); guard != nil || err != nil {
 		return guard, err
 	}
@@ -151,11 +152,11 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	// this waiter, but by the one that has the turn.
 	patience := cell.StoreTimeoutOf(ctx)
 	for {
-		patience.Share(&l.unanswered)
+		patience.Share(&l.Unanswered)
 		select {
-		case <-w.turn:
+		case <-w.Turn:
 			return h.acquire(ctx, l, w)
-		case <-w.wake:
+		case <-w.Wake:
 			patience.Share(&cell.Unanswered{})
 			if guard, _ := h.join(ctx); guard != nil {
 				return guard, nil
@@ -164,73 +165,98 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 				return guard, err
 			}
 		case <-ctx.Done():
-			return nil, cancelled(ctx, h.name, h.ended(ctx, l.held.Load()))
+			return nil, cancelled(ctx, h.name, h.ended(ctx, l))
 		}
 	}
 }
 
 // ended is the error of a wait that ends before it was its turn.
-func (h *Handle) ended(ctx context.Context, held *HeldError) error {
-	return lastSeen(fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx)), held)
+func (h *Handle) ended(ctx context.Context, l *waiting.Queue) error {
+	err := fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx))
+	if l == nil {
+		return err
+	}
+	return lastSeen(err, l)
 }
 
 // acquire is Acquire by the goroutine whose turn it is.
-func (h *Handle) acquire(ctx context.Context, l *waitQueue, w *waiter) (*Guard, error) {
-	h.cell.Adopt(l.last)
+func (h *Handle) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waiter) (*Guard, error) {
+	h.cell.Adopt(l.Last)
 	met := false // whether another's grant was in the way
 	var err error
 	for {
-		if !l.until.IsZero() {
-			h.await(ctx, l, w)
+		if l.Pausing() {
+			l.Await(ctx, w, h.cell, h.awaitSession)
 		} else {
-			h.reacquirePause(ctx, l, w)
+			l.Rest(ctx, h.reacquireDelay(), w, h.cell, h.awaitSession)
 		}
 		if ctx.Err() != nil {
-			return nil, cancelled(ctx, h.name, cmp.Or(err, h.ended(ctx, l.held.Load())))
+			return nil, cancelled(ctx, h.name, cmp.Or(err, h.ended(ctx, l)))
 		}
-		sure := h.batchPolled(ctx, l)
-		l.until = time.Time{}
+		sure := l.EndPause(ctx, h.cell)
 		var guard *Guard
 		guard, err = h.attemptOver(ctx, sure, true)
-		l.last = h.cell.Known()
+		l.Last = h.cell.Known()
 		if err == nil {
-			h.c.space.Health.Pause(&l.unanswered)
+			h.c.space.Health.Pause(&l.Unanswered)
 			h.noteContention(met, guard)
-			l.held.Store(h.held(l.last, 0))
+			if l.Shared() {
+				l.NoteHeld(h.held(l.Last, 0))
+			}
 			return guard, nil
 		}
 		var held *HeldError
 		if errors.As(err, &held) {
-			l.held.Store(held)
+			l.NoteHeld(held)
 			met = met || !h.c.owns(held.Record.Grant)
 			h.suits(held.Record)
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil, cancelled(ctx, h.name, lastSeen(err, l.held.Load()))
+			return nil, cancelled(ctx, h.name, lastSeen(err, l))
 		case held != nil:
-			if id := lockrec.Possession(&held.Record); l.notified != id || id == "" {
-				l.notified = id
-				l.polls.sawHeld(h.c.space.Set, h.c.space.Random, held.Record.TTL)
+			if id := lockrec.Possession(&held.Record); l.Notified != id || id == "" {
+				l.Notified = id
+				l.SawHeld(held.Record.TTL)
 				e := h.event(EventWaiting)
 				e.Token, e.Holder, e.Since, e.Wait = held.Record.Token, holdersOf(&held.Record), held.Record.Granted, held.Wait
 				h.c.emit(e)
 			}
 			h.requestIdleYield(ctx, l)
 			h.notifyBroken(ctx, l)
-			h.c.space.Health.Pause(&l.unanswered)
-			h.beginPause(l, held)
+			h.c.space.Health.Pause(&l.Unanswered)
+			l.BeginPause(h.cell, h.look(held.Wait))
 		case store.Permanent(err):
 			return nil, err // and no ErrHeld: waiting for the holder helps nothing
 		default:
-			err = lastSeen(err, l.held.Load())
-			l.waits, l.until = false, time.Now().Add(l.errors.Pause())
+			err = lastSeen(err, l)
+			l.PauseAfterError()
 		}
 	}
 }
 
+// party is a handle as the goroutines see it that wait with it.
+type party Handle
+
+func (p *party) Cell() *cell.Cell { return p.cell }
+
+func (p *party) Entry() string { return (*Handle)(p).entered() }
+
+func (p *party) Shows(s *cell.Seen) bool { return (*Handle)(p).shows(s) }
+
+// look is what the handle's last read means for the pause that follows it.
+func (h *Handle) look(wait time.Duration) waiting.Look {
+	s := h.cell.Known()
+	look := waiting.Look{Seen: s, Wait: wait, Due: h.nextRead(), Pace: &h.pace}
+	if h.entered() != "" && s != nil && s.Rec != nil {
+		look.Entries = h.entries(s)
+	}
+	return look
+}
+
 // lastSeen adds who held the lock last to an error that does not tell it.
-func lastSeen(err error, held *HeldError) error {
+func lastSeen(err error, l *waiting.Queue) error {
+	held := l.Held()
 	if held == nil || errors.Is(err, ErrHeld) || errors.Is(err, ErrAlreadyRan) {
 		return err
 	}
@@ -261,12 +287,12 @@ func cancelled(ctx context.Context, name string, err error) error {
 
 // enterFairQueue enters the lock's queue at once, though it is not the handle's turn to look at the
 // store, where the order of arrival counts. It returns an error only if waiting is of no use.
-func (h *Handle) enterFairQueue(ctx context.Context, w *waiter) (*Guard, error) {
+func (h *Handle) enterFairQueue(ctx context.Context, w *waiting.Waiter) (*Guard, error) {
 	if !h.opts.Fair && !h.opts.Shared {
 		return nil, nil
 	}
 	select {
-	case <-w.turn:
+	case <-w.Turn:
 		return nil, nil
 	default:
 	}
@@ -488,22 +514,6 @@ func (h *Handle) lastHeld() *HeldError {
 	return h.held(last, 0)
 }
 
-// reacquirePause leaves the lock, which the handle has released, to others for a time, or
-// until one of them has it where the store reports that.
-func (h *Handle) reacquirePause(ctx context.Context, l *waitQueue, w *waiter) {
-	d := h.reacquireDelay()
-	if d <= 0 {
-		return
-	}
-	if !h.watches() {
-		w.pause(ctx, d)
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	h.waitForChange(ctx, cancel, l, w, h.cell.Known())
-}
-
 const (
 	// watchedReacquireDelay is for how long a handle leaves the lock to others whom the store
 	// wakes: longer than that takes.
@@ -527,7 +537,7 @@ func (h *Handle) reacquireDelay() time.Duration {
 	}
 	since := h.c.space.Clock.Monotonic().Sub(last.At)
 	var yield time.Duration
-	switch watched := h.watches(); {
+	switch watched := h.c.space.Watches(); {
 	case h.grant.yieldRequested(): // for as long as a waiter needs that does not hear of it
 		yield = set.MaxPoll
 	case watched && h.contended:
@@ -553,7 +563,10 @@ func (h *Handle) noteContention(others bool, guard *Guard) {
 
 // noted wakes the goroutines of the client for which the state s of the lock is news.
 func (h *Handle) noted(s *cell.Seen) {
-	h.c.show(h, s)
+	if h.own != nil {
+		return
+	}
+	h.c.waiting.Show(h.cell, s)
 	if s.Rec == nil || s.Rec.State != Free {
 		return
 	}
@@ -561,7 +574,7 @@ func (h *Handle) noted(s *cell.Seen) {
 	released := h.abandoned[s.Rec.Grant] || h.grant != nil && h.grant.id == s.Rec.Grant
 	h.mu.Unlock()
 	if released {
-		h.c.freed(h)
+		h.c.waiting.Freed(h.cell)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -124,9 +125,9 @@ func (g *grant) checkRecord(ctx context.Context, version store.Version) error {
 
 // requestIdleYield requests, on behalf of a waiter, a lock that its holder keeps after its work. It
 // does so once for each grant.
-func (h *Handle) requestIdleYield(ctx context.Context, l *waitQueue) {
+func (h *Handle) requestIdleYield(ctx context.Context, l *waiting.Queue) {
 	s := h.cell.Known()
-	if s == nil || s.Rec == nil || s.Rec.State != Held || s.Rec.Linger == 0 || l.yieldRequestedOf == s.Rec.Grant {
+	if s == nil || s.Rec == nil || s.Rec.State != Held || s.Rec.Linger == 0 || l.YieldRequestedOf == s.Rec.Grant {
 		return
 	}
 	if g := h.c.find(s.Rec.Grant); g != nil {
@@ -134,7 +135,7 @@ func (h *Handle) requestIdleYield(ctx context.Context, l *waitQueue) {
 	} else if _, err := h.requestYield(ctx, s, YieldRequest{By: h.c.space.Set.Holder, At: h.c.space.Clock.Wall(), OnlyIfIdle: true}); err != nil && !store.Permanent(err) {
 		return // the next read tries again
 	}
-	l.yieldRequestedOf = s.Rec.Grant
+	l.YieldRequestedOf = s.Rec.Grant
 }
 
 // find returns a grant of this client, or nil.

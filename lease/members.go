@@ -316,14 +316,10 @@ func (h *Handle) readDueIn(grant string) time.Duration {
 // reads for all of them. A handle without an entry waits for the holders.
 func (h *Handle) entries(s *cell.Seen) []string {
 	all := []string{h.entered()}
-	h.c.mu.Lock()
-	defer h.c.mu.Unlock()
-	if l := h.c.waitQueues[h.cell.Key]; l != nil {
-		for _, w := range l.waiters {
-			if entry := w.h.entered(); entry != "" && !slices.Contains(all, entry) {
-				if at, _ := lockrec.Find(s.Rec, entry); at == lockrec.Waiting {
-					all = append(all, entry)
-				}
+	for _, entry := range h.c.waiting.Entries(h.cell.Key) {
+		if !slices.Contains(all, entry) {
+			if at, _ := lockrec.Find(s.Rec, entry); at == lockrec.Waiting {
+				all = append(all, entry)
 			}
 		}
 	}
@@ -588,7 +584,7 @@ func (h *Handle) depart(ctx context.Context, base *cell.Seen, grant string) erro
 	if err := h.withdraw(ctx, l); err != nil {
 		return err
 	}
-	h.c.freed(h)
+	h.c.waiting.Freed(h.cell)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 )
 
 // A session renews one record and does not read those of its locks. So a client that requests a
@@ -45,13 +46,13 @@ func (c *Client) notifySessions(ctx context.Context, name string, sessions []str
 
 // notifyBroken notifies the sessions that hold a broken lock, on behalf of a waiter for it, once
 // for each break. The client that broke the lock may have died before it did so.
-func (h *Handle) notifyBroken(ctx context.Context, l *waitQueue) {
+func (h *Handle) notifyBroken(ctx context.Context, l *waiting.Queue) {
 	s := h.cell.Known()
-	if s == nil || s.Rec == nil || s.Rec.State != Broken || s.Rec.Immediate || l.notifiedBreak == s.Rec.Nonce {
+	if s == nil || s.Rec == nil || s.Rec.State != Broken || s.Rec.Immediate || l.NotifiedBreak == s.Rec.Nonce {
 		return
 	}
 	if h.c.notifySessions(ctx, h.name, lockrec.SessionsOf(lockrec.Possessors(s.Rec))) == nil { // otherwise the next read tries again
-		l.notifiedBreak = s.Rec.Nonce
+		l.NotifiedBreak = s.Rec.Nonce
 	}
 }
 

@@ -141,10 +141,20 @@ func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) 
 	return verdict{wait: c.space.Set.MinPoll}
 }
 
+// awaitSession is [Client.awaitSession] for a handle, which may have read the session not long ago.
+func (h *Handle) awaitSession(ctx context.Context, r *Record) bool {
+	return !h.c.trusts(r.Session) && backoff.Sleep(ctx, h.readDueIn(r.Grant)) == nil && h.c.awaitSession(ctx, r)
+}
+
 // awaitSession returns true when the session that holds the lock may be over, and false when ctx
-// ends. It writes nothing. All waiters for locks of one session share the reads.
-func (h *Handle) awaitSession(ctx context.Context, id string, ttl time.Duration) bool {
-	r, err := h.c.holderSession(id)
+// ends or the session is this client's and trusted. It writes nothing. All waiters for locks of one
+// session share the reads.
+func (c *Client) awaitSession(ctx context.Context, holder *Record) bool {
+	ttl := holder.TTL
+	if c.trusts(holder.Session) {
+		return false
+	}
+	r, err := c.holderSession(holder.Session)
 	if err != nil {
 		return false // the next attempt reports the reason
 	}
@@ -155,7 +165,7 @@ func (h *Handle) awaitSession(ctx context.Context, id string, ttl time.Duration)
 			return false
 		}
 		now, err := r.readRecord(ctx, ttl)
-		wait, over := h.c.space.Set.RereadDelay(ttl), false
+		wait, over := c.space.Set.RereadDelay(ttl), false
 		if err == nil {
 			step, v := lockrec.JudgeSession(now.Rec, r.cell.Facts(ctx, now, lockrec.Facts{}))
 			wait, over = min(wait, v.Wait), step != lockrec.AwaitSession

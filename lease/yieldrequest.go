@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -155,9 +156,8 @@ func (a *YieldStatus) refusal() error {
 // answer waits until the grant of the request is over, or its holder refuses. It calls tell once
 // when the holder has read the request.
 func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldStatus)) (YieldStatus, error) {
-	w := &waiter{h: h, wake: make(chan struct{}, 1)}
-	l := &waitQueue{errors: h.c.space.Backoff(h.c.space.Set.MinPoll, h.c.space.Set.MaxPoll)}
-	since, told := h.c.space.Clock.Monotonic(), tell == nil
+	queue, w := h.c.waiting.Alone()
+	since, told, seen := h.c.space.Clock.Monotonic(), tell == nil, false
 	for {
 		s, err := h.cell.Read(ctx)
 		wait := h.c.space.Set.Expiry(h.c.space.Set.TTL)
@@ -177,16 +177,17 @@ func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldS
 		case asked.GrantEnded || asked.RefusalReason != "":
 			return asked, asked.refusal()
 		case err == nil:
-			if l.polls.most == 0 {
-				l.polls.sawHeld(h.c.space.Set, h.c.space.Random, s.Rec.TTL)
+			if !seen {
+				queue.SawHeld(s.Rec.TTL)
+				seen = true
 			}
-			h.beginPause(l, h.held(s, wait))
+			queue.BeginPause(h.cell, waiting.Look{Wait: wait})
 		case store.Permanent(err):
 			return asked, err
 		default:
-			l.waits, l.until = false, time.Now().Add(l.errors.Pause())
+			queue.PauseAfterError()
 		}
-		if h.await(ctx, l, w); ctx.Err() != nil {
+		if queue.Await(ctx, w, h.cell, h.c.awaitSession); ctx.Err() != nil {
 			return asked, cancelled(ctx, h.name, cmp.Or(err, error(h.lastHeld())))
 		}
 	}

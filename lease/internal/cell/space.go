@@ -62,6 +62,12 @@ func NewSpace(life context.Context, st store.Store, set *Settings) *Space {
 	return s
 }
 
+// Watches reports whether the store reports changes.
+func (c *Space) Watches() bool {
+	_, ok := store.As[store.Watcher](c.Store)
+	return ok
+}
+
 // SessionDir is where the records of sessions lie: below the key prefix with this appended, so that
 // they are not among the locks.
 const SessionDir = ".session"

@@ -1,4 +1,4 @@
-package lease
+package waiting
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type batchPolls struct {
 	minWaitQueues int           // that have to use a batch poll for each of its pages
 	pause         time.Duration // of a wait queue that uses batch polls, at least
 
-	// The client's mutex guards the rest.
+	// The mutex of the queues guards the rest.
 	events uint64 // counts the beginnings and the answers of reads and batch polls
 	users  int    // wait queues that use batch polls
 	flight *batchPoll
@@ -75,42 +75,50 @@ const (
 )
 
 // newBatchPolls returns nil for a store that reports changes, and for one that lists no tags.
-func newBatchPolls(st store.Store, set *cell.Settings) *batchPolls {
-	if _, watches := store.As[store.Watcher](st); watches {
+func newBatchPolls(space *cell.Space) *batchPolls {
+	if _, watches := store.As[store.Watcher](space.Given); watches {
 		return nil
 	}
-	lister, ok := store.As[store.TagLister](st)
+	lister, ok := store.As[store.TagLister](space.Given)
 	if !ok {
 		return nil
 	}
 	cost := lister.ListCost()
-	return &batchPolls{lister: lister, keys: max(cost.Keys, 1), minWaitQueues: batchPollGain * max(cost.Gets, 1), pause: set.MaxPoll / 2}
+	return &batchPolls{lister: lister, keys: max(cost.Keys, 1), minWaitQueues: batchPollGain * max(cost.Gets, 1), pause: space.Set.MaxPoll / 2}
 }
 
-// event returns the number of an event that happens now. The caller holds the client's mutex.
+// SetBatchPolls makes queues use batch polls when there are that many for each page of a listing, and
+// their pauses have grown to that. It is for tests.
+func (q *Queues) SetBatchPolls(queues int, pause time.Duration) {
+	if q.batchPolls != nil {
+		q.batchPolls.minWaitQueues, q.batchPolls.pause = queues, pause
+	}
+}
+
+// event returns the number of an event that happens now. The caller holds the mutex of the queues.
 func (s *batchPolls) event() uint64 {
 	s.events++
 	return s.events
 }
 
-// usesBatchPolls notes whether a wait queue that pauses for a held lock uses batch polls: it does
+// noteBatchPolls notes whether a wait queue that pauses for a held lock uses batch polls: it does
 // when its pauses have grown. The first ones are short, and most waits end in them.
-func (h *Handle) usesBatchPolls(l *waitQueue) {
-	c := h.c
-	if c.batchPolls == nil {
+func (l *Queue) noteBatchPolls(key string) {
+	q := l.of
+	if q.batchPolls == nil {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.waitQueues[h.cell.Key] == l { // not that of a caller that waits for the answer to a request to yield
-		c.batchPolls.counts(l, l.polls.next >= c.batchPolls.pause)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.byKey[key] == l { // not that of one who only observes
+		q.batchPolls.counts(l, l.polls.next >= q.batchPolls.pause)
 	}
 }
 
-// counts notes whether a wait queue uses batch polls. The caller holds the client's mutex.
-func (s *batchPolls) counts(l *waitQueue, uses bool) {
+// counts notes whether a wait queue uses batch polls. The caller holds the mutex of the queues.
+func (s *batchPolls) counts(l *Queue, uses bool) {
 	switch {
-	case s == nil || l.batchPolls == uses:
+	case s == nil || l.usesBatchPolls == uses:
 		return
 	case uses:
 		s.users++
@@ -119,65 +127,67 @@ func (s *batchPolls) counts(l *waitQueue, uses bool) {
 			s.tags = nil
 		}
 	}
-	l.batchPolls = uses
+	l.usesBatchPolls = uses
 }
 
 // ReadBegins returns the number of the event that a read begins.
-func (c *Client) ReadBegins() uint64 {
-	if c.batchPolls == nil {
+func (q *Queues) ReadBegins() uint64 {
+	if q.batchPolls == nil {
 		return 0
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.batchPolls.event()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.batchPolls.event()
 }
 
 // ReadAnswered notes what a read has shown, for the waiters for the lock.
-func (c *Client) ReadAnswered(key string, began uint64, at time.Time, v store.Version) {
-	if c.batchPolls == nil {
+func (q *Queues) ReadAnswered(key string, began uint64, at time.Time, v store.Version) {
+	if q.batchPolls == nil {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := c.waitQueues[key]
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.byKey[key]
 	if l == nil {
 		return
 	}
-	now := readTimes{began: began, answered: c.batchPolls.event(), at: at, version: v, other: l.lastRead.other}
+	now := readTimes{began: began, answered: q.batchPolls.event(), at: at, version: v, other: l.lastRead.other}
 	if l.lastRead.version != v {
 		now.other = l.lastRead.began
 	}
 	l.lastRead = now
 }
 
-// batchPolled returns the state that the handle knows if a batch poll shows that it is unchanged.
-// It returns nil if the handle has to read: also where its pause ended early, and where it is time
-// to evaluate whether the holder is dead.
-func (h *Handle) batchPolled(ctx context.Context, l *waitQueue) *cell.Seen {
-	c, last := h.c, h.cell.Known()
-	if c.batchPolls == nil {
+// EndPause ends the pause that was begun. It returns the state that c knows if a batch poll shows
+// that it is unchanged, and nil if the waiter has to read: also where its pause ended early, and
+// where it is time to evaluate whether the holder is dead.
+func (l *Queue) EndPause(ctx context.Context, c *cell.Cell) *cell.Seen {
+	until := l.until
+	l.until = time.Time{}
+	q, last := l.of, c.Known()
+	if q.batchPolls == nil {
 		return nil
 	}
 	l.lag = 0
 	now := time.Now()
-	if l.polls.next < c.batchPolls.pause || !l.waits || now.Before(l.until) || !now.Before(l.due) || last == nil || last.Rec == nil {
+	if l.polls.next < q.batchPolls.pause || !l.waits || now.Before(until) || !now.Before(l.due) || last == nil || last.Rec == nil {
 		return nil
 	}
 	ctx, cancel := context.WithDeadline(ctx, l.due)
 	defer cancel()
-	if !c.joinBatchPoll(ctx, l.polls.next/2) {
+	if !q.joinBatchPoll(ctx, l.polls.next/2) {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := c.space.Clock.Monotonic()
-	most := time.Duration((1 - c.space.Random()/3) * float64(maxBatchPolls*c.space.Set.MaxPoll)) // not all wait queues at once
-	if at.Sub(l.lastRead.at) >= most || !c.batchPolls.confirms(h.cell.Key, last.Version, &l.lastRead) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := q.space.Clock.Monotonic()
+	most := time.Duration((1 - q.space.Random()/3) * float64(maxBatchPolls*q.space.Set.MaxPoll)) // not all wait queues at once
+	if at.Sub(l.lastRead.at) >= most || !q.batchPolls.confirms(c.Key, last.Version, &l.lastRead) {
 		return nil
 	}
 	// The pause that follows counts from the beginning of the batch poll. So a later change is seen
 	// no later than by a read in place of the batch poll.
-	l.lag = min(at.Sub(c.batchPolls.last.at), l.polls.next/2)
+	l.lag = min(at.Sub(q.batchPolls.last.at), l.polls.next/2)
 	return last
 }
 
@@ -197,28 +207,28 @@ func (s *batchPolls) confirms(key string, seen store.Version, look *readTimes) b
 
 // joinBatchPoll waits for a batch poll that is under way, or makes one, unless the last one began
 // less than age ago. It reports whether one was answered. It makes none that is not worth its cost.
-func (c *Client) joinBatchPoll(ctx context.Context, age time.Duration) bool {
-	c.mu.Lock()
-	s, now := c.batchPolls, c.space.Clock.Monotonic()
+func (q *Queues) joinBatchPoll(ctx context.Context, age time.Duration) bool {
+	q.mu.Lock()
+	s, now := q.batchPolls, q.space.Clock.Monotonic()
 	v, pages := s.flight, s.users/s.minWaitQueues
 	switch {
 	case v != nil:
 	case s.last != nil && now.Sub(s.last.at) < age:
-		c.mu.Unlock()
+		q.mu.Unlock()
 		return true
-	case s.wrong || pages == 0 || now.Before(s.retry) || c.space.Life.Err() != nil:
-		c.mu.Unlock()
+	case s.wrong || pages == 0 || now.Before(s.retry) || q.space.Life.Err() != nil:
+		q.mu.Unlock()
 		return false
 	default:
 		v = &batchPoll{began: s.event(), at: now, done: make(chan struct{})}
-		waited := make(map[string]bool, len(c.waitQueues))
-		for key := range c.waitQueues {
+		waited := make(map[string]bool, len(q.byKey))
+		for key := range q.byKey {
 			waited[key] = true
 		}
 		s.flight = v
-		go c.batchPoll(v, waited, pages)
+		go q.batchPoll(v, waited, pages)
 	}
-	c.mu.Unlock()
+	q.mu.Unlock()
 	select {
 	case <-v.done:
 		return v.ok
@@ -230,15 +240,15 @@ func (c *Client) joinBatchPoll(ctx context.Context, age time.Duration) bool {
 // batchPoll lists the tags of the locks, at most that many pages. It has its own goroutine, so that
 // the end of one waiter does not end it for the others. It ends with the client, and when it takes
 // longer than a waiter's longest pause.
-func (c *Client) batchPoll(v *batchPoll, waited map[string]bool, pages int) {
-	tags, err := c.listTags(waited, pages)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (q *Queues) batchPoll(v *batchPoll, waited map[string]bool, pages int) {
+	tags, err := q.listTags(waited, pages)
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	defer close(v.done)
-	s := c.batchPolls
+	s := q.batchPolls
 	s.flight = nil
 	if err != nil {
-		s.retry = c.space.Clock.Monotonic().Add(batchPollRetry)
+		s.retry = q.space.Clock.Monotonic().Add(batchPollRetry)
 		return
 	}
 	runs, answered := make(map[string]tagRun, len(tags)), s.event()
@@ -257,15 +267,15 @@ var (
 )
 
 // listTags returns the tags of the locks that are waited for.
-func (c *Client) listTags(waited map[string]bool, pages int) (map[string]string, error) {
+func (q *Queues) listTags(waited map[string]bool, pages int) (map[string]string, error) {
 	tags := make(map[string]string, len(waited))
-	err := c.space.Run(context.Background(), min(c.space.Set.MaxPoll, c.space.Set.CallTimeout()), func(ctx context.Context) error {
+	err := q.space.Run(context.Background(), min(q.space.Set.MaxPoll, q.space.Set.CallTimeout()), func(ctx context.Context) error {
 		n := 0
-		for t, err := range c.batchPolls.lister.ListTags(ctx, c.space.Set.KeyPrefix) {
+		for t, err := range q.batchPolls.lister.ListTags(ctx, q.space.Set.KeyPrefix) {
 			if err != nil {
 				return err
 			}
-			if n++; n > pages*c.batchPolls.keys {
+			if n++; n > pages*q.batchPolls.keys {
 				return errLongListing
 			}
 			if waited[t.Key] && t.Tag != "" && len(t.Tag) <= maxTag {
@@ -280,14 +290,14 @@ func (c *Client) listTags(waited map[string]bool, pages int) (map[string]string,
 	return tags, err
 }
 
-// awaitBatchPoll waits for a batch poll that is under way when the client is closed.
-func (c *Client) awaitBatchPoll() {
-	if c.batchPolls == nil {
+// Close waits for a batch poll that is under way when the client is closed.
+func (q *Queues) Close() {
+	if q.batchPolls == nil {
 		return
 	}
-	c.mu.Lock()
-	v := c.batchPolls.flight
-	c.mu.Unlock()
+	q.mu.Lock()
+	v := q.batchPolls.flight
+	q.mu.Unlock()
 	if v != nil {
 		<-v.done
 	}
