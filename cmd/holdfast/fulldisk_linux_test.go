@@ -91,7 +91,7 @@ func TestRunOnAFullDisk(t *testing.T) {
 		defer killed.Stop()
 		lines := bufio.NewReader(errs)
 		first, _ := lines.ReadString('\n')
-		if took := time.Since(began); !strings.Contains(first, "no space left on device; trying for") || took > unresponsiveTimeout/2 {
+		if took := time.Since(began); !strings.Contains(first, "no space left on device; holdfast tries again for up to") || took > unresponsiveTimeout/2 {
 			t.Errorf("after %v it says %q", took, first)
 		}
 		if roomAgain {
