@@ -21,6 +21,9 @@
 //     [github.com/holdfast-go/holdfast/store.Store] for another storage system, and check it with
 //     package storetest.
 //
+// This module needs only the standard library. S3 and DynamoDB are in module aws, the command is in
+// module cmd, and formats of other programs (aviso, object_store) are in module compat.
+//
 // # Which store
 //
 // A directory serves one machine. Each other store serves all machines that reach it:
