@@ -5,9 +5,9 @@
 //		checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, dir) }, nil)
 //	}
 //
-// The suite checks what the keeper returns and saves, through several handles on the same
-// checkpoints. It does not test lost replies or power cuts. Package storetest tests registers under
-// such faults.
+// The cases check what a store of checkpoints returns and saves, through several handles on the same
+// checkpoints. They do not test lost replies or power cuts. Package storetest tests registers under such
+// faults.
 package checkpointtest
 
 import (
@@ -18,9 +18,9 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
-// Options adapt the suite to a keeper.
+// Options adapt the suite to a store.
 type Options struct {
-	// Parallel runs the cases at the same time. Use it for keepers that mostly wait.
+	// Parallel runs the cases at the same time. Use it for stores that mostly wait.
 	Parallel bool
 }
 
@@ -47,10 +47,10 @@ func rules() []rule {
 	}
 }
 
-// Run checks the keepers that open returns. Each rule is a subtest with its own key of 64
-// hexadecimal digits. Other checkpoints may exist. Each call of open must return another keeper of
-// the same checkpoints, as another process would have. It must also register a function that closes
-// the keeper, with t.Cleanup. Nil options mean the defaults.
+// Run checks the stores that the function open returns. Each rule is a subtest with its own key of 64
+// hexadecimal digits. The store may have other checkpoints, too. Each call of open must return a new
+// handle on the same checkpoints, as another process would open it. With t.Cleanup, open must also
+// register a function that closes the handle. Nil means the default options.
 func Run(t *testing.T, open func(t *testing.T) checkpoint.Store, opts *Options) {
 	for _, r := range rules() {
 		t.Run(r.name, func(t *testing.T) {

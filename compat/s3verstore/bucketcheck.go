@@ -105,8 +105,8 @@ type Settings struct {
 	// read.
 	ExpiresVersions []string
 
-	// Legacy names locks of an older program below the prefix. LegacyAtRoot names its locks at the
-	// root of the bucket. [Store.Settings] describes this older program.
+	// Legacy names locks of an older program below the prefix. LegacyAtRoot names its locks at the root
+	// of the bucket. [Store.Settings] describes this older program.
 	Legacy, LegacyAtRoot []string
 
 	// Other names registers that package s3store has written with this prefix. OtherText explains

@@ -11,32 +11,31 @@
 //
 // # Set-up
 //
-// Enable versioning on the bucket. Do not use Object Lock or MFA Delete. Do not use a lifecycle
-// rule that removes or moves versions below the prefix, because the current state can be in an old
-// version. The first call of a [Store] reads the settings of the bucket and refuses a bucket that
-// breaks these rules. If the rights do not allow the Store to read a setting, "holdfast doctor"
-// names the setting.
+// Enable versioning on the bucket. Do not use Object Lock or MFA Delete. Do not use a lifecycle rule that
+// removes or moves versions below the prefix, because an old version can contain the current state. The
+// first call of a [Store] reads the settings of the bucket and refuses a bucket that breaks these rules.
+// If the rights do not allow the Store to read a setting, "holdfast doctor" names the setting.
 //
-// L is the longest time from the sending of a PUT until the PUT takes effect. [Options].PutLifetime
-// sets L; the default is 5 s. Use the same L in all clients of a bucket. A larger L makes writes
-// slower. With a smaller L, more writes have an unknown outcome. "holdfast doctor" and
-// [Store.Measure] measure the server and recommend an L.
+// L is the longest time from the sending of a PUT until the PUT takes effect. [Options].PutLifetime sets
+// L; the default is 5 s. Use the same L in all clients of a bucket. A larger L makes writes slower. With
+// a smaller L, more writes have an unknown outcome. "holdfast doctor" and [Store.Measure] measure the
+// server and recommend a value of L.
 //
 // The file policies/aws/s3-versioned-locks.json of the repository lists the rights. Without
-// s3:ListBucket, S3 answers 403 in place of 404, and a Get of a register that does not exist is
-// denied. Without s3:GetLifecycleConfiguration and s3:GetBucketObjectLockConfiguration, the Store
-// does not check these settings and accepts the bucket.
+// s3:ListBucket, S3 answers 403 in place of 404. Then a Get of a register that does not exist returns
+// [store.ErrDenied]. Without s3:GetLifecycleConfiguration and s3:GetBucketObjectLockConfiguration, the
+// Store does not check these settings and accepts the bucket.
 //
 // # Time and requests
 //
 // Each write has a pause between its PUT and the listing that decides about it. The pause is
 // [Options].SettleDelay, 6 s by default.
 //
-//   - Put and Delete take at least one pause. If the context would end before the pause ends, they
-//     return an error and send nothing.
+//   - Put and Delete take at least one pause. If the context would end before the pause ends, they return
+//     an error and send nothing.
 //   - If the last write is younger than a pause, Get waits for the rest of the pause.
-//   - GetUncommitted never waits. It can return the value of a write that is still in its pause.
-//     Another write may then win.
+//   - GetUncommitted never waits. It can return the value of a write that is still in its pause. That
+//     write can still lose against another write.
 //   - The shortest lease ([store.Traits].MinTTL) is four pauses and three seconds, because a
 //     renewal takes one pause and must end before the lease expires.
 //   - If a PUT takes longer than L, or its answer is lost, the outcome of the write stays
@@ -63,10 +62,10 @@
 //   - A listing shows every version whose PUT was answered before the listing began.
 //   - The order of versions does not change.
 //
-// The package uses no clock of the server, and never compares two clocks. Even if a PUT takes
-// effect later than L, leases stay exclusive and their tokens still increase. But a write with
-// PutUnsynced can then be lost. PROOF.md in this directory has the protocol, its assumptions and
-// the proof. Tests check all states of the model in internal/model for small cases.
+// The package uses no clock of the server, and never compares two clocks. Even if a PUT takes effect
+// later than L, leases stay exclusive and their tokens still increase. But a write by PutUnsynced can
+// then be lost. PROOF.md in this directory has the protocol, its assumptions and the proof. The tests of
+// proof/versionmodel check all states of a model of the protocol, for small cases.
 //
 // # Locks of other programs
 //
@@ -76,10 +75,10 @@
 // search covers the first thousand versions of the bucket and of the prefix, if the rights allow
 // it. "holdfast doctor" and "holdfast init" report the result.
 //
-// The Store creates no register with the name of such a lock. If it finds registers of s3store, it
-// creates no register at all, because two programs could then get the same lock. s3store makes the
-// same check. Under a longer prefix, either package may store its registers. If another program
-// wrote the body of an object, a Store always refuses the object.
+// The Store creates no register with the name of such a lock. If the Store finds registers of s3store, it
+// creates no register at all, because two programs could then get the same lock. Package s3store makes
+// the same check. Under a longer prefix, either package may store its registers. If another program wrote
+// the body of an object, a Store always refuses the object.
 //
 // # Concurrency
 //

@@ -37,9 +37,9 @@ type Measurement struct {
 	Late   int
 	Latest time.Duration
 
-	// Moved is the number of listings in which versions had changed their order. Missing is the
-	// number of listings without a version whose PUT was answered before the listing began. If one
-	// of the two numbers is not zero, package s3verstore cannot use this server.
+	// Moved is the number of listings in which versions had changed their order. Missing is the number
+	// of listings without a version whose PUT was answered before the listing began. If Moved or Missing
+	// is not zero, package s3verstore cannot use this server.
 	Moved, Missing int
 
 	// PutLifetime and SettleDelay are the recommended options. PutLifetime is ten times SlowestPut,

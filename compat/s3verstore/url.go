@@ -54,8 +54,8 @@ func ParseURL(raw string) (*Config, error) {
 	return c, c.Times(nil).check()
 }
 
-// Times returns a copy of opts. If the URL sets put_lifetime or settle_delay, the copy has these
-// values.
+// Times returns a copy of opts. If the URL has the parameters put_lifetime or settle_delay, the copy has
+// their values.
 func (c *Config) Times(opts *Options) *Options {
 	var o Options
 	if opts != nil {

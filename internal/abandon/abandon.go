@@ -1,9 +1,9 @@
-// Package abandon ends calls that ignore the end of their context, such as system calls on a disk
-// that hangs.
+// Package abandon ends the wait for calls that ignore the end of their context. An example is a system
+// call on a disk that hangs.
 //
-// Each call runs in its own goroutine. If the call has not returned [After] its context ended, its
-// caller gets an error that leaves the outcome of a write unknown, and the call is abandoned: it
-// continues, it is counted, and its result is not used.
+// Each call runs in its own goroutine. If the call has not returned within the time [After] after the end
+// of its context, its caller gets an error. The error says that the outcome of a write is unknown. The
+// call is then abandoned: its goroutine continues, and its result is not used.
 package abandon
 
 import (
@@ -17,22 +17,23 @@ import (
 )
 
 const (
-	// After is how long a call may continue after its context has ended, so that it can still
-	// report its outcome.
+	// After is the time for which a call may continue after the end of its context. In this time the
+	// call can still report its outcome.
 	After = 200 * time.Millisecond
 
-	// Max is the largest number of abandoned calls for one key. If there are more, further calls
-	// for the key fail immediately.
+	// Max is the largest number of abandoned calls for one key. At this number, further calls for the
+	// key fail immediately.
 	Max = 16
 )
 
-// Calls counts abandoned calls. The zero value is ready for use, by several goroutines.
+// Calls counts abandoned calls. The zero value is ready for use. Several goroutines may use it.
 type Calls struct {
 	mu   sync.Mutex
 	left map[string]int // abandoned calls that have not returned, by key
 }
 
-// Abandoned returns how many abandoned calls have not returned. Each of them keeps a goroutine.
+// Abandoned returns the number of abandoned calls that have not returned yet. Each of them keeps a
+// goroutine.
 func (c *Calls) Abandoned() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,9 +44,9 @@ func (c *Calls) Abandoned() int {
 	return n
 }
 
-// Do returns the result of f, at the latest [After] the end of ctx. The function f must not use
-// memory that the caller changes later, because f may continue after Do has returned. After an
-// error the result is zero.
+// Do returns the result of f. If ctx ends, Do returns at the latest when the time [After] is over. The
+// function f must not use memory that the caller changes later, because f may continue after Do has
+// returned. If Do returns an error, the result is the zero value.
 func Do[T any](ctx context.Context, c *Calls, key string, f func() (T, error)) (T, error) {
 	if ctx.Done() == nil {
 		return f()

@@ -1,5 +1,4 @@
-// Package backoff has the pauses of this repository: between two attempts of a request, and between
-// two reads of a state.
+// Package backoff waits between two attempts of a request, and between two reads of a state.
 package backoff
 
 import (
@@ -8,13 +7,13 @@ import (
 	"time"
 )
 
-// Sleep waits for d. If ctx has ended by then, it returns its cause.
+// Sleep waits for d. If ctx has ended by then, Sleep returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error { return SleepOrWake(ctx, d, nil) }
 
-// SleepOrWake is [Sleep] that also ends when wake is ready.
+// SleepOrWake is like [Sleep], but also ends when wake is ready.
 //
-// Without a wait it starts no timer: if two goroutines of a synctest bubble start timers of no
-// length at the same time, Go's race detector crashes.
+// If d is not positive, SleepOrWake starts no timer. Otherwise Go's race detector could crash: two
+// goroutines of a synctest bubble would start timers with a duration of zero at the same time.
 func SleepOrWake(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	if d > 0 {
 		t := time.NewTimer(d)
@@ -28,8 +27,9 @@ func SleepOrWake(ctx context.Context, d time.Duration, wake <-chan struct{}) err
 	return context.Cause(ctx)
 }
 
-// Pause returns the pause after an attempt, without jitter. Attempts count from 1. The pause after
-// attempt 1 is first. Each later pause is twice as long as the previous pause, up to most.
+// Pause returns the pause after an attempt, without jitter. The first attempt has the number 1, and its
+// pause is the parameter first. Each later pause is twice as long as the previous pause, up to the
+// parameter most.
 func Pause(try int, first, most time.Duration) time.Duration {
 	shift := max(try-1, 0)
 	if first > most>>shift {
@@ -38,9 +38,9 @@ func Pause(try int, first, most time.Duration) time.Duration {
 	return first << shift
 }
 
-// Wait sleeps after an attempt for a random part of its [Pause]. So programs that failed at the
-// same time do not all try again at the same time. To begin again with short pauses, count the
-// attempts from 1 again.
+// Wait sleeps after an attempt, for a random part of its [Pause]. So programs that failed at the same
+// time do not all try again at the same time. To begin again with short pauses, count the attempts from 1
+// again.
 func Wait(ctx context.Context, try int, first, most time.Duration) error {
 	d := Pause(try, first, most)
 	if d > 0 {

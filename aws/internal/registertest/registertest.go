@@ -1,5 +1,6 @@
-// Package registertest holds the tests that the registers of AWS have in common: the outcome
-// of a write when the network between it and the stand-in of package awstest is faulty.
+// Package registertest has the tests that all stores of registers on AWS share. They check the outcome of
+// a write when the network loses, delays or repeats requests. The server is a stand-in from package
+// awstest.
 package registertest
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Server is a stand-in for a service of AWS.
+// Server is a stand-in from package awstest for a service of AWS.
 type Server interface {
 	Add(op string, skip, count int, fault awstest.Fault)
 	AddWhen(when func(awstest.Request) bool, skip, count int, fault awstest.Fault)
@@ -26,7 +27,7 @@ type Server interface {
 	Reset()
 }
 
-// Put writes a value, and ends the test if that fails.
+// Put writes a value. If the write fails, Put ends the test.
 func Put(t *testing.T, s store.Store, key string, prev store.Version, value string) store.Version {
 	t.Helper()
 	v, err := s.Put(t.Context(), key, prev, []byte(value))
@@ -36,16 +37,17 @@ func Put(t *testing.T, s store.Store, key string, prev store.Version, value stri
 	return v
 }
 
-// LostReply is a fault of one write, and the requests that resolve its outcome.
+// LostReply is a case of [LostReplies]: the fault of one write, and the requests that the store must send
+// to find out the outcome of the write.
 type LostReply struct {
 	Name  string
 	Fault awstest.Fault
 	Ops   string
 }
 
-// LostReplies checks that a write whose request suffers a fault succeeds, and that its value
-// stands for good. op is the service's name of a write; serve starts a server, and open opens
-// a store on it that is known to be safe.
+// LostReplies checks that a write succeeds although its request has a fault, and that the value stays in
+// the store. The parameter op is the name of a write in the API of the service. The function serve starts
+// a server. The function open opens a store on this server, without a check of the server.
 func LostReplies[S Server, R store.Store](t *testing.T, op string, cases []LostReply, serve func() S, open func(*testing.T, S) R) {
 	for _, c := range cases {
 		for _, create := range []bool{true, false} {
@@ -74,8 +76,9 @@ func LostReplies[S Server, R store.Store](t *testing.T, op string, cases []LostR
 	}
 }
 
-// Deadline checks that a request without an answer leaves time to settle its write, for a
-// caller who has two and a half seconds. The arguments are those of LostReplies.
+// Deadline checks that a caller with a deadline of 2.5 seconds can write although the first request gets
+// no answer. The store must keep enough time for a second request. The parameters are the same as in
+// LostReplies.
 func Deadline[S Server, R store.Store](t *testing.T, op string, serve func() S, open func(*testing.T, S) R) {
 	synctest.Test(t, func(t *testing.T) {
 		server := serve()
@@ -94,8 +97,8 @@ func Deadline[S Server, R store.Store](t *testing.T, op string, serve func() S, 
 	})
 }
 
-// FaultyCounter checks that several that raise a counter through a network with these faults
-// lose no acknowledged increment, and count none twice.
+// FaultyCounter checks a counter that several goroutines increment through a network with these faults.
+// No acknowledged increment is lost, and none counts twice.
 func FaultyCounter[S Server, R store.Store](t *testing.T, faults []awstest.Fault, serve func() S, open func(*testing.T, S) R) {
 	synctest.Test(t, func(t *testing.T) {
 		server := serve()

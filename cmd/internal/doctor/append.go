@@ -29,8 +29,9 @@ const (
 	appendCount = 1000
 )
 
-// Help is what a helper process of an examination does: "append FILE ID COUNT" or
-// "presence DIR". It says on stdout that it is ready and then waits for stdin.
+// Help is the work of a helper process that an examination starts. The arguments are "append FILE ID
+// COUNT" or "presence DIR". The helper process prints a line when it is ready. An append then waits for
+// the end of stdin; presence waits until doctor kills the process.
 func Help(args []string, stdin io.Reader, stdout io.Writer) error {
 	switch {
 	case len(args) == 4 && args[0] == "append":

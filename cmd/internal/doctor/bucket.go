@@ -39,8 +39,8 @@ type bucket struct {
 	otherErr error
 }
 
-// S3 is a bucket on S3, with the prefix below which the registers lie. The options
-// name no scratch prefix.
+// S3 returns the target of a bucket on S3. All registers are below the prefix. The options must not set a
+// scratch prefix.
 func S3(client *s3.Client, name, prefix string, opts *s3bucket.Options) *Target {
 	p := &bucket{client: client, name: name, prefix: strings.Trim(prefix, "/")}
 	return &Target{

@@ -28,8 +28,8 @@ type DirectoryOptions struct {
 	// Unsafe names the risks that the user accepts; see [filestore.Options].
 	Unsafe []string
 
-	// Helper returns a process of this program that calls [Help] with these
-	// arguments. Without it, what needs other processes is not tested.
+	// Helper returns a new process of this program, which calls [Help] with these arguments. If Helper
+	// is nil, the examination omits the tests that need a second process.
 	Helper func(ctx context.Context, args ...string) *exec.Cmd
 
 	// kind says on which file system a directory is, and whether that is local. appends is
@@ -55,7 +55,7 @@ type directory struct {
 	e       *examination
 }
 
-// Directory is a file store.
+// Directory returns the target of a file store.
 func Directory(root string, opts *DirectoryOptions) *Target {
 	p := &directory{root: root}
 	if opts != nil {

@@ -1,8 +1,8 @@
-// Package doctor finds out by doing whether leases are safe on a store.
+// Package doctor examines whether leases are safe on a store.
 //
-// A [Target] is a store to be looked at; [Run] tries on it everything that Holdfast
-// counts on, with registers and objects of its own below a random prefix, and removes
-// them again, also when it is interrupted. What it did not make it never touches.
+// A [Target] is a store to examine. [Run] tests everything on the store that Holdfast needs. Run creates
+// its own registers and objects below a random prefix, and removes them again, even if it is interrupted.
+// It never changes other data.
 package doctor
 
 import (
@@ -22,39 +22,39 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Schema is the version of the JSON form of a [Report]. Fields may be added to a
-// version; their meaning does not change within it.
+// Schema is the version of the JSON form of a [Report]. A version may get new fields, but the meaning of
+// a field does not change.
 const Schema = 1
 
 // Result is the outcome of one check.
 type Result string
 
-// The results, as they stand in JSON.
+// The results, as in JSON.
 const (
 	OK        Result = "ok"
-	Warning   Result = "warning"    // leases are safe all the same
-	Unsafe    Result = "unsafe"     // two programs could hold one lock, or none ever could; of reservations: see [Target.ReservingIn]
-	NotTested Result = "not_tested" // could not be tested; Found says why
+	Warning   Result = "warning"    // leases are safe in spite of the warning
+	Unsafe    Result = "unsafe"     // two programs could hold one lock, or no program could get it; for a table of reservations see [Target.ReservingIn]
+	NotTested Result = "not_tested" // the test was not possible; Found says why
 )
 
 // Verdict is the summary of all checks.
 type Verdict string
 
-// The verdicts, as they stand in JSON.
+// The verdicts, as in JSON.
 const (
-	Safe      Verdict = "safe"    // everything that leases need was seen to work
-	NotSafe   Verdict = "unsafe"  // something that they need was seen not to work
-	Denied    Verdict = "denied"  // rights that they need are missing
-	NotProven Verdict = "unknown" // something that they need could not be tried
+	Safe      Verdict = "safe"    // everything that leases need works
+	NotSafe   Verdict = "unsafe"  // something that leases need does not work
+	Denied    Verdict = "denied"  // a right that leases need is missing
+	NotProven Verdict = "unknown" // something that leases need could not be tested
 )
 
-// Check is one thing that was looked at.
+// Check is one check of an examination, with its result.
 type Check struct {
-	ID     string `json:"id"`   // does not change between versions
-	What   string `json:"what"` // was checked, for people
+	ID     string `json:"id"`   // the same in all versions
+	What   string `json:"what"` // what doctor checked, for people
 	Result Result `json:"result"`
 	Found  string `json:"found"`           // what the store did
-	Means  string `json:"means,omitempty"` // what that means, and what Holdfast does in its place
+	Means  string `json:"means,omitempty"` // the consequence, and what Holdfast does instead
 
 	needed      bool // leases need it
 	objects     bool // writes of objects need it, and leases do not
@@ -64,7 +64,7 @@ type Check struct {
 	write, read time.Duration // medians that were measured
 }
 
-// Advice is a text to be used elsewhere, such as a lifecycle rule.
+// Advice is a text for the user to copy, such as a lifecycle rule.
 type Advice struct {
 	What string `json:"what"`
 	Text string `json:"text"`
@@ -76,18 +76,18 @@ type Report struct {
 	Store      string   `json:"store"`
 	Kind       string   `json:"kind"` // file, s3, dynamodb, or other
 	Verdict    Verdict  `json:"verdict"`
-	Safe       bool     `json:"safe"` // leases are, and so are reservations where there is a table of them
+	Safe       bool     `json:"safe"` // leases are safe; and reservations, if the target has a table of reservations
 	Summary    string   `json:"summary"`
 	WriteUS    float64  `json:"write_us"` // median of one conditional write, in microseconds; 0: not measured
 	ReadUS     float64  `json:"read_us"`  // median of one read
 	Checks     []Check  `json:"checks"`
 	Advice     []Advice `json:"advice"`
-	NotRemoved []string `json:"leftovers"` // what could not be removed
+	NotRemoved []string `json:"leftovers"` // test data that doctor could not remove
 }
 
 // Options are the options of [Run].
 type Options struct {
-	// Progress is called with what doctor is about to check. It may be nil.
+	// Run calls Progress before each check, with the name of the check. Progress may be nil.
 	Progress func(what string)
 
 	// stepTimeout bounds each step. rounds is how often writers race, and samples how many
@@ -113,7 +113,7 @@ type step struct {
 	run      func(ctx context.Context) []Check
 }
 
-// Target is a store to be examined. It is used once.
+// Target is a store to examine. Use a Target for one call of Run only.
 type Target struct {
 	kind, name string
 
@@ -138,7 +138,7 @@ type Target struct {
 	reservations string          // the table of it, for people
 }
 
-// Reserving says that writers of objects make reservations in a table of this name.
+// Reserving says that writers of objects make reservations in the table with this name.
 func (t *Target) Reserving(by object.Reserver, table string) *Target {
 	t.reserver, t.reservations = by, table
 	return t
@@ -164,9 +164,9 @@ type examination struct {
 	objects map[string]struct{} // of objects
 }
 
-// Run examines a store. An error means that it could not be examined at all, or that
-// the context ended; what was made is removed in any case, and the report then has
-// nothing but what could not be.
+// Run examines a store. If Run returns an error, the examination was not possible, or the context ended.
+// Run removes its test data in any case. After an error, the report lists no checks, but only the test
+// data that Run could not remove.
 func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 	e := &examination{target: t, dir: Dir + "/" + trial.Name(time.Now()), keys: make(map[string]struct{}), objects: make(map[string]struct{})}
 	if opts != nil {
@@ -453,8 +453,8 @@ func request(err error) (op string, inner error) {
 	}
 }
 
-// Registers is any store of registers. What is tried on it stays as tombstones where the
-// store cannot erase those.
+// Registers returns the target of any store of registers. If the store cannot erase registers, the
+// registers of the examination remain as tombstones.
 func Registers(name string, st store.Store) *Target {
 	return &Target{
 		kind: "other", name: name,

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ReservingIn has the table examined in which writers of objects make reservations. Its
-// conditions are tried unless they are documented. What is unsafe there makes the verdict
-// NotSafe, although leases do not need the table.
+// ReservingIn adds checks of a table in which writers of objects make reservations. If the caller sets
+// documented, the documentation of the service promises the conditions, and doctor does not test them. If
+// the table is unsafe, the verdict is NotSafe, although leases do not need the table.
 func (t *Target) ReservingIn(table *reservation.Table, documented bool) *Target {
 	before := t.steps
 	t.steps = func(e *examination) []step {

@@ -26,9 +26,9 @@ const (
 	dirPrefix = ".holdfast-doctor-"
 )
 
-// Sweep removes what examinations have left that were killed and that began before a time,
-// and returns how many things that were. Call [trial.Sweep] first, which removes the registers
-// below [Dir] that can be listed.
+// Sweep removes the test data of killed examinations that began before the given time, and returns how
+// many such items there were. Call [trial.Sweep] first: it removes the registers below [Dir] that the
+// store can list.
 func (t *Target) Sweep(ctx context.Context, before time.Time, dryRun bool) (n int, err error) {
 	if t.sweep == nil {
 		return 0, nil

@@ -22,7 +22,7 @@ type table struct {
 	e      *examination
 }
 
-// DynamoDB is a table in DynamoDB.
+// DynamoDB returns the target of a table in DynamoDB.
 func DynamoDB(client *dynamodb.Client, name string, opts *dynamostore.Options) *Target {
 	p := &table{client: client, name: name}
 	if opts != nil {

@@ -12,8 +12,8 @@ import (
 // words are the results as people read them.
 var words = map[Result]string{OK: "ok", Warning: "warning", Unsafe: "UNSAFE", NotTested: "not tested"}
 
-// WriteText writes the report for people: a table, what is to be done elsewhere, and
-// the verdict in the last line.
+// WriteText writes the report for people: a table of the checks, the advice, and the verdict in the last
+// line.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	wide := 0

@@ -17,8 +17,8 @@ type versions struct {
 	e  *examination
 }
 
-// VersionedS3 is a bucket with versions on S3, of whose server no conditions are asked.
-// Each write there waits for a pause, so that the examination takes a minute or two.
+// VersionedS3 returns the target of a bucket with versioning on S3, for package s3verstore, which sends
+// no conditions. Each write waits for a pause, so the examination takes one or two minutes.
 func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Options) *Target {
 	p := &versions{}
 	return &Target{

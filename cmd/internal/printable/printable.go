@@ -1,5 +1,6 @@
-// Package printable keeps what others wrote (names, holders, messages of servers) from
-// controlling the terminal or the log that it is printed to.
+// Package printable makes texts from other programs safe to print: names, holders, and messages of
+// servers. Such a text can contain control characters, which change the terminal or forge a line of a
+// log.
 package printable
 
 import (
@@ -18,8 +19,8 @@ func controls(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
 
-// Text returns s with such characters, line ends and tabs among them, written as escapes:
-// \n, \x1b, \u202e. A byte that is not UTF-8 becomes U+FFFD.
+// Text returns s with its control characters as escapes: \n, \t, \x1b, \u202e. Bytes that are not UTF-8
+// become U+FFFD.
 func Text(s string) string {
 	if !strings.ContainsFunc(s, controls) && utf8.ValidString(s) {
 		return s
@@ -44,7 +45,7 @@ func Text(s string) string {
 	return b.String()
 }
 
-// OneLine joins the lines of s with "; ". What else it contains stays.
+// OneLine joins the lines of s with "; ", and omits empty lines. It escapes nothing.
 func OneLine(s string) string {
 	var parts []string
 	for line := range strings.Lines(s) {
@@ -55,11 +56,11 @@ func OneLine(s string) string {
 	return strings.Join(parts, "; ")
 }
 
-// Line is [Text] for what may have several lines: they become one.
+// Line joins the lines of s as [OneLine] does, and escapes control characters as [Text] does.
 func Line(s string) string { return Text(OneLine(s)) }
 
-// JSON returns an encoder that writes such characters as the escapes of JSON. Each
-// document ends with a newline.
+// JSON returns an encoder that writes control characters as JSON escapes. Each document ends with a
+// newline.
 func JSON(w io.Writer) *json.Encoder {
 	enc := json.NewEncoder(escaper{w})
 	enc.SetEscapeHTML(false)

@@ -1,5 +1,5 @@
-// Package trial names what programs make in a store to try or measure it, and removes what
-// they have left when they were killed.
+// Package trial names the test data that the command creates in a store, and removes test data of killed
+// processes.
 package trial
 
 import (
@@ -15,17 +15,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Name returns a random name that says when it was made.
+// Name returns a random name. The name contains the time now.
 func Name(now time.Time) string { return fmt.Sprintf("%x-%s", now.Unix(), rand.Text()) }
 
-// Began returns when a name was made. ok is false for what is no such name.
+// Began returns the time in a name. If the text is not a name of this package, ok is false.
 func Began(name string) (at time.Time, ok bool) {
 	hex, random, found := strings.Cut(name, "-")
 	seconds, err := strconv.ParseInt(hex, 16, 64)
 	return time.Unix(seconds, 0), found && err == nil && len(random) == len(rand.Text())
 }
 
-// Old reports whether a key is below dir/NAME, for a name that was made before a time.
+// Old reports whether a key is below dir/NAME, where NAME was made before the given time.
 func Old(key, dir string, before time.Time) bool {
 	rest, ok := strings.CutPrefix(key, dir+"/")
 	name, _, below := strings.Cut(rest, "/")
@@ -33,8 +33,8 @@ func Old(key, dir string, before time.Time) bool {
 	return ok && below && isName && began.Before(before)
 }
 
-// Sweep removes the registers below dir/NAME, for names that were made before a time, and
-// returns how many. It removes tombstones, too, where the store lists them.
+// Sweep removes the registers below each dir/NAME that was made before the given time, and returns their
+// number. With dryRun it only counts them. If the store lists tombstones, Sweep removes them, too.
 func Sweep(ctx context.Context, st store.Store, dir string, before time.Time, dryRun bool) (n int, err error) {
 	keys := store.List(ctx, st, dir)
 	if all, ok := store.As[interface {
@@ -78,7 +78,7 @@ func RemoveBelow(ctx context.Context, st store.Store, prefix string) error {
 	return nil
 }
 
-// Remove removes a register, and leaves no tombstone where the store can do so.
+// Remove removes a register. If the store can erase registers, no tombstone remains.
 func Remove(ctx context.Context, st store.Store, key string) error {
 	if eraser, ok := store.As[interface {
 		Erase(ctx context.Context, key string) error

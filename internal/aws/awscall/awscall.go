@@ -46,8 +46,8 @@ type answer struct {
 	broken atomic.Pointer[error] // why the body could not be read to its end
 }
 
-// New returns a Call with the context of its caller. The parameter where is the name of the store
-// for people.
+// New returns a Call with the context of its caller. The parameter where is the name of the store in
+// error messages.
 func New(ctx context.Context, where string) *Call { return &Call{where: where, ctx: ctx} }
 
 // Watch returns a client that sends requests through inner and records the answers.
@@ -89,8 +89,9 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Damaged returns an error if the answer of the call could not be read to its end, and otherwise
-// nil. Call Damaged first: a damaged answer says nothing about the outcome, whatever its status is.
+// Damaged returns an error if the answer of the call could not be read to its end, and otherwise nil.
+// Call Damaged before other methods: a damaged answer does not show the outcome of the request, even if
+// its status is 200.
 func (c *Call) Damaged() error {
 	a := c.answer.Load()
 	if a == nil || a.broken.Load() == nil {
@@ -242,8 +243,9 @@ var errTimeout = errors.New("no answer in time")
 // minShare is what Share leaves a request at least.
 const minShare = 500 * time.Millisecond
 
-// Share returns d, or half of the remaining time of the call if that is less. The other half is for
-// a request that finds the outcome if the answer is lost.
+// Share returns d, or half of the remaining time of the call if that half is shorter. The other half of
+// the time is for a second request, which finds out the outcome if the answer to the first request is
+// lost.
 func (c *Call) Share(d time.Duration) time.Duration {
 	deadline, ok := c.ctx.Deadline()
 	if !ok {
@@ -258,8 +260,8 @@ func (c *Call) WithTimeout(d time.Duration) (context.Context, context.CancelFunc
 	return context.WithTimeoutCause(c.ctx, d, errTimeout)
 }
 
-// Classify returns the error of a call for which the SDK returned err. Before a caller uses
-// Classify, it must look for the errors that only its own service has.
+// Classify returns the error of a call for which the SDK returned err. Before a caller uses Classify, it
+// must check for errors that only its own service returns.
 func (c *Call) Classify(err error) error {
 	if c.Status() == 0 {
 		return c.unanswered(err)
@@ -355,8 +357,8 @@ func (c *Call) unanswered(err error) error {
 	return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the request could not be made: %s", text)
 }
 
-// Text describes the failure for people, on one line. The text has no names of layers, no address
-// of the request, and no secrets.
+// Text describes the failure for people, on one line. The text has no names of software layers, no
+// address of the request, and no secrets.
 func (c *Call) Text(err error) string {
 	text := c.Hide(strings.Join(strings.Fields(plain(err)), " "))
 	// Some servers put a whole page into the message.
@@ -389,8 +391,8 @@ func plain(err error) string {
 	return text
 }
 
-// Pause waits for a random part of d. After each attempt d doubles, up to 5 s. If the context ends
-// during the wait, Pause returns false.
+// Pause waits for a random part of d. The limit d doubles with each attempt, up to 5 s. If the context
+// ends during the wait, Pause returns false.
 func Pause(ctx context.Context, d time.Duration, try int) bool {
 	return backoff.Wait(ctx, try, d, 5*time.Second) == nil
 }

@@ -18,9 +18,10 @@ const maxEmpty = 10_000
 // maxPages is how many pages a listing may have: a hundred million entries.
 const maxPages = 100_000
 
-// Pages checks the pages of one listing: each page must name a next page that was not read before.
+// Pages checks the pages of one listing: each page must name a next page that the client has not read
+// before.
 type Pages struct {
-	Endless bool // the listing may have any number of pages, because its reader stores none
+	Endless bool // the listing may have any number of pages, because its reader does not keep them in memory
 
 	seen    string // a token of one of the pages before
 	since   int    // pages since then
@@ -30,8 +31,8 @@ type Pages struct {
 	pages   int
 }
 
-// Next checks a page. The page has a number of entries and the token of the next page. If the
-// listing repeats itself or makes no progress, the error matches [ErrPageLoop].
+// Next checks a page. A page has n entries, and the token of the next page. If the listing repeats itself
+// or makes no progress, the error matches [ErrPageLoop].
 func (p *Pages) Next(token string, entries int) error {
 	if token == "" || p.started && token == p.seen {
 		return fmt.Errorf("%w: a page of the listing refers to a page that was already read", ErrPageLoop)
@@ -61,8 +62,8 @@ const nameCost = 16
 
 var errNames = errors.New("list with a longer prefix")
 
-// BoundNames ends a listing with an error if its names need more than 32 MiB. Each name needs its
-// length and 16 bytes.
+// BoundNames counts the memory for the names of a listing. If they need more than 32 MiB, it returns an
+// error. Each name needs its length and 16 bytes.
 func BoundNames(names iter.Seq2[string, error]) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		size := 0

@@ -1,5 +1,4 @@
-// Package awsconfig reads the parameters that the URLs of all AWS stores have in common, and
-// configures the SDK with them.
+// Package awsconfig reads the URL parameters that all AWS stores share, and configures the SDK with them.
 package awsconfig
 
 import (
@@ -28,8 +27,8 @@ type URL struct {
 	err    error
 }
 
-// Parse parses a URL, which must have this scheme. The errors of Parse and of the methods contain
-// no value from the URL that could be a secret.
+// Parse parses the URL of a store. The URL must have the given scheme. The errors of Parse and of the
+// methods contain no value from the URL that could be a secret.
 func Parse(raw, scheme string) (*URL, error) {
 	u, query, err := storeurl.Parse(raw)
 	switch {
@@ -49,7 +48,7 @@ func Parse(raw, scheme string) (*URL, error) {
 	return &URL{Host: u.Host, Prefix: prefix, query: query}, nil
 }
 
-// Wrong returns an error that matches store.ErrMisconfigured.
+// Wrong returns an error with this text that matches store.ErrMisconfigured.
 func Wrong(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", store.ErrMisconfigured, fmt.Sprintf(format, args...))
 }
@@ -60,7 +59,7 @@ func (u *URL) fail(format string, args ...any) {
 	}
 }
 
-// String takes a parameter; empty if it is not there.
+// String reads a parameter of the URL. If the URL does not have the parameter, the result is empty.
 func (u *URL) String(name string) string {
 	values := u.query[name]
 	delete(u.query, name)
@@ -73,8 +72,8 @@ func (u *URL) String(name string) string {
 	return values[0]
 }
 
-// Bool takes a parameter that is true, false, 1, 0, or given without a value. nil
-// means that it is not there.
+// Bool reads a parameter of the URL: true, false, 1 or 0. A parameter without a value means true. If the
+// URL does not have the parameter, the result is nil.
 func (u *URL) Bool(name string) *bool {
 	if !u.query.Has(name) {
 		return nil
@@ -90,7 +89,8 @@ func (u *URL) Bool(name string) *bool {
 	return &b
 }
 
-// Duration takes a parameter such as 5s; 0 if it is not there.
+// Duration reads a parameter of the URL, such as 5s. If the URL does not have the parameter, the result
+// is 0.
 func (u *URL) Duration(name string) time.Duration {
 	s := u.String(name)
 	if s == "" {
@@ -103,12 +103,13 @@ func (u *URL) Duration(name string) time.Duration {
 	return d
 }
 
-// List takes a parameter of words with commas between them.
+// List reads a parameter of the URL: a list of words, separated by commas.
 func (u *URL) List(name string) []string {
 	return strings.FieldsFunc(u.String(name), func(r rune) bool { return r == ',' })
 }
 
-// Rest reports what was wrong with the parameters taken, or that there are others.
+// Rest returns the first error in the parameters. It also returns an error if the URL has a parameter
+// that no method has read.
 func (u *URL) Rest() error {
 	for name, values := range u.query {
 		u.fail("the store has no parameter %s", storeurl.Parameter(name, values))
@@ -116,7 +117,7 @@ func (u *URL) Rest() error {
 	return u.err
 }
 
-// Params are the parameters that all AWS stores share.
+// Params are the URL parameters that all AWS stores share.
 type Params struct {
 	Endpoint  string
 	Region    string
@@ -126,8 +127,7 @@ type Params struct {
 	DualStack bool
 }
 
-// Params takes the parameters endpoint, region, profile, anonymous, fips and
-// dualstack.
+// Params reads the parameters endpoint, region, profile, anonymous, fips and dualstack of the URL.
 func (u *URL) Params() Params {
 	is := func(b *bool) bool { return b != nil && *b }
 	p := Params{
@@ -153,7 +153,8 @@ func (u *URL) Params() Params {
 	return p
 }
 
-// Load configures the SDK: its usual chain of files and variables, and then p.
+// Load loads the usual configuration of the SDK from files and environment variables. The settings in p
+// override it.
 func (p Params) Load(ctx context.Context) (aws.Config, error) {
 	// The SDK would write warnings to standard error.
 	opts := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
@@ -187,9 +188,9 @@ func (p Params) Load(ctx context.Context) (aws.Config, error) {
 	return cfg, nil
 }
 
-// BaseEndpoint returns the endpoint for the options of a client, or current if the URL has no
-// endpoint. Set it in the options of the client, because in the configuration of the SDK,
-// environment variables override it.
+// BaseEndpoint returns the endpoint for the options of a client, or current if the URL has no endpoint.
+// Set the result in the options of the client. In the configuration of the SDK, environment variables
+// would override it.
 func (p Params) BaseEndpoint(current *string) *string {
 	if p.Endpoint == "" {
 		return current
@@ -197,8 +198,8 @@ func (p Params) BaseEndpoint(current *string) *string {
 	return &p.Endpoint
 }
 
-// Region returns the region for the options of a client. With an endpoint that is not Amazon's, any
-// region works.
+// Region returns the region for the options of a client. If the URL has an endpoint but no region, it
+// returns us-east-1, because other servers accept any region.
 func Region(region string, endpoint *string) string {
 	if region == "" && endpoint != nil {
 		return "us-east-1"

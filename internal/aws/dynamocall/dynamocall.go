@@ -1,5 +1,5 @@
-// Package dynamocall sends single requests about one table of DynamoDB, with the SDK's
-// retries off, and reports their outcomes.
+// Package dynamocall sends single requests to one DynamoDB table, and reports their outcomes. It switches
+// off the retries of the SDK.
 package dynamocall
 
 import (
@@ -23,11 +23,10 @@ import (
 )
 
 const (
-	// FirstPause is the pause before the second try of a request.
+	// FirstPause is the pause before [Table.Repeat] sends a request for the second time.
 	FirstPause = 25 * time.Millisecond
 
-	// Tries is the largest number of times that Repeat sends a request that is throttled or gets no
-	// answer.
+	// Tries is the largest number of times that [Table.Repeat] sends a request.
 	Tries = engine.DefaultTries
 )
 
@@ -41,7 +40,7 @@ type Key struct {
 	Type types.ScalarAttributeType
 }
 
-// Strings returns keys that are all strings.
+// Strings returns key attributes of type string with these names.
 func Strings(names ...string) Keys {
 	var keys Keys
 	for _, name := range names {
@@ -50,7 +49,7 @@ func Strings(names ...string) Keys {
 	return keys
 }
 
-// String returns the keys for people.
+// String describes the key attributes for people.
 func (k Keys) String() string {
 	var all []string
 	for i, key := range k {
@@ -62,17 +61,17 @@ func (k Keys) String() string {
 // kinds are the kinds of the first and of the second attribute of a key.
 var kinds = [2]types.KeyType{types.KeyTypeHash, types.KeyTypeRange}
 
-// Table is a table, reached through a client.
+// Table is a DynamoDB table and the client for its requests.
 type Table struct {
 	Client  *dynamodb.Client
 	Name    string
-	Where   string        // the table and its endpoint, for people
-	Keys    Keys          // that the table must have; nil if any will do
-	Init    string        // the command that makes such a table
-	Timeout time.Duration // of a request
+	Where   string        // name of the table and its endpoint, for people
+	Keys    Keys          // key attributes that the table must have; nil means any
+	Init    string        // command that creates such a table
+	Timeout time.Duration // longest time of one request
 
-	// Invalid is the error to match if the server says that a request is not valid. Nil means that
-	// the keys of the table are wrong.
+	// Invalid is the error for a request that the server refuses as invalid. If Invalid is nil, such an
+	// error says that the keys of the table are wrong.
 	Invalid error
 
 	http *transport.Client
@@ -106,10 +105,11 @@ func NewClient(ctx context.Context, params awsconfig.Params) (*dynamodb.Client, 
 	return client, awsconfig.CheckRegion(client.Options().Region)
 }
 
-// Request sends one request with these options of the SDK.
+// Request is a function that sends one request with these options of the SDK.
 type Request func(ctx context.Context, opt func(*dynamodb.Options)) error
 
-// Repeat sends a request that changes nothing again until it gets an answer.
+// Repeat sends a request that changes nothing. If the request is throttled or gets no answer, Repeat
+// sends it again, at most [Tries] times in total.
 func (t *Table) Repeat(ctx context.Context, f Request) error {
 	return engine.Repeat(ctx, Tries, FirstPause, func() error { return t.Call(ctx, f) })
 }

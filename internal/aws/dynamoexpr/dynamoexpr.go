@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// Step is a step of a path: into an attribute by its name, or into a list.
+// Step is one step of a path: the name of an attribute, or an index of a list.
 type Step struct {
-	Name  string // empty: Index is meant
+	Name  string // if empty, the step is Index
 	Index int
 }
 
-// Path is the path of an attribute; the first step has its name.
+// Path is the path to an attribute. The first step is the name of the attribute.
 type Path []Step
 
-// Node is a condition or an operand. Op says what it is:
+// Node is a condition or an operand. Op is the kind of the node:
 //
 //	"path"    the attribute at Path
 //	"value"   the value of the placeholder Name
@@ -37,12 +37,12 @@ type Node struct {
 // Action is an action of an update.
 type Action struct {
 	Kind string // SET, REMOVE, ADD or DELETE
-	Path Path   // that is written
-	Node Node   // what is written there; none for REMOVE
-	Text string // of the action, without its kind
+	Path Path   // the attribute that the action changes
+	Node Node   // the new value; empty for REMOVE
+	Text string // text of the action, without its kind
 }
 
-// Attributes returns the attributes that n names.
+// Attributes returns the names of the attributes in n.
 func (n Node) Attributes() []string {
 	var all []string
 	if n.Op == "path" {
@@ -56,9 +56,9 @@ func (n Node) Attributes() []string {
 
 // A Parser parses the expressions of one request.
 type Parser struct {
-	Names map[string]string // the names that placeholders (#x) stand for
+	Names map[string]string // names in place of the placeholders (#x)
 
-	// Used are the placeholders of names (#x) and values (:x) that were met.
+	// Used has the placeholders of names (#x) and values (:x) that the expressions contain.
 	Used map[string]bool
 
 	text   string
@@ -72,7 +72,7 @@ const maxText = 4 << 10
 // maxDepth bounds how deep parentheses lie in each other.
 const maxDepth = 100
 
-// Condition parses a condition, also one of a filter or of a key.
+// Condition parses a condition. Filters and key conditions are conditions, too.
 func (p *Parser) Condition(text string) (n Node, err error) {
 	err = p.parse("condition", text, func() { n = p.or() })
 	return n, err
@@ -99,7 +99,7 @@ func (p *Parser) Update(text string) (actions []Action, err error) {
 	return actions, err
 }
 
-// Kinds are the kinds of actions, in the order in which DynamoDB's documentation has them.
+// Kinds are the kinds of actions, in the order of DynamoDB's documentation.
 var Kinds = []string{"SET", "REMOVE", "ADD", "DELETE"}
 
 // Projection parses a list of paths.

@@ -1,9 +1,10 @@
-// Package foreignlocks searches the place of a store on S3 for locks that the store does not
-// respect: locks of an older program, and registers of the other kind of store of Holdfast.
+// Package foreignlocks searches a bucket on S3 for locks of other programs, because a store does not
+// respect them. It finds locks of an older program. It also finds registers of the other kind of store:
+// package bucketstore (for s3store) and package s3verstore are the two kinds.
 //
-// The older program stores a lock as the versions of one object. The oldest version is the owner.
-// Each attempt to get the lock writes a new version: its body is the name of the lock, a hyphen and
-// a UUID, and its metadata has "timeout" and "lockowner". By these rules, a lock can have two
+// The older program stores a lock as the versions of one object. The oldest version names the owner. Each
+// attempt to get the lock writes a new version: its body is the name of the lock, a hyphen and a UUID,
+// and its metadata has "timeout" and "lockowner". By the rules of the older program, a lock can have two
 // owners.
 package foreignlocks
 
@@ -18,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// Text says what a lock of the older program is, and what to do.
+// Text explains the problem of a lock of the older program, and what the user can do.
 const Text = "a lock of another program, in which the oldest version is the owner, so two programs could own the lock. End the other program and remove the object with its versions, or use another name or prefix"
 
 const (
@@ -26,11 +27,11 @@ const (
 	maxSiblings = 3  // objects of one level that are read
 )
 
-// Kind is a kind of store. Its value is the ending of the names of its objects.
+// Kind is a kind of store. Its value is the suffix of its object names.
 type Kind string
 
-// The kinds. Registers of package bucketstore have versions that the server's conditions
-// guard; those of s3verstore are the versions of an object.
+// The kinds of stores. Package bucketstore uses Plain: the server checks a condition for each write.
+// Package s3verstore uses Versioned: each write adds a version of the object.
 const (
 	Plain     Kind = ".json"
 	Versioned Kind = "!!"
@@ -47,38 +48,39 @@ func (k Kind) url() string {
 	return "s3://"
 }
 
-// Found is what is below a prefix, and at the root of the bucket.
+// Found is the result of [Find].
 type Found struct {
-	// Legacy and LegacyAtRoot are locks of the older program: the objects below the prefix, and
-	// where there is a prefix those that are not.
+	// Legacy are the locks of the older program below the prefix. LegacyAtRoot are the locks at the root
+	// of the bucket, if there is a prefix.
 	Legacy, LegacyAtRoot []string
 
-	// Other are registers of the other kind of store, below the prefix.
+	// Other are the registers of the other kind of store below the prefix.
 	Other []string
 
 	prefix string
 	kind   Kind // of Other
 }
 
-// Object is an object of a listing, or one version of it.
+// Object is an object in a listing, or one version of it.
 type Object struct {
 	Key  string
-	ID   string // of the version; empty for the newest
+	ID   string // ID of the version; empty for the newest version
 	Size int64  // in bytes
 }
 
-// Bucket has the requests for single versions. An empty id names the newest version.
+// Bucket reads single versions of objects. An empty id names the newest version.
 type Bucket interface {
 	Get(ctx context.Context, key, id string, limit int64) ([]byte, error)
 	Metadata(ctx context.Context, key, id string) (map[string]string, error)
 }
 
-// List returns the first objects of a prefix, some of one page, and whether these are all.
+// List returns some of the first objects below a prefix. If these are all objects, all is true.
 type List func(ctx context.Context, prefix string) (objects []Object, all bool, err error)
 
-// Find lists the root of the bucket, if the rights go so far, and the prefix if that does not
-// show all of it. It looks for registers of the kind there. In addition to what it has found it returns
-// an error if it may not ask an object below the prefix whether that is a lock.
+// Find lists the root of the bucket, if its rights allow that. If this listing does not show the whole
+// prefix, Find also lists the prefix. The parameter kind is the other kind of store, whose registers Find
+// searches for. If Find may not read the metadata of an object below the prefix, it returns what it has
+// found and an error.
 func Find(ctx context.Context, b Bucket, prefix string, kind Kind, list List) (*Found, error) {
 	objects, all, err := list(ctx, "")
 	if prefix != "" && (errors.Is(err, store.ErrDenied) || err == nil && !all) {
@@ -178,9 +180,9 @@ func first(name string) string {
 	return segment
 }
 
-// Shared returns the registers of the other kind of store that have this very prefix, and not
-// a longer one: locks, sessions or checkpoints, those with long names, and those that share the first
-// segment of the key. Without a key that is not looked at.
+// Shared returns registers of the other kind of store with exactly this prefix: locks, sessions,
+// checkpoints, registers with long names, and registers whose key has the same first segment as the
+// parameter key. If key is empty, Shared does not compare first segments.
 func (f *Found) Shared(key string) (objects []string) {
 	for _, object := range f.Other {
 		name := strings.TrimPrefix(object, f.prefix)
@@ -192,9 +194,9 @@ func (f *Found) Shared(key string) (objects []string) {
 	return objects
 }
 
-// Refuse returns an error that matches [store.ErrUnsafe] if the other kind of store shares the
-// prefix, or if the register is new and a lock of the older program has its name: its key, or
-// what follows the first segment of the key.
+// Refuse returns an error that matches [store.ErrUnsafe] if the other kind of store uses the same prefix.
+// It also returns an error if the caller creates the register key, and a lock of the older program has
+// the same name. The name of the lock can be the whole key, or the key without its first segment.
 func (f *Found) Refuse(key string, create bool) error {
 	if objects := f.Shared(key); len(objects) > 0 {
 		return fmt.Errorf("%w: %s", store.ErrUnsafe, f.SharedText(objects))
@@ -220,7 +222,8 @@ func (f *Found) SharedText(objects []string) string {
 	return fmt.Sprintf("an %s store keeps its registers under the same prefix (%q), so a program in each store could hold the same lock. Use the other store or another prefix, or end the programs of the other store and remove its objects", f.kind.url(), objects[0])
 }
 
-// Empty reports whether nothing was found that prevents the creation of a register.
+// Empty reports whether any register can be created: Find has found no lock of the older program, and the
+// other kind of store does not share the prefix.
 func (f *Found) Empty() bool {
 	return len(f.Legacy)+len(f.LegacyAtRoot)+len(f.Shared("")) == 0
 }

@@ -11,49 +11,49 @@ import (
 	"strings"
 )
 
-// The bounds of an answer, in bytes unless they say something else. Each is several
-// times what the services send.
+// The bounds of an answer. Sizes are in bytes. Each bound is several times as large as the largest answer
+// of the real services.
 const (
 	// MaxHeader bounds the header.
 	MaxHeader = 64 << 10
 
-	// MaxError bounds a body that comes with a status of 300 or more, but for those of
-	// DynamoDB, where a refusal may show an item.
+	// MaxError bounds the body of an answer with a status of 300 or more. This bound is not for
+	// DynamoDB, because its error of a failed condition can contain an item.
 	MaxError = 256 << 10
 
-	// MaxXML bounds an answer of S3, such as a page of a listing: 1,000 keys of 1 KiB
-	// each, of which every byte is escaped, take 6 MiB.
+	// MaxXML bounds an answer of S3, such as a page of a listing. A page has 1,000 keys of 1 KiB each.
+	// If the server escapes every byte, the page needs 6 MiB.
 	MaxXML = 8 << 20
 
-	// MaxJSON bounds an answer of DynamoDB: a page of a query has at most 1 MiB, an
-	// item 400 KiB. See [ExpectItems] for items of the user's own.
+	// MaxJSON bounds an answer of DynamoDB. A page of a query has at most 1 MiB, and an item at most 400
+	// KiB. [ExpectItems] sets a larger bound for items of the user.
 	MaxJSON = 2 << 20
 
-	// MaxOther bounds other answers: those of the services that give credentials.
+	// MaxOther bounds all other answers, such as the answers of services that give credentials.
 	MaxOther = 256 << 10
 
-	// MaxElements bounds the elements of a document of XML: 1,000 versions with a
-	// dozen fields each.
+	// MaxElements bounds the number of elements of an XML document. A listing has 1,000 versions with a
+	// dozen elements each.
 	MaxElements = 50_000
 
-	// MaxXMLDepth bounds how deep elements lie in each other.
+	// MaxXMLDepth bounds the nesting depth of XML elements.
 	MaxXMLDepth = 32
 
 	// MaxTag bounds a tag with its attributes, and MaxXMLText the text between two tags.
 	MaxTag     = 4 << 10
 	MaxXMLText = 64 << 10
 
-	// MaxValues bounds the values of a document of JSON: a page of a query of the
-	// smallest items has fewer than 90,000.
+	// MaxValues bounds the number of values in a JSON document. A page of the smallest items has fewer
+	// than 90,000 values.
 	MaxValues = 100_000
 
-	// MaxJSONDepth bounds how deep values lie in each other. DynamoDB nests 32 deep,
-	// and each level is two.
+	// MaxJSONDepth bounds the nesting depth of JSON values. An item of DynamoDB may have 32 levels, and
+	// each of them is two levels in JSON.
 	MaxJSONDepth = 100
 )
 
-// BoundError says that an answer is damaged: it is larger than anything that the
-// service sends, or not as long as it says, or in a form that was not asked for.
+// BoundError says that an answer is damaged. The answer is too large, has another length than its header
+// says, or has a form that the client did not request.
 type BoundError struct{ Found string }
 
 func (e *BoundError) Error() string { return "the answer is damaged: " + e.Found }
@@ -73,8 +73,8 @@ const (
 
 type kindKey struct{}
 
-// ExpectDocument returns the context of a request whose good answer is a document of
-// S3 or DynamoDB.
+// ExpectDocument returns the context of a request for a document. The successful answer is XML from S3,
+// or JSON from DynamoDB.
 func ExpectDocument(ctx context.Context) context.Context {
 	if ctx.Value(kindKey{}) == stream {
 		return ctx
@@ -82,18 +82,18 @@ func ExpectDocument(ctx context.Context) context.Context {
 	return context.WithValue(ctx, kindKey{}, document)
 }
 
-// ExpectStream returns the context of a request whose good answer is an object of the
-// user's, of any size. Who reads it has to bound what is read.
+// ExpectStream returns the context of a request whose successful answer is an object of the user, of any
+// size. The caller must bound what it reads.
 func ExpectStream(ctx context.Context) context.Context {
 	return context.WithValue(ctx, kindKey{}, stream)
 }
 
 type itemsKey struct{}
 
-// ExpectItems returns the context of a request whose answer may have items of any form,
-// of so many bytes together as DynamoDB counts them. In JSON a byte takes up to 9, and is
-// up to 2 values here: an empty text in a list counts as one byte, and is written as
-// {"S":""} with a comma.
+// ExpectItems returns the context of a request whose answer may contain items of the user. The items
+// together have at most size bytes, as DynamoDB counts them. A byte can take up to 9 bytes in JSON, and
+// count as up to 2 values. For example, an empty text in a list counts as one byte, and is {"S":""} with
+// a comma in JSON.
 func ExpectItems(ctx context.Context, size int64) context.Context {
 	return context.WithValue(ctx, itemsKey{}, size)
 }

@@ -1,14 +1,14 @@
-// Package transport is the HTTP client through which every request of the stores in this module
-// goes. It does not trust the server or the network:
+// Package transport is the HTTP client for all requests of the stores on AWS. It does not trust the
+// server or the network:
 //
-//   - An answer is bounded before it is read: its header, its body, and what a body
-//     of XML or JSON can make of the memory (see [MaxHeader] and the other bounds).
-//     Only the body of an object that the caller reads as a stream has no bound.
+//   - The client bounds an answer before it reads it: the header, the body, and the memory for a body of
+//     XML or JSON (see [MaxHeader] and the other bounds). Only a body that the caller reads as a stream
+//     has no bound.
 //   - The client requests no compressed answers, and refuses an answer that is compressed.
-//   - A redirect to another scheme, host or port is not followed: the next server
-//     would get the credentials. The caller gets the redirect itself as the answer.
-//   - Credentials that go unencrypted to another machine are reported once per process
-//     and endpoint.
+//   - The client follows no redirect to another scheme, host or port, because the next server would get
+//     the credentials. Its caller gets the redirect as the answer.
+//   - If credentials go unencrypted to another machine, the client writes a warning, once per process and
+//     endpoint.
 package transport
 
 import (
@@ -38,12 +38,12 @@ type Client struct {
 // maxRedirects is how often a server may redirect to itself.
 const maxRedirects = 3
 
-// Guard returns a client that sends through inner and warns through log, which may be
-// nil. The redirects of a client that is neither an [http.Client] nor one of the SDK
-// are its own affair.
+// Guard returns a client that sends requests through inner, and writes warnings to log. If log is nil, it
+// writes none. If inner is neither an [http.Client] nor a client of the SDK, Guard does not check the
+// redirects that inner follows.
 //
-// A client of the SDK gets a new pool of connections, so that it is to be guarded once
-// and not for each request.
+// If inner is a client of the SDK, Guard creates a new pool of connections. So guard such a client once,
+// not for each request.
 func Guard(inner Doer, log *slog.Logger) *Client {
 	switch c := inner.(type) {
 	case *Client:
@@ -62,7 +62,7 @@ func Guard(inner Doer, log *slog.Logger) *Client {
 	return &Client{inner, log}
 }
 
-// New returns a guarded client for requests to a store, and for those of the SDK for
+// New returns a guarded client. Stores use it for their requests, and the SDK for its requests for
 // credentials.
 func New() *Client {
 	quick := &net.Dialer{Timeout: metadataTimeout}
@@ -119,7 +119,7 @@ func port(u *url.URL) string {
 	return "80"
 }
 
-// Do sends a request. The body of the answer is bounded; see bounds.go.
+// Do sends a request. The answer has the bounds [MaxHeader] and the following.
 func (c *Client) Do(r *http.Request) (*http.Response, error) {
 	c.warn(r)
 	if r.Header.Get("Accept-Encoding") == "" {
