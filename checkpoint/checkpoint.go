@@ -186,7 +186,7 @@ func (e *HeldError) Error() string {
 // Is makes a HeldError match ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
 
 // GetOptions are the options of Get.

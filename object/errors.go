@@ -48,7 +48,7 @@ func (e *FencedError) Error() string {
 // Is makes a FencedError match ErrFenced, and the errors that ErrFenced matches.
 func (e *FencedError) Is(target error) bool { return errors.Is(ErrFenced, target) }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *FencedError) Outcome() store.Outcome { return store.NotApplied }
 
 // Outcome returns NotApplied.
@@ -85,5 +85,5 @@ func (e *ConflictError) Error() string {
 // Is makes a ConflictError match store.ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == store.ErrConflict }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *ConflictError) Outcome() store.Outcome { return store.NotApplied }

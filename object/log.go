@@ -103,7 +103,7 @@ func (e *TrimmedError) Error() string {
 // Is makes a TrimmedError match store.ErrConflict: the log has newer entries.
 func (e *TrimmedError) Is(target error) bool { return target == store.ErrConflict }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *TrimmedError) Outcome() store.Outcome { return store.NotApplied }
 
 // LogOptions are the options of [OpenLog].

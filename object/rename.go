@@ -522,5 +522,5 @@ func (e *RenameError) Unwrap() error {
 	return e.Err
 }
 
-// Outcome is Unknown.
+// Outcome returns Unknown.
 func (e *RenameError) Outcome() store.Outcome { return store.Unknown }

@@ -60,7 +60,7 @@ func Abilities(s Store) (names []string) {
 	return names
 }
 
-// As finds the ability T of s, or of a store that s decorates. T is one of the
+// As looks for the ability T in the store s, or in a store that s decorates. T is one of the
 // interfaces of this package, or any other type.
 //
 // A decorator supports As in one of two ways. With a method Unwrap() Store, callers may use the

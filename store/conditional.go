@@ -7,13 +7,13 @@ import (
 // ConditionalGetter is a store that can report that a register has not changed, without sending
 // the value.
 type ConditionalGetter interface {
-	// If the current version equals seen, GetIfChanged returns a nil value, and changed
-	// is false. Otherwise it does the same as Get, and changed is true.
+	// If the current version equals seen, GetIfChanged returns a nil value and changed = false.
+	// Otherwise it does the same as Get, and returns changed = true.
 	GetIfChanged(ctx context.Context, key string, seen Version) (value []byte, v Version, changed bool, err error)
 }
 
-// GetIfChanged returns the value of key only if its version differs from seen; see
-// [ConditionalGetter]. If s is not a ConditionalGetter, GetIfChanged calls Get.
+// GetIfChanged returns the value of a key only if its version is no longer the one passed as seen;
+// see [ConditionalGetter]. If s is not a ConditionalGetter, GetIfChanged calls Get.
 func GetIfChanged(ctx context.Context, s Store, key string, seen Version) (value []byte, v Version, changed bool, err error) {
 	if c, ok := As[ConditionalGetter](s); ok && seen != "" {
 		return c.GetIfChanged(ctx, key, seen)

@@ -33,11 +33,11 @@ func (o Outcome) String() string {
 	return "outcome unknown"
 }
 
-// OutcomeOf returns the outcome of a write, from its error. A nil error means Applied. The
-// outcome of any other error is Unknown, unless the error states another outcome. If several
-// errors in err state an outcome, the outermost of wrapped errors counts, and the first of joined
-// errors. If an [OpError] of a write states no outcome, the result is Unknown, even if other
-// errors are joined to the OpError.
+// OutcomeOf returns the outcome of a write, from its error. A nil error means Applied. The outcome
+// of any other error is Unknown, unless the error states another outcome. If several errors in err
+// state an outcome, the outermost one decides; of joined errors, the first one decides. If an
+// [OpError] of a write states no outcome, the result is Unknown, even if other errors are joined to
+// the OpError.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Applied
@@ -102,9 +102,9 @@ func Permanent(err error) bool {
 	return false
 }
 
-// NewError returns an error to compare with errors.Is. This package and the packages
-// that use it define their errors with NewError. The error states the outcome, and
-// matches each error in the argument also (for example [ErrInvalid] or [ErrPermanent]).
+// NewError returns an error to compare with errors.Is. This package and the packages that use it
+// define their errors with NewError. The new error states the given outcome. It also matches each
+// error in the last argument (for example [ErrInvalid] or [ErrPermanent]).
 //
 // Do not use NewError for an error that is the cause of an ended context. That error
 // must not state an outcome, because the write that the context interrupts may have been
@@ -146,8 +146,8 @@ var (
 	// ErrTooLarge: the value is larger than [MaxValue]. Nothing was done.
 	ErrTooLarge error = NewError("value too large", NotApplied, ErrInvalid)
 
-	// ErrUnsafe: the store is refused, because it cannot keep the contract. For example, it
-	// ignores conditions, or is on a network file system.
+	// ErrUnsafe: Holdfast refuses the store, because the store cannot keep the contract. For
+	// example, the store ignores conditions, or is on a network file system.
 	ErrUnsafe error = NewError("store is not safe to use", NotApplied)
 
 	// ErrMisconfigured: something that the store needs is missing or wrong: no bucket or
@@ -202,7 +202,7 @@ func (e *ConflictError) Error() string {
 // Is makes a ConflictError match ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *ConflictError) Outcome() Outcome { return NotApplied }
 
 // outcomeError gives an error an outcome.
@@ -215,8 +215,8 @@ func (e *outcomeError) Error() string    { return e.err.Error() }
 func (e *outcomeError) Unwrap() error    { return e.err }
 func (e *outcomeError) Outcome() Outcome { return e.outcome }
 
-// MarkNotApplied marks err as proof that the write was not applied and never will
-// be. A nil err stays nil.
+// MarkNotApplied marks err as proof that the write was not applied and never will be. If err is
+// nil, the result is nil.
 func MarkNotApplied(err error) error {
 	if err == nil {
 		return nil
@@ -225,7 +225,7 @@ func MarkNotApplied(err error) error {
 }
 
 // MarkUnknown marks err as an unknown outcome, even if the errors that it wraps state another
-// outcome. A nil err stays nil.
+// outcome. If err is nil, the result is nil.
 func MarkUnknown(err error) error {
 	if err == nil {
 		return nil
@@ -267,8 +267,8 @@ func nameIn(err error) string {
 	return ""
 }
 
-// If ctx has ended, CheckContext returns its cause, marked as proof that nothing was
-// sent. Otherwise it returns nil. Stores call CheckContext before they send a request.
+// If ctx has ended, CheckContext returns its cause, marked as proof that no request was sent.
+// Otherwise it returns nil. Stores call CheckContext before they send a request.
 func CheckContext(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return MarkNotApplied(context.Cause(ctx))

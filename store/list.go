@@ -8,15 +8,15 @@ import (
 
 // Lister is a store that can list its keys.
 type Lister interface {
-	// List yields each key below prefix once, in no particular order. A prefix is empty (all
-	// keys) or a valid key: "a/b" lists "a/b/c" and "a/b/c/d", but neither "a/b" nor "a/bc".
-	// Deleted keys are hidden. A key that exists during the whole listing is yielded. A key that
-	// is created or deleted meanwhile may be yielded. The listing ends after an error.
+	// List yields each key below prefix once, in no particular order. A prefix is empty (all keys)
+	// or a valid key: "a/b" lists "a/b/c" and "a/b/c/d", but neither "a/b" nor "a/bc". Deleted keys
+	// are hidden. A key that exists during the whole listing is yielded. If a key is created or
+	// deleted during the listing, List may or may not yield it. The listing ends after an error.
 	List(ctx context.Context, prefix string) iter.Seq2[string, error]
 }
 
-// List lists the keys of s below prefix; see [Lister]. On a store that cannot list
-// it yields one error that matches [errors.ErrUnsupported].
+// List yields the keys of the store s below a prefix; see [Lister]. If the store cannot list, List
+// yields one error that matches [errors.ErrUnsupported].
 func List(ctx context.Context, s Store, prefix string) iter.Seq2[string, error] {
 	l, ok := As[Lister](s)
 	if !ok {

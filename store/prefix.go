@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Prefix returns the part of s whose keys are below prefix, with the abilities of s. The
-// prefix is a valid key; if it is empty, Prefix returns s itself. The prefix, the slash
+// Prefix returns a store of those keys of s that are below a prefix. It has the abilities of s. The
+// prefix must be a valid key. If the prefix is empty, the result is s itself. The prefix, the slash
 // and the key together are at most [MaxKey] bytes.
 func Prefix(s Store, prefix string) (Store, error) {
 	if prefix == "" {

@@ -28,7 +28,7 @@ func (e *InDoubtError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *InDoubtError) Unwrap() error { return e.Err }
 
-// Outcome is Unknown.
+// Outcome returns Unknown.
 func (e *InDoubtError) Outcome() Outcome { return Unknown }
 
 // WithoutHint returns the version without the hint that a store may append for its own use
@@ -59,9 +59,9 @@ func AttemptedVersion(err error) Version {
 type Resolution int
 
 const (
-	// ResolutionUnknown: the store cannot find out whether one of the writes was applied.
-	// The register is no longer in the state that the writes named, or the store cannot
-	// distinguish these writes from those of other programs.
+	// ResolutionUnknown: the store cannot find out whether one of the writes was applied. The
+	// register is no longer in the state that the writes named, or the store cannot distinguish
+	// these writes from those of other programs.
 	ResolutionUnknown Resolution = iota
 
 	// ResolutionApplied: one of the writes was applied and is durable, and the register is
@@ -108,30 +108,30 @@ type ResolveResult struct {
 	Write Version
 
 	// Current is the state of the register that Resolve has read. If Resolution is
-	// ResolutionApplied, name Current.Version in the next write.
+	// ResolutionApplied, the next write can name Current.Version.
 	Current Entry
 }
 
-// Resolve reads a register once and finds out whether in-doubt writes were applied: writes whose
-// outcome was unknown. All these writes named the state prev; a zero prev means that the register
-// was absent. The argument writes has the versions that these writes would have made;
-// [AttemptedVersion] returns such a version. A zero version means a write whose version is not
-// known: its resolution is always [ResolutionPending] or [ResolutionUnknown]. Without writes,
-// Resolve reports whether the register is still in the state prev.
+// Resolve reads a register once and finds out whether writes with an unknown outcome were applied.
+// All these writes named the version prev; a zero prev means that the register was absent. The last
+// argument lists the versions that these writes would have made; [AttemptedVersion] returns such a
+// version. A zero version means a write whose version is not known: its resolution is always
+// [ResolutionPending] or [ResolutionUnknown]. If the list is empty, Resolve reports whether the
+// register still has the version prev.
 //
 // At most one write can replace the state prev, so one answer is enough for all writes.
 // A resolution other than ResolutionPending and ResolutionUnknown is final. Resolve
 // never mistakes the write of another program for one of these writes, even if the two
 // writes have the same value.
 //
-// An error means that the register could not be read, and the resolution is
-// ResolutionUnknown. An error that matches [ErrCorrupt] also means that the register is no
-// longer in the state prev, so none of the writes can be applied from now on.
+// An error means that the register could not be read, and the resolution is ResolutionUnknown. An
+// error that matches [ErrCorrupt] also means that the register no longer has the version prev, so
+// none of the writes can be applied from now on.
 //
-// If s is not a [Resolver], Resolve calls Get. If the state is neither prev nor a state
-// that one of the writes would have made, the resolution is ResolutionUnknown. It is
-// also ResolutionUnknown if the register is absent and prev is zero: one of the writes
-// may have created the register, and another program may have deleted it since.
+// If s is not a [Resolver], Resolve calls Get. If the current version is neither prev nor the
+// version of one of the writes, the resolution is ResolutionUnknown. It is also ResolutionUnknown
+// if the register is absent and prev is zero: one of the writes may have created the register, and
+// another program may have deleted it since.
 //
 // [PutAndResolve] is the loop that most callers need.
 func Resolve(ctx context.Context, s Store, key string, prev Version, writes ...Version) (ResolveResult, error) {
@@ -159,11 +159,11 @@ func Resolve(ctx context.Context, s Store, key string, prev Version, writes ...V
 	return found, nil
 }
 
-// PutAndResolve replaces the state prev by value, and retries until the outcome is known or
-// the context ends. After an unknown outcome it calls [Resolve]. While the register is
-// still in the state prev it sends the same value again, with growing random pauses of up
-// to two seconds. Give the context a deadline: if the store cannot be reached,
-// PutAndResolve retries until the context ends.
+// PutAndResolve writes value if the current version is prev, like Put. It retries until the outcome
+// is known or the context ends. After an unknown outcome it calls [Resolve]. While the register
+// still has the version prev, PutAndResolve sends the same value again, with growing random pauses
+// of up to two seconds. Give the context a deadline: if the store cannot be reached, PutAndResolve
+// retries until the context ends.
 //
 //   - ResolutionApplied, nil error: Current is the state that the write made. All tries have
 //     the same value, so it does not matter which of them was applied.
@@ -172,30 +172,31 @@ func Resolve(ctx context.Context, s Store, key string, prev Version, writes ...V
 //     found.
 //   - ResolutionNotApplied with an error: the write was refused. Either the reason was not
 //     a conflict, or it was a conflict whose state could not be read.
-//   - ResolutionPending or ResolutionUnknown: the error is an unknown outcome.
+//   - ResolutionPending or ResolutionUnknown: the error has the outcome Unknown.
 //
-// PutAndResolve sends the applied write after its call and before its return. So a holder that
-// counts the time of its lease from the call never trusts the lease for too long.
+// If the write is applied, PutAndResolve sent it after its call and before its return. So a holder
+// that counts the time of its lease from the call never trusts the lease for too long.
 func PutAndResolve(ctx context.Context, s Store, key string, prev Version, value []byte) (ResolveResult, error) {
 	v, err := s.Put(ctx, key, prev, value)
 	return ResolvePut(ctx, s, key, prev, value, v, err)
 }
 
-// ResolvePut continues a [PutAndResolve] whose first Put the caller has sent itself. v and err
-// are the results of that Put. Use ResolvePut if the first attempt needs a different time
+// ResolvePut continues a [PutAndResolve] whose first Put the caller has sent itself. The arguments
+// v and err are the results of that Put. Use ResolvePut if the first attempt needs a different time
 // limit.
 func ResolvePut(ctx context.Context, s Store, key string, prev Version, value []byte, v Version, err error) (ResolveResult, error) {
 	return resolveWrite(ctx, s, Entry{key, value, v}, prev, err, func() (Version, error) { return s.Put(ctx, key, prev, value) })
 }
 
-// DeleteAndResolve deletes the state prev. It retries like [PutAndResolve], and has the same
-// results. If the result is ResolutionApplied, its Current is absent.
+// DeleteAndResolve deletes a key if its current version is prev. It retries like [PutAndResolve],
+// and has the same results. After ResolutionApplied, Current of the result describes an absent
+// register.
 func DeleteAndResolve(ctx context.Context, s Store, key string, prev Version) (ResolveResult, error) {
 	return ResolveDelete(ctx, s, key, prev, s.Delete(ctx, key, prev))
 }
 
-// ResolveDelete continues a [DeleteAndResolve] whose first Delete the caller has sent itself. err
-// is the result of that Delete.
+// ResolveDelete continues a [DeleteAndResolve] whose first Delete the caller has sent itself. The
+// argument err is the result of that Delete.
 func ResolveDelete(ctx context.Context, s Store, key string, prev Version, err error) (ResolveResult, error) {
 	return resolveWrite(ctx, s, Entry{Key: key}, prev, err, func() (Version, error) { return "", s.Delete(ctx, key, prev) })
 }

@@ -2,10 +2,10 @@ package store
 
 import "context"
 
-// Resolver is a store that has more information than the current state to resolve in-doubt
-// writes: for example, a history of the writes.
+// Resolver is a store that can resolve more writes in doubt than a Get can. For example, it has a
+// history of the writes.
 type Resolver interface {
-	// Resolve has the results that the function [Resolve] describes.
+	// Resolve returns the results that are described at the function [Resolve].
 	Resolve(ctx context.Context, key string, prev Version, writes ...Version) (ResolveResult, error)
 }
 

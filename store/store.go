@@ -54,10 +54,10 @@
 // # Optional abilities
 //
 // Each ability that only some stores have is a small interface: [Watcher], [Lister],
-// [UnsyncedPutter], [Presence], [AgeReader], [UncommittedGetter] and more. [As] finds it. A
-// decorator is a store on top of another store, such as the result of Prefix. The decorators of
-// this package offer the abilities of the store below, but every call passes through the
-// decorator.
+// [UnsyncedPutter], [Presence], [AgeReader], [UncommittedGetter] and more. The function [As] finds
+// out whether a store has an ability. A decorator is a store on top of another store, such as the
+// result of Prefix. The decorators of this package offer the abilities of the store below, but
+// every call passes through the decorator.
 package store
 
 import (
@@ -81,9 +81,9 @@ type Version string
 
 // A Store is a space of registers. The package comment states the contract.
 type Store interface {
-	// Get returns the value and the version of a key. If the register is absent, the
-	// error matches [ErrNotFound]. If the stored bytes are no register, the error matches
-	// [ErrCorrupt]; such a key is not absent.
+	// Get returns the value and the version of a key. If the register is absent, the error matches
+	// [ErrNotFound]. If the stored bytes are not a valid register, the error matches [ErrCorrupt];
+	// such a key is not absent.
 	Get(ctx context.Context, key string) ([]byte, Version, error)
 
 	// Put writes value if the current version is prev, and returns the version that it

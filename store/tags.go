@@ -10,9 +10,9 @@ import (
 // equality.
 type Tagged struct{ Key, Tag string }
 
-// ListCost is what a listing costs.
+// ListCost is the cost of a listing.
 type ListCost struct {
-	Gets int // how many Gets one request of the listing costs, at least 1
+	Gets int // one request of the listing costs as much as this number of Gets; at least 1
 	Keys int // how many keys one request yields at most, at least 1
 }
 
@@ -28,7 +28,7 @@ type TagLister interface {
 	// left out. If the store cannot complete the listing, it yields an error.
 	ListTags(ctx context.Context, prefix string) iter.Seq2[Tagged, error]
 
-	// ListCost returns the cost of ListTags. It sends nothing, and always returns the same
+	// ListCost returns the cost of ListTags. It sends no request, and always returns the same
 	// result.
 	ListCost() ListCost
 }

@@ -9,8 +9,8 @@ func WithToken(ctx context.Context, token uint64) context.Context {
 	return context.WithValue(ctx, tokenKey{}, token)
 }
 
-// TokenOf returns the token that ctx carries; 0 if it carries none. A [TokenReader] calls
-// it in each write.
+// TokenOf returns the token that [WithToken] added to a context, or 0 if there is none. A
+// [TokenReader] calls it in each write.
 func TokenOf(ctx context.Context) uint64 {
 	token, _ := ctx.Value(tokenKey{}).(uint64)
 	return token
@@ -18,12 +18,11 @@ func TokenOf(ctx context.Context) uint64 {
 
 type tokenKey struct{}
 
-// TokenReader is a store in which writes that never took effect leave traces. It keeps the
-// token of each write, and other clients can read the tokens of writes that were not
-// applied.
+// TokenReader is a store in which writes that never took effect leave traces. It stores the token
+// of each write, and other clients can read the tokens of writes that were not applied.
 type TokenReader interface {
-	// HighestToken returns an upper bound of the tokens ([WithToken]) of all writes to key,
-	// also of those that never took effect. It is 0 if no write has a token.
+	// HighestToken returns an upper bound of the tokens ([WithToken]) of all writes to the key,
+	// including writes that never took effect. It is 0 if no write has a token.
 	HighestToken(ctx context.Context, key string) (uint64, error)
 }
 

@@ -24,8 +24,7 @@ type Traits struct {
 	// together are equal.
 	Prefix string
 
-	// Local says that a request reaches the store without a network, so that short
-	// leases make sense.
+	// Local says that requests reach the store without a network. Then short leases make sense.
 	Local bool
 
 	// ConflictCarriesState says that a conflict of Put carries the current value and version at
@@ -57,8 +56,8 @@ type Describer interface {
 	Traits() Traits
 }
 
-// TraitsOf returns the traits of s, or the zero value. If the store has no ID, the
-// result has the name as its ID.
+// TraitsOf returns the traits of s, or the zero value. If the traits of the store have no ID,
+// TraitsOf sets ID to Name.
 func TraitsOf(s Store) Traits {
 	d, ok := As[Describer](s)
 	if !ok {

@@ -8,20 +8,22 @@ import (
 	"github.com/holdfast-go/holdfast/internal/backoff"
 )
 
-// ErrUnchanged is an error that the caller's function returns to [Update], so that
-// Update does not change the register.
+// ErrUnchanged is for the function that the caller passes to [Update]: if the function returns this
+// error, Update does not change the register.
 var ErrUnchanged = errors.New("unchanged")
 
-// Update reads key, passes its value (nil if the register is absent) to change, and writes the
-// result if the register still has the same version. If another writer was faster, Update
-// starts again after a growing random pause, until the context ends. It returns the state that
-// it wrote, or the state that it did not change.
+// Update reads a key, passes its value to the function change, and writes the result of the
+// function. The value is nil if the register is absent. Update writes only if the register still
+// has the version that Update has read. If another writer was faster, Update starts again after a
+// growing random pause, until the context ends. Update returns the state that it wrote, or the
+// state that it left unchanged.
 //
-// If change returns [ErrUnchanged], Update writes nothing and returns a nil error. Update
-// returns any other error of change unchanged. Update may call change several times. The
-// function change must not keep or modify the slice that it receives. If the outcome of the
-// write is unknown, Update does not retry: it returns an error whose [OutcomeOf] is Unknown.
-// A caller that can recognise its own value can then read the register.
+// If the function returns [ErrUnchanged], Update writes nothing and returns a nil error. If the
+// function returns another error, Update returns this error as it is. Update may call the function
+// several times. The function must not modify the slice that it receives, and must not use the
+// slice after its return. If the outcome of the write is unknown, Update does not retry: it returns
+// an error whose [OutcomeOf] is Unknown. A caller that can recognise its own value can then read
+// the register.
 func Update(ctx context.Context, s Store, key string, change func(value []byte) ([]byte, error)) (Entry, error) {
 	var current Entry
 	read := true

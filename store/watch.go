@@ -13,10 +13,10 @@ import (
 
 // Watcher is a store that reports changes, so that waiters need not poll.
 type Watcher interface {
-	// Watch returns nil as soon as the version of key may differ from seen. If the
-	// version already differs, Watch returns at once. It may return without a change, and
-	// it may miss states that last a short time only. A zero seen means absent. When the
-	// context ends it returns the context's error.
+	// Watch returns nil as soon as the version of key may differ from seen. If the version already
+	// differs, Watch returns at once. It may return without a change, and it may miss states that
+	// last a short time only. A zero seen means that the register was absent. When the context ends
+	// it returns the context's error.
 	Watch(ctx context.Context, key string, seen Version) error
 }
 
@@ -43,10 +43,10 @@ func (w interceptedWatcher) Watch(ctx context.Context, key string, seen Version)
 const DefaultPollInterval = 5 * time.Second
 
 // Watch yields the state of key, then every further state that it sees, until the context ends or
-// the caller leaves the loop. It may miss states that last only a short time. If the store is not
-// a [Watcher], Watch reads the key again after a random time between half of poll and poll. A
-// zero poll means [DefaultPollInterval]. It yields errors, and continues after them at the
-// polling rate. The last error is the context's error.
+// the caller leaves the loop. It may miss states that last only a short time. If the store is not a
+// [Watcher], Watch reads the key again after the poll interval, or after a random part of it that
+// is at least half. A zero poll means [DefaultPollInterval]. It yields errors, and continues after
+// them at the polling rate. The last error is the context's error.
 func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var (
@@ -90,10 +90,10 @@ func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Se
 	}
 }
 
-// WaitForChange returns nil when the version of key may differ from seen. If s is a
-// [Watcher], it calls the method Watch of s. If s is not a Watcher, or if that method
-// fails, WaitForChange waits for about the time poll. When the context ends, it returns
-// the context's error.
+// WaitForChange returns nil when the version of the key may no longer be the one passed as seen. If
+// s is a [Watcher], it calls the method Watch of s. If s is not a Watcher, or if that method fails,
+// WaitForChange waits for about the duration passed as poll. When the context ends, it returns the
+// context's error.
 func WaitForChange(ctx context.Context, s Store, key string, seen Version, poll time.Duration) error {
 	if w, ok := As[Watcher](s); ok {
 		if err := w.Watch(ctx, key, seen); err == nil || ctx.Err() != nil {

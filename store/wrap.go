@@ -10,7 +10,7 @@ import (
 // Kind names an operation of a store or of one of its abilities.
 type Kind string
 
-// The operations of [Store]. The operation of an ability is declared next to its interface.
+// The operations of [Store]. The operations of the abilities are declared next to their interfaces.
 const (
 	OpGet    Kind = "get"
 	OpPut    Kind = "put"
@@ -51,7 +51,7 @@ type Op struct {
 	Prev  Version // version that a write or Resolve names; for Watch and GetIfChanged the argument seen
 	Value []byte  // value that a put writes, or result of a get
 
-	Writes []Version // argument writes of Resolve
+	Writes []Version // versions that the caller passed to Resolve
 
 	Version  Version                  // result of a get or a put
 	Changed  bool                     // result of GetIfChanged
@@ -65,9 +65,9 @@ type Op struct {
 // Handler carries out an operation.
 type Handler func(ctx context.Context, op *Op) error
 
-// Intercept returns a store that passes every operation on inner through f, also the
-// operations of inner's abilities. f may change the arguments, the results and the error.
-// It may call next once, not at all, or later from another goroutine. It must be safe for
+// Intercept returns a store on top of inner that passes every operation to the function f, also the
+// operations of inner's abilities. The function may change the arguments, the results and the
+// error. It may call next once, not at all, or later from another goroutine. It must be safe for
 // use by several goroutines.
 //
 // The returned store has those abilities of inner that this package knows. Abilities

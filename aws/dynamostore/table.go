@@ -42,7 +42,7 @@ func (e *UnsafeError) StoreName() string { return e.Name }
 // Is makes an UnsafeError match store.ErrUnsafe.
 func (e *UnsafeError) Is(target error) bool { return target == store.ErrUnsafe }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *UnsafeError) Outcome() store.Outcome { return store.NotApplied }
 
 // Description has the properties of a table.

@@ -76,7 +76,7 @@ func (e *LoadError) Is(target error) bool {
 	return false
 }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *LoadError) Outcome() store.Outcome { return store.NotApplied }
 
 // denied makes errors of missing rights, and of a read-only disk, match store.ErrDenied.

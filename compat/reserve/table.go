@@ -77,5 +77,5 @@ func (e *ConflictError) Error() string {
 // Is makes a ConflictError match store.ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == store.ErrConflict }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *ConflictError) Outcome() store.Outcome { return store.NotApplied }

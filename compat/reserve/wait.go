@@ -27,7 +27,7 @@ func (e *WaitError) Error() string {
 // Unwrap returns Err.
 func (e *WaitError) Unwrap() error { return e.Err }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *WaitError) Outcome() store.Outcome { return store.NotApplied }
 
 // polls is the pauses between two checks of a waiter. The first has full jitter, so that

@@ -61,7 +61,7 @@ func (e *OtherTableError) Copied() bool {
 // Is makes an OtherTableError match store.ErrMisconfigured.
 func (e *OtherTableError) Is(target error) bool { return target == store.ErrMisconfigured }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *OtherTableError) Outcome() store.Outcome { return store.NotApplied }
 
 // OrphanAgeError says that the orphan age of a program does not fit the orphan age of the table. If
@@ -97,5 +97,5 @@ func (e *OrphanAgeError) Error() string {
 // Is makes an OrphanAgeError match store.ErrMisconfigured.
 func (e *OrphanAgeError) Is(target error) bool { return target == store.ErrMisconfigured }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *OrphanAgeError) Outcome() store.Outcome { return store.NotApplied }

@@ -247,7 +247,7 @@ func (e *ReferenceError) Error() string {
 // Is makes a ReferenceError match ErrForeign.
 func (e *ReferenceError) Is(target error) bool { return errors.Is(ErrForeign, target) }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *ReferenceError) Outcome() store.Outcome { return store.NotApplied }
 
 // refer reads an attribute of an item. It returns false for a value that is no reference, and

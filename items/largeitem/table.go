@@ -227,5 +227,5 @@ func (e *ConditionFailedError) Error() string {
 // Is makes a ConditionFailedError match store.ErrConflict.
 func (e *ConditionFailedError) Is(target error) bool { return target == store.ErrConflict }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *ConditionFailedError) Outcome() store.Outcome { return store.NotApplied }

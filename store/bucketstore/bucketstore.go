@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// MaxPrefix is the longest prefix, in bytes. The key of an object has room for such a
-// prefix and any valid key of a register.
+// MaxPrefix is the longest prefix, in bytes. A prefix of this length and any valid key of a
+// register fit into the key of an object.
 const MaxPrefix = 256
 
 // Options are the options of [New].
@@ -40,15 +40,15 @@ type Options struct {
 }
 
 // Store is a space of registers in a bucket. It may be used by any number of goroutines, starts
-// none, and needs no closing. Package engine has its methods, and decides the outcome of each
+// none, and needs no closing. Package engine contains its methods, and decides the outcome of each
 // write.
 type Store struct {
 	*engine.Store
 	d driver
 }
 
-// New returns the registers below prefix in b. The prefix is empty, or a valid key of a
-// register of at most [MaxPrefix] bytes. New sends nothing.
+// New returns a store whose registers are the objects of b below a prefix. The prefix is empty, or
+// a valid key of a register of at most [MaxPrefix] bytes. New sends no request.
 func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -96,7 +96,7 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 // Bucket returns the bucket of the registers.
 func (s *Store) Bucket() object.Bucket { return s.d.bucket }
 
-// ObjectKey returns the key of the object in which the store writes the register key.
+// ObjectKey returns the key of the object in which the store writes a register.
 func (s *Store) ObjectKey(key string) string { return s.d.objectKey(key) }
 
 // driver carries out single requests for the engine.
@@ -178,11 +178,10 @@ func (d driver) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	})
 }
 
-// ListTags does what [store.TagLister] describes. The tag of a register is the version of
-// its object: every write of a register makes a different object. ListTags sends one
-// request for each page of the bucket's listing. It also yields deleted registers. It
-// leaves out registers with very long keys, because their objects are in a separate
-// directory.
+// ListTags has the contract of [store.TagLister]. The tag of a register is the version of its
+// object: every write of a register makes a different object. ListTags sends one request for each
+// page of the bucket's listing. It also yields deleted registers. It leaves out registers with very
+// long keys, because their objects are in a separate directory.
 //
 // A Store alone is not a [store.TagLister], because it has no method ListCost. A
 // backend adds ListCost if a listing of its bucket shows each write that the server
@@ -247,13 +246,13 @@ func (e *UnsafeError) Error() string {
 		e.Name, strings.Join(found, "; "), strings.Join(names, ","))
 }
 
-// StoreName returns Name, which the text contains; see [store.OpError].
+// StoreName returns Name, because the text of the error contains it; see [store.OpError].
 func (e *UnsafeError) StoreName() string { return e.Name }
 
 // Is makes an UnsafeError match store.ErrUnsafe.
 func (e *UnsafeError) Is(target error) bool { return target == store.ErrUnsafe }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *UnsafeError) Outcome() store.Outcome { return store.NotApplied }
 
 // refuse returns the error for what a probe of the store of this name has found, or nil if the

@@ -12,19 +12,19 @@
 //
 // # Servers that ignore conditions
 //
-// Some servers accept a condition and ignore it. Then two programs could hold the same lock. So
-// if the bucket is not known to honour conditions, the first write of a [Store] tests them on a
-// separate object below P/.holdfast/probe, where P is the prefix. The test takes six requests;
-// the last request removes the object. If the server ignores a condition, every write fails with
-// an [UnsafeError], and the Store writes nothing else.
+// Some servers accept a condition and ignore it. Then two programs could hold the same lock. So if
+// the bucket is not known to honour conditions, the first write of a [Store] tests conditions on a
+// separate object below P/.holdfast/probe, where P is the prefix. The test takes six requests; the
+// last request removes the object. If the server ignores a condition, every write fails with an
+// [UnsafeError], and the Store writes nothing else.
 //
 // # What is stored
 //
 // The register K below the prefix P is the object P/K.json. On some servers the object a/b cannot
 // exist if the object a exists. Because of the ending .json, the registers a and a/b can exist
-// together. If some servers refuse a byte of a key, the store replaces this byte by an
-// exclamation mark and two hexadecimal digits. [Store.ObjectKey] returns the key of the object.
-// The body is one JSON object for people and programs:
+// together. Some servers refuse certain bytes in a key. The store replaces each such byte by an
+// exclamation mark and two hexadecimal digits. [Store.ObjectKey] returns the key of the object. The
+// body is one JSON object for people and programs:
 //
 //	{"holdfast":1,"nonce":"Zx1…","after":["Qm0…"],"value":{"your":"JSON"}}
 //
@@ -39,7 +39,7 @@
 //
 // # Outcomes
 //
-// Package engine resolves writes: it reads the object after a lost reply or a refusal, and
-// compares the nonces. The version of a register is its nonces, an @, and the version of the
+// Package engine resolves writes: it reads the object after a lost reply or a refusal, and compares
+// the nonces. The version of a register consists of its nonces, an @, and the version of the
 // object.
 package bucketstore

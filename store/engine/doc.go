@@ -22,18 +22,18 @@
 //
 // # What is stored
 //
-// The engine stores one [Envelope] for each register. The driver decides its form: a text
-// ([Envelope.Encode]), the columns of a row, or the attributes of an item. An envelope holds a
-// nonce that is new in every write, and the nonces of up to seven earlier states. A deleted
-// register stays as a tombstone. Without the tombstone, the first write after a delete would look
-// like the first write of the register.
+// The engine stores one [Envelope] for each register. The driver decides the form of the envelope:
+// a text ([Envelope.Encode]), the columns of a row, or the attributes of an item. An envelope
+// contains a nonce that is new in every write, and the nonces of up to seven earlier states. A
+// deleted register remains as a tombstone. Without the tombstone, the first write after a delete
+// would look like the first write of the register.
 //
 // # Outcomes
 //
-// The engine chooses the nonce, and with it the version, before it sends a write. A repetition
-// has the same nonce and the same condition, so the server applies at most one of the attempts.
-// After a lost reply or a refusal, the engine gets the current state from the refusal, or reads
-// it. Then it compares the nonces:
+// The engine chooses the nonce, and with it the version, before it sends a write. If the engine
+// repeats the write, the nonce and the condition are the same, so the server applies at most one of
+// the attempts. After a lost reply or a refusal, the engine gets the current state from the
+// refusal, or reads it. Then it compares the nonces:
 //
 //   - If the current nonce is the nonce of the write, the write was applied.
 //   - If the nonce of the write is among the earlier nonces, the write was applied, and other

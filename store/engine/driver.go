@@ -25,14 +25,15 @@ type Driver interface {
 	// error matches [store.ErrNotFound]. If the stored bytes are not an envelope, the error
 	// matches [store.ErrCorrupt].
 	//
-	// If seen is not empty and is still the current tag, Read may return [ErrUnchanged],
-	// which saves the transfer of the body. A driver may ignore seen.
+	// The caller passes the tag that it knows as seen. If this tag is not empty and is still
+	// current, Read may return [ErrUnchanged], which saves the transfer of the body. A driver may
+	// ignore the tag.
 	Read(ctx context.Context, key string, seen Tag) (Stored, error)
 
-	// Write stores e under a key, in one atomic step of the server, on the condition that the
-	// current state is still the state on. If on is absent, the condition is that nothing is
-	// stored under the key. Write returns the tag of the state that it wrote. The server compares
-	// on.Tag; if the server gives no tags, it compares on.ID.
+	// Write stores the envelope e under a key, in one atomic step of the server. The argument on is
+	// the condition: the current state must still be this state. If [Stored.Absent] is true for it,
+	// nothing must be stored under the key. Write returns the tag of the state that it wrote. The
+	// server compares the Tag of the condition. If the server gives no tags, it compares the ID.
 	//
 	// The error says what the driver knows:
 	//   - [ConditionFailedError], or another error that matches [store.ErrConflict]: the
@@ -81,8 +82,8 @@ func (s Stored) Absent() bool { return s.Nonce == "" }
 // ConditionFailedError is the error of a write whose condition was not true. It matches
 // [store.ErrConflict].
 type ConditionFailedError struct {
-	// HasCurrent says that Current is the state that the write found. If nothing was
-	// stored, Current is absent.
+	// HasCurrent says that Current is the state that the write found. If nothing was stored,
+	// Current is the zero value.
 	HasCurrent bool
 	Current    Stored
 }
@@ -108,8 +109,8 @@ func (busyError) Error() string          { return store.ErrUnavailable.Error() +
 func (busyError) Is(target error) bool   { return target == store.ErrUnavailable }
 func (busyError) Outcome() store.Outcome { return store.NotApplied }
 
-// ID identifies the state: its number, if the backend numbers its states, and its nonce. It
-// is never used twice for a key.
+// ID returns a text that identifies the state: its number, if the backend numbers its states, and
+// its nonce. Two states of a key never have the same ID.
 func (e *Envelope) ID() string {
 	if e.Number == 0 {
 		return e.Nonce
@@ -132,10 +133,10 @@ func (e *Envelope) follow(base Stored, numbered bool) {
 	}
 }
 
-// Version returns the version of the state: its ID, the nonces of the states before it, and
-// the server's tag after an @. The ID alone makes it unique. The nonces of earlier states
-// let the engine resolve a write that named this version. The tag is a hint that saves a
-// read.
+// Version returns the version of the state. It consists of the ID of the state, the nonces of the
+// states before it, and the server's tag after an @. The ID alone makes the version unique. The
+// nonces of earlier states let the engine resolve a write that named this version. The tag is a
+// hint that saves a read.
 func (s Stored) Version() store.Version {
 	text := s.ID()
 	if len(s.Predecessors) > 0 {
@@ -166,7 +167,8 @@ func (s *Store) parse(v store.Version) (Stored, error) {
 // envelope in columns or attributes store this text.
 func (e *Envelope) PredecessorText() string { return strings.Join(e.Predecessors, ".") }
 
-// ParseID returns the envelope with this ID and this PredecessorText, without a value.
+// ParseID is the inverse of [Envelope.ID] and [Envelope.PredecessorText]. The envelope that it
+// returns has no value.
 func ParseID(id, past string) (Envelope, error) {
 	e := Envelope{Nonce: id}
 	if i := len(id) - nonceSize - 1; i > 0 && id[i] == '-' {

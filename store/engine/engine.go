@@ -59,12 +59,12 @@ type Options struct {
 	// means no check.
 	Check func(context.Context) error
 
-	// TrustConditions says that the server is known to honour conditions, so that only Check
-	// precedes the first write.
+	// TrustConditions says that the server is known to honour conditions. Then the engine calls
+	// Check before the first write, but does not probe the server.
 	TrustConditions bool
 
-	// If the store ignores conditions, the engine calls OnConditionsIgnored. It returns the
-	// error with which all writes then fail, or nil if the user accepts the risk. The error
+	// If the store ignores conditions, the engine calls OnConditionsIgnored. The function returns
+	// the error with which all writes then fail, or nil if the user accepts the risk. The error
 	// should match [store.ErrUnsafe]. If OnConditionsIgnored is nil, the error is the
 	// [ConditionsIgnoredError].
 	OnConditionsIgnored func(ConditionsIgnoredError) error
@@ -96,7 +96,7 @@ var (
 	_ store.Resolver          = (*Store)(nil)
 )
 
-// New returns the store of a driver. It sends nothing. Nil options mean the defaults.
+// New returns a store on a driver. It sends no request. Nil options mean the defaults.
 func New(driver Driver, opts *Options) (*Store, error) {
 	o := *cmp.Or(opts, &Options{})
 	o.tries = cmp.Or(o.tries, DefaultTries)
@@ -209,10 +209,10 @@ func (s *Store) Delete(ctx context.Context, key string, prev store.Version) erro
 	return s.opError("delete", key, err)
 }
 
-// Erase removes a register or its tombstone without a condition and without a trace. Use it
-// only for registers that were made to test a store: if another client uses the register,
-// Erase breaks the contract for that client. If the driver is not a [Remover], the error
-// matches [errors.ErrUnsupported].
+// Erase removes a register or its tombstone, without a condition. Nothing remains. Use it only for
+// registers that were made to test a store: if another client uses the register, Erase breaks the
+// contract for that client. If the driver is not a [Remover], the error matches
+// [errors.ErrUnsupported].
 func (s *Store) Erase(ctx context.Context, key string) error {
 	remover, ok := s.driver.(Remover)
 	err := store.CheckKey(key)
@@ -230,7 +230,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	return Listing(ctx, s, store.OpList, prefix, s.driver.List)
 }
 
-// Listing returns a listing of s that calls the driver's function list. It checks the
+// Listing calls a listing function of the driver, and yields its results. It first checks the
 // prefix and the context. An error names the operation, and ends the listing.
 func Listing[T any](ctx context.Context, s *Store, op store.Kind, prefix string, list func(ctx context.Context, prefix string) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -261,10 +261,10 @@ func Listing[T any](ctx context.Context, s *Store, op store.Kind, prefix string,
 	}
 }
 
-// Repeat calls f until it succeeds, fails with an error other than [store.ErrUnavailable],
-// or was called tries times. Between the calls it waits for a random time: at most pause at
-// first, and twice as long after each further call, up to 2 s. Use it only for requests
-// that change nothing.
+// Repeat calls f until f returns nil or an error other than [store.ErrUnavailable], but not more
+// often than the given number of tries. Between two calls it waits for a random time. The argument
+// pause bounds the first wait. The bound doubles with each further wait, up to 2 s. Use Repeat only
+// for requests that change nothing.
 func Repeat(ctx context.Context, tries int, pause time.Duration, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()

@@ -30,8 +30,8 @@ const (
 
 // Envelope is one state of a register.
 type Envelope struct {
-	// Number counts the states from 1, with tombstones. It is 0 if the backend does not
-	// number its states ([Options].Numbered).
+	// Number is the number of this state, from 1. Tombstones also have numbers. It is 0 if the
+	// backend does not number its states ([Options].Numbered).
 	Number uint64
 
 	// Nonce is different in every write. If the engine sends the same write again, the

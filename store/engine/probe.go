@@ -43,7 +43,7 @@ func (e *ConditionsIgnoredError) Error() string {
 // Is makes a ConditionsIgnoredError match store.ErrUnsafe.
 func (e *ConditionsIgnoredError) Is(target error) bool { return target == store.ErrUnsafe }
 
-// Outcome is NotApplied.
+// Outcome returns NotApplied.
 func (e *ConditionsIgnoredError) Outcome() store.Outcome { return store.NotApplied }
 
 // probe holds what is known about a store, and the progress of the probe. A probe that
@@ -85,16 +85,16 @@ func (p *probe) theKey() string { return p.key }
 
 func probeEnvelope() Envelope { return Envelope{Deleted: true, Nonce: newNonce()} }
 
-// Verify finds out whether the store is set up correctly and honours conditions. If this
-// is already known, Verify does nothing. The first write calls Verify. If Verify finds
-// that the store is not safe, this result is final. Any other error means that Verify
-// could not find out now; the next call continues the verification.
+// Verify finds out whether the store is set up correctly and honours conditions. If the answer is
+// already known, Verify sends no request. The first write calls Verify. If Verify finds that the
+// store is not safe, this result is final. Any other error means that Verify could not find out
+// now; the next call continues the verification.
 //
-// If no reply is lost, the probe sends six requests. It creates a register, and tries to
-// create it again. It sends a write that names a version that the register does not have.
-// The next write names the current version: if this write succeeds, the two writes before
-// it wrote nothing. Then a write names a version of a register that does not exist. Finally
-// the probe removes the register.
+// If no reply is lost, the probe sends six requests. It creates a register, and tries to create it
+// again. It sends a write that names a version that the register does not have. The next write
+// names the current version: if this write succeeds, the server has refused the two writes before
+// it. Then a write names a version of a register that does not exist. Finally the probe removes the
+// register.
 func (s *Store) Verify(ctx context.Context) error {
 	p := s.probe
 	if s.o.Trusted || p.passed.Load() {

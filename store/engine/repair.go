@@ -15,19 +15,18 @@ import (
 // A RawReader is a driver that can read a damaged register, whose content is not an envelope. It
 // can also write on the condition that this content has not changed; see [Store.Repair].
 type RawReader interface {
-	// ReadRaw returns what is stored under a key, for people. It also returns the state
-	// that [Driver.Write] must name to replace exactly this content. If a condition can
-	// name the content, the Nonce of this state is not empty. If the server gives no tags,
-	// the server compares the ID of this state. If no condition can name the content, the
-	// Nonce is empty. The error matches [store.ErrNotFound] or [store.ErrTooLarge] as for
-	// a Read.
+	// ReadRaw returns what is stored under a key, for people. It also returns the state that Repair
+	// must pass to [Driver.Write] to replace exactly this content. If no condition can name the
+	// content, the Nonce of this state is empty. Otherwise it is not empty. If the server gives no
+	// tags, the server compares the ID of this state. As with Read, the error can match
+	// [store.ErrNotFound] or [store.ErrTooLarge].
 	ReadRaw(ctx context.Context, key string) (body []byte, on Stored, err error)
 }
 
-// Repair writes a tombstone over a register that cannot be read, so that the key is absent.
-// Before that it calls keep twice. The first call passes the stored bytes and their
-// version, so that keep can copy them. The second call passes an empty version: when this
-// call returns, the copy must be durable. If keep returns an error, Repair writes nothing
+// Repair writes a tombstone over a register that cannot be read, so that the key is absent. Before
+// that it calls the function passed as keep twice. The first call passes the stored bytes and their
+// version, so that the function can copy them. The second call passes an empty version: when this
+// call returns, the copy must be durable. If the function returns an error, Repair writes nothing
 // and returns the error.
 //
 // Repair writes the tombstone only if the register has not changed since the copy, so no

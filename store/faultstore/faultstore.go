@@ -22,10 +22,10 @@
 //
 // # What it keeps
 //
-// A store with injected faults still keeps the contract of package store. If it loses a reply,
-// the outcome is unknown. It reports "not applied" only if the store below has not applied the
-// write. It can apply a write with an unknown outcome after the call has returned, as a network
-// can. So a test shows whether the code under test handles everything that the contract allows.
+// A store with injected faults still keeps the contract of package store. If it loses a reply, the
+// outcome is unknown. It reports "not applied" only if the store below has not applied the write.
+// Like a network, it can apply a write with an unknown outcome after the call has returned. So a
+// test shows whether the code under test handles everything that the contract allows.
 //
 // # Time
 //
@@ -85,7 +85,8 @@ func New(inner store.Store, schedule Schedule) *Store {
 	return s
 }
 
-// As finds the abilities of the store below. Their calls also get faults. As also finds s itself.
+// As looks for an ability of the store below. The calls of the ability also get faults. As can also
+// find s itself.
 func (s *Store) As(target any) bool {
 	if t, ok := target.(**Store); ok {
 		*t = s
@@ -94,9 +95,9 @@ func (s *Store) As(target any) bool {
 	return s.Store.(interface{ As(target any) bool }).As(target)
 }
 
-// Set replaces the schedule. An empty schedule ends all faults. It clears the counts of
-// calls and the record of [Store.Injected]. Late writes still take effect. After
-// [Store.Close] Set has no effect. It panics if the schedule is not valid.
+// Set replaces the schedule. An empty schedule ends all faults. It clears the counts of calls and
+// the record of [Store.Injected]. Late writes still take effect. After [Store.Close], a call of Set
+// has no effect. It panics if the schedule is not valid.
 func (s *Store) Set(schedule Schedule) {
 	if err := schedule.Check(); err != nil {
 		panic("faultstore: " + err.Error())
@@ -349,7 +350,7 @@ func (s *Store) finish(ctx context.Context, l *lateWrite) {
 	close(l.done)
 }
 
-// Pending returns the number of late writes that have not taken effect.
+// Pending returns the number of late writes that have not yet been carried out.
 func (s *Store) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

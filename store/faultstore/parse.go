@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Parse reads the text of a schedule; see [Schedule.String]. Line breaks separate
-// rules as semicolons do.
+// Parse reads the text of a schedule; see [Schedule.String]. Semicolons or line breaks separate the
+// rules.
 func Parse(text string) (Schedule, error) {
 	var s Schedule
 	rules, err := split(text)

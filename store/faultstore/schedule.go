@@ -15,10 +15,10 @@ import (
 // Action is what a rule does to a call.
 type Action string
 
-// The actions. They apply to reads and writes.
+// The actions apply to reads and writes.
 const (
-	// Fail returns at once an error that says that the store is unavailable. A write is
-	// not applied, and the error proves that.
+	// Fail returns an error at once: the store is unavailable. A write is not applied, and the
+	// error proves that.
 	Fail Action = "fail"
 
 	// Drop loses the request: the call is not carried out, and its outcome is unknown.
@@ -27,20 +27,19 @@ const (
 	// Lose loses the reply: the call is carried out, and its outcome is unknown.
 	Lose Action = "lose"
 
-	// Late returns at once with an unknown outcome, and carries a write out later. If Wait
-	// is set, the write takes place after that time. If Calls is set, the write takes
-	// place directly before a later call on the same key: Calls is the number of that
-	// later call, from 1. If neither is set, the write takes place when [Store.Drain] is
-	// called. The store may then refuse the write because the state has changed; no caller
-	// gets that error. If the call is a read, Late drops it.
+	// Late returns an unknown outcome at once, and carries the write out later. If Wait is set, the
+	// write takes place after that time. If Calls is set, the write takes place directly before a
+	// later call on the same key. With Calls = 1, this is the next call. If neither is set, the
+	// write takes place when [Store.Drain] is called. The store may then refuse the write because
+	// the state has changed; no caller gets that error. If the call is a read, Late drops it.
 	Late Action = "late"
 
-	// Delay waits for the time Wait before the call. If the context ends first, Delay
-	// does not send the call. The outcome is unknown, as after any timeout.
+	// Delay waits before the call, for the duration Wait. If the context ends first, Delay does not
+	// send the call. The outcome is then unknown, as after any timeout.
 	Delay Action = "delay"
 
-	// DelayReply carries the call out, and returns its result after the time Wait. If the context
-	// ends before that time, the outcome is unknown.
+	// DelayReply carries the call out, and returns its result after the duration Wait. If the
+	// context ends earlier, the outcome is unknown.
 	DelayReply Action = "delay-reply"
 )
 
@@ -67,8 +66,8 @@ type Rule struct {
 	// the schedule was set. Zero means no bound.
 	First, Last int
 
-	// Chance is the probability with which the rule applies to a call that it matches.
-	// The random number depends on the seed of the schedule. 0 means always.
+	// Chance is the probability that the rule applies to a call that it matches; 0 means always.
+	// The random number depends on the seed of the schedule.
 	Chance float64
 
 	Action Action
@@ -77,7 +76,8 @@ type Rule struct {
 	// than Wait, the time is random, between Wait and MaxWait.
 	Wait, MaxWait time.Duration
 
-	// Calls is the number of later calls on the same key that Late waits for.
+	// Calls says before which later call on the same key Late carries the write out; 1 means the
+	// next call.
 	Calls int
 }
 

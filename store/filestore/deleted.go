@@ -285,9 +285,9 @@ func (s *Store) currentFloor() (uint64, error) {
 }
 
 // SweepDeleted removes the logs of registers that were deleted at least age ago and not written
-// later. It takes these times from the time stamps of the files. It returns the number of removed
-// logs. It may run while the store is in use: a Put that creates a key and a sweep take the same
-// lock, so one waits for the other. If a process stops while it has this lock, the other
+// later. The times of these deletes are the time stamps of the files. It returns the number of
+// removed logs. It may run while the store is in use: a Put that creates a key and a sweep take the
+// same lock, so one waits for the other. If a process stops while it has this lock, the other
 // processes fail with an error that matches [store.ErrUnavailable]. If the system shows which
 // process has the lock, the error names that process.
 //

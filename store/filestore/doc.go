@@ -9,7 +9,7 @@
 //
 // [Open] creates the directory if it does not exist. Any number of processes may open it.
 //
-//   - A [Store] knows which processes live. So a waiter gets the lock of a dead process at once,
+//   - A [Store] knows which processes live. So if a process dies, a waiter gets its lock at once,
 //     not after the TTL.
 //   - [Options].ReadOnly opens the store of another user to show its content.
 //   - [Store.SweepDeleted] removes the files of keys that were deleted long ago.
@@ -23,21 +23,21 @@
 // and Windows. On Windows the store does not know which processes live. So after the death of a
 // holder, a waiter waits for the TTL.
 //
-// If the directory is removed, moved or unmounted while it is open, all calls fail until the
-// program opens it again. Their error matches [store.ErrUnavailable] and
+// If the directory is removed, moved or unmounted while a Store is open, all calls of the Store
+// fail until the program opens the directory again. Their error matches [store.ErrUnavailable] and
 // [store.ErrMisconfigured]. A waiting Acquire of package lease returns this error and stops. If a
 // user removes the file of a single key, all processes see within a second that the register is
 // absent.
 //
 // # Durability
 //
-// A Put or a Delete that returned nil survives a loss of power, on a local ext4 or XFS whose disk
-// honours flushes. Tests with loop devices check this. The next durable write makes a
+// A Put or a Delete that returned nil survives a loss of power, on a local ext4 or XFS file system
+// whose disk honours flushes. Tests with loop devices check this. The next durable write makes a
 // [Store.PutUnsynced] durable.
 //
-// If the sync of a write fails, the outcome of the write is unknown. After a failed sync the
-// system can report the next sync as a success although data is lost. So the store then refuses
-// further writes to this key, until the program opens the store again.
+// If the sync of a write fails, the outcome of the write is unknown. After a failed sync, the
+// operating system can report success for the next sync although data is lost. So the store then
+// refuses further writes to this key, until the program opens the store again.
 //
 // # Who may read and write
 //
@@ -54,8 +54,8 @@
 // user may write to the directory. A process of root refuses the directory of every other user:
 // run the process as that user. [Options].Unsafe lists these risks and accepts them.
 //
-// The store refuses symbolic links in the place of its own files and directories. It changes
-// nothing outside its directory, and its temporary files have random names. It changes owner,
+// If one of its own files or directories is a symbolic link, the store refuses it. The store
+// changes nothing outside its directory. Its temporary files have random names. It changes owner,
 // group or mode only of new files and directories, while they are in a directory that only this
 // user can enter. A sweep removes only empty directories, and files that look like files of the
 // store.
@@ -76,11 +76,11 @@
 // # How it works
 //
 // Each key has a log: a file to which writers only append. Each entry names the state that it
-// replaces. An entry counts only if that state is the current state at its place in the log
-// (package internal/fold). A local file system orders the appends. So a write is one append and
-// one read of the appended part, without any lock. A full log continues in a new file. The store
-// keeps the last two files of a log. Package internal/model checks the rules. docs/safety.md and
-// store/DECISIONS.md of this module have the reasons and the evidence.
+// replaces. A reader goes through the entries in order, and ignores each entry that does not name
+// the state before it (package internal/fold). A local file system orders the appends. So a write
+// is one append and one read of the appended part, without any lock. A full log continues in a new
+// file. The store keeps the last two files of a log. Package internal/model checks the rules.
+// docs/safety.md and store/DECISIONS.md of this module have the reasons and the evidence.
 //
 // The files are text, and can be read with cat:
 //

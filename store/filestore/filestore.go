@@ -299,10 +299,10 @@ func bound[T any](ctx context.Context, s *Store, key string, f func() (T, error)
 	return abandon.Do(ctx, &s.abandoned, key, f)
 }
 
-// AbandonedCalls returns the number of abandoned calls. If a system call hangs, a call of the
-// store returns 0.2 s after the end of its context, and is abandoned. Until the system call
-// ends, each abandoned call keeps a goroutine. An abandoned write may still be applied. After
-// 16 abandoned calls for one key, further calls for that key fail at once.
+// AbandonedCalls returns the number of abandoned calls. If a system call hangs, the store abandons
+// its own call 0.2 s after the end of the context: the call returns, but one goroutine waits until
+// the system call ends. An abandoned write may still be applied. After 16 abandoned calls for one
+// key, further calls for that key fail at once.
 func (s *Store) AbandonedCalls() int { return s.abandoned.Abandoned() }
 
 // Put implements [store.Store]. After a nil error, the value survives a loss of power, if

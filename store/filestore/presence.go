@@ -43,10 +43,10 @@ func (p *presence) unlock() { <-p.slot }
 // alive.
 var errNoPresence = fmt.Errorf("this store does not know whether a process is alive: %w", errors.ErrUnsupported)
 
-// Announce implements [store.Presence]: it creates a file that this process keeps locked while it
-// lives. [Store.Close] also ends the announcement. After Close, other processes do not know
-// whether this process lives, and do not treat it as dead. Announce works only on a local file
-// system, and not on Windows. In all other cases the error matches [errors.ErrUnsupported].
+// Announce implements [store.Presence]: it creates a file that this process keeps locked until it
+// ends. [Store.Close] also ends the announcement. After Close, other processes do not know whether
+// this process lives, and do not treat it as dead. Announce works only on a local file system, and
+// not on Windows. In all other cases the error matches [errors.ErrUnsupported].
 func (s *Store) Announce(ctx context.Context) (string, error) {
 	text, err := bound(ctx, s, "presence", func() (string, error) { return s.announce(ctx) })
 	if err != nil {
@@ -194,9 +194,9 @@ func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 	return nil, fmt.Errorf("announce a child of this process: %w", explain(err))
 }
 
-// Liveness implements [store.Presence]. It returns Dead only if the file of the process exists,
-// is exactly the announced file, and its lock is free. A free lock shows that neither the
-// process nor a child that inherited a [Store.PresenceFile] lives.
+// Liveness implements [store.Presence]. It returns Dead only if the file of the process exists, is
+// exactly the announced file, and its lock is free. A free lock shows that the process has ended,
+// and so have all its children that inherited a [Store.PresenceFile].
 func (s *Store) Liveness(ctx context.Context, announcement string) store.Liveness {
 	name, id, ok := s.parse(announcement)
 	if !ok || ctx.Err() != nil {

@@ -12,9 +12,9 @@ import (
 // damagedDir is where Repair moves logs to.
 const damagedDir = "damaged"
 
-// Erase removes the log of a key in any state, without a trace. Use it only for keys that were
-// created to test a store. If a client still uses the key, the promises of the store do not hold
-// for this client.
+// Erase removes the log of a key, whatever its state. Nothing remains. Use it only for keys that
+// were created to test a store. If a client still uses the key, the promises of the store do not
+// hold for this client.
 func (s *Store) Erase(ctx context.Context, key string) error {
 	_, err := bound(ctx, s, key, func() (struct{}, error) {
 		if err := s.beginWrite(); err != nil {
@@ -57,8 +57,9 @@ func (s *Store) erase(ctx context.Context, l *log) error {
 // Repair moves the log of a key away if it cannot be read. Then the key is absent. It returns the
 // new path, which is below "damaged" in the directory of the store. If the log can be read, the
 // error matches [store.ErrInvalid]. If there is no log, the error matches [store.ErrNotFound]. If
-// other processes have the log open, they lose it. The versions and numbers of the key start
-// again. So the caller must repair what depends on them, such as fencing tokens.
+// other processes have the log open, they lose it. The versions and numbers of the key start again.
+// So the caller must repair everything that depends on these versions and numbers, such as fencing
+// tokens.
 func (s *Store) Repair(ctx context.Context, key string) (where string, err error) {
 	if err := s.beginWrite(); err != nil {
 		return "", s.opError("repair", key, err)

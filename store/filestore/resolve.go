@@ -15,8 +15,8 @@ import (
 // that count in one segment fit.
 const maxChain = 4 << 20
 
-// Resolve implements [store.Resolver]. It reads the log at the place of the write. The store
-// keeps the two newest files of a log. If other writers have filled two files after the
+// Resolve implements [store.Resolver]. It reads the log from the place where the write would be.
+// The store keeps the two newest files of a log. If other writers have filled two files after the
 // write, the resolution is unknown. A write that Resolve reports as applied is durable.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
 	found, err := bound(ctx, s, key, func() (store.ResolveResult, error) { return s.resolve(ctx, key, prev, writes) })

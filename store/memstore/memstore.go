@@ -1,10 +1,10 @@
 // Package memstore is a store in the memory of one process. It is for tests, and for programs
 // that may lose their registers at exit.
 //
-// [New] returns an empty store. It keeps the whole contract of package store, starts no
-// goroutine, and needs no Close. A durable write lasts until the process ends. Every call takes
-// effect under one mutex. No call waits while it holds the mutex, so a store works inside a
-// bubble of testing/synctest.
+// [New] returns an empty store. It keeps the whole contract of package store, starts no goroutine,
+// and needs no Close. At the end of the process, all registers are lost. Every call takes effect
+// under one mutex. No call waits while it holds the mutex, so a store works inside a bubble of
+// testing/synctest.
 package memstore
 
 import (
@@ -51,7 +51,7 @@ var (
 	_ store.TagLister      = (*Store)(nil)
 )
 
-// New returns an empty store. The result is the same as new(Store).
+// New returns an empty store. It does the same as new(Store).
 func New() *Store { return new(Store) }
 
 // name is that of every memory store.
@@ -118,7 +118,7 @@ func (s *Store) put(ctx context.Context, key string, prev store.Version, value [
 	return s.write(ctx, key, prev, &r)
 }
 
-// Delete implements [store.Store]. A conflict has the same error as a conflict of [Store.Put].
+// Delete implements [store.Store]. After a conflict it returns the same error as [Store.Put].
 func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
 	err := store.CheckDelete(key, prev)
 	if err == nil {
@@ -196,8 +196,8 @@ func (s *Store) takeWaiters(key string) chan struct{} {
 	return w.changed
 }
 
-// Watch implements [store.Watcher]. It returns at the next write of the key, even if
-// another write at once restores the earlier state.
+// Watch implements [store.Watcher]. It returns after the next write of the key, even if a further
+// write has already restored the earlier value.
 func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error {
 	if err := store.CheckKey(key); err != nil {
 		return &store.OpError{Op: "watch", Key: key, Store: name, Err: err}

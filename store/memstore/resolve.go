@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Resolve implements [store.Resolver]. Every version that this store has returned belongs
-// to a write that was applied. The store itself never returns an unknown outcome, but a
-// decorator that loses a reply can return it.
+// Resolve implements [store.Resolver]. Every version that this store has returned belongs to a
+// write that was applied. The store itself never returns an unknown outcome, but a decorator can:
+// for example, one that loses a reply.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
 	r, err := s.get(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -22,10 +22,10 @@
 //
 // # SQLite
 //
-// The database must be a file on a local file system. Writers wait for each other. Open the
-// database with a busy time-out of a few seconds, and in WAL mode so that readers do not wait.
-// Each connection needs synchronous = FULL. That is the default of SQLite, but not of every
-// driver.
+// The database must be a file on a local file system. Only one writer at a time can write; the
+// others wait. Open the database with a busy time-out of a few seconds, and in WAL mode so that
+// readers do not wait. Each connection needs synchronous = FULL. That is the default of SQLite, but
+// not of every driver.
 //
 // Keep the file in a directory to which only its user and root can write. If SQLite finds a
 // journal next to the file, it rolls the journal back, and removes the file that the journal

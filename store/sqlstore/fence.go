@@ -29,16 +29,16 @@ type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// Fence refuses an earlier holder of a lock inside the caller's own transaction. If a
-// token higher than the argument token was announced for the lock name, the error matches
-// [ErrFenced], and the caller must roll back. Otherwise Fence announces the token. Once
-// the transaction has committed, every lower token is refused.
+// Fence refuses an earlier holder of a lock inside the caller's own transaction. The arguments are
+// the name of the lock and the token of the caller. If a higher token was announced for this lock,
+// the error matches [ErrFenced], and the caller must roll back. Otherwise Fence announces the
+// caller's token. Once the transaction has committed, every lower token is refused.
 //
-// Call Fence first in each transaction that the lock guards. Fence writes a row, so the
-// transactions of two holders wait for each other. So after Fence a new holder reads the
-// final state that the earlier holder has written. Fence needs the table that
-// [CreateTables] creates, in the database of the transaction. The table has one row for
-// each name. The record of the lock can be in a different database.
+// Call Fence first in each transaction that the lock guards. Fence writes a row, so of two
+// transactions for the same lock, the second waits until the first has ended. So after Fence a new
+// holder reads the final state that the earlier holder has written. Fence needs the table that
+// [CreateTables] creates, in the database of the transaction. The table has one row for each lock.
+// The record of the lock can be in a different database.
 func Fence(ctx context.Context, tx Execer, name string, token uint64) error {
 	if err := store.CheckKey(name); err != nil {
 		return err

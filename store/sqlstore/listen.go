@@ -13,9 +13,9 @@ type Conn[R, N any] interface {
 	Close(ctx context.Context) error
 }
 
-// Listener returns a function for [Options].Listen. While this function listens, it uses
-// its own connection, which connect opens. The function payload returns the payload of a
-// notification. With pgx:
+// Listener returns a function for [Options].Listen. While the returned function listens, it uses
+// its own connection; the function passed as connect opens that connection. The function passed as
+// payload returns the payload of a notification. With pgx:
 //
 //	sqlstore.Listener(
 //		func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, url) },

@@ -25,8 +25,8 @@ const (
 	maxListing = 32 << 20
 )
 
-// Store is a space of registers in a table. It may be used by any number of goroutines and needs
-// no closing; the caller closes the database. Package engine has its methods, and decides the
+// Store is a space of registers in a table. It may be used by any number of goroutines and needs no
+// closing; the caller closes the database. Package engine contains its methods, and decides the
 // outcome of each write.
 type Store struct {
 	*engine.Store
@@ -34,8 +34,8 @@ type Store struct {
 	hub *hub
 }
 
-// New returns the store in a table of db. [CreateTables] creates that table. New sends
-// nothing.
+// New returns a store in a table of the database db. [CreateTables] creates that table. New sends
+// no request.
 func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 	t, err := newTable(db, dialect, opts)
 	if err != nil {
@@ -139,7 +139,7 @@ func (t *table) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	return list(ctx, t, t.texts.list, prefix, keyOf)
 }
 
-// ListAll is List, but also yields the keys of tombstones. A program that has created
+// ListAll does the same as List, but also yields the keys of tombstones. A program that has created
 // registers to test a store finds them with ListAll and removes them with Erase.
 func (s *Store) ListAll(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return list(ctx, s.t, s.t.texts.all, prefix, keyOf)
@@ -152,9 +152,8 @@ func (s *Store) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tag
 	})
 }
 
-// ListCost implements [store.TagLister]. On PostgreSQL, one statement that returns a thousand
-// rows takes about as long as ten statements that return one row each. On SQLite it takes as long
-// as twenty such statements.
+// ListCost implements [store.TagLister]. One statement of a listing returns a thousand rows. On
+// PostgreSQL it takes about as long as ten Gets, and on SQLite about as long as twenty Gets.
 func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 10, Keys: pageSize} }
 
 func keyOf(row store.Tagged) string { return row.Key }

@@ -23,8 +23,7 @@ type Options struct {
 	// 40. Default: holdfast.
 	Table string
 
-	// Prefix and a slash come before every key in the table. Prefix is empty, or a
-	// valid key.
+	// Every key in the table begins with Prefix and a slash. Prefix is empty, or a valid key.
 	Prefix string
 
 	// Name names the store for people: the URL of the database without secrets. Name
@@ -32,11 +31,11 @@ type Options struct {
 	// what they have read. Default: none.
 	Name string
 
-	// Listen receives the notifications of a channel; [Listener] returns such a function.
-	// Listen calls ready when it has begun to listen, and notify with each payload. It
-	// returns when ctx ends or its connection is lost. The store runs it in one goroutine
-	// while at least one Watch waits. If Listen is nil, the store reports no changes, and
-	// waiters poll. [SQLite] has no notifications, so with SQLite the store does not call
+	// Listen receives the notifications of a channel; [Listener] returns such a function. When
+	// Listen has begun to listen, it calls the function passed as ready. It passes each payload to
+	// the function notify. It returns when ctx ends or its connection is lost. The store runs it in
+	// one goroutine while at least one Watch waits. If Listen is nil, the store reports no changes,
+	// and waiters poll. [SQLite] has no notifications, so with SQLite the store does not call
 	// Listen.
 	Listen func(ctx context.Context, channel string, ready func(), notify func(payload string)) error
 
