@@ -60,9 +60,8 @@ func checksum(text []byte) uint32 {
 // errLine says that a line is no entry.
 var errLine = errors.New("not an entry")
 
-// AppendLine appends the text of e, with the line breaks around it. The nonces are made
-// of letters and digits; AppendLine panics on anything else, which is a fault of the
-// caller.
+// AppendLine appends e as a line of text, with a line break before and after it. A nonce consists of
+// letters and digits. If it does not, AppendLine panics, because that is an error of the caller.
 func AppendLine(b []byte, e Entry) []byte {
 	if !validNonce(e.Nonce) || (e.Prev != "" && !validNonce(e.Prev)) {
 		panic(fmt.Sprintf("fold: nonce %q or %q is not letters and digits", e.Nonce, e.Prev))
@@ -161,9 +160,9 @@ func ParseLine(line []byte) (Entry, error) {
 	return e, nil
 }
 
-// Scan calls f for each entry of data, in order, and returns the length of the complete
-// lines at its start. It skips lines that are no entries, and leaves a last line without
-// a line break for the next call.
+// Scan calls f for each entry of data, in order. It returns the length of the complete lines at the start
+// of data. It skips lines that are no entries. It leaves a last line without a line break for the next
+// call.
 func Scan(data []byte, f func(Entry)) int {
 	n := 0
 	for {

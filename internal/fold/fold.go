@@ -1,28 +1,27 @@
-// Package fold turns an ordered sequence of entries into the state of one
-// register.
+// Package fold computes the state of a register from an ordered sequence of entries.
 //
 // # The rule
 //
-// A register can be built on any storage that puts entries into one permanent order. Examples are a
-// file that is opened for appending, and the versions of an object in a bucket. Each entry names
-// the state that its writer saw. The state is the fold of the entries: an entry counts if and only
-// if it names the state before it. For every reader, all other entries never count. So if two
-// entries name the same state, the earlier entry wins, and all readers of the sequence agree.
+// A register can be built on any storage that puts entries into one permanent order. Examples are a file
+// that is opened for appending, and the versions of an object in a bucket. Each entry names the state
+// that its writer saw. The fold reads the entries in order. An entry counts if and only if it names the
+// current state; then the entry changes the state. All other entries are void for every reader. So if two
+// entries name the same state, the earlier entry wins, and all readers compute the same state.
 //
 // # Kinds
 //
-// A sequence starts with a [Base], which carries the state that it starts from. A [Value]
-// changes the state. A [Seal] ends the sequence: nothing counts after it, and the
-// register continues in another sequence, whose base repeats the state. Entries of other
-// kinds do not change the state; a backend can use them for itself.
+// A sequence starts with a [Base], which contains the first state. A [Value] changes the state. A [Seal]
+// ends the sequence: no later entry counts. The register continues in another sequence, whose base
+// contains the last state. Entries of other kinds do not change the state. A backend can use them for its
+// own purposes.
 //
 // The package imports nothing of Holdfast.
 package fold
 
-// Kind is what an entry does to the state.
+// Kind is the effect of an entry on the state.
 type Kind byte
 
-// The kinds of entries. Others are void.
+// The kinds of entries. An entry of another kind is void.
 const (
 	Base  Kind = 'B' // starts a sequence with a state
 	Value Kind = 'V' // changes the value, or deletes it
@@ -32,25 +31,26 @@ const (
 // Entry is one entry of a sequence.
 type Entry struct {
 	Kind    Kind
-	Number  uint64 // of a Value: that of the state before it, plus one
-	Nonce   string // names the entry; never used twice for a register
-	Prev    string // the nonce of the state that the writer saw
-	Value   []byte // of a Base or a Value, unless Deleted
+	Number  uint64 // of a Value: the number of the state before it, plus one
+	Nonce   string // identifies the entry; no two entries of a register have the same nonce
+	Prev    string // nonce of the state that the writer saw
+	Value   []byte // new value, of a Base or a Value that is not Deleted
 	Deleted bool   // the register is absent after this entry
 }
 
-// State is a fold of entries. The zero value is the state before any entry.
+// State is the state of a register after some entries. The zero value is the state before the first
+// entry.
 type State struct {
-	Set     bool   // a Base was seen
+	Set     bool   // a Base was applied
 	Base    string // the nonce of that Base
 	Number  uint64
-	Nonce   string // of the last entry that counted
-	Value   []byte // shared with the entry that set it
+	Nonce   string // nonce of the last entry that counted
+	Value   []byte // shares its memory with the entry that set it
 	Deleted bool
 	Sealed  bool
 }
 
-// Apply folds e into the state, and reports whether it counts.
+// Apply reports whether e counts. If e counts, Apply changes the state as e says.
 func (s *State) Apply(e Entry) bool {
 	switch {
 	case e.Kind == Base && !s.Set:
@@ -68,12 +68,12 @@ func (s *State) Apply(e Entry) bool {
 // open reports whether e names the state, and the state can still change.
 func (s *State) open(e Entry) bool { return s.Set && !s.Sealed && e.Prev == s.Nonce }
 
-// Next returns a Value entry that counts if it comes next.
+// Next returns an entry of kind Value. It counts if it is the next entry of the sequence.
 func (s *State) Next(nonce string, value []byte, deleted bool) Entry {
 	return Entry{Kind: Value, Number: s.Number + 1, Nonce: nonce, Prev: s.Nonce, Value: value, Deleted: deleted}
 }
 
-// Rebase returns the Base that carries the state into another sequence.
+// Rebase returns the Base with which another sequence continues this state.
 func (s *State) Rebase() Entry {
 	return Entry{Kind: Base, Number: s.Number, Nonce: s.Nonce, Value: s.Value, Deleted: s.Deleted}
 }

@@ -1,9 +1,9 @@
-// Package group is the queue of a group commit: calls wait while a writer is busy, and the
-// writer then takes all of them from the queue at once.
+// Package group is the queue of a group commit. Calls wait in the queue while a writer is busy. Then the
+// writer takes all waiting calls at once.
 //
-// A caller waits for its answer or for the end of its context, whichever is first. The
-// end of one caller's context does not stop the writer, which continues for the other
-// callers. So the memory never differs from the disk because a caller left.
+// A caller waits for its answer or for the end of its context, whichever is first. If the context of one
+// caller ends, the writer continues for the other callers. So the state in memory always agrees with the
+// state on the disk.
 package group
 
 import (
@@ -13,12 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Waiter is the part of a call that the queue knows. The mutex of its [Queue] guards
-// the fields.
+// Waiter is the part of a call that the queue uses. The mutex of its [Queue] guards the fields.
 type Waiter struct {
-	Abandoned bool   // the caller has left
+	Abandoned bool   // the caller no longer waits
 	Sent      bool   // the call is part of a write that may have been applied
-	OnAbandon func() // called with the mutex held when the caller leaves, if not nil
+	OnAbandon func() // if not nil, called when the caller stops waiting; the mutex is then held
 
 	err  error
 	done chan struct{} // closed by Finish
@@ -27,18 +26,17 @@ type Waiter struct {
 // NewWaiter returns the Waiter of a call.
 func NewWaiter() *Waiter { return &Waiter{done: make(chan struct{})} }
 
-// GroupWaiter returns t. A call embeds *Waiter, and so can wait in a [Queue].
+// GroupWaiter returns t. A call that embeds *Waiter has this method, so it can wait in a [Queue].
 func (t *Waiter) GroupWaiter() *Waiter { return t }
 
-// Finish answers the call. Set the rest of the answer before. The caller holds the
-// mutex.
+// Finish answers the call with this error. Set the other fields of the answer before, and hold the mutex.
 func (t *Waiter) Finish(err error) {
 	t.err = err
 	close(t.done)
 }
 
-// Queue holds calls in the order in which they came. Its zero value is not usable: it
-// shares the mutex of its owner. The callers of all methods except Wait hold that mutex.
+// Queue holds calls in the order in which they came. Set Mu before the first use: it is the mutex of the
+// owner. Hold Mu during calls of all methods except Wait.
 type Queue[C interface{ GroupWaiter() *Waiter }] struct {
 	Mu      *sync.Mutex
 	waiting []C
@@ -47,11 +45,12 @@ type Queue[C interface{ GroupWaiter() *Waiter }] struct {
 // Add puts a call at the end of the queue.
 func (q *Queue[C]) Add(c C) { q.waiting = append(q.waiting, c) }
 
-// Len returns how many calls are in the queue, those whose callers have left included.
+// Len returns the number of calls in the queue, including abandoned calls.
 func (q *Queue[C]) Len() int { return len(q.waiting) }
 
-// Take takes calls from the queue whose callers still wait: the first, and those after it,
-// up to one that does not fit with the first. A nil fits takes all of them.
+// Take removes a batch of calls from the queue and returns it, without abandoned calls. The batch has the
+// first call and all calls after it, up to the first call that does not fit. The function fits reports
+// whether a call can be in one batch with the first call. If fits is nil, all calls fit.
 func (q *Queue[C]) Take(fits func(first, c C) bool) []C {
 	var batch []C
 	for i, c := range q.waiting {
@@ -69,7 +68,7 @@ func (q *Queue[C]) Take(fits func(first, c C) bool) []C {
 	return batch
 }
 
-// PutBack returns calls to the head of the queue. Nothing was written for them.
+// PutBack puts calls back at the head of the queue. The writer has written nothing for them.
 func (q *Queue[C]) PutBack(batch []C) {
 	for _, c := range batch {
 		c.GroupWaiter().Sent = false
@@ -77,10 +76,10 @@ func (q *Queue[C]) PutBack(batch []C) {
 	q.waiting = append(batch, q.waiting...)
 }
 
-// Wait waits until the call is concluded, and returns the error that it was concluded
-// with. If ctx ends before, Wait withdraws the call: answered is then false, and the
-// error is the cause of ctx, with an unknown outcome if the call is part of a write that
-// may have been applied. The rest of the answer may be read only if answered is true.
+// Wait waits until the call is answered, and returns the error of the answer. If ctx ends first, Wait
+// abandons the call, and answered is false. The error is then the cause of ctx. Its outcome is unknown if
+// the call is part of a write that may have been applied. Read the other fields of the answer only if
+// answered is true.
 func (q *Queue[C]) Wait(ctx context.Context, c C) (answered bool, err error) {
 	t := c.GroupWaiter()
 	select {

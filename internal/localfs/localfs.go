@@ -1,24 +1,21 @@
-// Package localfs decides whether a directory is on a file system that this
-// machine alone writes to.
+// Package localfs decides whether a directory is on a local file system. Only this machine writes to a
+// local file system.
 //
-// Exclusive locks, atomic appends and a rename that survives a power cut are
-// promised by local file systems. Some shared ones grant the same flock twice,
-// split one append into two, or answer from a cache that another machine has
-// outdated. So what is not known to be local counts as not local: NFS, SMB, CIFS,
-// 9p, every FUSE file system (it can be anything, a network one too), cluster file
-// systems, and all names that are not on the list.
+// Only local file systems promise exclusive locks, atomic appends, and renames that survive a power cut.
+// Some shared file systems grant the same flock to two processes, split one append into two, or answer
+// from a cache after another machine has changed the file. If the package does not know that a file
+// system is local, it reports the file system as not local: NFS, SMB, CIFS, 9p, cluster file systems, and
+// every FUSE file system, because it can be a network file system, too.
 //
-// The list is about kinds of file systems, not about single disks: this package cannot
-// detect a disk that ignores flushes.
+// The package knows only kinds of file systems, not disks. It cannot detect a disk that ignores flushes.
 package localfs
 
-// Check returns the kind of the file system of the directory dir, as a short name for
-// people ("ext", "xfs", "nfs"), and whether that kind is local. It follows symbolic
-// links. An error means that the system did not answer (dir does not exist, for example);
-// local is then false.
+// Check returns the kind of the file system of the directory dir, as a short name for people ("ext",
+// "xfs", "nfs"), and whether that kind is local. It follows symbolic links. If the system does not
+// answer, for example because dir does not exist, Check returns an error, and local is false.
 //
-// Linux and macOS answer through statfs, Windows through the volume's type and
-// name. On other systems no kind is known, and nothing counts as local.
+// Check uses statfs on Linux and macOS, and the type and name of the volume on Windows. On other systems,
+// no file system is known to be local.
 func Check(dir string) (kind string, local bool, err error) {
 	return check(dir)
 }

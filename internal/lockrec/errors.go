@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors of the rules. Package lease has them under the same names, and says more about them.
+// The errors of the rules. Package lease exports them under the same names, and describes them there.
 var (
 	ErrNotHeld       = store.NewError("lock is not held", store.NotApplied)
 	ErrTokenMismatch = store.NewError("the token is not the token of the lock", store.NotApplied)
@@ -17,8 +17,8 @@ var (
 	ErrSlotCount     = store.NewError("the semaphore has another number of slots", store.NotApplied, store.ErrPermanent)
 )
 
-// SlotCountError says that the number of slots of a semaphore differs from the number that
-// the caller passed. It matches [ErrSlotCount].
+// SlotCountError says that a semaphore has another number of slots than the caller passed. It matches
+// [ErrSlotCount].
 type SlotCountError struct {
 	Name string
 	Want int // number that the caller passed

@@ -8,31 +8,32 @@ import (
 // Facts are what a client knows about the holder in addition to the record. All times are by the
 // clocks of the client.
 type Facts struct {
-	Watched   time.Duration // for how long the client has seen no change of the holder's last write
-	Age       time.Duration // for how long the record has not changed, by the store's clock; negative if not known
+	Watched   time.Duration // time for which the client has seen the same last write of the holder
+	Age       time.Duration // time since the last change of the record, by the store's clock; negative if not known
 	Renewed   time.Duration // time since Record.Renewed, by the client's wall clock
 	Factor    float64       // see [Factor]
-	Dead      bool          // the holder's process is dead for certain
-	OwnEnded  bool          // the grant is the client's own, and has ended
-	OwnLeft   time.Duration // for the client's own grant: how long its work may still last
-	Reclaimed bool          // the grant is of an earlier process of the client, which may take that
+	Dead      bool          // the process of the holder is certainly dead
+	OwnEnded  bool          // the grant was this client's own, and has ended
+	OwnLeft   time.Duration // for this client's own grant: how long its work may still last
+	Reclaimed bool          // the grant belongs to an earlier process of this client, so the client may take it
 }
 
-// Verdict says whether a record may be taken.
+// Verdict says whether a client may take the lock of a record.
 type Verdict struct {
 	Open   bool
-	Reason string        // why a grant that was not released is over
-	Wait   time.Duration // when not Open: how long until it may be taken, if nothing changes
+	Reason string        // why the last grant is over, if its holder did not release it
+	Wait   time.Duration // if not Open: time until a client may take the lock, if the record does not change
 
 	// BySession means that the record of the grant's session decides; see [JudgeSession].
 	BySession bool
 }
 
-// Factor returns the factor by which a waiter waits longer than the TTL. Each clock may be wrong
-// by the part drift of a time: the holder's clock may be slow while the waiter's clock is fast.
+// Factor returns the factor by which a waiter waits longer than the TTL. The parameter drift is the
+// largest rate error of a clock, as a fraction. The holder's clock may be slow while the waiter's clock
+// is fast.
 func Factor(drift float64) float64 { return (1 + drift) / (1 - drift) }
 
-// Expiry is how long a waiter must see a record unchanged before it may take it over.
+// Expiry returns how long a waiter must see a record unchanged before it may take the lock.
 func Expiry(ttl time.Duration, factor float64) time.Duration {
 	return time.Duration(math.Ceil(float64(ttl) * factor))
 }
@@ -67,20 +68,20 @@ func Judge(r *Record, f Facts) Verdict {
 	return Verdict{Wait: expiry - f.Watched}
 }
 
-// SessionStep is the next step of a waiter that found a lock under a session.
+// SessionStep is the next step of a waiter, if the grant of the lock belongs to a session.
 type SessionStep int
 
 // The steps.
 const (
-	AwaitSession  SessionStep = iota // it may live
-	RevokeSession                    // it was not renewed for long enough, or its process is dead
-	StandIn                          // its record is absent, which does not mean that it is dead
-	SessionOver                      // it was closed or revoked: its grants are over
+	AwaitSession  SessionStep = iota // the session may be valid: the waiter waits
+	RevokeSession                    // the session was not renewed for long enough, or its process is dead: the waiter revokes it
+	StandIn                          // the record of the session is absent, but the session may be valid: the waiter writes [NewStandIn]
+	SessionOver                      // the session was closed or revoked, so its grants are over
 )
 
-// JudgeSession decides what a waiter does next about a session. The argument r is the record of
-// the session, or nil if the record is absent. With AwaitSession and RevokeSession, JudgeSession
-// also returns the verdict.
+// JudgeSession decides what a waiter does next about a session. The parameter r is the record of the
+// session, or nil if the record is absent. With AwaitSession and RevokeSession, JudgeSession also returns
+// the verdict.
 func JudgeSession(r *Record, f Facts) (SessionStep, Verdict) {
 	switch {
 	case r == nil:
@@ -95,10 +96,10 @@ func JudgeSession(r *Record, f Facts) (SessionStep, Verdict) {
 	return AwaitSession, v
 }
 
-// Interval returns how long the next grant must still wait after the end of the last grant; see
-// [Record.NotBefore]. A client waits at most for the interval that the holder has chosen, counted
-// from its first read of the record. Otherwise a holder whose clock is ahead could block the lock
-// for any time.
+// Interval returns the time that must still pass before the next grant may begin; see [Record.NotBefore].
+// A client waits at most for the interval that the holder has chosen, counted from the client's first
+// read of the record. Without this limit, a holder whose clock is ahead could block the lock for any
+// time.
 func Interval(r *Record, now time.Time, watched time.Duration) time.Duration {
 	if r == nil || r.NotBefore.IsZero() || r.State == Broken {
 		return 0
@@ -107,15 +108,16 @@ func Interval(r *Record, now time.Time, watched time.Duration) time.Duration {
 	return min(r.NotBefore.Sub(now), most)
 }
 
-// HolderWrite names the last write of the grant's own holder that a record shows.
+// HolderWrite identifies the last write by the holder of a grant.
 type HolderWrite struct{ Grant, Nonce string }
 
-// LastWrite returns the last write of the holder that r shows. While a waiter sees the same
-// write, its watch continues.
+// LastWrite returns the last write by the holder that r shows. While a waiter reads the same LastWrite,
+// the TTL that it waits for does not begin again.
 func LastWrite(r *Record) HolderWrite { return HolderWrite{r.Grant, HolderNonce(r)} }
 
-// Wrote reports whether the record read shows that the write of r was applied. This is so if read
-// is r, or if other clients have written over r and have kept its grant.
+// Wrote compares r with a later record, which was read from the store. It reports whether the later
+// record shows that the write of r was applied. This is so if the later record is r, or if other clients
+// have written over r and have kept its grant.
 func Wrote(r *Record, read *Record) bool {
 	return (read.Nonce == r.Nonce || read.HolderNonce == r.Nonce) && read.Grant == r.Grant && read.State == r.State
 }

@@ -15,27 +15,27 @@ import (
 // lock.
 const MaxMembers = 500
 
-// Mode is what a member of a lock's record holds or waits for.
+// Mode is the way in which a member holds a lock or waits for it.
 type Mode string
 
 // The modes of members.
 const (
-	ModeShared    Mode = "shared"    // to read, together with other readers
-	ModeSlot      Mode = "slot"      // one slot of a semaphore
-	ModeExclusive Mode = "exclusive" // alone; in the queue only
-	ModeCandidate Mode = "candidate" // alone, as the leader of an election; in the queue only
+	ModeShared    Mode = "shared"    // reads, together with other readers
+	ModeSlot      Mode = "slot"      // has one slot of a semaphore
+	ModeExclusive Mode = "exclusive" // wants the lock alone; only in the queue
+	ModeCandidate Mode = "candidate" // wants to be the leader of an election; only in the queue
 )
 
-// Member is one of several holders of a lock, or a waiter in its queue. It belongs to a session,
-// and ends with it.
+// Member is one of several holders of a lock, or a waiter in its queue. It belongs to a session, and ends
+// with this session.
 type Member struct {
-	Grant   string        // id of the grant: the session's, a dot, and a number of base 36
+	Grant   string        // id of the grant: id of the session, a dot, and a number in base 36
 	Session string        // id of the session: the part of Grant before the dot
 	TTL     time.Duration // TTL of the session
 	Mode    Mode
 	Slot    int       // number of the slot, from 1 on; 0 in other modes and in the queue
 	Token   uint64    // token of the grant; 0 in the queue
-	Since   time.Time // when the member entered, by the wall clock of its machine, in whole seconds; for people only
+	Since   time.Time // time of its entry, by the wall clock of its machine, in whole seconds; for people only
 }
 
 // Bounds of the ids of sessions and of the numbers of their grants.
@@ -74,8 +74,8 @@ var modeCodes = map[Mode]string{ModeShared: "r", ModeSlot: "s", ModeExclusive: "
 // Alone reports whether a member of that mode holds the lock alone.
 func Alone(m Mode) bool { return m == ModeExclusive || m == ModeCandidate }
 
-// MarshalJSON returns the member as an array: grant, mode, TTL in milliseconds, since in Unix
-// seconds, token and slot, without zeros at the end.
+// MarshalJSON returns a JSON array: the grant, the mode, the TTL in milliseconds, since in Unix seconds,
+// the token and the slot. It omits zeros at the end.
 func (m Member) MarshalJSON() ([]byte, error) {
 	code, ok := modeCodes[m.Mode]
 	if !ok {
@@ -137,11 +137,10 @@ func (m *Member) UnmarshalJSON(value []byte) error {
 	return nil
 }
 
-// Members is how many holders and waiters the record names in its lists.
+// Members returns the number of holders and waiters in the lists of the record.
 func Members(r *Record) int { return len(r.Holders) + len(r.Queue) }
 
-// Consistent checks that the fields of a record about sessions and members do not contradict each
-// other.
+// Consistent returns an error if the fields about sessions and members contradict each other.
 func Consistent(r *Record) error {
 	if r.Kind == KindSession {
 		if SessionOf(r.Name+".0") == "" {

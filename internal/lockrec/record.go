@@ -1,10 +1,10 @@
-// Package lockrec has the rules of the record of a lock, and of a session: its JSON form, who may
-// become a holder, and what each write makes of it. It reads no clock, sends nothing and draws no
-// random number: times, nonces and ids of grants are arguments. So package lease and the models of its
-// protocols run the same code.
+// Package lockrec has the rules for the records of locks and sessions. It defines the JSON form of a
+// record, the clients that may become a holder, and the record after each write. The rules read no clock,
+// send nothing and use no random numbers. Times, nonces and ids of grants are parameters. So package
+// lease and the models of its protocols run the same code.
 //
-// The rules are functions, not methods: lease.Record is an alias of [Record], and its users should
-// see no methods by which they could change a record.
+// The rules are functions because lease.Record is an alias of [Record]: users of that type should see no
+// methods that change a record.
 package lockrec
 
 import (
@@ -29,17 +29,17 @@ import (
 // version 1 for all other records.
 const FormatVersion = 2
 
-// PlainFormat is the version of records that programs which know only version 1 can also read.
+// PlainFormat is version 1 of the record, which every program can read.
 const PlainFormat = 1
 
 // State says whether a lock is taken.
 type State string
 
 const (
-	// Held: the grant in the record is in force until it expires.
+	// Held: the grant in the record is valid until it expires.
 	Held State = "held"
 
-	// Free: the grant was released; the next one may begin at once.
+	// Free: the grant was released. The next grant may begin at once.
 	Free State = "free"
 
 	// Broken: another client ended the grant; see [Client.Break].
@@ -71,10 +71,10 @@ type Record struct {
 	Granted        time.Time     // start of the grant, by the holder's wall clock; for people only
 	Renewed        time.Time     // time of the last renewal, by the holder's wall clock; it can prevent a takeover, but never allow one
 	Process        string        // random id of the holder's process
-	Presence       string        // the store's announcement of the holder's process, if any
+	Presence       string        // text by which the store finds out whether the holder's process is alive; empty if there is none
 	Immediate      bool          // for a broken record: other clients may take the lock at once
 	BrokenNonce    string        // for a broken record: nonce of the last write of the broken grant
-	HolderWriteAge time.Duration // for a broken record: age of this last write by the store's clock at the break
+	HolderWriteAge time.Duration // for a broken record: age of that write at the time of the break, by the store's clock
 	Data           []byte        // data that Guard.SetData stored, nil if there is none
 
 	// NotBefore is the earliest time at which the next grant may begin, by the holder's wall
@@ -82,8 +82,8 @@ type Record struct {
 	// prevent two holders at the same time.
 	NotBefore time.Time
 
-	// Run is the last run of a job that runs once in each period, nil if there was none; see
-	// [Run].
+	// Run is the last run of a job that runs once in each period; see [Run]. It is nil if there was no
+	// run.
 	Run *Run
 
 	// Session is the id of the session of the grant; empty for a plain lease.
@@ -101,18 +101,17 @@ type Record struct {
 	YieldRequest *YieldRequest
 
 	// HolderNonce is the nonce of the last write by the holder of the grant, if other clients have
-	// written after it, for example to request to yield or to enter the queue. If the holder made
-	// the last write, HolderNonce is empty. A new HolderNonce shows that the holder lives; a new
-	// Nonce does not.
+	// written after it, for example to request to yield or to enter the queue. If the holder made the
+	// last write, HolderNonce is empty. A new HolderNonce shows that the holder is alive; a new Nonce
+	// does not.
 	HolderNonce string
 
 	// OtherWrites is the number of writes by other clients after the holder's last write. It
 	// is used only if HolderNonce is set.
 	OtherWrites int
 
-	// Linger is the longest time for which the holder keeps the lock after its work. With this
-	// field a waiter knows that it can request the lock. Linger is 0 if the holder does not
-	// keep the lock.
+	// Linger is the longest time for which the holder keeps the lock after its work. The field shows
+	// waiters that they can request the lock. Linger is 0 if the holder does not keep the lock.
 	Linger time.Duration
 
 	// LocksToCheck is a field of the record of a session. It names the locks for which other
@@ -158,10 +157,10 @@ type fields struct {
 
 const recordKind = "lease"
 
-// MaxTTL is the longest lease.
+// MaxTTL is the longest TTL of a lease.
 const MaxTTL = 24 * time.Hour
 
-// MaxInterval is the longest time by which grants are spaced; see [Record.NotBefore].
+// MaxInterval is the longest interval between two grants; see [Record.NotBefore].
 const MaxInterval = 366 * 24 * time.Hour
 
 // maxWriteAge bounds Record.HolderWriteAge: more than any waiter needs to see.
@@ -173,18 +172,18 @@ var knownFields = []string{
 	"session", "mark", "beside", "slots", "holders", "queue", "ask", "linger_ms", "attend",
 }
 
-// MaxData is the most data that the holder of a lock stores, in bytes. This is half of a record,
-// because the rest of the record grows with each holder.
+// MaxData is the largest size of the data that the holder of a lock can store, in bytes. This is half of
+// a record, because the rest of the record grows with each holder.
 const MaxData = store.MaxValue / 2
 
 // readableData is the size up to which text in data is always written as text. There a control
 // character takes six bytes.
 const readableData = 1024
 
-// Encode returns the value of the register. A record can be too large only if other programs or
-// earlier versions have written fields into it. Then Encode removes fields from the value and
-// from r until the record fits. So a client can always take and free the lock. It removes, in
-// this order: the texts for people, the presence, the data, and the unknown fields. Encode never
+// Encode returns the value of the register for the record r. A record can be too large only if other
+// programs or earlier versions have written fields into it. Then Encode removes fields from the value and
+// from r until the record fits. So a client can always take and free the lock. It removes these fields,
+// in this order: the texts for people, the presence, the data, and the unknown fields. Encode never
 // removes members: if they have no room, the error matches [ErrFull] and [store.ErrTooLarge].
 func Encode(r *Record) ([]byte, error) {
 	value, err := r.whole()
@@ -215,8 +214,8 @@ func Encode(r *Record) ([]byte, error) {
 	return value, nil
 }
 
-// Freed returns the record that frees the lock of r at the time at. If r has waiters in its
-// queue, the first of them become holders. The caller adds a nonce.
+// Freed returns the record that follows r when its lock becomes free at the given time. If r has waiters
+// in its queue, the first of them become holders. The caller adds a nonce.
 func Freed(r *Record, at time.Time) Record {
 	free := *r
 	free.Renewed = at
@@ -224,7 +223,7 @@ func Freed(r *Record, at time.Time) Record {
 	return free
 }
 
-// SetData puts data into r. It refuses data that has no room in a record.
+// SetData stores data in r. If the data is too large for a record, SetData returns an error.
 func SetData(r *Record, data []byte) error {
 	r.Data = data
 	if len(data) > MaxData {
@@ -317,8 +316,9 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// Decode reads the value of a register as the record of that kind and name; see [Record.Kind].
-// Its errors match [store.ErrCorrupt]. A lock with an unreadable record is neither free nor held.
+// Decode decodes the value of a register, which must be a record of this kind with this name; see
+// [Record.Kind]. Its errors match [store.ErrCorrupt]. A lock with an unreadable record is neither free
+// nor held.
 func Decode(kind, name string, value []byte) (*Record, error) {
 	bad := func(format string, args ...any) (*Record, error) {
 		return nil, fmt.Errorf("%w: %s", store.ErrCorrupt, fmt.Sprintf(format, args...))
@@ -401,12 +401,12 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 	return r, nil
 }
 
-// FirstToken is the first token of a lock whose record is created at the time t: the Unix time in
-// microseconds. No lock is granted a million times a second. So the token is higher than all
-// tokens of a removed lock with the same name.
+// FirstToken is the first token of a lock whose record is created at the time t. It is the Unix time in
+// microseconds. No lock gets a million grants in a second. So the token is higher than all tokens of a
+// removed lock with the same name.
 func FirstToken(t time.Time) uint64 { return uint64(max(1, t.UnixMicro())) }
 
-// NextToken returns the token of the grant that follows r.
+// NextToken returns the token of the grant after the grant in r.
 func NextToken(r *Record) (uint64, error) {
 	return follow(r.Name, r.Token)
 }
@@ -423,7 +423,7 @@ func TokenOf(value []byte) uint64 {
 	return record.Token
 }
 
-// Raise makes the token of r higher than the token above.
+// Raise makes the token of r higher than the given token.
 func Raise(r *Record, above uint64) error {
 	token, err := follow(r.Name, above)
 	r.Token = max(r.Token, token)

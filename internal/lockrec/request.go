@@ -105,8 +105,8 @@ func allLocksEntry(names []string) []string {
 	return []string{AllLocks}
 }
 
-// RequestYield returns r with the request to yield. If the request that r already has is
-// sufficient, it returns nil. See [ByOther] for age.
+// RequestYield returns the record after r with this request to yield. If r already has a sufficient
+// request, RequestYield returns nil. [ByOther] describes the parameter age.
 func RequestYield(r *Record, a YieldRequest, age time.Duration) (*Record, error) {
 	switch r.State {
 	case Free:
@@ -130,9 +130,9 @@ func RequestYield(r *Record, a YieldRequest, age time.Duration) (*Record, error)
 	return &next, nil
 }
 
-// Notify adds the name of a lock to the record r of a session, so that the session reads the
-// record of this lock. With all, the record names all locks. If r already names the lock, or the
-// session is over, Notify returns nil.
+// Notify returns the record after r, the record of a session, with the name of a lock in LocksToCheck.
+// The holder of the session then reads the record of this lock. If all is true, LocksToCheck names all
+// locks. If r already names the lock, or the session is over, Notify returns nil.
 func Notify(r *Record, lock string, all bool, age time.Duration) *Record {
 	if r == nil || r.State != Held || IsNamed(r, lock) {
 		return nil
@@ -144,12 +144,13 @@ func Notify(r *Record, lock string, all bool, age time.Duration) *Record {
 	return &next
 }
 
-// IsNamed reports whether the record of a session names a lock that its holder has to read.
+// IsNamed reports whether the record of a session names this lock in LocksToCheck, so that its holder has
+// to read the record of the lock.
 func IsNamed(r *Record, lock string) bool {
 	return slices.Contains(r.LocksToCheck, lock) || slices.Contains(r.LocksToCheck, AllLocks)
 }
 
-// RequestedOf returns the holders that the request in the record is for.
+// RequestedOf returns the holders that the request to yield in the record is for.
 func RequestedOf(r *Record) []Member {
 	if r == nil || r.State == Free || r.YieldRequest == nil || Exclusive(r) && r.YieldRequest.Grant != r.Grant {
 		return nil
@@ -157,7 +158,7 @@ func RequestedOf(r *Record) []Member {
 	return slices.DeleteFunc(slices.Clone(Possessors(r)), func(m Member) bool { return !IsFor(r.YieldRequest, m.Grant) })
 }
 
-// IsFor reports whether the request is for a grant that holds the lock.
+// IsFor reports whether the request is for this grant, which holds the lock.
 func IsFor(a *YieldRequest, grant string) bool {
 	return a.Grant == grant || a.isNameless() || a.Grant == "" && slices.Contains(a.Grants, grant)
 }

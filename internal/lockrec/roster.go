@@ -49,8 +49,8 @@ func Find(r *Record, grant string) (Standing, Member) {
 	return Absent, Member{}
 }
 
-// Suits checks that a lock can be used as a semaphore with that number of slots, or as a plain
-// lock if slots is 0. The first use of a free lock decides its kind.
+// Suits returns an error if the lock cannot be a semaphore with that number of slots. If slots is 0, the
+// lock must not be a semaphore. The first use of a free lock decides its kind.
 func Suits(r *Record, slots int) error {
 	switch {
 	case slots == 0 && r.Slots > 0:
@@ -66,9 +66,9 @@ func Suits(r *Record, slots int) error {
 // memberRoom is how many bytes of a record members leave free, for what its holder may write.
 const memberRoom = 2048
 
-// Enter makes m a holder if m can hold the lock now. Otherwise, if queue is true, Enter appends m
-// to the queue. It returns the new place of m. If the record already names as many members as
-// room allows, at most [MaxMembers], the error matches [ErrFull].
+// Enter makes m a holder if m can hold the lock now. Otherwise, if queue is true, Enter appends m to the
+// queue. It returns the place of m in the record. The parameter room is the largest number of members in
+// the record, at most [MaxMembers]. If the record has no room for m, the error matches [ErrFull].
 func Enter(r *Record, m Member, queue bool, room int) (Standing, error) {
 	m.Token, m.Slot = 0, 0
 	at, err := Absent, error(nil)
@@ -87,8 +87,8 @@ func Enter(r *Record, m Member, queue bool, room int) (Standing, error) {
 	return at, err
 }
 
-// Queues reports whether a client with that mode enters the queue when it cannot hold the lock at
-// once. A client that enters no queue reads the record from time to time.
+// Queues reports whether a client with that mode enters the queue if it cannot hold the lock at once. A
+// client outside the queue reads the record from time to time.
 func Queues(r *Record, mode Mode, fair bool) bool {
 	return fair || mode == ModeShared || len(r.Queue) > 0 || r.State == Shared && r.Slots == 0
 }
@@ -130,7 +130,7 @@ func Resize(r *Record, slots int) error {
 	return nil
 }
 
-// CheckSlots refuses a number of slots that no semaphore has.
+// CheckSlots returns an error if a semaphore cannot have that number of slots.
 func CheckSlots(slots int) error {
 	if slots < 1 || slots > MaxMembers {
 		return fmt.Errorf("%w: a semaphore cannot have %d slots; the number must be from 1 to %d", store.ErrInvalid, slots, MaxMembers)
@@ -163,8 +163,8 @@ func Exclusive(r *Record) bool {
 	return r.State == Held || r.State == Broken && len(r.Holders) == 0
 }
 
-// Fits reports two things together: a further member of that mode can share the lock with its
-// holders, and the next grant may begin now (see [Record.NotBefore]).
+// Fits reports whether a further member with that mode can hold the lock now, together with its present
+// holders. If a free lock has a NotBefore, no member fits.
 func Fits(r *Record, mode Mode) bool {
 	switch {
 	case r.State == Held || r.State == Broken || r.State == Free && !r.NotBefore.IsZero():
@@ -235,7 +235,7 @@ func (r *Record) lowestSlot() int {
 	return 1 + slices.Index(taken[1:], false)
 }
 
-// Possession returns a text that differs for each period in which the lock is held.
+// Possession returns a text that identifies the period in which the present holders hold the lock.
 func Possession(r *Record) string {
 	if r.State == Shared {
 		return fmt.Sprintf("shared %d", r.Token)
@@ -243,9 +243,8 @@ func Possession(r *Record) string {
 	return r.Grant
 }
 
-// Ahead returns the members whose end a waiter waits for. The first waiter of the queue, and a
-// waiter in no queue, wait for the holders. Every other waiter waits for the waiter directly
-// before it.
+// Ahead returns the members that a waiter waits for. The first waiter of the queue, and a waiter in no
+// queue, wait for the holders. Every other waiter waits for the waiter directly before it.
 func Ahead(r *Record, grant string) []Member {
 	i := slices.IndexFunc(r.Queue, func(m Member) bool { return m.Grant == grant })
 	switch {
@@ -257,8 +256,8 @@ func Ahead(r *Record, grant string) []Member {
 	return Possessors(r)
 }
 
-// TurnsBefore returns the number of turns before the turn of the waiter at that place of the
-// queue. Readers that directly follow each other in the queue share one turn.
+// TurnsBefore returns how many turns come before the turn of the waiter at that place of the queue.
+// Readers that directly follow each other in the queue share one turn.
 func TurnsBefore(r *Record, place int) (turns int) {
 	for i := range place {
 		if r.Queue[i].Mode != ModeShared || r.Queue[i+1].Mode != ModeShared {
@@ -268,8 +267,8 @@ func TurnsBefore(r *Record, place int) (turns int) {
 	return turns
 }
 
-// Before returns all members whose turn is before the turn of a waiter: the holders, and the
-// earlier waiters. For a waiter in no queue, these are the holders and all waiters.
+// Before returns all members whose turn comes before the turn of a waiter: the holders, and the earlier
+// waiters. For a waiter in no queue, these are the holders and all waiters.
 func Before(r *Record, grant string) []Member {
 	i := slices.IndexFunc(r.Queue, func(m Member) bool { return m.Grant == grant })
 	if i < 0 {
@@ -286,8 +285,8 @@ func Possessors(r *Record) []Member {
 	return r.Holders
 }
 
-// If r has the same holder as the record before, KeepsHolder copies the fields that tell other
-// clients whether this holder lives. Otherwise it removes the mark.
+// KeepsHolder compares r with the record before it. If both have the same holder, it copies the fields
+// that tell other clients whether this holder is alive. Otherwise it removes HolderNonce from r.
 func KeepsHolder(r, before *Record) {
 	if before != nil && Exclusive(before) && r.State == before.State && r.Grant == before.Grant {
 		r.Renewed, r.Token = before.Renewed, before.Token
@@ -296,7 +295,7 @@ func KeepsHolder(r, before *Record) {
 	}
 }
 
-// HasRoom refuses a record that leaves its holder no room to write.
+// HasRoom returns an error if the record leaves its holder too little room for further writes.
 func HasRoom(r *Record) error {
 	value, err := r.whole()
 	if err == nil && len(value) > store.MaxValue-memberRoom {
@@ -322,7 +321,7 @@ func GrantsOf(r *Record, session string) (all []string) {
 	return all
 }
 
-// SessionsOf returns the sessions of members, each once.
+// SessionsOf returns the sessions of the members, each session once.
 func SessionsOf(members []Member) (all []string) {
 	for _, m := range members {
 		if m.Session != "" && !slices.Contains(all, m.Session) {

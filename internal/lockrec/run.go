@@ -21,18 +21,18 @@ const (
 	// RunFailed: the function returned an error, or did not return (a panic).
 	RunFailed RunOutcome = "failed"
 
-	// RunDied: the grant of the run is over, and the record has no end of the run. The process
+	// RunDied: the grant of the run is over, but the record does not show how the run ended. The process
 	// died, the lease was lost, or the guard was released before the function returned.
 	RunDied RunOutcome = "died"
 )
 
-// Run is the last run of a job that runs once in each period, as the record of its lock has it.
-// All times are by the clock of the machine of the run.
+// Run is the last run of a job that runs once in each period. It is a part of the record of the job's
+// lock. All times are by the clock of the machine of the run.
 type Run struct {
 	Period    string    // period in the program of the run, for people
 	Began     time.Time // start of the run; the run counts for the period that contains this time
 	PeriodEnd time.Time // end of that period
-	Ended     time.Time // zero unless the run is done or has failed
+	Ended     time.Time // end of a run with the outcome RunDone or RunFailed; otherwise zero
 	Outcome   RunOutcome
 	Error     string // error of the run, at most 256 bytes
 	Holder    string // Options.Holder of the client of the run
@@ -47,9 +47,10 @@ type Run struct {
 	unknown map[string]json.RawMessage
 }
 
-// Due reports whether the run next may begin, and sets its number of the attempt. The argument
-// last is the last run, or nil if there is none. The period of next begins at start and ends with
-// it. open reports whether the lock can be taken: then a run without an end has died.
+// Due reports whether a new run may begin, and sets the field Attempts of this run, the parameter next.
+// The parameter last is the last run, or nil if there was none. The period of the new run begins at
+// start. The parameter open says that a client can take the lock; then a last run without an end has
+// died.
 func Due(next, last *Run, start time.Time, retries int, open bool) bool {
 	next.Attempts = 1
 	switch {
@@ -76,8 +77,8 @@ func lastRun(r *Record) *Run {
 	return &died
 }
 
-// AllowRerun returns the run for the record that a break of r writes. The run allows the job to
-// run again in its period.
+// AllowRerun returns the last run in r as a break writes it, with RerunAllowed. The job may then run
+// again in the same period.
 func AllowRerun(r *Record) *Run {
 	if r.Run == nil || r.State != Free && r.Grant != r.Run.Grant {
 		return r.Run

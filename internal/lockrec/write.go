@@ -12,9 +12,9 @@ import (
 // holder, which [Record.HolderNonce] names, and never that of another client. When the holder's
 // next write conflicts with such a write, the holder writes over it.
 
-// ByOther returns the held record r as a client other than the holder writes it. The argument age
-// is for how long r has not changed, by the store's clock. A negative age means that this is not
-// known.
+// ByOther returns the record that a client other than the holder writes over the held record r. The
+// parameter age is the time since the last change of r, by the store's clock. A negative age means that
+// this time is not known.
 func ByOther(r *Record, age time.Duration) Record {
 	next := *r
 	if r.HolderNonce == "" {
@@ -31,14 +31,15 @@ const LatencyPerTTL = 10
 // maxOtherWrites bounds how often others write between two writes of a holder.
 const maxOtherWrites = 1000
 
-// IsRenewed reports whether the holder renews this record, and not the record of a session.
+// IsRenewed reports whether the holder renews this record. With a session, the holder renews the record
+// of the session instead.
 func IsRenewed(r *Record) bool { return r != nil && r.State == Held && r.Session == "" }
 
-// IsContended reports whether other clients have written too often after the holder's last write.
-// The argument took is the time of one request. A renewal can conflict with each of these writes,
-// one after the other, and then come too late. If the record is contended, the other clients wait
-// for the holder's next write. So a holder can always renew. A record that its holder does not
-// renew is never contended.
+// IsContended reports whether other clients have written too often after the holder's last write. The
+// parameter took is the duration of one request. A renewal can conflict with each of these writes, one
+// after the other, and then come too late. If the record is contended, the other clients wait for the
+// holder's next write. So a holder can always renew. A record that its holder does not renew is never
+// contended.
 func IsContended(r *Record, took time.Duration) bool {
 	if !IsRenewed(r) || r.HolderNonce == "" {
 		return false
@@ -47,14 +48,15 @@ func IsContended(r *Record, took time.Duration) bool {
 	return r.OtherWrites >= int(min(max(most, 1), maxOtherWrites))
 }
 
-// OnlyOthersWrote reports whether only other clients have written after the holder wrote the
-// record before. Then r has the same grant as before, and no later write of the holder.
+// OnlyOthersWrote compares r with an earlier record, which the holder wrote. It reports whether only
+// other clients have written since then. Then r has the same grant as the earlier record, and no later
+// write of the holder.
 func OnlyOthersWrote(r *Record, before *Record) bool {
 	return r != nil && before != nil && r.State == Held && before.State == Held &&
 		r.Grant == before.Grant && r.HolderNonce != "" && r.HolderNonce == HolderNonce(before)
 }
 
-// Renewed returns r as the holder of its grant writes it at the time now.
+// Renewed returns the record with which the holder renews the grant in r at the time now.
 func Renewed(r *Record, now time.Time) Record {
 	next := *r
 	next.HolderNonce, next.HolderWriteAge, next.LocksToCheck, next.Renewed = "", 0, nil, now
@@ -76,32 +78,33 @@ func holderWriteAge(r *Record, age time.Duration) time.Duration {
 	return min(stood, maxWriteAge)
 }
 
-// Succeed makes the new grant rec the successor of the record base: rec gets the next token, and
-// the fields that a lock keeps from grant to grant.
+// Succeed prepares rec, the record of a new grant, to follow the record base. It sets the next token in
+// rec, and copies the fields that a lock keeps from grant to grant.
 func Succeed(rec, base *Record) (err error) {
 	rec.Token, err = NextToken(base)
 	rec.Data, rec.unknown, rec.Queue, rec.Run = base.Data, base.unknown, base.Queue, lastRun(base)
 	return err
 }
 
-// Revoke returns the record r of a session as a waiter writes it to end the session.
+// Revoke returns the record with which a waiter ends a session, whose record is r.
 func Revoke(r *Record) Record {
 	next := *r
 	next.State, next.Presence, next.LocksToCheck = Revoked, "", nil
 	return next
 }
 
-// NewStandIn returns an open record in the place of the absent record of a session. No process
-// renews the new record, and the session can no longer renew its own. So every waiter first
-// watches the new record for the TTL, and then revokes the session. With a Revoked record
-// instead, a second waiter could take the locks at once.
+// NewStandIn returns an open record for a session whose record is absent. No process renews the new
+// record, and the session can no longer renew its own record. So every waiter first watches the new
+// record for the TTL, and then revokes the session. A Revoked record would be wrong here: a second waiter
+// could take the locks at once, while the session may still be valid.
 func NewStandIn(id, grant string, ttl time.Duration, now time.Time) Record {
 	return Record{Kind: KindSession, Name: id, State: Held, Token: 1, Grant: grant, TTL: ttl, Granted: now, Renewed: now}
 }
 
-// Break returns the record that ends the grant of r. The grant must have the token. With now,
-// other clients may take the lock at once. The record keeps all fields that tell other clients
-// whether the holder may still trust its lease. See [ByOther] for age.
+// Break returns the record that ends the grant of r. If r has another token than the parameter token,
+// Break returns an error. If now is true, other clients may take the lock at once. The record keeps all
+// fields that tell other clients whether the holder may still trust its lease. [ByOther] describes the
+// parameter age.
 func Break(r *Record, token uint64, now bool, age time.Duration) (*Record, error) {
 	switch {
 	case r.Token != token:

@@ -1,9 +1,8 @@
 // Package mutanttest checks that tests notice deliberate faults.
 //
-// A [Mutant] is a replacement in a source file and the test that must fail with it.
-// The shipped code knows nothing of its mutants: they are built with the -overlay flag
-// of the go command. A mutant is itself checked: the text that it replaces must occur
-// exactly once, the mutant must compile, and the test that it names must fail.
+// A [Mutant] replaces a text in a source file, and names the test that must fail with it. Released code
+// contains no mutants, because the go command builds them with its flag -overlay. A mutant must be valid:
+// the replaced text occurs exactly once in the file, the mutant compiles, and the named test fails.
 package mutanttest
 
 import (
@@ -21,27 +20,27 @@ import (
 	"time"
 )
 
-// Mutant is a deliberate fault in the package whose tests run. It has no name of its
-// own for the compiler, so that tables of mutants need not repeat the names of fields.
+// Mutant is a deliberate fault in the package whose tests run. It is an alias, so tables of mutants need
+// not repeat the names of the fields.
 type Mutant = struct {
-	Name string // the fault, in words
-	File string // where it is, from the directory of the tests
-	Old  string // the text that is replaced; it occurs exactly once
-	New  string // what is there instead
-	Test string // the test that must fail: its name, with slashes that of a subtest
+	Name string // description of the fault
+	File string // file with the fault, relative to the directory of the tests
+	Old  string // replaced text; it occurs exactly once
+	New  string // the text in its place
+	Test string // name of the test that must fail; for a subtest, the names with slashes between them
 }
 
-// TestName is the name that tests of mutants have, so that one command runs them all.
+// TestName is the name of every test of mutants. So one command runs them all.
 const TestName = "TestMutants"
 
-// Run checks that the tests of the package in the current directory notice each
-// mutant. Building them takes a while, so they are built only when they are asked for:
+// Run checks that the tests of the package in the current directory detect each mutant. Building the
+// mutants takes long. So in other test runs, Run checks only that the replaced texts still exist. This
+// command builds and tests the mutants:
 //
 //	go test -run '^TestMutants$' work
 //
-// With HOLDFAST_TORTURE set each mutant's test runs 30 times, or for 10 seconds if that is
-// shorter, and must fail every time: a test that depends on chance is no proof. At other
-// times Run checks that the texts which the mutants replace are still there.
+// With HOLDFAST_TORTURE, the test of each mutant runs 30 times, or for 10 seconds if that is shorter. It
+// must fail each time, because a test that depends on chance proves nothing.
 func Run(t *testing.T, mutants []Mutant) {
 	t.Helper()
 	if t.Name() != TestName {
@@ -101,8 +100,8 @@ var (
 	errTimeout   = errors.New("the test was not over in time, as on a slow machine without the mutant")
 )
 
-// Check returns nil if the named test of the package in dir fails with the mutant, each of
-// so many times. It writes into scratch.
+// Check returns nil if the named test of the package in dir fails with the mutant in each of so many
+// runs. It writes its files into the directory scratch.
 func Check(ctx context.Context, dir, scratch string, m Mutant, times int) error {
 	changed, err := apply(dir, m)
 	if err != nil {

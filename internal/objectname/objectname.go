@@ -1,5 +1,5 @@
-// Package objectname writes keys into the names of objects: what a server may not take as
-// it is becomes "!" and two hexadecimal digits for each byte.
+// Package objectname converts keys to names of objects. It replaces each byte that a server may not
+// accept by "!" and two hexadecimal digits.
 package objectname
 
 import (
@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Escape returns a valid UTF-8 text in which all but the plain characters are escaped. An
-// exclamation mark must not be plain.
+// Escape escapes all characters of a valid UTF-8 text for which plain returns false. For an exclamation
+// mark, plain must return false.
 func Escape(text string, plain func(rune) bool) string {
 	var b strings.Builder
 	for i, r := range text {
@@ -25,8 +25,8 @@ func Escape(text string, plain func(rune) bool) string {
 	return b.String()
 }
 
-// Unescape is the opposite of Escape, whatever is plain. It takes names that Escape would
-// not have written: a caller that must refuse them escapes the result again.
+// Unescape is the inverse of Escape, for any function plain. It also accepts names that Escape does not
+// write. To refuse such names, a caller can escape the result again and compare.
 func Unescape(name string) (text string, ok bool) {
 	var b strings.Builder
 	for {

@@ -40,9 +40,9 @@ func (p *pattern) get() *regexp.Regexp {
 	return p.re
 }
 
-// Markdown returns the sentences of a document in Markdown. A heading, an item of a list and a
-// cell of a table end a sentence as well. Blocks of code, which also show what programs
-// print, are left out. A span of code counts as one word.
+// Markdown returns the sentences of a document in Markdown. A heading, an item of a list and a cell of a
+// table end a sentence as well. Markdown omits blocks of code, which also show what programs print. A
+// span of code is one word.
 func Markdown(text string) (all []string) {
 	var paragraphs []string
 	inside, open := false, false // of a block of code; of a paragraph
@@ -74,9 +74,9 @@ func Markdown(text string) (all []string) {
 	return all
 }
 
-// Help returns the sentences of a text on a terminal. A line that is indented by two blanks is a row
-// of a table: two blanks or more are between its columns, and lines that are indented further
-// continue its last column.
+// Help returns the sentences of a text on a terminal. A line that is indented by two blanks is a row of a
+// table. At least two blanks separate its columns. Lines with a deeper indentation continue the last
+// column.
 func Help(text string) (all []string) {
 	var paragraphs []string
 	open, row := false, false
@@ -106,14 +106,14 @@ func split(between *pattern, paragraph string) []string {
 	return strings.Split(between.get().ReplaceAllString(paragraph, "$1\n$2"), "\n")
 }
 
-// Unusual returns where a text has words that readers of other languages look up, but for the
-// uses of them that are the field's own: the beginning and the end of each.
+// Unusual finds words that readers of other languages look up, except in their usual technical uses. It
+// returns the beginning and the end of each such word.
 func Unusual(text string) [][]int {
 	blank := func(s string) string { return strings.Repeat("_", len(s)) }
 	return odd.get().FindAllStringIndex(usual.get().ReplaceAllStringFunc(text, blank), -1)
 }
 
-// Problems returns what a tired reader of the sentences would not understand at once.
+// Problems returns what a tired reader of the sentences would not understand at first reading.
 func Problems(sentences []string) (problems []string) {
 	for _, s := range sentences {
 		if n := len(strings.Fields(s)); n > longest {

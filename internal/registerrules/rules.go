@@ -1,9 +1,8 @@
-// Package registerrules has those rules of a register that are checked in two places: by
-// the suite for backends ([store/storetest]) on stores that a test made, and by the
-// examination of a user's store (holdfast doctor). Each rule is here once.
+// Package registerrules has the rules of a register that two programs check: the test suite
+// [store/storetest] for backends, and the command holdfast doctor for the store of a user.
 //
-// A rule returns nil if the store keeps it, a [*Broken] if the store was seen to break it,
-// and any other error if that could not be found out.
+// A rule returns nil if the store obeys it, and a [*Broken] if the store breaks it. Any other error means
+// that the check was not possible.
 //
 // [store/storetest]: https://pkg.go.dev/github.com/holdfast-go/holdfast/store/storetest
 package registerrules
@@ -21,10 +20,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Broken is a rule that the store was seen to break.
+// Broken is the error for a rule that the store breaks.
 type Broken struct {
 	Found  string // what happened
-	Means  string // what that does to leases
+	Means  string // the consequence for leases
 	Detail string // values and versions, if there are any
 }
 
@@ -58,21 +57,21 @@ func after(what string, err error) error {
 	return nil
 }
 
-// Space is the place where the rules are checked: two handles on the same registers, so
-// that what one of them remembers does not hide what the store does. Each rule uses keys
-// of its own, which must not exist.
+// Space is the place where the rules are checked: two handles on the same registers. With two handles,
+// the cache of one handle cannot hide what the store does. The keys of a rule must not exist before the
+// check.
 type Space struct {
 	Stores [2]store.Store
 
-	Racers int // how many write at the same time
-	Rounds int // how often a race, or a write of an equal value, is repeated
+	Racers int // number of goroutines that write at the same time
+	Rounds int // number of repetitions of a race, or of a write of an equal value
 
-	// RetryBusy lets a racer repeat a write that the store was too busy for, as long as it
-	// says that the write was not applied.
+	// If RetryBusy is set, a racer repeats a write that failed because the store was too busy. The store
+	// must report that the write was not applied.
 	RetryBusy bool
 
-	// OnLoser gets the error of a racer that neither won nor got a conflict, such as one
-	// that the store was too busy for. Nil ignores it.
+	// OnLoser gets the error of a racer that neither won nor got a conflict, for example because the
+	// store was too busy. If OnLoser is nil, such errors are ignored.
 	OnLoser func(error)
 }
 
@@ -95,8 +94,8 @@ func (s *Space) put(ctx context.Context, key string, prev store.Version, value [
 	return v, err
 }
 
-// Holds checks that both handles read the value and the version. A zero version means
-// absent.
+// Holds checks that both handles read this value and this version. A zero version means that the register
+// is absent.
 func (s *Space) Holds(ctx context.Context, key string, version store.Version, want []byte) error {
 	for i, handle := range s.Stores {
 		got, v, err := handle.Get(ctx, key)
@@ -110,8 +109,8 @@ func (s *Space) Holds(ctx context.Context, key string, version store.Version, wa
 	return nil
 }
 
-// Refused checks the error of a write that had to be refused, and that the register is
-// still what it was.
+// Refused checks the error of a write that the store had to refuse. It also checks that the register has
+// not changed.
 func (s *Space) Refused(ctx context.Context, what string, err error, key string, version store.Version, want []byte) error {
 	var conflict *store.ConflictError
 	switch {
@@ -138,8 +137,8 @@ func show(v store.Version, value []byte) string {
 	return fmt.Sprintf("%q with version %q", value, v)
 }
 
-// CreateTwice: creating a register that exists is refused, with another value and with
-// the same one.
+// CreateTwice: the store refuses to create a register that exists, with another value and with the same
+// value.
 func (s *Space) CreateTwice(ctx context.Context) error {
 	const key = "twice"
 	first := value()
@@ -165,8 +164,8 @@ func (s *Space) twoStates(ctx context.Context, key string) (old, now store.Versi
 	return old, now, current, err
 }
 
-// PutSuperseded: a put on a version that is no longer current is refused, by both handles
-// and also with the current value.
+// PutSuperseded: the store refuses a put on a version that is no longer current. Both handles try this,
+// also with the current value.
 func (s *Space) PutSuperseded(ctx context.Context) error {
 	const key = "superseded"
 	old, now, current, err := s.twoStates(ctx, key)
@@ -182,7 +181,7 @@ func (s *Space) PutSuperseded(ctx context.Context) error {
 	return nil
 }
 
-// PutAbsent: a put on a version is refused where nothing is, and makes nothing.
+// PutAbsent: if the register is absent, the store refuses a put on a version, and creates nothing.
 func (s *Space) PutAbsent(ctx context.Context) error {
 	v, err := s.put(ctx, "other", "", value())
 	if err != nil {
@@ -192,7 +191,7 @@ func (s *Space) PutAbsent(ctx context.Context) error {
 	return s.Refused(ctx, "a put with a version on a register that never was", err, "missing", "", nil)
 }
 
-// DeleteSuperseded: a delete of a version that is no longer current is refused.
+// DeleteSuperseded: the store refuses a delete of a version that is no longer current.
 func (s *Space) DeleteSuperseded(ctx context.Context) error {
 	const key = "delete"
 	old, now, current, err := s.twoStates(ctx, key)
@@ -202,8 +201,8 @@ func (s *Space) DeleteSuperseded(ctx context.Context) error {
 	return s.Refused(ctx, "a delete with a superseded version", s.Stores[0].Delete(ctx, key, old), key, now, current)
 }
 
-// Recreate: a register that was deleted is absent and can be created again. It then has
-// a new version, also with the value that it had, and the old one is refused.
+// Recreate: a deleted register is absent, and a client can create it again. It then has a new version,
+// even with the same value. The store refuses the old version.
 func (s *Space) Recreate(ctx context.Context) error {
 	const key = "again"
 	same := value()
@@ -236,7 +235,8 @@ func (s *Space) Recreate(ctx context.Context) error {
 	return s.Refused(ctx, "a put with a version from before the delete", err, key, now, same)
 }
 
-// EqualValues: writing the value that is there already gives a new version each time.
+// EqualValues: each write gives the register a new version, even if it writes the value that the register
+// has.
 func (s *Space) EqualValues(ctx context.Context) error {
 	const key = "equal"
 	same := value()
@@ -261,8 +261,8 @@ func (s *Space) EqualValues(ctx context.Context) error {
 	return nil
 }
 
-// RaceCreate: of several that create one register at once exactly one succeeds, and its
-// value is there.
+// RaceCreate: if several goroutines create one register at the same time, exactly one succeeds, and the
+// register has its value.
 func (s *Space) RaceCreate(ctx context.Context) error {
 	for round := range s.Rounds {
 		if _, err := s.race(ctx, fmt.Sprintf("race-%d", round), ""); err != nil {
@@ -272,8 +272,8 @@ func (s *Space) RaceCreate(ctx context.Context) error {
 	return nil
 }
 
-// RaceSwap: of several puts on one version at once exactly one succeeds, and its value
-// is there.
+// RaceSwap: if several goroutines put over one version at the same time, exactly one succeeds, and the
+// register has its value.
 func (s *Space) RaceSwap(ctx context.Context) error {
 	v, err := s.put(ctx, "swap", "", value())
 	for round := 0; round < s.Rounds && err == nil; round++ {

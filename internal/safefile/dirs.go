@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// OpenDir opens a directory and reports its risks, as [Directory] does. It returns the
-// directory that it judged, even if its name leads elsewhere by then.
+// OpenDir opens a directory, and reports its risks as [Directory] does. It judges the directory that it
+// has opened, even if the name leads to another directory by then.
 func OpenDir(path string, reading bool, accepted []string) (*os.Root, fs.FileInfo, error) {
 	named, err := os.Lstat(path)
 	if err != nil {
@@ -39,8 +39,8 @@ func OpenDir(path string, reading bool, accepted []string) (*os.Root, fs.FileInf
 	return dir, info, nil
 }
 
-// OpenBelow opens a directory below another one. It refuses a symbolic link in its
-// place.
+// OpenBelow opens a directory below another directory. If the name is a symbolic link, it returns an
+// error.
 func OpenBelow(parent *os.Root, name string) (*os.Root, fs.FileInfo, error) {
 	named, err := parent.Lstat(name)
 	if err != nil {
@@ -49,11 +49,11 @@ func OpenBelow(parent *os.Root, name string) (*os.Root, fs.FileInfo, error) {
 	return openSame(name, named, parent.OpenRoot)
 }
 
-// ErrReplaced says that another file got the name between two checks of it.
+// ErrReplaced says that a name got another file between two checks.
 var ErrReplaced = errors.New("another program replaced the file while this program opened it")
 
-// Escapes reports whether an error is the refusal of an [os.Root] to follow a symbolic
-// link that leads out of it. Package os has no other way to recognise it.
+// Escapes reports whether an error comes from an [os.Root] that refused to follow a symbolic link out of
+// it. Package os has no other way to recognise it.
 func Escapes(err error) bool {
 	var refusal *fs.PathError
 	return errors.As(err, &refusal) && refusal.Err.Error() == "path escapes from parent"
@@ -77,12 +77,13 @@ func openSame(name string, named fs.FileInfo, open func(string) (*os.Root, error
 	return dir, info, nil
 }
 
-// MakePrivate makes a directory that only this user can enter, and opens it. Other users
-// cannot replace its contents. So a file that is made in it can safely get another owner:
-// its name still leads to that file.
+// MakePrivate creates a directory that only this user can enter, and opens it. Other users cannot replace
+// its contents. So this user can safely give a file in this directory to another owner: the name still
+// leads to that file.
 //
-// The directory itself can be replaced by the owner of its parent. So it is judged after
-// it was opened: it must belong to this user, admit no other user, and be empty.
+// The owner of the parent directory can still replace the directory itself. So MakePrivate checks the
+// directory after it has opened it. The directory must belong to this user, admit no other user, and be
+// empty.
 func MakePrivate(parent *os.Root, name string) (*os.Root, error) {
 	if err := parent.Mkdir(name, 0o700); err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func MakePrivate(parent *os.Root, name string) (*os.Root, error) {
 	return dir, nil
 }
 
-// OpenPrivate opens a directory that [MakePrivate] has made.
+// OpenPrivate opens a directory that [MakePrivate] has created.
 func OpenPrivate(parent *os.Root, name string) (*os.Root, error) {
 	dir, info, err := OpenBelow(parent, name)
 	if err != nil {
@@ -115,11 +116,11 @@ func OpenPrivate(parent *os.Root, name string) (*os.Root, error) {
 	return dir, nil
 }
 
-// GiveDir makes a directory for others than this user. It makes it in a stage, a private
-// directory, where give sets its owner, group and mode, and then renames it into place. A
-// directory that has the name already, and is not empty, is left as it is; the error then
-// matches [fs.ErrExist]. A directory that a killed process leaves has the name of the
-// stage.
+// GiveDir creates a directory for the use of others than this user. It creates the directory in a stage,
+// which is a private directory. There the function give sets its owner, group and mode. Then GiveDir
+// moves it to its final name. If the final name is a directory that is not empty, GiveDir leaves that
+// directory unchanged, and the error matches [fs.ErrExist]. If the process is killed, a directory with
+// the name of the stage can remain.
 func GiveDir(parent *os.Root, stage, name string, give func(*os.File) error) error {
 	private, err := MakePrivate(parent, stage)
 	if err != nil {
@@ -145,11 +146,11 @@ func GiveDir(parent *os.Root, stage, name string, give func(*os.File) error) err
 	return err
 }
 
-// ErrTooMany says that a directory has more names than are read.
+// ErrTooMany says that a directory has more names than the limit.
 var ErrTooMany = errors.New("too many names")
 
-// EachName calls f with each name in a directory, in no order, but with no more than
-// limit. If there are more, the error matches [ErrTooMany].
+// EachName calls f with each name in a directory, in no order, for at most limit names. If there are more
+// names, the error matches [ErrTooMany].
 func EachName(dir *os.Root, name string, limit int, f func(string)) error {
 	d, err := dir.OpenFile(name, os.O_RDONLY|noWait, 0)
 	if err != nil {
@@ -173,8 +174,8 @@ func EachName(dir *os.Root, name string, limit int, f func(string)) error {
 	}
 }
 
-// MakeDirs makes a directory and those above it, unless they exist. After each that it makes it calls
-// sync, [SyncDir] say, with the directory above.
+// MakeDirs creates a directory and its missing parent directories. After each directory that it creates,
+// it calls sync with the parent directory, for example [SyncDir].
 func MakeDirs(dir string, sync func(parent string) error) error {
 	info, err := os.Stat(dir)
 	if err == nil && info.IsDir() {
@@ -196,8 +197,8 @@ func MakeDirs(dir string, sync func(parent string) error) error {
 	return sync(parent)
 }
 
-// SyncDir makes the names in a directory survive a power cut. Windows has no such call, and NTFS
-// keeps names in its journal.
+// SyncDir flushes the names in a directory to the disk, so they survive a power cut. Windows has no such
+// call, and NTFS keeps names in its journal.
 func SyncDir(path string) error { return syncNames(path, os.OpenFile) }
 
 // SyncBelow is [SyncDir] for a directory below another one.

@@ -11,19 +11,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ExclusiveFile reports the risk of a file that a library opens by its name, with others next to
-// it, and whose content says that library what to do: a database. It returns the name
-// that leads there without symbolic links. besides are the endings of the other files'
-// names. None of the files needs to exist.
+// ExclusiveFile reports the risk of a database file. A library opens this file and others next to it by
+// their names, and trusts their contents. It returns the name of the file without symbolic links. The
+// parameter besides has the suffixes of the other files' names. None of the files needs to exist.
 //
-// The rule is stricter than that of [Directory]. The files, their directory, and the
-// directories above it must belong to this user or to root, and other users may write
-// neither to the files nor to their directory. So a directory that is shared with a group
-// is a risk: its members could decide what the library opens, changes and removes as this
-// user.
+// The rule is stricter than the rule of [Directory]. The files, their directory, and the directories
+// above it must belong to this user or to root. Other users may write neither to the files nor to their
+// directory. So a directory that is shared with a group is a risk: a member of the group could decide
+// what the library opens, changes and removes as this user.
 //
-// Of the directories above only the owner is checked. A user who may write to one of them
-// that has no sticky bit can exchange what is below it.
+// Of the directories above, ExclusiveFile checks only the owner. If such a directory has no sticky bit, a
+// user who may write to it can replace everything below it.
 func ExclusiveFile(path string, besides, accepted []string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Explain turns an error of the system into one that says what to do, and that matches
-// the sentinels of package store.
+// Explain adds to an error of the system what the user can do, and makes it match a sentinel of package
+// store.
 func Explain(err error) error {
 	switch {
 	case err == nil, errors.Is(err, store.ErrDenied):
@@ -33,7 +33,7 @@ func Explain(err error) error {
 	return err
 }
 
-// Full reports whether an error says that there is no room.
+// Full reports whether an error says that the disk or the user's quota is full, or the file too large.
 func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }

@@ -44,8 +44,8 @@ func openSameFile(name string, named fs.FileInfo, open func(string, int, fs.File
 
 var errIrregular = errors.New("is not a regular file")
 
-// OpenFile opens a regular file below a directory for reading, of whatever owner and mode. The error
-// matches [store.ErrCorrupt] if something else has the name.
+// OpenFile opens a regular file below a directory for reading. The file may have any owner and mode. If
+// the name is not a regular file, the error matches [store.ErrCorrupt].
 func OpenFile(dir *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	f, info, err := openRegular(dir, name)
 	if errors.Is(err, errIrregular) {
@@ -54,9 +54,8 @@ func OpenFile(dir *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, info, err
 }
 
-// Give gives a file, or a directory, that this user has made another owner and group, where they
-// differ from those that it has, and then a mode, whatever the umask. -1 leaves an owner or a
-// group as it is.
+// Give sets the owner and group of a file or directory that this user has created, if they differ from
+// the given ones. Then it sets the mode, whatever the umask is. An owner or group of -1 means no change.
 func Give(f *os.File, owner, group int, mode fs.FileMode) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -71,8 +70,8 @@ func Give(f *os.File, owner, group int, mode fs.FileMode) error {
 	return f.Chmod(mode)
 }
 
-// WritersOnly returns a mode without the right to read for those who may not write. A user who can
-// open a file for reading can lock it, and keep all others from it.
+// WritersOnly returns the mode without the right to read for users who may not write. A user who can open
+// a file for reading can lock the file, and so block all other users.
 func WritersOnly(mode fs.FileMode) fs.FileMode {
 	writers := mode & 0o222
 	return writers | writers<<1

@@ -14,18 +14,18 @@ import (
 type PrivateError struct {
 	Path   string
 	Reason string
-	Rights bool // only its mode is wrong
+	Rights bool // the mode is the only problem
 }
 
 func (e *PrivateError) Error() string { return e.Path + " " + e.Reason }
 
-// Dir is an open directory. It stays the same directory even if its path is exchanged.
-// Names in it have no separators.
+// Dir is an open directory. It stays the same directory, even if another directory gets its path. Names
+// in it must not contain path separators.
 type Dir struct {
 	root *os.Root
 }
 
-// OpenAnyDir opens a directory, which need not be private.
+// OpenAnyDir opens a directory, which may be private or not.
 func OpenAnyDir(path string) (*Dir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -34,11 +34,10 @@ func OpenAnyDir(path string) (*Dir, error) {
 	return &Dir{root}, nil
 }
 
-// DirIn returns the directory that a root is. Its Close closes the root.
+// DirIn returns the directory of an open [os.Root]. Its Close closes the root.
 func DirIn(root *os.Root) *Dir { return &Dir{root} }
 
-// OpenPrivateDir opens a directory that must be private. The error is a [*PrivateError] if it
-// is not.
+// OpenPrivateDir opens a directory that must be private. If it is not, the error is a [*PrivateError].
 func OpenPrivateDir(path string) (*Dir, error) {
 	named, err := os.Lstat(path)
 	if err != nil {
@@ -61,8 +60,8 @@ func OpenPrivateDir(path string) (*Dir, error) {
 	return &Dir{root}, nil
 }
 
-// MakePrivateDir is [OpenPrivateDir] for a directory that is made if it is not there,
-// with mode 0700, as are those above it.
+// MakePrivateDir is like [OpenPrivateDir]. If the directory does not exist, it creates the directory and
+// its missing parents with mode 0700.
 func MakePrivateDir(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		// For a link in the place, for example, this error says more.
@@ -74,10 +73,10 @@ func MakePrivateDir(path string) (*Dir, error) {
 	return OpenPrivateDir(path)
 }
 
-// Close closes the directory. Files of it that are open stay so.
+// Close closes the directory. Its open files stay open.
 func (d *Dir) Close() { _ = d.root.Close() }
 
-// Names returns the names in the directory, in no order.
+// Names returns the names of the files in the directory, in no order.
 func (d *Dir) Names() ([]string, error) {
 	f, err := d.root.Open(".")
 	if err != nil {
@@ -87,9 +86,9 @@ func (d *Dir) Names() ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// Open opens a private file for reading, and never waits for one that is a pipe. The
-// error is a [*PrivateError] if the file is not private. The time in info is that of its last
-// change.
+// Open opens a private file for reading. If the name is a pipe, Open does not wait for a writer. If the
+// file is not private, the error is a [*PrivateError]. The time in info is the time of the last change of
+// the file.
 func (d *Dir) Open(name string) (*os.File, fs.FileInfo, error) {
 	path := filepath.Join(d.root.Name(), name)
 	f, info, err := openRegular(d.root, name)
@@ -130,7 +129,7 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// Sync makes the names in the directory survive a power cut, where the system can.
+// Sync makes the names in the directory survive a power cut, if the system can do so.
 func (d *Dir) Sync() error { return SyncBelow(d.root, ".") }
 
 // notPrivate looks at the owner and the rights of what was opened, where the system knows them. It
@@ -150,7 +149,7 @@ func notPrivate(path string, info fs.FileInfo) error {
 // Remove removes a file.
 func (d *Dir) Remove(name string) error { return d.root.Remove(name) }
 
-// File is a private file under a temporary name, or without any.
+// File is a new private file, which has a temporary name or no name.
 type File struct {
 	*os.File
 	dir     *Dir
@@ -158,12 +157,12 @@ type File struct {
 	unnamed bool   // it has not got that name yet
 }
 
-// Create makes a private file under a temporary name, of the given beginning and 26
-// random letters. Until [File.Install] gives it its own name, [File.Discard] removes it.
+// Create creates a private file. Its temporary name is the given prefix and 26 random letters.
+// [File.Install] gives the file its final name. Before that, [File.Discard] removes it.
 func (d *Dir) Create(prefix string) (*File, error) { return d.CreateMode(prefix, 0o600) }
 
-// CreateMode is [Dir.Create] for a file of another mode, from which the system takes the
-// bits of its umask.
+// CreateMode is [Dir.Create] for a file with another mode. The system removes the bits of the umask from
+// the mode.
 func (d *Dir) CreateMode(prefix string, mode fs.FileMode) (*File, error) {
 	name := prefix + rand.Text()
 	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|NoFollow, mode)
@@ -173,9 +172,9 @@ func (d *Dir) CreateMode(prefix string, mode fs.FileMode) (*File, error) {
 	return &File{f, d, name, false}, nil
 }
 
-// CreateUnnamed is [Dir.CreateMode] for a file that has no name until it is installed,
-// where the system and the file system have such files: a process that is killed before
-// leaves nothing.
+// CreateUnnamed is [Dir.CreateMode] for a file that has no name before it is installed. Then a killed
+// process leaves no file. If the system or the file system cannot do this, the file gets a temporary
+// name.
 func (d *Dir) CreateUnnamed(prefix string, mode fs.FileMode) (*File, error) {
 	f, err := createUnnamed(d.root, mode)
 	if err != nil {
@@ -232,7 +231,7 @@ func (f *File) InstallNew(name string) error {
 	return nil
 }
 
-// Discard closes the file, and removes it unless it was installed.
+// Discard closes the file. If the file was not installed, Discard removes it.
 func (f *File) Discard() {
 	_ = f.Close()
 	if f.name != "" && !f.unnamed {

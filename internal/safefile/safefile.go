@@ -1,35 +1,34 @@
-// Package safefile opens, makes and replaces files and directories in places where other users can
-// put something else. It follows no symbolic link that it was not allowed to follow, waits for no
-// pipe, and judges what it has opened, not what the name stands for. So an exchange in between
-// changes nothing.
+// Package safefile opens, creates and replaces files in directories where other users can replace them.
+// It follows no symbolic link without permission, and waits for no pipe. It judges the file that it has
+// opened, not the name. So it does not matter if another user replaces the file between the two steps.
 //
 // # What is shared
 //
-// A program trusts its own (effective) user and root. If a directory is writable for its
-// group, and this user is in that group, the directory was made to be shared: its members
-// are trusted with what is in it. Everything else is a risk:
+// A program trusts its own (effective) user and root. If a directory is writable for a group, and this
+// user is in this group, the directory was made to be shared: this user trusts the members with its
+// contents. Everything else is a risk:
 //
 //   - "link": the name is a symbolic link, whose owner decides where it leads.
-//   - "owner": the directory belongs to another user, and is not shared with a group of
-//     this one. That user could lead root to files that only root may change, and decides
-//     what all others read: that a lock is held, that a job has run. A program that only
-//     shows what is there may read it, if it may not write there and is not root.
+//   - "owner": the directory belongs to another user, and is not shared with a group of this user. The
+//     owner could make root write to files that only root may change. The owner also decides what all
+//     others read: for example, that a lock is held, or that a job has run. A program that only shows the
+//     contents may read such a directory, if it may not write there and does not run as root.
 //   - "writable": every user may write to the directory.
 //
-// A risk is refused unless the caller accepts it by its name. Where the system knows no
-// owners (Windows), there is no risk of the last two kinds.
+// The package refuses a risk unless the caller accepts it by its name. If the system has no owners of
+// files (Windows), the last two risks do not exist.
 //
-// The directories above are not checked: their owners can put another directory in the
-// place of this one, which is then judged by its own owner and mode.
+// The package does not check the directories above. Their owners can replace this directory, but the
+// package then judges the owner and mode of the new directory.
 //
 // # What is private
 //
-// A program may trust only private files with what it keeps between its runs, and with the handles
-// that it gets: files that only its own user can have written and read. A file is private if it is a
-// regular file, not a symbolic link, belongs to the effective user, and gives no rights to its group
-// or to others. A directory is private in the same way. The directories above are not checked: a user
-// who can write there can only put another private file or directory of the same user in the place.
-// On Windows owners and rights are not checked.
+// A program keeps some files between its runs, or gets handles in files. It may trust such files only if
+// they are private: only its own user can write and read them. A file is private if it is a regular file,
+// not a symbolic link, belongs to the effective user, and gives no rights to its group or to others. A
+// directory is private in the same way. The package does not check the directories above. A user who can
+// write there can only put another private file or directory of the same user in the place. On Windows,
+// the package checks no owners and no rights.
 package safefile
 
 import (
@@ -49,7 +48,7 @@ const (
 	Writable = "writable"
 )
 
-// CheckNames reports a name that is not the name of a risk.
+// CheckNames returns an error if one of the names is not the name of a risk.
 func CheckNames(accepted []string) error {
 	for _, name := range accepted {
 		if !slices.Contains([]string{Link, Owner, Writable}, name) {
@@ -61,9 +60,9 @@ func CheckNames(accepted []string) error {
 
 // RiskError says that other users could change a directory. It matches [store.ErrUnsafe].
 type RiskError struct {
-	What   string   // who could do what
-	Name   string   // of the risk: [Link], [Owner] or [Writable]
-	Advice []string // what the user can do, other than to accept the risk
+	What   string   // who could do what in the directory
+	Name   string   // name of the risk: [Link], [Owner] or [Writable]
+	Advice []string // what the user can do instead of accepting the risk
 }
 
 func (e *RiskError) Error() string {
@@ -72,8 +71,8 @@ func (e *RiskError) Error() string {
 
 func (e *RiskError) Unwrap() error { return store.ErrUnsafe }
 
-// Directory reports the risk of a directory that was opened, unless it is accepted. reading
-// says that the program only shows what is there. Its errors match [store.ErrUnsafe].
+// Directory reports the risk of an open directory, unless the caller accepts it. The parameter reading
+// says that the program only shows the contents. Its errors match [store.ErrUnsafe].
 func Directory(path string, info fs.FileInfo, reading bool, accepted []string) error {
 	owner := OwnerOf(info)
 	me := os.Geteuid()
@@ -106,8 +105,7 @@ func sharedWith(info fs.FileInfo) bool {
 	return err == nil && slices.Contains(groups, group)
 }
 
-// ForeignLink is [SymbolicLink] for links that are followed if this user or root has made
-// them.
+// ForeignLink is [SymbolicLink], but allows links that this user or root has made.
 func ForeignLink(path string, info fs.FileInfo, accepted []string) error {
 	if owner := OwnerOf(info); owner <= 0 || owner == os.Geteuid() {
 		return nil
@@ -115,7 +113,7 @@ func ForeignLink(path string, info fs.FileInfo, accepted []string) error {
 	return SymbolicLink(path, accepted)
 }
 
-// SymbolicLink reports the risk of following a symbolic link, unless it is accepted.
+// SymbolicLink reports the risk of following a symbolic link, unless the caller accepts this risk.
 func SymbolicLink(path string, accepted []string) error {
 	if slices.Contains(accepted, Link) {
 		return nil

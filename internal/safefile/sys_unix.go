@@ -11,12 +11,13 @@ const (
 	// noWait keeps an open from waiting for the other end of a pipe.
 	noWait = syscall.O_NONBLOCK
 
-	// NoFollow also keeps an open from following a symbolic link at the end of its path. An
-	// [os.Root] follows a link within itself whatever the flag.
+	// NoFollow is a flag for an open: it does not follow a symbolic link at the end of the path, and
+	// does not wait for a pipe. In spite of the flag, an [os.Root] follows a link to a file within
+	// itself.
 	NoFollow = noWait | syscall.O_NOFOLLOW
 )
 
-// OwnerOf returns the user that a file belongs to, and -1 where that is not known.
+// OwnerOf returns the user who owns a file, or -1 if the owner is not known.
 func OwnerOf(info fs.FileInfo) int {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(st.Uid)
@@ -24,7 +25,7 @@ func OwnerOf(info fs.FileInfo) int {
 	return -1
 }
 
-// GroupOf returns the group that a file belongs to, and -1 where that is not known.
+// GroupOf returns the group that owns a file, or -1 if the group is not known.
 func GroupOf(info fs.FileInfo) int {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(st.Gid)

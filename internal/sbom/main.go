@@ -1,11 +1,11 @@
-// Command sbom prints a software bill of materials, in SPDX 2.3 as JSON, from what Go
-// has recorded in binaries: each with its hash, the version of Go that built it, and
-// the modules in it with their versions and hashes.
+// Command sbom prints a software bill of materials (SPDX 2.3 as JSON) from the data that Go has recorded
+// in binaries. For each binary it lists the hash, the version of Go, and the modules with their versions
+// and hashes.
 //
 //	sbom VERSION BINARY...
 //
-// With "licenses" in place of the version it prints the licences of Go and of these modules,
-// from the module cache that the binaries were built from.
+// With "licenses" in place of the version, it prints the licences of Go and of these modules. It reads
+// them from the module cache with which the binaries were built.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package secrettext takes the secrets of a request out of a text of its server.
+// Package secrettext removes the secrets of a request from a text that its server sent.
 package secrettext
 
 import (
@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// MinLength is the length from which a text is a secret, and how much of one must stand in a
-// text to be taken for it.
+// MinLength is the smallest length of a secret, and of a part of a secret that [Hide] finds in a text.
 const MinLength = 8
 
-// Hide takes secrets out of a text. A text that repeats a part of one in another form is hidden
-// as a whole: where the secret ends in it is not known.
+// Hide removes secrets from a text. If the text repeats a part of a secret in another form, such as
+// Base64, Hide replaces the whole text, because the end of the secret is not known.
 func Hide(text string, secrets []string) string {
 	for _, secret := range secrets {
 		if len(secret) < MinLength {

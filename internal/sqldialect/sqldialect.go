@@ -1,6 +1,6 @@
-// Package sqldialect has what is known of the databases that package database/sql reaches:
-// which session loses commits, what an error proves, and how long a statement may take. It
-// serves store/sqlstore and items/sqltable.
+// Package sqldialect has the rules of the databases behind package database/sql. They say which session
+// can lose a commit, what an error proves, and how long a statement may take. Packages store/sqlstore and
+// items/sqltable use it.
 package sqldialect
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// ErrBusy: the database refused a statement for now, and wrote nothing.
+// ErrBusy says that the database refused a statement for now, and wrote nothing.
 var ErrBusy = engine.ErrBusy
 
 const (
@@ -28,18 +28,18 @@ const (
 	statementTime = 10 * time.Second
 )
 
-// Rules are what is known of a database.
+// Rules are the rules of one kind of database.
 type Rules struct {
-	// Check reports why a commit of this session to these tables would not be durable, or
-	// would not be a commit of the primary server. A table need not exist.
+	// Check returns an error if a commit of this session to these tables would not be durable, or if the
+	// server is not the primary server. The tables need not exist.
 	Check func(ctx context.Context, db *sql.DB, tables ...string) error
 
-	// Classify returns what an error of a statement proves. [ErrBusy]: nothing was
-	// written, and a retry may succeed soon. A sentinel of package store: nothing was
-	// written, and a retry does not help. Nil: the error proves nothing.
+	// Classify returns what an error of a statement proves. If the result is [ErrBusy], nothing was
+	// written, and a retry may succeed soon. If it is a sentinel of package store, nothing was written,
+	// and a retry does not help. Nil means that the error proves nothing.
 	Classify func(err error) error
 
-	// Hide takes secrets out of a text of the database. Nil: there are none.
+	// Hide removes secrets from a text of the database. Nil means that there are no secrets.
 	Hide func(text string) string
 }
 
@@ -54,7 +54,7 @@ func Of(name string) (Rules, bool) {
 	return Rules{}, false
 }
 
-// Bounded calls f with a context that ends when one statement has taken too long.
+// Bounded calls f with a context that also ends after the longest time of one statement.
 func Bounded(ctx context.Context, f func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
@@ -65,8 +65,8 @@ func Bounded(ctx context.Context, f func(context.Context) error) error {
 	return err
 }
 
-// Read is Bounded for a statement whose result is read with it. If calls is not nil, a statement
-// that ignores the end of its context is abandoned: SQLite waits for a disk that hangs.
+// Read is [Bounded] for a statement with a result. If calls is not nil, Read abandons a statement that
+// ignores the end of its context. For example, SQLite waits for a disk that hangs.
 func Read[T any](ctx context.Context, calls *abandon.Calls, f func(context.Context) (T, error)) (result T, err error) {
 	err = Bounded(ctx, func(ctx context.Context) (err error) {
 		if calls == nil {
@@ -79,8 +79,8 @@ func Read[T any](ctx context.Context, calls *abandon.Calls, f func(context.Conte
 	return result, err
 }
 
-// Explain makes an error of a statement match what it proves; see Classify. The error of a
-// database that lacks something ends with hint.
+// Explain makes an error of a statement match the sentinel that Classify returns. If the error says that
+// something is missing in the database, its text ends with hint.
 func (r Rules) Explain(err error, hint string) error {
 	if err != nil && r.Hide != nil {
 		text := err.Error()

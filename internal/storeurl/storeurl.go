@@ -1,6 +1,5 @@
-// Package storeurl takes the URLs of stores apart. It refuses a URL that contains a
-// password or a token. Neither its results nor its errors repeat the secret, so callers
-// can print both.
+// Package storeurl parses the URLs of stores. It refuses a URL that contains a password or a token.
+// Neither its results nor its errors repeat the secret, so callers can print both.
 package storeurl
 
 import (
@@ -18,8 +17,8 @@ var ErrCredentials = errors.New("it contains credentials; put them into the envi
 // credentials matches USER:PASSWORD@, also within a URL.
 var credentials = regexp.MustCompile(`:[^@]*@`)
 
-// Parse takes a URL apart. It has no user, no fragment, and a query that can be read, no value of
-// which has the form of a user with a password.
+// Parse parses a URL. The URL must have no user, no fragment, and a valid query. No value in the query
+// may have the form of a user with a password.
 func Parse(raw string) (*url.URL, url.Values, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -46,9 +45,9 @@ func Parse(raw string) (*url.URL, url.Values, error) {
 	return u, query, nil
 }
 
-// Parameter returns the form in which an error may repeat the name of an unknown
-// parameter: quoted if it is a word with a value. A name without a value may itself be a
-// value, even a secret, and is not repeated.
+// Parameter returns the name of an unknown parameter for an error text. If the parameter has a value and
+// the name is a word, it returns the name in quotes. If the parameter has no value, its name may itself
+// be a secret, so Parameter does not return it.
 func Parameter(name string, values []string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
 	if len(name) > 30 || strings.Trim(name, letters) != "" || len(values) == 0 || values[0] == "" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// NeedRoot ends a test that only root can run, for a reason such as "a mount".
+// NeedRoot ends a test that only root can run. The reason for the message is a text such as "a mount".
 func NeedRoot(t testing.TB, reason string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -15,8 +15,8 @@ func NeedRoot(t testing.TB, reason string) {
 	}
 }
 
-// NeedProgram returns the path of a program of the system, and ends the test where it is
-// not installed.
+// NeedProgram returns the path of a program of the system. If the program is not installed, it ends the
+// test.
 func NeedProgram(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -26,8 +26,8 @@ func NeedProgram(t testing.TB, name string) string {
 	return path
 }
 
-// NeedStrace returns the path of strace, and ends the test where it is not installed or may
-// not trace processes.
+// NeedStrace returns the path of strace. If strace is not installed, or may not trace processes, it ends
+// the test.
 func NeedStrace(t testing.TB) string {
 	t.Helper()
 	path := NeedProgram(t, "strace")
@@ -37,8 +37,8 @@ func NeedStrace(t testing.TB) string {
 	return path
 }
 
-// Missing skips a test on the machine of a developer who lacks something, and says what. Where
-// the project's own checks run (CI is set) it fails the test, so that none is left out there.
+// Missing skips a test because the machine of a developer lacks something, and says what is missing. If
+// CI is set, as in the checks of this project, Missing fails the test instead.
 func Missing(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {

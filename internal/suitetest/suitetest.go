@@ -20,11 +20,11 @@ import (
 // Case checks one rule in an environment E.
 type Case[E any] struct {
 	Name string
-	Why  string // the rule, in words that explain a failure
+	Why  string // the rule as a text for the report of a failure
 	Run  func(E)
 }
 
-// Cases joins cases of a package's own type.
+// Cases converts the cases of a package to the type [Case], and joins them.
 func Cases[E any, C ~struct {
 	Name string
 	Why  string
@@ -47,15 +47,15 @@ func Names[E any](cases []Case[E]) []string {
 	return names
 }
 
-// Options say how cases are run.
+// Options say how [Run] runs the cases.
 type Options struct {
-	Skip        map[string]string // cases that are not run, each with the reason
-	VerifySkips bool              // they are run too, and one that passes is an error
-	Parallel    bool              // all at the same time
-	Bubble      bool              // each in a bubble of testing/synctest
+	Skip        map[string]string // cases that do not run, each with the reason
+	VerifySkips bool              // cases in Skip run, too, and a success of such a case is an error
+	Parallel    bool              // all cases run at the same time
+	Bubble      bool              // each case runs in a bubble of testing/synctest
 }
 
-// CheckSkips fails t if Skip names what is no case, or gives no reason.
+// CheckSkips fails t if Skip names an unknown case, or gives no reason.
 func CheckSkips(t *testing.T, suite string, skip map[string]string, known []string) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(skip)) {
@@ -68,8 +68,8 @@ func CheckSkips(t *testing.T, suite string, skip map[string]string, known []stri
 	}
 }
 
-// Default sets a number, or a time, of a suite's options that is zero to its default, and
-// fails t if another value is below the least.
+// Default sets an option of a suite to its default if the option is zero. If the option is less than the
+// least value, Default fails t.
 func Default[N ~int | ~int64](t *testing.T, suite, option string, value *N, normal, least N) {
 	t.Helper()
 	if *value == 0 {
@@ -80,7 +80,7 @@ func Default[N ~int | ~int64](t *testing.T, suite, option string, value *N, norm
 	}
 }
 
-// Open returns two handles on a new space: the second is another one if second can open it.
+// Open returns two handles on a new space. If the function second is nil, both are the same handle.
 func Open[S any](t *testing.T, open func(t *testing.T) S, second func(t *testing.T, first S) S) (a, b S) {
 	t.Helper()
 	a = open(t)
@@ -90,7 +90,7 @@ func Open[S any](t *testing.T, open func(t *testing.T) S, second func(t *testing
 	return a, second(t, a)
 }
 
-// Race calls f with 0 to n-1, all at once, and returns when all calls have returned.
+// Race calls f with the numbers 0 to n-1, all at the same time, and returns when all calls have returned.
 func Race(n int, f func(i int)) {
 	var ready, done sync.WaitGroup
 	start := make(chan struct{})
@@ -107,7 +107,7 @@ func Race(n int, f func(i int)) {
 	done.Wait()
 }
 
-// Setup makes the environment of a case, and says how to end it.
+// Setup creates the environment of a case, and returns a function that ends it.
 type Setup[E any] func(t *testing.T, rec *Recorder) (env E, end func())
 
 // Run runs the cases as subtests.
@@ -147,8 +147,8 @@ func Run[E any](t *testing.T, cases []Case[E], o Options, setup Setup[E]) {
 	}
 }
 
-// Check runs the cases, or with names only those, and returns those that failed. It
-// starts no subtest and no bubble.
+// Check runs the cases one after the other, and returns those that failed. If names are given, it runs
+// only these cases. It starts no subtest and no bubble.
 func Check[E any](t *testing.T, cases []Case[E], o Options, setup Setup[E], names ...string) []*Failure {
 	t.Helper()
 	var failures []*Failure
@@ -190,7 +190,7 @@ func (c *Case[E]) run(t *testing.T, setup Setup[E]) (f *Failure, absent string) 
 type Failure struct {
 	Case   string
 	Rule   string   // the rule that was broken
-	Errors []string // what was seen
+	Errors []string // errors that the case reported
 }
 
 // String returns the failure in several lines.
@@ -198,8 +198,8 @@ func (f *Failure) String() string {
 	return fmt.Sprintf("%s\nthe rule: %s", strings.Join(f.Errors, "\n"), f.Rule)
 }
 
-// Recorder collects what a case reports. Errorf may be called by any goroutine, the
-// others only by that of the case.
+// Recorder collects the reports of a case. Any goroutine may call Errorf. Only the goroutine of the case
+// may call the other methods.
 type Recorder struct {
 	mu     sync.Mutex
 	errs   []string
@@ -228,7 +228,7 @@ func (r *Recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// Absent ends the case: it does not apply here.
+// Absent ends the case, because it does not apply to this implementation.
 func (r *Recorder) Absent(why string) {
 	r.mu.Lock()
 	r.absent = why

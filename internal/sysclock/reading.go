@@ -2,9 +2,9 @@ package sysclock
 
 import "time"
 
-// Reading is the clocks of the machine, read once.
+// Reading is one reading of the clocks of the machine.
 type Reading struct {
-	Mono      time.Time     // compared by its monotonic part
+	Mono      time.Time     // Until compares only its monotonic part
 	Wall      time.Time     // has no monotonic part
 	Suspended time.Duration // how long the machine has slept since it booted
 }
@@ -15,10 +15,10 @@ func Read() Reading {
 	return Reading{now, now.Round(0), Suspended()}
 }
 
-// Until returns the time from r to a later reading by the clock that ran most: the monotonic clock
-// with the time that the machine slept, or the wall clock. Go's monotonic clock stops while Linux
-// sleeps, and the wall clock can be set. A clock that jumps forward makes the time too long. No clock
-// that jumps back or stops makes it too short.
+// Until returns the time from r to a later reading. It uses the clock that advanced most: the monotonic
+// clock plus the time that the machine slept, or the wall clock. Go's monotonic clock stops while Linux
+// sleeps, and the wall clock can be set. If a clock jumps forward, the result is too long. If a clock
+// jumps back or stops, the result is still not too short.
 func (r Reading) Until(later Reading) time.Duration {
 	passed := later.Mono.Sub(r.Mono) + max(0, later.Suspended-r.Suspended)
 	return max(0, passed, later.Wall.Sub(r.Wall))

@@ -3,11 +3,10 @@ package sysclock
 
 import "time"
 
-// Suspended returns how long the machine has slept since it booted: what the boot-time
-// clock counts and the monotonic clock does not. It is never too large, however long the
-// goroutine is delayed meanwhile. A value that is too small is corrected by the next
-// call. Where the system does not know it, it is 0, and only the wall clock shows that
-// the machine slept.
+// Suspended returns how long the machine has slept since it booted: the difference between the boot-time
+// clock and the monotonic clock. The result is never too large, even if the goroutine is delayed between
+// the two reads. If the result is too small, the next call corrects it. If the system does not know the
+// time, the result is 0. Then only the wall clock shows that the machine slept.
 func Suspended() time.Duration {
 	boot, ok1 := Boottime()
 	mono, ok2 := Monotonic() // in this order

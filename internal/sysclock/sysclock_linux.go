@@ -22,14 +22,14 @@ func clockGettime(id uintptr) (time.Duration, bool) {
 	return time.Duration(ts.Nano()), true
 }
 
-// Monotonic reads the monotonic clock that all processes of an epoch share.
+// Monotonic reads the monotonic clock, which all processes with the same [Epoch] share.
 func Monotonic() (time.Duration, bool) { return clockGettime(clockMonotonic) }
 
-// Boottime is Monotonic with the time slept.
+// Boottime reads the boot-time clock: the monotonic clock plus the time that the machine slept.
 func Boottime() (time.Duration, bool) { return clockGettime(clockBoottime) }
 
-// Epoch identifies the boot and the time namespace within which processes can compare
-// readings of these clocks. It is empty where that cannot be known.
+// Epoch identifies the boot of the machine and the time namespace of the process. Processes with the same
+// epoch can compare their readings of these clocks. The result is empty if the epoch is not known.
 func Epoch() string {
 	if epoch := known.Load(); epoch != nil {
 		return *epoch

@@ -4,12 +4,11 @@ package sysclock
 
 import "time"
 
-// Monotonic is not known here.
+// Monotonic reports that this system has no such clock.
 func Monotonic() (time.Duration, bool) { return 0, false }
 
-// Boottime is not known here.
+// Boottime reports that this system has no such clock.
 func Boottime() (time.Duration, bool) { return 0, false }
 
-// Epoch is not known here, so that nothing read from the clocks of another process is
-// ever compared.
+// Epoch returns "" on this system. So no process compares its readings with those of another process.
 func Epoch() string { return "" }

@@ -1,5 +1,5 @@
-// Package workerpool runs a job for each part of a large body, a few at a time, and bounds what
-// they hold in memory together.
+// Package workerpool runs a job for each part of a large body. It bounds the number of jobs at the same
+// time, and their total memory.
 package workerpool
 
 import (
@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// Pool runs jobs. Its methods but those of the jobs are for one goroutine.
+// Pool runs jobs. Only one goroutine may call its methods; the jobs run in other goroutines.
 type Pool struct {
 	ctx    context.Context // of the jobs of one call
 	cancel context.CancelCauseFunc
@@ -24,8 +24,8 @@ type Pool struct {
 	wg      sync.WaitGroup
 }
 
-// New returns a crew of which most work at a time, and hold budget bytes at most together;
-// a budget of 0 does not count.
+// New returns a pool. The parameter most is the largest number of jobs at the same time. The parameter
+// budget is the largest total memory of the jobs, in bytes; 0 means no limit.
 func New(ctx context.Context, most int, budget int64) *Pool {
 	c := &Pool{most: most, budget: budget}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
@@ -33,8 +33,8 @@ func New(ctx context.Context, most int, budget int64) *Pool {
 	return c
 }
 
-// WaitRoom waits until there is room for a job that holds so many bytes. One job alone may
-// hold any number. It returns false when a job has failed, or the context has ended.
+// WaitRoom waits until the pool has room for a job that needs size bytes. If no other job runs, there is
+// room for a job of any size. If a job has failed, or the context has ended, WaitRoom returns false.
 func (c *Pool) WaitRoom(size int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *Pool) WaitRoom(size int64) bool {
 	return c.err == nil
 }
 
-// Go starts a job.
+// Go starts a job that needs size bytes.
 func (c *Pool) Go(size int64, job func(context.Context) error) {
 	c.mu.Lock()
 	c.working++
@@ -73,8 +73,8 @@ func (c *Pool) Go(size int64, job func(context.Context) error) {
 // does that fails.
 var errExit = errors.New("the goroutine of a request was ended by what it called")
 
-// Stop lets no job begin any more, and ends those that are at work if cut is set. The
-// first error is that of the crew.
+// Stop makes WaitRoom return false, so that no further job begins. If cut is true, Stop also ends the
+// context of the running jobs. The error of the first Stop is the error of the pool.
 func (c *Pool) Stop(err error, cut bool) {
 	c.mu.Lock()
 	if c.err == nil {
@@ -86,7 +86,7 @@ func (c *Pool) Stop(err error, cut bool) {
 	}
 }
 
-// Wait waits for all jobs.
+// Wait waits for all jobs, and returns the error of the pool.
 func (c *Pool) Wait() error {
 	c.wg.Wait()
 	c.mu.Lock()
@@ -94,11 +94,12 @@ func (c *Pool) Wait() error {
 	return c.err
 }
 
-// Close ends the jobs that are still at work, and does not wait for them. [Pool.Wait]
-// waits.
+// Close ends the context of the running jobs, and does not wait for them. To wait for them, call
+// [Pool.Wait].
 func (c *Pool) Close() { c.cancel(nil) }
 
-// Each calls f for each number below n, for so many at a time, and waits for all.
+// Each calls f for each number from 0 to n-1, and waits until all calls have returned. The parameter most
+// is the largest number of calls at the same time.
 func Each(n, most int, f func(i int)) {
 	var wg sync.WaitGroup
 	var next atomic.Int64
