@@ -17,9 +17,9 @@ const (
 	VerbDelete  Verb = "delete"
 )
 
-// Change is one call that may change a checkpoint. [Change.Decide] has all rules of checkpoints.
-// So an implementation of [Store] has only two tasks: to read a state, and to write the next
-// state safely.
+// Change describes a call that may change a checkpoint. [Change.Decide] applies all rules of
+// checkpoints. So an implementation of [Store] has only two tasks: to read a state, and to write
+// the next state safely.
 type Change struct {
 	Verb             Verb
 	Position         Position // for VerbAdvance and VerbReset
@@ -30,8 +30,8 @@ type Change struct {
 
 	// LastShown, if not nil, is the state that the keeper last returned to its user. Set LastShown
 	// if other programs can move checkpoints back without a new epoch. If the present state is
-	// older than LastShown, an Advance gets RolledBack. If the present state is newer, the keeper
-	// refuses a Delete without ExpectedSequence.
+	// older than LastShown, an Advance gets RolledBack. If the present state is newer than
+	// LastShown, the keeper refuses a Delete without ExpectedSequence.
 	LastShown *Checkpoint
 }
 
@@ -43,8 +43,8 @@ type Decision struct {
 	Err    error      // for the other verbs: why the change was refused
 }
 
-// Decide returns the result of the change. The parameter now is the present state. Decide uses and
-// sets only Exists, Position, Epoch and Token; it copies the other fields.
+// Decide returns the result of the change if the argument is the present state. It uses and sets
+// only Exists, Position, Epoch and Token, and copies the other fields.
 func (c *Change) Decide(now Checkpoint) Decision {
 	fenced := c.Token != 0 && c.Token < now.Token || c.Token == 0 && now.Token != 0 && !c.Force
 	next := now

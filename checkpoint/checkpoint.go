@@ -23,8 +23,9 @@ type Position struct {
 	Data []byte
 }
 
-// Matches reports whether q has the same Sequence, EventID and Data as p. If EventID of q is
-// empty, or Data of q is nil, Matches does not compare that field.
+// Matches reports whether q has the same Sequence, EventID and Data as p. If the EventID of q is
+// empty, Matches does not compare the EventID. If the Data of q is nil, Matches does not compare
+// the Data.
 func (p Position) Matches(q Position) bool {
 	return p.Sequence == q.Sequence && (q.EventID == "" || q.EventID == p.EventID) && (q.Data == nil || bytes.Equal(q.Data, p.Data))
 }
@@ -41,7 +42,7 @@ type Checkpoint struct {
 
 	// Epoch begins at 1, and increases when the checkpoint is moved back or deleted. An Advance
 	// names the epoch that its caller has read. If a new epoch has begun meanwhile, the keeper
-	// refuses the Advance. 0 means that this keeper has no epochs.
+	// refuses the Advance. 0 means that this kind of Store has no epochs.
 	Epoch uint64
 
 	// Token is the highest fencing token that any call has passed for this key; 0 means none.
@@ -62,13 +63,13 @@ const (
 	// Unchanged: the same position is already saved, durably.
 	Unchanged
 
-	// Behind: a higher sequence is saved, durably. The position was not written, because the
-	// saved position covers it.
+	// Behind: a higher sequence is saved, durably. The position was not written, because the saved
+	// position includes it.
 	Behind
 
 	// Mismatch: the same sequence is saved with a different event id or different data. The
-	// position was not written. Either the saved position or the new position is wrong, and only
-	// the caller can know which. Reset replaces the saved position. The error matches
+	// position was not written. Either the saved position or the new position is wrong; only the
+	// caller can know which of the two. Reset replaces the saved position. The error matches
 	// ErrMismatch.
 	Mismatch
 
@@ -102,8 +103,8 @@ func (s Status) String() string {
 }
 
 // Err returns the error that Advance returns with the status. For Advanced, Unchanged and Behind
-// the error is nil, because the saved state covers the position. Otherwise it is [ErrMismatch],
-// [ErrFenced] or [ErrRolledBack].
+// the error is nil, because this position or a later position is saved. Otherwise it is
+// [ErrMismatch], [ErrFenced] or [ErrRolledBack].
 func (s Status) Err() error {
 	switch s {
 	case Advanced, Unchanged, Behind:
@@ -120,17 +121,18 @@ func (s Status) Err() error {
 
 // Result is the result of an Advance.
 type Result struct {
-	// Status is zero if Advance failed for another reason than a refusal.
+	// Status is zero if Advance returned an error other than ErrMismatch, ErrFenced or
+	// ErrRolledBack.
 	Status Status
 
-	// Current is the state that the status describes: after Advanced the written state, otherwise
-	// the state that the call found.
+	// Current is the state that the status describes. After Advanced, this is the state that was
+	// written, and otherwise the state that the call found.
 	Current Checkpoint
 }
 
-// Err returns the error that Advance returns with the result: the error of [Status.Err]. The
-// parameter token is the token of the caller. For the status Fenced, the error also names the token
-// of the checkpoint and the token of the caller.
+// Err returns the error that Advance returns with this result: the error of [Status.Err]. Pass the
+// token of the caller. For the status Fenced, the error also names the token of the checkpoint and
+// the token of the caller.
 func (r Result) Err(token uint64) error {
 	if r.Status == Fenced {
 		return fencedOff(r.Current, token)
@@ -138,8 +140,8 @@ func (r Result) Err(token uint64) error {
 	return r.Status.Err()
 }
 
-// The errors of this package, for [errors.Is]. With each of them, nothing was written.
-// The calls can also return errors of package store.
+// The errors of this package, for [errors.Is]. If a call returns one of these errors, nothing was
+// written. The calls can also return errors of package store.
 var (
 	// ErrMismatch: the same sequence is saved with a different event id or different
 	// data.
@@ -191,9 +193,9 @@ func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
 
 // GetOptions are the options of Get.
 type GetOptions struct {
-	// With Cached, Get may return the state that this keeper last read or wrote, without a
-	// request. If the keeper has no such state, or is not certain that it is still right, Get
-	// reads the register. Default: false, so every Get reads.
+	// With Cached, Get may return the state that this keeper last read or wrote, without a request.
+	// If the keeper has no such state, or if its last write had an unknown outcome, Get reads the
+	// register. By default every Get reads the register.
 	Cached bool
 }
 
@@ -203,12 +205,12 @@ type AdvanceOptions struct {
 	// the checkpoint, and then refuses lower tokens.
 	Token uint64
 
-	// With Force, Advance saves without a token even if the checkpoint has a token. If the
-	// caller passes a token that is too low, Advance is refused even with Force.
+	// With Force, Advance without a token is allowed even if the checkpoint has a token. If the
+	// caller passes a token that is too low, Advance returns ErrFenced even with Force.
 	Force bool
 
 	// Epoch is the epoch of the checkpoint from which the caller's work began. 0 means the epoch
-	// that Get, Fence, Reset, Delete or Watch of this keeper returned last. If they have not
+	// that Get, Fence, Reset, Delete or Watch of this keeper returned last. If none of them has
 	// returned an epoch, 0 means the epoch that the first Advance found.
 	Epoch uint64
 }
@@ -222,26 +224,26 @@ type ChangeOptions struct {
 	// Token is the fencing token of the caller's lease; 0 means none.
 	Token uint64
 
-	// Force allows the change without a token even if the checkpoint has a token, and while
-	// another holder has the lease. If the caller passes a token that is too low, the change
-	// is refused even with Force.
+	// Force allows the change without a token even if the checkpoint has a token, and while another
+	// holder has the lease. If the caller passes a token that is too low, the call returns
+	// ErrFenced even with Force.
 	Force bool
 }
 
 // Store stores checkpoints. [RegisterStore] uses registers, and package avisofile uses a JSON file.
 // Any number of goroutines may call all methods.
 //
-// The context of a call bounds that call, and its wait for other callers. If the context ends a
-// call early, [store.OutcomeOf] says for the error whether the call may still take effect.
+// The context of a call bounds that call, including its wait for other callers. If the context ends
+// during the call, [store.OutcomeOf] of the error says whether the call may still take effect.
 type Store interface {
-	// Get returns the checkpoint of key. If no position is saved, the error matches
+	// Get returns the checkpoint of a key. If no position is saved, the error matches
 	// [store.ErrNotFound]. Epoch and Token of the result are still valid.
 	Get(ctx context.Context, key string, opts *GetOptions) (Checkpoint, error)
 
-	// Advance saves p if that does not move the checkpoint back. A nil error means that the
-	// saved state covers p, durably: Advanced, Unchanged or Behind. If Advance is refused, the
-	// error matches ErrMismatch, ErrFenced or ErrRolledBack. Then the result contains the state
-	// that caused the refusal.
+	// Advance saves the position p if that does not move the checkpoint back. A nil error means
+	// that p or a later position is saved, durably: Advanced, Unchanged or Behind. If Advance is
+	// refused, the error matches ErrMismatch, ErrFenced or ErrRolledBack. Then the result contains
+	// the state that caused the refusal.
 	Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error)
 
 	// Fence writes a token into the checkpoint. From then on, every keeper refuses lower tokens. A
@@ -250,10 +252,10 @@ type Store interface {
 	// checkpoint has a higher token, the error matches ErrFenced, and the result has that token.
 	Fence(ctx context.Context, key string, token uint64) (Checkpoint, error)
 
-	// Reset saves p even if that moves the checkpoint back, and begins a new epoch. It returns
-	// the new state. If Reset is refused (ErrUnexpectedSequence, ErrHeld, ErrFenced), it returns
-	// the present state. If ExpectedSequence is set and no position is saved, the error matches
-	// [store.ErrNotFound].
+	// Reset saves the position p even if that moves the checkpoint back. It begins a new epoch. It
+	// returns the new state. If Reset is refused (ErrUnexpectedSequence, ErrHeld, ErrFenced), it
+	// returns the present state. If ExpectedSequence is set and no position is saved, the error
+	// matches [store.ErrNotFound].
 	Reset(ctx context.Context, key string, p Position, opts *ChangeOptions) (Checkpoint, error)
 
 	// Delete removes the checkpoint and begins a new epoch. It returns the remaining state. If
@@ -261,16 +263,16 @@ type Store interface {
 	// [store.ErrNotFound].
 	Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error)
 
-	// List reads and yields the checkpoints whose keys are below prefix, in no particular order.
-	// An empty prefix means all keys. If List yields an error with a Checkpoint whose Key is
-	// set, the error is about that key only, and the listing continues. Any other error ends the
+	// List reads and yields the checkpoints whose keys are below a prefix, in no particular order.
+	// An empty prefix means all keys. If List yields an error with a Checkpoint whose Key is set,
+	// the error is about that key only, and the listing continues. Any other error ends the
 	// listing.
 	List(ctx context.Context, prefix string) iter.Seq2[Checkpoint, error]
 
-	// Watch first yields the checkpoint of key, also if no position is saved. Then it yields
+	// Watch first yields the checkpoint of a key, even if no position is saved. Then it yields
 	// every new state that it reads, until the context ends or the caller leaves the loop. It can
-	// miss states that last only a short time. It yields errors, and continues after them. The
-	// last error is the context's error.
+	// miss states that last only a short time. It yields errors, and continues after them. The last
+	// error is the context's error.
 	Watch(ctx context.Context, key string) iter.Seq2[Checkpoint, error]
 
 	// Close waits for the writes in progress. If the context ends first, Close cancels these

@@ -4,7 +4,8 @@
 //
 // # Use
 //
-// Open a store, and create a keeper of the checkpoints in it:
+// Open a store, and create a keeper. The keeper is the value that reads and writes the checkpoints
+// in the store:
 //
 //	st, err := filestore.Open("/var/lib/shop", nil) // or s3store.Open, dynamostore.Open, ...
 //	keeper, err := checkpoint.New(st, nil)
@@ -14,29 +15,29 @@
 //
 //	err = checkpoint.Run(ctx, keeper, "orders", source, handle, nil)
 //
-// A worker with a different loop calls two methods of [Store]:
+// A worker that has its own loop calls two methods of [Store]:
 //
 //	from, err := keeper.Get(ctx, "orders", nil) // store.ErrNotFound: begin at the beginning
 //	_, err = keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 17}, nil)
 //
-// Reset, Delete, List and Watch are for people and tools. [New] returns a [RegisterStore], which
-// stores each checkpoint in a register of a [store.Store]. Package avisofile stores all checkpoints
-// in one JSON file that other programs can share.
+// The methods Reset, Delete, List and Watch are for people and tools. [New] returns a
+// [RegisterStore], which stores each checkpoint in a register of a [store.Store]. Package avisofile
+// stores all checkpoints in one JSON file that other programs can share.
 //
 // # What is promised
 //
-//   - Advance only moves forward. No process ever lowers the sequence of a key, except by
-//     Reset and Delete.
-//   - An acknowledged Advance is as durable as a Put of the store. An answer with the status
-//     [Unchanged] or [Behind] is equally durable: the store has this position or a later position.
-//   - Get is linearizable, unless the caller allows an answer from memory ([GetOptions].Cached).
-//     It may return a state of another writer that is not durable yet. The next Advance from that
-//     state makes it durable.
+//   - Advance only moves a checkpoint forward. Only Reset and Delete can lower the sequence of a
+//     key.
+//   - An acknowledged Advance is as durable as a Put of the store. The answers [Unchanged] and
+//     [Behind] are equally durable: the store has this position or a later position.
+//   - Get is linearizable, unless the caller allows an answer from memory ([GetOptions].Cached). It
+//     may return a state of another writer that is not durable yet. The next Advance makes that
+//     state durable.
 //   - A [Status] is about the state of the checkpoint at one moment during the call. The keeper
 //     never answers Behind, Unchanged, Mismatch, Fenced and RolledBack from memory.
 //   - [store.OutcomeOf] returns the outcome of every error. If the outcome is "not applied", the
-//     write has certainly no effect, now or later. If the outcome is unknown, the caller can
-//     repeat the same Advance.
+//     write certainly has no effect, now or later. If the outcome is unknown, the caller can repeat
+//     the same Advance.
 //   - A context bounds the call, including the wait for other callers. If the context ends during
 //     a write, the outcome is unknown. The keeper then reads the record again before it uses its
 //     memory.
@@ -46,33 +47,33 @@
 //
 // # Moving back
 //
-// Reset and Delete are for people and tools. Each of these calls begins a new epoch: the epoch is
-// a number in the checkpoint that counts these calls. The keeper refuses an Advance with an
-// older epoch: its status is RolledBack. So a worker that is still at position 100 cannot undo a reset to 10. The
-// caller passes the epoch of its work as [AdvanceOptions].Epoch. The default is the epoch that
-// the keeper last returned to its user. A deleted checkpoint leaves a record with its epoch and
-// token.
+// Reset and Delete are for people and tools. Each of these calls begins a new epoch: a number in
+// the checkpoint that counts these calls. The keeper refuses an Advance with an older epoch, with
+// the status RolledBack. So a worker that is still at position 100 cannot undo a reset to position
+// 10. The caller passes the epoch of its work as [AdvanceOptions].Epoch. The default is the epoch
+// that the keeper last returned to its user. After a Delete, a record with the epoch and the token
+// remains.
 //
-// An Advance also gets RolledBack if the store itself went back and this keeper has seen the later
-// state. This happens if the store is restored from a backup or emptied by hand. After a Get, the
+// If a user restores the store from a backup, or empties it by hand, the store has an older state.
+// If this keeper has read the later state, an Advance then also gets RolledBack. After a Get, the
 // keeper accepts the older state.
 //
 // # Fencing
 //
 // A lease can expire before its holder notices. So the holder passes the fencing token of its grant
 // with each call. The keeper saves the highest token in the checkpoint, and refuses lower tokens. A
-// new holder first calls Fence of the [Store], and continues from the state that Fence returns.
-// From then on the keeper refuses all calls of earlier holders. If a checkpoint has a token, the
-// keeper refuses calls without a token. The option Force allows them. Use the tokens of one lock
-// only, because tokens of two locks cannot be compared.
+// new holder first calls the method Fence of [Store], and continues from the state that Fence
+// returns. From then on the keeper refuses all calls of earlier holders. If a checkpoint has a
+// token, the keeper refuses calls without a token. The option Force allows calls without a token.
+// Use the tokens of one lock only, because tokens of two locks cannot be compared.
 //
 // # Sharing of writes
 //
 // The goroutines of one process share the writes on a key. Calls that arrive during a write wait
-// for the next write. That write saves the highest position of all these calls. Different keys
-// share nothing. If there is only one caller, each Advance costs one request: the keeper remembers
-// the last state, and writes on the condition that the register still has this state. If the state
-// is outdated, the store refuses the write.
+// for the next write. That write saves the highest position of all these calls. Calls for different
+// keys never share a write. If there is only one caller, each Advance costs one request: the keeper
+// remembers the last state, and writes on the condition that the register still has this state. If
+// another program has changed the register, the store refuses the write.
 //
 // # Unknown outcomes
 //
@@ -83,11 +84,11 @@
 //     [store.UnsyncedPutter], a reader can see a write before it is durable. On such a store the
 //     keeper writes the same state once more.
 //   - If the record is still in the old state, the keeper sends the same bytes again.
-//   - If the list of nonces contains the nonce of the old state but not the nonce of the write, the
+//   - If the record has the nonce of the old state in its list, but not the nonce of the write, the
 //     write will never be applied.
 //
 // If a store cannot recognise a write ([store.Traits].CannotReadOwnWrites), the keeper does not
-// read back, and the outcome stays unknown.
+// read the record back, and the outcome stays unknown.
 //
 // # The record
 //
@@ -99,23 +100,25 @@
 //
 // Its fields are:
 //
-//   - holdfast: the version of the format. The keeper refuses a newer version.
-//   - kind, key: the kind and the key of the record. The keeper refuses a record under another
-//     key.
+//   - holdfast: the version of the format. The keeper refuses a record with a higher version than
+//     it knows.
+//   - kind, key: the kind and the key of the record. If a record is stored under a key other than
+//     its own, the keeper refuses it.
 //   - epoch: a number that begins at 1.
 //   - n: the number of writes of this register. It begins at 1.
-//   - sequence: 0 to 2^64-1; absent if no position is saved (deleted, or only fenced).
+//   - sequence: 0 to 2^64-1. It is absent if no position is saved: the checkpoint was deleted, or
+//     only Fence was called.
 //   - event_id, data: as the caller passed them, together at most [MaxPayload]. Data that is not
 //     UTF-8 is in data_base64.
 //   - token: the highest fencing token; absent if there is none.
 //   - nonce: the nonce of this write.
 //   - written: the time by the writer's clock, for people only.
 //
-// A write does not change fields that this list does not name. The keeper never overwrites a
+// If a record has other fields, a write does not change them. The keeper never overwrites a
 // register whose value is not such a record: for example, if a name occurs twice, a number is out
 // of range, or the text is not UTF-8. The error then matches [store.ErrCorrupt].
 //
 // Aviso is ECMWF's client for event notifications. The rule that a checkpoint only moves forward
-// comes from its state file. Epochs, tombstones and the resolution of unknown outcomes are
+// comes from aviso's state file. Epochs, tombstones and the resolution of unknown outcomes are
 // additions of this package.
 package checkpoint

@@ -84,9 +84,8 @@ type RegisterStore struct {
 
 var _ Store = (*RegisterStore)(nil)
 
-// New returns a keeper of the checkpoints in st. Any number of keepers, in any number of
-// processes, may use one store. If an option is not valid, the error matches
-// [store.ErrInvalid].
+// New returns a keeper of the checkpoints in a store. Any number of keepers, in any number of
+// processes, may use one store. If an option is not valid, the error matches [store.ErrInvalid].
 func New(st store.Store, opts *Options) (*RegisterStore, error) {
 	o, err := opts.checked()
 	if err != nil {
@@ -176,13 +175,13 @@ func wrap(op store.Kind, key string, err error) error {
 }
 
 // Advance implements [Store]. Calls for one key that arrive during a write share the next write.
-// That write moves the checkpoint to the highest position of these calls. Each call with a
-// position between the old and the new position also gets the status Advanced. The status of each
-// other call describes the state after the write.
+// The shared write moves the checkpoint to the highest position of these calls. If the position of
+// a call is between the old and the new position, the call also gets the status Advanced. Otherwise
+// the status of the call describes the state after the write.
 //
-// The keeper resolves an unknown outcome by a read. The outcome of the error ([store.OutcomeOf])
-// is Unknown in three cases: the read failed, the store cannot recognise its own writes, or the
-// context ended. The caller can then repeat the same call.
+// If the outcome of a write is unknown, the keeper reads the register to find it. The outcome of
+// the error ([store.OutcomeOf]) is Unknown in three cases: the read failed, the store cannot
+// recognise its own writes, or the context ended. The caller can then repeat the same call.
 func (k *RegisterStore) Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error) {
 	if opts == nil {
 		opts = &AdvanceOptions{}
@@ -206,8 +205,8 @@ func (k *RegisterStore) Fence(ctx context.Context, key string, token uint64) (Ch
 	return a.current, wrap("fence", key, err)
 }
 
-// Reset implements [Store]. Reset always reads before it writes, and does not share its
-// write with other calls.
+// Reset implements [Store]. Reset always reads the register before it writes, and does not share
+// its write with other calls.
 func (k *RegisterStore) Reset(ctx context.Context, key string, p Position, opts *ChangeOptions) (Checkpoint, error) {
 	if opts == nil {
 		opts = &ChangeOptions{}
@@ -332,8 +331,8 @@ func (k *RegisterStore) readAll(ctx context.Context, keys []string, yield func(C
 	return true
 }
 
-// Watch implements [Store]. If the store is not a [store.Watcher], Watch reads about
-// every Options.PollInterval.
+// Watch implements [Store]. If the store is not a [store.Watcher], Watch reads the register about
+// once in each Options.PollInterval.
 func (k *RegisterStore) Watch(ctx context.Context, key string) iter.Seq2[Checkpoint, error] {
 	return func(yield func(Checkpoint, error) bool) {
 		l, err := k.queue(key)

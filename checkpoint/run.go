@@ -24,13 +24,13 @@ type Event[T any] struct {
 	Value T
 }
 
-// Source yields the events after the checkpoint from, in the order of their Sequence. If
-// from.Exists is false, the source yields all events. A source can wait for further events until
-// its context ends. When a source returns, it has no more events. If a source yields an error, Run
-// ends.
+// A Source is a function that gets a checkpoint and yields the later events, in the order of their
+// Sequence. If no position is saved (Exists is false), it yields all events. A source can wait for
+// further events until its context ends. When a source returns, Run assumes that there are no more
+// events. If a source yields an error, Run ends.
 type Source[T any] func(ctx context.Context, from Checkpoint) iter.Seq2[Event[T], error]
 
-// Guard has the methods of a lease that [Run] needs. A *lease.Guard is a Guard.
+// Guard has the methods of a lease that [Run] needs. A *lease.Guard has these methods.
 type Guard interface {
 	// Context returns a context that ends when the lease ends.
 	Context() context.Context
@@ -61,13 +61,13 @@ type RunOptions struct {
 	// lower fencing token. Default: no lease and no token.
 	Acquire func(ctx context.Context) (Guard, error)
 
-	// SaveEvery is the largest number of handled events without a save: then Run saves the
-	// checkpoint before it handles the next event. After a crash, at most this number of events are
-	// handled again. At least 1. Default: 100.
+	// Run saves the checkpoint at the latest after SaveEvery handled events, before it handles the
+	// next event. After a crash, at most this number of events are handled again. At least 1.
+	// Default: 100.
 	SaveEvery int
 
-	// SaveInterval is the longest time from the return of handle for an event to the save of its
-	// position, if the store answers. At least 1 ms. Default: 1 s.
+	// Run saves the position of an event at the latest SaveInterval after handle has returned for
+	// the event, if the store answers. At least 1 ms. Default: 1 s.
 	SaveInterval time.Duration
 
 	// Logger receives a message at the start and the end of each term, and for each
@@ -98,25 +98,25 @@ func (o *RunOptions) checked() (RunOptions, error) {
 	return c, nil
 }
 
-// Run follows a stream. It reads the checkpoint of key, and calls handle for each later event of
-// source, one at a time. It saves the position of an event only after handle has returned nil. Run
-// handles each event at least once. After a crash or a lost lease, at most [RunOptions].SaveEvery
-// events are handled again.
+// Run follows a stream. It reads the checkpoint of a key, and gets the later events from the
+// source. It passes one event at a time to the function handle. It saves the position of an event
+// only after handle has returned nil for the event. Run handles each event at least once. After a
+// crash or a lost lease, at most [RunOptions].SaveEvery events are handled again.
 //
-// Run works in terms. If there is a lease, a term begins when Run has the lease. Run first writes
-// the token of the lease to the checkpoint, and then reads the checkpoint. So an earlier holder
-// that has not noticed the loss of its lease cannot save its position. A term ends when the lease
-// is lost, when another worker has written a higher token, or when the checkpoint was moved back.
-// The next term begins from the saved state. The contexts of source and handle end with the term.
-// The function handle can call [Token] with its context to get the token, and fence its own writes
-// with it.
+// The work of Run consists of terms. If there is a lease, a term begins when Run has acquired the
+// lease. Run first writes the token of the lease to the checkpoint, and then reads the checkpoint.
+// So an earlier holder that has not noticed the loss of its lease cannot save its position. A term
+// ends when the lease is lost, when another worker has written a higher token, or when the
+// checkpoint was moved back. The next term begins from the saved state. Run passes a context to
+// source and handle, which ends with the term. The function handle can pass this context to
+// [Token], and fence its own writes with the token.
 //
-// Run returns nil when the source has no more events. When ctx ends, Run returns its cause. Run
-// also returns the errors of handle, of source and of RunOptions.Acquire, and the error of a
-// store that fails for longer than a minute. Before Run returns, it saves the position of the
-// last handled event, and then releases the lease; each step takes at most five seconds. If
-// Acquire is not set, Run can return [ErrFenced]: a worker without a token must not write if
-// other workers have tokens.
+// Run returns nil when the source has no more events. When its own context ends, Run returns the
+// cause. If handle, source or RunOptions.Acquire returns an error, Run returns this error. If the
+// store fails for longer than a minute, Run returns the error of the store. Before Run returns, it
+// saves the position of the last handled event, and then releases the lease. Each of these two
+// steps takes at most five seconds. If Acquire is not set, Run can return [ErrFenced]: a worker
+// without a token must not write if other workers have tokens.
 func Run[T any](ctx context.Context, k Store, key string, source Source[T], handle func(ctx context.Context, e Event[T]) error, opts *RunOptions) error {
 	o, err := opts.checked()
 	if err != nil {
@@ -154,8 +154,8 @@ func (e termOver) Unwrap() error { return e.error }
 
 type tokenKey struct{}
 
-// Token returns the fencing token of the lease of [Run]; 0 if there is no lease. The functions
-// source and handle call it with their context.
+// Token returns the fencing token of the lease of [Run], or 0 if there is no lease. The source and
+// the function handle pass it the context that they got from Run.
 func Token(ctx context.Context) uint64 {
 	token, _ := ctx.Value(tokenKey{}).(uint64)
 	return token

@@ -8,9 +8,9 @@ import (
 	"reflect"
 )
 
-// As finds the optional interface T of b, or of a bucket that b wraps. A decorator has a method
-// Unwrap() Bucket, or a method As(target any) bool. If it has the interface, the method As sets
-// target (a *T) and returns true.
+// As looks for the optional interface T in the bucket b, or in a bucket that b wraps. A decorator
+// has a method Unwrap() Bucket, or a method As(target any) bool. If the decorator has the
+// interface, its method As sets target (a *T) and returns true.
 func As[T any](b Bucket) (T, bool) {
 	var t T
 	out := reflect.ValueOf(&t).Elem()
@@ -42,7 +42,8 @@ type CopyOptions struct {
 	IfMatch  Version
 
 	// If Metadata is not nil, the copy gets these Metadata, ContentType and Headers. If Metadata is
-	// nil, the copy gets the three from the source, and ContentType and Headers must be empty.
+	// nil, the copy gets the metadata, content type and headers of the source; ContentType and
+	// Headers must then be empty.
 	Metadata    map[string]string
 	ContentType string
 	Headers     Headers
@@ -59,7 +60,7 @@ type Copier interface {
 	Copy(ctx context.Context, source, destination string, opts *CopyOptions) (Info, error)
 }
 
-// Copy copies an object within b; see [Copier]. If b cannot copy, the error matches
+// Copy copies an object within a bucket; see [Copier]. If the bucket cannot copy, the error matches
 // [errors.ErrUnsupported].
 func Copy(ctx context.Context, b Bucket, source, destination string, opts *CopyOptions) (Info, error) {
 	c, ok := As[Copier](b)
@@ -75,8 +76,8 @@ type Traits struct {
 	// Name is the name of the bucket for people, usually a URL without secrets.
 	Name string
 
-	// ID identifies the bucket among all buckets, for programs. Two Buckets with the same ID reach
-	// the same objects. Two Buckets with different IDs reach different objects. ID contains no
+	// ID identifies the bucket among all buckets, for programs. Two Buckets with the same ID have
+	// the same objects. Two Buckets with different IDs have different objects. ID contains no
 	// secret. If ID is empty, Name identifies the bucket.
 	ID string
 
@@ -127,7 +128,7 @@ const (
 	PartsIfMatch   Ability = "upload-if-match"           // IfMatch of a large body
 )
 
-// Abilities that no function tests, and that [Abilities] does not return.
+// No function tests these abilities, and [Abilities] does not return them.
 const (
 	RemoveVersion Ability = "remove-version" // [VersionRemover].RemoveVersion
 	StorageClass  Ability = "storage-class"  // [PutOptions].StorageClass
@@ -168,9 +169,9 @@ type VersionRemover interface {
 	// KeepsVersions reports whether versioning is enabled now.
 	KeepsVersions(ctx context.Context) (bool, error)
 
-	// RemoveVersion permanently removes one version of an object. The parameter listed is the Info
-	// of the version from a listing. If the object now has another Version, or a Modified that
-	// differs by more than a second, RemoveVersion removes nothing, and the error matches
+	// RemoveVersion permanently removes one version of an object. Pass the Info of the version from
+	// a listing. If the object now has another Version than this Info, or a Modified that differs
+	// by more than a second, RemoveVersion removes nothing, and the error matches
 	// store.ErrConflict. If there is no object, the error matches store.ErrNotFound. If versioning
 	// is not enabled, RemoveVersion removes nothing, and the error matches [errors.ErrUnsupported].
 	RemoveVersion(ctx context.Context, listed Info) error

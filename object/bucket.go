@@ -15,9 +15,10 @@ const MaxMetadata = 2 << 10
 // maxHeaders is how long the [Headers] of an object may be, all together, in bytes.
 const maxHeaders = 2 << 10
 
-// Headers are HTTP headers that a store saves with an object and sends to browsers and caches, in
-// addition to the content type. The store does not send an empty header. Values are text without
-// control characters. Some servers accept only ASCII. All headers together have at most 2 KiB.
+// Headers are HTTP headers in addition to the content type. A store saves them with an object, and
+// sends them to browsers and caches. The store does not send an empty header. Values are text
+// without control characters. Some servers accept only ASCII. All headers together have at most 2
+// KiB.
 type Headers struct {
 	CacheControl       string `json:"cache_control,omitempty"`
 	ContentDisposition string `json:"content_disposition,omitempty"`
@@ -29,7 +30,8 @@ type Headers struct {
 	ContentLanguage string `json:"content_language,omitempty"`
 }
 
-// Or returns a copy of h, in which each empty header has the value from other.
+// The method Or returns a copy of h in which each empty header is replaced by the header of the
+// argument.
 func (h Headers) Or(other Headers) Headers {
 	return Headers{
 		cmp.Or(h.CacheControl, other.CacheControl), cmp.Or(h.ContentDisposition, other.ContentDisposition),
@@ -63,9 +65,8 @@ type Info struct {
 	Headers     Headers
 	Metadata    map[string]string
 
-	// WriteInfo is the data of a [Client] in the metadata of the object. Only a client sets this
-	// field. In an Info of a [Bucket], the same data is a part of Metadata. In a listing, WriteInfo
-	// is zero.
+	// WriteInfo is what a [Client] has stored in the metadata of the object. Only a client sets
+	// this field. A [Bucket] returns the same data in Metadata. In a listing, WriteInfo is zero.
 	WriteInfo WriteInfo
 }
 
@@ -153,14 +154,15 @@ type DeleteOptions struct {
 	// a [ConflictError] with HasCurrent set and an empty Version.
 	IfMatch Version
 
-	// OrAbsent changes IfMatch: if there is no object, the delete succeeds. Set it for servers that
-	// check IfMatch but answer in the same way for a deleted and for an absent object.
+	// OrAbsent changes IfMatch: if there is no object, the delete succeeds. Set it for a server
+	// that checks IfMatch, but whose reply does not show whether an object was deleted or was
+	// already absent.
 	OrAbsent bool
 }
 
 // ListOptions are the options of [Bucket.List].
 type ListOptions struct {
-	// After restricts the listing to keys that are greater than After, in the order of their bytes.
+	// If After is set, the listing yields only keys that are greater, in the order of their bytes.
 	After string
 }
 
@@ -173,8 +175,8 @@ type Bucket interface {
 	Stat(ctx context.Context, key string) (Info, error)
 
 	// Put writes an object. It reads body to its end. It returns at least the key, the version and
-	// the size of the object. If body returns an error, Put returns it and writes nothing. If ctx
-	// ends during a Read of body, Put still waits until the Read returns.
+	// the size of the object. If a Read of the body fails, Put returns that error and writes
+	// nothing. If ctx ends during a Read of body, Put still waits until the Read returns.
 	Put(ctx context.Context, key string, body io.Reader, opts *PutOptions) (Info, error)
 
 	// Delete removes an object. Without a condition, the delete of an absent object succeeds.

@@ -68,7 +68,7 @@ func checkHeaders(h Headers) error {
 	return nil
 }
 
-// The bounds of tags, the same as on S3. MaxTagName and MaxTagValue are in characters.
+// The bounds of tags, the same as on S3. MaxTagName and MaxTagValue are numbers of characters.
 const (
 	MaxTags     = 10
 	MaxTagName  = 128
@@ -99,7 +99,7 @@ func checkTags(tags map[string]string) error {
 }
 
 // CheckGet returns a copy of opts, or an error if the arguments of a Get are not valid. Every
-// method of a Bucket begins with the Check function for its arguments.
+// method of a Bucket first calls the Check function for its arguments.
 func CheckGet(key string, opts *GetOptions) (GetOptions, error) {
 	if err := CheckKey(key); err != nil || opts == nil {
 		return GetOptions{}, err

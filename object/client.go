@@ -88,30 +88,30 @@ type WriteOptions struct {
 	SourceIfMatch Version
 
 	// Fence is the lock of the writer, with its token. A write with a fence leaves the fence on the
-	// object. The object then refuses each write that has no fence, the fence of another lock, or a
+	// object. Clients then refuse each write that has no fence, the fence of another lock, or a
 	// lower token. The error matches [ErrFenced]. A delete with a fence leaves a tombstone, which
 	// reads do not see.
 	//
-	// A fence needs versions that are never used twice ([Traits].UniqueVersions, or
-	// [Options].DistinctBodies), and the store's conditions. On other buckets a write with a
-	// fence returns an [UnsupportedError].
+	// A fence needs a store that checks conditions, and versions that are never used twice
+	// ([Traits].UniqueVersions or [Options].DistinctBodies). On other buckets a write with a fence
+	// returns an [UnsupportedError].
 	Fence *Fence
 
 	// With Force, the client writes even if the fence of the object refuses the write. If these
 	// options have no Fence, the object keeps its fence.
 	Force bool
 
-	// ContentType is a MIME type; empty means application/octet-stream. In a Copy or Rename, empty
-	// means the content type of the source.
+	// ContentType is a MIME type; empty means application/octet-stream. If it is empty in a Copy or
+	// Rename, the destination gets the content type of the source.
 	ContentType string
 
-	// Headers are stored with the body. In a Copy or Rename, an empty header means the header of
-	// the source.
+	// Headers are stored with the body. If a header is empty in a Copy or Rename, the destination
+	// gets this header of the source.
 	Headers Headers
 
 	// Metadata is stored with the body; see [PutOptions] for its form, and [MaxClientMetadata] for
 	// its size. The client refuses names that begin with [ReservedMetadata]. Nil means no metadata.
-	// In a Copy or Rename, nil means the metadata of the source.
+	// In a Copy or Rename, nil means that the destination gets the metadata of the source.
 	Metadata map[string]string
 
 	// Length, Progress and OnUpload are described at [PutOptions]. If an upload with OnUpload does
@@ -181,8 +181,8 @@ type Client struct {
 	learned *learned
 }
 
-// New returns a client for the objects of b. It sends nothing. All clients of a bucket should
-// have the same options.
+// New returns a client for the objects of a bucket. It sends no request. All clients of a bucket
+// should have the same options.
 func New(b Bucket, opts *Options) (*Client, error) {
 	var o Options
 	if opts != nil {
@@ -224,8 +224,8 @@ func (c *Client) Get(ctx context.Context, key string, opts *GetOptions) (*Reader
 	return r, nil
 }
 
-// ReadAll reads an object of at most limit bytes, like the function [ReadAll]. The Info can be the
-// Base of a write. If the object is a tombstone, the error matches [store.ErrNotFound].
+// ReadAll reads an object of limited size, like the function [ReadAll]. The Info can be the Base of
+// a write. If the object is a tombstone, the error matches [store.ErrNotFound].
 func (c *Client) ReadAll(ctx context.Context, key string, limit int64, opts *GetOptions) ([]byte, Info, error) {
 	body, info, err := ReadAll(ctx, c.bucket, key, limit, opts)
 	info = withWriteInfo(info)
@@ -289,8 +289,8 @@ func (c *Client) visible(ctx context.Context, listing iter.Seq2[Info, error]) it
 }
 
 // Put writes an object from body, which it reads to the end. The body can have any size; the bucket
-// decides whether it uploads the body in parts. A nil body is empty. If body returns an error, Put
-// returns it and writes nothing.
+// decides whether it uploads the body in parts. A nil body is empty. If a Read of the body fails,
+// Put returns that error and writes nothing.
 //
 //   - nil: the write is committed and durable. The Info can be the Base of the next write. If the
 //     reply was lost and other writes have replaced the object, the Version of the Info is empty.
@@ -304,10 +304,10 @@ func (c *Client) visible(ctx context.Context, listing iter.Seq2[Info, error]) it
 // a condition, to read the fence. After a conflict the client sends a Stat to find the winner.
 //
 // If the object is certainly still in the state that the write names, the client can send the write
-// again. It then needs the body again. If body is an [io.Seeker], the client seeks back. It keeps
-// up to 1 MiB of any other body in memory, and sends a longer body only once. If the client can
-// send the body only once, a put without a condition can end with a conflict on a bucket with
-// unique versions.
+// again. It then needs the body again. If body is an [io.Seeker], the client seeks back. If it is
+// not, the client keeps up to 1 MiB of the body in memory, and sends a longer body only once. If
+// the client can send the body only once, a put without a condition can end with a conflict on a
+// bucket with unique versions.
 func (c *Client) Put(ctx context.Context, key string, body io.Reader, opts *WriteOptions) (Info, error) {
 	info, err := c.put(ctx, key, body, options(opts))
 	return info, opError("put", key, err)
@@ -334,8 +334,8 @@ func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOpt
 }
 
 // Resume continues an upload of a Put with OnUpload that did not complete; see the function
-// [Resume]. Pass the same body as in that Put, from its beginning. The write keeps its id. So the
-// client recognises if an earlier attempt has already completed the upload.
+// [Resume]. Pass the same body as in that Put, from its beginning. The id of the write does not
+// change. So the client notices if an earlier attempt has already completed the upload.
 //
 // The object gets the content type, headers, metadata and fence of the Put; opts must not set them.
 // The object must still be in the state that the Put saw. If another writer has changed the object
@@ -379,8 +379,8 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 	return Info{}, err
 }
 
-// Resolve finds the outcome of a write in doubt, by one Stat. The parameter base is the state that
-// the write named, or nil if the write was a create. The parameter write is the id of the write,
+// Resolve finds the outcome of a write in doubt, by one Stat. The argument base is the state that
+// the write named, or nil if the write was a create. The argument write is the id of the write,
 // from [store.AttemptedVersion].
 //
 //   - ResolutionApplied: the object is in the state after the write; the Info describes it.

@@ -10,9 +10,9 @@ import (
 )
 
 // Copy copies an object. The destination gets the content type, headers and metadata of the source,
-// unless opts sets others. The condition and the fence of opts apply to the destination;
-// SourceIfMatch applies to the source. Copy first reads the state of the source, and copies this
-// state.
+// unless the options set others. The condition and the fence in the options apply to the
+// destination; SourceIfMatch applies to the source. Copy first reads the state of the source, and
+// copies this state.
 //
 // If the server supports conditional copies, Copy takes two requests (stat and copy) for an object
 // of any size. Otherwise the client downloads the object and puts it. Copy has the same outcomes as

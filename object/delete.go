@@ -31,7 +31,7 @@ const (
 //     delete. No request can find out whether this delete or another delete has removed the object.
 //     After a lost reply, the client repeats only a delete without a condition.
 //
-// Delete sends the same requests as [Client.Put].
+// A delete needs the same requests as a [Client.Put].
 func (c *Client) Delete(ctx context.Context, key string, opts *WriteOptions) error {
 	o := options(opts)
 	err := o.check(key)

@@ -1,6 +1,6 @@
-// Package object reads and writes objects. Of several competing writers only one wins, and each
-// writer knows the outcome of its write. An object has a key, a body of any size, a few words of
-// metadata, and a [Version]. The objects are in S3, in a directory, or in memory.
+// Package object reads and writes objects. If several writers compete, only one wins, and each
+// writer knows the outcome of its own write. An object has a key, a body of any size, a few words
+// of metadata, and a [Version]. The objects are in S3, in a directory, or in memory.
 //
 // # Use
 //

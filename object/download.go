@@ -62,9 +62,10 @@ func (e *TruncatedError) Error() string {
 // Unwrap returns Err.
 func (e *TruncatedError) Unwrap() error { return e.Err }
 
-// Download writes the body of an object to w, each byte at its offset. It reads several ranges at
-// the same time. All ranges are from one state of the object: if the object changes, the error
-// matches store.ErrConflict. If an answer ends too early, Download requests the rest of the range.
+// Download writes the body of an object to the writer w, each byte at its offset. It reads several
+// ranges at the same time. All ranges are from one state of the object: if the object changes, the
+// error matches store.ErrConflict. If an answer ends too early, Download requests the rest of the
+// range.
 //
 // Download uses 64 KiB of memory for each range. The bucket can use more. Several goroutines write
 // to w until Download returns. If w is already longer than the body, Download does not shorten w.

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// RaiseFence puts a fence on an object, and changes nothing else of the object. A new holder of a
-// lock calls RaiseFence before it reads the object. From then on, clients refuse every write with a
-// lower token of the lock. The store also refuses a write that an earlier holder has already
+// RaiseFence writes a fence to an object, and does not change the rest of the object. A new holder
+// of a lock calls RaiseFence before it reads the object. From then on, clients refuse every write
+// with a lower token of the lock. The store also refuses a write that an earlier holder has already
 // prepared. If the object does not exist, RaiseFence leaves a tombstone with the fence.
 //
 // RaiseFence returns the state with the fence, which can be the Base of a write. WriteInfo.Deleted

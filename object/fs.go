@@ -24,21 +24,21 @@ const maxDir = 100_000
 // its files.
 //
 // A directory exists while there is an object below it. Objects whose keys are not valid paths
-// ([fs.ValidPath]), for example with two slashes in a row, are not in the file system. If there are
-// the objects "a" and "a/b", the name "a" is a file, and "a/b" can be opened only by its name.
-// Files have the mode 0444, and the time of [Info].Modified in whole seconds. The method Sys of a
-// file's [fs.FileInfo] returns the [Info].
+// ([fs.ValidPath]), for example with two slashes in a row, are not in the file system. If the
+// objects "a" and "a/b" both exist, "a" is a file, and "a/b" can be opened only by its name. Files
+// have the mode 0444, and the time of [Info].Modified in whole seconds. The method Sys of a file's
+// [fs.FileInfo] returns the [Info].
 //
 // An open file reads one state of its object. If another program changes or deletes the object, a
 // read continues with the old state or fails. A file never mixes two states. Files implement
 // [io.Seeker] and [io.ReaderAt].
 //
-// These are the costs. The opening of a file, with a read from its beginning, takes one request. A
-// read after a seek takes one more request, and each ReadAt takes one request. The opening of a
-// directory takes two requests. The reading of a directory takes a listing ([ListDir]). A directory
-// of more than 100,000 entries can only be read in pieces ([fs.ReadDirFile] with n > 0). After the
-// first 100,000 entries, ReadDir returns the other entries in the order of the listing. If a name
-// is both a file and a directory, it can then occur twice.
+// These are the costs. To open a file and read it from its beginning takes one request. A read
+// after a seek takes one more request, and each ReadAt takes one request. To open a directory takes
+// two requests. To read a directory takes a listing ([ListDir]). A directory of more than 100,000
+// entries can only be read in pieces ([fs.ReadDirFile] with n > 0). After the first 100,000
+// entries, ReadDir returns the other entries in the order of the listing. If a name is both a file
+// and a directory, it can then occur twice.
 func FS(ctx context.Context, c *Client) fs.FS { return &fileSystem{ctx: ctx, c: c} }
 
 // fileSystem is the part of a client's objects below a prefix, which is empty or ends with

@@ -11,9 +11,9 @@ import (
 
 // DirLister is a bucket that can list one level of keys without the levels below.
 type DirLister interface {
-	// ListDir must behave as the function [ListDir] describes, with one exception. It may yield
-	// keys of lower levels, or the same directory several times, if all entries of a directory
-	// follow each other.
+	// ListDir has the contract of the function [ListDir], with one exception. If all entries of a
+	// directory follow each other, it may also yield keys of lower levels, or a directory several
+	// times.
 	ListDir(ctx context.Context, prefix string) iter.Seq2[Info, error]
 }
 
@@ -25,9 +25,9 @@ const (
 )
 
 // ListDir lists one level of keys, like a directory. The prefix is empty or ends with a slash.
-// ListDir yields the objects whose keys begin with prefix and have no further slash. From the other
-// keys with this prefix, it makes directories: the text up to the next slash. It yields each
-// directory once, as an Info that has only a Key, which ends with the slash.
+// ListDir yields each object whose key begins with the prefix and has no further slash. For the
+// other keys with this prefix, ListDir yields directories: the key up to the next slash. It yields
+// each directory once, as an Info that has only a Key. That Key ends with the slash.
 //
 // If the bucket is not a [DirLister], ListDir lists all keys that begin with prefix, and remembers
 // the directories that it has yielded. If these directories need more than 32 MiB of memory, the

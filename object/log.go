@@ -37,9 +37,9 @@ const (
 //
 // # Order
 //
-// An append names the number of the last entry that the caller has processed. It succeeds only if
-// that entry is still the last one. The log has no gaps. A reader sees the entries in their order.
-// It sees every entry whose append returned before the read began.
+// The caller of an append passes the number of the last entry that it has processed. The append
+// succeeds only if that entry is still the last one. The log has no gaps. A reader sees the entries
+// in the order of their numbers. It sees every entry whose append returned before the read began.
 //
 // # Trim
 //
@@ -141,17 +141,18 @@ func (l *Log) fail(op store.Kind, err error) error {
 	return &store.OpError{Op: op, Key: l.prefix, Err: err}
 }
 
-// Append adds an entry. The parameter after is the number of the last entry that the caller has
-// processed, or 0 if the log is empty. The new entry gets the next number. If several callers
-// append with the same number, exactly one caller succeeds. When Append has returned, it no longer
-// uses body.
+// Append adds an entry after the entry that the caller has processed last. The caller passes the
+// number of that entry, or 0 if the log is empty. The new entry gets the next number. If several
+// callers pass the same number, exactly one caller succeeds. After Append has returned, the caller
+// may change the body.
 //
 //   - nil: the entry is part of the log, and durable.
 //   - An error that matches [store.ErrConflict]: not applied, because another entry already has the
 //     next number. Read the entries from after+1, decide again, and append after the last entry. If
 //     the error is a [*TrimmedError], the entry after+1 no longer exists: read from the error's
 //     First.
-//   - [ErrInvalid]: not applied, because no entry of the log has the number in the parameter after.
+//   - [ErrInvalid]: not applied, because no entry of the log has the number that the caller has
+//     passed.
 //   - If [store.OutcomeOf] returns Unknown, the entry may be part of the log now or later.
 //
 // The context bounds the call, including the retries after a lost reply.

@@ -16,9 +16,9 @@ const (
 	readBytes   = 1 << 20
 )
 
-// Read yields the entries in their order, up to the last entry. The parameter from is the number of
-// the first entry to read. If from is 0, Read begins with the first entry of the log. To continue
-// later, call Read with the number after the last entry.
+// Read yields the entries in the order of their numbers, up to the last entry. It begins with the
+// entry that has the given number. If the number is 0, Read begins with the first entry of the log.
+// To continue later, pass the number of the last entry plus 1.
 //
 // Read yields every entry whose append returned before the call, or an error. If a Trim has removed
 // the first entry to read, the error is a [*TrimmedError]; its First is the number of the present
@@ -123,9 +123,9 @@ func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, en
 // Latest returns the last entry, without its body. If the log is empty, the number is zero. The
 // entry was the last entry at some moment during the call.
 //
-// Latest begins at the last entry that this Log knows, and requests later entries in growing steps
-// (1, 2, 4, ...). At the end it reads the floor. If there is no new entry, Latest sends two
-// requests. For n new entries, it sends about 2*log2(n) requests. If this Log knows no entry,
+// Latest begins at the last entry that this Log knows, and requests later entries at growing
+// distances (1, 2, 4, ...). At the end it reads the floor. If there is no new entry, Latest sends
+// two requests. For n new entries, it sends about 2*log2(n) requests. If this Log knows no entry,
 // Latest first reads the floor, which costs one more request. Latest sends no LIST.
 func (l *Log) Latest(ctx context.Context) (LogEntry, error) {
 	for {

@@ -142,10 +142,9 @@ func (l *Log) number(key string) (uint64, bool) {
 	return n, ok && err == nil && key == l.key(n)
 }
 
-// Trim removes all entries with numbers smaller than the parameter below. The entry with this
-// number must exist, and becomes the first entry. Trim first raises the floor, and then removes the
-// entries in the order of their numbers. Each Trim also completes an earlier Trim that was
-// interrupted.
+// Trim removes all entries before the entry with the given number. This entry must exist, and
+// becomes the first entry. Trim first raises the floor, and then removes the entries in the order
+// of their numbers. Each Trim also completes an earlier Trim that was interrupted.
 //
 // Readers and writers may continue during a Trim. If they need a removed entry, they get a
 // [*TrimmedError]. Remove only entries that no reader needs. For example, a later entry can contain

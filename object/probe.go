@@ -17,17 +17,18 @@ import (
 // ended.
 const cleanup = 10 * time.Second
 
-// Probe tests which of these abilities the store of b has. It sends each condition twice: once when
-// the condition holds, and once when it does not hold. After a request that the store must refuse,
-// Probe reads the object, because some stores report a refusal and still write.
+// Probe tests which of the given abilities the store of a bucket has. It sends each condition
+// twice: once when the condition holds, and once when it does not hold. After a request that the
+// store must refuse, Probe reads the object, because some stores report a refusal and still write.
 //
-// Probe works on its own objects. Their keys begin with dir, a slash and a random word. Probe
-// removes these objects at the end, even if the context has ended, and changes nothing else.
+// Probe works on its own objects. The key of each of them begins with the given directory, a slash
+// and a random word. Probe removes these objects at the end, even if the context has ended, and
+// changes nothing else.
 //
-// The result maps each ability to nil or an [*UnsupportedError]. If Probe returns an error, it
-// could not do the test: the store did not answer, or the caller lacks a permission. Probe treats
-// the two abilities of an upload in parts like those of Put, because a bucket with uploads in parts
-// is a [Verifier].
+// The result maps each ability to nil or an [*UnsupportedError]. An error means that Probe could
+// not do the test: the store did not answer, or the caller lacks a permission. Probe does not test
+// uploads in parts: for [PartsIfAbsent] and [PartsIfMatch] it tests a simple Put. A bucket with
+// uploads in parts is a [Verifier] and tests them itself.
 func Probe(ctx context.Context, b Bucket, dir string, abilities ...Ability) (map[Ability]error, error) {
 	p := &prober{ctx: ctx, b: b, dir: dir, found: make(map[Ability]error)}
 	defer p.clean()

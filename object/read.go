@@ -12,12 +12,12 @@ import (
 // WholeReader is a bucket that can read whole objects better than [Bucket.Get]. For example, it
 // starts again when an answer breaks off.
 type WholeReader interface {
-	// ReadAll does what the function [ReadAll] describes.
+	// ReadAll has the contract of the function [ReadAll].
 	ReadAll(ctx context.Context, key string, limit int64, opts *GetOptions) ([]byte, Info, error)
 }
 
-// ReadAll reads an object of at most limit bytes. It refuses a larger object before it reads the
-// body; the error matches [store.ErrTooLarge].
+// ReadAll reads an object whose size is at most the limit, in bytes. It refuses a larger object
+// before it reads the body; the error matches [store.ErrTooLarge].
 func ReadAll(ctx context.Context, b Bucket, key string, limit int64, opts *GetOptions) ([]byte, Info, error) {
 	if w, ok := As[WholeReader](b); ok {
 		return w.ReadAll(ctx, key, limit, opts)
@@ -25,7 +25,7 @@ func ReadAll(ctx context.Context, b Bucket, key string, limit int64, opts *GetOp
 	return ReadBody(ctx, b, key, limit, opts)
 }
 
-// ReadBody does what [ReadAll] describes, by one Get, even if b is a [WholeReader].
+// ReadBody does the same as [ReadAll], but by one Get, even if the bucket is a [WholeReader].
 func ReadBody(ctx context.Context, b Bucket, key string, limit int64, opts *GetOptions) ([]byte, Info, error) {
 	r, err := b.Get(ctx, key, opts)
 	if err != nil {

@@ -116,22 +116,22 @@ type RenameResult struct {
 // with the same destination. If several renames move one object to different destinations, at most
 // one succeeds. The others get a conflict that names the destination of the winner
 // ([ConflictError].RenamedTo). A reader may see the copy before Rename has returned nil. Until
-// then, the copy may be removed again.
+// then, Rename may remove the copy again.
 //
-// A small object below .holdfast/rename/, the intent, records a rename in progress. Until a rename
-// has copied the object, other renames of the object are refused. They are refused for at most a
-// minute, plus a second for each MiB.
+// During a rename, there is a small object below .holdfast/rename/: the intent. Until the rename
+// has copied the object, other renames of the object are refused: for at most a minute, plus a
+// second for each MiB.
 //
 // On a store that gives equal bodies equal versions, Rename does not notice a later write of the
 // same bytes to the source. If another program writes the same bytes between the copy
 // and the delete, Rename deletes the result of that write. The bytes are at the destination, but
 // the metadata of that write is lost.
 //
-// The copy has two conditions: the state of the source, and the condition of opts for the
-// destination. The condition of the delete is that the source is still in the copied state. If the
-// store does not honour the condition of the delete, the delete runs under a reservation
+// The copy has two conditions: the state of the source, and the condition that the options set for
+// the destination. The condition of the delete is that the source is still in the copied state. If
+// the store does not honour the condition of the delete, the delete runs under a reservation
 // ([Options].Reserver). Without a Reserver, Rename returns an [UnsupportedError] before it changes
-// anything. The fence of opts applies to the source and the destination.
+// anything. The fence in the options applies to the source and the destination.
 //
 //   - nil: the object is at the destination, and the source is deleted.
 //   - [store.ErrConflict]: not applied, because a condition did not hold or another rename was

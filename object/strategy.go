@@ -16,13 +16,15 @@ const Fenced Ability = "fence"
 // Reserver runs only one operation at a time on a state of an object. It is for stores that do
 // not check conditions.
 type Reserver interface {
-	// Do reserves (key, version), and then calls operate. Until operate returns, no other holder
-	// operates on the same key and version. An empty version means that there is no object. If the
-	// object is still in that state, check returns nil, and otherwise an error that matches
-	// store.ErrConflict. Do calls check before operate and after each wait. The context of operate
-	// ends with the reservation.
+	// Do reserves a version of the object with the given key, and then calls the function operate.
+	// While the function runs, no other holder of a reservation runs its function for the same key
+	// and version. An empty version means that there is no object. The function check returns nil
+	// if the object still has the version, and otherwise an error that matches store.ErrConflict.
+	// Do calls check after each wait, and before it calls operate. The context of the call of
+	// operate ends with the reservation.
 	//
-	// Do returns the error of operate unchanged. If Do did not call operate, nothing was written.
+	// If operate returns an error, Do returns this error as it is. If Do did not call operate,
+	// nothing was written.
 	Do(ctx context.Context, key string, version Version, check func(context.Context) error, operate func(context.Context) error) error
 }
 
@@ -42,8 +44,8 @@ const (
 	// copy under the condition.
 	StrategyDownloadUpload Strategy = "upload"
 
-	// StrategyReservation: the client reserves the object ([Options].Reserver). After the
-	// reservation has expired, only a store that also honours the condition refuses a late write.
+	// StrategyReservation: the client reserves the object ([Options].Reserver). If a write arrives
+	// after the reservation has expired, only a store that also honours the condition refuses it.
 	StrategyReservation Strategy = "reservation"
 
 	// StrategyNone: no strategy works, and the client refuses the call.
@@ -63,11 +65,12 @@ type AbilityStrategy struct {
 	Ability  Ability  // ability that the write needs
 	Strategy Strategy // strategy of the client
 	Native   bool     // the client also sends the store's own condition
-	Err      error    // for StrategyNone, an UnsupportedError
+	Err      error    // if Strategy is StrategyNone: an UnsupportedError
 }
 
 // Strategies returns the strategy of the client for each kind of conditional write, in the order of
-// [Abilities]. It tests unknown abilities. An error means that it could not do a test.
+// [Abilities]. It tests the abilities that are not yet known. An error means that it could not do a
+// test.
 func (c *Client) Strategies(ctx context.Context) ([]AbilityStrategy, error) {
 	var steps []AbilityStrategy
 	for _, of := range []struct {

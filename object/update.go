@@ -22,14 +22,15 @@ const updateLimit = 64 << 20
 // returns [store.ErrUnchanged], Update writes nothing and returns a nil error. If the function
 // returns another error, Update writes nothing and returns that error.
 //
-// The outcomes are those of [Client.Put], but Update returns no conflict. It does not try again
-// after an unknown outcome. Update costs a Get and a Put. Each conflict costs a Stat, a Get and a
-// Put more. Update keeps the body in memory. If the body is larger than 64 MiB, the error matches
-// [store.ErrTooLarge].
+// Update has the same outcomes as [Client.Put], except that it returns no conflict. It does not try
+// again after an unknown outcome. Update costs a Get and a Put. Each conflict costs a Stat, a Get
+// and a Put more. Update keeps the body in memory. If the body is larger than 64 MiB, the error
+// matches [store.ErrTooLarge].
 //
-// If Metadata of the options is not nil, the Metadata and ContentType of the options replace those
-// of the object. If it is nil, the object keeps both. Each header of the options that is not empty
-// replaces that header of the object. The options must not have a condition, Length or OnUpload.
+// If the options have a Metadata, the Metadata and ContentType of the options replace the values of
+// the object. If Metadata is nil, the object keeps both values. Each header that is set in the
+// options replaces the same header of the object. The options must not have a condition, Length or
+// OnUpload.
 func (c *Client) Update(ctx context.Context, key string, change func(body []byte, info Info) ([]byte, error), opts *WriteOptions) (Info, error) {
 	info, err := c.update(ctx, key, change, options(opts))
 	return info, opError("update", key, err)

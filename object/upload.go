@@ -11,12 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Progress is a function that a transfer calls while it sends data. The parameter done is the
-// number of bytes that have reached the store, and never decreases. The parameter total is the
-// number of all bytes, or -1 if that is not known. Only one goroutine at a time calls Progress, and
-// no goroutine calls it after the operation has returned. Progress must not block. If the transfer
-// succeeds, done is equal to the size in the last call. A resumed upload of known length first
-// reports the bytes that the store already had. A copy in one request does not call Progress.
+// Progress is a function that a transfer calls while it sends data. The argument done is the number
+// of bytes that have reached the store, and never decreases. The argument total is the number of
+// all bytes, or -1 if that number is not known. Only one goroutine at a time calls Progress, and no
+// goroutine calls it after the operation has returned. Progress must not block. If the transfer
+// succeeds, the last call passes the size as done. A resumed upload of known length first reports
+// the bytes that the store already had. A copy in one request does not call Progress.
 type Progress func(done, total int64)
 
 // Report calls p, unless p is nil.
@@ -26,8 +26,8 @@ func (p Progress) Report(done, total int64) {
 	}
 }
 
-// CheckedBody returns body as a Put with these options reads it. If the body has another length
-// than [PutOptions].Length, a Read returns an error that matches [ErrInvalid].
+// CheckedBody wraps the body of a Put to check its length. If the body has another length than
+// [PutOptions].Length, a Read returns an error that matches [ErrInvalid].
 func CheckedBody(body io.Reader, o PutOptions) io.Reader {
 	if o.Length == 0 {
 		return body
@@ -54,14 +54,14 @@ func (e *exact) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Upload is an upload in parts that is not complete. Its parts are stored and cost money, but
-// there is no object yet. It is plain data, and can be kept as JSON.
+// Upload is an upload in parts that is not complete. Its parts are stored and cost money, but there
+// is no object yet. It can be stored as JSON.
 type Upload struct {
 	Key string
 	ID  string
 
-	// Started is the start of the upload, and Now is the time of the answer that has Started. Both
-	// are by the store's clock. A time that is not known is zero.
+	// Started is the start of the upload, and Now is the time of the answer that contained Started.
+	// Both are by the store's clock. A time that is not known is zero.
 	Started time.Time
 	Now     time.Time
 
@@ -71,9 +71,9 @@ type Upload struct {
 	Metadata map[string]string `json:",omitempty"`
 }
 
-// UnfinishedError says that a Put with [PutOptions].OnUpload did not complete, and that the store
-// keeps the parts. [Resume] continues the upload. The outcome is that of Err: if it is Unknown,
-// the completion may have been applied.
+// UnfinishedError says that a Put with [PutOptions].OnUpload did not complete, and that the parts
+// remain in the store. [Resume] continues the upload. An UnfinishedError has the outcome of Err: if
+// it is Unknown, the completion may have been applied.
 type UnfinishedError struct {
 	Upload Upload
 	Err    error
@@ -88,7 +88,7 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 
 // Uploader is a bucket that stores large bodies by uploads in parts.
 type Uploader interface {
-	// Resume does what the function [Resume] describes.
+	// Resume has the contract of the function [Resume].
 	Resume(ctx context.Context, u Upload, body io.Reader, opts *PutOptions) (Info, error)
 
 	// Uploads yields the incomplete uploads whose keys begin with prefix, in no particular order.
@@ -96,8 +96,8 @@ type Uploader interface {
 	Uploads(ctx context.Context, prefix string) iter.Seq2[Upload, error]
 
 	// LastPart returns the time at which the newest part of an upload arrived, and the time of the
-	// answer. Both are by the store's clock. If the upload has no part yet, last is u.Started. If
-	// there is no such upload, the error matches store.ErrNotFound.
+	// answer. Both are by the store's clock. If the upload has no part yet, the first result is the
+	// start of the upload. If there is no such upload, the error matches store.ErrNotFound.
 	LastPart(ctx context.Context, u Upload) (last, now time.Time, err error)
 
 	// AbortUpload removes an upload with its parts. It changes no object. If there is no such
@@ -105,12 +105,12 @@ type Uploader interface {
 	AbortUpload(ctx context.Context, u Upload) error
 }
 
-// Resume continues an upload that a Put with [PutOptions].OnUpload has kept. It reads body from its
-// beginning; body must be the same as in that Put. It compares each part with the part in the
-// store, and sends only parts that are missing or different. If the body has changed, Resume sends
-// more parts again. Conditions, Length, Progress and OnUpload come from opts. The content type, the
-// metadata, the storage class and the tags are those of the Put. If opts has a StorageClass or
-// Tags, Resume returns an [UnsupportedError].
+// Resume continues an upload that a Put with [PutOptions].OnUpload did not complete. Pass the same
+// body as in that Put, from its beginning. Resume compares each part of the body with the part in
+// the store, and sends only parts that are missing or different. Conditions, Length, Progress and
+// OnUpload come from the options. The content type, the metadata, the storage class and the tags
+// are those of the Put. If the options have a StorageClass or Tags, Resume returns an
+// [UnsupportedError].
 //
 // If there is no such upload, the outcome is Unknown: an earlier completion may have been
 // applied, or another program has aborted the upload. On a bucket without uploads in parts,
@@ -134,15 +134,16 @@ const (
 
 // SweepOptions are the options of [SweepUploads].
 type SweepOptions struct {
-	// MinAge is the smallest age of the newest part of an upload at which the sweep removes the
-	// upload. The age is by the store's clock. MinAge is at least [MinUploadAge]; 0 means 24 hours.
-	// If a program pauses an upload for longer than MinAge, the upload loses its parts.
+	// The sweep removes an upload only if the newest part of the upload is at least MinAge old, by
+	// the store's clock. MinAge is at least [MinUploadAge]; 0 means 24 hours. If a program pauses
+	// an upload for longer than MinAge, a sweep can remove the upload.
 	MinAge time.Duration
 
-	// Filter selects uploads below the prefix; nil selects all.
+	// Filter reports whether the sweep may remove an upload; nil selects all uploads below the
+	// prefix.
 	Filter func(Upload) bool
 
-	// DryRun only reports what the sweep would remove.
+	// With DryRun, the sweep removes nothing, and reports what it would remove.
 	DryRun bool
 
 	// Report, if not nil, is called with each upload that was removed, or would be removed in a
@@ -161,7 +162,7 @@ type SweepStats struct {
 // SweepUploads removes the parts of incomplete uploads that crashed programs have left. It selects
 // uploads whose keys begin with prefix, and that have received no part for MinAge. A store does not
 // show which program began an upload. So use a prefix below which the caller may remove all
-// uploads. If prefix is empty, the options must have a Filter.
+// uploads. If the prefix is empty, the options must have a Filter.
 //
 // SweepUploads changes no object. It continues after an upload that it could not remove, and
 // returns the first such error at the end. On a bucket without uploads in parts it does nothing.

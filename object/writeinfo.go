@@ -22,23 +22,23 @@ const (
 	// [WriteInfo].
 	MaxClientMetadata = MaxMetadata - maxWriteInfo
 
-	// ReservedMetadata is the prefix of the metadata names of a [Client].
+	// ReservedMetadata is the prefix of the metadata names that a [Client] uses itself.
 	ReservedMetadata = "holdfast-"
 
 	maxWriteInfo = 1 << 10
 	maxFolded    = 150
 )
 
-// WriteInfo is what a [Client] keeps in the metadata of each object that it writes. With it the
-// client recognises its own writes, and refuses the writes of earlier holders.
+// WriteInfo is what a [Client] stores in the metadata of each object that it writes. With this data
+// the client recognises its own writes, and refuses the writes of earlier holders.
 type WriteInfo struct {
 	// ID is the random id of the write that created this state. All attempts of one write have
 	// the same id. It is empty if no client wrote the object.
 	ID string
 
-	// Previous has the ids of up to eight earlier writes, the newest first. Each write in Previous
-	// replaced the state of the next write in it. Previous is shorter if the object is new, or if a
-	// writer replaced the object without knowledge of its state.
+	// Previous has the ids of up to eight earlier writes, the newest first. Each of these writes
+	// replaced the state that the next one in the list had made. Previous is shorter if the object
+	// is new, or if a writer replaced the object without knowledge of its state.
 	Previous []string
 
 	// Fence is the lock of the object's writers, and the highest token that they have used. It is
@@ -59,8 +59,8 @@ type WriteInfo struct {
 	damaged bool // the fence cannot be read
 }
 
-// Origin names the state of an object that was copied. An Origin has only hashes of long keys and
-// versions, so use Is to compare.
+// Origin names the state of an object that was copied. If a key or a version is long, the Origin
+// contains only its hash. So use the method Is to compare.
 type Origin struct {
 	Key     string
 	Version Version
@@ -71,7 +71,7 @@ type Origin struct {
 	RenameID string
 }
 
-// Is reports whether o names this state of the object at key.
+// The method Is reports whether o names the given state of the object with the given key.
 func (o *Origin) Is(key string, state Info) bool {
 	return o != nil && o.Key == folded(key) && o.Version == Version(folded(string(state.Version))) && o.WriteID == state.WriteInfo.ID
 }

@@ -8,8 +8,8 @@
 //	client, err := object.New(bucket, nil) // see package object
 //
 // Call Sweep once a day: it removes files that crashed processes have left. [Exists] reports
-// whether a directory has a bucket. If several machines share the directory, use [New] with an
-// index in another store.
+// whether there is a bucket in a directory. If several machines share the directory, use [New], and
+// pass an index in another store.
 //
 // New directories have the mode 0700, and their files 0600. If the directory exists, new files
 // and directories get the mode of the directory. So a group can share it. Open refuses a
@@ -23,8 +23,8 @@
 // and makes it durable, then changes the register by one write. So a put has the outcome of this
 // one write, readers see whole bodies, and every version is unique.
 //
-// Afterwards the put or delete removes the file that it has replaced. If its process is killed
-// before that, the file remains. Sweep removes such files after a day.
+// Then the put or delete removes the old file. If the process is killed before that, the old file
+// remains. Sweep removes such files after a day.
 package dirbucket
 
 import (
@@ -64,9 +64,9 @@ type Options struct {
 // goroutine. It implements [object.Bucket] and [object.Copier].
 //
 // The method Sweep removes files that no register names and that are older than [OrphanAge]. It
-// returns the number of removed files. If [Open] returned the bucket, Sweep also removes the
+// returns the number of removed files. If [Open] opened the bucket, Sweep also removes the
 // registers of objects that were deleted longer ago than OrphanAge. Sweep may run while the bucket
-// is in use. Its memory does not depend on the number of objects. It may leave a few files to the
+// is in use. Its memory does not depend on the number of objects. It may leave a few files for the
 // next sweep.
 type Bucket struct {
 	*objects
@@ -84,8 +84,9 @@ var (
 	_ object.Describer = (*Bucket)(nil)
 )
 
-// Open returns the bucket in dir, and creates dir if it does not exist. Bodies are in dir/data, and
-// the index is a filestore in dir/index. The caller must close the bucket.
+// Open returns the bucket in a directory, and creates the directory if it does not exist. The
+// bodies are in the subdirectory "data", and the index is a filestore in the subdirectory "index".
+// The caller must close the bucket.
 func Open(dir string, opts *Options) (*Bucket, error) {
 	var o Options
 	if opts != nil {
@@ -125,7 +126,7 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 	return b, nil
 }
 
-// Exists reports whether [Open] has created a bucket in dir. It changes nothing.
+// Exists reports whether [Open] has created a bucket in the directory. It changes nothing.
 func Exists(dir string) (bool, error) {
 	for _, sub := range []string{"data", "index"} {
 		info, err := os.Stat(filepath.Join(dir, sub))
@@ -139,7 +140,7 @@ func Exists(dir string) (bool, error) {
 	return true, nil
 }
 
-// Close closes the index, if Open opened it. Afterwards every call fails.
+// Close closes the index if the bucket is from Open. Afterwards every call fails.
 func (b *Bucket) Close() error {
 	if b.own == nil {
 		return nil
@@ -147,9 +148,9 @@ func (b *Bucket) Close() error {
 	return errors.Join(b.own.Close(), b.files.root.Close())
 }
 
-// New returns a bucket with its bodies in dir and its registers in the store index. If dir does not
-// exist, New creates it. No other program may write registers into the index. To share a store,
-// pass a prefix of it; see [store.Prefix].
+// New returns a bucket whose bodies are in a directory, and whose registers are in the store passed
+// as index. If the directory does not exist, New creates it. No other program may write registers
+// into the index. To share a store, pass a prefix of it; see [store.Prefix].
 func New(dir string, index store.Store) (*Bucket, error) {
 	return newBucket(dir, index, Options{}, false)
 }

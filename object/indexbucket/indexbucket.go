@@ -7,8 +7,8 @@
 //	bucket, err := indexbucket.New(index, bodies, &indexbucket.Options{Prefix: "bodies/"})
 //	client, err := object.New(bucket, nil) // see package object
 //
-// The variable index is any [store.Store], for example in the same bucket (package bucketstore), in
-// a DynamoDB table, or in a database. The variable bodies is the bucket below. Call Sweep once a
+// The first argument is any [store.Store], for example in the same bucket (package bucketstore), in
+// a DynamoDB table, or in a database. The second argument is the bucket below. Call Sweep once a
 // day: it removes bodies that crashed processes have left.
 //
 // Only programs with the same index see the objects. Other programs see bodies under random names
@@ -61,21 +61,21 @@ type Options struct {
 	Prefix string
 
 	// OrphanAge is the age, by the store's clock, at which Sweep removes a body that no register
-	// names. If a put takes longer than half of OrphanAge until it changes the register, the put
-	// fails. The index must not apply a write later than half of OrphanAge after the write was
-	// sent. OrphanAge is at least [MinOrphanAge]; 0 means 24 hours. All users of an index must use
-	// the same OrphanAge.
+	// names. If a put has not changed the register after half of OrphanAge, the put fails. The
+	// index must not apply a write later than half of OrphanAge after the write was sent. OrphanAge
+	// is at least [MinOrphanAge]; 0 means 24 hours. All users of an index must use the same
+	// OrphanAge.
 	OrphanAge time.Duration
 }
 
 // Bucket contains objects; their registers are in an index, and their bodies are in another bucket.
 // Any number of goroutines may use it. It starts no goroutine, and needs no Close. It implements
 // [object.Bucket] and [object.Copier] with all their conditions. If a copy has the same source and
-// destination, to change the metadata, it writes no body.
+// destination, it changes only the metadata and writes no body.
 //
 // The method Sweep removes bodies that no register names and that are older than
 // [Options].OrphanAge. It returns the number of removed bodies. Sweep may run while the bucket is
-// in use. Its memory does not depend on the number of objects. It may leave a few bodies to the
+// in use. Its memory does not depend on the number of objects. It may leave a few bodies for the
 // next sweep.
 type Bucket struct {
 	*objects
@@ -90,9 +90,9 @@ var (
 	_ object.Describer = (*Bucket)(nil)
 )
 
-// New returns the bucket with its registers in index and its bodies in another bucket. No other
-// program may write registers into the index. To share a store, pass a prefix of it; see
-// [store.Prefix]. New sends nothing.
+// New returns a bucket whose registers are in the store passed as index, and whose bodies are in
+// the other bucket. No other program may write registers into the index. To share a store, pass a
+// prefix of it; see [store.Prefix]. New sends no request.
 func New(index store.Store, bodies object.Bucket, opts *Options) (*Bucket, error) {
 	var o Options
 	if opts != nil {

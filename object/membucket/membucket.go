@@ -52,7 +52,7 @@ var (
 	_ object.Describer = (*Bucket)(nil)
 )
 
-// New returns an empty bucket; the same as new(Bucket).
+// New returns an empty bucket. It does the same as new(Bucket).
 func New() *Bucket { return new(Bucket) }
 
 // name is what errors call the bucket.
