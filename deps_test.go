@@ -42,8 +42,10 @@ lease/...:            store lease internal/... lease/internal/...
 # The rules of a record are pure: no context, no clock, no store. The models run them. The layers
 # below lease follow, from the lowest up: each imports only those above its line.
 internal/lockrec:     store
-lease/internal/cell:    store internal/...
+lease/internal/event:   -
+lease/internal/cell:    store internal/... lease/internal/event
 lease/internal/waiting: store internal/... lease/internal/cell
+lease/internal/belief:  store internal/... lease/internal/event lease/internal/cell
 
 # What one tests with may use any backend below it.
 store/storetest:      store internal/registerrules internal/suitetest
@@ -160,6 +162,9 @@ func TestImportRules(t *testing.T) {
 		{"internal/lockrec", module + "/lease/internal/cell", "internal/lockrec may not import lease/internal/cell"},
 		{"lease/internal/cell", module + "/lease", "cell may not import lease"},
 		{"lease/internal/cell", module + "/lease/internal/waiting", "cell may not import lease/internal/waiting"},
+		{"lease/internal/event", module + "/lease/internal/cell", "event may not import lease/internal/cell"},
+		{"lease/internal/waiting", module + "/lease/internal/belief", "waiting may not import lease/internal/belief"},
+		{"lease/internal/belief", module + "/lease/internal/waiting", "belief may not import lease/internal/waiting"},
 		{"cmd/holdfast", module + "/store/storetest", "tests with"},
 		{"util", "fmt", "util has no line"},
 	} {

@@ -57,7 +57,7 @@ func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.C
 	})
 	for i, h := range ordered {
 		for _, other := range ordered[:i] {
-			if other != h && other.same(h) {
+			if other != h && other.cell.Same(h.cell) {
 				return nil, false, fmt.Errorf("%w: the set contains lock %q twice, with two handles that exclude each other; use one handle for each lock", store.ErrInvalid, h.name)
 			}
 		}
@@ -117,7 +117,7 @@ func (s *GuardSet) Guard(name string) *Guard {
 // [GuardSet.Release] is called.
 func (s *GuardSet) Context() context.Context {
 	for _, g := range s.guards {
-		g.g.check()
+		g.b.Grant().Check()
 	}
 	return s.ctx
 }

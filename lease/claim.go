@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/event"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -134,7 +136,7 @@ func (h *Handle) raiseToken(ctx context.Context, base *cell.Seen, rec *Record) e
 	g := h.grant
 	h.mu.Unlock()
 	if g != nil {
-		if err := lockrec.Raise(rec, g.token); err != nil {
+		if err := lockrec.Raise(rec, g.Token()); err != nil {
 			return err
 		}
 	}
@@ -175,26 +177,20 @@ func (h *Handle) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m M
 	if h.under == nil && c.space.Clock.SinceStart() >= sent+c.space.Set.Trust() || h.under != nil && h.under.Err() != nil {
 		return late(now)
 	}
-	g := newGrant(ctx, h, base, now, m, sent, f.Durable)
-	guard := g.guard(ctx)
+	g := h.believe(ctx, base, now, m, sent, f.Durable)
+	guard := h.join(ctx, g)
 	if guard == nil { // the process was stopped here until the trust was over
-		g.drain(context.WithoutCancel(ctx))
-		return late(g.standing())
+		return late(g.Abandon(ctx))
 	}
 	if h.own != nil {
 		h.own.guard = guard
 	}
-	if !c.add(g) {
+	if !c.add(h, g) {
 		if h.under != nil {
-			g.check() // ends the grant with the session
-			g.drain(context.WithoutCancel(ctx))
-			return late(g.standing())
+			g.Check() // ends the grant with the session
+			return late(g.Abandon(ctx))
 		}
-		g.halt(ErrClosed)
-		ctx, cancel := c.space.Ending(ctx)
-		defer cancel()
-		g.drain(context.WithoutCancel(ctx))
-		return nil, nil, errors.Join(ErrClosed, g.free(ctx))
+		return nil, nil, errors.Join(ErrClosed, g.Discard(ctx, ErrClosed))
 	}
 	h.mu.Lock()
 	h.passed = h.grant != nil && base.Rec != nil && base.Rec.Process != cell.ProcessID()
@@ -204,16 +200,85 @@ func (h *Handle) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m M
 	h.cell.Note(now)
 	c.waiting.Granted(h.cell)
 	if reason != "" {
-		e := h.event(EventTakenOver)
-		e.Token, e.Reason = g.token, reason
+		e := h.event(event.TakenOver)
+		e.Token, e.Reason = g.Token(), reason
 		if base.Rec != nil {
 			e.Holder = base.Rec.Holder
 		}
-		c.emit(e)
+		c.space.Emit(e)
 	}
-	g.emit(EventAcquired, nil)
-	g.acknowledge(now.Rec)
+	g.Emit(event.Acquired, nil)
+	g.Acknowledge(now.Rec)
 	return guard, nil, nil
+}
+
+// believe begins the belief in the grant m, which is in the record of the state now, in place of
+// base.
+func (h *Handle) believe(ctx context.Context, base, now *cell.Seen, m Member, sent time.Duration, firm bool) *belief.Grant {
+	terms := belief.Terms{Member: m, Linger: h.opts.Linger, Periodic: h.job != nil}
+	if h.under != nil {
+		terms.Session = h.under.grant()
+	}
+	if h.job != nil {
+		terms.Before = h.job.before[m.Grant]
+	}
+	h.mu.Lock()
+	terms.WasLastHolder = h.grant != nil && base.Rec != nil && base.Rec.Grant == h.grant.ID() && !h.grant.IsDetached()
+	h.mu.Unlock()
+	return belief.Begin(ctx, h.cell, (*owner)(h), now, sent, firm, terms)
+}
+
+// join returns a new guard of the grant, or nil if it is over.
+func (h *Handle) join(ctx context.Context, g *belief.Grant) *Guard {
+	guard := &Guard{h: h}
+	if !g.Join(ctx, &guard.b) {
+		return nil
+	}
+	return guard
+}
+
+// owner is a handle as its grants see it.
+type owner Handle
+
+// Ended ends the locks of the session whose grant has ended.
+func (o *owner) Ended(cause error) {
+	if o.own != nil {
+		o.own.end(cause)
+	}
+}
+
+// Renewed uses the sign that the store answers.
+func (o *owner) Renewed() {
+	if o.own != nil {
+		o.own.tidy()
+	}
+}
+
+// Named notes the locks that the record of the session names.
+func (o *owner) Named(locks []string) {
+	if o.own != nil {
+		o.own.addNamed(locks)
+	}
+}
+
+// Wanted notes that others want the lock.
+func (o *owner) Wanted() {
+	o.mu.Lock()
+	o.contended = true
+	o.mu.Unlock()
+}
+
+// Released takes the grant from those that Close has to end.
+func (o *owner) Released(g *belief.Grant) { o.c.remove((*Handle)(o), g) }
+
+// Depart takes a grant that is one of several out of the record.
+func (o *owner) Depart(ctx context.Context, base *cell.Seen, grant string) error {
+	return (*Handle)(o).depart(ctx, base, grant)
+}
+
+// Remember makes the session try again to free the lock.
+func (o *owner) Remember(t *cell.Tries, g *belief.Grant) {
+	o.under.remember(&leftover{h: (*Handle)(o), t: t, rec: g.Record(), grant: g.ID(), free: g.Freeing})
 }
 
 // errLate is why a session was not opened.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 	"github.com/holdfast-go/holdfast/store"
@@ -20,12 +21,10 @@ type Client struct {
 	opts    Options
 	waiting *waiting.Queues
 
-	listeners []*listener
-
 	end context.CancelCauseFunc
 
 	mu             sync.Mutex
-	grants         map[*grant]struct{}          // plain ones that Close has to end
+	grants         map[*belief.Grant]struct{}   // plain ones that Close has to end
 	owned          map[string]int               // the ids of these
 	sessions       map[string]*Session          // by their ids; those that Close has to end
 	holderSessions cell.Recents[*holderSession] // sessions that are waited for, by their ids
@@ -39,10 +38,10 @@ func New(st store.Store, o *Options) (*Client, error) {
 		return nil, err
 	}
 	life, end := context.WithCancelCause(context.Background())
-	space := cell.NewSpace(life, st, set)
+	space := cell.NewSpace(life, st, set, listeners(&opts))
 	return &Client{
-		space: space, opts: opts, waiting: waiting.NewQueues(space), end: end, listeners: listeners(&opts),
-		grants: map[*grant]struct{}{}, owned: map[string]int{}, sessions: map[string]*Session{},
+		space: space, opts: opts, waiting: waiting.NewQueues(space), end: end,
+		grants: map[*belief.Grant]struct{}{}, owned: map[string]int{}, sessions: map[string]*Session{},
 	}, nil
 }
 
@@ -116,7 +115,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	ends := make([]func() error, 0, len(c.grants)+len(c.sessions))
 	for g := range c.grants {
-		ends = append(ends, func() error { return g.release(ctx, ErrClosed) })
+		ends = append(ends, func() error { return g.Release(ctx, ErrClosed) })
 	}
 	for _, s := range c.sessions {
 		ends = append(ends, func() error { return s.Close(ctx) })
@@ -127,9 +126,7 @@ func (c *Client) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
 	_ = c.FlushEvents(ctx) // events that no handler took are counted
-	for _, l := range c.listeners {
-		l.close()
-	}
+	c.space.Events.Close()
 	return errors.Join(errs...)
 }
 
@@ -143,11 +140,7 @@ func inParallel[T any](all []T, most int, f func(T) error) []error {
 // FlushEvents waits until Options.OnEvent and Options.Logger have handled all earlier events. If
 // ctx ends first, it returns the cause of ctx.
 func (c *Client) FlushEvents(ctx context.Context) error {
-	var errs []error
-	for _, l := range c.listeners {
-		errs = append(errs, l.flush(ctx))
-	}
-	return errors.Join(errs...)
+	return c.space.Events.Flush(ctx)
 }
 
 // Stats counts the events that a client has dropped.
@@ -159,30 +152,24 @@ type Stats struct {
 
 // Stats returns the counts of the client. It sends nothing.
 func (c *Client) Stats() Stats {
-	var s Stats
-	for _, l := range c.listeners {
-		l.mu.Lock()
-		s.DroppedEvents += l.total
-		l.mu.Unlock()
-	}
-	return s
+	return Stats{DroppedEvents: c.space.Events.Dropped()}
 }
 
 // add registers a grant, unless its client was closed, or its session has ended.
-func (c *Client) add(g *grant) bool {
-	if s := g.h.under; s != nil {
+func (c *Client) add(h *Handle, g *belief.Grant) bool {
+	if s := h.under; s != nil {
 		return s.add(g)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch s := g.h.own; {
+	switch s := h.own; {
 	case c.space.Life.Err() != nil:
 		return false
 	case s != nil:
 		c.sessions[s.ID()] = s
 	default:
 		c.grants[g] = struct{}{}
-		c.owned[g.id]++ // twice for a grant that was detached and attached
+		c.owned[g.ID()]++ // twice for a grant that was detached and attached
 	}
 	return true
 }
@@ -194,19 +181,19 @@ func (c *Client) owns(grant string) bool {
 	return c.owned[grant] > 0 || c.sessions[lockrec.SessionOf(grant)] != nil
 }
 
-func (c *Client) remove(g *grant) {
-	if s := g.h.under; s != nil {
+func (c *Client) remove(h *Handle, g *belief.Grant) {
+	if s := h.under; s != nil {
 		s.remove(g)
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := g.h.own; s != nil {
+	if s := h.own; s != nil {
 		delete(c.sessions, s.ID())
 	} else if _, known := c.grants[g]; known {
 		delete(c.grants, g)
-		if c.owned[g.id]--; c.owned[g.id] == 0 {
-			delete(c.owned, g.id)
+		if c.owned[g.ID()]--; c.owned[g.ID()] == 0 {
+			delete(c.owned, g.ID())
 		}
 	}
 }

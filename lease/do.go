@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -71,13 +72,11 @@ func (h *Handle) Do(ctx context.Context, f func(ctx context.Context, g *Guard) e
 
 // do runs f and releases the guard.
 func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (err error) {
-	around, _ := ctx.Value(workKey{}).(*work)
-	w := &work{g: g, around: around}
-	w.Context, w.end = context.WithCancelCause(context.WithValue(ctx, workKey{}, w))
-	stop := context.AfterFunc(g.Context(), func() { w.end(g.Err()) })
+	w := g.b.NewWork(ctx)
+	stop := context.AfterFunc(g.Context(), func() { w.End(g.Err()) })
 	ignore := func() bool { return true }
-	if g.g.h.opts.OnYieldRequest == YieldOnRequest {
-		ignore = context.AfterFunc(g.g.yieldContext(), func() { w.end(g.yieldsOnRequest()) })
+	if g.h.opts.OnYieldRequest == YieldOnRequest {
+		ignore = context.AfterFunc(g.b.Grant().YieldContext(), func() { w.End(g.yieldsOnRequest()) })
 	}
 	returned := false
 	defer func() { // if f panics, too
@@ -92,9 +91,9 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 		if ctx.Err() != nil {
 			asked = context.Cause(ctx)
 		}
-		w.end(ErrReleased)
+		w.End(ErrReleased)
 		err = result(err, asked, context.Cause(w.Context), over, g.Release(ctx))
-		if g.g.h.job != nil && err == nil && (over == ErrReleased || over == ErrDetached) {
+		if g.h.job != nil && err == nil && (over == ErrReleased || over == ErrDetached) {
 			err = fmt.Errorf("%w before the function returned: the record of the job does not say how the run ended", over)
 		}
 	}()
@@ -154,33 +153,11 @@ func (e stopped) Is(target error) bool {
 // As finds what the error of the function has.
 func (e stopped) As(target any) bool { return errors.As(e.err, target) }
 
-// work is the context of a function that runs under a guard. Like that of the guard it looks
-// at the clocks whenever it is asked.
-type work struct {
-	context.Context
-	g      *Guard
-	end    context.CancelCauseFunc
-	around *work // that of the function around it
-}
-
-// workKey is the key of the innermost work in a context.
-type workKey struct{}
-
-// Err implements context.Context.
-func (w *work) Err() error {
-	if err := w.g.Err(); err != nil {
-		w.end(err)
-	}
-	return w.Context.Err()
-}
-
 // waitsForItself refuses to wait for a lock that a function around ctx holds, or whose guard's
 // context ctx is made of, through another handle: it would wait until ctx ends.
 func (h *Handle) waitsForItself(ctx context.Context) error {
-	for w, _ := ctx.Value(workKey{}).(*work); w != nil; w = w.around {
-		if w.g.g.h != h && w.g.g.h.same(h) && w.g.Err() == nil {
-			return fmt.Errorf("%w: the caller holds lock %q already, in this function or through the guard of this context (token %d), so the wait would never end", store.ErrInvalid, h.name, w.g.g.token)
-		}
+	if g := belief.HeldAround(ctx, h.cell); g != nil {
+		return fmt.Errorf("%w: the caller holds lock %q already, in this function or through the guard of this context (token %d), so the wait would never end", store.ErrInvalid, h.name, g.Token())
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 // that hands the lock over knows neither the value of the next leader nor its name for people.
 func (e *Election) introduce(ctx context.Context, guard *Guard, value []byte) error {
 	set, last := e.h.c.space.Set, e.h.cell.Known()
-	handed := last != nil && last.Rec != nil && last.Rec.Grant == guard.g.id && last.Rec.Holder != set.Holder
+	handed := last != nil && last.Rec != nil && last.Rec.Grant == guard.b.Grant().ID() && last.Rec.Holder != set.Holder
 	if !handed && bytes.Equal(guard.Data(), value) {
 		return nil
 	}

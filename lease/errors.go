@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -22,23 +23,23 @@ var (
 
 	// ErrLost: the lease ended before its release. The error is a [*LostError]. Its Reason is one
 	// of the next six errors.
-	ErrLost = errors.New("lease lost")
+	ErrLost = belief.ErrLost
 
 	// ErrTakenOver: the record names another grant.
-	ErrTakenOver = errors.New("taken over by another client")
+	ErrTakenOver = belief.ErrTakenOver
 
 	// ErrExpired: no renewal was confirmed before the deadline.
-	ErrExpired = errors.New("not renewed in time")
+	ErrExpired = belief.ErrExpired
 
 	// ErrBroken: a client broke the grant; see [Client.Break].
-	ErrBroken = errors.New("broken by another client")
+	ErrBroken = belief.ErrBroken
 
 	// ErrRemoved: the record was removed from the store.
-	ErrRemoved = errors.New("record removed from the store")
+	ErrRemoved = belief.ErrRemoved
 
 	// ErrRevoked: another client has revoked the session, because it was not renewed in time, or
 	// because its process was found dead; see Options.ReclaimOwn.
-	ErrRevoked = errors.New("session revoked by another client")
+	ErrRevoked = belief.ErrRevoked
 
 	// ErrTicketUsed: the ticket, or a copy of it, was used before. The lease continues elsewhere,
 	// and the [LostError] names its holder. This ticket is no longer valid.
@@ -57,7 +58,7 @@ var (
 
 	// ErrReleased: the guard was released. The guard's context ends with this cause. It does not
 	// match [ErrLost].
-	ErrReleased = errors.New("lease released")
+	ErrReleased = belief.ErrReleased
 
 	// ErrReleaseFailed: the function that [Client.Do] ran has returned, but the release of the
 	// lock is not confirmed. Other clients may have to wait until the lease expires.
@@ -77,7 +78,7 @@ var (
 
 	// ErrDetached: the guard was detached; see [Guard.Detach]. The lease continues without the
 	// guard.
-	ErrDetached = errors.New("lease detached")
+	ErrDetached = belief.ErrDetached
 
 	// ErrAlreadyRan: the job has already run in this period. The error is a [*AlreadyRanError].
 	ErrAlreadyRan = store.NewError("the job has already run in this period", store.NotApplied, store.ErrPermanent)
@@ -194,42 +195,16 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // Outcome returns NotApplied.
 func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
 
-// LostError has the reason why a lease ended. A LostError matches [ErrLost] and its
-// Reason.
-type LostError struct {
-	Name      string // name of the lock; empty if a session was lost
-	Session   string // session that was lost, or session of the lease; empty if there is none
-	Token     uint64
-	Reason    error  // ErrTakenOver, ErrExpired, ErrBroken, ErrRemoved, ErrRevoked or ErrTicketUsed
-	NewHolder string // present holder of the lock, if known
-	Cause     error  // last error of the store, if any
-
-	now bool // it was broken with immediate effect
-}
-
-func (e *LostError) Error() string {
-	s := fmt.Sprintf("lease on %q (token %d) lost: %v", e.Name, e.Token, e.Reason)
-	if e.Name == "" {
-		s = fmt.Sprintf("session %s lost: %v", e.Session, e.Reason)
-	}
-	if e.NewHolder != "" {
-		s += ": " + e.NewHolder
-	}
-	if e.Cause != nil {
-		s += ": " + strings.ReplaceAll(e.Cause.Error(), "\n", "; ")
-	}
-	return s
-}
-
-func (e *LostError) Is(target error) bool { return target == ErrLost }
-
-// Unwrap returns the reason and the cause.
-func (e *LostError) Unwrap() []error {
-	if e.Cause == nil {
-		return []error{e.Reason}
-	}
-	return []error{e.Reason, e.Cause}
-}
+// LostError has the reason why a lease ended. A LostError matches [ErrLost] and its Reason. The
+// fields are:
+//
+//   - Name: the name of the lock; empty if a session was lost.
+//   - Session: the session that was lost, or the session of the lease; empty if there is none.
+//   - Token: the token of the grant.
+//   - Reason: ErrTakenOver, ErrExpired, ErrBroken, ErrRemoved, ErrRevoked or ErrTicketUsed.
+//   - NewHolder: the present holder of the lock, if known.
+//   - Cause: the last error of the store, if any. The error also matches it.
+type LostError = belief.LostError
 
 // SlotCountError has the number of slots of a semaphore, and the number that the caller
 // passed. It matches [ErrSlotCount].

@@ -5,10 +5,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -20,51 +20,32 @@ import (
 // ends TTL - Margin - Grace after the client sent this renewal. No other client takes the lock
 // before the TTL has passed.
 type Guard struct {
-	g *grant
-
-	// Guarded by the mutex of the grant.
-	ctx    context.Context         // its values are the guard's; with cancel it is the guard's own
-	cancel context.CancelCauseFunc // nil until the context is needed
-	cause  error                   // why the guard has ended, nil until it has
-
-	wasLastHolder bool // no other handle has held the lock since the guard before
-	released      bool // guarded in the same way
-	last          bool // guarded in the same way: it was the last guard of the grant that was released
+	h *Handle
+	b belief.Guard
 }
 
 // Handle returns the handle of the guard.
-func (g *Guard) Handle() *Handle { return g.g.h }
+func (g *Guard) Handle() *Handle { return g.h }
 
 // Grace returns the time that guarded work has to stop after the end of the guard's context.
-func (g *Guard) Grace() time.Duration { return g.g.c.space.Set.Grace }
+func (g *Guard) Grace() time.Duration { return g.h.c.space.Set.Grace }
 
 // GraceRemaining returns how much of the grace is left. While the lease is trusted, the result is
 // the whole grace. After the lease has expired or was broken, the result is the rest of the
 // grace. The result is zero if another client may already hold the lock: the lock was taken over,
 // the record was removed, or the grant was broken with immediate effect. After a release, a close
 // or a detach the result is zero, too.
-func (g *Guard) GraceRemaining() time.Duration {
-	gr := g.g
-	gr.check()
-	now, sent := gr.c.space.Clock.SinceStart(), gr.lastSent()
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	if gr.taken {
-		return 0
-	}
-	set := gr.c.space.Set
-	return max(0, min(set.Grace, sent+set.TTL-set.Margin-now))
-}
+func (g *Guard) GraceRemaining() time.Duration { return g.b.Grant().GraceRemaining() }
 
 // Name returns the name of the lock.
-func (g *Guard) Name() string { return g.g.h.name }
+func (g *Guard) Name() string { return g.h.name }
 
 // Token returns the fencing token of the grant. It is higher than the token of every earlier
 // grant of this lock, and renewals do not change it. A reader has the token of the last writer.
 // After the end of the lease, Token still returns this token; see [Guard.Err].
 func (g *Guard) Token() uint64 {
-	g.g.check()
-	return g.g.token
+	g.b.Grant().Check()
+	return g.b.Grant().Token()
 }
 
 // Context returns a context that ends when the lease ends or this guard is released. It has the
@@ -72,60 +53,29 @@ func (g *Guard) Token() uint64 {
 // [ErrClosed], [ErrDetached] or a [*LostError]. Its method Err also checks the clocks. An
 // Acquire of the same lock through another handle with this context would wait for this guard
 // for ever. So such an Acquire returns [store.ErrInvalid].
-func (g *Guard) Context() context.Context {
-	g.g.check()
-	g.g.mu.Lock()
-	defer g.g.mu.Unlock()
-	if g.cancel == nil {
-		inner, cancel := context.WithCancelCause(context.WithoutCancel(g.ctx))
-		if g.ctx, g.cancel = (guardContext{inner, g}), cancel; g.cause != nil {
-			cancel(g.cause)
-		}
-	}
-	return g.ctx
-}
-
-// end ends the guard. The caller holds the mutex of the grant.
-func (g *Guard) end(cause error) {
-	if g.cause != nil {
-		return
-	}
-	g.cause = cause
-	if g.cancel != nil {
-		g.cancel(cause)
-	}
-}
+func (g *Guard) Context() context.Context { return g.b.Context() }
 
 // While the lease is trusted and this guard is not released, Err returns nil. Later it returns
 // the cause of the guard's context. Err checks the clocks and sends nothing.
-func (g *Guard) Err() error {
-	g.g.check()
-	g.g.mu.Lock()
-	defer g.g.mu.Unlock()
-	return g.cause
-}
+func (g *Guard) Err() error { return g.b.Err() }
 
 // Deadline returns the time at which the trust ends if no further renewal succeeds. The time is
 // by this machine's present wall clock, for display. After the deadline, the work has
 // Options.Grace to stop.
-func (g *Guard) Deadline() time.Time { return g.g.deadline() }
+func (g *Guard) Deadline() time.Time { return g.b.Grant().Deadline() }
 
 // Remaining returns how long the lease is still trusted if no further renewal succeeds. It is
 // zero when the lease is over.
-func (g *Guard) Remaining() time.Duration { return g.g.check() }
+func (g *Guard) Remaining() time.Duration { return g.b.Grant().Check() }
 
 // WasLastHolder reports whether no other handle has held the lock since this handle's last grant.
 // If the result is true, data that the program cached during that grant is still valid. The
 // result is false for the first grant of a handle, and if the client is not certain.
-func (g *Guard) WasLastHolder() bool { return g.wasLastHolder }
+func (g *Guard) WasLastHolder() bool { return g.b.WasLastHolder() }
 
 // Data returns a copy of the data in the record, or nil if there is none. This grant or an
 // earlier grant has written the data.
-func (g *Guard) Data() []byte {
-	g.g.mu.Lock()
-	defer g.g.mu.Unlock()
-	return bytes.Clone(g.g.tries.Rec.Data)
-}
+func (g *Guard) Data() []byte { return bytes.Clone(g.b.Grant().Record().Data) }
 
 // SetData stores data in the record, durably, where every client can read it with
 // [Client.Inspect]. Nil removes the data. The data remains after the end of the grant. The write
@@ -137,7 +87,7 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	if err := g.Err(); err != nil {
 		return err
 	}
-	if g.g.isMember() {
+	if g.b.Grant().IsMember() {
 		return fmt.Errorf("%w: lock %q has several holders; only a holder that has the lock alone can write data", store.ErrInvalid, g.Name())
 	}
 	data = bytes.Clone(data)
@@ -147,9 +97,9 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 // rewrite changes the record of the grant, until done says that it is changed.
 func (g *Guard) rewrite(ctx context.Context, change func(*Record) error, done func() bool) error {
 	unclear := false // whether a write may yet be applied
-	pause := g.g.c.space.Backoff(g.g.c.space.Set.MinPoll, g.g.c.space.Set.MaxPoll)
+	pause := g.h.c.space.Backoff(g.h.c.space.Set.MinPoll, g.h.c.space.Set.MaxPoll)
 	for {
-		err := g.g.renew(ctx, true, change)
+		err := g.b.Grant().Renew(ctx, true, change)
 		if err == nil && done() {
 			return nil
 		}
@@ -172,7 +122,7 @@ func (g *Guard) rewrite(ctx context.Context, change func(*Record) error, done fu
 // AllowRerun is for work that was not done. After this call, the release of the grant also
 // cancels Options.MinInterval and the run of a job (see [Client.Once]), in the same request.
 // The next grant may begin at once, and the run does not count.
-func (g *Guard) AllowRerun() { g.g.rerunAllowed.Store(true) }
+func (g *Guard) AllowRerun() { g.b.Grant().AllowRerun() }
 
 // Renew renews the lease now, in one request. Without Options.ManualRenewal the client also
 // renews the lease automatically. An error that matches [ErrLost] ends the lease. After any
@@ -182,11 +132,11 @@ func (g *Guard) Renew(ctx context.Context) error {
 	if err := g.Err(); err != nil {
 		return err
 	}
-	if s := g.g.h.under; s != nil {
+	if s := g.h.under; s != nil {
 		err := s.Renew(ctx)
 		return cmp.Or(g.Err(), err)
 	}
-	return g.g.renew(ctx, true, nil)
+	return g.b.Grant().Renew(ctx, true, nil)
 }
 
 // Release ends the context of this guard, and then the guard. If no other guard of the grant is
@@ -201,31 +151,4 @@ func (g *Guard) Renew(ctx context.Context) error {
 // grant are left. A [*LostError] says that the lease was lost before. After any other error the
 // lock may still be held in the store, and other clients wait until the lease expires. For this
 // program the lease is over in all cases. A second call returns the same error.
-func (g *Guard) Release(ctx context.Context) error {
-	g.g.check()
-	gr := g.g
-	most := gr.h.opts.Linger
-	gr.mu.Lock()
-	if gr.tries.Rec.Linger == 0 { // it was handed over: others do not know that asking pays
-		most = 0
-	}
-	if !g.released {
-		g.end(ErrReleased)
-		gr.guards = slices.DeleteFunc(gr.guards, func(other *Guard) bool { return other == g })
-		g.released, g.last = true, len(gr.guards) == 0 && !gr.becomeIdle(most)
-		gr.releasing = gr.releasing || g.last
-	}
-	last, cause := g.last, g.cause
-	gr.mu.Unlock()
-	if last {
-		return gr.release(ctx, ErrReleased)
-	}
-	return lostOnly(cause)
-}
-
-func lostOnly(err error) error {
-	if lost, ok := err.(*LostError); ok {
-		return lost
-	}
-	return nil
-}
+func (g *Guard) Release(ctx context.Context) error { return g.b.Release(ctx) }

@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/event"
 	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -30,7 +31,7 @@ type Handle struct {
 	own   *Session // whose record it is, nil for locks and for sessions of others
 
 	mu        sync.Mutex
-	grant     *grant          // the current grant, or the last one
+	grant     *belief.Grant   // the current grant, or the last one
 	abandoned map[string]bool // grants that were sent and never handed out
 	began     time.Duration   // when grant began
 	passed    bool            // another process has held the lock since the grant before
@@ -63,17 +64,6 @@ type Handle struct {
 
 // Name returns the name of the lock.
 func (h *Handle) Name() string { return h.name }
-
-// same reports whether another handle is on the same register, as far as the stores
-// tell.
-func (h *Handle) same(other *Handle) bool {
-	id, key := h.cell.Register()
-	otherID, otherKey := other.cell.Register()
-	if id == "" && otherID == "" {
-		return h.cell.Key == other.cell.Key && reflect.TypeOf(h.c.space.Given).Comparable() && h.c.space.Given == other.c.space.Given
-	}
-	return id == otherID && key == otherKey
-}
 
 // maxRounds bounds how often one attempt begins again after others were faster, and maxContenders
 // where the lock has several holders, who all write its record.
@@ -129,12 +119,12 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	}
 	ctx, cancel := h.bind(ctx)
 	defer cancel(nil)
-	ctx, stop := h.c.space.WithStoreTimeout(ctx, h.c.unresponsive(h.event(EventUnresponsive)))
+	ctx, stop := h.c.space.WithStoreTimeout(ctx, h.event(event.Unresponsive))
 	defer stop()
 	if ctx.Err() != nil {
 		return nil, cancelled(ctx, h.name, h.ended(ctx, nil))
 	}
-	if guard, _ := h.join(ctx); guard != nil {
+	if guard, _ := h.joinGrant(ctx); guard != nil {
 		return guard, nil
 	}
 	h.waits(1)
@@ -158,7 +148,7 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 			return h.acquire(ctx, l, w)
 		case <-w.Wake:
 			patience.Share(&cell.Unanswered{})
-			if guard, _ := h.join(ctx); guard != nil {
+			if guard, _ := h.joinGrant(ctx); guard != nil {
 				return guard, nil
 			}
 			if guard, err := h.woken(ctx); guard != nil || err != nil {
@@ -218,9 +208,9 @@ func (h *Handle) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waite
 			if id := lockrec.Possession(&held.Record); l.Notified != id || id == "" {
 				l.Notified = id
 				l.SawHeld(held.Record.TTL)
-				e := h.event(EventWaiting)
+				e := h.event(event.Waiting)
 				e.Token, e.Holder, e.Since, e.Wait = held.Record.Token, holdersOf(&held.Record), held.Record.Granted, held.Wait
-				h.c.emit(e)
+				h.c.space.Emit(e)
 			}
 			h.requestIdleYield(ctx, l)
 			h.notifyBroken(ctx, l)
@@ -252,6 +242,15 @@ func (h *Handle) look(wait time.Duration) waiting.Look {
 		look.Entries = h.entries(s)
 	}
 	return look
+}
+
+// event returns an event of the lock, or of the session.
+func (h *Handle) event(kind event.Kind) event.Event {
+	session := ""
+	if h.under != nil {
+		session = h.under.ID()
+	}
+	return h.cell.Event(kind, session)
 }
 
 // lastSeen adds who held the lock last to an error that does not tell it.
@@ -367,7 +366,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx))
 	}
-	if guard, err := h.join(ctx); guard != nil || err != nil {
+	if guard, err := h.joinGrant(ctx); guard != nil || err != nil {
 		return guard, err
 	}
 	if h.under != nil {
@@ -478,27 +477,25 @@ func (h *Handle) guesses() bool {
 	return h.job == nil && (h.c.space.Set.Traits.ConflictCarriesState || h.c.space.Set.AssumeNew) && !h.c.space.Set.CheckTokenFloor
 }
 
-// join returns a guard of the grant that the handle holds already, or neither
+// joinGrant returns a guard of the grant that the handle holds already, or neither
 // guard nor error. A release under way is waited for.
-func (h *Handle) join(ctx context.Context) (*Guard, error) {
+func (h *Handle) joinGrant(ctx context.Context) (*Guard, error) {
 	h.mu.Lock()
 	g := h.grant
 	h.mu.Unlock()
 	if g == nil {
 		return nil, nil
 	}
-	g.check()
-	if guard := g.guard(ctx); guard != nil {
+	g.Check()
+	if guard := h.join(ctx, g); guard != nil {
 		return guard, nil
 	}
-	g.mu.Lock()
-	releasing := g.releasing
-	g.mu.Unlock()
-	if !releasing {
+	releasing := g.Releasing()
+	if releasing == nil {
 		return nil, nil
 	}
 	select {
-	case <-g.over():
+	case <-releasing:
 		return nil, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx))
@@ -532,13 +529,13 @@ func (h *Handle) reacquireDelay() time.Duration {
 		return 0
 	}
 	set, last := h.c.space.Set, h.cell.Known()
-	if last == nil || last.Rec == nil || last.Rec.State != Free || h.grant.id != last.Rec.Grant {
+	if last == nil || last.Rec == nil || last.Rec.State != Free || h.grant.ID() != last.Rec.Grant {
 		return 0
 	}
 	since := h.c.space.Clock.Monotonic().Sub(last.At)
 	var yield time.Duration
 	switch watched := h.c.space.Watches(); {
-	case h.grant.yieldRequested(): // for as long as a waiter needs that does not hear of it
+	case h.grant.YieldRequested(): // for as long as a waiter needs that does not hear of it
 		yield = set.MaxPoll
 	case watched && h.contended:
 		yield = watchedReacquireDelay
@@ -571,7 +568,7 @@ func (h *Handle) noted(s *cell.Seen) {
 		return
 	}
 	h.mu.Lock()
-	released := h.abandoned[s.Rec.Grant] || h.grant != nil && h.grant.id == s.Rec.Grant
+	released := h.abandoned[s.Rec.Grant] || h.grant != nil && h.grant.ID() == s.Rec.Grant
 	h.mu.Unlock()
 	if released {
 		h.c.waiting.Freed(h.cell)

@@ -58,30 +58,10 @@ func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, er
 // No other grant has that slot until the guard is released or lost. If the lock is not a
 // semaphore, Slot returns 0.
 func (g *Guard) Slot() int {
-	if !g.g.isMember() {
+	if !g.b.Grant().IsMember() {
 		return 0
 	}
-	return g.g.member.Slot
-}
-
-// isMember reports whether the grant is one of several that can hold the lock: a reader's, or one
-// of a slot. Its release changes a record that others write, too.
-func (g *grant) isMember() bool { return g.member != nil }
-
-// foundMember is found for a grant that is a member.
-func (g *grant) foundMember(now *cell.Seen) (over bool, _ error) {
-	lost := &LostError{Reason: ErrTakenOver}
-	switch {
-	case now.Rec == nil:
-		lost.Reason = ErrRemoved
-	case now.Rec.State == Broken:
-		lost.Reason = ErrBroken
-	case now.Names(g.id):
-		g.acknowledge(now.Rec)
-		return false, nil
-	}
-	g.lose(lost)
-	return true, g.cause()
+	return g.b.Grant().Member().Slot
 }
 
 // mode is what the handle takes.
@@ -575,7 +555,7 @@ func (h *Handle) depart(ctx context.Context, base *cell.Seen, grant string) erro
 		base = last
 	}
 	l := &leftover{h: h, t: h.cell.Over(base.Version, base.Rec), rec: base.Rec, grant: grant, free: h.without(grant), landed: true}
-	marked, err := h.withHighestMark(ctx, base.Rec)
+	marked, err := h.cell.WithHighestMark(ctx, base.Rec)
 	if err != nil {
 		h.under.remember(l)
 		return err
@@ -586,21 +566,6 @@ func (h *Handle) depart(ctx context.Context, base *cell.Seen, grant string) erro
 	}
 	h.c.waiting.Freed(h.cell)
 	return nil
-}
-
-// withHighestMark returns r with a token above all marks in the store, for a grant that is handed
-// over. Most stores have no marks.
-func (h *Handle) withHighestMark(ctx context.Context, r *Record) (*Record, error) {
-	if len(r.Queue) == 0 {
-		return r, nil
-	}
-	mark, err := store.HighestToken(ctx, h.c.space.Store, h.cell.Key)
-	if err != nil || mark <= r.Token {
-		return r, err
-	}
-	next := *r
-	next.Token = mark
-	return &next, nil
 }
 
 // waits counts the goroutines that wait through the handle.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 )
@@ -123,12 +123,12 @@ func (s *Session) startChecks() {
 // checkOnce reads the records of those locks, and returns the names of those to be read again.
 // claims are those that were under way before the reads.
 func (s *Session) checkOnce(ctx context.Context, names map[string]bool, claims map[string]int) (left []string) {
-	all := slices.DeleteFunc(s.all(), func(g *grant) bool { return !names[lockrec.AllLocks] && !names[g.h.name] })
+	all := slices.DeleteFunc(s.all(), func(g *belief.Grant) bool { return !names[lockrec.AllLocks] && !names[g.Name()] })
 	held, known := map[string]bool{}, map[string]bool{}
-	for i, err := range inParallel(all, maxReleases, func(g *grant) error { return g.checkUnderSession(ctx) }) {
-		held[all[i].h.name], known[all[i].id] = true, true
+	for i, err := range inParallel(all, maxReleases, func(g *belief.Grant) error { return g.CheckUnderSession(ctx) }) {
+		held[all[i].Name()], known[all[i].ID()] = true, true
 		if err != nil {
-			left = append(left, all[i].h.name)
+			left = append(left, all[i].Name())
 		}
 	}
 	var others []string
@@ -177,17 +177,4 @@ func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]
 		}
 	}
 	return nil
-}
-
-// checkUnderSession reads the record of a lock under the session. If the lock was broken, it is
-// freed when its holder has had the time to stop.
-func (g *grant) checkUnderSession(ctx context.Context) error {
-	err := g.checkRecord(ctx, "")
-	if errors.Is(g.cause(), ErrBroken) {
-		time.AfterFunc(g.c.space.Set.Grace, func() { _ = g.release(context.Background(), ErrReleased) })
-	}
-	if g.cause() != nil {
-		return nil // it is over
-	}
-	return err
 }

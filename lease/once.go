@@ -116,18 +116,18 @@ func (c *Client) Once(ctx context.Context, name string, period Period, f func(ct
 		return OnceResult{}, err
 	}
 	err = guard.do(ctx, f)
-	return OnceResult{Ran: true, Last: guard.g.lastRun()}, err
+	return OnceResult{Ran: true, Last: guard.b.Grant().LastRun()}, err
 }
 
 // SetRunResult sets the outcome of the run that the release of this grant writes. A nil err means
 // [RunDone], and any other err means [RunFailed]. The last call before the release counts. If the
 // grant is not a run (see [LockOptions].Period), the call has no effect.
 func (g *Guard) SetRunResult(err error) {
-	end := &Run{Ended: g.g.c.space.Clock.Wall().UTC(), Outcome: RunDone}
+	end := &Run{Ended: g.h.c.space.Clock.Wall().UTC(), Outcome: RunDone}
 	if err != nil {
 		end.Outcome, end.Error = RunFailed, shorten(err.Error())
 	}
-	g.g.ending.Store(end)
+	g.b.Grant().SetRunResult(end)
 }
 
 // shorten cuts the text of an error to what a record keeps.
@@ -208,34 +208,4 @@ func (j *job) begin(rec *Record) {
 		clear(j.before)
 	}
 	j.before[rec.Grant] = j.last
-}
-
-// lastRun returns the run of the grant as the grant knows it.
-func (g *grant) lastRun() Run {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	rec := lockrec.Freed(g.tries.Rec, g.c.space.Clock.Wall())
-	if _, lost := g.ended.(*LostError); !lost {
-		g.endRun(&rec)
-	}
-	if rec.Run == nil {
-		return Run{}
-	}
-	return *rec.Run
-}
-
-// endRun puts the end of the grant's run into the record that frees the lock.
-func (g *grant) endRun(free *Record) {
-	if run, end := free.Run, g.ending.Load(); run != nil && run.Grant == g.id && end != nil {
-		ended := *run
-		ended.Ended, ended.Outcome, ended.Error = end.Ended, end.Outcome, end.Error
-		free.Run = &ended
-	}
-	if g.rerunAllowed.Load() && free.Run != nil && free.Run.Grant == g.id {
-		if g.h.job != nil {
-			free.Run = g.before
-		} else { // taken up with a ticket
-			free.Run = lockrec.AllowRerun(free)
-		}
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/event"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -180,7 +181,7 @@ func (c *Client) awaitSession(ctx context.Context, holder *Record) bool {
 // trusts reports whether the session is one of this client's whose lease is still trusted.
 func (c *Client) trusts(id string) bool {
 	own := c.session(id)
-	return own != nil && own.grant().check() > 0
+	return own != nil && own.grant().Check() > 0
 }
 
 // session returns the session of this client that has that id, or nil.
@@ -226,7 +227,7 @@ func (r *holderSession) revoke(ctx context.Context, now *cell.Seen, reason strin
 	applied, err := r.write(ctx, now, &rec)
 	if applied {
 		r.final = r.cell.Known()
-		r.c.emit(Event{Kind: EventRevoked, Session: r.cell.Name, Holder: rec.Holder, Reason: reason})
+		r.c.space.Emit(event.Event{Kind: EventRevoked, Session: r.cell.Name, Holder: rec.Holder, Reason: reason})
 	}
 	return applied, err
 }

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/event"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -38,7 +40,7 @@ type Session struct {
 
 	mu        sync.Mutex // never held across I/O, nor while that of a grant is taken
 	over      bool       // the session has ended: no lock is added
-	locks     map[*grant]struct{}
+	locks     map[*belief.Grant]struct{}
 	claims    map[string]int // claims that are under way, by the name of the lock
 	idle      chan struct{}  // closed when none is, where Close waits for that
 	leftovers []*leftover
@@ -58,7 +60,7 @@ type Session struct {
 func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
 	ctx, cancel := c.space.Bind(ctx)
 	defer cancel(nil)
-	ctx, stop := c.space.WithStoreTimeout(ctx, c.unresponsive(Event{Kind: EventUnresponsive}))
+	ctx, stop := c.space.WithStoreTimeout(ctx, event.Event{Kind: event.Unresponsive})
 	defer stop()
 	for pause := c.space.Backoff(c.space.Set.MinPoll, c.space.Set.MaxPoll); ; {
 		s, err := c.openSession(ctx)
@@ -77,7 +79,7 @@ func (c *Client) openSession(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{c: c, h: c.newHandle(record), closed: make(chan struct{}), locks: map[*grant]struct{}{}}
+	s := &Session{c: c, h: c.newHandle(record), closed: make(chan struct{}), locks: map[*belief.Grant]struct{}{}}
 	s.h.own = s
 	if _, err = s.h.attempt(ctx, false); err != nil {
 		return nil, err
@@ -142,7 +144,7 @@ func (s *Session) Do(ctx context.Context, name string, f func(ctx context.Contex
 }
 
 // grant returns the grant of the session's own record.
-func (s *Session) grant() *grant { return s.guard.g }
+func (s *Session) grant() *belief.Grant { return s.guard.b.Grant() }
 
 // nextGrant returns the id of a new grant under the session.
 func (s *Session) nextGrant() string {
@@ -155,16 +157,14 @@ func (s *Session) ready() error {
 	if err := s.Err(); err != nil {
 		return err
 	}
-	g := s.grant()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.tries.InDoubt() {
+	doubt, problem := s.grant().InDoubt()
+	if !doubt {
 		return nil
 	}
-	if g.problem == nil {
+	if problem == nil {
 		return fmt.Errorf("session %s: %w", s.h.name, ErrSessionInDoubt)
 	}
-	return store.MarkNotApplied(fmt.Errorf("session %s: %w: %w", s.h.name, ErrSessionInDoubt, g.problem))
+	return store.MarkNotApplied(fmt.Errorf("session %s: %w: %w", s.h.name, ErrSessionInDoubt, problem))
 }
 
 // beginClaim counts a claim of a lock under the session, unless the session takes no lock now.
@@ -204,7 +204,7 @@ func (s *Session) isClaimed(name string) bool {
 }
 
 // add registers a lock that was granted under the session, unless the session is over.
-func (s *Session) add(g *grant) bool {
+func (s *Session) add(g *belief.Grant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.over {
@@ -213,17 +213,17 @@ func (s *Session) add(g *grant) bool {
 	return !s.over
 }
 
-func (s *Session) remove(g *grant) {
+func (s *Session) remove(g *belief.Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.locks, g)
 }
 
 // all returns the locks that are not released, or not yet.
-func (s *Session) all() []*grant {
+func (s *Session) all() []*belief.Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*grant, 0, len(s.locks))
+	all := make([]*belief.Grant, 0, len(s.locks))
 	for g := range s.locks {
 		all = append(all, g)
 	}
@@ -231,18 +231,7 @@ func (s *Session) all() []*grant {
 }
 
 // cause is why the session has ended.
-func (s *Session) cause() error { return s.grant().cause() }
-
-// isClosed reports whether the session's record says that the session was closed.
-func (s *Session) isClosed() bool {
-	g := s.grant()
-	select {
-	case <-g.over():
-		return g.result == nil
-	default:
-		return false
-	}
-}
+func (s *Session) cause() error { return s.grant().Cause() }
 
 // end ends the belief in all locks under the session, which has ended itself.
 func (s *Session) end(cause error) {
@@ -250,18 +239,8 @@ func (s *Session) end(cause error) {
 	s.over = true
 	s.mu.Unlock()
 	for _, g := range s.all() {
-		g.follow(cause)
+		g.Follow(cause)
 	}
-}
-
-// follow ends a grant under a session that has ended.
-func (g *grant) follow(cause error) {
-	if lost, ok := cause.(*LostError); ok {
-		own := *lost
-		g.lose(&own)
-		return
-	}
-	g.halt(cause)
 }
 
 // maxReleases bounds the requests that give the locks of a session back at the same time.
@@ -290,13 +269,10 @@ func (s *Session) Close(ctx context.Context) error {
 func (s *Session) close(ctx context.Context) error {
 	ctx, cancel := s.c.space.Ending(ctx)
 	defer cancel()
-	err := s.grant().release(ctx, ErrClosed)
-	_ = inParallel(s.all(), maxReleases, func(g *grant) error {
-		if !g.releaseFirst(ctx, ErrClosed) {
-			select { // a release that began later may last longer
-			case <-g.over():
-			case <-ctx.Done():
-			}
+	err := s.grant().Release(ctx, ErrClosed)
+	_ = inParallel(s.all(), maxReleases, func(g *belief.Grant) error {
+		if !g.ReleaseFirst(ctx, ErrClosed) {
+			g.AwaitRelease(ctx) // a release that began later may last longer
 		}
 		return nil
 	})

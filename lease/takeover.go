@@ -54,21 +54,10 @@ func (h *Handle) ownGrantOver(r *Record) (over bool, wait time.Duration) {
 	if h.abandoned[r.Grant] {
 		return true, 0
 	}
-	g := h.grant
-	if g == nil || g.id != r.Grant {
-		return false, 0
+	if g := h.grant; g != nil && g.ID() == r.Grant {
+		return g.OwnOver()
 	}
-	now, sent := h.c.space.Clock.SinceStart(), g.lastSent()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.ended == nil {
-		return false, 0 // attempts join a live grant, and do not evaluate it
-	}
-	if g.detached {
-		return false, 0 // the lease continues in a ticket
-	}
-	left := sent + h.c.space.Set.TTL - now
-	return g.releasing || left <= 0, max(left, 0)
+	return false, 0
 }
 
 func (h *Handle) isAbandoned(id string) bool {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/event"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -84,47 +86,33 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 	if err := g.Err(); err != nil {
 		return Ticket{}, err
 	}
-	if g.g.h.under != nil {
+	if g.h.under != nil {
 		return Ticket{}, fmt.Errorf("%w: lock %q belongs to a session, and a ticket cannot contain a session; to pass the lease on, take the lock without a session", store.ErrInvalid, g.Name())
 	}
-	if !g.g.halt(ErrDetached) {
-		return Ticket{}, g.g.cause()
+	if gr := g.b.Grant(); !gr.Halt(ErrDetached) {
+		return Ticket{}, gr.Cause()
 	}
-	return g.g.detach(ctx)
+	return g.h.detach(ctx, g.b.Grant())
 }
 
 // detach makes the ticket of a grant that was halted for it.
-func (g *grant) detach(ctx context.Context) (Ticket, error) {
-	if g.finishing.CompareAndSwap(false, true) {
-		g.drain(context.WithoutCancel(ctx))
-		g.c.remove(g)
-		close(g.over())
-	}
-	<-g.over()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.c.space.Set.ReleaseTimeout/2)
+func (h *Handle) detach(ctx context.Context, g *belief.Grant) (Ticket, error) {
+	g.Finish(ctx)
+	set, clock := h.c.space.Set, h.c.space.Clock
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), set.ReleaseTimeout/2)
 	defer cancel()
-	turn := g.turn()
-	idle := false // whether no write is in flight
-	select {
-	case turn <- struct{}{}:
-		idle = true
-		defer func() { <-turn }()
-	case <-ctx.Done():
-	}
-	g.mu.Lock()
-	base := &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec, At: g.c.space.Clock.Monotonic(), Age: -1}
-	t := Ticket{Name: g.h.name, Token: g.token, Grant: g.id, TTL: base.Rec.TTL}
-	t.become(g.c.space.Clock, base, g.sent)
-	open := g.tries.Open()
+	left, done := g.Detach(ctx)
+	defer done()
+	t := Ticket{Name: h.name, Token: g.Token(), Grant: g.ID(), TTL: left.Base.Rec.TTL}
+	t.become(clock, left.Base, left.Sent)
+	open := left.Open
 	for _, s := range open[max(0, len(open)-maxAnnounced):] { // the last ones
-		t.announce(g.c.space.Clock, s.Rec.Nonce, s.At)
+		t.announce(clock, s.Rec.Nonce, s.At)
 	}
-	settled := g.firm && len(open) == 0 || g.c.space.Set.Traits.CannotReadOwnWrites
-	g.mu.Unlock()
-	if !idle || settled && base.Rec.Presence == "" {
+	if !left.Idle || left.Settled && left.Base.Rec.Presence == "" {
 		return t, nil
 	}
-	u := ticketUse{c: g.c, h: g.h, t: t, base: base, next: func(r *Record) { r.Presence = "" }}
+	u := ticketUse{c: h.c, h: h, t: t, base: left.Base, next: func(r *Record) { r.Presence = "" }}
 	if err := u.write(ctx); errors.Is(err, ErrLost) || errors.Is(err, ErrReleased) {
 		return Ticket{}, err
 	}
@@ -161,15 +149,15 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	if err := u.write(ctx); err != nil {
 		return nil, u.failed(ctx, err)
 	}
-	g := newGrant(ctx, u.h, before, u.base, Member{Grant: u.base.Rec.Grant, Token: u.base.Rec.Token}, u.at, u.firm)
-	guard := g.guard(ctx)
+	g := u.h.believe(ctx, before, u.base, Member{Grant: u.base.Rec.Grant, Token: u.base.Rec.Token}, u.at, u.firm)
+	guard := u.h.join(ctx, g)
 	if guard == nil {
-		g.drain(context.WithoutCancel(ctx))
+		g.Abandon(ctx)
 		return nil, u.failed(ctx, u.lost(ErrExpired))
 	}
-	if !c.add(g) {
-		g.halt(ErrDetached)
-		t, err := g.detach(ctx)
+	if !c.add(u.h, g) {
+		g.Halt(ErrDetached)
+		t, err := u.h.detach(ctx, g)
 		if err != nil {
 			return nil, errors.Join(ErrClosed, err)
 		}
@@ -179,8 +167,8 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	u.h.grant = g
 	u.h.mu.Unlock()
 	u.h.cell.Note(u.base)
-	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: g.token, Deadline: g.deadline()})
-	g.acknowledge(u.base.Rec)
+	c.space.Emit(event.Event{Kind: EventRenewed, Name: t.Name, Token: g.Token(), Deadline: g.Deadline()})
+	g.Acknowledge(u.base.Rec)
 	return guard, nil
 }
 
@@ -211,7 +199,7 @@ func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket
 	if c.space.Clock.SinceStart() >= u.at+c.space.Set.Trust() {
 		return Ticket{}, u.failed(ctx, u.lost(ErrExpired))
 	}
-	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: t.Token, Deadline: c.space.Clock.Wall().Add(c.space.Set.Trust() - u.t.age(c.space.Clock))})
+	c.space.Emit(event.Event{Kind: EventRenewed, Name: t.Name, Token: t.Token, Deadline: c.space.Clock.Wall().Add(c.space.Set.Trust() - u.t.age(c.space.Clock))})
 	return u.t, nil
 }
 
@@ -230,7 +218,7 @@ func (c *Client) ReleaseTicket(ctx context.Context, t Ticket) error {
 	if err := u.free(ctx); err != nil {
 		return err
 	}
-	c.emit(Event{Kind: EventReleased, Name: t.Name, Token: t.Token})
+	c.space.Emit(event.Event{Kind: EventReleased, Name: t.Name, Token: t.Token})
 	return nil
 }
 

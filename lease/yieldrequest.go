@@ -241,7 +241,7 @@ func (h *Handle) isOver(ctx context.Context, s *cell.Seen, asked *YieldStatus, s
 // seen of its record. If not, it reports whether the session is known to have checked the lock of
 // that name since then. It writes nothing.
 func (c *Client) isDead(ctx context.Context, id, name string, ttl time.Duration, since time.Time) (dead, attended bool, _ error) {
-	if own := c.session(id); own != nil && own.grant().check() > 0 {
+	if own := c.session(id); own != nil && own.grant().Check() > 0 {
 		return false, own.isChecked(name), nil
 	}
 	r, err := c.holderSession(id)
@@ -263,65 +263,18 @@ func (c *Client) isDead(ctx context.Context, id, name string, ttl time.Duration,
 	return dead, !lockrec.IsNamed(now.Rec, name) && !now.At.Before(since), nil
 }
 
-// acknowledge notes a request in a record that the grant's next write is based on.
-func (g *grant) acknowledge(rec *Record) {
-	asked, stands := yieldStatus(rec)
-	if g.h.own != nil && len(rec.LocksToCheck) > 0 {
-		g.h.own.addNamed(rec.LocksToCheck)
-	}
-	if !stands || !lockrec.IsFor(&asked.YieldRequest, g.id) {
-		return
-	}
-	if g.want(); asked.OnlyIfIdle {
-		return
-	}
-	g.mu.Lock()
-	first := g.yieldStatus == nil
-	g.yieldStatus = &asked
-	if first && g.ended == nil {
-		g.yieldRequestedLocked()
-		g.signalYield()
-	}
-	g.mu.Unlock()
-	if first {
-		e := g.h.event(EventYieldRequested)
-		e.Token, e.Holder, e.Reason = g.token, asked.By, asked.Reason
-		g.c.emit(e)
-	}
-}
-
-// yieldRequestedLocked returns a context that ends when the grant gets a request to yield. The
-// caller holds g.mu. Most grants never get one, and make no context.
-func (g *grant) yieldRequestedLocked() context.Context {
-	if g.yieldCtx == nil {
-		g.yieldCtx, g.signalYield = context.WithCancel(context.Background())
-		if g.yieldStatus != nil {
-			g.signalYield()
-		}
-	}
-	return g.yieldCtx
-}
-
-// yieldContext returns a context that ends when the grant gets a request to yield.
-func (g *grant) yieldContext() context.Context {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.yieldRequestedLocked()
-}
-
 // YieldRequested returns a channel that is closed when the holder reads a request to yield; see
 // [Client.RequestYield]. Each grant has one such channel.
-func (g *Guard) YieldRequested() <-chan struct{} { return g.g.yieldContext().Done() }
+func (g *Guard) YieldRequested() <-chan struct{} { return g.b.Grant().YieldContext().Done() }
 
 // YieldRequest returns the request to yield that the holder has read, and reports whether
 // there is one.
 func (g *Guard) YieldRequest() (YieldStatus, bool) {
-	g.g.mu.Lock()
-	defer g.g.mu.Unlock()
-	if g.g.yieldStatus == nil {
+	r := g.b.Grant().Request()
+	if r == nil {
 		return YieldStatus{}, false
 	}
-	return *g.g.yieldStatus, true
+	return yieldStatus(r)
 }
 
 // yieldsOnRequest is the cause with which the context of a function ends when its holder is asked
@@ -367,11 +320,4 @@ func (g *Guard) RefuseYield(ctx context.Context, reason string) error {
 		asked, _ := g.YieldRequest()
 		return asked.RefusalReason != ""
 	})
-}
-
-// yieldRequested reports whether the holder has read a request to yield, and has not refused it.
-func (g *grant) yieldRequested() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.yieldStatus != nil && g.yieldStatus.RefusalReason == ""
 }

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/event"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -54,6 +56,31 @@ func (c *Cell) String() string {
 // known, and the key with all prefixes.
 func (c *Cell) Register() (storeID, key string) {
 	return c.Space.Set.Traits.ID, c.Space.Set.Traits.Prefix + c.Key
+}
+
+// Same reports whether another cell has the same register, as far as the stores tell.
+func (c *Cell) Same(other *Cell) bool {
+	id, key := c.Register()
+	otherID, otherKey := other.Register()
+	if id == "" && otherID == "" {
+		return c.Key == other.Key && reflect.TypeOf(c.Space.Given).Comparable() && c.Space.Given == other.Space.Given
+	}
+	return id == otherID && key == otherKey
+}
+
+// Event returns an event of the lock, or of the session. session is that of the lock's holder or
+// waiter, empty if there is none.
+func (c *Cell) Event(kind event.Kind, session string) event.Event {
+	if c.Kind != lockrec.KindSession {
+		return event.Event{Kind: kind, Name: c.Name, Session: session}
+	}
+	switch kind {
+	case event.Acquired:
+		kind = event.Opened
+	case event.Released:
+		kind = event.Closed
+	}
+	return event.Event{Kind: kind, Session: c.Name}
 }
 
 // Known returns the state that was seen last, by this process or an earlier one.
@@ -219,4 +246,19 @@ func (c *Cell) Facts(ctx context.Context, s *Seen, own lockrec.Facts) lockrec.Fa
 		f.Age = s.Age
 	}
 	return f
+}
+
+// WithHighestMark returns r with a token above all marks in the store, for a grant that is handed
+// over. Most stores have no marks.
+func (c *Cell) WithHighestMark(ctx context.Context, r *lockrec.Record) (*lockrec.Record, error) {
+	if len(r.Queue) == 0 {
+		return r, nil
+	}
+	mark, err := store.HighestToken(ctx, c.Space.Store, c.Key)
+	if err != nil || mark <= r.Token {
+		return r, err
+	}
+	next := *r
+	next.Token = mark
+	return &next, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/lease/internal/event"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -30,6 +31,7 @@ type Space struct {
 	Health   storeHealth    // of the store, for those who wait
 	Reads    ReadObserver   // nil where none is interested
 	Random   func() float64 // from [0,1), for jitter
+	Events   event.Listeners
 
 	Life context.Context // ends when the client is closed
 
@@ -49,8 +51,8 @@ type ReadObserver interface {
 
 // NewSpace returns the space of a client whose life ends when the client is closed. It sends
 // nothing.
-func NewSpace(life context.Context, st store.Store, set *Settings) *Space {
-	s := &Space{Given: st, Set: set, Clock: NewClock(sysclock.Read), Random: mathrand.Float64, Life: life}
+func NewSpace(life context.Context, st store.Store, set *Settings, events event.Listeners) *Space {
+	s := &Space{Given: st, Set: set, Clock: NewClock(sysclock.Read), Random: mathrand.Float64, Events: events, Life: life}
 	_, s.tokens = store.As[store.TokenReader](st)
 	s.Store = store.Intercept(st, s.carry)
 	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {
@@ -60,6 +62,12 @@ func NewSpace(life context.Context, st store.Store, set *Settings) *Space {
 		s.cache = &boundCache{cache: set.Cache}
 	}
 	return s
+}
+
+// Emit hands an event to the listeners, with the present time.
+func (c *Space) Emit(e event.Event) {
+	e.Time = c.Clock.Wall()
+	c.Events.Emit(e)
 }
 
 // Watches reports whether the store reports changes.

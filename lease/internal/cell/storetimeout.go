@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease/internal/event"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -41,12 +42,13 @@ type Unanswered struct {
 
 // StoreTimeout ends a context when the store has not answered for long.
 type StoreTimeout struct {
-	limit  time.Duration
-	late   time.Duration // how long a request may have to wait by design
-	s      *storeHealth
-	began  time.Time
-	end    context.CancelCauseFunc
-	report func(left time.Duration, last error) // reports that the store does not answer
+	limit time.Duration
+	late  time.Duration // how long a request may have to wait by design
+	space *Space
+	s     *storeHealth
+	began time.Time
+	end   context.CancelCauseFunc
+	event event.Event // that reports that the store does not answer
 
 	of    *Unanswered // guarded by s.mu, as is the rest
 	timer *time.Timer // nil when the timeout has ended
@@ -76,17 +78,17 @@ func (e *unresponsiveError) Is(target error) bool {
 }
 
 // WithStoreTimeout returns a context that ends with Options.StoreTimeout. Without that option it
-// lasts as long as ctx does. While the store does not answer and the timeout has not passed, report
-// is called with the time left and the last error.
-func (c *Space) WithStoreTimeout(ctx context.Context, report func(left time.Duration, last error)) (context.Context, func()) {
+// lasts as long as ctx does. While the store does not answer and the timeout has not passed, the
+// event is sent, with the time left and the last error.
+func (c *Space) WithStoreTimeout(ctx context.Context, e event.Event) (context.Context, func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	if c.Set.StoreTimeout <= 0 {
 		return ctx, func() { end(nil) }
 	}
 	p := &StoreTimeout{
-		limit: max(c.Set.StoreTimeout, 2*c.Set.Traits.MinWriteTime), late: c.Set.WriteTime(), s: &c.Health, began: time.Now(), end: end,
-		of:     &Unanswered{},
-		report: report,
+		limit: max(c.Set.StoreTimeout, 2*c.Set.Traits.MinWriteTime), late: c.Set.WriteTime(), space: c, s: &c.Health, began: time.Now(), end: end,
+		of:    &Unanswered{},
+		event: e,
 	}
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
@@ -131,7 +133,9 @@ func (p *StoreTimeout) check() {
 		return
 	case now.Sub(p.s.reported) >= UnresponsiveRepeat:
 		p.s.reported = now
-		p.report(left, p.s.err)
+		e := p.event
+		e.Wait, e.Err = left, p.s.err
+		p.space.Emit(e)
 	}
 	p.timer.Reset(min(left, UnresponsiveRepeat))
 }

@@ -1,0 +1,378 @@
+// Package belief is about the time during which a holder trusts a record: its deadline, its renewals,
+// the contexts that end with it, and the release. It does not know how a lock is taken.
+package belief
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/event"
+)
+
+// Owner is the handle of a grant. Its methods wait for nothing, except Depart.
+type Owner interface {
+	Ended(cause error)                // the grant has ended; called once
+	Renewed()                         // a renewal was applied
+	Named(locks []string)             // the record of a session names these locks
+	Wanted()                          // others want the lock
+	Released(g *Grant)                // the release of the grant is over
+	Remember(t *cell.Tries, g *Grant) // the outcome of a release under a session is not known
+
+	// Depart takes a grant that is one of several out of the record.
+	Depart(ctx context.Context, base *cell.Seen, grant string) error
+}
+
+// Terms are what is fixed of a grant when it begins.
+type Terms struct {
+	Member        lockrec.Member // its id, its token, and what it holds
+	Session       *Grant         // of the session that the lock is under; nil for a plain grant
+	Linger        time.Duration  // for how long it is kept without guards
+	Periodic      bool           // it is a run of a periodic job
+	Before        *lockrec.Run   // the run before that
+	WasLastHolder bool           // the grant before was of the same handle
+}
+
+// Grant is one period in which a handle holds its lock. The guards of the handle share it. The trust
+// in a grant under a session is that in the session's own grant.
+type Grant struct {
+	cell  *cell.Cell
+	space *cell.Space
+	owner Owner
+	terms Terms
+
+	mu          sync.Mutex    // never held across I/O
+	sent        time.Duration // when the last write known to be applied was sent
+	guards      []*Guard
+	idle        *time.Timer        // frees the idle grant, when no guard is left and the lock is kept; otherwise nil
+	unlisten    context.CancelFunc // ends the goroutine that watches the store, if there is one
+	ended       error              // why the grant ended; nil while the holder may believe in it
+	request     *lockrec.Record    // the record with the request to yield that the holder has read; nil if none
+	yieldCtx    context.Context    // ends when request is set; nil until it is needed
+	signalYield context.CancelFunc // ends yieldCtx
+	problem     error              // of the last renewal
+	timer       *time.Timer
+	inFlight    context.CancelFunc // ends the write in flight
+	isCut       bool               // the grant writes no more
+	atRisk      bool
+	wanted      bool // others wait for it, so that it is not kept
+	releasing   bool // every guard was released
+	detached    bool
+	taken       bool // another client may hold the lock
+
+	// The goroutine that has the turn to write the record alone changes the next two. It changes
+	// them under mu. So either the turn or mu is enough to read them.
+	firm  bool        // the record survives a power cut
+	tries *cell.Tries // the record, and renewals over it, of unknown outcome
+
+	rerunAllowed atomic.Bool                 // the next grant may follow at once; see AllowRerun
+	finishing    atomic.Bool                 // a release is under way
+	ending       atomic.Pointer[lockrec.Run] // the end of its run, as the release writes it; see SetRunResult
+	renewals     sync.WaitGroup
+	result       error
+
+	// Few grants are waited for, so that each of these is made when it is needed. mu guards them.
+	writes   chan struct{} // see turn
+	stopped  chan struct{} // see stop
+	finished chan struct{} // see over
+}
+
+// Begin begins the belief in the grant that is in the record of the state now. The trust counts from
+// the time sent. firm says whether that state survives a power cut.
+func Begin(ctx context.Context, c *cell.Cell, owner Owner, now *cell.Seen, sent time.Duration, firm bool, terms Terms) *Grant {
+	g := &Grant{cell: c, space: c.Space, owner: owner, terms: terms, sent: sent, firm: firm, tries: c.Over(now.Version, now.Rec)}
+	if terms.Session != nil {
+		return g // the session renews, and watches the time
+	}
+	g.mu.Lock()
+	g.timer = time.AfterFunc(g.space.Set.ClockCheckInterval(), g.tick)
+	g.mu.Unlock()
+	if !g.space.Set.ManualRenewal {
+		g.renewals.Go(func() { g.renewAll(context.WithoutCancel(ctx)) })
+	}
+	return g
+}
+
+// tick reads the clocks. It waits for no I/O.
+func (g *Grant) tick() {
+	left := g.Check()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended == nil {
+		g.timer.Reset(max(time.Millisecond, min(g.space.Set.ClockCheckInterval(), left)))
+	}
+}
+
+// Check ends the grant if its time is over, and returns the trust that is left.
+func (g *Grant) Check() time.Duration {
+	if s := g.terms.Session; s != nil {
+		left := s.Check()
+		if left <= 0 {
+			g.Follow(s.Cause())
+		}
+		if g.Cause() != nil {
+			return 0
+		}
+		return left
+	}
+	now := g.space.Clock.SinceStart()
+	set := g.space.Set
+	g.mu.Lock()
+	if g.ended != nil {
+		g.mu.Unlock()
+		return 0
+	}
+	left := g.sent + set.Trust() - now
+	if left <= 0 {
+		problem := g.problem
+		g.mu.Unlock()
+		g.Lose(&LostError{Reason: ErrExpired, Cause: problem})
+		return 0
+	}
+	risk := !g.atRisk && now >= g.sent+set.RenewInterval+(set.Trust()-set.RenewInterval)/2
+	if risk {
+		g.atRisk = true
+	}
+	problem := g.problem
+	g.mu.Unlock()
+	if risk {
+		g.Emit(event.AtRisk, problem)
+	}
+	return left
+}
+
+// Lose ends a grant that was not released.
+func (g *Grant) Lose(lost *LostError) {
+	e := g.event(event.Lost)
+	if g.isIdle() {
+		e.Kind = event.Released // the grant was idle: no guard loses it
+	}
+	lost.Name, lost.Session, lost.Token = e.Name, e.Session, g.terms.Member.Token
+	if g.Halt(lost) {
+		e.Token, e.Err = g.terms.Member.Token, lost
+		g.space.Emit(e)
+	}
+}
+
+// Emit sends an event of the grant.
+func (g *Grant) Emit(kind event.Kind, err error) {
+	e := g.event(kind)
+	e.Token, e.Err = g.terms.Member.Token, err
+	if kind != event.Released {
+		e.Deadline = g.Deadline()
+	}
+	g.space.Emit(e)
+}
+
+// event returns an event of the lock, or of the session.
+func (g *Grant) event(kind event.Kind) event.Event {
+	session := ""
+	if s := g.terms.Session; s != nil {
+		session = s.cell.Name
+	}
+	return g.cell.Event(kind, session)
+}
+
+// Halt ends the grant: the contexts of all guards first, then the renewals. It reports whether this
+// call did it.
+func (g *Grant) Halt(cause error) bool {
+	g.mu.Lock()
+	if g.ended != nil {
+		g.mu.Unlock()
+		return false
+	}
+	g.ended = cause
+	g.detached = cause == ErrDetached
+	g.taken = mayBeTaken(cause)
+	for _, guard := range g.guards {
+		guard.end(cause)
+	}
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	if g.stopped != nil {
+		close(g.stopped)
+	}
+	idle := g.endIdle()
+	if g.unlisten != nil {
+		g.unlisten()
+	}
+	g.mu.Unlock()
+	if s := g.terms.Session; idle && (s == nil || s.Cause() == nil) { // no guard is left whose release would free the lock
+		go func() { _ = g.Release(context.Background(), cause) }()
+	}
+	g.owner.Ended(cause)
+	return true
+}
+
+// mayBeTaken reports whether another client may hold the lock as soon as a lease has ended for that
+// cause. After an expiry, or a break without immediate effect, others first wait for the rest of
+// the TTL.
+func mayBeTaken(cause error) bool {
+	lost, ok := cause.(*LostError)
+	return !ok || lost.Reason != ErrExpired && (lost.Reason != ErrBroken || lost.now)
+}
+
+// over is closed when the release of the grant is over.
+func (g *Grant) over() chan struct{} { return g.made(&g.finished, 0) }
+
+// turn has room for the goroutine that writes the record.
+func (g *Grant) turn() chan struct{} { return g.made(&g.writes, 1) }
+
+func (g *Grant) made(ch *chan struct{}, size int) chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if *ch == nil {
+		*ch = make(chan struct{}, size)
+	}
+	return *ch
+}
+
+// stop is closed when the grant ends.
+func (g *Grant) stop() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped == nil {
+		g.stopped = make(chan struct{})
+		if g.ended != nil {
+			close(g.stopped)
+		}
+	}
+	return g.stopped
+}
+
+func (g *Grant) IsDetached() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.detached
+}
+
+// Member returns what the grant holds.
+func (g *Grant) Member() lockrec.Member { return g.terms.Member }
+
+// ID returns the id of the grant.
+func (g *Grant) ID() string { return g.terms.Member.Grant }
+
+// Token returns the fencing token of the grant.
+func (g *Grant) Token() uint64 { return g.terms.Member.Token }
+
+// Name returns the name of the lock.
+func (g *Grant) Name() string { return g.cell.Name }
+
+// Cell returns the cell of the lock's record.
+func (g *Grant) Cell() *cell.Cell { return g.cell }
+
+// Record returns the record of the grant as its holder knows it.
+func (g *Grant) Record() *lockrec.Record {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.tries.Rec
+}
+
+// GraceRemaining returns how much of the grace is left; see lease.Guard.GraceRemaining.
+func (g *Grant) GraceRemaining() time.Duration {
+	g.Check()
+	now, sent := g.space.Clock.SinceStart(), g.LastSent()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.taken {
+		return 0
+	}
+	set := g.space.Set
+	return max(0, min(set.Grace, sent+set.TTL-set.Margin-now))
+}
+
+// OwnOver reports whether the grant is over for the handle itself: its guards were all released. A
+// grant that was lost while its guards still exist may have work that is stopping: then OwnOver
+// returns how long the lease would have lasted.
+func (g *Grant) OwnOver() (over bool, wait time.Duration) {
+	now, sent := g.space.Clock.SinceStart(), g.LastSent()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended == nil || g.detached {
+		return false, 0 // attempts join a live grant; and a detached one continues in a ticket
+	}
+	left := sent + g.space.Set.TTL - now
+	return g.releasing || left <= 0, max(left, 0)
+}
+
+// InDoubt reports whether the outcome of the last renewal is not known, and the problem with it.
+func (g *Grant) InDoubt() (doubt bool, problem error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.tries.InDoubt(), g.problem
+}
+
+// Releasing returns a channel that is closed when the release of the grant is over, or nil if no
+// release is under way.
+func (g *Grant) Releasing() <-chan struct{} {
+	g.mu.Lock()
+	releasing := g.releasing
+	g.mu.Unlock()
+	if !releasing {
+		return nil
+	}
+	return g.over()
+}
+
+// IsReleased reports whether the release of the grant is over, and has succeeded.
+func (g *Grant) IsReleased() bool {
+	select {
+	case <-g.over():
+		return g.result == nil
+	default:
+		return false
+	}
+}
+
+// standing returns the state of the register as the grant knows it. It is called when no goroutine
+// writes for the grant any more.
+func (g *Grant) standing() *cell.Seen {
+	turn := g.turn()
+	turn <- struct{}{}
+	defer func() { <-turn }()
+	return &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec, At: g.space.Clock.Monotonic(), Age: -1}
+}
+
+func (g *Grant) fail(err error) {
+	g.mu.Lock()
+	g.problem = err
+	g.mu.Unlock()
+}
+
+// Deadline is the end of trust by the wall clock.
+func (g *Grant) Deadline() time.Time {
+	now := g.space.Clock.SinceStart()
+	return g.space.Clock.Wall().Add(g.LastSent() + g.space.Set.Trust() - now)
+}
+
+// LastSent is when the write was sent from which the trust counts. For a lock under a session that
+// is the last renewal of the session.
+func (g *Grant) LastSent() time.Duration {
+	if s := g.terms.Session; s != nil {
+		g = s
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sent
+}
+
+// Cause returns why the grant has ended; nil while the holder may believe in it.
+func (g *Grant) Cause() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.ended
+}
+
+// Follow ends a grant under a session that has ended.
+func (g *Grant) Follow(cause error) {
+	if lost, ok := cause.(*LostError); ok {
+		own := *lost
+		g.Lose(&own)
+		return
+	}
+	g.Halt(cause)
+}

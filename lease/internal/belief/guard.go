@@ -1,0 +1,165 @@
+package belief
+
+import (
+	"context"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
+)
+
+// Guard is one user of a grant. The grant lasts until the last of its guards is released. The mutex
+// of the grant guards it.
+type Guard struct {
+	g *Grant
+
+	ctx    context.Context         // its values are the guard's; with cancel it is the guard's own
+	cancel context.CancelCauseFunc // nil until the context is needed
+	cause  error                   // why the guard has ended, nil until it has
+
+	wasLastHolder bool // no other handle has held the lock since the guard before
+	released      bool
+	last          bool // it was the last guard of the grant that was released
+}
+
+// Join makes guard one of the grant, with the values of ctx. It returns false if the grant is over.
+func (g *Grant) Join(ctx context.Context, guard *Guard) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended != nil || g.releasing {
+		return false
+	}
+	*guard = Guard{g: g, ctx: cell.Unbound(ctx), wasLastHolder: g.endIdle() || g.terms.WasLastHolder}
+	g.guards = append(g.guards, guard)
+	return true
+}
+
+// Grant returns the grant of the guard.
+func (g *Guard) Grant() *Grant { return g.g }
+
+// WasLastHolder reports whether no other handle has held the lock since the guard before.
+func (g *Guard) WasLastHolder() bool { return g.wasLastHolder }
+
+// Context returns a context that ends with the guard. Its method Err reads the clocks.
+func (g *Guard) Context() context.Context {
+	g.g.Check()
+	g.g.mu.Lock()
+	defer g.g.mu.Unlock()
+	if g.cancel == nil {
+		inner, cancel := context.WithCancelCause(context.WithoutCancel(g.ctx))
+		if g.ctx, g.cancel = (guardContext{inner, g}), cancel; g.cause != nil {
+			cancel(g.cause)
+		}
+	}
+	return g.ctx
+}
+
+// end ends the guard. The caller holds the mutex of the grant.
+func (g *Guard) end(cause error) {
+	if g.cause != nil {
+		return
+	}
+	g.cause = cause
+	if g.cancel != nil {
+		g.cancel(cause)
+	}
+}
+
+// Err reads the clocks, and returns why the guard has ended; nil until it has.
+func (g *Guard) Err() error {
+	g.g.Check()
+	g.g.mu.Lock()
+	defer g.g.mu.Unlock()
+	return g.cause
+}
+
+// Release ends the guard, and the grant if no other guard is left and the grant is not kept.
+func (g *Guard) Release(ctx context.Context) error {
+	g.g.Check()
+	gr := g.g
+	most := gr.terms.Linger
+	gr.mu.Lock()
+	if gr.tries.Rec.Linger == 0 { // it was handed over: others do not know that asking pays
+		most = 0
+	}
+	if !g.released {
+		g.end(ErrReleased)
+		gr.guards = slices.DeleteFunc(gr.guards, func(other *Guard) bool { return other == g })
+		g.released, g.last = true, len(gr.guards) == 0 && !gr.becomeIdle(most)
+		gr.releasing = gr.releasing || g.last
+	}
+	last, cause := g.last, g.cause
+	gr.mu.Unlock()
+	if last {
+		return gr.Release(ctx, ErrReleased)
+	}
+	if lost, ok := cause.(*LostError); ok {
+		return lost
+	}
+	return nil
+}
+
+// guardContext is a context that reads the clocks each time it is queried. A process may be stopped
+// past the end of its lease, and its timers may fire late. Err and Done report the end
+// nevertheless.
+type guardContext struct {
+	context.Context
+	guard *Guard
+}
+
+// Err implements context.Context.
+func (c guardContext) Err() error {
+	c.guard.g.Check()
+	return c.Context.Err()
+}
+
+// Value gives [HeldAround] the guard.
+func (c guardContext) Value(key any) any {
+	v := c.Context.Value(key)
+	if key == (workKey{}) {
+		around, _ := v.(*Work)
+		return &Work{guard: c.guard, around: around}
+	}
+	return v
+}
+
+// Work is the context of a function that runs under a guard. Like that of the guard it reads the
+// clocks each time it is queried.
+type Work struct {
+	context.Context
+	guard  *Guard
+	end    context.CancelCauseFunc
+	around *Work // that of the function around it
+}
+
+// workKey is the key of the innermost work in a context.
+type workKey struct{}
+
+// NewWork returns a context with the values and the end of ctx for a function under the guard.
+func (g *Guard) NewWork(ctx context.Context) *Work {
+	around, _ := ctx.Value(workKey{}).(*Work)
+	w := &Work{guard: g, around: around}
+	w.Context, w.end = context.WithCancelCause(context.WithValue(ctx, workKey{}, w))
+	return w
+}
+
+// End ends the context.
+func (w *Work) End(cause error) { w.end(cause) }
+
+// Err implements context.Context.
+func (w *Work) Err() error {
+	if err := w.guard.Err(); err != nil {
+		w.end(err)
+	}
+	return w.Context.Err()
+}
+
+// HeldAround returns the grant of a function around ctx, or of the guard whose context ctx is made
+// of, that holds the record of c through another cell. A wait for c with ctx would not end.
+func HeldAround(ctx context.Context, c *cell.Cell) *Grant {
+	for w, _ := ctx.Value(workKey{}).(*Work); w != nil; w = w.around {
+		if of := w.guard.g.cell; of != c && of.Same(c) && w.guard.Err() == nil {
+			return w.guard.g
+		}
+	}
+	return nil
+}

@@ -1,0 +1,349 @@
+package belief
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/event"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// renewAll renews the lease until the grant ends. It continues after every error.
+func (g *Grant) renewAll(ctx context.Context) {
+	set := g.space.Set
+	pause := g.space.Backoff(min(set.MinPoll, set.RenewInterval/4), min(set.RenewInterval/2, cell.MaxCall))
+	next := func() time.Duration {
+		g.mu.Lock()
+		due := g.sent + set.RenewInterval
+		g.mu.Unlock()
+		stray := time.Duration((2*g.space.Random() - 1) * cell.RenewalJitter * float64(set.RenewInterval))
+		return max(1, due+stray-g.space.Clock.SinceStart())
+	}
+	timer := time.NewTimer(next())
+	defer timer.Stop()
+	stop := g.stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-timer.C:
+		}
+		if g.Check() <= 0 {
+			return
+		}
+		if err := g.Renew(ctx, false, nil); err == nil {
+			pause.Tries = 0
+			timer.Reset(next())
+		} else {
+			g.fail(err)
+			// The less trust is left, the more often it is tried.
+			timer.Reset(max(10*time.Millisecond, min(pause.Pause(), g.Check()/3)))
+		}
+	}
+}
+
+// maxTries bounds the writes of one renewal that are in flight at the same time, and maxReads the
+// reads that resolve them.
+const (
+	maxTries = 8
+	maxReads = 4
+)
+
+// reply is the result of one request of a renewal.
+type reply struct {
+	tries   *cell.Tries         // what it was sent for
+	rec     *lockrec.Record     // of a write: what was sent; of a read: nil
+	at      time.Duration       // of a write: when it was sent
+	version store.Version       // of a write that was applied
+	now     *cell.Seen          // of a read: the state that it returned
+	found   store.ResolveResult // of a read
+	err     error
+}
+
+// Renew writes the record again, changed by change if that is given, and resolves the write. A nil
+// error means that the lease counts from the sending of one of its writes, or of an earlier one
+// that turned out to be applied. After an error no request of it is awaited. The outcome is unknown
+// if that of any of its writes is. A lost lease has ended when renew returns. A firm write survives
+// a power cut.
+//
+// Renew does not give up a slow request while there is trust left: its reply may still come. When a
+// third of the trust that was left has passed, renew sends another one over the same state, so that
+// at most one of them is applied. So a connection that hangs costs a third of the trust, and a
+// store that is always slow costs none. The lease counts from the sending of the write that was
+// applied.
+func (g *Grant) Renew(ctx context.Context, firm bool, change func(*lockrec.Record) error) (err error) {
+	turn, stop := g.turn(), g.stop()
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-stop:
+		return g.Cause()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	left := g.Check()
+	if left <= 0 {
+		return g.Cause()
+	}
+	var sent []*lockrec.Record
+	defer func() {
+		if err != nil && slices.ContainsFunc(g.tries.Open(), func(s cell.Try) bool { return slices.Contains(sent, s.Rec) }) {
+			err = store.MarkUnknown(err)
+		}
+	}()
+	var flying sync.WaitGroup
+	defer flying.Wait() // calls bounds this wait
+	ctx, cancel := context.WithTimeout(cell.Outlive(ctx), left)
+	defer cancel()
+	g.flies(cancel)
+	g.peekForOtherWrites(ctx, left)
+
+	put := g.space.Store.Put
+	if volatile, ok := store.As[store.UnsyncedPutter](g.space.Store); ok && !firm {
+		put = volatile.PutUnsynced
+	} else {
+		firm = true
+	}
+
+	replies := make(chan reply, maxTries+maxReads)
+	writing, reading := 0, 0
+	read := func() {
+		reading++
+		t := g.tries
+		versions := t.Versions()
+		flying.Go(func() {
+			now, found, err := g.cell.ReadBack(ctx, t.Base, versions)
+			replies <- reply{tries: t, now: now, found: found, err: err}
+		})
+	}
+	write := func() error {
+		rec := lockrec.Renewed(g.tries.Rec, g.space.Clock.Wall())
+		rec.Nonce = rand.Text()
+		if change != nil {
+			if err := change(&rec); err != nil {
+				return err
+			}
+		}
+		value, err := lockrec.Encode(&rec)
+		if err != nil {
+			return err
+		}
+		writing++
+		at, t := g.space.Clock.SinceStart(), g.tries
+		// Before the write is sent: a ticket that is made while the write hangs names it as
+		// pending.
+		g.mu.Lock()
+		t.Add(&rec, at)
+		g.mu.Unlock()
+		sent = append(sent, &rec)
+		flying.Go(func() {
+			version, err := put(ctx, g.cell.Key, t.Base, value)
+			replies <- reply{tries: t, rec: &rec, at: at, version: version, err: err}
+		})
+		return nil
+	}
+	// judge calls found, for a state that was read. The renewal continues over what others have
+	// written.
+	judge := func(now *cell.Seen, found store.ResolveResult) (over bool, _ error) {
+		t := g.tries
+		if over, err := g.found(now, found); over || g.tries == t || stop == nil || writing == maxTries {
+			return over, err
+		}
+		err := write()
+		return err != nil, err
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	next := time.NewTimer(g.hedgeDelay(left))
+	defer next.Stop()
+	var problem error
+	for writing+reading > 0 {
+		select {
+		case <-ctx.Done():
+			// Requests in flight continue. Their nonces are remembered.
+			g.Check() // the trust may just have ended
+			return errors.Join(problem, context.Cause(ctx), g.Cause())
+		case <-stop:
+			// The lease is released or lost: wait for the requests in flight, and send no more.
+			next.Stop()
+			stop = nil
+		case <-next.C:
+			left := g.Check()
+			if left <= 0 {
+				continue // as above
+			}
+			if writing < maxTries {
+				if err := write(); err != nil {
+					return err
+				}
+			}
+			next.Reset(g.hedgeDelay(left))
+		case r := <-replies:
+			if r.rec != nil {
+				writing--
+			} else {
+				reading--
+			}
+			switch {
+			case r.rec != nil && r.err == nil:
+				return g.renewed(r.version, r.rec, r.at, firm)
+			case r.tries != g.tries:
+				// The write was sent over a state that others have replaced. The state in its
+				// conflict may be older than the last one read.
+			case r.rec == nil && r.err == nil:
+				if over, err := judge(r.now, r.found); over {
+					return err
+				}
+			case r.rec == nil:
+				// An unreadable record shows neither a loss nor an absence: the outcome stays
+				// unknown until the deadline.
+				problem = errors.Join(problem, r.err)
+			default:
+				problem = r.err
+				g.mu.Lock()
+				g.tries.Failed(r.rec, r.err)
+				g.mu.Unlock()
+				// The write that caused the conflict may be this one, repeated by a transport, or
+				// one that was sent before it.
+				if e, known := cell.ConflictEntry(r.err); known {
+					now, err := g.cell.DecodeEntry(e, nil)
+					if err != nil {
+						problem = errors.Join(problem, err)
+					} else if over, err := judge(now, store.ResolveResult{}); over {
+						return err
+					}
+				} else if !cell.NotApplied(r.err) && reading < maxReads {
+					read()
+				}
+			}
+		}
+	}
+	if g.Check() <= 0 {
+		return errors.Join(problem, g.Cause())
+	}
+	return problem
+}
+
+// peekForOtherWrites reads the record for writes of others, where writes take long and reads do
+// not. Otherwise the renewal would find such a write only by a conflict, too late for another
+// write.
+func (g *Grant) peekForOtherWrites(ctx context.Context, left time.Duration) {
+	peeker, ok := store.As[store.UncommittedGetter](g.space.Store)
+	if !ok || g.space.Set.Traits.MinWriteTime == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(left/20, time.Second))
+	defer cancel()
+	value, version, err := peeker.GetUncommitted(ctx, g.cell.Key)
+	if now, err := g.cell.DecodeEntry(store.Entry{Value: value, Version: version}, err); err == nil && lockrec.OnlyOthersWrote(now.Rec, g.tries.Rec) {
+		g.noteRecord(now)
+	}
+}
+
+// hedgeDelay is how long a request of a renewal is waited for before another is sent.
+func (g *Grant) hedgeDelay(left time.Duration) time.Duration {
+	return max(min(left/3, cell.MaxCall), g.space.Set.WriteTime(), time.Millisecond)
+}
+
+// renewed notes a write that is known to be applied and was sent at the time at. If the lease is
+// over nevertheless, it returns the reason: the reply can come too late.
+func (g *Grant) renewed(version store.Version, rec *lockrec.Record, at time.Duration, firm bool) error {
+	g.mu.Lock()
+	g.rebase(version, rec, firm)
+	g.sent = max(g.sent, at)
+	g.atRisk, g.problem = false, nil
+	g.mu.Unlock()
+	if g.Check() <= 0 {
+		return g.Cause()
+	}
+	if g.terms.Session == nil { // otherwise only the data of the lock changed
+		g.Emit(event.Renewed, nil)
+	}
+	g.owner.Renewed()
+	g.Acknowledge(rec)
+	return nil
+}
+
+// noteRecord notes the record of a grant in a version that may not survive a power cut.
+func (g *Grant) noteRecord(now *cell.Seen) {
+	g.mu.Lock()
+	g.rebase(now.Version, now.Rec, false)
+	g.mu.Unlock()
+	g.Acknowledge(now.Rec)
+}
+
+// rebase makes a state the base of the grant's next write. The caller holds g.mu.
+func (g *Grant) rebase(version store.Version, rec *lockrec.Record, firm bool) {
+	g.firm = firm
+	g.tries = g.cell.Over(version, rec) // the state that the other tries name was replaced
+}
+
+// found evaluates the state read after a write in doubt, and reports whether that resolves it: the
+// lease was renewed after all, or it is lost. If others have written and left the grant as it was,
+// the grant continues over their state, and no try is left.
+func (g *Grant) found(now *cell.Seen, found store.ResolveResult) (over bool, _ error) {
+	if g.IsMember() {
+		return g.foundMember(now)
+	}
+	lost := &LostError{Reason: ErrTakenOver}
+	f := g.tries.Resolve(now, found)
+	switch {
+	case f.Resolution == store.ResolutionPending:
+		return false, nil // to be sent again over the same state
+	case now.Rec == nil:
+		lost.Reason = ErrRemoved
+	case now.Rec.State == lockrec.Revoked:
+		lost.Reason = ErrRevoked
+	case g.cell.Kind == lockrec.KindSession && now.Rec.Grant != g.terms.Member.Grant:
+		lost.Reason = ErrRemoved // and a waiter has made another record
+	case now.Rec.State == lockrec.Broken:
+		lost.Reason, lost.now = ErrBroken, now.Rec.Immediate
+		if now.Rec.Grant == g.terms.Member.Grant {
+			g.noteRecord(now) // the state that a release frees
+		}
+	case f.OtherWrite:
+		g.noteRecord(now)
+		return false, nil
+	case now.Rec.State == lockrec.Held && now.Rec.Grant == g.terms.Member.Grant:
+		if g.space.Set.Traits.CannotReadOwnWrites {
+			return false, nil // never adopted: the outcome stays unknown until the deadline
+		}
+		if f.Resolution == store.ResolutionApplied {
+			return true, g.renewed(now.Version, now.Rec, f.Try.At, f.Durable)
+		}
+		lost.NewHolder = "a copy of this lease"
+	default:
+		lost.NewHolder = now.Rec.Holder
+	}
+	g.Lose(lost)
+	return true, g.Cause()
+}
+
+// IsMember reports whether the grant is one of several that can hold the lock: a reader's, or one
+// of a slot. Its release changes a record that others write, too.
+func (g *Grant) IsMember() bool {
+	return g.terms.Member.Mode == lockrec.ModeShared || g.terms.Member.Mode == lockrec.ModeSlot
+}
+
+// foundMember is found for a grant that is a member.
+func (g *Grant) foundMember(now *cell.Seen) (over bool, _ error) {
+	lost := &LostError{Reason: ErrTakenOver}
+	switch {
+	case now.Rec == nil:
+		lost.Reason = ErrRemoved
+	case now.Rec.State == lockrec.Broken:
+		lost.Reason = ErrBroken
+	case now.Names(g.terms.Member.Grant):
+		g.Acknowledge(now.Rec)
+		return false, nil
+	}
+	g.Lose(lost)
+	return true, g.Cause()
+}
