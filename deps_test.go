@@ -46,6 +46,7 @@ lease/internal/event:   -
 lease/internal/cell:    store internal/... lease/internal/event
 lease/internal/waiting: store internal/... lease/internal/cell
 lease/internal/belief:  store internal/... lease/internal/event lease/internal/cell
+lease/internal/membership: store internal/... lease/internal/event lease/internal/cell lease/internal/waiting lease/internal/belief
 
 # What one tests with may use any backend below it.
 store/storetest:      store internal/registerrules internal/suitetest
@@ -165,6 +166,7 @@ func TestImportRules(t *testing.T) {
 		{"lease/internal/event", module + "/lease/internal/cell", "event may not import lease/internal/cell"},
 		{"lease/internal/waiting", module + "/lease/internal/belief", "waiting may not import lease/internal/belief"},
 		{"lease/internal/belief", module + "/lease/internal/waiting", "belief may not import lease/internal/waiting"},
+		{"lease/internal/belief", module + "/lease/internal/membership", "belief may not import lease/internal/membership"},
 		{"cmd/holdfast", module + "/store/storetest", "tests with"},
 		{"util", "fmt", "util has no line"},
 	} {

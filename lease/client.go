@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/membership"
 	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -23,11 +24,12 @@ type Client struct {
 
 	end context.CancelCauseFunc
 
-	mu             sync.Mutex
-	grants         map[*belief.Grant]struct{}   // plain ones that Close has to end
-	owned          map[string]int               // the ids of these
-	sessions       map[string]*Session          // by their ids; those that Close has to end
-	holderSessions cell.Recents[*holderSession] // sessions that are waited for, by their ids
+	peers *membership.Peers
+
+	mu       sync.Mutex
+	grants   map[*belief.Grant]struct{} // plain ones that Close has to end
+	owned    map[string]int             // the ids of these
+	sessions map[string]*Session        // by their ids; those that Close has to end
 }
 
 // New returns a client for the locks in st. It sends nothing. Nil options mean all defaults. If
@@ -39,10 +41,17 @@ func New(st store.Store, o *Options) (*Client, error) {
 	}
 	life, end := context.WithCancelCause(context.Background())
 	space := cell.NewSpace(life, st, set, listeners(&opts))
-	return &Client{
+	c := &Client{
 		space: space, opts: opts, waiting: waiting.NewQueues(space), end: end,
 		grants: map[*belief.Grant]struct{}{}, owned: map[string]int{}, sessions: map[string]*Session{},
-	}, nil
+	}
+	c.peers = membership.NewPeers(space, func(id string) *belief.Grant {
+		if s := c.session(id); s != nil {
+			return s.grant()
+		}
+		return nil
+	})
+	return c, nil
 }
 
 // Options returns the options of the client, with all defaults filled in.
@@ -74,6 +83,7 @@ func (c *Client) handle(name string, s *Session, o *LockOptions, call method) (*
 // newHandle returns a handle on the lock whose record is in that cell.
 func (c *Client) newHandle(of *cell.Cell) *Handle {
 	h := &Handle{c: c, cell: of, name: of.Name, opts: &plainOptions}
+	h.place.Init(of, c.waiting)
 	of.Noted = h.noted
 	return h
 }
@@ -179,6 +189,13 @@ func (c *Client) owns(grant string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.owned[grant] > 0 || c.sessions[lockrec.SessionOf(grant)] != nil
+}
+
+// session returns the session of this client that has that id, or nil.
+func (c *Client) session(id string) *Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sessions[id]
 }
 
 func (c *Client) remove(h *Handle, g *belief.Grant) {

@@ -313,7 +313,7 @@ func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 func (c *Client) dead(ctx context.Context, of *cell.Cell, s *cell.Seen) (dead, lasts bool, doubt time.Duration, _ error) {
 	now := s
 	if s.Rec.Session != "" {
-		if c.trusts(s.Rec.Session) {
+		if c.peers.Trusts(s.Rec.Session) {
 			return false, true, 0, nil
 		}
 		session, err := c.space.Session(s.Rec.Session)
@@ -407,7 +407,7 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 				queue.PollEvery(p)
 				queue.BeginPause(of, waiting.Look{Wait: wait})
 			}
-			queue.Await(ctx, w, of, c.awaitSession)
+			queue.Await(ctx, w, of, c.peers.Await)
 		}
 	}
 }
@@ -425,6 +425,6 @@ func (c *Client) isExpired(ctx context.Context, of *cell.Cell, s *cell.Seen) (ov
 		}
 		return v.Open, max(v.Wait, time.Millisecond), nil
 	}
-	over, _, err = c.isDead(ctx, s.Rec.Session, of.Name, s.Rec.TTL, s.At)
+	over, _, err = c.peers.IsDead(ctx, s.Rec.Session, s.Rec.TTL)
 	return over, c.space.Set.RereadDelay(s.Rec.TTL), err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/lease/internal/event"
+	"github.com/holdfast-go/holdfast/lease/internal/membership"
 	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -37,16 +38,7 @@ type Handle struct {
 	passed    bool            // another process has held the lock since the grant before
 	contended bool            // others were met when the lock was taken last
 
-	entry   string    // the grant under which the handle is in the lock's queue
-	joined  time.Time // when it came there, behind as many
-	behind  int
-	turn    time.Duration        // in which the queue came forward by one when it was there before
-	timedAt time.Time            // when that was
-	readAt  map[string]time.Time // when the sessions of those it waits for are due for a look
-	pace    time.Duration        // in which the queue came forward by one, as the goroutine knows that has the turn
-	shown   *cell.Seen           // what another handle of the client has seen of that; see shows
-	waiting int                  // goroutines that wait
-	suited  bool                 // the lock had the slots that opts names when they looked
+	place membership.Place // in the wait for the lock
 
 	// slot is taken during an attempt, so that the goroutines of a handle make one
 	// attempt at a time and the later ones join the grant of the first. No goroutine
@@ -65,12 +57,8 @@ type Handle struct {
 // Name returns the name of the lock.
 func (h *Handle) Name() string { return h.name }
 
-// maxRounds bounds how often one attempt begins again after others were faster, and maxContenders
-// where the lock has several holders, who all write its record.
-const (
-	maxRounds     = 8
-	maxContenders = 64
-)
+// maxContenders is [cell.MaxRounds] where the lock has several holders, who all write its record.
+const maxContenders = 64
 
 // TryAcquire takes the lock if it is free, or if its holder is known to be dead. It does not
 // wait. If another handle holds the lock, the error is a [*HeldError].
@@ -86,7 +74,7 @@ const (
 func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 	ctx, cancel := h.bind(ctx)
 	defer cancel(nil)
-	h.waits(1)
+	h.place.Waits(1)
 	guard, err := h.attempt(ctx, false)
 	left := h.leaveQueue(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -127,13 +115,13 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	if guard, _ := h.joinGrant(ctx); guard != nil {
 		return guard, nil
 	}
-	h.waits(1)
+	h.place.Waits(1)
 	defer func() {
 		if left := h.leaveQueue(ctx); err != nil {
 			err = errors.Join(err, left)
 		}
 	}()
-	l, w := h.c.waiting.Enter((*party)(h))
+	l, w := h.c.waiting.Enter(&h.place)
 	defer l.Leave(w)
 	if guard, err := h.enterFairQueue(ctx, w); guard != nil || err != nil {
 		return guard, err
@@ -199,7 +187,7 @@ func (h *Handle) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waite
 		if errors.As(err, &held) {
 			l.NoteHeld(held)
 			met = met || !h.c.owns(held.Record.Grant)
-			h.suits(held.Record)
+			h.place.Suits(&held.Record, h.opts.Slots)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -215,7 +203,7 @@ func (h *Handle) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waite
 			h.requestIdleYield(ctx, l)
 			h.notifyBroken(ctx, l)
 			h.c.space.Health.Pause(&l.Unanswered)
-			l.BeginPause(h.cell, h.look(held.Wait))
+			l.BeginPause(h.cell, h.place.Look(held.Wait))
 		case store.Permanent(err):
 			return nil, err // and no ErrHeld: waiting for the holder helps nothing
 		default:
@@ -223,25 +211,6 @@ func (h *Handle) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waite
 			l.PauseAfterError()
 		}
 	}
-}
-
-// party is a handle as the goroutines see it that wait with it.
-type party Handle
-
-func (p *party) Cell() *cell.Cell { return p.cell }
-
-func (p *party) Entry() string { return (*Handle)(p).entered() }
-
-func (p *party) Shows(s *cell.Seen) bool { return (*Handle)(p).shows(s) }
-
-// look is what the handle's last read means for the pause that follows it.
-func (h *Handle) look(wait time.Duration) waiting.Look {
-	s := h.cell.Known()
-	look := waiting.Look{Seen: s, Wait: wait, Due: h.nextRead(), Pace: &h.pace}
-	if h.entered() != "" && s != nil && s.Rec != nil {
-		look.Entries = h.entries(s)
-	}
-	return look
 }
 
 // event returns an event of the lock, or of the session.
@@ -300,7 +269,7 @@ func (h *Handle) enterFairQueue(ctx context.Context, w *waiting.Waiter) (*Guard,
 		if err == nil || store.Permanent(err) {
 			return guard, err
 		}
-		if !errors.Is(err, ErrHeld) || h.entered() != "" || pause.Wait(ctx) != nil {
+		if !errors.Is(err, ErrHeld) || h.place.Entry() != "" || pause.Wait(ctx) != nil {
 			return nil, nil
 		}
 	}
@@ -308,10 +277,7 @@ func (h *Handle) enterFairQueue(ctx context.Context, w *waiting.Waiter) (*Guard,
 
 // woken takes the lock if another handle of the client has seen that it was handed over.
 func (h *Handle) woken(ctx context.Context) (*Guard, error) {
-	h.mu.Lock()
-	shown := h.shown != nil
-	h.mu.Unlock()
-	if !shown {
+	if !h.place.IsShown() {
 		return nil, nil
 	}
 	for pause := h.c.space.Backoff(h.c.space.Set.MinPoll, h.c.space.Set.MaxPoll); ; {
@@ -321,7 +287,7 @@ func (h *Handle) woken(ctx context.Context) (*Guard, error) {
 		}
 		// Its turn will come; but not before it has taken what was handed to it, if those
 		// before it in the line stand behind it in the queue.
-		if errors.Is(err, ErrHeld) || h.entered() == "" || pause.Wait(ctx) != nil {
+		if errors.Is(err, ErrHeld) || h.place.Entry() == "" || pause.Wait(ctx) != nil {
 			return nil, nil
 		}
 	}
@@ -376,12 +342,12 @@ func (h *Handle) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (
 	}
 	now := h.cell.Known()
 	fresh := sure != nil && now != nil && now.Version == sure.Version
-	if shown := h.takeShown(); shown != nil {
+	if shown := h.place.TakeShown(); shown != nil {
 		now, fresh = shown, true
 	}
 	others := h.cell.Contention(cell.FreeConflicts)
-	for round := 0; round < maxRounds || h.several(now) && round < maxContenders; round++ {
-		if now == nil || !fresh && (h.entered() != "" || h.job != nil || !h.goesOn(now, queue) && !h.c.mayBeOver(ctx, now.Rec)) {
+	for round := 0; round < cell.MaxRounds || h.several(now) && round < maxContenders; round++ {
+		if now == nil || !fresh && (h.place.Entry() != "" || h.job != nil || !h.goesOn(now, queue) && !h.c.peers.MayBeOver(ctx, now.Rec)) {
 			if now == nil && h.guesses() {
 				// If this guess, that there is no record, is wrong, the conflict shows the record.
 				now = &cell.Seen{At: h.c.space.Clock.Monotonic(), Age: -1}
@@ -393,7 +359,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (
 				fresh = true
 			}
 		}
-		if h.several(now) || h.entered() != "" {
+		if h.several(now) || h.place.Entry() != "" {
 			guard, next, wait, err := h.enter(ctx, now, queue)
 			switch {
 			case !fresh && (errors.Is(err, ErrSlotCount) || errors.Is(err, ErrWrongKind) || errors.Is(err, ErrFull)):
@@ -402,7 +368,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (
 				return guard, err
 			case next != nil:
 				now, fresh = next, true
-				if entry := h.entered(); entry != "" && next.Names(entry) {
+				if entry := h.place.Entry(); entry != "" && next.Names(entry) {
 					continue // it was written
 				}
 				if lockrec.IsRenewed(next.Rec) {
@@ -429,21 +395,21 @@ func (h *Handle) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (
 			continue
 		}
 		verdict := h.evaluate(ctx, now)
-		if verdict.err != nil {
-			return nil, verdict.err
+		if verdict.Err != nil {
+			return nil, verdict.Err
 		}
-		if verdict.next != nil {
-			now, fresh = verdict.next, true
+		if verdict.Next != nil {
+			now, fresh = verdict.Next, true
 			continue
 		}
 		if h.job != nil {
-			if err := h.due(ctx, now, verdict.open); err != nil {
+			if err := h.due(ctx, now, verdict.Open); err != nil {
 				return nil, err
 			}
 		}
-		if !verdict.open {
+		if !verdict.Open {
 			if fresh {
-				return nil, h.held(now, verdict.wait)
+				return nil, h.held(now, verdict.Wait)
 			}
 			var err error
 			if now, err = h.cell.Read(ctx); err != nil {
@@ -452,7 +418,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (
 			fresh = true
 			continue
 		}
-		guard, next, err := h.claim(ctx, now, verdict.reason)
+		guard, next, err := h.claim(ctx, now, verdict.Reason)
 		if guard != nil || err != nil {
 			return guard, err
 		}
@@ -576,7 +542,7 @@ func (h *Handle) noted(s *cell.Seen) {
 }
 
 func (h *Handle) held(s *cell.Seen, wait time.Duration) *HeldError {
-	e := &HeldError{Name: h.name, Store: h.c.space.Set.Traits.Name, Wait: wait, own: h.entered()}
+	e := &HeldError{Name: h.name, Store: h.c.space.Set.Traits.Name, Wait: wait, own: h.place.Entry()}
 	if s.Rec != nil {
 		e.Record = *s.Rec
 	} else {

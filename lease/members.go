@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/membership"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -110,33 +110,6 @@ func (h *Handle) amended(ctx context.Context, s *cell.Seen) (Record, error) {
 	return next, nil
 }
 
-// sessionsOver evaluates the sessions of members. It returns those that are over, and how long it
-// takes at most until another one is.
-func (h *Handle) sessionsOver(ctx context.Context, members []Member) (over map[string]bool, v verdict) {
-	ttls := map[string]time.Duration{}
-	for _, m := range members {
-		ttls[m.Session] = max(ttls[m.Session], m.TTL)
-	}
-	var mu sync.Mutex
-	over = map[string]bool{}
-	_ = inParallel(slices.Collect(maps.Keys(ttls)), maxReleases, func(id string) error {
-		judged := h.sessionOver(ctx, id, ttls[id])
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case v.err != nil || v.next != nil:
-		case judged.err != nil || judged.next != nil:
-			v = judged
-		case judged.open:
-			over[id] = true
-		default:
-			v.wait = max(v.wait, judged.wait)
-		}
-		return nil
-	})
-	return over, v
-}
-
 // cleared takes all grants that are over out of next, the record of s: that of the holder, and
 // those of members whose sessions are over. It reports whether that has changed anything. If not,
 // wait is how long it takes at most until a grant is over.
@@ -148,28 +121,28 @@ func (h *Handle) sessionsOver(ctx context.Context, members []Member) (over map[s
 // names the version of the session's record that was evaluated, and the write that takes them out
 // names that of s. If the handle stops after a revocation, the entry stays in the queue until
 // another waiter sees that the session is revoked.
-func (h *Handle) cleared(ctx context.Context, s *cell.Seen, next *Record) (changed bool, v verdict) {
+func (h *Handle) cleared(ctx context.Context, s *cell.Seen, next *Record) (changed bool, v membership.Verdict) {
 	if s.Rec == nil {
 		return false, v
 	}
-	ahead, others := h.dueReads(s, h.those(s, lockrec.Ahead))
+	ahead, others := h.place.DueReads(s, h.those(s, lockrec.Ahead))
 	over, v := h.evaluateAll(ctx, s, ahead)
-	if v.err != nil || v.next != nil {
+	if v.Err != nil || v.Next != nil {
 		return false, v
 	}
-	if v.wait = max(v.wait, others); v.open || len(over) > 0 {
+	if v.Wait = max(v.Wait, others); v.Open || len(over) > 0 {
 		rest := slices.DeleteFunc(h.those(s, lockrec.Before), func(m Member) bool { return contains(ahead, m) })
 		more, holder := h.evaluateAll(ctx, s, rest) // an error does not change what is known of dead sessions
 		maps.Copy(over, more)
-		if holder.open {
-			v.open, v.reason = true, holder.reason
+		if holder.Open {
+			v.Open, v.Reason = true, holder.Reason
 		}
 	}
 	if s.Rec.State == Free {
 		left := h.intervalLeft(s)
-		v.open, v.wait = left <= 0, max(v.wait, left)
+		v.Open, v.Wait = left <= 0, max(v.Wait, left)
 	}
-	if v.open {
+	if v.Open {
 		next.NotBefore = time.Time{}
 		lockrec.Vacate(next)
 		changed = s.Rec.State != Free || len(s.Rec.Queue) > 0
@@ -184,7 +157,7 @@ func (h *Handle) cleared(ctx context.Context, s *cell.Seen, next *Record) (chang
 // those returns the members that which returns for the entries that the handle reads for, each
 // once.
 func (h *Handle) those(s *cell.Seen, which func(r *Record, grant string) []Member) (all []Member) {
-	for _, entry := range h.entries(s) {
+	for _, entry := range h.place.Entries(s) {
 		for _, m := range which(s.Rec, entry) {
 			if !contains(all, m) {
 				all = append(all, m)
@@ -201,123 +174,26 @@ func contains(all []Member, m Member) bool {
 // evaluateAll evaluates members of the record of s. It returns the sessions of those that are over,
 // and the verdict on a member that has the lock alone. The verdict's wait is how long it takes at
 // most until another member is over.
-func (h *Handle) evaluateAll(ctx context.Context, s *cell.Seen, members []Member) (over map[string]bool, v verdict) {
+func (h *Handle) evaluateAll(ctx context.Context, s *cell.Seen, members []Member) (over map[string]bool, v membership.Verdict) {
 	if lockrec.Exclusive(s.Rec) && contains(members, Member{Grant: s.Rec.Grant}) {
 		members = slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Grant == s.Rec.Grant })
-		if v = h.evaluate(ctx, s); v.err != nil || v.next != nil {
+		if v = h.evaluate(ctx, s); v.Err != nil || v.Next != nil {
 			return nil, v
 		}
 	}
-	over, judged := h.sessionsOver(ctx, members)
-	if v.err, v.next = judged.err, judged.next; v.err == nil && v.next == nil {
-		h.readDue(members, judged.wait)
+	over, judged := h.c.peers.OverAll(ctx, h.cell, members)
+	if v.Err, v.Next = judged.Err, judged.Next; v.Err == nil && v.Next == nil {
+		h.place.ReadDue(members, judged.Wait)
 	}
-	v.wait = max(v.wait, judged.wait)
+	v.Wait = max(v.Wait, judged.Wait)
 	return over, v
-}
-
-// dueReads returns the members of ahead whose sessions are due for a read, and how long it takes at
-// most until the others are over. A handle that has read the lock before delays its read of two
-// sessions for a moment: that of a new holder that was handed the lock, and that of a new waiter
-// directly ahead. Most of these have left by then, so that a moving queue does not cost a read of
-// each session. A waiter ahead delays no other before it holds the lock; so the handle reads its
-// session rarely.
-func (h *Handle) dueReads(s *cell.Seen, ahead []Member) (due []Member, wait time.Duration) {
-	now := h.c.space.Clock.Monotonic()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	next := make(map[string]time.Time, len(ahead))
-	for _, m := range ahead {
-		at, met := h.readAt[m.Grant]
-		soon := now.Add(h.c.space.Set.RereadDelay(m.TTL))
-		stands, _ := lockrec.Find(s.Rec, m.Grant)
-		handed := s.Rec.State == Held && m.Session != "" && s.Rec.Presence == ""
-		switch {
-		case stands != lockrec.Waiting && !handed:
-			at = now
-		case !met && h.readAt != nil, stands != lockrec.Waiting && at.After(soon):
-			at = soon
-		}
-		if now.Before(at) {
-			wait = max(wait, h.c.space.Set.Expiry(m.TTL))
-		} else {
-			due = append(due, m)
-			if stands == lockrec.Waiting {
-				at = now.Add(m.TTL / queueReadsPerTTL)
-			}
-		}
-		next[m.Grant] = at
-	}
-	h.readAt = next
-	return due, wait
-}
-
-// readDue makes the reads of the sessions of members due after wait at the latest, when these may
-// be over.
-func (h *Handle) readDue(members []Member, wait time.Duration) {
-	by := h.c.space.Clock.Monotonic().Add(wait)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, m := range members {
-		if h.readAt[m.Grant].After(by) {
-			h.readAt[m.Grant] = by
-		}
-	}
-}
-
-// nextRead returns the time until the next read of a session that is not due now; 0 if there is
-// none.
-func (h *Handle) nextRead() (next time.Duration) {
-	now := h.c.space.Clock.Monotonic()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, at := range h.readAt {
-		if left := at.Sub(now); left > 0 && (next == 0 || left < next) {
-			next = left
-		}
-	}
-	return next
-}
-
-// queueReadsPerTTL bounds how often a handle reads the session of a waiter ahead of it.
-const queueReadsPerTTL = 3
-
-// readDueIn is how long the session of a grant is not due for a read; see dueReads.
-func (h *Handle) readDueIn(grant string) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if at, met := h.readAt[grant]; met {
-		return at.Sub(h.c.space.Clock.Monotonic())
-	}
-	return 0
-}
-
-// entries returns the entries in the lock's queue of all that wait through this client: the handle
-// reads for all of them. A handle without an entry waits for the holders.
-func (h *Handle) entries(s *cell.Seen) []string {
-	all := []string{h.entered()}
-	for _, entry := range h.c.waiting.Entries(h.cell.Key) {
-		if !slices.Contains(all, entry) {
-			if at, _ := lockrec.Find(s.Rec, entry); at == lockrec.Waiting {
-				all = append(all, entry)
-			}
-		}
-	}
-	return all
-}
-
-// entered returns the grant of the handle's entry in the lock's queue, empty if there is none.
-func (h *Handle) entered() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.entry
 }
 
 // enter takes the lock in the state s as a member, or enters its queue where queue allows that. It
 // also takes out members that are over. It returns one of four: the grant; the state to continue
 // with; an error; or none of these, and how long it takes at most until the lock may be taken.
 func (h *Handle) enter(ctx context.Context, s *cell.Seen, queue bool) (_ *Guard, next *cell.Seen, wait time.Duration, err error) {
-	entry := h.entered()
+	entry := h.place.Entry()
 	if entry != "" {
 		switch at, m := s.Find(entry); {
 		case at != lockrec.Waiting && s.Rec != nil && s.Rec.State == Broken && s.Names(entry):
@@ -341,17 +217,17 @@ func (h *Handle) enter(ctx context.Context, s *cell.Seen, queue bool) (_ *Guard,
 		return nil, nil, 0, err
 	}
 	newcomer := h.under != nil && entry == ""
-	changed, v := false, verdict{}
+	changed, v := false, membership.Verdict{}
 	if !newcomer || len(rec.Queue) > 0 || !lockrec.Fits(&rec, h.mode()) {
 		changed, v = h.cleared(ctx, s, &rec)
 		switch {
-		case v.err != nil:
-			return nil, nil, 0, v.err
-		case v.next != nil:
-			return nil, v.next, 0, nil
+		case v.Err != nil:
+			return nil, nil, 0, v.Err
+		case v.Next != nil:
+			return nil, v.Next, 0, nil
 		}
 	}
-	if entry == "" && !h.keepsWaiting(&rec) { // a handle that waits stays when the number of slots changes
+	if entry == "" && !h.place.KeepsWaiting(&rec) { // a handle that waits stays when the number of slots changes
 		if err := lockrec.Suits(&rec, h.opts.Slots); err != nil {
 			return nil, nil, 0, err
 		}
@@ -360,13 +236,13 @@ func (h *Handle) enter(ctx context.Context, s *cell.Seen, queue bool) (_ *Guard,
 		}
 	}
 	if newcomer {
-		if entry, err = h.newcomer(ctx, &rec, queue && h.hasTurn(ctx, &rec) && !h.c.space.IsContended(s.Rec)); err != nil {
+		if entry, err = h.newcomer(ctx, &rec, queue && h.place.HasTurn(ctx, &rec) && !h.c.space.IsContended(s.Rec)); err != nil {
 			return nil, nil, 0, err
 		}
 		changed = changed || entry != ""
 	}
 	if !changed {
-		return nil, nil, v.wait, nil
+		return nil, nil, v.Wait, nil
 	}
 	lockrec.KeepsHolder(&rec, s.Rec)
 	if lockrec.Members(&rec) > lockrec.Members(cmp.Or(s.Rec, &Record{})) {
@@ -375,7 +251,7 @@ func (h *Handle) enter(ctx context.Context, s *cell.Seen, queue bool) (_ *Guard,
 			return nil, nil, 0, err
 		}
 	}
-	guard, next, err := h.amend(ctx, s, &rec, entry, v.reason)
+	guard, next, err := h.amend(ctx, s, &rec, entry, v.Reason)
 	return guard, next, 0, err
 }
 
@@ -403,34 +279,8 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 	if err := h.under.beginClaim(h.name); err != nil {
 		return "", fmt.Errorf("lock %q: %w", h.name, err)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.entry, h.shown, h.joined, h.behind = m.Grant, nil, time.Now(), max(len(rec.Queue)-1, 0)
+	h.place.Enter(m.Grant, rec)
 	return m.Grant, nil
-}
-
-// timedFor is how old the estimate of a waiter's turn must be, as a multiple of the time until that
-// turn, before a waiter enters the queue although its turn would come after its deadline. So few of
-// the members are waiters that try in vain.
-const timedFor = 16
-
-// hasTurn reports whether a newcomer to the queue of r may have its turn before ctx ends, as far as
-// the handle knows from earlier. A newcomer in vain writes the record twice, and delays the turns
-// of those that write it meanwhile. It reads the lock until the queue is short enough.
-func (h *Handle) hasTurn(ctx context.Context, r *Record) bool {
-	deadline, ok := ctx.Deadline()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !ok || time.Duration(len(r.Queue))*h.turn < max(time.Until(deadline), time.Since(h.timedAt)/timedFor)
-}
-
-// timed notes how fast the queue moves: the entry is now at that place; -1 means that it had its
-// turn.
-func (h *Handle) timed(place int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.timedAt = time.Now()
-	h.turn = h.timedAt.Sub(h.joined) / time.Duration(max(h.behind-place, 1))
 }
 
 // queues reports whether the handle waits for the lock in its queue. If it does not, it reads the
@@ -444,13 +294,7 @@ func (h *Handle) queues(r *Record) bool {
 
 // forget notes that a grant is not in the queue any more, or never was.
 func (h *Handle) forget(entry string) {
-	h.mu.Lock()
-	known := entry != "" && h.entry == entry
-	if known {
-		h.entry, h.shown = "", nil
-	}
-	h.mu.Unlock()
-	if known {
+	if h.place.Forget(entry) {
 		h.under.endClaim(h.name)
 	}
 }
@@ -497,7 +341,7 @@ func (h *Handle) promote(ctx context.Context, s *cell.Seen, m Member, reason str
 	if final, err := h.confirmed(ctx, s); err != nil || final != s {
 		return nil, final, err
 	}
-	h.timed(-1)
+	h.place.Timed(-1)
 	return h.begun(ctx, s, m, reason)
 }
 
@@ -568,74 +412,24 @@ func (h *Handle) depart(ctx context.Context, base *cell.Seen, grant string) erro
 	return nil
 }
 
-// waits counts the goroutines that wait through the handle.
-func (h *Handle) waits(n int) (left int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.waiting += n
-	h.suited = h.suited && h.waiting > 0
-	return h.waiting
-}
-
-// suits notes that the handle has to wait for the holders of r. The handle names the number of
-// slots that r has.
-func (h *Handle) suits(r Record) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.suited = h.suited || h.opts.Slots > 0 && r.Slots == h.opts.Slots
-}
-
-// keepsWaiting reports whether a wait of the handle continues although r has another number of
-// slots than the handle names: the number was changed during the wait.
-func (h *Handle) keepsWaiting(r *Record) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return r.Slots > 0 && h.suited
-}
-
 // leaveQueue takes the handle out of the lock's queue when the last goroutine that waits through it
 // gives up. If the handle has become a holder meanwhile, leaveQueue releases the lock.
 func (h *Handle) leaveQueue(ctx context.Context) error {
-	if h.waits(-1) > 0 || h.entered() == "" {
+	if h.place.Waits(-1) > 0 || h.place.Entry() == "" {
 		return nil
 	}
 	defer h.alone(context.Background())() // an attempt ends with its context
-	entry := h.entered()
+	entry := h.place.Entry()
 	base := h.cell.Known()
-	if entry == "" || h.waits(0) > 0 {
+	if entry == "" || h.place.Waits(0) > 0 {
 		return nil
 	}
 	if at, _ := base.Find(entry); at == lockrec.Waiting {
-		h.timed(slices.IndexFunc(base.Rec.Queue, func(m Member) bool { return m.Grant == entry }))
+		h.place.Timed(slices.IndexFunc(base.Rec.Queue, func(m Member) bool { return m.Grant == entry }))
 	}
 	defer h.forget(entry)
 	if _, lost := h.under.Err().(*LostError); lost || base == nil || base.Rec == nil {
 		return nil // others drop it with the session; or the record was removed
 	}
 	return h.depart(context.WithoutCancel(ctx), base, entry)
-}
-
-// shows stores s for a handle that waits in the queue and has become a holder, and reports whether
-// that is so.
-func (h *Handle) shows(s *cell.Seen) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.entry == "" {
-		return false
-	}
-	if at, _ := s.Find(h.entry); at != lockrec.Holding {
-		return false // a state older than the entry does not name it
-	}
-	h.shown = s
-	return true
-}
-
-// takeShown returns, once, the state in which another handle of the client has seen this one's
-// entry.
-func (h *Handle) takeShown() *cell.Seen {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.shown
-	h.shown = nil
-	return s
 }

@@ -161,28 +161,12 @@ func (c *Client) collectSessions(ctx context.Context, age time.Duration) error {
 }
 
 func (c *Client) collectSession(ctx context.Context, id string, age time.Duration) error {
-	r, err := c.newHolderSession(id)
-	if err != nil {
+	of, s, err := c.peers.End(ctx, id, age)
+	if err != nil || s == nil {
 		return err
 	}
-	s, err := r.cell.Inspect(ctx)
-	if err != nil || s.Rec == nil || c.space.Clock.Wall().Sub(s.Rec.Renewed) < age || c.trusts(id) {
-		return err
-	}
-	s = r.cell.Note(s)
-	if s.Rec.State == Held {
-		v := r.cell.Judge(ctx, s)
-		if !v.Open {
-			return nil
-		}
-		applied, err := r.revoke(ctx, s, v.Reason)
-		if err != nil || !applied {
-			return err
-		}
-		s = r.final
-	}
-	if err := c.discard(ctx, r.cell.Key, s.Version); err != nil && !errors.Is(err, store.ErrConflict) {
-		return fmt.Errorf("%s: %w", r.cell, err)
+	if err := c.discard(ctx, of.Key, s.Version); err != nil && !errors.Is(err, store.ErrConflict) {
+		return fmt.Errorf("%s: %w", of, err)
 	}
 	return nil
 }

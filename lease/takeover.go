@@ -4,34 +4,26 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/membership"
 )
-
-// verdict says whether a lock may be taken in the state that was seen.
-type verdict struct {
-	open   bool
-	reason string        // why a grant that was not released is over
-	wait   time.Duration // when not open: how long until the lock may be taken, if nothing changes
-	next   *cell.Seen    // the newer state of the lock, to be evaluated in place of the earlier one
-	err    error         // why the evaluation failed
-}
 
 // evaluate decides whether the lock may be taken. The write that takes it is conditional on this
 // version. So a state that was read earlier is as good as a new one: if the holder has renewed the
 // lease meanwhile, the store refuses the write.
-func (h *Handle) evaluate(ctx context.Context, s *cell.Seen) verdict {
+func (h *Handle) evaluate(ctx context.Context, s *cell.Seen) membership.Verdict {
 	var own lockrec.Facts
 	if s.Rec != nil && s.Rec.State != Free {
 		own.OwnEnded, own.OwnLeft = h.ownGrantOver(s.Rec)
 	}
-	judged := lockrec.Judge(s.Rec, h.cell.Facts(ctx, s, own))
-	v := verdict{open: judged.Open, reason: judged.Reason, wait: judged.Wait}
-	if judged.BySession {
-		v = h.sessionOver(ctx, s.Rec.Session, s.Rec.TTL)
+	v := membership.Verdict{Verdict: lockrec.Judge(s.Rec, h.cell.Facts(ctx, s, own))}
+	if v.BySession {
+		v = h.c.peers.Over(ctx, h.cell, s.Rec.Session, s.Rec.TTL)
 	}
-	if left := h.intervalLeft(s); v.open && left > 0 {
-		return verdict{wait: left}
+	if left := h.intervalLeft(s); v.Open && left > 0 {
+		return membership.Verdict{Verdict: lockrec.Verdict{Wait: left}}
 	}
 	return v
 }
@@ -74,4 +66,9 @@ func (h *Handle) abandon(id string) {
 		h.abandoned = map[string]bool{}
 	}
 	h.abandoned[id] = true
+}
+
+// awaitSession is [membership.Peers.Await] for a handle that may have read the session not long ago.
+func (h *Handle) awaitSession(ctx context.Context, r *Record) bool {
+	return !h.c.peers.Trusts(r.Session) && backoff.Sleep(ctx, h.place.ReadDueIn(r.Grant)) == nil && h.c.peers.Await(ctx, r)
 }

@@ -187,7 +187,7 @@ func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldS
 		default:
 			queue.PauseAfterError()
 		}
-		if queue.Await(ctx, w, h.cell, h.c.awaitSession); ctx.Err() != nil {
+		if queue.Await(ctx, w, h.cell, h.c.peers.Await); ctx.Err() != nil {
 			return asked, cancelled(ctx, h.name, cmp.Or(err, error(h.lastHeld())))
 		}
 	}
@@ -219,11 +219,11 @@ func (h *Handle) isOver(ctx context.Context, s *cell.Seen, asked *YieldStatus, s
 	living, heard := false, true
 	of := slices.DeleteFunc(slices.Clone(lockrec.Possessors(r)), func(m Member) bool { return !lockrec.IsFor(&asked.YieldRequest, m.Grant) })
 	for _, id := range lockrec.SessionsOf(of) {
-		dead, attended, err := h.c.isDead(ctx, id, h.name, ttl, since)
+		dead, checked, err := h.c.hasChecked(ctx, id, h.name, ttl, since)
 		if err != nil {
 			return 0, err
 		}
-		living, heard = living || !dead, heard && (dead || attended)
+		living, heard = living || !dead, heard && (dead || checked)
 		if living && (asked.Acknowledged || !heard) {
 			break // the other members add nothing
 		}
@@ -237,28 +237,16 @@ func (h *Handle) isOver(ctx context.Context, s *cell.Seen, asked *YieldStatus, s
 	return h.c.space.Set.Expiry(ttl), nil
 }
 
-// isDead reports whether a session is known to be dead, closed or revoked, by what the client has
-// seen of its record. If not, it reports whether the session is known to have checked the lock of
-// that name since then. It writes nothing.
-func (c *Client) isDead(ctx context.Context, id, name string, ttl time.Duration, since time.Time) (dead, attended bool, _ error) {
+// hasChecked reports whether a session is over, and whether it is known to have checked the lock of
+// that name since then.
+func (c *Client) hasChecked(ctx context.Context, id, name string, ttl time.Duration, since time.Time) (dead, checked bool, _ error) {
 	if own := c.session(id); own != nil && own.grant().Check() > 0 {
 		return false, own.isChecked(name), nil
 	}
-	r, err := c.holderSession(id)
-	if err != nil {
+	dead, now, err := c.peers.IsDead(ctx, id, ttl)
+	if err != nil || now.Rec == nil {
 		return false, false, err
 	}
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return false, false, context.Cause(ctx)
-	}
-	now, err := r.readRecord(ctx, ttl)
-	if err != nil || now.Rec == nil {
-		return false, false, err // a session whose record was removed is not known to be dead
-	}
-	dead = now.Rec.State != Held || r.cell.Judge(ctx, now).Open
 	// A name that is not in the record any more was read.
 	return dead, !lockrec.IsNamed(now.Rec, name) && !now.At.Before(since), nil
 }

@@ -31,6 +31,9 @@ const (
 	// MaxDuration bounds a call that changes the record of another, with all of its requests.
 	MaxDuration = 4 * MaxCall
 
+	// MaxRounds bounds how often one attempt begins again after others were faster.
+	MaxRounds = 8
+
 	// RenewalJitter is the part of the interval by which a renewal strays from its time.
 	RenewalJitter = 0.1
 
