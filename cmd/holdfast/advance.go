@@ -51,7 +51,8 @@ is 76.
 If SEQUENCE is "-", advance reads lines from standard input. Each line has a sequence, and
 optionally a blank and the name of an event. advance saves the highest sequence that it has
 read. While a write runs, advance reads more lines, and saves their highest sequence with the
-next write. At the end of the input, advance saves the highest sequence of the rest.`,
+next write. At the end of the input, advance saves the highest sequence that it
+has read.`,
 		Example: `  holdfast checkpoint advance orders 17 --event orders@17
   holdfast run ingest -- sh -c 'holdfast checkpoint advance orders 18 --fence $HOLDFAST_TOKEN'
   follow-orders | holdfast checkpoint advance orders -`,

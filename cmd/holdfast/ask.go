@@ -135,9 +135,9 @@ the lock has a request already, ask does not write a second one.
 
 Without --wait, ask writes the request, and ends with status 0. With --wait, ask ends with status
 0 when the holder has released the lock, and with status 73 if the holder refuses. If the holder
-still has the lock after the wait, the status is 75. It is also 75 if the command of that holder
-runs ask --wait. If the lock is free, the status is 73. If there is no such lock, the status is
-66. "holdfast break" ends the work of a holder that does not react.`,
+still has the lock after the wait, the status is 75. It is also 75 if ask --wait runs under
+that lock, because it would wait for itself. If the lock is free, the status is 73. If there is
+no such lock, the status is 66. "holdfast break" ends the work of a holder that does not react.`,
 		Example: `  holdfast ask nightly --reason "maintenance at ten"
   holdfast ask deploy --wait 5m; holdfast run deploy --wait 1m -- ./deploy.sh   # also if the lock is free`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -541,8 +541,8 @@ func (a *app) renewCommand() *cobra.Command {
 		Long: `Renew a lock that "lock" has taken. After renew you can rely on the lock for another --ttl. renew
 replaces the handle file. Copies of the old handle file are then invalid.
 
-If the lease has expired, or if a user broke the lock, the status is 76. Then stop the work under
-the lock. In this case renew also releases the lock, unless another holder has taken it.
+If the lease has expired, or if a user broke the lock, the status is 76. Then stop all work that
+needs the lock. In this case renew also releases the lock, unless another holder has taken it.
 
 If HANDLE is an old copy, the status is also 76. Then renew changes nothing.`,
 		Example: `  holdfast renew "$handle" || exit   # status 76: the lock is lost, so stop`,

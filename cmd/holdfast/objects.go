@@ -578,7 +578,8 @@ changed. After a crash both objects may exist. The same command then finishes th
 
 If several programs rename one object to different names, at most one succeeds. The others end
 with status 73. A small object below .holdfast/rename/ names the winner. If mv is killed during a
-rename, mv refuses other new names for one minute, plus one second for each MiB of the object.`,
+rename, only a rename to the same new name can continue it. Renames to other names are refused for
+one minute, plus one second for each MiB of the object.`,
 		Example: `  holdfast object mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

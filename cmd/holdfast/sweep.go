@@ -42,8 +42,8 @@ locks that are held, broken, unreadable or blocked by --min-interval. sweep keep
 --once-per until the period of its last run has ended.
 
 Tokens never decrease: sweep saves the highest removed token, and later locks get higher tokens.
-If the token of a lock is ahead of this machine's clock, sweep keeps the lock, because its token
-would raise the tokens of all later locks.
+Usually tokens are lower than the time of the clock. sweep keeps a lock whose token is higher:
+if sweep removed it, all later locks would get tokens above that token.
 
 For each removed lock, a small tombstone of about 256 bytes remains. In a directory, a later
 sweep removes tombstones. Other stores keep them, because no version may be used twice. sweep

@@ -29,7 +29,7 @@ func topics(root *cobra.Command) []topic {
 		{"processes", "7", "How run and lead start COMMAND: signals, environment, processes", processesTopic},
 		{"sharing", "7", "Readers, semaphores, and waiting in order", sharingTopic},
 		{"once-per", "7", "Jobs that run once in each period, on one of several machines", onceTopic},
-		{"hooks", "7", "Programs that run starts before, after and at a loss; metrics", hooksTopic},
+		{"hooks", "7", "Starting programs before and after a run, and at a loss; metrics", hooksTopic},
 		{"environment", "7", "The environment variables that holdfast reads and sets", environmentTopic},
 		{"exit-status", "7", "The exit statuses of all commands", exitTopic},
 		{"config", "5", "holdfast.conf, the file with named stores", configTopic},
@@ -71,7 +71,7 @@ permissions" lists the rights. "holdfast doctor" tests whether leases are safe o
 
 const objectURLsTopic = `The URL of an object is the URL of its bucket and the key of the object: s3://BUCKET/KEY or
 file:DIR/KEY. DIR is a directory that is used as a bucket. The first put turns a new or empty
-directory into a bucket. If a path contains several buckets, DIR is the longest of them. In
+directory into a bucket. If several directories of the path are buckets, DIR is the longest path. In
 file:DIR//KEY, two slashes mark the end of DIR. In a key write %25 for %, %3F for ? and %23 for #.
 
 If an S3 server lacks a condition, these parameters name a replacement for it:
@@ -98,7 +98,8 @@ If an S3 server lacks a condition, these parameters name a replacement for it:
                        a copy. If the destination exists, the server then refuses the copy
                        with status 412, or with STATUS
   dynamo_endpoint, dynamo_region
-                       endpoint and region of the table, if the bucket has others
+                       endpoint and region of the table, if they differ from those of the
+                       bucket
   index                self, or the URL of a store. Holdfast then writes each content under a
                        random name, and the index maps keys to these names. Only programs that
                        use the index find the objects
@@ -215,8 +216,8 @@ ends, it passes the lock to the next candidate. The value is empty until the new
 
 A holder with --shared, --slots or --fair has a session. The session has one record, and a renewal
 of this record renews all locks of the session. These flags exclude --once-per and --min-interval.
-With --shared and --slots, --on-ask refuse writes no refusal, because one holder cannot answer
-for the others.`
+With --shared or --slots, "--on-ask refuse" continues COMMAND, but ask gets no answer: one holder
+cannot answer for the others.`
 
 const hooksTopic = `With these flags run starts PROGRAM. Blanks separate the arguments of PROGRAM. run does not use a
 shell.
@@ -349,6 +350,6 @@ run sets these variables for its command:
   HOLDFAST_HOOK     only for the programs of --on-acquire, --on-release and --on-lost: acquire,
                     release or lost
 
-holdfast ignores an empty variable if its value is a number, a time, a switch or a text for people.
+A variable for a number, a time, a switch or a text for people may be empty: holdfast ignores it.
 If an empty variable names a store or a file, holdfast ends with an error, because the value may be
 missing by mistake.`
