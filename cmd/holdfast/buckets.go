@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -12,29 +11,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
-	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/dirbucket"
-	"github.com/holdfast-go/holdfast/object/indexbucket"
-	"github.com/holdfast-go/holdfast/store"
 )
-
-// bucketOpener opens the bucket of the object that a URL names. The URL of an object is the
-// URL of a store, followed by the key of the object.
-type bucketOpener func(ctx context.Context, a *app, at *objectURL) (bucket, error)
-
-// bucketOpeners is the table from URL scheme to bucket. The other schemes of [openers]
-// have no objects.
-func bucketOpeners() map[string]bucketOpener {
-	return map[string]bucketOpener{
-		"file": openDirBucket,
-		"s3":   openS3Bucket,
-	}
-}
 
 // bucket is a bucket together with what is needed to use it.
 type bucket struct {
@@ -70,14 +52,14 @@ type objectURL struct {
 // secret, whatever raw holds.
 func (a *app) parseObject(raw string, makes bool) (*objectURL, error) {
 	if raw == "" {
-		return nil, usagef("the URL is empty: name an object, such as file:DIR/KEY or s3://BUCKET/KEY")
+		return nil, usagef("the URL is empty: name an object, such as %s", objectForms())
 	}
 	u, err := parseURL(raw)
 	if err != nil {
 		return nil, err
 	}
-	if bucketOpeners()[u.Scheme] == nil {
-		return nil, usagef("%s: this kind of store cannot store objects; use file:DIR/KEY or s3://BUCKET/KEY", u.Scheme)
+	if schemeOf(u.Scheme).openBucket == nil {
+		return nil, usagef("%s: this kind of store cannot store objects; use %s", u.Scheme, objectForms())
 	}
 	at := &objectURL{given: u, makes: makes}
 	if u.Scheme == "file" {
@@ -242,7 +224,7 @@ func (at *objectURL) isNew() bool {
 
 // open opens the bucket of a URL. The caller closes it.
 func (at *objectURL) open(ctx context.Context, a *app) (bucket, error) {
-	b, err := bucketOpeners()[at.bucket.Scheme](ctx, a, at)
+	b, err := schemeOf(at.bucket.Scheme).openBucket(ctx, a, at)
 	return b, at.absent(err)
 }
 
@@ -253,216 +235,6 @@ func (at *objectURL) absent(err error) error {
 		return err
 	}
 	return &statusError{statusCondition, fmt.Errorf("the object does not exist: %w", err)}
-}
-
-func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
-	dir, fileOpts, err := directoryOf(at.bucket)
-	if err != nil {
-		return bucket{}, err
-	}
-	is, err := dirbucket.Exists(dir)
-	if err == nil && !is && !at.makes {
-		err = &statusError{statusNotFound, fmt.Errorf("there is no bucket file:%s: the first put creates it", dir)}
-	}
-	if err == nil && !is {
-		if _, err = os.Stat(filepath.Dir(dir)); errors.Is(err, fs.ErrNotExist) {
-			err = &statusError{statusNotFound, fmt.Errorf("there is no bucket file:%s, and its parent directory does not exist: create that directory, or name another bucket", dir)}
-		}
-	}
-	if err != nil {
-		return bucket{}, err
-	}
-	b, err := dirbucket.Open(dir, &dirbucket.Options{AllowNetwork: fileOpts.AllowNetwork, Unsafe: fileOpts.Unsafe, ReadOnly: a.onlyReads})
-	if err != nil {
-		return bucket{}, err
-	}
-	if !is {
-		a.notef("created a new bucket: %s", dir)
-	}
-	client, err := object.New(b, &object.Options{Logger: a.log()})
-	return bucket{Client: client, Closer: b, url: "file:" + dir}, err
-}
-
-// openS3Bucket opens s3://BUCKET/KEY; see [s3bucket.Config] for its parameters. Further
-// ones choose reservations (see [reservations]), and
-//
-//	unique_bodies=true   every body that is written has something unique, so that a fence
-//	                       can be kept: see [object.Options]
-//	index=self, index=URL  objects lie under names of their own, and an index in the same
-//	                       bucket, or in another store, says which: see package indexbucket
-func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err error) {
-	opts := &object.Options{Logger: a.log()}
-	p, err := at.parameters(paramDistinct, paramIndex)
-	if err != nil {
-		return bucket{}, err
-	}
-	switch p[paramDistinct] {
-	case "", "false":
-	case "true":
-		opts.DistinctBodies = true
-	default:
-		return bucket{}, usagef("the parameter unique_bodies of the URL %s must be true or false", at)
-	}
-	opened := bucket{Closer: io.NopCloser(nil), url: "s3://" + at.bucket.Host, etags: true}
-	opened.reservations, err = at.reservations(ctx, a)
-	if err != nil {
-		return bucket{}, err
-	}
-	if r := opened.reservations; r != nil {
-		opts.Reserver, opened.Closer = r, r
-	}
-	remembered := abilitiesOf{at.bucket, at.noConditionalPut}
-	b, _, err := s3bucket.Open(ctx, at.bucket.String(), &s3bucket.Options{AssumeAbilities: remembered.known(), Logger: a.log()})
-	if err == nil && p[paramIndex] != "" {
-		err = at.openIndex(ctx, a, &opened, b, p[paramIndex])
-	} else if err == nil {
-		opened.Client, err = object.New(remembering{b, remembered, new(sync.Map)}, opts)
-	}
-	if err != nil {
-		return bucket{}, errors.Join(err, opened.Close())
-	}
-	return opened, nil
-}
-
-const (
-	paramIndex    = "index"
-	paramDistinct = "unique_bodies"
-)
-
-// bucketParameters are the parameters of a bucket's URL that [s3bucket.Config] has not.
-var bucketParameters = []string{
-	paramIndex, paramDistinct,
-	paramReserve, paramReserveTimeout, paramReserveRate, paramReserveTTL, paramReserveRelease, paramConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion,
-}
-
-// openIndex turns the opened bucket into one whose objects are named by an index.
-func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodies object.Bucket, index string) error {
-	if opened.reservations != nil {
-		return usagef("the URL %s names an index and reservations; an index needs no reservations: remove one of the two", at)
-	}
-	if at.noConditionalPut {
-		return usagef("the URL %s names an index, and an index needs conditional writes: remove %s=disabled", at, paramConditionalPut)
-	}
-	if index == "self" {
-		u := *at.bucket
-		u.Path = "/.holdfast/index"
-		index = u.String()
-	}
-	st, err := a.openNamed(ctx, paramIndex, index)
-	if err != nil {
-		return err
-	}
-	opened.Closer, opened.index = st, st.url
-	if opened.bodiesPrefix, err = bodiesOf(ctx, st.Store, at); err != nil {
-		return err
-	}
-	below, err := store.Prefix(st.Store, "bucket/"+at.bucket.Host)
-	if err != nil {
-		return err
-	}
-	opened.bodies = bodies
-	b, err := indexbucket.New(below, bodies, &indexbucket.Options{Prefix: opened.bodiesPrefix})
-	if err != nil {
-		return err
-	}
-	opened.etags = false
-	opened.Client, err = object.New(b, &object.Options{Logger: a.log()})
-	return err
-}
-
-// bodiesOf returns the prefix of the bodies of an index. No other index has the same
-// prefix: the first write puts its random part into a register of the index.
-func bodiesOf(ctx context.Context, index store.Store, at *objectURL) (string, error) {
-	key := "bodies/" + at.bucket.Host
-	value, _, err := index.Get(ctx, key)
-	if errors.Is(err, store.ErrNotFound) && at.makes {
-		if _, err = index.Put(ctx, key, "", []byte(rand.Text())); err == nil || errors.Is(err, store.ErrConflict) || store.InDoubt(err) {
-			value, _, err = index.Get(ctx, key)
-		}
-	}
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return "", &statusError{statusNotFound, fmt.Errorf("the index of %s does not exist yet: the first put creates it", at)}
-	case err != nil:
-		return "", err
-	case len(value) != 26 || strings.Trim(string(value), "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "":
-		return "", fmt.Errorf("%w: the register %s of the index does not name the prefix of its bodies", store.ErrCorrupt, key)
-	}
-	return ".holdfast/bodies/" + string(value) + "/", nil
-}
-
-// abilitiesOf is what the command remembers of a bucket: the abilities that its server was
-// found to have, and those that are impossible there in any way. See [known].
-type abilitiesOf struct {
-	bucket *url.URL
-
-	noConditionalPut bool // the user says so, whatever was found
-}
-
-func (o abilitiesOf) one(a object.Ability, has string) probeCache {
-	u := *o.bucket
-	q := u.Query()
-	q.Set(has, string(a))
-	u.RawQuery = q.Encode()
-	return probeCacheFor(&u)
-}
-
-func (o abilitiesOf) has(a object.Ability) probeCache   { return o.one(a, "server") }
-func (o abilitiesOf) lacks(a object.Ability) probeCache { return o.one(a, "lacks") }
-
-// known returns the abilities that the server was found to have.
-func (o abilitiesOf) known() []object.Ability {
-	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool { return !o.has(a).is() })
-}
-
-// forget makes the next run test the server again.
-func (o abilitiesOf) forget() {
-	for _, a := range object.Abilities() {
-		o.has(a).forget()
-		o.lacks(a).forget()
-	}
-}
-
-// remembering is a bucket that remembers the abilities that were found.
-type remembering struct {
-	*s3bucket.Bucket
-	abilitiesOf
-	lacking *sync.Map // what this run has found out, by ability: an error
-}
-
-// Unwrap implements [object.As].
-func (r remembering) Unwrap() object.Bucket { return r.Bucket }
-
-// Verify implements [object.Verifier].
-func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) error {
-	for _, a := range abilities {
-		if r.noConditionalPut && slices.Contains([]object.Ability{object.PutIfAbsent, object.PutIfMatch, object.PartsIfAbsent, object.PartsIfMatch}, a) {
-			return &object.UnsupportedError{Ability: a, Found: "the URL says conditional_put=disabled"}
-		}
-		if found, ok := r.lacking.Load(a); ok {
-			return found.(error)
-		}
-		if r.lacks(a).is() {
-			return &object.UnsupportedError{Ability: a, Found: "this is the result of an earlier test; to test again, call holdfast doctor"}
-		}
-		err := r.Bucket.Verify(ctx, a)
-		switch {
-		case object.TraitsOf(r.Bucket).Trusted:
-		case err == nil:
-			for _, found := range r.Bucket.KnownAbilities() {
-				if !r.has(found).is() {
-					r.has(found).note()
-				}
-			}
-		case errors.Is(err, errors.ErrUnsupported):
-			r.lacks(a).note()
-			r.lacking.Store(a, err)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // parameters takes the named parameters out of the URL of the bucket, and returns their

@@ -42,8 +42,8 @@ func (a *app) addCompletions(root *cobra.Command) {
 		"on-lost":    {"kill", "warn"},
 		"once-per":   {"hour", "day", "week", "month", "year"},
 		"state":      {"held", "shared", "free", "broken", "unreadable"},
-		"store":      schemes(),
-		"also-store": schemes(),
+		"store":      beginnings(false),
+		"also-store": beginnings(false),
 	}
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
@@ -67,25 +67,9 @@ func (a *app) addCompletions(root *cobra.Command) {
 	visit(root)
 }
 
-// schemes returns the beginnings of the names of stores.
-func schemes() (all []string) {
-	for scheme := range openers() {
-		if scheme += ":"; scheme != "file:" && scheme != "sqlite:" {
-			scheme += "//"
-		}
-		all = append(all, scheme)
-	}
-	slices.Sort(all)
-	return all
-}
-
 // objectURLs offers the beginnings of the URLs of objects.
 func objectURLs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	begin := slices.DeleteFunc(schemes(), func(s string) bool {
-		scheme, _, _ := strings.Cut(s, ":")
-		return bucketOpeners()[scheme] == nil
-	})
-	return begin, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return beginnings(true), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // argument offers completions for the arguments at these places, and files for the others.

@@ -131,7 +131,7 @@ func localName(arg string) (string, error) {
 // isURL reports whether an argument that is the prefix of locks is a URL instead.
 func isURL(arg string) bool {
 	scheme, _, found := strings.Cut(arg, ":")
-	return missesColon(arg) || strings.Contains(arg, "://") || found && openers()[strings.ToLower(scheme)] != nil
+	return missesColon(arg) || strings.Contains(arg, "://") || found && schemeOf(scheme) != nil
 }
 
 // isFileOutside reports whether file:PATH names a regular file that is in no bucket, so

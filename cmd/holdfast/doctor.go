@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -16,10 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/holdfast-go/holdfast/aws/dynamostore"
-	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
-	"github.com/holdfast-go/holdfast/compat/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -62,14 +58,16 @@ the output of --json.`,
 func (a *app) doctor(ctx context.Context) error {
 	// Refused credentials are not the same as missing rights: report them as every command
 	// does.
-	if u, err := a.parseStore(a.storeURL); err != nil {
+	u, err := a.parseStore(a.storeURL)
+	if err != nil {
 		return err
-	} else if u.Scheme != "file" { // in a file store doctor leaves nothing that it made
+	}
+	if u.Host != "" { // only a server asks for credentials
 		if _, err := a.reads(ctx, a.storeURL); errors.Is(err, store.ErrCredentials) {
 			return err
 		}
 	}
-	target, leave, err := a.doctorTarget(ctx)
+	target, leave, err := a.doctorTarget(ctx, u)
 	if err != nil {
 		return err
 	}
@@ -100,21 +98,13 @@ func (a *app) doctor(ctx context.Context) error {
 		}
 		return err
 	}
-	if u, err := a.parseStore(a.storeURL); err == nil {
-		if known := probeCacheFor(u); report.Verdict == doctor.Safe {
-			known.note()
-		} else {
-			known.forget()
-		}
-		if at, err := a.parseObject(u.String(), false); err == nil && u.Scheme == "s3" {
-			p, err := at.parameters(bucketParameters...)
-			if err == nil {
-				_, err = at.settingOf(p)
-			}
-			if err == nil {
-				abilitiesOf{bucket: at.bucket}.forget()
-			}
-		}
+	if known := probeCacheFor(u); report.Verdict == doctor.Safe {
+		known.note()
+	} else {
+		known.forget()
+	}
+	if forget := schemeOf(u.Scheme).forgetAbilities; forget != nil {
+		forget(a, u)
 	}
 	if a.json {
 		err = a.printJSON(report)
@@ -174,104 +164,16 @@ func doctorStatus(v doctor.Verdict) error {
 	return &statusError{statusUnsafe, nil}
 }
 
-// doctorTarget returns the store of the --store flag, for doctor to examine.
-func (a *app) doctorTarget(ctx context.Context) (_ *doctor.Target, leave func(), err error) {
-	leave = func() {}
-	u, err := a.parseStore(a.storeURL)
+// doctorTarget returns what doctor examines at a URL. The caller calls leave at the end.
+func (a *app) doctorTarget(ctx context.Context, u *url.URL) (target *doctor.Target, leave func(), err error) {
+	if examine := schemeOf(u.Scheme).doctor; examine != nil {
+		return examine(ctx, a, u)
+	}
+	st, err := a.openURL(ctx, u.String())
 	if err != nil {
-		return nil, leave, err
+		return nil, nil, err
 	}
-	raw := u.String()
-	var target *doctor.Target
-	switch u.Scheme {
-	case "file":
-		target, err = fileTarget(u)
-	case "s3":
-		target, leave, err = a.s3Target(ctx, raw)
-	case s3verstore.Scheme:
-		if target, err = versionedTarget(ctx, raw); err == nil {
-			a.notef("every write on this store includes a pause: doctor needs one or two minutes")
-		}
-	case "dynamodb":
-		target, err = dynamoTarget(ctx, raw)
-	default:
-		var st opened
-		if st, err = a.openURL(ctx, raw); err == nil {
-			target, leave = doctor.Registers(st.url, st.Store), func() { st.Close() }
-		}
-	}
-	return target, leave, err
-}
-
-// fileTarget opens a directory to examine, also on a network file system: see [openFile].
-func fileTarget(u *url.URL) (*doctor.Target, error) {
-	path, opts, err := directoryOf(u)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	return doctor.Directory(dir, &doctor.DirectoryOptions{Helper: helper, AllowNetwork: opts.AllowNetwork, Unsafe: opts.Unsafe}), nil
-}
-
-// s3Target ignores the conditions that the URL demands: doctor is to find out what the
-// bucket can do.
-func (a *app) s3Target(ctx context.Context, raw string) (_ *doctor.Target, leave func(), err error) {
-	leave = func() {}
-	at, err := a.parseObject(raw, false)
-	if err != nil {
-		return nil, leave, err
-	}
-	r, err := at.untriedReservations(ctx, a)
-	if err != nil {
-		return nil, leave, err
-	}
-	if r != nil {
-		leave = func() { r.Close() }
-	}
-	config, err := s3bucket.ParseURL(at.store())
-	if err != nil {
-		return nil, leave, err
-	}
-	client, err := config.Client(ctx)
-	if err != nil {
-		return nil, leave, err
-	}
-	target := doctor.S3(client, config.Bucket, config.Prefix, config.Options(nil))
-	if r != nil {
-		target.Reserving(r.Reserver, r.name)
-		if t := r.table; t != nil {
-			t.good.forget() // the next writer tests the table again
-			target.ReservingIn(t.Table, t.onAWS)
-		}
-	}
-	return target, leave, nil
-}
-
-func versionedTarget(ctx context.Context, raw string) (*doctor.Target, error) {
-	config, err := s3verstore.ParseURL(raw)
-	if err != nil {
-		return nil, err
-	}
-	bucket, err := config.Open(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	return doctor.VersionedS3(bucket, config.Prefix, config.Times(nil)), nil
-}
-
-func dynamoTarget(ctx context.Context, raw string) (*doctor.Target, error) {
-	config, err := dynamostore.ParseURL(raw)
-	if err != nil {
-		return nil, err
-	}
-	client, err := config.Client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return doctor.DynamoDB(client, config.Table, config.Options(nil)), nil
+	return doctor.Registers(st.url, st.Store), func() { st.Close() }, nil
 }
 
 // helper returns this program as a helper process of an examination. The process takes no

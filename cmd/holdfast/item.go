@@ -30,7 +30,7 @@ type itemFlags struct {
 }
 
 func (f *itemFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.table, "table", "", "table of the items: dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE or file:DIR")
+	flags.StringVar(&f.table, "table", "", "table of the items: "+tableForms())
 	flags.StringVar(&f.bucket, "bucket", "", "bucket of the large attributes: s3://BUCKET/PREFIX or file:DIR")
 	flags.StringVar(&f.layout, "layout", layoutOwn, "format of object names and references: holdfast or pynamodb_mate")
 	flags.StringVar(&f.base, "reference-base", "", "name of the bucket in references (default: the URL of the bucket); give the same name to all programs")

@@ -12,25 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/internal/storeurl"
-	"github.com/holdfast-go/holdfast/items/dynamotable"
 	"github.com/holdfast-go/holdfast/items/largeitem"
-	"github.com/holdfast-go/holdfast/items/storetable"
 )
 
 // openTable is a table together with what a command needs to use it.
 type openTable struct {
 	largeitem.Table
 	io.Closer
-}
-
-// tableKinds is the table from URL scheme to the kind of table of items.
-func tableKinds() map[string]tableKind {
-	return map[string]tableKind{
-		"dynamodb": dynamoItems{},
-		"sqlite":   sqlItems{},
-		"postgres": sqlItems{},
-		"file":     storeItems{},
-	}
 }
 
 // tableKind opens and makes tables of one kind.
@@ -47,15 +35,15 @@ func (f *itemFlags) tableURL(cmd *cobra.Command, a *app) (*url.URL, error) {
 		return nil, usagef("--table, or %s, is empty: name the table of the items", variableOf("table"))
 	}
 	if f.table == "" {
-		return nil, usagef("name the table of the items: --table dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE or file:DIR, or %s", variableOf("table"))
+		return nil, usagef("name the table of the items: --table %s, or %s", tableForms(), variableOf("table"))
 	}
 	raw, err := a.named(f.table)
 	if err != nil {
 		return nil, err
 	}
-	scheme, _, _ := strings.Cut(raw, ":")
-	if tableKinds()[strings.ToLower(scheme)] == nil && openers()[strings.ToLower(scheme)] != nil {
-		return nil, usagef("--table: %s: this kind of store cannot keep items; use dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE or file:DIR", scheme)
+	name, _, _ := strings.Cut(raw, ":")
+	if s := schemeOf(name); s != nil && s.tables == nil {
+		return nil, usagef("--table: %s: this kind of store cannot keep items; use %s", s.name, tableForms())
 	}
 	u, err := parseURL(raw)
 	if err != nil {
@@ -74,83 +62,12 @@ func (a *app) withTable(cmd *cobra.Command, f *itemFlags, do func(context.Contex
 	a.warnUntrustedState()
 	ctx, stop := untilInterrupted(cmd.Context())
 	defer stop()
-	t, err := tableKinds()[u.Scheme].open(ctx, a, u)
+	t, err := schemeOf(u.Scheme).tables.open(ctx, a, u)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
 	return stoppedBy(ctx, do(ctx, t.Table))
-}
-
-// dynamoItems are tables of DynamoDB.
-type dynamoItems struct{}
-
-func (dynamoItems) open(ctx context.Context, a *app, u *url.URL) (openTable, error) {
-	t, err := dynamotable.Open(ctx, u.String(), &dynamotable.Options{Logger: a.log()})
-	return openTable{t, io.NopCloser(nil)}, err
-}
-
-func (dynamoItems) create(ctx context.Context, a *app, u *url.URL, partition, sort largeitem.KeyAttribute) error {
-	c, err := dynamotable.ParseURL(u.String())
-	if err != nil {
-		return err
-	}
-	client, err := c.Client(ctx)
-	if err != nil {
-		return err
-	}
-	return dynamotable.CreateTable(ctx, client, c.Table, partition, sort, c.Options(&dynamotable.Options{Logger: a.log()}))
-}
-
-// storeItems are tables whose items are registers in a directory. The parameter table names
-// the table.
-type storeItems struct{}
-
-func (storeItems) store(ctx context.Context, a *app, u *url.URL) (opened, *storetable.Options, error) {
-	bare, _, _ := strings.Cut(u.String(), "?")
-	name, rest, err := takeTable(u)
-	if err != nil {
-		return opened{}, nil, err
-	}
-	st, err := a.openURL(ctx, rest)
-	if err != nil && statusOf(err) == statusNotFound && a.makes == makesNone {
-		err = &statusError{statusUnsafe, fmt.Errorf("there is no table in %s: create it with holdfast item init", bare)}
-	}
-	return st, &storetable.Options{Table: name}, err
-}
-
-// takeTable takes the parameter table out of a URL.
-func takeTable(u *url.URL) (table, rest string, err error) {
-	query, bare := u.Query(), *u
-	if len(query["table"]) > 1 {
-		return "", "", usagef("the URL of the table has the parameter table twice")
-	}
-	table = query.Get("table")
-	query.Del("table")
-	bare.RawQuery = query.Encode()
-	return table, bare.String(), nil
-}
-
-func (k storeItems) open(ctx context.Context, a *app, u *url.URL) (openTable, error) {
-	st, opts, err := k.store(ctx, a, u)
-	if err != nil {
-		return openTable{}, err
-	}
-	t, err := storetable.New(st.Store, opts)
-	if err != nil {
-		st.Close()
-	}
-	return openTable{t, st}, err
-}
-
-func (k storeItems) create(ctx context.Context, a *app, u *url.URL, partition, sort largeitem.KeyAttribute) error {
-	st, opts, err := k.store(ctx, a, u)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	opts.Partition, opts.Sort = partition, sort
-	return storetable.Create(ctx, st.Store, opts)
 }
 
 func (a *app) itemInit() *cobra.Command {
@@ -224,7 +141,7 @@ func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largei
 	}
 	ctx, stop := untilInterrupted(cmd.Context())
 	defer stop()
-	if err := tableKinds()[u.Scheme].create(ctx, a, u, partition, sort); err != nil {
+	if err := schemeOf(u.Scheme).tables.create(ctx, a, u, partition, sort); err != nil {
 		return stoppedBy(ctx, err)
 	}
 	result := map[string]any{"usable": true}

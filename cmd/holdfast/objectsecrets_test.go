@@ -30,7 +30,7 @@ func TestSecretsInObjectURLs(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range bucketParameters {
+	for _, name := range append([]string{paramIndex, paramDistinct}, reservationParameters...) {
 		forms = append(forms, "SCHEME://host/x?region=r&"+name+"=PASSWORD", "SCHEME://host/x?region=r&"+name+"=dynamo:PASSWORD:PASSWORD")
 	}
 	for _, form := range forms {

@@ -47,6 +47,11 @@ const (
 	paramDynamoRegion   = "dynamo_region"
 )
 
+// reservationParameters are all of them.
+var reservationParameters = []string{
+	paramReserve, paramReserveTimeout, paramReserveRate, paramReserveTTL, paramReserveRelease, paramConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion,
+}
+
 // reservations is the table of reservations that the URL of a bucket names.
 type reservations struct {
 	io.Closer
@@ -77,7 +82,7 @@ func (at *objectURL) reservations(ctx context.Context, a *app) (*reservations, e
 
 // untriedReservations does the same, but sends nothing to a table.
 func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservations, error) {
-	p, err := at.parameters(paramReserve, paramReserveTimeout, paramReserveRate, paramReserveTTL, paramReserveRelease, paramConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion)
+	p, err := at.parameters(reservationParameters...)
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func TestSecretsInURLs(t *testing.T) {
 				{"ls"}, {"ls", "--json"}, {"show", "x", "--json"}, {"run", "-n", "x", "--", "true"}, {"run", "x", "-v", "-w", "100ms", "--report", "r.json", "--", "true"},
 				{"lock", "-n", "x"}, {"hold", "-n", "x"}, {"doctor"}, {"doctor", "--json"}, {"init"}, {"bench"}, {"checkpoint", "get", "x"}, {"__complete", "show", ""},
 			}
-			if openers()[scheme] == nil {
+			if schemeOf(scheme) == nil {
 				lines = lines[:3] // all ask the same
 			}
 			for _, args := range lines {
@@ -148,10 +148,10 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 			}
 		}
 	}
-	for scheme := range openers() {
+	for _, s := range schemes() {
 		for _, parameter := range parameters {
 			for _, value := range []string{"u:PASSWORD@127.0.0.1", "http://u:PASSWORD@127.0.0.1", "u:PASSWORD@"} {
-				refused(scheme + "://127.0.0.1:1/d?" + parameter + "=" + url.QueryEscape(strings.ReplaceAll(value, "PASSWORD", password)))
+				refused(s.name + "://127.0.0.1:1/d?" + parameter + "=" + url.QueryEscape(strings.ReplaceAll(value, "PASSWORD", password)))
 			}
 		}
 	}

@@ -144,7 +144,11 @@ func (a *app) sweepTrials(ctx context.Context, st store.Store, before time.Time,
 			return n, err
 		}
 	}
-	target, leave, err := a.doctorTarget(ctx)
+	u, err := a.parseStore(a.storeURL)
+	if err != nil {
+		return n, err
+	}
+	target, leave, err := a.doctorTarget(ctx, u)
 	if err != nil {
 		return n, err
 	}

@@ -22,7 +22,7 @@ func (a *app) topicCommands(root *cobra.Command) (all []*cobra.Command) {
 
 func topics(root *cobra.Command) []topic {
 	all := []topic{
-		{"stores", "7", "The stores of locks and checkpoints, and the parameters of store URLs", storesTopic},
+		{"stores", "7", "The stores of locks and checkpoints, and the parameters of store URLs", storesTopic()},
 		{"object-urls", "7", "The URLs of objects and commit logs, with all parameters", objectURLsTopic},
 		{"permissions", "7", "The rights that each store needs", permissionsTopic},
 		{"leases", "7", "Renewal, loss and takeover of a lock, and the states of locks", leasesTopic},
@@ -37,15 +37,11 @@ func topics(root *cobra.Command) []topic {
 	return append([]topic{{"commands", "7", "All commands, topics and global flags", commandsTopic(root, all)}}, all...)
 }
 
-const storesTopic = `Name a store by --store or HOLDFAST_STORE. The value is a URL, or a name from holdfast.conf.
+// storesTopic is the page about stores.
+func storesTopic() string {
+	return `Name a store by --store or HOLDFAST_STORE. The value is a URL, or a name from holdfast.conf.
 
-  file:/PATH                        a directory on a local disk
-  sqlite:/PATH                      a file of SQLite
-  postgres://HOST/DATABASE/PREFIX   tables in PostgreSQL
-  s3://BUCKET/PREFIX                a bucket with conditional writes
-  s3+versioned://BUCKET/PREFIX      a bucket with versions and without conditional writes
-  dynamodb://TABLE/PREFIX           a table of DynamoDB
-
+` + storeForms() + `
 If you name no store, root uses file:/var/lib/holdfast. Each other user uses
 file:~/.local/state/holdfast (or a directory below XDG_STATE_HOME, if that is set). Two users
 exclude each other only if both use the same store. To give all users the same store, name it in
@@ -53,21 +49,11 @@ exclude each other only if both use the same store. To give all users the same s
 
 Parameters follow the URL, for example s3://locks/prod?region=eu-central-1.
 
-  file:          network=allow: allow a file system that is not known to be local.
-                 unsafe=owner, unsafe=writable, unsafe=link: accept a risk (docs/security.md)
-  sqlite:        network, unsafe, table, prefix
-  postgres:      table, prefix, and the parameters of libpq: sslmode, host, user, ...
-  s3:, s3+versioned:, dynamodb:
-                 region, endpoint (http://HOST:PORT), profile, anonymous, fips, dualstack,
-                 timeout (of a request); unsafe (not for s3+versioned:)
-  s3:, s3+versioned:
-                 path_style, sse, sse_key, acl, expected_bucket_owner, checksums
-  s3+versioned:  put_lifetime: the longest time that a PUT may take.
-                 settle_delay: the pause between a PUT and the listing that confirms it
-
+` + storeParameters() + `
 Holdfast reads AWS credentials from the same places as the AWS command, and never from the URL.
 "holdfast help object-urls" lists more parameters for objects and commit logs. "holdfast help
 permissions" lists the rights. "holdfast doctor" tests whether leases are safe on a store.`
+}
 
 const objectURLsTopic = `The URL of an object is the URL of its bucket and the key of the object: s3://BUCKET/KEY or
 file:DIR/KEY. DIR is a directory that is used as a bucket. The first put turns a new or empty

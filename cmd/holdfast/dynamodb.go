@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/url"
+
+	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/items/dynamotable"
+	"github.com/holdfast-go/holdfast/items/largeitem"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func dynamoScheme() *scheme {
+	return &scheme{
+		name: "dynamodb", form: "dynamodb://TABLE/PREFIX", what: "a table of DynamoDB",
+		parameters: "region, endpoint, profile, anonymous, fips, dualstack, timeout, unsafe: as for s3:",
+		open:       openDynamo, init: initDynamo, doctor: dynamoTarget,
+		tables: dynamoItems{}, tableForm: "dynamodb://TABLE",
+	}
+}
+
+// openDynamo opens dynamodb://TABLE/PREFIX; see [dynamostore.Config] for its
+// parameters.
+func openDynamo(ctx context.Context, a *app, u *url.URL, _ bool) (opened, error) {
+	known := probeCacheFor(u)
+	st, err := dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.log()})
+	if err != nil {
+		return opened{}, err
+	}
+	return remote(st), nil
+}
+
+// initDynamo first reads the store as every command does, so that it reports the same errors. It can
+// mend only one of them: a table that does not exist.
+func initDynamo(ctx context.Context, a *app, raw string) (map[string]any, error) {
+	result, err := a.usable(ctx, raw)
+	if !errors.Is(err, store.ErrMisconfigured) {
+		return result, err
+	}
+	if made := createTable(ctx, raw); made != nil && store.InDoubt(made) {
+		return nil, err
+	} else if made != nil {
+		return nil, made
+	}
+	return a.usable(ctx, raw)
+}
+
+func createTable(ctx context.Context, raw string) error {
+	config, err := dynamostore.ParseURL(raw)
+	if err != nil {
+		return err
+	}
+	client, err := config.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return dynamostore.CreateTable(ctx, client, config.Table, config.Options(nil))
+}
+
+func dynamoTarget(ctx context.Context, _ *app, u *url.URL) (*doctor.Target, func(), error) {
+	config, err := dynamostore.ParseURL(u.String())
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := config.Client(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return doctor.DynamoDB(client, config.Table, config.Options(nil)), func() {}, nil
+}
+
+// dynamoItems are tables of DynamoDB.
+type dynamoItems struct{}
+
+func (dynamoItems) open(ctx context.Context, a *app, u *url.URL) (openTable, error) {
+	t, err := dynamotable.Open(ctx, u.String(), &dynamotable.Options{Logger: a.log()})
+	return openTable{t, io.NopCloser(nil)}, err
+}
+
+func (dynamoItems) create(ctx context.Context, a *app, u *url.URL, partition, sort largeitem.KeyAttribute) error {
+	c, err := dynamotable.ParseURL(u.String())
+	if err != nil {
+		return err
+	}
+	client, err := c.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return dynamotable.CreateTable(ctx, client, c.Table, partition, sort, c.Options(&dynamotable.Options{Logger: a.log()}))
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/internal/safefile"
+	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/items/largeitem"
+	"github.com/holdfast-go/holdfast/items/storetable"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/dirbucket"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+func fileScheme() *scheme {
+	return &scheme{
+		name: "file", form: "file:/PATH", what: "a directory on a local disk",
+		parameters: `network=allow: allow a file system that is not known to be local.
+unsafe=owner, unsafe=writable, unsafe=link: accept a risk (docs/security.md)`,
+		open:   openDirectory,
+		doctor: directoryTarget,
+
+		openBucket: openDirBucket, objectForm: "file:DIR/KEY",
+		tables: storeItems{}, tableForm: "file:DIR",
+	}
+}
+
+// openDirectory opens file:PATH, file:///PATH or file:relative/path.
+func openDirectory(_ context.Context, a *app, u *url.URL, standard bool) (opened, error) {
+	if st, err := a.missing(u, standard); err != nil || st.Store != nil {
+		return st, err
+	}
+	path, opts, err := directoryOf(u)
+	if err != nil {
+		return opened{}, err
+	}
+	opts.ReadOnly = a.onlyReads
+	st, err := filestore.Open(path, opts)
+	if err != nil {
+		return opened{}, refusedDirectory(path, opts.Unsafe, err)
+	}
+	return opened{Store: st, Closer: st, url: store.TraitsOf(st).Name}, nil
+}
+
+// directoryOf returns the directory that a URL names, and the options in its parameters.
+func directoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
+	opts = &filestore.Options{}
+	if opts.AllowNetwork, opts.Unsafe, err = insisted(u.Query(), ""); err != nil {
+		return "", nil, err
+	}
+	path = u.Path
+	if u.Opaque != "" {
+		if path, err = url.PathUnescape(u.Opaque); err != nil {
+			return "", nil, usagef("the path in the store's URL is wrong: write %%25 for a %%")
+		}
+	}
+	if path == "" {
+		return "", nil, usagef("the store's URL does not name a directory: write file:PATH")
+	}
+	return path, opts, nil
+}
+
+// insisted reads the parameters of the URL of a file or directory: network=allow for a
+// network file system, and unsafe=RISK,... for what [filestore.Options] calls risks. others
+// names the parameters that were taken out before, for people.
+func insisted(query url.Values, others string) (network bool, unsafe []string, err error) {
+	for name, values := range query {
+		switch {
+		case name == "network" && values[0] == "allow":
+			network = true
+		case name == "unsafe":
+			unsafe = strings.Split(values[0], ",")
+			if safefile.CheckNames(unsafe) != nil {
+				return false, nil, usagef("the parameter unsafe of the store's URL names an unknown risk (known: %s, %s, %s)", safefile.Link, safefile.Owner, safefile.Writable)
+			}
+		default:
+			return false, nil, usagef("the store's URL has an unknown parameter %s (known: %snetwork=allow, unsafe=owner, unsafe=writable, unsafe=link); a ? in a name is %%3F", storeurl.Parameter(name, values), others)
+		}
+	}
+	return network, unsafe, nil
+}
+
+// missing checks whether a directory exists, and decides what the command may do if it does
+// not. A mistyped name must not become a store that no other program uses. If this user has
+// never kept anything in the standard store, commands that read take it for an empty store.
+func (a *app) missing(u *url.URL, standard bool) (opened, error) {
+	path, _, err := directoryOf(u)
+	if err != nil {
+		return opened{}, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return opened{}, err
+	}
+	name := "file:" + path
+	if a.verbose && !standard && !filepath.IsAbs(u.Opaque+u.Path) {
+		a.notef("the store is %s: this path is relative, so it names another store if you change the directory", name)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return opened{}, nil // opening the store returns the error
+	}
+	notThere := func(format string, args ...any) error {
+		return &statusError{statusNotFound, fmt.Errorf("there is no store "+format, args...)}
+	}
+	switch {
+	case a.makes == makesNone && standard:
+		return opened{Store: memstore.New(), Closer: io.NopCloser(nil), url: name}, nil
+	case a.makes == makesNone, a.makes == awaits && !standard:
+		return opened{}, notThere("%s: the first lock creates it", name)
+	case a.makes == makesAll, standard:
+		return opened{}, nil
+	}
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return opened{}, notThere("%s, and its parent directory does not exist: create that directory, or name another store", name)
+	}
+	return opened{}, nil
+}
+
+// directoryTarget examines a directory, also on a network file system: see [openDirectory].
+func directoryTarget(_ context.Context, _ *app, u *url.URL) (*doctor.Target, func(), error) {
+	path, opts, err := directoryOf(u)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := filepath.Abs(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return doctor.Directory(dir, &doctor.DirectoryOptions{Helper: helper, AllowNetwork: opts.AllowNetwork, Unsafe: opts.Unsafe}), func() {}, nil
+}
+
+func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
+	dir, fileOpts, err := directoryOf(at.bucket)
+	if err != nil {
+		return bucket{}, err
+	}
+	is, err := dirbucket.Exists(dir)
+	if err == nil && !is && !at.makes {
+		err = &statusError{statusNotFound, fmt.Errorf("there is no bucket file:%s: the first put creates it", dir)}
+	}
+	if err == nil && !is {
+		if _, err = os.Stat(filepath.Dir(dir)); errors.Is(err, fs.ErrNotExist) {
+			err = &statusError{statusNotFound, fmt.Errorf("there is no bucket file:%s, and its parent directory does not exist: create that directory, or name another bucket", dir)}
+		}
+	}
+	if err != nil {
+		return bucket{}, err
+	}
+	b, err := dirbucket.Open(dir, &dirbucket.Options{AllowNetwork: fileOpts.AllowNetwork, Unsafe: fileOpts.Unsafe, ReadOnly: a.onlyReads})
+	if err != nil {
+		return bucket{}, err
+	}
+	if !is {
+		a.notef("created a new bucket: %s", dir)
+	}
+	client, err := object.New(b, &object.Options{Logger: a.log()})
+	return bucket{Client: client, Closer: b, url: "file:" + dir}, err
+}
+
+// storeItems are tables whose items are registers in a directory. The parameter table names
+// the table.
+type storeItems struct{}
+
+func (storeItems) store(ctx context.Context, a *app, u *url.URL) (opened, *storetable.Options, error) {
+	bare, _, _ := strings.Cut(u.String(), "?")
+	name, rest, err := takeTable(u)
+	if err != nil {
+		return opened{}, nil, err
+	}
+	st, err := a.openURL(ctx, rest)
+	if err != nil && statusOf(err) == statusNotFound && a.makes == makesNone {
+		err = &statusError{statusUnsafe, fmt.Errorf("there is no table in %s: create it with holdfast item init", bare)}
+	}
+	return st, &storetable.Options{Table: name}, err
+}
+
+// takeTable takes the parameter table out of a URL.
+func takeTable(u *url.URL) (table, rest string, err error) {
+	query, bare := u.Query(), *u
+	if len(query["table"]) > 1 {
+		return "", "", usagef("the URL of the table has the parameter table twice")
+	}
+	table = query.Get("table")
+	query.Del("table")
+	bare.RawQuery = query.Encode()
+	return table, bare.String(), nil
+}
+
+func (k storeItems) open(ctx context.Context, a *app, u *url.URL) (openTable, error) {
+	st, opts, err := k.store(ctx, a, u)
+	if err != nil {
+		return openTable{}, err
+	}
+	t, err := storetable.New(st.Store, opts)
+	if err != nil {
+		st.Close()
+	}
+	return openTable{t, st}, err
+}
+
+func (k storeItems) create(ctx context.Context, a *app, u *url.URL, partition, sort largeitem.KeyAttribute) error {
+	st, opts, err := k.store(ctx, a, u)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	opts.Partition, opts.Sort = partition, sort
+	return storetable.Create(ctx, st.Store, opts)
+}

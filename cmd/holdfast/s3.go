@@ -1,0 +1,319 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/aws/s3store"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/indexbucket"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func s3Scheme() *scheme {
+	return &scheme{
+		name: "s3", form: "s3://BUCKET/PREFIX", what: "a bucket with conditional writes",
+		parameters: `region, endpoint (http://HOST:PORT), profile, anonymous, fips, dualstack,
+timeout (of a request), unsafe, path_style, sse, sse_key, acl,
+expected_bucket_owner, checksums`,
+		open: openS3, init: initS3, doctor: s3Target,
+		openBucket: openS3Bucket, objectForm: "s3://BUCKET/KEY", forgetAbilities: forgetAbilities,
+	}
+}
+
+// openS3 opens s3://BUCKET/PREFIX; see [s3bucket.Config] for its parameters.
+func openS3(ctx context.Context, a *app, u *url.URL, _ bool) (opened, error) {
+	known := probeCacheFor(u)
+	st, err := s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.log()})
+	if err != nil {
+		return opened{}, err
+	}
+	return remote(st), nil
+}
+
+// initS3 tests a bucket, and creates the DynamoDB table of reservations that its URL names.
+func initS3(ctx context.Context, a *app, raw string) (map[string]any, error) {
+	at, err := a.parseObject(raw, false)
+	if err != nil {
+		return nil, err
+	}
+	r, err := at.untriedReservations(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	var table *reservationTable
+	if r != nil {
+		raw, table = at.store(), r.table
+		if err := r.Close(); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkForeignLocks(ctx, raw); err != nil {
+		return nil, err
+	}
+	result, err := a.usable(ctx, raw)
+	if err == nil && table != nil {
+		result["reservations"] = table.String()
+		result["reservations_made"], err = table.make(ctx, a)
+	}
+	return result, err
+}
+
+// checkForeignLocks refuses a bucket where locks of another program are, or another kind of store.
+func checkForeignLocks(ctx context.Context, raw string) error {
+	st, err := s3store.Open(ctx, raw, nil)
+	if err != nil {
+		return err
+	}
+	found, err := st.ForeignLocks(ctx)
+	if errors.Is(err, store.ErrDenied) {
+		return nil // locks need no listing
+	}
+	if err != nil {
+		return err
+	}
+	if len(found.Legacy) > 0 {
+		return fmt.Errorf("%w: another program has locks below this prefix, and its locks and Holdfast's locks do not exclude each other: %s", store.ErrUnsafe, strings.Join(found.Legacy, ", "))
+	}
+	if len(found.Shared) > 0 {
+		return fmt.Errorf("%w: %s", store.ErrUnsafe, found.SharedText)
+	}
+	return nil
+}
+
+// s3Target ignores the conditions that the URL demands: doctor is to find out what the
+// bucket can do.
+func s3Target(ctx context.Context, a *app, u *url.URL) (_ *doctor.Target, leave func(), err error) {
+	at, err := a.parseObject(u.String(), false)
+	if err != nil {
+		return nil, nil, err
+	}
+	leave = func() {}
+	r, err := at.untriedReservations(ctx, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r != nil {
+		leave = func() { r.Close() }
+		defer func() {
+			if err != nil {
+				r.Close()
+			}
+		}()
+	}
+	config, err := s3bucket.ParseURL(at.store())
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := config.Client(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	target := doctor.S3(client, config.Bucket, config.Prefix, config.Options(nil))
+	if r != nil {
+		target.Reserving(r.Reserver, r.name)
+		if t := r.table; t != nil {
+			t.good.forget() // the next writer tests the table again
+			target.ReservingIn(t.Table, t.onAWS)
+		}
+	}
+	return target, leave, nil
+}
+
+// openS3Bucket opens s3://BUCKET/KEY; see [s3bucket.Config] for its parameters. Further
+// ones choose reservations (see [reservations]), and
+//
+//	unique_bodies=true   every body that is written has something unique, so that a fence
+//	                       can be kept: see [object.Options]
+//	index=self, index=URL  objects lie under names of their own, and an index in the same
+//	                       bucket, or in another store, says which: see package indexbucket
+func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err error) {
+	opts := &object.Options{Logger: a.log()}
+	p, err := at.parameters(paramDistinct, paramIndex)
+	if err != nil {
+		return bucket{}, err
+	}
+	switch p[paramDistinct] {
+	case "", "false":
+	case "true":
+		opts.DistinctBodies = true
+	default:
+		return bucket{}, usagef("the parameter unique_bodies of the URL %s must be true or false", at)
+	}
+	opened := bucket{Closer: io.NopCloser(nil), url: "s3://" + at.bucket.Host, etags: true}
+	opened.reservations, err = at.reservations(ctx, a)
+	if err != nil {
+		return bucket{}, err
+	}
+	if r := opened.reservations; r != nil {
+		opts.Reserver, opened.Closer = r, r
+	}
+	remembered := abilitiesOf{at.bucket, at.noConditionalPut}
+	b, _, err := s3bucket.Open(ctx, at.bucket.String(), &s3bucket.Options{AssumeAbilities: remembered.known(), Logger: a.log()})
+	if err == nil && p[paramIndex] != "" {
+		err = at.openIndex(ctx, a, &opened, b, p[paramIndex])
+	} else if err == nil {
+		opened.Client, err = object.New(remembering{b, remembered, new(sync.Map)}, opts)
+	}
+	if err != nil {
+		return bucket{}, errors.Join(err, opened.Close())
+	}
+	return opened, nil
+}
+
+const (
+	paramIndex    = "index"
+	paramDistinct = "unique_bodies"
+)
+
+// openIndex turns the opened bucket into one whose objects are named by an index.
+func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodies object.Bucket, index string) error {
+	if opened.reservations != nil {
+		return usagef("the URL %s names an index and reservations; an index needs no reservations: remove one of the two", at)
+	}
+	if at.noConditionalPut {
+		return usagef("the URL %s names an index, and an index needs conditional writes: remove %s=disabled", at, paramConditionalPut)
+	}
+	if index == "self" {
+		u := *at.bucket
+		u.Path = "/.holdfast/index"
+		index = u.String()
+	}
+	st, err := a.openNamed(ctx, paramIndex, index)
+	if err != nil {
+		return err
+	}
+	opened.Closer, opened.index = st, st.url
+	if opened.bodiesPrefix, err = bodiesOf(ctx, st.Store, at); err != nil {
+		return err
+	}
+	below, err := store.Prefix(st.Store, "bucket/"+at.bucket.Host)
+	if err != nil {
+		return err
+	}
+	opened.bodies = bodies
+	b, err := indexbucket.New(below, bodies, &indexbucket.Options{Prefix: opened.bodiesPrefix})
+	if err != nil {
+		return err
+	}
+	opened.etags = false
+	opened.Client, err = object.New(b, &object.Options{Logger: a.log()})
+	return err
+}
+
+// bodiesOf returns the prefix of the bodies of an index. No other index has the same
+// prefix: the first write puts its random part into a register of the index.
+func bodiesOf(ctx context.Context, index store.Store, at *objectURL) (string, error) {
+	key := "bodies/" + at.bucket.Host
+	value, _, err := index.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) && at.makes {
+		if _, err = index.Put(ctx, key, "", []byte(rand.Text())); err == nil || errors.Is(err, store.ErrConflict) || store.InDoubt(err) {
+			value, _, err = index.Get(ctx, key)
+		}
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "", &statusError{statusNotFound, fmt.Errorf("the index of %s does not exist yet: the first put creates it", at)}
+	case err != nil:
+		return "", err
+	case len(value) != 26 || strings.Trim(string(value), "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "":
+		return "", fmt.Errorf("%w: the register %s of the index does not name the prefix of its bodies", store.ErrCorrupt, key)
+	}
+	return ".holdfast/bodies/" + string(value) + "/", nil
+}
+
+// abilitiesOf is what the command remembers of a bucket: the abilities that its server was
+// found to have, and those that are impossible there in any way. See [known].
+type abilitiesOf struct {
+	bucket *url.URL
+
+	noConditionalPut bool // the user says so, whatever was found
+}
+
+func (o abilitiesOf) one(a object.Ability, has string) probeCache {
+	u := *o.bucket
+	q := u.Query()
+	q.Set(has, string(a))
+	u.RawQuery = q.Encode()
+	return probeCacheFor(&u)
+}
+
+func (o abilitiesOf) has(a object.Ability) probeCache { return o.one(a, "server") }
+
+func (o abilitiesOf) lacks(a object.Ability) probeCache { return o.one(a, "lacks") }
+
+// known returns the abilities that the server was found to have.
+func (o abilitiesOf) known() []object.Ability {
+	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool { return !o.has(a).is() })
+}
+
+// forgetAbilities makes the next run test the server of a bucket again.
+func forgetAbilities(a *app, u *url.URL) {
+	at, err := a.parseObject(u.String(), false)
+	if err != nil {
+		return
+	}
+	p, err := at.parameters(append([]string{paramIndex, paramDistinct}, reservationParameters...)...)
+	if err == nil {
+		_, err = at.settingOf(p)
+	}
+	if err != nil {
+		return
+	}
+	known := abilitiesOf{bucket: at.bucket}
+	for _, ability := range object.Abilities() {
+		known.has(ability).forget()
+		known.lacks(ability).forget()
+	}
+}
+
+// remembering is a bucket that remembers the abilities that were found.
+type remembering struct {
+	*s3bucket.Bucket
+	abilitiesOf
+	lacking *sync.Map // what this run has found out, by ability: an error
+}
+
+// Unwrap implements [object.As].
+func (r remembering) Unwrap() object.Bucket { return r.Bucket }
+
+// Verify implements [object.Verifier].
+func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) error {
+	for _, a := range abilities {
+		if r.noConditionalPut && slices.Contains([]object.Ability{object.PutIfAbsent, object.PutIfMatch, object.PartsIfAbsent, object.PartsIfMatch}, a) {
+			return &object.UnsupportedError{Ability: a, Found: "the URL says conditional_put=disabled"}
+		}
+		if found, ok := r.lacking.Load(a); ok {
+			return found.(error)
+		}
+		if r.lacks(a).is() {
+			return &object.UnsupportedError{Ability: a, Found: "this is the result of an earlier test; to test again, call holdfast doctor"}
+		}
+		err := r.Bucket.Verify(ctx, a)
+		switch {
+		case object.TraitsOf(r.Bucket).Trusted:
+		case err == nil:
+			for _, found := range r.Bucket.KnownAbilities() {
+				if !r.has(found).is() {
+					r.has(found).note()
+				}
+			}
+		case errors.Is(err, errors.ErrUnsupported):
+			r.lacks(a).note()
+			r.lacking.Store(a, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

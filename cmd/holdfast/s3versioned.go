@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/compat/s3verstore"
+)
+
+func versionedScheme() *scheme {
+	return &scheme{
+		name: s3verstore.Scheme, form: "s3+versioned://BUCKET/PREFIX", what: "a bucket with versions and without conditional writes",
+		parameters: `those of s3:, without unsafe.
+put_lifetime: the longest time that a PUT may take.
+settle_delay: the pause between a PUT and the listing that confirms it`,
+		open: openVersioned, init: initVersions, doctor: versionedTarget,
+	}
+}
+
+// openVersioned opens s3+versioned://BUCKET/PREFIX; see [s3verstore.Config] for its
+// parameters.
+func openVersioned(ctx context.Context, a *app, u *url.URL, _ bool) (opened, error) {
+	st, err := s3verstore.Open(ctx, u.String(), &s3verstore.Options{Logger: a.log()})
+	if err != nil {
+		return opened{}, err
+	}
+	return remote(st), nil
+}
+
+// initVersions refuses a bucket where a rule would remove versions that the store needs, or
+// where locks of another program are.
+func initVersions(ctx context.Context, a *app, raw string) (map[string]any, error) {
+	st, err := s3verstore.Open(ctx, raw, nil)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := st.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := settings.Err(); err != nil {
+		return nil, err
+	}
+	return a.usable(ctx, raw)
+}
+
+func versionedTarget(ctx context.Context, a *app, u *url.URL) (*doctor.Target, func(), error) {
+	config, err := s3verstore.ParseURL(u.String())
+	if err != nil {
+		return nil, nil, err
+	}
+	bucket, err := config.Open(ctx, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.notef("every write on this store includes a pause: doctor needs one or two minutes")
+	return doctor.VersionedS3(bucket, config.Prefix, config.Times(nil)), func() {}, nil
+}
