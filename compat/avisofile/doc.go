@@ -1,6 +1,6 @@
 // Package avisofile stores checkpoints in one JSON file. The file has the format of the state file
 // of aviso, ECMWF's client for event notifications. The package uses the same lock file as aviso,
-// so aviso programs can use the state file at the same time.
+// so programs with aviso can use the state file at the same time.
 //
 // # Use
 //
@@ -28,60 +28,62 @@
 //   - Advance is safe for both programs: no key moves back, and no commit is lost.
 //   - The other program can undo a Reset or a Delete, because it can write its old state back.
 //     Stop the other program first.
-//   - Only the stores of this package check fencing tokens and epochs. If the other program moves a
-//     key back or deletes it, no new epoch begins. A Store that has already returned a higher
-//     sequence then answers an Advance with RolledBack.
-//   - The other program replaces a symbolic link by a plain file. Then the target of the link and
-//     its fence file are no longer used. An open Store logs a warning (Options.Logger). A Store
-//     that is opened later cannot detect this.
+//   - Only this package checks fencing tokens and epochs. If the other program moves a key back or
+//     deletes it, no new epoch begins. If a Store has already returned a higher sequence, it then
+//     answers an Advance with RolledBack.
+//   - The other program replaces a symbolic link by a plain file. Then no program uses the target
+//     of the link and its fence file any more. An open Store logs a warning (Options.Logger). A
+//     Store that is opened later cannot detect this.
 //   - The other program follows a symbolic link with the name FILE.lock. This package refuses
 //     such a link with [store.ErrUnsafe].
 //   - The other program changes the owner of the file to its own user, and the mode by its umask.
 //   - Each of the two programs removes fields that it does not know.
 //   - If the other program is killed, it may leave a directory of temporary files. This package
-//     does not remove the directory, because its name does not show its owner.
+//     does not remove the directory, because the name of the directory does not show which program
+//     owns it.
 //
 // # Files
 //
 // The directory of the state file FILE contains:
 //
-//   - FILE.lock: the lock of the format, an exclusive flock(2) around each read-change-write. It
-//     is never truncated or removed. Readers do not lock it.
+//   - FILE.lock: the lock file. A writer locks it with an exclusive flock(2) while it reads,
+//     changes and writes the state file. No program truncates or removes the lock file. Readers do
+//     not lock it.
 //   - FILE.fence: fencing tokens and epochs, because the format has no fields for them; see below.
-//   - FILE.good: the state before the last change of this package. [Restore] uses this copy.
+//   - FILE.good: the state before the last change by this package. [Restore] uses this copy.
 //   - FILE.bad: the file that the last Restore replaced.
-//   - .FILE.holdfast-*.tmp: a temporary file. If its process was killed, the next writer removes
-//     it under the lock.
+//   - .FILE.holdfast-*.tmp: a temporary file. If a process was killed and left such a file, the
+//     next writer removes it while it has the lock.
 //
 // A state file has at most 256 MiB. A fence file has at most 64 MiB, which is about 500,000 keys.
 //
 // Only the owner can read and write a new file (mode 0600). A replaced file keeps its owner, group
 // and mode, but not its access lists and other extended attributes. There is an exception: if a
-// user who is not root replaces the file of another user, the new file belongs to the user who
-// replaces it. If the file and the directory have the same group, and this group may write to the
-// directory, the group gets the owner's rights to the new file. If the former owner could not read
-// or replace the new file, the store refuses the change with [store.ErrDenied].
+// user other than root replaces the file of another user, the new file belongs to the first user.
+// If the file and the directory have the same group, and this group may write to the directory, the
+// group gets the owner's rights to the new file. If the former owner could not read or replace the
+// new file, the store refuses the change with [store.ErrDenied].
 //
 // If the path is a symbolic link, the store replaces the target and keeps the link. It takes the
-// lock of every link on the way to the target. So it also excludes programs that use the file by
-// another name.
+// lock of every link on the way to the target. So the lock also excludes programs that use the file
+// by another name.
 //
 // # What is promised
 //
 // For every change, the store takes the lock and reads the present content of the file. It
 // acknowledges a change after it has synced the file and the directory. An acknowledged change
 // survives a power cut, on a local file system that honours flushes. The store also syncs the file
-// before an answer without a write (Unchanged, Behind, ...), and before a Get that reads the file.
-// It does so even if another program wrote the file.
+// before an answer that needs no write (Unchanged, Behind, ...), and before a Get that reads the
+// file. It syncs the file even if another program wrote it.
 //
 // If a change returns an error, the old file remains, with one exception: if the sync of the
 // directory fails after the rename, the outcome is unknown. The store then reads the file again,
 // and the next change rewrites the file.
 //
-// Concurrent calls share one lock, one rewrite and one sync (group commit). The calls wait for
-// the lock by flock(2), like other programs. A context bounds only its call. If the context ends
-// while the call waits for the lock, the store writes nothing for that call. If the context ends
-// during the write, the call returns, and the write continues.
+// Concurrent calls share one lock, one rewrite and one sync (group commit). The calls wait for the
+// lock by flock(2), like other programs. The context of a call bounds only that call. If the
+// context ends while the call waits for the lock, the store writes nothing for that call. If the
+// context ends during the write, the call returns, and the write continues.
 //
 // In this format, no program may replace the lock file. Before and after the store replaces the
 // state file, it checks that the lock file is still the same file. If the second check fails, the
@@ -98,10 +100,10 @@
 //   - "holdfast": the version of this format, 1. The store refuses a higher version.
 //   - "kind": "checkpoint-fence".
 //   - "keys": an object from keys to objects with "epoch", "token" and "pending".
-//   - "epoch": an integer from 1 on. A key without an entry has epoch 1 and no token.
+//   - "epoch": an integer, at least 1. A key without an entry has epoch 1 and no token.
 //   - "token": the highest fencing token; absent if there is none.
-//   - "pending": true if a Reset or Delete has written the epoch, but not yet the state file;
-//     otherwise absent.
+//   - "pending": true if a Reset or Delete has written the new epoch but has not yet written the
+//     state file; otherwise absent.
 //
 // The store keeps unknown fields. It writes and syncs the fence file before the state file, under
 // the same lock. If the fence file is removed or restored from an older copy, old tokens and

@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The faults of a state file, in the order of the checks. A [*LoadError] matches one of them, and
-// [store.ErrCorrupt]. The package does not use such a file, and does not overwrite it.
+// These errors name the faults of a state file, in the order of the checks. A [*LoadError] matches
+// one of them, and also [store.ErrCorrupt]. The package does not use such a file, and does not
+// overwrite it.
 var (
 	// ErrMalformed: the file is not JSON, or does not have the layout of a state file.
 	ErrMalformed = errors.New("malformed state file")
@@ -21,7 +22,7 @@ var (
 	// ErrFileVersion: the file's version is not 1.
 	ErrFileVersion = errors.New("unsupported file version")
 
-	// ErrKeyVersion: the file's keys are not of version 1.
+	// ErrKeyVersion: the version of the file's keys is not 1.
 	ErrKeyVersion = errors.New("unsupported key format version")
 
 	// ErrFileKey: a key of the file is not 64 hexadecimal digits.

@@ -42,16 +42,16 @@ type RestoreResult struct {
 	ReplacedPath string
 
 	// Changed is the time of the last change of the replaced file, by the clock of the machine.
-	// Changed is zero if there was no file. All writes between Backup.Written and Changed are
+	// Changed is zero if there was no file. All writes after Backup.Written and up to Changed are
 	// lost.
 	Changed time.Time
 
 	// Compared is the number of keys that Restore could read in both files, the replaced file and
-	// the copy. If a file is damaged, only the keys before the damage count.
+	// the copy. In a damaged file, Restore can read only the keys before the damage.
 	Compared int
 
-	// MovedBack has the checkpoints that the Restore moves back, sorted by key. It has only keys
-	// that Restore could read in the replaced file.
+	// MovedBack lists the checkpoints that the Restore moves back, sorted by key. It lists only
+	// keys that Restore could read in the replaced file.
 	MovedBack []MovedBackKey
 }
 
@@ -59,17 +59,17 @@ type RestoreResult struct {
 type MovedBackKey struct {
 	Key      string
 	From, To uint64 // sequences
-	Missing  bool   // the copy does not have this key; then To has no meaning
+	Missing  bool   // the copy does not have this key, and To is 0
 }
 
-// Restore replaces the state file at path with its last good copy. It renames the replaced file to
-// RestoreResult.ReplacedPath, and overwrites an older file with this name.
+// Restore replaces a state file with its last good copy. The replaced file remains under the name
+// [RestoreResult].ReplacedPath; Restore overwrites an older file with this name.
 //
-// The copy has the state before the last change of a Holdfast program. All later writes are lost,
-// also the writes of other programs. The result lists the lost writes that Restore could read in
-// the replaced file. A new epoch begins for every key. So if a worker began before the Restore, its
-// next Advance gets RolledBack. Before you call Restore, stop other programs that write the file,
-// because they do not use epochs.
+// The copy contains the state before the last change by this package. All later writes are lost,
+// including the writes of other programs. The result lists the lost writes that Restore could read
+// in the replaced file. A new epoch begins for every key. So if a worker began before the Restore,
+// its next Advance gets RolledBack. Before you call Restore, stop other programs that write the
+// file, because they do not use epochs.
 //
 // If there is no good copy, the error matches [fs.ErrNotExist]. The context bounds the wait for
 // the lock.

@@ -73,8 +73,7 @@ func (o *Options) checked() (Options, error) {
 // While calls wait for a write, a Store runs one goroutine. While the Store waits for the lock in
 // the kernel, it runs a second goroutine. The second goroutine can outlive the calls and the Store:
 // it waits until it gets the lock, and then releases the lock immediately. In one process, at most
-// 64 goroutines wait in the kernel, each with its own thread. Further waiters try the lock again
-// and again.
+// 64 goroutines wait in the kernel, each with its own thread. Further waiters poll the lock.
 type Store struct {
 	path string // absolute
 	opts Options
@@ -105,9 +104,9 @@ type Store struct {
 
 var _ checkpoint.Store = (*Store)(nil)
 
-// Open opens the state file at path and reads it. If the file does not exist, the store is empty,
-// and the first write creates the file. The directory must exist. If the file cannot be read, the
-// error is a [*LoadError], and Open does not change the file.
+// Open opens a state file and reads it. If the file does not exist, the store is empty, and the
+// first write creates the file. The directory must exist. If the file cannot be read, the error is
+// a [*LoadError], and Open does not change the file.
 func Open(path string, opts *Options) (*Store, error) {
 	o, err := opts.checked()
 	if err != nil {
@@ -207,8 +206,8 @@ func (s *Store) change(ctx context.Context, key string, c change) (answer, error
 // all keys. The store processes them in the order of arrival, and each call gets its own status.
 //
 // An Advance also gets RolledBack if the file now has a lower sequence than this store has returned
-// before, and Holdfast has made no Reset or Delete meanwhile. In this case, another program or a
-// copy from a backup has moved the checkpoint back.
+// before, but no new epoch has begun. Then another program, or a restored backup, has moved the
+// checkpoint back.
 //
 // The outcome of an error is unknown if a sync failed after the file was replaced, or if the
 // context ended during the write. The caller can then repeat the same call.
@@ -236,15 +235,15 @@ func (s *Store) Fence(ctx context.Context, key string, token uint64) (checkpoint
 	return a.current, wrap("fence", key, err)
 }
 
-// Reset implements [checkpoint.Store]. Only the stores of this package respect a Reset: another
-// program that runs at the same time can write the old sequence back from its memory.
+// Reset implements [checkpoint.Store]. Only this package respects a Reset: another program that
+// runs at the same time can write the old sequence back from its memory.
 func (s *Store) Reset(ctx context.Context, key string, p checkpoint.Position, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	return s.back(ctx, key, checkpoint.VerbReset, p, opts)
 }
 
-// Delete implements [checkpoint.Store]. As with [Store.Reset], another program can write the
-// deleted key back. If the file has a higher sequence than this store last returned, Delete removes
-// nothing, and the error matches [checkpoint.ErrUnexpectedSequence].
+// Delete implements [checkpoint.Store]. Another program that runs at the same time can write the
+// deleted key back. If the file has a higher sequence than this store has last returned, Delete
+// removes nothing, and the error matches [checkpoint.ErrUnexpectedSequence].
 func (s *Store) Delete(ctx context.Context, key string, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	return s.back(ctx, key, checkpoint.VerbDelete, checkpoint.Position{}, opts)
 }

@@ -18,10 +18,10 @@ type Config struct {
 }
 
 // ParseConfig reads a setting: dynamo:TABLE or dynamo:TABLE:MILLISECONDS. It ignores spaces at both
-// ends and around the table. ParseConfig refuses every text that object_store refuses for
-// conditional_put. It also refuses an empty table, and a timeout that package reserve does not
-// allow. The error matches store.ErrMisconfigured. It does not contain the text, because the text
-// may contain a secret.
+// ends of the text and around the name of the table. ParseConfig refuses every text that
+// object_store refuses for conditional_put. It also refuses an empty table, and a timeout that
+// package reserve does not allow. The error matches store.ErrMisconfigured. It does not contain the
+// text, because the text may contain a secret.
 func ParseConfig(text string) (Config, error) {
 	wrong := func(what string) (Config, error) {
 		return Config{}, fmt.Errorf("%w: the setting must have the form dynamo:TABLE or dynamo:TABLE:MILLISECONDS, but %s", store.ErrMisconfigured, what)

@@ -1,7 +1,7 @@
 // Package reservation stores reservations in the DynamoDB table of object_store. object_store is a
-// Rust crate. Its releases 0.9 to 0.12 use this table for conditional writes on S3. Programs with
-// either library exclude each other if they use the same table. Package reserve describes the
-// protocol.
+// Rust crate. Its releases 0.9 to 0.12 use this table for conditional writes on S3. If a program
+// with object_store and a program with this package use the same table, they exclude each other.
+// Package reserve describes the protocol.
 //
 //	table, err := reservation.New(client, "locks", nil)
 //	r, err := reserve.New(table, &reserve.Options{Timeout: 10 * time.Second})
@@ -12,14 +12,15 @@
 //
 // # The table
 //
-// The table has the partition key "path" and the sort key "etag", both strings. DynamoDB should
-// remove expired items by the attribute "ttl". [CreateTable] creates such a table. Use one table
-// for each bucket, because the key does not contain the bucket. An item has these attributes:
+// The table has the partition key "path" and the sort key "etag", both strings. DynamoDB should be
+// set up to remove expired items by the attribute "ttl". [CreateTable] creates such a table. Use
+// one table for each bucket, because the key does not contain the bucket. An item has these
+// attributes:
 //
 //	path        S  key of the object in the bucket
 //	etag        S  ETag with its double quotes, or * for "there is no object"
-//	generation  N  number that rises with every write of the item
-//	timeout     N  milliseconds that the holder has for its operation; 0: released
+//	generation  N  number that increases with every write of the item
+//	timeout     N  time limit of the holder's operation in milliseconds; 0: released
 //	ttl         N  Unix seconds from which the table may remove the item
 //	nonce       S  new for every operation of this package; object_store has none
 //
@@ -29,10 +30,10 @@
 //
 // # Keys
 //
-// For both libraries, path is the key of the S3 object, byte for byte. object_store computes this
-// key from the caller's path: for example, it encodes characters that are not ASCII. [Key] does the
-// same. If another program names its objects by Path::from of object_store, use the result of Key
-// as the key of the object and of the reservation.
+// In both libraries, the attribute path is the key of the S3 object, byte for byte. object_store
+// computes this key from the caller's path: for example, it encodes characters that are not ASCII.
+// [Key] does the same. If another program names its objects by Path::from of object_store, use the
+// result of Key as the key of the object and of the reservation.
 //
 // # Rights
 //

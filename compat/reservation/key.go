@@ -9,10 +9,10 @@ import (
 // path.
 const escaped = "%*?#~\\{^}[]\"<>|`"
 
-// Key returns the S3 key that object_store uses for a path (Path::from). It removes empty segments.
-// Within a segment, control characters, bytes outside of ASCII and some other bytes become %XX. Key
-// also encodes the segments "." and "..". Do not call Key with a result of Key, because it would
-// encode the percent signs again.
+// Key returns the S3 key that object_store uses for a path (Path::from). Key removes empty
+// segments. Within a segment, control characters, bytes outside of ASCII and some other bytes
+// become %XX. Key also encodes the segments "." and "..". Do not call Key with a result of Key,
+// because it would encode the percent signs again.
 func Key(path string) string {
 	var segments []string
 	for segment := range strings.SplitSeq(path, "/") {

@@ -42,8 +42,8 @@ type Options struct {
 // number of goroutines may use it. It starts no goroutine, and needs no Close.
 type Table struct{ t *dynamocall.Table }
 
-// New returns the table with this name. The Table sends its requests through client. New sends
-// nothing, so it does not check the table: call [Table.Describe] and [Table.Verify].
+// New returns the table with this name. The Table sends its requests through the given client. New
+// sends no request. To check the table, call [Table.Describe] and [Table.Verify].
 func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 	var o Options
 	if opts != nil {
@@ -69,9 +69,9 @@ func (t *Table) Insert(ctx context.Context, row reserve.Row) (reserve.WriteResul
 	})
 }
 
-// Replace implements [reserve.Table], by one PutItem. The condition is that the row still has the
-// generation, the ttl and the nonce of seen. If seen has no ttl or no nonce, the row in the table
-// must have none.
+// Replace implements [reserve.Table], by one PutItem. The condition is that the row in the table
+// has the generation, the ttl and the nonce of the row that the caller has seen. If that row has no
+// ttl or no nonce, the row in the table must have none either.
 func (t *Table) Replace(ctx context.Context, seen, row reserve.Row) (reserve.WriteResult, error) {
 	in := &dynamodb.PutItemInput{
 		ConditionExpression:       aws.String("attribute_exists(#path) AND #generation = :generation"),
@@ -170,7 +170,7 @@ func (t *Table) Rows(ctx context.Context) iter.Seq2[reserve.Row, error] {
 	}
 }
 
-// Description has the properties of a table.
+// Description contains the properties of a table.
 type Description struct {
 	Status string // "ACTIVE", "CREATING", ...
 
@@ -236,9 +236,9 @@ func (t *Table) Verify(ctx context.Context) error {
 }
 
 // CreateTable creates a table for reservations, with on-demand billing. The table removes expired
-// items by their attribute "ttl". If a table with this name exists, CreateTable only turns this
-// removal on. If the existing table has other keys, or removes items by another attribute, the
-// error matches store.ErrMisconfigured. CreateTable uses only the Timeout of opts.
+// items by their attribute "ttl". If a table with this name exists, CreateTable only enables the
+// removal of expired items. If the existing table has other keys, or removes items by another
+// attribute, the error matches store.ErrMisconfigured. CreateTable uses only the Timeout of opts.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts *Options) error {
 	t, err := New(client, name, opts)
 	if err != nil {

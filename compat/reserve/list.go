@@ -13,14 +13,14 @@ import (
 type Reservation struct {
 	Row
 
-	// Since is the time when the row was written, in whole seconds. It is calculated: the TTL of
-	// the row minus [Options].TTL. If the writer of the row has another Options.TTL, Since is
-	// wrong. If the result is in the future, or the row has no TTL, Since is zero.
+	// Since is the time when the row was written, in whole seconds. It is the TTL of the row minus
+	// [Options].TTL. If the writer of the row has another Options.TTL, Since is wrong. If the
+	// result is in the future, or the row has no TTL, Since is zero.
 	Since time.Time
 
 	// Live says that waiters must wait for this reservation: its holder has not released it, and it
 	// is younger than Row.Timeout * [Options].MaxClockSkewRate. Live uses the time in Since. A
-	// waiter does not: it waits for this time after it first read the row.
+	// waiter does not use Since: it measures from its own first read of the row.
 	Live bool
 }
 

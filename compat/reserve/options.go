@@ -42,9 +42,9 @@ const (
 // Options are the settings of a [Reserver]. Programs on the same table may have different settings,
 // because a waiter uses the timeout in the row.
 type Options struct {
-	// Timeout is the longest time of an operation. It begins before the Reserver writes the row.
-	// After a crash of a writer, other writers wait longer with a longer Timeout. A slow operation
-	// needs a longer Timeout. It is a whole number of milliseconds, from 50 ms to 24 hours; 0 means
+	// Timeout is the longest time of an operation. The time begins before the Reserver writes the
+	// row. Slow operations need a long Timeout, but a long Timeout also makes other writers wait
+	// longer after a crash. It is a whole number of milliseconds, from 50 ms to 24 hours; 0 means
 	// 20 seconds.
 	Timeout time.Duration
 
@@ -58,10 +58,11 @@ type Options struct {
 	// MaxClockSkewRate if that is longer.
 	TTL time.Duration
 
-	// ReleaseApplied also releases the row of an applied operation, which costs one more request.
-	// Then other programs do not wait for the row if the object is in the reserved state again.
-	// This happens after a create and a delete, because the object is absent again. If versions are
-	// ETags, it also happens if a write restores the earlier bytes of the object.
+	// With ReleaseApplied, the Reserver also releases the row of an applied operation. That costs
+	// one more request. Then other programs do not wait for the row if the object is in the
+	// reserved state again. This happens after a create and a delete, because the object is absent
+	// again. If versions are ETags, it also happens if a write restores the earlier bytes of the
+	// object.
 	ReleaseApplied bool
 
 	// Logger receives a message for each wait, takeover and release. Nil means no log.

@@ -32,8 +32,8 @@ const (
 
 // Reserver guards operations by reservations in one table. It implements object.Reserver. Any
 // number of goroutines may use it. It starts one goroutine for each operation, which ends with the
-// operation. It needs no Close. Use one Reserver for all operations of a program: its goroutines
-// then wait in a queue, and send no requests.
+// operation. It needs no Close. Use one Reserver for all operations of a program: then its
+// goroutines wait in a queue, and send no requests while they wait.
 type Reserver struct {
 	table Table
 	o     Options
@@ -47,7 +47,7 @@ type Reserver struct {
 
 var _ object.Reserver = (*Reserver)(nil)
 
-// New returns a Reserver for a table. Nil options mean all defaults. New sends nothing.
+// New returns a Reserver for a table. Nil options mean all defaults. New sends no request.
 func New(table Table, opts *Options) (*Reserver, error) {
 	if table == nil {
 		return nil, fmt.Errorf("reserve: %w: the table is nil", store.ErrInvalid)
@@ -65,29 +65,29 @@ func New(table Table, opts *Options) (*Reserver, error) {
 // Options returns the options, with all defaults filled in.
 func (r *Reserver) Options() Options { return r.o }
 
-// Do reserves the given version of the object at key, and then calls operate. Until operate
-// returns, no other holder of a reservation for this version operates. An empty version means that
-// there is no object. The caller's function check must return nil if the object has this version;
-// otherwise its error must match [store.ErrConflict]. Do calls check at the beginning, and again
-// after each wait. If another goroutine waits for the same version, Do may return the error that
-// check has returned to that goroutine.
+// Do reserves a version of the object with the given key, and then calls the function operate.
+// While the function runs, no other holder of a reservation for this version runs its own function.
+// An empty version means that there is no object. The function check must return nil if the object
+// has this version, and otherwise an error that matches [store.ErrConflict]. Do calls check at the
+// beginning, and again after each wait. If another goroutine waits for the same version, Do may
+// return the error that the check of that goroutine has returned.
 //
 // When the reservation expires, the context of operate ends with [ErrExpired] as its cause. Then
 // operate must return soon. Do calls operate at most once.
 //
-// Do returns the error of operate unchanged, even if the context of operate has ended. The outcome
-// of that error ([store.OutcomeOf]) decides what Do does with the reservation. If the operation was
-// certainly not applied, Do releases the reservation. Otherwise the reservation stays (see
-// [Options].ReleaseApplied), and other writers wait until they may take it over. So an operation of
-// several steps must not return an error whose outcome is NotApplied if one of the steps was
-// applied.
+// If operate returns an error, Do returns this error as it is, even if the context of operate has
+// ended. The outcome of that error ([store.OutcomeOf]) decides what Do does with the reservation.
+// If the operation was certainly not applied, Do releases the reservation. Otherwise the
+// reservation remains (see [Options].ReleaseApplied), and other writers wait until they may take it
+// over. So an operation of several steps must not return an error whose outcome is NotApplied if
+// one of the steps was applied.
 //
-// Every other error has the outcome NotApplied, because Do did not call operate. If ctx ended
+// If Do returns an error without calling operate, the outcome is NotApplied. If the context ended
 // during a wait, the error is a [*WaitError], which names the reservation for which Do waited. If a
 // row in the table does not belong to this protocol, the error matches store.ErrCorrupt, and Do
 // does not change the row.
 //
-// ctx bounds the whole call except the release, which can take three seconds more.
+// The context bounds the whole call except the release, which can take three seconds more.
 func (r *Reserver) Do(ctx context.Context, key string, version object.Version, check, operate func(context.Context) error) error {
 	if err := object.CheckKey(key); err != nil {
 		return err

@@ -15,9 +15,9 @@ import (
 )
 
 // NewStoreTable returns a table that stores reservations in registers. Each key of an object has
-// one register, named reservation/ and the SHA-256 of the key. The register has the last
-// reservation of the key as JSON, even after the holder has released that reservation. The table
-// never removes a register.
+// one register. The name of the register is "reservation/" and the SHA-256 of the key. The register
+// contains the last reservation of the key as JSON, even after the holder has released that
+// reservation. The table never removes a register.
 //
 // The first reservation of a key costs one request to the store. A later reservation costs two
 // requests if the store returns the current value with a conflict (memory, files, DynamoDB);

@@ -18,7 +18,7 @@ type Row struct {
 	// Generation increases with every write of the row.
 	Generation uint64
 
-	// Timeout is how long the holder may operate, in whole milliseconds. Zero means that
+	// Timeout is the longest time of the holder's operation, in whole milliseconds. Zero means that
 	// the holder has released the row.
 	Timeout time.Duration
 
@@ -42,13 +42,13 @@ type WriteResult struct {
 // one writes. An error has an outcome ([store.OutcomeOf]). A call whose outcome is unknown may have
 // written the row, or may still write it.
 type Table interface {
-	// Insert writes row if the table has no row for its key and version. Otherwise the error
-	// is a [*ConflictError]. A table that keeps only one row for each key returns that row,
-	// which may be for another version.
+	// Insert adds a row if the table has no row with the same key and version. Otherwise the error
+	// is a [*ConflictError] with the existing row. If the table stores only one row for each key,
+	// that row can be for another version.
 	Insert(ctx context.Context, row Row) (WriteResult, error)
 
-	// Replace writes row in place of the row seen. If the table no longer has exactly the row seen,
-	// the error is a [*ConflictError].
+	// Replace puts a new row in the place of the row that the caller passes as seen. If the table
+	// no longer has exactly that row, the error is a [*ConflictError].
 	Replace(ctx context.Context, seen, row Row) (WriteResult, error)
 }
 
@@ -60,8 +60,8 @@ type Lister interface {
 	Rows(ctx context.Context) iter.Seq2[Row, error]
 }
 
-// ConflictError says that the table does not have the row that the write expected. It matches
-// [store.ErrConflict], and its outcome is NotApplied.
+// ConflictError says that the table did not have the row, or the absent row, that the write
+// expected. It matches [store.ErrConflict], and its outcome is NotApplied.
 type ConflictError struct {
 	HasRow bool // false if there is no row
 	Row    Row

@@ -1,4 +1,4 @@
-// Package resumekey computes the keys of the checkpoints of aviso-server's consumers. Each
+// Package resumekey computes keys of checkpoints, for the consumers of aviso-server. Each
 // subscription has one key. All programs that follow the rules compute the same key. So a consumer
 // can continue a stream where another program, or an earlier run, has stopped.
 //
@@ -22,9 +22,9 @@
 //   - integers that a 64-bit float cannot represent
 //   - host names that are not in ASCII, and unusual notations of IPv4 addresses
 //   - white space and the characters ^ and \ in a URL
-//   - drive letters before dot segments
+//   - a Windows drive letter before a dot segment
 //
-// The errors do not suggest another spelling, because another spelling has another key.
+// The errors do not suggest another spelling, because another spelling would give another key.
 package resumekey
 
 import (

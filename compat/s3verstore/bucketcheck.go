@@ -115,7 +115,8 @@ type Settings struct {
 	OtherText string
 }
 
-// Err returns why this bucket cannot keep registers, or nil. The error matches [store.ErrUnsafe].
+// If this bucket cannot store registers, Err returns an error that gives the reason and matches
+// [store.ErrUnsafe].
 func (set *Settings) Err() error {
 	var why []string
 	switch set.Versioning {
@@ -152,9 +153,9 @@ func (set *Settings) Err() error {
 // setting, it records the error in the field Unreadable.
 //
 // The older program puts a new version of an object for each attempt to get a lock. The body is the
-// name of the lock, a hyphen and a UUID. The metadata has "timeout" and "lockowner". By the rules
-// of that program, a lock can have two owners. So the Store never uses a key that is a lock of that
-// program.
+// name of the lock, a hyphen and a UUID. The metadata contains "timeout" and "lockowner". By the
+// rules of that program, a lock can have two owners. So the Store never uses a key under which that
+// program has a lock.
 func (s *Store) Settings(ctx context.Context) (*Settings, error) {
 	set, err := s.bucketSettings(ctx)
 	if err != nil {

@@ -11,10 +11,11 @@
 //
 // # Set-up
 //
-// Enable versioning on the bucket. Do not use Object Lock or MFA Delete. Do not use a lifecycle rule that
-// removes or moves versions below the prefix, because an old version can contain the current state. The
-// first call of a [Store] reads the settings of the bucket and refuses a bucket that breaks these rules.
-// If the rights do not allow the Store to read a setting, "holdfast doctor" names the setting.
+// Enable versioning on the bucket. Do not use Object Lock or MFA Delete. Do not use a lifecycle
+// rule that removes or moves versions below the prefix, because an old version can contain the
+// current state. The first call of a [Store] reads the settings of the bucket and refuses a bucket
+// that breaks these rules. If the rights do not allow the Store to read a setting, "holdfast
+// doctor" names that setting.
 //
 // L is the longest time from the sending of a PUT until the PUT takes effect. [Options].PutLifetime sets
 // L; the default is 5 s. Use the same L in all clients of a bucket. A larger L makes writes slower. With
@@ -28,11 +29,11 @@
 //
 // # Time and requests
 //
-// Each write has a pause between its PUT and the listing that decides about it. The pause is
-// [Options].SettleDelay, 6 s by default.
+// Each write pauses between its PUT and the listing that shows whether the write was applied. The
+// pause is [Options].SettleDelay, 6 s by default.
 //
-//   - Put and Delete take at least one pause. If the context would end before the pause ends, they return
-//     an error and send nothing.
+//   - Put and Delete take at least one pause. If the context would end before the pause ends, they
+//     return an error and send no request.
 //   - If the last write is younger than a pause, Get waits for the rest of the pause.
 //   - GetUncommitted never waits. It can return the value of a write that is still in its pause. That
 //     write can still lose against another write.
@@ -69,16 +70,18 @@
 //
 // # Locks of other programs
 //
-// An older program stores locks as versions of objects; see [Store.Settings]. That program and this
-// package ignore each other's locks. Before a [Store] creates its first register, it searches for
-// locks of that program, and for registers of package s3store (s3://) with its own prefix. The
-// search covers the first thousand versions of the bucket and of the prefix, if the rights allow
-// it. "holdfast doctor" and "holdfast init" report the result.
+// An older program stores locks as versions of objects; see [Store.Settings]. That program ignores
+// the locks of this package, and this package ignores the locks of that program. Before a [Store]
+// creates its first register, it searches for locks of that program, and for registers of package
+// s3store (s3://) with its own prefix. The search covers the first thousand versions of the bucket
+// and of the prefix, if the rights allow it. "holdfast doctor" and "holdfast init" report the
+// result.
 //
-// The Store creates no register with the name of such a lock. If the Store finds registers of s3store, it
-// creates no register at all, because two programs could then get the same lock. Package s3store makes
-// the same check. Under a longer prefix, either package may store its registers. If another program wrote
-// the body of an object, a Store always refuses the object.
+// The Store creates no register with the name of such a lock. If the Store finds registers of
+// s3store, it creates no register at all, because two programs could then get the same lock.
+// Package s3store makes the same check. The check is only about the same prefix: below it,
+// under a longer prefix, either package may store its registers. A Store always refuses an object
+// whose body another program has written.
 //
 // # Concurrency
 //

@@ -24,7 +24,7 @@ import (
 
 const (
 	// FormatVersion is the version of the entries that this package writes. The package refuses
-	// entries of a newer version.
+	// entries with a higher version.
 	FormatVersion = 1
 
 	kindHeader fold.Kind = 'H'

@@ -32,8 +32,8 @@ type Measurement struct {
 	SlowestPut, SlowestList time.Duration
 
 	// Late is the number of versions that became visible out of order: a later version was visible
-	// before them. Latest is the longest delay of such a version. Because of such versions, writers
-	// must pause: without a pause, two writers could each see their own version as the first.
+	// before them. Latest is the longest delay of such a version. Writers must pause because of
+	// such versions. Without a pause, each of two writers could see its own version as the first.
 	Late   int
 	Latest time.Duration
 
@@ -47,7 +47,8 @@ type Measurement struct {
 	PutLifetime, SettleDelay time.Duration
 }
 
-// Err returns why this server cannot keep registers, or nil. The error matches [store.ErrUnsafe].
+// If this server cannot store registers, Err returns an error that gives the reason and matches
+// [store.ErrUnsafe].
 func (m *Measurement) Err() error {
 	switch {
 	case m.Moved > 0:

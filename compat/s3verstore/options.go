@@ -40,13 +40,13 @@ type Options struct {
 	// 0 means [DefaultPutLifetime].
 	PutLifetime time.Duration
 
-	// SettleDelay is the pause between a PUT and the listing that decides about it. It is more than
-	// L*(1+d)/(1-d) plus a twentieth of L, where L is PutLifetime and d is MaxClockDrift. The
-	// default is 1.2*L, or more if d is large.
+	// SettleDelay is the pause between a PUT and the listing that shows the outcome of the write.
+	// It is more than L*(1+d)/(1-d) plus a twentieth of L, where L is PutLifetime and d is
+	// MaxClockDrift. The default is 1.2*L, or more if d is large.
 	SettleDelay time.Duration
 
-	// MaxClockDrift is the largest rate error of any machine's clock, as a fraction: 0.01 means 1
-	// %. It is from 0.0001 to 0.2; 0 means [DefaultMaxClockDrift].
+	// MaxClockDrift is the largest error in the speed of any machine's clock, as a fraction: 0.01
+	// means 1 %. It is from 0.0001 to 0.2; 0 means [DefaultMaxClockDrift].
 	MaxClockDrift float64
 
 	// With KeepAllVersions, the Store removes no superseded versions. Their number then grows
@@ -61,7 +61,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// MinSettleDelay returns the shortest SettleDelay for a PutLifetime.
+// MinSettleDelay returns the shortest SettleDelay for a PutLifetime and a MaxClockDrift.
 func MinSettleDelay(lifetime time.Duration, drift float64) time.Duration {
 	return time.Duration(math.Ceil(float64(lifetime)*(1+drift)/(1-drift))) + lifetime/20
 }

@@ -17,9 +17,9 @@ func result(p *orderedEntry) ([]byte, store.Version, error) {
 	return bytes.Clone(p.value), p.made(), nil
 }
 
-// Get implements [store.Store]. It returns immediately if the state is confirmed, or if the Store
-// first saw the state at least one pause ago. Otherwise Get pauses and lists again. The context
-// also bounds the pause.
+// Get implements [store.Store]. It returns immediately in two cases: the state is confirmed, or the
+// Store first saw the state at least one pause ago. Otherwise Get pauses and lists again. The
+// context also bounds the pause.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {

@@ -8,12 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Repair removes all versions of a key that cannot be read. Then the key is absent. Before it removes
-// anything, Repair passes each version to the function keep, which makes a copy. Then Repair calls keep
-// with an empty version. When that call returns, the copies must be durable. If keep returns an error,
-// Repair removes nothing. If the key can be read, the error matches [store.ErrInvalid]. Repair does not
-// remove a version that another client writes during the call. The version numbers of the key start
-// again, so the caller must repair all data that depends on them.
+// Repair removes all versions of a key that cannot be read. Then the key is absent. Before it
+// removes anything, Repair passes each version to the function keep, which makes a copy. Then
+// Repair calls the function with an empty version. When that call returns, the copies must be
+// durable. If the function returns an error, Repair removes nothing. If the key can be read, the
+// error matches [store.ErrInvalid]. Repair does not remove a version that another client writes
+// during the call. The version numbers of the key begin again at the start, so the caller must
+// repair all data that depends on them.
 func (s *Store) Repair(ctx context.Context, key string, keep func(version string, body []byte) error) error {
 	return s.opError("repair", key, s.repair(ctx, key, keep))
 }

@@ -16,8 +16,8 @@ const Scheme = "s3+versioned"
 // maxPrefix is the longest prefix, in bytes.
 const maxPrefix = 256
 
-// Store has the registers below one prefix in a bucket with versioning. Any number of goroutines
-// may use it. When a call returns, its goroutines have ended. A Store needs no Close.
+// Store contains the registers below one prefix in a bucket with versioning. Any number of
+// goroutines may use it. When a call returns, its goroutines have ended. A Store needs no Close.
 type Store struct {
 	bucket      *s3bucket.Bucket
 	versions    s3bucket.Versions
@@ -39,9 +39,9 @@ var (
 	_ store.Describer         = (*Store)(nil)
 )
 
-// New returns a Store for the registers below prefix. The bucket must have versioning enabled. The
-// prefix is a valid key of at most 256 bytes, or empty. New sends nothing. The first call of the
-// Store checks the bucket.
+// New returns a Store for the registers below a prefix. The bucket must have versioning enabled.
+// The prefix is a valid key of at most 256 bytes, or empty. New sends no request. The first call of
+// the Store checks the bucket.
 func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -81,8 +81,8 @@ func (s *Store) Traits() store.Traits {
 	}
 }
 
-// SettleDelay returns [Options].SettleDelay: the pause between a PUT and the listing that decides
-// about it. A write takes at least this time.
+// SettleDelay returns [Options].SettleDelay: the pause between a PUT and the listing that shows the
+// outcome of the write. A write takes at least this time.
 func (s *Store) SettleDelay() time.Duration { return s.o.SettleDelay }
 
 // PutLifetime returns [Options].PutLifetime.

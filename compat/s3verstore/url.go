@@ -14,7 +14,7 @@ import (
 // [s3bucket.Config], except unsafe, which is not allowed. There are two more parameters:
 //
 //	put_lifetime  longest time of a PUT, such as 5s; see [Options]
-//	settle_delay  pause between a PUT and the listing that decides about it
+//	settle_delay  pause between a PUT and the listing that shows its outcome
 type Config struct {
 	*s3bucket.Config
 
@@ -54,8 +54,8 @@ func ParseURL(raw string) (*Config, error) {
 	return c, c.Times(nil).check()
 }
 
-// Times returns a copy of opts. If the URL has the parameters put_lifetime or settle_delay, the copy has
-// their values.
+// Times returns a copy of the given options. If the URL has the parameters put_lifetime or
+// settle_delay, the copy has their values.
 func (c *Config) Times(opts *Options) *Options {
 	var o Options
 	if opts != nil {
@@ -70,7 +70,7 @@ func (c *Config) Times(opts *Options) *Options {
 	return &o
 }
 
-// Open returns a [Store] for the registers that a URL names; see [Config]. It sends nothing.
+// Open returns a [Store] for the registers that a URL names; see [Config]. It sends no request.
 func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	c, err := ParseURL(rawURL)
 	if err != nil {

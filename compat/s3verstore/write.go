@@ -27,7 +27,7 @@ const (
 )
 
 // Put implements [store.Store]. It takes at least [Options].SettleDelay. If the deadline of the
-// context is earlier, Put returns an error and sends nothing.
+// context is earlier, Put returns an error and sends no request.
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := s.write(ctx, key, prev, &entry{value: bytes.Clone(value)}, true)
 	return v, s.opError("put", key, err)

@@ -1,23 +1,24 @@
-// Package dynamotable keeps items in a table of Amazon DynamoDB: it is a [largeitem.Table].
+// Package dynamotable stores items in a table of Amazon DynamoDB. It implements [largeitem.Table].
 //
 // # Guarantees
 //
-// Every write is one PutItem, UpdateItem or DeleteItem with its condition. The table sends it
-// once: the retries of the SDK are off, because a repetition of an applied write gets a conflict.
-// Reads are consistent. The table repeats reads after throttling and lost answers. A throttled
-// write was not applied ([store.OutcomeOf]). A write without an answer has an unknown outcome.
+// Every write is one PutItem, UpdateItem or DeleteItem with its condition. The table sends each
+// write once. The retries of the SDK are off: if the first request was applied, a repeated request
+// would get a conflict. Reads are consistent. The table repeats reads after throttling and lost
+// answers. A throttled write was not applied, and [store.OutcomeOf] says so. A write without an
+// answer has an unknown outcome.
 //
 // The refusal of a write carries the present item ([largeitem.ConditionFailedError].Current), so
-// it costs no further request. Some servers other than Amazon's leave the item out. So a refusal
-// without an item means "there is no item" only if an earlier refusal of this server carried an
-// item. Otherwise HasCurrent of the error is false.
+// the caller needs no further request to read it. Some DynamoDB-compatible servers omit the item.
+// So the table takes a refusal without an item as "there is no item" only if an earlier refusal of
+// this server carried an item. Otherwise HasCurrent of the error is false.
 //
 // # The table
 //
-// The table has a partition key and optionally a sort key; each is a text or a number. Binary
-// keys are refused. Other attributes can have all ten types and any names. A write does not
-// change attributes that it does not name. [CreateTable] creates a table; existing tables work
-// too.
+// The table has a partition key and optionally a sort key; each is a text or a number. Binary keys
+// are refused. Other attributes can have all ten types and any names. A write does not change
+// attributes that it does not name. [CreateTable] creates a table; the package can also use an
+// existing table.
 //
 // The table refuses a global table whose regions do not share one order of writes. If two regions
 // of such a table update an item at the same time, DynamoDB keeps only one of the updates. The
@@ -32,5 +33,5 @@
 //
 // # Rights
 //
-// policies/aws/dynamodb-items.json of the repository has the rights.
+// The file policies/aws/dynamodb-items.json of the repository lists the rights.
 package dynamotable

@@ -31,8 +31,8 @@ type Options struct {
 	// at least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
-	// GlobalTable allows a global table whose regions do not share one order of writes. It is
-	// safe only while all programs and the sweep use the table in one region.
+	// GlobalTable allows a global table whose regions do not share one order of writes. It is safe
+	// only if all programs and the sweep use the table in the same region.
 	GlobalTable bool
 
 	// Logger receives a warning if the client sends credentials over http://. Nil means no log.
@@ -56,8 +56,8 @@ var (
 	_ largeitem.ExprReader  = (*Table)(nil)
 )
 
-// New returns the table with this name, through client. It sends nothing. The name may be the ARN
-// of the table.
+// New returns the table with this name. The table sends its requests through the given client. New
+// sends no request. The name may be the ARN of the table.
 func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 	var o Options
 	if opts != nil {
@@ -273,7 +273,7 @@ func (t *Table) failed(op store.Kind, key largeitem.Key, err error) error {
 // UpdateOf returns a conditional change of an item as a part of a transaction of the SDK
 // (types.TransactWriteItem). The fields of the result can also be used in an UpdateItemInput. If
 // the change is empty, the update expression is nil. The first call reads the schema of the table.
-// Further calls send nothing.
+// Further calls send no request.
 func (t *Table) UpdateOf(ctx context.Context, key largeitem.Key, change largeitem.Change, cond *largeitem.Condition) (*types.Update, error) {
 	u := &types.Update{TableName: &t.calls.Name, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld}
 	e, err := t.prepare(ctx, key, change.Set, change, cond)

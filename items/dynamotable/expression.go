@@ -13,18 +13,18 @@ import (
 	"github.com/holdfast-go/holdfast/items/largeitem"
 )
 
-// Update is a [largeitem.Change].Expr: an update expression of DynamoDB ("SET #n = #n + :one REMOVE
-// old") with its names and values. It must not write an attribute of the key, or an attribute that
-// Set or Remove of the change names. A Condition of the same write may use the same placeholders.
-// Placeholders that begin with #hf_ and :hf_ are reserved.
+// Update is the type of Expr in a [largeitem.Change]: an update expression of DynamoDB ("SET #n =
+// #n + :one REMOVE old") with its names and values. It must not write an attribute of the key. It
+// must not write an attribute that Set or Remove of the same change names. A Condition of the same
+// write may use the same placeholders. Placeholders that begin with #hf_ and :hf_ are reserved.
 type Update struct {
 	Expression string
 	Names      map[string]string
 	Values     map[string]types.AttributeValue
 }
 
-// Condition is a [largeitem.Condition].Expr: a condition expression of DynamoDB with its
-// names and values. See [Update] for the placeholders.
+// Condition is the type of Expr in a [largeitem.Condition]: a condition expression of DynamoDB with
+// its names and values. See [Update] for the placeholders.
 type Condition struct {
 	Expression string
 	Names      map[string]string

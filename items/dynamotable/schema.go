@@ -16,9 +16,9 @@ import (
 )
 
 // Schema implements [largeitem.Table], by one DescribeTable. If several goroutines make the first
-// calls at the same time, each of them may send a DescribeTable. The ID has the ARN of the table
-// and its TableId. If a DynamoDB-compatible server has no TableId, the ID has the name and the
-// creation time of the table.
+// calls at the same time, each of them may send a DescribeTable. The ID consists of the ARN of the
+// table and its TableId. If a DynamoDB-compatible server has no TableId, the ID consists of the
+// name and the creation time of the table.
 func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	s, err := t.look(ctx)
 	if err != nil {
@@ -69,9 +69,9 @@ func (t *Table) look(ctx context.Context) (largeitem.Schema, error) {
 }
 
 // CreateTable creates a table for items, with payment for each request, and waits until the table
-// can be used. The parameter sort may be the zero value. If there is already a table with this
-// name, CreateTable only checks that table. If the keys of the table are wrong, the error matches
-// [store.ErrMisconfigured]. CreateTable uses only the Timeout of opts.
+// can be used. If the table has no sort key, pass the zero value as sort. If there is already a
+// table with this name, CreateTable only checks that table. If the keys of the table are wrong, the
+// error matches [store.ErrMisconfigured]. CreateTable uses only the Timeout of opts.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, partition, sort largeitem.KeyAttribute, opts *Options) error {
 	t, err := New(client, name, opts)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 //	endpoint    http://HOST:PORT or https://HOST:PORT of a server other than AWS
 //	region      default: us-east-1 if there is an endpoint, else that of the AWS command
 //	profile     profile in the files of the AWS command
-//	anonymous   sends no signature
+//	anonymous   the client does not sign its requests
 //	fips, dualstack   the kind of AWS endpoint
 //	timeout     time limit of a request, such as 10s
 //	unsafe      risk that the user accepts: global-table
@@ -48,12 +48,13 @@ func ParseURL(raw string) (*Config, error) {
 	return c, u.Rest()
 }
 
-// Client returns a client of the SDK. It sends nothing.
+// Client returns a client of the SDK. It sends no request.
 func (c *Config) Client(ctx context.Context) (*dynamodb.Client, error) {
 	return dynamocall.NewClient(ctx, c.params)
 }
 
-// Options returns opts with the values of the URL, which replace those of opts.
+// Options returns a copy of the given options. The values of the URL replace the values of the
+// options.
 func (c *Config) Options(opts *Options) *Options {
 	var o Options
 	if opts != nil {
@@ -66,7 +67,7 @@ func (c *Config) Options(opts *Options) *Options {
 	return &o
 }
 
-// Open returns the table that a URL names; see [Config]. It sends nothing.
+// Open returns the table that a URL names; see [Config]. It sends no request.
 func Open(ctx context.Context, rawURL string, opts *Options) (*Table, error) {
 	c, err := ParseURL(rawURL)
 	if err != nil {

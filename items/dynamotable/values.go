@@ -14,7 +14,8 @@ import (
 var ErrType = errors.New("an attribute of an unknown type")
 
 // ToValue returns a value in the types of the SDK. Numbers are in their canonical form. If no table
-// can keep the value, the error matches [largeitem.ErrInvalid]. The result shares no memory with v.
+// can keep the value, the error matches [largeitem.ErrInvalid]. The result shares no memory with
+// the argument.
 func ToValue(v any) (types.AttributeValue, error) {
 	if err := (largeitem.Attributes{"value": v}).Check(); err != nil {
 		return nil, err
@@ -87,9 +88,9 @@ func canonical(n largeitem.Number) string {
 }
 
 // FromValue is the inverse of [ToValue]. Numbers have the form in which the server sent them. The
-// result shares no memory with v. If a value has a type that this version does not know, the error
-// matches [ErrType]. If a map or list has the same value in two places, the error also matches
-// ErrType. The reason is that the SDK replaces a value of an unknown type by the previous value.
+// result shares no memory with the argument. If a value has a type that this version does not know,
+// the error matches [ErrType]. If a map or list has the same value in two places, the error also
+// matches ErrType. The reason: the SDK replaces a value of an unknown type by the previous value.
 func FromValue(v types.AttributeValue) (any, error) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Attributes has the values of an item's attributes, by name. It does not have the attributes of
-// the key. A value has one of these types:
+// Attributes contains the values of an item's attributes, by name, without the attributes of the
+// key. A value has one of these types:
 //
 //	string, [Number], []byte, bool, nil,
 //	[]any, map[string]any,
@@ -167,9 +167,9 @@ func (a Attributes) Select(names []string) Attributes {
 	return selected
 }
 
-// Size returns the size of the attributes in bytes, by the rules of DynamoDB. Names and texts count
-// their UTF-8 bytes. A number counts one byte for each two digits, plus one byte. A list or map
-// counts three bytes, plus one byte for each element. See [Schema].ItemSize.
+// Size returns the size of the attributes in bytes, by the rules of DynamoDB. The size of a name or
+// text is the number of its UTF-8 bytes. The size of a number is one byte for each two digits, plus
+// one byte. A list or map adds three bytes, plus one byte for each element. See [Schema].ItemSize.
 func (a Attributes) Size() int {
 	n := 0
 	for name, value := range a {

@@ -24,7 +24,8 @@ type DeleteOptions struct {
 // Delete removes an item. With [Options].RemoveSuperseded, Delete then removes the objects of the
 // item. If there is no item, a delete without a condition succeeds. If there is no item, a delete
 // with a condition returns an error that matches [store.ErrNotFound]. The outcome of this error is
-// unknown: a proxy may have sent the request twice, and the first copy may have deleted the item.
+// unknown: a proxy may have sent the request twice, and the first of the two requests may have
+// deleted the item.
 //
 // Delete sends one request for the item. If the reply to a delete without a condition is lost,
 // Delete reads the item. If there is no item, the delete has succeeded. If there is an item, the

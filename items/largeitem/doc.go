@@ -8,15 +8,15 @@
 //
 //	s, err := largeitem.New(table, bucket, &largeitem.Options{Attributes: []string{"body"}})
 //
-// Write items with [Store.Create], [Store.Update], [Store.Upsert] and [Store.Replace]. The
-// content of large attributes is a [Large]: [Text], [Bytes], or any reader as a [Source]. Large
-// and small attributes change in one atomic write:
+// Write items with [Store.Create], [Store.Update], [Store.Upsert] and [Store.Replace]. Pass the
+// contents of large attributes as a [Large]. Each content is a [Text], [Bytes], or a [Source] with
+// any reader. Large and small attributes change in one atomic write:
 //
 //	_, err = s.Update(ctx, key, largeitem.Change{Set: largeitem.Attributes{"title": "Report"}},
 //		largeitem.Large{"body": largeitem.Source{Body: file}}, nil)
 //
-// Read with [Store.Get], which opens the large attributes, or [Store.GetMeta], which does not.
-// [Store.List] yields all items, and [Store.Delete] deletes one item:
+// To read an item, call [Store.Get], which opens the large attributes, or [Store.GetMeta], which
+// does not open them. [Store.List] yields all items, and [Store.Delete] deletes one item:
 //
 //	item, err := s.Get(ctx, key, nil)
 //	defer item.Close()
@@ -45,19 +45,19 @@
 // # What it assumes
 //
 //   - A sweep never removes an object that is younger than the orphan age of the table: 24 hours by
-//     default, at least one hour. An object in the bucket, the marker, records this age; see
-//     [Store.ChangeOrphanAge]. A write of an item takes effect within half of this age after it
-//     was sent, or never. Every writer finishes within half of this age.
+//     default, at least one hour. The marker is an object in the bucket that records this age; see
+//     [Store.ChangeOrphanAge]. A write of an item takes effect within half of this age after it was
+//     sent, or never. Every writer finishes within half of this age.
 //   - Only this package writes references. A program that uses [Store.Prepare] writes the
 //     references that this call returns.
 //
 // # Outcomes
 //
-// [store.OutcomeOf] returns the outcome of a write from its error. If a write gets no answer, the
-// store reads the item:
+// To get the outcome of a write, pass its error to [store.OutcomeOf]. If a write gets no answer,
+// the store reads the item:
 //
-//   - If the item has a reference of the write, the write was applied, because references are
-//     unique to a write.
+//   - If the item has a reference of the write, the write was applied, because no two writes have
+//     the same reference.
 //   - If the item still has a reference that the write would change, the write has not been
 //     applied. The store sends it again with the same objects.
 //   - Otherwise the outcome is unknown, and the store removes nothing. This happens in three cases:
@@ -67,8 +67,8 @@
 // After a conflict the store reads the item in the same way, because a proxy can repeat a
 // request.
 //
-// An error can also have the outcome applied. The item was then written, but an object of the item
-// may be missing, because the write took too long. Such a write returns its [Result] with the
+// The outcome of an error can also be "applied". Then the item was written, but an object of the
+// item may be missing, because the write took too long. Such a write returns its [Result] with the
 // error.
 //
 // Package itemtest checks the contract of a [Table].

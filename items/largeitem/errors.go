@@ -17,8 +17,8 @@ var (
 	// ErrKey: the key cannot name an item of this table. Nothing was changed.
 	ErrKey = store.NewError("invalid key", store.NotApplied, store.ErrKey, ErrInvalid, store.ErrInvalid)
 
-	// ErrForeign: a reference does not belong to this attribute of this item, or names another
-	// bucket. See [ReferenceError].
+	// ErrForeign: an attribute has a reference that belongs to another attribute or another item,
+	// or that names another bucket. See [ReferenceError].
 	ErrForeign = store.NewError("foreign reference", store.NotApplied, store.ErrPermanent)
 
 	// ErrCommitted: [PreparedWrite.Abort] was called for a write that was applied. Nothing was
@@ -32,9 +32,9 @@ var (
 func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
 // OtherTableError says that the objects below the prefix do not belong to the store's table, but to
-// another table. Use another [Options].Prefix. If the other table does not exist any more, and its
-// objects may be removed, set [Options].AdoptPrefix. The error matches [store.ErrMisconfigured].
-// Nothing was changed.
+// another table. Use another [Options].Prefix. If the other table no longer exists, and its objects
+// may be removed, set [Options].AdoptPrefix. The error matches [store.ErrMisconfigured]. Nothing
+// was changed.
 type OtherTableError struct {
 	Object         string // the marker, which names the table
 	Table, ID      string // [Schema].Name and ID of the table that the marker names
@@ -65,11 +65,11 @@ func (e *OtherTableError) Is(target error) bool { return target == store.ErrMisc
 func (e *OtherTableError) Outcome() store.Outcome { return store.NotApplied }
 
 // OrphanAgeError says that the orphan age of a program does not fit the orphan age of the table. If
-// the orphan age of a sweep is too short, the sweep removes objects that a slow writer still needs.
-// If the orphan age of a writer is too long, sweeps can remove the objects of that writer. To use
-// the orphan age of the table, set [Options].OrphanAge to zero. To change the orphan age of the
-// table, call [Store.ChangeOrphanAge]. The error matches [store.ErrMisconfigured]. Nothing was
-// changed, unless the error ends a sweep in progress.
+// the orphan age of a sweep were too short, the sweep would remove objects that a slow writer still
+// needs. If the orphan age of a writer were too long, sweeps could remove the objects of that
+// writer. To use the orphan age of the table, set [Options].OrphanAge to zero. To change the orphan
+// age of the table, call [Store.ChangeOrphanAge]. The error matches [store.ErrMisconfigured].
+// Nothing was changed, unless the error ends a sweep in progress.
 type OrphanAgeError struct {
 	Object string        // the marker with the orphan age of the table
 	Table  time.Duration // for a writer: the longest orphan age that the table allows; for a sweep: the shortest

@@ -27,8 +27,8 @@ const maxJSON = 16 << 20
 func MarshalTyped(a Attributes) ([]byte, error) { return marshal(a, appendTyped) }
 
 // MarshalPlain returns attributes as JSON without types. A number becomes a JSON number, bytes
-// become a text in base64, and a set becomes an array. [UnmarshalPlain] returns the text and the
-// array as a text and a list. The order and the errors are the same as in [MarshalTyped].
+// become a text in base64, and a set becomes an array. [UnmarshalPlain] does not turn them back: it
+// returns a text and a list. The order of names and the errors are the same as in [MarshalTyped].
 func MarshalPlain(a Attributes) ([]byte, error) { return marshal(a, appendPlain) }
 
 func marshal(a Attributes, write func([]byte, any) []byte) ([]byte, error) {
@@ -142,9 +142,9 @@ func appendString(text []byte, s string) []byte {
 	return append(text, '"')
 }
 
-// UnmarshalTyped reads the JSON that [MarshalTyped] or a tool of DynamoDB has written. It reads at
-// most 16 MiB, and lists and maps that are nested at most [MaxDepth] deep. For all other input, for
-// example a map with the same name twice, the error matches [ErrInvalid].
+// UnmarshalTyped reads the JSON that [MarshalTyped] or a tool of DynamoDB has written. The limits
+// are 16 MiB of text, and lists and maps that are nested at most [MaxDepth] deep. For all other
+// input, for example a map with the same name twice, the error matches [ErrInvalid].
 func UnmarshalTyped(text []byte) (Attributes, error) { return unmarshal(text, (*decoder).typed) }
 
 // UnmarshalPlain reads attributes from JSON without types: texts, numbers, booleans, null, lists

@@ -88,7 +88,8 @@ func textValue(what, text string, limit int) (KeyValue, error) {
 // HasSort reports whether the key has a sort key.
 func (k Key) HasSort() bool { return k.Sort != KeyValue{} }
 
-// Check reports why the key cannot name an item; the error matches [ErrKey].
+// If the key cannot name an item, Check returns an error that gives the reason and matches
+// [ErrKey].
 func (k Key) Check() error {
 	var err error
 	if k.HasSort() {

@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// Content has the values that a layout can use in the name of an object.
+// Content contains the values that a layout can use in the name of an object.
 type Content struct {
 	Table string // [Schema].Table
 	Key   Key
 	Attr  string // name of the attribute
 
-	// ID is unique to this write: 32 hexadecimal digits in lower case.
+	// ID is new in every write: 32 hexadecimal digits in lower case.
 	ID string
 
 	// Size, MD5 and SHA256 describe the body. The store sets them only if the layout needs the hash
@@ -29,8 +29,8 @@ type Content struct {
 	SHA256 []byte
 }
 
-// Owner is the attribute to which an object belongs. It has only the values that the name of the
-// object shows.
+// Owner is the attribute to which an object belongs. It contains only the values that the name of
+// the object shows.
 type Owner struct {
 	// Table is the [Schema].Table. It is empty if names do not contain the table.
 	Table string
@@ -40,8 +40,9 @@ type Owner struct {
 	Key  Key
 	Attr string
 
-	// ID is the [Content].ID. It is empty if the name of the object depends only on the content.
-	// The Python package pynamodb_mate gives such names. Several writes can share such an object.
+	// ID is the [Content].ID. It is empty if the name of the object depends only on the content,
+	// like the names that the Python package pynamodb_mate makes. Several writes can share such an
+	// object.
 	ID string
 }
 
@@ -120,15 +121,16 @@ const (
 	maxTable   = 255 // that is how long DynamoDB's names are
 )
 
-// CustomNames has functions that name objects. Any number of goroutines may call them.
+// CustomNames contains functions that name objects. Any number of goroutines may call them.
 type CustomNames struct {
-	// Name returns the key of an object without the prefix. The result must contain c.ID, and must
-	// have at most 768 bytes.
+	// Name returns the key of an object without the prefix. The result must contain the ID, and
+	// must have at most 768 bytes.
 	Name func(c Content) (string, error)
 
 	// Owner is the inverse of Name, for the sweep. The sweep may remove an object only if Owner
 	// returns true for the name of the object. The result may have an empty Table. Each write
-	// checks that Owner returns the values from which Name made the name.
+	// checks Owner: for the name that Name has made, Owner must return the values that were passed
+	// to Name.
 	Owner func(name string) (Owner, bool)
 
 	// Hashed says that Name needs Size, MD5 and SHA256. If Hashed is true, the store reads each

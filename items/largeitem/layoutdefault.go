@@ -16,13 +16,13 @@ import (
 //	TABLE/pk=P/sk=S/attr=A/ID
 //	TABLE/key=SHA256/attr=A/ID
 //
-// ID is unique to the write. If a value of the key is a number, the name has "pk.n=" or "sk.n="
+// ID is new in every write. If a value of the key is a number, the name has "pk.n=" or "sk.n="
 // instead of "pk=" or "sk=". Slashes, equals signs, exclamation marks, spaces, control characters
 // and other special bytes become "!" and two hexadecimal digits.
 //
 // The name has the third form in two cases: a value of the key would take more than 200 bytes in
 // the name, or the whole name would be longer than 768 bytes. SHA256 is the hexadecimal hash of the
-// text that the other forms have between TABLE and attr. The metadata of such an object has the key
+// text between TABLE and attr in the other forms. The metadata of such an object contains the key
 // as "pk" and "sk". The key must fit into the metadata.
 //
 // A reference is a URI:

@@ -18,7 +18,7 @@ import (
 //
 // HEX is the MD5 of the body. Names have no escapes. A reference is s3://BUCKET/KEY. A [Store]
 // reads these objects. To the names of its own objects, the Store appends ".id=ID". The Python
-// package can read such an object, and no other write can share the object. The Store computes the
+// package can read such an object. No other write can use the same name. The Store computes the
 // hash before the upload, because the name contains the hash. [Options].BaseURI must be
 // s3://BUCKET.
 //
@@ -30,9 +30,10 @@ import (
 func PynamoDBMateLayout() Layout { return pynamoDBMateLayout{} }
 
 // PynamoDBMateCustomLayout is [PynamoDBMateLayout] for a table whose Python program names its
-// objects by a custom function (s3_key_getter). n.Name returns the same names as that function,
-// without the prefix. n.Name does not use [Content].ID: the [Store] appends ".id=ID" to the names
-// of its own objects. n.Owner is the inverse of n.Name. n.Hashed is not used.
+// objects by a custom function (s3_key_getter). The function Name of the argument must return the
+// same names as that function, without the prefix. It must not use [Content].ID: the [Store]
+// appends ".id=ID" to the names of its own objects. Owner is the inverse of Name. Hashed is not
+// used.
 //
 // The Store cannot recognise references with such names, so [Options].Attributes must name the
 // large attributes. If the names have no hash, a read verifies only the objects that a Store has

@@ -144,9 +144,9 @@ func (s *Store) markOnce(ctx context.Context, makes bool) (m orphanAges, err err
 	return m, err
 }
 
-// ClaimPrefix makes sure that the objects below the prefix belong to the table of the store. The
-// first upload of each Store does the same. If the prefix belongs to no table, ClaimPrefix claims
-// the prefix for this table. If the prefix belongs to another table, the error is an
+// ClaimPrefix makes sure that the objects below the prefix belong to the table of the store. Each
+// Store does the same before its first upload. If the prefix belongs to no table, ClaimPrefix
+// claims the prefix for this table. If the prefix belongs to another table, the error is an
 // [OtherTableError]; with [Options].AdoptPrefix, ClaimPrefix claims the prefix instead. If
 // [Options].OrphanAge is longer than the orphan age of the table, the error is an [OrphanAgeError].
 func (s *Store) ClaimPrefix(ctx context.Context) error {
@@ -230,15 +230,15 @@ func (s *Store) OrphanAge(ctx context.Context) (time.Duration, error) {
 	return m.grace(), nil
 }
 
-// ChangeOrphanAge changes the orphan age of the table. For this time, sweeps keep an object without
-// a reference. No writer may have a longer [Options].OrphanAge. ChangeOrphanAge may be called at
-// any time.
+// ChangeOrphanAge changes the orphan age of the table: the time for which sweeps keep an object
+// without a reference. No writer may have a longer [Options].OrphanAge. ChangeOrphanAge may be
+// called at any time.
 //
 // A longer orphan age applies immediately, and a sweep in progress ends with an [OrphanAgeError]. A
-// shorter orphan age applies later. Each writer uses it after half of the writer's orphan age,
-// because the writer then reads the marker again. Sweeps use it after one and a half times the old
-// orphan age, by the bucket's clock. Until then, writes that began with the old orphan age can be
-// in progress.
+// shorter orphan age applies later. Each writer reads the marker again after half of its orphan
+// age, and then uses the new orphan age. Sweeps use the new orphan age after one and a half times
+// the old orphan age, by the bucket's clock. Until then, writes that began with the old orphan age
+// can be in progress.
 //
 // On a bucket without conditional writes, only one program at a time may call ChangeOrphanAge.
 // Otherwise a program can overwrite a longer orphan age that another program has just written.

@@ -81,8 +81,8 @@ func (w *write) prepared(ctx context.Context, large Large) (*PreparedWrite, erro
 	return p, nil
 }
 
-// Puts returns the large attributes of the call. For each attribute it says whether Prepare
-// uploaded the content, or the item already had the content.
+// Puts returns the large attributes that were passed to Prepare. For each attribute it says whether
+// Prepare uploaded the content, or the item already had the content.
 func (p *PreparedWrite) Puts() []Put { return slices.Clone(p.puts) }
 
 // References returns the texts that the item must have in place of the large attributes, by name.

@@ -19,13 +19,13 @@ import (
 type Item struct {
 	Key Key
 
-	// Attributes has the attributes that are not references.
+	// Attributes are the attributes that are not references.
 	Attributes Attributes
 
-	// Refs has the references of the large attributes, by name.
+	// Refs are the references of the large attributes, by name.
 	Refs map[string]Reference
 
-	// Foreign has the references that the store does not follow; see [ReferenceError].
+	// Foreign are the references that the store does not follow; see [ReferenceError].
 	Foreign map[string]*ReferenceError
 
 	schema Schema
@@ -75,8 +75,8 @@ type ReadOptions struct {
 // them.
 const getTries = 5
 
-// Get reads an item and opens its large attributes, which [Item].Body returns. The caller must
-// close the item. If there is no item, the error matches [store.ErrNotFound].
+// Get reads an item and opens its large attributes, and [Item].Body returns each of them. The
+// caller must close the item. If there is no item, the error matches [store.ErrNotFound].
 //
 // Get sends one request for the item, and one for each large attribute. If an object does not exist
 // because another writer has changed the item meanwhile, Get reads the item again. If the object

@@ -201,7 +201,7 @@ func (s Schema) checkNames(a Attributes, names ...string) error {
 	return nil
 }
 
-// ConditionFunc is the type of [Condition].Expr in memtable and storetable. The function returns
+// ConditionFunc is the type of [Condition].Expr in memtable and storetable. The function reports
 // whether the condition holds for the item. If there is no item, the argument is nil. The function
 // must not change the item. The table may call the function several times.
 type ConditionFunc func(item Attributes) bool
@@ -240,9 +240,9 @@ func (c *Condition) Holds(item Attributes) (bool, error) {
 	return f(item.Clone()), nil
 }
 
-// Apply returns the item after the change. If there is no item, the argument is nil. The result
-// shares no memory with the item or the change. The error matches [ErrInvalid] in two cases: Expr
-// is not a [ChangeFunc], or Expr changes an attribute that Set or Remove names.
+// Apply takes an item and returns the item after the change. The argument is nil if there is no
+// item. The result shares no memory with the item or the change. The error matches [ErrInvalid] in
+// two cases: Expr is not a [ChangeFunc], or Expr changes an attribute that Set or Remove names.
 func (c Change) Apply(item Attributes) (Attributes, error) {
 	next := item.Clone()
 	if next == nil {

@@ -18,15 +18,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Large has the contents of large attributes, by name.
+// Large contains the contents of large attributes, by name.
 type Large map[string]Source
 
 // Source is the content of a large attribute, and its options.
 type Source struct {
-	// The store reads Body to its end, in one goroutine at a time, and never after the call has
-	// returned. If Body is an [io.ReadSeeker] that can seek, the store reads it from its current
-	// position. The store can then read Body again, to recognise unchanged content and to repeat an
-	// upload. The bytes must not change during the call.
+	// The store reads Body to its end. Only one goroutine at a time reads Body, and none after the
+	// call has returned. If Body is an [io.ReadSeeker] that can seek, the store reads it from its
+	// current position. The store can then read Body a second time: to notice that the content is
+	// unchanged, or to repeat an upload. The bytes must not change during the call.
 	Body io.Reader
 
 	// Size is the size of the content in bytes; 0 means that the caller does not know the size. If
@@ -51,8 +51,8 @@ type Source struct {
 	// repairs an item whose object is missing or damaged.
 	ForceUpload bool
 
-	// Metadata is stored with the object, together with the metadata of the layout. The two
-	// together have at most [object.MaxMetadata] bytes.
+	// Metadata is stored with the object, together with the metadata of the layout. Both together
+	// have at most [object.MaxMetadata] bytes.
 	Metadata map[string]string
 }
 

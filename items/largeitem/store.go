@@ -16,7 +16,7 @@ import (
 
 const (
 	// DefaultOrphanAge is the orphan age of a table if its first writer does not set
-	// [Options].OrphanAge. MinOrphanAge and MaxOrphanAge are the bounds.
+	// [Options].OrphanAge. MinOrphanAge and MaxOrphanAge are the bounds of the option.
 	DefaultOrphanAge = 24 * time.Hour
 	MinOrphanAge     = time.Hour
 	MaxOrphanAge     = 100 * 365 * 24 * time.Hour
@@ -46,15 +46,16 @@ type Options struct {
 	// Layout decides the names of objects; nil means [DefaultLayout].
 	Layout Layout
 
-	// Attributes are the names of the large attributes. Nil means that an attribute is large if its
-	// value looks like a reference. If users choose the values of other attributes, set Attributes.
-	// If Attributes is nil, the store refuses to write a text that looks like a reference. It also
-	// refuses to read such a text that another program has written.
+	// Attributes are the names of the large attributes. If Attributes is nil, an attribute is large
+	// if its value looks like a reference. Set Attributes if users choose the values of other
+	// attributes. If Attributes is nil, the store does not write a small attribute that looks like
+	// a reference. If another program has written such a text, a Get of the attribute returns a
+	// [ReferenceError].
 	Attributes []string
 
-	// OrphanAge is how long the sweep keeps an object without a reference, from [MinOrphanAge] to
-	// [MaxOrphanAge]. A write that takes more than half of the orphan age fails. 0 means the orphan
-	// age of the table.
+	// OrphanAge is the time for which the sweep keeps an object without a reference, from
+	// [MinOrphanAge] to [MaxOrphanAge]. A write that takes more than half of the orphan age fails.
+	// 0 means the orphan age of the table.
 	//
 	// The first program that writes to a table sets the orphan age of the table; for that program,
 	// 0 means [DefaultOrphanAge]. [Store.ChangeOrphanAge] changes the orphan age of the table. If
@@ -62,17 +63,18 @@ type Options struct {
 	// If this option is shorter, a sweep returns an OrphanAgeError.
 	OrphanAge time.Duration
 
-	// RemoveSuperseded makes a successful write remove the objects to which the item no longer
+	// With RemoveSuperseded, a successful write removes the objects to which the item no longer
 	// refers, if they are older than the orphan age. The sweep removes the younger objects. If a
 	// removal fails, the write logs the failure, and succeeds.
 	RemoveSuperseded bool
 
-	// RemoveYoung lets RemoveSuperseded remove objects of any age. It is safe only if no proxy
-	// repeats requests. If a proxy repeats requests, a late copy of a create can be applied after
-	// the item was changed and deleted. Then the item refers to removed objects.
+	// With RemoveYoung and RemoveSuperseded, a write removes such objects whatever their age. It is
+	// safe only if no proxy repeats requests. If a proxy repeats the request of a create, the
+	// server can apply the repeated request after the item was changed and deleted. Then the item
+	// refers to removed objects.
 	RemoveYoung bool
 
-	// RemoveFailed makes a write remove its uploads at once if its condition failed, even if the
+	// With RemoveFailed, a write whose condition failed removes its uploads at once, even if the
 	// condition can hold later. It is safe only if no proxy repeats requests. If RemoveFailed is
 	// false, the sweep removes such objects. A write always removes uploads at once if no item can
 	// ever refer to them.
@@ -87,9 +89,9 @@ type Options struct {
 	// before the upload.
 	SpoolDir string
 
-	// AdoptPrefix lets this store claim a prefix that belongs to another table, or to an earlier
-	// table with the same name. The sweep then removes objects of the other table to which no item
-	// of this table refers.
+	// With AdoptPrefix, this store claims a prefix even if it belongs to another table, or to an
+	// earlier table with the same name. The sweep then removes objects of the other table to which
+	// no item of this table refers.
 	AdoptPrefix bool
 
 	// Logger receives a message for each object that a write could not remove. The sweep must
@@ -111,8 +113,9 @@ type Store struct {
 	marked chan orphanAges // one slot: the last look at the marker; zero before
 }
 
-// New returns a store for the items of t, with their large attributes in b. It sends nothing. Nil
-// options mean all defaults. If an option is not valid, the error matches [ErrInvalid].
+// New returns a store for the items of a table, with their large attributes in a bucket. It sends
+// no request. Nil options mean all defaults. If an option is not valid, the error matches
+// [ErrInvalid].
 func New(t Table, b object.Bucket, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {

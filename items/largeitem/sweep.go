@@ -40,19 +40,20 @@ type SweepOptions struct {
 	// means [os.TempDir]. The sweep removes the files at the end.
 	Dir string
 
-	// Set Exclusive if no program with pynamodb_mate writes to the table during the sweep, or has
-	// sent a write that is not finished. The sweep can then also remove objects whose names depend
-	// only on their content. Only tables with a [PynamoDBMateLayout] have such objects.
+	// Set Exclusive only if no program with pynamodb_mate writes to the table during the sweep, and
+	// no earlier write of such a program is still in progress. The sweep can then also remove
+	// objects whose names depend only on their content. Only tables with a [PynamoDBMateLayout]
+	// have such objects.
 	//
 	// Without Exclusive, the sweep removes such objects only if the bucket keeps every version
 	// ([object.VersionRemover]). It removes only the listed version, so it does not remove a new
-	// upload of the same content. One risk remains. A program with pynamodb_mate can find the
-	// object directly before the removal, and skip its upload. If that program writes its item
-	// after the sweep has read the item, the item refers to an object that does not exist.
+	// upload of the same content. One risk remains. Directly before the removal, a program with
+	// pynamodb_mate can find the object, and so not upload the content. If that program writes its
+	// item after the sweep has read the item, the item refers to an object that does not exist.
 	Exclusive bool
 
-	// With Uploads, the sweep also removes the parts of incomplete uploads below the prefix, if the
-	// newest part of the upload is older than the orphan age; see [object.SweepUploads].
+	// With Uploads, the sweep also removes incomplete uploads below the prefix whose newest part is
+	// older than the orphan age; see [object.SweepUploads].
 	Uploads bool
 
 	// Parallel is the number of requests at the same time, 1 to [MaxParallel]; 0 means
@@ -64,10 +65,10 @@ type SweepOptions struct {
 	Rate int
 
 	// Limit is the largest number of objects that the sweep removes; 0 sets no limit. If a sweep
-	// reaches the limit, it ends without an error, and its report is not Complete.
+	// reaches the limit, it ends without an error, and [SweepStats].Complete is false.
 	Limit int64
 
-	// DryRun makes the sweep only report what it would remove.
+	// With DryRun, the sweep removes nothing, and reports what it would remove.
 	DryRun bool
 
 	// After is the cursor of an earlier sweep ([SweepStats].Cursor or Checkpoint). The sweep
@@ -75,7 +76,7 @@ type SweepOptions struct {
 	After string
 
 	// Checkpoint is called with the cursor after each page of 1,000 objects. If the sweep is
-	// killed, another sweep can continue at the last cursor. An empty cursor says that the bucket
+	// killed, another sweep can continue at the last cursor. An empty cursor means that the bucket
 	// does not list in the order of the keys. Then earlier cursors are not valid: a sweep that
 	// continues at an earlier cursor does not remove all orphans. If Checkpoint returns an error,
 	// the sweep ends.
@@ -126,8 +127,8 @@ type SweepStats struct {
 	// Complete says that the sweep reached the end of the listing.
 	Complete bool
 
-	// Cursor is where another sweep can continue. If the sweep could not check or remove an object,
-	// Cursor stays before that object. Cursor is empty before the first page, with Scan, and if
+	// Another sweep can continue at Cursor. If the sweep could not check or remove an object,
+	// Cursor is before that object. Cursor is empty before the first page, with Scan, and if
 	// Unordered is set. Unordered says that the bucket did not list in the order of the keys.
 	Cursor    string
 	Unordered bool
@@ -143,8 +144,9 @@ func (s *SweepStats) classified() int64 {
 }
 
 // Sweep removes the objects of this table's large attributes to which no item refers. Such objects
-// remain after failed writes, and after writes and deletes that supersede a reference. Sweep may
-// run at any time, even while programs read and write. Several sweeps may run at the same time.
+// remain after failed writes, and after writes and deletes that replace or remove a reference.
+// Sweep may run at any time, even while programs read and write. Several sweeps may run at the same
+// time.
 //
 // Sweep removes an object only if all of these conditions hold. If Sweep cannot be sure, it keeps
 // the object.
@@ -162,15 +164,15 @@ func (s *SweepStats) classified() int64 {
 //     that cannot be a damaged reference. If a text contains the ID of an object, Sweep keeps the
 //     object, because the text can be a reference that another program has altered.
 //
-// No write refers to such an object again, because names are unique to a write. A write refers only
-// to its own recent uploads, or to objects to which the item already refers. So the time between
-// the second read and the removal does not matter. If the bucket supports conditional deletes, the
-// delete is conditional on the listed version. An unconditional delete is equally safe, because no
-// write refers to the object again. This paragraph is not true for an object whose name depends
-// only on its content; see [PynamoDBMateLayout] and [SweepOptions].Exclusive.
+// No write refers to such an object again, because no two writes use the same name. A write refers
+// only to its own recent uploads, or to objects to which the item already refers. So the time
+// between the second read and the removal does not matter. If the bucket supports conditional
+// deletes, the delete is conditional on the listed version. An unconditional delete is equally
+// safe, because no write refers to the object again. This paragraph is not true for an object whose
+// name depends only on its content; see [PynamoDBMateLayout] and [SweepOptions].Exclusive.
 //
-// If a reference was copied to another item, only a sweep with [SweepOptions].Scan keeps the
-// object. If a table is restored from a backup, its items can refer to objects that a sweep has
+// If a program has copied a reference to another item, only a sweep with [SweepOptions].Scan keeps
+// the object. If a table is restored from a backup, its items can refer to objects that a sweep has
 // removed after the backup.
 //
 // # Cost
@@ -181,16 +183,16 @@ func (s *SweepStats) classified() int64 {
 // the marker. In memory, the sweep holds the names of 1,000 objects and the references of their
 // items.
 //
-// A sweep with Scan asks the bucket for the time, reads the table once, and lists the bucket once.
-// It then looks up only the items of orphans, once. It uses up to 16 MiB more memory.
+// A sweep with Scan sends one request for the bucket's time, reads the table once, and lists the
+// bucket once. It then looks up only the items of orphans, once. It uses up to 16 MiB more memory.
 //
 // # Errors
 //
 // A failed look-up or listing ends the sweep. If the table or the bucket is unavailable, Sweep
 // sends the request up to three times. An item that cannot be read also ends the sweep, because it
 // may refer to any object. After a failed delete, the sweep continues, and returns an error at the
-// end. The report says what the sweep has done. If the scan or the listing is not complete, a sweep
-// with Scan removes nothing.
+// end. The SweepStats say what the sweep has done. If the scan or the listing is not complete, a
+// sweep with Scan removes nothing.
 func (s *Store) Sweep(ctx context.Context, opts *SweepOptions) (SweepStats, error) {
 	w, err := s.newSweep(ctx, opts)
 	if err != nil {

@@ -9,23 +9,23 @@ import (
 )
 
 // MaxItem is the largest size of an item in a table, in bytes. The size includes the names and
-// values of all attributes. For a large attribute, only the reference counts. MaxItem is the limit
-// of DynamoDB. A table may have a lower limit ([Schema].MaxItem).
+// values of all attributes. For a large attribute, only the size of its reference counts. MaxItem
+// is the limit of DynamoDB. A table may have a lower limit ([Schema].MaxItem).
 const MaxItem = 400 << 10
 
-// A Table holds items, each under a [Key]. All options may be nil.
+// A Table stores items, each under a [Key]. All options may be nil.
 //
 // # The contract
 //
 //   - Each call on one item takes effect at one instant between its start and its return, as a
 //     whole or not at all. The table checks the condition and makes the change in one atomic step.
 //     A read sees every write that returned before the read began.
-//   - A write has one of the three outcomes of package store: [store.OutcomeOf] returns it for the
-//     error. A Table sends a write once, and does not let a driver or SDK repeat it.
+//   - A write has one of the three outcomes of package store. Pass its error to [store.OutcomeOf]
+//     to get the outcome. A Table sends a write once, and does not let a driver or SDK repeat it.
 //   - If the condition of a write does not hold, the error is a [ConditionFailedError], which
 //     matches [store.ErrConflict].
 //   - An update does not change attributes that it does not name, whatever their type.
-//   - Other errors are those of package store: ErrNotFound, ErrDenied, ErrMisconfigured,
+//   - Other errors match the errors of package store: ErrNotFound, ErrDenied, ErrMisconfigured,
 //     ErrUnavailable, ErrTooLarge, and ErrInvalid for arguments.
 //   - Any number of goroutines may call all methods. The context bounds the call. The caller owns
 //     its arguments and the results.
@@ -35,9 +35,9 @@ type Table interface {
 	// Schema describes the table. It may send one request, and remembers the answer.
 	Schema(ctx context.Context) (Schema, error)
 
-	// Get reads an item consistently, or only the attributes that opts names. If there is no
-	// item, the error matches store.ErrNotFound. If the item has none of the named attributes,
-	// the result is empty, without an error.
+	// Get reads an item consistently, or only the attributes that the options name. If there is no
+	// item, the error matches store.ErrNotFound. If the item has none of the named attributes, the
+	// result is empty, without an error.
 	Get(ctx context.Context, key Key, opts *GetOptions) (Attributes, error)
 
 	// Put replaces a whole item. It returns the attributes of the replaced item, or nil if there
@@ -117,7 +117,7 @@ func (a KeyAttribute) kind() string {
 
 // GetOptions are the options of [Table.Get].
 type GetOptions struct {
-	// Attributes are the names to read; nil means all.
+	// Attributes are the names of the attributes to read; nil means all.
 	Attributes []string
 }
 
@@ -141,14 +141,14 @@ type Row struct {
 	Position string
 }
 
-// Condition is a condition of a write. It holds if all fields that are set hold.
+// Condition is a condition of a write. It holds if the conditions of all its fields hold.
 type Condition struct {
 	Absent bool // there must be no item
 	Exists bool // there must be an item
 
-	// Equal has attributes that the item must have with the same values; the function [Equal]
-	// compares them. Missing has names of attributes that the item must not have. If there is no
-	// item, a condition with Equal does not hold, and Missing does not matter.
+	// The item must have all attributes in Equal, with the same values; the function [Equal]
+	// compares the values. The item must have none of the attributes that Missing names. If there
+	// is no item, a condition with Equal does not hold, and Missing has no effect.
 	Equal   Attributes
 	Missing []string
 
@@ -157,8 +157,8 @@ type Condition struct {
 	Expr any
 }
 
-// Change is a change of an item. It names each attribute at most once, and no attribute of the
-// key.
+// Change is a change of an item. Set, Remove and Expr together name each attribute at most once.
+// They name no attribute of the key.
 type Change struct {
 	Set    Attributes
 	Remove []string
@@ -170,13 +170,13 @@ type Change struct {
 
 // BatchGetter is a table that can read many items with few requests.
 type BatchGetter interface {
-	// GetMany must behave as the function [GetMany] describes.
+	// GetMany has the contract of the function [GetMany].
 	GetMany(ctx context.Context, keys []Key, opts *GetOptions) ([]Attributes, error)
 }
 
-// GetMany reads items consistently, each in a state that the item has had during the call. Element
-// i of the result has the attributes of the item keys[i], or is nil if there is no such item. If t
-// is not a [BatchGetter], GetMany reads the items one after the other.
+// GetMany reads items consistently: each item in a state that it has had during the call. The
+// results are in the order of the keys. If there is no item with a key, the result for this key is
+// nil. If the table is not a [BatchGetter], GetMany reads the items one after the other.
 func GetMany(ctx context.Context, t Table, keys []Key, opts *GetOptions) ([]Attributes, error) {
 	if b, ok := t.(BatchGetter); ok {
 		return b.GetMany(ctx, keys, opts)

@@ -83,7 +83,7 @@ type VerifyStats struct {
 	// Complete says that the scan of the table reached its end.
 	Complete bool
 
-	// Position is where another verification can continue: all items up to this position were
+	// Another verification can continue at Position, because all items up to this position were
 	// verified. It is empty if the table has no positions.
 	Position string
 	Elapsed  time.Duration
@@ -93,7 +93,8 @@ type VerifyStats struct {
 // each object. It changes nothing, and may run at any time.
 //
 // Before Verify reports a problem with a reference, it reads the item again, consistently, and then
-// the object. If a writer has changed the item meanwhile, Verify checks the new reference instead.
+// reads the object again. If a writer has changed the item meanwhile, Verify checks the new
+// reference instead.
 //
 // A problem does not end the verification. If the scan of the table can continue after a damaged
 // item ([Table.Scan]), a damaged item does not end the verification either. The error is nil if the

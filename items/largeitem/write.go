@@ -49,11 +49,11 @@ type Result struct {
 	// a reply was lost.
 	Item *Item
 
-	// Puts has the large attributes of the call, sorted by name.
+	// Puts contains the large attributes that were passed to the call, sorted by name.
 	Puts []Put
 
-	// Superseded has the references that the item no longer has. Removed is the number of objects
-	// that the write has removed; see [Options].RemoveSuperseded.
+	// Superseded contains the references that the item no longer has. Removed is the number of
+	// objects that the write has removed; see [Options].RemoveSuperseded.
 	Superseded []Reference
 	Removed    int
 }
@@ -95,8 +95,8 @@ func (s *Store) Create(ctx context.Context, key Key, attrs Attributes, large Lar
 //
 // The condition of the write is that the item still has the references that the write changes or
 // keeps. If another writer was faster, Update reads the item again, and sends the write again with
-// the same objects. If a source can seek, Update recognises content to which the item already
-// refers, and does not upload it.
+// the same objects. If the content of an attribute is unchanged and its source can seek, Update
+// does not upload it.
 //
 // Update sends one request to read the item, one for each uploaded attribute, and one to write the
 // item. If no attribute of the change can be large, Update does not read the item.

@@ -171,7 +171,7 @@ func (t *Table) failed(op store.Kind, key largeitem.Key, err error) error {
 	return &store.OpError{Op: op, Key: key.String(), Store: t.schema.Name, Err: err}
 }
 
-// Scan implements [largeitem.Table]. It yields items whose keys exist when the scan begins.
+// Scan implements [largeitem.Table]. It yields only items whose keys exist when the scan begins.
 func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2[largeitem.Row, error] {
 	var o largeitem.ScanOptions
 	if opts != nil {

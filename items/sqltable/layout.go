@@ -86,8 +86,8 @@ const (
 	// jsonb returns somewhat more than was written.
 	maxCell = 6 << 20
 
-	// MaxRow is a size in bytes. The text of every row that a Table writes is smaller than MaxRow.
-	// If a driver can limit the size of the rows that it reads, use MaxRow as the limit.
+	// MaxRow is an upper bound in bytes: the text of every row that a Table writes is smaller. If a
+	// driver can limit the size of the rows that it reads, use MaxRow as the limit.
 	MaxRow = 16 << 20
 
 	idMark = "holdfast-id:"

@@ -21,8 +21,8 @@
 //     cannot store exactly.
 //   - A bool in a boolean column.
 //   - Bytes in a bytea or BLOB column.
-//   - A text in every other column. The text has the form in which the database writes the value.
-//     This form can differ from the text that the caller has written.
+//   - A text in all columns of other types. A read returns the text in the database's own form,
+//     which can differ from the text that the caller has written.
 //
 // All attributes without a column are in one text column, as the JSON of [largeitem.MarshalTyped];
 // see [Options].JSON. If there is no such column, the table refuses these attributes. It also
@@ -37,8 +37,8 @@
 // A read is one SELECT by the key. A GetMany is one SELECT for each 50 keys. A write reads the row
 // and checks the condition. It then replaces or deletes the row by one statement, on the condition
 // that the row has not changed. If another writer has changed the row, the write begins again after
-// a random pause. A write on the condition that there is no item is one INSERT. The table holds no
-// lock of the database between statements.
+// a random pause. If the condition is that there is no item, the write is one INSERT. The table
+// holds no lock of the database between statements.
 //
 // # Outcomes and durability
 //
@@ -49,7 +49,7 @@
 //
 // # Expressions
 //
-// The expression of a condition is an [SQL]. The expression of a change is a [Set]. If the item
+// The Expr of a condition has the type [SQL]. The Expr of a change has the type [Set]. If the item
 // does not exist, no condition with an expression holds.
 package sqltable
 
@@ -118,7 +118,7 @@ type Options struct {
 	Hide func(text string) string
 }
 
-// SQL is an expression in the language of the database, with a question mark for each argument. A
+// SQL is an expression in the language of the database. It has a question mark for each argument. A
 // question mark in quotes is not an argument. If the expression needs an operator with a question
 // mark, write two question marks.
 //
@@ -132,8 +132,8 @@ type SQL struct {
 }
 
 // Set is the type of Expr in a [largeitem.Change]. It maps columns to expressions for their new
-// values. In an expression, a column has its value before the change. For a new item all columns
-// are NULL.
+// values. In an expression, the name of a column means the value before the change. For a new item
+// all columns are NULL.
 //
 //	largeitem.Change{Expr: sqltable.Set{"stock": {Text: "stock - ?", Args: []any{5}}}}
 //
@@ -162,7 +162,8 @@ var (
 	_ largeitem.ExprReader  = (*Table)(nil)
 )
 
-// New returns a table of db. It sends nothing: the first call reads the schema of the table.
+// New returns a table of a database. It sends no request: the first call reads the schema of the
+// table.
 func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 	t := &Table{db: db, run: db, layout: new(atomic.Pointer[layout])}
 	if opts != nil {
@@ -206,8 +207,8 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 // result of a write is valid only if the Commit of the transaction succeeds. After an error, roll
 // the transaction back. On SQLite, begin the transaction with BEGIN IMMEDIATE.
 //
-// If t has not read the schema yet, the first call reads the schema outside of the transaction, by
-// another connection.
+// If the table has not read its schema yet, the first call reads the schema outside of the
+// transaction, by another connection.
 func (t *Table) InTx(tx *sql.Tx) *Table {
 	within := *t
 	within.run = tx
@@ -235,7 +236,7 @@ func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 }
 
 // ExprAttributes implements [largeitem.ExprReader]: for a [Set], it returns the columns that the
-// Set changes. It does not return the columns that an [SQL] reads.
+// Set changes. It does not return the columns that the expressions read.
 func (t *Table) ExprAttributes(expr any) ([]string, error) {
 	switch e := expr.(type) {
 	case Set:

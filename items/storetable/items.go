@@ -97,7 +97,7 @@ func (t *Table) decode(register string, value []byte) (largeitem.Key, largeitem.
 }
 
 // Scan implements [largeitem.Table], in the order of the names of the registers. It reads each item
-// by one request. If a register does not contain the item that its name says, Scan yields an error
+// by one request. If the name of a register does not belong to the item in it, Scan yields an error
 // that matches [store.ErrCorrupt], with the position of that register. Then Scan continues. It
 // holds the names of at most 50,000 items in memory. If there are more items, Scan lists the names
 // again. The store must be a [store.Lister].

@@ -11,20 +11,21 @@
 //
 // # What is stored
 //
-// Below the name of the table are these registers:
+// A table has these registers:
 //
 //	TABLE/schema        attributes of the key, and random ID of the table
 //	TABLE/pk=P          an item, or TABLE/pk=P/sk=S if the table has a sort key
 //	TABLE/key=SHA256    an item whose name would have more than 256 bytes
 //
-// In P and S, each byte of a character that is not a letter, a digit or one of -_. is written as
-// an exclamation mark and two hexadecimal digits. The value of an item is JSON with its key and
-// its attributes, each with its type: see [largeitem.MarshalTyped].
+// P and S are the values of the key. A character other than a letter, a digit, or one of -_. is
+// written byte by byte: each byte as an exclamation mark and two hexadecimal digits. The value of
+// an item is JSON with its key and its attributes, each with its type: see
+// [largeitem.MarshalTyped].
 //
-// [largeitem.Schema].ID has the ID of the table and the ID of the store ([store.Traits]). So if a
-// user copies or moves the registers to another store, they are another table there. With
+// [largeitem.Schema].ID contains the ID of the table and the ID of the store ([store.Traits]). So
+// if a user copies or moves the registers to another store, the table there has another ID. With
 // [largeitem.Options].AdoptPrefix that table claims the objects of the first table. If a user
-// restores a backup into the same store, the registers are the same table.
+// restores a backup into the same store, the table has the same ID.
 //
 // # Bounds
 //
@@ -41,7 +42,8 @@
 //
 // After a lost reply the table reads the register for up to ten seconds to find the outcome. It
 // repeats the write only while the register has the old state. The outcome stays unknown in two
-// cases: the table cannot reach the store, or the store cannot tell which program has sent a write.
+// cases: the table cannot reach the store, or the store cannot find out which program has sent a
+// write.
 //
 // # Expressions
 //
@@ -98,7 +100,7 @@ type Table struct {
 
 var _ largeitem.Table = (*Table)(nil)
 
-// New returns a table that [Create] has created. It sends nothing.
+// New returns a table that [Create] has created. It sends no request.
 func New(st store.Store, opts *Options) (*Table, error) {
 	t := &Table{st: st, page: namesAtOnce}
 	if opts != nil {
