@@ -19,8 +19,8 @@
 // only the keys below its prefix. With a partition key alone, a listing would scan the whole
 // table.
 //
-// No attribute is a number, so a TTL setting of the table cannot remove an item. This expiry is
-// unsuitable for locks: it can be hours late, and clients do not see it. Deleted registers remain
+// No attribute is a number, so a TTL setting of the table cannot remove an item. TTL is unsuitable
+// for locks: the removal can be hours late, and clients do not notice it. Deleted registers remain
 // as tombstones.
 //
 // # Requests
@@ -28,9 +28,10 @@
 // A write is one PutItem with a condition on the version. If DynamoDB refuses the write, it returns
 // the present item (ALL_OLD). So a conflict costs one request, like a success. If a write gets no
 // answer, the store sends the same item again under the same condition. At most one of the two
-// requests is applied. If the first request was applied, DynamoDB refuses the second request and
-// returns the item of the write. A read is one consistent GetItem. The store switches off the
-// retries of the SDK, even in a client that the program passes.
+// requests is applied. If the first request was applied, DynamoDB refuses the second request. The
+// refusal contains the item of the first request, so the store knows that the write was applied. A
+// read is one consistent GetItem. The store switches off the retries of the SDK, even in a client
+// that the program passes.
 //
 // A throttled write was not applied: DynamoDB documents this for the errors
 // ProvisionedThroughputExceededException, ThrottlingException and RequestLimitExceeded. The store

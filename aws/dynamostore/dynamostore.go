@@ -24,8 +24,8 @@ const (
 	// DefaultTimeout is the default of [Options].Timeout.
 	DefaultTimeout = 3 * time.Second
 
-	// MinTTL is the shortest useful duration of a lease. Most requests take milliseconds, but a few
-	// requests take a second.
+	// MinTTL is the shortest useful TTL of a lease. Most requests take milliseconds, but a few take
+	// a second.
 	MinTTL = 2 * time.Second
 
 	// MaxPrefix is the longest prefix, in bytes.
@@ -34,17 +34,17 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Prefix is empty, or a valid key of at most [MaxPrefix] bytes. The Store puts Prefix and a
-	// slash before every key.
+	// Prefix is empty, or a valid key of at most [MaxPrefix] bytes. Every key in the table begins
+	// with Prefix and a slash.
 	Prefix string
 
 	// Timeout is the longest time of one request. If the context of the call has a deadline, a
 	// request gets at most half of the remaining time, but at least 500 ms. The other half is for a
-	// read that finds the outcome if the answer is lost. Timeout is at least 100 ms; 0 means
+	// read that finds the outcome after a lost answer. Timeout is at least 100 ms; 0 means
 	// [DefaultTimeout].
 	Timeout time.Duration
 
-	// Trusted says that an earlier run or the command holdfast doctor has checked the table.
+	// Trusted says that an earlier run, or the command "holdfast doctor", has checked the table.
 	Trusted bool
 
 	// Unsafe lists the risks that the user accepts; see [Risk].
@@ -59,8 +59,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Store has the registers of one table and prefix. Any number of goroutines may use it. It starts
-// no goroutine, and needs no Close. [engine.Store] describes its methods and the outcomes of
+// Store contains the registers below one prefix in a table. Any number of goroutines may use it. It
+// starts no goroutine, and needs no Close. [engine.Store] describes its methods and the outcomes of
 // writes.
 type Store struct {
 	*engine.Store
@@ -74,10 +74,10 @@ type table struct {
 	o      Options
 }
 
-// New returns a Store for the table with this name. The Store sends its requests through client.
-// New sends nothing. The ID in the traits of the Store consists of the endpoint, the region and the
-// table, without the account. If you use tables of several accounts, use the ARN of each table as
-// its name.
+// New returns a Store for the table with this name. The Store sends its requests through the given
+// client. New sends no request. The ID in the traits of the Store consists of the endpoint, the
+// region and the table, without the account. If you use tables of several accounts, use the ARN of
+// each table as its name.
 func New(client *dynamodb.Client, name string, opts *Options) (*Store, error) {
 	t, err := newTable(client, name, opts)
 	if err != nil {

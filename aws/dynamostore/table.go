@@ -36,7 +36,7 @@ func (e *UnsafeError) Error() string {
 	return fmt.Sprintf("%s: %s, so two programs could hold one lock (see holdfast doctor; unsafe=%s in the URL accepts the risk)", e.Name, e.Found, e.Risk)
 }
 
-// StoreName returns Name, which the text of the error contains; see [store.OpError].
+// StoreName returns Name, because the text of the error contains it; see [store.OpError].
 func (e *UnsafeError) StoreName() string { return e.Name }
 
 // Is makes an UnsafeError match store.ErrUnsafe.
@@ -45,7 +45,7 @@ func (e *UnsafeError) Is(target error) bool { return target == store.ErrUnsafe }
 // Outcome returns NotApplied.
 func (e *UnsafeError) Outcome() store.Outcome { return store.NotApplied }
 
-// Description has the properties of a table.
+// Description contains the properties of a table.
 type Description struct {
 	Status string // "ACTIVE", "CREATING", ...
 

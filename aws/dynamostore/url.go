@@ -15,7 +15,7 @@ import (
 //	endpoint    http://HOST:PORT or https://HOST:PORT of a server other than AWS
 //	region      default: us-east-1 if there is an endpoint, else that of the AWS command
 //	profile     profile in the files of the AWS command
-//	anonymous   sends no signature
+//	anonymous   the client does not sign its requests
 //	fips, dualstack   the kind of AWS endpoint
 //	timeout     time limit of a request, such as 3s
 //	unsafe      risks that the user accepts: conditions, global-table
@@ -47,13 +47,13 @@ func ParseURL(raw string) (*Config, error) {
 	return c, u.Rest()
 }
 
-// Client returns a client of the SDK. It sends nothing.
+// Client returns a client of the SDK. It sends no request.
 func (c *Config) Client(ctx context.Context) (*dynamodb.Client, error) {
 	return dynamocall.NewClient(ctx, c.params)
 }
 
-// Options returns a copy of opts. If the URL has a value for an option, the copy has the value of
-// the URL.
+// Options returns a copy of the given options. If the URL has a value for an option, the copy has
+// the value of the URL.
 func (c *Config) Options(opts *Options) *Options {
 	var o Options
 	if opts != nil {
@@ -67,7 +67,7 @@ func (c *Config) Options(opts *Options) *Options {
 	return &o
 }
 
-// Open returns a [Store] for the registers that a URL names; see [Config]. It sends nothing.
+// Open returns a [Store] for the registers that a URL names; see [Config]. It sends no request.
 func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	c, err := ParseURL(rawURL)
 	if err != nil {

@@ -21,9 +21,9 @@ import (
 // enough. The protocol allows 5 GiB, in one request as well as in a part.
 const copyPart = 1 << 30
 
-// Copy implements [object.Copier]. It copies by an upload in parts in two cases. First: the source
-// is larger than 5 GiB. Second: the server ignores a condition on the destination of a copy, but
-// checks the condition of an upload in parts.
+// Copy implements [object.Copier]. In two cases it copies in parts. First: the source is larger
+// than 5 GiB. Second: the server ignores a condition on the destination of a copy, but checks the
+// condition of an upload in parts.
 func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *object.CopyOptions) (object.Info, error) {
 	o, err := object.CheckCopy(source, destination, opts)
 	if err == nil {

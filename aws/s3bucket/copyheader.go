@@ -16,7 +16,7 @@ import (
 type CopyHeader struct {
 	Name, Value string
 
-	// Status is the status of the answer if the destination exists.
+	// Status is the HTTP status with which the server answers if the destination exists.
 	Status int
 }
 

@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// List implements [object.Bucket]. It holds one page of up to 1,000 objects at a time. If the
+// List implements [object.Bucket]. It needs memory for one page of up to 1,000 objects. If the
 // server sends an earlier page again, List ends with an error. A directory bucket lists only whole
-// directories. List then leaves out the keys that the caller did not request.
+// directories. Then List omits the keys that the caller did not request.
 func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
 	var after string
 	if opts != nil {
@@ -27,7 +27,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 	return b.list(ctx, prefix, after, "")
 }
 
-// ListDir implements [object.DirLister]: the server leaves out the lower levels.
+// ListDir implements [object.DirLister]: the server omits the lower levels.
 func (b *Bucket) ListDir(ctx context.Context, prefix string) iter.Seq2[object.Info, error] {
 	return b.list(ctx, prefix, "", "/")
 }

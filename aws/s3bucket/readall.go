@@ -24,8 +24,8 @@ var errMixed = errors.New("the replies of the server mix two states of one objec
 // A server that keeps objects as files may return the ETag of one state with the body of another
 // state. A write that is conditional on that ETag could replace a state that no client has read. So
 // if an ETag looks like an MD5, but is not the MD5 of the body, ReadAll reads the object again. It
-// stops when the ETag is the MD5 of the body. It also stops when it gets the same ETag and body
-// twice: then the ETags of this server are not MD5s.
+// stops when the ETag is the MD5 of the body. It also stops when it gets the same ETag and the same
+// body twice: then the ETags of this server are not MD5s.
 func (b *Bucket) ReadAll(ctx context.Context, key string, limit int64, opts *object.GetOptions) ([]byte, object.Info, error) {
 	var last []byte
 	var lastInfo object.Info

@@ -58,26 +58,28 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Timeout bounds each request until the answer is complete. A request with a body gets one
-	// second more for each 256 KiB. For a Get, Timeout bounds the time until the answer begins, and
-	// then each time without new bytes. It also bounds the total time in which the body arrives at
-	// less than 16 KiB a second.
+	// Timeout bounds each request until the answer is complete. The bound of a request with a body
+	// is one second longer for each 256 KiB. For a Get, Timeout bounds the time until the answer
+	// begins, and then each time without new bytes. It also bounds the sum of all times in which
+	// the body arrives at less than 16 KiB a second.
 	//
 	// If the context of the call has a deadline, a small request gets at most half of the remaining
-	// time, but at least 500 ms. The other half is for a read that finds the outcome if the answer
-	// is lost. Timeout is at least 100 ms; 0 means [DefaultTimeout].
+	// time, but at least 500 ms. The other half is for a read that finds the outcome after a lost
+	// answer. Timeout is at least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
 	// PartSize is the size of the parts of a large upload, in bytes. The Bucket uploads a body in
 	// parts if it is larger than PartSize. PartSize is from 5 MiB to 5 GiB; 0 means
 	// [DefaultPartSize]. If a body would need more than 10,000 parts, the parts are larger. For
-	// example, they have 105 MiB if the body is known to have 1 TiB. If the length is not known,
-	// the parts grow during the upload: to 25 MiB after 14 GiB, and to 120 MiB after 110 GiB.
+	// example, if the body has a known length of 1 TiB, the parts have 105 MiB. If the length is
+	// not known, the parts grow during the upload: to 25 MiB after 14 GiB, and to 120 MiB after 110
+	// GiB.
 	PartSize int64
 
 	// Parallel is the number of parts that the Bucket sends, or the server copies, at the same
-	// time. A Put uses Parallel times PartSize of memory. If a single part is larger than this, the
-	// Put holds only one part at a time. Parallel is from 1 to 64; 0 means [DefaultParallel].
+	// time. A Put needs memory for Parallel parts of PartSize bytes. If a single part is larger
+	// than this memory, the Put sends only one part at a time. Parallel is from 1 to 64; 0 means
+	// [DefaultParallel].
 	Parallel int
 
 	// ProbePrefix is the prefix of the objects on which the bucket tests conditions; empty means
@@ -88,8 +90,8 @@ type Options struct {
 	// found these abilities (see [Bucket.KnownAbilities]), or the user accepts the risk.
 	AssumeAbilities []object.Ability
 
-	// CopyIfAbsent is the header for a copy that must not replace an object, on a server other than
-	// Amazon's. Nil means If-None-Match.
+	// CopyIfAbsent is the header that makes the server refuse a copy if the destination exists. It
+	// is for servers other than Amazon's. Nil means If-None-Match.
 	CopyIfAbsent *CopyHeader
 
 	// Owner is the account that must own the bucket, twelve digits; empty means any account. If
@@ -105,7 +107,7 @@ type Options struct {
 	// ACL is a canned ACL for new objects, such as "bucket-owner-full-control"; empty sends none.
 	ACL types.ObjectCannedACL
 
-	// Logger gets the results of the tests of conditions. Nil means no log.
+	// Logger receives the results of the tests of conditions. Nil means no log.
 	Logger *slog.Logger
 }
 
@@ -149,8 +151,8 @@ var (
 	_ object.Uploader    = (*Bucket)(nil)
 )
 
-// New returns the bucket with this name. The Bucket sends its requests through client. New sends
-// nothing.
+// New returns the bucket with this name. The Bucket sends its requests through the given client.
+// New sends no request.
 func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 	var o Options
 	if opts != nil {

@@ -27,8 +27,8 @@ type Settings struct {
 	// MFADelete says that the removal of a version needs a code from a device.
 	MFADelete bool
 
-	// ObjectLock says that versions can be protected from deletion. DefaultRetention is how long
-	// the bucket protects each new version; zero means no protection by default.
+	// ObjectLock says that versions can be protected from deletion. DefaultRetention is the time
+	// for which the bucket protects each new version; zero means no protection by default.
 	ObjectLock       bool
 	DefaultRetention time.Duration
 
@@ -37,11 +37,11 @@ type Settings struct {
 	ExpiresVersions bool
 
 	// Rules are the lifecycle rules that remove versions, or move them to another storage class.
-	// Rules for objects with tags are left out.
+	// The list omits rules that are only for objects with certain tags.
 	Rules []Rule
 
-	// Unreadable names the settings that could not be read, with the reason. Either the caller
-	// lacks a permission, or the server does not know the request.
+	// Unreadable maps the name of each setting that could not be read to the error. Either the
+	// caller lacks a permission, or the server does not know the request.
 	Unreadable map[string]error
 }
 
@@ -49,11 +49,11 @@ type Settings struct {
 type Rule struct {
 	ID     string
 	Prefix string // prefix of the keys of the rule
-	Action string // what the rule does, as a text for people
+	Action string // what the rule does, for people
 }
 
-// Unversioned returns true if the Bucket has got at least one answer to a PUT, and no answer had a
-// version id. Then versioning is not enabled.
+// Unversioned returns true if the Bucket has received at least one answer to a PUT, and no answer
+// contained a version id. Then versioning is not enabled.
 func (b *Bucket) Unversioned() bool { return b.plain.Load() && !b.versioned.Load() }
 
 // Settings reads the settings of the bucket, in three requests. It returns an error only if it
@@ -173,9 +173,9 @@ func rulePrefix(rule types.LifecycleRule) string {
 }
 
 // LifecycleRule returns a lifecycle configuration as JSON for aws s3api
-// put-bucket-lifecycle-configuration. It keeps old versions below prefix, and parts of failed
-// uploads, for one day. That command replaces the whole configuration of a bucket, so add the
-// existing rules of the bucket to the JSON.
+// put-bucket-lifecycle-configuration. With this configuration, S3 removes old versions below the
+// prefix, and parts of failed uploads, after one day. The command replaces the whole configuration
+// of a bucket, so add the existing rules of the bucket to the JSON.
 func LifecycleRule(prefix string) string {
 	return fmt.Sprintf(`{
   "Rules": [
@@ -191,7 +191,8 @@ func LifecycleRule(prefix string) string {
 }`, prefix)
 }
 
-// Exists checks that the bucket exists and that the caller may use it. The error says what to do.
+// Exists checks that the bucket exists and that the caller may use it. The text of the error says
+// what to do.
 func (b *Bucket) Exists(ctx context.Context) error {
 	return b.repeat(ctx, func() error {
 		c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {

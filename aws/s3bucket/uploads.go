@@ -20,11 +20,11 @@ import (
 // errNoUpload: the upload was completed, or aborted, or never there.
 var errNoUpload = errors.New("the upload no longer exists: it was completed, or another program or a rule of the bucket removed it")
 
-// Uploads implements [object.Uploader]. It holds one page of up to 1,000 uploads at a time.
+// Uploads implements [object.Uploader]. It needs memory for one page of up to 1,000 uploads.
 //
 // MinIO lists uploads only for a whole key or for all keys. For all keys, it lists only uploads
-// that began after MinIO was started. So if a server other than Amazon's lists no key that is
-// longer than prefix, Uploads requests the list for all keys.
+// that began after MinIO was started. So on a server other than Amazon's, if the answer has no key
+// longer than the prefix, Uploads requests the list for all keys.
 func (b *Bucket) Uploads(ctx context.Context, prefix string) iter.Seq2[object.Upload, error] {
 	asked := prefix
 	if strings.HasSuffix(b.name, directorySuffix) {

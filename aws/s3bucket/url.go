@@ -19,8 +19,8 @@ import (
 //	endpoint    http://HOST:PORT or https://HOST:PORT of a server other than AWS
 //	region      default: us-east-1 if there is an endpoint, else that of the AWS command
 //	profile     profile in the files of the AWS command
-//	anonymous   sends no signature
-//	path_style  puts the bucket in the path of the address, not in the host name;
+//	anonymous   the client does not sign its requests
+//	path_style  the bucket is in the path of the address, not in the host name;
 //	            also use_path_style; default: true if there is an endpoint
 //	fips, dualstack   the kind of AWS endpoint
 //	sse         AES256, aws:kms or aws:kms:dsse
@@ -89,7 +89,7 @@ func ParseURL(raw string) (*Config, error) {
 	return c, c.options.with(nil, "").check()
 }
 
-// Client returns a client of the SDK. It sends nothing.
+// Client returns a client of the SDK. It sends no request.
 func (c *Config) Client(ctx context.Context) (*s3.Client, error) {
 	cfg, err := c.params.Load(ctx)
 	if err != nil {
@@ -110,11 +110,11 @@ func (c *Config) Client(ctx context.Context) (*s3.Client, error) {
 	return client, awsconfig.CheckRegion(client.Options().Region)
 }
 
-// Unsafe returns the abilities in the parameter unsafe.
+// Unsafe returns the abilities that the URL names in its parameter "unsafe".
 func (c *Config) Unsafe() []object.Ability { return c.unsafe }
 
-// Options returns a copy of opts. If the URL has a value for an option, the copy has the value of
-// the URL. The ProbePrefix is below the prefix of the URL.
+// Options returns a copy of the given options. If the URL has a value for an option, the copy has
+// the value of the URL. The ProbePrefix is below the prefix of the URL.
 func (c *Config) Options(opts *Options) *Options { return c.options.with(opts, c.Prefix) }
 
 // with returns opts with what is set in o.
@@ -144,8 +144,8 @@ func set[T time.Duration | ~string](to *T, value T) {
 	}
 }
 
-// Open returns the bucket of the URL, with the options of [Config.Options]. Open does not use the
-// abilities of [Config.Unsafe]: the caller decides about them. Open sends nothing.
+// Open returns the bucket of the URL, with the options of [Config.Options]. Open ignores the
+// abilities of [Config.Unsafe]: the caller decides whether to use them. Open sends no request.
 func (c *Config) Open(ctx context.Context, opts *Options) (*Bucket, error) {
 	client, err := c.Client(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *Config) Open(ctx context.Context, opts *Options) (*Bucket, error) {
 }
 
 // Open returns the bucket that a URL names, and the prefix in the URL. The caller adds the prefix
-// to its keys. See [Config] for the parameters. Open sends nothing.
+// to its keys. See [Config] for the parameters. Open sends no request.
 func Open(ctx context.Context, rawURL string, opts *Options) (b *Bucket, prefix string, err error) {
 	c, err := ParseURL(rawURL)
 	if err != nil {

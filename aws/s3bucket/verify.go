@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Verify implements [object.Verifier]. It tests unknown abilities below [Options].ProbePrefix. The
-// Bucket remembers the results.
+// Verify implements [object.Verifier]. It tests the abilities that are not yet known, on objects
+// below [Options].ProbePrefix. The Bucket remembers the results.
 //
-// A server can ignore the condition on the destination of a copy. If the Bucket can then copy by an
+// If the server ignores the condition on the destination of a copy, but the Bucket can copy by an
 // upload in parts, Verify reports that the Bucket has the ability.
 func (b *Bucket) Verify(ctx context.Context, abilities ...object.Ability) error {
 	for _, a := range abilities {
@@ -64,10 +64,10 @@ func (b *Bucket) require(ctx context.Context, a object.Ability) error {
 	return b.native(ctx, a)
 }
 
-// KnownAbilities returns the abilities that the server itself has. Pass them to
-// [Options].AssumeAbilities of a later run. KnownAbilities sends nothing. [Bucket.Verify] can find
-// more abilities: if the server ignores the condition of a copy, the bucket can copy by an upload
-// in parts. Such abilities are not in the result, because a run that assumes them would copy
+// KnownAbilities returns the abilities of the server that the Bucket already knows. Pass them to
+// [Options].AssumeAbilities of a later run. KnownAbilities sends no request. [Bucket.Verify] can
+// find more abilities: if the server ignores the condition of a copy, the bucket can copy by an
+// upload in parts. KnownAbilities does not return such an ability: a run that assumed it would copy
 // without a condition.
 func (b *Bucket) KnownAbilities() []object.Ability {
 	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool {
@@ -92,7 +92,7 @@ func (b *Bucket) WithAbilities(abilities ...object.Ability) *Bucket {
 	return &view
 }
 
-// WithProbePrefix returns a view of the same bucket with another [Options].ProbePrefix, to which
+// WithProbePrefix returns a view of the same bucket with another [Options].ProbePrefix, below which
 // the user may write.
 func (b *Bucket) WithProbePrefix(dir string) *Bucket {
 	view := *b

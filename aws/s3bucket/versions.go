@@ -21,15 +21,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Versions sends the requests for single versions of objects. It uses no conditions. Package
-// s3verstore uses it.
+// Versions sends requests for single versions of objects, without conditions. Package s3verstore
+// uses it.
 //
-// After a failure, Versions sends every request again except a Put. If there is no such version,
-// the error matches [store.ErrNotFound]. Each request has the whole [Options].Timeout, even if the
-// deadline of its context is near.
+// If a request fails, Versions sends it again, except a Put. If a version does not exist, the error
+// matches [store.ErrNotFound]. Each request has the whole [Options].Timeout, even if the deadline
+// of its context is near.
 type Versions struct{ b *Bucket }
 
-// Versions returns the requests for single versions.
+// Versions returns a value that sends the requests for single versions.
 func (b *Bucket) Versions() Versions { return Versions{b} }
 
 // NullVersion is the id of a version that was written while versioning was not enabled.
@@ -86,7 +86,7 @@ func (v Versions) repeat(ctx context.Context, n names, f func(ctx context.Contex
 	})
 }
 
-// Put writes a version, in one request. The parameter within is the time limit of the request.
+// Put writes a version, in one request. The last argument is the time limit of the request.
 func (v Versions) Put(ctx context.Context, key string, body []byte, contentType string, within time.Duration) (ObjectVersion, error) {
 	put := ObjectVersion{Key: key, Size: int64(len(body))}
 	c, err := v.call(ctx, within, noObject, func(ctx context.Context, opt func(*s3.Options)) error {
@@ -112,8 +112,8 @@ func (v Versions) Put(ctx context.Context, key string, body []byte, contentType 
 	return put, err
 }
 
-// Get returns the body of a version. If the body has more than limit bytes, Get returns the first
-// limit+1 bytes. An empty id names the newest version.
+// Get returns the body of a version. If the body has more bytes than the limit, Get returns one
+// byte more than the limit. An empty id names the newest version.
 func (v Versions) Get(ctx context.Context, key, id string, limit int64) (body []byte, err error) {
 	err = v.repeat(ctx, oneObject, func(ctx context.Context, opt func(*s3.Options)) error {
 		out, err := v.b.client.GetObject(transport.ExpectStream(ctx), &s3.GetObjectInput{
@@ -144,7 +144,7 @@ func (v Versions) Metadata(ctx context.Context, key, id string) (metadata map[st
 }
 
 // List yields pages with the versions of all objects whose keys begin with prefix, in the order of
-// the keys. It requests a page only when the loop needs the page. An error ends the listing.
+// the keys. It requests a page only when the loop needs it. An error ends the listing.
 func (v Versions) List(ctx context.Context, prefix string) iter.Seq2[VersionPage, error] {
 	return func(yield func(VersionPage, error) bool) {
 		in := &s3.ListObjectVersionsInput{Bucket: &v.b.name, Prefix: &prefix, ExpectedBucketOwner: strOrNil(v.b.o.Owner)}
@@ -185,9 +185,9 @@ func (v Versions) List(ctx context.Context, prefix string) iter.Seq2[VersionPage
 // removeAtOnce is how many versions one request removes at most.
 const removeAtOnce = 1000
 
-// Remove removes versions of an object, and returns how many it could not remove. A version that
-// no longer exists counts as removed. If the server does not accept many versions in one request,
-// Remove sends one request for each.
+// Remove removes versions of an object, and returns the number of versions that it could not
+// remove. A version that no longer exists counts as removed. If the server does not accept many
+// versions in one request, Remove sends one request for each.
 func (v Versions) Remove(ctx context.Context, key string, ids []string) (failed int, err error) {
 	for len(ids) > 1 && !v.b.abilities.oneByOne.Load() {
 		some := ids[:min(len(ids), removeAtOnce)]

@@ -1,7 +1,7 @@
 // Package s3store stores registers in Amazon S3, or on another server that speaks the S3 protocol
-// and checks conditional writes. It uses package bucketstore on a bucket of package s3bucket. These
-// two packages describe the layout, the outcomes, the probe and the rights. Package s3store adds
-// the age of a register by the store's own clock.
+// and checks conditional writes. It uses package bucketstore on a bucket of package s3bucket. The
+// comments of these two packages describe the objects, the outcomes, the probe and the rights.
+// Package s3store adds the age of a register by the store's own clock.
 //
 //	s, err := s3store.Open(ctx, "s3://my-bucket/app?region=eu-central-1", nil)
 //
@@ -12,22 +12,23 @@
 //   - Before the first write to a server that is not known to honour conditions, the Store sends
 //     the six requests of the probe.
 //   - Before the first write of a Store without [Options].Trusted, the Store searches the bucket
-//     for other locks, as the next section describes: one LIST, or two below a prefix in a bucket
-//     of more than a thousand objects. Those locks need versions. So if the probe shows that the
-//     bucket has no versions, the Store does not search.
+//     for other locks, as the next section describes: one LIST; or two LISTs if the Store has a
+//     prefix and the bucket has more than a thousand objects. Such locks exist only in a bucket
+//     with versioning. So if the probe shows that the bucket has no versions, the Store does not
+//     search.
 //
 // # Other stores and other programs
 //
 // If a store of package s3verstore (s3+versioned://) had the same prefix, two programs could get
 // the same lock. So this Store searches for registers of package s3verstore before its first write.
 // A Store of s3verstore searches for registers of this package before it creates a register. If a
-// Store finds such registers, it refuses all writes with [store.ErrUnsafe]. Under a longer prefix,
-// either package may store its registers.
+// Store finds such registers, it refuses all writes with [store.ErrUnsafe]. The check is only about
+// the same prefix: under a longer prefix, either package may store its registers.
 //
-// An older program stores a lock as the versions of an object. That program and this package ignore
-// each other's locks; see package s3verstore. The Store refuses to create a register with the name
-// of such a lock, with [store.ErrUnsafe]. [Store.ForeignLocks] repeats the search when the program
-// calls it.
+// An older program stores a lock as the versions of an object. That program ignores the locks of
+// this package, and this package ignores the locks of that program; see package s3verstore. The
+// Store refuses to create a register with the name of such a lock, with [store.ErrUnsafe].
+// [Store.ForeignLocks] repeats the search when the program calls it.
 //
 // The search covers the first thousand objects of the root of the bucket and of the prefix, if the
 // rights allow it. The search does not see objects that another program creates later or at the
@@ -35,11 +36,11 @@
 //
 // # Age
 //
-// An answer of the server has the headers Date and Last-Modified, both by the server's clock.
+// An answer of the server contains the headers Date and Last-Modified, both by the server's clock.
 // Their difference is the age of the register. The Store subtracts one second for the granularity
-// of Last-Modified, and [Options].MaxClockSkew. It reports the age only if the answer came from
-// no cache, and if Date differs by at most MaxClockSkew from this machine's clock. So if one of
-// many servers has a wrong clock, a living lease does not look old.
+// of Last-Modified, and [Options].MaxClockSkew. It reports the age only if the answer came from no
+// cache, and if Date differs by at most MaxClockSkew from this machine's clock. So a renewed lease
+// does not look old if one of many servers has a wrong clock.
 package s3store
 
 import (
@@ -66,8 +67,8 @@ const (
 	// DefaultMaxClockSkew is the default of [Options].MaxClockSkew.
 	DefaultMaxClockSkew = 60 * time.Second
 
-	// MinTTL is the shortest useful duration of a lease. Most requests take tens of milliseconds,
-	// but a few requests take a second.
+	// MinTTL is the shortest useful TTL of a lease. Most requests take tens of milliseconds, but a
+	// few requests take a second.
 	MinTTL = 2 * time.Second
 
 	// granularity is that of Last-Modified and of Date.
@@ -76,12 +77,12 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Trusted says that the server is known to check conditions. It also says that an earlier run
-	// found no locks of another program and no registers of package s3verstore. Amazon S3 needs no
-	// probe, even if Trusted is false.
+	// Trusted says that the server is known to check conditions, and that an earlier run found no
+	// locks of another program and no registers of package s3verstore. Amazon S3 needs no probe,
+	// even if Trusted is false.
 	Trusted bool
 
-	// Unsafe lists the conditions for which the user accepts that the server may ignore them.
+	// Unsafe lists the conditions that the server may ignore: the user accepts this risk.
 	Unsafe []object.Ability
 
 	// MaxClockSkew is the largest accepted difference between the store's clock and this machine's
@@ -99,8 +100,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Store has the registers below one prefix of a bucket. Any number of goroutines may use it. It
-// starts no goroutine, and needs no Close.
+// Store contains the registers below one prefix of a bucket. Any number of goroutines may use it.
+// It starts no goroutine, and needs no Close.
 type Store struct {
 	*bucketstore.Store
 	bucket *s3bucket.Bucket
@@ -122,7 +123,7 @@ var (
 	_ store.TagLister         = (*Store)(nil)
 )
 
-// New returns a Store for the registers below prefix in a bucket. It sends nothing.
+// New returns a Store for the registers below a prefix in a bucket. It sends no request.
 func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -162,7 +163,7 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 }
 
 // Verify tests whether the server checks conditions, and searches for other locks in the bucket. If
-// the result is already known, Verify sends nothing. The first write calls Verify; see
+// the result is already known, Verify sends no request. The first write calls Verify; see
 // [engine.Store.Verify].
 func (s *Store) Verify(ctx context.Context) error {
 	if err := s.Store.Verify(ctx); err != nil || s.trusted || s.foreignLocks.Load() != nil {
@@ -194,21 +195,22 @@ func (s *Store) Verify(ctx context.Context) error {
 	return nil
 }
 
-// ForeignLocks has the keys of other locks in the bucket. A [Store] and the owners of these locks
-// ignore each other; see the package comment.
+// ForeignLocks contains the keys of locks of other programs in the bucket. A [Store] ignores these
+// locks, and the other programs ignore the locks of the Store; see the package comment.
 type ForeignLocks struct {
-	// Legacy are locks of the older program below the prefix. LegacyAtRoot are locks of the older
-	// program at the root of the bucket that are not below the prefix.
+	// Legacy lists the locks of the older program below the prefix. LegacyAtRoot lists its locks at
+	// the root of the bucket, without those below the prefix.
 	Legacy, LegacyAtRoot []string
 
-	// Other are registers of package s3verstore below the prefix. Shared are the registers in Other
-	// whose own prefix is exactly this prefix. SharedText explains Shared and says what to do. It
-	// is empty if Shared is empty.
+	// Other lists the registers of package s3verstore below the prefix. Shared lists those of them
+	// whose Store has exactly this prefix. SharedText explains Shared and says what to do. It is
+	// empty if Shared is empty.
 	Other, Shared []string
 	SharedText    string
 }
 
-// ForeignLocks searches the bucket for other locks; see [ForeignLocks].
+// ForeignLocks searches the bucket for locks of other programs. The type ForeignLocks describes the
+// result.
 func (s *Store) ForeignLocks(ctx context.Context) (*ForeignLocks, error) {
 	found, err := s.findForeignLocks(ctx)
 	if err != nil {
@@ -273,8 +275,8 @@ func (s *Store) mayWrite(ctx context.Context, op store.Kind, key string, prev st
 	return err
 }
 
-// Open returns a [Store] for the registers that a URL names; see [s3bucket.Config]. It sends
-// nothing.
+// Open returns a [Store] for the registers that a URL names; see [s3bucket.Config]. It sends no
+// request.
 func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	c, err := s3bucket.ParseURL(rawURL)
 	if err != nil {

@@ -98,7 +98,7 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 	case p[paramReserve] != "" && setting != nil:
 		return nil, usagef("the URL %s names two tables of reservations, by %s and by %s or %s: name one table", at, paramReserve, paramConditionalPut, paramCopyIfAbsent)
 	case setting == nil && (p[paramDynamoEndpoint] != "" || p[paramDynamoRegion] != ""):
-		return nil, usagef("%s and %s work only with %s and %s: for reserve, add endpoint and region to its escaped URL", paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent)
+		return nil, usagef("the URL %s has %s or %s, which need %s or %s: if %s names the table, add endpoint and region to the table's own URL, and escape that URL", at, paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent, paramReserve)
 	case setting != nil:
 		if setting.Timeout != 0 && opts.Timeout != 0 && setting.Timeout != opts.Timeout {
 			return nil, usagef("the URL %s has two timeouts of reservations: remove %s", at, paramReserveTimeout)

@@ -97,7 +97,7 @@ var (
 	errBuild     = errors.New("the mutant does not compile")
 	errUnnoticed = errors.New("the test passes with the mutant")
 	errNoTest    = errors.New("the test did not run")
-	errTimeout   = errors.New("the test was not over in time, as on a slow machine without the mutant")
+	errTimeout   = errors.New("the test ran into its time limit, which does not prove that it noticed the mutant")
 )
 
 // Check returns nil if the named test of the package in dir fails with the mutant in each of so many

@@ -50,7 +50,7 @@ func basicCases() []testCase {
 			}
 			e.put("a", "two", nil)
 			if _, info := e.read("a", nil); len(info.Metadata) != 0 || info.ContentType == "text/plain" {
-				e.errorf("after a put without them: type %q, metadata %q", info.ContentType, info.Metadata)
+				e.errorf("a put without content type and metadata replaced the object, but it still has type %q, metadata %q", info.ContentType, info.Metadata)
 			}
 		}},
 		{"Headers", "The headers are kept, with a large body too, and replaced with it; a body is not decoded.", func(e *env) {
@@ -63,7 +63,7 @@ func basicCases() []testCase {
 			}
 			e.put("a", "two", nil)
 			if _, info := e.read("a", nil); info.Headers != (object.Headers{}) {
-				e.errorf("after a put without them: %+v", info.Headers)
+				e.errorf("a put without headers replaced the object, but it still has %+v", info.Headers)
 			}
 		}},
 		{"LargeMetadata", "A large body keeps its metadata too.", func(e *env) {
