@@ -10,16 +10,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Faulty is a table that injects faults into its calls. Use it to test programs that use a table.
-// Package objecttest describes the faults. If a table and a bucket have the same
-// [objecttest.Faults], their calls are numbered together, and a fault that stops the process stops
-// both.
+// Faulty is a table that injects faults into its calls. Use it to test programs that use a table. Package
+// objecttest describes the faults. If a table and a bucket have the same [objecttest.Faults], their calls
+// are numbered together. A fault that stops the process then stops both.
 //
 //	faults := objecttest.NewFaults(objecttest.Nth(3, objecttest.Cut))
 //	table, bucket := itemtest.NewFaulty(t, faults), faults.Bucket(b)
 //
-// The operations are get, put, update, delete and scan. A GetMany counts as one get of the first
-// key. A scan gets its fault before it begins. Schema never gets a fault.
+// The operations are get, put, update, delete and scan. A GetMany counts as one get of the first key. A
+// scan gets its fault before it begins. Schema gets no fault.
 type Faulty struct {
 	*objecttest.Faults
 	below largeitem.Table

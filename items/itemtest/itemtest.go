@@ -20,9 +20,9 @@ import (
 
 // Options adapt the suite to a table. The zero value suits a fast table.
 type Options struct {
-	// Reopen opens the table of first a second time, as another process would do. If Reopen is not
-	// nil, half of the competing goroutines use the second handle. The suite then also reads
-	// through one handle what the other handle wrote.
+	// Reopen opens a second handle on the same table, as another process would do. If Reopen is not nil,
+	// half of the competing goroutines use the second handle. The suite then also reads through one
+	// handle what the other handle wrote.
 	Reopen func(t *testing.T, first largeitem.Table) largeitem.Table
 
 	// Add returns an expression for [largeitem.Change] that adds n to the number in the attribute
@@ -44,7 +44,7 @@ type Options struct {
 	Items int
 
 	// Large is the size in bytes of the largest item of ASCII text that the table can store.
-	// [largeitem.Schema].ItemSize counts the bytes. 0 means MaxItem of the table's schema.
+	// [largeitem.Schema].ItemSize counts the bytes. 0 means the MaxItem of the table's schema.
 	Large int
 }
 

@@ -4,15 +4,14 @@
 //		leasetest.Run(t, func(t *testing.T) store.Store { return newStore(t) }, nil)
 //	}
 //
-// Run package storetest first: it checks the contract of a register. This suite checks grants,
-// takeovers, lost replies and contention. Most of its cases represent a failure of a real system.
+// Run package storetest first: it checks the contract of a register. This suite checks grants, takeovers,
+// lost replies and contention. Most of its cases reproduce a failure of a real system.
 //
 // # Time
 //
-// If a case needs a lease to expire, it takes a lease of Options.TTL and waits. For a store in
-// memory, run the suite in a bubble (Options.Bubble), where waiting takes no time. In real time
-// no case fails because the machine is slow. A case fails only if an event comes too early, or
-// not within Options.CaseTimeout.
+// If a case needs a lease that expires, it takes a lease of Options.TTL and waits. For a store in memory,
+// run the suite in a bubble (Options.Bubble), where waiting takes no time. A slow machine makes no case
+// fail in real time. A case fails only if an event comes too early, or not within Options.CaseTimeout.
 package leasetest
 
 import (
@@ -32,8 +31,8 @@ type Options struct {
 	// store allows. A case waits for up to three TTLs.
 	TTL time.Duration
 
-	// Second opens a further store with the same registers as first, as another process does. Nil:
-	// there is only one store.
+	// Second opens another store with the same registers, as another process does. The parameter is the
+	// first store. Nil: there is only one store.
 	Second func(t *testing.T, first store.Store) store.Store
 
 	// Skip names the cases that Run does not run, each with the reason. If a name is
@@ -83,9 +82,9 @@ func cases() []suitetest.Case[*env] {
 // Cases returns the names of all cases.
 func Cases() []string { return suitetest.Names(cases()) }
 
-// Run checks leases on the stores that open returns. Each case is a subtest with its
-// own store. Each call of open returns a new, empty store. With t.Cleanup, open
-// registers the functions that close what it has opened.
+// Run checks leases on the stores that open returns. Each case is a subtest with its own store. Each call
+// of open returns a new, empty store. The function open must also register the functions that close its
+// stores, with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 	t.Helper()
 	o := opts.checked(t)
@@ -95,10 +94,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 // Failure describes a case that failed.
 type Failure = suitetest.Failure
 
-// Check runs the cases like [Run], one after the other. A failed case does not fail t: Check
-// returns the failures. Use Check to show that a store is known to be wrong. If the caller
-// passes names, Check runs only these cases. Check starts no subtest and no bubble, so a test
-// can call it in a bubble.
+// Check runs the cases like [Run], one after the other. A failed case does not fail t: Check returns the
+// failures. Use Check to show that a wrong store fails the suite. If the caller passes names, Check runs
+// only these cases. Check starts no subtest and no bubble, so a test can call it in a bubble.
 func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, names ...string) []*Failure {
 	t.Helper()
 	o := opts.checked(t)

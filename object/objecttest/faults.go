@@ -9,19 +9,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Fault is what happens to a call of a [Faulty] bucket.
+// Fault is the effect of a fault on a call of a [Faulty] bucket.
 type Fault int
 
 const (
-	// Pass: nothing happens to the call.
+	// Pass: the call has no fault.
 	Pass Fault = iota
 
 	// Fail: the bucket below does not get the call. The caller gets an error whose outcome is
 	// unknown.
 	Fail
 
-	// Lose: the bucket below carries the call out. The caller gets the same error as with
-	// Fail.
+	// Lose: the bucket below carries out the call. The caller gets the same error as with Fail.
 	Lose
 
 	// Repeat: the bucket below gets the call twice, as if a proxy had repeated it. The caller gets
@@ -40,9 +39,9 @@ const (
 // ErrFault is the error of a call that got a fault. It matches store.ErrUnavailable.
 var ErrFault = fmt.Errorf("%w: a fault of the test", store.ErrUnavailable)
 
-// Call is a call that a [Faults] decides about.
+// Call is one call, for which [Faults] chooses a fault.
 type Call struct {
-	N    int        // from 1
+	N    int        // number of the call, from 1
 	Op   store.Kind // get, stat, put, delete, copy or list; for a table of items, also update or scan
 	Key  string     // for a copy, the destination; for a list, the prefix
 	Dead bool       // an earlier call was Cut
@@ -51,7 +50,7 @@ type Call struct {
 // Write reports whether the call changes something.
 func (c Call) Write() bool { return c.Op.Write() }
 
-// Faults are the faults of one process. The calls of all buckets with the same Faults are numbered
+// Faults chooses the faults of one process. The calls of all buckets with the same Faults are numbered
 // together. Any number of goroutines may use a Faults.
 type Faults struct {
 	decide func(Call) Fault
@@ -63,11 +62,11 @@ type Faults struct {
 	late  []func()
 }
 
-// NewFaults returns faults for which decide returns the fault of each call. Several goroutines may
-// call decide at the same time. If decide is nil, all calls pass.
+// NewFaults returns a Faults that calls the function decide to choose the fault of each call. Several
+// goroutines may call decide at the same time. If decide is nil, no call has a fault.
 func NewFaults(decide func(Call) Fault) *Faults { return &Faults{decide: decide} }
 
-// Nth returns a function for [NewFaults] that gives the fault to the n-th call.
+// Nth returns a function for [NewFaults] that chooses this fault for the n-th call.
 func Nth(n int, fault Fault) func(Call) Fault {
 	return func(c Call) Fault {
 		if c.N == n {
@@ -105,9 +104,9 @@ func (f *Faults) Deliver() {
 	}
 }
 
-// Call carries out a call with its fault. It is for decorators. The fault decides whether Call
-// calls run not at all, once or twice. If the fault is Late, [Faults.Deliver] calls run, with a
-// context that does not end with ctx.
+// Call carries out a call with its fault. It is for decorators of a bucket or a table. Depending on the
+// fault, Call calls the function run not at all, once or twice. If the fault is Late, [Faults.Deliver]
+// calls run later, with a context that does not end with ctx.
 func (f *Faults) Call(ctx context.Context, op store.Kind, key string, run func(context.Context) error) error {
 	f.mu.Lock()
 	f.n++

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Faulty is a bucket whose calls get faults, for tests of programs that use a bucket. Reads get
-// every fault except Pass as an error.
+// Faulty is a bucket whose calls have faults. Use it to test programs that use a bucket. A read with any
+// fault except Pass returns an error.
 type Faulty struct {
 	*Faults
 	below object.Bucket
@@ -23,7 +23,7 @@ var (
 	_ object.Describer = (*Faulty)(nil)
 )
 
-// NewFaulty returns a bucket in which decide returns the fault of each call; see
+// NewFaulty returns a bucket for which the function decide chooses the fault of each call; see
 // [NewFaults].
 func NewFaulty(below object.Bucket, decide func(Call) Fault) *Faulty {
 	return NewFaults(decide).Bucket(below)

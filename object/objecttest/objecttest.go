@@ -1,4 +1,4 @@
-// Package objecttest checks that a bucket keeps the contract of package object.
+// Package objecttest checks that a bucket obeys the contract of package object.
 //
 //	func TestBucket(t *testing.T) {
 //		objecttest.Run(t, func(t *testing.T) object.Bucket { return newBucket(t) }, nil)
@@ -6,9 +6,9 @@
 //
 // Each case checks one rule of the contract, and names that rule when it fails.
 //
-// A bucket need not have every ability. Name the missing abilities in [Options]. The suite then
-// checks that the bucket refuses them with [errors.ErrUnsupported] and changes nothing. If such
-// an ability works, the suite fails.
+// A bucket need not have every ability. Name the missing abilities in [Options]. The suite then checks
+// that such a call returns [errors.ErrUnsupported] and changes nothing. If such an ability works, the
+// suite fails.
 package objecttest
 
 import (
@@ -24,33 +24,33 @@ import (
 
 // Options adapt the suite to a bucket. The zero value is for a fast bucket.
 type Options struct {
-	// Reopen opens a second handle on the objects of first, as another process would do. If Reopen
-	// is not nil, half of the racers use the second handle. The suite then also reads through one
-	// handle what the other handle wrote.
+	// Reopen opens a second handle on the same objects, as another process would do. If Reopen is not
+	// nil, half of the racers use the second handle. The suite then also reads through one handle what
+	// the other handle wrote.
 	Reopen func(t *testing.T, first object.Bucket) object.Bucket
 
 	// Unsupported names abilities that this bucket does not have, each with the reason.
 	Unsupported map[object.Ability]string
 
-	// Skip names cases that this bucket is known to fail, each with the reason. A name that is no
-	// case fails the test.
+	// Skip names cases that this bucket is known to fail, each with the reason. If a name is not the
+	// name of a case, the test fails.
 	Skip map[string]string
 
-	// VerifySkips also runs the cases of Skip, and fails when one of them passes.
+	// With VerifySkips, Run also runs the cases of Skip. If one of them passes, the test fails.
 	VerifySkips bool
 
 	// Racers is the number of goroutines that compete. It is at least 2; 0 means 16.
 	Racers int
 
-	// Rounds is how often a race is repeated; 0 means 25.
+	// Rounds is the number of times that each race runs; 0 means 25.
 	Rounds int
 
-	// Keys is the number of keys of the long listing; 0 means 1,100, which is more
-	// than a page of any known store.
+	// Keys is the number of keys in the test of a long listing. 0 means 1,100, which is more than one
+	// page of any known store.
 	Keys int
 
-	// Large is the size of the large body in bytes; 0 means 1 MiB. Make it larger than the
-	// size from which the bucket uploads in parts.
+	// Large is the size of the large body in bytes; 0 means 1 MiB. Set it to more than the size from
+	// which the bucket uploads in parts.
 	Large int
 }
 
@@ -95,9 +95,9 @@ func Run(t *testing.T, open func(t *testing.T) object.Bucket, opts *Options) {
 // Failure is a case that failed.
 type Failure = suitetest.Failure
 
-// Check runs the cases like [Run]. If names are given, it runs only these cases. It returns the
-// cases that failed, and does not fail t. Use Check to test this suite, or to show that a bucket is
-// wrong.
+// Check runs the cases like [Run]. If names are given, it runs only these cases. It returns the cases
+// that failed, and does not fail t. Use Check to test this suite, or to show that a wrong bucket fails
+// it.
 func Check(t *testing.T, open func(t *testing.T) object.Bucket, opts *Options, names ...string) []*Failure {
 	t.Helper()
 	o := opts.checked(t)

@@ -21,10 +21,11 @@ func seen[S comparable, T any](edges []Edge[S, T], reduce func(*S)) map[outside[
 	return all
 }
 
-// Compare visits up to limit states of plain, a world without reductions. For each state it also
-// takes the reduced form of the state, and tries the steps of the world reduced from there. Both
-// must lead to the same reduced states, with the same events. Compare returns the number of
-// states, the number of their reduced forms, and the first difference.
+// Compare checks the reductions of a model. The parameter plain is a world without reductions. Compare
+// visits the first states of this world, at most limit states. For each state it also takes the reduced
+// form of the state, and tries the steps of the world with reductions from there. Both worlds must reach
+// the same reduced states, with the same events. Compare returns the number of states, the number of
+// their reduced forms, and the first difference.
 func Compare[S comparable, T, W any](plain, reduced World[S, T, W], reduce func(*S), limit int) (states, forms int, differs []string) {
 	expand, expandReduced := expander(plain), expander(reduced)
 	known := map[S]bool{plain.Start(): true}

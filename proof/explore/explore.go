@@ -1,7 +1,13 @@
-// Package explore visits every state that a small world can reach, breadth first. It finds a
-// shortest run to a state or a step that breaks a property. The models of leases, of sessions and
-// of records with several holders use it. It contains what their worlds share, but none of their
-// rules.
+// Package explore visits every state that a small world can reach, states near the start first.
+//
+// A world is a small system that a model describes: a few clients, the registers of a store, the network
+// and the clocks. A state is the situation of the whole world at one time. A step leads from one state to
+// the next. A run is a sequence of steps. A reduction removes from a state what has no effect on later
+// steps, so that there are fewer states.
+//
+// A search finds the shortest run to a state or a step that breaks a property. The models of leases, of
+// sessions and of records with several holders use it. The package contains what these models share, but
+// none of their rules.
 package explore
 
 import (
@@ -12,12 +18,12 @@ import (
 	"time"
 )
 
-// Edge is one step from a state to another.
+// Edge is one step from a state to the next.
 type Edge[S, T any] struct {
 	Next     S
 	Step     T      // what happened, for the trace
-	Events   uint64 // the set of events that the step contains, one bit each
-	Violated uint8  // the property that the step breaks; 0 is none
+	Events   uint64 // events of the step, one bit each
+	Violated uint8  // property that the step breaks; 0 is none
 }
 
 // World is what a search needs from a model. S is a state, T is a step, and W is a state during a
@@ -29,22 +35,21 @@ type World[S, T, W any] interface {
 	// Hash is a digest of a state, never zero. Two states with one hash count as one.
 	Hash(s *S) uint64
 
-	// Expand tries all steps from a state, always in one order.
+	// Expand tries all steps from a state, always in the same order.
 	Expand(x *Steps[S, T, W])
 
-	// Begin sets w to a state. End reduces the state that w has reached to its normal form, and
-	// describes the step.
+	// Begin copies a state to w. End reduces the state in w, and describes the step in e.
 	Begin(w *W, s *S)
 	End(w *W, e *Edge[S, T])
 
-	// NumClients is the number of clients. Probe leaves one client alone with a good network: the
-	// other clients are dead, or they are idle. Probe returns the property that this breaks, or
-	// 0.
+	// NumClients is the number of clients. Probe leaves client c alone with a good network. If lives is
+	// true, the other clients are idle; otherwise they are dead. Probe returns the property that is
+	// broken then, or 0.
 	NumClients() int
 	Probe(s *S, c int, lives bool) (broke uint8)
 
-	// Teller returns a function that describes the steps of a run, one after the other from the
-	// start: what happens in a step, and its next state.
+	// Teller returns a function that describes a run. The function gets the steps of the run in their
+	// order. For each step, it describes what happens and the next state.
 	Teller() func(e *Edge[S, T]) (what, where string)
 }
 
@@ -56,8 +61,8 @@ type Steps[S, T, W any] struct {
 	w     W // reused, since it would otherwise be allocated for each step
 }
 
-// Try runs do. If do returns true, Try adds the step to the state that do has reached. If do
-// returns false, the step is not possible.
+// Try calls the function do, which changes the state in w. If the result of do is true, Try adds the step
+// and its new state. If the result is false, the step is not possible.
 func (x *Steps[S, T, W]) Try(step T, do func(w *W) bool) {
 	x.world.Begin(&x.w, &x.From)
 	if do(&x.w) {
@@ -77,29 +82,28 @@ func expander[S, T, W any](w World[S, T, W]) func(s *S) []Edge[S, T] {
 	}
 }
 
-// Options say what a search looks for, and how far it goes.
+// Options are the options of a search.
 type Options[F Fault, P Property] struct {
-	// Fault is the one wrong rule; 0 is none.
+	// Fault is the wrong rule of the search; 0 is none.
 	Fault F
 
-	// Only lists the properties that the search checks. The search ignores all others. Nil means
-	// all properties.
+	// Only lists the properties that the search checks. The search ignores all others. Nil means all
+	// properties.
 	Only []P
 
-	// Probe is the distance of probes: in one of Probe states, the search leaves each client
-	// alone. 0 means no probes.
+	// Probe is the distance of probes. For example, 100 means that the search probes one of 100 states:
+	// it leaves each client alone there. 0 means no probes.
 	Probe int
 
-	// When the search has found more than MaxStates states, it ends after the present level. 0
-	// means no limit.
+	// If the search has found more than MaxStates states, it ends after the states at the same distance
+	// from the start. 0 means no limit.
 	MaxStates int
 }
 
-// Sees reports whether the search checks a property.
+// Sees reports whether the search checks the property.
 func (o *Options[F, P]) Sees(p P) bool { return o.Only == nil || slices.Contains(o.Only, p) }
 
-// Broken returns the number of a property for the search, or 0 if the search does not check the
-// property.
+// Broken returns the number of the property, or 0 if the search does not check it.
 func (o *Options[F, P]) Broken(p P) uint8 {
 	if o.Sees(p) {
 		return uint8(p)

@@ -7,26 +7,27 @@ import (
 	"time"
 )
 
-// Event is what may happen in the steps of a model.
+// Event is something that may happen in a step of a model.
 type Event interface {
 	~uint8
 	fmt.Stringer
 }
 
-// Property is a promise of a model. String describes a state or a step that breaks the promise.
+// Property is a promise of a model. The method String describes a state or a step that breaks the
+// promise.
 type Property interface {
 	~int
 	fmt.Stringer
 }
 
-// Fault is a wrong rule of a model. Why describes the rule.
+// Fault is a wrong rule of a model. The method Why describes the rule.
 type Fault interface {
 	~int
 	fmt.Stringer
 	Why() string
 }
 
-// Between returns the events, properties or faults from the number from to the number before to.
+// Between returns all events, properties or faults with a number n, where from <= n < to.
 func Between[V ~int | ~uint8](from, to V) []V {
 	var all []V
 	for v := from; v < to; v++ {
@@ -35,11 +36,11 @@ func Between[V ~int | ~uint8](from, to V) []V {
 	return all
 }
 
-// Notes are what happens in a step.
+// Notes record what happens in a step.
 type Notes[E Event, F Fault, P Property] struct {
 	options *Options[F, P]
-	Events  uint64 // a bit each
-	Broke   P      // the first property that was broken
+	Events  uint64 // events of the step, one bit each
+	Broke   P      // first property that the step has broken
 }
 
 // NewNotes returns empty notes for a new step.
@@ -47,13 +48,13 @@ func NewNotes[E Event, F Fault, P Property](o *Options[F, P]) Notes[E, F, P] {
 	return Notes[E, F, P]{options: o}
 }
 
-// Note says that an event happens.
+// Note records an event.
 func (n *Notes[E, F, P]) Note(e E) { n.Events |= 1 << e }
 
-// Has says whether an event happened.
+// Has reports whether the event has happened in this step.
 func (n *Notes[E, F, P]) Has(e E) bool { return n.Events&(1<<e) != 0 }
 
-// Fail says that a property is broken.
+// Fail records that a property is broken.
 func (n *Notes[E, F, P]) Fail(p P) {
 	if n.Broke == 0 && n.options.Sees(p) {
 		n.Broke = p
@@ -63,8 +64,8 @@ func (n *Notes[E, F, P]) Fail(p P) {
 // Report is the result of a search.
 type Report[P Property] struct {
 	tally
-	States    int // distinct ones
-	Depth     int // the longest of all shortest runs
+	States    int // number of different states
+	Depth     int // length of the longest of all shortest runs
 	Complete  bool
 	Elapsed   time.Duration
 	Violation *Violation[P]

@@ -4,8 +4,9 @@ package explore
 // array after the number of its values; the rest is zero. Of a clock a state has only what is left
 // of a wait.
 
-// The clocks. One tick of true time is 1.5 units of a right clock. With rho = 1/3 a clock
-// advances by 1 to 2 units in a tick, and f = (1+rho)/(1-rho) = 2.
+// Slowest and Fastest are the two rates of a clock: the units by which the clock advances in one tick.
+// One tick of true time is 1.5 units of a right clock. So the rate error rho is 1/3, and f =
+// (1+rho)/(1-rho) = 2.
 const (
 	Slowest = 1
 	Fastest = 2
@@ -17,7 +18,7 @@ func Put[R any](list []R, n *uint8, v R) {
 	*n++
 }
 
-// Take removes value i from a list of n values, and returns it.
+// Take removes the value at index i from a list of n values, and returns the value.
 func Take[R any](list []R, n *uint8, i int) R {
 	v := list[i]
 	copy(list[i:*n], list[i+1:*n])
@@ -26,8 +27,8 @@ func Take[R any](list []R, n *uint8, i int) R {
 	return v
 }
 
-// Keep removes from a list of n values those for which good returns false. The function good may
-// change a value.
+// Keep keeps the values of a list for which the function good returns true, and removes the others. The
+// function good may change a value.
 func Keep[R any](list []R, n *uint8, good func(v *R) bool) {
 	kept := uint8(0)
 	for i := range *n {
@@ -40,9 +41,10 @@ func Keep[R any](list []R, n *uint8, good func(v *R) bool) {
 	*n = kept
 }
 
-// Sort orders a list of n values, at most 8, by keys that do not depend on the names of versions.
-// If same reports that two values with one key are equal, Sort keeps only the first. This changes
-// nothing: when the store applies one write, it refuses the other writes over the same version.
+// Sort orders a list of n values, at most 8. The keys do not depend on the names of versions. If the
+// function same reports that two values with one key are equal, Sort keeps only the first. This has no
+// effect on later steps: when the store applies one write, it refuses all other writes over the same
+// version.
 func Sort[R any](list []R, n *uint8, key func(v *R) uint64, same func(key uint64, a, b *R) bool) {
 	if *n < 2 {
 		return
@@ -69,10 +71,10 @@ func Sort[R any](list []R, n *uint8, key func(v *R) uint64, same func(key uint64
 	*n = kept
 }
 
-// Names numbers versions and grants in the order in which they appear in a state.
+// Names gives new numbers to versions and grants, in the order in which they appear in a state.
 type Names struct {
 	to   [128]uint8
-	Last uint8 // the last number that was given
+	Last uint8 // last number that was given
 }
 
 // texts are the small numbers of a state as the ids and nonces of a record.
@@ -83,8 +85,8 @@ var texts = func() (all [256]string) {
 	return all
 }()
 
-// Text converts a number in a state to an id or nonce of a record. Number converts it back. Zero
-// means none.
+// Text converts a number in a state to an id or a nonce of a record. Number converts the id or nonce
+// back. Zero means none.
 func Text(n uint8) string { return texts[n] }
 
 // Number returns the number of a Text.
@@ -95,13 +97,13 @@ func Number(text string) uint8 {
 	return text[0]
 }
 
-// GoneVersion names a version that no client can find any more.
+// GoneVersion is the name of every version that no client can find any more.
 const GoneVersion = 255
 
-// Set gives an old name a number.
+// Set gives a number to an old name.
 func (n *Names) Set(old, number uint8) { n.to[old] = number }
 
-// Rename replaces the name in v by its number. Zero and GoneVersion do not change.
+// Rename replaces the old name in v by its new number. Zero and GoneVersion do not change.
 func (n *Names) Rename(v *uint8) {
 	if *v == 0 || *v == GoneVersion {
 		return
@@ -113,15 +115,15 @@ func (n *Names) Rename(v *uint8) {
 	*v = n.to[*v]
 }
 
-// Tokens are renumbered after each step.
+// After each step, all tokens get new numbers. These are the numbers.
 const (
-	TopToken  = 8  // the largest granted so far
-	LowToken  = 4  // those below it are all alike
-	HighToken = 10 // those above it are all alike
+	TopToken  = 8  // the largest token that was granted
+	LowToken  = 4  // the token LowToken and all lower tokens
+	HighToken = 10 // the token HighToken and all higher tokens
 )
 
-// LowerToken renumbers a token after the largest token has risen by that number. Zero means no
-// token.
+// LowerToken returns the new number of a token after the largest token has risen by the given number.
+// Zero means that there is no token.
 func LowerToken(t *uint8, by uint8) {
 	if *t != 0 {
 		*t = min(max(*t-min(by, *t), LowToken), HighToken)

@@ -1,11 +1,9 @@
-// Package integration holds the tests that need real servers: the suites of registers,
-// buckets and leases on versitygw, MinIO and DynamoDB Local, plain and through a proxy
-// that makes requests fail, and leases that real processes fight over while they are
-// killed and stopped.
+// Package integration has the tests that need real servers. They run the suites of registers, buckets and
+// leases on versitygw, MinIO and DynamoDB Local, directly and through a proxy that makes requests fail.
+// In other tests, real processes compete for leases, while the test stops or kills some of them.
 //
-// It also pins down what each server does with conditional requests, so that a new
-// version of a server that does something else is noticed.
+// The tests also check how each server answers conditional requests. So they fail if a new version of a
+// server changes this behavior.
 //
-// With HOLDFAST_TORTURE=1 in the environment the long versions run. The servers
-// come from package servers.
+// With HOLDFAST_TORTURE=1 in the environment, the tests run longer. Package servers starts the servers.
 package integration

@@ -1,5 +1,5 @@
-// Package rewrite is the common code of items/memtable and items/storetable. Both tables
-// check the condition of a write in this process, and then replace the whole item.
+// Package rewrite is the common code of items/memtable and items/storetable. Both tables check the
+// condition of a write in this process. Then they replace the whole item.
 package rewrite
 
 import (
@@ -30,7 +30,7 @@ func Delete(key largeitem.Key, cond *largeitem.Condition) Write {
 	return Write{Op: store.OpDelete, Key: key, Cond: cond}
 }
 
-// Check reports what is wrong with the arguments.
+// Check returns an error if the arguments of the write are not valid.
 func (w Write) Check(schema largeitem.Schema) error {
 	if err := schema.CheckItem(w.Key, w.Item); err != nil {
 		return err
@@ -41,9 +41,9 @@ func (w Write) Check(schema largeitem.Schema) error {
 	return schema.CheckCondition(w.Cond)
 }
 
-// Next returns the item after the write. The parameter and the result are nil if there is no item.
-// If the condition does not hold, the error is a [largeitem.ConditionFailedError] with a copy of
-// the item.
+// Next returns the item after the write. A nil parameter means that there is no item; a nil result means
+// that there is none after the write. If the condition does not hold, the error is a
+// [largeitem.ConditionFailedError] with a copy of the item.
 func (w Write) Next(schema largeitem.Schema, item largeitem.Attributes) (largeitem.Attributes, error) {
 	holds, err := w.Cond.Holds(item)
 	if err != nil {

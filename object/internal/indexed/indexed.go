@@ -1,10 +1,10 @@
-// Package indexed stores the body of each object under a unique name, and never changes it. An
-// index has a register for each key, which names the body. So every version is unique, and every
-// condition is the condition of one write of a register.
+// Package indexed stores the body of each object under a unique name, and never changes it. An index has
+// a register for each key. The register contains the name of the body. So every version is unique, and
+// the condition of a write is a condition of one write of a register.
 //
-// A change writes the new body, then changes the register, then removes the old body. If the
-// process is stopped between two steps, a body can remain that no register names. [Bucket.Sweep]
-// removes such bodies.
+// A change writes the new body, then the register, and then removes the old body. If the process stops
+// between two of these steps, a body can remain that no register names. [Bucket.Sweep] removes such
+// bodies.
 package indexed
 
 import (
@@ -30,7 +30,7 @@ type Bodies interface {
 	// register may name this body.
 	Write(ctx context.Context, name string, body io.Reader, o object.PutOptions) (size int64, err error)
 
-	// Copy stores a copy of the body "from" under this name.
+	// Copy copies a body to this name. The parameter from is the name of the source.
 	Copy(ctx context.Context, from, name string, size int64, progress object.Progress) error
 
 	// Open opens length bytes of a body, from offset; if length is 0, it opens the body from offset
@@ -38,16 +38,16 @@ type Bodies interface {
 	// not have the given size, the error matches store.ErrCorrupt.
 	Open(ctx context.Context, name string, size, offset, length int64) (io.ReadCloser, error)
 
-	// Exists reports whether there is such a body.
+	// Exists reports whether the body exists.
 	Exists(ctx context.Context, name string) (bool, error)
 
-	// Remove removes a body that no register names any more. If this is not possible now, the body
+	// Remove removes a body that no register names any more. If the body cannot be removed now, it
 	// remains for Sweep.
 	Remove(ctx context.Context, name string)
 
-	// OlderThan yields the names of bodies that are older than age. It may also yield names of
-	// other files or objects, because the sweep removes only names of the form of [rand.Text]. The
-	// iteration ends after an error.
+	// OlderThan returns the names of all bodies that are older than age. The names may include other
+	// files or objects, because the sweep removes only names of the form of [rand.Text]. The iteration
+	// ends after an error.
 	OlderThan(ctx context.Context, age time.Duration) iter.Seq2[string, error]
 
 	// Sweep removes an old body that no register names.
@@ -67,9 +67,9 @@ type Bucket struct {
 	oneClock bool
 }
 
-// New returns a bucket with this index. The index must have no other registers. Errors contain name
-// as the name of the bucket. Set oneClock if all writers and readers are on one machine. The clock
-// of the machine is then the clock of the bucket, and [object.Info].Now is known.
+// New returns a bucket with this index. The index must have no other registers. The parameter name is the
+// name of the bucket in errors. Set oneClock if all writers and readers are on one machine. The clock of
+// the machine is then the clock of the bucket, and [object.Info].Now is known.
 func New(name string, index store.Store, bodies Bodies, grace time.Duration, oneClock bool) *Bucket {
 	return &Bucket{name, index, bodies, grace, oneClock}
 }

@@ -1,4 +1,4 @@
-// Package exploretest has the tests that models share.
+// Package exploretest has the tests that the models share.
 package exploretest
 
 import (
@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/proof/explore"
 )
 
-// Torture reports whether HOLDFAST_TORTURE requests searches that take minutes. Without it a test
-// of a large world searches its nearest states.
+// Torture reports whether HOLDFAST_TORTURE is set. Then the tests run searches that take minutes. If
+// HOLDFAST_TORTURE is not set, a test of a large world visits only the states near the start.
 func Torture() bool { return os.Getenv("HOLDFAST_TORTURE") != "" }
 
-// Nearest returns limit if HOLDFAST_TORTURE requests long searches. Otherwise it returns a
-// smaller number: the states next to the start that a test of a large world visits.
+// Nearest returns the number of states that a test of a large world visits. With HOLDFAST_TORTURE it
+// returns limit. Otherwise it returns a smaller number.
 func Nearest(limit int) int {
 	switch {
 	case Torture():
@@ -25,25 +25,26 @@ func Nearest(limit int) int {
 	return 20_000
 }
 
-// Model is a model under test. C says how large its worlds are and what may happen in them.
+// Model is a model under test. C is the type of its configuration, which defines a world.
 type Model[C any, E explore.Event, F explore.Fault, P explore.Property] struct {
 	// Explore and Compare are the functions of the model. A model without reductions has no
 	// Compare.
 	Explore func(C, explore.Options[F, P]) explore.Report[P]
 	Compare func(C, explore.Options[F, P], int) (states, forms int, differs []string)
 
-	// Faults lists its wrong rules.
+	// Faults lists the wrong rules of the model.
 	Faults []F
 
-	// Alone lists the properties that Probe checks, when a client is left alone.
+	// Alone lists the properties that [explore.World].Probe checks.
 	Alone []P
 
-	// RaceSteps is a length of runs; 0 means no bound. With the race detector, the test visits
-	// only the nearest states if it looks for a longer run. Then the test may miss the run.
+	// RaceSteps limits the tests of wrong rules under the race detector; 0 means no limit. If a wrong
+	// rule needs a run of more than RaceSteps steps, the test visits only the states near the start.
+	// Then the test may not find the run.
 	RaceSteps int
 }
 
-// Search searches a world, and logs its size.
+// Search searches a world, and logs the number of its states.
 func (m *Model[C, E, F, P]) Search(t *testing.T, world C, o explore.Options[F, P]) explore.Report[P] {
 	t.Helper()
 	r := m.Explore(world, o)
@@ -52,9 +53,9 @@ func (m *Model[C, E, F, P]) Search(t *testing.T, world C, o explore.Options[F, P
 	return r
 }
 
-// Visit visits a world with the right rules. The test fails if a property is broken, or if one of
-// the events never happens. Visit visits all states; there must be at least as many as least
-// says. If the options have a bound, it visits only the nearest states.
+// Visit searches a world with the right rules. If a property is broken, or one of the events never
+// happens, the test fails. The search must visit all states, and there must be at least as many states as
+// the parameter least. If the options have a limit, the search visits only the states near the start.
 func (m *Model[C, E, F, P]) Visit(t *testing.T, world C, o explore.Options[F, P], least int, events ...E) {
 	t.Helper()
 	r := m.Search(t, world, o)
@@ -73,8 +74,8 @@ func (m *Model[C, E, F, P]) Visit(t *testing.T, world C, o explore.Options[F, P]
 	}
 }
 
-// VisitAtLength is Visit for a large world. Without HOLDFAST_TORTURE it visits only the nearest
-// states, in which some events do not happen yet.
+// VisitAtLength is Visit for a large world. Without HOLDFAST_TORTURE it visits only the states
+// near the start. Some events do not happen in these states.
 func (m *Model[C, E, F, P]) VisitAtLength(t *testing.T, world C, o explore.Options[F, P], least int, events ...E) {
 	t.Helper()
 	if !Torture() {
@@ -91,9 +92,8 @@ func tell[P explore.Property](t *testing.T, v *explore.Violation[P]) {
 	}
 }
 
-// Catch says what a search with a wrong rule must find in a small world: the property that the
-// rule breaks, and the length of the shortest run that breaks it. The search ignores all other
-// properties.
+// Catch describes what a search with a wrong rule must find: the property that the rule breaks, and the
+// length of the shortest run to such a state. The search ignores all other properties.
 type Catch[C any, F explore.Fault, P explore.Property] = struct {
 	Fault  F
 	World  C
@@ -101,8 +101,8 @@ type Catch[C any, F explore.Fault, P explore.Property] = struct {
 	Steps  int
 }
 
-// CatchFaults looks for a run that shows what is wrong with each wrong rule. A rule has more than
-// one line if it breaks more than one property.
+// CatchFaults checks that a search detects each wrong rule. If a rule breaks several properties, the list
+// has several entries for this rule.
 func (m *Model[C, E, F, P]) CatchFaults(t *testing.T, catches []Catch[C, F, P]) {
 	t.Helper()
 	missing := slices.Clone(m.Faults)
@@ -142,8 +142,9 @@ func (m *Model[C, E, F, P]) catch(t *testing.T, c Catch[C, F, P]) {
 	tell(t, v)
 }
 
-// Reduce compares the nearest states of a world, up to limit, with their reduced forms, step by
-// step. It checks no property, because a wrong rule would end the search early.
+// Reduce compares the states near the start with their reduced forms, step by step. The parameter limit
+// is the largest number of states. Reduce checks no property, because a wrong rule would end the search
+// early.
 func (m *Model[C, E, F, P]) Reduce(t *testing.T, world C, fault F, limit int) (states, forms int) {
 	t.Helper()
 	o := explore.Options[F, P]{Fault: fault}
@@ -166,10 +167,10 @@ func (m *Model[C, E, F, P]) ReduceFaults(t *testing.T, world C, faults []F, limi
 	}
 }
 
-// ReduceAll is Reduce for all states of a small world, and returns their number. The states must
-// have as many reduced forms as the search finds. This shows that the search misses no state,
-// although it stores only hashes of states. Without HOLDFAST_TORTURE, ReduceAll compares only a
-// few of the nearest states.
+// ReduceAll is Reduce for all states of a small world, and returns their number. The number of reduced
+// forms must be the number of states that the search finds. This shows that the search misses no state,
+// although it stores only hashes of states. Without HOLDFAST_TORTURE, ReduceAll compares only a few
+// states near the start.
 func (m *Model[C, E, F, P]) ReduceAll(t *testing.T, world C, limit int) (states int) {
 	t.Helper()
 	if !Torture() {

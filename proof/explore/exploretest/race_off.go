@@ -2,5 +2,5 @@
 
 package exploretest
 
-// Race says that the tests run with the race detector.
+// Race reports whether the tests run with the race detector.
 const Race = false

@@ -2,6 +2,6 @@
 
 package exploretest
 
-// Race makes the tests search smaller worlds: the race detector slows them down ten times,
-// and finds in them what it would find in large ones.
+// With the race detector, tests search smaller worlds, because the race detector makes them ten times
+// slower. It also finds in small worlds what it would find in large worlds.
 const Race = true

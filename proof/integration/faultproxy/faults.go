@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/faultstore"
 )
 
-// Fault is something that happens to a request. Drop, Lose, Late, Delay and DelayReply are
-// the actions of package faultstore, done to a connection.
+// Fault is something that the proxy does to a request. Drop, Lose, Late, Delay and DelayReply do to a
+// connection what the faults of package faultstore do to a call.
 type Fault struct {
 	name string
 	run  func(x *exchange)
@@ -32,8 +32,8 @@ func pass(x *exchange) {
 	x.drop()
 }
 
-// Lose closes the connection after the server has answered: the request was
-// carried out, and the client can't know.
+// Lose closes the connection after the server has answered. The server has carried out the request, but
+// the client does not know that.
 func Lose() Fault {
 	return Fault{string(faultstore.Lose), func(x *exchange) {
 		_, _ = x.forward() // an error is a lost reply, too
@@ -41,10 +41,10 @@ func Lose() Fault {
 	}}
 }
 
-// Drop breaks the connection; the server never sees the request.
+// Drop breaks the connection. The server never gets the request.
 func Drop() Fault { return Fault{string(faultstore.Drop), (*exchange).reset} }
 
-// LoseByReset breaks the connection after the server has answered.
+// LoseByReset resets the connection after the server has answered.
 func LoseByReset() Fault {
 	return Fault{"lose by reset", func(x *exchange) {
 		_, _ = x.forward()
@@ -52,7 +52,7 @@ func LoseByReset() Fault {
 	}}
 }
 
-// Delay holds the request back.
+// Delay sends the request to the server after the time d.
 func Delay(d time.Duration) Fault {
 	return Fault{named(faultstore.Delay, d), func(x *exchange) {
 		if !x.sleep(d) {
@@ -62,7 +62,7 @@ func Delay(d time.Duration) Fault {
 	}}
 }
 
-// DelayReply carries out the request at once and holds the reply back.
+// DelayReply sends the request at once, and gives the reply to the client after the time d.
 func DelayReply(d time.Duration) Fault {
 	return Fault{named(faultstore.DelayReply, d), func(x *exchange) {
 		re, err := x.forward()
@@ -73,9 +73,8 @@ func DelayReply(d time.Duration) Fault {
 	}}
 }
 
-// Repeat sends the request twice, one after the other, and gives the client the
-// second answer: a proxy or a client library that repeated a request whose first
-// answer it did not get.
+// Repeat sends the request twice, one after the other, and gives the client the second answer. A proxy or
+// a client library does the same if it loses the first answer.
 func Repeat() Fault {
 	return Fault{"repeat", func(x *exchange) {
 		_, _ = x.forward()
@@ -83,8 +82,7 @@ func Repeat() Fault {
 	}}
 }
 
-// Echo gives the client the first answer, and sends the request again some time
-// later.
+// Echo gives the client the answer. After the time d, it sends the request again.
 func Echo(d time.Duration) Fault {
 	return Fault{named("echo", d), func(x *exchange) {
 		re, err := x.forward()
@@ -96,8 +94,7 @@ func Echo(d time.Duration) Fault {
 	}}
 }
 
-// Hang keeps the client waiting until it gives up; the server never sees the
-// request.
+// Hang gives the client no answer until the client gives up. The server never gets the request.
 func Hang() Fault {
 	return Fault{"hang", func(x *exchange) {
 		x.hang()
@@ -105,8 +102,8 @@ func Hang() Fault {
 	}}
 }
 
-// HangLate keeps the client waiting until it gives up, and sends the request to the
-// server d after that.
+// HangLate gives the client no answer until the client gives up. It sends the request to the server at
+// the time d after that.
 func HangLate(d time.Duration) Fault {
 	return Fault{named("hang-late", d), func(x *exchange) {
 		if x.hang() {
@@ -116,8 +113,8 @@ func HangLate(d time.Duration) Fault {
 	}}
 }
 
-// Late closes the connection at once, and sends the request to the server
-// d after that: the client hears of a failure before the request takes effect.
+// Late closes the connection at once, and sends the request to the server after the time d. So the client
+// gets an error before the request takes effect.
 func Late(d time.Duration) Fault {
 	return Fault{named(faultstore.Late, d), func(x *exchange) {
 		x.later(d)
@@ -138,7 +135,7 @@ func (x *exchange) later(d time.Duration) {
 	}()
 }
 
-// Truncate cuts the connection in the middle of the reply's body.
+// Truncate breaks the connection in the middle of the reply's body.
 func Truncate() Fault {
 	return Fault{"reply truncated", func(x *exchange) {
 		re, err := x.forward()
@@ -156,14 +153,14 @@ func Truncate() Fault {
 	}}
 }
 
-// Refuse answers with an error of the server's kind; the server never sees the
-// request. 409 is a conflict between two writers, which is to be tried again; 503
-// is throttling; anything else is an internal error.
+// Refuse answers with an error in the form of this server. The server never gets the request. Status 409
+// is a conflict between two writers, which the client should repeat. Status 503 is throttling. Any other
+// status is an internal error.
 func Refuse(status int) Fault {
 	return Fault{fmt.Sprintf("refused with %d", status), func(x *exchange) { x.answer(x.errorReply(status)) }}
 }
 
-// RefuseAfter carries out the request and answers with an error.
+// RefuseAfter sends the request to the server, and answers with an error.
 func RefuseAfter(status int) Fault {
 	return Fault{fmt.Sprintf("carried out, answered %d", status), func(x *exchange) {
 		_, _ = x.forward()

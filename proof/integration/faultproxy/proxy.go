@@ -1,15 +1,13 @@
-// Package faultproxy is a proxy between a real client and a real server and makes the
-// network and the server between them fail.
+// Package faultproxy is a proxy between a real client and a real server. It makes requests fail, as a bad
+// network or a bad server does.
 //
-// A [Proxy] forwards every request as it is: the Host header too, so that AWS
-// signatures stay valid when the client's endpoint is the proxy. A [Rule] picks
-// requests, by what they are and by their number, and does a [Fault] to them: the
-// reply is lost after the server has answered, the request is sent twice, arrives
-// late, is refused, or the connection breaks.
+// A [Proxy] does not change the requests that it forwards. It also keeps the Host header, so AWS
+// signatures stay valid when the endpoint of the client is the proxy. A [Rule] chooses requests by their
+// properties and their number, and does a [Fault] to them. For example, the client gets no reply, the
+// server gets the request twice or late, or the connection breaks.
 //
-// Requests and replies are read whole before they are passed on, so that a client
-// that gives up cannot cut a request in half on its way to the server: what the
-// proxy forwards is always whole.
+// The proxy reads a request or reply to its end before it forwards it. So a client that gives up cannot
+// make the server get a part of a request.
 package faultproxy
 
 import (
@@ -27,9 +25,9 @@ import (
 	"time"
 )
 
-// Proxy forwards requests to one server. It is safe for concurrent use.
+// Proxy forwards requests to one server. Any number of goroutines may use it.
 type Proxy struct {
-	// URL is the address of the proxy, to be given to clients as their endpoint.
+	// URL is the address of the proxy. Use it as the endpoint of a client.
 	URL string
 
 	upstream  *url.URL
@@ -50,22 +48,22 @@ type Proxy struct {
 	n      int // number of the last call
 }
 
-// Call is one request that reached the proxy, and the outcome of it.
+// Call is one request to the proxy, with its outcome.
 type Call struct {
-	N      int // its number, from 1, in order of arrival
+	N      int // number of the request, from 1, in order of arrival
 	Method string
-	Path   string // escaped, as it was sent
+	Path   string // escaped, as the client sent it
 	Query  string
 	Header http.Header
 	Body   []byte
 
 	Start, End time.Time
-	Fault      string // what was done to it; empty: nothing
-	Upstream   []int  // the statuses of the server's answers, in order
-	Status     int    // the status that the client was sent; 0: none
+	Fault      string // the fault that the proxy did to the request; empty if none
+	Upstream   []int  // statuses of the answers of the server, in order
+	Status     int    // status that the client got; 0 if none
 }
 
-// String returns a call in one line.
+// String returns the call in one line.
 func (c *Call) String() string {
 	line := fmt.Sprintf("%3d %s %s", c.N, c.Method, c.Path)
 	if c.Query != "" {
@@ -82,8 +80,8 @@ func (c *Call) String() string {
 	return fmt.Sprintf("%s server %v client %d in %s", line, c.Upstream, c.Status, c.End.Sub(c.Start).Round(time.Millisecond))
 }
 
-// New starts a proxy before the server at upstream (http://HOST:PORT). It ends with
-// the test; if the test has failed by then, the last calls are logged.
+// New starts a proxy before the server at upstream (http://HOST:PORT). When the test ends, New closes the
+// proxy. If the test has failed, New logs the last calls.
 func New(t testing.TB, upstream string) *Proxy {
 	t.Helper()
 	p, err := Start(upstream)
@@ -103,7 +101,7 @@ func New(t testing.TB, upstream string) *Proxy {
 	return p
 }
 
-// Start is New for programs that are no tests. The proxy ends with Close.
+// Start is like New, for programs that are not tests. Call Close to end the proxy.
 func Start(upstream string) (*Proxy, error) {
 	u, err := url.Parse(upstream)
 	if err != nil {
@@ -132,8 +130,8 @@ func Start(upstream string) (*Proxy, error) {
 	return p, nil
 }
 
-// Close cuts all connections, drops what was still to be applied late, and returns
-// when nothing is under way any more.
+// Close breaks all connections, and drops the requests that are waiting to be sent late. It returns when
+// no request is in progress.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -145,8 +143,7 @@ func (p *Proxy) Close() {
 	p.transport.CloseIdleConnections()
 }
 
-// WaitIdle waits until nothing is under way: all requests have been answered or cut,
-// and what was to be applied late has been.
+// WaitIdle waits until no request is in progress, and all late requests have been sent.
 func (p *Proxy) WaitIdle() {
 	for {
 		p.mu.Lock()
@@ -159,15 +156,15 @@ func (p *Proxy) WaitIdle() {
 	}
 }
 
-// Inject adds rules. The first one that acts on a request decides; rules count the
-// requests that they match also while an earlier rule acts.
+// Inject adds rules. For each request, the first rule that acts on it decides. The later rules still
+// count the request if they match it.
 func (p *Proxy) Inject(rules ...*Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = append(p.rules, rules...)
 }
 
-// Heal removes all rules. What is under way continues.
+// Heal removes all rules. Faults of earlier requests continue.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,7 +184,7 @@ func (p *Proxy) Calls() []*Call {
 	return calls
 }
 
-// Count returns how many calls so far match. A nil match counts all.
+// Count returns the number of calls so far that match. A nil match means all calls.
 func (p *Proxy) Count(match Match) int {
 	n := 0
 	for _, c := range p.Calls() {
@@ -198,7 +195,7 @@ func (p *Proxy) Count(match Match) int {
 	return n
 }
 
-// Reset forgets the calls so far, but not their number.
+// Reset removes the calls from the list of [Proxy.Calls]. The next call still gets the next number.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,27 +7,26 @@ import (
 	"time"
 )
 
-// Rule does faults to some requests. A rule belongs to one proxy.
+// Rule does a fault to some requests. Use a rule in only one proxy.
 type Rule struct {
-	// When picks requests; nil picks all.
+	// When chooses the requests of the rule; nil chooses all.
 	When Match
 
-	// Skip lets that many picked requests pass first.
+	// Skip is the number of chosen requests that pass before the first fault.
 	Skip int
 
-	// Times is to how many picked requests, after those, something is done; zero
-	// means all.
+	// Times is the number of chosen requests that get the fault; zero means all.
 	Times int
 
-	// Do is what is done.
+	// Do is the fault.
 	Do Fault
 
 	choose func() (Fault, bool) // in place of Do
 	seen   int
 }
 
-// Random returns a rule that does one of the faults to a picked request with
-// probability p. Equal seeds choose alike for equal sequences of requests.
+// Random returns a rule that does one of the faults to a chosen request with probability p. With the same
+// seed and the same sequence of requests, the rule does the same faults.
 func Random(seed uint64, p float64, when Match, faults ...Fault) *Rule {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	return &Rule{When: when, choose: func() (Fault, bool) {
@@ -36,8 +35,8 @@ func Random(seed uint64, p float64, when Match, faults ...Fault) *Rule {
 	}}
 }
 
-// Spaced returns a rule that does one of the faults, chosen by the seed, to a picked
-// request, and then leaves all alone for at least the time gap, and up to twice it.
+// Spaced returns a rule that does one of the faults to a chosen request. After each fault, the rule does
+// nothing for a time between gap and twice gap.
 func Spaced(seed uint64, gap time.Duration, when Match, faults ...Fault) *Rule {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	next := time.Now().Add(rand.N(gap))
@@ -65,25 +64,25 @@ func (r *Rule) act(c *Call) (Fault, bool) {
 	return r.Do, true
 }
 
-// Match picks requests.
+// Match reports whether a rule chooses a request.
 type Match func(*Call) bool
 
-// Method picks requests by their method.
+// Method chooses requests with one of these HTTP methods.
 func Method(methods ...string) Match {
 	return func(c *Call) bool { return slices.Contains(methods, c.Method) }
 }
 
-// Path picks requests whose escaped path contains part.
+// Path chooses requests whose escaped path contains the text part.
 func Path(part string) Match {
 	return func(c *Call) bool { return strings.Contains(c.Path, part) }
 }
 
-// Header picks requests that have the header.
+// Header chooses requests that have this header.
 func Header(name string) Match {
 	return func(c *Call) bool { return c.Header.Get(name) != "" }
 }
 
-// Query picks requests that have the query parameter.
+// Query chooses requests that have this query parameter.
 func Query(name string) Match {
 	return func(c *Call) bool {
 		for part := range strings.SplitSeq(c.Query, "&") {
@@ -95,7 +94,7 @@ func Query(name string) Match {
 	}
 }
 
-// Target picks requests to DynamoDB by their operation: "PutItem".
+// Target chooses requests to DynamoDB with one of these operations, such as "PutItem".
 func Target(operations ...string) Match {
 	return func(c *Call) bool {
 		_, operation, ok := strings.Cut(c.Header.Get("X-Amz-Target"), ".")
@@ -103,33 +102,33 @@ func Target(operations ...string) Match {
 	}
 }
 
-// Writes picks what may change an object or an item.
+// Writes chooses requests that may change an object or an item.
 func Writes() Match {
 	return Any(Method("PUT", "DELETE"), Query("uploadId"),
 		Target("PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"))
 }
 
-// Reads picks what reads one object or item.
+// Reads chooses requests that read one object or item.
 func Reads() Match { return Any(Method("GET", "HEAD"), Target("GetItem")) }
 
-// Body picks requests whose body contains part.
+// Body chooses requests whose body contains the text part.
 func Body(part string) Match {
 	return func(c *Call) bool { return strings.Contains(string(c.Body), part) }
 }
 
-// All picks what all of the matches pick.
+// All chooses requests that all of the matches choose.
 func All(matches ...Match) Match {
 	return func(c *Call) bool {
 		return !slices.ContainsFunc(matches, func(m Match) bool { return !m(c) })
 	}
 }
 
-// Any picks what one of the matches picks.
+// Any chooses requests that at least one of the matches chooses.
 func Any(matches ...Match) Match {
 	return func(c *Call) bool {
 		return slices.ContainsFunc(matches, func(m Match) bool { return m(c) })
 	}
 }
 
-// Not picks what the match does not.
+// Not chooses requests that the match does not choose.
 func Not(match Match) Match { return func(c *Call) bool { return !match(c) } }

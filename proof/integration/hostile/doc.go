@@ -1,3 +1,3 @@
-// Package hostile tests the clients of S3 and DynamoDB against servers that send damaged,
-// endless or false answers, or that repeat secrets. The servers are in the process of the test.
+// Package hostile tests the clients of S3 and DynamoDB against bad servers. Their answers are damaged,
+// endless or false, or repeat secrets. The servers run in the process of the test.
 package hostile

@@ -10,10 +10,9 @@ import (
 	"testing"
 )
 
-// CargoBinary returns the path of a program of Rust, built from the package in dir (which
-// has a Cargo.lock) and the source files that it names, all below root. Like a server that
-// cannot be had, a build that fails fails the test; without cargo the test is skipped,
-// unless CI is "true".
+// CargoBinary builds a Rust program with cargo, and returns the path of its binary. The package in dir
+// must have a Cargo.lock. All its source files must be below root. If the build fails, the test fails. If
+// cargo is missing, the test is skipped, unless CI is "true".
 func CargoBinary(t testing.TB, root, dir, program string) string {
 	t.Helper()
 	return get(t, program+" in "+dir, func(ctx context.Context) (string, error) {

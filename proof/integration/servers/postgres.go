@@ -16,17 +16,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Postgres is a PostgreSQL server whose data outlive it, so that a test can kill it and
-// start it again. Its user is "postgres", without a password; it listens on loopback.
+// Postgres is a PostgreSQL server for tests. Its data remain when the server ends, so a test can kill the
+// server and start it again. Its user is "postgres", without a password; it listens on loopback.
 type Postgres struct {
-	Address string // of the server that runs now: 127.0.0.1:PORT
+	Address string // address of the present server: 127.0.0.1:PORT
 
 	bin, data string
 	proc      *process
 }
 
-// NewPostgres makes an empty cluster in a directory of the test, starts its server, and
-// ends it with the test.
+// NewPostgres creates an empty database cluster in a directory of the test, and starts its server. When
+// the test ends, it stops the server.
 func NewPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	return get(t, "PostgreSQL", func(ctx context.Context) (*Postgres, error) {
@@ -38,8 +38,8 @@ func NewPostgres(t testing.TB) *Postgres {
 	})
 }
 
-// StartPostgres is NewPostgres for programs that are no tests. The cluster is in a
-// directory below that for temporary files; the caller kills the server.
+// StartPostgres is like NewPostgres, for programs that are not tests. The cluster is in the directory for
+// temporary files. The caller must kill the server.
 func StartPostgres(ctx context.Context, dir string) (*Postgres, error) {
 	p := &Postgres{data: filepath.Join(dir, "data")}
 	if err := p.init(ctx); err != nil {
@@ -48,8 +48,8 @@ func StartPostgres(ctx context.Context, dir string) (*Postgres, error) {
 	return p, p.Start(ctx)
 }
 
-// URL returns the address of the database, through another address than the server's
-// own if one is given.
+// URL returns the URL of the database. If the parameter is not empty, it replaces the address of the
+// server.
 func (p *Postgres) URL(address string) string {
 	if address == "" {
 		address = p.Address
@@ -65,7 +65,7 @@ func (p *Postgres) Kill() {
 	}
 }
 
-// Start starts the server on a free port. After Kill it recovers what was committed.
+// Start starts the server on a free port. After Kill, the server first recovers the committed data.
 func (p *Postgres) Start(ctx context.Context) error {
 	var err error
 	for range 20 { // while processes of a server that was killed still end

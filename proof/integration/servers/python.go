@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Python returns an interpreter that has the packages of a file of requirements, which names
-// exact versions and their hashes. Like a server that cannot be had, packages that cannot be had fail the
-// test; without Python the test is skipped, unless CI is "true".
+// Python returns the path of a Python interpreter with packages. A requirements file names their exact
+// versions and hashes. If the packages cannot be installed, the test fails. If Python is missing, the
+// test is skipped, unless CI is "true".
 func Python(t testing.TB, requirements string) string {
 	t.Helper()
 	return get(t, "the packages of "+requirements, func(ctx context.Context) (string, error) {

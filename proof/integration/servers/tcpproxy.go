@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// TCPProxy is a proxy that forwards connections to an address that can change, and cuts them.
+// TCPProxy is a proxy for TCP connections that can break them. The address of its server can change.
 type TCPProxy struct {
 	Address string
 
-	// Backend returns where to connect to.
+	// Backend returns the present address of the server.
 	Backend func() string
 
-	// Decide is asked for each piece that a client sends: whether to cut the connection
-	// before the server gets it, after that (before the reply), or not.
+	// The proxy calls Decide for each piece of data from a client. If before is true, the proxy breaks
+	// the connection before the server gets the piece. If after is true, the proxy breaks it after that,
+	// before the reply.
 	Decide func() (before, after bool)
 }
 
-// NewTCPProxy starts a proxy that ends with the test.
+// NewTCPProxy starts a proxy. When the test ends, the proxy ends, too.
 func NewTCPProxy(t testing.TB, backend func() string, decide func() (before, after bool)) *TCPProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

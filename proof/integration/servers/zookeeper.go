@@ -50,8 +50,9 @@ maxClientCnxns=0
 admin.enableServer=false
 `
 
-// StartZooKeeper starts one server of ZooKeeper with its data in an empty directory, and
-// returns its address. The caller ends it. Every server needs java, and the first one mvn.
+// StartZooKeeper starts a ZooKeeper server, and returns its address. Its data is in an empty directory.
+// The caller must end the server with the function end. The machine needs java. The first start also
+// needs mvn.
 func StartZooKeeper(ctx context.Context, data string) (address string, end func(), err error) {
 	java, err := lookPath("java")
 	if err != nil {

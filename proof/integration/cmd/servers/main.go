@@ -1,8 +1,7 @@
-// Command servers starts the S3 and DynamoDB servers of the integration tests and
-// prints how to reach them. They end with Ctrl-C, and their data with them.
+// Command servers starts the S3 and DynamoDB servers of the integration tests and prints how to reach
+// them. When the user types Ctrl-C, the command stops the servers and removes their data.
 //
-// With -prepare it only builds and fetches what the servers need, and shows its
-// progress, which go test would hold back.
+// With -prepare, the command only builds and downloads the servers, and shows the progress of this.
 package main
 
 import (
