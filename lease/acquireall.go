@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/lease/internal/holding"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -51,14 +52,14 @@ func TryAcquireAll(ctx context.Context, handles ...*Handle) (*GuardSet, error) {
 func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.Context) (*Guard, error)) (_ *GuardSet, lost bool, _ error) {
 	ordered := slices.Clone(handles)
 	slices.SortStableFunc(ordered, func(a, b *Handle) int {
-		aStore, aKey := a.cell.Register()
-		bStore, bKey := b.cell.Register()
+		aStore, aKey := a.k.Cell.Register()
+		bStore, bKey := b.k.Cell.Register()
 		return cmp.Or(cmp.Compare(aKey, bKey), cmp.Compare(aStore, bStore))
 	})
 	for i, h := range ordered {
 		for _, other := range ordered[:i] {
-			if other != h && other.cell.Same(h.cell) {
-				return nil, false, fmt.Errorf("%w: the set contains lock %q twice, with two handles that exclude each other; use one handle for each lock", store.ErrInvalid, h.name)
+			if other != h && other.k.Cell.Same(h.k.Cell) {
+				return nil, false, fmt.Errorf("%w: the set contains lock %q twice, with two handles that exclude each other; use one handle for each lock", store.ErrInvalid, h.k.Name)
 			}
 		}
 	}
@@ -141,7 +142,7 @@ func (s *GuardSet) Release(ctx context.Context) error {
 			stop()
 		}
 		s.end(ErrReleased)
-		errs := inParallel(s.guards, len(s.guards), func(g *Guard) error { return g.Release(ctx) })
+		errs := holding.InParallel(s.guards, len(s.guards), func(g *Guard) error { return g.Release(ctx) })
 		s.result = errors.Join(errs...)
 		close(s.done)
 	}

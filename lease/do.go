@@ -156,8 +156,8 @@ func (e stopped) As(target any) bool { return errors.As(e.err, target) }
 // waitsForItself refuses to wait for a lock that a function around ctx holds, or whose guard's
 // context ctx is made of, through another handle: it would wait until ctx ends.
 func (h *Handle) waitsForItself(ctx context.Context) error {
-	if g := belief.HeldAround(ctx, h.cell); g != nil {
-		return fmt.Errorf("%w: the caller holds lock %q already, in this function or through the guard of this context (token %d), so the wait would never end", store.ErrInvalid, h.name, g.Token())
+	if g := belief.HeldAround(ctx, h.k.Cell); g != nil {
+		return fmt.Errorf("%w: the caller holds lock %q already, in this function or through the guard of this context (token %d), so the wait would never end", store.ErrInvalid, h.k.Name, g.Token())
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ func TestFieldsOfAliases(t *testing.T) {
 			}
 		}
 	}
-	for _, v := range []any{lease.Record{}, lease.Member{}, lease.YieldRequest{}, lease.Run{}, lease.Observation{}, lease.LostError{}} {
+	for _, v := range []any{lease.Record{}, lease.Member{}, lease.YieldRequest{}, lease.Run{}, lease.Observation{}, lease.LostError{}, lease.HeldError{}} {
 		typ := reflect.TypeOf(v)
 		for _, field := range reflect.VisibleFields(typ) {
 			if field.IsExported() && !regexp.MustCompile(`\b`+field.Name+`\b`).MatchString(comments[typ.Name()]) {

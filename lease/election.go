@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/holding"
 	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -67,7 +68,7 @@ func (c *Client) election(name string, s *Session, o *LockOptions) (*Election, e
 }
 
 // Name returns the name of the election.
-func (e *Election) Name() string { return e.h.name }
+func (e *Election) Name() string { return e.h.k.Name }
 
 // Campaign waits until the candidate leads, and returns the guard of its term. The context of the
 // guard ends with the term, and its token fences the leader's work. The value can be any bytes;
@@ -80,13 +81,13 @@ func (e *Election) Name() string { return e.h.name }
 // wait for it.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 	if len(value) > MaxData {
-		return nil, lockrec.SetData((&Record{Name: e.h.name}), value)
+		return nil, lockrec.SetData((&Record{Name: e.h.k.Name}), value)
 	}
 	select {
 	case e.slot <- struct{}{}:
 		defer func() { <-e.slot }()
 	case <-ctx.Done():
-		return nil, cancelled(ctx, e.h.name, e.h.ended(ctx, nil))
+		return nil, holding.Cancelled(ctx, e.h.k.Name, e.h.k.Ended(ctx, nil))
 	}
 	if guard := e.term(); guard != nil && guard.Err() == nil {
 		if err := guard.SetData(ctx, value); err == nil {
@@ -96,7 +97,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 		} // else the leadership is lost by now
 	}
 	value = bytes.Clone(value)
-	e.h.campaign.Store(&value)
+	e.h.k.Campaign.Store(&value)
 	for {
 		guard, err := e.h.Acquire(ctx)
 		if err != nil {
@@ -104,7 +105,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 		}
 		if err := e.introduce(ctx, guard, value); err != nil {
 			err = errors.Join(err, guard.Release(ctx))
-			if over := e.h.under != nil && e.h.under.Err() != nil; errors.Is(err, ErrLost) && !over && ctx.Err() == nil {
+			if over := e.h.k.Under != nil && e.h.k.Under.Err() != nil; errors.Is(err, ErrLost) && !over && ctx.Err() == nil {
 				continue // the term was over before any reader knew of it
 			}
 			return nil, err
@@ -119,7 +120,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 // introduce writes the value of a leader into the record, if it does not stand there: the session
 // that hands the lock over knows neither the value of the next leader nor its name for people.
 func (e *Election) introduce(ctx context.Context, guard *Guard, value []byte) error {
-	set, last := e.h.c.space.Set, e.h.cell.Known()
+	set, last := e.h.c.space.Set, e.h.k.Cell.Known()
 	handed := last != nil && last.Rec != nil && last.Rec.Grant == guard.b.Grant().ID() && last.Rec.Holder != set.Holder
 	if !handed && bytes.Equal(guard.Data(), value) {
 		return nil
@@ -144,7 +145,7 @@ func (e *Election) term() *Guard {
 func (e *Election) Proclaim(ctx context.Context, value []byte) error {
 	guard := e.term()
 	if guard == nil {
-		return fmt.Errorf("election %q: %w: this candidate has never been the leader", e.h.name, ErrNotHeld)
+		return fmt.Errorf("election %q: %w: this candidate has never been the leader", e.h.k.Name, ErrNotHeld)
 	}
 	return guard.SetData(ctx, value)
 }
@@ -313,7 +314,7 @@ func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 func (c *Client) dead(ctx context.Context, of *cell.Cell, s *cell.Seen) (dead, lasts bool, doubt time.Duration, _ error) {
 	now := s
 	if s.Rec.Session != "" {
-		if c.peers.Trusts(s.Rec.Session) {
+		if c.k.Peers.Trusts(s.Rec.Session) {
 			return false, true, 0, nil
 		}
 		session, err := c.space.Session(s.Rec.Session)
@@ -372,7 +373,7 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 		}
 		ctx, cancel := c.space.Bind(ctx)
 		defer cancel(nil)
-		queue, w := c.waiting.Alone()
+		queue, w := c.k.Waiting.Alone()
 		told := "" // what was yielded last
 		for {
 			s, err := of.Inspect(ctx)
@@ -407,7 +408,7 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 				queue.PollEvery(p)
 				queue.BeginPause(of, waiting.Look{Wait: wait})
 			}
-			queue.Await(ctx, w, of, c.peers.Await)
+			queue.Await(ctx, w, of, c.k.Peers.Await)
 		}
 	}
 }
@@ -425,6 +426,6 @@ func (c *Client) isExpired(ctx context.Context, of *cell.Cell, s *cell.Seen) (ov
 		}
 		return v.Open, max(v.Wait, time.Millisecond), nil
 	}
-	over, _, err = c.peers.IsDead(ctx, s.Rec.Session, s.Rec.TTL)
+	over, _, err = c.k.Peers.IsDead(ctx, s.Rec.Session, s.Rec.TTL)
 	return over, c.space.Set.RereadDelay(s.Rec.TTL), err
 }

@@ -2,13 +2,11 @@ package lease
 
 import (
 	"errors"
-	"fmt"
-	"strings"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/holding"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -19,7 +17,7 @@ import (
 var (
 	// ErrHeld: another client, or another handle, holds the lock. The error is a
 	// [*HeldError].
-	ErrHeld = store.NewError("lock is held", store.NotApplied)
+	ErrHeld = holding.ErrHeld
 
 	// ErrLost: the lease ended before its release. The error is a [*LostError]. Its Reason is one
 	// of the next six errors.
@@ -74,14 +72,14 @@ var (
 
 	// ErrSessionInDoubt: the outcome of the session's last renewal is unknown. Until the outcome
 	// is known, the session takes no lock, and an Acquire waits.
-	ErrSessionInDoubt = store.NewError("the outcome of the session's last renewal is not known", store.NotApplied)
+	ErrSessionInDoubt = holding.ErrSessionInDoubt
 
 	// ErrDetached: the guard was detached; see [Guard.Detach]. The lease continues without the
 	// guard.
 	ErrDetached = belief.ErrDetached
 
 	// ErrAlreadyRan: the job has already run in this period. The error is a [*AlreadyRanError].
-	ErrAlreadyRan = store.NewError("the job has already run in this period", store.NotApplied, store.ErrPermanent)
+	ErrAlreadyRan = holding.ErrAlreadyRan
 
 	// ErrRunInFuture: the last run of the job began in a later period, and more than 5 minutes
 	// after the present time of this machine's clock. The error is a [*AlreadyRanError].
@@ -120,80 +118,16 @@ var (
 	ErrInvalidTicket = store.NewError("invalid ticket", store.NotApplied, store.ErrPermanent)
 )
 
-// HeldError names the holder of a lock. It matches [ErrHeld].
-type HeldError struct {
-	Name   string
-	Store  string // name of the store, if it has one
-	Record Record // record of the lock: Holder and Token are those of the holder, Granted is the start of the holder's grant
-
-	// If the holder is dead, this waiter may take the lock after the time Wait at the latest.
-	// Each renewal by the holder restarts this time.
-	Wait time.Duration
-
-	own string // the grant of the waiter's own entry in the queue
-}
-
-func (e *HeldError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "lock %q", e.Name)
-	switch r := &e.Record; {
-	case r.State == Shared && r.Slots > 0:
-		fmt.Fprintf(&b, " has %d of %d slots taken (token %d)", len(r.Holders), r.Slots, r.Token)
-	case r.State == Shared:
-		fmt.Fprintf(&b, " is held by %s (token %d)", holdersOf(r), r.Token)
-	case r.State == Broken:
-		fmt.Fprintf(&b, " was broken and is not free yet (token %d)", r.Token)
-	case r.State == Free && !r.NotBefore.IsZero():
-		fmt.Fprintf(&b, " is free, but cannot be taken before %s (token %d)", r.NotBefore.Format(time.RFC3339), r.Token)
-	case r.State == Free:
-		fmt.Fprintf(&b, " is being taken by other clients (token %d)", r.Token)
-	default:
-		fmt.Fprintf(&b, " is held by %s (token %d)", r.Holder, r.Token)
-		if !r.Granted.IsZero() {
-			fmt.Fprintf(&b, " since %s", r.Granted.Format(time.RFC3339))
-		}
-	}
-	if e.Store != "" {
-		fmt.Fprintf(&b, " on %s", e.Store)
-	}
-	switch waiting := e.Waiting(); waiting {
-	case 0:
-	case 1:
-		b.WriteString("; 1 client waits in its queue")
-	default:
-		fmt.Fprintf(&b, "; %d clients wait in its queue", waiting)
-	}
-	return b.String()
-}
-
-// Waiting returns the number of other clients in the queue of the lock.
-func (e *HeldError) Waiting() (n int) {
-	for _, m := range e.Record.Queue {
-		if m.Grant != e.own {
-			n++
-		}
-	}
-	return n
-}
-
-// holdersOf names who holds the lock, for people: of several holders, how many there are.
-func holdersOf(r *Record) string {
-	n := len(r.Holders)
-	switch {
-	case r.State != Shared:
-		return r.Holder
-	case r.Slots > 0:
-		return fmt.Sprintf("%d of %d slots", n, r.Slots)
-	case n == 1:
-		return "1 reader"
-	}
-	return fmt.Sprintf("%d readers", n)
-}
-
-func (e *HeldError) Is(target error) bool { return target == ErrHeld }
-
-// Outcome returns NotApplied.
-func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
+// HeldError names the holder of a lock. It matches [ErrHeld]. Its method Waiting returns the number of
+// other clients in the queue of the lock. The fields are:
+//
+//   - Name: the name of the lock.
+//   - Store: the name of the store, if it has one.
+//   - Record: the record of the lock. Holder and Token are those of the holder, Granted is the start
+//     of the holder's grant.
+//   - Wait: if the holder is dead, this waiter may take the lock after the time Wait at the latest.
+//     Each renewal by the holder restarts this time.
+type HeldError = holding.HeldError
 
 // LostError has the reason why a lease ended. A LostError matches [ErrLost] and its Reason. The
 // fields are:

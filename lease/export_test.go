@@ -53,7 +53,7 @@ func SweepCache(dir string) {
 }
 
 // BatchPollsAlways makes a client use batch polls for a single lock, however short its pauses.
-func BatchPollsAlways(c *Client) { c.waiting.SetBatchPolls(1, 0) }
+func BatchPollsAlways(c *Client) { c.k.Waiting.SetBatchPolls(1, 0) }
 
 // MaxRecent is how many keys one generation has of what a client keeps of each.
 const MaxRecent = cell.MaxRecent

@@ -21,7 +21,7 @@ import (
 // before the TTL has passed.
 type Guard struct {
 	h *Handle
-	b belief.Guard
+	b *belief.Guard
 }
 
 // Handle returns the handle of the guard.
@@ -38,7 +38,7 @@ func (g *Guard) Grace() time.Duration { return g.h.c.space.Set.Grace }
 func (g *Guard) GraceRemaining() time.Duration { return g.b.Grant().GraceRemaining() }
 
 // Name returns the name of the lock.
-func (g *Guard) Name() string { return g.h.name }
+func (g *Guard) Name() string { return g.h.k.Name }
 
 // Token returns the fencing token of the grant. It is higher than the token of every earlier
 // grant of this lock, and renewals do not change it. A reader has the token of the last writer.
@@ -132,7 +132,7 @@ func (g *Guard) Renew(ctx context.Context) error {
 	if err := g.Err(); err != nil {
 		return err
 	}
-	if s := g.h.under; s != nil {
+	if s := g.h.k.Under; s != nil {
 		err := s.Renew(ctx)
 		return cmp.Or(g.Err(), err)
 	}
@@ -152,3 +152,13 @@ func (g *Guard) Renew(ctx context.Context) error {
 // lock may still be held in the store, and other clients wait until the lease expires. For this
 // program the lease is over in all cases. A second call returns the same error.
 func (g *Guard) Release(ctx context.Context) error { return g.b.Release(ctx) }
+
+// Slot returns the number of the guard's slot of a semaphore; the first slot has the number 1.
+// No other grant has that slot until the guard is released or lost. If the lock is not a
+// semaphore, Slot returns 0.
+func (g *Guard) Slot() int {
+	if !g.b.Grant().IsMember() {
+		return 0
+	}
+	return g.b.Grant().Member().Slot
+}

@@ -140,7 +140,7 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 		return Record{}, err
 	}
 	// A broken lock, too: a session that was not notified still holds it.
-	told := c.notifySessions(ctx, name, lockrec.SessionsOf(lockrec.Possessors(asIs)))
+	told := c.k.NotifySessions(ctx, name, lockrec.SessionsOf(lockrec.Possessors(asIs)))
 	if now && errors.Is(told, store.ErrCorrupt) {
 		told = nil // a session whose record cannot be read ends at its deadline
 	}
@@ -183,4 +183,43 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] 
 			}
 		}
 	}
+}
+
+// Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns
+// the record. If there are more slots than before, the first waiters in the queue get them at
+// once. If there are fewer, no holder loses its slot, and waiters wait until the number of
+// holders is below the number of slots. From then on, handles with a different number of slots
+// get a [*SlotCountError].
+//
+// If the lock is in use and is not a semaphore, the error matches [ErrWrongKind]. If there is
+// no lock, it matches [store.ErrNotFound]. If Resize could not find out whether the write was
+// applied, it matches [ErrUnresolved]. The call takes at most two minutes.
+func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, error) {
+	h, err := c.k.Holder(name, nil)
+	if err != nil {
+		return Record{}, err
+	}
+	if err := lockrec.CheckSlots(slots); err != nil {
+		return Record{}, fmt.Errorf("%q: %w", name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, cell.MaxDuration)
+	defer cancel()
+	base, err := h.Cell.Inspect(ctx)
+	if err != nil {
+		return Record{}, err
+	}
+	resized, err := h.Cell.Change(ctx, base, func(s *cell.Seen) (*Record, error) {
+		if s.Rec == nil {
+			return nil, h.Cell.Absent()
+		}
+		next, err := h.Amended(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		return &next, lockrec.Resize(&next, slots)
+	})
+	if err != nil {
+		return Record{}, err
+	}
+	return *resized, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/holding"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -125,7 +126,7 @@ func (h *Handle) choose(o *LockOptions, call method) error {
 	own, set := *o, h.c.space.Set
 	h.opts = &own
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: lock %q: %s", store.ErrInvalid, h.name, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: lock %q: %s", store.ErrInvalid, h.k.Name, fmt.Sprintf(format, args...))
 	}
 	several, once := o.Shared || o.Slots != 0 || o.Fair, o.Period != Period{}
 	switch {
@@ -137,14 +138,14 @@ func (h *Handle) choose(o *LockOptions, call method) error {
 		return bad("a leader holds the lock alone; Shared and Slots are not for Lead and Election")
 	case once && call == methodLead:
 		return bad("Period is for jobs, not for Lead and Election")
-	case several && h.under == nil:
+	case several && h.k.Under == nil:
 		return bad("Shared, Slots and Fair need a session; call OpenSession, then call this method of the session")
-	case once && h.under != nil:
+	case once && h.k.Under != nil:
 		return bad("a session does not accept Period; call this method of the client")
 	case o.Shared && o.Slots != 0:
 		return bad("Shared and Slots cannot be combined")
 	case o.Slots != 0 && lockrec.CheckSlots(o.Slots) != nil:
-		return fmt.Errorf("lock %q: %w", h.name, lockrec.CheckSlots(o.Slots))
+		return fmt.Errorf("lock %q: %w", h.k.Name, lockrec.CheckSlots(o.Slots))
 	case several && (o.Linger > 0 || set.MinInterval > 0):
 		return bad("Linger and Options.MinInterval cannot be combined with Shared, Slots or Fair")
 	case o.Linger < 0 || o.Linger > maxLinger || o.Linger%time.Millisecond != 0:
@@ -161,7 +162,9 @@ func (h *Handle) choose(o *LockOptions, call method) error {
 		if err := o.Period.check(); err != nil {
 			return err
 		}
-		h.job = &job{before: map[string]*Run{}}
+		h.job = &job{h: h, before: map[string]*Run{}}
+		h.k.Job = h.job
 	}
+	h.k.Opts = holding.Options{Shared: o.Shared, Slots: o.Slots, Fair: o.Fair, Linger: o.Linger}
 	return nil
 }

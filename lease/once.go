@@ -146,35 +146,36 @@ func shorten(text string) string {
 // job is what a handle with [LockOptions.Period] knows. Like an attempt it is used by one
 // goroutine at a time.
 type job struct {
+	h      *Handle
 	last   *Run            // the one before next
 	next   *Run            // the run that an attempt begins
 	before map[string]*Run // by the grants that this handle has claimed: the run before
 }
 
-// due returns nil if a run may begin in the state s, where open reports whether the lock can be
+// Due returns nil if a run may begin in the state s, where open reports whether the lock can be
 // taken, or if the last one may still continue. The claim that follows is conditional on s. That
 // the job ran already rests on no state that may later turn out never to have taken effect.
-func (h *Handle) due(ctx context.Context, s *cell.Seen, open bool) error {
-	err := h.dueIn(s, open)
-	if _, peeks := store.As[store.UncommittedGetter](h.c.space.Store); err == nil || !peeks {
+func (j *job) Due(ctx context.Context, s *cell.Seen, open bool) error {
+	err := j.dueIn(s, open)
+	if _, peeks := store.As[store.UncommittedGetter](j.h.c.space.Store); err == nil || !peeks {
 		return err
 	}
-	final, unread := h.cell.Fetch(ctx)
+	final, unread := j.h.k.Cell.Fetch(ctx)
 	if unread != nil {
 		return unread
 	}
-	return h.dueIn(final, open && final.Version == s.Version)
+	return j.dueIn(final, open && final.Version == s.Version)
 }
 
-func (h *Handle) dueIn(s *cell.Seen, open bool) error {
-	j, now := h.job, h.c.space.Clock.Wall().Round(0).UTC()
+func (j *job) dueIn(s *cell.Seen, open bool) error {
+	h, now := j.h, j.h.c.space.Clock.Wall().Round(0).UTC()
 	start, end := h.opts.Period.At(now)
-	j.last = h.lastRun(s.Rec)
+	j.last = j.lastRun(s.Rec)
 	j.next = &Run{Period: h.opts.Period.String(), Began: now, PeriodEnd: end.UTC(), Outcome: RunRunning, Holder: h.c.space.Set.Holder}
 	if lockrec.Due(j.next, j.last, start, h.opts.Retries, open) {
 		return nil
 	}
-	ran := &AlreadyRanError{Name: h.name, Token: s.Rec.Token, Last: *j.last}
+	ran := &AlreadyRanError{Name: h.k.Name, Token: s.Rec.Token, Last: *j.last}
 	if ran.Last.Outcome == RunRunning {
 		ran.Last.Outcome = RunDied
 	}
@@ -186,21 +187,19 @@ func (h *Handle) dueIn(s *cell.Seen, open bool) error {
 
 // lastRun returns the last run in a record. The claims of this handle that came to nothing
 // were none.
-func (h *Handle) lastRun(r *Record) *Run {
+func (j *job) lastRun(r *Record) *Run {
 	if r == nil {
 		return nil
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	run := r.Run
-	for run != nil && h.abandoned[run.Grant] {
-		run = h.job.before[run.Grant]
+	for run != nil && j.h.k.IsAbandoned(run.Grant) {
+		run = j.before[run.Grant]
 	}
 	return run
 }
 
-// begin puts the run that the handle begins into the record of its grant.
-func (j *job) begin(rec *Record) {
+// Begin puts the run that the handle begins into the record of its grant.
+func (j *job) Begin(rec *Record) {
 	run := *j.next
 	run.Grant = rec.Grant
 	rec.Run = &run
@@ -209,3 +208,6 @@ func (j *job) begin(rec *Record) {
 	}
 	j.before[rec.Grant] = j.last
 }
+
+// Before returns the run before that of a grant of this handle.
+func (j *job) Before(grant string) *Run { return j.before[grant] }

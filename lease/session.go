@@ -2,19 +2,9 @@ package lease
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
-	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lockrec"
-	"github.com/holdfast-go/holdfast/lease/internal/belief"
-	"github.com/holdfast-go/holdfast/lease/internal/cell"
-	"github.com/holdfast-go/holdfast/lease/internal/event"
-	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/lease/internal/holding"
 )
 
 // Session holds any number of locks with one renewal. The client renews only the record of the
@@ -29,26 +19,8 @@ import (
 //
 // Any number of goroutines may use a session. Close every session, also after its loss.
 type Session struct {
-	c     *Client
-	h     *Handle // of the session's record
-	guard *Guard  // of the session's grant; set when that begins
-
-	count   atomic.Uint64 // numbers the grants under the session
-	closing atomic.Bool
-	closed  chan struct{} // closed when Close is over
-	result  error
-
-	mu        sync.Mutex // never held across I/O, nor while that of a grant is taken
-	over      bool       // the session has ended: no lock is added
-	locks     map[*belief.Grant]struct{}
-	claims    map[string]int // claims that are under way, by the name of the lock
-	idle      chan struct{}  // closed when none is, where Close waits for that
-	leftovers []*leftover
-	tidying   sync.WaitGroup
-	tidies    bool            // a goroutine tries to free the leftovers
-	toCheck   map[string]bool // the locks whose records have to be read, since others have written into them
-	checking  bool            // a goroutine reads them
-	named     []string        // in the same way, when a renewal has taken them out of the session's record
+	c *Client
+	k *holding.Session
 }
 
 // OpenSession opens a session with the options of the client, in one request. After a temporary
@@ -58,58 +30,36 @@ type Session struct {
 //
 // With Options.ManualRenewal only [Session.Renew] renews the session.
 func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
-	ctx, cancel := c.space.Bind(ctx)
-	defer cancel(nil)
-	ctx, stop := c.space.WithStoreTimeout(ctx, event.Event{Kind: event.Unresponsive})
-	defer stop()
-	for pause := c.space.Backoff(c.space.Set.MinPoll, c.space.Set.MaxPoll); ; {
-		s, err := c.openSession(ctx)
-		if err == nil || store.Permanent(err) {
-			return s, err
-		}
-		if ctx.Err() != nil || pause.Wait(ctx) != nil {
-			return nil, fmt.Errorf("opening a session: %w: %w", context.Cause(ctx), err)
-		}
-	}
-}
-
-// openSession tries once.
-func (c *Client) openSession(ctx context.Context) (*Session, error) {
-	record, err := c.space.Session(rand.Text())
+	s, err := c.k.OpenSession(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{c: c, h: c.newHandle(record), closed: make(chan struct{}), locks: map[*belief.Grant]struct{}{}}
-	s.h.own = s
-	if _, err = s.h.attempt(ctx, false); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return &Session{c: c, k: s}, nil
 }
 
 // ID returns the random id of the session. The records of its locks contain this id.
-func (s *Session) ID() string { return s.h.name }
+func (s *Session) ID() string { return s.k.ID() }
 
 // Context returns a context that ends with the session. Its cause is [ErrClosed] or a
 // [*LostError]. The method Err of the context also checks whether the session is over by this
 // machine's clocks.
-func (s *Session) Context() context.Context { return s.guard.Context() }
+func (s *Session) Context() context.Context { return s.k.Context() }
 
 // While the session is trusted, Err returns nil. Later it returns the cause of the session's
 // context. Err checks the clocks and sends nothing.
-func (s *Session) Err() error { return s.guard.Err() }
+func (s *Session) Err() error { return s.k.Err() }
 
 // Deadline returns the time at which the trust ends if no further renewal succeeds. The time is
 // by this machine's present wall clock, for display.
-func (s *Session) Deadline() time.Time { return s.guard.Deadline() }
+func (s *Session) Deadline() time.Time { return s.k.Grant().Deadline() }
 
 // Remaining returns how long the session is still trusted if no further renewal succeeds. It is
 // zero when the session is over.
-func (s *Session) Remaining() time.Duration { return s.guard.Remaining() }
+func (s *Session) Remaining() time.Duration { return s.k.Grant().Check() }
 
 // Renew renews the session now, in one request. Without Options.ManualRenewal the client also
 // renews the session automatically. See [Guard.Renew] for the errors.
-func (s *Session) Renew(ctx context.Context) error { return s.guard.Renew(ctx) }
+func (s *Session) Renew(ctx context.Context) error { return s.k.Renew(ctx) }
 
 // Handle returns a handle on the lock name under the session. Two handles of one session exclude
 // each other. See [Client.Handle].
@@ -143,109 +93,6 @@ func (s *Session) Do(ctx context.Context, name string, f func(ctx context.Contex
 	return s.c.do(ctx, name, s, f, o)
 }
 
-// grant returns the grant of the session's own record.
-func (s *Session) grant() *belief.Grant { return s.guard.b.Grant() }
-
-// nextGrant returns the id of a new grant under the session.
-func (s *Session) nextGrant() string {
-	return s.h.name + "." + strconv.FormatUint(s.count.Add(1), 36)
-}
-
-// ready says why no lock can be taken under the session now, nil if one can: the session is
-// over, or the outcome of its last renewal is not known.
-func (s *Session) ready() error {
-	if err := s.Err(); err != nil {
-		return err
-	}
-	doubt, problem := s.grant().InDoubt()
-	if !doubt {
-		return nil
-	}
-	if problem == nil {
-		return fmt.Errorf("session %s: %w", s.h.name, ErrSessionInDoubt)
-	}
-	return store.MarkNotApplied(fmt.Errorf("session %s: %w: %w", s.h.name, ErrSessionInDoubt, problem))
-}
-
-// beginClaim counts a claim of a lock under the session, unless the session takes no lock now.
-func (s *Session) beginClaim(name string) error {
-	if err := s.ready(); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over {
-		return s.cause()
-	}
-	if s.claims == nil {
-		s.claims = map[string]int{}
-	}
-	s.claims[name]++
-	return nil
-}
-
-func (s *Session) endClaim(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.claims[name]--; s.claims[name] == 0 {
-		delete(s.claims, name)
-	}
-	if len(s.claims) == 0 && s.idle != nil {
-		close(s.idle)
-		s.idle = nil
-	}
-}
-
-// isClaimed reports whether a claim of the lock is under way under the session.
-func (s *Session) isClaimed(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.claims[name] > 0
-}
-
-// add registers a lock that was granted under the session, unless the session is over.
-func (s *Session) add(g *belief.Grant) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.over {
-		s.locks[g] = struct{}{}
-	}
-	return !s.over
-}
-
-func (s *Session) remove(g *belief.Grant) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.locks, g)
-}
-
-// all returns the locks that are not released, or not yet.
-func (s *Session) all() []*belief.Grant {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make([]*belief.Grant, 0, len(s.locks))
-	for g := range s.locks {
-		all = append(all, g)
-	}
-	return all
-}
-
-// cause is why the session has ended.
-func (s *Session) cause() error { return s.grant().Cause() }
-
-// end ends the belief in all locks under the session, which has ended itself.
-func (s *Session) end(cause error) {
-	s.mu.Lock()
-	s.over = true
-	s.mu.Unlock()
-	for _, g := range s.all() {
-		g.Follow(cause)
-	}
-}
-
-// maxReleases bounds the requests that give the locks of a session back at the same time.
-const maxReleases = 16
-
 // Close ends the session. First the contexts of all its guards end, with the cause [ErrClosed].
 // Then Close writes into the session's record that the session is closed. This write frees all
 // locks of the session. Then Close frees the records of the locks, 16 at a time, for at most
@@ -257,181 +104,4 @@ const maxReleases = 16
 // before. After any other error the locks may still be held in the store, and other clients wait
 // until the session expires. Like [Guard.Release], Close works after the end of ctx. A second
 // call returns the same error.
-func (s *Session) Close(ctx context.Context) error {
-	if s.closing.CompareAndSwap(false, true) {
-		s.result = s.close(ctx)
-		close(s.closed)
-	}
-	<-s.closed
-	return s.result
-}
-
-func (s *Session) close(ctx context.Context) error {
-	ctx, cancel := s.c.space.Ending(ctx)
-	defer cancel()
-	err := s.grant().Release(ctx, ErrClosed)
-	_ = inParallel(s.all(), maxReleases, func(g *belief.Grant) error {
-		if !g.ReleaseFirst(ctx, ErrClosed) {
-			g.AwaitRelease(ctx) // a release that began later may last longer
-		}
-		return nil
-	})
-	s.tidying.Wait() // it ends with the session
-	freed := s.drain(ctx)
-	s.mu.Lock()
-	leftovers := s.leftovers
-	s.leftovers = nil
-	s.mu.Unlock()
-	if errors.Is(err, ErrLost) {
-		return err // all is free when the session is fenced
-	}
-	for _, e := range inParallel(leftovers, maxReleases, func(l *leftover) error { return l.withdraw(ctx) }) {
-		freed = freed && e == nil
-	}
-	if !freed {
-		return err
-	}
-	return nil // each lock was freed by itself
-}
-
-// drain waits until no claim is under way, and reports whether that was in time.
-func (s *Session) drain(ctx context.Context) bool {
-	s.mu.Lock()
-	if len(s.claims) == 0 {
-		s.mu.Unlock()
-		return true
-	}
-	if s.idle == nil {
-		s.idle = make(chan struct{})
-	}
-	idle := s.idle
-	s.mu.Unlock()
-	select {
-	case <-idle:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// leftover is a claim or a release whose outcome is not known and which nothing waits for any
-// more. Its grant, which no guard holds, may stand in the record, or come to stand there.
-type leftover struct {
-	h     *Handle
-	t     *cell.Tries // what was sent
-	rec   *Record     // where the grant is, or was to be
-	grant string
-	free  func(*Record) Record // takes it out of there
-
-	landed bool // the grant has been in a record, which may be later than that of the tries
-}
-
-// maxLeftoverTries is how many writes of a leftover are remembered. What counts is the grant
-// in the record; the writes only save a request.
-const maxLeftoverTries = 16
-
-// withdraw makes sure that the grant does not stand in the record and cannot come to stand
-// there, or returns an error at the end of ctx. It can be called again then. It writes a free
-// record over the same predecessor, so that the predecessor is replaced; and where the grant has
-// landed, over that.
-func (l *leftover) withdraw(ctx context.Context) error {
-	h := l.h
-	others := h.cell.Contention(cell.FreeConflicts)
-	for pause := h.c.space.ResolveBackoff(); ; {
-		if at, _ := lockrec.Find(l.rec, l.grant); at == lockrec.Waiting && len(l.t.Open()) == 0 && h.c.space.IsContended(l.rec) {
-			now, err := h.cell.Later(ctx, &cell.Seen{Rec: l.rec})
-			switch {
-			case err == nil && !now.Names(l.grant):
-				return nil
-			case err == nil:
-				l.t, l.rec = h.cell.Over(now.Version, now.Rec), now.Rec
-			case ctx.Err() != nil:
-				return fmt.Errorf("%w: %w", ErrUnresolved, err)
-			}
-			continue
-		}
-		free := l.free(l.rec)
-		free.Nonce = rand.Text()
-		open := l.t.Open() // what was refused can go, and what may yet be applied must be known
-		l.t.Sent = open[max(0, len(open)-maxLeftoverTries):]
-		f := l.t.Send(ctx, &free, h.c.space.Clock.SinceStart())
-		switch now := f.Now; {
-		case f.Resolution == store.ResolutionPending:
-			// Not applied yet, neither what was sent before nor this.
-		case now == nil && f.Resolution == store.ResolutionNotApplied && !l.stands():
-			return nil
-		case now == nil && f.Resolution != store.ResolutionNotApplied:
-			return fmt.Errorf("%w; the lock may stay held for %v: %w", ErrUnresolved, h.c.space.Set.Expiry(l.rec.TTL), f.Err)
-		case now == nil: // refused, and to be sent again
-		case now.Names(l.grant):
-			// The grant has landed, and may have been broken: free it where it is.
-			// A holder's write is sent at once: it comes first.
-			if at, _ := now.Find(l.grant); at != lockrec.Waiting {
-				others.Conflicts = 0
-			}
-			if newer, err := others.Conflict(ctx); err == nil && newer != nil {
-				now = newer
-			}
-			if !now.Names(l.grant) {
-				return nil
-			}
-			if l.t, l.rec = h.cell.Over(now.Version, now.Rec), now.Rec; ctx.Err() == nil {
-				continue
-			}
-		default:
-			h.cell.Note(now)
-			return nil
-		}
-		if pause.Wait(ctx) != nil {
-			return fmt.Errorf("%w; the lock may stay held for %v", ErrUnresolved, h.c.space.Set.Expiry(l.rec.TTL))
-		}
-	}
-}
-
-// noteRecord reports whether the grant is in the state that the tries are over, or may be in
-// a later one.
-func (l *leftover) stands() bool {
-	return l.landed || (&cell.Seen{Rec: l.t.Rec}).Names(l.grant)
-}
-
-// remember keeps a leftover: without that its lock would be taken for as long as the session
-// lives.
-func (s *Session) remember(l *leftover) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leftovers = append(s.leftovers, l)
-	s.freeLeftovers()
-}
-
-// tidy reads the locks that its record names, and tries to free the leftovers again, after
-// a renewal has shown that the store answers.
-func (s *Session) tidy() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.queueCheck(s.named...)
-	s.named = nil
-	s.startChecks()
-	s.freeLeftovers()
-}
-
-// freeLeftovers tries to free the leftovers, once. The caller holds s.mu.
-func (s *Session) freeLeftovers() {
-	if s.over || s.tidies || len(s.leftovers) == 0 {
-		return
-	}
-	all := s.leftovers
-	s.leftovers, s.tidies = nil, true
-	s.tidying.Go(func() {
-		ctx, cancel := context.WithTimeout(s.Context(), s.c.space.Set.ReleaseTimeout)
-		defer cancel()
-		errs := inParallel(all, maxReleases, func(l *leftover) error { return l.withdraw(ctx) })
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for i, l := range all {
-			if errs[i] != nil {
-				s.leftovers = append(s.leftovers, l)
-			}
-		}
-		s.tidies = false
-	})
-}
+func (s *Session) Close(ctx context.Context) error { return s.k.Close(ctx) }

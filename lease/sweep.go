@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -32,18 +31,6 @@ type SweepOptions struct {
 	// OnLock is called for each lock that Sweep has read.
 	OnLock func(name string, removed bool, err error)
 }
-
-// floorRecord is the value of the floor's register.
-type floorRecord struct {
-	Holdfast int    `json:"holdfast"`
-	Kind     string `json:"kind"`
-	Token    uint64 `json:"token"`
-}
-
-const (
-	floorKey  = ".holdfast/floor"
-	floorKind = "floor"
-)
 
 // Sweep removes the records of locks that have been free for a long time, and returns their
 // number. It keeps these records:
@@ -113,7 +100,7 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 		highest = max(highest, s.Rec.Token)
 	}
 	if len(found) > 0 && !o.DryRun {
-		if err := c.raiseFloor(ctx, highest); err != nil {
+		if err := c.space.RaiseFloor(ctx, highest); err != nil {
 			return 0, err
 		}
 	}
@@ -161,7 +148,7 @@ func (c *Client) collectSessions(ctx context.Context, age time.Duration) error {
 }
 
 func (c *Client) collectSession(ctx context.Context, id string, age time.Duration) error {
-	of, s, err := c.peers.End(ctx, id, age)
+	of, s, err := c.k.Peers.End(ctx, id, age)
 	if err != nil || s == nil {
 		return err
 	}
@@ -192,46 +179,4 @@ func (o *SweepOptions) tell(name string, removed bool, err error) {
 	if o.OnLock != nil {
 		o.OnLock(name, removed, err)
 	}
-}
-
-// raiseFloor makes the floor at least token.
-func (c *Client) raiseFloor(ctx context.Context, token uint64) error {
-	_, err := store.Update(ctx, c.space.Store, floorKey, func(value []byte) ([]byte, error) {
-		floor, err := decodeFloor(value)
-		if err != nil {
-			return nil, err
-		}
-		if floor >= token {
-			return nil, store.ErrUnchanged
-		}
-		return json.Marshal(floorRecord{lockrec.PlainFormat, floorKind, token})
-	})
-	if err != nil {
-		return fmt.Errorf("token floor: %w", err)
-	}
-	return nil
-}
-
-// floor reads the floor. Its callers have read before that there is no record. The client that
-// removed the record raised the floor before that.
-func (c *Client) floor(ctx context.Context) (uint64, error) {
-	value, _, err := c.space.Store.Get(ctx, floorKey)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return 0, err
-	}
-	return decodeFloor(value)
-}
-
-func decodeFloor(value []byte) (uint64, error) {
-	if value == nil {
-		return 0, nil
-	}
-	var r floorRecord
-	if err := json.Unmarshal(value, &r); err != nil || r.Kind != floorKind || r.Holdfast < 1 {
-		return 0, fmt.Errorf("%w: the value is not a token floor: %.60q", store.ErrCorrupt, value)
-	}
-	if r.Holdfast > lockrec.FormatVersion {
-		return 0, fmt.Errorf("%w: %w: use a newer holdfast", store.ErrCorrupt, ErrNewerFormat)
-	}
-	return r.Token, nil
 }

@@ -86,7 +86,7 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 	if err := g.Err(); err != nil {
 		return Ticket{}, err
 	}
-	if g.h.under != nil {
+	if g.h.k.Under != nil {
 		return Ticket{}, fmt.Errorf("%w: lock %q belongs to a session, and a ticket cannot contain a session; to pass the lease on, take the lock without a session", store.ErrInvalid, g.Name())
 	}
 	if gr := g.b.Grant(); !gr.Halt(ErrDetached) {
@@ -103,7 +103,7 @@ func (h *Handle) detach(ctx context.Context, g *belief.Grant) (Ticket, error) {
 	defer cancel()
 	left, done := g.Detach(ctx)
 	defer done()
-	t := Ticket{Name: h.name, Token: g.Token(), Grant: g.ID(), TTL: left.Base.Rec.TTL}
+	t := Ticket{Name: h.k.Name, Token: g.Token(), Grant: g.ID(), TTL: left.Base.Rec.TTL}
 	t.become(clock, left.Base, left.Sent)
 	open := left.Open
 	for _, s := range open[max(0, len(open)-maxAnnounced):] { // the last ones
@@ -141,7 +141,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	// What the ticket says of time is another machine's word. So the lease counts
 	// from a write of this process's own, with a nonce that no ticket has announced:
 	// of two that attach with one ticket, only one writes over the version it names.
-	u, err := c.use(ctx, t, func(r *Record) { c.sign(ctx, r) })
+	u, err := c.use(ctx, t, func(r *Record) { c.k.Sign(ctx, r) })
 	if err != nil {
 		return nil, err
 	}
@@ -149,13 +149,12 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	if err := u.write(ctx); err != nil {
 		return nil, u.failed(ctx, err)
 	}
-	g := u.h.believe(ctx, before, u.base, Member{Grant: u.base.Rec.Grant, Token: u.base.Rec.Token}, u.at, u.firm)
-	guard := u.h.join(ctx, g)
+	g, guard, open := u.h.k.Resume(ctx, before, u.base, u.at, u.firm)
 	if guard == nil {
 		g.Abandon(ctx)
 		return nil, u.failed(ctx, u.lost(ErrExpired))
 	}
-	if !c.add(u.h, g) {
+	if !open {
 		g.Halt(ErrDetached)
 		t, err := u.h.detach(ctx, g)
 		if err != nil {
@@ -163,13 +162,9 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 		}
 		return nil, &TicketError{t, fmt.Errorf("lock %q: %w", t.Name, ErrClosed)}
 	}
-	u.h.mu.Lock()
-	u.h.grant = g
-	u.h.mu.Unlock()
-	u.h.cell.Note(u.base)
 	c.space.Emit(event.Event{Kind: EventRenewed, Name: t.Name, Token: g.Token(), Deadline: g.Deadline()})
 	g.Acknowledge(u.base.Rec)
-	return guard, nil
+	return u.h.guard(guard, nil)
 }
 
 // RenewTicket renews the lease of a ticket for another TTL, in two requests, and returns the
@@ -247,7 +242,7 @@ func (c *Client) use(ctx context.Context, t Ticket, next func(*Record)) (*ticket
 	if err := t.check(c); err != nil {
 		return nil, err
 	}
-	now, err := h.cell.Fetch(ctx)
+	now, err := h.k.Cell.Fetch(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -460,7 +455,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 
 // over returns no tries yet, over the state that the ticket names.
 func (u *ticketUse) over() *cell.Tries {
-	t := u.h.cell.Over(u.base.Version, u.base.Rec)
+	t := u.h.k.Cell.Over(u.base.Version, u.base.Rec)
 	t.NoReadBack = u.c.space.Set.Traits.CannotReadOwnWrites
 	return t
 }
@@ -523,7 +518,7 @@ func (u *ticketUse) free(ctx context.Context) error {
 			}
 			continue
 		case f.Resolution == store.ResolutionApplied:
-			u.h.cell.Note(f.Now)
+			u.h.k.Cell.Note(f.Now)
 		default:
 			err := u.found(f.Now)
 			if err == nil {

@@ -51,7 +51,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 		}
 	}
 	rec := &Record{Name: name, State: Free, Nonce: rand.Text(), Renewed: c.space.Clock.Wall(), Token: lockrec.FirstToken(c.space.Clock.Wall())}
-	floor, err := c.floor(ctx)
+	floor, err := c.space.Floor(ctx)
 	if err != nil {
 		return Record{}, fmt.Errorf("token floor: %w", err)
 	}
@@ -68,7 +68,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 		return Record{}, fmt.Errorf("lock %q: nothing was changed: %w", name, err)
 	}
 	// The floor is raised first: a program that finds no record begins above the floor.
-	if err := c.raiseFloor(ctx, rec.Token); err != nil {
+	if err := c.space.RaiseFloor(ctx, rec.Token); err != nil {
 		return Record{}, err
 	}
 	f := of.Over(version, nil).Write(ctx, rec, c.space.Clock.SinceStart(), nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/holding"
 	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -75,7 +76,7 @@ func (c *Client) RequestYield(ctx context.Context, name string, o *YieldOptions)
 	if o == nil {
 		o = &YieldOptions{}
 	}
-	h, err := c.Handle(name, nil)
+	of, err := c.space.Lock(name)
 	if err != nil {
 		return YieldStatus{}, err
 	}
@@ -84,9 +85,16 @@ func (c *Client) RequestYield(ctx context.Context, name string, o *YieldOptions)
 	}
 	ctx, cancel := c.space.Bind(ctx)
 	defer cancel(nil)
-	asked, err := h.requestYield(ctx, nil, YieldRequest{By: c.space.Set.Holder, Reason: o.Reason, At: c.space.Clock.Wall()})
+	r, err := c.k.RequestYield(ctx, of, nil, YieldRequest{By: c.space.Set.Holder, Reason: o.Reason, At: c.space.Clock.Wall()})
+	var asked YieldStatus
+	if r != nil {
+		asked, _ = yieldStatus(r)
+	}
+	if err == nil {
+		err = asked.refusal()
+	}
 	if err == nil && o.Wait {
-		return h.answer(ctx, asked, o.OnAcknowledged)
+		return c.answer(ctx, of, asked, o.OnAcknowledged)
 	}
 	return asked, err
 }
@@ -96,45 +104,6 @@ func checkReason(name, reason string) error {
 		return fmt.Errorf("%w: lock %q: the reason has %d bytes; it must be valid UTF-8 of at most %d bytes", store.ErrInvalid, name, len(reason), MaxReason)
 	}
 	return nil
-}
-
-// requestYield writes a request to yield into the record of the lock, unless there is one. The base
-// is what was seen of the record, or nil.
-//
-// Between any two steps the holder may renew, release or lose the lock, and others may request,
-// break or take it. So the write names the version that was read, and any other state is evaluated
-// from the start. After a lost reply the record is read back. If the holder has answered meanwhile,
-// the request in its record may be another client's, which makes no difference.
-func (h *Handle) requestYield(ctx context.Context, base *cell.Seen, a YieldRequest) (YieldStatus, error) {
-	ctx, cancel := context.WithTimeout(ctx, cell.MaxDuration)
-	defer cancel()
-	if base == nil {
-		var err error
-		if base, err = h.cell.Inspect(ctx); err != nil {
-			return YieldStatus{}, err
-		}
-	}
-	var asked YieldStatus
-	var asIs *Record
-	rec, err := h.cell.Change(ctx, base, func(s *cell.Seen) (rec *Record, err error) {
-		if asIs = s.Rec; asIs == nil {
-			return nil, h.cell.Absent()
-		}
-		asked = YieldStatus{}
-		if rec, err = lockrec.RequestYield(asIs, a, s.Age); err != nil {
-			return nil, err
-		}
-		if asked, _ = yieldStatus(cmp.Or(rec, asIs)); rec == nil {
-			err = asked.refusal()
-		}
-		return rec, err
-	})
-	if rec == nil && (asked.Name == "" || asked.Acknowledged || err != nil) {
-		return asked, err
-	}
-	// If an unacknowledged request is in the record already, its writer may have ended before it
-	// notified the sessions.
-	return asked, h.c.notifySessions(ctx, h.name, lockrec.SessionsOf(lockrec.RequestedOf(cmp.Or(rec, asIs))))
 }
 
 // yieldStatus returns the request for the grants in the record.
@@ -155,19 +124,19 @@ func (a *YieldStatus) refusal() error {
 
 // answer waits until the grant of the request is over, or its holder refuses. It calls tell once
 // when the holder has read the request.
-func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldStatus)) (YieldStatus, error) {
-	queue, w := h.c.waiting.Alone()
-	since, told, seen := h.c.space.Clock.Monotonic(), tell == nil, false
+func (c *Client) answer(ctx context.Context, of *cell.Cell, asked YieldStatus, tell func(YieldStatus)) (YieldStatus, error) {
+	queue, w := c.k.Waiting.Alone()
+	since, told, seen := c.space.Clock.Monotonic(), tell == nil, false
 	for {
-		s, err := h.cell.Read(ctx)
-		wait := h.c.space.Set.Expiry(h.c.space.Set.TTL)
+		s, err := of.Read(ctx)
+		wait := c.space.Set.Expiry(c.space.Set.TTL)
 		if err == nil {
 			heard := asked.Acknowledged
 			if now, stands := yieldStatus(s.Rec); stands && now.Grant == asked.Grant && now.Grant != "" {
 				asked = now
 				asked.Acknowledged = asked.Acknowledged || heard
 			}
-			wait, err = h.isOver(ctx, s, &asked, since)
+			wait, err = c.isOver(ctx, of, s, &asked, since)
 		}
 		if asked.Acknowledged && !told && !asked.GrantEnded {
 			told = true
@@ -181,14 +150,14 @@ func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldS
 				queue.SawHeld(s.Rec.TTL)
 				seen = true
 			}
-			queue.BeginPause(h.cell, waiting.Look{Wait: wait})
+			queue.BeginPause(of, waiting.Look{Wait: wait})
 		case store.Permanent(err):
 			return asked, err
 		default:
 			queue.PauseAfterError()
 		}
-		if queue.Await(ctx, w, h.cell, h.c.peers.Await); ctx.Err() != nil {
-			return asked, cancelled(ctx, h.name, cmp.Or(err, error(h.lastHeld())))
+		if queue.Await(ctx, w, of, c.k.Peers.Await); ctx.Err() != nil {
+			return asked, holding.Cancelled(ctx, of.Name, cmp.Or(err, error(c.lastHeld(of))))
 		}
 	}
 }
@@ -196,7 +165,7 @@ func (h *Handle) answer(ctx context.Context, asked YieldStatus, tell func(YieldS
 // isOver finds out whether the grants of the request do not hold the lock any more. If they do, it
 // finds out whether the sessions that hold the lock have read the request, which was written at the
 // time since. It also returns how long it takes at most to know more. It writes nothing.
-func (h *Handle) isOver(ctx context.Context, s *cell.Seen, asked *YieldStatus, since time.Time) (time.Duration, error) {
+func (c *Client) isOver(ctx context.Context, of *cell.Cell, s *cell.Seen, asked *YieldStatus, since time.Time) (time.Duration, error) {
 	r, grant := s.Rec, asked.Grant
 	over := func() (time.Duration, error) {
 		asked.GrantEnded = true
@@ -209,17 +178,17 @@ func (h *Handle) isOver(ctx context.Context, s *cell.Seen, asked *YieldStatus, s
 	case r == nil, r.State == Free, r.State == Broken, grant != "" && r.Grant != grant, grant == "" && r.State != Shared:
 		return over()
 	case r.State == Held && r.Session == "":
-		v := h.cell.Judge(ctx, s)
+		v := of.Judge(ctx, s)
 		if v.Open {
 			return over()
 		}
 		return v.Wait, nil
 	}
-	ttl := cmp.Or(r.TTL, h.c.space.Set.TTL)
+	ttl := cmp.Or(r.TTL, c.space.Set.TTL)
 	living, heard := false, true
-	of := slices.DeleteFunc(slices.Clone(lockrec.Possessors(r)), func(m Member) bool { return !lockrec.IsFor(&asked.YieldRequest, m.Grant) })
-	for _, id := range lockrec.SessionsOf(of) {
-		dead, checked, err := h.c.hasChecked(ctx, id, h.name, ttl, since)
+	members := slices.DeleteFunc(slices.Clone(lockrec.Possessors(r)), func(m Member) bool { return !lockrec.IsFor(&asked.YieldRequest, m.Grant) })
+	for _, id := range lockrec.SessionsOf(members) {
+		dead, checked, err := c.hasChecked(ctx, id, of.Name, ttl, since)
 		if err != nil {
 			return 0, err
 		}
@@ -232,18 +201,27 @@ func (h *Handle) isOver(ctx context.Context, s *cell.Seen, asked *YieldStatus, s
 		return over()
 	}
 	if asked.Acknowledged = asked.Acknowledged || heard; !asked.Acknowledged {
-		return h.c.space.Set.RereadDelay(ttl), nil
+		return c.space.Set.RereadDelay(ttl), nil
 	}
-	return h.c.space.Set.Expiry(ttl), nil
+	return c.space.Set.Expiry(ttl), nil
+}
+
+// lastHeld is the error of a wait for the lock, with the state that was seen last.
+func (c *Client) lastHeld(of *cell.Cell) *HeldError {
+	last := of.Known()
+	if last == nil {
+		last = &cell.Seen{}
+	}
+	return holding.NewHeldError(of, last, 0, "")
 }
 
 // hasChecked reports whether a session is over, and whether it is known to have checked the lock of
 // that name since then.
 func (c *Client) hasChecked(ctx context.Context, id, name string, ttl time.Duration, since time.Time) (dead, checked bool, _ error) {
-	if own := c.session(id); own != nil && own.grant().Check() > 0 {
-		return false, own.isChecked(name), nil
+	if own := c.k.Session(id); own != nil && own.Grant().Check() > 0 {
+		return false, own.IsChecked(name), nil
 	}
-	dead, now, err := c.peers.IsDead(ctx, id, ttl)
+	dead, now, err := c.k.Peers.IsDead(ctx, id, ttl)
 	if err != nil || now.Rec == nil {
 		return false, false, err
 	}

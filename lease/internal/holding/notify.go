@@ -1,4 +1,4 @@
-package lease
+package holding
 
 import (
 	"context"
@@ -12,18 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 )
 
-// A session renews one record and does not read those of its locks. So a client that requests a
-// yield of one of its locks, or breaks one, also names the lock in the session's record. The
-// session reads that name with its next renewal, and then reads the record of the lock.
-
 // notifySession names a lock in the record of a session, unless it is named there or the session is
 // over. The caller has changed the lock's own record before.
 func (c *Client) notifySession(ctx context.Context, id, name string) error {
-	if own := c.session(id); own != nil {
+	if own := c.Session(id); own != nil {
 		own.checkLock(name)
 		return nil
 	}
-	of, err := c.space.Session(id)
+	of, err := c.Space.Session(id)
 	if err != nil {
 		return err
 	}
@@ -32,26 +28,26 @@ func (c *Client) notifySession(ctx context.Context, id, name string) error {
 		return err
 	}
 	waits := false // several goroutines wait: one write names the locks of all of them
-	_, err = of.Change(ctx, base, func(s *cell.Seen) (*Record, error) {
-		waits = waits || c.space.IsContended(s.Rec)
+	_, err = of.Change(ctx, base, func(s *cell.Seen) (*lockrec.Record, error) {
+		waits = waits || c.Space.IsContended(s.Rec)
 		return lockrec.Notify(s.Rec, name, waits, s.Age), nil
 	})
 	return err
 }
 
-// notifySessions is notifySession for several sessions.
-func (c *Client) notifySessions(ctx context.Context, name string, sessions []string) error {
-	return errors.Join(inParallel(sessions, maxReleases, func(id string) error { return c.notifySession(ctx, id, name) })...)
+// NotifySessions is notifySession for several sessions.
+func (c *Client) NotifySessions(ctx context.Context, name string, sessions []string) error {
+	return errors.Join(InParallel(sessions, maxReleases, func(id string) error { return c.notifySession(ctx, id, name) })...)
 }
 
 // notifyBroken notifies the sessions that hold a broken lock, on behalf of a waiter for it, once
 // for each break. The client that broke the lock may have died before it did so.
-func (h *Handle) notifyBroken(ctx context.Context, l *waiting.Queue) {
-	s := h.cell.Known()
-	if s == nil || s.Rec == nil || s.Rec.State != Broken || s.Rec.Immediate || l.NotifiedBreak == s.Rec.Nonce {
+func (h *Holder) notifyBroken(ctx context.Context, l *waiting.Queue) {
+	s := h.Cell.Known()
+	if s == nil || s.Rec == nil || s.Rec.State != lockrec.Broken || s.Rec.Immediate || l.NotifiedBreak == s.Rec.Nonce {
 		return
 	}
-	if h.c.notifySessions(ctx, h.name, lockrec.SessionsOf(lockrec.Possessors(s.Rec))) == nil { // otherwise the next read tries again
+	if h.c.NotifySessions(ctx, h.Name, lockrec.SessionsOf(lockrec.Possessors(s.Rec))) == nil { // otherwise the next read tries again
 		l.NotifiedBreak = s.Rec.Nonce
 	}
 }
@@ -83,8 +79,8 @@ func (s *Session) addNamed(names []string) {
 	s.named = append(s.named, names...)
 }
 
-// isChecked reports whether the session has read a lock's record that it had to read.
-func (s *Session) isChecked(name string) bool {
+// IsChecked reports whether the session has read a lock's record that it had to read.
+func (s *Session) IsChecked(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.checking && !s.toCheck[name] && !s.toCheck[lockrec.AllLocks]
@@ -99,7 +95,7 @@ func (s *Session) startChecks() {
 	}
 	s.checking = true
 	s.tidying.Go(func() {
-		ctx, cancel := context.WithTimeout(s.Context(), s.c.space.Set.TTL)
+		ctx, cancel := context.WithTimeout(s.Context(), s.c.Space.Set.TTL)
 		defer cancel()
 		for {
 			s.mu.Lock()
@@ -125,7 +121,7 @@ func (s *Session) startChecks() {
 func (s *Session) checkOnce(ctx context.Context, names map[string]bool, claims map[string]int) (left []string) {
 	all := slices.DeleteFunc(s.all(), func(g *belief.Grant) bool { return !names[lockrec.AllLocks] && !names[g.Name()] })
 	held, known := map[string]bool{}, map[string]bool{}
-	for i, err := range inParallel(all, maxReleases, func(g *belief.Grant) error { return g.CheckUnderSession(ctx) }) {
+	for i, err := range InParallel(all, maxReleases, func(g *belief.Grant) error { return g.CheckUnderSession(ctx) }) {
 		held[all[i].Name()], known[all[i].ID()] = true, true
 		if err != nil {
 			left = append(left, all[i].Name())
@@ -142,7 +138,7 @@ func (s *Session) checkOnce(ctx context.Context, names map[string]bool, claims m
 			others = append(others, name)
 		}
 	}
-	for i, err := range inParallel(others, maxReleases, func(name string) error { return s.freeOrphan(ctx, name, known) }) {
+	for i, err := range InParallel(others, maxReleases, func(name string) error { return s.freeOrphan(ctx, name, known) }) {
 		if err != nil {
 			left = append(left, others[i])
 		}
@@ -155,11 +151,11 @@ func (s *Session) checkOnce(ctx context.Context, names map[string]bool, claims m
 // lives. freeOrphan returns an error if the grant belongs to a claim that is under way, or that has
 // ended since the known grants were read. Then the record is to be read again.
 func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]bool) error {
-	h, err := s.Handle(name, nil)
+	h, err := s.c.Holder(name, s)
 	if err != nil {
 		return err
 	}
-	now, err := h.cell.Fetch(ctx)
+	now, err := h.Cell.Fetch(ctx)
 	if err != nil || now.Rec == nil {
 		return err
 	}
@@ -171,7 +167,7 @@ func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]
 		case claimed || s.find(grant) != nil:
 			return ErrSessionInDoubt
 		}
-		l := &leftover{h: h, t: h.cell.Over(now.Version, now.Rec), rec: now.Rec, grant: grant, free: h.without(grant)}
+		l := &leftover{h: h, t: h.Cell.Over(now.Version, now.Rec), rec: now.Rec, grant: grant, free: h.without(grant)}
 		if err := l.withdraw(ctx); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package lease
+package holding
 
 import (
 	"context"
@@ -16,67 +16,67 @@ import (
 
 // claim writes a new grant over the state base and resolves the write. It returns one of three: the
 // grant; the state that replaced base, so that the claim can never be applied; or an error. An
-// error that matches [ErrUnresolved] means that the claim may still be applied. After any other
+// error that matches [cell.ErrUnresolved] means that the claim may still be applied. After any other
 // error it never is.
 //
 // Another client may write between any two steps, so that every write names the version of base. A
 // reply may be lost, and the write may be applied at any later time. So all nonces are remembered
 // until one of them is seen or base has been replaced.
-func (h *Handle) claim(ctx context.Context, base *cell.Seen, reason string) (*Guard, *cell.Seen, error) {
+func (h *Holder) claim(ctx context.Context, base *cell.Seen, reason string) (*belief.Guard, *cell.Seen, error) {
 	c := h.c
-	if s := h.under; s != nil {
-		if err := s.beginClaim(h.name); err != nil {
-			return nil, nil, fmt.Errorf("lock %q: %w", h.name, err)
+	if s := h.Under; s != nil {
+		if err := s.beginClaim(h.Name); err != nil {
+			return nil, nil, fmt.Errorf("lock %q: %w", h.Name, err)
 		}
-		defer s.endClaim(h.name)
+		defer s.endClaim(h.Name)
 	}
-	at := c.space.Clock.SinceStart() // before the token is chosen, which may depend on the time
+	at := c.Space.Clock.SinceStart() // before the token is chosen, which may depend on the time
 	rec, err := h.newRecord(ctx, base)
 	if err != nil {
 		return nil, nil, err
 	}
-	settled, cancel := context.WithTimeout(ctx, c.space.Set.ResolveTimeout())
+	settled, cancel := context.WithTimeout(ctx, c.Space.Set.ResolveTimeout())
 	defer cancel()
-	t := h.cell.Over(base.Version, base.Rec)
-	t.NoReadBack = c.space.Set.Traits.CannotReadOwnWrites
+	t := h.Cell.Over(base.Version, base.Rec)
+	t.NoReadBack = c.Space.Set.Traits.CannotReadOwnWrites
 	f := t.Write(settled, rec, at, func() {
-		rec.Granted = c.space.Clock.Wall()
+		rec.Granted = c.Space.Clock.Wall()
 		rec.Renewed = rec.Granted
-		if c.space.Set.MinInterval > 0 && h.own == nil {
-			rec.NotBefore = rec.Granted.Add(c.space.Set.MinInterval)
+		if c.Space.Set.MinInterval > 0 && h.own == nil {
+			rec.NotBefore = rec.Granted.Add(c.Space.Set.MinInterval)
 		}
 	})
 	switch {
 	case f.Resolution == store.ResolutionApplied:
-		return h.begin(ctx, base, f, Member{Grant: rec.Grant, Token: f.Now.Rec.Token}, reason)
+		return h.begin(ctx, base, f, lockrec.Member{Grant: rec.Grant, Token: f.Now.Rec.Token}, reason)
 	case f.Resolution == store.ResolutionPending:
 		return nil, nil, errors.Join(f.Err, h.giveUp(ctx, t, rec))
 	case f.Now != nil: // base was replaced: no earlier write can still be applied
-		if f.Now.Rec != nil && f.Now.Rec.State == Broken && f.Now.Rec.Grant == rec.Grant {
+		if f.Now.Rec != nil && f.Now.Rec.State == lockrec.Broken && f.Now.Rec.Grant == rec.Grant {
 			h.abandon(rec.Grant) // broken before it was handed out: no waiter has to wait for it
 		}
 		return nil, f.Now, nil
 	case f.Resolution == store.ResolutionNotApplied, errors.Is(f.Err, store.ErrCorrupt): // an unreadable record has replaced base
 		return nil, nil, f.Err
-	case t.NoReadBack && h.under != nil: // otherwise it would hold the lock for as long as the session lives
-		return nil, nil, errors.Join(f.Err, h.giveUp(ctx, h.cell.Over(base.Version, base.Rec), rec))
+	case t.NoReadBack && h.Under != nil: // otherwise it would hold the lock for as long as the session lives
+		return nil, nil, errors.Join(f.Err, h.giveUp(ctx, h.Cell.Over(base.Version, base.Rec), rec))
 	case t.NoReadBack:
-		return nil, nil, fmt.Errorf("%w; the lock may stay held for %v: %w", f.Err, c.space.Set.Expiry(rec.TTL), ErrUnresolved)
+		return nil, nil, fmt.Errorf("%w; the lock may stay held for %v: %w", f.Err, c.Space.Set.Expiry(rec.TTL), cell.ErrUnresolved)
 	}
 	return nil, nil, errors.Join(f.Err, h.giveUp(ctx, t, rec))
 }
 
 // newRecord makes the record of a new grant that follows base.
-func (h *Handle) newRecord(ctx context.Context, base *cell.Seen) (*Record, error) {
+func (h *Holder) newRecord(ctx context.Context, base *cell.Seen) (*lockrec.Record, error) {
 	c := h.c
-	rec := &Record{Kind: h.cell.Kind, Name: h.name, State: Held, TTL: c.space.Set.TTL, Linger: h.opts.Linger}
+	rec := &lockrec.Record{Kind: h.Cell.Kind, Name: h.Name, State: lockrec.Held, TTL: c.Space.Set.TTL, Linger: h.Opts.Linger}
 	switch {
 	case h.own != nil: // a session is used once, and no token of it is compared
-		rec.Grant, rec.Token = h.name, 1
-		c.sign(ctx, rec)
+		rec.Grant, rec.Token = h.Name, 1
+		c.Sign(ctx, rec)
 		return rec, nil
-	case h.under != nil:
-		rec.Session, rec.Grant = h.under.ID(), h.under.nextGrant()
+	case h.Under != nil:
+		rec.Session, rec.Grant = h.Under.ID(), h.Under.nextGrant()
 	default:
 		rec.Grant = rand.Text()
 	}
@@ -85,29 +85,29 @@ func (h *Handle) newRecord(ctx context.Context, base *cell.Seen) (*Record, error
 			return nil, err
 		}
 	}
-	if h.job != nil {
-		h.job.begin(rec)
+	if h.Job != nil {
+		h.Job.Begin(rec)
 	}
 	if err := h.raiseToken(ctx, base, rec); err != nil {
 		return nil, err
 	}
-	c.sign(ctx, rec)
+	c.Sign(ctx, rec)
 	return rec, h.campaigns(rec)
 }
 
 // dress completes rec, in which this client gave the lock to itself, as newRecord would.
-func (h *Handle) dress(ctx context.Context, rec *Record) error {
-	rec.Granted, rec.Linger = rec.Renewed, h.opts.Linger
-	if h.c.space.Set.MinInterval > 0 {
-		rec.NotBefore = rec.Granted.Add(h.c.space.Set.MinInterval)
+func (h *Holder) dress(ctx context.Context, rec *lockrec.Record) error {
+	rec.Granted, rec.Linger = rec.Renewed, h.Opts.Linger
+	if h.c.Space.Set.MinInterval > 0 {
+		rec.NotBefore = rec.Granted.Add(h.c.Space.Set.MinInterval)
 	}
-	h.c.sign(ctx, rec)
+	h.c.Sign(ctx, rec)
 	return h.campaigns(rec)
 }
 
 // campaigns puts the value of a candidate into the record of its claim.
-func (h *Handle) campaigns(rec *Record) error {
-	if value := h.campaign.Load(); value != nil {
+func (h *Holder) campaigns(rec *lockrec.Record) error {
+	if value := h.Campaign.Load(); value != nil {
 		return lockrec.SetData(rec, *value)
 	}
 	return nil
@@ -115,20 +115,20 @@ func (h *Handle) campaigns(rec *Record) error {
 
 // raiseToken raises the token of rec, which follows base, above all tokens that others may have
 // seen.
-func (h *Handle) raiseToken(ctx context.Context, base *cell.Seen, rec *Record) error {
+func (h *Holder) raiseToken(ctx context.Context, base *cell.Seen, rec *lockrec.Record) error {
 	c := h.c
-	if base.Rec == nil || h.isAbandoned(base.Rec.Grant) {
+	if base.Rec == nil || h.IsAbandoned(base.Rec.Grant) {
 		// Not 1: after a store was emptied by hand, new tokens must be above those that holders
 		// still have. The same is true for a record that a claim of this handle made where there
 		// was none, if that claim took too long.
-		rec.Token = max(rec.Token, lockrec.FirstToken(c.space.Clock.Wall()))
-		if c.space.Set.CheckTokenFloor {
-			floor, err := c.floor(ctx)
+		rec.Token = max(rec.Token, lockrec.FirstToken(c.Space.Clock.Wall()))
+		if c.Space.Set.CheckTokenFloor {
+			floor, err := c.Space.Floor(ctx)
 			if err == nil {
 				err = lockrec.Raise(rec, floor)
 			}
 			if err != nil {
-				return fmt.Errorf("lock %q: reading the token floor: %w", h.name, err)
+				return fmt.Errorf("lock %q: reading the token floor: %w", h.Name, err)
 			}
 		}
 	}
@@ -141,40 +141,40 @@ func (h *Handle) raiseToken(ctx context.Context, base *cell.Seen, rec *Record) e
 		}
 	}
 	// A claim that lost, or whose reply was lost, may have shown its token to others.
-	mark, err := store.HighestToken(ctx, c.space.Store, h.cell.Key)
+	mark, err := store.HighestToken(ctx, c.Space.Store, h.Cell.Key)
 	if err != nil {
-		return fmt.Errorf("lock %q: %w", h.name, err)
+		return fmt.Errorf("lock %q: %w", h.Name, err)
 	}
 	return lockrec.Raise(rec, mark)
 }
 
-// sign makes rec name this process as the holder from now on, and removes what named the holder
+// Sign makes rec name this process as the holder from now on, and removes what named the holder
 // before. Other clients evaluate by it whether the holder lives.
-func (c *Client) sign(ctx context.Context, rec *Record) {
-	rec.Holder, rec.Process, rec.Presence = c.space.Set.Holder, cell.ProcessID(), ""
-	if c.space.Presence != nil {
+func (c *Client) Sign(ctx context.Context, rec *lockrec.Record) {
+	rec.Holder, rec.Process, rec.Presence = c.Space.Set.Holder, cell.ProcessID(), ""
+	if c.Space.Presence != nil {
 		// Without an announcement others wait for the TTL of a dead holder. That is the only loss.
-		rec.Presence, _ = c.space.Presence.Announce(ctx)
+		rec.Presence, _ = c.Space.Presence.Announce(ctx)
 	}
 }
 
 // begin makes the grant that was written, and its first guard.
-func (h *Handle) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m Member, reason string) (*Guard, *cell.Seen, error) {
+func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m lockrec.Member, reason string) (*belief.Guard, *cell.Seen, error) {
 	c, now, sent := h.c, f.Now, f.Try.At
 	// late handles a reply so slow that no trust is left, or a session that has ended meanwhile. No
 	// guard of this grant was handed out, so that the next grant may follow at once.
-	late := func(now *cell.Seen) (*Guard, *cell.Seen, error) {
+	late := func(now *cell.Seen) (*belief.Guard, *cell.Seen, error) {
 		h.abandon(m.Grant)
 		switch {
-		case h.under != nil:
-			l := &leftover{h: h, t: h.cell.Over(now.Version, now.Rec), rec: now.Rec, grant: m.Grant, free: h.without(m.Grant)}
-			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.name, h.under.Err()), h.withdraw(ctx, l))
+		case h.Under != nil:
+			l := &leftover{h: h, t: h.Cell.Over(now.Version, now.Rec), rec: now.Rec, grant: m.Grant, free: h.without(m.Grant)}
+			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.Name, h.Under.Err()), h.withdraw(ctx, l))
 		case h.own != nil: // the session is never handed out
-			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.cell.Over(now.Version, now.Rec), now.Rec))
+			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.Cell.Over(now.Version, now.Rec), now.Rec))
 		}
 		return nil, now, nil
 	}
-	if h.under == nil && c.space.Clock.SinceStart() >= sent+c.space.Set.Trust() || h.under != nil && h.under.Err() != nil {
+	if h.Under == nil && c.Space.Clock.SinceStart() >= sent+c.Space.Set.Trust() || h.Under != nil && h.Under.Err() != nil {
 		return late(now)
 	}
 	g := h.believe(ctx, base, now, m, sent, f.Durable)
@@ -186,26 +186,26 @@ func (h *Handle) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m M
 		h.own.guard = guard
 	}
 	if !c.add(h, g) {
-		if h.under != nil {
+		if h.Under != nil {
 			g.Check() // ends the grant with the session
 			return late(g.Abandon(ctx))
 		}
-		return nil, nil, errors.Join(ErrClosed, g.Discard(ctx, ErrClosed))
+		return nil, nil, errors.Join(cell.ErrClosed, g.Discard(ctx, cell.ErrClosed))
 	}
 	h.mu.Lock()
 	h.passed = h.grant != nil && base.Rec != nil && base.Rec.Process != cell.ProcessID()
-	h.grant, h.began = g, c.space.Clock.SinceStart()
+	h.grant, h.began = g, c.Space.Clock.SinceStart()
 	h.abandoned = nil
 	h.mu.Unlock()
-	h.cell.Note(now)
-	c.waiting.Granted(h.cell)
+	h.Cell.Note(now)
+	c.Waiting.Granted(h.Cell)
 	if reason != "" {
 		e := h.event(event.TakenOver)
 		e.Token, e.Reason = g.Token(), reason
 		if base.Rec != nil {
 			e.Holder = base.Rec.Holder
 		}
-		c.space.Emit(e)
+		c.Space.Emit(e)
 	}
 	g.Emit(event.Acquired, nil)
 	g.Acknowledge(now.Rec)
@@ -214,31 +214,48 @@ func (h *Handle) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m M
 
 // believe begins the belief in the grant m, which is in the record of the state now, in place of
 // base.
-func (h *Handle) believe(ctx context.Context, base, now *cell.Seen, m Member, sent time.Duration, firm bool) *belief.Grant {
-	terms := belief.Terms{Member: m, Linger: h.opts.Linger, Periodic: h.job != nil}
-	if h.under != nil {
-		terms.Session = h.under.grant()
+func (h *Holder) believe(ctx context.Context, base, now *cell.Seen, m lockrec.Member, sent time.Duration, firm bool) *belief.Grant {
+	terms := belief.Terms{Member: m, Linger: h.Opts.Linger, Periodic: h.Job != nil}
+	if h.Under != nil {
+		terms.Session = h.Under.Grant()
 	}
-	if h.job != nil {
-		terms.Before = h.job.before[m.Grant]
+	if h.Job != nil {
+		terms.Before = h.Job.Before(m.Grant)
 	}
 	h.mu.Lock()
 	terms.WasLastHolder = h.grant != nil && base.Rec != nil && base.Rec.Grant == h.grant.ID() && !h.grant.IsDetached()
 	h.mu.Unlock()
-	return belief.Begin(ctx, h.cell, (*owner)(h), now, sent, firm, terms)
+	return belief.Begin(ctx, h.Cell, (*owner)(h), now, sent, firm, terms)
+}
+
+// Resume begins the belief in a grant that another process has left to this one, in place of before.
+// The guard is nil if the grant is over already, and open is false if the client is closed.
+func (h *Holder) Resume(ctx context.Context, before, now *cell.Seen, sent time.Duration, firm bool) (g *belief.Grant, guard *belief.Guard, open bool) {
+	g = h.believe(ctx, before, now, lockrec.Member{Grant: now.Rec.Grant, Token: now.Rec.Token}, sent, firm)
+	if guard = h.join(ctx, g); guard == nil {
+		return g, nil, true
+	}
+	if !h.c.add(h, g) {
+		return g, guard, false
+	}
+	h.mu.Lock()
+	h.grant = g
+	h.mu.Unlock()
+	h.Cell.Note(now)
+	return g, guard, true
 }
 
 // join returns a new guard of the grant, or nil if it is over.
-func (h *Handle) join(ctx context.Context, g *belief.Grant) *Guard {
-	guard := &Guard{h: h}
-	if !g.Join(ctx, &guard.b) {
+func (h *Holder) join(ctx context.Context, g *belief.Grant) *belief.Guard {
+	guard := &belief.Guard{}
+	if !g.Join(ctx, guard) {
 		return nil
 	}
 	return guard
 }
 
 // owner is a handle as its grants see it.
-type owner Handle
+type owner Holder
 
 // Ended ends the locks of the session whose grant has ended.
 func (o *owner) Ended(cause error) {
@@ -269,16 +286,16 @@ func (o *owner) Wanted() {
 }
 
 // Released takes the grant from those that Close has to end.
-func (o *owner) Released(g *belief.Grant) { o.c.remove((*Handle)(o), g) }
+func (o *owner) Released(g *belief.Grant) { o.c.remove((*Holder)(o), g) }
 
 // Depart takes a grant that is one of several out of the record.
 func (o *owner) Depart(ctx context.Context, base *cell.Seen, grant string) error {
-	return (*Handle)(o).depart(ctx, base, grant)
+	return (*Holder)(o).depart(ctx, base, grant)
 }
 
 // Remember makes the session try again to free the lock.
 func (o *owner) Remember(t *cell.Tries, g *belief.Grant) {
-	o.under.remember(&leftover{h: (*Handle)(o), t: t, rec: g.Record(), grant: g.ID(), free: g.Freeing})
+	o.Under.remember(&leftover{h: (*Holder)(o), t: t, rec: g.Record(), grant: g.ID(), free: g.Freeing})
 }
 
 // errLate is why a session was not opened.
@@ -288,27 +305,27 @@ var errLate = store.NewError("the store's reply came later than the session's TT
 // continues after the end of ctx, which is usually why it is called. After an error the lock may be
 // taken for up to a TTL although no guard holds it. Under a session, the lock may be taken until
 // the session has freed it.
-func (h *Handle) giveUp(ctx context.Context, t *cell.Tries, rec *Record) error {
+func (h *Holder) giveUp(ctx context.Context, t *cell.Tries, rec *lockrec.Record) error {
 	h.abandon(rec.Grant)
-	ctx, cancel := h.c.space.Ending(ctx)
+	ctx, cancel := h.c.Space.Ending(ctx)
 	defer cancel()
-	l := &leftover{h: h, t: t, rec: rec, grant: rec.Grant, free: func(r *Record) Record {
+	l := &leftover{h: h, t: t, rec: rec, grant: rec.Grant, free: func(r *lockrec.Record) lockrec.Record {
 		free := h.c.unbegun(r)
-		if h.job != nil {
-			free.Run = h.job.before[rec.Grant]
+		if h.Job != nil {
+			free.Run = h.Job.Before(rec.Grant)
 		}
 		return free
 	}}
 	err := l.withdraw(ctx)
-	if err != nil && h.under != nil {
-		h.under.remember(l)
+	if err != nil && h.Under != nil {
+		h.Under.remember(l)
 	}
 	return err
 }
 
 // unbegun returns the record that frees the lock of a grant that was never handed out.
-func (c *Client) unbegun(r *Record) Record {
+func (c *Client) unbegun(r *lockrec.Record) lockrec.Record {
 	free := *r
 	free.NotBefore = time.Time{}
-	return lockrec.Freed(&free, c.space.Clock.Wall())
+	return lockrec.Freed(&free, c.Space.Clock.Wall())
 }

@@ -1,4 +1,4 @@
-package lease
+package holding
 
 import (
 	"cmp"
@@ -10,103 +10,55 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/lease/internal/membership"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns
-// the record. If there are more slots than before, the first waiters in the queue get them at
-// once. If there are fewer, no holder loses its slot, and waiters wait until the number of
-// holders is below the number of slots. From then on, handles with a different number of slots
-// get a [*SlotCountError].
-//
-// If the lock is in use and is not a semaphore, the error matches [ErrWrongKind]. If there is
-// no lock, it matches [store.ErrNotFound]. If Resize could not find out whether the write was
-// applied, it matches [ErrUnresolved]. The call takes at most two minutes.
-func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, error) {
-	h, err := c.Handle(name, nil)
-	if err != nil {
-		return Record{}, err
-	}
-	if err := lockrec.CheckSlots(slots); err != nil {
-		return Record{}, fmt.Errorf("%q: %w", name, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, cell.MaxDuration)
-	defer cancel()
-	base, err := h.cell.Inspect(ctx)
-	if err != nil {
-		return Record{}, err
-	}
-	resized, err := h.cell.Change(ctx, base, func(s *cell.Seen) (*Record, error) {
-		if s.Rec == nil {
-			return nil, h.cell.Absent()
-		}
-		next, err := h.amended(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		return &next, lockrec.Resize(&next, slots)
-	})
-	if err != nil {
-		return Record{}, err
-	}
-	return *resized, nil
-}
-
-// Slot returns the number of the guard's slot of a semaphore; the first slot has the number 1.
-// No other grant has that slot until the guard is released or lost. If the lock is not a
-// semaphore, Slot returns 0.
-func (g *Guard) Slot() int {
-	if !g.b.Grant().IsMember() {
-		return 0
-	}
-	return g.b.Grant().Member().Slot
-}
-
 // mode is what the handle takes.
-func (h *Handle) mode() Mode {
+func (h *Holder) mode() lockrec.Mode {
 	switch {
-	case h.opts.Shared:
-		return ModeShared
-	case h.opts.Slots > 0:
-		return ModeSlot
+	case h.Opts.Shared:
+		return lockrec.ModeShared
+	case h.Opts.Slots > 0:
+		return lockrec.ModeSlot
 	}
-	return ModeExclusive
+	return lockrec.ModeExclusive
 }
 
 // several reports whether the rules of locks with several holders apply to the lock in the state s:
 // it has members, or the handle becomes one.
-func (h *Handle) several(s *cell.Seen) bool {
+func (h *Holder) several(s *cell.Seen) bool {
 	if h.own != nil {
 		return false
 	}
-	if h.mode() != ModeExclusive || s.Rec != nil && (lockrec.Members(s.Rec) > 0 || s.Rec.Slots > 0) {
+	if h.mode() != lockrec.ModeExclusive || s.Rec != nil && (lockrec.Members(s.Rec) > 0 || s.Rec.Slots > 0) {
 		return true
 	}
-	return h.opts.Fair && s.Rec != nil && s.Rec.State != Free
+	return h.Opts.Fair && s.Rec != nil && s.Rec.State != lockrec.Free
 }
 
-// amended returns the record of s as this client writes it for the changes of roster.go.
-func (h *Handle) amended(ctx context.Context, s *cell.Seen) (Record, error) {
-	next := Record{Name: h.name, State: Free, TTL: h.c.space.Set.TTL}
-	token := &Record{Name: h.name}
+// Amended returns the record of s as this client writes it for the changes of roster.go.
+func (h *Holder) Amended(ctx context.Context, s *cell.Seen) (lockrec.Record, error) {
+	next := lockrec.Record{Name: h.Name, State: lockrec.Free, TTL: h.c.Space.Set.TTL}
+	token := &lockrec.Record{Name: h.Name}
 	if s.Rec != nil {
 		next = *s.Rec
 		var err error
 		if token.Token, err = lockrec.NextToken(&next); err != nil {
-			return Record{}, err
+			return lockrec.Record{}, err
 		}
 	}
 	// A grant that is made here has a token above all that were shown.
 	if err := h.raiseToken(ctx, s, token); err != nil {
-		return Record{}, err
+		return lockrec.Record{}, err
 	}
-	if next.State == Held {
+	if next.State == lockrec.Held {
 		next = lockrec.ByOther(&next, s.Age)
 	}
 	next.Token = max(next.Token, token.Token-1, 1)
-	next.Renewed = h.c.space.Clock.Wall()
+	next.Renewed = h.c.Space.Clock.Wall()
 	return next, nil
 }
 
@@ -121,7 +73,7 @@ func (h *Handle) amended(ctx context.Context, s *cell.Seen) (Record, error) {
 // names the version of the session's record that was evaluated, and the write that takes them out
 // names that of s. If the handle stops after a revocation, the entry stays in the queue until
 // another waiter sees that the session is revoked.
-func (h *Handle) cleared(ctx context.Context, s *cell.Seen, next *Record) (changed bool, v membership.Verdict) {
+func (h *Holder) cleared(ctx context.Context, s *cell.Seen, next *lockrec.Record) (changed bool, v membership.Verdict) {
 	if s.Rec == nil {
 		return false, v
 	}
@@ -131,21 +83,21 @@ func (h *Handle) cleared(ctx context.Context, s *cell.Seen, next *Record) (chang
 		return false, v
 	}
 	if v.Wait = max(v.Wait, others); v.Open || len(over) > 0 {
-		rest := slices.DeleteFunc(h.those(s, lockrec.Before), func(m Member) bool { return contains(ahead, m) })
+		rest := slices.DeleteFunc(h.those(s, lockrec.Before), func(m lockrec.Member) bool { return contains(ahead, m) })
 		more, holder := h.evaluateAll(ctx, s, rest) // an error does not change what is known of dead sessions
 		maps.Copy(over, more)
 		if holder.Open {
 			v.Open, v.Reason = true, holder.Reason
 		}
 	}
-	if s.Rec.State == Free {
+	if s.Rec.State == lockrec.Free {
 		left := h.intervalLeft(s)
 		v.Open, v.Wait = left <= 0, max(v.Wait, left)
 	}
 	if v.Open {
 		next.NotBefore = time.Time{}
 		lockrec.Vacate(next)
-		changed = s.Rec.State != Free || len(s.Rec.Queue) > 0
+		changed = s.Rec.State != lockrec.Free || len(s.Rec.Queue) > 0
 	}
 	if len(over) > 0 {
 		lockrec.Drop(next, func(session string) bool { return over[session] })
@@ -156,7 +108,7 @@ func (h *Handle) cleared(ctx context.Context, s *cell.Seen, next *Record) (chang
 
 // those returns the members that which returns for the entries that the handle reads for, each
 // once.
-func (h *Handle) those(s *cell.Seen, which func(r *Record, grant string) []Member) (all []Member) {
+func (h *Holder) those(s *cell.Seen, which func(r *lockrec.Record, grant string) []lockrec.Member) (all []lockrec.Member) {
 	for _, entry := range h.place.Entries(s) {
 		for _, m := range which(s.Rec, entry) {
 			if !contains(all, m) {
@@ -167,21 +119,21 @@ func (h *Handle) those(s *cell.Seen, which func(r *Record, grant string) []Membe
 	return all
 }
 
-func contains(all []Member, m Member) bool {
-	return slices.ContainsFunc(all, func(a Member) bool { return a.Grant == m.Grant })
+func contains(all []lockrec.Member, m lockrec.Member) bool {
+	return slices.ContainsFunc(all, func(a lockrec.Member) bool { return a.Grant == m.Grant })
 }
 
 // evaluateAll evaluates members of the record of s. It returns the sessions of those that are over,
 // and the verdict on a member that has the lock alone. The verdict's wait is how long it takes at
 // most until another member is over.
-func (h *Handle) evaluateAll(ctx context.Context, s *cell.Seen, members []Member) (over map[string]bool, v membership.Verdict) {
-	if lockrec.Exclusive(s.Rec) && contains(members, Member{Grant: s.Rec.Grant}) {
-		members = slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Grant == s.Rec.Grant })
+func (h *Holder) evaluateAll(ctx context.Context, s *cell.Seen, members []lockrec.Member) (over map[string]bool, v membership.Verdict) {
+	if lockrec.Exclusive(s.Rec) && contains(members, lockrec.Member{Grant: s.Rec.Grant}) {
+		members = slices.DeleteFunc(slices.Clone(members), func(m lockrec.Member) bool { return m.Grant == s.Rec.Grant })
 		if v = h.evaluate(ctx, s); v.Err != nil || v.Next != nil {
 			return nil, v
 		}
 	}
-	over, judged := h.c.peers.OverAll(ctx, h.cell, members)
+	over, judged := h.c.Peers.OverAll(ctx, h.Cell, members)
 	if v.Err, v.Next = judged.Err, judged.Next; v.Err == nil && v.Next == nil {
 		h.place.ReadDue(members, judged.Wait)
 	}
@@ -192,31 +144,31 @@ func (h *Handle) evaluateAll(ctx context.Context, s *cell.Seen, members []Member
 // enter takes the lock in the state s as a member, or enters its queue where queue allows that. It
 // also takes out members that are over. It returns one of four: the grant; the state to continue
 // with; an error; or none of these, and how long it takes at most until the lock may be taken.
-func (h *Handle) enter(ctx context.Context, s *cell.Seen, queue bool) (_ *Guard, next *cell.Seen, wait time.Duration, err error) {
+func (h *Holder) enter(ctx context.Context, s *cell.Seen, queue bool) (_ *belief.Guard, next *cell.Seen, wait time.Duration, err error) {
 	entry := h.place.Entry()
 	if entry != "" {
 		switch at, m := s.Find(entry); {
-		case at != lockrec.Waiting && s.Rec != nil && s.Rec.State == Broken && s.Names(entry):
+		case at != lockrec.Waiting && s.Rec != nil && s.Rec.State == lockrec.Broken && s.Names(entry):
 			// It was broken before this handle believed in it: others wait for no holder.
 			err := h.depart(ctx, s, entry)
 			h.forget(entry)
-			return nil, h.cell.Known(), 0, err
+			return nil, h.Cell.Known(), 0, err
 		case at == lockrec.Absent:
 			if final, err := h.confirmed(ctx, s); err != nil || final != s {
 				return nil, final, 0, err
 			}
 			h.forget(entry) // dropped with its session, or the record is another
 			entry = ""
-		case at == lockrec.Holding && s.Rec.State != Broken:
+		case at == lockrec.Holding && s.Rec.State != lockrec.Broken:
 			guard, next, err := h.promote(ctx, s, m, "")
 			return guard, next, 0, err
 		}
 	}
-	rec, err := h.amended(ctx, s)
+	rec, err := h.Amended(ctx, s)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	newcomer := h.under != nil && entry == ""
+	newcomer := h.Under != nil && entry == ""
 	changed, v := false, membership.Verdict{}
 	if !newcomer || len(rec.Queue) > 0 || !lockrec.Fits(&rec, h.mode()) {
 		changed, v = h.cleared(ctx, s, &rec)
@@ -228,15 +180,15 @@ func (h *Handle) enter(ctx context.Context, s *cell.Seen, queue bool) (_ *Guard,
 		}
 	}
 	if entry == "" && !h.place.KeepsWaiting(&rec) { // a handle that waits stays when the number of slots changes
-		if err := lockrec.Suits(&rec, h.opts.Slots); err != nil {
+		if err := lockrec.Suits(&rec, h.Opts.Slots); err != nil {
 			return nil, nil, 0, err
 		}
-		if h.opts.Slots > 0 {
-			rec.Slots = h.opts.Slots
+		if h.Opts.Slots > 0 {
+			rec.Slots = h.Opts.Slots
 		}
 	}
 	if newcomer {
-		if entry, err = h.newcomer(ctx, &rec, queue && h.place.HasTurn(ctx, &rec) && !h.c.space.IsContended(s.Rec)); err != nil {
+		if entry, err = h.newcomer(ctx, &rec, queue && h.place.HasTurn(ctx, &rec) && !h.c.Space.IsContended(s.Rec)); err != nil {
 			return nil, nil, 0, err
 		}
 		changed = changed || entry != ""
@@ -245,7 +197,7 @@ func (h *Handle) enter(ctx context.Context, s *cell.Seen, queue bool) (_ *Guard,
 		return nil, nil, v.Wait, nil
 	}
 	lockrec.KeepsHolder(&rec, s.Rec)
-	if lockrec.Members(&rec) > lockrec.Members(cmp.Or(s.Rec, &Record{})) {
+	if lockrec.Members(&rec) > lockrec.Members(cmp.Or(s.Rec, &lockrec.Record{})) {
 		if err := lockrec.HasRoom(&rec); err != nil {
 			h.forget(entry)
 			return nil, nil, 0, err
@@ -257,18 +209,18 @@ func (h *Handle) enter(ctx context.Context, s *cell.Seen, queue bool) (_ *Guard,
 
 // newcomer enters a new member into rec, as a holder or into the queue, and returns its grant,
 // empty if it may not enter.
-func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry string, _ error) {
-	m := Member{Session: h.under.ID(), TTL: h.c.space.Set.TTL, Mode: h.mode(), Since: rec.Renewed.UTC().Truncate(time.Second)}
-	if m.Mode == ModeExclusive && h.campaign.Load() != nil {
-		m.Mode = ModeCandidate
+func (h *Holder) newcomer(ctx context.Context, rec *lockrec.Record, queue bool) (entry string, _ error) {
+	m := lockrec.Member{Session: h.Under.ID(), TTL: h.c.Space.Set.TTL, Mode: h.mode(), Since: rec.Renewed.UTC().Truncate(time.Second)}
+	if m.Mode == lockrec.ModeExclusive && h.Campaign.Load() != nil {
+		m.Mode = lockrec.ModeCandidate
 	}
-	m.Grant = h.under.nextGrant()
-	at, err := lockrec.Enter(rec, m, queue && h.queues(rec), MaxMembers)
+	m.Grant = h.Under.nextGrant()
+	at, err := lockrec.Enter(rec, m, queue && h.queues(rec), lockrec.MaxMembers)
 	if err != nil || at == lockrec.Absent {
 		return "", err
 	}
 	if at == lockrec.Holding {
-		rec.Holder = h.c.space.Set.Holder
+		rec.Holder = h.c.Space.Set.Holder
 	}
 	if at == lockrec.Holding && lockrec.Alone(m.Mode) {
 		if err := h.dress(ctx, rec); err != nil {
@@ -276,8 +228,8 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 		}
 	}
 	// Until it has left, the session waits for it when it is closed.
-	if err := h.under.beginClaim(h.name); err != nil {
-		return "", fmt.Errorf("lock %q: %w", h.name, err)
+	if err := h.Under.beginClaim(h.Name); err != nil {
+		return "", fmt.Errorf("lock %q: %w", h.Name, err)
 	}
 	h.place.Enter(m.Grant, rec)
 	return m.Grant, nil
@@ -285,17 +237,17 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 
 // queues reports whether the handle waits for the lock in its queue. If it does not, it reads the
 // lock from time to time. No later client overtakes a waiter in the queue.
-func (h *Handle) queues(r *Record) bool {
-	if h.c.space.Set.MinInterval > 0 || h.campaign.Load() != nil && !h.opts.Fair {
+func (h *Holder) queues(r *lockrec.Record) bool {
+	if h.c.Space.Set.MinInterval > 0 || h.Campaign.Load() != nil && !h.Opts.Fair {
 		return false // the session that hands the lock over writes neither that time nor the value
 	}
-	return lockrec.Queues(r, h.mode(), h.opts.Fair)
+	return lockrec.Queues(r, h.mode(), h.Opts.Fair)
 }
 
 // forget notes that a grant is not in the queue any more, or never was.
-func (h *Handle) forget(entry string) {
+func (h *Holder) forget(entry string) {
 	if h.place.Forget(entry) {
-		h.under.endClaim(h.name)
+		h.Under.endClaim(h.Name)
 	}
 }
 
@@ -303,31 +255,31 @@ func (h *Handle) forget(entry string) {
 // record with it, and only this session writes that grant. So the record shows whether the write
 // was applied. When another client has replaced s without the entry, the write never will be
 // applied.
-func (h *Handle) amend(ctx context.Context, s *cell.Seen, rec *Record, entry, reason string) (*Guard, *cell.Seen, error) {
+func (h *Holder) amend(ctx context.Context, s *cell.Seen, rec *lockrec.Record, entry, reason string) (*belief.Guard, *cell.Seen, error) {
 	c := h.c
-	settled, cancel := context.WithTimeout(ctx, c.space.Set.ResolveTimeout())
+	settled, cancel := context.WithTimeout(ctx, c.Space.Set.ResolveTimeout())
 	defer cancel()
-	t := h.cell.Over(s.Version, s.Rec)
-	t.NoReadBack = c.space.Set.Traits.CannotReadOwnWrites
-	f := t.Write(settled, rec, c.space.Clock.SinceStart(), nil)
+	t := h.Cell.Over(s.Version, s.Rec)
+	t.NoReadBack = c.Space.Set.Traits.CannotReadOwnWrites
+	f := t.Write(settled, rec, c.Space.Clock.SinceStart(), nil)
 	switch {
 	case f.Resolution == store.ResolutionApplied:
 		if at, m := f.Now.Find(entry); at == lockrec.Holding {
 			return h.begun(ctx, f.Now, m, reason)
 		}
-		return nil, h.cell.Note(f.Now), nil
+		return nil, h.Cell.Note(f.Now), nil
 	case f.Now != nil && f.Resolution != store.ResolutionPending:
 		if !f.Now.Names(entry) {
 			h.forget(entry) // the handle has no entry to take out
 		}
-		return nil, h.cell.Note(f.Now), nil
+		return nil, h.Cell.Note(f.Now), nil
 	case s.Names(entry): // the entry is in the record before and after the write
 		return nil, nil, f.Err
 	}
 	var err error
 	if entry != "" && f.Resolution != store.ResolutionNotApplied {
 		if t.NoReadBack { // this write must not be adopted later
-			t = h.cell.Over(s.Version, s.Rec)
+			t = h.Cell.Over(s.Version, s.Rec)
 		}
 		err = h.withdraw(ctx, &leftover{h: h, t: t, rec: rec, grant: entry, free: h.without(entry)})
 	}
@@ -337,7 +289,7 @@ func (h *Handle) amend(ctx context.Context, s *cell.Seen, rec *Record, entry, re
 
 // promote makes the grant of a waiter that the record s names as a holder. It believes in that only
 // after a read that the store has resolved.
-func (h *Handle) promote(ctx context.Context, s *cell.Seen, m Member, reason string) (*Guard, *cell.Seen, error) {
+func (h *Holder) promote(ctx context.Context, s *cell.Seen, m lockrec.Member, reason string) (*belief.Guard, *cell.Seen, error) {
 	if final, err := h.confirmed(ctx, s); err != nil || final != s {
 		return nil, final, err
 	}
@@ -347,11 +299,11 @@ func (h *Handle) promote(ctx context.Context, s *cell.Seen, m Member, reason str
 
 // confirmed returns s if that is certainly in the store, and the present state otherwise. Where the
 // store has to resolve writes, a read may have shown a state that never takes effect.
-func (h *Handle) confirmed(ctx context.Context, s *cell.Seen) (*cell.Seen, error) {
-	if _, peeks := store.As[store.UncommittedGetter](h.c.space.Store); !peeks {
+func (h *Holder) confirmed(ctx context.Context, s *cell.Seen) (*cell.Seen, error) {
+	if _, peeks := store.As[store.UncommittedGetter](h.c.Space.Store); !peeks {
 		return s, nil
 	}
-	final, err := h.cell.Reread(ctx)
+	final, err := h.Cell.Reread(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -362,19 +314,19 @@ func (h *Handle) confirmed(ctx context.Context, s *cell.Seen) (*cell.Seen, error
 }
 
 // begun makes the grant that is in the record, and its first guard.
-func (h *Handle) begun(ctx context.Context, s *cell.Seen, m Member, reason string) (*Guard, *cell.Seen, error) {
+func (h *Holder) begun(ctx context.Context, s *cell.Seen, m lockrec.Member, reason string) (*belief.Guard, *cell.Seen, error) {
 	defer h.forget(m.Grant)
-	return h.begin(ctx, &cell.Seen{Age: -1}, cell.Finding{Now: s, Try: cell.Try{At: h.c.space.Clock.SinceStart()}}, m, reason)
+	return h.begin(ctx, &cell.Seen{Age: -1}, cell.Finding{Now: s, Try: cell.Try{At: h.c.Space.Clock.SinceStart()}}, m, reason)
 }
 
 // without returns the function that takes a grant out of a record.
-func (h *Handle) without(grant string) func(*Record) Record {
-	return func(r *Record) Record {
+func (h *Holder) without(grant string) func(*lockrec.Record) lockrec.Record {
+	return func(r *lockrec.Record) lockrec.Record {
 		next := *r
-		if next.State == Held {
+		if next.State == lockrec.Held {
 			next = lockrec.ByOther(r, -1)
 		}
-		next.Renewed = h.c.space.Clock.Wall()
+		next.Renewed = h.c.Space.Clock.Wall()
 		lockrec.Leave(&next, grant)
 		lockrec.KeepsHolder(&next, r)
 		return next
@@ -382,53 +334,53 @@ func (h *Handle) without(grant string) func(*Record) Record {
 }
 
 // withdraw is leftover.withdraw. If it cannot be resolved now, the session tries again later.
-func (h *Handle) withdraw(ctx context.Context, l *leftover) error {
-	ctx, cancel := h.c.space.Ending(ctx)
+func (h *Holder) withdraw(ctx context.Context, l *leftover) error {
+	ctx, cancel := h.c.Space.Ending(ctx)
 	defer cancel()
 	err := l.withdraw(ctx)
 	if err != nil {
-		h.under.remember(l)
+		h.Under.remember(l)
 	}
 	return err
 }
 
 // depart takes a grant out of the record, within the time of ctx: a reader's, that of a slot, or an
 // entry of the queue.
-func (h *Handle) depart(ctx context.Context, base *cell.Seen, grant string) error {
-	if last := h.cell.Known(); last != nil && last.Names(grant) {
+func (h *Holder) depart(ctx context.Context, base *cell.Seen, grant string) error {
+	if last := h.Cell.Known(); last != nil && last.Names(grant) {
 		base = last
 	}
-	l := &leftover{h: h, t: h.cell.Over(base.Version, base.Rec), rec: base.Rec, grant: grant, free: h.without(grant), landed: true}
-	marked, err := h.cell.WithHighestMark(ctx, base.Rec)
+	l := &leftover{h: h, t: h.Cell.Over(base.Version, base.Rec), rec: base.Rec, grant: grant, free: h.without(grant), landed: true}
+	marked, err := h.Cell.WithHighestMark(ctx, base.Rec)
 	if err != nil {
-		h.under.remember(l)
+		h.Under.remember(l)
 		return err
 	}
 	l.rec = marked
 	if err := h.withdraw(ctx, l); err != nil {
 		return err
 	}
-	h.c.waiting.Freed(h.cell)
+	h.c.Waiting.Freed(h.Cell)
 	return nil
 }
 
 // leaveQueue takes the handle out of the lock's queue when the last goroutine that waits through it
 // gives up. If the handle has become a holder meanwhile, leaveQueue releases the lock.
-func (h *Handle) leaveQueue(ctx context.Context) error {
+func (h *Holder) leaveQueue(ctx context.Context) error {
 	if h.place.Waits(-1) > 0 || h.place.Entry() == "" {
 		return nil
 	}
 	defer h.alone(context.Background())() // an attempt ends with its context
 	entry := h.place.Entry()
-	base := h.cell.Known()
+	base := h.Cell.Known()
 	if entry == "" || h.place.Waits(0) > 0 {
 		return nil
 	}
 	if at, _ := base.Find(entry); at == lockrec.Waiting {
-		h.place.Timed(slices.IndexFunc(base.Rec.Queue, func(m Member) bool { return m.Grant == entry }))
+		h.place.Timed(slices.IndexFunc(base.Rec.Queue, func(m lockrec.Member) bool { return m.Grant == entry }))
 	}
 	defer h.forget(entry)
-	if _, lost := h.under.Err().(*LostError); lost || base == nil || base.Rec == nil {
+	if _, lost := h.Under.Err().(*belief.LostError); lost || base == nil || base.Rec == nil {
 		return nil // others drop it with the session; or the record was removed
 	}
 	return h.depart(context.WithoutCancel(ctx), base, entry)

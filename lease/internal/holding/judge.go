@@ -1,4 +1,4 @@
-package lease
+package holding
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 // evaluate decides whether the lock may be taken. The write that takes it is conditional on this
 // version. So a state that was read earlier is as good as a new one: if the holder has renewed the
 // lease meanwhile, the store refuses the write.
-func (h *Handle) evaluate(ctx context.Context, s *cell.Seen) membership.Verdict {
+func (h *Holder) evaluate(ctx context.Context, s *cell.Seen) membership.Verdict {
 	var own lockrec.Facts
-	if s.Rec != nil && s.Rec.State != Free {
+	if s.Rec != nil && s.Rec.State != lockrec.Free {
 		own.OwnEnded, own.OwnLeft = h.ownGrantOver(s.Rec)
 	}
-	v := membership.Verdict{Verdict: lockrec.Judge(s.Rec, h.cell.Facts(ctx, s, own))}
+	v := membership.Verdict{Verdict: lockrec.Judge(s.Rec, h.Cell.Facts(ctx, s, own))}
 	if v.BySession {
-		v = h.c.peers.Over(ctx, h.cell, s.Rec.Session, s.Rec.TTL)
+		v = h.c.Peers.Over(ctx, h.Cell, s.Rec.Session, s.Rec.TTL)
 	}
 	if left := h.intervalLeft(s); v.Open && left > 0 {
 		return membership.Verdict{Verdict: lockrec.Verdict{Wait: left}}
@@ -29,18 +29,18 @@ func (h *Handle) evaluate(ctx context.Context, s *cell.Seen) membership.Verdict 
 }
 
 // intervalLeft returns how long the next grant has to wait although the one before is over.
-func (h *Handle) intervalLeft(s *cell.Seen) time.Duration {
-	if s.Rec == nil || h.isAbandoned(s.Rec.Grant) {
+func (h *Holder) intervalLeft(s *cell.Seen) time.Duration {
+	if s.Rec == nil || h.IsAbandoned(s.Rec.Grant) {
 		return 0
 	}
-	return lockrec.Interval(s.Rec, h.c.space.Clock.Wall(), h.c.space.Clock.Monotonic().Sub(s.At))
+	return lockrec.Interval(s.Rec, h.c.Space.Clock.Wall(), h.c.Space.Clock.Monotonic().Sub(s.At))
 }
 
 // ownGrantOver reports whether the record shows a grant of this handle that is over: one that was
 // never handed out, or whose guards were all released. A grant that was lost while its guards still
 // exist may have work that is stopping: then ownGrantOver returns how long the lease would have
 // lasted.
-func (h *Handle) ownGrantOver(r *Record) (over bool, wait time.Duration) {
+func (h *Holder) ownGrantOver(r *lockrec.Record) (over bool, wait time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.abandoned[r.Grant] {
@@ -52,14 +52,14 @@ func (h *Handle) ownGrantOver(r *Record) (over bool, wait time.Duration) {
 	return false, 0
 }
 
-func (h *Handle) isAbandoned(id string) bool {
+func (h *Holder) IsAbandoned(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.abandoned[id]
 }
 
 // abandon remembers a grant that was sent and will never be handed out.
-func (h *Handle) abandon(id string) {
+func (h *Holder) abandon(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.abandoned == nil || len(h.abandoned) > 100 {
@@ -69,6 +69,6 @@ func (h *Handle) abandon(id string) {
 }
 
 // awaitSession is [membership.Peers.Await] for a handle that may have read the session not long ago.
-func (h *Handle) awaitSession(ctx context.Context, r *Record) bool {
-	return !h.c.peers.Trusts(r.Session) && backoff.Sleep(ctx, h.place.ReadDueIn(r.Grant)) == nil && h.c.peers.Await(ctx, r)
+func (h *Holder) awaitSession(ctx context.Context, r *lockrec.Record) bool {
+	return !h.c.Peers.Trusts(r.Session) && backoff.Sleep(ctx, h.place.ReadDueIn(r.Grant)) == nil && h.c.Peers.Await(ctx, r)
 }

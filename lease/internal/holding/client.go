@@ -1,0 +1,149 @@
+// Package holding takes locks and holds them: the attempts and claims of handles, plain and under
+// sessions, for one holder or several.
+package holding
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/event"
+	"github.com/holdfast-go/holdfast/lease/internal/membership"
+	"github.com/holdfast-go/holdfast/lease/internal/waiting"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Client is what a client has of the locks that it holds and waits for.
+type Client struct {
+	Space   *cell.Space
+	Waiting *waiting.Queues
+	Peers   *membership.Peers
+	end     context.CancelCauseFunc
+
+	mu       sync.Mutex
+	grants   map[*belief.Grant]struct{} // plain ones that Close has to end
+	owned    map[string]int             // the ids of these
+	sessions map[string]*Session        // by their ids; those that Close has to end
+}
+
+// NewClient returns a client of the locks in a store. It sends nothing.
+func NewClient(st store.Store, set *cell.Settings, events event.Listeners) *Client {
+	life, end := context.WithCancelCause(context.Background())
+	space := cell.NewSpace(life, st, set, events)
+	c := &Client{
+		Space: space, Waiting: waiting.NewQueues(space), end: end,
+		grants: map[*belief.Grant]struct{}{}, owned: map[string]int{}, sessions: map[string]*Session{},
+	}
+	c.Peers = membership.NewPeers(space, func(id string) *belief.Grant {
+		if s := c.Session(id); s != nil {
+			return s.Grant()
+		}
+		return nil
+	})
+	return c
+}
+
+// Holder returns a holder of the lock name, under the session s if that is not nil.
+func (c *Client) Holder(name string, s *Session) (*Holder, error) {
+	of, err := c.Space.Lock(name)
+	if err != nil {
+		return nil, err
+	}
+	h := c.newHolder(of)
+	h.Under = s
+	return h, nil
+}
+
+// flushTime is how long Close waits for the handlers of events.
+const flushTime = time.Second
+
+// Close releases all grants at the same time, and closes all sessions.
+func (c *Client) Close(ctx context.Context) error {
+	c.end(cell.ErrClosed)
+	c.mu.Lock()
+	ends := make([]func() error, 0, len(c.grants)+len(c.sessions))
+	for g := range c.grants {
+		ends = append(ends, func() error { return g.Release(ctx, cell.ErrClosed) })
+	}
+	for _, s := range c.sessions {
+		ends = append(ends, func() error { return s.Close(ctx) })
+	}
+	c.mu.Unlock()
+	errs := InParallel(ends, len(ends), func(end func() error) error { return end() })
+	c.Waiting.Close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer cancel()
+	_ = c.Space.Events.Flush(ctx) // events that no handler took are counted
+	c.Space.Events.Close()
+	return errors.Join(errs...)
+}
+
+// newHolder returns a handle on the lock whose record is in that cell.
+func (c *Client) newHolder(of *cell.Cell) *Holder {
+	h := &Holder{c: c, Cell: of, Name: of.Name}
+	h.place.Init(of, c.Waiting)
+	of.Noted = h.noted
+	return h
+}
+
+// add registers a grant, unless its client was closed, or its session has ended.
+func (c *Client) add(h *Holder, g *belief.Grant) bool {
+	if s := h.Under; s != nil {
+		return s.add(g)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch s := h.own; {
+	case c.Space.Life.Err() != nil:
+		return false
+	case s != nil:
+		c.sessions[s.ID()] = s
+	default:
+		c.grants[g] = struct{}{}
+		c.owned[g.ID()]++ // twice for a grant that was detached and attached
+	}
+	return true
+}
+
+// owns reports whether a grant is one of this client's.
+func (c *Client) owns(grant string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.owned[grant] > 0 || c.sessions[lockrec.SessionOf(grant)] != nil
+}
+
+// Session returns the session of this client that has that id, or nil.
+func (c *Client) Session(id string) *Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sessions[id]
+}
+
+func (c *Client) remove(h *Holder, g *belief.Grant) {
+	if s := h.Under; s != nil {
+		s.remove(g)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := h.own; s != nil {
+		delete(c.sessions, s.ID())
+	} else if _, known := c.grants[g]; known {
+		delete(c.grants, g)
+		if c.owned[g.ID()]--; c.owned[g.ID()] == 0 {
+			delete(c.owned, g.ID())
+		}
+	}
+}
+
+// InParallel does f to all, to that many at the same time, and returns their errors in order.
+func InParallel[T any](all []T, most int, f func(T) error) []error {
+	errs := make([]error, len(all))
+	workerpool.Each(len(all), most, func(i int) { errs[i] = f(all[i]) })
+	return errs
+}

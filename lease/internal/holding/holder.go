@@ -1,0 +1,534 @@
+package holding
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/event"
+	"github.com/holdfast-go/holdfast/lease/internal/membership"
+	"github.com/holdfast-go/holdfast/lease/internal/waiting"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Holder takes and releases one lock. The guards of one grant share it.
+type Holder struct {
+	c    *Client
+	Cell *cell.Cell // of the record
+	Name string
+
+	Under *Session // whose locks the handle takes, nil for plain leases
+	own   *Session // whose record it is, nil for locks and for sessions of others
+
+	mu        sync.Mutex
+	grant     *belief.Grant   // the current grant, or the last one
+	abandoned map[string]bool // grants that were sent and never handed out
+	began     time.Duration   // when grant began
+	passed    bool            // another process has held the lock since the grant before
+	contended bool            // others were met when the lock was taken last
+
+	place membership.Place // in the wait for the lock
+
+	// slot is taken during an attempt, so that the goroutines of a handle make one
+	// attempt at a time and the later ones join the grant of the first. No goroutine
+	// keeps the slot while it waits for the lock. It is nil while none is in alone.
+	slot  chan struct{}
+	inner int // goroutines in alone
+
+	Job  Job // of a periodic job, or nil
+	Opts Options
+
+	// campaign is the data that a claim writes, for a candidate of an election. Any other
+	// claim keeps the data that it finds.
+	Campaign atomic.Pointer[[]byte]
+}
+
+// Options say how a holder takes its lock.
+type Options struct {
+	Shared bool          // as a reader
+	Slots  int           // one slot of so many; 0: no semaphore
+	Fair   bool          // in the order of arrival
+	Linger time.Duration // for how long the grant is kept without guards
+}
+
+// Job is what the record of a lock has of a periodic job.
+type Job interface {
+	// Due returns nil if a run may begin in the state s, where open reports whether the lock can be
+	// taken, or if the last run may still continue.
+	Due(ctx context.Context, s *cell.Seen, open bool) error
+
+	Begin(rec *lockrec.Record)        // puts the run that Due allowed into the record of its grant
+	Before(grant string) *lockrec.Run // the run before that of a grant
+}
+
+// TryAcquire takes the lock if that is possible now.
+func (h *Holder) TryAcquire(ctx context.Context) (*belief.Guard, error) {
+	ctx, cancel := h.bind(ctx)
+	defer cancel(nil)
+	h.place.Waits(1)
+	guard, err := h.attempt(ctx, false)
+	left := h.leaveQueue(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = Cancelled(ctx, h.Name, err)
+	}
+	if err != nil && left != nil {
+		err = errors.Join(err, left)
+	}
+	return guard, err
+}
+
+// Acquire waits until the lock can be taken, or ctx ends.
+func (h *Holder) Acquire(ctx context.Context) (_ *belief.Guard, err error) {
+	ctx, cancel := h.bind(ctx)
+	defer cancel(nil)
+	ctx, stop := h.c.Space.WithStoreTimeout(ctx, h.event(event.Unresponsive))
+	defer stop()
+	if ctx.Err() != nil {
+		return nil, Cancelled(ctx, h.Name, h.Ended(ctx, nil))
+	}
+	if guard, _ := h.joinGrant(ctx); guard != nil {
+		return guard, nil
+	}
+	h.place.Waits(1)
+	defer func() {
+		if left := h.leaveQueue(ctx); err != nil {
+			err = errors.Join(err, left)
+		}
+	}()
+	l, w := h.c.Waiting.Enter(&h.place)
+	defer l.Leave(w)
+	if guard, err := h.enterFairQueue(ctx, w); guard != nil || err != nil {
+		return guard, err
+	}
+	// What failed out of turn is not sent again before the turn: until then nothing is asked for
+	// this waiter, but by the one that has the turn.
+	patience := cell.StoreTimeoutOf(ctx)
+	for {
+		patience.Share(&l.Unanswered)
+		select {
+		case <-w.Turn:
+			return h.acquire(ctx, l, w)
+		case <-w.Wake:
+			patience.Share(&cell.Unanswered{})
+			if guard, _ := h.joinGrant(ctx); guard != nil {
+				return guard, nil
+			}
+			if guard, err := h.woken(ctx); guard != nil || err != nil {
+				return guard, err
+			}
+		case <-ctx.Done():
+			return nil, Cancelled(ctx, h.Name, h.Ended(ctx, l))
+		}
+	}
+}
+
+// maxContenders is [cell.MaxRounds] where the lock has several holders, who all write its record.
+const maxContenders = 64
+
+// Ended is the error of a wait that ends before it was its turn.
+func (h *Holder) Ended(ctx context.Context, l *waiting.Queue) error {
+	err := fmt.Errorf("lock %q: %w", h.Name, context.Cause(ctx))
+	if l == nil {
+		return err
+	}
+	return lastSeen(err, l)
+}
+
+// acquire is Acquire by the goroutine whose turn it is.
+func (h *Holder) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waiter) (*belief.Guard, error) {
+	h.Cell.Adopt(l.Last)
+	met := false // whether another's grant was in the way
+	var err error
+	for {
+		if l.Pausing() {
+			l.Await(ctx, w, h.Cell, h.awaitSession)
+		} else {
+			l.Rest(ctx, h.reacquireDelay(), w, h.Cell, h.awaitSession)
+		}
+		if ctx.Err() != nil {
+			return nil, Cancelled(ctx, h.Name, cmp.Or(err, h.Ended(ctx, l)))
+		}
+		sure := l.EndPause(ctx, h.Cell)
+		var guard *belief.Guard
+		guard, err = h.attemptOver(ctx, sure, true)
+		l.Last = h.Cell.Known()
+		if err == nil {
+			h.c.Space.Health.Pause(&l.Unanswered)
+			h.noteContention(met, guard)
+			if l.Shared() {
+				l.NoteHeld(h.held(l.Last, 0))
+			}
+			return guard, nil
+		}
+		var held *HeldError
+		if errors.As(err, &held) {
+			l.NoteHeld(held)
+			met = met || !h.c.owns(held.Record.Grant)
+			h.place.Suits(&held.Record, h.Opts.Slots)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, Cancelled(ctx, h.Name, lastSeen(err, l))
+		case held != nil:
+			if id := lockrec.Possession(&held.Record); l.Notified != id || id == "" {
+				l.Notified = id
+				l.SawHeld(held.Record.TTL)
+				e := h.event(event.Waiting)
+				e.Token, e.Holder, e.Since, e.Wait = held.Record.Token, holdersOf(&held.Record), held.Record.Granted, held.Wait
+				h.c.Space.Emit(e)
+			}
+			h.requestIdleYield(ctx, l)
+			h.notifyBroken(ctx, l)
+			h.c.Space.Health.Pause(&l.Unanswered)
+			l.BeginPause(h.Cell, h.place.Look(held.Wait))
+		case store.Permanent(err):
+			return nil, err // and no ErrHeld: waiting for the holder helps nothing
+		default:
+			err = lastSeen(err, l)
+			l.PauseAfterError()
+		}
+	}
+}
+
+// event returns an event of the lock, or of the session.
+func (h *Holder) event(kind event.Kind) event.Event {
+	session := ""
+	if h.Under != nil {
+		session = h.Under.ID()
+	}
+	return h.Cell.Event(kind, session)
+}
+
+// lastSeen adds who held the lock last to an error that does not tell it.
+func lastSeen(err error, l *waiting.Queue) error {
+	held := l.Held()
+	if held == nil || errors.Is(err, ErrHeld) || errors.Is(err, ErrAlreadyRan) {
+		return err
+	}
+	return errors.Join(err, held)
+}
+
+// bind makes ctx end with the client, and with the session that the handle is under.
+func (h *Holder) bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	bound, cancel := h.c.Space.Bind(ctx)
+	if h.Under == nil {
+		return bound, cancel
+	}
+	stop := context.AfterFunc(h.Under.Context(), func() { cancel(h.Under.Err()) })
+	return bound, func(cause error) {
+		stop()
+		cancel(cause)
+	}
+}
+
+// Cancelled makes err tell why ctx ended.
+func Cancelled(ctx context.Context, name string, err error) error {
+	cause := context.Cause(ctx)
+	if errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("waiting for lock %q: %w: %w", name, cause, err)
+}
+
+// enterFairQueue enters the lock's queue at once, though it is not the handle's turn to look at the
+// store, where the order of arrival counts. It returns an error only if waiting is of no use.
+func (h *Holder) enterFairQueue(ctx context.Context, w *waiting.Waiter) (*belief.Guard, error) {
+	if !h.Opts.Fair && !h.Opts.Shared {
+		return nil, nil
+	}
+	select {
+	case <-w.Turn:
+		return nil, nil
+	default:
+	}
+	for pause := h.c.Space.Backoff(5*time.Millisecond, 200*time.Millisecond); ; {
+		guard, err := h.attempt(ctx, true)
+		if err == nil || store.Permanent(err) {
+			return guard, err
+		}
+		if !errors.Is(err, ErrHeld) || h.place.Entry() != "" || pause.Wait(ctx) != nil {
+			return nil, nil
+		}
+	}
+}
+
+// woken takes the lock if another handle of the client has seen that it was handed over.
+func (h *Holder) woken(ctx context.Context) (*belief.Guard, error) {
+	if !h.place.IsShown() {
+		return nil, nil
+	}
+	for pause := h.c.Space.Backoff(h.c.Space.Set.MinPoll, h.c.Space.Set.MaxPoll); ; {
+		guard, err := h.attempt(ctx, true)
+		if err == nil || store.Permanent(err) {
+			return guard, err
+		}
+		// Its turn will come; but not before it has taken what was handed to it, if those
+		// before it in the line stand behind it in the queue.
+		if errors.Is(err, ErrHeld) || h.place.Entry() == "" || pause.Wait(ctx) != nil {
+			return nil, nil
+		}
+	}
+}
+
+// alone waits for the handle's slot, or until ctx ends. The caller calls leave.
+func (h *Holder) alone(ctx context.Context) (leave func()) {
+	h.mu.Lock()
+	if h.inner++; h.slot == nil {
+		h.slot = make(chan struct{}, 1)
+	}
+	slot, taken := h.slot, false
+	h.mu.Unlock()
+	select {
+	case slot <- struct{}{}:
+		taken = true
+	case <-ctx.Done():
+	}
+	return func() {
+		if taken {
+			<-slot
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.inner--; h.inner == 0 {
+			h.slot = nil
+		}
+	}
+}
+
+// attempt takes the lock if that is possible now. It enters the lock's queue where queue allows
+// that and the handle needs it.
+func (h *Holder) attempt(ctx context.Context, queue bool) (*belief.Guard, error) {
+	return h.attemptOver(ctx, nil, queue)
+}
+
+// attemptOver is attempt where it is known that the state sure is there, or was there a moment ago,
+// unless that is nil.
+func (h *Holder) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (*belief.Guard, error) {
+	leave := h.alone(ctx)
+	defer leave()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("lock %q: %w", h.Name, context.Cause(ctx))
+	}
+	if guard, err := h.joinGrant(ctx); guard != nil || err != nil {
+		return guard, err
+	}
+	if h.Under != nil {
+		if err := h.Under.ready(); err != nil {
+			return nil, fmt.Errorf("lock %q: %w", h.Name, err)
+		}
+	}
+	now := h.Cell.Known()
+	fresh := sure != nil && now != nil && now.Version == sure.Version
+	if shown := h.place.TakeShown(); shown != nil {
+		now, fresh = shown, true
+	}
+	others := h.Cell.Contention(cell.FreeConflicts)
+	for round := 0; round < cell.MaxRounds || h.several(now) && round < maxContenders; round++ {
+		if now == nil || !fresh && (h.place.Entry() != "" || h.Job != nil || !h.goesOn(now, queue) && !h.c.Peers.MayBeOver(ctx, now.Rec)) {
+			if now == nil && h.guesses() {
+				// If this guess, that there is no record, is wrong, the conflict shows the record.
+				now = &cell.Seen{At: h.c.Space.Clock.Monotonic(), Age: -1}
+			} else {
+				var err error
+				if now, err = h.Cell.Read(ctx); err != nil {
+					return nil, err
+				}
+				fresh = true
+			}
+		}
+		if h.several(now) || h.place.Entry() != "" {
+			guard, next, wait, err := h.enter(ctx, now, queue)
+			switch {
+			case !fresh && (errors.Is(err, lockrec.ErrSlotCount) || errors.Is(err, lockrec.ErrWrongKind) || errors.Is(err, lockrec.ErrFull)):
+				// What is remembered refuses nothing: the record may be another by now.
+			case guard != nil || err != nil:
+				return guard, err
+			case next != nil:
+				now, fresh = next, true
+				if entry := h.place.Entry(); entry != "" && next.Names(entry) {
+					continue // it was written
+				}
+				if lockrec.IsRenewed(next.Rec) {
+					others.Free = 0
+				}
+				newer, err := others.Conflict(ctx)
+				if ctx.Err() != nil {
+					return nil, h.held(now, h.c.Space.Set.MinPoll)
+				}
+				if err != nil {
+					return nil, err
+				}
+				if newer != nil {
+					now = newer
+				}
+				continue
+			case fresh:
+				return nil, h.held(now, wait)
+			}
+			if now, err = h.Cell.Read(ctx); err != nil {
+				return nil, err
+			}
+			fresh = true
+			continue
+		}
+		verdict := h.evaluate(ctx, now)
+		if verdict.Err != nil {
+			return nil, verdict.Err
+		}
+		if verdict.Next != nil {
+			now, fresh = verdict.Next, true
+			continue
+		}
+		if h.Job != nil {
+			if err := h.Job.Due(ctx, now, verdict.Open); err != nil {
+				return nil, err
+			}
+		}
+		if !verdict.Open {
+			if fresh {
+				return nil, h.held(now, verdict.Wait)
+			}
+			var err error
+			if now, err = h.Cell.Read(ctx); err != nil {
+				return nil, err
+			}
+			fresh = true
+			continue
+		}
+		guard, next, err := h.claim(ctx, now, verdict.Reason)
+		if guard != nil || err != nil {
+			return guard, err
+		}
+		now, fresh = h.Cell.Note(next), true
+	}
+	return nil, h.held(now, h.c.Space.Set.MinPoll)
+}
+
+// goesOn reports whether the handle enters the queue over the state s, in which it has left the
+// lock to others just now, without another look. If they have written meanwhile, it conflicts;
+// where writes wait that takes longer than a look.
+func (h *Holder) goesOn(s *cell.Seen, queue bool) bool {
+	return queue && h.several(s) && h.c.Space.Set.Traits.MinWriteTime == 0 && h.c.Space.Clock.Monotonic().Sub(s.At) < h.c.Space.Set.MinPoll
+}
+
+// guesses reports whether a handle that knows nothing of its record tries to create it without
+// reading first.
+func (h *Holder) guesses() bool {
+	if h.own != nil {
+		return true
+	}
+	return h.Job == nil && (h.c.Space.Set.Traits.ConflictCarriesState || h.c.Space.Set.AssumeNew) && !h.c.Space.Set.CheckTokenFloor
+}
+
+// joinGrant returns a guard of the grant that the handle holds already, or neither
+// guard nor error. A release under way is waited for.
+func (h *Holder) joinGrant(ctx context.Context) (*belief.Guard, error) {
+	h.mu.Lock()
+	g := h.grant
+	h.mu.Unlock()
+	if g == nil {
+		return nil, nil
+	}
+	g.Check()
+	if guard := h.join(ctx, g); guard != nil {
+		return guard, nil
+	}
+	releasing := g.Releasing()
+	if releasing == nil {
+		return nil, nil
+	}
+	select {
+	case <-releasing:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("lock %q: %w", h.Name, context.Cause(ctx))
+	}
+}
+
+const (
+	// watchedReacquireDelay is for how long a handle leaves the lock to others whom the store
+	// wakes: longer than that takes.
+	watchedReacquireDelay = 10 * time.Millisecond
+
+	// reacquirePart is for which part of its last grant a handle leaves the lock to others
+	// when it knows of none: it cannot know of all.
+	reacquirePart = 10
+)
+
+// reacquireDelay says how long the handle leaves the lock, which it has released, to others.
+func (h *Holder) reacquireDelay() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.grant == nil {
+		return 0
+	}
+	set, last := h.c.Space.Set, h.Cell.Known()
+	if last == nil || last.Rec == nil || last.Rec.State != lockrec.Free || h.grant.ID() != last.Rec.Grant {
+		return 0
+	}
+	since := h.c.Space.Clock.Monotonic().Sub(last.At)
+	var yield time.Duration
+	switch watched := h.c.Space.Watches(); {
+	case h.grant.YieldRequested(): // for as long as a waiter needs that does not hear of it
+		yield = set.MaxPoll
+	case watched && h.contended:
+		yield = watchedReacquireDelay
+	case watched:
+	case h.contended:
+		yield = set.MaxPoll
+	default:
+		if part := (h.c.Space.Clock.SinceStart() - h.began - since) / reacquirePart; part >= set.MinPoll {
+			yield = min(part, set.MaxPoll)
+		}
+	}
+	return yield - since
+}
+
+// noteContention notes whether others were met on the way to a grant: while it was waited for, or
+// since the handle's last one.
+func (h *Holder) noteContention(others bool, guard *belief.Guard) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.contended = others || h.passed && !guard.WasLastHolder()
+}
+
+// noted wakes the goroutines of the client for which the state s of the lock is news.
+func (h *Holder) noted(s *cell.Seen) {
+	if h.own != nil {
+		return
+	}
+	h.c.Waiting.Show(h.Cell, s)
+	if s.Rec == nil || s.Rec.State != lockrec.Free {
+		return
+	}
+	h.mu.Lock()
+	released := h.abandoned[s.Rec.Grant] || h.grant != nil && h.grant.ID() == s.Rec.Grant
+	h.mu.Unlock()
+	if released {
+		h.c.Waiting.Freed(h.Cell)
+	}
+}
+
+// held is the error of a lock that is held in the state s.
+func (h *Holder) held(s *cell.Seen, wait time.Duration) *HeldError {
+	return NewHeldError(h.Cell, s, wait, h.place.Entry())
+}
+
+// NewHeldError returns the error of a lock that is held in the state s. own is the waiter's own entry
+// in its queue.
+func NewHeldError(of *cell.Cell, s *cell.Seen, wait time.Duration, own string) *HeldError {
+	e := &HeldError{Name: of.Name, Store: of.Space.Set.Traits.Name, Wait: wait, own: own}
+	if s.Rec != nil {
+		e.Record = *s.Rec
+	} else {
+		e.Record = lockrec.Record{Name: of.Name, State: lockrec.Free}
+	}
+	return e
+}

@@ -1,0 +1,371 @@
+package holding
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/lease/internal/event"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Session is a session with the locks under it.
+type Session struct {
+	c     *Client
+	h     *Holder       // of the session's record
+	guard *belief.Guard // of the session's grant; set when that begins
+
+	count   atomic.Uint64 // numbers the grants under the session
+	closing atomic.Bool
+	closed  chan struct{} // closed when Close is over
+	result  error
+
+	mu        sync.Mutex // never held across I/O, nor while that of a grant is taken
+	over      bool       // the session has ended: no lock is added
+	locks     map[*belief.Grant]struct{}
+	claims    map[string]int // claims that are under way, by the name of the lock
+	idle      chan struct{}  // closed when none is, where Close waits for that
+	leftovers []*leftover
+	tidying   sync.WaitGroup
+	tidies    bool            // a goroutine tries to free the leftovers
+	toCheck   map[string]bool // the locks whose records have to be read, since others have written into them
+	checking  bool            // a goroutine reads them
+	named     []string        // in the same way, when a renewal has taken them out of the session's record
+}
+
+// OpenSession opens a session. It tries again after a temporary error.
+func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
+	ctx, cancel := c.Space.Bind(ctx)
+	defer cancel(nil)
+	ctx, stop := c.Space.WithStoreTimeout(ctx, event.Event{Kind: event.Unresponsive})
+	defer stop()
+	for pause := c.Space.Backoff(c.Space.Set.MinPoll, c.Space.Set.MaxPoll); ; {
+		s, err := c.openSession(ctx)
+		if err == nil || store.Permanent(err) {
+			return s, err
+		}
+		if ctx.Err() != nil || pause.Wait(ctx) != nil {
+			return nil, fmt.Errorf("opening a session: %w: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+// openSession tries once.
+func (c *Client) openSession(ctx context.Context) (*Session, error) {
+	record, err := c.Space.Session(rand.Text())
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{c: c, h: c.newHolder(record), closed: make(chan struct{}), locks: map[*belief.Grant]struct{}{}}
+	s.h.own = s
+	if _, err = s.h.attempt(ctx, false); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Grant returns the grant of the session's own record.
+func (s *Session) Grant() *belief.Grant { return s.guard.Grant() }
+
+// nextGrant returns the id of a new grant under the session.
+func (s *Session) nextGrant() string {
+	return s.h.Name + "." + strconv.FormatUint(s.count.Add(1), 36)
+}
+
+// ready says why no lock can be taken under the session now, nil if one can: the session is
+// over, or the outcome of its last renewal is not known.
+func (s *Session) ready() error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	doubt, problem := s.Grant().InDoubt()
+	if !doubt {
+		return nil
+	}
+	if problem == nil {
+		return fmt.Errorf("session %s: %w", s.h.Name, ErrSessionInDoubt)
+	}
+	return store.MarkNotApplied(fmt.Errorf("session %s: %w: %w", s.h.Name, ErrSessionInDoubt, problem))
+}
+
+// beginClaim counts a claim of a lock under the session, unless the session takes no lock now.
+func (s *Session) beginClaim(name string) error {
+	if err := s.ready(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return s.cause()
+	}
+	if s.claims == nil {
+		s.claims = map[string]int{}
+	}
+	s.claims[name]++
+	return nil
+}
+
+func (s *Session) endClaim(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.claims[name]--; s.claims[name] == 0 {
+		delete(s.claims, name)
+	}
+	if len(s.claims) == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
+// isClaimed reports whether a claim of the lock is under way under the session.
+func (s *Session) isClaimed(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claims[name] > 0
+}
+
+// add registers a lock that was granted under the session, unless the session is over.
+func (s *Session) add(g *belief.Grant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.locks[g] = struct{}{}
+	}
+	return !s.over
+}
+
+func (s *Session) remove(g *belief.Grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.locks, g)
+}
+
+// all returns the locks that are not released, or not yet.
+func (s *Session) all() []*belief.Grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*belief.Grant, 0, len(s.locks))
+	for g := range s.locks {
+		all = append(all, g)
+	}
+	return all
+}
+
+// cause is why the session has ended.
+func (s *Session) cause() error { return s.Grant().Cause() }
+
+// end ends the belief in all locks under the session, which has ended itself.
+func (s *Session) end(cause error) {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	for _, g := range s.all() {
+		g.Follow(cause)
+	}
+}
+
+// maxReleases bounds the requests that give the locks of a session back at the same time.
+const maxReleases = 16
+
+func (s *Session) close(ctx context.Context) error {
+	ctx, cancel := s.c.Space.Ending(ctx)
+	defer cancel()
+	err := s.Grant().Release(ctx, cell.ErrClosed)
+	_ = InParallel(s.all(), maxReleases, func(g *belief.Grant) error {
+		if !g.ReleaseFirst(ctx, cell.ErrClosed) {
+			g.AwaitRelease(ctx) // a release that began later may last longer
+		}
+		return nil
+	})
+	s.tidying.Wait() // it ends with the session
+	freed := s.drain(ctx)
+	s.mu.Lock()
+	leftovers := s.leftovers
+	s.leftovers = nil
+	s.mu.Unlock()
+	if errors.Is(err, belief.ErrLost) {
+		return err // all is free when the session is fenced
+	}
+	for _, e := range InParallel(leftovers, maxReleases, func(l *leftover) error { return l.withdraw(ctx) }) {
+		freed = freed && e == nil
+	}
+	if !freed {
+		return err
+	}
+	return nil // each lock was freed by itself
+}
+
+// drain waits until no claim is under way, and reports whether that was in time.
+func (s *Session) drain(ctx context.Context) bool {
+	s.mu.Lock()
+	if len(s.claims) == 0 {
+		s.mu.Unlock()
+		return true
+	}
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+	}
+	idle := s.idle
+	s.mu.Unlock()
+	select {
+	case <-idle:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// leftover is a claim or a release whose outcome is not known and which nothing waits for any
+// more. Its grant, which no guard holds, may stand in the record, or come to stand there.
+type leftover struct {
+	h     *Holder
+	t     *cell.Tries     // what was sent
+	rec   *lockrec.Record // where the grant is, or was to be
+	grant string
+	free  func(*lockrec.Record) lockrec.Record // takes it out of there
+
+	landed bool // the grant has been in a record, which may be later than that of the tries
+}
+
+// maxLeftoverTries is how many writes of a leftover are remembered. What counts is the grant
+// in the record; the writes only save a request.
+const maxLeftoverTries = 16
+
+// withdraw makes sure that the grant does not stand in the record and cannot come to stand
+// there, or returns an error at the end of ctx. It can be called again then. It writes a free
+// record over the same predecessor, so that the predecessor is replaced; and where the grant has
+// landed, over that.
+func (l *leftover) withdraw(ctx context.Context) error {
+	h := l.h
+	others := h.Cell.Contention(cell.FreeConflicts)
+	for pause := h.c.Space.ResolveBackoff(); ; {
+		if at, _ := lockrec.Find(l.rec, l.grant); at == lockrec.Waiting && len(l.t.Open()) == 0 && h.c.Space.IsContended(l.rec) {
+			now, err := h.Cell.Later(ctx, &cell.Seen{Rec: l.rec})
+			switch {
+			case err == nil && !now.Names(l.grant):
+				return nil
+			case err == nil:
+				l.t, l.rec = h.Cell.Over(now.Version, now.Rec), now.Rec
+			case ctx.Err() != nil:
+				return fmt.Errorf("%w: %w", cell.ErrUnresolved, err)
+			}
+			continue
+		}
+		free := l.free(l.rec)
+		free.Nonce = rand.Text()
+		open := l.t.Open() // what was refused can go, and what may yet be applied must be known
+		l.t.Sent = open[max(0, len(open)-maxLeftoverTries):]
+		f := l.t.Send(ctx, &free, h.c.Space.Clock.SinceStart())
+		switch now := f.Now; {
+		case f.Resolution == store.ResolutionPending:
+			// Not applied yet, neither what was sent before nor this.
+		case now == nil && f.Resolution == store.ResolutionNotApplied && !l.stands():
+			return nil
+		case now == nil && f.Resolution != store.ResolutionNotApplied:
+			return fmt.Errorf("%w; the lock may stay held for %v: %w", cell.ErrUnresolved, h.c.Space.Set.Expiry(l.rec.TTL), f.Err)
+		case now == nil: // refused, and to be sent again
+		case now.Names(l.grant):
+			// The grant has landed, and may have been broken: free it where it is.
+			// A holder's write is sent at once: it comes first.
+			if at, _ := now.Find(l.grant); at != lockrec.Waiting {
+				others.Conflicts = 0
+			}
+			if newer, err := others.Conflict(ctx); err == nil && newer != nil {
+				now = newer
+			}
+			if !now.Names(l.grant) {
+				return nil
+			}
+			if l.t, l.rec = h.Cell.Over(now.Version, now.Rec), now.Rec; ctx.Err() == nil {
+				continue
+			}
+		default:
+			h.Cell.Note(now)
+			return nil
+		}
+		if pause.Wait(ctx) != nil {
+			return fmt.Errorf("%w; the lock may stay held for %v", cell.ErrUnresolved, h.c.Space.Set.Expiry(l.rec.TTL))
+		}
+	}
+}
+
+// noteRecord reports whether the grant is in the state that the tries are over, or may be in
+// a later one.
+func (l *leftover) stands() bool {
+	return l.landed || (&cell.Seen{Rec: l.t.Rec}).Names(l.grant)
+}
+
+// remember keeps a leftover: without that its lock would be taken for as long as the session
+// lives.
+func (s *Session) remember(l *leftover) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leftovers = append(s.leftovers, l)
+	s.freeLeftovers()
+}
+
+// tidy reads the locks that its record names, and tries to free the leftovers again, after
+// a renewal has shown that the store answers.
+func (s *Session) tidy() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queueCheck(s.named...)
+	s.named = nil
+	s.startChecks()
+	s.freeLeftovers()
+}
+
+// freeLeftovers tries to free the leftovers, once. The caller holds s.mu.
+func (s *Session) freeLeftovers() {
+	if s.over || s.tidies || len(s.leftovers) == 0 {
+		return
+	}
+	all := s.leftovers
+	s.leftovers, s.tidies = nil, true
+	s.tidying.Go(func() {
+		ctx, cancel := context.WithTimeout(s.Context(), s.c.Space.Set.ReleaseTimeout)
+		defer cancel()
+		errs := InParallel(all, maxReleases, func(l *leftover) error { return l.withdraw(ctx) })
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i, l := range all {
+			if errs[i] != nil {
+				s.leftovers = append(s.leftovers, l)
+			}
+		}
+		s.tidies = false
+	})
+}
+
+// ID returns the random id of the session.
+func (s *Session) ID() string { return s.h.Name }
+
+// Err reads the clocks, and returns why the session has ended.
+func (s *Session) Err() error { return s.guard.Err() }
+
+// Context returns a context that ends with the session.
+func (s *Session) Context() context.Context { return s.guard.Context() }
+
+func (s *Session) Renew(ctx context.Context) error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	return s.Grant().Renew(ctx, true, nil)
+}
+
+// Close ends the session, and then frees the records of its locks.
+func (s *Session) Close(ctx context.Context) error {
+	if s.closing.CompareAndSwap(false, true) {
+		s.result = s.close(ctx)
+		close(s.closed)
+	}
+	<-s.closed
+	return s.result
+}
