@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// GuardSet has the guards of several locks that are held together.
+// GuardSet contains the guards of several locks that are held together.
 type GuardSet struct {
 	guards    []*Guard
 	ctx       context.Context
@@ -24,15 +24,14 @@ type GuardSet struct {
 }
 
 // AcquireAll takes all of several locks or none. It waits like [Handle.Acquire]. The locks may be
-// in different stores, through different clients. AcquireAll takes one lock after the other, in
-// the order of their keys, and then in the order of their stores' IDs (see [store.Traits]). Every
-// program uses this order. So programs that take overlapping sets do not wait for each other for
-// ever. If a lock is lost while AcquireAll waits for the next one, it releases all locks and
-// starts again.
+// in different stores, through different clients. AcquireAll takes one lock after the other, in the
+// order of their keys, and then in the order of their stores' IDs (see [store.Traits]). Every
+// program uses this order. So there is no deadlock between programs that take overlapping sets. If
+// a lock is lost while AcquireAll waits for the next one, it releases all locks and starts again.
 //
-// Two handles on one lock would wait for each other. If the two handles have one client, or their
-// stores have IDs, AcquireAll refuses them with [store.ErrInvalid] and sends nothing. The same
-// handle may be passed twice.
+// Two handles on the same lock would be a deadlock. If the two handles have one client, or their
+// stores have IDs, AcquireAll returns an error that matches [store.ErrInvalid], and sends no
+// request. The same handle may be passed twice.
 func AcquireAll(ctx context.Context, handles ...*Handle) (*GuardSet, error) {
 	for {
 		set, lost, err := all(ctx, handles, (*Handle).Acquire)
@@ -103,8 +102,8 @@ func lossless(err error) error {
 // Guards returns the guards, in the order in which their locks were taken.
 func (s *GuardSet) Guards() []*Guard { return slices.Clone(s.guards) }
 
-// Guard returns the guard of the lock name, or nil. If several locks in different stores have
-// that name, it returns the guard that was taken first.
+// Guard returns the guard of the lock with the given name, or nil. If several locks in different
+// stores have that name, it returns the guard that was taken first.
 func (s *GuardSet) Guard(name string) *Guard {
 	for _, g := range s.guards {
 		if g.Name() == name {
@@ -114,8 +113,8 @@ func (s *GuardSet) Guard(name string) *Guard {
 	return nil
 }
 
-// Context returns a context that ends when any of the leases ends, or when
-// [GuardSet.Release] is called.
+// Context returns a context that ends when any of the leases ends, or when the program calls
+// [GuardSet.Release].
 func (s *GuardSet) Context() context.Context {
 	for _, g := range s.guards {
 		g.b.Grant().Check()
@@ -123,8 +122,8 @@ func (s *GuardSet) Context() context.Context {
 	return s.ctx
 }
 
-// While all leases are trusted, Err returns nil. Later it returns the reason why the first
-// lease ended.
+// While all leases are trusted, Err returns nil. When one of the leases has ended, Err returns the
+// reason.
 func (s *GuardSet) Err() error {
 	for _, g := range s.guards {
 		if err := g.Err(); err != nil {
@@ -134,8 +133,8 @@ func (s *GuardSet) Err() error {
 	return context.Cause(s.ctx)
 }
 
-// Release releases all locks at the same time, and returns the errors joined. A failed release
-// does not stop the others. See [Guard.Release].
+// Release releases all locks at the same time, and returns their errors joined. If one release
+// fails, the others continue. See [Guard.Release].
 func (s *GuardSet) Release(ctx context.Context) error {
 	if s.releasing.CompareAndSwap(false, true) {
 		for _, stop := range s.stops {

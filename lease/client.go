@@ -16,8 +16,8 @@ type Client struct {
 	k     *holding.Client
 }
 
-// New returns a client for the locks in st. It sends nothing. Nil options mean all defaults. If
-// an option is not valid, the error matches [store.ErrInvalid].
+// New returns a client for the locks in a store. It sends no request. Nil options mean all
+// defaults. If an option is not valid, the error matches [store.ErrInvalid].
 func New(st store.Store, o *Options) (*Client, error) {
 	opts, set, err := checkOptions(o, store.TraitsOf(st))
 	if err != nil {
@@ -30,8 +30,8 @@ func New(st store.Store, o *Options) (*Client, error) {
 // Options returns the options of the client, with all defaults filled in.
 func (c *Client) Options() Options { return c.opts }
 
-// Handle returns a re-entrant handle on the lock name; see [Handle]. It sends nothing. Two
-// handles exclude each other, also in one process. The name must be a valid store key.
+// Handle returns a re-entrant handle on the lock with the given name; see [Handle]. It sends no
+// request. Two handles exclude each other, even in one process. The name must be a valid store key.
 // Options.KeyPrefix, a slash and the name together have at most [store.MaxKey] bytes. If the name
 // is not valid, the error matches [store.ErrKey]. If an option is not valid, the error matches
 // [store.ErrInvalid].
@@ -56,8 +56,8 @@ func (c *Client) handle(name string, s *Session, o *LockOptions, call method) (*
 	return h, nil
 }
 
-// Acquire takes the lock name. It waits until the lock is free or ctx ends. It is
-// [Handle.Acquire] on a new handle.
+// Acquire takes the lock with the given name. It waits until the lock is free or the context ends.
+// It does the same as [Handle.Acquire] on a new handle.
 func (c *Client) Acquire(ctx context.Context, name string, o *LockOptions) (*Guard, error) {
 	h, err := c.handle(name, nil, o, methodAcquire)
 	if err != nil {
@@ -66,8 +66,8 @@ func (c *Client) Acquire(ctx context.Context, name string, o *LockOptions) (*Gua
 	return h.Acquire(ctx)
 }
 
-// TryAcquire takes the lock name if the lock is free now. It is [Handle.TryAcquire] on a new
-// handle.
+// TryAcquire takes the lock with the given name if the lock is free now. It does the same as
+// [Handle.TryAcquire] on a new handle.
 func (c *Client) TryAcquire(ctx context.Context, name string, o *LockOptions) (*Guard, error) {
 	h, err := c.handle(name, nil, o, methodAcquire)
 	if err != nil {
@@ -76,19 +76,19 @@ func (c *Client) TryAcquire(ctx context.Context, name string, o *LockOptions) (*
 	return h.TryAcquire(ctx)
 }
 
-// Close releases all leases of the client at the same time, and closes all sessions. Every
-// waiting Acquire returns [ErrClosed]. Close returns when all goroutines of the client have ended
-// and OnEvent and the logger have received all events. It returns the errors of the releases,
-// joined. After Options.ReleaseTimeout and two seconds Close returns in any case, for example if
-// OnEvent has not returned. Like [Guard.Release], Close works after the end of ctx. A second
-// Close returns nil.
+// Close releases all leases of the client at the same time, and closes all sessions. Every waiting
+// Acquire returns [ErrClosed]. Close returns when all goroutines of the client have ended and
+// OnEvent and the logger have received all events. It joins the errors of the releases and returns
+// them. After Options.ReleaseTimeout and two seconds Close returns in any case, for example if
+// OnEvent has not returned. Like [Guard.Release], Close also works after the end of its context. A
+// second Close returns nil.
 //
 // After Close, every other method of the client and of its handles that would send a
 // request returns [ErrClosed] at once.
 func (c *Client) Close(ctx context.Context) error { return c.k.Close(ctx) }
 
 // FlushEvents waits until Options.OnEvent and Options.Logger have handled all earlier events. If
-// ctx ends first, it returns the cause of ctx.
+// the context ends first, FlushEvents returns its cause.
 func (c *Client) FlushEvents(ctx context.Context) error {
 	return c.space.Events.Flush(ctx)
 }
@@ -100,7 +100,7 @@ type Stats struct {
 	DroppedEvents uint64
 }
 
-// Stats returns the counts of the client. It sends nothing.
+// Stats returns the counts of the client. It sends no request.
 func (c *Client) Stats() Stats {
 	return Stats{DroppedEvents: c.space.Events.Dropped()}
 }

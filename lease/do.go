@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Do acquires the lock name, runs f while the client holds the lock, and releases the lock. It
-// waits for the lock like [Client.Acquire], unless o.NoWait is set. It is [Handle.Do] on a new
-// handle.
+// Do acquires the lock with the given name, runs f while the client holds the lock, and releases
+// the lock. It waits for the lock like [Client.Acquire], unless LockOptions.NoWait is set. It does
+// the same as [Handle.Do] on a new handle.
 func (c *Client) Do(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
 	return c.do(ctx, name, nil, f, o)
 }
@@ -31,14 +31,15 @@ func (c *Client) do(ctx context.Context, name string, s *Session, f func(context
 // Do acquires the lock like [Handle.Acquire], runs f once in the calling goroutine, and releases
 // the lock. If Do does not get the lock, it returns the error of Acquire and does not run f.
 //
-// The context of f has the values and the deadline of ctx. It ends when ctx ends or the lease
-// ends. If the lease ends, the cause of the context is the reason for that end. When the
-// context ends, f should stop:
+// The context of f has the values and the deadline of the caller's context. It ends when the
+// caller's context ends or the lease ends. If the lease ends, the reason is the cause of the
+// context. When its context ends, f should stop:
 //
-//   - If ctx ends, Do renews the lease until f has returned, without a limit of time.
+//   - If the caller's context ends, Do renews the lease until f has returned, without a time limit.
 //   - If the lease is lost, f has Options.Grace to stop before another client may hold the lock.
-//   - [Client.Close] frees the lock at once. So before Close, end ctx and wait for Do.
-//   - If a waiter asks the holder to yield (see [Client.RequestYield]), the context ends too,
+//   - [Client.Close] frees the lock at once. So before Close, end the caller's context and wait for
+//     Do.
+//   - If a waiter asks the holder to yield (see [Client.RequestYield]), the context of f ends,
 //     unless [LockOptions.OnYieldRequest] is [IgnoreYieldRequests]. Do keeps the lock until f has
 //     returned.
 //   - If f releases or detaches its guard, its context ends, and f continues without the lock.
@@ -49,18 +50,18 @@ func (c *Client) do(ctx context.Context, name string, s *Session, f func(context
 //   - [ErrLost]: the lease was lost before f returned, so another holder may have worked at the
 //     same time. If the client was closed before f returned, the error matches [ErrClosed]
 //     instead.
-//   - The cause of ctx: ctx ended, and f returned an error.
+//   - The cause of the caller's context: that context ended, and f returned an error.
 //   - [ErrYieldRequested]: a waiter asked the holder to yield, and f returned an error.
 //   - The error of f. If f stopped because of a lost lease or a request to yield, the error does
 //     not match [context.Canceled], because the caller has cancelled nothing.
 //   - [ErrReleaseFailed]: the release failed, or its outcome is unknown. If the error matches
 //     only this one, f returned nil.
 //
-// The release does not need ctx; see [Guard.Release]. If f panics or ends its goroutine, Do
-// releases the lock.
+// The release also works after the end of the caller's context; see [Guard.Release]. If f panics or
+// ends its goroutine, Do releases the lock.
 //
-// If f passes its context to a Do or Acquire of another handle for the same lock, that call
-// would wait for the guard of f. So it returns [store.ErrInvalid]. A call of the same handle
+// If f passes its context to a Do or Acquire of another handle for the same lock, that call would
+// wait for the guard of f for ever. So it returns [store.ErrInvalid]. A call of the same handle
 // returns another guard of the same grant at once.
 func (h *Handle) Do(ctx context.Context, f func(ctx context.Context, g *Guard) error) error {
 	guard, err := h.Acquire(ctx)

@@ -13,19 +13,19 @@
 //
 // # What programs call
 //
-//   - Take a lock. [New] returns a [Client] with [Options]. [Options.TTL] is the TTL of its
-//     locks. After the context of the work ends, the work has the time [Options.Grace] to stop.
+//   - Take a lock. [New] returns a [Client] with [Options]. Options.TTL is the TTL of its locks.
+//     After the context of the work has ended, the work must stop within [Options.Grace].
 //     [Client.Do] runs a function under a lock. [Client.Acquire] waits for a lock and returns a
-//     [Guard]. [Client.TryAcquire] does not wait. [LockOptions] say how to take the lock; nil
-//     means all defaults. [Client.Close] releases all locks of the client.
+//     [Guard]. [Client.TryAcquire] does not wait. [LockOptions] say how to take the lock; nil means
+//     all defaults. [Client.Close] releases all locks of the client.
 //   - Work under the lock. The context [Guard.Context] ends with the lease. Pass [Guard.Token]
 //     with every write. [Guard.Err] says whether the lease is still valid. [Guard.Release] ends
 //     the lease. [Guard.SetData] stores a value in the record of the lock.
 //   - Handle the errors. [ErrHeld]: another client holds the lock; [HeldError] names the holder.
 //     [ErrLost]: the lease ended before its release; [LostError] has the reason.
 //     [ErrUnresponsive]: the store does not answer.
-//   - Take a lock again and again. [Client.Handle] returns a re-entrant [Handle]. [AcquireAll]
-//     takes several locks or none.
+//   - Take a lock repeatedly. [Client.Handle] returns a re-entrant [Handle]. [AcquireAll] takes
+//     several locks or none.
 //   - Hold many locks. [Client.OpenSession] opens a [Session], which renews any number of locks
 //     with one request. [Session.Close] frees all of them. A session also offers
 //     [LockOptions.Shared] for readers, [LockOptions.Slots] for semaphores, and
@@ -37,14 +37,14 @@
 //   - Ask a holder to stop. [Client.RequestYield] sends the request. If the holder runs a Do, its
 //     context ends with [ErrYieldRequested]. Other holders watch [Guard.YieldRequested].
 //     [Client.Break] ends a grant without the consent of the holder.
-//   - Operate. [Client.Inspect] reads the [Record] of a lock. [Client.List] yields the names of
-//     the locks, and [Client.Watch] the changes of one lock. [Client.Sweep] removes the records
-//     of unused locks. [Options.OnEvent] gets each [Event].
+//   - Operate. [Client.Inspect] reads the [Record] of a lock. [Client.List] yields the names of the
+//     locks, and [Client.Watch] the changes of one lock. [Client.Sweep] removes the records of
+//     unused locks. Options.OnEvent receives each [Event].
 //
 // Programs rarely need the rest. [Tuning] sets the times and bounds of the protocol. A [Ticket]
-// moves a lease to another process ([Guard.Detach], [Client.Attach]). A [Cache] saves time if
-// each attempt to take a lock runs in a new process: it stores for how long the record of the
-// lock has not changed.
+// moves a lease to another process ([Guard.Detach], [Client.Attach]). A [Cache] saves time if each
+// attempt to take a lock runs in a new process: the next process learns from the cache for how long
+// the record of the lock has not changed.
 //
 // # What is promised
 //
@@ -61,13 +61,13 @@
 // the target of the writes refuse each token that is lower than the highest token that it has
 // seen. Then late writes do no harm, even if the conditions do not hold.
 //
-// docs/safety.md has the arguments for these promises and for the protocol.
+// The document docs/safety.md explains why these promises hold.
 //
 // # Contexts
 //
 // The context of an Acquire bounds the wait only. If the caller cancels that context later, the
-// lease continues. If the context of a [Client.Do] ends, the context of the function ends too.
-// The lease lasts until the function has returned. A release works after the end of the caller's
+// lease continues. If the context of a [Client.Do] ends, the context of the function ends too. The
+// lease lasts until the function has returned. A release also works after the end of the caller's
 // context.
 //
 // # Duration of calls
@@ -75,8 +75,8 @@
 // Most calls return when their context ends. Three kinds of calls can take longer:
 //
 //   - Release and Detach take at most Options.ReleaseTimeout plus one second.
-//   - Close takes at most Options.ReleaseTimeout plus two seconds. It uses the last second for
-//     the handlers of events.
+//   - Close takes at most Options.ReleaseTimeout plus two seconds. The last second is for the
+//     handlers of events.
 //   - Acquire, TryAcquire, and the calls that take a ticket can take Options.ReleaseTimeout plus
 //     one second after the end of their context.
 //
@@ -86,35 +86,35 @@
 //
 // # Goroutines
 //
-// A grant owns one goroutine for renewals (none with Options.ManualRenewal) and one timer. A
-// grant under a session owns neither: the session has one goroutine and one timer. With
+// Each grant has one goroutine for renewals (none with Options.ManualRenewal) and one timer. A
+// grant under a session has neither: the session has one goroutine and one timer. With
 // LockOptions.Linger a handle keeps its lease for a while after the work. During that time the
-// handle owns one more goroutine if the store reports changes. All these goroutines end when the
-// lease is lost or released. A release waits for them. Release every guard, also after the loss
-// of its lease.
+// handle has one more goroutine if the store reports changes. All these goroutines end when the
+// lease is lost or released. A release waits for these goroutines. Release every guard, even after
+// the loss of its lease.
 //
 // A waiting Acquire uses up to two goroutines. While there are events to report,
 // [Options.OnEvent] runs in one goroutine and [Options.Logger] in another.
 //
 // # Protocol: clocks
 //
-//   - The holder trusts its lease for TTL - Margin - Grace ([Tuning.Margin], [Options.Grace]).
-//     This time begins just before the holder sends a write. A write counts only if it is known
-//     to be applied. The holder reads its monotonic, wall and (on Linux) boot-time clocks at
-//     least every min(TTL/10, 1 s), and in each call of Guard.Err. Between two readings, the
-//     holder uses the clock that has moved furthest.
+//   - The holder trusts its lease for TTL - Margin - Grace ([Tuning.Margin], [Options.Grace]). This
+//     time begins just before the holder sends a write. A write counts only if it is known to be
+//     applied. The holder reads its monotonic, wall and (on Linux) boot-time clocks at least every
+//     min(TTL/10, 1 s), and in each call of Guard.Err. If the clocks have moved differently between
+//     two readings, the holder uses the clock that has moved furthest.
 //   - A waiter measures on its monotonic clock how long the version of the record has not
 //     changed. The time begins with the reply that first showed this version to the waiter's
 //     client. All handles of the client share this time. So many short attempts also get the lock
 //     of a dead holder.
-//   - A waiter takes the lock over when the version has not changed for T*(1+d)/(1-d). T is the
-//     TTL in the record, and d is Options.MaxClockDrift. The factor is needed because the
-//     holder's clock may be slow while the waiter's clock is fast. No takeover depends on a
-//     comparison of two machines' clocks.
-//   - A waiter takes the lock over earlier if the store proves that the holder is dead. Some
-//     stores know which processes live ([store.Presence]). Other stores know the age of the
-//     record on their own clock ([store.AgeReader]). A waiter ignores the age if the holder's
-//     last renewal looks too recent on the waiter's wall clock.
+//   - A waiter takes the lock over when the version has not changed for T*(1+d)/(1-d). T is the TTL
+//     in the record, and d is Options.MaxClockDrift. The factor allows for a holder's clock that is
+//     slow and a waiter's clock that is fast. No takeover depends on a comparison of two machines'
+//     clocks.
+//   - A waiter takes the lock over earlier if the store proves that the holder is dead. Some stores
+//     know which processes live ([store.Presence]). Other stores know the age of the record by
+//     their own clock ([store.AgeReader]). A waiter ignores the age if the holder's last renewal
+//     looks too recent on the waiter's wall clock.
 //   - The guard's context ends on time, even if the store, a handler of events or the logger
 //     hangs.
 //
@@ -127,8 +127,8 @@
 // with the default options is lost. One request lasts at most half a TTL or 30 s.
 //
 // Other clients also write into the record that a holder renews: they ask the holder to yield, or
-// they enter the queue. The holder never pauses before its own write. The other clients follow
-// two rules:
+// they enter the queue. The holder never delays its own write for other clients. The other clients
+// follow two rules:
 //
 //   - After a conflict they pause for longer than a renewal takes.
 //   - They limit their writes. Between two writes of the holder, all other clients together may
@@ -142,12 +142,12 @@
 // and its TTL, and a new nonce in every write. Every change is one conditional write on the exact
 // version that the writer has read.
 //
-//   - Tokens. Each grant has a higher token than every grant before it. A release writes a free
-//     record and deletes nothing, so that later tokens are higher. The token of the first grant
-//     is the Unix time in microseconds. So tokens rise even after a user has emptied the store by
-//     hand, on two conditions. If the clock of the machine that creates the new record is slow,
-//     it is slow by less than the age of the lock. And the lock was granted less than a million
-//     times a second.
+//   - Tokens. Each grant has a higher token than every grant before it. A release deletes nothing:
+//     it writes a free record with the token, so later tokens are higher. The token of the first
+//     grant is the Unix time in microseconds. So tokens increase even after a user has emptied the
+//     store by hand, under two conditions. First: the clock of the machine that creates the new
+//     record is slow by less than the age of the lock. Second: the lock was granted less than a
+//     million times a second.
 //   - Unknown outcome. The client reads the register back. If it finds its own grant id, the
 //     write was applied. The nonce in the record shows which attempt was applied, and the lease
 //     begins at the time when the client sent this attempt. If it finds the version before the
@@ -156,12 +156,12 @@
 //   - A cancelled Acquire. If the outcome of its write is unknown, the client tries to write a
 //     free record over the same version before Acquire returns. If this succeeds, the earlier
 //     write cannot be applied later.
-//   - Tickets. The record names the process that holds the lease now, its presence, and the
-//     holder. A process that uses a [Ticket] writes itself into the record with its first write. A ticket
+//   - Tickets. The record names the process that holds the lease now, its presence, and the holder.
+//     A process that uses a [Ticket] writes itself into the record with its first write. A ticket
 //     names one version of the record. It also lists the nonces of the writes whose outcome is
-//     unknown. The ticket is valid only if the record has this version or one of these nonces. So
-//     a ticket can be used once. A guard from a ticket trusts its lease only after a write of its
-//     own process, with a nonce that no ticket names. If the lease of a ticket has ended,
+//     unknown. The ticket is valid only if the record has this version or one of these nonces. So a
+//     ticket can be used only once. A guard from a ticket trusts its lease only after a write of
+//     its own process, with a nonce that no ticket names. If the lease of a ticket has ended,
 //     [Client.Attach] frees the lock, but only if the record still has the version or a nonce of
 //     the ticket.
 //   - Requests to yield (see [Client.RequestYield]). The write of another client keeps the record
@@ -207,15 +207,15 @@
 //     lock after each renewal.
 //   - Close ends all contexts, then writes "closed", then frees the records of the locks.
 //   - A session reads the record of a lock only after another client has broken the lock or asked
-//     its holder to yield. So the guard does not notice if a user removes or replaces the record
-//     of a lock by hand. Then another client can take the lock while the guard is valid, and only
-//     the check of tokens prevents late writes. A lease without a session notices the change with
-//     its next renewal.
+//     its holder to yield. So the guard does not notice that a user has removed or replaced the
+//     record of a lock by hand. Then another client can take the lock while the guard is valid, and
+//     only the check of tokens prevents late writes. A lease without a session notices the change
+//     with its next renewal.
 //
 // To open a session costs one request, and so does each renewal. To close a session costs one
 // request, and one more for each lock that the session still holds. To take over the locks of a
-// dead session costs one request for the session. Each of its locks then costs as many requests
-// as a free lock.
+// dead session costs one request for the session, and for each lock as many requests as a free
+// lock.
 //
 // # Protocol: several holders
 //
@@ -228,30 +228,31 @@
 //
 // The record also has a queue. Three kinds of waiters enter the queue: readers that wait for a
 // writer, writers that wait for readers, and every handle with LockOptions.Fair. The queue is
-// served in the order of arrival, and later clients cannot overtake. So readers and writers do
-// not starve each other.
+// served in the order of arrival, and later clients cannot overtake. So neither readers nor writers
+// starve.
 //
 //   - The write of a release also makes the first waiter of the queue the holder. This waiter
 //     trusts its lease after it has read the record, until the deadline of its session.
-//   - If the first waiter is dead, the waiters after it wait for the TTL of its session. If
-//     several dead waiters follow one another, they wait for several TTLs.
+//   - If the first waiter is dead, the waiters after it wait for the TTL of its session. If there
+//     are several dead waiters in a row, the waiters after them wait for several TTLs.
 //   - A waiter with a deadline enters a long queue only if it expects its turn before that
 //     deadline. Its handle estimates this from earlier waits.
-//   - An Acquire without a session enters no queue. If readers come and go all the time, it may
-//     wait for ever.
+//   - An Acquire without a session enters no queue. If new readers take the lock all the time, it
+//     may wait for ever.
 //
-// The grant of a writer or of a slot has a higher token than all grants before it. A reader has
-// the token of the last writer. So a target that has seen the token of a writer refuses exactly
-// the readers that came before that writer.
+// The grant of a writer or of a slot has a higher token than all grants before it. A reader has the
+// token of the last writer. So a target that has seen the token of a writer refuses the readers
+// whose grants began before that writer's grant, and no others.
 //
 // # Waiting for many locks
 //
 // Waiters do not poll if the store reports changes. Otherwise all waiters of one client for the
-// same lock share their reads. On some stores (S3, SQL tables) a listing shows which registers
-// have changed ([store.TagLister]). If a listing costs less than half of the reads, one listing
-// replaces the reads of all waiters. The waiters then read only the records that have changed. A
-// waiter never decides by a listing alone. After 24 times MaxPoll (one minute by default) a
-// waiter reads its record in any case. So a wrong listing delays a waiter by at most this time.
+// same lock share their reads. On some stores (S3, SQL tables) a listing shows which registers have
+// changed ([store.TagLister]). If a listing costs less than half of the reads that it replaces, the
+// client uses one listing in place of the reads of all waiters. The waiters then read only the
+// records that have changed. A waiter never decides by a listing alone. After 24 times MaxPoll (one
+// minute by default) a waiter reads its record in any case. So a wrong listing delays a waiter by
+// at most this time.
 //
 // # The record
 //
@@ -303,7 +304,7 @@
 //	attend       of a session: locks of the session that other clients have broken, or whose
 //	             holders they have asked to yield; ["*"] for all locks
 //
-// When a client rewrites a record, it keeps the fields that it does not know. If the record has
-// no room, the client drops the fields for people first, then the presence, the data, and the
-// unknown fields.
+// When a client rewrites a record, it keeps the fields that it does not know. If the record becomes
+// too large, the client first drops the fields for people, then the presence, then the data, then
+// the unknown fields.
 package lease

@@ -20,9 +20,9 @@ import (
 // ErrNoLeader: no candidate leads now.
 var ErrNoLeader = store.NewError("no leader", store.NotApplied)
 
-// Election is one candidate for the leadership of one name. The candidate leads while it holds
-// the lock of that name. When it takes the lock, it also writes its value into the record of the
-// lock. So one read returns the value and the token of the same leader. An Election owns no
+// Election is one candidate of an election. The candidate leads while it holds the lock with the
+// name of the election. When it takes the lock, it also writes its value into the record of the
+// lock. So one read returns the value and the token of the same leader. An Election starts no
 // goroutine and needs no Close. Any number of goroutines may use it; together they are one
 // candidate. Two Elections exclude each other.
 //
@@ -37,18 +37,18 @@ type Election struct {
 	guard *Guard // of the last campaign that was won
 }
 
-// Election returns a candidate for the leadership of name; the candidate has its own lease. A
-// leader sends one renewal in each Options.RenewInterval. The call of Election sends nothing.
-// Its errors are those of [Client.Handle]. Of the lock options, Election accepts only
-// OnYieldRequest.
+// Election returns a candidate for the election with the given name. The candidate has its own
+// lease. A leader sends one renewal in each Options.RenewInterval. The call of Election sends no
+// request. It returns the same errors as [Client.Handle]. Of the lock options, Election accepts
+// only OnYieldRequest.
 func (c *Client) Election(name string, o *LockOptions) (*Election, error) {
 	return c.election(name, nil, o)
 }
 
-// Election returns a candidate for the leadership of name under the session. The renewal of the
-// session also renews the leadership. When the session is over, the candidate cannot lead again,
-// and its campaigns fail with the cause of the session's context. In all other respects it is
-// like [Client.Election]. It also accepts the option Fair.
+// Election returns a candidate under the session, for the election with the given name. The renewal
+// of the session also renews the leadership. When the session is over, the candidate cannot lead
+// again, and its campaigns fail with the cause of the session's context. In all other respects it
+// is like [Client.Election]. It also accepts the option Fair.
 //
 // With [LockOptions.Fair], candidates lead in the order in which their campaigns began, if all of
 // them are fair. A candidate that is not fair leads only when the queue is empty. When a leader
@@ -71,10 +71,11 @@ func (c *Client) election(name string, s *Session, o *LockOptions) (*Election, e
 func (e *Election) Name() string { return e.h.k.Name }
 
 // Campaign waits until the candidate leads, and returns the guard of its term. The context of the
-// guard ends with the term, and its token fences the leader's work. The value can be any bytes;
-// nil is no value. Readers see the value as soon as the candidate leads. If the value has more
-// than [MaxData] bytes, Campaign sends nothing, and the error matches [store.ErrTooLarge]. The
-// requests and errors are those of [Handle.Acquire]. ctx bounds only the campaign.
+// guard ends with the term, and its token fences the leader's work. The value can be any bytes; nil
+// is no value. Readers see the value as soon as the candidate leads. If the value has more than
+// [MaxData] bytes, Campaign sends no request, and the error matches [store.ErrTooLarge]. Campaign
+// sends the same requests and returns the same errors as [Handle.Acquire]. The context bounds only
+// the campaign.
 //
 // If the candidate already leads, Campaign writes the value with [Election.Proclaim] and returns
 // the present guard. If several goroutines call Campaign, one of them campaigns and the others
@@ -150,10 +151,10 @@ func (e *Election) Proclaim(ctx context.Context, value []byte) error {
 	return guard.SetData(ctx, value)
 }
 
-// Resign ends the term. First it ends the context of the guard. Then it releases the lock, so
-// that a waiting candidate leads next. Resign calls [Guard.Release] of the guard of the
-// campaign: it works after the end of ctx, and a second call returns the same error. If the
-// candidate never led, Resign returns nil. A running campaign continues.
+// Resign ends the term. First it ends the context of the guard. Then it releases the lock, so that
+// a waiting candidate leads next. Resign calls [Guard.Release] of the guard of the campaign: it
+// also works after the end of its context, and a second call returns the same error. If the
+// candidate never led, Resign returns nil. Resign does not stop a campaign in progress.
 func (e *Election) Resign(ctx context.Context) error {
 	guard := e.term()
 	if guard == nil {
@@ -182,26 +183,26 @@ func (e *Election) lead(ctx context.Context, value []byte, f func(ctx context.Co
 	}
 }
 
-// Lead campaigns for the leadership of name with value, and runs f in the calling goroutine while
-// this client leads, like [Handle.Do]. Use it for a service that always runs on one machine. Lead
-// accepts the options of [Client.Election]. Use the guard for its token, and for [Guard.SetData],
-// which changes the value.
+// Lead campaigns with a value in the election with the given name, and runs f in the calling
+// goroutine while this client leads, like [Handle.Do]. The other clients can read the value of the
+// leader. Use Lead for a service that always runs on one machine. Lead accepts the options of
+// [Client.Election]. Use the guard for its token, and for [Guard.SetData], which changes the value.
 //
-// The context of f ends when the leadership is lost, or when a waiter asks the leader to yield
-// (see [Client.RequestYield]). Lead waits until f has returned, and campaigns again with the same
-// value. It ignores what f returned. So f can run many times, one run after the other. After a
-// request to yield, Lead waits for Options.MaxPoll before it campaigns again, so that another
-// candidate can take the lock.
+// The context of f ends when the leadership is lost, or when a waiter asks the leader to yield (see
+// [Client.RequestYield]). Lead waits until f has returned, and campaigns again with the same value.
+// It ignores the result of f. So f can run many times, one run after the other. After a request to
+// yield, Lead waits for Options.MaxPoll before it campaigns again, so that another candidate can
+// take the lock.
 //
 // Lead ends in these cases:
 //
 //   - f returns while the candidate still leads, or f has released the guard and returns. Lead
 //     resigns, and returns the error of [Handle.Do].
-//   - ctx ends while f runs. The context of f ends with the same cause, and the lease lasts until
-//     f has returned. If f returned nil, Lead returns nil. Otherwise the error matches the cause
-//     of ctx.
-//   - ctx ends during a campaign. Lead returns the error of [Handle.Acquire], which matches the
-//     cause of ctx.
+//   - The caller's context ends while f runs. The context of f ends with the same cause, and the
+//     lease lasts until f has returned. If f returned nil, Lead returns nil. Otherwise the error
+//     matches that cause.
+//   - The caller's context ends during a campaign. Lead returns the error of [Handle.Acquire],
+//     which matches the cause of the context.
 //   - A campaign fails. The client or the session was closed ([ErrClosed]), the session was lost
 //     ([ErrLost]), or the error is permanent. After temporary errors of the store, Lead tries
 //     again, within Options.StoreTimeout.
@@ -214,7 +215,7 @@ func (c *Client) Lead(ctx context.Context, name string, value []byte, f func(ctx
 	return err
 }
 
-// Lead does the same as [Client.Lead] under the session, and accepts the options of
+// Lead does the same as [Client.Lead], but under the session. It accepts the options of
 // [Session.Election]. If the session is lost, Lead continues with its own lease and without Fair.
 // After [Session.Close] the error matches [ErrClosed].
 func (s *Session) Lead(ctx context.Context, name string, value []byte, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
@@ -245,7 +246,7 @@ const (
 	LeaderNone LeaderState = "none"
 )
 
-// Leader is a leader, as one read of the lock's record shows it.
+// Leader describes a leader, from one read of the lock's record.
 type Leader struct {
 	Name   string // name of the election
 	State  LeaderState
@@ -255,25 +256,24 @@ type Leader struct {
 	Since  time.Time // start of the term, by the leader's wall clock, for people
 }
 
-// Leader reads who leads the election name. It sends one request. If the leader holds the lock
-// under a session of another client, Leader sends a second request. If that session is over or
-// has no record, Leader reads the lock once more.
+// Leader reads who leads the election with the given name. It sends one request. If the leader
+// holds the lock under a session of another client, Leader sends a second request. If that session
+// is over or has no record, Leader reads the lock once more.
 //
 // If no candidate leads, the error matches [ErrNoLeader]: the lock has no record, is free, was
-// broken, or its holder no longer leads. In that last case Leader also returns the term of the
-// holder, with the state LeaderExpired. A holder no longer leads if its session was closed or
-// revoked, or if the store reports that it is dead. It also no longer leads if it has not
-// renewed its lease during a TTL in which this client watched the record.
+// broken, or its holder no longer leads. In the last case Leader also returns the candidate in the
+// record, with the state LeaderExpired. A holder no longer leads if its session was closed or
+// revoked, or if the store reports that it is dead. It also no longer leads if it has not renewed
+// its lease during a TTL in which this client watched the record.
 //
 // If, by the wall clocks, the leader's last renewal is older than its TTL, Leader watches the
-// record until the next renewal, but at most for the TTL. If ctx ends earlier, the error matches
-// the cause of ctx, and the result is the leader in the record. An example: the clock of a
-// leader's machine is 10 s ahead, and the leader dies. Then Leader can return this leader for 10
-// s longer.
+// record until the next renewal, but at most for the TTL. If the context ends earlier, the error
+// matches its cause, and the result is the leader in the record. For example, if the clock of a
+// leader's machine is 10 s ahead, Leader can return the leader for 10 s longer after its death.
 //
-// Leader changes nothing, and revokes no session. A leader whose term was broken may continue
-// until its deadline. The term can end before the call returns. So work that depends on the
-// leader needs the leader's token.
+// Leader changes nothing, and revokes no session. A leader whose grant was broken may continue
+// until its deadline. A leader can also lose its term before the call returns. So work that depends
+// on the leader needs the leader's token.
 func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 	of, err := c.space.Lock(name)
 	if err != nil {
@@ -348,22 +348,22 @@ func leaderOf(name string, r *Record, over bool) (Leader, error) {
 	return leader, nil
 }
 
-// Observe yields who leads the election name, and then each change that it sees: another leader,
-// another value, or no leader. If there is no leader, the error matches [ErrNoLeader]. Renewals
-// are not changes. Observe yields changes in order. It can miss a change if another change
-// follows at once, but it never misses the last change. The value and the token of each Leader
-// are from the same read.
+// Observe yields who leads the election with the given name, and then each change that it sees:
+// another leader, another value, or no leader. If there is no leader, the error matches
+// [ErrNoLeader]. A renewal is not a change. Observe yields changes in order. It can miss a change
+// if another change follows at once, but it never misses the last change. The value and the token
+// of each Leader are from the same read.
 //
-// If the store reports changes, Observe yields them at once. Otherwise it reads the record every
-// Options.MaxPoll, jittered, and at least three times in the leader's TTL. If the leader holds
-// the lock under a session, Observe also reads the record of the session.
+// If the store reports changes, Observe yields them at once. Otherwise it reads the record about
+// every Options.MaxPoll, at random times, and at least three times in the leader's TTL. If the
+// leader holds the lock under a session, Observe also reads the record of the session.
 //
 // A term is over when the leader has not renewed its lease for its TTL by this machine's clock,
 // or when the leader is known to be dead. Then Observe yields the leader with the state
 // LeaderExpired, and an error that matches [ErrNoLeader]. Observe writes nothing.
 //
-// Observe yields errors of the store and continues. It ends when the caller leaves the loop or
-// ctx ends. The last error is the cause of ctx, or [ErrClosed].
+// Observe yields errors of the store and continues. It ends when the caller leaves the loop or the
+// context ends. The last error is the cause of the context, or [ErrClosed].
 func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		of, err := c.space.Lock(name)

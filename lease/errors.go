@@ -35,8 +35,8 @@ var (
 	// ErrRemoved: the record was removed from the store.
 	ErrRemoved = belief.ErrRemoved
 
-	// ErrRevoked: another client has revoked the session, because it was not renewed in time, or
-	// because its process was found dead; see Options.ReclaimOwn.
+	// ErrRevoked: another client has revoked the session, because the session was not renewed in
+	// time, or because its process is dead; see Options.ReclaimOwn.
 	ErrRevoked = belief.ErrRevoked
 
 	// ErrTicketUsed: the ticket, or a copy of it, was used before. The lease continues elsewhere,
@@ -65,9 +65,9 @@ var (
 	// ErrClosed: the client, or the session, was closed.
 	ErrClosed = cell.ErrClosed
 
-	// ErrUnresponsive: during the time Options.StoreTimeout the store has answered no request,
-	// or no write. The error also matches [store.ErrUnavailable]. It matches [ErrHeld] if the
-	// last answer of the store showed that the lock was held.
+	// ErrUnresponsive: the store has answered no request, or no write, for Options.StoreTimeout.
+	// The error also matches [store.ErrUnavailable]. It matches [ErrHeld] if the last answer of the
+	// store showed that the lock was held.
 	ErrUnresponsive = cell.ErrUnresponsive
 
 	// ErrSessionInDoubt: the outcome of the session's last renewal is unknown. Until the outcome
@@ -129,8 +129,8 @@ var (
 //     Each renewal by the holder restarts this time.
 type HeldError = holding.HeldError
 
-// LostError has the reason why a lease ended. A LostError matches [ErrLost] and its Reason. The
-// fields are:
+// LostError contains the reason why a lease ended. A LostError matches [ErrLost] and its Reason.
+// The fields are:
 //
 //   - Name: the name of the lock; empty if a session was lost.
 //   - Session: the session that was lost, or the session of the lease; empty if there is none.
@@ -140,12 +140,12 @@ type HeldError = holding.HeldError
 //   - Cause: the last error of the store, if any. The error also matches it.
 type LostError = belief.LostError
 
-// SlotCountError has the number of slots of a semaphore, and the number that the caller
+// SlotCountError contains the number of slots of a semaphore, and the number that the caller
 // passed. It matches [ErrSlotCount].
 type SlotCountError = lockrec.SlotCountError
 
-// OptionError names the fields of [Options] whose values [New] refuses. One value can be
-// wrong, or several values can contradict each other. It matches [store.ErrInvalid].
+// OptionError names the fields of [Options] whose values [New] refuses. Either one value is wrong,
+// or several values contradict each other. The error matches [store.ErrInvalid].
 type OptionError struct {
 	Fields []string // fields of Options or of its Tuning, such as TTL, Margin or MinPoll
 	Why    string   // their values, and the values that are allowed

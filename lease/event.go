@@ -12,8 +12,8 @@ type EventKind = event.Kind
 
 // The events of a lease.
 const (
-	// EventWaiting: an Acquire found the lock held, and waits. For each grant that the client
-	// waits for, it sends this event once, even if several goroutines wait.
+	// EventWaiting: an Acquire found the lock held, and waits. The client sends this event once for
+	// each grant that it waits for, even if several goroutines wait.
 	EventWaiting = event.Waiting
 
 	// EventUnresponsive: for the time [UnresponsiveAfter] the store has answered no request, or
@@ -39,8 +39,8 @@ const (
 	// EventLost: the lease ended before it was released. The guard's context has ended already.
 	EventLost = event.Lost
 
-	// EventYieldRequested: another client asked the holder to yield; see [Client.RequestYield].
-	// The client sends it once for each grant.
+	// EventYieldRequested: another client asked the holder to yield; see [Client.RequestYield]. The
+	// client sends this event once for each grant.
 	EventYieldRequested = event.YieldRequested
 
 	// EventReleased: the lease was released. If Err is set, the store may not have applied the
@@ -57,14 +57,14 @@ const (
 	EventRevoked = event.Revoked
 )
 
-// If the store has answered nothing for the time UnresponsiveAfter, a client sends
+// UnresponsiveAfter is a time: if the store has not answered for so long, a client sends
 // [EventUnresponsive].
 const UnresponsiveAfter = cell.UnresponsiveAfter
 
 // Event reports what happened to one lock, or to a session.
 type Event struct {
 	Kind     EventKind
-	Time     time.Time     // when it happened, by the wall clock
+	Time     time.Time     // time of the event, by the wall clock
 	Name     string        // name of the lock; empty if the event is about a session
 	Session  string        // session of the event, or of the lock
 	Token    uint64        // token of the grant; for a waiter, token of the grant that it waits for

@@ -16,9 +16,8 @@ import (
 // and pass its token to every store that can refuse lower tokens. Any number of goroutines may
 // use a guard.
 //
-// The client counts from its last renewal that is known to be applied. The trust in the lease
-// ends TTL - Margin - Grace after the client sent this renewal. No other client takes the lock
-// before the TTL has passed.
+// The trust in the lease ends TTL - Margin - Grace after the client sent its last renewal that is
+// known to be applied. No other client takes the lock before the TTL has passed.
 type Guard struct {
 	h *Handle
 	b *belief.Guard
@@ -27,7 +26,8 @@ type Guard struct {
 // Handle returns the handle of the guard.
 func (g *Guard) Handle() *Handle { return g.h }
 
-// Grace returns the time that guarded work has to stop after the end of the guard's context.
+// Grace returns Options.Grace: the time within which guarded work must stop after the end of the
+// guard's context.
 func (g *Guard) Grace() time.Duration { return g.h.c.space.Set.Grace }
 
 // GraceRemaining returns how much of the grace is left. While the lease is trusted, the result is
@@ -50,13 +50,13 @@ func (g *Guard) Token() uint64 {
 
 // Context returns a context that ends when the lease ends or this guard is released. It has the
 // values of the context that was passed to Acquire or TryAcquire. Its cause is [ErrReleased],
-// [ErrClosed], [ErrDetached] or a [*LostError]. Its method Err also checks the clocks. An
-// Acquire of the same lock through another handle with this context would wait for this guard
-// for ever. So such an Acquire returns [store.ErrInvalid].
+// [ErrClosed], [ErrDetached] or a [*LostError]. Its method Err also checks the clocks. If the work
+// passes this context to an Acquire of the same lock through another handle, the Acquire would wait
+// for this guard for ever. So it returns [store.ErrInvalid].
 func (g *Guard) Context() context.Context { return g.b.Context() }
 
-// While the lease is trusted and this guard is not released, Err returns nil. Later it returns
-// the cause of the guard's context. Err checks the clocks and sends nothing.
+// While the lease is trusted and this guard is not released, Err returns nil. Later it returns the
+// cause of the guard's context. Err checks the clocks and sends no request.
 func (g *Guard) Err() error { return g.b.Err() }
 
 // Deadline returns the time at which the trust ends if no further renewal succeeds. The time is
@@ -77,12 +77,11 @@ func (g *Guard) WasLastHolder() bool { return g.b.WasLastHolder() }
 // earlier grant has written the data.
 func (g *Guard) Data() []byte { return bytes.Clone(g.b.Grant().Record().Data) }
 
-// SetData stores data in the record, durably, where every client can read it with
-// [Client.Inspect]. Nil removes the data. The data remains after the end of the grant. The write
-// also renews the lease. If data has more than [MaxData] bytes, the error matches
-// [store.ErrTooLarge]. For the guards of readers and of slots, the error matches
-// [store.ErrInvalid]. After an error that does not match [ErrLost], [store.OutcomeOf] says
-// whether the data was certainly not stored.
+// SetData stores data durably in the record. Every client can read the data with [Client.Inspect].
+// Nil removes the data. The data remains after the end of the grant. The write also renews the
+// lease. If data has more than [MaxData] bytes, the error matches [store.ErrTooLarge]. For the
+// guards of readers and of slots, the error matches [store.ErrInvalid]. If the error does not match
+// [ErrLost], [store.OutcomeOf] says whether the data was certainly not stored.
 func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	if err := g.Err(); err != nil {
 		return err
@@ -119,15 +118,16 @@ func (g *Guard) rewrite(ctx context.Context, change func(*Record) error, done fu
 	}
 }
 
-// AllowRerun is for work that was not done. After this call, the release of the grant also
-// cancels Options.MinInterval and the run of a job (see [Client.Once]), in the same request.
-// The next grant may begin at once, and the run does not count.
+// AllowRerun is for work that was not done: call it before the release. Then the next grant may
+// begin at once after the release, even if Options.MinInterval is set. If the grant is a run of a
+// job (see [Client.Once]), the run does not count, and the job can run again in the same period.
+// The release needs no further request for this.
 func (g *Guard) AllowRerun() { g.b.Grant().AllowRerun() }
 
-// Renew renews the lease now, in one request. Without Options.ManualRenewal the client also
-// renews the lease automatically. An error that matches [ErrLost] ends the lease. After any
-// other error the lease lasts until its deadline, and the caller may call Renew again. If the
-// store does not answer, Renew waits until ctx or the guard's context ends.
+// Renew renews the lease now, in one request. Without Options.ManualRenewal the client also renews
+// the lease automatically. An error that matches [ErrLost] ends the lease. After any other error
+// the lease lasts until its deadline, and the caller may call Renew again. If the store does not
+// answer, Renew waits until its own context or the guard's context ends.
 func (g *Guard) Renew(ctx context.Context) error {
 	if err := g.Err(); err != nil {
 		return err
@@ -140,17 +140,17 @@ func (g *Guard) Renew(ctx context.Context) error {
 }
 
 // Release ends the context of this guard, and then the guard. If no other guard of the grant is
-// left, Release ends the renewals, waits for a write in flight, and frees the lock in the store.
-// A handle with [LockOptions].Linger frees the lock only after the time Linger.
+// left, Release ends the renewals, waits for a write in flight, and frees the lock in the store. A
+// handle with LockOptions.Linger frees the lock only after that time.
 //
-// Release uses only the values of ctx, and works after the end of ctx. It ignores a deadline of
-// ctx, because a release without enough time would leave the lock held for a TTL. Release takes
-// at most Options.ReleaseTimeout, and a moment for the store to return.
+// Release also works after the end of its context. It ignores the context's deadline, because a
+// release without enough time would leave the lock held for a TTL. It uses the values of the
+// context. Release takes at most Options.ReleaseTimeout, and a moment for the store to return.
 //
-// A nil error means that the lock is free, that its handle keeps it, or that other guards of the
-// grant are left. A [*LostError] says that the lease was lost before. After any other error the
-// lock may still be held in the store, and other clients wait until the lease expires. For this
-// program the lease is over in all cases. A second call returns the same error.
+// A nil error means one of three things: the lock is free, its handle keeps it (Linger), or other
+// guards of the grant are left. A [*LostError] says that the lease was lost before. After any other
+// error the lock may still be held in the store, and other clients wait until the lease expires. In
+// all cases the lease is over for this program. A second call returns the same error.
 func (g *Guard) Release(ctx context.Context) error { return g.b.Release(ctx) }
 
 // Slot returns the number of the guard's slot of a semaphore; the first slot has the number 1.

@@ -10,7 +10,7 @@ import (
 // Handle takes and releases one lock. It is re-entrant: while it holds the lock, each Acquire and
 // TryAcquire returns another guard of the same grant at once, without a request. The lease ends
 // when the last of these guards is released. No other handle can hold the lock at the same time,
-// not even a handle of the same process. A handle owns no goroutine and needs no Close. Any
+// not even a handle of the same process. A handle starts no goroutine and needs no Close. Any
 // number of goroutines may use it.
 type Handle struct {
 	c    *Client
@@ -30,28 +30,28 @@ func (h *Handle) Name() string { return h.k.Name }
 // same time. If the outcome of the write is unknown, TryAcquire takes at most a TTL to find the
 // outcome.
 //
-// ctx bounds only the call. If ctx ends later, the lease continues. If ctx ends during the call,
-// TryAcquire first makes sure that no earlier write of the call can be applied. That takes up to
-// Options.ReleaseTimeout.
+// The context bounds only the call. If the context ends later, the lease continues. If the context
+// ends during the call, TryAcquire makes sure that no write of the call can be applied later, and
+// then returns. That takes up to Options.ReleaseTimeout.
 func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 	return h.guard(h.k.TryAcquire(ctx))
 }
 
-// Acquire takes the lock. It waits until the lock is free, its holder is dead, or ctx ends. If
-// ctx ends, the error matches the cause of ctx; if the lock was held, it also matches [ErrHeld].
-// After a temporary error of the store, Acquire tries again, within Options.StoreTimeout. It
-// returns all other errors. It never takes over an unreadable record. See [Handle.TryAcquire]
-// for the use of ctx.
+// Acquire takes the lock. It waits until the lock is free, its holder is dead, or the context ends.
+// If the context ends, the error matches its cause; if the lock was held, the error also matches
+// [ErrHeld]. After a temporary error of the store, Acquire tries again, within
+// Options.StoreTimeout. It returns all other errors. It never takes over an unreadable record. See
+// [Handle.TryAcquire] for the use of the context.
 //
 // Goroutines that wait for one lock through one client take turns, in the order of arrival: the
 // first reads the store for all of them. So together they send the requests of one waiter.
 // Between clients there is no order.
 //
-// If a handle knows of other handles that use the lock, it waits before it takes the lock again.
-// So other handles can take the lock. The handle waits for MaxPoll, or for 10 ms if the store
-// reports changes. A handle cannot see waiters that never had the lock. So on a store that does
-// not report changes, the handle waits for a tenth of the time for which it held the lock, at
-// most MaxPoll. If this tenth is less than MinPoll, the handle does not wait.
+// If a handle knows that other handles use the lock, it pauses before it takes the lock again, so
+// that other handles can take it. The handle pauses for MaxPoll, or for 10 ms if the store reports
+// changes. A handle cannot see waiters that never had the lock. So on a store that does not report
+// changes, the handle pauses for a tenth of the time for which it held the lock, at most MaxPoll.
+// If this tenth is less than MinPoll, the handle does not pause.
 func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 	if err := h.waitsForItself(ctx); err != nil {
 		return nil, err

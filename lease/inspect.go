@@ -25,9 +25,9 @@ type Info struct {
 	Age time.Duration
 }
 
-// Inspect reads the record of the lock name, in one request. It does not judge the record: the
-// holder of a held lock may be dead. If there is no record, the error matches
-// [store.ErrNotFound]. If the record cannot be read, the error matches [store.ErrCorrupt].
+// Inspect reads the record of a lock, in one request. It does not check whether the holder is
+// alive. If there is no record, the error matches [store.ErrNotFound]. If the record cannot be
+// read, the error matches [store.ErrCorrupt].
 func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 	of, err := c.space.Lock(name)
 	if err != nil {
@@ -36,9 +36,9 @@ func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 	return info(ctx, of)
 }
 
-// InspectSession is [Client.Inspect] for the record of a session. The argument id is the id of
-// the session, which is in the records of its locks. The State is Held while the session is
-// open, Free after its close, or Revoked.
+// InspectSession does the same as [Client.Inspect] for the record of a session. The id of the
+// session is in the records of its locks. The State is Held while the session is open, Free after
+// its close, or Revoked.
 func (c *Client) InspectSession(ctx context.Context, id string) (Info, error) {
 	of, err := c.space.Session(id)
 	if err != nil {
@@ -62,7 +62,7 @@ func info(ctx context.Context, of *cell.Cell) (Info, error) {
 	return info, nil
 }
 
-// List yields the names of the locks below prefix, in no particular order; see [store.Lister].
+// List yields the names of the locks below a prefix, in no particular order; see [store.Lister].
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		locks, err := store.Prefix(c.space.Store, c.space.Set.KeyPrefix)
@@ -85,15 +85,15 @@ type BreakOptions struct {
 	Immediate bool
 }
 
-// Break ends the grant of another holder. The argument token is the token of that grant.
-// Break writes a record with the state Broken and a token that is higher by one, and returns
-// this record. Nil options mean all defaults.
+// Break ends the grant of another holder. Pass the token of that grant. Break writes a record with
+// the state Broken and a token that is higher by one, and returns this record. Nil options mean all
+// defaults.
 //
-// The holder may notice the break only at its deadline. So a break does not let other clients
-// take the lock earlier. They take it after a release, when the store reports that the holder is
-// dead, or after a TTL with the allowance for clocks. They count the TTL from their first read of
-// the holder's last write, or of the broken record. With [BreakOptions].Immediate they take the
-// lock at once.
+// The holder may notice the break only at its deadline. So other clients do not take the lock
+// earlier because of a break. They take it after a release, when the store reports that the holder
+// is dead, or after a TTL with the allowance for clocks. For each client, this TTL begins when it
+// first reads the holder's last write or the broken record. With [BreakOptions].Immediate they take
+// the lock at once.
 //
 // These errors are special:
 //
@@ -108,9 +108,9 @@ type BreakOptions struct {
 // takes at most two minutes.
 //
 // A lock under a session stays held while the session lives. So Break also names the lock in the
-// session's record. The session reads its record with its next renewal, gives the work
-// Options.Grace to stop, and frees the lock. If the write of the session's record fails, Break
-// returns the record with an error. Then call Break again.
+// session's record. The session reads its record with its next renewal, ends the guard's context,
+// gives the work Options.Grace to stop, and then frees the lock. If the write of the session's
+// record fails, Break returns the record with an error. Then call Break again.
 //
 // If a lock has several holders (readers, or holders of slots), Break ends all their grants. The
 // token is the token of the record; see [Client.Inspect]. Other clients take the lock when no
@@ -153,11 +153,11 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 	return *broken, err
 }
 
-// Watch yields the state of the lock name, and then each further state that it sees, also
-// renewals. It ends when ctx ends or the caller leaves the loop. It can miss states that last
-// only a short time. If the lock has no record, the Info has an empty Version. If the store
-// does not report changes, Watch reads the record about every Options.MaxPoll, at random times.
-// Watch yields errors and continues. The last error is the cause of ctx, or [ErrClosed].
+// Watch yields the state of a lock, and then each further state that it sees, including renewals.
+// It ends when the context ends or the caller leaves the loop. It can miss states that last only a
+// short time. If the lock has no record, the Info has an empty Version. If the store does not
+// report changes, Watch reads the record about every Options.MaxPoll, at random times. Watch yields
+// errors and continues. The last error is the cause of the context, or [ErrClosed].
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		of, err := c.space.Lock(name)
@@ -185,11 +185,11 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] 
 	}
 }
 
-// Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns
-// the record. If there are more slots than before, the first waiters in the queue get them at
-// once. If there are fewer, no holder loses its slot, and waiters wait until the number of
-// holders is below the number of slots. From then on, handles with a different number of slots
-// get a [*SlotCountError].
+// Resize changes the number of slots of a semaphore, from 1 to [MaxMembers], and returns the
+// record. If there are more slots than before, the first waiters in the queue get the new slots at
+// once. If there are fewer slots, no holder loses its slot, and waiters wait until the number of
+// holders is below the number of slots. From then on, handles with a different number of slots get
+// a [*SlotCountError].
 //
 // If the lock is in use and is not a semaphore, the error matches [ErrWrongKind]. If there is
 // no lock, it matches [store.ErrNotFound]. If Resize could not find out whether the write was

@@ -10,26 +10,27 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// LockOptions are the options of the calls that take a lock. Nil and the zero value mean a
-// plain lock with one holder; the call waits for this lock. Every call that takes a lock by its
-// name accepts LockOptions as its last argument. The methods of a [Handle] use the options of
-// the handle. If a call cannot honour an option, its error matches [store.ErrInvalid].
+// LockOptions are the options of the calls that take a lock. Nil and the zero value mean a plain
+// lock with one holder; the call waits for this lock. Every call that takes a lock by its name
+// accepts LockOptions as its last argument. The methods of a [Handle] use the options of the
+// handle. If a call cannot use an option, its error matches [store.ErrInvalid].
 type LockOptions struct {
 	// Shared takes the lock as a reader. Several readers can hold a lock at the same time, but
 	// never at the same time as a writer. Shared needs a [Session].
 	//
-	// A reader cannot become a writer: release the lock, and acquire it again. An Acquire of a
-	// writer that waits for a reader of the same goroutine never succeeds. If Acquire gets the
-	// context of the reader's guard, or the context of the function of a Do, it returns
-	// [store.ErrInvalid]. With any other context it waits until that context ends.
+	// A reader cannot become a writer: release the lock, and acquire it again. If a goroutine is a
+	// reader and acquires the same lock as a writer, it waits for itself. If it passes the context
+	// of the reader's guard, or of the function of a Do, Acquire returns [store.ErrInvalid]. With
+	// any other context, Acquire waits until that context ends.
 	Shared bool
 
-	// Slots makes the lock a semaphore with that many slots, from 1 to [MaxMembers]. A handle
-	// takes one slot. All handles of the lock must have the same number; see [Client.Resize].
-	// Slots needs a [Session], and cannot be combined with Shared. Default: no semaphore.
+	// If Slots is set, the lock is a semaphore with that number of slots, from 1 to [MaxMembers]. A
+	// handle takes one slot. All handles of the lock must have the same number; see
+	// [Client.Resize]. Slots needs a [Session], and cannot be combined with Shared. Default: no
+	// semaphore.
 	Slots int
 
-	// Fair makes the call wait in the queue of the lock, in the order of arrival. It needs a
+	// With Fair the call waits in the queue of the lock, in the order of arrival. It needs a
 	// [Session]. Waiters without Fair take the lock in no fixed order. They can take it only when
 	// it is free and the queue is empty.
 	Fair bool
@@ -48,28 +49,27 @@ type LockOptions struct {
 	// TryAcquire of the same handle sends no request. It returns a guard of the kept lease with
 	// the same token, and [Guard.WasLastHolder] of that guard is true.
 	//
-	// The lock becomes free at the end of that time. If an Acquire of another handle waits, it
-	// automatically sends a request to yield. Then the handle frees the lock with its next
-	// renewal, or at once if the store reports changes. A TryAcquire of another handle sends
-	// no request to yield: it finds the lock held. If the process dies during that time, the
-	// lock stays held until the lease expires. [Client.Close] frees it.
+	// At the end of that time the handle frees the lock. If an Acquire of another handle waits, it
+	// automatically sends a request to yield. Then the handle frees the lock with its next renewal,
+	// or at once if the store reports changes. A TryAcquire of another handle sends no request to
+	// yield: it finds the lock held. If the process dies during that time, the lock stays held
+	// until the lease expires. [Client.Close] frees it.
 	//
 	// In whole milliseconds, at most 1 h. It cannot be combined with Shared, Slots, Fair,
 	// Period, Options.ManualRenewal or Options.MinInterval. Default: none.
 	Linger time.Duration
 
-	// Period makes each grant a run of a job. A job runs at most once in each period. If the job
-	// has run in this period, Acquire and TryAcquire return an [*AlreadyRanError]. Call
+	// If Period is set, each grant is a run of a job. A job runs at most once in each period. If
+	// the job has run in this period, Acquire and TryAcquire return an [*AlreadyRanError]. Call
 	// [Guard.SetRunResult] before each Release; Do calls it by itself. Most programs use
 	// [Client.Once], which has the period as an argument. A [Session], Lead and Election refuse
 	// Period.
 	//
-	// The grant writes the start of the run into the record of the lock, and the release writes
-	// its end. So a run costs no extra request. The run counts for the period in which it began,
-	// by the clock of its machine. Another machine starts a new period by its own clock. So if
-	// the clocks of two machines differ, a job can run twice around the boundary of two periods.
-	// But the lease excludes two runs at the same time. If a clock is set back, the job does not
-	// run twice.
+	// The grant writes the start of the run into the record of the lock, and the release writes its
+	// end. So a run costs no extra request. The run counts for the period in which it began, by the
+	// clock of its machine. Another machine starts a new period by its own clock. So if the clocks
+	// of two machines differ, a job can run twice around the boundary of two periods. But the lease
+	// prevents two runs at the same time. If a clock is set back, the job does not run twice.
 	//
 	// If the lease is lost, or the guard is detached or released without a result, the
 	// outcome of the run is [RunDied]. After [Guard.AllowRerun] the run does not count.

@@ -38,7 +38,7 @@ type OnceResult struct {
 // AlreadyRanError says that a job has already run in this period. It matches [ErrAlreadyRan].
 type AlreadyRanError struct {
 	Name  string
-	Token uint64 // token of the lock; pass it to [Client.Break] so that the job can run again
+	Token uint64 // token of the lock; to let the job run again, pass it to [Client.Break]
 	Last  Run
 
 	// Ahead is set if the run began in a later period, and more than 5 minutes after the present
@@ -74,18 +74,19 @@ func (e *AlreadyRanError) Unwrap() []error {
 // Outcome returns NotApplied.
 func (e *AlreadyRanError) Outcome() store.Outcome { return store.NotApplied }
 
-// Once runs f under the lock name, unless the job of that name has already run in this period on
-// any machine. It is [Handle.Do] on a handle with [LockOptions.Period]. It waits for the lock: if
-// the job runs now on another machine, and that run dies, Once runs f if [LockOptions].Retries
-// allows it. With NoWait it does not wait: if the job runs now, the error is a [*HeldError].
+// Once runs f under the lock with the given name, unless the job of that name has already run in
+// this period on any machine. It does the same as [Handle.Do] on a handle with
+// [LockOptions.Period]. If the job runs now on another machine, Once waits for the lock. If that
+// run dies, Once runs f, if LockOptions.Retries allows it. With NoWait, Once does not wait: if the
+// job runs now, the error is a [*HeldError].
 //
 // If the job has already run, or if no retry of a failed run is left, the error is nil,
-// OnceResult.Ran is false, and OnceResult.Last is the last run. If the last run is in the future,
-// f does not run, and the error matches [ErrRunInFuture]. Every other error is an error of
-// Handle.Do; OnceResult.Ran says whether f has run. If the wait lasts until the next period, f
-// runs in that period. If the end of a run could not be written (an error that matches [ErrLost]
-// or [ErrReleaseFailed]), the run counts as died. To limit the time of f, give f a context with a
-// timeout.
+// OnceResult.Ran is false, and OnceResult.Last is the last run. If the last run is in the future, f
+// does not run, and the error matches [ErrRunInFuture]. Every other error is an error of Handle.Do;
+// OnceResult.Ran says whether f has run. If the wait lasts until the next period, f runs in that
+// period. If the end of a run could not be written (an error that matches [ErrLost] or
+// [ErrReleaseFailed]), the outcome of the run is RunDied. To limit the time of f, give f a context
+// with a timeout.
 //
 // If the job has already run, the call sends one read. If the call runs f, it sends three
 // requests (a read, the grant, the release) and the renewals.
@@ -119,7 +120,7 @@ func (c *Client) Once(ctx context.Context, name string, period Period, f func(ct
 	return OnceResult{Ran: true, Last: guard.b.Grant().LastRun()}, err
 }
 
-// SetRunResult sets the outcome of the run that the release of this grant writes. A nil err means
+// SetRunResult sets the outcome that the release of this grant writes for the run. A nil err means
 // [RunDone], and any other err means [RunFailed]. The last call before the release counts. If the
 // grant is not a run (see [LockOptions].Period), the call has no effect.
 func (g *Guard) SetRunResult(err error) {

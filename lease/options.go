@@ -65,10 +65,10 @@ const (
 
 // Options configures a [Client]. The zero value of each field means its default.
 type Options struct {
-	// TTL is how long a lease lasts without a renewal. It is also how long other clients wait
-	// for a dead holder. In whole milliseconds. It is at least [MinLocalTTL] or [MinRemoteTTL],
-	// at least the minimum of the store, and at most [MaxTTL]. It is more than twice the sum of
-	// [Tuning.Margin] and Grace. Default 30 s, or more if the store needs more.
+	// TTL is the time for which a lease lasts without a renewal. If the holder dies, other clients
+	// wait for this time. TTL is in whole milliseconds. It is at least [MinLocalTTL] or
+	// [MinRemoteTTL], at least the minimum of the store, and at most [MaxTTL]. It is more than
+	// twice the sum of [Tuning.Margin] and Grace. Default 30 s, or more if the store needs more.
 	TTL time.Duration
 
 	// Grace is the time between the end of the guard's context and the moment when another
@@ -80,17 +80,18 @@ type Options struct {
 	// ReclaimOwn is set. Default: user, host and process id.
 	Holder string
 
-	// With ReclaimOwn the client takes a lock at once if the record has the same Holder and
-	// names a different process. Holder must be set. The caller makes sure that no other running
-	// process and no [Ticket] has this Holder.
+	// With ReclaimOwn the client takes a lock at once if the record has the same Holder and names a
+	// different process. Holder must be set. The caller must ensure that no other running process,
+	// and no [Ticket], has this Holder.
 	ReclaimOwn bool
 
-	// MinInterval is the shortest time from the start of a grant of this client to the start of
-	// the next grant of any client. If the grant is released early or lost, the interval does
-	// not become shorter. The record has the end of the interval as a time of this machine's
-	// wall clock. Another machine compares that time with its own clock, and waits at most
-	// MinInterval from its first read of the record. So MinInterval only separates the grants in
-	// time: the lease prevents two holders at the same time. At most 366 days. Default: none.
+	// MinInterval is the shortest time from the start of a grant of this client to the start of the
+	// next grant of any client. An early release or a loss of the grant does not make the interval
+	// shorter. The client writes the end of the interval into the record, by this machine's wall
+	// clock. Another machine compares that time with its own clock, and waits at most MinInterval
+	// from its first read of the record. So MinInterval only separates the starts of grants. The
+	// lease, not MinInterval, prevents two holders at the same time. At most 366 days. Default:
+	// none.
 	MinInterval time.Duration
 
 	// AssumeNew says that the program uses each name only once. So if a handle knows nothing
@@ -111,26 +112,25 @@ type Options struct {
 	// the record. Use it for leases that outlive the process.
 	NoPresence bool
 
-	// StoreTimeout is how long Acquire and OpenSession wait for a store that answers no request,
-	// or fails every request. Then they return an error that matches [ErrUnresponsive]. The time
-	// counts from the last answer to any waiter of the client. If only writes fail, for example
-	// on a full disk, the time counts from the last answered write, and only while there is
-	// something to write. On a store that delays its writes, the time begins when a write should
-	// have finished, and is at least the time of two writes. If a write that takes the lock has
-	// no answer and may still be applied, the call takes up to [Tuning.ReleaseTimeout] more to
-	// make this write harmless. Zero means no limit.
+	// StoreTimeout is the time for which Acquire and OpenSession wait for a store that answers no
+	// request, or answers every request with an error. Then they return an error that matches
+	// [ErrUnresponsive]. The time begins at the last answer to any waiter of the client. If only
+	// writes fail, for example on a full disk, the time begins at the last answered write, and
+	// counts only while there is something to write. On a store that delays its writes, the time
+	// begins when a write should have finished, and is at least the time of two writes. If a write
+	// that takes the lock has no answer and may still be applied, the call takes up to
+	// [Tuning.ReleaseTimeout] more to make this write harmless. Zero means no limit.
 	StoreTimeout time.Duration
 
 	// The key of a lock is KeyPrefix, a slash, and the name of the lock. Default
 	// "lock".
 	KeyPrefix string
 
-	// Cache stores what this client has read of locks, so that a later process can use it.
-	// Default: none.
+	// Cache stores for later processes what this client has read of locks. Default: none.
 	Cache Cache
 
-	// OnEvent is called for each [Event], one call after the other, in the order of the events. A
-	// goroutine that exists only while there are events makes the calls. A lease never waits for
+	// OnEvent is called for each [Event], one call after the other, in the order of the events. The
+	// calls are in a goroutine that exists only while there are events. A lease never waits for
 	// OnEvent. OnEvent may call any method except [Client.Close] and [Client.FlushEvents], which
 	// would wait for it. Up to 512 events wait until OnEvent returns; at most half of them report
 	// renewals or waiting. The client drops and counts further events; see [Event.Dropped] and
@@ -145,8 +145,8 @@ type Options struct {
 	Tuning
 }
 
-// Tuning has the options of a [Client] that programs rarely set. Their defaults follow from the
-// TTL and from the traits of the store. The zero value of each field means its default.
+// Tuning contains the options of a [Client] that programs rarely set. Their defaults follow from
+// the TTL and from the traits of the store. The zero value of each field means its default.
 type Tuning struct {
 	// RenewInterval is the time between renewals. Each interval differs at random by up to 10 %.
 	// At least [MinRenewInterval], and at most half of the TTL. The longest interval must be at
@@ -154,13 +154,14 @@ type Tuning struct {
 	// is lost if a request takes up to a tenth of the TTL. Default TTL/3.
 	RenewInterval time.Duration
 
-	// Margin is the time between the end of the grace and the end of the lease. It covers late
-	// timers. At least the longest time between two checks of the clocks, min(TTL/10, 1 s).
-	// Default TTL/10; on a store that is reached over a network at least min(TTL/6, 1 s).
+	// Margin is the time between the end of the grace and the end of the lease. It allows for late
+	// timers. At least the longest time between two checks of the clocks, min(TTL/10, 1 s). Default
+	// TTL/10; but if the store is reached over a network, at least min(TTL/6, 1 s).
 	Margin time.Duration
 
-	// MaxClockDrift is how much the clock of any machine may run too fast or too slow: 0.01 is
-	// one percent. From 0.0001 to 0.2. Default [DefaultMaxClockDrift].
+	// MaxClockDrift is the largest error in the speed of any machine's clock: 0.01 means that a
+	// clock is at most one percent too fast or too slow. From 0.0001 to 0.2. Default
+	// [DefaultMaxClockDrift].
 	MaxClockDrift float64
 
 	// MinPoll and MaxPoll are the shortest and the longest pause between two reads of a waiter if
@@ -168,9 +169,9 @@ type Tuning struct {
 	// record. From 1 ms to 1 h. Defaults 50 ms and 2.5 s.
 	MinPoll, MaxPoll time.Duration
 
-	// ReleaseTimeout bounds a release and the clean-up after a cancelled Acquire. Each call of
-	// a store method may take slightly longer to return. At most the TTL. Default 5 s, or three
-	// writes on a store that delays its writes.
+	// ReleaseTimeout bounds a release and the clean-up after a cancelled Acquire. The calls can
+	// take slightly longer, until the methods of the store return. At most the TTL. Default 5 s, or
+	// three writes on a store that delays its writes.
 	ReleaseTimeout time.Duration
 
 	// With IgnoreStoreClock the client does not use the age of a record by the store's

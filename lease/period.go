@@ -36,29 +36,30 @@ const (
 
 var calendarUnits = []string{hour, day, week, month, year}
 
-// Every is a period of a fixed length, from 1 s to 366 days. The pieces begin where
-// [time.Time.Truncate] puts them: pieces of 6h at 0, 6, 12 and 18 o'clock UTC, pieces of 24h at
-// midnight UTC, and pieces of 168h on Mondays. If a run is late in its period and the next run
-// is early, the time between them is less than d. To prevent this, set Options.MinInterval.
+// Every returns a period of a fixed length, from 1 s to 366 days. [time.Time.Truncate] decides
+// where the pieces begin: pieces of 6h at 0, 6, 12 and 18 o'clock UTC, pieces of 24h at midnight
+// UTC, and pieces of 168h on Mondays. If a run is late in its piece of time and the next run is
+// early, the time between them is shorter than this length. To prevent this, set
+// Options.MinInterval.
 func Every(d time.Duration) Period { return Period{length: d} }
 
-// Hourly is each hour on the clocks of a time zone; nil means UTC. If clocks are set back and
-// show an hour twice, each of the two hours is a period. If clocks are set by a part of an hour,
-// that part is one period.
+// Hourly returns the period of an hour on the clocks of a time zone; nil means UTC. If the clocks
+// are set back and show an hour twice, each of the two hours is a period. If the clocks are set
+// forward or back by a part of an hour, that part is one period.
 func Hourly(zone *time.Location) Period { return calendar(hour, zone) }
 
-// Daily is each day in a time zone; nil means UTC. On a day when the clocks are set forward or
-// back, the day has 23 or 25 hours. A day begins with its first instant, even if the clocks skip
-// midnight or show it twice.
+// Daily returns the period of a day in a time zone; nil means UTC. A day on which the clocks are
+// set forward or back has 23 or 25 hours. A day begins with its first instant, even if the clocks
+// skip midnight or show it twice.
 func Daily(zone *time.Location) Period { return calendar(day, zone) }
 
-// Weekly is each week in a time zone; nil means UTC. A week begins on Monday.
+// Weekly returns the period of a week in a time zone; nil means UTC. A week begins on Monday.
 func Weekly(zone *time.Location) Period { return calendar(week, zone) }
 
-// Monthly is each month of the calendar in a time zone; nil means UTC.
+// Monthly returns the period of a calendar month in a time zone; nil means UTC.
 func Monthly(zone *time.Location) Period { return calendar(month, zone) }
 
-// Yearly is each year of the calendar in a time zone; nil means UTC.
+// Yearly returns the period of a calendar year in a time zone; nil means UTC.
 func Yearly(zone *time.Location) Period { return calendar(year, zone) }
 
 func calendar(unit string, zone *time.Location) Period {
@@ -68,11 +69,11 @@ func calendar(unit string, zone *time.Location) Period {
 	return Period{unit: unit, zone: zone}
 }
 
-// ParsePeriod reads the text that [Period.String] writes. It is a length such as "6h" or "90m",
-// or a unit of the calendar (hour, day, week, month, year). After a unit, a blank and the name of
-// a time zone in the IANA database can follow, as in "month Europe/Zurich". Without this name,
-// the zone is UTC. If the text is not valid, or the zone does not exist or is Local, the error
-// matches [store.ErrInvalid].
+// ParsePeriod reads the text that [Period.String] writes. It is a length such as "6h" or "90m", or
+// a unit of the calendar (hour, day, week, month, year). After a unit there can be a space and the
+// name of an IANA time zone, as in "month Europe/Zurich". Without this name, the zone is UTC. If
+// the text is not valid, or the zone does not exist or is Local, the error matches
+// [store.ErrInvalid].
 func ParsePeriod(text string) (Period, error) {
 	bad := func(format string, args ...any) (Period, error) {
 		return Period{}, fmt.Errorf("%w: period %.100q: %.200s", store.ErrInvalid, text, fmt.Sprintf(format, args...))
@@ -119,8 +120,8 @@ func (p Period) check() error {
 	return nil
 }
 
-// At returns the piece that contains t, from start (included) to end (excluded). If p is the
-// zero Period, or its length is below 1 ns, start and end are t.
+// At returns the start and the end of the piece of time that contains t. The start belongs to the
+// piece, and the end does not. For the zero Period, or a length below 1 ns, both results are t.
 func (p Period) At(t time.Time) (start, end time.Time) {
 	switch p.unit {
 	case "":

@@ -46,8 +46,8 @@ const (
 	// Broken: another client ended the grant; see [Client.Break].
 	Broken = lockrec.Broken
 
-	// Shared: one or more readers, or holders of slots, hold the lock. Each of them holds it
-	// until its session ends at the latest.
+	// Shared: one or more readers, or holders of slots, hold the lock. Each of them holds the lock
+	// until its session ends, at the latest.
 	Shared = lockrec.Shared
 
 	// Revoked: a state of sessions only. Another client has revoked the session. The session
@@ -83,16 +83,16 @@ const (
 // YieldRequest is a request to the holders of a lock to yield. By names the requesting client,
 // Reason is its reason, and At is the time of the request. Grant is the id of the grant that should
 // end. If the lock has several holders, Grants has the ids of their grants, and Grant is empty.
-// With OnlyIfIdle a holder yields only if it keeps the lock without work. Acknowledged means that
-// the holder has read the request. RefusalReason is not empty if the holder has refused.
+// With OnlyIfIdle, a holder yields only if it keeps the lock although it has no work. Acknowledged
+// means that the holder has read the request. RefusalReason is not empty if the holder has refused.
 type YieldRequest = lockrec.YieldRequest
 
-// Run is the last run of a job that runs once in each period, as the record of its lock has it. All
-// times are by the clock of the machine of the run. Period is the period as text, Began the start
-// of the run, PeriodEnd the end of its period. Ended is zero until the run is done or has failed.
-// Outcome and Error are the result of the run. Holder and Grant are the holder and the grant of the
-// run. Attempts is the number of runs that have begun in the period. RerunAllowed means that the
-// job may run again in this period, because of a [Client.Break].
+// Run describes the last run of a job that runs once in each period, from the record of its lock.
+// All times are by the clock of the machine of the run. Period is the period as text, Began the
+// start of the run, PeriodEnd the end of its period. Ended is zero until the run is done or has
+// failed. Outcome and Error are the result of the run. Holder and Grant are the holder and the
+// grant of the run. Attempts is the number of runs that have begun in the period. RerunAllowed
+// means that the job may run again in this period, because of a [Client.Break].
 type Run = lockrec.Run
 
 // RunOutcome is the outcome of a run.

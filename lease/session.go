@@ -7,26 +7,26 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/holding"
 )
 
-// Session holds any number of locks with one renewal. The client renews only the record of the
-// session. The records of its locks name the session, and the locks are held while the session
-// lives.
+// Session holds any number of locks, and renews all of them with one request. The client renews
+// only the record of the session. The records of its locks name the session, and the locks are held
+// while the session lives.
 //
 // A lock under a session has the same [Guard], events and errors as a plain lock, and both kinds
-// exclude each other. But the lock has no lease except the lease of the session:
-// [Guard.Remaining], [Guard.Deadline] and [Guard.Renew] refer to the session. If the session is
-// lost, all its locks are lost for the same reason. A session owns one goroutine and one timer;
-// its locks own none.
+// exclude each other. But the lock has no lease of its own: [Guard.Remaining], [Guard.Deadline] and
+// [Guard.Renew] refer to the session. If the session is lost, all its locks are lost for the same
+// reason. A session has one goroutine and one timer; its locks have none.
 //
-// Any number of goroutines may use a session. Close every session, also after its loss.
+// Any number of goroutines may use a session. Close every session, even after its loss.
 type Session struct {
 	c *Client
 	k *holding.Session
 }
 
 // OpenSession opens a session with the options of the client, in one request. After a temporary
-// error of the store, it tries again until ctx ends, within Options.StoreTimeout. Each attempt
-// has a new id, so the session never depends on an attempt with an unknown outcome. ctx bounds
-// only the call. The session lasts until [Session.Close], [Client.Close], or its loss.
+// error of the store, it tries again until the context ends, within Options.StoreTimeout. Each
+// attempt has a new id, so the session never depends on an attempt with an unknown outcome. The
+// context bounds only the call. The session lasts until [Session.Close], [Client.Close], or its
+// loss.
 //
 // With Options.ManualRenewal only [Session.Renew] renews the session.
 func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
@@ -46,7 +46,7 @@ func (s *Session) ID() string { return s.k.ID() }
 func (s *Session) Context() context.Context { return s.k.Context() }
 
 // While the session is trusted, Err returns nil. Later it returns the cause of the session's
-// context. Err checks the clocks and sends nothing.
+// context. Err checks the clocks and sends no request.
 func (s *Session) Err() error { return s.k.Err() }
 
 // Deadline returns the time at which the trust ends if no further renewal succeeds. The time is
@@ -61,14 +61,14 @@ func (s *Session) Remaining() time.Duration { return s.k.Grant().Check() }
 // renews the session automatically. See [Guard.Renew] for the errors.
 func (s *Session) Renew(ctx context.Context) error { return s.k.Renew(ctx) }
 
-// Handle returns a handle on the lock name under the session. Two handles of one session exclude
-// each other. See [Client.Handle].
+// Handle returns a handle on the lock with the given name under the session. Two handles of one
+// session exclude each other. See [Client.Handle].
 func (s *Session) Handle(name string, o *LockOptions) (*Handle, error) {
 	return s.c.handle(name, s, o, methodHandle)
 }
 
-// Acquire takes the lock name under the session. It waits until the lock is free, or ctx or the
-// session ends. It is [Handle.Acquire] on a new handle.
+// Acquire takes the lock with the given name under the session. It waits until the lock is free, or
+// until the context or the session ends. It does the same as [Handle.Acquire] on a new handle.
 func (s *Session) Acquire(ctx context.Context, name string, o *LockOptions) (*Guard, error) {
 	h, err := s.c.handle(name, s, o, methodAcquire)
 	if err != nil {
@@ -77,8 +77,8 @@ func (s *Session) Acquire(ctx context.Context, name string, o *LockOptions) (*Gu
 	return h.Acquire(ctx)
 }
 
-// TryAcquire takes the lock name under the session if the lock is free now. It is
-// [Handle.TryAcquire] on a new handle.
+// TryAcquire takes the lock with the given name under the session if the lock is free now. It does
+// the same as [Handle.TryAcquire] on a new handle.
 func (s *Session) TryAcquire(ctx context.Context, name string, o *LockOptions) (*Guard, error) {
 	h, err := s.c.handle(name, s, o, methodAcquire)
 	if err != nil {
@@ -87,8 +87,8 @@ func (s *Session) TryAcquire(ctx context.Context, name string, o *LockOptions) (
 	return h.TryAcquire(ctx)
 }
 
-// Do acquires the lock name under the session, runs f while the session holds the lock, and
-// releases the lock. See [Client.Do].
+// Do acquires the lock with the given name under the session, runs f while the session holds the
+// lock, and releases the lock. See [Client.Do].
 func (s *Session) Do(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error, o *LockOptions) error {
 	return s.c.do(ctx, name, s, f, o)
 }
@@ -100,8 +100,8 @@ func (s *Session) Do(ctx context.Context, name string, f func(ctx context.Contex
 // record before they take the lock. Close sends one request for the session, and one request for
 // each lock that the session still holds. [Client.Sweep] removes the record of the session later.
 //
-// A nil error means that all locks are free. A [*LostError] says that the session was lost
-// before. After any other error the locks may still be held in the store, and other clients wait
-// until the session expires. Like [Guard.Release], Close works after the end of ctx. A second
+// A nil error means that all locks are free. A [*LostError] says that the session was lost before.
+// After any other error the locks may still be held in the store, and other clients wait until the
+// session expires. Like [Guard.Release], Close also works after the end of its context. A second
 // call returns the same error.
 func (s *Session) Close(ctx context.Context) error { return s.k.Close(ctx) }

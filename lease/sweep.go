@@ -16,8 +16,8 @@ const MinSweepAge = time.Hour
 
 // SweepOptions configures [Client.Sweep].
 type SweepOptions struct {
-	// OlderThan is how long a lock must have been free, at least [MinSweepAge]. The client
-	// computes this time from the wall clocks of the lock's last holder and of this machine.
+	// Sweep removes a lock only if it has been free for OlderThan, at least [MinSweepAge]. The
+	// client computes this time from the wall clocks of the lock's last holder and of this machine.
 	// OlderThan has no default, so Sweep refuses nil options.
 	OlderThan time.Duration
 
@@ -36,28 +36,28 @@ type SweepOptions struct {
 // number. It keeps these records:
 //
 //   - held and broken locks of any age
-//   - unreadable records; the error then matches [store.ErrCorrupt]
+//   - unreadable records; then the error of Sweep matches [store.ErrCorrupt]
 //   - locks whose NotBefore is in the future (see Options.MinInterval)
 //   - locks whose job has run in the present period (see [Client.Once])
 //   - locks whose token is not below the Unix time in microseconds; OnLock gets an error that
 //     matches [ErrTokenInFuture]
 //
 // A record keeps the last token of its lock. So before Sweep removes a record, it writes the
-// highest of the removed tokens to a record of the store, the floor, which no client lowers. The
-// first token of a new lock is at least the Unix time in microseconds. If Options.CheckTokenFloor
-// is set, it is also above the floor. Without CheckTokenFloor, new tokens are higher than removed
-// ones only if the clocks of all machines that create, use and sweep the lock differ by less than
-// OlderThan.
+// highest of the removed tokens to a special record of the store: the floor. No client lowers the
+// floor. The first token of a new lock is at least the Unix time in microseconds. If
+// Options.CheckTokenFloor is set, it is also above the floor. Without CheckTokenFloor, new tokens
+// are higher than removed ones only if the clocks of all machines that create, use and sweep the
+// lock differ by less than OlderThan.
 //
 // A token can be ahead of the clock for three reasons. The lock was granted more than a million
 // times a second, a machine with a wrong clock created it, or its record is damaged. If Sweep
-// removed such a lock, its token would raise the floor of all locks above every clock.
+// removed such a lock, its token would raise the floor for all locks above the time of every clock.
 //
 // If Prefix is empty, Sweep also removes the records of sessions that were closed or revoked at
 // least OlderThan ago. The returned number does not include sessions. Sweep also revokes and
-// removes a session that was not renewed for OlderThan, but only with one of two proofs. The
-// process of the session is dead, or the store's own clock shows that the record is older than
-// its TTL.
+// removes a session that was not renewed for OlderThan, but only with one of two proofs: the
+// process of the session is dead, or the store's own clock shows that the record is older than its
+// TTL.
 func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 	if o == nil {
 		o = &SweepOptions{}

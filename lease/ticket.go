@@ -21,13 +21,13 @@ import (
 // a password.
 //
 // A ticket can be used once. It names the version of the lease's record, and writes of unknown
-// outcome. It works only if the record still has that version, or if one of these writes made
-// the present version. The use of a ticket changes the version. Then every copy of the ticket
-// is refused with [ErrTicketUsed] and changes nothing. [Guard.Detach] and [Client.RenewTicket]
+// outcome. It is valid only if the record still has that version, or if one of these writes made
+// the present version. The use of a ticket changes the version. After that, a call with a copy of
+// the ticket changes nothing and returns [ErrTicketUsed]. [Guard.Detach] and [Client.RenewTicket]
 // return the next ticket.
 //
-// The client does not trust the content of a ticket: it checks every field against the record.
-// A false ticket cannot make a holder trust its lease for longer.
+// The client does not trust the content of a ticket: it checks every field against the record. A
+// forged ticket cannot make a holder trust its lease for longer.
 type Ticket struct {
 	Name    string        `json:"name"`
 	Token   uint64        `json:"token"`
@@ -36,20 +36,20 @@ type Ticket struct {
 	Nonce   string        `json:"nonce"` // nonce of the last write of the lease's holder in Version
 	TTL     time.Duration `json:"ttl_ns"`
 
-	// Sent is when the holder sent the write with this Nonce, by the wall clock. Epoch and
-	// SentBoot are the same time by the boot-time clock. If the two clocks disagree, the
-	// longer time since the write counts.
+	// Sent is when the holder sent the write with this Nonce, by the wall clock. Epoch and SentBoot
+	// are the same time by the boot-time clock. If the two clocks disagree, the client uses the
+	// clock by which more time has passed since the write.
 	Sent     time.Time     `json:"sent"`
 	Epoch    string        `json:"epoch,omitempty"`
 	SentBoot time.Duration `json:"sent_boottime_ns,omitempty"`
 
 	// PendingWrites are writes over Version whose outcome is unknown. At most one of them can be
-	// applied. No guard bases the trust in its lease on one of these writes.
+	// applied. No guard trusts its lease because of one of these writes.
 	PendingWrites []PendingWrite `json:"announced,omitempty"`
 }
 
-// PendingWrite is a write of unknown outcome: its nonce, and when the holder sent it. The
-// fields have the same meaning as in [Ticket].
+// PendingWrite is a write of unknown outcome: its nonce, and the time at which the holder sent it.
+// The fields have the same meaning as in [Ticket].
 type PendingWrite struct {
 	Nonce    string        `json:"nonce"`
 	Sent     time.Time     `json:"sent"`
@@ -60,9 +60,8 @@ type PendingWrite struct {
 // maxAnnounced bounds the writes of unknown outcome that a ticket carries.
 const maxAnnounced = 64
 
-// TicketError says that the outcome of the call that used a ticket is unknown. The field
-// Ticket replaces the ticket that the caller passed. The new ticket is valid whether the write
-// was applied or not.
+// TicketError says that a call with a ticket had an unknown outcome. The field Ticket replaces the
+// ticket that the caller passed. The new ticket is valid whether the write was applied or not.
 type TicketError struct {
 	Ticket Ticket
 	Err    error
@@ -81,7 +80,7 @@ func (e *TicketError) Unwrap() error { return e.Err }
 // Detach renews the lease once more. If the store does not answer within half of
 // Options.ReleaseTimeout, the ticket lists the writes of unknown outcome. In that case other
 // clients may take the lock as soon as this process ends. For leases that outlive their process,
-// use Options.NoPresence. Like [Guard.Release], Detach works after the end of ctx.
+// use Options.NoPresence. Like [Guard.Release], Detach also works after the end of its context.
 func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 	if err := g.Err(); err != nil {
 		return Ticket{}, err
@@ -120,9 +119,9 @@ func (h *Handle) detach(ctx context.Context, g *belief.Grant) (Ticket, error) {
 }
 
 // Attach continues a lease that a process has detached. It reads the record and renews the lease,
-// in two requests. The trust in the lease counts from the moment before Attach sends that
-// renewal. The record then names this process. With Options.ManualRenewal call [Guard.Renew] for
-// further renewals. The client must have the TTL of the lease.
+// in two requests. The time of trust in the lease begins just before Attach sends that renewal. The
+// record then names this process. With Options.ManualRenewal call [Guard.Renew] for further
+// renewals. The TTL of the client must be the TTL of the lease.
 //
 // These errors are special:
 //
@@ -130,7 +129,7 @@ func (h *Handle) detach(ctx context.Context, g *belief.Grant) (Ticket, error) {
 //     machine, another client has the lock, or the ticket was used before ([ErrTicketUsed]).
 //   - [ErrReleased]: the lease was released.
 //   - [ErrInvalidTicket]: the ticket contradicts the record, or has an impossible time.
-//   - A [*TicketError]: it has the ticket for the next attempt.
+//   - A [*TicketError]: it contains the ticket for the next attempt.
 //
 // After any other error the same ticket is still valid. If the TTL of the lease has passed and
 // the record is in the state that the ticket describes, Attach frees the lock before it
@@ -171,13 +170,13 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 // ticket that replaces it. The lease stays detached. The record then has the Options.Holder of
 // this client and the id of this process, but no announcement of this process.
 //
-// Before each write, RenewTicket calls announce with a ticket. If the caller dies before
-// RenewTicket returns, that ticket continues the lease. So announce should store the new
-// ticket durably and replace t with it. If announce returns an error, the call ends, and that
-// write is not sent. If announce is nil, the lease is lost when the caller dies during the
-// call.
+// Before each write, RenewTicket passes a new ticket to the function announce. If the caller dies
+// before RenewTicket returns, the new ticket continues the lease. So the function should store the
+// new ticket durably, in the place of the old one. If the function returns an error, RenewTicket
+// returns without sending the write. If announce is nil and the caller dies during the call, the
+// lease is lost.
 //
-// The errors are those of [Client.Attach].
+// RenewTicket returns the same errors as [Client.Attach].
 func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket) error) (Ticket, error) {
 	ctx, cancel := c.space.Bind(ctx)
 	defer cancel(nil)
@@ -200,9 +199,9 @@ func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket
 
 // ReleaseTicket releases the lease of a ticket, in two requests. A nil error means that the lock
 // was freed in time. If the TTL of the lease has passed, or the lease was broken, the error is a
-// [*LostError]. Then ReleaseTicket also frees the lock if the lock's last write is in the ticket.
-// The other errors are those of [Client.Attach]. After an error that matches neither [ErrLost]
-// nor [ErrReleased], call it again with the same ticket.
+// [*LostError]. Then ReleaseTicket also frees the lock, if the ticket names the last write of the
+// lock. The other errors are the same as for [Client.Attach]. After any other error than [ErrLost]
+// and [ErrReleased], call ReleaseTicket again with the same ticket.
 func (c *Client) ReleaseTicket(ctx context.Context, t Ticket) error {
 	ctx, cancel := c.space.Bind(ctx)
 	defer cancel(nil)

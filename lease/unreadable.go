@@ -16,14 +16,15 @@ import (
 // that the lock has no holder, or that the work of the holder is fenced. A living holder
 // continues until its next renewal or its deadline.
 //
-// First BreakUnreadable calls keep. The function keep must store a copy of value, the content of
-// the register key. If the store itself cannot read the register, the value is nil. In this case
-// keep must also move the register away, so that the key is absent. If keep returns an error,
-// BreakUnreadable returns this error and changes nothing.
+// First BreakUnreadable calls the function passed as keep, with the key of the register and its
+// content. The function must store a copy of the content. If the store itself cannot read the
+// register, the content is nil. In this case the function must also move the register away, so that
+// the key is absent. If the function returns an error, BreakUnreadable returns this error and
+// changes nothing.
 //
-// After keep has returned nil, BreakUnreadable raises the floor of tokens, and writes a free
-// record. The new token is above the floor, above every token that the store has recorded for the
-// key, and above the Unix time in microseconds.
+// After the function has returned nil, BreakUnreadable raises the floor of tokens, and writes a
+// free record. The new token is above the floor, above every token that the store has recorded for
+// the key, and above the Unix time in microseconds.
 //
 // If the record can be read, the error matches [ErrNotHeld]: use [Client.Break]. If a newer
 // version of this package has written the record, the error matches [ErrNewerFormat]. If there is

@@ -21,7 +21,7 @@ type YieldOptions struct {
 	// UTF-8.
 	Reason string
 
-	// With Wait, RequestYield waits until the grant is over, its holder refuses, or ctx
+	// With Wait, RequestYield waits until the grant is over, its holder refuses, or the context
 	// ends.
 	Wait bool
 
@@ -32,7 +32,7 @@ type YieldOptions struct {
 	OnAcknowledged func(YieldStatus)
 }
 
-// YieldStatus is a [YieldRequest] and the grant that it is for.
+// YieldStatus contains a request to yield, and describes the grant that should end.
 type YieldStatus struct {
 	YieldRequest
 	Name       string
@@ -46,23 +46,23 @@ type YieldStatus struct {
 	Current Record
 }
 
-// RequestYield asks the holder of the lock name to yield. The holder reads the request with its
-// next renewal at the latest, and may refuse or ignore it. See [Guard.YieldRequested], and
-// [Handle.Do], which then stops its function. The request stays in the record until the grant
-// ends. A grant has at most one request: a second call writes nothing, and returns the first
-// request. Nil options mean all defaults.
+// RequestYield asks the holder of a lock to yield: to release the lock. The holder reads the
+// request with its next renewal at the latest, and may refuse or ignore it. The work notices the
+// request by [Guard.YieldRequested]. [Handle.Do] ends the context of its function. The request
+// stays in the record until the grant ends. A grant has at most one request: a second call writes
+// nothing, and returns the first request. Nil options mean all defaults.
 //
 // If the lock has several holders, RequestYield asks all of them, and none of them can refuse.
 // Holders that take the lock later do not get the request; a second call also asks them.
 //
-// RequestYield sends a read and a write for the lock, and a read and a write for each session
-// that holds the lock. With [YieldOptions].Wait it then reads the lock as a waiter does. A
-// request does not delay the takeover from a dead holder. A renewal that conflicts with a request
-// to yield takes two requests to the store. So while other clients ask the holder to yield, no
-// lease is lost if every request takes at most a twentieth of the TTL. The package documentation
-// allows a tenth for other times. On a store that delays writes, a holder reads before it writes.
+// RequestYield sends a read and a write for the lock, and a read and a write for each session that
+// holds the lock. With YieldOptions.Wait, RequestYield then reads the lock like a waiter. A request
+// does not delay the takeover from a dead holder. A renewal that conflicts with a request to yield
+// takes two requests to the store. While other clients ask the holder to yield, no lease is lost if
+// every request to the store takes at most a twentieth of the TTL. At other times a tenth of the
+// TTL is allowed. On a store that delays writes, a holder reads before it writes.
 //
-// A nil error means that the request is in the record, or that the grant ended after the
+// A nil error means that the request is in the record, or that the grant has ended after the
 // request. These errors are special:
 //
 //   - [ErrNotHeld]: the lock is free or broken.
@@ -254,11 +254,11 @@ func (g *Guard) yieldsOnRequest() error {
 	return err
 }
 
-// RefuseYield records a refusal: the holder does not yield, with the reason. The reason has at
-// most [MaxReason] bytes of UTF-8. Clients that ask the holder to yield get the refusal in a
-// [YieldStatus]. No client can send a further request to yield to this grant. The write also
-// renews a plain lease. If a [Handle.Do] has already ended the context of its function because of
-// the request, RefuseYield does not change that; see [IgnoreYieldRequests].
+// RefuseYield refuses the request to yield, and writes the reason into the record. The reason has
+// at most [MaxReason] bytes of UTF-8. Clients that ask the holder to yield get the refusal in a
+// [YieldStatus]. This grant can get no further request to yield. The write also renews a plain
+// lease. If a [Handle.Do] has already ended the context of its function because of the request,
+// RefuseYield does not change that; see [IgnoreYieldRequests].
 //
 // If the holder has read no request, the error matches [ErrNoYieldRequest]. If the lease is lost,
 // the error matches [ErrLost]. For the guards of readers and of slots, the error matches
