@@ -32,7 +32,9 @@ type World[S, T, W any] interface {
 	// Start is the first state.
 	Start() S
 
-	// Hash is a digest of a state, never zero. Two states with one hash count as one.
+	// Hash is a digest of a state, never zero. If two states have the same hash, the search visits
+	// only one of them. With n states, the probability of this is about n²/2⁶⁵: 1 in 100,000 for 20
+	// million states.
 	Hash(s *S) uint64
 
 	// Expand tries all steps from a state, always in the same order.

@@ -2,11 +2,11 @@ package lockmodel
 
 import "github.com/holdfast-go/holdfast/proof/explore"
 
-// Event is something that must happen in a search. Otherwise the search would prove little,
-// because every property holds in a world in which nothing happens.
+// Event is something that must happen at least once in a search. In a world in which nothing happens,
+// every property holds, and a search proves nothing.
 type Event uint8
 
-// The events. String says what each is.
+// The events. [Event.String] describes each.
 const (
 	Granted Event = iota
 	Renewed
@@ -126,11 +126,11 @@ var eventTexts = [eventCount]string{
 // Events returns the events of a world without tickets and presence.
 func Events() []Event { return explore.Between(Event(0), Detached) }
 
-// TicketEvents returns the further events of worlds with tickets and presence.
+// TicketEvents returns the additional events of worlds with tickets and presence.
 func TicketEvents() []Event { return explore.Between(Detached, TookDeadBroken) }
 
-// YieldEvents returns the further events of worlds with requests to yield.
+// YieldEvents returns the additional events of worlds with requests to yield.
 func YieldEvents() []Event { return explore.Between(YieldRequested, eventCount) }
 
-// String says what happened.
+// String describes the event.
 func (e Event) String() string { return eventTexts[e] }

@@ -9,30 +9,29 @@ import (
 	"github.com/holdfast-go/holdfast/proof/explore"
 )
 
-// Config says how large a world is and what may happen in it. The zero value is a world
-// without an operator, in which machines neither sleep nor forget.
+// Config defines a world: its size, and what may happen in it. In the world of the zero value, no
+// operator breaks locks, no machine sleeps, and no client loses its memory.
 type Config struct {
-	// TTL of each client's grants, in clock units, 2 to 7; default 4 and 2.
+	// TTL is the TTL of each client's grants, 2 to 7 clock units. The default is 4 and 2.
 	TTL [2]int
 
-	// Attempts is how many writes of one grant may have an unknown outcome at a
-	// time, 1 to 3; default 2.
+	// Attempts is the largest number of writes of one grant with an unknown outcome at the same time, 1
+	// to 3. The default is 2.
 	Attempts int
 
-	// Flight is how many writes that can still take effect may be under way at a
-	// time, 1 to 4; default 3.
+	// Flight is the largest number of writes under way that can still take effect, 1 to 4. The default
+	// is 3.
 	Flight int
 
-	// Break allows breaks, with and without --now. Crash lets a client forget everything at any
-	// moment. Sleep lets a machine sleep: then its monotonic clock stops. Jump lets a wall clock
-	// jump forward.
+	// Break allows breaks, with and without --now. Crash lets a client lose its memory at any moment.
+	// Sleep lets a machine sleep: then its monotonic clock stops. Jump lets a wall clock jump forward.
 	Break, Crash, Sleep, Jump bool
 
-	// Tickets lets holders detach, and lets clients copy and use tickets. With Presence, records
+	// Tickets lets holders write tickets, and lets clients copy and use them. With Presence, records
 	// name the process of the holder, and clients take the lock of a dead process at once.
 	Tickets, Presence bool
 
-	// YieldRequest lets other clients ask the holder to yield, repeatedly.
+	// YieldRequest lets other clients request the holder to yield, repeatedly.
 	YieldRequest bool
 
 	// With Age, the store reports the age of a version by its own clock. Then there are no breaks

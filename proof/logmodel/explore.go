@@ -6,35 +6,34 @@ import (
 	"strings"
 )
 
-// Config bounds an exploration.
+// Config limits the world of a search.
 type Config struct {
-	Procs   int  // at most 4
-	Numbers int  // of segments, at most 7
-	Writes  int  // entries that are written, at most 6
-	MinLen  int  // entries of a segment before it may be sealed
-	MaxLen  int  // and that it can have, at most 7
-	Removal bool // the directory may be moved away, once
+	Procs   int  // processes, at most 4
+	Numbers int  // numbers of segments, at most 7
+	Writes  int  // written entries, at most 6
+	MinLen  int  // smallest number of entries of a segment before a process may seal it
+	MaxLen  int  // largest number of entries of a segment, at most 7
+	Removal bool // one removal of the log is possible: another process moves its directory away
 	Stuck   bool // the removal of a segment may fail
 	Mutant  Mutant
 
-	// MaxStates ends the exploration; 0 means never.
+	// If the search has visited MaxStates states, it ends; 0 means no limit.
 	MaxStates int
 
-	// Trace stores the steps, so that the result has the run that led to a violation.
+	// Trace stores the steps, so the result contains the run to a violation.
 	Trace bool
 }
 
-// Result is what an exploration found.
+// Result is the result of a search.
 type Result struct {
 	States    int
 	Depth     int
-	Complete  bool   // no state within the bounds was left out
-	Violation string // empty: none
+	Complete  bool   // the search visited all states within the limits
+	Violation string // empty if there was none
 	Trace     string
 }
 
-// Explore visits the states that can be reached, states with fewer steps first, and ends at the
-// first violation.
+// Explore visits all states of the world, states near the start first. It ends at the first violation.
 //
 // Explore stores only a 64-bit hash of each visited state. If it visits n states, it misses a
 // state with a probability of n²/2⁶⁵.

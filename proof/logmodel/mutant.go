@@ -1,25 +1,26 @@
 package logmodel
 
-// Mutant is a set of checks that the processes leave out.
+// Mutant is a set of deliberate faults. Most of them leave out one check of the protocol.
 type Mutant uint32
 
-// The checks, and other deliberate faults, one bit each.
+// The deliberate faults, one bit each. A text such as PUT 3 names a step of the protocol in package
+// filestore.
 const (
-	// NoNameCheck: after a write that counts in its segment, the process does not check the name
-	// of the segment (PUT 3).
+	// NoNameCheck: after a write that counts in its segment, the process does not check that the segment
+	// still has its name (PUT 3).
 	NoNameCheck Mutant = 1 << iota
 
 	// NoSecondFold: if the segment of a write has lost its name, the process does not check
 	// whether the segment was sealed (PUT 3).
 	NoSecondFold
 
-	// VoidSucceeds: every appended write succeeds, even if it does not count (PUT 5).
+	// VoidSucceeds: every appended write reports success, even if it does not count (PUT 5).
 	VoidSucceeds
 
 	// SealAnything: a seal counts, even if it names a state that is not the current one (FOLD).
 	SealAnything
 
-	// NoSealCheck: a process seals a segment without a check of its name (SEAL).
+	// NoSealCheck: a process seals a segment without a check that the segment has its name (SEAL).
 	NoSealCheck
 
 	// NoCheckBeforeLink leaves out the check before the link (NEXT 3).
@@ -51,7 +52,7 @@ const (
 	// NoSealedPredecessor: COLD accepts a predecessor that is not sealed.
 	NoSealedPredecessor
 
-	// NoFirstCheck: COLD accepts segment 1 without a check of its name.
+	// NoFirstCheck: COLD accepts segment 1 without a check that it has its name.
 	NoFirstCheck
 
 	// EmptyIsAbsent: after an empty listing, COLD reports that the register is absent.

@@ -4,24 +4,22 @@
 // # What is modelled
 //
 // The world has one register, whose directory exists. Each process reads and writes the register
-// again and again, by the steps of package filestore: GET, PUT, SEAL, NEXT and COLD. A step is
-// one system call. Between any two steps of a process, each other process may take steps or
-// crash. A crashed process leaves its temporary file, and starts again without memory. A listing
-// takes time: it may or may not show a name that was created or removed during the listing. An
-// inode exists while it has a name or an open file. So no other file gets the same identity in
-// this time.
+// repeatedly, by the steps of the protocol in package filestore: GET, PUT, SEAL, NEXT and COLD. A step is
+// one system call. Between two steps of a process, each other process may take steps or crash. A crashed
+// process leaves its temporary file, and starts again without memory. A listing of a directory takes
+// time: it may or may not show a name that was created or removed during the listing. An inode exists
+// while it has a name or an open file. So no other file gets the same identity during this time.
 //
 // # What is checked
 //
-// No two successful writes name the same state. A state that was acknowledged or read is never
-// lost later. If a read starts after another read has ended, it returns the same state or a later
-// one. No process reads a refused write. No write succeeds on a removed log. In every state, a
-// process without memory can find the newest segment.
+// No two successful writes replace the same state. A state that a process has acknowledged or read is
+// never lost later. If a read starts after another read has ended, it returns the same state or a later
+// one. No process reads a refused write. No write succeeds on a removed log. In every state, a process
+// without memory can find the newest segment of the log.
 //
-// # Mutants
+// # Deliberate faults
 //
-// A mutant leaves out one check of the protocol. The tests show that the model then finds a
-// violation.
+// A [Mutant] leaves out one check of the protocol. The tests show that the model then finds a violation.
 package logmodel
 
 // The bounds of a state. They are small, so that states stay comparable values.

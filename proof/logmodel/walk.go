@@ -2,9 +2,9 @@ package logmodel
 
 import "math/rand/v2"
 
-// Walk takes random walks until it finds a violation or has taken a number of steps. A process
-// takes several steps in a row, and other processes may sleep for a long time. Such a protocol
-// most often breaks in this situation. Equal arguments give equal walks.
+// Walk takes random steps until it finds a violation, or has taken the given number of steps. A process
+// takes several steps one after the other, while other processes may sleep for a long time. Protocols of
+// this kind most often fail in this way. The same arguments give the same steps.
 func Walk(c Config, seed uint64, steps int) Result {
 	w := newWorld(c)
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -2,10 +2,10 @@ package rostermodel
 
 import "github.com/holdfast-go/holdfast/proof/explore"
 
-// Event is something that must happen in a model for it to mean anything.
+// Event is something that must happen at least once in a search.
 type Event uint8
 
-// The events. String says what each is.
+// The events. [Event.String] describes each.
 const (
 	HandedOver Event = iota
 	Queued
@@ -39,5 +39,5 @@ var eventTexts = [eventCount]string{
 // Events returns all events except Resized.
 func Events() []Event { return explore.Between(0, Resized) }
 
-// String says what happened.
+// String describes the event.
 func (e Event) String() string { return eventTexts[e] }

@@ -2,7 +2,7 @@ package rostermodel
 
 import "github.com/holdfast-go/holdfast/proof/explore"
 
-// Fault is one wrong rule. The checker must catch every one of them.
+// Fault is one wrong rule of a client. A search must find every one of them.
 type Fault int
 
 // The faults. [Fault.Why] describes each.
@@ -34,5 +34,5 @@ func (f Fault) String() string { return faultTexts[f].name }
 // Why says in words which rule is broken.
 func (f Fault) Why() string { return faultTexts[f].why }
 
-// Faults returns all faults, NoFault not among them.
+// Faults returns all faults except NoFault.
 func Faults() []Fault { return explore.Between(NoFault+1, faults) }

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/proof/explore"
 )
 
-// Config says how large a world is and what may happen in it.
+// Config defines a world: its size, and what may happen in it.
 type Config struct {
 	// Slots is the number of slots, 1 to 3; 0 means a lock for readers and writers.
 	Slots int
@@ -14,10 +14,10 @@ type Config struct {
 	// With Resize, the number of slots changes from Slots to Slots+1 and back.
 	Resize bool
 
-	// Room is how many entries a record has room for, 2 to 5; default 4.
+	// Room is the largest number of entries in a record, 2 to 5. The default is 4.
 	Room int
 
-	// Flight is how many writes may be under way at a time, 1 to 3; default 2.
+	// Flight is the largest number of writes under way at the same time, 1 to 3. The default is 2.
 	Flight int
 
 	// Clients is the number of clients, 2 or 3; default 3.

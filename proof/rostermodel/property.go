@@ -1,6 +1,6 @@
 package rostermodel
 
-// Property is one promise that the protocol makes.
+// Property is one promise of the protocol.
 type Property int
 
 // The properties.
@@ -28,5 +28,5 @@ var propertyTexts = [...]string{
 	Freedom:    "a client does not get the lock, although the other clients are idle",
 }
 
-// String says what it means that the property is broken.
+// String describes how the property is broken.
 func (p Property) String() string { return propertyTexts[p] }

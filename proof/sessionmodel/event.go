@@ -2,11 +2,11 @@ package sessionmodel
 
 import "github.com/holdfast-go/holdfast/proof/explore"
 
-// Event is something that must happen in a search. Otherwise the search would prove little,
-// because every property holds in a world in which nothing happens.
+// Event is something that must happen at least once in a search. In a world in which nothing happens,
+// every property holds, and a search proves nothing.
 type Event uint8
 
-// The events. String says what each is.
+// The events. [Event.String] describes each.
 const (
 	Opened Event = iota
 	OpeningAbandoned
@@ -86,14 +86,14 @@ var eventTexts = [eventCount]string{
 	TookLease: "a plain lease is taken over",
 }
 
-// Events returns the events of a world in which all features of [Config] are off.
+// Events returns the events of a world in which the flags of [Config] are false.
 func Events() []Event { return explore.Between(Event(0), Crashed) }
 
-// RemoveEvents returns the further events of worlds with Remove.
+// RemoveEvents returns the additional events of worlds with Remove.
 func RemoveEvents() []Event { return explore.Between(Removed, Notified) }
 
-// YieldEvents returns the further events of worlds with requests to yield and notifications.
+// YieldEvents returns the additional events of worlds with Notify.
 func YieldEvents() []Event { return explore.Between(Notified, TookLease) }
 
-// String says what happened.
+// String describes the event.
 func (e Event) String() string { return eventTexts[e] }

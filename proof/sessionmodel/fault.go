@@ -2,7 +2,7 @@ package sessionmodel
 
 import "github.com/holdfast-go/holdfast/proof/explore"
 
-// Fault is one wrong rule. The checker must catch every one of them.
+// Fault is one wrong rule of a client. A search must find every one of them.
 type Fault int
 
 // The faults. [Fault.Why] describes each.
@@ -93,5 +93,5 @@ func (f Fault) seesMore() bool {
 	return false
 }
 
-// Faults returns all faults, NoFault not among them.
+// Faults returns all faults except NoFault.
 func Faults() []Fault { return explore.Between(NoFault+1, faults) }

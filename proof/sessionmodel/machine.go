@@ -7,26 +7,25 @@ import (
 	"github.com/holdfast-go/holdfast/proof/explore"
 )
 
-// Config says how large a world is and what may happen in it.
+// Config defines a world: its size, and what may happen in it.
 type Config struct {
-	// TTL of each client's sessions, in clock units, 2 to 7; default 2 and 2.
+	// TTL is the TTL of each client's sessions, 2 to 7 clock units. The default is 2 and 2.
 	TTL [2]int
 
-	// Attempts is how many writes of a session, or of a plain lease, may have an unknown
-	// outcome at a time, 1 or 2; default 1.
+	// Attempts is the largest number of writes of a session, or of a plain lease, with an unknown
+	// outcome at the same time, 1 or 2. The default is 1.
 	Attempts int
 
-	// Flight is how many writes that can still take effect may be under way at a time, 1
-	// to 3; default 2. Together with Locks at most 4.
+	// Flight is the largest number of writes under way that can still take effect, 1 to 3. The default
+	// is 2. The sum of Flight and Locks is at most 4.
 	Flight int
 
-	// Locks is how many locks there are, 1 or 2; default 2.
+	// Locks is the number of locks, 1 or 2. The default is 2.
 	Locks int
 
-	// Crash lets a client forget everything at any moment. Remove lets a user remove the record
-	// of any session, and programs remove the records of revoked and closed sessions. Notify lets
-	// waiters ask holders to yield, and notify their sessions. Break lets a user break locks
-	// under sessions.
+	// Crash lets a client lose its memory at any moment. Remove lets a user remove the record of any
+	// session, and programs remove the records of revoked and closed sessions. Notify lets waiters write
+	// requests to yield, and notifications. Break lets a user break the locks of sessions.
 	Crash, Remove, Notify, Break bool
 
 	// With Lease, client B has no sessions. It takes plain leases, one at a time.

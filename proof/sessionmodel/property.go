@@ -1,6 +1,6 @@
 package sessionmodel
 
-// Property is one promise that the protocol makes.
+// Property is one promise of the protocol.
 type Property int
 
 // The properties.
@@ -36,5 +36,5 @@ var propertyTexts = [...]string{
 	Freedom:         "a client does not get the lock, although the other client is idle",
 }
 
-// String says what it means that the property is broken.
+// String describes how the property is broken.
 func (p Property) String() string { return propertyTexts[p] }

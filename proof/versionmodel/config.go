@@ -1,67 +1,66 @@
 package versionmodel
 
-// Config is one system to search.
+// Config defines one system to search.
 type Config struct {
-	// Writes and Reads are how many operations each client starts at most. A
-	// client with both chooses.
+	// Writes and Reads are the largest numbers of writes and reads that each client starts. A client
+	// with both may choose the order.
 	Writes [maxClients]uint8
 	Reads  [maxClients]uint8
 
-	// Founded lets the object begin with one settled entry.
+	// With Founded, the object has one final entry at the start.
 	Founded bool
 
-	// Ghosts is how many PUTs on that entry are under way from writers that are
-	// no longer there.
+	// Ghosts is the number of PUTs over this entry that are under way at the start. Their writers have
+	// ended.
 	Ghosts uint8
 
-	// Forked lets the object begin with a chain of three entries and one that follows
-	// the first of them and comes after them all, the confirmation of that, and an
-	// entry that follows the chain; the last two are under way.
+	// With Forked, the object has four entries at the start. The first three form a chain. The fourth
+	// comes last and follows the first. Two PUTs are under way: the confirmation of the fourth entry,
+	// and an entry that follows the third.
 	Forked bool
 
-	// Page is how many entries a page of a listing holds; 0 means all.
+	// Page is the number of entries in a page of a listing; 0 means all.
 	Page int
 
-	// Clean lets clients remove, at any time and in any order, what their last
-	// listing showed to be removable.
+	// Clean lets clients remove superseded entries of their last listing, at any time and in any order.
 	Clean bool
 
-	// Lose lets replies be lost, and PUTs be lost before they take effect.
+	// Lose lets the network lose replies, and PUTs before they take effect.
 	Lose bool
 
-	// Twice is how many PUTs are applied a second time: within the time that the first
-	// may take, or at any time if the assumption is broken.
+	// Twice is the number of PUTs that the server applies a second time. With Broken, the second time is
+	// not limited; otherwise it is within the time limit of a PUT.
 	Twice uint8
 
-	// Broken drops the assumption: a PUT may take effect at any time.
+	// With Broken, the assumption about the time limit does not hold: a PUT may take effect at any time.
 	Broken bool
 
-	// Lease makes the clients use the register as a lock. TTL then gives each
-	// client's, in any unit.
+	// With Lease, the clients use the register as a lock. TTL is then the TTL of each client, in any
+	// unit.
 	Lease bool
 	TTL   [maxClients]uint8
 
-	// Reuse lets a client write on what it wrote last without listing first.
+	// With Reuse, a client may write over its own last write without a new listing.
 	Reuse bool
 
-	// The controls: each takes one rule away.
-	ShortSettle bool // a pause may end before the PUTs that were sent before it
-	DeleteOwn   bool // a writer whose PUT was slow removes its entry
-	NoStarts    bool // no entry names a start; all that is superseded is removed
-	EagerGet    bool // a Get answers what it sees first
-	OwnGet      bool // a Get answers what it has itself seen for a pause
-	Adopt       bool // a writer that got no reply reads back and adopts
-	NoConfirm   bool // a write is acknowledged without confirming it
-	NoOld       bool // starts count as soon as they are seen
-	EagerStart  bool // an entry names what its writer saw last, settled or not
-	LateConfirm bool // a confirmation counts however late it is answered
-	Again       bool // a writer whose confirmation was late judges and confirms again
-	HighToo     bool // what is older than the start is removed, whatever its number
-	NoGap       bool // an entry that is missing is not missed by the one that follows it
-	YoungCopy   bool // a copy of an entry that was only just seen can count
-	AnyStart    bool // where no start is known for a pause, clean-up goes by the newest
-	LowConflict bool // an entry that was passed over by a start can be a conflict
-	HastyClean  bool // what is older than a start that was only just seen is removed
+	// The controls. Each control breaks one rule of the protocol.
+	ShortSettle bool // a pause may end before an earlier PUT has taken effect or can no longer do so
+	DeleteOwn   bool // a writer whose PUT was too slow removes its entry
+	NoStarts    bool // no entry names a start; clients remove all superseded entries
+	EagerGet    bool // a Get returns the first state that it sees
+	OwnGet      bool // a Get returns a state only if this client has seen it for a pause
+	Adopt       bool // a writer that got no reply reads the register, and accepts its own entry there
+	NoConfirm   bool // a write is acknowledged without a confirmation
+	NoOld       bool // clients use a start as soon as they see it
+	EagerStart  bool // an entry names as a start the last state that its writer saw, even if it is not final
+	LateConfirm bool // a confirmation counts even if its answer comes too late
+	Again       bool // a writer whose confirmation was too late decides and confirms again
+	HighToo     bool // clients remove entries before the start, even with a higher number than the start
+	NoGap       bool // a listing is not torn if it lacks an entry that another entry follows
+	YoungCopy   bool // a copy of an entry can count even if the client has only just seen it
+	AnyStart    bool // if no start has been known for a pause, clients remove entries before the newest start
+	LowConflict bool // an entry with a lower number than the start can be a conflict
+	HastyClean  bool // clients remove entries before a start that they have only just seen
 }
 
 // clients returns how many clients take part.

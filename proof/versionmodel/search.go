@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Result is what a search found.
+// Result is the result of a search.
 type Result struct {
 	States int
-	Whole  bool           // all states were seen
-	Events map[string]int // how often something happened
-	Broke  string         // the rule that was broken, if any
-	Trace  []string       // the way there
+	Whole  bool           // the search visited all states
+	Events map[string]int // number of times that each event happened
+	Broke  string         // the broken rule, or empty
+	Trace  []string       // steps from the start to the violation
 }
 
 // String returns the result in one line.
@@ -66,8 +66,8 @@ func (f *search) fresh(s *state) bool {
 	return true
 }
 
-// Search looks at all states of a system, at no more than limit (0: all), and stops
-// at the first that breaks a rule. It goes deep first, which needs little memory.
+// Search visits the states of a system until one breaks a rule. It visits at most limit states; 0 means
+// all. It searches depth first, which needs little memory.
 func Search(m *Config, limit int) *Result {
 	f := newSearch(m, limit)
 	type level struct {
@@ -106,7 +106,7 @@ func Search(m *Config, limit int) *Result {
 	return f.r
 }
 
-// Shortest is Search, but goes level by level, so that the trace is the shortest.
+// Shortest is like Search, but searches breadth first. So its trace is the shortest.
 func Shortest(m *Config, limit int) *Result {
 	f := newSearch(m, limit)
 	type node struct {

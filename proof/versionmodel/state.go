@@ -1,22 +1,22 @@
-// Package versionmodel is the protocol of s3verstore as a machine with few states, and a
-// search through all of them.
+// Package versionmodel checks the protocol of package s3verstore. It describes the protocol as a state
+// machine, and visits all states of small systems. The words entry, start, copy, final and confirmation
+// are those of compat/s3verstore/PROOF.md.
 //
 // # Time without a clock
 //
-// Only the order of events is modelled. What the protocol says about durations
-// becomes a rule about which event may come before which: while the assumption
-// holds, a pause of settle ends only after every PUT that was sent before it began
-// has taken effect or never will. A PUT whose reply has still not come when
-// a client's pause ends that began after it was sent took longer than L, and its
-// writer knows it. In the same way a lease that is observed for its TTL forces out
-// what others believe since before the observation began. So the model allows more
-// than any run in real time can show.
+// The model has no clocks, only the order of events. A rule of the protocol about a duration becomes a
+// rule about the order of events. While the assumption about PUTs holds, a pause ends only when each PUT
+// that was sent before the pause has taken effect or can no longer do so. Assume that a client's PUT was
+// sent before a pause of another client. If its reply has not come when the pause ends, the PUT took
+// longer than L, and its writer knows this. In the same way, if a client observes a lease for its TTL,
+// the holder no longer believes in a lease from before this observation. So the model allows every order
+// of events that is possible in real time, and more.
 //
 // # What a state is
 //
-// The versions of one object, each with its place in the store's order, and some
-// clients, each somewhere in an operation. A client that stops for ever is one that
-// takes no more steps; all invariants are checked in every state.
+// A state has the versions of one object, with their places in the store's order, and the clients, each
+// at some step of an operation. A client that ends is a client that takes no more steps. The model checks
+// its rules in every state.
 package versionmodel
 
 import "fmt"

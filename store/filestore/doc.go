@@ -79,7 +79,7 @@
 // replaces. A reader goes through the entries in order, and ignores each entry that does not name
 // the state before it (package internal/fold). A local file system orders the appends. So a write
 // is one append and one read of the appended part, without any lock. A full log continues in a new
-// file. The store keeps the last two files of a log. Package internal/model checks the rules.
+// file. The store keeps the last two files of a log. Package proof/logmodel checks the rules.
 // docs/safety.md and store/DECISIONS.md of this module have the reasons and the evidence.
 //
 // The files are text, and can be read with cat:

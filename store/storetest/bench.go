@@ -10,16 +10,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// RequestCounter is an ability of stores that count the requests that they have sent to
-// their server, with or without an answer. [Bench] reports requests/op for them.
+// RequestCounter is an ability of a store: it counts the requests that it has sent to its server,
+// answered or not. [Bench] reports requests/op for such stores.
 type RequestCounter interface {
 	Requests() uint64
 }
 
-// Bench measures the store that open returns. Each operation is a separate benchmark, with
-// values as large as the record of a lock. If the store is a [RequestCounter], requests/op
-// is exact and does not depend on the machine. For contended puts, tries/op is the number
-// of tries for one success.
+// Bench measures the store that the function open returns. Each operation is a separate benchmark, with
+// values as large as the record of a lock. If the store is a [RequestCounter], requests/op is exact and
+// does not depend on the machine. For contended puts, tries/op is the number of tries for one success.
 func Bench(b *testing.B, open func(b *testing.B) store.Store) {
 	for _, bench := range []struct {
 		name string

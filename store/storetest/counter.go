@@ -29,8 +29,8 @@ func NewCounter(s store.Store) *Counter {
 	return c
 }
 
-// As finds the abilities of the store below. The Counter also counts their calls. As also finds c
-// itself.
+// As finds the abilities of the store below the Counter. The Counter also counts their calls. As also
+// finds c itself.
 func (c *Counter) As(target any) bool {
 	if t, ok := target.(**Counter); ok {
 		*t = c
@@ -39,8 +39,8 @@ func (c *Counter) As(target any) bool {
 	return c.Store.(interface{ As(target any) bool }).As(target)
 }
 
-// Calls returns the number of calls of these operations since the last [Counter.Reset].
-// If kinds is empty, it counts all operations except watches.
+// Calls returns the number of calls of these kinds since the last [Counter.Reset]. If kinds is empty, it
+// counts all operations except watches.
 func (c *Counter) Calls(kinds ...store.Kind) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A History records the calls of any number of callers on a store, and their results. It
-// checks that the calls and results agree with the contract: the calls of each key are
-// linearizable, no version is used twice, and every outcome is true. The zero value is
-// empty and ready for use. Its methods may be called from any number of goroutines.
+// A History records the calls of any number of callers on a store, and their results. It checks that they
+// agree with the contract. The calls of each key must be linearizable, no version may be used twice, and
+// each reported outcome must be true. The zero value is empty and ready for use. Its methods may be
+// called from any number of goroutines.
 //
-// Record all calls on a register from its creation on: the history assumes that the
-// register is absent at first. A write of unknown outcome may be applied at any later time,
-// or never; the check tries every possibility.
+// Record all calls on a register from its creation, because the history assumes that the register is
+// absent at first. A write of unknown outcome may be applied at any later time, or never; the check tries
+// every possibility.
 type History struct {
 	mu    sync.Mutex
 	clock int64 // counts starts and ends of calls: the order in which they happened

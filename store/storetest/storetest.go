@@ -1,4 +1,4 @@
-// Package storetest checks that a store keeps the contract of package store.
+// Package storetest checks that a store obeys the contract of package store.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) store.Store { return newStore(t) }, nil)
@@ -11,14 +11,14 @@
 // contract and the abilities of the store below it. The suite skips the cases of abilities that a
 // store does not offer.
 //
-// A pass does not prove that a store is correct. No test can show that a race never happens, or
-// what a power cut leaves. But most of the cases come from failures of real systems.
+// A store that passes is not proven to be correct. No test can show that a race never happens, or which
+// data survives a power cut. But most of the cases come from failures of real systems.
 //
 // # Histories
 //
-// A [History] records the calls of concurrent callers and their results. [History.Check] finds
-// out whether one register for each key explains them. The suite uses it. Tests that run real
-// work on a store, also with faults, can use it too.
+// A [History] records the calls of concurrent callers and their results. [History.Check] finds out
+// whether one register for each key explains them. The suite uses it. Other tests can use it for real
+// work on a store, also with faults.
 package storetest
 
 import (
@@ -33,18 +33,18 @@ import (
 
 // Options adapt the suite to a store. The zero value suits a fast store.
 type Options struct {
-	// Reopen opens another store with the same registers as first, as another process does. If
-	// Reopen is set, half of the competing goroutines use the second store. The suite also writes
-	// through each of the two stores and reads through the other. Nil: there is only one store.
+	// Reopen opens another store with the same registers, as another process does. The parameter is the
+	// first store. If Reopen is set, half of the competing goroutines use the second store. The suite
+	// also writes with each of the two stores, and reads with the other. Nil: there is only one store.
 	Reopen func(t *testing.T, first store.Store) store.Store
 
-	// Intercept opens a further store with the same registers as first. This store passes
-	// each request to carry, as a function that sends the request and receives the answer.
-	// To cut the connection, carry returns an error before or after it calls the function.
-	// A backend over HTTP gives this store an [http.RoundTripper] that calls carry. Several
-	// goroutines may call carry. Without Intercept the suite cannot check two rules: that
-	// the store reports the true outcome of a failed write, and that a write does not
-	// become its own conflict. The names of these cases begin with Disconnect.
+	// Intercept opens another store with the same registers. The parameter is the first store. This
+	// store calls the function carry for each request. It passes a function that sends the request and
+	// receives the answer. To cut the connection, carry returns an error before or after it calls the
+	// function. A backend over HTTP gives this store an [http.RoundTripper] that calls the function
+	// carry. Several goroutines may call carry. Without Intercept the suite cannot check two rules: that
+	// the store reports the true outcome of a failed write, and that a write does not become its own
+	// conflict. The names of these cases begin with Disconnect.
 	Intercept func(t *testing.T, first store.Store, carry func(request func() error) error) store.Store
 
 	// Skip names the cases that this store is known to fail, each with the reason. If a
@@ -58,12 +58,12 @@ type Options struct {
 	// Racers is the number of goroutines that compete: at least 2. 0 means 16.
 	Racers int
 
-	// Rounds is how often a race is repeated; 0 means 25. Set 1 for a store whose writes
-	// take seconds.
+	// Rounds is the number of times that each race runs; 0 means 25. Set 1 for a store whose writes take
+	// seconds.
 	Rounds int
 
-	// Keys is the number of keys of the long listing; 0 means 1,100, which is more
-	// than a page of any known store.
+	// Keys is the number of keys in the test of a long listing. 0 means 1,100, which is more than one
+	// page of any known store.
 	Keys int
 
 	// MaxKey is the length of the longest key that the store accepts, in bytes; 0 means
@@ -118,9 +118,9 @@ func cases() []suitetest.Case[*env] {
 // Cases returns the names of all cases.
 func Cases() []string { return suitetest.Names(cases()) }
 
-// Run checks the stores that open returns. Each case is a subtest with its own store.
-// Each call of open returns a new, empty store. With t.Cleanup, open registers the
-// functions that close what it has opened.
+// Run checks the stores that the function open returns. Each case is a subtest with its own store. Each
+// call of open returns a new, empty store. The function open must also register the functions that close
+// its stores, with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 	t.Helper()
 	o := opts.checked(t)
@@ -130,9 +130,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 // Failure describes a case that failed.
 type Failure = suitetest.Failure
 
-// Check runs the cases like [Run]. A failed case does not fail t: Check returns the
-// failures. Use Check to test this suite, or to show that a store is known to be wrong.
-// Only a failure in open fails t.
+// Check runs the cases like [Run]. A failed case does not fail t: Check returns the failures. Use Check
+// to test this suite, or to show that a wrong store fails it. Only a failure in the function open fails
+// t.
 //
 // If the caller passes names, Check runs only these cases. The cases run one after the
 // other, even if Options.Parallel is set. Options.Bubble has no effect: Check starts no
