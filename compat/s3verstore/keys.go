@@ -14,11 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// List implements [store.Lister]. It lists the versions below the prefix. For each key that this
-// Store does not know yet, List sends one or two more requests, because only the body of a version
-// shows whether the key was deleted. For every 10,000 keys whose deletion no client has confirmed,
-// List pauses once. If the names need more than 32 MiB (the length and 16 bytes for each name),
-// List ends with an error.
+// List implements [store.Lister]. It lists the versions below the prefix. For each key that this Store
+// does not know yet, List sends one or two more requests. Only the body of a version shows whether the
+// key was deleted. For every 10,000 keys whose deletion no client has confirmed, List pauses once. If the
+// names need more than 32 MiB (the length and 16 bytes for each name), List ends with an error.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return awscall.BoundNames(func(yield func(string, error) bool) {
 		if err := s.keys(ctx, prefix, func(key string) bool { return yield(key, nil) }); err != nil {

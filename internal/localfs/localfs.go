@@ -2,10 +2,10 @@
 // local file system.
 //
 // Only local file systems promise exclusive locks, atomic appends, and renames that survive a power cut.
-// Some shared file systems grant the same flock to two processes, split one append into two, or answer
-// from a cache after another machine has changed the file. If the package does not know that a file
-// system is local, it reports the file system as not local: NFS, SMB, CIFS, 9p, cluster file systems, and
-// every FUSE file system, because it can be a network file system, too.
+// Some shared file systems grant the same flock to two processes, or split one append into two. Others
+// answer from an old cache after another machine has changed the file. If the package does not know that
+// a file system is local, it reports the file system as not local: NFS, SMB, CIFS, 9p, cluster file
+// systems, and every FUSE file system, because it can be a network file system, too.
 //
 // The package knows only kinds of file systems, not disks. It cannot detect a disk that ignores flushes.
 package localfs

@@ -100,10 +100,10 @@ type Record struct {
 	// YieldRequest is the request to yield, nil if there is none.
 	YieldRequest *YieldRequest
 
-	// HolderNonce is the nonce of the last write by the holder of the grant, if other clients have
-	// written after it, for example to request to yield or to enter the queue. If the holder made the
-	// last write, HolderNonce is empty. A new HolderNonce shows that the holder is alive; a new Nonce
-	// does not.
+	// HolderNonce is the nonce of the last write by the holder of the grant. It is set only if other
+	// clients have written after the holder, for example to enter the queue. If the holder made the last
+	// write, HolderNonce is empty. A new HolderNonce shows that the holder is alive; a new Nonce does
+	// not.
 	HolderNonce string
 
 	// OtherWrites is the number of writes by other clients after the holder's last write. It

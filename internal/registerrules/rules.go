@@ -1,5 +1,5 @@
-// Package registerrules has the rules of a register that two programs check: the test suite
-// [store/storetest] for backends, and the command holdfast doctor for the store of a user.
+// Package registerrules has the rules of a register that two programs check. The test suite
+// [store/storetest] checks backends, and the command holdfast doctor checks the store of a user.
 //
 // A rule returns nil if the store obeys it, and a [*Broken] if the store breaks it. Any other error means
 // that the check was not possible.

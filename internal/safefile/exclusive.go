@@ -17,8 +17,8 @@ import (
 //
 // The rule is stricter than the rule of [Directory]. The files, their directory, and the directories
 // above it must belong to this user or to root. Other users may write neither to the files nor to their
-// directory. So a directory that is shared with a group is a risk: a member of the group could decide
-// what the library opens, changes and removes as this user.
+// directory. So a directory that is shared with a group is a risk: its members could decide what the
+// library opens, changes and removes as this user.
 //
 // Of the directories above, ExclusiveFile checks only the owner. If such a directory has no sticky bit, a
 // user who may write to it can replace everything below it.

@@ -5,8 +5,8 @@
 // # What is shared
 //
 // A program trusts its own (effective) user and root. If a directory is writable for a group, and this
-// user is in this group, the directory was made to be shared: this user trusts the members with its
-// contents. Everything else is a risk:
+// user is in this group, the directory was made to be shared. Then this user trusts the members of the
+// group with its contents. Everything else is a risk:
 //
 //   - "link": the name is a symbolic link, whose owner decides where it leads.
 //   - "owner": the directory belongs to another user, and is not shared with a group of this user. The

@@ -14,7 +14,7 @@ import (
 const MinLength = 8
 
 // Hide removes secrets from a text. If the text repeats a part of a secret in another form, such as
-// Base64, Hide replaces the whole text, because the end of the secret is not known.
+// Base64, Hide replaces the whole text. It does not know where the secret ends.
 func Hide(text string, secrets []string) string {
 	for _, secret := range secrets {
 		if len(secret) < MinLength {

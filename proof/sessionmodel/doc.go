@@ -35,7 +35,7 @@
 //
 // The network delivers a write at once, later, or never. A write can arrive after its sender has begun
 // another session. The network also loses replies. The system may stop a client between any two steps for
-// any time. The clocks have different rates, as in package lockmodel: rho is 1/3, f is 2, and in a tick
+// any time. The clocks have different rates, as in package lockmodel: rho is 1/3, and f is 2. In a tick,
 // each clock advances by one unit or by two.
 //
 // Runs have no limit. After each step, the model gives new numbers to versions, sessions and tokens, and
@@ -73,8 +73,8 @@
 //
 // # A fault that the model found
 //
-// In an earlier design, a waiter that found no record of a session wrote a record in the state revoked,
-// and then waited for TTL x f. But other clients read that the session is revoked, and take its locks at
+// In an earlier design, a waiter that found no record of a session wrote a revoked record. Then the
+// waiter waited for TTL x f. But other clients read that the session is revoked, and take its locks at
 // once, while the owner of the session still trusts its last renewal. So after eleven steps, a lock has
 // two holders (fault AbsentIsRevoked). Therefore a waiter now writes a placeholder, and every waiter
 // measures the age of the placeholder.

@@ -12,8 +12,8 @@ type Config struct {
 	// TTL is the TTL of each client's sessions, 2 to 7 clock units. The default is 2 and 2.
 	TTL [2]int
 
-	// Attempts is the largest number of writes of a session, or of a plain lease, with an unknown
-	// outcome at the same time, 1 or 2. The default is 1.
+	// Attempts is the largest number of writes with an unknown outcome at the same time, of one session
+	// or plain lease. It is 1 or 2; the default is 1.
 	Attempts int
 
 	// Flight is the largest number of writes under way that can still take effect, 1 to 3. The default

@@ -7,9 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Counter is a decorator that counts the calls of a store by their operation, so that a
-// test can check the cost of a protocol. Its methods may be called from any number of
-// goroutines.
+// A Counter is a decorator that counts the calls of a store by their operation. With it, a test can check
+// the cost of a protocol. Its methods may be called from any number of goroutines.
 type Counter struct {
 	store.Store
 

@@ -37,8 +37,8 @@ func Put(t *testing.T, s store.Store, key string, prev store.Version, value stri
 	return v
 }
 
-// LostReply is a case of [LostReplies]: the fault of one write, and the requests that the store must send
-// to find out the outcome of the write.
+// LostReply is a case of [LostReplies]: the fault of one write. Ops are the requests of the store, until
+// it knows the outcome of the write.
 type LostReply struct {
 	Name  string
 	Fault awstest.Fault

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// IsAWS reports whether a client sends its requests to Amazon itself: no setting names another
-// endpoint. base and resolver are from the options of the client. own is the resolver of the SDK.
+// IsAWS reports whether a client sends its requests to Amazon itself: no setting names another endpoint.
+// The parameters base and resolver are from the options of the client. The parameter own is the resolver
+// of the SDK.
 func IsAWS(base *string, resolver, own any) bool {
 	return standard(resolver, own) && isAWS(base)
 }
@@ -36,7 +37,7 @@ func isAWS(base *string) bool {
 	return false
 }
 
-// Host returns the host of the endpoint that was set for a client, and "" if none was.
+// Host returns the host of the endpoint that was set for a client, or "" if none was set.
 func Host(base *string) string {
 	if base == nil {
 		return ""
@@ -48,11 +49,11 @@ func Host(base *string) string {
 	return u.Host
 }
 
-// ID returns an ID of a bucket or a table for the traits of a store with this scheme. All clients of
-// one service and region get the same ID, and it contains no secret and no account. On Amazon,
-// which has many endpoints for one bucket, the region identifies the service. On any other server,
-// the endpoint and the region identify the service. If the client has a resolver of its own and no
-// endpoint, ID calls resolve.
+// ID returns an ID of a bucket or a table for the traits of a store with this scheme. All clients of one
+// service and region get the same ID, and it contains no secret and no account. On Amazon, which has many
+// endpoints for one bucket, the region identifies the service. On any other server, the endpoint and the
+// region identify the service. If the client has another resolver and no endpoint, ID calls the function
+// resolve.
 func ID(scheme string, onAWS bool, base *string, region, name string, resolve func() (url.URL, error)) string {
 	host := "aws"
 	switch {

@@ -3,8 +3,8 @@
 // package bucketstore (for s3store) and package s3verstore are the two kinds.
 //
 // The older program stores a lock as the versions of one object. The oldest version names the owner. Each
-// attempt to get the lock writes a new version: its body is the name of the lock, a hyphen and a UUID,
-// and its metadata has "timeout" and "lockowner". By the rules of the older program, a lock can have two
+// attempt to get the lock writes a new version. Its body is the name of the lock, a hyphen and a UUID.
+// Its metadata has "timeout" and "lockowner". By the rules of the older program, a lock can have two
 // owners.
 package foreignlocks
 
@@ -180,9 +180,9 @@ func first(name string) string {
 	return segment
 }
 
-// Shared returns registers of the other kind of store with exactly this prefix: locks, sessions,
-// checkpoints, registers with long names, and registers whose key has the same first segment as the
-// parameter key. If key is empty, Shared does not compare first segments.
+// Shared returns the registers of the other kind of store with exactly this prefix: locks, sessions,
+// checkpoints, and registers with long names. It also returns each register whose key has the same first
+// segment as the parameter key. If key is empty, Shared does not compare first segments.
 func (f *Found) Shared(key string) (objects []string) {
 	for _, object := range f.Other {
 		name := strings.TrimPrefix(object, f.prefix)

@@ -19,9 +19,9 @@
 //
 // # If a server cannot start
 //
-// If a server cannot be built, downloaded or started, the test fails. There is one exception. If CI is
-// not set in the environment, and the machine has no java, or no npm and no cached server, the test is
-// skipped with the reason.
+// If a server cannot be built, downloaded or started, the test fails. There is one exception, for a
+// machine without java, or without npm and a cached server. If CI is not set, the test is skipped there,
+// with the reason.
 package servers
 
 import (
