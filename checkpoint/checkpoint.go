@@ -252,7 +252,7 @@ type Store interface {
 	// checkpoint has a higher token, the error matches ErrFenced, and the result has that token.
 	Fence(ctx context.Context, key string, token uint64) (Checkpoint, error)
 
-	// Reset saves the position p even if that moves the checkpoint back. It begins a new epoch. It
+	// Reset saves the position p even if that moves the checkpoint back. It begins a new epoch, and
 	// returns the new state. If Reset is refused (ErrUnexpectedSequence, ErrHeld, ErrFenced), it
 	// returns the present state. If ExpectedSequence is set and no position is saved, the error
 	// matches [store.ErrNotFound].

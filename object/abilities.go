@@ -98,8 +98,8 @@ type Describer interface {
 	Traits() Traits
 }
 
-// TraitsOf returns the traits of b, or the zero value if b is not a [Describer]. If the traits of b
-// have no ID, TraitsOf sets ID to Name.
+// TraitsOf returns the traits of a bucket, or the zero value if the bucket is not a [Describer]. If
+// the traits have no ID, TraitsOf sets ID to Name.
 func TraitsOf(b Bucket) Traits {
 	d, ok := As[Describer](b)
 	if !ok {

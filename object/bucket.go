@@ -174,9 +174,10 @@ type Bucket interface {
 	// Stat describes an object. If there is no object, the error matches store.ErrNotFound.
 	Stat(ctx context.Context, key string) (Info, error)
 
-	// Put writes an object. It reads body to its end. It returns at least the key, the version and
-	// the size of the object. If a Read of the body fails, Put returns that error and writes
-	// nothing. If ctx ends during a Read of body, Put still waits until the Read returns.
+	// Put writes an object. It reads the body to its end. It returns at least the key, the version
+	// and the size of the object. If a Read of the body fails, Put returns that error and writes
+	// nothing. If the context ends during a Read of the body, Put still waits until the Read
+	// returns.
 	Put(ctx context.Context, key string, body io.Reader, opts *PutOptions) (Info, error)
 
 	// Delete removes an object. Without a condition, the delete of an absent object succeeds.

@@ -98,8 +98,8 @@ func checkTags(tags map[string]string) error {
 	return nil
 }
 
-// CheckGet returns a copy of opts, or an error if the arguments of a Get are not valid. Every
-// method of a Bucket first calls the Check function for its arguments.
+// CheckGet returns a copy of the options, or an error if the arguments of a Get are not valid.
+// Every method of a Bucket first calls the Check function for its arguments.
 func CheckGet(key string, opts *GetOptions) (GetOptions, error) {
 	if err := CheckKey(key); err != nil || opts == nil {
 		return GetOptions{}, err
@@ -113,8 +113,8 @@ func CheckGet(key string, opts *GetOptions) (GetOptions, error) {
 	return *opts, nil
 }
 
-// CheckPut returns a copy of opts, or an error if the arguments of a Put are not valid. The last
-// arguments are the abilities that the bucket has, among [StorageClass] and [Tags].
+// CheckPut returns a copy of the options, or an error if the arguments of a Put are not valid. The
+// last arguments are the abilities that the bucket has, among [StorageClass] and [Tags].
 func CheckPut(key string, opts *PutOptions, has ...Ability) (PutOptions, error) {
 	if err := CheckKey(key); err != nil || opts == nil {
 		return PutOptions{}, err
@@ -146,7 +146,8 @@ func CheckPut(key string, opts *PutOptions, has ...Ability) (PutOptions, error) 
 // maxStorageClass is the longest name of a storage class, in bytes.
 const maxStorageClass = 64
 
-// CheckDelete returns a copy of opts, or an error if the arguments of a Delete are not valid.
+// CheckDelete returns a copy of the options, or an error if the arguments of a Delete are not
+// valid.
 func CheckDelete(key string, opts *DeleteOptions) (DeleteOptions, error) {
 	if err := CheckKey(key); err != nil || opts == nil {
 		return DeleteOptions{}, err
@@ -154,7 +155,7 @@ func CheckDelete(key string, opts *DeleteOptions) (DeleteOptions, error) {
 	return *opts, nil
 }
 
-// CheckCopy returns a copy of opts, or an error if the arguments of a Copy are not valid.
+// CheckCopy returns a copy of the options, or an error if the arguments of a Copy are not valid.
 func CheckCopy(source, destination string, opts *CopyOptions) (CopyOptions, error) {
 	if err := CheckKey(source); err != nil {
 		return CopyOptions{}, err

@@ -24,11 +24,11 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// With a Reserver, the client reserves the object before every conditional write. It does so
-	// even if the store checks the condition, because other programs may rely only on the
-	// reservation. If the store checks the condition, the client also sends the condition. Without
-	// a Reserver, the client refuses conditions that the store does not check. Unconditional writes
-	// need no reservation.
+	// With a Reserver, the client reserves the object before every conditional write. The client
+	// reserves the object even if the store checks the condition, because other programs may rely
+	// only on the reservation. If the store checks the condition, the client also sends the
+	// condition. Without a Reserver, the client refuses conditions that the store does not check.
+	// Unconditional writes need no reservation.
 	Reserver Reserver
 
 	// Abilities has the results of earlier tests: true if the store has the ability, false if it
@@ -337,10 +337,10 @@ func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOpt
 // [Resume]. Pass the same body as in that Put, from its beginning. The id of the write does not
 // change. So the client notices if an earlier attempt has already completed the upload.
 //
-// The object gets the content type, headers, metadata and fence of the Put; opts must not set them.
-// The object must still be in the state that the Put saw. If another writer has changed the object
-// meanwhile, Resume returns a conflict on a bucket with unique versions. It does so even without a
-// condition, and even with Force.
+// The object gets the content type, headers, metadata and fence of the Put; the options must not
+// set them. The object must still be in the state that the Put saw. If another writer has changed
+// the object meanwhile, Resume returns a conflict on a bucket with unique versions. Resume returns
+// this conflict even without a condition, and even with Force.
 func (c *Client) Resume(ctx context.Context, u Upload, body io.Reader, opts *WriteOptions) (Info, error) {
 	info, err := c.resume(ctx, u, body, options(opts))
 	return info, opError("put", u.Key, err)

@@ -74,7 +74,7 @@ func Download(ctx context.Context, b Bucket, key string, w io.WriterAt, opts *Do
 	return downloadFrom(ctx, b, TraitsOf(b), key, w, opts)
 }
 
-// Download writes the body of an object to w, like the function [Download].
+// Download writes the body of an object to a writer, like the function [Download].
 func (c *Client) Download(ctx context.Context, key string, w io.WriterAt, opts *DownloadOptions) (Info, error) {
 	return downloadFrom(ctx, c, TraitsOf(c.bucket), key, w, opts)
 }

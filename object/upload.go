@@ -19,7 +19,7 @@ import (
 // the bytes that the store already had. A copy in one request does not call Progress.
 type Progress func(done, total int64)
 
-// Report calls p, unless p is nil.
+// Report calls the function, unless it is nil.
 func (p Progress) Report(done, total int64) {
 	if p != nil {
 		p(done, total)

@@ -236,7 +236,7 @@ func MarkUnknown(err error) error {
 // OpError names the operation, the key and the store of a failure. Key is the key that the
 // caller passed. A store wraps each of its errors once in an OpError.
 type OpError struct {
-	Op    Kind // OpGet, OpPut and so on, or the name that a layer above gives its own operation
+	Op    Kind // OpGet, OpPut and so on, or the name of an operation of another package
 	Key   string
 	Store string // [Traits].Name of the store that failed; empty if the store has no name
 	Err   error
@@ -267,8 +267,8 @@ func nameIn(err error) string {
 	return ""
 }
 
-// If ctx has ended, CheckContext returns its cause, marked as proof that no request was sent.
-// Otherwise it returns nil. Stores call CheckContext before they send a request.
+// If the context has ended, CheckContext returns its cause, marked as proof that no request was
+// sent. Otherwise it returns nil. Stores call CheckContext before they send a request.
 func CheckContext(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return MarkNotApplied(context.Cause(ctx))

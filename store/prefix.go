@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Prefix returns a store of those keys of s that are below a prefix. It has the abilities of s. The
-// prefix must be a valid key. If the prefix is empty, the result is s itself. The prefix, the slash
-// and the key together are at most [MaxKey] bytes.
+// Prefix returns a store with only those keys of s that are below a prefix. The result has the
+// abilities of s. The prefix must be a valid key. If the prefix is empty, the result is s itself.
+// The prefix, the slash and the key together are at most [MaxKey] bytes.
 func Prefix(s Store, prefix string) (Store, error) {
 	if prefix == "" {
 		return s, nil

@@ -174,8 +174,8 @@ func Resolve(ctx context.Context, s Store, key string, prev Version, writes ...V
 //     a conflict, or it was a conflict whose state could not be read.
 //   - ResolutionPending or ResolutionUnknown: the error has the outcome Unknown.
 //
-// If the write is applied, PutAndResolve sent it after its call and before its return. So a holder
-// that counts the time of its lease from the call never trusts the lease for too long.
+// PutAndResolve sends the write that takes effect between its call and its return. So a holder that
+// counts the time of its lease from the call never trusts the lease for too long.
 func PutAndResolve(ctx context.Context, s Store, key string, prev Version, value []byte) (ResolveResult, error) {
 	v, err := s.Put(ctx, key, prev, value)
 	return ResolvePut(ctx, s, key, prev, value, v, err)

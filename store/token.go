@@ -2,9 +2,8 @@ package store
 
 import "context"
 
-// WithToken returns a context whose writes carry a token: a number that the caller raises
-// from write to write, such as a fencing token. A store that is not a [TokenReader] ignores
-// the token.
+// WithToken returns a context whose writes carry a token: a number that is higher in each later
+// write, such as a fencing token. A store that is not a [TokenReader] ignores the token.
 func WithToken(ctx context.Context, token uint64) context.Context {
 	return context.WithValue(ctx, tokenKey{}, token)
 }

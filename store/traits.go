@@ -27,9 +27,8 @@ type Traits struct {
 	// Local says that requests reach the store without a network. Then short leases make sense.
 	Local bool
 
-	// ConflictCarriesState says that a conflict of Put carries the current value and version at
-	// no extra cost. A caller that expects to create the register then need not read
-	// first.
+	// ConflictCarriesState says that a conflict of Put carries the current value and version at no
+	// extra cost. Then a caller that expects to create the register need not read it first.
 	ConflictCarriesState bool
 
 	// Trusted says that the store is known to honour conditions, so that it need

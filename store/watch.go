@@ -13,10 +13,10 @@ import (
 
 // Watcher is a store that reports changes, so that waiters need not poll.
 type Watcher interface {
-	// Watch returns nil as soon as the version of key may differ from seen. If the version already
-	// differs, Watch returns at once. It may return without a change, and it may miss states that
-	// last a short time only. A zero seen means that the register was absent. When the context ends
-	// it returns the context's error.
+	// Watch returns nil as soon as the key may have another version than the one passed as seen. If
+	// the version already differs, Watch returns at once. It may return without a change, and it
+	// may miss states that last a short time only. A zero seen means that the register was absent.
+	// When the context ends it returns the context's error.
 	Watch(ctx context.Context, key string, seen Version) error
 }
 
@@ -44,9 +44,9 @@ const DefaultPollInterval = 5 * time.Second
 
 // Watch yields the state of key, then every further state that it sees, until the context ends or
 // the caller leaves the loop. It may miss states that last only a short time. If the store is not a
-// [Watcher], Watch reads the key again after the poll interval, or after a random part of it that
-// is at least half. A zero poll means [DefaultPollInterval]. It yields errors, and continues after
-// them at the polling rate. The last error is the context's error.
+// [Watcher], Watch reads the key again after a random time: at least half the poll interval, and at
+// most the whole interval. A zero poll means [DefaultPollInterval]. After an error, Watch yields
+// the error and continues after a poll interval. The last error is the context's error.
 func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var (

@@ -17,7 +17,7 @@ const (
 	OpDelete Kind = "delete"
 )
 
-// Kinds returns the operations that [Intercept] passes through a handler.
+// Kinds returns the operations that [Intercept] passes to its function.
 func Kinds() []Kind {
 	kinds := []Kind{OpGet, OpPut, OpDelete}
 	for _, a := range knownAbilities() {
@@ -65,10 +65,10 @@ type Op struct {
 // Handler carries out an operation.
 type Handler func(ctx context.Context, op *Op) error
 
-// Intercept returns a store on top of inner that passes every operation to the function f, also the
-// operations of inner's abilities. The function may change the arguments, the results and the
-// error. It may call next once, not at all, or later from another goroutine. It must be safe for
-// use by several goroutines.
+// Intercept returns a store on top of inner that passes every operation to the function f. It also
+// passes the operations of inner's abilities. The function may change the arguments, the results
+// and the error. It may call next once, not at all, or later from another goroutine. It must be
+// safe for use by several goroutines.
 //
 // The returned store has those abilities of inner that this package knows. Abilities
 // without keys ([Presence], [Describer], ListCost of [TagLister]) bypass f. Everything else of inner is hidden, so

@@ -115,8 +115,8 @@ func (t *table) insists(e *UnsafeError) error {
 
 // CreateTable creates a table for registers, with on-demand billing, and waits until the table is
 // ready. If there is already a table with this name, CreateTable only checks that table. If the
-// keys of the table are wrong, the error matches [store.ErrMisconfigured]. CreateTable uses only
-// the Timeout of opts.
+// keys of the table are wrong, the error matches [store.ErrMisconfigured]. Of the options,
+// CreateTable uses only Timeout.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts *Options) error {
 	t, err := newTable(client, name, opts)
 	if err != nil {

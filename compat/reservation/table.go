@@ -238,7 +238,8 @@ func (t *Table) Verify(ctx context.Context) error {
 // CreateTable creates a table for reservations, with on-demand billing. The table removes expired
 // items by their attribute "ttl". If a table with this name exists, CreateTable only enables the
 // removal of expired items. If the existing table has other keys, or removes items by another
-// attribute, the error matches store.ErrMisconfigured. CreateTable uses only the Timeout of opts.
+// attribute, the error matches store.ErrMisconfigured. Of the options, CreateTable uses only
+// Timeout.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts *Options) error {
 	t, err := New(client, name, opts)
 	if err != nil {

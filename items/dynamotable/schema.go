@@ -71,7 +71,7 @@ func (t *Table) look(ctx context.Context) (largeitem.Schema, error) {
 // CreateTable creates a table for items, with payment for each request, and waits until the table
 // can be used. If the table has no sort key, pass the zero value as sort. If there is already a
 // table with this name, CreateTable only checks that table. If the keys of the table are wrong, the
-// error matches [store.ErrMisconfigured]. CreateTable uses only the Timeout of opts.
+// error matches [store.ErrMisconfigured]. Of the options, CreateTable uses only Timeout.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, partition, sort largeitem.KeyAttribute, opts *Options) error {
 	t, err := New(client, name, opts)
 	if err != nil {

@@ -112,7 +112,7 @@ func setOf[T any](list []T, text func(T) (string, error)) (map[string]struct{}, 
 	return set, nil
 }
 
-// Clone returns a deep copy of a. If a is nil, Clone returns nil.
+// Clone returns a deep copy. The copy of nil is nil.
 func (a Attributes) Clone() Attributes {
 	if a == nil {
 		return nil

@@ -86,7 +86,8 @@ type KeyAttribute struct {
 	Number bool // true: the values are numbers; false: they are texts
 }
 
-// CheckKey returns an error if key cannot name an item of the table. The error matches [ErrKey].
+// CheckKey returns an error if the key cannot name an item of the table. The error matches
+// [ErrKey].
 func (s Schema) CheckKey(key Key) error {
 	if err := key.Check(); err != nil {
 		return err

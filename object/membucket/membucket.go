@@ -2,7 +2,7 @@
 //
 //	client, err := object.New(membucket.New(), nil) // see package object
 //
-// It keeps the whole contract of package object: every change takes effect under one mutex. It
+// It obeys the whole contract of package object: every change takes effect under one mutex. It
 // never holds the mutex while it reads a body, so a bucket works inside a bubble of
 // testing/synctest. It starts no goroutine and needs no Close.
 package membucket

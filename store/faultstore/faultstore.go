@@ -95,9 +95,9 @@ func (s *Store) As(target any) bool {
 	return s.Store.(interface{ As(target any) bool }).As(target)
 }
 
-// Set replaces the schedule. An empty schedule ends all faults. It clears the counts of calls and
-// the record of [Store.Injected]. Late writes still take effect. After [Store.Close], a call of Set
-// has no effect. It panics if the schedule is not valid.
+// Set replaces the schedule. An empty schedule ends all faults. Set also clears the counts of calls
+// and the record of [Store.Injected]. Late writes still take effect. After [Store.Close], a call of
+// Set has no effect. It panics if the schedule is not valid.
 func (s *Store) Set(schedule Schedule) {
 	if err := schedule.Check(); err != nil {
 		panic("faultstore: " + err.Error())
@@ -357,9 +357,9 @@ func (s *Store) Pending() int {
 	return len(s.late) + len(s.running)
 }
 
-// Drain carries out all late writes now, in the order in which they were sent, and waits
-// for the late writes that have already begun. If ctx ends first, Drain returns the
-// context's error.
+// Drain carries out all late writes now, in the order in which they were sent, and waits for the
+// late writes that have already begun. If the context ends first, Drain returns the context's
+// error.
 func (s *Store) Drain(ctx context.Context) error {
 	for {
 		s.mu.Lock()

@@ -1,7 +1,7 @@
 // Package memstore is a store in the memory of one process. It is for tests, and for programs
 // that may lose their registers at exit.
 //
-// [New] returns an empty store. It keeps the whole contract of package store, starts no goroutine,
+// [New] returns an empty store. It obeys the whole contract of package store, starts no goroutine,
 // and needs no Close. At the end of the process, all registers are lost. Every call takes effect
 // under one mutex. No call waits while it holds the mutex, so a store works inside a bubble of
 // testing/synctest.

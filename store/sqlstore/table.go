@@ -33,10 +33,10 @@ type Options struct {
 
 	// Listen receives the notifications of a channel; [Listener] returns such a function. When
 	// Listen has begun to listen, it calls the function passed as ready. It passes each payload to
-	// the function notify. It returns when ctx ends or its connection is lost. The store runs it in
-	// one goroutine while at least one Watch waits. If Listen is nil, the store reports no changes,
-	// and waiters poll. [SQLite] has no notifications, so with SQLite the store does not call
-	// Listen.
+	// the function notify. Listen returns when its context ends or its connection is lost. The
+	// store runs it in one goroutine while at least one Watch waits. If Listen is nil, the store
+	// reports no changes, and waiters poll. [SQLite] has no notifications, so with SQLite the store
+	// does not call Listen.
 	Listen func(ctx context.Context, channel string, ready func(), notify func(payload string)) error
 
 	// Hide removes secrets from a message of the database before the message becomes
