@@ -56,7 +56,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 	if err != nil {
 		return Record{}, fmt.Errorf("token floor: %w", err)
 	}
-	mark, err := store.HighestToken(ctx, c.space.Store, of.Key)
+	mark, err := of.HighestToken(ctx)
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return Record{}, fmt.Errorf("lock %q: %w", name, err)
 	}

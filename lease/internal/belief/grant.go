@@ -78,6 +78,7 @@ type Grant struct {
 	writes   chan struct{} // see turn
 	stopped  chan struct{} // see stop
 	finished chan struct{} // see over
+	isOver   bool          // the release is over
 }
 
 // Begin begins the belief in the grant that is in the record of the state now. The trust counts from
@@ -217,18 +218,25 @@ func mayBeTaken(cause error) bool {
 }
 
 // over is closed when the release of the grant is over.
-func (g *Grant) over() chan struct{} { return g.made(&g.finished, 0) }
-
-// turn has room for the goroutine that writes the record.
-func (g *Grant) turn() chan struct{} { return g.made(&g.writes, 1) }
-
-func (g *Grant) made(ch *chan struct{}, size int) chan struct{} {
+func (g *Grant) over() chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if *ch == nil {
-		*ch = make(chan struct{}, size)
+	if g.finished == nil {
+		if g.finished = make(chan struct{}); g.isOver {
+			close(g.finished)
+		}
 	}
-	return *ch
+	return g.finished
+}
+
+// turn has room for the goroutine that writes the record.
+func (g *Grant) turn() chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.writes == nil {
+		g.writes = make(chan struct{}, 1)
+	}
+	return g.writes
 }
 
 // stop is closed when the grant ends.

@@ -17,8 +17,9 @@ import (
 // Release ends the grant, then frees the lock. It is called when the last guard was released, and
 // by Close with another reason. All calls return the same.
 func (g *Grant) Release(ctx context.Context, reason error) error {
-	g.ReleaseFirst(ctx, reason)
-	<-g.over()
+	if !g.ReleaseFirst(ctx, reason) {
+		<-g.over()
+	}
 	return g.result
 }
 
@@ -30,7 +31,7 @@ func (g *Grant) ReleaseFirst(ctx context.Context, reason error) (first bool) {
 	}
 	g.result = g.finish(ctx, reason)
 	g.owner.Released(g)
-	close(g.over())
+	g.endRelease()
 	return true
 }
 
@@ -61,6 +62,15 @@ func (g *Grant) finish(ctx context.Context, reason error) error {
 	}
 	g.Emit(event.Released, err)
 	return err
+}
+
+// endRelease notes that the release is over.
+func (g *Grant) endRelease() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.isOver = true; g.finished != nil {
+		close(g.finished)
+	}
 }
 
 // AwaitRelease waits until the release of the grant, which was begun, is over or ctx ends.
@@ -101,7 +111,7 @@ func (g *Grant) Finish(ctx context.Context) {
 	if g.finishing.CompareAndSwap(false, true) {
 		g.drain(context.WithoutCancel(ctx))
 		g.owner.Released(g)
-		close(g.over())
+		g.endRelease()
 	}
 	<-g.over()
 }
@@ -124,11 +134,12 @@ func (g *Grant) Detach(ctx context.Context) (d Detached, done func()) {
 	return d, done
 }
 
-// flies notes how to end the write in flight, and ends it if the grant writes no more.
+// flies notes how to end the write in flight, nil if there is none any more, and ends it if the grant
+// writes no more.
 func (g *Grant) flies(end context.CancelFunc) {
 	g.mu.Lock()
 	g.inFlight = end
-	isCut := g.isCut
+	isCut := g.isCut && end != nil
 	g.mu.Unlock()
 	if isCut {
 		end()
@@ -149,9 +160,15 @@ func (g *Grant) cut() {
 // drain waits for the renewer and the write in flight, for half of the time of a release, but not
 // after the end of ctx. Then it cancels the write.
 func (g *Grant) drain(ctx context.Context) {
-	timer := time.AfterFunc(g.space.Set.DrainTime(), g.cut)
-	defer timer.Stop()
-	defer context.AfterFunc(ctx, g.cut)()
+	g.mu.Lock()
+	g.isCut = g.isCut || g.inFlight == nil // no later write begins
+	cut := g.isCut
+	g.mu.Unlock()
+	if !cut {
+		timer := time.AfterFunc(g.space.Set.DrainTime(), g.cut)
+		defer timer.Stop()
+		defer context.AfterFunc(ctx, g.cut)()
+	}
 	g.renewals.Wait()
 	turn := g.turn()
 	turn <- struct{}{} // the write of a caller
@@ -169,8 +186,11 @@ func (g *Grant) free(ctx context.Context) error {
 	end := func() time.Duration {
 		return g.LastSent() + g.space.Set.TTL - g.space.Set.Margin - g.space.Clock.SinceStart()
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, end(), errOver)
-	defer cancel()
+	if d, ok := ctx.Deadline(); !ok || time.Until(d) > end() {
+		bound, cancel := context.WithTimeoutCause(ctx, end(), errOver)
+		defer cancel()
+		ctx = bound
+	}
 	if g.IsMember() {
 		return g.owner.Depart(ctx, &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec}, g.terms.Member.Grant)
 	}

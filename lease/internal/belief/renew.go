@@ -102,6 +102,7 @@ func (g *Grant) Renew(ctx context.Context, firm bool, change func(*lockrec.Recor
 	ctx, cancel := context.WithTimeout(cell.Outlive(ctx), left)
 	defer cancel()
 	g.flies(cancel)
+	defer g.flies(nil)
 	g.peekForOtherWrites(ctx, left)
 
 	put := g.space.Store.Put

@@ -81,15 +81,16 @@ func (c *Space) Run(ctx context.Context, limit time.Duration, f func(context.Con
 		if c.Life.Err() != nil {
 			return store.MarkNotApplied(ErrClosed)
 		}
-		bound, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer context.AfterFunc(c.Life, func() { cancel(ErrClosed) })()
-		ctx = bound
+		if b, ok := ctx.Value(boundKey{}).(*bound); !ok || b.space != c {
+			own, cancel := c.Bind(ctx)
+			defer cancel(nil)
+			ctx = own
+		}
 	}
 	if end, ok := ctx.Deadline(); limit > 0 && (!ok || time.Until(end) > limit) {
-		bound, cancel := context.WithTimeout(ctx, limit)
+		inTime, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		ctx = bound
+		ctx = inTime
 	}
 	if err := store.CheckContext(ctx); err != nil {
 		return err

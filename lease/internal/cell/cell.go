@@ -248,13 +248,22 @@ func (c *Cell) Facts(ctx context.Context, s *Seen, own lockrec.Facts) lockrec.Fa
 	return f
 }
 
+// HighestToken returns the highest token of the writes that the store has ever got for the record,
+// where it knows that.
+func (c *Cell) HighestToken(ctx context.Context) (uint64, error) {
+	if !c.Space.tokens {
+		return 0, nil
+	}
+	return store.HighestToken(ctx, c.Space.Store, c.Key)
+}
+
 // WithHighestMark returns r with a token above all marks in the store, for a grant that is handed
 // over. Most stores have no marks.
 func (c *Cell) WithHighestMark(ctx context.Context, r *lockrec.Record) (*lockrec.Record, error) {
 	if len(r.Queue) == 0 {
 		return r, nil
 	}
-	mark, err := store.HighestToken(ctx, c.Space.Store, c.Key)
+	mark, err := c.HighestToken(ctx)
 	if err != nil || mark <= r.Token {
 		return r, err
 	}

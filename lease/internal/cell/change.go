@@ -35,7 +35,7 @@ func (c *Cell) Change(ctx context.Context, base *Seen, change func(*Seen) (*lock
 			}
 			return f.Try.Rec, nil
 		case f.Resolution == store.ResolutionPending:
-			return nil, fmt.Errorf("%w: %w: %w", f.Err, ErrUnresolved, context.Cause(ctx))
+			return nil, fmt.Errorf("%w: %w: %w", f.Err, ErrUnresolved, f.Ended)
 		case f.Now != nil:
 			if base, err = others.Conflict(ctx); err != nil {
 				return nil, store.MarkNotApplied(fmt.Errorf("%w: %w", f.Err, err))

@@ -123,24 +123,39 @@ func (c *Space) readAnswered(key string, began uint64, at time.Time, v store.Ver
 	}
 }
 
+// bound is a context that ends with the client of a space, too.
+type bound struct {
+	context.Context
+	given context.Context
+	space *Space
+}
+
+// boundKey is the key of the bound context that a context comes from.
+type boundKey struct{}
+
+// Value implements context.Context.
+func (b *bound) Value(key any) any {
+	if key == (boundKey{}) {
+		return b
+	}
+	return b.Context.Value(key)
+}
+
 // Bind makes ctx end with the client, too.
 func (c *Space) Bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	bound, cancel := context.WithCancelCause(context.WithValue(ctx, unboundKey{}, ctx))
+	inner, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.Life, func() { cancel(ErrClosed) })
-	return bound, func(cause error) {
+	return &bound{inner, ctx, c}, func(cause error) {
 		stop()
 		cancel(cause)
 	}
 }
 
-// unboundKey is the key of the context that bind was given.
-type unboundKey struct{}
-
-// Unbound returns the context that bind was given: a guard that has its values would keep the
-// bound one for as long as it lives.
+// Unbound returns the context that Bind was given: a guard that has its values would keep the bound
+// one for as long as it lives.
 func Unbound(ctx context.Context) context.Context {
-	if given, ok := ctx.Value(unboundKey{}).(context.Context); ok {
-		return given
+	if b, ok := ctx.Value(boundKey{}).(*bound); ok {
+		return b.given
 	}
 	return ctx
 }

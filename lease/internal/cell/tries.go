@@ -23,6 +23,10 @@ type Tries struct {
 	Base store.Version   // the state that all of them name
 	Rec  *lockrec.Record // the record of that state; nil if it is absent, or cannot be read
 	Sent []Try
+	one  [1]Try // of Sent: most writes are not sent again
+
+	// within bounds the requests that resolve a write; 0: only the caller's context does.
+	within time.Duration
 
 	// NoReadBack is set where a write of unknown outcome must not be adopted: then Tries does not
 	// read the record back to resolve it.
@@ -56,11 +60,25 @@ type Finding struct {
 	// last try was certainly not applied, for another reason than a conflict.
 	Err     error
 	Refused bool
+
+	// Ended is why Write did not send a write again whose base no other write has replaced.
+	Ended error
 }
 
 // Over returns an empty list of tries over the state base, whose record is rec.
 func (c *Cell) Over(base store.Version, rec *lockrec.Record) *Tries {
-	return &Tries{cell: c, Base: base, Rec: rec}
+	t := &Tries{cell: c, Base: base, Rec: rec}
+	t.Sent = t.one[:0]
+	return t
+}
+
+// OverGrant is Over for writes that take a lock or a session: they are resolved within
+// [Settings.ResolveTimeout], and none of unknown outcome is adopted where the store cannot read its
+// own writes.
+func (c *Cell) OverGrant(base *Seen) *Tries {
+	t := c.Over(base.Version, base.Rec)
+	t.within, t.NoReadBack = c.Space.Set.ResolveTimeout(), c.Space.Set.Traits.CannotReadOwnWrites
+	return t
 }
 
 // Add notes a try that is about to be sent.
@@ -101,6 +119,11 @@ func (t *Tries) Versions() []store.Version {
 // are resolved or ctx ends. The caller has chosen a new nonce. ResolutionNotApplied without a state
 // means that all of them were refused.
 func (t *Tries) Send(ctx context.Context, rec *lockrec.Record, at time.Duration) Finding {
+	return t.send(ctx, rec, at, time.Time{})
+}
+
+// send is Send, where the resolution ends at a time unless that is zero.
+func (t *Tries) send(ctx context.Context, rec *lockrec.Record, at time.Duration, end time.Time) Finding {
 	value, err := lockrec.Encode(rec)
 	if err != nil {
 		return t.refusedAll(err)
@@ -121,6 +144,11 @@ func (t *Tries) Send(ctx context.Context, rec *lockrec.Record, at time.Duration)
 	if t.NoReadBack && store.OutcomeOf(err) == store.Unknown {
 		return Finding{Err: named}
 	}
+	if !end.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end)
+		defer cancel()
+	}
 	now, found, readErr := t.after(ctx, err)
 	f := Finding{}
 	if readErr != nil {
@@ -136,15 +164,28 @@ func (t *Tries) Send(ctx context.Context, rec *lockrec.Record, at time.Duration)
 // write has replaced the base. It returns a finding with ResolutionPending only if ctx ends before that is resolved. The
 // first try counts from the time at. stamp, if it is not nil, completes rec before each try.
 func (t *Tries) Write(ctx context.Context, rec *lockrec.Record, at time.Duration, stamp func()) Finding {
-	for pause := t.cell.Space.ResolveBackoff(); ; {
+	var end time.Time
+	if t.within > 0 {
+		end = time.Now().Add(t.within)
+	}
+	for pause := (*RetryPause)(nil); ; at = t.cell.Space.Clock.SinceStart() {
 		if rec.Nonce = rand.Text(); stamp != nil {
 			stamp()
 		}
-		f := t.Send(ctx, rec, at)
-		if f.Resolution != store.ResolutionPending || pause.Wait(ctx) != nil {
+		f := t.send(ctx, rec, at, end)
+		if f.Resolution != store.ResolutionPending {
 			return f
 		}
-		at = t.cell.Space.Clock.SinceStart()
+		if pause == nil { // most writes are not sent again
+			if pause = t.cell.Space.ResolveBackoff(); t.within > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithDeadline(ctx, end)
+				defer cancel()
+			}
+		}
+		if f.Ended = pause.Wait(ctx); f.Ended != nil {
+			return f
+		}
 	}
 }
 

@@ -35,11 +35,8 @@ func (h *Holder) claim(ctx context.Context, base *cell.Seen, reason string) (*be
 	if err != nil {
 		return nil, nil, err
 	}
-	settled, cancel := context.WithTimeout(ctx, c.Space.Set.ResolveTimeout())
-	defer cancel()
-	t := h.Cell.Over(base.Version, base.Rec)
-	t.NoReadBack = c.Space.Set.Traits.CannotReadOwnWrites
-	f := t.Write(settled, rec, at, func() {
+	t := h.Cell.OverGrant(base)
+	f := t.Write(ctx, rec, at, func() {
 		rec.Granted = c.Space.Clock.Wall()
 		rec.Renewed = rec.Granted
 		if c.Space.Set.MinInterval > 0 && h.own == nil {
@@ -141,7 +138,7 @@ func (h *Holder) raiseToken(ctx context.Context, base *cell.Seen, rec *lockrec.R
 		}
 	}
 	// A claim that lost, or whose reply was lost, may have shown its token to others.
-	mark, err := store.HighestToken(ctx, c.Space.Store, h.Cell.Key)
+	mark, err := h.Cell.HighestToken(ctx)
 	if err != nil {
 		return fmt.Errorf("lock %q: %w", h.Name, err)
 	}

@@ -257,11 +257,8 @@ func (h *Holder) forget(entry string) {
 // applied.
 func (h *Holder) amend(ctx context.Context, s *cell.Seen, rec *lockrec.Record, entry, reason string) (*belief.Guard, *cell.Seen, error) {
 	c := h.c
-	settled, cancel := context.WithTimeout(ctx, c.Space.Set.ResolveTimeout())
-	defer cancel()
-	t := h.Cell.Over(s.Version, s.Rec)
-	t.NoReadBack = c.Space.Set.Traits.CannotReadOwnWrites
-	f := t.Write(settled, rec, c.Space.Clock.SinceStart(), nil)
+	t := h.Cell.OverGrant(s)
+	f := t.Write(ctx, rec, c.Space.Clock.SinceStart(), nil)
 	switch {
 	case f.Resolution == store.ResolutionApplied:
 		if at, m := f.Now.Find(entry); at == lockrec.Holding {
@@ -370,7 +367,7 @@ func (h *Holder) leaveQueue(ctx context.Context) error {
 	if h.place.Waits(-1) > 0 || h.place.Entry() == "" {
 		return nil
 	}
-	defer h.alone(context.Background())() // an attempt ends with its context
+	defer h.leave(h.alone(context.Background())) // an attempt ends with its context
 	entry := h.place.Entry()
 	base := h.Cell.Known()
 	if entry == "" || h.place.Waits(0) > 0 {

@@ -277,28 +277,31 @@ func (h *Holder) woken(ctx context.Context) (*belief.Guard, error) {
 	}
 }
 
-// alone waits for the handle's slot, or until ctx ends. The caller calls leave.
-func (h *Holder) alone(ctx context.Context) (leave func()) {
+// alone waits for the handle's slot, or until ctx ends. The caller passes the result to leave.
+func (h *Holder) alone(ctx context.Context) (taken chan struct{}) {
 	h.mu.Lock()
 	if h.inner++; h.slot == nil {
 		h.slot = make(chan struct{}, 1)
 	}
-	slot, taken := h.slot, false
+	slot := h.slot
 	h.mu.Unlock()
 	select {
 	case slot <- struct{}{}:
-		taken = true
+		return slot
 	case <-ctx.Done():
+		return nil
 	}
-	return func() {
-		if taken {
-			<-slot
-		}
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.inner--; h.inner == 0 {
-			h.slot = nil
-		}
+}
+
+// leave gives the slot that alone has taken, if any, to the next.
+func (h *Holder) leave(taken chan struct{}) {
+	if taken != nil {
+		<-taken
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inner--; h.inner == 0 {
+		h.slot = nil
 	}
 }
 
@@ -311,8 +314,7 @@ func (h *Holder) attempt(ctx context.Context, queue bool) (*belief.Guard, error)
 // attemptOver is attempt where it is known that the state sure is there, or was there a moment ago,
 // unless that is nil.
 func (h *Holder) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (*belief.Guard, error) {
-	leave := h.alone(ctx)
-	defer leave()
+	defer h.leave(h.alone(ctx))
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("lock %q: %w", h.Name, context.Cause(ctx))
 	}

@@ -324,14 +324,10 @@ func (r *peer) revoke(ctx context.Context, now *cell.Seen, reason string) (bool,
 // write writes the session's record over the state base, and resolves the write. After an error the
 // lock is not taken: the write may be applied, and the next read shows that.
 func (r *peer) write(ctx context.Context, base *cell.Seen, rec *lockrec.Record) (applied bool, _ error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cell.Space.Set.ResolveTimeout())
-	defer cancel()
-	t := r.cell.Over(base.Version, base.Rec)
-	t.NoReadBack = r.cell.Space.Set.Traits.CannotReadOwnWrites
-	f := t.Write(ctx, rec, r.cell.Space.Clock.SinceStart(), nil)
+	f := r.cell.OverGrant(base).Write(ctx, rec, r.cell.Space.Clock.SinceStart(), nil)
 	switch {
 	case f.Resolution == store.ResolutionPending:
-		return false, fmt.Errorf("revoking the session of the holder: %w: %w", cell.ErrUnresolved, errors.Join(f.Err, context.Cause(ctx)))
+		return false, fmt.Errorf("revoking the session of the holder: %w: %w", cell.ErrUnresolved, errors.Join(f.Err, f.Ended))
 	case f.Now == nil:
 		return false, fmt.Errorf("revoking the session of the holder: %w", f.Err)
 	}
