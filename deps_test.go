@@ -90,6 +90,11 @@ compat/s3verstore:    store aws/s3bucket internal/...
 
 # The program may import every layer, and no package imports the program.
 cmd/...:              store/... lease/... object/... checkpoint/... items/... compat/... internal/... cmd/... aws/... gcp/... azure/... redis/... etcd/... nats/...
+cmd/internal/...:     store/... object/... compat/... internal/... aws/... cmd/internal/printable cmd/internal/trial
+cmd/internal/printable: -
+cmd/internal/exit:    store lease object checkpoint items/largeitem compat/avisofile
+cmd/internal/child:   -
+cmd/internal/output:  store cmd/internal/printable
 examples/...:         store/... lease/... object/... checkpoint/... examples/...
 .:                    -
 
@@ -155,6 +160,8 @@ func TestImportRules(t *testing.T) {
 		{"lease", module + "/proof/explore", "never released"},
 		{"lease", module + "/cmd/holdfast", "lease may not import cmd/holdfast"},
 		{"cmd/holdfast", module + "/proof/integration/servers", "never released"},
+		{"cmd/internal/exit", module + "/cmd/internal/child", "exit may not import cmd/internal/child"},
+		{"cmd/internal/child", module + "/cmd/holdfast", "child may not import cmd/holdfast"},
 		{"internal/fold", module + "/internal/aws/awscall", "the root module imports no other module"},
 		{"store/filestore", module + "/internal/aws/awscall", "the root module imports no other module"},
 		{"internal/localfs", module + "/store", "internal/localfs may not import store"},

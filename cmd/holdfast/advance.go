@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/compat/resumekey"
 )
 
@@ -31,7 +32,7 @@ func (p *positionFlags) position(sequence uint64) (checkpoint.Position, error) {
 	pos := checkpoint.Position{Sequence: sequence, EventID: p.event}
 	if p.data != "" {
 		if !json.Valid([]byte(p.data)) {
-			return pos, usagef("--data is not JSON: %.60q", p.data)
+			return pos, exit.Usagef("--data is not JSON: %.60q", p.data)
 		}
 		pos.Data = []byte(p.data)
 	}
@@ -60,7 +61,7 @@ has read.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[1] == "-" {
 				if p.event != "" || p.data != "" {
-					return usagef("--event and --data need one SEQUENCE; remove them to read sequences from standard input")
+					return exit.Usagef("--event and --data need one SEQUENCE; remove them to read sequences from standard input")
 				}
 				return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
 					return a.advanceStream(ctx, k, args[0], opts)
@@ -109,7 +110,7 @@ var errBehind = errors.New("a higher sequence is saved")
 // notSaved returns why an Advance did not save the position that it was given, or nil.
 func notSaved(r checkpoint.Result, token uint64) error {
 	if r.Status == checkpoint.Behind {
-		return &statusError{statusCondition, errBehind}
+		return exit.With(exit.Condition, errBehind)
 	}
 	return r.Err(token)
 }
@@ -175,7 +176,7 @@ func (s *stream) read(in io.Reader) {
 		err = lines.Err()
 	}
 	if errors.Is(err, bufio.ErrTooLong) {
-		err = usagef("the line is longer than %d bytes", bufio.MaxScanTokenSize)
+		err = exit.Usagef("the line is longer than %d bytes", bufio.MaxScanTokenSize)
 	}
 	if err != nil {
 		err = fmt.Errorf("line %d: %w", n, err)
@@ -232,7 +233,7 @@ func (a *app) checkpointExport(f *checkpointFlags) *cobra.Command {
 				if err != nil {
 					return err // export prints all checkpoints, or nothing
 				}
-				return a.printJSON(views)
+				return a.PrintJSON(views)
 			})
 		},
 	}
@@ -271,7 +272,7 @@ func (a *app) readExport(path string, limit int64) ([]checkpointView, error) {
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, &statusError{statusNotFound, err}
+			return nil, exit.With(exit.NotFound, err)
 		}
 		defer file.Close()
 		in = file
@@ -282,14 +283,14 @@ func (a *app) readExport(path string, limit int64) ([]checkpointView, error) {
 	var views []checkpointView
 	err := dec.Decode(&views)
 	if bounded.N == 0 {
-		return nil, usagef("%s is larger than %d bytes: export and import it in parts", path, limit)
+		return nil, exit.Usagef("%s is larger than %d bytes: export and import it in parts", path, limit)
 	}
 	if err != nil {
-		return nil, usagef("%s is not an export of checkpoints: %w", path, err)
+		return nil, exit.Usagef("%s is not an export of checkpoints: %w", path, err)
 	}
 	for _, v := range views {
 		if v.Key == "" {
-			return nil, usagef("%s is not an export of checkpoints: a checkpoint has no key", path)
+			return nil, exit.Usagef("%s is not an export of checkpoints: a checkpoint has no key", path)
 		}
 	}
 	return views, nil
@@ -297,7 +298,7 @@ func (a *app) readExport(path string, limit int64) ([]checkpointView, error) {
 
 func (a *app) importAll(ctx context.Context, k checkpoint.Store, views []checkpointView, opts *checkpoint.AdvanceOptions) error {
 	var behind, advanced, unchanged int
-	progress := a.progress()
+	progress := a.Progress()
 	defer progress("")
 	for i, v := range views {
 		progress(fmt.Sprintf("%d of %d", i, len(views)))
@@ -316,19 +317,19 @@ func (a *app) importAll(ctx context.Context, k checkpoint.Store, views []checkpo
 		default:
 			behind++
 			progress("")
-			a.notef("checkpoint %q was not changed, and has the sequence %d: %v", v.Key, r.Current.Sequence, r.Status)
+			a.Notef("checkpoint %q was not changed, and has the sequence %d: %v", v.Key, r.Current.Sequence, r.Status)
 		}
 	}
 	progress("")
-	if a.json {
-		if err := a.printJSON(map[string]int{"advanced": advanced, "unchanged": unchanged, "behind": behind}); err != nil {
+	if a.JSON {
+		if err := a.PrintJSON(map[string]int{"advanced": advanced, "unchanged": unchanged, "behind": behind}); err != nil {
 			return err
 		}
 	} else {
-		a.notef("%d checkpoints were moved forward; %d needed no change", advanced, unchanged)
+		a.Notef("%d checkpoints were moved forward; %d needed no change", advanced, unchanged)
 	}
 	if behind > 0 {
-		return &statusError{statusCondition, fmt.Errorf("%d checkpoints were not imported", behind)}
+		return exit.With(exit.Condition, fmt.Errorf("%d checkpoints were not imported", behind))
 	}
 	return nil
 }
@@ -349,12 +350,12 @@ func (a *app) resumeKeyCommand() *cobra.Command {
 			}
 			key, err := resumekey.Key(args[0], args[1], []byte(args[2]), &opts)
 			if err != nil {
-				return &statusError{statusUsage, err}
+				return exit.With(exit.Usage, err)
 			}
-			if a.json {
-				return a.printJSON(map[string]string{"key": key})
+			if a.JSON {
+				return a.PrintJSON(map[string]string{"key": key})
 			}
-			_, err = fmt.Fprintln(a.stdout, key)
+			_, err = fmt.Fprintln(a.Stdout, key)
 			return err
 		},
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 )
 
 // TestMissingArguments: every command with too few arguments names those that are missing,
@@ -26,7 +28,7 @@ func TestMissingArguments(t *testing.T) {
 					t.Errorf("%s: %d arguments: %v", cmd.CommandPath(), n, err)
 				}
 				continue
-			case !errors.As(err, new(*statusError)) || statusOf(err) != statusUsage || !strings.HasSuffix(err.Error(), ": "+cmd.UseLine()):
+			case !errors.As(err, new(*exit.Error)) || exit.Status(err) != exit.Usage || !strings.HasSuffix(err.Error(), ": "+cmd.UseLine()):
 				t.Errorf("%s: %d arguments: %v", cmd.CommandPath(), n, err)
 				continue
 			}

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -30,7 +32,7 @@ func (f *runFlags) checkOnAsk() error {
 	case "", askTerm, askRefuse:
 		return nil
 	}
-	return usagef("--on-ask must be %s or %s, not %q", askTerm, askRefuse, f.onAsk)
+	return exit.Usagef("--on-ask must be %s or %s, not %q", askTerm, askRefuse, f.onAsk)
 }
 
 // yieldRequestOf returns a channel of the guards whose holder hears that it was asked to give way.
@@ -62,10 +64,10 @@ func requestText(g *lease.Guard) string {
 // refuse writes a refusal for the asker, if the lock has one holder: one of several
 // cannot answer for the others.
 func (a *app) refuse(ctx context.Context, g *lease.Guard) {
-	a.notef("%s: the command continues (--on-ask %s)", requestText(g), askRefuse)
+	a.Notef("%s: the command continues (--on-ask %s)", requestText(g), askRefuse)
 	go func() {
 		if err := g.RefuseYield(ctx, "the holder runs with --on-ask "+askRefuse); err != nil && g.Err() == nil && !errors.Is(err, store.ErrInvalid) {
-			a.notef("the refusal could not be written: %s", oneLine(err))
+			a.Notef("the refusal could not be written: %s", output.OneLine(err))
 		}
 	}()
 }
@@ -152,7 +154,7 @@ no such lock, the status is 66. "holdfast break" ends the work of a holder that 
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(reason) > lease.MaxReason {
-				return usagef("%s has %d bytes; at most %d are allowed", asGiven(cmd.Flags().Lookup("reason")), len(reason), lease.MaxReason)
+				return exit.Usagef("%s has %d bytes; at most %d are allowed", asGiven(cmd.Flags().Lookup("reason")), len(reason), lease.MaxReason)
 			}
 			return a.askFor(cmd.Context(), args[0], &f, reason, wait)
 		},
@@ -188,13 +190,13 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 		defer cancel()
 		options.OnAcknowledged = func(asked lease.YieldStatus) {
 			nameHolders(ctx, client, &asked)
-			a.notef("%s; %s", requestLine(asked, st.url), heardText(asked))
+			a.Notef("%s; %s", requestLine(asked, st.url), heardText(asked))
 		}
 	}
 	asked, err := client.RequestYield(ctx, name, options)
 	nameHolders(ctx, client, &asked)
-	if a.json && asked.Name != "" {
-		return errors.Join(err, a.printJSON(viewOfStatus(asked, st.url)))
+	if a.JSON && asked.Name != "" {
+		return errors.Join(err, a.PrintJSON(viewOfStatus(asked, st.url)))
 	}
 	var held *lease.HeldError
 	breaks := fmt.Sprintf("to end the holder's work:  holdfast --store %s break %s --token %d", quoteArg(st.again), quoteArg(name), asked.Token)
@@ -213,11 +215,11 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 	}
 	switch {
 	case asked.GrantEnded:
-		a.notef("%s", overText(asked, st.url))
+		a.Notef("%s", overText(asked, st.url))
 	case asked.Acknowledged:
-		a.notef("%s; %s", requestLine(asked, st.url), heardText(asked))
+		a.Notef("%s; %s", requestLine(asked, st.url), heardText(asked))
 	default:
-		a.notef("%s", requestLine(asked, st.url))
+		a.Notef("%s", requestLine(asked, st.url))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
@@ -57,7 +58,7 @@ func TestReadOnlyDisk(t *testing.T) {
 		{"--store", "file:" + base + "/here", "run", "job", "--report", disk + "/report", "--", "true"},
 		{"--store", "file:" + base + "/here", "lock", "job", "--handle", disk + "/handle"},
 	} {
-		if status, out := run(args...); status != statusDenied || !strings.Contains(out, "read-only") || !strings.Contains(out, disk) {
+		if status, out := run(args...); status != exit.Denied || !strings.Contains(out, "read-only") || !strings.Contains(out, disk) {
 			t.Errorf("%q: %d: %s", args, status, out)
 		}
 	}
@@ -140,12 +141,12 @@ func TestTwoUsersAndRoot(t *testing.T) {
 			{"put", "-", bucket + "key", "--if-absent"}, {"object", "rm", bucket + "key"}, {"object", "mv", bucket + "key", bucket + "new"},
 			{"checkpoint", "get", "--file", state, sha}, {"checkpoint", "advance", "--file", state, sha, "10"},
 		} {
-			want(statusUnsafe, "unsafe=owner", alice, args...)
-			want(statusUnsafe, "unsafe=owner", 0, args...)
+			want(exit.Unsafe, "unsafe=owner", alice, args...)
+			want(exit.Unsafe, "unsafe=owner", 0, args...)
 		}
 		for _, args := range [][]string{{"--store", locks, "ls"}, {"--store", locks, "show", "job"}, {"get", bucket + "key", "-"}, {"object", "ls", "--recursive", bucket}, {"object", "stat", bucket + "key"}} {
 			want(0, "", alice, args...)
-			want(statusUnsafe, "unsafe=owner", 0, args...)
+			want(exit.Unsafe, "unsafe=owner", 0, args...)
 		}
 	}
 
@@ -165,7 +166,7 @@ func TestTwoUsersAndRoot(t *testing.T) {
 	want(0, "", bob, "put", "-", bucket+"key")
 	want(0, "body", alice, "get", bucket+"key", "-")
 	want(0, "body", 0, "get", bucket+"key", "-")
-	want(statusDenied, "", mallory, "object", "rm", bucket+"key")
+	want(exit.Denied, "", mallory, "object", "rm", bucket+"key")
 	want(0, "body", mallory, "get", bucket+"key", "-")
 	want(0, "", bob, "object", "rm", bucket+"key")
 
@@ -213,7 +214,7 @@ func TestTwoUsersAndRoot(t *testing.T) {
 
 	// Root in a user's directory: not unless root insists, and then what root makes is the user's.
 	own := dir("own", alice, alice, 0o700)
-	want(statusUnsafe, "unsafe=owner", 0, "--store", "file:"+own, "run", "job", "--", "true")
+	want(exit.Unsafe, "unsafe=owner", 0, "--store", "file:"+own, "run", "job", "--", "true")
 	want(0, "", 0, "--store", "file:"+own+"?unsafe=owner", "run", "job", "--", "true")
 	want(0, "", alice, "--store", "file:"+own, "run", "job", "--", "true")
 	do(filepath.WalkDir(own, func(path string, _ os.DirEntry, err error) error {
@@ -260,11 +261,11 @@ func TestListingsWithDamage(t *testing.T) {
 	}
 	for _, args := range [][]string{{"ls"}, {"checkpoint", "ls"}, {"object", "ls", "--recursive", "file:" + bucket}} {
 		status, out := run(append(args, "--json")...)
-		if status != statusUnsafe || !strings.Contains(out, `"a"`) || !strings.Contains(out, `"d"`) || strings.Count(out, "unreadable") < 2 {
+		if status != exit.Unsafe || !strings.Contains(out, `"a"`) || !strings.Contains(out, `"d"`) || strings.Count(out, "unreadable") < 2 {
 			t.Errorf("%q: %d: %s", args, status, out)
 		}
 	}
-	if status, out := run("object", "sweep", "file:"+bucket); status != statusUnsafe {
+	if status, out := run("object", "sweep", "file:"+bucket); status != exit.Unsafe {
 		t.Errorf("object sweep: %d: %s", status, out)
 	}
 }
@@ -293,7 +294,7 @@ func TestConfigOfOthers(t *testing.T) {
 		cmd := exec.Command(bin, "run", "job", "--", "true")
 		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
 		status, out := exitOf(t, cmd)
-		want := statusUnsafe
+		want := exit.Unsafe
 		if name == "" {
 			want = 0
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
@@ -168,8 +169,8 @@ func TestCommandThatBecameRoot(t *testing.T) {
 				t.Errorf("it says %q, want %q", text, c.says)
 			}
 			time.Sleep(2500 * time.Millisecond) // more than two TTLs
-			if status, out := exitOf(t, s.holdfast("run", "-n", "job", "--", "true")); status != statusBusy {
-				t.Errorf("beside it: status %d, want %d: %s", status, statusBusy, out)
+			if status, out := exitOf(t, s.holdfast("run", "-n", "job", "--", "true")); status != exit.Busy {
+				t.Errorf("beside it: status %d, want %d: %s", status, exit.Busy, out)
 			}
 			if r.ended() {
 				t.Fatalf("run ended while its command goes on: %s", r.text())
@@ -209,8 +210,8 @@ func TestCommandThatBecameRootAndLostItsLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-r.done
-	if got := r.ProcessState.ExitCode(); got != statusLost || strings.Contains(r.text(), "was stopped") {
-		t.Errorf("status %d, want %d: %s", got, statusLost, r.text())
+	if got := r.ProcessState.ExitCode(); got != exit.Lost || strings.Contains(r.text(), "was stopped") {
+		t.Errorf("status %d, want %d: %s", got, exit.Lost, r.text())
 	}
 	if b, err := os.ReadFile(s.file("report.json")); err != nil || !strings.Contains(string(b), `"result": "lost"`) {
 		t.Errorf("%s, %v", b, err)
@@ -243,8 +244,8 @@ func TestHostileCommand(t *testing.T) {
 	await(t, "the attack is over", isThere(up))
 	second := exec.Command(bin, "run", "-n", "job", "--", "true")
 	second.Env = env
-	if status, out := exitOf(t, second); status != statusBusy {
-		t.Errorf("beside it: status %d, want %d: %s", status, statusBusy, out)
+	if status, out := exitOf(t, second); status != exit.Busy {
+		t.Errorf("beside it: status %d, want %d: %s", status, exit.Busy, out)
 	}
 	if err := os.WriteFile(end, nil, 0o644); err != nil {
 		t.Fatal(err)

@@ -76,10 +76,10 @@ func (a *app) bench(ctx context.Context, rounds int) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"store": st.url, "rounds": rounds, "results": b.results})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"store": st.url, "rounds": rounds, "results": b.results})
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(a.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "operation\trequests\tmedian\tp99\tratio\t")
 	for _, r := range b.results {
 		fmt.Fprintf(w, "%s\t%.3g\t%v\t%v\t%.2f\t\n", r.Operation, r.Requests, micros(r.MedianUS), micros(r.P99US), r.Ratio)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/compat/s3verstore"
 	"github.com/holdfast-go/holdfast/internal/safefile"
@@ -50,12 +51,12 @@ damaged record of a lock, and keeps a copy of that record.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if unreadable {
 				if token != 0 || !now {
-					return usagef("use --unreadable with --now and without --token, because break cannot read the token of a damaged record")
+					return exit.Usagef("use --unreadable with --now and without --token, because break cannot read the token of a damaged record")
 				}
 				return a.breakUnreadable(cmd.Context(), args[0], yes)
 			}
 			if token == 0 {
-				return usagef("--token N is missing: show prints the token of the lock")
+				return exit.Usagef("--token N is missing: show prints the token of the lock")
 			}
 			return a.breakLock(cmd.Context(), args[0], token, now, yes)
 		},
@@ -90,8 +91,8 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(viewOf(client, lease.Info{Record: rec}, st.url))
+	if a.JSON {
+		return a.PrintJSON(viewOf(client, lease.Info{Record: rec}, st.url))
 	}
 	stopped := "the holder has"
 	if before.Record.State == lease.Shared {
@@ -106,14 +107,14 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 		again = "; the job may run again in this period"
 	}
 	if rec.State == lease.Free {
-		a.notef("lock %q on %s is free, and clients can take the lock now; its token is %d%s", name, st.url, rec.Token, again)
+		a.Notef("lock %q on %s is free, and clients can take the lock now; its token is %d%s", name, st.url, rec.Token, again)
 		return nil
 	}
 	by := "the holder was " + holdersOf(ctx, client, before.Record)
 	if before.Record.State == lease.Shared {
 		by = "the lock had several holders"
 	}
-	a.notef("lock %q on %s is broken: %s; the token is now %d; %s%s", name, st.url, by, rec.Token, others, again)
+	a.Notef("lock %q on %s is broken: %s; the token is now %d; %s%s", name, st.url, by, rec.Token, others, again)
 	return nil
 }
 
@@ -147,7 +148,7 @@ var livenessWords = map[store.Liveness]string{store.Alive: "ALIVE", store.Dead: 
 // broken.
 func (a *app) confirmed(name, question string) error {
 	if !a.ask(question) {
-		return &statusError{statusFailed, fmt.Errorf("lock %q was not broken", name)}
+		return exit.With(exit.Failed, fmt.Errorf("lock %q was not broken", name))
 	}
 	return nil
 }
@@ -171,15 +172,15 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 		return err
 	})
 	if kept != "" {
-		a.notef("a copy of the damaged record of lock %q on %s is in %s", name, st.url, kept)
+		a.Notef("a copy of the damaged record of lock %q on %s is in %s", name, st.url, kept)
 	}
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"lock": name, "token": rec.Token, "store": st.url, "copy": kept})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"lock": name, "token": rec.Token, "store": st.url, "copy": kept})
 	}
-	a.notef("lock %q on %s can be used again: its token is %d", name, st.url, rec.Token)
+	a.Notef("lock %q on %s can be used again: its token is %d", name, st.url, rec.Token)
 	return nil
 }
 
@@ -262,7 +263,7 @@ func (a *app) interactive() bool {
 
 // ask asks on the terminal. No answer means no.
 func (a *app) ask(question string) bool {
-	fmt.Fprintf(a.stderr, "%s [y/N] ", printable.Text(question))
+	fmt.Fprintf(a.Stderr, "%s [y/N] ", printable.Text(question))
 	answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // an error leaves it empty
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/dirbucket"
@@ -52,14 +53,14 @@ type objectURL struct {
 // secret, whatever raw holds.
 func (a *app) parseObject(raw string, makes bool) (*objectURL, error) {
 	if raw == "" {
-		return nil, usagef("the URL is empty: name an object, such as %s", objectForms())
+		return nil, exit.Usagef("the URL is empty: name an object, such as %s", objectForms())
 	}
 	u, err := parseURL(raw)
 	if err != nil {
 		return nil, err
 	}
 	if schemeOf(u.Scheme).openBucket == nil {
-		return nil, usagef("%s: this kind of store cannot store objects; use %s", u.Scheme, objectForms())
+		return nil, exit.Usagef("%s: this kind of store cannot store objects; use %s", u.Scheme, objectForms())
 	}
 	at := &objectURL{given: u, makes: makes}
 	if u.Scheme == "file" {
@@ -76,9 +77,9 @@ func (a *app) parseObject(raw string, makes bool) (*objectURL, error) {
 func (at *objectURL) object() error {
 	switch {
 	case at.key == "":
-		return usagef("%s names a bucket and no object: add the key of the object, /KEY", at)
+		return exit.Usagef("%s names a bucket and no object: add the key of the object, /KEY", at)
 	case strings.HasSuffix(at.key, "/"):
-		return usagef("%s does not name an object, because it ends with a slash: add the last part of the key", at)
+		return exit.Usagef("%s does not name an object, because it ends with a slash: add the last part of the key", at)
 	}
 	return nil
 }
@@ -108,14 +109,14 @@ func (at *objectURL) findDirectory() error {
 	}
 	if dir == "" {
 		if !at.makes {
-			return &statusError{statusNotFound, fmt.Errorf("the path %s contains no bucket: the first put creates one", at)}
+			return exit.With(exit.NotFound, fmt.Errorf("the path %s contains no bucket: the first put creates one", at))
 		}
 		if dir, at.key, err = newBucket(path); err != nil {
 			return err
 		}
 	}
 	if i < 0 && hasDots(at.key) {
-		return usagef("%s means the key %s in the bucket %s: write the path without . and ..; if the key contains them, write file:DIR//KEY", at, printable.Text(at.key), printable.Text(dir))
+		return exit.Usagef("%s means the key %s in the bucket %s: write the path without . and ..; if the key contains them, write file:DIR//KEY", at, printable.Text(at.key), printable.Text(dir))
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
@@ -173,13 +174,13 @@ func newBucket(path string) (dir, key string, err error) {
 		case empty:
 			dir, key = d, k
 		case k == "":
-			err = usagef("file:%s is a directory: name an object in a bucket, file:DIR/KEY", d)
+			err = exit.Usagef("file:%s is a directory: name an object in a bucket, file:DIR/KEY", d)
 		case len(missing) == 1:
-			err = usagef("the directory %s is not a bucket, and contains other files: name a new or empty directory; to use this directory nevertheless, write file:%[1]s//%s", d, k)
+			err = exit.Usagef("the directory %s is not a bucket, and contains other files: name a new or empty directory; to use this directory nevertheless, write file:%[1]s//%s", d, k)
 		case len(missing) == 2:
 			dir, key = missing[1][0], missing[1][1]
 		default:
-			err = usagef("the path file:%s contains no bucket: to create a bucket, write two slashes after its directory, such as file:%s//%s", path, missing[len(missing)-1][0], missing[len(missing)-1][1])
+			err = exit.Usagef("the path file:%s contains no bucket: to create a bucket, write two slashes after its directory, such as file:%s//%s", path, missing[len(missing)-1][0], missing[len(missing)-1][1])
 		}
 		return false
 	})
@@ -231,10 +232,10 @@ func (at *objectURL) open(ctx context.Context, a *app) (bucket, error) {
 // absent turns the error that there is no bucket into that of a condition which does not
 // hold, if the object is to be replaced.
 func (at *objectURL) absent(err error) error {
-	if err == nil || at == nil || !at.replaces || statusOf(err) != statusNotFound {
+	if err == nil || at == nil || !at.replaces || exit.Status(err) != exit.NotFound {
 		return err
 	}
-	return &statusError{statusCondition, fmt.Errorf("the object does not exist: %w", err)}
+	return exit.With(exit.Condition, fmt.Errorf("the object does not exist: %w", err))
 }
 
 // parameters takes the named parameters out of the URL of the bucket, and returns their
@@ -244,9 +245,9 @@ func (at *objectURL) parameters(names ...string) (map[string]string, error) {
 	for _, name := range names {
 		switch values := query[name]; {
 		case len(values) > 1:
-			return nil, usagef("the URL %[2]s has the parameter %[1]s twice", name, at)
+			return nil, exit.Usagef("the URL %[2]s has the parameter %[1]s twice", name, at)
 		case len(values) == 1 && values[0] == "":
-			return nil, usagef("the parameter %s of the URL %s is empty", name, at)
+			return nil, exit.Usagef("the parameter %s of the URL %s is empty", name, at)
 		case len(values) == 1:
 			taken[name] = values[0]
 			query.Del(name)

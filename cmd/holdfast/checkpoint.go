@@ -18,6 +18,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/compat/avisofile"
 	"github.com/holdfast-go/holdfast/lease"
@@ -109,7 +111,7 @@ func (a *app) withCheckpoints(ctx context.Context, f *checkpointFlags, do func(c
 		return a.withFile(ctx, f, do)
 	}
 	if a.fileEmpty {
-		return usagef("the name of the state file is empty: name a file; or remove --file and %s to use the store", variableOf("file"))
+		return exit.Usagef("the name of the state file is empty: name a file; or remove --file and %s to use the store", variableOf("file"))
 	}
 	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
 	if err != nil {
@@ -125,9 +127,9 @@ func (a *app) withCheckpoints(ctx context.Context, f *checkpointFlags, do func(c
 
 // withFile is withCheckpoints for a state file.
 func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Store) error) error {
-	o := &avisofile.Options{AllowNetwork: f.network, Unsafe: f.unsafe, Logger: a.log()}
+	o := &avisofile.Options{AllowNetwork: f.network, Unsafe: f.unsafe, Logger: a.Log()}
 	if a.storeGiven && a.path != "holdfast checkpoint reset" && a.path != "holdfast checkpoint rm" {
-		return usagef("--file and --store exclude each other, except for reset and rm: remove one of them")
+		return exit.Usagef("--file and --store exclude each other, except for reset and rm: remove one of them")
 	}
 	if a.storeGiven { // the locks that guard the file's checkpoints lie there
 		client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
@@ -138,7 +140,7 @@ func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.
 		o.HeldBy = heldBy(client)
 	}
 	if _, err := os.Stat(filepath.Dir(f.file)); errors.Is(err, fs.ErrNotExist) {
-		return &statusError{statusNotFound, fmt.Errorf("the directory of the state file does not exist: %w", err)}
+		return exit.With(exit.NotFound, fmt.Errorf("the directory of the state file does not exist: %w", err))
 	}
 	keeper, err := avisofile.Open(f.file, o)
 	if err != nil {
@@ -159,13 +161,13 @@ func (a *app) waitingForFile(ctx context.Context, f *checkpointFlags, do func(co
 	}
 	if a.verbose || a.onTerminal() {
 		waits := time.AfterFunc(showAfter, func() {
-			a.notef("waiting for %s: another program has locked the file, or the disk is slow", f.file)
+			a.Notef("waiting for %s: another program has locked the file, or the disk is slow", f.file)
 		})
 		defer waits.Stop()
 	}
 	err := do(ctx)
 	if context.Cause(ctx) == errFileBusy && err != nil && !store.InDoubt(err) {
-		err = &statusError{statusBusy, fmt.Errorf("%w: another program has locked %s for %v", errFileBusy, f.file, f.wait)}
+		err = exit.With(exit.Busy, fmt.Errorf("%w: another program has locked %s for %v", errFileBusy, f.file, f.wait))
 	}
 	return err
 }
@@ -175,7 +177,7 @@ var errFileBusy = errors.New("the state file is locked")
 
 // onTerminal reports whether messages go to a terminal.
 func (a *app) onTerminal() bool {
-	f, ok := a.stderr.(*os.File)
+	f, ok := a.Stderr.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -198,7 +200,7 @@ func heldBy(client *lease.Client) func(context.Context, string) (checkpoint.Hold
 func parseSequence(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, usagef("a sequence must be an integer from 0 to 18446744073709551615, not %q", text)
+		return 0, exit.Usagef("a sequence must be an integer from 0 to 18446744073709551615, not %q", text)
 	}
 	return n, nil
 }
@@ -224,10 +226,10 @@ func (a *app) checkpointGet(f *checkpointFlags) *cobra.Command {
 }
 
 func (a *app) printCheckpoint(v checkpointView) error {
-	if a.json {
-		return a.printJSON(v)
+	if a.JSON {
+		return a.PrintJSON(v)
 	}
-	_, err := fmt.Fprintln(a.stdout, v.Sequence)
+	_, err := fmt.Fprintln(a.Stdout, v.Sequence)
 	return err
 }
 
@@ -318,8 +320,8 @@ func (a *app) checkpointRemove(f *checkpointFlags) *cobra.Command {
 					return err
 				}
 				before, err := k.Delete(ctx, args[0], opts)
-				if err == nil && a.json {
-					return a.printJSON(map[string]any{"key": args[0], "deleted": before.Exists})
+				if err == nil && a.JSON {
+					return a.PrintJSON(map[string]any{"key": args[0], "deleted": before.Exists})
 				}
 				return err
 			})
@@ -344,7 +346,7 @@ func (a *app) confirmChange(ctx context.Context, k checkpoint.Store, key, what s
 		present = fmt.Sprintf("Checkpoint %q has the sequence %d.", key, now.Sequence)
 	}
 	if !a.ask(fmt.Sprintf("%s %s?", present, what)) {
-		return &statusError{statusFailed, fmt.Errorf("checkpoint %q was not changed", key)}
+		return exit.With(exit.Failed, fmt.Errorf("checkpoint %q was not changed", key))
 	}
 	if now.Exists && c.ExpectedSequence == nil {
 		c.ExpectedSequence = &now.Sequence
@@ -362,10 +364,10 @@ func (a *app) checkpointList(f *checkpointFlags) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
 				views, err := a.checkpoints(ctx, k, args)
-				if a.json {
-					return errors.Join(a.printJSON(views), err)
+				if a.JSON {
+					return errors.Join(a.PrintJSON(views), err)
 				}
-				w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+				w := tabwriter.NewWriter(a.Stdout, 0, 8, 2, ' ', 0)
 				if len(views) > 0 {
 					fmt.Fprintln(w, "KEY\tSEQUENCE\tEVENT\tTOKEN\tWRITTEN")
 				}
@@ -423,13 +425,13 @@ func (a *app) checkpointWatch(f *checkpointFlags) *cobra.Command {
 					case err != nil && (!seen || store.Permanent(err)):
 						return err
 					case err != nil:
-						a.notef("%s", oneLine(err))
+						a.Notef("%s", output.OneLine(err))
 						continue
 					}
 					seen = true
 					switch {
-					case !c.Exists && !a.json:
-						a.notef("checkpoint %q does not exist", args[0])
+					case !c.Exists && !a.JSON:
+						a.Notef("checkpoint %q does not exist", args[0])
 						continue
 					}
 					if err := a.printLine(viewCheckpoint(c)); err != nil {
@@ -444,8 +446,8 @@ func (a *app) checkpointWatch(f *checkpointFlags) *cobra.Command {
 
 // printLine prints one checkpoint of a stream: a bare value, or JSON on one line.
 func (a *app) printLine(v checkpointView) error {
-	if !a.json {
+	if !a.JSON {
 		return a.printCheckpoint(v)
 	}
-	return printable.JSON(a.stdout).Encode(v)
+	return printable.JSON(a.Stdout).Encode(v)
 }

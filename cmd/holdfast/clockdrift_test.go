@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/memstore"
@@ -41,7 +42,7 @@ func TestExpiryByTheClockDriftOfWaiters(t *testing.T) {
 		}
 	}
 	for _, command := range []string{"show job", "ls", "watch"} {
-		if said, status := executed(append(strings.Fields(command), "--max-clock-drift", "0.5", "--store", "file:"+t.TempDir())); status != statusUsage || !strings.Contains(said, "--max-clock-drift: the maximal clock drift is 0.5") {
+		if said, status := executed(append(strings.Fields(command), "--max-clock-drift", "0.5", "--store", "file:"+t.TempDir())); status != exit.Usage || !strings.Contains(said, "--max-clock-drift: the maximal clock drift is 0.5") {
 			t.Errorf("%s: status %d, %s", command, status, said)
 		}
 	}

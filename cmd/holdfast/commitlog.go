@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/object"
@@ -112,7 +113,7 @@ Status 74: the reply of the store was lost. append may have written the entry, o
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if emptyFlag(cmd.Flags(), "expect") {
-				return usagef("--expect is empty: give the number of the last entry, or 0 for an empty log")
+				return exit.Usagef("--expect is empty: give the number of the last entry, or 0 for an empty log")
 			}
 			at, err := a.parseLog(args[0], true)
 			if err != nil {
@@ -156,7 +157,7 @@ func notLast(err error, name string, expect uint64) error {
 	default:
 		return err
 	}
-	return &statusError{statusCondition, err}
+	return exit.With(exit.Condition, err)
 }
 
 // entryBody reads the body of the entry to append.
@@ -168,7 +169,7 @@ func (a *app) entryBody(ctx context.Context, name string) ([]byte, error) {
 	defer src.Close()
 	body, err := io.ReadAll(io.LimitReader(src, object.MaxEntry+1))
 	if err == nil && len(body) > object.MaxEntry {
-		err = usagef("%s is larger than %s: write the content as an object, and append the URL of the object", src.name, bytesText(object.MaxEntry))
+		err = exit.Usagef("%s is larger than %s: write the content as an object, and append the URL of the object", src.name, bytesText(object.MaxEntry))
 	}
 	return body, err
 }
@@ -193,10 +194,10 @@ func appendLast(ctx context.Context, l *object.Log, body []byte) (object.LogEntr
 
 // printEntry prints the number of an entry, or the whole entry with --json.
 func (a *app) printEntry(v entryView) error {
-	if a.json {
-		return a.printJSON(v)
+	if a.JSON {
+		return a.PrintJSON(v)
 	}
-	_, err := fmt.Fprintln(a.stdout, v.Number)
+	_, err := fmt.Fprintln(a.Stdout, v.Number)
 	return err
 }
 
@@ -221,7 +222,7 @@ If the log does not exist, read prints nothing. If "commit-log trim" has removed
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if emptyFlag(cmd.Flags(), "from") {
-				return usagef("--from is empty: give the number of an entry, or remove the flag to begin with the first entry")
+				return exit.Usagef("--from is empty: give the number of an entry, or remove the flag to begin with the first entry")
 			}
 			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
 				for {
@@ -250,22 +251,22 @@ If the log does not exist, read prints nothing. If "commit-log trim" has removed
 }
 
 func (a *app) printBody(log string, e object.LogEntry) error {
-	if a.json {
-		return printable.JSON(a.stdout).Encode(viewEntry(log, e, true))
+	if a.JSON {
+		return printable.JSON(a.Stdout).Encode(viewEntry(log, e, true))
 	}
-	if f, ok := a.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := a.Stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		for line := range strings.Lines(string(e.Body)) {
 			text, end := strings.CutSuffix(line, "\n")
 			if text = printable.Text(text); end {
 				text += "\n"
 			}
-			if _, err := io.WriteString(a.stdout, text); err != nil {
+			if _, err := io.WriteString(a.Stdout, text); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	_, err := a.stdout.Write(e.Body)
+	_, err := a.Stdout.Write(e.Body)
 	return err
 }
 
@@ -300,15 +301,15 @@ error. If you interrupt trim, the next trim finishes the work.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if below == 0 {
-				return usagef("--before N is missing: trim removes all entries before entry N")
+				return exit.Usagef("--before N is missing: trim removes all entries before entry N")
 			}
 			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
 				err := l.Trim(ctx, below)
 				if err == nil {
 					err = l.Sweep(ctx)
 				}
-				if err == nil && a.json {
-					err = a.printJSON(trimmedView{name, below})
+				if err == nil && a.JSON {
+					err = a.PrintJSON(trimmedView{name, below})
 				}
 				return err
 			})

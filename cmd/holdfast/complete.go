@@ -139,7 +139,7 @@ func commands(begun string) (found []string) {
 func (a *app) completeStored(names func(context.Context, *cobra.Command, func(name string) bool) error) completion {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		a.makes, a.onlyReads = makesNone, true
-		a.quiet, a.storeGiven, a.storeEmpty = true, false, emptyFlag(cmd.Flags(), "store")
+		a.Quiet, a.storeGiven, a.storeEmpty = true, false, emptyFlag(cmd.Flags(), "store")
 		if fromEnvironment(cmd.Flags()) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
@@ -42,7 +43,7 @@ func storeName(name string) bool {
 func configPaths() ([]string, error) {
 	if path, set := os.LookupEnv(configVariable); set {
 		if path == "" {
-			return nil, usagef("HOLDFAST_CONFIG is empty: name a file, or unset the variable")
+			return nil, exit.Usagef("HOLDFAST_CONFIG is empty: name a file, or unset the variable")
 		}
 		return []string{path}, nil
 	}
@@ -61,20 +62,20 @@ func configPaths() ([]string, error) {
 func readConfig(path string, needed bool) (*config, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if needed {
-			return nil, &statusError{statusNotFound, fmt.Errorf("HOLDFAST_CONFIG names the file %s, which does not exist", path)}
+			return nil, exit.With(exit.NotFound, fmt.Errorf("HOLDFAST_CONFIG names the file %s, which does not exist", path))
 		}
 		return nil, nil
 	}
 	real, err := safefile.ExclusiveFile(path, nil, nil)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, &statusError{statusDenied, err}
+		return nil, exit.With(exit.Denied, err)
 	}
 	if err != nil {
-		return nil, &statusError{statusUnsafe, fmt.Errorf("the configuration file %s is not safe: %w", path, err)}
+		return nil, exit.With(exit.Unsafe, fmt.Errorf("the configuration file %s is not safe: %w", path, err))
 	}
 	f, err := os.Open(real)
 	if err != nil {
-		return nil, &statusError{statusDenied, err}
+		return nil, exit.With(exit.Denied, err)
 	}
 	defer f.Close()
 	c := &config{path: path, stores: map[string]string{}}
@@ -82,16 +83,16 @@ func readConfig(path string, needed bool) (*config, error) {
 	lines := bufio.NewScanner(bounded)
 	for n := 1; lines.Scan(); n++ {
 		if err := c.line(lines.Text()); err != nil {
-			return nil, &statusError{statusUnsafe, fmt.Errorf("%s, line %d: %w", path, n, err)}
+			return nil, exit.With(exit.Unsafe, fmt.Errorf("%s, line %d: %w", path, n, err))
 		}
 	}
 	switch {
 	case lines.Err() != nil:
-		return nil, &statusError{statusUnsafe, fmt.Errorf("%s: %w", path, lines.Err())}
+		return nil, exit.With(exit.Unsafe, fmt.Errorf("%s: %w", path, lines.Err()))
 	case bounded.N == 0:
-		return nil, &statusError{statusUnsafe, fmt.Errorf("%s is longer than %d bytes", path, maxConfig)}
+		return nil, exit.With(exit.Unsafe, fmt.Errorf("%s is longer than %d bytes", path, maxConfig))
 	case c.standard != "" && c.stores[c.standard] == "":
-		return nil, &statusError{statusUnsafe, fmt.Errorf("%s: the default store %q is not defined in this file", path, c.standard)}
+		return nil, exit.With(exit.Unsafe, fmt.Errorf("%s: the default store %q is not defined in this file", path, c.standard))
 	}
 	return c, nil
 }
@@ -156,7 +157,7 @@ func (a *app) named(given string) (url string, err error) {
 		}
 		if url := c.stores[name]; url != "" {
 			if a.verbose {
-				a.notef("the store is %s, from %s", name, path)
+				a.Notef("the store is %s, from %s", name, path)
 			}
 			return url, nil
 		}
@@ -167,5 +168,5 @@ func (a *app) named(given string) (url string, err error) {
 	if len(read) == 0 {
 		return given, nil // the error for an unknown kind of store says what to do
 	}
-	return "", usagef("there is no store %q in %s; for a directory write file:%s", given, strings.Join(read, " or "), given)
+	return "", exit.Usagef("there is no store %q in %s; for a directory write file:%s", given, strings.Join(read, " or "), given)
 }

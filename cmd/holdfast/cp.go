@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/dirbucket"
 )
@@ -60,9 +61,9 @@ links, pipes and devices, and ends with status 1 if it finds one.`,
 			}
 			switch {
 			case from != "" && to != "":
-				return usagef("%s and %s are both files: use the system's cp command; for an object write s3://BUCKET/KEY or file:DIR/KEY", args[0], args[1])
+				return exit.Usagef("%s and %s are both files: use the system's cp command; for an object write s3://BUCKET/KEY or file:DIR/KEY", args[0], args[1])
 			case dryRun && !recursive:
-				return usagef("--dry-run needs --recursive")
+				return exit.Usagef("--dry-run needs --recursive")
 			}
 			var refused []string
 			if to != "" {
@@ -101,9 +102,9 @@ func refuse(flags *pflag.FlagSet, names []string, recursive bool) error {
 	for _, name := range names {
 		if flags.Changed(name) {
 			if recursive && strings.HasSuffix(name, "-match") {
-				return usagef("--%s names one version, but --recursive copies many objects: remove one of the flags", name)
+				return exit.Usagef("--%s names one version, but --recursive copies many objects: remove one of the flags", name)
 			}
-			return usagef("--%s is for an object, but the destination is a file: remove the flag", name)
+			return exit.Usagef("--%s is for an object, but the destination is a file: remove the flag", name)
 		}
 	}
 	return nil
@@ -117,7 +118,7 @@ func localName(arg string) (string, error) {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-"
 	switch {
 	case arg == "":
-		return "", usagef("the name is empty")
+		return "", exit.Usagef("the name is empty")
 	case isURL(arg):
 		return "", nil
 	case found && len(scheme) > 1 && strings.Trim(scheme, letters) == "":
@@ -184,8 +185,8 @@ func (a *app) cpToFile(cmd *cobra.Command, raw, name string, f *writeFlags) erro
 	if err != nil {
 		return err
 	}
-	if a.json && name == "-" {
-		return usagef("--json and the object would both go to standard output: name a file")
+	if a.JSON && name == "-" {
+		return exit.Usagef("--json and the object would both go to standard output: name a file")
 	}
 	return a.withObject(cmd.Context(), raw, false, func(ctx context.Context, b bucket, key string) error {
 		if err := b.checkVersion("source-if-match", f.sourceMatch); err != nil {
@@ -195,7 +196,7 @@ func (a *app) cpToFile(cmd *cobra.Command, raw, name string, f *writeFlags) erro
 		if err == nil && info.IsDir() || os.IsPathSeparator(name[len(name)-1]) {
 			base, err := filepath.Localize(path.Base(key))
 			if err != nil || base == "." {
-				return usagef("the last part of the key %q cannot be the name of a file: name the destination file", key)
+				return exit.Usagef("the last part of the key %q cannot be the name of a file: name the destination file", key)
 			}
 			name = filepath.Join(name, base)
 		}
@@ -249,7 +250,7 @@ func checkApart(dir string, at *objectURL) error {
 		return err
 	}
 	if is, err := dirbucket.Exists(bucketDir); inside || outside && is || err != nil {
-		return cmp.Or(err, usagef("the bucket %s and the directory %s overlap: one of them is inside the other", at, dir))
+		return cmp.Or(err, exit.Usagef("the bucket %s and the directory %s overlap: one of them is inside the other", at, dir))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/items/sqltable"
@@ -47,9 +48,9 @@ func (connect databases) openRegisters(_ context.Context, a *app, u *url.URL, _ 
 		return opened{}, err
 	}
 	if d.inTheClear != "" {
-		a.log().Warn("the connection to the database may be unencrypted, and other machines of the network could read the password: add sslmode=verify-full or sslmode=require to the store's URL", "host", d.inTheClear)
+		a.Log().Warn("the connection to the database may be unencrypted, and other machines of the network could read the password: add sslmode=verify-full or sslmode=require to the store's URL", "host", d.inTheClear)
 	}
-	d.opts.Logger = a.log()
+	d.opts.Logger = a.Log()
 	st, err := sqlstore.New(d.db, d.dialect, d.opts)
 	if err != nil {
 		d.db.Close()
@@ -99,7 +100,7 @@ func (connect databases) ofItems(u *url.URL, create bool) (*database, *sqltable.
 	o := &sqltable.Options{}
 	for name, a := range map[string]*largeitem.KeyAttribute{"partition": &o.Partition, "sort": &o.Sort} {
 		if query.Has(name) && query.Get(name) == "" || len(query[name]) > 1 {
-			return nil, nil, usagef("the parameter %s of the table's URL must be the name of one column", name)
+			return nil, nil, exit.Usagef("the parameter %s of the table's URL must be the name of one column", name)
 		}
 		a.Name = query.Get(name)
 		query.Del(name)
@@ -111,7 +112,7 @@ func (connect databases) ofItems(u *url.URL, create bool) (*database, *sqltable.
 	}
 	if d.opts.Prefix != "" {
 		d.db.Close()
-		return nil, nil, usagef("the URL of a table of items cannot have a prefix: name the table by the parameter table")
+		return nil, nil, exit.Usagef("the URL of a table of items cannot have a prefix: name the table by the parameter table")
 	}
 	o.Table = d.opts.Table
 	o.Hide = d.opts.Hide
@@ -122,7 +123,7 @@ func (connect databases) ofItems(u *url.URL, create bool) (*database, *sqltable.
 func (connect databases) open(_ context.Context, _ *app, u *url.URL) (openTable, error) {
 	d, opts, err := connect.ofItems(u, false)
 	if none := (noDatabase{}); errors.As(err, &none) {
-		err = &statusError{statusUnsafe, noDatabase{none.path, "item init"}}
+		err = exit.With(exit.Unsafe, noDatabase{none.path, "item init"})
 	}
 	if err != nil {
 		return openTable{}, err
@@ -146,10 +147,10 @@ func (connect databases) create(ctx context.Context, _ *app, u *url.URL, partiti
 		standard     string
 	}{{"partition", opts.Partition, partition, "pk"}, {"sort", opts.Sort, sort, ""}} {
 		if column.inURL.Name != "" && column.given.Name == column.standard && column.inURL.Name != column.standard {
-			return usagef("the table's URL has %s=%s: add --%[1]s %[2]s; if the values are numbers, add --%[1]s %[2]s:number", column.parameter, printable.Text(column.inURL.Name))
+			return exit.Usagef("the table's URL has %s=%s: add --%[1]s %[2]s; if the values are numbers, add --%[1]s %[2]s:number", column.parameter, printable.Text(column.inURL.Name))
 		}
 		if column.inURL.Name != column.given.Name && (column.inURL.Name != "" || column.given.Name != column.standard) {
-			return usagef("--%s is %q, but the table's URL does not contain this, and other commands need it: add the parameter %[1]s=%s to the URL", column.parameter, column.given.Name, url.QueryEscape(column.given.Name))
+			return exit.Usagef("--%s is %q, but the table's URL does not contain this, and other commands need it: add the parameter %[1]s=%s to the URL", column.parameter, column.given.Name, url.QueryEscape(column.given.Name))
 		}
 	}
 	opts.Partition, opts.Sort = partition, sort

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 )
 
 // Every command line of the documentation is one that the command understands: the
@@ -85,7 +87,7 @@ func commandLines(line string) [][]string {
 
 func checkCommandLine(t *testing.T, page string, n int, args []string) {
 	t.Helper()
-	a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
+	a := &app{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}
 	a.root = a.command()
 	a.root.InitDefaultCompletionCmd()
 	cmd, rest, err := a.root.Find(args)

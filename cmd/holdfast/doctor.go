@@ -3,19 +3,18 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/child"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -49,7 +48,7 @@ the output of --json.`,
 		Use:    helperName,
 		Hidden: true,
 		Args:   cobra.ArbitraryArgs,
-		RunE:   func(_ *cobra.Command, args []string) error { return doctor.Help(args, a.stdin, a.stdout) },
+		RunE:   func(_ *cobra.Command, args []string) error { return doctor.Help(args, a.stdin, a.Stdout) },
 	}
 	cmd.AddCommand(helper)
 	return cmd
@@ -85,16 +84,16 @@ func (a *app) doctor(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	show := a.steps()
+	show := a.Steps()
 	report, err := doctor.Run(ctx, target, &doctor.Options{Progress: show})
 	show("")
 	if err != nil {
 		for _, left := range report.NotRemoved {
-			a.notef("could not be removed: %s", left)
+			a.Notef("could not be removed: %s", left)
 		}
 		var by interrupted
 		if errors.As(context.Cause(ctx), &by) {
-			return &statusError{by.status(), by}
+			return exit.With(by.status(), by)
 		}
 		return err
 	}
@@ -106,10 +105,10 @@ func (a *app) doctor(ctx context.Context) error {
 	if forget := schemeOf(u.Scheme).forgetAbilities; forget != nil {
 		forget(a, u)
 	}
-	if a.json {
-		err = a.printJSON(report)
+	if a.JSON {
+		err = a.PrintJSON(report)
 	} else {
-		err = report.WriteText(a.stdout)
+		err = report.WriteText(a.Stdout)
 	}
 	if err != nil {
 		return err
@@ -117,38 +116,17 @@ func (a *app) doctor(ctx context.Context) error {
 	return doctorStatus(report.Verdict)
 }
 
-// steps returns a function that shows on a terminal what doctor looks at. A step that took a
-// second or more leaves a line. An empty text is the end. In a pipe the function shows nothing.
-func (a *app) steps() func(what string) {
-	f, ok := a.stderr.(*os.File)
-	if a.quiet || !ok || !term.IsTerminal(int(f.Fd())) {
-		return func(string) {}
-	}
-	var last string
-	var began time.Time
-	return func(what string) {
-		line := "\r\x1b[K"
-		if took := time.Since(began); last != "" && took >= time.Second {
-			line += fmt.Sprintf("tested %s (%v)\n", last, took.Round(time.Second))
-		}
-		if last, began = what, time.Now(); what != "" {
-			line += "testing " + what + " ..."
-		}
-		fmt.Fprint(a.stderr, line)
-	}
-}
-
 // interrupted is the cause of a context that a signal ended.
 type interrupted struct{ os.Signal }
 
-func (i interrupted) Error() string { return "interrupted by " + signalName(i.Signal) }
+func (i interrupted) Error() string { return "interrupted by " + child.SignalName(i.Signal) }
 
 // status is the exit status of a program that a signal ended.
 func (i interrupted) status() int {
 	if n, ok := i.Signal.(syscall.Signal); ok {
 		return 128 + int(n)
 	}
-	return statusFailed
+	return exit.Failed
 }
 
 // doctorStatus returns the exit status of a verdict that was printed.
@@ -157,11 +135,11 @@ func doctorStatus(v doctor.Verdict) error {
 	case doctor.Safe:
 		return nil
 	case doctor.Denied:
-		return &statusError{statusDenied, nil}
+		return exit.With(exit.Denied, nil)
 	case doctor.NotProven:
-		return &statusError{statusUnreachable, nil}
+		return exit.With(exit.Unreachable, nil)
 	}
-	return &statusError{statusUnsafe, nil}
+	return exit.With(exit.Unsafe, nil)
 }
 
 // doctorTarget returns what doctor examines at a URL. The caller calls leave at the end.

@@ -26,7 +26,7 @@ func dynamoScheme() *scheme {
 // parameters.
 func openDynamo(ctx context.Context, a *app, u *url.URL, _ bool) (opened, error) {
 	known := probeCacheFor(u)
-	st, err := dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.log()})
+	st, err := dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.Log()})
 	if err != nil {
 		return opened{}, err
 	}
@@ -76,7 +76,7 @@ func dynamoTarget(ctx context.Context, _ *app, u *url.URL) (*doctor.Target, func
 type dynamoItems struct{}
 
 func (dynamoItems) open(ctx context.Context, a *app, u *url.URL) (openTable, error) {
-	t, err := dynamotable.Open(ctx, u.String(), &dynamotable.Options{Logger: a.log()})
+	t, err := dynamotable.Open(ctx, u.String(), &dynamotable.Options{Logger: a.Log()})
 	return openTable{t, io.NopCloser(nil)}, err
 }
 
@@ -89,5 +89,5 @@ func (dynamoItems) create(ctx context.Context, a *app, u *url.URL, partition, so
 	if err != nil {
 		return err
 	}
-	return dynamotable.CreateTable(ctx, client, c.Table, partition, sort, c.Options(&dynamotable.Options{Logger: a.log()}))
+	return dynamotable.CreateTable(ctx, client, c.Table, partition, sort, c.Options(&dynamotable.Options{Logger: a.Log()}))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/compat/avisofile"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/object"
@@ -92,10 +93,10 @@ func TestErrors(t *testing.T) {
 			if got := store.Permanent(err); got != c.permanent {
 				t.Errorf("%s%s: permanent: got %v, want %v", c.name, how, got, c.permanent)
 			}
-			if got := statusOf(err); got != c.status {
+			if got := exit.Status(err); got != c.status {
 				t.Errorf("%s%s: status: got %d, want %d", c.name, how, got, c.status)
 			}
-			if got, want := store.InDoubt(err), c.status == statusUnknown; got != want && c.status != statusLost {
+			if got, want := store.InDoubt(err), c.status == exit.Unknown; got != want && c.status != exit.Lost {
 				t.Errorf("%s%s: in doubt: got %v, want %v", c.name, how, got, want)
 			}
 		}

@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 )
 
 // One fault of a server is one story: run, init and doctor end with the same status and the
@@ -26,12 +29,12 @@ func TestOneFaultIsOneStory(t *testing.T) {
 				return
 			}
 			fmt.Fprint(w, `<?xml version="1.0"?><Error><Code>SignatureDoesNotMatch</Code><Message>No match</Message></Error>`)
-		}, statusDenied, "the credentials were refused"},
+		}, exit.Denied, "the credentials were refused"},
 		"another service": {func(w http.ResponseWriter, _ bool) {
 			w.Header().Set("Content-Type", "text/html")
 			w.WriteHeader(404)
 			fmt.Fprint(w, "<html>Not here</html>")
-		}, statusUnsafe, "another service sent the reply; check the address of the endpoint, and whether the endpoint needs http:// or https://"},
+		}, exit.Unsafe, "another service sent the reply; check the address of the endpoint, and whether the endpoint needs http:// or https://"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c.answer(w, strings.Contains(r.Header.Get("X-Amz-Target"), "DynamoDB"))
@@ -53,8 +56,8 @@ func TestOneFaultIsOneStory(t *testing.T) {
 
 // What a terminal shows of a long name leaves the other columns in it.
 func TestLongNamesKeepTheColumns(t *testing.T) {
-	f := &lineTruncator{width: 80}
-	if got := f.name(strings.Repeat("n", 200)); len([]rune(got)) != 26 {
+	f := &output.Table{Width: 80}
+	if got := f.Name(strings.Repeat("n", 200)); len([]rune(got)) != 26 {
 		t.Errorf("%d letters: %s", len([]rune(got)), got)
 	}
 	p, store := newPlaceOfFiles(t)

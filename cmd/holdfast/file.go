@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
 	"github.com/holdfast-go/holdfast/items/largeitem"
@@ -62,11 +63,11 @@ func directoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
 	path = u.Path
 	if u.Opaque != "" {
 		if path, err = url.PathUnescape(u.Opaque); err != nil {
-			return "", nil, usagef("the path in the store's URL is wrong: write %%25 for a %%")
+			return "", nil, exit.Usagef("the path in the store's URL is wrong: write %%25 for a %%")
 		}
 	}
 	if path == "" {
-		return "", nil, usagef("the store's URL does not name a directory: write file:PATH")
+		return "", nil, exit.Usagef("the store's URL does not name a directory: write file:PATH")
 	}
 	return path, opts, nil
 }
@@ -82,10 +83,10 @@ func insisted(query url.Values, others string) (network bool, unsafe []string, e
 		case name == "unsafe":
 			unsafe = strings.Split(values[0], ",")
 			if safefile.CheckNames(unsafe) != nil {
-				return false, nil, usagef("the parameter unsafe of the store's URL names an unknown risk (known: %s, %s, %s)", safefile.Link, safefile.Owner, safefile.Writable)
+				return false, nil, exit.Usagef("the parameter unsafe of the store's URL names an unknown risk (known: %s, %s, %s)", safefile.Link, safefile.Owner, safefile.Writable)
 			}
 		default:
-			return false, nil, usagef("the store's URL has an unknown parameter %s (known: %snetwork=allow, unsafe=owner, unsafe=writable, unsafe=link); a ? in a name is %%3F", storeurl.Parameter(name, values), others)
+			return false, nil, exit.Usagef("the store's URL has an unknown parameter %s (known: %snetwork=allow, unsafe=owner, unsafe=writable, unsafe=link); a ? in a name is %%3F", storeurl.Parameter(name, values), others)
 		}
 	}
 	return network, unsafe, nil
@@ -104,13 +105,13 @@ func (a *app) missing(u *url.URL, standard bool) (opened, error) {
 	}
 	name := "file:" + path
 	if a.verbose && !standard && !filepath.IsAbs(u.Opaque+u.Path) {
-		a.notef("the store is %s: this path is relative, so it names another store if you change the directory", name)
+		a.Notef("the store is %s: this path is relative, so it names another store if you change the directory", name)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return opened{}, nil // opening the store returns the error
 	}
 	notThere := func(format string, args ...any) error {
-		return &statusError{statusNotFound, fmt.Errorf("there is no store "+format, args...)}
+		return exit.With(exit.NotFound, fmt.Errorf("there is no store "+format, args...))
 	}
 	switch {
 	case a.makes == makesNone && standard:
@@ -146,11 +147,11 @@ func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
 	}
 	is, err := dirbucket.Exists(dir)
 	if err == nil && !is && !at.makes {
-		err = &statusError{statusNotFound, fmt.Errorf("there is no bucket file:%s: the first put creates it", dir)}
+		err = exit.With(exit.NotFound, fmt.Errorf("there is no bucket file:%s: the first put creates it", dir))
 	}
 	if err == nil && !is {
 		if _, err = os.Stat(filepath.Dir(dir)); errors.Is(err, fs.ErrNotExist) {
-			err = &statusError{statusNotFound, fmt.Errorf("there is no bucket file:%s, and its parent directory does not exist: create that directory, or name another bucket", dir)}
+			err = exit.With(exit.NotFound, fmt.Errorf("there is no bucket file:%s, and its parent directory does not exist: create that directory, or name another bucket", dir))
 		}
 	}
 	if err != nil {
@@ -161,9 +162,9 @@ func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
 		return bucket{}, err
 	}
 	if !is {
-		a.notef("created a new bucket: %s", dir)
+		a.Notef("created a new bucket: %s", dir)
 	}
-	client, err := object.New(b, &object.Options{Logger: a.log()})
+	client, err := object.New(b, &object.Options{Logger: a.Log()})
 	return bucket{Client: client, Closer: b, url: "file:" + dir}, err
 }
 
@@ -178,8 +179,8 @@ func (storeItems) store(ctx context.Context, a *app, u *url.URL) (opened, *store
 		return opened{}, nil, err
 	}
 	st, err := a.openURL(ctx, rest)
-	if err != nil && statusOf(err) == statusNotFound && a.makes == makesNone {
-		err = &statusError{statusUnsafe, fmt.Errorf("there is no table in %s: create it with holdfast item init", bare)}
+	if err != nil && exit.Status(err) == exit.NotFound && a.makes == makesNone {
+		err = exit.With(exit.Unsafe, fmt.Errorf("there is no table in %s: create it with holdfast item init", bare))
 	}
 	return st, &storetable.Options{Table: name}, err
 }
@@ -188,7 +189,7 @@ func (storeItems) store(ctx context.Context, a *app, u *url.URL) (opened, *store
 func takeTable(u *url.URL) (table, rest string, err error) {
 	query, bare := u.Query(), *u
 	if len(query["table"]) > 1 {
-		return "", "", usagef("the URL of the table has the parameter table twice")
+		return "", "", exit.Usagef("the URL of the table has the parameter table twice")
 	}
 	table = query.Get("table")
 	query.Del("table")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
@@ -41,7 +42,7 @@ func TestFilesOnAFullDisk(t *testing.T) {
 		"copy": {"get", bucket, "disk/copy"}, "part": {"get", bucket, "disk/part", "--length", "100000"},
 	} {
 		_, said, status := p.run(t, store, args...)
-		if status != statusFailed || !strings.Contains(said, " disk/"+name+": no space left on device") {
+		if status != exit.Failed || !strings.Contains(said, " disk/"+name+": no space left on device") {
 			t.Errorf("%s: status %d: %s", name, status, said)
 		}
 	}
@@ -103,9 +104,9 @@ func TestRunOnAFullDisk(t *testing.T) {
 		_ = cmd.Wait()
 		status, took := cmd.ProcessState.ExitCode(), time.Since(began)
 		switch {
-		case roomAgain && (status != statusOK || took > unresponsiveTimeout):
+		case roomAgain && (status != exit.OK || took > unresponsiveTimeout):
 			t.Errorf("with room again, status %d after %v: %s", status, took, rest)
-		case !roomAgain && (status != statusUnreachable || took < unresponsiveTimeout || !strings.Contains(string(rest), "no space left on device\n")):
+		case !roomAgain && (status != exit.Unreachable || took < unresponsiveTimeout || !strings.Contains(string(rest), "no space left on device\n")):
 			t.Errorf("status %d after %v: %s", status, took, rest)
 		}
 	}

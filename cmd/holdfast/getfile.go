@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/object"
@@ -40,20 +42,20 @@ type target struct {
 // replaces no device or pipe. The caller discards the target at the end.
 func (a *app) openTarget(name string, given bool) (*target, error) {
 	if name == "" && given {
-		return nil, usagef("the name of the file is empty")
+		return nil, exit.Usagef("the name of the file is empty")
 	}
 	if name == "" || name == "-" {
-		if f, ok := a.stdout.(*os.File); ok && name == "" && term.IsTerminal(int(f.Fd())) {
-			return nil, usagef("standard output is a terminal: name a file; or name - to print the object on the terminal")
+		if f, ok := a.Stdout.(*os.File); ok && name == "" && term.IsTerminal(int(f.Fd())) {
+			return nil, exit.Usagef("standard output is a terminal: name a file; or name - to print the object on the terminal")
 		}
-		return &target{Writer: a.stdout}, nil
+		return &target{Writer: a.Stdout}, nil
 	}
 	if os.IsPathSeparator(name[len(name)-1]) {
-		return nil, usagef("%s is the name of a directory: name a file in it", name)
+		return nil, exit.Usagef("%s is the name of a directory: name a file in it", name)
 	}
 	dir, err := os.OpenRoot(filepath.Dir(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &statusError{statusNotFound, fmt.Errorf("there is no directory %s", filepath.Dir(name))}
+		return nil, exit.With(exit.NotFound, fmt.Errorf("there is no directory %s", filepath.Dir(name)))
 	}
 	if err != nil {
 		return nil, err
@@ -75,11 +77,11 @@ func targetIn(dir *os.Root, name string) (_ *target, err error) {
 	case err != nil:
 		return nil, err
 	case info.IsDir():
-		return nil, usagef("%s is a directory: name a file in it", name)
+		return nil, exit.Usagef("%s is a directory: name a file in it", name)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return nil, usagef("%s is a symbolic link: name the target of the link", name)
+		return nil, exit.Usagef("%s is a symbolic link: name the target of the link", name)
 	case !info.Mode().IsRegular():
-		return nil, usagef("%s is not a regular file: name -, and redirect the output of get", name)
+		return nil, exit.Usagef("%s is not a regular file: name -, and redirect the output of get", name)
 	default:
 		t.mode, t.was = info.Mode().Perm(), true
 	}
@@ -202,20 +204,20 @@ func (a *app) download(ctx context.Context, b bucket, key string, opts object.Ge
 	}
 	var (
 		info object.Info
-		line *bar
+		line *output.Bar
 	)
 	d := &reading{b: b, key: key, opts: opts}
 	d.begun = func(i object.Info) {
-		info, line = i, a.bar(key, d.wanted(i))
+		info, line = i, a.Bar(key, d.wanted(i))
 	}
 	d.to = writerFunc(func(p []byte) (int, error) {
 		n, err := to.Write(p)
-		line.set(d.done + int64(n))
+		line.Set(d.done + int64(n))
 		return n, err
 	})
 	err := to.named(d.run(ctx))
-	line.end()
-	if err != nil && d.done >= barFrom && !d.full && !store.Permanent(err) && !errors.Is(err, store.ErrConflict) {
+	line.End()
+	if err != nil && d.done >= output.BarFrom && !d.full && !store.Permanent(err) && !errors.Is(err, store.ErrConflict) {
 		err = fmt.Errorf("%w (get has read %s; to continue, use --offset %d)", err, bytesText(d.done), opts.Offset+d.done)
 	}
 	return info, err
@@ -232,13 +234,13 @@ func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch ob
 	if err != nil {
 		return object.Info{}, err
 	}
-	var line *bar
+	var line *output.Bar
 	o := &object.DownloadOptions{IfMatch: ifMatch}
 	o.Progress = func(done, total int64) {
 		if line == nil {
-			line = a.bar(key, total-o.Offset) // the rate is that of this run
+			line = a.Bar(key, total-o.Offset) // the rate is that of this run
 		}
-		line.set(done - o.Offset)
+		line.Set(done - o.Offset)
 	}
 	resumes := had.Done > 0 && (ifMatch == "" || ifMatch == had.Version)
 	if resumes {
@@ -246,11 +248,11 @@ func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch ob
 	}
 	info, err := b.Download(ctx, key, to.file, o)
 	for again := 0; again < restarts && ifMatch == "" && errors.Is(err, store.ErrConflict); again++ {
-		line.end()
+		line.End()
 		line, o.IfMatch, o.Offset = nil, "", 0 // the object was replaced: begin again, with the new state
 		info, err = b.Download(ctx, key, to.file, o)
 	}
-	line.end()
+	line.End()
 	if err = to.named(err); err == nil {
 		return info, to.named(to.file.Truncate(info.Size))
 	}
@@ -261,7 +263,7 @@ func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch ob
 	case !resumes || errors.Is(err, store.ErrNotFound):
 		return info, err
 	}
-	if had.Done < barFrom || store.Permanent(err) || errors.Is(err, store.ErrConflict) {
+	if had.Done < output.BarFrom || store.Permanent(err) || errors.Is(err, store.ErrConflict) {
 		return info, err
 	}
 	if keepErr := to.keep(had); keepErr != nil {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -25,7 +27,7 @@ func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 			if status, out := run("lock", "job", "--handle", path); status != 0 {
 				t.Fatal(out)
 			}
-			a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
+			a := &app{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}
 			place, err := existingHandle(path)
 			if err != nil {
 				t.Fatal(err)
@@ -46,9 +48,9 @@ func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 			}
 			clients{client}.close(t.Context()) // it ends here
 			place.close()
-			want := statusOK
+			want := exit.OK
 			if !announced {
-				want = statusLost
+				want = exit.Lost
 			}
 			for _, command := range []string{"renew", "unlock"} {
 				if status, out := run(command, path); status != want {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/lease"
@@ -76,7 +78,7 @@ the lease of that handle has ended.`,
 				return err
 			}
 			if emptyFlag(cmd.Flags(), "renew-until") {
-				return usagef("--renew-until is empty: give unlock, parent, or the id of a process")
+				return exit.Usagef("--renew-until is empty: give unlock, parent, or the id of a process")
 			}
 			if f.ttl == 0 {
 				f.ttl = defaultLockTTL
@@ -109,7 +111,7 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 			return err
 		}
 	}
-	defer surviveClosedPipe()()
+	defer child.SurviveClosedPipe()()
 	place, err := openHandleDir(path)
 	if err != nil {
 		return err
@@ -121,7 +123,7 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 	}
 	defer out.discard()
 	signals := make(chan os.Signal, 32)
-	signal.Notify(signals, forwardable()...)
+	signal.Notify(signals, child.Forwardable()...)
 	defer signal.Stop(signals)
 	handles, clients, _, err := a.handles(ctx, f, []string{name})
 	if err != nil {
@@ -154,14 +156,14 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 	}
 	switch {
 	case err != nil:
-	case a.json:
+	case a.JSON:
 		result := file.result(written)
 		if kept != nil {
 			result["renewer_pid"] = kept.cmd.Process.Pid
 		}
-		err = a.printJSON(result)
+		err = a.PrintJSON(result)
 	default:
-		_, err = fmt.Fprintln(a.stdout, written)
+		_, err = fmt.Fprintln(a.Stdout, written)
 	}
 	if err == nil {
 		if kept == nil {
@@ -191,10 +193,10 @@ func (a *app) vacant(ctx context.Context, place *handleDir, wanted *openedStore)
 	}
 	f, err := place.read()
 	switch {
-	case statusOf(err) == statusNotFound:
+	case exit.Status(err) == exit.NotFound:
 		return nil, nil
 	case err != nil:
-		return nil, usagef("--handle names an existing file, and lock does not replace this file: %w", err)
+		return nil, exit.Usagef("--handle names an existing file, and lock does not replace this file: %w", err)
 	}
 	if bare, _, _ := strings.Cut(f.Store, "?"); bare == wanted.url && f.Ticket.Name == wanted.Name() {
 		return f, nil
@@ -209,9 +211,9 @@ func (a *app) vacant(ctx context.Context, place *handleDir, wanted *openedStore)
 		}
 	}
 	if err != nil {
-		return nil, usagef("--handle %s is the handle of lock %q, and the state of this lock cannot be read: %w", place.path, f.Ticket.Name, err)
+		return nil, exit.Usagef("--handle %s is the handle of lock %q, and the state of this lock cannot be read: %w", place.path, f.Ticket.Name, err)
 	}
-	return nil, usagef("--handle %s is the handle of lock %q, and this lock is held until %s: unlock it, or name another file",
+	return nil, exit.Usagef("--handle %s is the handle of lock %q, and this lock is held until %s: unlock it, or name another file",
 		place.path, f.Ticket.Name, f.Deadline.Local().Format(time.RFC3339))
 }
 
@@ -229,12 +231,12 @@ func (p *handleDir) claim(ctx context.Context, old *handleFile) (none bool, err 
 	}
 	now, err := p.read()
 	switch {
-	case statusOf(err) == statusNotFound:
+	case exit.Status(err) == exit.NotFound:
 		return true, nil
 	case err != nil:
 		return false, err
 	case now.Ticket.Grant != old.Ticket.Grant:
-		return false, usagef("another command has written the handle of lock %[2]q to --handle %[1]s", p.path, now.Ticket.Name)
+		return false, exit.Usagef("another command has written the handle of lock %[2]q to --handle %[1]s", p.path, now.Ticket.Name)
 	}
 	return false, nil
 }
@@ -270,7 +272,7 @@ func openHandleDir(path string) (_ *handleDir, err error) {
 	p := &handleDir{path: path, name: filepath.Base(path)}
 	if path != "" {
 		if p.dir, err = safefile.OpenAnyDir(filepath.Dir(path)); err != nil {
-			return nil, usagef("handle file: %w", err)
+			return nil, exit.Usagef("handle file: %w", err)
 		}
 		return p, nil
 	}
@@ -280,7 +282,7 @@ func openHandleDir(path string) (_ *handleDir, err error) {
 	}
 	p.path, p.name = filepath.Join(base, "handles"), ""
 	if p.dir, err = safefile.MakePrivateDir(p.path); err != nil {
-		return nil, &statusError{statusUnsafe, fmt.Errorf("handle file: %w: name another file with --handle", err)}
+		return nil, exit.With(exit.Unsafe, fmt.Errorf("handle file: %w: name another file with --handle", err))
 	}
 	return p, nil
 }
@@ -307,7 +309,7 @@ func (p *handleDir) lock(ctx context.Context) error {
 		}
 		_ = f.Close() // another command holds it, or has replaced it
 		if err := backoff.Sleep(ctx, 20*time.Millisecond); err != nil {
-			return &statusError{statusBusy, fmt.Errorf("handle %s is in use by another command: %w", p.path, err)}
+			return exit.With(exit.Busy, fmt.Errorf("handle %s is in use by another command: %w", p.path, err))
 		}
 	}
 }
@@ -335,7 +337,7 @@ type handleWriter struct {
 func (p *handleDir) writer() (*handleWriter, error) {
 	if p.name != "" {
 		if info, err := os.Lstat(p.path); err == nil && !info.Mode().IsRegular() {
-			return nil, usagef("%s exists, and is not a regular file: name another handle file", p.path)
+			return nil, exit.Usagef("%s exists, and is not a regular file: name another handle file", p.path)
 		}
 	}
 	file, err := p.dir.Create(".handle-")
@@ -416,18 +418,18 @@ func (p *handleDir) read() (*handleFile, error) {
 	case errors.As(err, &not) && not.Rights && !seemsHandle(p.path):
 		return nil, noHandleFile(p.path)
 	case not != nil && not.Rights:
-		return nil, &statusError{statusUnsafe, &worded{fmt.Sprintf("the handle %v, and they could release its lock", err), err, []string{"chmod 600 " + quoteArg(p.path)}}}
+		return nil, exit.With(exit.Unsafe, &worded{fmt.Sprintf("the handle %v, and they could release its lock", err), err, []string{"chmod 600 " + quoteArg(p.path)}})
 	case not != nil:
-		return nil, &statusError{statusUnsafe, fmt.Errorf("the handle %w: holdfast does not use this file", err)}
+		return nil, exit.With(exit.Unsafe, fmt.Errorf("the handle %w: holdfast does not use this file", err))
 	case err != nil:
-		return nil, &statusError{statusDenied, fmt.Errorf("handle: %w", err)}
+		return nil, exit.With(exit.Denied, fmt.Errorf("handle: %w", err))
 	}
 	var f handleFile
 	if !f.parse(b) {
 		return nil, noHandleFile(p.path)
 	}
 	if f.Holdfast != 1 {
-		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %s has format %d, but this holdfast reads only format 1: use a newer holdfast", p.path, f.Holdfast)}
+		return nil, exit.With(exit.Unsafe, fmt.Errorf("handle %s has format %d, but this holdfast reads only format 1: use a newer holdfast", p.path, f.Holdfast))
 	}
 	return &f, nil
 }
@@ -450,27 +452,27 @@ func seemsHandle(path string) bool {
 }
 
 func noHandleFile(path string) error {
-	return &statusError{statusUnsafe, &worded{path + " is not a handle file, or is damaged", nil, []string{
+	return exit.With(exit.Unsafe, &worded{path + " is not a handle file, or is damaged", nil, []string{
 		"name the file whose path \"holdfast lock\" has printed",
 		"if the handle is damaged: its lock is free after the TTL, or after holdfast break",
-	}}}
+	}})
 }
 
 func noHandle(path string) error {
-	return &statusError{statusNotFound, &worded{"handle " + path + " does not exist: its lock was already unlocked, or the path is wrong", fs.ErrNotExist, []string{"name the file whose path \"holdfast lock\" has printed, and not the lock"}}}
+	return exit.With(exit.NotFound, &worded{"handle " + path + " does not exist: its lock was already unlocked, or the path is wrong", fs.ErrNotExist, []string{"name the file whose path \"holdfast lock\" has printed, and not the lock"}})
 }
 
 // existingHandle opens the place of an existing handle file.
 func existingHandle(path string) (*handleDir, error) {
 	if path == "" {
-		return nil, usagef("name the handle file")
+		return nil, exit.Usagef("name the handle file")
 	}
 	p, err := openHandleDir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, noHandle(path)
 	case err != nil:
-		return nil, &statusError{statusDenied, fmt.Errorf("handle: %w", err)}
+		return nil, exit.With(exit.Denied, fmt.Errorf("handle: %w", err))
 	}
 	return p, nil
 }
@@ -497,7 +499,7 @@ func (a *app) use(ctx context.Context, place *handleDir, grant string) (f *handl
 		}
 		_ = given.Close()
 		if bare, _, _ := strings.Cut(f.Store, "?"); given.url != bare {
-			return nil, c, usagef("handle %s belongs to the store %s, not to %s", path, bare, given.url)
+			return nil, c, exit.Usagef("handle %s belongs to the store %s, not to %s", path, bare, given.url)
 		}
 		url = given.again // the address of the store may have changed
 	}
@@ -507,7 +509,7 @@ func (a *app) use(ctx context.Context, place *handleDir, grant string) (f *handl
 		to   *time.Duration
 	}{{f.TTL, &flags.ttl}, {f.Margin, &flags.margin}, {f.Grace, &flags.grace}} {
 		if *d.to, err = time.ParseDuration(d.text); err != nil {
-			return nil, c, &statusError{statusUnsafe, fmt.Errorf("handle %s: %w", path, err)}
+			return nil, c, exit.With(exit.Unsafe, fmt.Errorf("handle %s: %w", path, err))
 		}
 	}
 	if flags.grace == 0 {
@@ -552,8 +554,8 @@ If HANDLE is an old copy, the status is also 76. Then renew changes nothing.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(f.result(args[0]))
+			if a.JSON {
+				return a.PrintJSON(f.result(args[0]))
 			}
 			a.heldUntil(f.Ticket.Name, f.Deadline)
 			return nil
@@ -570,7 +572,7 @@ func (f *handleFile) result(path string) map[string]any {
 
 // heldUntil says until when the user can rely on a lock.
 func (a *app) heldUntil(name string, deadline time.Time) {
-	a.notef("lock %q is held until %s", name, deadline.Local().Format(time.RFC3339))
+	a.Notef("lock %q is held until %s", name, deadline.Local().Format(time.RFC3339))
 }
 
 // renewed renews the lock of a handle file, and returns the file's new content. If grant is
@@ -621,8 +623,8 @@ nothing, and the newer handle remains valid.`,
 			if err := a.unlock(cmd.Context(), args[0], ""); err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(map[string]any{"handle": args[0], "released": true})
+			if a.JSON {
+				return a.PrintJSON(map[string]any{"handle": args[0], "released": true})
 			}
 			return nil
 		},

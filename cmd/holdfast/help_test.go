@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/plainwords"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
@@ -179,7 +180,7 @@ func TestSynonyms(t *testing.T) {
 		"object delete x": "rm", "object prune x": "sweep", "item prune": "sweep", "checkpoint delete x": "rm",
 	} {
 		said, status := executed(strings.Fields(line))
-		if status != statusUsage || !strings.HasSuffix(said, fmt.Sprintf("Did you mean %q?\n", want)) {
+		if status != exit.Usage || !strings.HasSuffix(said, fmt.Sprintf("Did you mean %q?\n", want)) {
 			t.Errorf("%s: status %d, %s", line, status, said)
 		}
 	}
@@ -194,30 +195,6 @@ func TestNearest(t *testing.T) {
 	} {
 		if got := nearest(typed, commands); got != want {
 			t.Errorf("nearest to %q is %q, want %q", typed, got, want)
-		}
-	}
-}
-
-// Tables are cut to the width of a terminal by letters, and whole in a pipe.
-func TestFitter(t *testing.T) {
-	for _, c := range []struct {
-		width    int
-		in, want string
-	}{
-		{0, "a long line\nand more", "a long line\nand more"},
-		{6, "a long line\nshort\n", "a lon…\nshort\n"},
-		{4, "äöüß\näöüßé\n", "äöüß\näöü…\n"},
-		{5, "ab      \n", "ab\n"},
-	} {
-		var out bytes.Buffer
-		f := &lineTruncator{to: &out, width: c.width}
-		for _, b := range []byte(c.in) {
-			if _, err := f.Write([]byte{b}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := f.Close(); err != nil || out.String() != c.want {
-			t.Errorf("%q at %d: %q, want %q", c.in, c.width, out.String(), c.want)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/object"
@@ -111,19 +113,19 @@ func (a *app) hints(err error) []string {
 		return own.Hints()
 	}
 	on := a.again()
-	switch status := statusOf(err); {
+	switch status := exit.Status(err); {
 	case errors.Is(err, checkpoint.ErrFenced):
 		return []string{
 			"if you gave no token: give the token of your grant with --fence",
 			"if you gave a token: a later holder has used the lock; stop, and start the job again",
 		}
-	case status == statusLost && errors.Is(err, lease.ErrLost):
+	case status == exit.Lost && errors.Is(err, lease.ErrLost):
 		return []string{"check what the command has done, then start it again"}
-	case status == statusUnknown:
+	case status == exit.Unknown:
 		return []string{"the store's reply was lost: before you try again, find out whether the write was applied"}
-	case status == statusUnreachable && a.opened != "":
+	case status == exit.Unreachable && a.opened != "":
 		return []string{"check the server and the network, then: " + on + " doctor"}
-	case status == statusDenied && !strings.HasPrefix(a.opened, "file:") && errors.Is(err, store.ErrDenied):
+	case status == exit.Denied && !strings.HasPrefix(a.opened, "file:") && errors.Is(err, store.ErrDenied):
 		return []string{"the rights that each store needs: holdfast help permissions"}
 	case errors.Is(err, lease.ErrTokenMismatch):
 		return []string{"the lock may have a new holder: " + on + " show NAME"}
@@ -238,9 +240,9 @@ func overdue(held *lease.HeldError) string {
 func lostText(err error) string {
 	var lost *lease.LostError
 	if !errors.As(err, &lost) || lost.Name == "" {
-		return oneLine(err)
+		return output.OneLine(err)
 	}
-	why := oneLine(lost.Reason)
+	why := output.OneLine(lost.Reason)
 	is := func(reason error) bool { return errors.Is(lost.Reason, reason) }
 	switch {
 	case is(lease.ErrBroken):
@@ -258,7 +260,7 @@ func lostText(err error) string {
 		why += " (" + lost.NewHolder + ")"
 	}
 	if lost.Cause != nil {
-		why += ": " + oneLine(lost.Cause)
+		why += ": " + output.OneLine(lost.Cause)
 	}
 	return fmt.Sprintf("lock %q was lost: %s", lost.Name, why)
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 )
@@ -66,20 +69,20 @@ of hold, one JSON object per line. See docs/json.md and examples/hold.`,
   holdfast hold --commands`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if lines && len(args) > 0 {
-				return usagef("with --commands, hold reads the names of locks from its input, not from the command line")
+				return exit.Usagef("with --commands, hold reads the names of locks from its input, not from the command line")
 			}
 			if lines {
 				return nil
 			}
 			if len(args) > 1 {
-				return usagef("name one lock; to hold several locks, use --commands: %s", cmd.UseLine())
+				return exit.Usagef("name one lock; to hold several locks, use --commands: %s", cmd.UseLine())
 			}
 			return cobra.ExactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if lines {
 				if cmd.Flags().Changed("conflict-exit-code") {
-					return usagef("--conflict-exit-code cannot be combined with --commands, which prints \"busy\" on its output")
+					return exit.Usagef("--conflict-exit-code cannot be combined with --commands, which prints \"busy\" on its output")
 				}
 				return a.holdLines(cmd.Context(), f)
 			}
@@ -103,12 +106,12 @@ var errInputEnded = errors.New("end of input")
 
 func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 	signals := make(chan os.Signal, 32)
-	signal.Notify(signals, forwardable()...)
+	signal.Notify(signals, child.Forwardable()...)
 	defer signal.Stop(signals)
 
 	// A closed pipe on stdout must be an error of the next write, and must not kill this
 	// process.
-	ignorePipe()
+	child.IgnorePipe()
 
 	// The end of input also ends the wait.
 	eof := make(chan struct{})
@@ -128,7 +131,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 
 	var (
 		mu  sync.Mutex
-		out = printable.JSON(a.stdout)
+		out = printable.JSON(a.Stdout)
 	)
 	print := func(line holdLine) error {
 		mu.Lock()
@@ -142,7 +145,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 		case lease.EventAtRisk:
 			line := holdLine{Event: "at_risk", Token: e.Token, Deadline: e.Deadline}
 			if e.Err != nil {
-				line.Error = oneLine(e.Err)
+				line.Error = output.OneLine(e.Err)
 			}
 			_ = print(line)
 		case lease.EventYieldRequested:
@@ -156,7 +159,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 	defer clients.close(ctx)
 	set, err := a.acquire(ctx, f, handles, signals)
 	if errors.Is(err, errInputEnded) {
-		a.notef("end of input: no lock was taken")
+		a.Notef("end of input: no lock was taken")
 		return nil
 	}
 	if err != nil {
@@ -171,12 +174,12 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 		case <-eof:
 			ended = true
 		case sig := <-signals:
-			ended = terminating(sig)
+			ended = child.Terminating(sig)
 		case <-set.Context().Done():
 			cause := context.Cause(set.Context())
-			_ = print(holdLine{Event: "lost", Token: guard.Token(), Error: oneLine(cause)})
+			_ = print(holdLine{Event: "lost", Token: guard.Token(), Error: output.OneLine(cause)})
 			_ = set.Release(ctx)
-			return &statusError{statusLost, &lostError{cause: cause}}
+			return exit.With(exit.Lost, &lostError{cause: cause})
 		}
 	}
 	if err := set.Release(ctx); err != nil {

@@ -17,6 +17,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -83,7 +85,7 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 	}
 	asked, cancel := untilSignal(ctx)
 	defer cancel()
-	h := &lineHolder{ctx: ctx, wait: f.wait, out: newOutbox(a.stdout), claims: map[string]*claim{}}
+	h := &lineHolder{ctx: ctx, wait: f.wait, out: newOutbox(a.Stdout), claims: map[string]*claim{}}
 	f.events, f.reportsWaits = h.event, true
 	client, st, err := a.client(ctx, a.storeURL, &f.leaseFlags)
 	if err != nil {
@@ -93,7 +95,7 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 	h.client = client
 	h.session, err = client.OpenSession(asked)
 	if err != nil && asked.Err() != nil {
-		a.notef("ended by a signal: no lock was taken")
+		a.Notef("ended by a signal: no lock was taken")
 		return nil
 	}
 	if err != nil {
@@ -125,14 +127,14 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 	}
 	err = h.end()
 	if err != nil {
-		closed.Error, closed.Kind = oneLine(err), kinds[statusOf(err)]
+		closed.Error, closed.Kind = output.OneLine(err), exit.Kinds[exit.Status(err)]
 	}
 	h.out.put(closed)
 	if outErr := h.out.close(readFor); outErr != nil {
 		return outErr
 	}
 	if err == nil && h.bad {
-		err = usagef("hold refused a line of the input: see the event \"invalid\" in the output")
+		err = exit.Usagef("hold refused a line of the input: see the event \"invalid\" in the output")
 	}
 	return err
 }
@@ -195,7 +197,7 @@ func (h *lineHolder) obey(line inputLine, closed *holdLine) (more bool) {
 	}
 	if err != nil {
 		h.bad = true
-		h.out.put(holdLine{Event: "invalid", Line: line.number, ID: c.ID, Kind: kinds[statusUsage], Error: oneLine(err)})
+		h.out.put(holdLine{Event: "invalid", Line: line.number, ID: c.ID, Kind: exit.Kinds[exit.Usage], Error: output.OneLine(err)})
 	}
 	return !line.last
 }
@@ -411,15 +413,15 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 		}
 		h.wg.Go(func() { h.take(ctx, claimed, beside, wait) })
 	case claimed == nil:
-		h.failed(c.Command, &claim{id: c.ID}, &statusError{statusNotFound, fmt.Errorf("no lock has the id %q: it was never acquired, or it was lost or released", c.ID)})
+		h.failed(c.Command, &claim{id: c.ID}, exit.With(exit.NotFound, fmt.Errorf("no lock has the id %q: it was never acquired, or it was lost or released", c.ID)))
 	case claimed.releasing:
-		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("lock %q is being released", claimed.lock)})
+		h.failed(c.Command, claimed, exit.With(exit.Condition, fmt.Errorf("lock %q is being released", claimed.lock)))
 	case c.Command == "release":
 		h.release(claimed)
 	case claimed.guard == nil:
-		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("lock %q is not held yet", claimed.lock)})
+		h.failed(c.Command, claimed, exit.With(exit.Condition, fmt.Errorf("lock %q is not held yet", claimed.lock)))
 	case claimed.storing != nil:
-		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("an earlier command still writes to the record of lock %q: wait for the answer to that command", claimed.lock)})
+		h.failed(c.Command, claimed, exit.With(exit.Condition, fmt.Errorf("an earlier command still writes to the record of lock %q: wait for the answer to that command", claimed.lock)))
 	case c.Command == "refuse":
 		reason := ""
 		if c.Reason != nil {
@@ -459,7 +461,7 @@ func (h *lineHolder) take(ctx context.Context, c *claim, beside *lease.LockOptio
 	}
 	c.over = true
 	delete(h.claims, c.id)
-	line := holdLine{Event: "failed", Command: c.command, Error: oneLine(err), Kind: kinds[statusOf(err)]}
+	line := holdLine{Event: "failed", Command: c.command, Error: output.OneLine(err), Kind: exit.Kinds[exit.Status(err)]}
 	if held != nil {
 		line.Event, line.Command = "busy", ""
 		line.Holder, line.Token = by, held.Record.Token
@@ -530,7 +532,7 @@ func (h *lineHolder) ended(c *claim, err error) {
 	delete(h.claims, c.id)
 	line := holdLine{Event: "released"}
 	if err != nil {
-		line.Error, line.Kind = oneLine(err), kinds[statusOf(err)]
+		line.Error, line.Kind = output.OneLine(err), exit.Kinds[exit.Status(err)]
 		if errors.Is(err, lease.ErrLost) {
 			line.Event, line.Grace = "lost", c.guard.GraceRemaining().Milliseconds()
 		}
@@ -559,7 +561,7 @@ func (h *lineHolder) write(c *claim, command, done string, write func(*lease.Gua
 }
 
 func (h *lineHolder) failed(command string, c *claim, err error) {
-	h.print(c, holdLine{Event: "failed", Command: command, Error: oneLine(err), Kind: kinds[statusOf(err)]})
+	h.print(c, holdLine{Event: "failed", Command: command, Error: output.OneLine(err), Kind: exit.Kinds[exit.Status(err)]})
 }
 
 // print prints a line about a claim.
@@ -588,7 +590,7 @@ func (h *lineHolder) event(e lease.Event) {
 	case e.Kind == lease.EventAtRisk:
 		line := holdLine{Event: "at_risk", Deadline: e.Deadline}
 		if e.Err != nil {
-			line.Error = oneLine(e.Err)
+			line.Error = output.OneLine(e.Err)
 		}
 		h.out.put(line)
 	}
@@ -704,10 +706,10 @@ func (o *outbox) close(within time.Duration) error {
 // checkLockName refuses what is no name of a lock.
 func checkLockName(name string) error {
 	if err := store.CheckKey(name); err != nil {
-		return usagef("lock name: %w", err)
+		return exit.Usagef("lock name: %w", err)
 	}
 	if printable.Text(name) != name {
-		return usagef("lock name %s contains control characters, or is not valid text", printable.Text(name))
+		return exit.Usagef("lock name %s contains control characters, or is not valid text", printable.Text(name))
 	}
 	return nil
 }

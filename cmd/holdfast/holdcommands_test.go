@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store/filestore"
 	"github.com/holdfast-go/holdfast/store/memstore"
@@ -76,7 +77,7 @@ func TestLinesLostBeforeReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	var line holdLine
-	if err := json.Unmarshal(out.Bytes(), &line); err != nil || line.Event != "lost" || line.ID != "a" || line.Kind != kinds[statusLost] {
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil || line.Event != "lost" || line.ID != "a" || line.Kind != exit.Kinds[exit.Lost] {
 		t.Errorf("it is told: %s (%v)", out.Bytes(), err)
 	}
 }
@@ -252,7 +253,7 @@ func TestHoldLines(t *testing.T) {
 	h.say(`{"command":"close","id":"end"}`)
 	h.want(holdLine{Event: "released", ID: "a"}, holdLine{Event: "released", ID: "b"}, holdLine{Event: "released", ID: "t"})
 	h.want(holdLine{Event: "closed", ID: "end"})
-	h.end(statusOK)
+	h.end(exit.OK)
 	allFree(t, dir, "jobs/a", "jobs/b", "theirs")
 }
 
@@ -282,7 +283,7 @@ func TestHoldLinesReportsALoss(t *testing.T) {
 	h.in.Close()
 	h.want(holdLine{Event: "released", ID: "a"})
 	h.want(holdLine{Event: "closed"})
-	h.end(statusOK)
+	h.end(exit.OK)
 }
 
 // TestHoldLinesRefusesBadLines: each is answered, changes nothing, and ends nothing. The
@@ -365,7 +366,7 @@ func TestHoldLinesRefusesBadLines(t *testing.T) {
 	h.want(holdLine{Event: "released", ID: "used"})
 	h.in.Close()
 	h.want(holdLine{Event: "closed"})
-	h.end(statusUsage)
+	h.end(exit.Usage)
 	allFree(t, dir, "a", "b")
 }
 
@@ -376,10 +377,10 @@ func TestHoldLinesEndOfInput(t *testing.T) {
 		tail   string
 		status int
 	}{
-		"at the end of a line":    {"", statusOK},
-		"in the middle of a line": {`{"command":"acquire","id":"x",`, statusUsage},
+		"at the end of a line":    {"", exit.OK},
+		"in the middle of a line": {`{"command":"acquire","id":"x",`, exit.Usage},
 		// The program was cut off, and did not say that this is all.
-		"in place of a line's end": {`{"command":"acquire","id":"x","lock":"c"}`, statusUsage},
+		"in place of a line's end": {`{"command":"acquire","id":"x","lock":"c"}`, exit.Usage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -433,7 +434,7 @@ func TestHoldLinesWhoseOutputIsNotRead(t *testing.T) {
 		for h.out.Scan() {
 			continue
 		}
-		h.end(statusOK)
+		h.end(exit.OK)
 	})
 	t.Run("closed", func(t *testing.T) {
 		dir := t.TempDir()
@@ -442,7 +443,7 @@ func TestHoldLinesWhoseOutputIsNotRead(t *testing.T) {
 		h.next()
 		h.outEnd.CloseWithError(errors.New("no reader"))
 		h.say(`{"command":"acquire","id":"a","lock":"a"}`)
-		if status := <-h.status; status != statusFailed || !strings.Contains(h.errs.String(), "no reader") {
+		if status := <-h.status; status != exit.Failed || !strings.Contains(h.errs.String(), "no reader") {
 			t.Errorf("status %d: %s", status, h.errs.String())
 		}
 		allFree(t, dir, "a")
@@ -483,7 +484,7 @@ func TestHoldLinesManyLocks(t *testing.T) {
 	if len(released) != n {
 		t.Errorf("%d were released, want %d", len(released), n)
 	}
-	h.end(statusOK)
+	h.end(exit.OK)
 }
 
 // TestHoldLinesReportsTheSession: renewals move the deadline of all locks. When the session is
@@ -532,7 +533,7 @@ func TestHoldLinesReportsTheSession(t *testing.T) {
 	if !lost["a"] || !lost["b"] {
 		t.Errorf("%v", lost)
 	}
-	h.end(statusLost)
+	h.end(exit.Lost)
 }
 
 // TestHoldLinesAmongOthers: readers, slots and those that wait in line, of one program.
@@ -565,6 +566,6 @@ func TestHoldLinesAmongOthers(t *testing.T) {
 	h.in.Close()
 	h.want(holdLine{Event: "released", ID: "w"}, holdLine{Event: "released", ID: "s1"}, holdLine{Event: "released", ID: "s2"})
 	h.want(holdLine{Event: "closed"})
-	h.end(statusOK)
+	h.end(exit.OK)
 	allFree(t, dir, "doc")
 }

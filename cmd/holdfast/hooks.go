@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 )
 
 // hooks are commands that run starts in addition to its own command. Each is a program and its
@@ -30,13 +33,13 @@ func (h *hooks) check() error {
 		}
 		words := strings.Fields(hook.line)
 		if len(words) == 0 {
-			return usagef("%s contains only blanks: name a program", hook.flag)
+			return exit.Usagef("%s contains only blanks: name a program", hook.flag)
 		}
 		if _, err := exec.LookPath(words[0]); err != nil {
 			if hook.flag == "--on-lost" {
-				return usagef("--on-lost must be kill, warn or a program, not %q: %w", hook.line, err)
+				return exit.Usagef("--on-lost must be kill, warn or a program, not %q: %w", hook.line, err)
 			}
-			return usagef("%s: %w", hook.flag, err)
+			return exit.Usagef("%s: %w", hook.flag, err)
 		}
 	}
 	return nil
@@ -51,7 +54,7 @@ func (a *app) start(ctx context.Context, event, line string, env []string) (wait
 	words := strings.Fields(line)
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Env = append(slices.Clone(env), hookVariable+"="+event)
-	cmd.Stdout, cmd.Stderr = a.stderr, a.stderr
+	cmd.Stdout, cmd.Stderr = a.Stderr, a.Stderr
 	cmd.WaitDelay = time.Second
 	err := cmd.Start()
 	return func() error {
@@ -73,7 +76,7 @@ func (a *app) onLost(line string, env []string) (wait func()) {
 	return func() {
 		defer cancel()
 		if err := ended(); err != nil {
-			a.notef("%s", oneLine(err))
+			a.Notef("%s", output.OneLine(err))
 		}
 	}
 }
@@ -83,7 +86,7 @@ func (a *app) hook(event, line string, env []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
 	defer cancel()
 	if err := a.start(ctx, event, line, env)(); err != nil {
-		a.notef("%s", oneLine(err))
+		a.Notef("%s", output.OneLine(err))
 	}
 }
 
@@ -95,7 +98,7 @@ func (a *app) onAcquire(ctx context.Context, line string, env []string) error {
 		return nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return &statusError{statusLost, errors.Join(cause, err)}
+		return exit.With(exit.Lost, errors.Join(cause, err))
 	}
-	return &statusError{statusFailed, fmt.Errorf("the command was not started: %w", err)}
+	return exit.With(exit.Failed, fmt.Errorf("the command was not started: %w", err))
 }

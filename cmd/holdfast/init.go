@@ -43,11 +43,11 @@ func (a *app) init(ctx context.Context) error {
 		init = func(ctx context.Context, a *app, raw string) (map[string]any, error) { return a.usable(ctx, raw) }
 	}
 	result, err := init(ctx, a, a.storeURL)
-	if err == nil && a.json {
-		return a.printJSON(result)
+	if err == nil && a.JSON {
+		return a.PrintJSON(result)
 	}
 	if err == nil {
-		a.notef("%s can be used", result["store"])
+		a.Notef("%s can be used", result["store"])
 	}
 	return err
 }

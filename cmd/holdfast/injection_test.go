@@ -21,6 +21,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store/filestore"
@@ -66,7 +67,7 @@ func TestTextOfOthersIsPrintedEscaped(t *testing.T) {
 	}
 	name := "a" + evil
 	// The command takes no lock of such a name. A program can.
-	if _, _, status := run("lock", name); status != statusUsage {
+	if _, _, status := run("lock", name); status != exit.Usage {
 		t.Errorf("lock of such a name: status %d", status)
 	}
 	st, err := filestore.Open(filepath.Join(dir, "store"), nil)

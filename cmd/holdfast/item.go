@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/store"
@@ -67,7 +69,7 @@ func (a *app) withItems(cmd *cobra.Command, f *itemFlags, makes bool, do func(co
 			return err
 		}
 		if at.isNew() && !makes {
-			return &statusError{statusUnsafe, fmt.Errorf("there is no bucket %s: check the name, or create the bucket with holdfast item init", at)}
+			return exit.With(exit.Unsafe, fmt.Errorf("there is no bucket %s: check the name, or create the bucket with holdfast item init", at))
 		}
 		b, err := at.open(ctx, a)
 		if err != nil {
@@ -92,8 +94,8 @@ func inWords(err error) error {
 		if other.Copied() {
 			help = "if one table is a copy of the other, name another prefix, --bucket URL/PREFIX; if you moved the table and no program uses the old place, take over the prefix with item init --adopt"
 		}
-		return &statusError{statusUnsafe, fmt.Errorf("the objects next to %s belong to the table %s (%s), and not to %s (%s): %s",
-			other.Object, other.Table, other.ID, other.Store, other.StoreID, help)}
+		return exit.With(exit.Unsafe, fmt.Errorf("the objects next to %s belong to the table %s (%s), and not to %s (%s): %s",
+			other.Object, other.Table, other.ID, other.Store, other.StoreID, help))
 	case errors.As(err, &age):
 		why, until := "longer, so another program's sweep could remove objects that this command writes", ""
 		help := fmt.Sprintf("change the age of the table with item init --orphan-age %v --change-orphan-age", age.Given)
@@ -104,27 +106,27 @@ func inWords(err error) error {
 			until = fmt.Sprintf(" until %s, because a program made the orphan age shorter", age.Until.Local().Format(time.DateTime))
 			help = "wait"
 		}
-		return &statusError{statusUnsafe, fmt.Errorf("the orphan age of this table is %v%s, and --orphan-age %v is %s: remove --orphan-age, or %s", age.Table, until, age.Given, why, help)}
+		return exit.With(exit.Unsafe, fmt.Errorf("the orphan age of this table is %v%s, and --orphan-age %v is %s: remove --orphan-age, or %s", age.Table, until, age.Given, why, help))
 	}
 	return err
 }
 
 func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, error) {
-	o := &largeitem.Options{BaseURI: f.base, OrphanAge: f.orphanAge, AdoptPrefix: f.adopt, RemoveSuperseded: f.remove, RemoveYoung: f.young, Logger: a.log()}
+	o := &largeitem.Options{BaseURI: f.base, OrphanAge: f.orphanAge, AdoptPrefix: f.adopt, RemoveSuperseded: f.remove, RemoveYoung: f.young, Logger: a.Log()}
 	switch {
 	case emptyFlag(flags, "reference-base"):
-		return nil, usagef("--reference-base is empty: remove the flag to use the URL of the bucket")
+		return nil, exit.Usagef("--reference-base is empty: remove the flag to use the URL of the bucket")
 	case f.young && !f.remove:
-		return nil, usagef("--any-age needs --remove-superseded")
+		return nil, exit.Usagef("--any-age needs --remove-superseded")
 	case flags.Changed("orphan-age") && f.orphanAge < largeitem.MinOrphanAge:
-		return nil, usagef("--orphan-age is %v; it must be at least %v, because another program may just have written a younger object", f.orphanAge, largeitem.MinOrphanAge)
+		return nil, exit.Usagef("--orphan-age is %v; it must be at least %v, because another program may just have written a younger object", f.orphanAge, largeitem.MinOrphanAge)
 	}
 	switch f.layout {
 	case layoutOwn:
 	case layoutMate:
 		o.Layout = largeitem.PynamoDBMateLayout()
 	default:
-		return nil, usagef("--layout must be %[2]s or %[3]s, not %[1]s", printable.Text(f.layout), layoutOwn, layoutMate)
+		return nil, exit.Usagef("--layout must be %[2]s or %[3]s, not %[1]s", printable.Text(f.layout), layoutOwn, layoutMate)
 	}
 	return o, nil
 }
@@ -132,10 +134,10 @@ func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, e
 // bucketURL takes the URL of the bucket apart: its key is the prefix.
 func (f *itemFlags) bucketURL(flags *pflag.FlagSet, a *app, makes bool) (*objectURL, error) {
 	if emptyFlag(flags, "bucket") {
-		return nil, usagef("--bucket, or %s, is empty: name the bucket of the large attributes", variableOf("bucket"))
+		return nil, exit.Usagef("--bucket, or %s, is empty: name the bucket of the large attributes", variableOf("bucket"))
 	}
 	if f.bucket == "" {
-		return nil, usagef("name the bucket of the large attributes: --bucket s3://BUCKET/PREFIX or file:DIR, or %s", variableOf("bucket"))
+		return nil, exit.Usagef("name the bucket of the large attributes: --bucket s3://BUCKET/PREFIX or file:DIR, or %s", variableOf("bucket"))
 	}
 	at, err := a.parseBucket(f.bucket, makes)
 	if err != nil {
@@ -167,7 +169,7 @@ func (a *app) parseBucket(raw string, makes bool) (*objectURL, error) {
 	case err != nil:
 		return nil, err
 	case !empty:
-		return nil, usagef("the directory %s is not a bucket, and contains other files: name a new or empty directory; or turn it into a bucket with file:%[1]s//", path)
+		return nil, exit.Usagef("the directory %s is not a bucket, and contains other files: name a new or empty directory; or turn it into a bucket with file:%[1]s//", path)
 	}
 	if dir, err = filepath.Abs(path); err != nil {
 		return nil, err
@@ -185,7 +187,7 @@ func parseKey(s largeitem.Schema, text string) (largeitem.Key, error) {
 	values := []string{text}
 	if s.Sort.Name != "" {
 		if values = strings.Split(text, "/"); len(values) != 2 {
-			return largeitem.Key{}, usagef(`the key %s is not complete: the table has a partition key %s and a sort key %s; write PARTITION/SORT, or ["PARTITION","SORT"] if a value contains a slash`, printable.Text(text), s.Partition.Name, s.Sort.Name)
+			return largeitem.Key{}, exit.Usagef(`the key %s is not complete: the table has a partition key %s and a sort key %s; write PARTITION/SORT, or ["PARTITION","SORT"] if a value contains a slash`, printable.Text(text), s.Partition.Name, s.Sort.Name)
 		}
 	}
 	typed := make([]any, len(values))
@@ -200,14 +202,14 @@ func parseKey(s largeitem.Schema, text string) (largeitem.Key, error) {
 
 func checkedKey(s largeitem.Schema, text string, values []any) (largeitem.Key, error) {
 	if text == "" {
-		return largeitem.Key{}, usagef("KEY is empty: a variable of your script may not be set")
+		return largeitem.Key{}, exit.Usagef("KEY is empty: a variable of your script may not be set")
 	}
 	k, err := largeitem.NewKey(values[0], values[1:]...)
 	if err == nil {
 		err = s.CheckKey(k)
 	}
 	if err != nil {
-		err = usagef("the key %s: %w", printable.Text(text), err)
+		err = exit.Usagef("the key %s: %w", printable.Text(text), err)
 	}
 	return k, err
 }
@@ -216,16 +218,16 @@ func parseJSONKey(s largeitem.Schema, text string) (largeitem.Key, error) {
 	if strings.HasPrefix(text, "[") {
 		var k largeitem.Key
 		if err := k.UnmarshalText([]byte(text)); err != nil {
-			return k, usagef("the key %s: %w", printable.Text(text), err)
+			return k, exit.Usagef("the key %s: %w", printable.Text(text), err)
 		}
 		if err := s.CheckKey(k); err != nil {
-			return k, usagef("the key %s: %w", printable.Text(text), err)
+			return k, exit.Usagef("the key %s: %w", printable.Text(text), err)
 		}
 		return k, nil
 	}
 	named, err := largeitem.UnmarshalPlain([]byte(text))
 	if err != nil {
-		return largeitem.Key{}, usagef("the key %s: %w", printable.Text(text), err)
+		return largeitem.Key{}, exit.Usagef("the key %s: %w", printable.Text(text), err)
 	}
 	var values []any
 	for _, a := range []largeitem.KeyAttribute{s.Partition, s.Sort} {
@@ -233,11 +235,11 @@ func parseJSONKey(s largeitem.Schema, text string) (largeitem.Key, error) {
 			values = append(values, v)
 			delete(named, a.Name)
 		} else if a.Name != "" {
-			return largeitem.Key{}, usagef("the key %s has no value for %s", printable.Text(text), printable.Text(a.Name))
+			return largeitem.Key{}, exit.Usagef("the key %s has no value for %s", printable.Text(text), printable.Text(a.Name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		return largeitem.Key{}, usagef("the key %s: %s is not a part of the key of the table", printable.Text(text), printable.Text(name))
+		return largeitem.Key{}, exit.Usagef("the key %s: %s is not a part of the key of the table", printable.Text(text), printable.Text(name))
 	}
 	return checkedKey(s, text, values)
 }
@@ -254,7 +256,7 @@ func attributesFlag(name, text string, typed bool) (largeitem.Attributes, error)
 		if typed {
 			example = `{"status":{"N":"200"}}`
 		}
-		return nil, usagef("the value of --%s must be a JSON object, such as '%s': %w", name, example, err)
+		return nil, exit.Usagef("the value of --%s must be a JSON object, such as '%s': %w", name, example, err)
 	}
 	return attrs, nil
 }
@@ -309,7 +311,7 @@ func viewItem(i *largeitem.Item, typed bool) (itemView, error) {
 		if v.Foreign == nil {
 			v.Foreign = map[string]string{}
 		}
-		v.Foreign[name] = oneLine(why)
+		v.Foreign[name] = output.OneLine(why)
 	}
 	return v, nil
 }
@@ -439,13 +441,13 @@ func (w *putFlags) change(ctx context.Context, a *app, flags *pflag.FlagSet) (la
 	}
 	switch {
 	case chosen > 1:
-		return c, usagef("--if-absent, --if-exists and --replace exclude each other")
+		return c, exit.Usagef("--if-absent, --if-exists and --replace exclude each other")
 	case emptyFlag(flags, "set"):
-		return c, usagef("--set is empty: give a JSON object, {} for no attributes")
+		return c, exit.Usagef("--set is empty: give a JSON object, {} for no attributes")
 	case len(c.Remove) > 0 && (w.ifAbsent || w.replaces):
-		return c, usagef("--if-absent and --remove exclude each other, because a new item has no attribute to remove")
+		return c, exit.Usagef("--if-absent and --remove exclude each other, because a new item has no attribute to remove")
 	case w.typed && w.set == "":
-		return c, usagef("--dynamodb-json needs --set")
+		return c, exit.Usagef("--dynamodb-json needs --set")
 	}
 	if w.set != "" {
 		text, err := a.setText(ctx, w)
@@ -459,7 +461,7 @@ func (w *putFlags) change(ctx context.Context, a *app, flags *pflag.FlagSet) (la
 	for _, given := range w.attrs {
 		name, _, _ := strings.Cut(given, "=@")
 		if _, set := c.Set[name]; set || slices.Contains(c.Remove, name) {
-			return c, usagef("the attribute %s is in --attr and in --set or --remove: name it once", printable.Text(name))
+			return c, exit.Usagef("the attribute %s is in --attr and in --set or --remove: name it once", printable.Text(name))
 		}
 	}
 	return c, nil
@@ -475,11 +477,11 @@ func (w *putFlags) large(ctx context.Context, a *app) (large largeitem.Large, si
 		_, twice := large[name]
 		switch {
 		case !ok || name == "" || file == "":
-			return nil, 0, opened, usagef("--attr needs NAME=@FILE, or NAME=@- for standard input; put a small value into --set")
+			return nil, 0, opened, exit.Usagef("--attr needs NAME=@FILE, or NAME=@- for standard input; put a small value into --set")
 		case twice:
-			return nil, 0, opened, usagef("--attr %s is given twice", printable.Text(name))
+			return nil, 0, opened, exit.Usagef("--attr %s is given twice", printable.Text(name))
 		case file == "-" && stdin != "":
-			return nil, 0, opened, usagef("--attr %s and %s cannot both be standard input", printable.Text(stdin), printable.Text(name))
+			return nil, 0, opened, exit.Usagef("--attr %s and %s cannot both be standard input", printable.Text(stdin), printable.Text(name))
 		case file == "-":
 			stdin = name
 		}
@@ -529,14 +531,14 @@ func (w *putFlags) describe(large largeitem.Large) error {
 				}
 			}
 			if !ok || name == "" || key == "" || value == "" {
-				return usagef("--%s needs %s", f.flag, form)
+				return exit.Usagef("--%s needs %s", f.flag, form)
 			}
 			s, has := large[name]
 			if !has {
-				return usagef("--%s names the attribute %[2]s, but there is no --attr %[2]s", f.flag, printable.Text(name))
+				return exit.Usagef("--%s names the attribute %[2]s, but there is no --attr %[2]s", f.flag, printable.Text(name))
 			}
 			if f.set(&s, key, value) {
-				return usagef("--%s %s is given twice", f.flag, printable.Text(strings.TrimSuffix(name+":"+key, ":-")))
+				return exit.Usagef("--%s %s is given twice", f.flag, printable.Text(strings.TrimSuffix(name+":"+key, ":-")))
 			}
 			large[name] = s
 		}
@@ -581,8 +583,8 @@ func (a *app) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyText 
 		if err != nil {
 			return err
 		}
-		bar := a.bar(keyText, size)
-		opts := &largeitem.WriteOptions{Progress: func(done, _ int64) { bar.set(done) }}
+		bar := a.Bar(keyText, size)
+		opts := &largeitem.WriteOptions{Progress: func(done, _ int64) { bar.Set(done) }}
 		write := func() (*largeitem.Result, error) { return s.Upsert(ctx, key, change, large, opts) }
 		switch {
 		case w.ifAbsent:
@@ -593,7 +595,7 @@ func (a *app) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyText 
 			write = func() (*largeitem.Result, error) { return s.Replace(ctx, key, change.Set, large, opts) }
 		}
 		r, err := write()
-		bar.end()
+		bar.End()
 		if err != nil {
 			return existsAlready(err)
 		}
@@ -605,7 +607,7 @@ func (a *app) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyText 
 func existsAlready(err error) error {
 	var refused *largeitem.ConditionFailedError
 	if errors.As(err, &refused) && refused.HasCurrent && refused.Current != nil && store.OutcomeOf(err) == store.NotApplied {
-		return &statusError{statusCondition, fmt.Errorf("the item %v already exists", refused.Key)}
+		return exit.With(exit.Condition, fmt.Errorf("the item %v already exists", refused.Key))
 	}
 	return err
 }
@@ -621,9 +623,9 @@ func (a *app) setText(ctx context.Context, w *putFlags) (string, error) {
 	}
 	switch {
 	case name == "":
-		return "", usagef("--set @: name a file, @FILE, or @- for standard input")
+		return "", exit.Usagef("--set @: name a file, @FILE, or @- for standard input")
 	case name == "-" && slices.ContainsFunc(w.attrs, func(given string) bool { return strings.HasSuffix(given, "=@-") }):
-		return "", usagef("--set and --attr cannot both be standard input")
+		return "", exit.Usagef("--set and --attr cannot both be standard input")
 	}
 	src, err := a.openSource(ctx, name, -1)
 	if err != nil {
@@ -632,21 +634,21 @@ func (a *app) setText(ctx context.Context, w *putFlags) (string, error) {
 	defer src.Close()
 	text, err := io.ReadAll(io.LimitReader(src.Reader, maxSet+1))
 	if err == nil && len(text) > maxSet {
-		err = usagef("--set %s: more than %d bytes; put a large value into --attr", printable.Text(w.set), maxSet)
+		err = exit.Usagef("--set %s: more than %d bytes; put a large value into --attr", printable.Text(w.set), maxSet)
 	}
 	return string(text), err
 }
 
 func (a *app) printWrote(v wroteView) error {
-	if a.json {
-		return a.printJSON(v)
+	if a.JSON {
+		return a.PrintJSON(v)
 	}
 	for _, p := range v.Puts {
 		what := "unchanged"
 		if p.Uploaded {
 			what = "uploaded"
 		}
-		if _, err := fmt.Fprintf(a.stdout, "%s\t%s\t%s\n", printable.Text(p.Attr), what, printable.Text(p.URI)); err != nil {
+		if _, err := fmt.Fprintf(a.Stdout, "%s\t%s\t%s\n", printable.Text(p.Attr), what, printable.Text(p.URI)); err != nil {
 			return err
 		}
 	}
@@ -674,13 +676,13 @@ does not exist, the status is 78.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case emptyFlag(cmd.Flags(), "attr"):
-				return usagef("--attr is empty: name a large attribute")
+				return exit.Usagef("--attr is empty: name a large attribute")
 			case attr == "" && cmd.Flags().Changed("output"):
-				return usagef("--output is for one large attribute: name it with --attr")
+				return exit.Usagef("--output is for one large attribute: name it with --attr")
 			case attr != "" && typed:
-				return usagef("--dynamodb-json is for a whole item: remove it, or remove --attr")
-			case attr != "" && a.json && (output == "" || output == "-"):
-				return usagef("--json and the attribute would both go to standard output: name a file with --output")
+				return exit.Usagef("--dynamodb-json is for a whole item: remove it, or remove --attr")
+			case attr != "" && a.JSON && (output == "" || output == "-"):
+				return exit.Usagef("--json and the attribute would both go to standard output: name a file with --output")
 			}
 			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error {
 				key, err := parseKey(s.schema, args[0])
@@ -698,7 +700,7 @@ does not exist, the status is 78.`,
 				if err != nil {
 					return err
 				}
-				return a.printJSON(v)
+				return a.PrintJSON(v)
 			})
 		},
 	}
@@ -727,21 +729,21 @@ func (a *app) itemAttribute(ctx context.Context, s items, key largeitem.Key, att
 			return why
 		}
 		if _, small := i.Attributes[attr]; small {
-			return &statusError{statusNotFound, fmt.Errorf("the attribute %s of the item %v is not a large attribute: item get without --attr prints it", attr, key)}
+			return exit.With(exit.NotFound, fmt.Errorf("the attribute %s of the item %v is not a large attribute: item get without --attr prints it", attr, key))
 		}
-		return &statusError{statusNotFound, fmt.Errorf("the item %v has no attribute %s", key, attr)}
+		return exit.With(exit.NotFound, fmt.Errorf("the item %v has no attribute %s", key, attr))
 	}
-	bar := a.bar(attr, body.Reference.Size)
-	_, err = io.Copy(to, shown{body, bar})
-	bar.end()
+	bar := a.Bar(attr, body.Reference.Size)
+	_, err = io.Copy(to, bar.Reader(body))
+	bar.End()
 	if err == nil {
 		err = to.commit()
 	}
 	if err != nil {
 		return fmt.Errorf("attribute %s of the item %v: %w", attr, key, err)
 	}
-	if a.json {
-		return a.printJSON(viewReference(body.Reference))
+	if a.JSON {
+		return a.PrintJSON(viewReference(body.Reference))
 	}
 	return nil
 }
@@ -777,13 +779,13 @@ If the item does not exist, the status is 0. With --if-exists it is 66.`,
 				if err != nil {
 					return err
 				}
-				if !a.json {
+				if !a.JSON {
 					return nil
 				}
 				v := viewWrote(key, r)
 				existed := r.Item != nil
 				v.Existed = &existed
-				return a.printJSON(v)
+				return a.PrintJSON(v)
 			})
 		},
 	}
@@ -848,8 +850,8 @@ func (a *app) printItem(i *largeitem.Item, typed bool) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return printable.JSON(a.stdout).Encode(v)
+	if a.JSON {
+		return printable.JSON(a.Stdout).Encode(v)
 	}
 	line := printable.Text(string(v.Key))
 	for _, name := range slices.Sorted(maps.Keys(v.Large)) {
@@ -862,6 +864,6 @@ func (a *app) printItem(i *largeitem.Item, typed bool) error {
 	for _, name := range slices.Sorted(maps.Keys(v.Foreign)) {
 		line += "\t" + printable.Text(name) + "=foreign"
 	}
-	_, err = fmt.Fprintln(a.stdout, line)
+	_, err = fmt.Fprintln(a.Stdout, line)
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 )
@@ -32,10 +33,10 @@ type tableKind interface {
 // tableURL takes the URL of the table of items apart.
 func (f *itemFlags) tableURL(cmd *cobra.Command, a *app) (*url.URL, error) {
 	if emptyFlag(cmd.Flags(), "table") {
-		return nil, usagef("--table, or %s, is empty: name the table of the items", variableOf("table"))
+		return nil, exit.Usagef("--table, or %s, is empty: name the table of the items", variableOf("table"))
 	}
 	if f.table == "" {
-		return nil, usagef("name the table of the items: --table %s, or %s", tableForms(), variableOf("table"))
+		return nil, exit.Usagef("name the table of the items: --table %s, or %s", tableForms(), variableOf("table"))
 	}
 	raw, err := a.named(f.table)
 	if err != nil {
@@ -43,7 +44,7 @@ func (f *itemFlags) tableURL(cmd *cobra.Command, a *app) (*url.URL, error) {
 	}
 	name, _, _ := strings.Cut(raw, ":")
 	if s := schemeOf(name); s != nil && s.tables == nil {
-		return nil, usagef("--table: %s: this kind of store cannot keep items; use %s", s.name, tableForms())
+		return nil, exit.Usagef("--table: %s: this kind of store cannot keep items; use %s", s.name, tableForms())
 	}
 	u, err := parseURL(raw)
 	if err != nil {
@@ -102,10 +103,10 @@ table, never for a copy. Set --orphan-age to twice the longest time of a put, or
 				return err
 			}
 			if f.adopt && f.bucket == "" {
-				return usagef("--adopt needs --bucket: name the prefix that init takes over")
+				return exit.Usagef("--adopt needs --bucket: name the prefix that init takes over")
 			}
 			if change && (f.bucket == "" || f.orphanAge == 0) {
-				return usagef("--change-orphan-age needs --bucket and --orphan-age")
+				return exit.Usagef("--change-orphan-age needs --bucket and --orphan-age")
 			}
 			return a.itemsMake(cmd, f, p, s, change)
 		},
@@ -120,7 +121,7 @@ table, never for a copy. Set --orphan-age to twice the longest time of a put, or
 
 func keyAttribute(cmd *cobra.Command, flag, text string) (largeitem.KeyAttribute, error) {
 	if emptyFlag(cmd.Flags(), flag) {
-		return largeitem.KeyAttribute{}, usagef("--%s is empty: give NAME or NAME:number", flag)
+		return largeitem.KeyAttribute{}, exit.Usagef("--%s is empty: give NAME or NAME:number", flag)
 	}
 	name, number := strings.CutSuffix(text, ":number")
 	return largeitem.KeyAttribute{Name: name, Number: number}, nil
@@ -147,10 +148,10 @@ func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largei
 	result := map[string]any{"usable": true}
 	done := func(s largeitem.Schema) error {
 		result["table"] = s.Name
-		if a.json {
-			return a.printJSON(result)
+		if a.JSON {
+			return a.PrintJSON(result)
 		}
-		a.notef("%s can be used", s.Name)
+		a.Notef("%s can be used", s.Name)
 		return nil
 	}
 	if f.bucket == "" {
@@ -195,5 +196,5 @@ func markOrphanAge(ctx context.Context, s items, asked time.Duration, change boo
 	case change:
 		return asked, s.ChangeOrphanAge(ctx, asked)
 	}
-	return age, &statusError{statusUnsafe, fmt.Errorf("the orphan age of this table is %v, and not %v: add --change-orphan-age to change it", age, asked)}
+	return age, exit.With(exit.Unsafe, fmt.Errorf("the orphan age of this table is %v, and not %v: add --change-orphan-age to change it", age, asked))
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/items/largeitem"
@@ -38,11 +40,11 @@ func (p *paceFlags) add(flags *pflag.FlagSet) {
 
 func (p *paceFlags) check(flags *pflag.FlagSet) error {
 	if emptyFlag(flags, "progress-file") {
-		return usagef("--progress-file is empty: name a file")
+		return exit.Usagef("--progress-file is empty: name a file")
 	}
 	for _, name := range p.attrs {
 		if name == "" {
-			return usagef("--attr is empty: name a large attribute")
+			return exit.Usagef("--attr is empty: name a large attribute")
 		}
 	}
 	return nil
@@ -68,7 +70,7 @@ func (p progressFile) read() (string, error) {
 	if p.name == "" {
 		return "", nil
 	}
-	bad := usagef("%s is not a progress file: name another file, or remove this file", p.name)
+	bad := exit.Usagef("%s is not a progress file: name another file, or remove this file", p.name)
 	info, err := os.Stat(p.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -92,7 +94,7 @@ func (p progressFile) read() (string, error) {
 		return "", bad
 	}
 	if at.Of != p.of {
-		return "", usagef("%s contains the progress of %s, not of %s: name another file, or remove this file", p.name, printable.Text(at.Of), p.of)
+		return "", exit.Usagef("%s contains the progress of %s, not of %s: name another file, or remove this file", p.name, printable.Text(at.Of), p.of)
 	}
 	return at.At, nil
 }
@@ -179,13 +181,13 @@ removes objects of that layout only in a bucket with versions, or with --no-othe
 				return err
 			}
 			if o.Limit < 0 {
-				return usagef("--limit must be at least 1")
+				return exit.Usagef("--limit must be at least 1")
 			}
 			if p.resume != "" && (o.Scan || f.layout == layoutMate) {
-				return usagef("--scan and --layout pynamodb_mate cannot continue an interrupted sweep: remove --progress-file")
+				return exit.Usagef("--scan and --layout pynamodb_mate cannot continue an interrupted sweep: remove --progress-file")
 			}
 			if o.Exclusive && f.layout != layoutMate {
-				return usagef("--no-other-writers needs --layout %s: programs of the other layout never use old objects again", layoutMate)
+				return exit.Usagef("--no-other-writers needs --layout %s: programs of the other layout never use old objects again", layoutMate)
 			}
 			o.Attributes, o.Parallel, o.Rate = p.attrs, p.parallel, p.rate
 			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error { return a.sweepItems(ctx, s, f, p, o) })
@@ -212,16 +214,16 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 	if p.resume != "" && !o.DryRun {
 		o.Checkpoint = file.write
 	}
-	bar := a.counter("objects")
-	o.Progress = func(w largeitem.SweepStats) { bar.set(w.Seen) }
+	bar := a.Counter("objects")
+	o.Progress = func(w largeitem.SweepStats) { bar.Set(w.Seen) }
 	o.Report = func(x largeitem.Orphan, err error) {
-		if err == nil && !a.json {
-			bar.clear()
-			fmt.Fprintln(a.stdout, printable.Text(x.Object))
+		if err == nil && !a.JSON {
+			bar.Clear()
+			fmt.Fprintln(a.Stdout, printable.Text(x.Object))
 		}
 	}
 	w, err := s.Sweep(ctx, o)
-	bar.end()
+	bar.End()
 	if err != nil && w.Seen == 0 {
 		return err // it was refused, or could not begin
 	}
@@ -234,11 +236,11 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 		Failed: w.Failed, Failures: []string{}, Uploads: w.Uploads.Removed, Seconds: w.Elapsed.Seconds(),
 	}
 	for _, x := range w.Failures {
-		v.Failures = append(v.Failures, x.Object+": "+oneLine(x.Err))
-		a.warnf("%s: %s", x.Object, oneLine(x.Err))
+		v.Failures = append(v.Failures, x.Object+": "+output.OneLine(x.Err))
+		a.Warnf("%s: %s", x.Object, output.OneLine(x.Err))
 	}
-	if a.json {
-		return errors.Join(a.printJSON(v), err)
+	if a.JSON {
+		return errors.Join(a.PrintJSON(v), err)
 	}
 	verb := "removed"
 	if o.DryRun {
@@ -257,7 +259,7 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 			kept += fmt.Sprintf(", %d %s", k.n, k.why)
 		}
 	}
-	a.notef("%d of %d objects (%s of %s) %s; kept: %s", v.Removed, v.Seen, bytesText(v.RemovedBytes), bytesText(v.Bytes), verb, kept)
+	a.Notef("%d of %d objects (%s of %s) %s; kept: %s", v.Removed, v.Seen, bytesText(v.RemovedBytes), bytesText(v.Bytes), verb, kept)
 	return err
 }
 
@@ -285,7 +287,7 @@ type problemView struct {
 }
 
 func viewProblem(p largeitem.Problem) problemView {
-	v := problemView{Kind: string(p.Kind), Attr: p.Attr, URI: p.URI, Error: oneLine(p.Err)}
+	v := problemView{Kind: string(p.Kind), Attr: p.Attr, URI: p.URI, Error: output.OneLine(p.Err)}
 	v.Key, _ = p.Key.MarshalText() // a key of the table
 	return v
 }
@@ -329,16 +331,16 @@ func (a *app) verifyItems(ctx context.Context, s items, _ *itemFlags, p *paceFla
 	if p.resume != "" {
 		o.Checkpoint = file.write
 	}
-	bar := a.counter("references")
-	o.Progress = func(w largeitem.VerifyStats) { bar.set(w.References) }
+	bar := a.Counter("references")
+	o.Progress = func(w largeitem.VerifyStats) { bar.Set(w.References) }
 	o.Report = func(x largeitem.Problem) {
-		if v := viewProblem(x); !a.json {
-			bar.clear()
-			fmt.Fprintf(a.stdout, "%s\t%s\t%s\t%s\n", v.Kind, printable.Text(string(v.Key)), printable.Text(v.Attr), printable.Text(v.Error))
+		if v := viewProblem(x); !a.JSON {
+			bar.Clear()
+			fmt.Fprintf(a.Stdout, "%s\t%s\t%s\t%s\n", v.Kind, printable.Text(string(v.Key)), printable.Text(v.Attr), printable.Text(v.Error))
 		}
 	}
 	w, err := s.Verify(ctx, o)
-	bar.end()
+	bar.End()
 	if w.Complete {
 		err = errors.Join(err, file.done())
 	}
@@ -349,18 +351,18 @@ func (a *app) verifyItems(ctx context.Context, s items, _ *itemFlags, p *paceFla
 	for _, x := range w.Problems {
 		v.Problems = append(v.Problems, viewProblem(x))
 	}
-	if a.json {
-		err = errors.Join(a.printJSON(v), err)
+	if a.JSON {
+		err = errors.Join(a.PrintJSON(v), err)
 	}
 	bad := v.Missing + v.Damaged + v.Foreign + v.Unreadable
 	if bad > 0 && w.Complete {
-		return &statusError{statusUnsafe, fmt.Errorf("%d of %d references of %d items have a problem", bad, v.References, v.Items)}
+		return exit.With(exit.Unsafe, fmt.Errorf("%d of %d references of %d items have a problem", bad, v.References, v.Items))
 	}
 	if err == nil && len(p.attrs) > 0 && v.References == 0 && v.Items > 0 && o.After == "" {
-		return &statusError{statusNotFound, fmt.Errorf("none of %d items has a large attribute %s", v.Items, strings.Join(p.attrs, " or "))}
+		return exit.With(exit.NotFound, fmt.Errorf("none of %d items has a large attribute %s", v.Items, strings.Join(p.attrs, " or ")))
 	}
-	if err == nil && !a.json {
-		a.notef("%d references of %d items have no problem (%s)", v.References, v.Items, bytesText(v.Bytes))
+	if err == nil && !a.JSON {
+		a.Notef("%d references of %d items have no problem (%s)", v.References, v.Items, bytesText(v.Bytes))
 	}
 	return err
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -70,7 +72,7 @@ func TestJSONGolden(t *testing.T) {
 		"unled":       viewOfLeader("jobs", lease.Leader{}, errors.New("why"), "file:/x"),
 		"candidates":  viewOf(nil, lease.Info{Record: line}, "file:/x"),
 		"inslot":      &report{Names: []string{"pool"}, Command: []string{"job.sh"}, Result: "ran", Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: pool},
-		"busyreaders": problem{Level: "error", Message: "why", Status: statusBusy, Kind: "busy", Lock: "doc", Store: "file:/x", Holder: "ada, bob", Token: 7},
+		"busyreaders": output.Problem{Level: "error", Message: "why", Status: exit.Busy, Kind: "busy", Lock: "doc", Store: "file:/x", Holder: "ada, bob", Token: 7},
 		"askreaders":  viewOfStatus(lease.YieldStatus{YieldRequest: lease.YieldRequest{By: "bob", At: at}, Name: "doc", Token: 7, Holder: "session S"}, "file:/x"),
 		"none":        viewOfLeader("jobs", lease.Leader{State: lease.LeaderNone}, lease.ErrNoLeader, "file:/x"),
 		"lost":        holdLine{Event: "lost", Lock: "jobs/nightly", Token: 7, Time: at, Error: "why"},

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 )
 
 // With --json every command that has a result prints it as JSON, and says nothing else on
@@ -58,14 +60,14 @@ func TestEveryResultAsJSON(t *testing.T) {
 }
 
 // eachProblem reads what --json writes to stderr, and returns the last.
-func eachProblem(t *testing.T, stderr string) (last problem) {
+func eachProblem(t *testing.T, stderr string) (last output.Problem) {
 	t.Helper()
 	locks := closedSchema(t)
 	for _, line := range strings.Split(strings.TrimSuffix(stderr, "\n"), "\n") {
 		if err := locks.check("message", []byte(line)); err != nil {
 			t.Errorf("%s: the schema refuses it: %v", line, err)
 		}
-		last = problem{}
+		last = output.Problem{}
 		if err := json.Unmarshal([]byte(line), &last); err != nil || last.Message == "" {
 			t.Errorf("%q: %v", line, err)
 		}

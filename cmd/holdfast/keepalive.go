@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -30,7 +32,7 @@ const maxKeptMargin = 10 * time.Second
 func (f *leaseFlags) trusted() error {
 	asked := f.ttl
 	if asked <= 0 || asked > lease.MaxTTL {
-		return usagef("--ttl must be from %v to %v, not %v", lease.MinLocalTTL, lease.MaxTTL, asked)
+		return exit.Usagef("--ttl must be from %v to %v, not %v", lease.MinLocalTTL, lease.MaxTTL, asked)
 	}
 	if f.grace == 0 {
 		f.grace = min(asked/4, lease.MaxDefaultGrace)
@@ -41,7 +43,7 @@ func (f *leaseFlags) trusted() error {
 	}
 	f.ttl = (asked + f.margin + grace).Truncate(time.Millisecond)
 	if f.ttl > lease.MaxTTL || f.ttl < asked {
-		return usagef("--ttl %v is too long: with the margin (%v) and the grace (%v) a lease lasts at most %v", asked, f.margin, grace, lease.MaxTTL)
+		return exit.Usagef("--ttl %v is too long: with the margin (%v) and the grace (%v) a lease lasts at most %v", asked, f.margin, grace, lease.MaxTTL)
 	}
 	return nil
 }
@@ -65,13 +67,13 @@ func keptFor(text string) (process, error) {
 	default:
 		pid, err := strconv.Atoi(text)
 		if err != nil || pid <= 0 {
-			return p, usagef("--renew-until must be unlock, parent, or the id of a process, not %q", text)
+			return p, exit.Usagef("--renew-until must be unlock, parent, or the id of a process, not %q", text)
 		}
 		p.pid = pid
 	}
-	start, alive := startOf(p.pid)
+	start, alive := child.StartOf(p.pid)
 	if !alive {
-		return p, usagef("--renew-until %s: there is no process %d", text, p.pid)
+		return p, exit.Usagef("--renew-until %s: there is no process %d", text, p.pid)
 	}
 	p.start = start
 	return p, nil
@@ -82,7 +84,7 @@ func (p process) ended() bool {
 	if p.pid == 0 {
 		return false
 	}
-	start, alive := startOf(p.pid)
+	start, alive := child.StartOf(p.pid)
 	return !alive || start != p.start
 }
 
@@ -104,7 +106,7 @@ func startRenewer(path, grant string, until process) (*renewer, error) {
 	// The root of its file system, so that it keeps no other directory busy. It is there
 	// even where no directory for temporary files is.
 	cmd.Dir = filepath.VolumeName(self) + string(filepath.Separator)
-	detachProcess(cmd)
+	child.Detach(cmd)
 	// The handle says what the keeper has to do. Holdfast's variables in the environment
 	// are for other commands.
 	for _, v := range os.Environ() {
@@ -160,9 +162,9 @@ func (a *app) keeperCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pid, err := strconv.Atoi(args[2])
 			if err != nil {
-				return usagef("%q is not a process id", args[2])
+				return exit.Usagef("%q is not a process id", args[2])
 			}
-			a.quiet = true
+			a.Quiet = true
 			return a.keepAlive(cmd.Context(), args[0], args[1], process{pid, args[3]})
 		},
 	}
@@ -175,7 +177,7 @@ const lookAtJob = 500 * time.Millisecond
 // keepAlive renews the lock of a handle file until the file does not exist or belongs to another grant.
 // It also ends when the process in until has ended: then it releases the lock.
 func (a *app) keepAlive(ctx context.Context, path, grant string, until process) error {
-	fmt.Fprint(a.stdout, renewerReady)
+	fmt.Fprint(a.Stdout, renewerReady)
 	due := time.Now() // the first renewal learns the TTL
 	last, ttl := due, lease.MaxTTL
 	for ; ; time.Sleep(min(lookAtJob, max(time.Until(due), 10*time.Millisecond))) {
@@ -193,7 +195,7 @@ func (a *app) keepAlive(ctx context.Context, path, grant string, until process) 
 		case err == nil:
 			last, ttl = time.Now(), f.Ticket.TTL
 			due = last.Add(ttl / 3)
-		case errors.Is(err, lease.ErrLost), errors.Is(err, lease.ErrReleased), statusOf(err) == statusNotFound, time.Since(last) > ttl:
+		case errors.Is(err, lease.ErrLost), errors.Is(err, lease.ErrReleased), exit.Status(err) == exit.NotFound, time.Since(last) > ttl:
 			return err
 		default: // retry as soon as the store answers
 			due = time.Now().Add(lookAtJob)

@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 )
 
 // lockResult is what lock --json prints.
@@ -88,7 +91,7 @@ func job(t *testing.T) (pid int, kill func()) {
 func waitEnded(t *testing.T, pid int) {
 	t.Helper()
 	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, alive := startOf(pid); !alive {
+		if _, alive := child.StartOf(pid); !alive {
 			return
 		}
 		if time.Now().After(limit) {
@@ -107,10 +110,10 @@ func TestLockIsKeptUntilItsProcessEnds(t *testing.T) {
 	p.take(t, store, "control", "--ttl", "2s", "--handle", "control.json")
 	kept := p.take(t, store, "kept", "--ttl", "2s", "--handle", "kept.json", "--renew-until", fmt.Sprint(pid))
 	time.Sleep(3 * time.Second)
-	if _, _, status := p.run(t, store, "renew", "control.json"); status != statusLost {
+	if _, _, status := p.run(t, store, "renew", "control.json"); status != exit.Lost {
 		t.Errorf("a lock that is not kept: status %d", status)
 	}
-	if _, _, status := p.run(t, store, "run", "-n", "kept", "--", "true"); status != statusBusy {
+	if _, _, status := p.run(t, store, "run", "-n", "kept", "--", "true"); status != exit.Busy {
 		t.Errorf("a lock that is kept: status %d", status)
 	}
 	if token := number(t, tokenOf(p.must(t, store, "show", "kept", "--json"))); token != kept.Token {
@@ -142,12 +145,12 @@ func TestKeeperEndsWithItsLock(t *testing.T) {
 	p.must(t, store, "unlock", "h.json")
 	second := p.take(t, store, "job", "--handle", "h.json", "--renew-until", "unlock", "--ttl", "2s")
 	waitEnded(t, first.Keeper)
-	if _, alive := startOf(second.Keeper); !alive {
+	if _, alive := child.StartOf(second.Keeper); !alive {
 		t.Error("the second keeper has ended with the first")
 	}
 	p.must(t, store, "break", "job", "--now", "--token", fmt.Sprint(second.Token))
 	waitEnded(t, second.Keeper)
-	if _, _, status := p.run(t, store, "unlock", "h.json"); status != statusLost {
+	if _, _, status := p.run(t, store, "unlock", "h.json"); status != exit.Lost {
 		t.Errorf("unlock of the broken one: status %d", status)
 	}
 	// parent is the process that started lock: this one.

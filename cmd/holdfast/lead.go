@@ -12,13 +12,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func (a *app) leadCommand() *cobra.Command {
-	f := &runFlags{wait: -1, onLost: "kill", conflictStatus: statusBusy}
+	f := &runFlags{wait: -1, onLost: "kill", conflictStatus: exit.Busy}
 	var value string
 	cmd := &cobra.Command{
 		Use: "lead [flags] NAME -- COMMAND [ARG...]",
@@ -45,13 +48,13 @@ See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 			case dash < 0:
 				return noDash(cmd, args)
 			case dash == 0:
-				return usagef("name the lock: holdfast lead NAME -- COMMAND")
+				return exit.Usagef("name the lock: holdfast lead NAME -- COMMAND")
 			case dash > 1:
-				return usagef("lead needs exactly one lock, not %d: holdfast lead NAME -- COMMAND", dash)
+				return exit.Usagef("lead needs exactly one lock, not %d: holdfast lead NAME -- COMMAND", dash)
 			case len(args) == 1:
-				return usagef("name the command: holdfast lead %s -- COMMAND", quoteArg(echoed(args[0])))
+				return exit.Usagef("name the command: holdfast lead %s -- COMMAND", quoteArg(echoed(args[0])))
 			case len(value) > lease.MaxData:
-				return usagef("%s has %d bytes; at most %d are allowed", asGiven(cmd.Flags().Lookup("value")), len(value), lease.MaxData)
+				return exit.Usagef("%s has %d bytes; at most %d are allowed", asGiven(cmd.Flags().Lookup("value")), len(value), lease.MaxData)
 			}
 			if err := notEmpty(cmd.Flags(), "value", "on-ask"); err != nil {
 				return err
@@ -79,7 +82,7 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 	if _, err := lookUp(argv); err != nil {
 		return err
 	}
-	defer surviveClosedPipe()()
+	defer child.SurviveClosedPipe()()
 	signals := make(chan os.Signal, 32)
 	handled := handleSignals(signals)
 	defer func() {
@@ -122,9 +125,9 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 		}
 		switch {
 		case errors.Is(err, lease.ErrUnresponsive):
-			a.notef("%s has not answered for %v; lead tries again", st.url, unresponsiveTimeout)
+			a.Notef("%s has not answered for %v; lead tries again", st.url, unresponsiveTimeout)
 		case err != nil:
-			a.notef("%s; lead waits for the lock again", strings.TrimSuffix(oneLine(err), "."))
+			a.Notef("%s; lead waits for the lock again", strings.TrimSuffix(output.OneLine(err), "."))
 		}
 	}
 }
@@ -187,10 +190,10 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 	case err != nil:
 		return false, err
 	case releaseErr != nil:
-		a.notef("%s", oneLine(releaseErr)) // no error: the command has ended by itself
+		a.Notef("%s", output.OneLine(releaseErr)) // no error: the command has ended by itself
 	}
-	if status != statusOK {
-		return false, &statusError{status: status}
+	if status != exit.OK {
+		return false, exit.With(status, nil)
 	}
 	return false, nil
 }
@@ -212,7 +215,7 @@ type leaderView struct {
 func viewOfLeader(name string, l lease.Leader, err error, url string) leaderView {
 	v := leaderView{Name: name, State: string(l.State), Token: l.Token, Holder: l.Holder, Store: url}
 	if err != nil && !errors.Is(err, lease.ErrNoLeader) {
-		v.State, v.Error = "unreadable", oneLine(err)
+		v.State, v.Error = "unreadable", output.OneLine(err)
 	}
 	if !l.Since.IsZero() {
 		v.Since = &l.Since
@@ -263,22 +266,22 @@ func (a *app) leader(ctx context.Context, name string, watch bool) error {
 	}
 	leader, err := client.Leader(ctx, name)
 	if errors.Is(err, lease.ErrNoLeader) {
-		err = &statusError{statusNotFound, err}
-		if a.json && leader.State == lease.LeaderExpired {
-			return errors.Join(err, a.printJSON(viewOfLeader(name, leader, nil, st.url)))
+		err = exit.With(exit.NotFound, err)
+		if a.JSON && leader.State == lease.LeaderExpired {
+			return errors.Join(err, a.PrintJSON(viewOfLeader(name, leader, nil, st.url)))
 		}
 		return err
 	}
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(viewOfLeader(name, leader, nil, st.url))
+	if a.JSON {
+		return a.PrintJSON(viewOfLeader(name, leader, nil, st.url))
 	}
-	if _, err := fmt.Fprintln(a.stdout, printable.Text(string(leader.Value))); err != nil {
+	if _, err := fmt.Fprintln(a.Stdout, printable.Text(string(leader.Value))); err != nil {
 		return err
 	}
-	a.notef("%s leads %q on %s (token %d)", leader.Holder, name, st.url, leader.Token)
+	a.Notef("%s leads %q on %s (token %d)", leader.Holder, name, st.url, leader.Token)
 	return nil
 }
 
@@ -303,8 +306,8 @@ func (a *app) watchLeader(ctx context.Context, client *lease.Client, name, url s
 }
 
 func (a *app) leaderLine(v leaderView) error {
-	if a.json {
-		return printable.JSON(a.stdout).Encode(v)
+	if a.JSON {
+		return printable.JSON(a.Stdout).Encode(v)
 	}
 	text := v.Time.Local().Format("15:04:05.000") + "  "
 	switch v.State {
@@ -322,7 +325,7 @@ func (a *app) leaderLine(v leaderView) error {
 	default:
 		text += v.State + "  " + printable.Text(v.Error)
 	}
-	_, err := fmt.Fprintln(a.stdout, text)
+	_, err := fmt.Fprintln(a.Stdout, text)
 	return err
 }
 

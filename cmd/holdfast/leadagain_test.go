@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
@@ -274,7 +275,7 @@ func TestLeadWhenTheStoreIsSilent(t *testing.T) {
 		})
 		a := c.start("a", "--store", url)
 		_ = a.cmd.Wait()
-		if got := a.cmd.ProcessState.ExitCode(); got != statusUnreachable {
+		if got := a.cmd.ProcessState.ExitCode(); got != exit.Unreachable {
 			t.Errorf("status %d: %s", got, a.said())
 		}
 	})
@@ -310,12 +311,12 @@ func TestRunWhenTheStoreFallsSilent(t *testing.T) {
 		s.AddWhen(func(awstest.Request) bool { return silent.Load() }, 0, -1, awstest.Fault{Drop: true})
 	})
 	p := newPlace(t)
-	if _, said, status := p.run(t, url, "lock", "--ttl", "1h", "job"); status != statusOK {
+	if _, said, status := p.run(t, url, "lock", "--ttl", "1h", "job"); status != exit.OK {
 		t.Fatal(status, said)
 	}
 	time.AfterFunc(2*time.Second, func() { silent.Store(true) })
 	_, said, status := p.run(t, url, "run", "-q", "--wait", "10m", "job", "--", "true")
-	if status != statusUnreachable || !strings.Contains(said, "the store has answered no request for 30s") {
+	if status != exit.Unreachable || !strings.Contains(said, "the store has answered no request for 30s") {
 		t.Errorf("status %d: %s", status, said)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -58,7 +59,7 @@ func (f *leaseFlags) explain(err error) error {
 	if given == nil {
 		return err
 	}
-	return usagef("%s: %s", strings.Join(given, ", "), wrong.Why)
+	return exit.Usagef("%s: %s", strings.Join(given, ", "), wrong.Why)
 }
 
 // openClient is a client together with its store.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease"
@@ -241,7 +243,7 @@ func viewOf(client *lease.Client, info lease.Info, url string) lockView {
 func inspect(ctx context.Context, client *lease.Client, st store.Store, name, url string) (lockView, error) {
 	info, err := client.Inspect(ctx, name)
 	if errors.Is(err, store.ErrCorrupt) {
-		return lockView{Name: name, State: "unreadable", Liveness: store.LivenessUnknown.String(), Store: url, Error: oneLine(err)}, nil
+		return lockView{Name: name, State: "unreadable", Liveness: store.LivenessUnknown.String(), Store: url, Error: output.OneLine(err)}, nil
 	}
 	if err != nil {
 		return lockView{}, err
@@ -297,14 +299,14 @@ states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects
 			prefix := ""
 			if len(args) > 0 {
 				if isURL(args[0]) {
-					return usagef("ls lists locks: for objects use holdfast object ls URL")
+					return exit.Usagef("ls lists locks: for objects use holdfast object ls URL")
 				}
 				prefix = strings.TrimSuffix(args[0], "/")
 			}
 			switch state {
 			case "", "held", "shared", "free", "broken", "unreadable":
 			default:
-				return usagef("--state must be held, shared, free, broken or unreadable, not %q", state)
+				return exit.Usagef("--state must be held, shared, free, broken or unreadable, not %q", state)
 			}
 			return a.ls(cmd.Context(), f, prefix, state, all || state != "")
 		},
@@ -326,8 +328,8 @@ func (a *app) ls(ctx context.Context, f *leaseFlags, prefix, state string, all b
 		return err
 	}
 	// A lock whose name cannot even be shown does not hide the others.
-	if a.json {
-		return errors.Join(a.printJSON(views), err)
+	if a.JSON {
+		return errors.Join(a.PrintJSON(views), err)
 	}
 	free := 0
 	if !all {
@@ -340,7 +342,7 @@ func (a *app) ls(ctx context.Context, f *leaseFlags, prefix, state string, all b
 			return err
 		}
 		if free > 0 {
-			a.notef("no locks are in use on %s; --all lists the free locks (%d)", st.url, free)
+			a.Notef("no locks are in use on %s; --all lists the free locks (%d)", st.url, free)
 			return nil
 		}
 		below, that := "", ""
@@ -350,10 +352,10 @@ func (a *app) ls(ctx context.Context, f *leaseFlags, prefix, state string, all b
 		if state != "" {
 			that = " that are " + state
 		}
-		a.notef("no locks%s on %s%s", below, st.url, that)
+		a.Notef("no locks%s on %s%s", below, st.url, that)
 		return nil
 	}
-	out := a.tableWriter()
+	out := a.Table()
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	runs := slices.ContainsFunc(views, func(v *lockView) bool { return v.LastRun != nil })
 	// The column of runs is there only if one of the locks has a run.
@@ -365,7 +367,7 @@ func (a *app) ls(ctx context.Context, f *leaseFlags, prefix, state string, all b
 	}
 	fmt.Fprintf(w, "NAME\tSTATE\tTOKEN\tSINCE\t%sHOLDER\n", run("LAST RUN"))
 	for _, v := range views {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s%s\n", out.name(printable.Text(v.Name)), v.shortState(), v.Token, v.since(time.Now()), run(v.LastRun.short()), printable.Text(v.whose()))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s%s\n", out.Name(printable.Text(v.Name)), v.shortState(), v.Token, v.since(time.Now()), run(v.LastRun.short()), printable.Text(v.whose()))
 	}
 	return errors.Join(w.Flush(), out.Close(), err)
 }
@@ -578,12 +580,6 @@ func away(d time.Duration) string {
 	return "in " + ago(d)
 }
 
-func (a *app) printJSON(v any) error {
-	enc := printable.JSON(a.stdout)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
-
 func (a *app) showCommand() *cobra.Command {
 	f := &leaseFlags{}
 	cmd := &cobra.Command{
@@ -665,10 +661,10 @@ func (a *app) show(ctx context.Context, f *leaseFlags, name string) error {
 	if err := underAll(ctx, client, &v); err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(v)
+	if a.JSON {
+		return a.PrintJSON(v)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	w := tabwriter.NewWriter(a.Stdout, 0, 8, 2, ' ', 0)
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", label, printable.Text(fmt.Sprintf(format, args...)))
 	}

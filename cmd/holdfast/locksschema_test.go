@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 )
 
 // closedSchema reads the schema of locks, in which no object may have a field that is not
@@ -59,7 +61,7 @@ func TestLocksSchemaHasEveryField(t *testing.T) {
 		"leader":        {leaderView{}, "`ask`, `leader`"},
 		"report":        {report{}, "`run --report"},
 		"held":          {heldLock{}, "`run --report"},
-		"message":       {problem{}, "Messages and errors"},
+		"message":       {output.Problem{}, "Messages and errors"},
 		"hold":          {nil, "`hold`: one per line"},
 	} {
 		def := s.Defs[name]

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
@@ -47,7 +48,7 @@ func TestReadersAboveTheBound(t *testing.T) {
 		h.want(holdLine{Event: "failed", ID: fmt.Sprint(i), Error: full})
 	}
 	for _, line := range []string{"run doc --shared -- true", "run doc --shared -n -- true", "run doc --fair -- true", "lead doc --fair -- true"} {
-		if said, status := executed(strings.Fields(line)); status != statusBusy || !strings.Contains(said, full) {
+		if said, status := executed(strings.Fields(line)); status != exit.Busy || !strings.Contains(said, full) {
 			t.Errorf("%s: status %d: %s", line, status, said)
 		}
 	}
@@ -61,7 +62,7 @@ func TestReadersAboveTheBound(t *testing.T) {
 	h.want(holdLine{Event: "held", ID: "last"})
 	h.in.Close()
 	h.want(holdLine{Event: "released", ID: "last"}, holdLine{Event: "closed"})
-	h.end(statusOK)
+	h.end(exit.OK)
 	if err := session.Close(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
@@ -51,11 +52,11 @@ func metricsFile(path string) error {
 		return nil
 	}
 	if !strings.HasSuffix(path, ".prom") {
-		return usagef("--metrics %q must end with .prom, because the node exporter reads no other files", path)
+		return exit.Usagef("--metrics %q must end with .prom, because the node exporter reads no other files", path)
 	}
 	dir, err := safefile.OpenAnyDir(filepath.Dir(path))
 	if err != nil {
-		return usagef("--metrics: %w", err)
+		return exit.Usagef("--metrics: %w", err)
 	}
 	dir.Close()
 	return nil
@@ -71,7 +72,7 @@ func (t *tally) add(ctx context.Context, result error) error {
 		add["holdfast_wait_seconds_total"] = t.acquired.Sub(t.began).Seconds()
 		add["holdfast_held_seconds_total"] = now.Sub(t.acquired).Seconds()
 		add["holdfast_last_run_timestamp_seconds"] = float64(now.Unix())
-		add[lastStatus] = float64(statusOf(result))
+		add[lastStatus] = float64(exit.Status(result))
 		if result == nil {
 			add["holdfast_last_success_timestamp_seconds"] = float64(now.Unix())
 		}

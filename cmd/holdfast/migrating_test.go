@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
@@ -70,7 +71,7 @@ func TestRowsOfOtherPrograms(t *testing.T) {
 				if c.tool == "flock" && state == "taken" {
 					said = weSaid // flock never says anything; ours does, unless -q
 					if !strings.Contains(a, "-E") && status == 1 {
-						status = statusBusy // theirs without -E
+						status = exit.Busy // theirs without -E
 					}
 				}
 				if status != ourStatus || said != weSaid || ran != weRan || ran != (state == "free") {

@@ -18,6 +18,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -63,12 +65,12 @@ type conditionView struct {
 func (v *objectView) strategies(ctx context.Context, b bucket) {
 	steps, err := b.Strategies(ctx)
 	if err != nil {
-		v.ConditionsUnknown = oneLine(err)
+		v.ConditionsUnknown = output.OneLine(err)
 	}
 	for _, s := range steps {
 		c := conditionView{Ability: strings.ReplaceAll(string(s.Ability), "-", "_"), Strategy: string(s.Strategy), Native: s.Native}
 		if s.Err != nil {
-			c.Reason = oneLine(s.Err)
+			c.Reason = output.OneLine(s.Err)
 		}
 		v.Conditions = append(v.Conditions, c)
 	}
@@ -178,34 +180,34 @@ func (f *writeFlags) options(flags *pflag.FlagSet) (*object.WriteOptions, error)
 	o := &object.WriteOptions{IfAbsent: f.ifAbsent, Force: f.force, ContentType: f.contentType, Headers: f.headers}
 	for _, name := range []string{"if-match", "source-if-match"} {
 		if emptyFlag(flags, name) {
-			return nil, usagef("--%s is empty: name a version, or use --if-absent for an object that must not exist", name)
+			return nil, exit.Usagef("--%s is empty: name a version, or use --if-absent for an object that must not exist", name)
 		}
 	}
 	o.IfMatch, o.SourceIfMatch = object.Version(f.ifMatch), object.Version(f.sourceMatch)
 	if o.IfAbsent && o.IfMatch != "" {
-		return nil, usagef("--if-absent and --if-match exclude each other: give one of them")
+		return nil, exit.Usagef("--if-absent and --if-match exclude each other: give one of them")
 	}
 	fenced := flags.Changed("fence")
 	switch {
 	case emptyFlag(flags, "fence"), fenced && f.fence == 0:
-		return nil, usagef("--fence needs a token of at least 1")
+		return nil, exit.Usagef("--fence needs a token of at least 1")
 	case fenced && f.lock == "":
-		return nil, usagef("--fence needs --lock NAME, the lock that issued the token")
+		return nil, exit.Usagef("--fence needs --lock NAME, the lock that issued the token")
 	case !fenced && f.lock != "" && os.Getenv(variableOf("lock")) != f.lock:
-		return nil, usagef("--lock needs --fence TOKEN, the token of that lock")
+		return nil, exit.Usagef("--lock needs --fence TOKEN, the token of that lock")
 	case fenced:
 		o.Fence = &object.Fence{Lock: f.lock, Token: f.fence}
 	}
 	for _, pair := range f.metadata {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, usagef("--metadata needs NAME=VALUE")
+			return nil, exit.Usagef("--metadata needs NAME=VALUE")
 		}
 		if o.Metadata == nil {
 			o.Metadata = map[string]string{}
 		}
 		if _, twice := o.Metadata[name]; twice {
-			return nil, usagef("--metadata %s is given twice", printable.Text(name))
+			return nil, exit.Usagef("--metadata %s is given twice", printable.Text(name))
 		}
 		o.Metadata[name] = value
 	}
@@ -244,7 +246,7 @@ func (b bucket) checkVersion(flag, version string) error {
 	if version == "" || !b.etags || strings.HasPrefix(strings.TrimPrefix(version, "W/"), `"`) && strings.HasSuffix(version, `"`) {
 		return nil
 	}
-	return usagef(`--%s: a version of an object on S3 is its ETag with the double quotes, as put prints it: '"..."'`, flag)
+	return exit.Usagef(`--%s: a version of an object on S3 is its ETag with the double quotes, as put prints it: '"..."'`, flag)
 }
 
 // refused explains an error of a write of key whose condition did not hold: it says what is
@@ -270,7 +272,7 @@ func (b bucket) refused(err error, key string, o *object.WriteOptions) error {
 	default:
 		err = fmt.Errorf("%s has changed", b.of(key))
 	}
-	return &statusError{statusCondition, err}
+	return exit.With(exit.Condition, err)
 }
 
 // withObject opens the bucket of a URL that must name an object, calls do, and closes the
@@ -311,7 +313,7 @@ func stoppedBy(ctx context.Context, err error) error {
 	if !errors.As(err, new(interrupted)) {
 		err = fmt.Errorf("%w: %w", by, err)
 	}
-	return &statusError{by.status(), err}
+	return exit.With(by.status(), err)
 }
 
 func (a *app) putCommand() *cobra.Command {
@@ -340,7 +342,7 @@ Status 74: the reply of the store was lost. put may have written the object, or 
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("size") && size < 1 {
-				return usagef("--size must be a number of bytes, at least 1")
+				return exit.Usagef("--size must be a number of bytes, at least 1")
 			}
 			return a.put(cmd, args[0], args[1], "", size, f)
 		},
@@ -375,14 +377,14 @@ func (a *app) put(cmd *cobra.Command, name, to, named string, size int64, f *wri
 			return err
 		}
 		var done int64
-		bar := a.bar(name, src.size)
+		bar := a.Bar(name, src.size)
 		opts.Progress = func(n, _ int64) {
 			done = n
-			bar.set(n)
+			bar.Set(n)
 		}
 		opts.Length = max(src.size, 0)
 		info, err := a.upload(ctx, b, at.key, src, opts, bar)
-		bar.end()
+		bar.End()
 		if err != nil {
 			return a.cut(b.refused(err, at.key, opts), done, src.size)
 		}
@@ -401,7 +403,7 @@ func (a *app) cut(err error, done, size int64) error {
 	switch {
 	case errors.As(err, &unfinished):
 		goOn = unfinished.goOn
-	case done < barFrom, statusOf(err) == statusCondition, store.Permanent(err):
+	case done < output.BarFrom, exit.Status(err) == exit.Condition, store.Permanent(err):
 		return err
 	case store.InDoubt(err):
 		goOn = "put may have written the object: look with holdfast object stat before you start the put again"
@@ -422,10 +424,10 @@ func bytesText(n int64) string {
 
 // printObject prints what was written: its version, or the whole view with --json.
 func (a *app) printObject(v objectView) error {
-	if a.json {
-		return a.printJSON(v)
+	if a.JSON {
+		return a.PrintJSON(v)
 	}
-	_, err := fmt.Fprintln(a.stdout, printable.Text(v.Version))
+	_, err := fmt.Fprintln(a.Stdout, printable.Text(v.Version))
 	return err
 }
 
@@ -457,11 +459,11 @@ the same command then continues from there. If there is no such object, the stat
 			opts.IfMatch = object.Version(ifMatch)
 			switch {
 			case emptyFlag(cmd.Flags(), "if-match"):
-				return usagef("--if-match is empty: name a version")
+				return exit.Usagef("--if-match is empty: name a version")
 			case opts.Offset < 0, opts.Length < 0:
-				return usagef("--offset and --length must be numbers of bytes, at least 0")
-			case a.json && (name == "" || name == "-"):
-				return usagef("--json and the object would both go to standard output: name a file")
+				return exit.Usagef("--offset and --length must be numbers of bytes, at least 0")
+			case a.JSON && (name == "" || name == "-"):
+				return exit.Usagef("--json and the object would both go to standard output: name a file")
 			}
 			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b bucket, key string) error {
 				if err := b.checkVersion("if-match", ifMatch); err != nil {
@@ -491,8 +493,8 @@ func (a *app) get(ctx context.Context, b bucket, key string, opts object.GetOpti
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(b.view(info))
+	if a.JSON {
+		return a.PrintJSON(b.view(info))
 	}
 	return nil
 }
@@ -531,10 +533,10 @@ On a server that is not Amazon's, stat tests the conditions once a week, with ob
 }
 
 func (a *app) printStat(v objectView) error {
-	if a.json {
-		return a.printJSON(v)
+	if a.JSON {
+		return a.PrintJSON(v)
 	}
-	to := a.tableWriter()
+	to := a.Table()
 	w := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
 	line := func(name, value string) {
 		if value != "" {
@@ -585,14 +587,14 @@ one minute, plus one second for each MiB of the object.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withTwo(cmd, args, false, f, func(ctx context.Context, src, dst *objectURL, from, to bucket, opts *object.WriteOptions) error {
 				if from.id() != to.id() {
-					return usagef("%s and %s are not in the same bucket: use cp, and then rm --if-match", src, dst)
+					return exit.Usagef("%s and %s are not in the same bucket: use cp, and then rm --if-match", src, dst)
 				}
 				done, err := to.Rename(ctx, src.key, dst.key, a.showing(opts, src.key))
 				if err != nil {
 					return to.refused(err, dst.key, opts)
 				}
 				if done.Resumed {
-					a.notef("an earlier rename has already copied %s", src)
+					a.Notef("an earlier rename has already copied %s", src)
 				}
 				return a.printObject(to.view(done.Info))
 			})
@@ -638,7 +640,7 @@ func (a *app) withTwo(cmd *cobra.Command, args []string, makes bool, f *writeFla
 		}
 		defer to.Close()
 		if src.key == dst.key && from.id() == to.id() {
-			return usagef("the source and the destination are one object: %s", dst)
+			return exit.Usagef("the source and the destination are one object: %s", dst)
 		}
 		if err := f.checkVersions(from, to); err != nil {
 			return err
@@ -675,10 +677,10 @@ func (a *app) copyBetween(ctx context.Context, from bucket, source string, to bu
 	if put.Metadata == nil {
 		put.Metadata = info.Metadata
 	}
-	bar := a.bar(source, info.Size)
-	put.Length, put.Progress = info.Size, func(n, _ int64) { bar.set(n) }
+	bar := a.Bar(source, info.Size)
+	put.Length, put.Progress = info.Size, func(n, _ int64) { bar.Set(n) }
 	result, err := to.Put(ctx, destination, in, &put)
-	bar.end()
+	bar.End()
 	in.CloseWithError(errors.New("the copy has ended"))
 	cancel()
 	<-read
@@ -706,7 +708,7 @@ is 76.`,
 				return err
 			}
 			if opts.Fence == nil {
-				return usagef("--fence TOKEN and --lock NAME are missing")
+				return exit.Usagef("--fence TOKEN and --lock NAME are missing")
 			}
 			return a.withObject(cmd.Context(), args[0], true, func(ctx context.Context, b bucket, key string) error {
 				info, err := b.RaiseFence(ctx, key, *opts.Fence)
@@ -744,13 +746,13 @@ represents all objects below it.`,
 
 // printListed prints one object of a listing. A listing can be long.
 func (a *app) printListed(v objectView) error {
-	if a.json {
-		return printable.JSON(a.stdout).Encode(v)
+	if a.JSON {
+		return printable.JSON(a.Stdout).Encode(v)
 	}
 	modified := "-"
 	if v.Modified != nil {
 		modified = v.Modified.UTC().Format(time.RFC3339)
 	}
-	_, err := fmt.Fprintf(a.stdout, "%d\t%s\t%s\t%s\n", v.Size, modified, printable.Text(v.Version), printable.Text(v.Key))
+	_, err := fmt.Fprintf(a.Stdout, "%d\t%s\t%s\t%s\n", v.Size, modified, printable.Text(v.Version), printable.Text(v.Key))
 	return err
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 )
 
 // No command on objects repeats a secret that is in a URL, wherever it is in it.
@@ -44,7 +46,7 @@ func TestSecretsInObjectURLs(t *testing.T) {
 				{"object", "cp", raw, "file:bucket/x"}, {"object", "cp", "file:bucket/x", raw}, {"object", "mv", raw, raw},
 			} {
 				var out bytes.Buffer
-				if status := execute(args, strings.NewReader(""), &out, &out); status == statusOK {
+				if status := execute(args, strings.NewReader(""), &out, &out); status == exit.OK {
 					t.Fatalf("%s: accepted: %s", strings.Join(args, " "), out.String())
 				}
 				if strings.Contains(out.String(), password) {

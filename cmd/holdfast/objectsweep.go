@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/dirbucket"
@@ -64,7 +66,7 @@ sweep refuses a whole bucket without --all.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("older-than") && age < object.MinUploadAge {
-				return usagef("--older-than is %v; it must be at least %v, because a program may still be working on a younger upload", age, object.MinUploadAge)
+				return exit.Usagef("--older-than is %v; it must be at least %v, because a program may still be working on a younger upload", age, object.MinUploadAge)
 			}
 			at, err := a.parseObject(args[0], false)
 			if err != nil {
@@ -90,26 +92,26 @@ func (a *app) sweepObjects(ctx context.Context, b bucket, prefix string, o objec
 		uploads, prefix, all = b.bodies, b.bodiesPrefix, true
 		switch {
 		case o.DryRun && uploads == nil:
-			return usagef("--dry-run lists only uploads, and %s has no uploads: remove the flag", b.url)
+			return exit.Usagef("--dry-run lists only uploads, and %s has no uploads: remove the flag", b.url)
 		case o.MinAge != 0 && uploads == nil:
-			return usagef("--older-than is for uploads, and %s has no uploads: remove the flag (sweep removes bodies after one day)", b.url)
+			return exit.Usagef("--older-than is for uploads, and %s has no uploads: remove the flag (sweep removes bodies after one day)", b.url)
 		}
 	}
 	view := sweptView{Bucket: b.url, DryRun: o.DryRun, Uploads: []uploadView{}}
 	o.Report = func(u object.Upload, err error) {
 		if err != nil {
-			a.notef("upload %s of %s: %s", u.ID, u.Key, oneLine(err))
+			a.Notef("upload %s of %s: %s", u.ID, u.Key, output.OneLine(err))
 			return
 		}
 		view.Uploads = append(view.Uploads, uploadView{u.Key, u.ID, u.Started})
-		if !a.json {
-			fmt.Fprintln(a.stdout, printable.Text(u.Key))
+		if !a.JSON {
+			fmt.Fprintln(a.Stdout, printable.Text(u.Key))
 		}
 	}
 	var err error
 	if uploads != nil {
 		if prefix == "" && !all {
-			return usagef("%s may have uploads of other programs: name a prefix, or add --all", b.url)
+			return exit.Usagef("%s may have uploads of other programs: name a prefix, or add --all", b.url)
 		}
 		if prefix == "" {
 			o.Filter = func(object.Upload) bool { return true }
@@ -122,8 +124,8 @@ func (a *app) sweepObjects(ctx context.Context, b bucket, prefix string, o objec
 		n, sweepErr := bodies.Sweep(ctx)
 		view.Bodies, err = n, errors.Join(err, sweepErr)
 	}
-	if a.json {
-		err = errors.Join(a.printJSON(view), err)
+	if a.JSON {
+		err = errors.Join(a.PrintJSON(view), err)
 	}
 	if err != nil {
 		return err
@@ -132,6 +134,6 @@ func (a *app) sweepObjects(ctx context.Context, b bucket, prefix string, o objec
 	if o.DryRun {
 		verb = "would be removed from"
 	}
-	a.notef("%d uploads and %d bodies %s %s; %d uploads may be in progress", len(view.Uploads), view.Bodies, verb, b.url, view.Young)
+	a.Notef("%d uploads and %d bodies %s %s; %d uploads may be in progress", len(view.Uploads), view.Bodies, verb, b.url, view.Young)
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 	_ "time/tzdata" // the time zones of --once-per, where the system has none
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -18,9 +20,9 @@ func (f *runFlags) checkPeriod(names []string) error {
 	period, err := lease.ParsePeriod(f.per)
 	switch {
 	case err != nil:
-		return usagef("--once-per: %w%s", err, didYouMean(nearestPeriod(f.per)))
+		return exit.Usagef("--once-per: %w%s", err, didYouMean(nearestPeriod(f.per)))
 	case len(names) > 1 || len(f.also) > 0:
-		return usagef("--once-per needs exactly one lock in one store, because the record of that lock contains the last run")
+		return exit.Usagef("--once-per needs exactly one lock in one store, because the record of that lock contains the last run")
 	}
 	f.period = period
 	return nil
@@ -91,18 +93,18 @@ func (f *runFlags) handle(client *lease.Client, name string) (*lease.Handle, err
 func (a *app) ranAlready(ran *lease.AlreadyRanError, h *openedStore) error {
 	switch {
 	case ran.Ahead > 0:
-		return &worded{oneLine(ran), ran, []string{fmt.Sprintf("to let the job run now: holdfast --store %s break %s --token %d", quoteArg(h.again), quoteArg(ran.Name), ran.Token)}}
+		return &worded{output.OneLine(ran), ran, []string{fmt.Sprintf("to let the job run now: holdfast --store %s break %s --token %d", quoteArg(h.again), quoteArg(ran.Name), ran.Token)}}
 	case ran.Last.Outcome != lease.RunDone:
-		a.notef("%s", oneLine(ran)) // status 0 alone would look as if the job were done
+		a.Notef("%s", output.OneLine(ran)) // status 0 alone would look as if the job were done
 	case a.verbose:
-		a.warnf("%s", oneLine(ran))
+		a.Warnf("%s", output.OneLine(ran))
 	}
 	return nil
 }
 
 // endOf is what the record says about a command that has ended.
 func endOf(status int, err error) error {
-	if err == nil && status != statusOK {
+	if err == nil && status != exit.OK {
 		return fmt.Errorf("exit status %d", status)
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
@@ -32,7 +33,7 @@ func TestRunOfAClockThatWasAhead(t *testing.T) {
 	}
 	_, stderr, status := p.run(t, store, "run", "job", "--once-per", "day", "--", "false")
 	_, line, found := strings.Cut(strings.TrimSpace(stderr), "to let the job run now: holdfast ")
-	if status != statusUnsafe || !strings.Contains(stderr, "machine 1") || !found {
+	if status != exit.Unsafe || !strings.Contains(stderr, "machine 1") || !found {
 		t.Fatalf("status %d, %s", status, stderr)
 	}
 	if out := p.must(t, store, "show", "job"); !strings.Contains(out, "in 36") {
@@ -60,7 +61,7 @@ func TestNearestPeriod(t *testing.T) {
 	p := newPlace(t)
 	for text, want := range map[string]string{"1d": `Did you mean "day"?`, "day Zurich": `Did you mean "day Europe/Zurich"?`, "day Local": "another zone on each machine"} {
 		_, stderr, status := p.run(t, "file:"+filepath.Join(p.dir, "store"), "run", "job", "--once-per", text, "--", "true")
-		if status != statusUsage || !strings.Contains(stderr, want) {
+		if status != exit.Usage || !strings.Contains(stderr, want) {
 			t.Errorf("--once-per %q: status %d, %s", text, status, stderr)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
@@ -65,21 +66,21 @@ func (d *database) postgres(u *url.URL, query url.Values, _ bool) error {
 	case query.Has("password") || query.Has("sslpassword") || strings.ContainsAny(name, ":@") || strings.Contains(u.EscapedPath(), "@"),
 		slices.ContainsFunc(query["user"], func(user string) bool { return strings.Contains(user, ":") }),
 		slices.ContainsFunc(query["host"], func(host string) bool { return !hosts(host) }):
-		return &statusError{statusUnsafe, fmt.Errorf("store postgres:...: %w", storeurl.ErrCredentials)}
+		return exit.With(exit.Unsafe, fmt.Errorf("store postgres:...: %w", storeurl.ErrCredentials))
 	case name == "" || u.Opaque != "":
-		return usagef("store postgres:...: the URL does not name a database: write postgres://HOST/DATABASE/PREFIX")
+		return exit.Usagef("store postgres:...: the URL does not name a database: write postgres://HOST/DATABASE/PREFIX")
 	}
 	if prefix != "" {
 		d.opts.Prefix = prefix
 	}
 	for parameter, values := range query {
 		if !slices.Contains(postgresParameters, parameter) {
-			return usagef("the store's URL has an unknown parameter %s (known: table, prefix, %s)", storeurl.Parameter(parameter, values), strings.Join(postgresParameters, ", "))
+			return exit.Usagef("the store's URL has an unknown parameter %s (known: table, prefix, %s)", storeurl.Parameter(parameter, values), strings.Join(postgresParameters, ", "))
 		}
 	}
 	config, err := pgx.ParseConfig((&url.URL{Scheme: "postgres", Host: u.Host, Path: "/" + name, RawQuery: query.Encode()}).String())
 	if err != nil {
-		return usagef("store postgres:...: the address or its parameters cannot be read (see the connection strings of libpq)")
+		return exit.Usagef("store postgres:...: the address or its parameters cannot be read (see the connection strings of libpq)")
 	}
 	sent := &sentSecrets{password: config.Password}
 	d.opts.Hide = sent.hide

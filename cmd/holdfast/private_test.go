@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
@@ -152,8 +153,8 @@ func TestHandlesOfOthers(t *testing.T) {
 			}
 			for _, command := range []string{"renew", "unlock"} {
 				began := time.Now()
-				if status, out := run(command, path); status != statusUnsafe || strings.Count(out, "holdfast: ") != 1 {
-					t.Errorf("%s, %s, %s: status %d, want %d: %s", name, kind, command, status, statusUnsafe, out)
+				if status, out := run(command, path); status != exit.Unsafe || strings.Count(out, "holdfast: ") != 1 {
+					t.Errorf("%s, %s, %s: status %d, want %d: %s", name, kind, command, status, exit.Unsafe, out)
 				}
 				if took := time.Since(began); took > 20*time.Second {
 					t.Errorf("%s, %s, %s: %v", name, kind, command, took)
@@ -175,7 +176,7 @@ func TestHandlesOfOthers(t *testing.T) {
 	if err := os.WriteFile(path, pointing(stores["server"]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if status, out := run("unlock", path); status == statusUnsafe || requests.Load() == 0 {
+	if status, out := run("unlock", path); status == exit.Unsafe || requests.Load() == 0 {
 		t.Errorf("control: status %d, %d requests: %s", status, requests.Load(), out)
 	}
 }
@@ -192,7 +193,7 @@ func TestHandleDirectoryOfOthers(t *testing.T) {
 		os.Chown(handles, stranger, stranger)); err != nil {
 		t.Fatal(err)
 	}
-	if status, out := exitOf(t, as(t, stranger, home, bin, "lock", "job")); status != statusUnsafe || !strings.Contains(out, "mode 0777") {
+	if status, out := exitOf(t, as(t, stranger, home, bin, "lock", "job")); status != exit.Unsafe || !strings.Contains(out, "mode 0777") {
 		t.Errorf("status %d: %s", status, out)
 	}
 	if err := os.Chmod(handles, 0o700); err != nil {
@@ -225,10 +226,10 @@ func TestReportOfOthers(t *testing.T) {
 		"new":            {func(string) error { return nil }, 0},
 		"old, of others": {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o666)) }, 0},
 		"hard link":      {func(p string) error { return os.Link(victim, p) }, 0},
-		"link":           {func(p string) error { return os.Symlink(victim, p) }, statusUsage},
-		"dangling link":  {func(p string) error { return os.Symlink(filepath.Join(base, "new-victim"), p) }, statusUsage},
-		"pipe":           {func(p string) error { return syscall.Mkfifo(p, 0o666) }, statusUsage},
-		"directory":      {func(p string) error { return os.Mkdir(p, 0o700) }, statusUsage},
+		"link":           {func(p string) error { return os.Symlink(victim, p) }, exit.Usage},
+		"dangling link":  {func(p string) error { return os.Symlink(filepath.Join(base, "new-victim"), p) }, exit.Usage},
+		"pipe":           {func(p string) error { return syscall.Mkfifo(p, 0o666) }, exit.Usage},
+		"directory":      {func(p string) error { return os.Mkdir(p, 0o700) }, exit.Usage},
 		"another user's": {func(p string) error {
 			suitetest.NeedRoot(t, "a file of another user")
 			return errors.Join(os.WriteFile(p, nil, 0o666), os.Chown(p, stranger, stranger))
@@ -282,7 +283,7 @@ func TestPlantedSightings(t *testing.T) {
 	try := func() (int, string) {
 		return exitOf(t, as(t, stranger, home, bin, "--store", store, "run", "-n", "job", "--also-store", store+"2", "--", "echo", "taken over"))
 	}
-	if status, out := try(); status != statusBusy || strings.Contains(out, "is not used") {
+	if status, out := try(); status != exit.Busy || strings.Contains(out, "is not used") {
 		t.Fatalf("%d: %s", status, out)
 	}
 	// The neighbour makes the sighting two hours older than it is.
@@ -316,13 +317,13 @@ func TestPlantedSightings(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out := try()
-	if status != statusBusy || strings.Count(out, seen+" can be read or written by other users (mode 0777)") != 1 {
+	if status != exit.Busy || strings.Count(out, seen+" can be read or written by other users (mode 0777)") != 1 {
 		t.Errorf("%d: %s", status, out)
 	}
 	if err := errors.Join(os.Chmod(seen, 0o700), os.Chown(seen, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if status, out := try(); status != statusBusy {
+	if status, out := try(); status != exit.Busy {
 		t.Errorf("%d: %s", status, out)
 	}
 	// Control: believed, the same sighting takes the lock.
@@ -379,7 +380,7 @@ func TestEndlessImport(t *testing.T) {
 	for _, start := range []string{`[{"key":"`, " ", `[`} {
 		in := endless(start)
 		a := &app{stdin: in}
-		if _, err := a.readExport("-", 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") || statusOf(err) != statusUsage {
+		if _, err := a.readExport("-", 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") || exit.Status(err) != exit.Usage {
 			t.Errorf("%q: %v", start, err)
 		}
 	}
@@ -413,7 +414,7 @@ func TestStandardStoreOfANewUser(t *testing.T) {
 	if err := errors.Join(os.Mkdir(home, 0o755), os.Chown(home, stranger, stranger)); err != nil {
 		t.Fatal(err)
 	}
-	for args, want := range map[string]int{"ls": 0, "show x": statusNotFound, "checkpoint ls": 0, "sweep --older-than 24h": 0, "break x --token 1": statusNotFound} {
+	for args, want := range map[string]int{"ls": 0, "show x": exit.NotFound, "checkpoint ls": 0, "sweep --older-than 24h": 0, "break x --token 1": exit.NotFound} {
 		if status, out := exitOf(t, as(t, stranger, home, append([]string{bin}, strings.Fields(args)...)...)); status != want {
 			t.Errorf("%s: status %d, want %d: %s", args, status, want, out)
 		}

@@ -40,7 +40,7 @@ func (a *app) warnUntrustedState() {
 			case err == nil:
 				dir.Close()
 			case errors.As(err, &not):
-				a.notef("holdfast ignores the results that it saved in this directory: %v", err)
+				a.Notef("holdfast ignores the results that it saved in this directory: %v", err)
 			}
 		}
 	})

@@ -18,6 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/object"
@@ -62,8 +64,8 @@ type tree struct {
 }
 
 func (a *app) newTree(done string) *tree {
-	a.noBars = true
-	return &tree{a: a, done: done, progress: a.progress()}
+	a.NoBars = true
+	return &tree{a: a, done: done, progress: a.Progress()}
 }
 
 // run works on all entries, a few at a time. work returns what is printed of an entry. An error
@@ -105,11 +107,11 @@ func (t *tree) run(ctx context.Context, where string, entries iter.Seq2[treeEntr
 	case err != nil:
 		return stoppedBy(ctx, fmt.Errorf("%w (%s)", err, counts))
 	case t.failed > 0:
-		return &statusError{t.status, fmt.Errorf("%s: %s; the failures are listed above", where, counts)}
+		return exit.With(t.status, fmt.Errorf("%s: %s; the failures are listed above", where, counts))
 	case t.ok == 0:
-		return &statusError{statusNotFound, fmt.Errorf("there are no objects below %s", where)}
+		return exit.With(exit.NotFound, fmt.Errorf("there are no objects below %s", where))
 	}
-	t.a.notef("%s: %s", where, counts)
+	t.a.Notef("%s: %s", where, counts)
 	return nil
 }
 
@@ -122,21 +124,21 @@ func (t *tree) report(name, text string, view any, err error) error {
 	if err != nil {
 		t.failed++
 		t.row++
-		status := statusOf(err)
+		status := exit.Status(err)
 		if t.status = cmp.Or(t.status, status); t.status != status {
-			t.status = statusFailed
+			t.status = exit.Failed
 		}
-		t.a.warnf("%s: %s", name, oneLine(err))
+		t.a.Warnf("%s: %s", name, output.OneLine(err))
 		if t.row == treeGivesUp {
-			return &statusError{t.status, fmt.Errorf("stopped after %d failures in a row", t.row)}
+			return exit.With(t.status, fmt.Errorf("stopped after %d failures in a row", t.row))
 		}
 		return nil
 	}
 	t.ok, t.row = t.ok+1, 0
-	if t.a.json {
-		err = printable.JSON(t.a.stdout).Encode(view)
+	if t.a.JSON {
+		err = printable.JSON(t.a.Stdout).Encode(view)
 	} else {
-		_, err = fmt.Fprintln(t.a.stdout, printable.Text(text))
+		_, err = fmt.Fprintln(t.a.Stdout, printable.Text(text))
 	}
 	t.progress(fmt.Sprintf("%d %s, %d failed", t.ok, t.done, t.failed))
 	return err
@@ -254,7 +256,7 @@ func (a *app) cpTree(cmd *cobra.Command, args []string, from, to string, f *writ
 	switch {
 	case from != "":
 		if info, err := os.Stat(from); err == nil && !info.IsDir() {
-			return usagef("%s is not a directory: remove --recursive", from)
+			return exit.Usagef("%s is not a directory: remove --recursive", from)
 		}
 		err = checkApart(from, dst)
 	case to != "":
@@ -280,7 +282,7 @@ func (a *app) cpTree(cmd *cobra.Command, args []string, from, to string, f *writ
 func (a *app) cpFiles(ctx context.Context, from string, dst *objectURL, opts *object.WriteOptions, dryRun bool) error {
 	root, err := os.OpenRoot(from)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &statusError{statusNotFound, err}
+		err = exit.With(exit.NotFound, err)
 	}
 	if err != nil {
 		return err
@@ -328,7 +330,7 @@ func (a *app) cpObjectsToFiles(ctx context.Context, src *objectURL, b bucket, to
 	return t.run(ctx, src.String(), objectsBelow(ctx, b, src.key, false), func(ctx context.Context, e treeEntry) (string, any, error) {
 		name, err := filepath.Localize(e.name)
 		if err != nil {
-			return "", nil, usagef("%q cannot be the name of a file in a directory", e.name)
+			return "", nil, exit.Usagef("%q cannot be the name of a file in a directory", e.name)
 		}
 		shown := filepath.Join(to, name)
 		if dryRun {
@@ -378,7 +380,7 @@ func (a *app) cpObjects(ctx context.Context, src *objectURL, from bucket, dst *o
 	}
 	defer to.Close()
 	if from.id() == to.id() && (strings.HasPrefix(src.key, dst.key) || strings.HasPrefix(dst.key, src.key)) {
-		return usagef("%s and %s overlap: one of them is inside the other", src, dst)
+		return exit.Usagef("%s and %s overlap: one of them is inside the other", src, dst)
 	}
 	t.bodies = from.id() != to.id()
 	return t.run(ctx, src.String(), objectsBelow(ctx, from, src.key, false), func(ctx context.Context, e treeEntry) (string, any, error) {
@@ -413,7 +415,7 @@ For a whole bucket add --all. If the bucket also contains locks, rm removes the 
 			case err != nil:
 				return err
 			case !recursive && (all || dryRun || yes):
-				return usagef("--all, --dry-run and --yes need --recursive")
+				return exit.Usagef("--all, --dry-run and --yes need --recursive")
 			case recursive:
 				if err := refuse(cmd.Flags(), []string{"if-match"}, true); err != nil {
 					return err
@@ -453,11 +455,11 @@ func (a *app) rm(ctx context.Context, b bucket, key string, opts *object.WriteOp
 	}
 	switch {
 	case nothing && opts.Fence != nil:
-		return &statusError{statusNotFound, fmt.Errorf("there was no object %s; the mark of its fence still refuses lower tokens", b.of(key))}
+		return exit.With(exit.NotFound, fmt.Errorf("there was no object %s; the mark of its fence still refuses lower tokens", b.of(key)))
 	case nothing:
-		return &statusError{statusNotFound, fmt.Errorf("there was no object %s", b.of(key))}
-	case a.json:
-		return a.printJSON(removedView{b.of(key), key})
+		return exit.With(exit.NotFound, fmt.Errorf("there was no object %s", b.of(key)))
+	case a.JSON:
+		return a.PrintJSON(removedView{b.of(key), key})
 	}
 	return nil
 }
@@ -468,7 +470,7 @@ func (a *app) rmTree(ctx context.Context, raw string, opts *object.WriteOptions,
 		return err
 	}
 	if at.key == "" && !all {
-		return usagef("%s is a whole bucket: name a prefix, or add --all", at)
+		return exit.Usagef("%s is a whole bucket: name a prefix, or add --all", at)
 	}
 	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error {
 		t := a.newTree("removed")
@@ -511,7 +513,7 @@ func (a *app) confirmTree(ctx context.Context, t *tree, b bucket, at *objectURL)
 		return context.Cause(ctx)
 	case ok := <-yes:
 		if !ok {
-			return &statusError{statusFailed, fmt.Errorf("nothing was removed below %s", at)}
+			return exit.With(exit.Failed, fmt.Errorf("nothing was removed below %s", at))
 		}
 	}
 	return nil
@@ -541,10 +543,10 @@ func (a *app) lsObjects(ctx context.Context, raw string, recursive bool) error {
 			}
 			n++
 			switch deeper := !recursive && info.Version == ""; {
-			case deeper && a.json:
-				err = printable.JSON(a.stdout).Encode(prefixView{b.of(info.Key), info.Key})
+			case deeper && a.JSON:
+				err = printable.JSON(a.Stdout).Encode(prefixView{b.of(info.Key), info.Key})
 			case deeper:
-				_, err = fmt.Fprintf(a.stdout, "-\t-\t-\t%s\n", printable.Text(info.Key))
+				_, err = fmt.Fprintf(a.Stdout, "-\t-\t-\t%s\n", printable.Text(info.Key))
 			default:
 				err = a.printListed(b.view(info))
 			}
@@ -553,7 +555,7 @@ func (a *app) lsObjects(ctx context.Context, raw string, recursive bool) error {
 			}
 		}
 		if n == 0 {
-			a.notef("no objects below %s", at)
+			a.Notef("no objects below %s", at)
 		}
 		return nil
 	})

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/lease"
@@ -92,10 +94,10 @@ func (r *report) open(path string) error {
 // unless rights or room are missing.
 func unwritable(what, path string, err error) error {
 	err = fmt.Errorf("%s: %w", what, under(path, err))
-	if statusOf(err) == statusDenied || safefile.Full(err) {
+	if exit.Status(err) == exit.Denied || safefile.Full(err) {
 		return err
 	}
-	return &statusError{statusUsage, err}
+	return exit.With(exit.Usage, err)
 }
 
 // under puts the name that a file is to get in the place of its temporary one.
@@ -130,18 +132,18 @@ func (a *app) finish(r *report, result error) error {
 	case err == nil:
 		return result
 	case result == nil:
-		return &statusError{statusFailed, fmt.Errorf("--report: %w", err)}
+		return exit.With(exit.Failed, fmt.Errorf("--report: %w", err))
 	}
-	a.warnf("--report: %s", oneLine(err))
+	a.Warnf("--report: %s", output.OneLine(err))
 	return result
 }
 
 // write writes the report with a result.
 func (r *report) write(result error) error {
-	r.Ended, r.Status = time.Now(), statusOf(result)
+	r.Ended, r.Status = time.Now(), exit.Status(result)
 	r.Result = resultOf(r.Acquired != nil, result)
-	if reportable(result) {
-		r.Error = oneLine(result)
+	if exit.Reportable(result) {
+		r.Error = output.OneLine(result)
 	}
 	enc := printable.JSON(r.file)
 	enc.SetIndent("", "  ")
@@ -152,25 +154,18 @@ func (r *report) write(result error) error {
 // resultOf returns the result of a run in one word. acquired says whether the run has acquired its
 // locks.
 func resultOf(acquired bool, result error) string {
-	status := statusOf(result)
+	status := exit.Status(result)
 	switch {
 	case !acquired && result == nil:
 		return "already_ran"
-	case !acquired && !errors.Is(result, lease.ErrUnresponsive) && (errors.Is(result, lease.ErrHeld) || status == statusBusy):
+	case !acquired && !errors.Is(result, lease.ErrUnresponsive) && (errors.Is(result, lease.ErrHeld) || status == exit.Busy):
 		return "busy"
 	case errors.Is(result, lease.ErrLost):
 		return "lost"
 	case errors.Is(result, errTimedOut):
 		return "timed_out"
-	case !acquired, status == statusNotExec && reportable(result):
+	case !acquired, status == exit.NotExec && exit.Reportable(result):
 		return "failed" // the command never ran
 	}
 	return "ran"
-}
-
-// reportable reports whether a result is an error of holdfast itself, and not the status of the
-// command.
-func reportable(result error) bool {
-	var own *statusError
-	return result != nil && (!errors.As(result, &own) || own.err != nil)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/store"
@@ -75,7 +76,7 @@ the table.`,
 				return err
 			}
 			if r == nil {
-				return usagef("the URL %s does not name a table of reservations: add %s=dynamodb://TABLE or %s=dynamo:TABLE", at, paramReserve, paramConditionalPut)
+				return exit.Usagef("the URL %s does not name a table of reservations: add %s=dynamodb://TABLE or %s=dynamo:TABLE", at, paramReserve, paramConditionalPut)
 			}
 			defer r.Close()
 			var bad error
@@ -83,7 +84,7 @@ the table.`,
 				switch {
 				case errors.Is(err, store.ErrCorrupt):
 					bad = err
-					a.warnf("%v", err)
+					a.Warnf("%v", err)
 				case err != nil:
 					return stoppedBy(ctx, err)
 				case strings.HasPrefix(s.Key, at.key) && (s.Live || all):
@@ -100,13 +101,13 @@ the table.`,
 }
 
 func (a *app) printReservation(v reservationView) error {
-	if a.json {
-		return printable.JSON(a.stdout).Encode(v)
+	if a.JSON {
+		return printable.JSON(a.Stdout).Encode(v)
 	}
 	since := "-"
 	if v.Since != nil {
 		since = v.Since.Format(time.RFC3339)
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s\t%d\t%s\t%s\t%s\n", v.State, v.Generation, since, printable.Text(cmp.Or(v.Version, "*")), printable.Text(v.Key))
+	_, err := fmt.Fprintf(a.Stdout, "%s\t%d\t%s\t%s\t%s\n", v.State, v.Generation, since, printable.Text(cmp.Or(v.Version, "*")), printable.Text(v.Key))
 	return err
 }

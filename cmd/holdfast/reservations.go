@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/compat/reservation"
 	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
@@ -90,25 +91,25 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 	if err != nil {
 		return nil, err
 	}
-	opts.Logger = a.log()
+	opts.Logger = a.Log()
 	setting, err := at.settingOf(p)
 	switch {
 	case err != nil:
 		return nil, err
 	case p[paramReserve] != "" && setting != nil:
-		return nil, usagef("the URL %s names two tables of reservations, by %s and by %s or %s: name one table", at, paramReserve, paramConditionalPut, paramCopyIfAbsent)
+		return nil, exit.Usagef("the URL %s names two tables of reservations, by %s and by %s or %s: name one table", at, paramReserve, paramConditionalPut, paramCopyIfAbsent)
 	case setting == nil && (p[paramDynamoEndpoint] != "" || p[paramDynamoRegion] != ""):
-		return nil, usagef("the URL %s has %s or %s, which need %s or %s: if %s names the table, add endpoint and region to the table's own URL, and escape that URL", at, paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent, paramReserve)
+		return nil, exit.Usagef("the URL %s has %s or %s, which need %s or %s: if %s names the table, add endpoint and region to the table's own URL, and escape that URL", at, paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent, paramReserve)
 	case setting != nil:
 		if setting.Timeout != 0 && opts.Timeout != 0 && setting.Timeout != opts.Timeout {
-			return nil, usagef("the URL %s has two timeouts of reservations: remove %s", at, paramReserveTimeout)
+			return nil, exit.Usagef("the URL %s has two timeouts of reservations: remove %s", at, paramReserveTimeout)
 		}
 		if setting.Timeout != 0 {
 			opts.Timeout = setting.Timeout
 		}
 		return a.reservationsIn(ctx, at.tableURL(setting.Table, p), opts)
 	case p[paramReserve] == "" && tuned != "":
-		return nil, usagef("%s needs a table of reservations: add reserve=dynamodb://TABLE", tuned)
+		return nil, exit.Usagef("%s needs a table of reservations: add reserve=dynamodb://TABLE", tuned)
 	case p[paramReserve] == "":
 		return nil, nil
 	case strings.HasPrefix(strings.ToLower(p[paramReserve]), "dynamodb:"):
@@ -144,7 +145,7 @@ func (at *objectURL) reserveOptions(p map[string]string) (opts *reserve.Options,
 	} {
 		if text := p[o.name]; text != "" {
 			if tuned = o.name; o.read(text) != nil {
-				return nil, "", usagef("the parameter %s of the URL %s is %s", o.name, at, o.is)
+				return nil, "", exit.Usagef("the parameter %s of the URL %s is %s", o.name, at, o.is)
 			}
 		}
 	}
@@ -154,7 +155,7 @@ func (at *objectURL) reserveOptions(p map[string]string) (opts *reserve.Options,
 // openNamed opens the store that a parameter of an object's URL names.
 func (a *app) openNamed(ctx context.Context, parameter, raw string) (opened, error) {
 	if !strings.Contains(raw, ":") {
-		return opened{}, usagef("the parameter %s of the URL must be the URL of a store, such as dynamodb://TABLE", parameter)
+		return opened{}, exit.Usagef("the parameter %s of the URL must be the URL of a store, such as dynamodb://TABLE", parameter)
 	}
 	return a.openURL(ctx, raw)
 }
@@ -179,14 +180,14 @@ func (at *objectURL) settingOf(p map[string]string) (*reservation.Config, error)
 			at.noConditionalPut = at.noConditionalPut || text == "disabled"
 			continue // conditions of the bucket itself, which are used anyway
 		case kind != "dynamo":
-			return nil, usagef("the parameter %s must be dynamo:TABLE, dynamo:TABLE:MILLISECONDS, %s", name, strings.Join(own, ", "))
+			return nil, exit.Usagef("the parameter %s must be dynamo:TABLE, dynamo:TABLE:MILLISECONDS, %s", name, strings.Join(own, ", "))
 		}
 		s, err := reservation.ParseConfig(text)
 		if err != nil {
 			return nil, fmt.Errorf("the parameter %s: %w", name, err)
 		}
 		if found != nil && *found != s {
-			return nil, usagef("%s and %s name two tables or two timeouts: name the same table and timeout, or writers of the bucket do not exclude each other", paramConditionalPut, paramCopyIfAbsent)
+			return nil, exit.Usagef("%s and %s name two tables or two timeouts: name the same table and timeout, or writers of the bucket do not exclude each other", paramConditionalPut, paramCopyIfAbsent)
 		}
 		found = &s
 	}
@@ -216,13 +217,13 @@ func (a *app) reservationsIn(ctx context.Context, raw string, opts *reserve.Opti
 		return nil, err
 	}
 	if config.Prefix != "" {
-		return nil, usagef("a table of reservations cannot have a prefix: write reserve=dynamodb://TABLE")
+		return nil, exit.Usagef("a table of reservations cannot have a prefix: write reserve=dynamodb://TABLE")
 	}
 	client, err := config.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	table, err := reservation.New(client, config.Table, &reservation.Options{Logger: a.log()})
+	table, err := reservation.New(client, config.Table, &reservation.Options{Logger: a.Log()})
 	if err != nil {
 		return nil, err
 	}
@@ -266,14 +267,14 @@ func (t *reservationTable) make(ctx context.Context, a *app) (made bool, err err
 	const shape = "with the keys path and etag"
 	switch {
 	case made:
-		a.notef("created the table of reservations %s, %s; DynamoDB removes its rows by the attribute ttl", t, shape)
+		a.Notef("created the table of reservations %s, %s; DynamoDB removes its rows by the attribute ttl", t, shape)
 	case before.TTL == "":
-		a.notef("the table of reservations %s existed, %s; from now on DynamoDB removes its rows by the attribute ttl", t, shape)
+		a.Notef("the table of reservations %s existed, %s; from now on DynamoDB removes its rows by the attribute ttl", t, shape)
 	default:
-		a.notef("the table of reservations %s existed, %s, and DynamoDB removes its rows by the attribute ttl: init did not change the table", t, shape)
+		a.Notef("the table of reservations %s existed, %s, and DynamoDB removes its rows by the attribute ttl: init did not change the table", t, shape)
 	}
 	if len(before.Replicas) > 0 && !before.StronglyConsistent {
-		a.warnf("the table of reservations %s is also in %s, and has no common order of writes: writers in two regions do not exclude each other", t, strings.Join(before.Replicas, ", "))
+		a.Warnf("the table of reservations %s is also in %s, and has no common order of writes: writers in two regions do not exclude each other", t, strings.Join(before.Replicas, ", "))
 	}
 	return made, t.try(ctx)
 }

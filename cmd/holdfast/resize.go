@@ -52,9 +52,9 @@ func (a *app) resize(ctx context.Context, name string, slots int) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(viewOf(client, lease.Info{Record: rec}, st.url))
+	if a.JSON {
+		return a.PrintJSON(viewOf(client, lease.Info{Record: rec}, st.url))
 	}
-	a.notef("lock %q on %s has %d slots, of which %s held", name, st.url, rec.Slots, areOf(len(rec.Holders)))
+	a.Notef("lock %q on %s has %d slots, of which %s held", name, st.url, rec.Slots, areOf(len(rec.Holders)))
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/compat/avisofile"
 )
 
@@ -30,31 +31,31 @@ restore keeps the damaged file next to the state file.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.file == "" {
-				return usagef("--file FILE is missing: name the state file")
+				return exit.Usagef("--file FILE is missing: name the state file")
 			}
-			opts.AllowNetwork, opts.Unsafe, opts.Logger = f.network, f.unsafe, a.log()
+			opts.AllowNetwork, opts.Unsafe, opts.Logger = f.network, f.unsafe, a.Log()
 			var r avisofile.RestoreResult
 			err := a.waitingForFile(cmd.Context(), f, func(ctx context.Context) (err error) {
 				r, err = avisofile.Restore(ctx, f.file, opts)
 				return err
 			})
 			if errors.Is(err, os.ErrNotExist) {
-				return &statusError{statusNotFound, err}
+				return exit.With(exit.NotFound, err)
 			}
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(viewRestored(f.file, r, opts.DryRun))
+			if a.JSON {
+				return a.PrintJSON(viewRestored(f.file, r, opts.DryRun))
 			}
 			verb, kept := "is restored", "is now"
 			if opts.DryRun {
 				verb, kept = "would be restored", "would become"
 			}
-			a.notef("%s %s from %s: %d keys, written at %s (%s ago)", f.file, verb, filepath.Base(r.Backup.Path), r.Backup.Keys, r.Backup.Written.Local().Format(time.RFC3339), ago(time.Since(r.Backup.Written)))
+			a.Notef("%s %s from %s: %d keys, written at %s (%s ago)", f.file, verb, filepath.Base(r.Backup.Path), r.Backup.Keys, r.Backup.Written.Local().Format(time.RFC3339), ago(time.Since(r.Backup.Written)))
 			if r.ReplacedPath != "" {
-				a.notef("the damaged file %s %s", kept, r.ReplacedPath)
-				a.notef("%s", goesBack(r))
+				a.Notef("the damaged file %s %s", kept, r.ReplacedPath)
+				a.Notef("%s", goesBack(r))
 			}
 			return nil
 		},

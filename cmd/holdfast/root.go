@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -12,49 +11,45 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // app is one invocation of the command: what all subcommands share.
 type app struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	root           *cobra.Command
-	args           []string
-	started        bool   // the command line was accepted
-	path           string // of the command: "holdfast checkpoint get"
-	storeGiven     bool   // --store is on the command line
-	storeErr       error  // why no store can be named
-	storeChosen    bool   // --store or its variable names the store: it is not the default
-	fileEmpty      bool   // like storeEmpty, for the --file of checkpoint
-	alsoEmpty      bool   // like storeEmpty, for the --also-store of run
-	storeEmpty     bool   // --store, or its variable, is set but empty: an unset secret, say
-	makes          making
-	onlyReads      bool // the command only shows what is there
-	reportedState  sync.Once
-	wait           shownWait
-	noBars         bool  // several transfers run at once, none of which has a bar of its own
-	helpErr        error // what help was asked of does not exist
+	output.Printer
+	stdin         io.Reader
+	root          *cobra.Command
+	args          []string
+	started       bool   // the command line was accepted
+	path          string // of the command: "holdfast checkpoint get"
+	storeGiven    bool   // --store is on the command line
+	storeErr      error  // why no store can be named
+	storeChosen   bool   // --store or its variable names the store: it is not the default
+	fileEmpty     bool   // like storeEmpty, for the --file of checkpoint
+	alsoEmpty     bool   // like storeEmpty, for the --also-store of run
+	storeEmpty    bool   // --store, or its variable, is set but empty: an unset secret, say
+	makes         making
+	onlyReads     bool // the command only shows what is there
+	reportedState sync.Once
+	helpErr       error // what help was asked of does not exist
 
 	// Global flags.
 	storeURL string
 	opened   string // the store that was opened last, as people write it, without parameters
-	json     bool
-	quiet    bool
 	verbose  bool
 }
 
 // execute runs the command line and returns the exit status.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	log.SetOutput(io.Discard) // net/http logs what unknown servers send
-	a := &app{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{args: args, stdin: stdin, Printer: output.Printer{Stdout: stdout, Stderr: stderr}}
 	a.root = a.command()
 	a.root.SetArgs(args)
 	a.root.SetIn(stdin)
@@ -62,28 +57,28 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a.root.SetErr(stderr)
 	err := a.root.ExecuteContext(context.Background())
 	err = cmp.Or(err, a.helpErr)
-	a.wait.end(stderr, "")
+	a.Wait.End(stderr, "")
 	if err == nil {
-		return statusOK
+		return exit.OK
 	}
 	var busy *busyError
-	status := statusOf(err)
+	status := exit.Status(err)
 	if !a.started {
-		status = statusUsage // cobra has refused the command line
-		a.json = a.json || slices.Contains(args, "--json")
+		status = exit.Usage // cobra has refused the command line
+		a.JSON = a.JSON || slices.Contains(args, "--json")
 	}
 	err = a.inWords(err)
-	if reportable(err) && !(a.quiet && errors.As(err, &busy)) {
-		p := problem{Level: "error", Message: oneLine(err) + a.where(err), Status: status, Kind: kinds[status], Hints: a.hints(err)}
+	if exit.Reportable(err) && !(a.Quiet && errors.As(err, &busy)) {
+		p := output.Problem{Level: "error", Message: output.OneLine(err) + a.where(err), Status: status, Kind: exit.Kinds[status], Hints: a.hints(err)}
 		if busy != nil || errors.As(err, &busy) {
 			r := busy.Record
-			p.Kind = kinds[statusBusy] // whatever status -E names
+			p.Kind = exit.Kinds[exit.Busy] // whatever status -E names
 			p.Lock, p.Store, p.Holder, p.Token = busy.Name, busy.Store, busy.by, r.Token
 			if !r.Granted.IsZero() {
 				p.Since = &r.Granted
 			}
 		}
-		a.report(p)
+		a.Report(p)
 	}
 	return status
 }
@@ -92,43 +87,10 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // have named the wrong one.
 func (a *app) where(err error) string {
 	of := errors.Is(err, store.ErrNotFound) || errors.Is(err, lease.ErrNoLeader) || errors.Is(err, store.ErrDenied)
-	if !of || a.opened == "" || named(err) || strings.Contains(err.Error(), escaped(a.opened)) {
+	if !of || a.opened == "" || output.NamesStore(err) || strings.Contains(err.Error(), escaped(a.opened)) {
 		return ""
 	}
 	return " on " + a.opened
-}
-
-// problem is a message on stderr in the form of --json: one object on one line. Its fields
-// are stable.
-type problem struct {
-	Level   string `json:"level"` // note or error; an error is the last message
-	Message string `json:"message"`
-	Status  int    `json:"status,omitempty"` // only of an error: the exit status
-	Kind    string `json:"kind,omitempty"`   // the meaning of the status
-	Lock    string `json:"lock,omitempty"`   // only if a lock is busy: its name, and who holds it
-	Store   string `json:"store,omitempty"`
-	Holder  string `json:"holder,omitempty"`
-	Token   uint64 `json:"token,omitempty"`
-
-	Since *time.Time `json:"since,omitempty"` // of a busy lock with one holder, by the clock of that holder
-	Hints []string   `json:"hints,omitempty"` // what the reader can do
-}
-
-// report writes a message to stderr. All messages go through it, so that no text of others
-// can control a terminal or forge a line of a log.
-func (a *app) report(p problem) {
-	a.wait.mu.Lock()
-	defer a.wait.mu.Unlock()
-	a.wait.clear(a.stderr)
-	if a.json {
-		_ = printable.JSON(a.stderr).Encode(p) // there is no other place for the message
-		return
-	}
-	text := "holdfast: " + printable.Text(p.Message) + "\n"
-	for _, hint := range p.Hints {
-		text += "  " + printable.Text(hint) + "\n"
-	}
-	_, _ = io.WriteString(a.stderr, text) // at once: other processes write to stderr, too
 }
 
 const (
@@ -174,8 +136,8 @@ func (a *app) command() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.storeURL, "store", "", "URL or name of the store, such as s3://BUCKET/PREFIX (see holdfast help stores)")
-	flags.BoolVar(&a.json, "json", false, "print results as JSON; also print messages and errors as JSON on stderr, one object per line")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print only results and errors; also omit the error that another holder has the lock")
+	flags.BoolVar(&a.JSON, "json", false, "print results as JSON; also print messages and errors as JSON on stderr, one object per line")
+	flags.BoolVarP(&a.Quiet, "quiet", "q", false, "print only results and errors; also omit the error that another holder has the lock")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "also print each event of a lease, such as a renewal")
 	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupObjects, Title: "Objects:"}, &cobra.Group{ID: groupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
 	makers := a.makers()
@@ -316,11 +278,11 @@ func (a *app) checkVariables() error {
 		_, config := os.LookupEnv(configVariable)
 		switch {
 		case !a.storeGiven && !store && (meant == variableOf("store") || meant == configVariable && !config):
-			return usagef("%s is not a variable of holdfast, and no store is named%s", name, didYouMean(meant))
+			return exit.Usagef("%s is not a variable of holdfast, and no store is named%s", name, didYouMean(meant))
 		case variableOf(flag) == "" && slices.Contains(flags, flag):
-			a.notef("%s is not a variable of holdfast, and is ignored: write --%s on the command line", name, flag)
+			a.Notef("%s is not a variable of holdfast, and is ignored: write --%s on the command line", name, flag)
 		default:
-			a.notef("%s is not a variable of holdfast, and is ignored (see holdfast help environment)%s", name, didYouMean(meant))
+			a.Notef("%s is not a variable of holdfast, and is ignored (see holdfast help environment)%s", name, didYouMean(meant))
 		}
 	}
 	return nil
@@ -389,20 +351,8 @@ func notEmpty(flags *pflag.FlagSet, names ...string) error {
 			if v := variableOf(name); v != "" {
 				given += ", or " + v + ","
 			}
-			return usagef("%s is empty: remove it to use the default", given)
+			return exit.Usagef("%s is empty: remove it to use the default", given)
 		}
 	}
 	return nil
-}
-
-// notef writes a message for people. --quiet hides it.
-func (a *app) notef(format string, args ...any) {
-	if !a.quiet {
-		a.warnf(format, args...)
-	}
-}
-
-// warnf writes a message that people must not miss. --quiet does not hide it.
-func (a *app) warnf(format string, args ...any) {
-	a.report(problem{Level: "note", Message: fmt.Sprintf(format, args...)})
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
@@ -80,7 +83,7 @@ See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status
 				return err
 			}
 			if cmd.Flags().Changed("retries") && f.per == "" {
-				return usagef("--retries needs --once-per")
+				return exit.Usagef("--retries needs --once-per")
 			}
 			return a.run(cmd.Context(), f, args[:dash], args[dash:])
 		},
@@ -113,28 +116,28 @@ func (f *runFlags) addWait(flags *pflag.FlagSet) {
 	flags.VarP((*seconds)(&f.wait), "wait", "w", "maximum wait for the lock, such as 5m or 300 (seconds); 0 tries once (default: no limit)")
 	flags.Lookup("wait").DefValue = "" // the text says what is
 	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
-	f.conflictStatus = statusBusy
+	f.conflictStatus = exit.Busy
 	flags.VarP(whole{&f.conflictStatus, 0, 255}, "conflict-exit-code", "E", "exit status if another holder has the lock")
 }
 
 func (f *runFlags) check(names, argv []string) error {
 	switch {
 	case len(names) == 0:
-		return usagef("name the lock: holdfast run NAME -- COMMAND")
+		return exit.Usagef("name the lock: holdfast run NAME -- COMMAND")
 	case len(argv) == 0:
-		return usagef("name the command: holdfast run %s -- COMMAND", quoteArg(echoed(names[0])))
+		return exit.Usagef("name the command: holdfast run %s -- COMMAND", quoteArg(echoed(names[0])))
 	case f.shared.Shared && f.shared.Slots != 0:
-		return usagef("--shared and --slots exclude each other")
+		return exit.Usagef("--shared and --slots exclude each other")
 	case f.inSession() && (f.minInterval != 0 || f.per != ""):
-		return usagef("--min-interval and --once-per cannot be combined with --shared, --slots or --fair")
+		return exit.Usagef("--min-interval and --once-per cannot be combined with --shared, --slots or --fair")
 	case f.minInterval < 0:
-		return usagef("--min-interval is %v; it must not be negative", f.minInterval)
+		return exit.Usagef("--min-interval is %v; it must not be negative", f.minInterval)
 	case f.timeout < 0:
-		return usagef("--timeout is %v; it must not be negative", f.timeout)
+		return exit.Usagef("--timeout is %v; it must not be negative", f.timeout)
 	case f.waitGroup && f.killGroup:
-		return usagef("--wait-group and --kill-group exclude each other")
+		return exit.Usagef("--wait-group and --kill-group exclude each other")
 	case f.waitGroup && runtime.GOOS == "windows":
-		return usagef("--wait-group: this system has no process groups")
+		return exit.Usagef("--wait-group: this system has no process groups")
 	}
 	if err := f.checkOnAsk(); err != nil {
 		return err
@@ -157,7 +160,7 @@ func (f *runFlags) check(names, argv []string) error {
 			return err
 		}
 		if seen[name] {
-			return usagef("lock %q is named twice", name)
+			return exit.Usagef("lock %q is named twice", name)
 		}
 		seen[name] = true
 	}
@@ -209,7 +212,7 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 
 	// A closed pipe on stdout or stderr must not end this process either: the command
 	// continues.
-	defer surviveClosedPipe()()
+	defer child.SurviveClosedPipe()()
 
 	// From here on this process handles signals. While run waits for the lock, they end the
 	// wait. Later run passes them on to the child. No signal is lost in between.
@@ -224,7 +227,7 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	if f.metrics != "" {
 		defer func() {
 			if failed := tally.add(ctx, err); failed != nil {
-				a.notef("--metrics: %s", oneLine(failed)) // run itself is over, so this is no error
+				a.Notef("--metrics: %s", output.OneLine(failed)) // run itself is over, so this is no error
 			}
 		}()
 	}
@@ -264,12 +267,12 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	case err != nil:
 		return err
 	case errors.Is(releaseErr, lease.ErrLost):
-		return &statusError{statusLost, &lostError{releaseErr, "had ended"}}
+		return exit.With(exit.Lost, &lostError{releaseErr, "had ended"})
 	case releaseErr != nil:
-		a.notef("%s", oneLine(releaseErr)) // no error: the command has run under the lock
+		a.Notef("%s", output.OneLine(releaseErr)) // no error: the command has run under the lock
 	}
-	if status != statusOK {
-		return &statusError{status: status}
+	if status != exit.OK {
+		return exit.With(status, nil)
 	}
 	return nil
 }
@@ -280,8 +283,8 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 // which the lock is taken.
 func handleSignals(signals chan os.Signal) (handled chan struct{}) {
 	handled = make(chan struct{})
-	first := func(sig os.Signal) bool { return terminating(sig) || suspends(sig) }
-	all := forwardable()
+	first := func(sig os.Signal) bool { return child.Terminating(sig) || child.Suspends(sig) }
+	all := child.Forwardable()
 	now := slices.DeleteFunc(slices.Clone(all), func(sig os.Signal) bool { return !first(sig) })
 	later := slices.DeleteFunc(all, first)
 	if len(now) > 0 { // no signal would mean all
@@ -302,11 +305,11 @@ func lookUp(argv []string) (*exec.Cmd, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, os.ErrPermission):
-		return nil, &statusError{statusNotExec, fmt.Errorf("%s: not executable", argv[0])}
+		return nil, exit.With(exit.NotExec, fmt.Errorf("%s: not executable", argv[0]))
 	case strings.ContainsRune(argv[0], os.PathSeparator) && exists(argv[0]):
-		return nil, &statusError{statusNotExec, fmt.Errorf("%s: not executable: %w", argv[0], err)}
+		return nil, exit.With(exit.NotExec, fmt.Errorf("%s: not executable: %w", argv[0], err))
 	default:
-		return nil, &statusError{statusNoCommand, fmt.Errorf("%s: command not found", argv[0])}
+		return nil, exit.With(exit.NoCommand, fmt.Errorf("%s: command not found", argv[0]))
 	}
 	cmd := exec.Command(path, argv[1:]...)
 	cmd.Args[0] = argv[0]
@@ -327,7 +330,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 	}()
 	inherited := inheritedLocks()
 	if a.alsoEmpty || slices.Contains(f.also, "") {
-		return nil, nil, nil, usagef("--also-store is empty: name a store, or remove the flag")
+		return nil, nil, nil, exit.Usagef("--also-store is empty: name a store, or remove the flag")
 	}
 	for i, also := range f.also {
 		if f.also[i], err = a.named(also); err != nil {
@@ -343,7 +346,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 		all = append(all, openClient{client, st})
 		for _, other := range all[:len(all)-1] {
 			if other.st.url == st.url {
-				return nil, all, nil, usagef("--also-store names the store %s, which --store already names", st.url)
+				return nil, all, nil, exit.Usagef("--also-store names the store %s, which --store already names", st.url)
 			}
 		}
 		if p, ok := store.As[presenceFiler](st.Store); ok {
@@ -385,7 +388,7 @@ func heldAround(ctx context.Context, client *lease.Client, inherited []heldLock,
 		if err != nil || !holds(info.Record, held.Token) || info.Liveness == store.Dead {
 			continue
 		}
-		return &statusError{statusBusy, fmt.Errorf("lock %q on %s is held by the run that started this command (token %d): the two would wait for each other for ever", name, url, held.Token)}
+		return exit.With(exit.Busy, fmt.Errorf("lock %q on %s is held by the run that started this command (token %d): the two would wait for each other for ever", name, url, held.Token))
 	}
 	return nil
 }
@@ -464,14 +467,14 @@ func (a *app) awaited(ctx context.Context, f *runFlags, stores []string, signals
 		for {
 			select {
 			case <-late:
-				a.notef("%s has not answered yet", strings.Join(stores, ", "))
+				a.Notef("%s has not answered yet", strings.Join(stores, ", "))
 			case sig := <-signals:
 				switch {
-				case terminating(sig):
+				case child.Terminating(sig):
 					cancel(&signalled{sig})
 					return
-				case suspends(sig):
-					suspend()
+				case child.Suspends(sig):
+					child.Suspend()
 				}
 			case <-done:
 				return
@@ -512,13 +515,13 @@ func stores(handles []*openedStore) (all []string) {
 // signalled says that a signal has ended the wait.
 type signalled struct{ sig os.Signal }
 
-func (e *signalled) Error() string { return "ended by " + signalName(e.sig) }
+func (e *signalled) Error() string { return "ended by " + child.SignalName(e.sig) }
 
 // busy turns the error of an acquire into the message and the error of run.
 func (a *app) busy(ctx context.Context, f *runFlags, handles []*openedStore, err error) error {
 	var sig *signalled
 	if errors.As(err, &sig) {
-		return &statusError{128 + signalNumber(sig.sig), fmt.Errorf("no lock was taken: %w", sig)}
+		return exit.With(128+child.SignalNumber(sig.sig), fmt.Errorf("no lock was taken: %w", sig))
 	}
 	var held *lease.HeldError
 	if !errors.As(err, &held) || errors.Is(err, lease.ErrUnresponsive) {
@@ -532,7 +535,7 @@ func (a *app) busy(ctx context.Context, f *runFlags, handles []*openedStore, err
 		}
 	}
 	b.by = holdersOf(ctx, client, held.Record)
-	return &statusError{f.conflictStatus, b}
+	return exit.With(f.conflictStatus, b)
 }
 
 // leftRunning says that the holder of a lock is dead, and what it has left running.
@@ -594,7 +597,7 @@ func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *openedStore, set *l
 // supervise runs the command until it ends, and returns its status. ran is true if the
 // command was started and no signal asked this process to end.
 func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals chan os.Signal, presence []presenceFiler) (_ int, ran bool, _ error) {
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.Stdout, a.Stderr
 	for _, p := range presence {
 		// The child keeps the holder's presence up. If this process dies while the child
 		// still works, no waiter takes the holder for dead.
@@ -611,13 +614,13 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := set.Err(); err != nil {
-		return 0, false, &statusError{statusLost, err} // this process may have been stopped for a while
+		return 0, false, exit.With(exit.Lost, err) // this process may have been stopped for a while
 	}
-	c, err := startChild(cmd)
+	c, err := child.Start(cmd)
 	if err != nil {
-		return 0, false, &statusError{statusNotExec, err}
+		return 0, false, exit.With(exit.NotExec, err)
 	}
-	defer c.close()
+	defer c.Close()
 	var tooLong <-chan time.Time
 	if f.timeout > 0 {
 		timer := time.NewTimer(f.timeout)
@@ -626,8 +629,8 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 	}
 	var (
 		lost    = set.Context().Done()
-		ended   = c.events // nil when the command has ended
-		status  = statusFailed
+		ended   = c.Events // nil when the command has ended
+		status  = exit.Failed
 		wasLost bool
 		timeOut bool // it ran for longer than --timeout allows
 		asked   bool // a signal, or another client, asked this process to end
@@ -640,8 +643,8 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 	// can be kept are then kept.
 	stop := func(grace time.Duration) {
 		killed = true
-		c.kill(grace)
-		if left := c.left(false); left != "" {
+		c.Kill(grace)
+		if left := c.Left(false); left != "" {
 			said = true
 			a.unstoppable(left, wasLost)
 		}
@@ -657,15 +660,15 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 				wasLost = true
 				stop(0)
 			}
-			if f.killGroup && !killed && c.left(false) != "" {
+			if f.killGroup && !killed && c.Left(false) != "" {
 				stop(graceLeft(set))
 			}
 			left := ""
 			if killed || asked {
-				left = c.left(!killed)
+				left = c.Left(!killed)
 			}
 			switch {
-			case left == "" && f.waitGroup && !killed && c.left(false) != "":
+			case left == "" && f.waitGroup && !killed && c.Left(false) != "":
 			case left != "" && !said:
 				said = true
 				a.unstoppable(left, wasLost)
@@ -675,9 +678,9 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 				if said {
 					end = "has ended by itself"
 				}
-				return 0, !asked, &statusError{statusLost, &lostError{context.Cause(set.Context()), end}}
+				return 0, !asked, exit.With(exit.Lost, &lostError{context.Cause(set.Context()), end})
 			case timeOut:
-				return 0, true, &statusError{statusTimedOut, fmt.Errorf("%w: run stopped it after %v (--timeout)", errTimedOut, f.timeout)}
+				return 0, true, exit.With(exit.TimedOut, fmt.Errorf("%w: run stopped it after %v (--timeout)", errTimedOut, f.timeout))
 			default:
 				return status, !asked, nil
 			}
@@ -690,18 +693,18 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 			case !ok:
 				ended = nil
 			case ws.Stopped():
-				c.stopped(mayGoOn)
+				c.Stopped(mayGoOn)
 			default:
-				status = exitStatus(ws)
+				status = child.ExitStatus(ws)
 			}
 		case sig := <-signals:
-			f.stopping = f.stopping || terminating(sig)
+			f.stopping = f.stopping || child.Terminating(sig)
 			asked = asked || f.stopping
-			if continues(sig) && !mayGoOn() {
+			if child.Continues(sig) && !mayGoOn() {
 				continue
 			}
-			if err := c.forward(sig); err != nil && ended != nil {
-				a.warnf("run could not send %s to the command: %v: %s; run keeps the lock until the command ends", signalName(sig), err, c.left(true))
+			if err := c.Forward(sig); err != nil && ended != nil {
+				a.Warnf("run could not send %s to the command: %v: %s; run keeps the lock until the command ends", child.SignalName(sig), err, c.Left(true))
 			}
 		case g := <-wanted:
 			if f.onAsk == askRefuse {
@@ -709,14 +712,14 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals
 				continue
 			}
 			asked = true
-			a.notef("%s: stopping the command", requestText(g))
-			if err := c.forward(syscall.SIGTERM); err != nil && ended != nil {
-				a.warnf("run could not send TERM to the command: %v: %s; run keeps the lock until the command ends", err, c.left(true))
+			a.Notef("%s: stopping the command", requestText(g))
+			if err := c.Forward(syscall.SIGTERM); err != nil && ended != nil {
+				a.Warnf("run could not send TERM to the command: %v: %s; run keeps the lock until the command ends", err, c.Left(true))
 			}
 		case <-lost:
 			lost = nil
 			if f.onLost == "warn" {
-				a.notef("%s: the command continues (--on-lost warn)", lostText(context.Cause(set.Context())))
+				a.Notef("%s: the command continues (--on-lost warn)", lostText(context.Cause(set.Context())))
 				continue
 			}
 			wasLost = true
@@ -741,10 +744,10 @@ const lookAgain = 200 * time.Millisecond
 // command.
 func (a *app) unstoppable(left string, lost bool) {
 	if lost {
-		a.warnf("THE COMMAND STILL RUNS WITHOUT ITS LOCK: run could not stop the command: %s", left)
+		a.Warnf("THE COMMAND STILL RUNS WITHOUT ITS LOCK: run could not stop the command: %s", left)
 		return
 	}
-	a.warnf("run could not stop the command: %s; run keeps the lock until the command ends", left)
+	a.Warnf("run could not stop the command: %s; run keeps the lock until the command ends", left)
 }
 
 // inheritPresence opens a descriptor that a child inherits. While the descriptor is open,
@@ -755,7 +758,7 @@ func inheritPresence(ctx context.Context, p presenceFiler) (*os.File, error) {
 		return nil, err
 	}
 	defer file.Close()
-	return inheritable(file)
+	return child.Inheritable(file)
 }
 
 // errTimedOut says that the command ran for longer than --timeout allows.

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/indexbucket"
 	"github.com/holdfast-go/holdfast/store"
@@ -33,7 +34,7 @@ expected_bucket_owner, checksums`,
 // openS3 opens s3://BUCKET/PREFIX; see [s3bucket.Config] for its parameters.
 func openS3(ctx context.Context, a *app, u *url.URL, _ bool) (opened, error) {
 	known := probeCacheFor(u)
-	st, err := s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.log()})
+	st, err := s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.Log()})
 	if err != nil {
 		return opened{}, err
 	}
@@ -137,7 +138,7 @@ func s3Target(ctx context.Context, a *app, u *url.URL) (_ *doctor.Target, leave 
 //	index=self, index=URL  objects lie under names of their own, and an index in the same
 //	                       bucket, or in another store, says which: see package indexbucket
 func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err error) {
-	opts := &object.Options{Logger: a.log()}
+	opts := &object.Options{Logger: a.Log()}
 	p, err := at.parameters(paramDistinct, paramIndex)
 	if err != nil {
 		return bucket{}, err
@@ -147,7 +148,7 @@ func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err err
 	case "true":
 		opts.DistinctBodies = true
 	default:
-		return bucket{}, usagef("the parameter unique_bodies of the URL %s must be true or false", at)
+		return bucket{}, exit.Usagef("the parameter unique_bodies of the URL %s must be true or false", at)
 	}
 	opened := bucket{Closer: io.NopCloser(nil), url: "s3://" + at.bucket.Host, etags: true}
 	opened.reservations, err = at.reservations(ctx, a)
@@ -158,7 +159,7 @@ func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err err
 		opts.Reserver, opened.Closer = r, r
 	}
 	remembered := abilitiesOf{at.bucket, at.noConditionalPut}
-	b, _, err := s3bucket.Open(ctx, at.bucket.String(), &s3bucket.Options{AssumeAbilities: remembered.known(), Logger: a.log()})
+	b, _, err := s3bucket.Open(ctx, at.bucket.String(), &s3bucket.Options{AssumeAbilities: remembered.known(), Logger: a.Log()})
 	if err == nil && p[paramIndex] != "" {
 		err = at.openIndex(ctx, a, &opened, b, p[paramIndex])
 	} else if err == nil {
@@ -178,10 +179,10 @@ const (
 // openIndex turns the opened bucket into one whose objects are named by an index.
 func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodies object.Bucket, index string) error {
 	if opened.reservations != nil {
-		return usagef("the URL %s names an index and reservations; an index needs no reservations: remove one of the two", at)
+		return exit.Usagef("the URL %s names an index and reservations; an index needs no reservations: remove one of the two", at)
 	}
 	if at.noConditionalPut {
-		return usagef("the URL %s names an index, and an index needs conditional writes: remove %s=disabled", at, paramConditionalPut)
+		return exit.Usagef("the URL %s names an index, and an index needs conditional writes: remove %s=disabled", at, paramConditionalPut)
 	}
 	if index == "self" {
 		u := *at.bucket
@@ -206,7 +207,7 @@ func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodi
 		return err
 	}
 	opened.etags = false
-	opened.Client, err = object.New(b, &object.Options{Logger: a.log()})
+	opened.Client, err = object.New(b, &object.Options{Logger: a.Log()})
 	return err
 }
 
@@ -222,7 +223,7 @@ func bodiesOf(ctx context.Context, index store.Store, at *objectURL) (string, er
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return "", &statusError{statusNotFound, fmt.Errorf("the index of %s does not exist yet: the first put creates it", at)}
+		return "", exit.With(exit.NotFound, fmt.Errorf("the index of %s does not exist yet: the first put creates it", at))
 	case err != nil:
 		return "", err
 	case len(value) != 26 || strings.Trim(string(value), "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "":

@@ -21,7 +21,7 @@ settle_delay: the pause between a PUT and the listing that confirms it`,
 // openVersioned opens s3+versioned://BUCKET/PREFIX; see [s3verstore.Config] for its
 // parameters.
 func openVersioned(ctx context.Context, a *app, u *url.URL, _ bool) (opened, error) {
-	st, err := s3verstore.Open(ctx, u.String(), &s3verstore.Options{Logger: a.log()})
+	st, err := s3verstore.Open(ctx, u.String(), &s3verstore.Options{Logger: a.Log()})
 	if err != nil {
 		return opened{}, err
 	}
@@ -54,6 +54,6 @@ func versionedTarget(ctx context.Context, a *app, u *url.URL) (*doctor.Target, f
 	if err != nil {
 		return nil, nil, err
 	}
-	a.notef("every write on this store includes a pause: doctor needs one or two minutes")
+	a.Notef("every write on this store includes a pause: doctor needs one or two minutes")
 	return doctor.VersionedS3(bucket, config.Prefix, config.Times(nil)), func() {}, nil
 }

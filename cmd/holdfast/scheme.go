@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 )
 
 // scheme is one kind of store: all that the command knows about it. A further kind of store is a file
@@ -121,7 +122,7 @@ func unknownStore(raw string) error {
 	known := strings.Join(beginnings(false), ", ")
 	if missesColon(raw) {
 		name, _, _ := strings.Cut(raw, "//")
-		return usagef("the URL of a store lacks a colon: write %s://...; for a directory of that name write file:./%s//...", name, name)
+		return exit.Usagef("the URL of a store lacks a colon: write %s://...; for a directory of that name write file:./%s//...", name, name)
 	}
 	if strings.ContainsAny(raw, ":@?#=%") {
 		name, _, _ := strings.Cut(raw, "://")
@@ -129,7 +130,7 @@ func unknownStore(raw string) error {
 		for _, s := range schemes() {
 			names = append(names, s.name)
 		}
-		return usagef("unknown kind of store (known: %s)%s", known, didYouMean(nearest(name, names)))
+		return exit.Usagef("unknown kind of store (known: %s)%s", known, didYouMean(nearest(name, names)))
 	}
-	return usagef("store %q: unknown kind of store (known: %s); for a directory write file:%s", raw, known, raw)
+	return exit.Usagef("store %q: unknown kind of store (known: %s); for a directory write file:%s", raw, known, raw)
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 )
 
 // secretForms are the places of a store's URL in which a password, or another secret,
@@ -100,13 +102,13 @@ func TestSecretsInURLs(t *testing.T) {
 				if strings.Contains(out.String(), password) {
 					t.Fatalf("--store %s %s: %s", store, strings.Join(args, " "), out.String())
 				}
-				if status == statusOK && args[0] != "__complete" {
+				if status == exit.OK && args[0] != "__complete" {
 					t.Fatalf("--store %s %s: accepted: %s", store, strings.Join(args, " "), out.String())
 				}
 			}
 			var out bytes.Buffer
 			for _, args := range [][]string{{"run", "-n", "x", "--also-store", store, "--store", "file:" + filepath.Join(dir, "s"), "--", "true"}, {store}, {"checkpoint", store}} {
-				if execute(args, strings.NewReader(""), &out, &out) == statusOK || strings.Contains(out.String(), password) {
+				if execute(args, strings.NewReader(""), &out, &out) == exit.OK || strings.Contains(out.String(), password) {
 					t.Fatalf("%q: %s", args, out.String())
 				}
 			}
@@ -143,7 +145,7 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 		for _, args := range [][]string{{"ls"}, {"run", "-n", "x", "--json", "--", "true"}} {
 			var out bytes.Buffer
 			status := execute(append([]string{"--store", raw}, args...), strings.NewReader(""), &out, &out)
-			if strings.Contains(out.String(), password) || status != statusUsage && status != statusUnsafe {
+			if strings.Contains(out.String(), password) || status != exit.Usage && status != exit.Unsafe {
 				t.Errorf("--store %s %s: status %d, %s", raw, args[0], status, &out)
 			}
 		}
@@ -165,7 +167,7 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 	}
 	// What only looks alike is taken: the error is that nothing listens there.
 	for _, rest := range []string{"127.0.0.1:1/d?user=ada@tenant", "/d?host=::1&port=1", "/d?host=127.0.0.1,localhost&port=1,1", "/d?host=/nowhere", "127.0.0.1:1/d/a%40b", "/d?host=db-1.example.invalid&connect_timeout=1"} {
-		if said, status := executed([]string{"--store", "postgres://" + rest, "ls"}); status != statusUnreachable {
+		if said, status := executed([]string{"--store", "postgres://" + rest, "ls"}); status != exit.Unreachable {
 			t.Errorf("%s: status %d, %s", rest, status, said)
 		}
 	}
@@ -192,36 +194,36 @@ func TestEmptyStoreIsNotTheDefault(t *testing.T) {
 		args []string
 		want int
 	}{
-		{"flag", nil, []string{"--store", "", "run", "x", "--", "touch", "ran"}, statusUsage},
-		{"flag with =", nil, []string{"--store=", "lock", "x"}, statusUsage},
-		{"variable", []string{"HOLDFAST_STORE="}, []string{"run", "x", "--", "touch", "ran"}, statusUsage},
-		{"variable, ls", []string{"HOLDFAST_STORE="}, []string{"ls"}, statusUsage},
-		{"variable, hold", []string{"HOLDFAST_STORE="}, []string{"hold", "-n", "x"}, statusUsage},
-		{"variable, doctor", []string{"HOLDFAST_STORE="}, []string{"doctor"}, statusUsage},
-		{"variable, init", []string{"HOLDFAST_STORE="}, []string{"init"}, statusUsage},
-		{"variable, bench", []string{"HOLDFAST_STORE="}, []string{"bench"}, statusUsage},
-		{"variable, checkpoint", []string{"HOLDFAST_STORE="}, []string{"checkpoint", "advance", "x", "1"}, statusUsage},
-		{"also", nil, []string{"run", "x", "--also-store", "", "--", "touch", "ran"}, statusUsage},
-		{"variable of also", []string{"HOLDFAST_ALSO_STORE="}, []string{"run", "x", "--", "touch", "ran"}, statusUsage},
-		{"file", nil, []string{"checkpoint", "--file", "", "advance", "x", "1"}, statusUsage},
-		{"variable of file", []string{"HOLDFAST_CHECKPOINT_FILE="}, []string{"checkpoint", "advance", "x", "1"}, statusUsage},
-		{"handle", nil, []string{"unlock", ""}, statusUsage},
-		{"table", nil, []string{"item", "ls", "--table", "", "--bucket", "file:b"}, statusUsage},
-		{"variable of table", []string{"HOLDFAST_TABLE="}, []string{"item", "ls", "--bucket", "file:b"}, statusUsage},
-		{"bucket", nil, []string{"item", "ls", "--table", "file:t", "--bucket", ""}, statusUsage},
-		{"variable of bucket", []string{"HOLDFAST_BUCKET="}, []string{"item", "ls", "--table", "file:t"}, statusUsage},
-		{"variable of bucket, init", []string{"HOLDFAST_BUCKET="}, []string{"item", "init", "--table", "file:t"}, statusUsage},
-		{"base", nil, []string{"item", "ls", "--table", "file:t", "--bucket", "file:b", "--reference-base", ""}, statusUsage},
-		{"period", nil, []string{"--store", "file:s", "run", "x", "--once-per", "", "--", "touch", "ran"}, statusUsage},
-		{"variable of the metrics", []string{"HOLDFAST_METRICS="}, []string{"--store", "file:s", "run", "x", "--", "touch", "ran"}, statusUsage},
-		{"on ask", nil, []string{"--store", "file:s", "run", "x", "--on-ask", "", "--", "touch", "ran"}, statusUsage},
-		{"on lost", nil, []string{"--store", "file:s", "run", "x", "--on-lost", "", "--", "touch", "ran"}, statusUsage},
-		{"on acquire", nil, []string{"--store", "file:s", "run", "x", "--on-acquire", "", "--", "touch", "ran"}, statusUsage},
-		{"value of a leader", nil, []string{"--store", "file:s", "lead", "x", "--value", "", "--", "touch", "ran"}, statusUsage},
-		{"a number counts as not set", []string{"HOLDFAST_TTL=", "HOLDFAST_WAIT=", "HOLDFAST_QUIET="}, []string{"--store", "file:s", "run", "x", "--", "true"}, statusOK},
-		{"the flag wins", []string{"HOLDFAST_STORE="}, []string{"--store", "file:s", "run", "x", "--", "true"}, statusOK},
-		{"a state file needs no store", []string{"HOLDFAST_STORE="}, []string{"checkpoint", "--file", "s.json", "advance", strings.Repeat("ab", 32), "1"}, statusOK},
-		{"nor does version", []string{"HOLDFAST_STORE="}, []string{"version"}, statusOK},
+		{"flag", nil, []string{"--store", "", "run", "x", "--", "touch", "ran"}, exit.Usage},
+		{"flag with =", nil, []string{"--store=", "lock", "x"}, exit.Usage},
+		{"variable", []string{"HOLDFAST_STORE="}, []string{"run", "x", "--", "touch", "ran"}, exit.Usage},
+		{"variable, ls", []string{"HOLDFAST_STORE="}, []string{"ls"}, exit.Usage},
+		{"variable, hold", []string{"HOLDFAST_STORE="}, []string{"hold", "-n", "x"}, exit.Usage},
+		{"variable, doctor", []string{"HOLDFAST_STORE="}, []string{"doctor"}, exit.Usage},
+		{"variable, init", []string{"HOLDFAST_STORE="}, []string{"init"}, exit.Usage},
+		{"variable, bench", []string{"HOLDFAST_STORE="}, []string{"bench"}, exit.Usage},
+		{"variable, checkpoint", []string{"HOLDFAST_STORE="}, []string{"checkpoint", "advance", "x", "1"}, exit.Usage},
+		{"also", nil, []string{"run", "x", "--also-store", "", "--", "touch", "ran"}, exit.Usage},
+		{"variable of also", []string{"HOLDFAST_ALSO_STORE="}, []string{"run", "x", "--", "touch", "ran"}, exit.Usage},
+		{"file", nil, []string{"checkpoint", "--file", "", "advance", "x", "1"}, exit.Usage},
+		{"variable of file", []string{"HOLDFAST_CHECKPOINT_FILE="}, []string{"checkpoint", "advance", "x", "1"}, exit.Usage},
+		{"handle", nil, []string{"unlock", ""}, exit.Usage},
+		{"table", nil, []string{"item", "ls", "--table", "", "--bucket", "file:b"}, exit.Usage},
+		{"variable of table", []string{"HOLDFAST_TABLE="}, []string{"item", "ls", "--bucket", "file:b"}, exit.Usage},
+		{"bucket", nil, []string{"item", "ls", "--table", "file:t", "--bucket", ""}, exit.Usage},
+		{"variable of bucket", []string{"HOLDFAST_BUCKET="}, []string{"item", "ls", "--table", "file:t"}, exit.Usage},
+		{"variable of bucket, init", []string{"HOLDFAST_BUCKET="}, []string{"item", "init", "--table", "file:t"}, exit.Usage},
+		{"base", nil, []string{"item", "ls", "--table", "file:t", "--bucket", "file:b", "--reference-base", ""}, exit.Usage},
+		{"period", nil, []string{"--store", "file:s", "run", "x", "--once-per", "", "--", "touch", "ran"}, exit.Usage},
+		{"variable of the metrics", []string{"HOLDFAST_METRICS="}, []string{"--store", "file:s", "run", "x", "--", "touch", "ran"}, exit.Usage},
+		{"on ask", nil, []string{"--store", "file:s", "run", "x", "--on-ask", "", "--", "touch", "ran"}, exit.Usage},
+		{"on lost", nil, []string{"--store", "file:s", "run", "x", "--on-lost", "", "--", "touch", "ran"}, exit.Usage},
+		{"on acquire", nil, []string{"--store", "file:s", "run", "x", "--on-acquire", "", "--", "touch", "ran"}, exit.Usage},
+		{"value of a leader", nil, []string{"--store", "file:s", "lead", "x", "--value", "", "--", "touch", "ran"}, exit.Usage},
+		{"a number counts as not set", []string{"HOLDFAST_TTL=", "HOLDFAST_WAIT=", "HOLDFAST_QUIET="}, []string{"--store", "file:s", "run", "x", "--", "true"}, exit.OK},
+		{"the flag wins", []string{"HOLDFAST_STORE="}, []string{"--store", "file:s", "run", "x", "--", "true"}, exit.OK},
+		{"a state file needs no store", []string{"HOLDFAST_STORE="}, []string{"checkpoint", "--file", "s.json", "advance", strings.Repeat("ab", 32), "1"}, exit.OK},
+		{"nor does version", []string{"HOLDFAST_STORE="}, []string{"version"}, exit.OK},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

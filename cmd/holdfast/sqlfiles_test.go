@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
@@ -103,8 +104,8 @@ func TestDatabaseOfOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, args := range [][]string{{"ls"}, {"run", "-n", "job", "--", "true"}, {"init"}, {"doctor"}} {
-				if status, out := try(append([]string{"--store", "sqlite:" + db}, args...)...); status != statusUnsafe {
-					t.Errorf("%q: got %d, want %d: %s", args, status, statusUnsafe, out)
+				if status, out := try(append([]string{"--store", "sqlite:" + db}, args...)...); status != exit.Unsafe {
+					t.Errorf("%q: got %d, want %d: %s", args, status, exit.Unsafe, out)
 				}
 			}
 			if _, err := os.Stat(victim); err != nil {
@@ -145,8 +146,8 @@ func TestDatabaseWithoutRights(t *testing.T) {
 		}
 		for _, args := range [][]string{{"ls"}, {"run", "-n", "job", "--", "true"}, {"show", "job"}} {
 			cmd := as(t, stranger, home, append([]string{bin, "--store", "sqlite:" + db}, args...)...)
-			if status, out := exitOf(t, cmd); status != statusDenied || strings.Contains(out, "init") || !strings.Contains(out, "may not read "+db+of) {
-				t.Errorf("%q, %q: got %d, want %d: %s", args, of, status, statusDenied, out)
+			if status, out := exitOf(t, cmd); status != exit.Denied || strings.Contains(out, "init") || !strings.Contains(out, "may not read "+db+of) {
+				t.Errorf("%q, %q: got %d, want %d: %s", args, of, status, exit.Denied, out)
 			}
 		}
 		if of != "" {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/localfs"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
@@ -37,14 +38,14 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 		path, _ = url.PathUnescape(u.Opaque)
 	}
 	if path == "" || u.Host != "" || strings.HasPrefix(path, "~") {
-		return usagef("the store's URL does not name a file: write sqlite:/PATH or sqlite:PATH")
+		return exit.Usagef("the store's URL does not name a file: write sqlite:/PATH or sqlite:PATH")
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return err
 	}
 	named := path
 	if path, err = safefile.ExclusiveFile(path, []string{"-journal", "-wal", "-shm"}, accepted); errors.Is(err, fs.ErrNotExist) {
-		return &statusError{statusNotFound, fmt.Errorf("the directory %s does not exist: create it first", filepath.Dir(named))}
+		return exit.With(exit.NotFound, fmt.Errorf("the directory %s does not exist: create it first", filepath.Dir(named)))
 	} else if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 			return err
 		}
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return &statusError{statusNotFound, noDatabase{path, "init"}}
+		return exit.With(exit.NotFound, noDatabase{path, "init"})
 	}
 	// To open a file here, and close it, would end the locks that SQLite has on it in this process.
 	for _, file := range []string{path, path + "-wal", path + "-shm"} {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 )
 
 // postgresServer answers each connection by f, after it has refused encryption and read
@@ -159,7 +161,7 @@ func TestPostgresPasswordInTheClear(t *testing.T) {
 	} {
 		t.Setenv("PGPASSWORD", c.password)
 		var told bytes.Buffer
-		a := &app{stderr: &told}
+		a := &app{Printer: output.Printer{Stderr: &told}}
 		st, err := a.openURL(t.Context(), "postgres://"+c.address)
 		if err != nil {
 			t.Errorf("%s: %v", c.address, err)

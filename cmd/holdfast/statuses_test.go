@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -267,11 +268,11 @@ func TestStatusUnknown(t *testing.T) {
 
 // break says so as well, two minutes later.
 func TestStatusOfUnresolved(t *testing.T) {
-	if got := statusOf(fmt.Errorf("lock: %w: %w", lease.ErrUnresolved, store.ErrUnavailable)); got != 74 {
+	if got := exit.Status(fmt.Errorf("lock: %w: %w", lease.ErrUnresolved, store.ErrUnavailable)); got != 74 {
 		t.Errorf("status %d, want 74", got)
 	}
 	read := &store.OpError{Op: "get", Key: "k", Err: store.ErrUnavailable}
-	if got := statusOf(read); got != 69 {
+	if got := exit.Status(read); got != 69 {
 		t.Errorf("a read that failed: status %d, want 69", got)
 	}
 }

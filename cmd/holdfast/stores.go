@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -67,7 +68,7 @@ func (a *app) parseStore(raw string) (*url.URL, error) {
 	}
 	if raw == "" {
 		if a.storeEmpty {
-			return nil, usagef("--store or %[1]s is empty: name a store; or remove both to use the directory of this user's locks", variableOf("store"))
+			return nil, exit.Usagef("--store or %[1]s is empty: name a store; or remove both to use the directory of this user's locks", variableOf("store"))
 		}
 		dir, err := defaultDir()
 		return &url.URL{Scheme: "file", Path: dir}, err
@@ -85,15 +86,15 @@ func parseURL(raw string) (*url.URL, error) {
 	u, _, err := storeurl.Parse(raw)
 	switch {
 	case errors.Is(err, storeurl.ErrCredentials):
-		return nil, &statusError{statusUnsafe, fmt.Errorf("store %s:...: %w", scheme, err)}
+		return nil, exit.With(exit.Unsafe, fmt.Errorf("store %s:...: %w", scheme, err))
 	case err != nil:
-		return nil, usagef("store %s:...: %w", scheme, err)
+		return nil, exit.Usagef("store %s:...: %w", scheme, err)
 	case scheme != "file":
 		return u, nil
 	case strings.HasPrefix(rest, "~"):
-		return nil, usagef("store file:~...: no shell has replaced the ~: write file:$HOME/PATH, in double quotes")
+		return nil, exit.Usagef("store file:~...: no shell has replaced the ~: write file:$HOME/PATH, in double quotes")
 	case u.Host != "":
-		return nil, usagef("store file://...: a directory has no host: write file:/PATH or file:PATH")
+		return nil, exit.Usagef("store file://...: a directory has no host: write file:/PATH or file:PATH")
 	}
 	return u, nil
 }
@@ -144,7 +145,7 @@ func defaultDir() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", usagef("there is no home directory for this user's locks (%w): name a store with --store file:PATH", err)
+		return "", exit.Usagef("there is no home directory for this user's locks (%w): name a store with --store file:PATH", err)
 	}
 	return filepath.Join(home, ".local", "state", "holdfast"), nil
 }

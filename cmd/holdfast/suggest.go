@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 )
 
 // synonyms are what other programs call commands, with what they are called here, the best
@@ -45,7 +47,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 			meant = word
 		}
 	}
-	return usagef("unknown command %q (see %s --help)%s", name, cmd.CommandPath(), didYouMean(meant))
+	return exit.Usagef("unknown command %q (see %s --help)%s", name, cmd.CommandPath(), didYouMean(meant))
 }
 
 // wrongFlag is the error for a flag that could not be parsed. For an unknown flag it says
@@ -56,7 +58,7 @@ func (a *app) wrongFlag(cmd *cobra.Command, err error) error {
 	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
-		return &statusError{statusUsage, err}
+		return exit.With(exit.Usage, err)
 	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -74,7 +76,7 @@ func (a *app) wrongFlag(cmd *cobra.Command, err error) error {
 	if meant == "" && strings.Contains(cmd.Use, " -- ") && !slices.Contains(a.args, "--") {
 		hint = "; put -- before the command"
 	}
-	return usagef("%w (see %s --help)%s", err, cmd.CommandPath(), hint)
+	return exit.Usagef("%w (see %s --help)%s", err, cmd.CommandPath(), hint)
 }
 
 // noDash is the error for a command line without --, of a command that runs another. It says
@@ -87,7 +89,7 @@ func noDash(cmd *cobra.Command, args []string) error {
 	if len(args) > len(words) {
 		words = append(words, "...")
 	}
-	return usagef("put -- before the command: %s %s -- %s", cmd.CommandPath(), words[0], strings.Join(words[1:], " "))
+	return exit.Usagef("put -- before the command: %s %s -- %s", cmd.CommandPath(), words[0], strings.Join(words[1:], " "))
 }
 
 // explainArguments makes a command and its subcommands say which arguments are missing, or
@@ -96,7 +98,7 @@ func explainArguments(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			err := check(cmd, args)
-			if err == nil || errors.As(err, new(*statusError)) {
+			if err == nil || errors.As(err, new(*exit.Error)) {
 				return err
 			}
 			return wrongArguments(cmd, args)
@@ -113,20 +115,20 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 	names, needed := argumentsOf(cmd.Use)
 	switch more := len(args) - len(names); {
 	case len(args) < needed-1:
-		return usagef("%s and %s are missing: %s", strings.Join(names[len(args):needed-1], ", "), names[needed-1], cmd.UseLine())
+		return exit.Usagef("%s and %s are missing: %s", strings.Join(names[len(args):needed-1], ", "), names[needed-1], cmd.UseLine())
 	case len(args) < needed:
-		return usagef("%s is missing: %s", names[needed-1], cmd.UseLine())
+		return exit.Usagef("%s is missing: %s", names[needed-1], cmd.UseLine())
 	case more == 1:
-		return usagef("one argument too many: %s", cmd.UseLine())
+		return exit.Usagef("one argument too many: %s", cmd.UseLine())
 	default:
-		return usagef("%d arguments too many: %s", more, cmd.UseLine())
+		return exit.Usagef("%d arguments too many: %s", more, cmd.UseLine())
 	}
 }
 
 // missingFlag is the error for a command line that lacks a flag, or gives its value as an
 // argument. It says which line to write. It repeats no argument that may hold a password.
 func missingFlag(cmd *cobra.Command, flag, name, value string) error {
-	return usagef("--%s is missing: %s %s --%s %s", flag, cmd.CommandPath(), quoteArg(echoed(name)), flag, quoteArg(echoed(value)))
+	return exit.Usagef("--%s is missing: %s %s --%s %s", flag, cmd.CommandPath(), quoteArg(echoed(name)), flag, quoteArg(echoed(value)))
 }
 
 // echoed returns an argument for a message; dots for one that may hold a password, or is long.

@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/lease"
@@ -55,15 +55,15 @@ also removes the test data of a "bench" or "doctor" that was killed.`,
 			prefix := ""
 			if len(args) > 0 {
 				if isURL(args[0]) {
-					return usagef("sweep removes records of locks: to remove what interrupted uploads left, use holdfast object sweep URL")
+					return exit.Usagef("sweep removes records of locks: to remove what interrupted uploads left, use holdfast object sweep URL")
 				}
 				prefix = strings.TrimSuffix(args[0], "/")
 			}
 			if olderThan == 0 {
-				return usagef("--older-than is missing: for example --older-than 720h")
+				return exit.Usagef("--older-than is missing: for example --older-than 720h")
 			}
 			if olderThan < lease.MinSweepAge {
-				return usagef("%s must be at least %v, not %v", asGiven(cmd.Flags().Lookup("older-than")), lease.MinSweepAge, olderThan)
+				return exit.Usagef("%s must be at least %v, not %v", asGiven(cmd.Flags().Lookup("older-than")), lease.MinSweepAge, olderThan)
 			}
 			return a.sweepLocks(cmd.Context(), prefix, olderThan, dryRun)
 		},
@@ -79,7 +79,7 @@ func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Dura
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
-	progress := a.progress()
+	progress := a.Progress()
 	looked, gone := 0, []string{}
 	removed, err := client.Sweep(ctx, &lease.SweepOptions{
 		OlderThan: olderThan, Prefix: prefix, DryRun: dryRun,
@@ -91,19 +91,19 @@ func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Dura
 			progress(fmt.Sprintf("%d locks read, %d to remove", looked, len(gone)))
 			if errors.Is(err, store.ErrCorrupt) || errors.Is(err, lease.ErrTokenInFuture) {
 				progress("")
-				a.notef("%s", oneLine(err))
+				a.Notef("%s", output.OneLine(err))
 			}
 		},
 	})
 	progress("")
 	slices.Sort(gone)
-	if a.json {
-		if printErr := a.printJSON(map[string]any{"removed": gone, "dry_run": dryRun, "store": st.url}); printErr != nil {
+	if a.JSON {
+		if printErr := a.PrintJSON(map[string]any{"removed": gone, "dry_run": dryRun, "store": st.url}); printErr != nil {
 			return printErr
 		}
 	} else {
 		for _, name := range gone {
-			fmt.Fprintln(a.stdout, printable.Text(name))
+			fmt.Fprintln(a.Stdout, printable.Text(name))
 		}
 	}
 	if err != nil {
@@ -117,21 +117,21 @@ func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Dura
 	if prefix == "" {
 		left, err := a.sweepTrials(ctx, st.Store, time.Now().Add(-olderThan), dryRun)
 		if errors.Is(err, store.ErrDenied) { // locks need fewer rights
-			a.notef("sweep could not look for the data of a killed bench or doctor: %s", oneLine(err))
+			a.Notef("sweep could not look for the data of a killed bench or doctor: %s", output.OneLine(err))
 			err = nil
 		}
 		if err != nil {
 			return err
 		}
 		if left > 0 {
-			a.notef("%d records of a killed bench or doctor are on %s%s", left, st.url, map[bool]string{false: ", and removed"}[dryRun])
+			a.Notef("%d records of a killed bench or doctor are on %s%s", left, st.url, map[bool]string{false: ", and removed"}[dryRun])
 		}
 	}
 	verb := "removed"
 	if dryRun {
 		verb = "would be removed"
 	}
-	a.notef("%d locks %s from %s", removed, verb, st.url)
+	a.Notef("%d locks %s from %s", removed, verb, st.url)
 	return nil
 }
 
@@ -155,21 +155,4 @@ func (a *app) sweepTrials(ctx context.Context, st store.Store, before time.Time,
 	defer leave()
 	left, err := target.Sweep(ctx, before, dryRun)
 	return n + left, err
-}
-
-// progress returns a function that shows a line on a terminal, in place of the line before.
-// An empty line clears it. In a pipe the function shows nothing.
-func (a *app) progress() func(string) {
-	f, ok := a.stderr.(*os.File)
-	if a.quiet || !ok || !term.IsTerminal(int(f.Fd())) {
-		return func(string) {}
-	}
-	var last time.Time
-	return func(line string) {
-		if line != "" && time.Since(last) < 100*time.Millisecond {
-			return
-		}
-		last = time.Now()
-		fmt.Fprintf(a.stderr, "\r\x1b[K%s", printable.Text(line))
-	}
 }

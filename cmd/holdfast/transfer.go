@@ -11,10 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
-
-	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/object"
 )
 
@@ -26,7 +25,7 @@ import (
 func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 32)
-	signal.Notify(signals, slices.DeleteFunc(forwardable(), func(s os.Signal) bool { return !terminating(s) })...)
+	signal.Notify(signals, slices.DeleteFunc(child.Forwardable(), func(s os.Signal) bool { return !child.Terminating(s) })...)
 	go func() {
 		select {
 		case s := <-signals:
@@ -44,110 +43,18 @@ func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc)
 // insist is how long after the first signal a second one still counts as the same.
 const insist = time.Second
 
-// bar shows on a terminal how far a transfer is. In a pipe, and for small objects, it shows
-// nothing. All methods may be called on nil.
-type bar struct {
-	line *progressbar.ProgressBar
-	size int64
-
-	resumes bool  // the next set says where the transfer begins
-	base    int64 // bytes that were transferred before
-}
-
-// barFrom is the size, in bytes, from which a transfer has a bar.
-const barFrom = 4 << 20
-
-// bar returns the bar for a transfer of size bytes; a negative size is not known.
-func (a *app) bar(what string, size int64) *bar {
-	f, ok := a.stderr.(*os.File)
-	if a.quiet || a.noBars || !ok || !term.IsTerminal(int(f.Fd())) || size >= 0 && size < barFrom {
-		return nil
-	}
-	return newBar(f, what, size)
-}
-
-func newBar(w io.Writer, what string, size int64) *bar {
-	return &bar{size: size, line: progressbar.NewOptions64(size,
-		progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(printable.Text(what)),
-		progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true), progressbar.OptionShowTotalBytes(true),
-		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionFullWidth(),
-		progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true), progressbar.OptionSetRenderBlankState(false),
-	)}
-}
-
-// counter returns a line for a number that grows to no known end.
-func (a *app) counter(what string) *bar {
-	f, ok := a.stderr.(*os.File)
-	if a.quiet || !ok || !term.IsTerminal(int(f.Fd())) {
-		return nil
-	}
-	return &bar{line: progressbar.NewOptions64(-1,
-		progressbar.OptionSetWriter(f), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
-		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSpinnerType(14),
-		progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true), progressbar.OptionSetRenderBlankState(false),
-	)}
-}
-
-// clear makes room for a line of output. The next set shows the bar again.
-func (b *bar) clear() {
-	if b != nil {
-		_ = b.line.Clear()
-	}
-}
-
-// shown is a reader whose progress a bar shows.
-type shown struct {
-	io.Reader
-	bar *bar
-}
-
-func (s shown) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	if s.bar != nil {
-		_ = s.bar.line.Add(n)
-	}
-	return n, err
-}
-
-// resume says that the next set is of what an earlier run transferred. The bar, and its rate,
-// are of the rest.
-func (b *bar) resume() {
-	if b != nil {
-		b.resumes = true
-	}
-}
-
-// set shows that n bytes are transferred.
-func (b *bar) set(n int64) {
-	if b == nil {
-		return
-	}
-	if b.resumes {
-		b.resumes, b.base = false, n
-		b.line.ChangeMax64(b.size - n)
-	}
-	_ = b.line.Set64(n - b.base) // a failing terminal must not stop the transfer
-}
-
-// end removes the bar.
-func (b *bar) end() {
-	if b != nil {
-		_ = b.line.Finish()
-	}
-}
-
 // showing returns the options of a copy inside the store, with its progress shown on a
 // terminal.
 func (a *app) showing(o *object.WriteOptions, what string) *object.WriteOptions {
 	with := *o
-	var line *bar
+	var line *output.Bar
 	with.Progress = func(done, total int64) {
 		if line == nil {
-			line = a.bar(what, total)
+			line = a.Bar(what, total)
 		}
-		line.set(done)
+		line.Set(done)
 		if done == total {
-			line.end()
+			line.End()
 		}
 	}
 	return &with
@@ -172,7 +79,7 @@ func (a *app) openSource(ctx context.Context, name string, want int64) (*source,
 	}
 	f, err := openUntil(ctx, func() (*os.File, error) { return os.Open(name) })
 	if name == "" {
-		return nil, usagef("the name of the file is empty")
+		return nil, exit.Usagef("the name of the file is empty")
 	}
 	return s.of(ctx, f, err, want)
 }
@@ -182,9 +89,9 @@ func (s *source) of(ctx context.Context, f *os.File, err error, want int64) (*so
 	name := s.name
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &statusError{statusNotFound, err}
+		return nil, exit.With(exit.NotFound, err)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, &statusError{statusDenied, err}
+		return nil, exit.With(exit.Denied, err)
 	case err != nil:
 		return nil, err
 	}
@@ -196,11 +103,11 @@ func (s *source) of(ctx context.Context, f *os.File, err error, want int64) (*so
 	switch mode := s.info.Mode(); {
 	case mode.IsDir():
 		f.Close()
-		return nil, usagef("%s is a directory: put takes one file, or - for standard input; cp --recursive copies a directory", name)
+		return nil, exit.Usagef("%s is a directory: put takes one file, or - for standard input; cp --recursive copies a directory", name)
 	case mode.IsRegular():
 		if want >= 0 && want != s.info.Size() {
 			f.Close()
-			return nil, usagef("%s has %d bytes, not %d", name, s.info.Size(), want)
+			return nil, exit.Usagef("%s has %d bytes, not %d", name, s.info.Size(), want)
 		}
 		s.size = s.info.Size()
 		s.Reader = unchanged{f, s}

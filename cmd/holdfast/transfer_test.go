@@ -12,10 +12,10 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/store"
@@ -127,7 +127,7 @@ func TestGetGoesOn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a := &app{stdout: io.Discard, stderr: io.Discard}
+				a := &app{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}
 				get := func() error {
 					return a.get(t.Context(), bucket{Client: client}, "k", object.GetOptions{}, file, true)
 				}
@@ -224,7 +224,7 @@ func TestPutGoesOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := &app{stdout: io.Discard, stderr: io.Discard}
+			a := &app{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}
 			put := func() error {
 				src, err := a.openSource(t.Context(), file, -1)
 				if err != nil {
@@ -316,7 +316,7 @@ func TestGetBeginsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.times = c.times
-		a := &app{stdout: io.Discard, stderr: io.Discard}
+		a := &app{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}
 		file := filepath.Join(t.TempDir(), "file")
 		err = a.get(t.Context(), bucket{Client: client}, "k", object.GetOptions{}, file, true)
 		got, readErr := os.ReadFile(file)
@@ -331,19 +331,4 @@ func TestGetBeginsAgain(t *testing.T) {
 			t.Errorf("of a version that was replaced: %v", err)
 		}
 	}
-}
-
-// TestBarOfAResumedTransfer: the rate that a bar shows is that of this run.
-func TestBarOfAResumedTransfer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBar(io.Discard, "file", 200<<20)
-		b.resume()
-		for n := int64(100); n <= 104; n++ {
-			b.set(n << 20)
-			time.Sleep(time.Second)
-		}
-		if s := b.line.State(); s.KBsPerSecond < 800 || s.KBsPerSecond > 1100 || s.Max != 100<<20 || s.CurrentNum != 4<<20 {
-			t.Errorf("4 MiB in 5 seconds, of 100 MiB: %+v", s)
-		}
-	})
 }

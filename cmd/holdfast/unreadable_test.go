@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
@@ -72,13 +73,13 @@ func TestBreakUnreadable(t *testing.T) {
 				before = tokenOf(p.must(t, c.store, "show", "job", "--json"))
 			}
 			c.damage(t)
-			p.refused(t, statusUnsafe, c.store, "run", "-n", "job", "--", "true")
+			p.refused(t, exit.Unsafe, c.store, "run", "-n", "job", "--", "true")
 			_, said, status := p.run(t, c.store, "break", "job", "--unreadable", "--now")
 			if c.refused != "" {
 				if status == 0 || !strings.Contains(said, c.refused) {
 					t.Errorf("status %d, %s, want a refusal: %s", status, said, c.refused)
 				}
-				p.refused(t, statusUnsafe, c.store, "run", "-n", "job", "--", "true")
+				p.refused(t, exit.Unsafe, c.store, "run", "-n", "job", "--", "true")
 				return
 			}
 			line, _, _ := strings.Cut(said, "\n")
@@ -133,11 +134,11 @@ func TestItemsWithADamagedOne(t *testing.T) {
 		}
 	}
 	out, said, status := p.run(t, locks, append([]string{"item", "ls"}, on...)...)
-	if !found || status != statusUnsafe || out != "[\"a\"]\n[\"c\"]\n" || strings.Count(said, "=b does not contain the item that its name says") != 1 {
+	if !found || status != exit.Unsafe || out != "[\"a\"]\n[\"c\"]\n" || strings.Count(said, "=b does not contain the item that its name says") != 1 {
 		t.Errorf("found %v, status %d, %q, %q", found, status, out, said)
 	}
 	out, said, status = p.run(t, locks, append([]string{"item", "verify"}, on...)...)
-	if status != statusUnsafe || !strings.HasPrefix(out, "unreadable\t\t\t") || strings.Count(out, "\n") != 1 || !strings.Contains(out, "=b does not contain the item that its name says") || !strings.Contains(said, "of 3 items") {
+	if status != exit.Unsafe || !strings.HasPrefix(out, "unreadable\t\t\t") || strings.Count(out, "\n") != 1 || !strings.Contains(out, "=b does not contain the item that its name says") || !strings.Contains(said, "of 3 items") {
 		t.Errorf("verify: status %d, %q, %q", status, out, said)
 	}
 	out, _, _ = p.run(t, locks, append([]string{"item", "verify", "--json"}, on...)...)

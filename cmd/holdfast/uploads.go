@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -84,7 +85,7 @@ func (r rememberedUpload) forget() { _ = os.Remove(filepath.Join(r.dir, r.name))
 // upload puts a file. If the bucket uploads the file in parts, and the upload is
 // interrupted, the error says how to continue. If an earlier upload of this file was
 // interrupted, upload continues it.
-func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *object.WriteOptions, bar *bar) (object.Info, error) {
+func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *object.WriteOptions, bar *output.Bar) (object.Info, error) {
 	uploader, inParts := object.As[object.Uploader](b.Bucket())
 	if src.file == nil || src.size < keepFrom || !inParts {
 		return b.Put(ctx, key, src.Reader, o)
@@ -105,10 +106,10 @@ func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *
 		resumes = err == nil
 	}
 	if resumes {
-		a.notef("continuing the interrupted upload")
+		a.Notef("continuing the interrupted upload")
 		on := *o // the upload began with these options already
 		on.ContentType, on.Headers, on.Metadata, on.Fence = "", object.Headers{}, nil, nil
-		bar.resume()
+		bar.Resume()
 		info, err = b.Resume(ctx, u, src.Reader, &on)
 	} else {
 		info, err = b.Put(ctx, key, src.Reader, o)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 )
 
@@ -89,7 +90,7 @@ func wrongValue(given string, wrong *pflag.InvalidValueError) error {
 	case kindOfValue(value.Type()) == "":
 		takes = wrong.Unwrap().Error()
 	}
-	return usagef("%s %s: %s", given, text, takes)
+	return exit.Usagef("%s %s: %s", given, text, takes)
 }
 
 // kindOfValue says what flags of a type take; nothing if the type does not tell.

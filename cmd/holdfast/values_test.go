@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 )
 
 // TestWrongValues: each flag that takes no text, of each command, names itself, the value that
@@ -25,7 +27,7 @@ func TestWrongValues(t *testing.T) {
 			for value, want := range map[string]string{"abc": "the value must be ", "": `"": the value must be `, "1 2": `"1 2": the value must be `, strings.Repeat("x", 1<<16): "xxx...: the value must be "} {
 				asked++
 				said, status := executed(append(strings.Fields(cmd.CommandPath())[1:], "--"+f.Name+"="+value))
-				if status != statusUsage || !strings.HasPrefix(said, "holdfast: --"+f.Name+" ") || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 || len(said) > 300 || strings.Contains(said, "strconv") {
+				if status != exit.Usage || !strings.HasPrefix(said, "holdfast: --"+f.Name+" ") || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 || len(said) > 300 || strings.Contains(said, "strconv") {
 					t.Errorf("%s: status %d: %.400s", cmd.CommandPath(), status, said)
 				}
 			}
@@ -60,7 +62,7 @@ func TestWrongValues(t *testing.T) {
 		"break j --token -1":                         "--token -1: the value must be a whole number, at least 0",
 		"break j --token 99999999999999999999999999": "--token 99999999999999999999999999: the number is too large",
 	} {
-		if said, status := executed(strings.Fields(line)); status != statusUsage || said != "holdfast: "+want+"\n" {
+		if said, status := executed(strings.Fields(line)); status != exit.Usage || said != "holdfast: "+want+"\n" {
 			t.Errorf("%s: status %d: %s", line, status, said)
 		}
 	}
@@ -71,7 +73,7 @@ func TestWrongValues(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, c.value)
-			if said, status := executed([]string{"run", "j", "--", "true"}); status != statusUsage || !strings.HasPrefix(said, "holdfast: "+c.want) {
+			if said, status := executed([]string{"run", "j", "--", "true"}); status != exit.Usage || !strings.HasPrefix(said, "holdfast: "+c.want) {
 				t.Errorf("status %d: %s", status, said)
 			}
 		})
@@ -115,14 +117,14 @@ func TestBoundsNameTheFlag(t *testing.T) {
 		if args[0] == "lead" {
 			args[len(args)-1] = "true" // a program that is there
 		}
-		if said, status := executed(args); status != statusUsage || said != "holdfast: "+want+"\n" {
+		if said, status := executed(args); status != exit.Usage || said != "holdfast: "+want+"\n" {
 			t.Errorf("%.60s: status %d: %.300s\nwant %s", line, status, said, want)
 		}
 	}
 	t.Run("of the environment", func(t *testing.T) {
 		t.Setenv("HOLDFAST_TTL", "1ms")
 		const want = "holdfast: HOLDFAST_TTL: the TTL is 1ms; "
-		if said, status := executed([]string{"run", "j", "--", "true"}); status != statusUsage || !strings.HasPrefix(said, want) {
+		if said, status := executed([]string{"run", "j", "--", "true"}); status != exit.Usage || !strings.HasPrefix(said, want) {
 			t.Errorf("status %d: %s", status, said)
 		}
 	})
@@ -131,11 +133,11 @@ func TestBoundsNameTheFlag(t *testing.T) {
 		"day " + long:      `--once-per: invalid argument: period "day xxx`,
 		long:               `--once-per: invalid argument: period "xxx`,
 	} {
-		if said, status := executed([]string{"run", "j", "--once-per", per, "--", "true"}); status != statusUsage || !strings.HasPrefix(said, "holdfast: "+want) || len(said) > 500 {
+		if said, status := executed([]string{"run", "j", "--once-per", per, "--", "true"}); status != exit.Usage || !strings.HasPrefix(said, "holdfast: "+want) || len(said) > 500 {
 			t.Errorf("--once-per %.30s: status %d, %d bytes: %.300s", per, status, len(said), said)
 		}
 	}
-	if said, status := executed([]string{"show", "j"}); status != statusNotFound {
+	if said, status := executed([]string{"show", "j"}); status != exit.NotFound {
 		t.Errorf("the lock is there: status %d: %s", status, said)
 	}
 }
@@ -165,7 +167,7 @@ func TestCommandAfterDash(t *testing.T) {
 		"hold --commands j":                   "with --commands, hold reads the names of locks from its input, not from the command line",
 		"hold j " + strings.Repeat("x", 5000): "name one lock; to hold several locks, use --commands: holdfast hold NAME [flags]",
 	} {
-		if said, status := executed(strings.Fields(line)); status != statusUsage || said != "holdfast: "+want+"\n" {
+		if said, status := executed(strings.Fields(line)); status != exit.Usage || said != "holdfast: "+want+"\n" {
 			t.Errorf("%.60s: status %d: %.300s\nwant %s", line, status, said, want)
 		}
 	}
@@ -200,7 +202,7 @@ func TestVariables(t *testing.T) {
 			t.Setenv(name, value)
 			flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "HOLDFAST_"), "_", "-"))
 			want := "holdfast: " + name + " is not a variable of holdfast, and is ignored: write --" + flag + " on the command line\n"
-			if said, status := executed([]string{"version"}); status != statusOK || !strings.Contains(said, want) {
+			if said, status := executed([]string{"version"}); status != exit.OK || !strings.Contains(said, want) {
 				t.Errorf("status %d: %s", status, said)
 			}
 		})

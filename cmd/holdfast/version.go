@@ -19,10 +19,10 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: `  holdfast version`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if a.json {
-				return a.printJSON(map[string]string{"version": versionNumber(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+			if a.JSON {
+				return a.PrintJSON(map[string]string{"version": versionNumber(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
 			}
-			_, err := fmt.Fprintln(a.stdout, versionText())
+			_, err := fmt.Fprintln(a.Stdout, versionText())
 			return err
 		},
 	}

@@ -2,15 +2,13 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/term"
 
-	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -24,49 +22,6 @@ const (
 	noteAfter = 5 * time.Second
 	noteEvery = 10 * time.Minute
 )
-
-// shownWait is what stderr shows of the lock that the command waits for.
-type shownWait struct {
-	mu    sync.Mutex
-	name  string // of the lock; empty if it waits for none
-	since time.Time
-	stop  chan struct{} // closed when another holder has the lock, or the wait ends
-	drawn bool          // the last line of the terminal shows the wait
-}
-
-// end ends what is shown of the wait for a lock; the empty name means any.
-func (w *shownWait) end(out io.Writer, name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.name == "" || name != "" && name != w.name {
-		return
-	}
-	close(w.stop)
-	w.name = ""
-	w.clear(out)
-}
-
-// clear clears the line of the wait. The caller holds w.mu.
-func (w *shownWait) clear(out io.Writer) {
-	if w.drawn {
-		fmt.Fprint(out, "\r\x1b[K")
-		w.drawn = false
-	}
-}
-
-// begin notes that another holder has the lock that the command waits for.
-func (w *shownWait) begin(name string) (since time.Time, stop chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.name != "" {
-		close(w.stop)
-	}
-	if w.name != name {
-		w.name, w.since = name, time.Now()
-	}
-	w.stop = make(chan struct{})
-	return w.since, w.stop
-}
 
 // waitingLine returns the receiver of the events of a client on a store. It shows, after a
 // moment, which holder the command waits for, since when the holder has the lock, and how long
@@ -84,12 +39,12 @@ func (a *app) waitingLine(url string, f *leaseFlags, holders func(lease.Record) 
 			a.event(e, url)
 		}
 		switch {
-		case a.quiet || f.reportsWaits || e.Kind == lease.EventUnresponsive:
+		case a.Quiet || f.reportsWaits || e.Kind == lease.EventUnresponsive:
 		case e.Kind == lease.EventWaiting:
-			since, stop := a.wait.begin(e.Name)
+			since, stop := a.Wait.Begin(e.Name)
 			go a.showWait(e, url, holders, since, stop)
 		default:
-			a.wait.end(a.stderr, e.Name)
+			a.Wait.End(a.Stderr, e.Name)
 		}
 	}
 }
@@ -98,17 +53,17 @@ func (a *app) waitingLine(url string, f *leaseFlags, holders func(lease.Record) 
 func (a *app) silent(url string, e lease.Event) {
 	what := fmt.Sprintf("the store %s does not answer", url)
 	if e.Err != nil {
-		if what = oneLine(e.Err); !strings.Contains(what, url) {
+		if what = output.OneLine(e.Err); !strings.Contains(what, url) {
 			what = fmt.Sprintf("the store %s reports an error: %s", url, what)
 		}
 	}
-	a.notef("%s; holdfast tries again for up to %v", what, e.Wait.Round(time.Second))
+	a.Notef("%s; holdfast tries again for up to %v", what, e.Wait.Round(time.Second))
 }
 
 // showWait shows a wait until stop.
 func (a *app) showWait(e lease.Event, url string, holders func(lease.Record) string, since time.Time, stop chan struct{}) {
-	file, _ := a.stderr.(*os.File)
-	terminal := file != nil && !a.json && term.IsTerminal(int(file.Fd()))
+	file, _ := a.Stderr.(*os.File)
+	terminal := file != nil && !a.JSON && term.IsTerminal(int(file.Fd()))
 	next, every := noteAfter, noteEvery
 	if terminal {
 		next, every = showAfter, time.Second
@@ -134,9 +89,9 @@ func (a *app) showWait(e lease.Event, url string, holders func(lease.Record) str
 		}
 		waited := time.Since(since).Round(time.Second)
 		if terminal {
-			a.wait.draw(file, fmt.Sprintf("waiting for lock %q, %s", e.Name, text), fmt.Sprint(": ", waited), stop)
+			a.Wait.Draw(file, fmt.Sprintf("waiting for lock %q, %s", e.Name, text), fmt.Sprint(": ", waited), stop)
 		} else {
-			a.notef("waiting for lock %q for %v: %s", e.Name, waited, text)
+			a.Notef("waiting for lock %q for %v: %s", e.Name, waited, text)
 		}
 		next = later(next, every)
 	}
@@ -144,25 +99,6 @@ func (a *app) showWait(e lease.Event, url string, holders func(lease.Record) str
 
 // later returns after how much of a wait it is shown next.
 func later(next, every time.Duration) time.Duration { return next + min(next, every) }
-
-// draw draws the line of a wait, cut to the width of the terminal.
-func (w *shownWait) draw(file *os.File, text, end string, stop chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	select {
-	case <-stop:
-		return
-	default:
-	}
-	width, _, err := term.GetSize(int(file.Fd()))
-	if err != nil || width <= 0 {
-		width = 80
-	}
-	// A terminal may begin another line after its last column.
-	line := truncateLine([]byte(printable.Text(text)), max(1, width-1-len(end)))
-	fmt.Fprintf(file, "\r\x1b[K%s%s", line, end)
-	w.drawn = true
-}
 
 // event writes an event on one line.
 func (a *app) event(e lease.Event, url string) {
@@ -180,7 +116,7 @@ func (a *app) event(e lease.Event, url string) {
 		line += ": " + e.Reason
 	}
 	if e.Err != nil {
-		line += ": " + oneLine(e.Err)
+		line += ": " + output.OneLine(e.Err)
 	}
-	a.warnf("%s", line)
+	a.Warnf("%s", line)
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -36,7 +37,7 @@ func TestWaitingInAPipe(t *testing.T) {
 	for _, args := range [][]string{nil, {"--quiet"}, {"--json"}} {
 		synctest.Test(t, func(t *testing.T) {
 			var out lockedBuffer
-			a := &app{stderr: &out, quiet: fmt.Sprint(args) == "[--quiet]", json: fmt.Sprint(args) == "[--json]"}
+			a := &app{Printer: output.Printer{Stderr: &out, Quiet: fmt.Sprint(args) == "[--quiet]", JSON: fmt.Sprint(args) == "[--json]"}}
 			hear := a.waitingLine("file:/locks", &leaseFlags{}, func(r lease.Record) string { return r.Holder })
 			lines := func() int { return strings.Count(out.String(), "\n") }
 			hear(lease.Event{Kind: lease.EventWaiting, Name: "job", Holder: "ada", Token: 7})
@@ -47,12 +48,12 @@ func TestWaitingInAPipe(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			hear(lease.Event{Kind: lease.EventRenewed, Name: "other"})
 			first := `waiting for lock "job" for 5s: held by ada, on file:/locks`
-			if a.json {
+			if a.JSON {
 				first = strings.ReplaceAll(first, `"`, `\"`)
 			}
 			switch {
-			case a.quiet && lines() == 0:
-			case !a.quiet && lines() == 1 && strings.Contains(out.String(), first) && strings.HasPrefix(out.String(), "{") == a.json:
+			case a.Quiet && lines() == 0:
+			case !a.Quiet && lines() == 1 && strings.Contains(out.String(), first) && strings.HasPrefix(out.String(), "{") == a.JSON:
 			default:
 				t.Errorf("after 6 s: %s", &out)
 			}
@@ -60,7 +61,7 @@ func TestWaitingInAPipe(t *testing.T) {
 				time.Sleep(time.Minute)
 				hear(lease.Event{Kind: lease.EventWaiting, Name: "job", Holder: "bob", Token: 8})
 			}
-			if n := lines(); !a.quiet && (n < 10 || n > 14) { // at 5, 10, 20, ..., 640 s, and every ten minutes
+			if n := lines(); !a.Quiet && (n < 10 || n > 14) { // at 5, 10, 20, ..., 640 s, and every ten minutes
 				t.Errorf("after an hour %d lines: %s", n, &out)
 			}
 			hear(lease.Event{Kind: lease.EventAcquired, Name: "job"})
@@ -70,21 +71,5 @@ func TestWaitingInAPipe(t *testing.T) {
 				t.Errorf("after the wait: %s", &out)
 			}
 		})
-	}
-}
-
-// Wide characters are cut by the columns that they take.
-func TestCut(t *testing.T) {
-	for _, c := range []struct {
-		line  string
-		width int
-		want  string
-	}{
-		{"waiting", 7, "waiting"}, {"waiting", 6, "waiti…"}, {"waiting", 1, "…"}, {"waiting", 0, "waiting"},
-		{"夜間作業", 8, "夜間作業"}, {"夜間作業", 7, "夜間作…"}, {"夜間作業", 6, "夜間…"}, {"", 3, ""},
-	} {
-		if got := string(truncateLine([]byte(c.line), c.width)); got != c.want {
-			t.Errorf("cut(%q, %d) = %q, want %q", c.line, c.width, got, c.want)
-		}
 	}
 }

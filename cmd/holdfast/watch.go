@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -45,7 +48,7 @@ output. With --json each change is one object on one line.`,
 				prefix = strings.TrimSuffix(args[0], "/")
 			}
 			if poll <= 0 {
-				return usagef("--poll-interval must be longer than zero")
+				return exit.Usagef("--poll-interval must be longer than zero")
 			}
 			return a.watch(cmd.Context(), f, prefix, renewals, poll)
 		},
@@ -63,9 +66,9 @@ func (a *app) watch(ctx context.Context, f *leaseFlags, prefix string, renewals 
 	}
 	defer clients{{client, st}}.close(ctx)
 	signals := make(chan os.Signal, 32)
-	signal.Notify(signals, forwardable()...)
+	signal.Notify(signals, child.Forwardable()...)
 	defer signal.Stop(signals)
-	ignorePipe()
+	child.IgnorePipe()
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -90,7 +93,7 @@ func (a *app) watch(ctx context.Context, f *leaseFlags, prefix string, renewals 
 			}
 			continue
 		case sig := <-signals:
-			if terminating(sig) {
+			if child.Terminating(sig) {
 				return nil
 			}
 			continue
@@ -101,7 +104,7 @@ func (a *app) watch(ctx context.Context, f *leaseFlags, prefix string, renewals 
 				if prefix == "" && len(seen) == 0 || store.Permanent(err) {
 					return err
 				}
-				a.notef("%s", oneLine(err))
+				a.Notef("%s", output.OneLine(err))
 				break
 			}
 			follow(name)
@@ -121,7 +124,7 @@ func (a *app) follow(ctx context.Context, client *lease.Client, url, name string
 		state := stateOf(info.Record)
 		switch {
 		case err != nil:
-			line.State, line.Error = "unreadable", oneLine(err)
+			line.State, line.Error = "unreadable", output.OneLine(err)
 			state = line.Error
 		case info.Version == "":
 			if last == "-" {
@@ -134,7 +137,7 @@ func (a *app) follow(ctx context.Context, client *lease.Client, url, name string
 			continue
 		}
 		last = state
-		if !a.json {
+		if !a.JSON {
 			line.by = holdersOf(ctx, client, info.Record)
 		}
 		select {
@@ -161,14 +164,14 @@ func stateOf(r lease.Record) string {
 }
 
 func (a *app) watchLine(line watchLine) error {
-	if a.json {
-		return printable.JSON(a.stdout).Encode(line)
+	if a.JSON {
+		return printable.JSON(a.Stdout).Encode(line)
 	}
 	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("2006-01-02 15:04:05.000"), printable.Text(line.Name), line.stateText(), line.Token, printable.Text(line.by))
 	if line.Error != "" {
 		text += "  " + printable.Text(line.Error)
 	}
-	_, err := fmt.Fprintln(a.stdout, text)
+	_, err := fmt.Fprintln(a.Stdout, text)
 	return err
 }
 
@@ -197,13 +200,13 @@ func (v *lockView) stateText() string {
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 32)
-	signal.Notify(signals, forwardable()...)
-	ignorePipe()
+	signal.Notify(signals, child.Forwardable()...)
+	child.IgnorePipe()
 	go func() {
 		for {
 			select {
 			case sig := <-signals:
-				if terminating(sig) {
+				if child.Terminating(sig) {
 					cancel()
 				}
 			case <-ctx.Done():

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 )
 
 // A name that watch refuses is an error on stderr, and never a line on stdout as well,
@@ -24,7 +26,7 @@ func TestWatchOfAWrongName(t *testing.T) {
 			for range 200 {
 				var out, errs strings.Builder
 				status := execute([]string{"--store", "file:" + dir, "watch", strings.Repeat("x", 4096)}, strings.NewReader(""), &out, &errs)
-				if status != statusUsage || out.Len() > 0 || strings.Count(errs.String(), "\n") != 1 {
+				if status != exit.Usage || out.Len() > 0 || strings.Count(errs.String(), "\n") != 1 {
 					t.Errorf("status %d, stdout %.80q, stderr %.80q", status, out.String(), errs.String())
 					return
 				}

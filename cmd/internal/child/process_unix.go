@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package child
 
 import (
 	"bytes"
@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// detachProcess gives a process a session of its own, so that it outlives the terminal.
-func detachProcess(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+// Detach gives a process a session of its own, so that it outlives the terminal.
+func Detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// startOf returns when a process was started, and whether it is alive. The start time has
+// StartOf returns when a process was started, and whether it is alive. The start time has
 // the system's own form; it is empty where the system does not tell it. A zombie is not
 // alive.
-func startOf(pid int) (start string, alive bool) {
+func StartOf(pid int) (start string, alive bool) {
 	if err := unix.Kill(pid, 0); errors.Is(err, unix.ESRCH) {
 		return "", false
 	}

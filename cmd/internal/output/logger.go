@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"context"
@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// log returns the logger for what stores find outside of calls that return errors. A
+// Log returns the logger for what stores find outside of calls that return errors. A
 // warning becomes a message for people.
-func (a *app) log() *slog.Logger { return slog.New(noter{a: a}) }
+func (p *Printer) Log() *slog.Logger { return slog.New(noter{p: p}) }
 
 // noter writes each warning as a message on one line.
 type noter struct {
-	a     *app
+	p     *Printer
 	attrs []slog.Attr
 }
 
 func (n noter) Enabled(_ context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn && !n.a.quiet
+	return level >= slog.LevelWarn && !n.p.Quiet
 }
 
 func (n noter) Handle(_ context.Context, r slog.Record) error {
@@ -31,12 +31,12 @@ func (n noter) Handle(_ context.Context, r slog.Record) error {
 		add(attr)
 	}
 	r.Attrs(add)
-	n.a.notef("%s", b.String())
+	n.p.Notef("%s", b.String())
 	return nil
 }
 
 func (n noter) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return noter{n.a, append(n.attrs[:len(n.attrs):len(n.attrs)], attrs...)}
+	return noter{n.p, append(n.attrs[:len(n.attrs):len(n.attrs)], attrs...)}
 }
 
 func (n noter) WithGroup(string) slog.Handler { return n }

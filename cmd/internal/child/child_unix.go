@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package child
 
 import (
 	"bytes"
@@ -19,24 +19,24 @@ import (
 	"golang.org/x/term"
 )
 
-// child is the command of run and the process group that it leads.
-type child struct {
+// Process is the command of run and the process group that it leads.
+type Process struct {
 	pid    int
-	events chan unix.WaitStatus // changes of the child's state; the last one is its end
+	Events chan unix.WaitStatus // changes of the child's state; the last one is its end
 
 	// tty is the terminal that the child reads from, -1 if none.
 	tty   int
 	modes *term.State // the terminal's modes before the child had the terminal
 }
 
-// startChild starts cmd in a process group of its own. If stdin is a terminal whose
+// Start starts cmd in a process group of its own. If stdin is a terminal whose
 // foreground this process has, the group is given the foreground.
 //
 // Where the system kills a child together with its parent, the parent is the thread that
 // started the child. So the caller must lock its goroutine to its thread, and keep it
 // there.
-func startChild(cmd *exec.Cmd) (*child, error) {
-	c := &child{events: make(chan unix.WaitStatus, 8), tty: -1}
+func Start(cmd *exec.Cmd) (*Process, error) {
+	c := &Process{Events: make(chan unix.WaitStatus, 8), tty: -1}
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(attr)
 	if f, ok := cmd.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -86,10 +86,10 @@ func startProcess(cmd *exec.Cmd) (int, error) {
 	return pid, nil
 }
 
-// forwardable returns the signals that run passes on to the child: all that can be caught,
+// Forwardable returns the signals that run passes on to the child: all that can be caught,
 // except two kinds. One reports faults of this process or changes of its own children. The
 // other was ignored when this process started, as under nohup.
-func forwardable() []os.Signal {
+func Forwardable() []os.Signal {
 	var out []os.Signal
 	for n := syscall.Signal(1); n < 32; n++ {
 		switch n {
@@ -108,15 +108,15 @@ func forwardable() []os.Signal {
 // reap waits for the child and reports each change of its state. As the first process of a
 // container it also reaps orphans, even after the child has ended. An orphan that no
 // process reaps would count as a living process of the group.
-func (c *child) reap() {
+func (c *Process) reap() {
 	pid := c.pid
 	if os.Getpid() != 1 {
 		c.wait(pid)
-		close(c.events)
+		close(c.Events)
 		return
 	}
 	c.wait(-1)
-	close(c.events)
+	close(c.Events)
 	for {
 		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {
 			return
@@ -125,7 +125,7 @@ func (c *child) reap() {
 }
 
 // wait reports each change of the child's state, until the child ends. It reaps target.
-func (c *child) wait(target int) {
+func (c *Process) wait(target int) {
 	pid := c.pid
 	for {
 		var ws unix.WaitStatus
@@ -138,7 +138,7 @@ func (c *child) wait(target int) {
 		case got != pid:
 			continue
 		}
-		c.events <- ws
+		c.Events <- ws
 		if ws.Exited() || ws.Signaled() {
 			return
 		}
@@ -147,11 +147,11 @@ func (c *child) wait(target int) {
 
 // signal sends sig to the whole group. It fails with EPERM if this process may signal no
 // process of the group, because all of them now run as another user.
-func (c *child) signal(sig syscall.Signal) error { return unix.Kill(-c.pid, sig) }
+func (c *Process) signal(sig syscall.Signal) error { return unix.Kill(-c.pid, sig) }
 
-// forward passes on to the child a signal that this process received. An error says that
+// Forward passes on to the child a signal that this process received. An error says that
 // the system refused it.
-func (c *child) forward(sig os.Signal) error {
+func (c *Process) Forward(sig os.Signal) error {
 	s, ok := sig.(syscall.Signal)
 	if !ok {
 		return nil
@@ -166,17 +166,17 @@ func (c *child) forward(sig os.Signal) error {
 	return nil // or no process is left
 }
 
-// stopped is called when the terminal has stopped the child. This process then stops as
+// Stopped is called when the terminal has stopped the child. This process then stops as
 // well, so that the shell gets its turn. When the shell continues this process, stopped
 // first calls still: if that reports true, the child is continued.
-func (c *child) stopped(still func() bool) {
+func (c *Process) Stopped(still func() bool) {
 	if c.tty < 0 {
 		return // stopped by a signal: its sender will continue the child
 	}
 	// Stop the whole group: none of its processes may run while the lease is not renewed.
 	_ = c.signal(syscall.SIGSTOP)
 	c.takeTerminal()
-	suspend()
+	Suspend()
 	// The shell has continued this process: fg gave it the terminal, bg did not.
 	if !still() {
 		return
@@ -187,16 +187,16 @@ func (c *child) stopped(still func() bool) {
 	_ = c.signal(syscall.SIGCONT)
 }
 
-func (c *child) takeTerminal() {
+func (c *Process) takeTerminal() {
 	if owner, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP); err == nil && owner == c.pid {
 		_ = unix.IoctlSetPointerInt(c.tty, unix.TIOCSPGRP, unix.Getpgrp())
 	}
 }
 
-// kill ends the whole group: it sends TERM now, and KILL after grace. It returns when no
-// process of the group is left, or soon after the KILL. In the second case [child.left]
+// Kill ends the whole group: it sends TERM now, and KILL after grace. It returns when no
+// process of the group is left, or soon after the KILL. In the second case [Process.Left]
 // says which processes are left.
-func (c *child) kill(grace time.Duration) {
+func (c *Process) Kill(grace time.Duration) {
 	_ = c.signal(syscall.SIGTERM)
 	_ = c.signal(syscall.SIGCONT)
 	if c.hasEnded(grace) {
@@ -208,7 +208,7 @@ func (c *child) kill(grace time.Duration) {
 
 // hasEnded waits for at most d, and reports whether no process of the group is left. A zombie
 // counts until it is reaped. The leader is reaped at once.
-func (c *child) hasEnded(d time.Duration) bool {
+func (c *Process) hasEnded(d time.Duration) bool {
 	for limit := time.Now().Add(d); ; time.Sleep(2 * time.Millisecond) {
 		if errors.Is(c.signal(0), unix.ESRCH) {
 			return true
@@ -219,9 +219,9 @@ func (c *child) hasEnded(d time.Duration) bool {
 	}
 }
 
-// left describes the living processes of the group. It is empty if there are none. With
+// Left describes the living processes of the group. It is empty if there are none. With
 // refusing, it names only those that this process may not signal.
-func (c *child) left(refusing bool) string {
+func (c *Process) Left(refusing bool) string {
 	group := c.pid
 	all := c.signal(0)
 	if errors.Is(all, unix.ESRCH) {
@@ -287,8 +287,8 @@ func groupMembers(group int) (members []member, known bool) {
 	return members, known
 }
 
-// close gives the terminal back and restores its modes. Further calls do nothing.
-func (c *child) close() {
+// Close gives the terminal back and restores its modes. Further calls do nothing.
+func (c *Process) Close() {
 	if c.tty < 0 {
 		return
 	}
@@ -304,10 +304,10 @@ func (c *child) close() {
 	}
 }
 
-// suspend stops this process as Ctrl-Z does, and returns when a shell continues it. Where
+// Suspend stops this process as Ctrl-Z does, and returns when a shell continues it. Where
 // no shell does job control (under ssh -t, say) no process would continue it, and suspend
 // does nothing.
-func suspend() {
+func Suspend() {
 	if !orphaned() {
 		stopThread(syscall.SIGSTOP)
 	}
@@ -355,9 +355,9 @@ func processOf(pid int) (state byte, parent, group int, ok bool) {
 	return state, parent, group, true
 }
 
-// inheritable returns a duplicate of f that children inherit. Its number is high, so that
+// Inheritable returns a duplicate of f that children inherit. Its number is high, so that
 // it does not take the place of a descriptor that a user passes to the child on purpose.
-func inheritable(f *os.File) (*os.File, error) {
+func Inheritable(f *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, 200)
 	if err != nil {
 		return nil, err
@@ -365,16 +365,16 @@ func inheritable(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
-// exitStatus is the status that a shell would report for ws.
-func exitStatus(ws unix.WaitStatus) int {
+// ExitStatus is the status that a shell would report for ws.
+func ExitStatus(ws unix.WaitStatus) int {
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())
 	}
 	return ws.ExitStatus()
 }
 
-// terminating reports whether sig asks a program to end.
-func terminating(sig os.Signal) bool {
+// Terminating reports whether sig asks a program to end.
+func Terminating(sig os.Signal) bool {
 	switch sig {
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
 		return true
@@ -382,23 +382,23 @@ func terminating(sig os.Signal) bool {
 	return false
 }
 
-func signalNumber(sig os.Signal) int {
+func SignalNumber(sig os.Signal) int {
 	n, _ := sig.(syscall.Signal)
 	return int(n)
 }
 
-// signalName is the name of a signal as people know it, such as SIGINT.
-func signalName(sig os.Signal) string {
+// SignalName is the name of a signal as people know it, such as SIGINT.
+func SignalName(sig os.Signal) string {
 	n, _ := sig.(syscall.Signal)
 	return cmp.Or(unix.SignalName(n), sig.String())
 }
 
-// ignorePipe turns a write to a closed pipe into an error.
-func ignorePipe() { signal.Ignore(syscall.SIGPIPE) }
+// IgnorePipe turns a write to a closed pipe into an error.
+func IgnorePipe() { signal.Ignore(syscall.SIGPIPE) }
 
-// surviveClosedPipe turns a write to a closed pipe into an error, too, until the returned
+// SurviveClosedPipe turns a write to a closed pipe into an error, too, until the returned
 // function is called. A program that is started in between does not inherit this.
-func surviveClosedPipe() func() {
+func SurviveClosedPipe() func() {
 	if signal.Ignored(syscall.SIGPIPE) {
 		return func() {} // the parent process chose to ignore the signal
 	}
@@ -407,8 +407,8 @@ func surviveClosedPipe() func() {
 	return func() { signal.Stop(ignored) }
 }
 
-// suspends reports whether sig is that of Ctrl-Z.
-func suspends(sig os.Signal) bool { return sig == syscall.SIGTSTP }
+// Suspends reports whether sig is that of Ctrl-Z.
+func Suspends(sig os.Signal) bool { return sig == syscall.SIGTSTP }
 
-// continues reports whether sig lets a stopped process continue.
-func continues(sig os.Signal) bool { return sig == syscall.SIGCONT }
+// Continues reports whether sig lets a stopped process continue.
+func Continues(sig os.Signal) bool { return sig == syscall.SIGCONT }

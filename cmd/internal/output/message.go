@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// oneLine returns an error as one line for people, whatever was joined into it. If the
+// OneLine returns an error as one line for people, whatever was joined into it. If the
 // store as a whole is at fault, it leaves out the operation that noticed the fault. So all
 // commands report one fault in the same words. A text that occurs twice is printed once.
-func oneLine(err error) string {
+func OneLine(err error) string {
 	var texts []string
 	for _, text := range faults(err, !store.InDoubt(err)) {
 		if i := slices.IndexFunc(texts, func(said string) bool { return strings.Contains(text, said) }); i >= 0 {
@@ -46,9 +46,9 @@ func faults(err error, shorten bool) (texts []string) {
 	}
 	inner := errors.Unwrap(err)
 	switch {
-	case isOp && !named(op.Err) && op.Store != "":
+	case isOp && !NamesStore(op.Err) && op.Store != "":
 		return []string{op.Store + ": " + op.Err.Error()}
-	case inner == nil, !named(inner):
+	case inner == nil, !NamesStore(inner):
 		return []string{err.Error()}
 	}
 	return faults(inner, shorten)
@@ -68,15 +68,15 @@ type storeNamer interface{ StoreName() string }
 
 var _ storeNamer = (*store.OpError)(nil)
 
-// named reports whether the text of an error names the store.
-func named(err error) bool {
+// NamesStore reports whether the text of an error names the store.
+func NamesStore(err error) bool {
 	var n storeNamer
 	return errors.As(err, &n) && n.StoreName() != ""
 }
 
 // ofStore reports whether the store as a whole is at fault.
 func ofStore(err error) bool {
-	if !named(err) {
+	if !NamesStore(err) {
 		return false
 	}
 	for _, fault := range []error{store.ErrUnavailable, store.ErrDenied, store.ErrMisconfigured, store.ErrUnsafe} {

@@ -1,4 +1,4 @@
-package main
+package child
 
 import (
 	"fmt"
@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// detachProcess gives a process no console, so that it outlives the console of its parent.
-func detachProcess(cmd *exec.Cmd) {
+// Detach gives a process no console, so that it outlives the console of its parent.
+func Detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// startOf returns when a process was started, and whether it is alive.
-func startOf(pid int) (start string, alive bool) {
+// StartOf returns when a process was started, and whether it is alive.
+func StartOf(pid int) (start string, alive bool) {
 	h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION|windows.SYNCHRONIZE, false, uint32(pid))
 	if err != nil {
 		return "", false

@@ -1,4 +1,4 @@
-package main
+package child
 
 import (
 	"errors"
@@ -16,14 +16,14 @@ type waitStatus struct{ code int }
 
 func (waitStatus) Stopped() bool { return false }
 
-// child is the command of run, in a job object that ends with this process.
-type child struct {
+// Process is the command of run, in a job object that ends with this process.
+type Process struct {
 	cmd    *exec.Cmd
 	job    windows.Handle
-	events chan waitStatus
+	Events chan waitStatus
 }
 
-func startChild(cmd *exec.Cmd) (*child, error) {
+func Start(cmd *exec.Cmd) (*Process, error) {
 	job, err := killOnCloseJob()
 	if err != nil {
 		return nil, err
@@ -33,15 +33,15 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 		_ = windows.CloseHandle(job)
 		return nil, err
 	}
-	c := &child{cmd: cmd, job: job, events: make(chan waitStatus, 1)}
+	c := &Process{cmd: cmd, job: job, Events: make(chan waitStatus, 1)}
 	if handle, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(cmd.Process.Pid)); err == nil {
 		_ = windows.AssignProcessToJobObject(job, handle)
 		_ = windows.CloseHandle(handle)
 	}
 	go func() {
-		defer close(c.events)
+		defer close(c.Events)
 		_ = cmd.Wait() // ProcessState has the status
-		c.events <- waitStatus{cmd.ProcessState.ExitCode()}
+		c.Events <- waitStatus{cmd.ProcessState.ExitCode()}
 	}()
 	return c, nil
 }
@@ -60,48 +60,48 @@ func killOnCloseJob() (windows.Handle, error) {
 	return job, err
 }
 
-func forwardable() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTERM} }
+func Forwardable() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTERM} }
 
-func terminating(os.Signal) bool { return true }
+func Terminating(os.Signal) bool { return true }
 
-func signalNumber(os.Signal) int { return 2 }
+func SignalNumber(os.Signal) int { return 2 }
 
-func signalName(sig os.Signal) string { return sig.String() }
+func SignalName(sig os.Signal) string { return sig.String() }
 
-func (c *child) forward(os.Signal) error {
+func (c *Process) Forward(os.Signal) error {
 	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(c.cmd.Process.Pid))
 	return nil
 }
 
-func ignorePipe() {}
+func IgnorePipe() {}
 
-func surviveClosedPipe() func() { return func() {} }
+func SurviveClosedPipe() func() { return func() {} }
 
-func (c *child) stopped(func() bool) {}
+func (c *Process) Stopped(func() bool) {}
 
-func suspend() {}
+func Suspend() {}
 
-func suspends(os.Signal) bool { return false }
+func Suspends(os.Signal) bool { return false }
 
-func continues(os.Signal) bool { return false }
+func Continues(os.Signal) bool { return false }
 
-func (c *child) kill(grace time.Duration) {
-	_ = c.forward(os.Interrupt)
+func (c *Process) Kill(grace time.Duration) {
+	_ = c.Forward(os.Interrupt)
 	time.Sleep(grace)
 	_ = windows.TerminateJobObject(c.job, 1)
 }
 
-// left is empty: the end of a job ends all of its processes, whichever users they belong
+// Left is empty: the end of a job ends all of its processes, whichever users they belong
 // to.
-func (c *child) left(bool) string { return "" }
+func (c *Process) Left(bool) string { return "" }
 
-func (c *child) close() {
+func (c *Process) Close() {
 	if c.job != 0 {
 		_ = windows.CloseHandle(c.job)
 		c.job = 0
 	}
 }
 
-func inheritable(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
+func Inheritable(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-func exitStatus(ws waitStatus) int { return ws.code }
+func ExitStatus(ws waitStatus) int { return ws.code }

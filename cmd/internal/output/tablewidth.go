@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"bytes"
@@ -8,56 +8,56 @@ import (
 	"golang.org/x/term"
 )
 
-// tableWriter returns the writer for a table: stdout. If stdout is a terminal, lines are cut to
+// Table returns the writer for a table: stdout. If stdout is a terminal, lines are cut to
 // its width. Close writes an unfinished last line.
-func (a *app) tableWriter() *lineTruncator {
-	f, ok := a.stdout.(*os.File)
+func (p *Printer) Table() *Table {
+	f, ok := p.Stdout.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return &lineTruncator{to: a.stdout}
+		return &Table{to: p.Stdout}
 	}
 	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
 		width = 0
 	}
-	return &lineTruncator{to: a.stdout, width: width}
+	return &Table{to: p.Stdout, Width: width}
 }
 
-// lineTruncator cuts lines to a width in columns; zero cuts nothing. A line that was cut ends with
+// Table cuts lines to a width in columns; zero cuts nothing. A line that was cut ends with
 // an ellipsis.
-type lineTruncator struct {
+type Table struct {
 	to    io.Writer
-	width int
+	Width int
 	line  []byte
 }
 
-func (f *lineTruncator) Write(p []byte) (int, error) {
+func (f *Table) Write(p []byte) (int, error) {
 	f.line = append(f.line, p...)
 	for {
 		end := bytes.IndexByte(f.line, '\n')
 		if end < 0 {
 			return len(p), nil
 		}
-		if _, err := f.to.Write(append(truncateLine(f.line[:end], f.width), '\n')); err != nil {
+		if _, err := f.to.Write(append(truncateLine(f.line[:end], f.Width), '\n')); err != nil {
 			return 0, err
 		}
 		f.line = f.line[end+1:]
 	}
 }
 
-// name cuts a name to a third of the width: a long one must not push the other columns
+// Name cuts a name to a third of the width: a long one must not push the other columns
 // out of the terminal.
-func (f *lineTruncator) name(text string) string {
-	if f.width <= 0 {
+func (f *Table) Name(text string) string {
+	if f.Width <= 0 {
 		return text
 	}
-	return string(truncateLine([]byte(text), max(f.width/3, 16)))
+	return string(truncateLine([]byte(text), max(f.Width/3, 16)))
 }
 
-func (f *lineTruncator) Close() error {
+func (f *Table) Close() error {
 	if len(f.line) == 0 {
 		return nil
 	}
-	_, err := f.to.Write(truncateLine(f.line, f.width))
+	_, err := f.to.Write(truncateLine(f.line, f.Width))
 	return err
 }
 

@@ -1,0 +1,70 @@
+// Package output prints results, messages and progress for people and as JSON.
+package output
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+)
+
+// Printer prints the results and messages of one invocation of the command.
+type Printer struct {
+	Stdout, Stderr io.Writer
+	JSON           bool // results and messages are JSON
+	Quiet          bool // only results and errors are printed
+	NoBars         bool // several transfers run at once, none of which has a bar of its own
+	Wait           Wait
+}
+
+// Problem is a message on stderr in the form of --json: one object on one line. Its fields
+// are stable.
+type Problem struct {
+	Level   string `json:"level"` // note or error; an error is the last message
+	Message string `json:"message"`
+	Status  int    `json:"status,omitempty"` // only of an error: the exit status
+	Kind    string `json:"kind,omitempty"`   // the meaning of the status
+	Lock    string `json:"lock,omitempty"`   // only if a lock is busy: its name, and who holds it
+	Store   string `json:"store,omitempty"`
+	Holder  string `json:"holder,omitempty"`
+	Token   uint64 `json:"token,omitempty"`
+
+	Since *time.Time `json:"since,omitempty"` // of a busy lock with one holder, by the clock of that holder
+	Hints []string   `json:"hints,omitempty"` // what the reader can do
+}
+
+// Report writes a message to stderr. All messages go through it, so that no text of others
+// can control a terminal or forge a line of a log.
+func (p *Printer) Report(m Problem) {
+	p.Wait.mu.Lock()
+	defer p.Wait.mu.Unlock()
+	p.Wait.clear(p.Stderr)
+	if p.JSON {
+		_ = printable.JSON(p.Stderr).Encode(m) // there is no other place for the message
+		return
+	}
+	text := "holdfast: " + printable.Text(m.Message) + "\n"
+	for _, hint := range m.Hints {
+		text += "  " + printable.Text(hint) + "\n"
+	}
+	_, _ = io.WriteString(p.Stderr, text) // at once: other processes write to stderr, too
+}
+
+// Notef writes a message for people. --quiet hides it.
+func (p *Printer) Notef(format string, args ...any) {
+	if !p.Quiet {
+		p.Warnf(format, args...)
+	}
+}
+
+// Warnf writes a message that people must not miss. --quiet does not hide it.
+func (p *Printer) Warnf(format string, args ...any) {
+	p.Report(Problem{Level: "note", Message: fmt.Sprintf(format, args...)})
+}
+
+func (p *Printer) PrintJSON(v any) error {
+	enc := printable.JSON(p.Stdout)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
