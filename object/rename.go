@@ -428,7 +428,7 @@ func (r *renaming) overtaken(ctx context.Context, done RenameResult) (RenameResu
 		return done, r.half(fmt.Errorf("another rename of this object, to %q, has replaced this rename; removing the copy: %w", met.Destination, err))
 	}
 	if !r.o.IfAbsent {
-		return RenameResult{}, store.MarkUnknown(fmt.Errorf("another rename of this object, to %q, has replaced this rename, which had overwritten the object at %q", met.Destination, own))
+		return RenameResult{}, store.MarkUnknown(fmt.Errorf("another rename has moved this object to %q; before that, this rename had overwritten the object at %q", met.Destination, own))
 	}
 	return RenameResult{}, r.faster(met.Destination)
 }

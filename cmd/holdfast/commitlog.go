@@ -213,7 +213,7 @@ func (a *app) logRead() *cobra.Command {
 		Use:   "read URL",
 		Short: "Print the entries of a log",
 		Long: `Print the contents of the entries in the order of their numbers. With --json each entry is one
-line with its number. On a terminal read escapes control characters.
+line with its number. On a terminal, read escapes control characters.
 
 If the log does not exist, read prints nothing. If "commit-log trim" has removed the entry of
 --from, the status is 73.`,

@@ -59,8 +59,9 @@ renew, you can rely on the lock for the time --ttl. The handle file contains thi
 programs can take the lock only after the deadline, the margin and the grace.
 
 By default no process renews the lock. --renew-until starts a background process that renews the
-lock. With --renew-until unlock, this process ends when you call unlock. With a process id, or
-with parent (the process that started lock), it releases the lock when that process has ended.
+lock. With --renew-until unlock, the background process ends when you call unlock. With a process
+id, or with --renew-until parent (the process that started lock), the background process releases
+the lock when that process has ended.
 
 --handle names the handle file. lock replaces an existing file only if the file is a handle and
 the lease of that handle has ended.`,

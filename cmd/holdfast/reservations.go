@@ -99,7 +99,7 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 	case p[paramReserve] != "" && setting != nil:
 		return nil, exit.Usagef("the URL %s names two tables of reservations, by %s and by %s or %s: name one table", at, paramReserve, paramConditionalPut, paramCopyIfAbsent)
 	case setting == nil && (p[paramDynamoEndpoint] != "" || p[paramDynamoRegion] != ""):
-		return nil, exit.Usagef("the URL %s has %s or %s, which need %s or %s: if %s names the table, add endpoint and region to the table's own URL, and escape that URL", at, paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent, paramReserve)
+		return nil, exit.Usagef("the URL %s has %s or %s, but neither %s nor %s names a table: remove them; the table of %s gets its endpoint and region from its own URL", at, paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent, paramReserve)
 	case setting != nil:
 		if setting.Timeout != 0 && opts.Timeout != 0 && setting.Timeout != opts.Timeout {
 			return nil, exit.Usagef("the URL %s has two timeouts of reservations: remove %s", at, paramReserveTimeout)

@@ -156,7 +156,7 @@ func Consistent(r *Record) error {
 	case r.Slots < 0 || r.Slots > MaxMembers:
 		return fmt.Errorf("the semaphore has %d slots, which is out of range", r.Slots)
 	case r.Linger < 0 || r.Linger > MaxTTL:
-		return fmt.Errorf("the time for which the holder keeps the lock after its work is out of range: %v", r.Linger)
+		return fmt.Errorf("the linger time (how long the holder keeps the lock after its work) is %v, which is out of range", r.Linger)
 	case len(r.LocksToCheck) > maxLocksToCheck || len(r.LocksToCheck) > 0 && r.Kind != KindSession:
 		return fmt.Errorf("the record names %d locks to check; only a session can name locks, and at most 100", len(r.LocksToCheck))
 	case slices.ContainsFunc(r.LocksToCheck, func(name string) bool { return name == "" || len(name) > store.MaxKey }):

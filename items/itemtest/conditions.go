@@ -88,7 +88,7 @@ func conditionCases() []testCase {
 			}
 			e.same("update", got, attributes{"a": "y", "b": "z"})
 			if _, err := e.t.Update(e.ctx, e.key(0), change{Remove: []string{"a"}}, &condition{Equal: attributes{"a": "y"}}); err != nil {
-				e.errorf("removing what the condition is about: %v", err)
+				e.errorf("removing the attribute that the condition names: %v", err)
 			}
 			e.expect(e.key(0), attributes{"b": "z"})
 		}},

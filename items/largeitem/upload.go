@@ -191,7 +191,7 @@ func (us *uploads) put(ctx context.Context, b *body, u *upload) error {
 		u.nothing = store.OutcomeOf(err) == store.NotApplied
 		return err
 	case !sum.ended || info.Size != sum.size:
-		return fmt.Errorf("the bucket says that %[2]q has %[1]d bytes, but it has read %[3]d bytes of the body", info.Size, name, sum.size)
+		return fmt.Errorf("the bucket reports %[1]d bytes for %[2]q, but the uploaded body had %[3]d bytes", info.Size, name, sum.size)
 	case b.size >= 0 && sum.size != b.size:
 		return fmt.Errorf("%w: the body has %d bytes, but must have %d", ErrInvalid, sum.size, b.size)
 	}

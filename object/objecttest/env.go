@@ -112,7 +112,7 @@ func (e *env) conflict(what string, err error) {
 	case !errors.Is(err, store.ErrConflict):
 		e.errorf("%s: the error does not match ErrConflict: %v", what, err)
 	case store.OutcomeOf(err) != store.NotApplied:
-		e.errorf("%s: a conflict was not applied, the error says %q: %v", what, store.OutcomeOf(err), err)
+		e.errorf("%s: the outcome of a write with a conflict is %q, want not applied: %v", what, store.OutcomeOf(err), err)
 	}
 }
 

@@ -79,7 +79,7 @@ func caseRange(e *env) {
 			e.errorf("offset %d, length %d: got %q, want %q", c.offset, c.length, got, c.want)
 		}
 		if info.Size != int64(len(body)) {
-			e.errorf("offset %d, length %d: size %d, want that of the whole, %d", c.offset, c.length, info.Size, len(body))
+			e.errorf("offset %d, length %d: Info.Size is %d, want the size of the whole object, %d", c.offset, c.length, info.Size, len(body))
 		}
 	}
 	large := e.large()

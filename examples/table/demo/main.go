@@ -75,5 +75,5 @@ func run(ctx context.Context, dir, what string, rows []string) (err error) {
 		}
 		return err
 	}
-	return fmt.Errorf("there is no %q: insert, rows or compact", what)
+	return fmt.Errorf("unknown command %q: use insert, rows or compact", what)
 }
