@@ -81,11 +81,13 @@ unraced='TestMutants|TestPollSchedule|TestGreedyHolders|TestDamagedAnswers|TestE
 unraced+='|TestLogOrders|TestLogRandomOrders|TestBrokenAssumption|TestBacklog|TestManyVersions|TestOrderedEarlyShownLate|TestNoSettleDelay'
 unraced+='|TestCompressed|FuzzS3Answers|FuzzDamagedWrites|TestRecordThatIsFull|TestDataAtTheLimit'
 unraced+='|TestSecretsInURLs|TestSecretsInObjectURLs|TestReferences'
-unraced+='|TestHandOverRequests|TestAskersLoseNoSession|TestManyAskersLoseNoSession|TestSimulationOfCrowds|TestManyWaitersLoseNoLease|TestQueueOfShortWaits'
+unraced+='|TestHandOverRequests|TestAskersLoseNoSession|TestManyAskersLoseNoSession|TestManyWaitersLoseNoLease|TestQueueOfShortWaits'
+unraced+='|TestFirstSightsAreBounded|TestFullLock|TestSimulationNotices|TestQueueThatAllAreWokenIn|TestElectionThroughFailures|TestQueueThatWasSlow'
+unraced+='|TestOneSlowKeyAmongMany|TestSessionWaitersShareTheirLooks|TestAcceptedOptionsLoseNothing|TestSteadyLatency|TestFrozenForLong|TestBatchPollTakeover'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
 models=(./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)
 # These do less with the race detector than without it.
-again='TestSimulation|TestOrders|TestTicketAlteredAtRandom'
+again='TestSimulation|TestSimulationOfCrowds|TestOrders|TestTicketAlteredAtRandom'
 # The packages that take longest come first, so that the others run beside them.
 mapfile -t raced < <(go list ./cmd/holdfast ./lease ./store/filestore ./compat/s3verstore "${released[@]}" ./proof/lockmodel ./proof/explore/... ./proof/integration/hostile)
 mapfile -t rest < <(grep -rlE --include='*_test.go' "^func ($unraced)\(" . | xargs -n 1 dirname | sort -u)
