@@ -454,7 +454,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 
 // over returns no tries yet, over the state that the ticket names.
 func (u *ticketUse) over() *cell.Tries {
-	t := u.h.k.Cell.Over(u.base.Version, u.base.Rec)
+	t := u.h.k.Cell.Over(u.base)
 	t.NoReadBack = u.c.space.Set.Traits.CannotReadOwnWrites
 	return t
 }

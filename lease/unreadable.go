@@ -72,7 +72,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 	if err := c.space.RaiseFloor(ctx, rec.Token); err != nil {
 		return Record{}, err
 	}
-	f := of.Over(version, nil).Write(ctx, rec, c.space.Clock.SinceStart(), nil)
+	f := of.Over(&cell.Seen{Version: version}).Write(ctx, rec, c.space.Clock.SinceStart(), nil)
 	switch {
 	case f.Try.Rec != nil:
 		return *f.Try.Rec, nil

@@ -20,7 +20,7 @@ func TestMutants(t *testing.T) {
 			"TestMemory/RecordTTL"},
 		{"conflict is lost", "../internal/belief/renew.go",
 			"				problem = r.err\n				g.mu.Lock()\n",
-			"				problem = r.err\n				if errors.Is(r.err, store.ErrConflict) {\n					g.Lose(&LostError{Reason: ErrTakenOver})\n					return g.Cause()\n				}\n				g.mu.Lock()\n",
+			"				problem = r.err\n				if errors.Is(r.err, store.ErrConflict) {\n					g.lose(&LostError{Reason: ErrTakenOver})\n					return g.Cause()\n				}\n				g.mu.Lock()\n",
 			"TestMemory/RenewReplyLost"},
 		{"give up without a free record", "../internal/holding/claim.go",
 			"	h.abandon(rec.Grant)\n	ctx, cancel := h.c.Space.Ending(ctx)\n",

@@ -84,7 +84,7 @@ type Grant struct {
 // Begin begins the belief in the grant that is in the record of the state now. The trust counts from
 // the time sent. firm says whether that state survives a power cut.
 func Begin(ctx context.Context, c *cell.Cell, owner Owner, now *cell.Seen, sent time.Duration, firm bool, terms Terms) *Grant {
-	g := &Grant{cell: c, space: c.Space, owner: owner, terms: terms, sent: sent, firm: firm, tries: c.Over(now.Version, now.Rec)}
+	g := &Grant{cell: c, space: c.Space, owner: owner, terms: terms, sent: sent, firm: firm, tries: c.Over(now)}
 	if terms.Session != nil {
 		return g // the session renews, and watches the time
 	}
@@ -130,7 +130,7 @@ func (g *Grant) Check() time.Duration {
 	if left <= 0 {
 		problem := g.problem
 		g.mu.Unlock()
-		g.Lose(&LostError{Reason: ErrExpired, Cause: problem})
+		g.lose(&LostError{Reason: ErrExpired, Cause: problem})
 		return 0
 	}
 	risk := !g.atRisk && now >= g.sent+set.RenewInterval+(set.Trust()-set.RenewInterval)/2
@@ -145,8 +145,8 @@ func (g *Grant) Check() time.Duration {
 	return left
 }
 
-// Lose ends a grant that was not released.
-func (g *Grant) Lose(lost *LostError) {
+// lose ends a grant that was not released.
+func (g *Grant) lose(lost *LostError) {
 	e := g.event(event.Lost)
 	if g.isIdle() {
 		e.Kind = event.Released // the grant was idle: no guard loses it
@@ -270,9 +270,6 @@ func (g *Grant) Token() uint64 { return g.terms.Member.Token }
 // Name returns the name of the lock.
 func (g *Grant) Name() string { return g.cell.Name }
 
-// Cell returns the cell of the lock's record.
-func (g *Grant) Cell() *cell.Cell { return g.cell }
-
 // Record returns the record of the grant as its holder knows it.
 func (g *Grant) Record() *lockrec.Record {
 	g.mu.Lock()
@@ -283,7 +280,7 @@ func (g *Grant) Record() *lockrec.Record {
 // GraceRemaining returns how much of the grace is left; see lease.Guard.GraceRemaining.
 func (g *Grant) GraceRemaining() time.Duration {
 	g.Check()
-	now, sent := g.space.Clock.SinceStart(), g.LastSent()
+	now, sent := g.space.Clock.SinceStart(), g.lastSent()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.taken {
@@ -297,7 +294,7 @@ func (g *Grant) GraceRemaining() time.Duration {
 // grant that was lost while its guards still exist may have work that is stopping: then OwnOver
 // returns how long the lease would have lasted.
 func (g *Grant) OwnOver() (over bool, wait time.Duration) {
-	now, sent := g.space.Clock.SinceStart(), g.LastSent()
+	now, sent := g.space.Clock.SinceStart(), g.lastSent()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended == nil || g.detached {
@@ -326,8 +323,8 @@ func (g *Grant) Releasing() <-chan struct{} {
 	return g.over()
 }
 
-// IsReleased reports whether the release of the grant is over, and has succeeded.
-func (g *Grant) IsReleased() bool {
+// isReleased reports whether the release of the grant is over, and has succeeded.
+func (g *Grant) isReleased() bool {
 	select {
 	case <-g.over():
 		return g.result == nil
@@ -354,12 +351,12 @@ func (g *Grant) fail(err error) {
 // Deadline is the end of trust by the wall clock.
 func (g *Grant) Deadline() time.Time {
 	now := g.space.Clock.SinceStart()
-	return g.space.Clock.Wall().Add(g.LastSent() + g.space.Set.Trust() - now)
+	return g.space.Clock.Wall().Add(g.lastSent() + g.space.Set.Trust() - now)
 }
 
-// LastSent is when the write was sent from which the trust counts. For a lock under a session that
+// lastSent is when the write was sent from which the trust counts. For a lock under a session that
 // is the last renewal of the session.
-func (g *Grant) LastSent() time.Duration {
+func (g *Grant) lastSent() time.Duration {
 	if s := g.terms.Session; s != nil {
 		g = s
 	}
@@ -379,7 +376,7 @@ func (g *Grant) Cause() error {
 func (g *Grant) Follow(cause error) {
 	if lost, ok := cause.(*LostError); ok {
 		own := *lost
-		g.Lose(&own)
+		g.lose(&own)
 		return
 	}
 	g.Halt(cause)

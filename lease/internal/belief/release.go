@@ -57,7 +57,7 @@ func (g *Grant) finish(ctx context.Context, reason error) error {
 		return nil // the lease continues in a ticket
 	}
 	err := g.free(ctx)
-	if s := g.terms.Session; err != nil && s != nil && s.IsReleased() {
+	if s := g.terms.Session; err != nil && s != nil && s.isReleased() {
 		err = nil // the lock is free in any case
 	}
 	g.Emit(event.Released, err)
@@ -184,7 +184,7 @@ func (g *Grant) free(ctx context.Context) error {
 	turn <- struct{}{} // drain has cancelled every other writer, so that this wait is short
 	defer func() { <-turn }()
 	end := func() time.Duration {
-		return g.LastSent() + g.space.Set.TTL - g.space.Set.Margin - g.space.Clock.SinceStart()
+		return g.lastSent() + g.space.Set.TTL - g.space.Set.Margin - g.space.Clock.SinceStart()
 	}
 	if d, ok := ctx.Deadline(); !ok || time.Until(d) > end() {
 		bound, cancel := context.WithTimeoutCause(ctx, end(), errOver)
@@ -194,7 +194,7 @@ func (g *Grant) free(ctx context.Context) error {
 	if g.IsMember() {
 		return g.owner.Depart(ctx, &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec}, g.terms.Member.Grant)
 	}
-	t := g.cell.Over(g.tries.Base, g.tries.Rec)
+	t := g.tries.Again()
 	var last error
 	for pause := g.space.ResolveBackoff(); ; {
 		if ctx.Err() != nil || end() <= 0 {
@@ -220,7 +220,7 @@ func (g *Grant) free(ctx context.Context) error {
 			}
 			if t.Base != g.tries.Base {
 				// It is sent at once: with each delay more clients have written meanwhile.
-				t, last = g.cell.Over(g.tries.Base, g.tries.Rec), f.Err
+				t, last = g.tries.Again(), f.Err
 				continue
 			}
 		}

@@ -257,7 +257,7 @@ func (g *Grant) hedgeDelay(left time.Duration) time.Duration {
 // over nevertheless, it returns the reason: the reply can come too late.
 func (g *Grant) renewed(version store.Version, rec *lockrec.Record, at time.Duration, firm bool) error {
 	g.mu.Lock()
-	g.rebase(version, rec, firm)
+	g.rebase(&cell.Seen{Version: version, Rec: rec}, firm)
 	g.sent = max(g.sent, at)
 	g.atRisk, g.problem = false, nil
 	g.mu.Unlock()
@@ -275,15 +275,15 @@ func (g *Grant) renewed(version store.Version, rec *lockrec.Record, at time.Dura
 // noteRecord notes the record of a grant in a version that may not survive a power cut.
 func (g *Grant) noteRecord(now *cell.Seen) {
 	g.mu.Lock()
-	g.rebase(now.Version, now.Rec, false)
+	g.rebase(now, false)
 	g.mu.Unlock()
 	g.Acknowledge(now.Rec)
 }
 
 // rebase makes a state the base of the grant's next write. The caller holds g.mu.
-func (g *Grant) rebase(version store.Version, rec *lockrec.Record, firm bool) {
+func (g *Grant) rebase(now *cell.Seen, firm bool) {
 	g.firm = firm
-	g.tries = g.cell.Over(version, rec) // the state that the other tries name was replaced
+	g.tries = g.cell.Over(now) // the state that the other tries name was replaced
 }
 
 // found evaluates the state read after a write in doubt, and reports whether that resolves it: the
@@ -323,7 +323,7 @@ func (g *Grant) found(now *cell.Seen, found store.ResolveResult) (over bool, _ e
 	default:
 		lost.NewHolder = now.Rec.Holder
 	}
-	g.Lose(lost)
+	g.lose(lost)
 	return true, g.Cause()
 }
 
@@ -345,6 +345,6 @@ func (g *Grant) foundMember(now *cell.Seen) (over bool, _ error) {
 		g.Acknowledge(now.Rec)
 		return false, nil
 	}
-	g.Lose(lost)
+	g.lose(lost)
 	return true, g.Cause()
 }

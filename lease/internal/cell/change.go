@@ -27,7 +27,7 @@ func (c *Cell) Change(ctx context.Context, base *Seen, change func(*Seen) (*lock
 			}
 			continue
 		}
-		f := c.Over(base.Version, base.Rec).Write(ctx, rec, c.Space.Clock.SinceStart(), nil)
+		f := c.Over(base).Write(ctx, rec, c.Space.Clock.SinceStart(), nil)
 		switch {
 		case f.Try.Rec != nil:
 			if f.Resolution == store.ResolutionApplied {

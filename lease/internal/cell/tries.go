@@ -65,18 +65,21 @@ type Finding struct {
 	Ended error
 }
 
-// Over returns an empty list of tries over the state base, whose record is rec.
-func (c *Cell) Over(base store.Version, rec *lockrec.Record) *Tries {
-	t := &Tries{cell: c, Base: base, Rec: rec}
+// Over returns an empty list of tries over the state base.
+func (c *Cell) Over(base *Seen) *Tries {
+	t := &Tries{cell: c, Base: base.Version, Rec: base.Rec}
 	t.Sent = t.one[:0]
 	return t
 }
+
+// Again returns an empty list of tries over the same state.
+func (t *Tries) Again() *Tries { return t.cell.Over(&Seen{Version: t.Base, Rec: t.Rec}) }
 
 // OverGrant is Over for writes that take a lock or a session: they are resolved within
 // [Settings.ResolveTimeout], and none of unknown outcome is adopted where the store cannot read its
 // own writes.
 func (c *Cell) OverGrant(base *Seen) *Tries {
-	t := c.Over(base.Version, base.Rec)
+	t := c.Over(base)
 	t.within, t.NoReadBack = c.Space.Set.ResolveTimeout(), c.Space.Set.Traits.CannotReadOwnWrites
 	return t
 }

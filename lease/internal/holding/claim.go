@@ -56,7 +56,7 @@ func (h *Holder) claim(ctx context.Context, base *cell.Seen, reason string) (*be
 	case f.Resolution == store.ResolutionNotApplied, errors.Is(f.Err, store.ErrCorrupt): // an unreadable record has replaced base
 		return nil, nil, f.Err
 	case t.NoReadBack && h.Under != nil: // otherwise it would hold the lock for as long as the session lives
-		return nil, nil, errors.Join(f.Err, h.giveUp(ctx, h.Cell.Over(base.Version, base.Rec), rec))
+		return nil, nil, errors.Join(f.Err, h.giveUp(ctx, h.Cell.Over(base), rec))
 	case t.NoReadBack:
 		return nil, nil, fmt.Errorf("%w; the lock may stay held for %v: %w", f.Err, c.Space.Set.Expiry(rec.TTL), cell.ErrUnresolved)
 	}
@@ -164,10 +164,9 @@ func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m l
 		h.abandon(m.Grant)
 		switch {
 		case h.Under != nil:
-			l := &leftover{h: h, t: h.Cell.Over(now.Version, now.Rec), rec: now.Rec, grant: m.Grant, free: h.without(m.Grant)}
-			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.Name, h.Under.Err()), h.withdraw(ctx, l))
+			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.Name, h.Under.Err()), h.withdraw(ctx, h.leftover(now, m.Grant)))
 		case h.own != nil: // the session is never handed out
-			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.Cell.Over(now.Version, now.Rec), now.Rec))
+			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.Cell.Over(now), now.Rec))
 		}
 		return nil, now, nil
 	}

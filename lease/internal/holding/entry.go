@@ -276,7 +276,7 @@ func (h *Holder) amend(ctx context.Context, s *cell.Seen, rec *lockrec.Record, e
 	var err error
 	if entry != "" && f.Resolution != store.ResolutionNotApplied {
 		if t.NoReadBack { // this write must not be adopted later
-			t = h.Cell.Over(s.Version, s.Rec)
+			t = h.Cell.Over(s)
 		}
 		err = h.withdraw(ctx, &leftover{h: h, t: t, rec: rec, grant: entry, free: h.without(entry)})
 	}
@@ -347,7 +347,8 @@ func (h *Holder) depart(ctx context.Context, base *cell.Seen, grant string) erro
 	if last := h.Cell.Known(); last != nil && last.Names(grant) {
 		base = last
 	}
-	l := &leftover{h: h, t: h.Cell.Over(base.Version, base.Rec), rec: base.Rec, grant: grant, free: h.without(grant), landed: true}
+	l := h.leftover(base, grant)
+	l.landed = true
 	marked, err := h.Cell.WithHighestMark(ctx, base.Rec)
 	if err != nil {
 		h.Under.remember(l)

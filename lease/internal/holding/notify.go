@@ -167,8 +167,7 @@ func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]
 		case claimed || s.find(grant) != nil:
 			return ErrSessionInDoubt
 		}
-		l := &leftover{h: h, t: h.Cell.Over(now.Version, now.Rec), rec: now.Rec, grant: grant, free: h.without(grant)}
-		if err := l.withdraw(ctx); err != nil {
+		if err := h.leftover(now, grant).withdraw(ctx); err != nil {
 			return err
 		}
 	}

@@ -234,6 +234,11 @@ type leftover struct {
 	landed bool // the grant has been in a record, which may be later than that of the tries
 }
 
+// leftover returns the leftover of a grant that is in the state now.
+func (h *Holder) leftover(now *cell.Seen, grant string) *leftover {
+	return &leftover{h: h, t: h.Cell.Over(now), rec: now.Rec, grant: grant, free: h.without(grant)}
+}
+
 // maxLeftoverTries is how many writes of a leftover are remembered. What counts is the grant
 // in the record; the writes only save a request.
 const maxLeftoverTries = 16
@@ -252,7 +257,7 @@ func (l *leftover) withdraw(ctx context.Context) error {
 			case err == nil && !now.Names(l.grant):
 				return nil
 			case err == nil:
-				l.t, l.rec = h.Cell.Over(now.Version, now.Rec), now.Rec
+				l.t, l.rec = h.Cell.Over(now), now.Rec
 			case ctx.Err() != nil:
 				return fmt.Errorf("%w: %w", cell.ErrUnresolved, err)
 			}
@@ -266,7 +271,7 @@ func (l *leftover) withdraw(ctx context.Context) error {
 		switch now := f.Now; {
 		case f.Resolution == store.ResolutionPending:
 			// Not applied yet, neither what was sent before nor this.
-		case now == nil && f.Resolution == store.ResolutionNotApplied && !l.stands():
+		case now == nil && f.Resolution == store.ResolutionNotApplied && !l.mayLand():
 			return nil
 		case now == nil && f.Resolution != store.ResolutionNotApplied:
 			return fmt.Errorf("%w; the lock may stay held for %v: %w", cell.ErrUnresolved, h.c.Space.Set.Expiry(l.rec.TTL), f.Err)
@@ -283,7 +288,7 @@ func (l *leftover) withdraw(ctx context.Context) error {
 			if !now.Names(l.grant) {
 				return nil
 			}
-			if l.t, l.rec = h.Cell.Over(now.Version, now.Rec), now.Rec; ctx.Err() == nil {
+			if l.t, l.rec = h.Cell.Over(now), now.Rec; ctx.Err() == nil {
 				continue
 			}
 		default:
@@ -296,9 +301,8 @@ func (l *leftover) withdraw(ctx context.Context) error {
 	}
 }
 
-// noteRecord reports whether the grant is in the state that the tries are over, or may be in
-// a later one.
-func (l *leftover) stands() bool {
+// mayLand reports whether the grant is in the state that the tries are over, or may be in a later one.
+func (l *leftover) mayLand() bool {
 	return l.landed || (&cell.Seen{Rec: l.t.Rec}).Names(l.grant)
 }
 
@@ -353,6 +357,7 @@ func (s *Session) Err() error { return s.guard.Err() }
 // Context returns a context that ends with the session.
 func (s *Session) Context() context.Context { return s.guard.Context() }
 
+// Renew renews the session now.
 func (s *Session) Renew(ctx context.Context) error {
 	if err := s.Err(); err != nil {
 		return err
