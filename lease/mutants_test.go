@@ -495,7 +495,7 @@ func TestMutants(t *testing.T) {
 
 		// Records with several members.
 		{"a waiter that gives up stays in the queue", "internal/holding/entry.go",
-			"	return h.depart(context.WithoutCancel(ctx), base, entry)\n",
+			"	return h.depart(cell.WithoutEnd(ctx), base, entry)\n",
 			"	return nil\n",
 			"TestLeavingTheQueue"},
 		{"what is refused has left", "internal/holding/session.go",

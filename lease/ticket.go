@@ -98,7 +98,7 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 func (h *Handle) detach(ctx context.Context, g *belief.Grant) (Ticket, error) {
 	g.Finish(ctx)
 	set, clock := h.c.space.Set, h.c.space.Clock
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), set.ReleaseTimeout/2)
+	ctx, cancel := context.WithTimeout(cell.WithoutEnd(ctx), set.ReleaseTimeout/2)
 	defer cancel()
 	left, done := g.Detach(ctx)
 	defer done()
@@ -489,7 +489,7 @@ func (u *ticketUse) tell() error {
 func (u *ticketUse) failed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, ErrExpired):
-		freeErr := u.free(context.WithoutCancel(ctx))
+		freeErr := u.free(cell.WithoutEnd(ctx))
 		if freeErr != nil && !errors.Is(freeErr, ErrLost) && !errors.Is(freeErr, ErrReleased) {
 			return errors.Join(err, fmt.Errorf("the lock was not released: %w", freeErr))
 		}

@@ -92,7 +92,7 @@ func Begin(ctx context.Context, c *cell.Cell, owner Owner, now *cell.Seen, sent 
 	g.timer = time.AfterFunc(g.space.Set.ClockCheckInterval(), g.tick)
 	g.mu.Unlock()
 	if !g.space.Set.ManualRenewal {
-		g.renewals.Go(func() { g.renewAll(context.WithoutCancel(ctx)) })
+		g.renewals.Go(func() { g.renewAll(cell.WithoutEnd(ctx)) })
 	}
 	return g
 }

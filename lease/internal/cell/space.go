@@ -160,6 +160,9 @@ func Unbound(ctx context.Context) context.Context {
 	return ctx
 }
 
+// WithoutEnd returns a context with the values of ctx that never ends, and that no client binds.
+func WithoutEnd(ctx context.Context) context.Context { return context.WithoutCancel(Unbound(ctx)) }
+
 // Ending returns a context for ending a lease or making a claim harmless. It does not end with ctx
 // or with the client, and lasts for Options.ReleaseTimeout. If ctx was itself made by ending, for
 // several leases together, its end counts.

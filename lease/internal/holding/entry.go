@@ -381,5 +381,5 @@ func (h *Holder) leaveQueue(ctx context.Context) error {
 	if _, lost := h.Under.Err().(*belief.LostError); lost || base == nil || base.Rec == nil {
 		return nil // others drop it with the session; or the record was removed
 	}
-	return h.depart(context.WithoutCancel(ctx), base, entry)
+	return h.depart(cell.WithoutEnd(ctx), base, entry)
 }
