@@ -59,4 +59,4 @@ func BatchPollsAlways(c *Client) { c.k.Waiting.SetBatchPolls(1, 0) }
 const MaxRecent = cell.MaxRecent
 
 // FirstSeenCount is of how many locks a client remembers when it saw them first.
-func FirstSeenCount(c *Client) int { return len(c.space.FirstSeen.Young) + len(c.space.FirstSeen.Old) }
+func FirstSeenCount(c *Client) int { return c.space.FirstSeen.Len() }

@@ -20,36 +20,40 @@ const MaxRecent = 8192
 
 // Recents keeps what a client knows by keys, in two generations: the keys used last, and those used
 // before. When the first generation is full, the second is forgotten. So it is bounded, and it
-// keeps every key since whose use at most maxRecent other keys were used.
+// keeps every key since whose use at most MaxRecent other keys were used.
 //
 // Forgetting costs only time. The client then times the holder's write from the start, so that it
 // waits out a dead holder once more. No write depends on what is forgotten. In one TTL a client may
 // read more locks of dead holders than there is room for. It should wait for them with Acquire: a
 // handle that waits keeps its own time.
-type Recents[V any] struct{ Young, Old map[string]V }
+type Recents[V any] struct{ young, old map[string]V }
 
 // Get returns the value of a key, and notes that the key was used last.
 func (r *Recents[V]) Get(key string) (v V, ok bool) {
-	if v, ok = r.Young[key]; !ok {
-		if v, ok = r.Old[key]; ok {
+	if v, ok = r.young[key]; !ok {
+		if v, ok = r.old[key]; ok {
 			r.Put(key, v)
 		}
 	}
 	return v, ok
 }
 
+// Put sets the value of a key, and notes that the key was used last.
 func (r *Recents[V]) Put(key string, v V) {
-	if _, ok := r.Young[key]; !ok && (r.Young == nil || len(r.Young) >= MaxRecent) {
-		r.Old, r.Young = r.Young, map[string]V{}
+	if _, ok := r.young[key]; !ok && (r.young == nil || len(r.young) >= MaxRecent) {
+		r.old, r.young = r.young, map[string]V{}
 	}
-	r.Young[key] = v
-	delete(r.Old, key)
+	r.young[key] = v
+	delete(r.old, key)
 }
 
 func (r *Recents[V]) drop(key string) {
-	delete(r.Young, key)
-	delete(r.Old, key)
+	delete(r.young, key)
+	delete(r.old, key)
 }
+
+// Len returns the number of keys.
+func (r *Recents[V]) Len() int { return len(r.young) + len(r.old) }
 
 // sinceFirstSeen returns s with the time when the client first saw the holder's write that s shows.
 // So many short tries, each through its own handle, find a dead holder as soon as one waiter does.
