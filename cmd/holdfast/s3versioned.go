@@ -13,7 +13,7 @@ func versionedScheme() *scheme {
 		name: s3verstore.Scheme, form: "s3+versioned://BUCKET/PREFIX", what: "a bucket with versions and without conditional writes",
 		parameters: `those of s3:, without unsafe.
 put_lifetime: the longest time that a PUT may take.
-settle_delay: the pause between a PUT and the listing that confirms it`,
+settle_delay: the wait between a PUT and the listing that shows its outcome`,
 		open: openVersioned, init: initVersions, doctor: versionedTarget,
 	}
 }

@@ -69,9 +69,9 @@ func (s *Store) ready(ctx context.Context) error {
 }
 
 // nullSeen looks at a version that was put while versioning was off or suspended:
-// the bucket is checked again. Such a version never counts, since the next one of its
-// kind replaces it: no writer was given the answer that it was applied. If it is no entry at all, it
-// is in the way.
+// the bucket is checked again. Such a version is never accepted, because
+// the next version of its kind replaces it. No writer got a success for it. If the
+// version is not an entry, nullSeen returns an error.
 func (s *Store) nullSeen(ctx context.Context, object string, v version) error {
 	s.bucketState.mu.Lock()
 	seen := s.bucketState.nulls[v]

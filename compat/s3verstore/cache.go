@@ -7,7 +7,7 @@ import (
 )
 
 // cache is what a Store remembers of its registers. All of it can be forgotten: it
-// only saves requests and pauses.
+// only saves requests and waits.
 type cache struct {
 	mu        sync.Mutex
 	registers map[string]*register // by key
@@ -24,9 +24,9 @@ type register struct {
 
 	mu         sync.Mutex
 	seen       map[string]sighting // by version id
-	superseded map[string]uint64   // the numbers of versions that are older than the start, as far as they are known
-	ids        []string            // the versions that were read in the last look, in their order
-	base       base                // of the newest look, or of a write after it
+	superseded map[string]uint64   // numbers of versions earlier in the log than the snapshot, if known
+	ids        []string            // the versions that the last listing read, in the order of the log
+	base       base                // of the newest listing, or of a later write
 }
 
 // sighting is one version that was read. What it says never changes.
@@ -37,10 +37,10 @@ type sighting struct {
 
 // base is what a write needs to know of the state that it is written on.
 type base struct {
-	tip     entryID   // zero: nothing was ever written
-	start   start     // the newest entry that is known to be settled
-	highest uint64    // no mark of a write exceeds it
-	at      time.Time // when that was known; zero: it is not
+	tip      entryID   // zero: nothing was ever written
+	snapshot snapshot  // the last accepted entry that is known to be final
+	highest  uint64    // at least the tokens of all known writes
+	at       time.Time // when this was known; zero: nothing is known
 }
 
 func newBase(v *view, at time.Time) base {
@@ -49,7 +49,7 @@ func newBase(v *view, at time.Time) base {
 		b.tip = tip.entryID()
 	}
 	if c := v.settled(); c != nil {
-		b.start = c.asStart()
+		b.snapshot = c.asSnapshot()
 	}
 	return b
 }
@@ -96,7 +96,8 @@ func (r *register) known() (map[string]sighting, []string) {
 	return maps.Clone(r.seen), r.ids
 }
 
-// noteEntry notes a version. An earlier sight of it stays.
+// noteEntry notes a version. If the version was seen before, the time of the first sight
+// stays.
 func (r *register) noteEntry(id string, e *entry, at time.Time) sighting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +109,7 @@ func (r *register) noteEntry(id string, e *entry, at time.Time) sighting {
 	return s
 }
 
-// noteRead notes what a listing said, and forgets the versions that it no longer shows.
+// noteRead notes the result of a listing, and forgets versions that are no longer listed.
 func (r *register) noteRead(v *view, g *listingReader) {
 	b := newBase(v, g.l.watch.Mono) // it says nothing of what came after its beginning
 	r.mu.Lock()
@@ -138,7 +139,8 @@ func (r *register) noteRead(v *view, g *listingReader) {
 	maps.DeleteFunc(r.superseded, func(id string, _ uint64) bool { return !older[id] })
 }
 
-// number returns the number of a version that is older than the start, if it is known.
+// number returns the number of a version that is earlier in the log than the snapshot, if
+// the number is known.
 func (r *register) number(id string) (number uint64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,15 +148,15 @@ func (r *register) number(id string) (number uint64, ok bool) {
 	return number, ok
 }
 
-// noteSuperseded notes the number of a version that is older than the start.
+// noteSuperseded notes the number of a version that is earlier in the log than the snapshot.
 func (r *register) noteSuperseded(id string, number uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.superseded[id] = number
 }
 
-// candidates returns those of the versions, older than the start, that may be removable,
-// as far as it is known.
+// candidates returns those versions, earlier in the log than the snapshot, that are
+// removable or whose number is not known.
 func (r *register) candidates(older []version, removable func(number uint64) bool) (all []version) {
 	for _, w := range older {
 		if number, ok := r.number(w.id); !ok || removable(number) {

@@ -29,16 +29,17 @@
 //
 // # Time and requests
 //
-// Each write pauses between its PUT and the listing that shows whether the write was applied. The
-// pause is [Options].SettleDelay, 6 s by default.
+// Each write waits between its PUT and the listing that shows whether the write was applied. This
+// wait is the settle delay D ([Options].SettleDelay), 6 s by default.
 //
-//   - Put and Delete take at least one pause. If the context would end before the pause ends, they
-//     return an error and send no request.
-//   - If the last write is younger than a pause, Get waits for the rest of the pause.
-//   - GetUncommitted never waits. It can return the value of a write that is still in its pause. That
-//     write can still lose against another write.
-//   - The shortest lease ([store.Traits].MinTTL) is four pauses and three seconds, because a
-//     renewal takes one pause and must end before the lease expires.
+//   - Put and Delete take at least D. If the context would end earlier, they return an error and
+//     send no request.
+//   - If the Store first saw the last write less than D ago, and the write is not confirmed, Get waits
+//     for the rest of D.
+//   - GetUncommitted never waits. It can return the value of a write whose outcome is not known yet.
+//     That write can still lose against another write.
+//   - The shortest lease ([store.Traits].MinTTL) is four times D plus three seconds, because a
+//     renewal takes D and must end before the lease expires.
 //   - If a PUT takes longer than L, or its answer is lost, the outcome of the write stays
 //     unknown. The writer then treats the write as a write of another program
 //     ([store.Traits].CannotReadOwnWrites).
@@ -46,7 +47,7 @@
 // If the listing of a register fits into one answer, these are the requests:
 //
 //   - Get and GetUncommitted: 1 LIST.
-//   - A write by a client that knows the state: 1 PUT, a pause, 1 LIST, and 1 PUT to confirm.
+//   - A write by a client that knows the state: 1 PUT, the settle delay, 1 LIST, and 1 PUT to confirm.
 //   - Each version that the Store has not read yet: 1 GET. The Store reads each body once,
 //     because versions never change.
 //   - About every eighth write: 1 request to remove superseded versions, and 1 GET for each of

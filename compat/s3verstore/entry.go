@@ -20,7 +20,8 @@ import (
 //
 // The first line is the header of every entry. A second one, of the same nonce, is
 // the value that the entry writes; an entry without it is a confirmation, and its
-// number is that of the start that it names.
+// number is the number of the snapshot that it names. In the format, a snapshot is called
+// "start".
 
 const (
 	// FormatVersion is the version of the entries that this package writes. The package refuses
@@ -33,48 +34,48 @@ const (
 	maxBody = 128 << 10
 )
 
-// entry is what one version says.
+// entry is the content of one version.
 type entry struct {
-	nonce   string
-	number  uint64 // in the chain; of a confirmation: that of its start
-	key     string // with the prefix of the store
-	start   start
-	highest uint64 // no mark of a write that its writer knew of exceeds it, nor its own
-	life    time.Duration
+	nonce    string
+	number   uint64 // one more than that of prev; a confirmation has the number of its snapshot
+	key      string // with the prefix of the store
+	snapshot snapshot
+	highest  uint64 // at least the tokens of this write and of all writes that its writer knew
+	life     time.Duration
 
-	write   bool // it changes the value, or deletes it
+	write   bool // the entry sets or deletes the value; false: a confirmation
 	prev    string
 	value   []byte
 	deleted bool
 }
 
-// entryID names an entry of the chain. The zero value names the time before the first.
+// entryID names an accepted entry. The zero value means that no entry was written yet.
 type entryID struct {
 	nonce  string
 	number uint64
 }
 
-// start names an entry that is settled, by the id of its version: a PUT that is
-// applied twice makes two versions, and only the first is what was seen. The zero value
-// names none.
-type start struct {
+// snapshot names a final entry, at which evaluations of the log can begin. It has the id
+// of the version: if the server applies a PUT twice, only one of the two versions is the
+// snapshot. The zero value names no entry.
+type snapshot struct {
 	id     string
 	number uint64
 }
 
 // header is the JSON of the first line.
 type header struct {
-	Holdfast int    `json:"holdfast"`
-	Key      string `json:"key"`
-	Start    string `json:"start,omitempty"`
-	StartN   uint64 `json:"start_n,omitempty"`
-	Token    uint64 `json:"token,omitempty"` // highest; the name is that of its first use
-	Life     int64  `json:"life_ms"`
+	Holdfast  int    `json:"holdfast"`
+	Key       string `json:"key"`
+	Snapshot  string `json:"start,omitempty"`
+	SnapshotN uint64 `json:"start_n,omitempty"`
+	Token     uint64 `json:"token,omitempty"` // highest; the name is that of its first use
+	Life      int64  `json:"life_ms"`
 }
 
 func (e *entry) entryID() entryID { return entryID{e.nonce, e.number} }
 
-// made is the version of the state that the entry makes.
+// made returns the version of the state that the entry makes.
 func (e *entry) made() store.Version {
 	if e.deleted {
 		return ""
@@ -82,7 +83,7 @@ func (e *entry) made() store.Version {
 	return store.Version(fmt.Sprintf("%d-%s", e.number, e.nonce))
 }
 
-// parseVersion takes a version apart. The zero version is the zero mark.
+// parseVersion returns the entry that a version names. An empty version names no entry.
 func parseVersion(v store.Version) (entryID, error) {
 	if v == "" {
 		return entryID{}, nil
@@ -100,7 +101,7 @@ func parseVersion(v store.Version) (entryID, error) {
 // encode returns the body of the entry.
 func (e *entry) encode() ([]byte, error) {
 	h, err := json.Marshal(header{
-		Holdfast: FormatVersion, Key: e.key, Start: e.start.id, StartN: e.start.number,
+		Holdfast: FormatVersion, Key: e.key, Snapshot: e.snapshot.id, SnapshotN: e.snapshot.number,
 		Token: e.highest, Life: e.life.Milliseconds(),
 	})
 	if err != nil {
@@ -124,7 +125,7 @@ func (e *entry) folded() fold.Entry {
 
 var errForeign = errors.New("it is not an entry of a register")
 
-// decode reads a body. It may keep parts of it.
+// decode reads a body. The entry may share the memory of the body.
 func decode(body []byte) (*entry, error) {
 	var lines []fold.Entry
 	whole := fold.Scan(body, func(l fold.Entry) { lines = append(lines, l) })
@@ -140,16 +141,16 @@ func decode(body []byte) (*entry, error) {
 	}
 	e := &entry{
 		nonce: lines[0].Nonce, number: lines[0].Number, key: h.Key,
-		start: start{h.Start, h.StartN}, highest: h.Token,
+		snapshot: snapshot{h.Snapshot, h.SnapshotN}, highest: h.Token,
 	}
-	if h.Life < 0 || h.Life > math.MaxInt64/int64(time.Millisecond) || (h.Start == "") != (h.StartN == 0) {
+	if h.Life < 0 || h.Life > math.MaxInt64/int64(time.Millisecond) || (h.Snapshot == "") != (h.SnapshotN == 0) {
 		return nil, errForeign
 	}
 	e.life = time.Duration(h.Life) * time.Millisecond
 	switch {
-	case len(lines) == 1 && e.number == h.StartN && h.StartN > 0:
+	case len(lines) == 1 && e.number == h.SnapshotN && h.SnapshotN > 0:
 		return e, nil
-	case len(lines) == 2 && lines[1].Kind == fold.Value && lines[1].Nonce == e.nonce && lines[1].Number == e.number && e.number > h.StartN:
+	case len(lines) == 2 && lines[1].Kind == fold.Value && lines[1].Nonce == e.nonce && lines[1].Number == e.number && e.number > h.SnapshotN:
 		e.write, e.prev, e.value, e.deleted = true, lines[1].Prev, lines[1].Value, lines[1].Deleted
 		return e, nil
 	}

@@ -9,17 +9,17 @@ var (
 )
 
 // Written is a write as an entry, for golden bodies.
-func Written(key, nonce, prev string, number uint64, startID string, startN, mark uint64, life time.Duration, value []byte) ([]byte, error) {
+func Written(key, nonce, prev string, number uint64, snapshotID string, snapshotN, mark uint64, life time.Duration, value []byte) ([]byte, error) {
 	e := &entry{
-		nonce: nonce, number: number, key: key, start: start{startID, startN}, highest: mark, life: life,
+		nonce: nonce, number: number, key: key, snapshot: snapshot{snapshotID, snapshotN}, highest: mark, life: life,
 		write: true, prev: prev, value: value, deleted: value == nil,
 	}
 	return e.encode()
 }
 
 // Confirmed is a confirmation as an entry.
-func Confirmed(key, nonce string, startID string, startN, mark uint64, life time.Duration) ([]byte, error) {
-	e := &entry{nonce: nonce, number: startN, key: key, start: start{startID, startN}, highest: mark, life: life}
+func Confirmed(key, nonce string, snapshotID string, snapshotN, mark uint64, life time.Duration) ([]byte, error) {
+	e := &entry{nonce: nonce, number: snapshotN, key: key, snapshot: snapshot{snapshotID, snapshotN}, highest: mark, life: life}
 	return e.encode()
 }
 

@@ -50,13 +50,13 @@ func trouble(rnd *rand.Rand) func(awstest.Request) awstest.Fault {
 		case 0:
 			p.Drop = true
 		case 1:
-			// The first copy may become visible after the second, and after others.
+			// The first duplicate may become visible after the second, and after other entries.
 			p.Twice, p.Between, p.After = true, n(2*time.Second), n(time.Second)
 			if rnd.IntN(2) == 0 {
 				p.Early = n(4500 * time.Millisecond)
 			}
 		case 2, 3, 4:
-			// What is given its place now may become visible after what comes later.
+			// This entry may become visible after entries that are later in the log.
 			p.Before, p.Hidden = n(2400*time.Millisecond), n(2400*time.Millisecond)
 		case 5:
 			p.After = n(10 * time.Second)

@@ -16,7 +16,7 @@ import (
 
 // List implements [store.Lister]. It lists the versions below the prefix. For each key that this Store
 // does not know yet, List sends one or two more requests. Only the body of a version shows whether the
-// key was deleted. For every 10,000 keys whose deletion no client has confirmed, List pauses once. If the
+// key was deleted. For every 10,000 keys whose deletion no client has confirmed, List waits once for the settle delay. If the
 // names need more than 32 MiB (the length and 16 bytes for each name), List ends with an error.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return awscall.BoundNames(func(yield func(string, error) bool) {
@@ -81,7 +81,7 @@ func (s *Store) keys(ctx context.Context, prefix string, yield func(string) bool
 	return err
 }
 
-// maxUnsure is how many keys of a listing wait for one pause.
+// maxUnsure is the number of keys that wait for the settle delay together.
 const maxUnsure = 10_000
 
 func isBelow(key, prefix string) bool { return prefix == "" || strings.HasPrefix(key, prefix+"/") }
@@ -90,7 +90,7 @@ func isBelow(key, prefix string) bool { return prefix == "" || strings.HasPrefix
 type found struct {
 	r      *register
 	there  bool
-	unsure bool // it depends on what was seen for the first time just now
+	unsure bool // the state is deleted, but not final
 	err    error
 }
 

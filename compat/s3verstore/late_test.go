@@ -20,10 +20,10 @@ type hand struct {
 	b *awstest.S3
 }
 
-// write puts a write, and returns its version. The start may be empty.
-func (h hand) write(nonce, prev string, number uint64, start string, startN uint64) (id string) {
+// write puts a write, and returns its version. The snapshot may be empty.
+func (h hand) write(nonce, prev string, number uint64, snapshot string, snapshotN uint64) (id string) {
 	h.t.Helper()
-	body, err := s3verstore.Written("k", nonce, prev, number, start, startN, 0, 5*time.Second, []byte(nonce))
+	body, err := s3verstore.Written("k", nonce, prev, number, snapshot, snapshotN, 0, 5*time.Second, []byte(nonce))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -31,17 +31,17 @@ func (h hand) write(nonce, prev string, number uint64, start string, startN uint
 }
 
 // confirm puts a confirmation.
-func (h hand) confirm(nonce string, start string, number uint64) (id string) {
+func (h hand) confirm(nonce string, snapshot string, number uint64) (id string) {
 	h.t.Helper()
-	body, err := s3verstore.Confirmed("k", nonce, start, number, 0, 5*time.Second)
+	body, err := s3verstore.Confirmed("k", nonce, snapshot, number, 0, 5*time.Second)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return put(h.b, "k!!", string(body), nil)
 }
 
-// TestEchoes: a settled entry, and one that follows it and names it, are applied again
-// long after the first were removed. They are not what was settled, and do not count.
+// TestEchoes: a snapshot, and an entry that follows and names it, get duplicates long after
+// the first versions were removed. The duplicates are not the snapshot and are rejected.
 func TestEchoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
@@ -69,9 +69,9 @@ func TestEchoes(t *testing.T) {
 	})
 }
 
-// TestLateStart: a start becomes visible so late that others have continued, from
-// another entry. Whatever of theirs still shows up names, or follows, what was
-// superseded in between; the register stays readable whenever that is.
+// TestLateStart: a snapshot becomes visible so late that other clients have continued from
+// another entry. The late entries of these clients then name, or follow, superseded
+// entries. The register stays readable in each case.
 func TestLateStart(t *testing.T) {
 	for writes := range 12 {
 		synctest.Test(t, func(t *testing.T) {
@@ -131,8 +131,8 @@ func TestForeignStays(t *testing.T) {
 }
 
 // TestLateStartSeenBefore: TestLateStart, for a store that knew the register before.
-// What it has seen no longer exists, superseded by a start of which only older versions give evidence
-// than the one that became visible late.
+// The entries that it has seen were superseded and removed. Only versions that are earlier
+// in the log than the late snapshot show this.
 func TestLateStartSeenBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
@@ -162,8 +162,9 @@ func TestLateStartSeenBefore(t *testing.T) {
 	})
 }
 
-// TestSecondCopy: a PUT is applied twice within L, the second time after another client wrote from it. When it is judged, which takes long, a later start has had the first copy
-// removed; the second one, which is void, says nothing of its outcome.
+// TestSecondCopy: a PUT is applied twice within L. Between the two versions, another client
+// continues from the first. Then a client with a later snapshot removes the first. The second is
+// rejected, but does not show the outcome of the PUT.
 func TestSecondCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
@@ -197,9 +198,9 @@ func TestSecondCopy(t *testing.T) {
 	})
 }
 
-// TestEarlyCopy: a PUT is applied twice, and the first copy shows up long after L, when
-// a write that came between the two was confirmed by a client that could not see it. The
-// second copy does not count by itself, so that the first does not make it count.
+// TestEarlyCopy: a PUT is applied twice, and the first duplicate becomes visible long after
+// L. A client that did not see it has confirmed a write between the two. Without the first
+// duplicate, the second is rejected. So the outcome of the PUT must not be a success.
 func TestEarlyCopy(t *testing.T) {
 	for name, rivals := range map[string]bool{"with a rival": true, "alone": false} {
 		t.Run(name, func(t *testing.T) {

@@ -99,8 +99,8 @@ func (l *listing) add(v s3bucket.ObjectVersion) {
 //
 // A listing that ran during a write on versitygw shows the version that was current
 // when it began at the newest place, and perhaps a second time. Its ids are ULIDs,
-// which sort by the time at which they were made: their order is permanent, and so
-// it is the one that counts wherever the ids are of this kind.
+// which sort by the time at which they were made. This order is permanent. So if all
+// ids are ULIDs, the log has the order of the ids.
 func (l *listing) order() {
 	slices.Reverse(l.versions)
 	sortable := true

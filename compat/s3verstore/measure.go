@@ -32,8 +32,8 @@ type Measurement struct {
 	SlowestPut, SlowestList time.Duration
 
 	// Late is the number of versions that became visible out of order: a later version was visible
-	// before them. Latest is the longest delay of such a version. Writers must pause because of
-	// such versions. Without a pause, each of two writers could see its own version as the first.
+	// before them. Latest is the longest delay of such a version. Writers must wait because of
+	// such versions. Without this wait, each of two writers could see its own version as the first.
 	Late   int
 	Latest time.Duration
 

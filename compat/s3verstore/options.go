@@ -15,7 +15,7 @@ const (
 	// DefaultPutLifetime is the default of [Options].PutLifetime.
 	DefaultPutLifetime = 5 * time.Second
 
-	// DefaultSettleDelay is the pause for [DefaultPutLifetime].
+	// DefaultSettleDelay is the default of [Options].SettleDelay for [DefaultPutLifetime].
 	DefaultSettleDelay = 6 * time.Second
 
 	// DefaultMaxClockDrift is the default of [Options].MaxClockDrift.
@@ -25,8 +25,8 @@ const (
 	MinPutLifetime = 50 * time.Millisecond
 	MaxPutLifetime = 10 * time.Minute
 
-	// The shortest lease is four pauses and this: so that a renewal, which takes a
-	// pause, is through before the margin and grace of a lease begin.
+	// The shortest lease is four times SettleDelay plus this time. A renewal takes
+	// SettleDelay, and must end before the margin and grace of the lease begin.
 	ttlBeyondSettles = 3 * time.Second
 )
 
@@ -40,7 +40,7 @@ type Options struct {
 	// 0 means [DefaultPutLifetime].
 	PutLifetime time.Duration
 
-	// SettleDelay is the pause between a PUT and the listing that shows the outcome of the write.
+	// SettleDelay is the wait between a PUT and the listing that shows the outcome of the write.
 	// It is more than L*(1+d)/(1-d) plus a twentieth of L, where L is PutLifetime and d is
 	// MaxClockDrift. The default is 1.2*L, or more if d is large.
 	SettleDelay time.Duration
@@ -54,7 +54,7 @@ type Options struct {
 	KeepAllVersions bool
 
 	// With UnsafeTimes, New accepts a PutLifetime and a SettleDelay out of bounds. No promise of
-	// this package holds then. Use UnsafeTimes only to demonstrate why the pause is necessary.
+	// this package holds then. Use UnsafeTimes only to demonstrate why the settle delay is necessary.
 	UnsafeTimes bool
 
 	// Logger receives each fault that no call returns as an error. Nil means no log.

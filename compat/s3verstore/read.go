@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// result returns the state that an entry made; nil stands for none.
+// result returns the state that an entry made; nil means that the register is absent.
 func result(p *orderedEntry) ([]byte, store.Version, error) {
 	if p == nil || p.deleted {
 		return nil, "", store.ErrNotFound
@@ -18,8 +18,8 @@ func result(p *orderedEntry) ([]byte, store.Version, error) {
 }
 
 // Get implements [store.Store]. It returns immediately in two cases: the state is confirmed, or the
-// Store first saw the state at least one pause ago. Otherwise Get pauses and lists again. The
-// context also bounds the pause.
+// Store first saw the state at least [Options].SettleDelay ago. Otherwise Get waits until then, and
+// lists again. If the context ends first, Get returns an error.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {
@@ -33,15 +33,15 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, err
 	return value, v, s.opError("get", key, err)
 }
 
-// settled returns the newest entry that is certain, after a pause if it has to; nil
-// if there is none.
+// settled returns the last accepted entry that is final; nil if there is none. If the
+// state is not final yet, settled waits and lists again.
 func (s *Store) settled(ctx context.Context, r *register) (*orderedEntry, error) {
 	v, err := s.readVersions(ctx, r, forRead)
 	if err != nil {
 		return nil, err
 	}
 	if tip := v.tip(); tip != v.certain() {
-		// After it, the chain up to the place of this tip is final, whatever it is then.
+		// After the wait, the entries up to the position of this tip are final.
 		if err := backoff.Sleep(ctx, time.Until(tip.first.Add(s.o.SettleDelay))); err != nil {
 			return nil, err
 		}
@@ -52,7 +52,7 @@ func (s *Store) settled(ctx context.Context, r *register) (*orderedEntry, error)
 	return v.certain(), nil
 }
 
-// GetUncommitted implements [store.UncommittedGetter]: it never pauses. A caller can use the result
+// GetUncommitted implements [store.UncommittedGetter]: it never waits for the settle delay. A caller can use the result
 // to watch a key, or as the base of a write. The result may be the value of a write that later
 // loses against another write.
 func (s *Store) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
@@ -68,8 +68,8 @@ func (s *Store) GetUncommitted(ctx context.Context, key string) ([]byte, store.V
 	return value, version, s.opError("get-uncommitted", key, err)
 }
 
-// HighestToken implements [store.TokenReader]. If this Store has listed or written the key within
-// the last pause, HighestToken sends no request.
+// HighestToken implements [store.TokenReader]. If this Store listed or wrote the key less
+// than [Options].SettleDelay ago, HighestToken sends no request.
 func (s *Store) HighestToken(ctx context.Context, key string) (uint64, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {

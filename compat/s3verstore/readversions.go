@@ -12,31 +12,31 @@ import (
 )
 
 const (
-	// listingTries is how often a listing that cannot be right is repeated.
+	// listingTries is the number of tries of a listing that is torn.
 	listingTries = 5
 
-	// parallel is how many bodies are read at a time.
+	// parallel is the number of bodies that are read at the same time.
 	parallel = 8
 )
 
 var errTorn = errors.New("versions that are still needed are missing from the listing")
 
-// purpose says what a look is for.
+// purpose is the reason for a listing.
 type purpose int
 
 const (
 	forUncommitted purpose = iota
-	forRead                // nothing must mean that there is nothing
-	forResolve             // with the second fold
+	forRead                // an empty listing must mean that the register is absent
+	forResolve             // makes both evaluations
 )
 
-// readVersions lists the versions of a register, reads those that it does not know, and
-// folds them.
+// readVersions lists the versions of a register, reads the unknown versions, and evaluates
+// the log.
 func (s *Store) readVersions(ctx context.Context, r *register, why purpose) (*view, error) {
 	return s.readVersionsFrom(ctx, r, why, nil)
 }
 
-// readVersionsFrom is look that begins with a listing that is there already, if it is not
+// readVersionsFrom is readVersions, but uses the listing l for the first try if l is not
 // nil.
 func (s *Store) readVersionsFrom(ctx context.Context, r *register, why purpose, l *listing) (*view, error) {
 	for try := 1; ; try++ {
@@ -54,7 +54,7 @@ func (s *Store) readVersionsFrom(ctx context.Context, r *register, why purpose, 
 }
 
 func (s *Store) readVersionsOnce(ctx context.Context, r *register, why purpose, try int, l *listing) (*view, error) {
-	known, ids := r.known() // before the listing: all of it must be in there
+	known, ids := r.known() // before the listing, so that the listing must show all of them
 	if l == nil {
 		var err error
 		if l, err = s.list(ctx, r.object); err != nil {
@@ -63,7 +63,7 @@ func (s *Store) readVersionsOnce(ctx context.Context, r *register, why purpose, 
 	}
 	g := &listingReader{s: s, r: r, l: l, seenBefore: known, seen: time.Now()}
 	if took := l.watch.Elapsed(); l.pages > 1 && took > s.o.PutLifetime {
-		// What was removed meanwhile can be missing from the later pages.
+		// Another client may have removed versions of the later pages during the listing.
 		return nil, fmt.Errorf("%w: the listing took %v", errTorn, took)
 	}
 	if l.null != nil {
@@ -94,17 +94,17 @@ type listingReader struct {
 	r          *register
 	l          *listing
 	seenBefore map[string]sighting // by version id
-	seen       time.Time           // when the listing had come
+	seen       time.Time           // when the listing was complete
 	low        int                 // the versions from here on were read
 }
 
-// view reads the versions from the newest down to where the folds begin.
+// view reads the versions from the newest down to the snapshots of the evaluations.
 func (g *listingReader) view(ctx context.Context, judging bool) (*view, error) {
 	g.low = len(g.l.versions)
-	if err := g.readToStart(ctx, named{}, true); err != nil {
+	if err := g.readToSnapshot(ctx, named{}, true); err != nil {
 		return nil, err
 	}
-	var old named // nil if all are young: those are as good as they get
+	var old named // nil if all entries are recent: evaluation 2 is then the same as evaluation 1
 	if judging {
 		for _, v := range g.l.versions {
 			if k, ok := g.seenBefore[v.id]; ok && g.old(k) {
@@ -115,15 +115,15 @@ func (g *listingReader) view(ctx context.Context, judging bool) (*view, error) {
 			}
 		}
 		if old != nil {
-			if err := g.readToStart(ctx, old, false); err != nil {
+			if err := g.readToSnapshot(ctx, old, false); err != nil {
 				return nil, err
 			}
 		}
 	}
 	v := g.folded(old)
 	if (v.lost || v.missing) && g.low > 0 {
-		// What an entry follows may be among the older ones, and so may those that tell
-		// that something was superseded.
+		// The older versions may contain the missing entry, or a snapshot which shows that
+		// the missing entry was superseded.
 		if err := g.readTo(ctx, 0); err != nil {
 			return nil, err
 		}
@@ -132,26 +132,27 @@ func (g *listingReader) view(ctx context.Context, judging bool) (*view, error) {
 	return v, nil
 }
 
-// folded folds what was read.
+// folded evaluates the log of the versions that were read.
 func (g *listingReader) folded(old named) *view {
 	v := &view{older: g.l.versions[:g.low]}
 	for _, w := range g.l.versions[g.low:] {
 		k := g.seenBefore[w.id]
 		v.entries = append(v.entries, orderedEntry{k.entry, w, k.first, g.old(k)})
 	}
-	v.foldAll(old)
+	v.evaluateAll(old)
 	v.missing, v.known = g.missing(v.most)
 	return v
 }
 
-// old reports whether a version was seen a pause before the listing began.
+// old reports whether a version is not recent: first seen at least D before the listing
+// began.
 func (g *listingReader) old(k sighting) bool {
 	return !k.first.After(g.l.watch.Mono.Add(-g.s.o.SettleDelay))
 }
 
-// readToStart reads the versions down to the newest of the starts that are named, or
-// all if there is none. With all, what is read adds the starts that it names.
-func (g *listingReader) readToStart(ctx context.Context, n named, all bool) error {
+// readToSnapshot reads the versions down to the newest snapshot of n, or all versions if
+// none is listed. With all, each entry that was read adds its snapshot to n.
+func (g *listingReader) readToSnapshot(ctx context.Context, n named, all bool) error {
 	versions := g.l.versions
 	for i := len(versions) - 1; i >= 0; i-- {
 		if err := g.readTo(ctx, i); err != nil {
@@ -168,11 +169,11 @@ func (g *listingReader) readToStart(ctx context.Context, n named, all bool) erro
 	return nil
 }
 
-// readTo reads the versions from i on, and some before, as they are often needed next.
-// What is wrong with those does not matter yet.
+// readTo reads the versions from index i on, and some earlier versions, which are often
+// needed next. Errors of these earlier versions do not matter yet.
 func (g *listingReader) readTo(ctx context.Context, i int) error {
 	for g.low > i {
-		// Few at first: the start is usually among the newest.
+		// Few at first: the snapshot is usually among the newest.
 		from := max(0, g.low-min(parallel, max(2, len(g.l.versions)-g.low)))
 		if err := g.fetch(ctx, g.l.versions[from:g.low], max(0, i-from)); err != nil {
 			return err
@@ -192,8 +193,8 @@ func (g *listingReader) readTo(ctx context.Context, i int) error {
 	return nil
 }
 
-// fetch reads those of the versions that are not known. The first ones, up to spare,
-// need not be there.
+// fetch reads the unknown versions. It ignores errors of the first versions, up to index
+// spare.
 func (g *listingReader) fetch(ctx context.Context, versions []version, spare int) error {
 	var unknown []int
 	for i, v := range versions {
@@ -222,7 +223,7 @@ func (g *listingReader) fetch(ctx context.Context, versions []version, spare int
 	return gone
 }
 
-// entry reads what a version says.
+// entry reads the entry in a version.
 func (s *Store) entry(ctx context.Context, object string, v version) (*entry, error) {
 	body, err := s.fetch(ctx, object, v)
 	if err != nil {
@@ -235,8 +236,8 @@ func (s *Store) entry(ctx context.Context, object string, v version) (*entry, er
 	return e, nil
 }
 
-// checkEntry refuses an entry that does not belong here, or whose writer waits for
-// its PUTs longer than this store pauses.
+// checkEntry refuses an entry of another key. It also refuses an entry whose writer has a
+// put_lifetime that is too long for the settle delay of this store.
 func (s *Store) checkEntry(r *register, e *entry) error {
 	switch {
 	case e.key != s.prefix+r.key:
@@ -247,27 +248,27 @@ func (s *Store) checkEntry(r *register, e *entry) error {
 	return nil
 }
 
-// missing reports whether a version that was seen before is not listed although no
-// start that is, of which most is the highest number, shows that it was superseded.
-// known is the highest number of a start that was named before.
+// missing reports whether a version that was seen before is not listed, although no listed
+// snapshot shows that it was superseded. most is the highest number of the listed
+// snapshots. known is the highest number of the snapshots that were named before.
 func (g *listingReader) missing(most uint64) (missing bool, known uint64) {
 	listed := map[string]bool{}
 	for _, w := range g.l.versions {
 		listed[w.id] = true
 	}
 	for id, k := range g.seenBefore {
-		known = max(known, k.entry.start.number)
+		known = max(known, k.entry.snapshot.number)
 		missing = missing || !listed[id] && k.number > most
 	}
 	return missing, known
 }
 
-// complete reports versions that were seen before and that are missing although
-// nothing supersedes them: a server may show a part of an object, or none of it,
-// while versions of it are removed.
+// complete returns an error if versions that were seen before are missing although no
+// snapshot supersedes them. While a client removes versions of an object, a server may
+// list only some of its versions, or none.
 func (g *listingReader) complete(ctx context.Context, v *view, why purpose, try int) error {
 	if len(g.l.versions) > 0 {
-		// After some tries: another client removed what was void, which does no harm.
+		// After some tries, this is no error: another client removed rejected entries.
 		if v.missing && (v.most < v.known || try < 3) {
 			return errTorn
 		}
@@ -280,5 +281,5 @@ func (g *listingReader) complete(ctx context.Context, v *view, why purpose, try 
 	if there {
 		err = errTorn
 	}
-	return err // nil: nothing was written, or a person emptied the store
+	return err // nil: nothing was written, or a person removed all versions
 }

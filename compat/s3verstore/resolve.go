@@ -8,7 +8,7 @@ import (
 )
 
 // Resolve implements [store.Resolver], by a Get. An unknown outcome stays unknown: a PUT without an
-// answer may become visible later, and its place may be before a PUT that was answered. The writer
+// answer may become visible later, and may be earlier in the log than a PUT that was answered. The writer
 // must treat its write as a write of another program. If the call names no writes, Resolve reports
 // whether the register still has the version prev.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {

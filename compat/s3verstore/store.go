@@ -73,7 +73,7 @@ func (s *Store) Traits() store.Traits {
 		Name:   s.where,
 		ID:     s.id,
 		Prefix: s.prefix,
-		// Conditions are not asked of the server, so that there is nothing to probe.
+		// The store uses no conditional requests, so nothing has to be probed.
 		Trusted:             true,
 		CannotReadOwnWrites: true,
 		MinTTL:              4*s.o.SettleDelay + ttlBeyondSettles,
@@ -81,7 +81,7 @@ func (s *Store) Traits() store.Traits {
 	}
 }
 
-// SettleDelay returns [Options].SettleDelay: the pause between a PUT and the listing that shows the
+// SettleDelay returns [Options].SettleDelay: the wait between a PUT and the listing that shows the
 // outcome of the write. A write takes at least this time.
 func (s *Store) SettleDelay() time.Duration { return s.o.SettleDelay }
 
@@ -95,7 +95,7 @@ func (s *Store) opError(op store.Kind, key string, err error) error {
 	return &store.OpError{Op: op, Key: key, Store: s.where, Err: err}
 }
 
-// begin is what all calls do first.
+// begin makes the checks that every call needs first.
 func (s *Store) begin(ctx context.Context, key string) (*register, error) {
 	if err := store.CheckKey(key); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 // [s3bucket.Config], except unsafe, which is not allowed. There are two more parameters:
 //
 //	put_lifetime  longest time of a PUT, such as 5s; see [Options]
-//	settle_delay  pause between a PUT and the listing that shows its outcome
+//	settle_delay  wait between a PUT and the listing that shows its outcome
 type Config struct {
 	*s3bucket.Config
 
@@ -62,7 +62,7 @@ func (c *Config) Times(opts *Options) *Options {
 		o = *opts
 	}
 	if c.life != 0 {
-		o.PutLifetime, o.SettleDelay = c.life, 0 // the pause goes with it
+		o.PutLifetime, o.SettleDelay = c.life, 0 // SettleDelay depends on it
 	}
 	if c.settle != 0 {
 		o.SettleDelay = c.settle

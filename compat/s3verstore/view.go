@@ -6,39 +6,40 @@ import (
 	"github.com/holdfast-go/holdfast/internal/fold"
 )
 
-// orderedEntry is an entry at its place in the order of the versions.
+// orderedEntry is an entry with its version in the log.
 type orderedEntry struct {
 	*entry
 	version
-	first time.Time // when this store first saw it
-	old   bool      // that was a pause before the listing began
+	first time.Time // when this store first saw the entry
+	old   bool      // not recent: first is at least D before the listing began
 }
 
-// view is what a listing says: the fold of the entries that were read, oldest first.
+// view is an evaluation of the log. PROOF.md defines the terms log, snapshot, accepted,
+// recent, duplicate and D.
 //
-// The fold begins at the newest start that an entry names and passes over what is
-// older; all versions from there on were read.
+// The evaluation begins at the newest snapshot that an entry names, and ignores entries
+// that are earlier in the log. All versions from the snapshot on were read.
 type view struct {
-	entries []orderedEntry
-	older   []version // the versions before them, which were not read
-	start   int       // where in entries the fold begins; -1: before the first
-	chain   []int     // what counts of entries, the start among it
-	most    uint64    // the highest number of a start that is named and listed
-	lost    bool      // what others build on is not listed
-	missing bool      // so is what was seen before, and nothing supersedes it
-	known   uint64    // the highest number of a start that was named before
+	entries  []orderedEntry
+	older    []version // versions earlier in the log, which were not read
+	snapshot int       // index in entries at which the evaluation begins; -1: no snapshot
+	chain    []int     // indexes of the accepted entries, with the snapshot
+	most     uint64    // highest number of the snapshots that are named and listed
+	lost     bool      // the listing is torn: an entry that another entry needs is not listed
+	missing  bool      // an entry that was seen before is not listed, and no snapshot supersedes it
+	known    uint64    // highest number of the snapshots that were named before
 
-	// The same with only those starts that an entry names which this store has known
-	// for a pause. Judgements ask for both.
-	oldStart int
-	oldChain []int
+	// Evaluation 2, which ignores snapshots that only recent entries name. The outcome of
+	// a write depends on both evaluations.
+	oldSnapshot int
+	oldChain    []int
 
-	// The newest start that is listed and that an old entry names; -1 if there is none,
-	// or none was asked for. What is older may be removed.
+	// The newest snapshot that is listed and that an old entry names; -1 if there is none,
+	// or if evaluation 2 was not needed. Versions earlier in the log may be removed.
 	sure int
 }
 
-// tip returns the newest entry that counts, settled or not; nil if there is none.
+// tip returns the last accepted entry, final or not; nil if there is none.
 func (v *view) tip() *orderedEntry {
 	if len(v.chain) == 0 {
 		return nil
@@ -46,33 +47,34 @@ func (v *view) tip() *orderedEntry {
 	return &v.entries[v.chain[len(v.chain)-1]]
 }
 
-// certain returns the newest entry that counts and can't go any more; nil says that
-// there is none. What was given its place before a version that was seen a pause ago
-// is visible by now, so that the chain up to that version is final, and so is a start.
+// certain returns the last accepted entry that is final; nil if there is none. If a
+// version is not recent, all entries earlier in the log are visible by now, or never will
+// be. So the accepted entries up to that version are final. A snapshot is final too.
 func (v *view) certain() *orderedEntry {
 	final := v.final()
 	for i := len(v.chain) - 1; i >= 0; i-- {
-		if at := v.chain[i]; at <= final || at == v.start {
+		if at := v.chain[i]; at <= final || at == v.snapshot {
 			return &v.entries[at]
 		}
 	}
 	return nil
 }
 
-// settled returns the newest entry that counts and that was itself seen a pause ago, or
-// is a start; nil if there is none. It is what a writer names as a start: that has to
-// be good even where PUTs take effect later than they may.
+// settled returns the last accepted entry that is not recent, or is the snapshot; nil if
+// there is none. A writer names this entry as its snapshot. The entry must be a correct
+// snapshot even if PUTs take effect later than L. So a later version that is not recent
+// is not enough.
 func (v *view) settled() *orderedEntry {
 	for i := len(v.chain) - 1; i >= 0; i-- {
-		if p := &v.entries[v.chain[i]]; p.old || v.chain[i] == v.start {
+		if p := &v.entries[v.chain[i]]; p.old || v.chain[i] == v.snapshot {
 			return p
 		}
 	}
 	return nil
 }
 
-// final returns the place of the newest version that was seen a pause before the
-// listing began, whether it counts or not; -1 if there is none.
+// final returns the index of the last entry that is not recent, accepted or rejected; -1
+// if there is none.
 func (v *view) final() int {
 	for i := len(v.entries) - 1; i >= 0; i-- {
 		if v.entries[i].old {
@@ -82,7 +84,7 @@ func (v *view) final() int {
 	return -1
 }
 
-// find returns the first place of a nonce; -1 if it was not read.
+// find returns the first index of a nonce; -1 if no entry that was read has the nonce.
 func (v *view) find(nonce string) int {
 	for i := range v.entries {
 		if v.entries[i].nonce == nonce {
@@ -92,7 +94,7 @@ func (v *view) find(nonce string) int {
 	return -1
 }
 
-// in returns the entry of a chain with this nonce; nil if it is not in there.
+// in returns the entry of a chain that has this nonce; nil if there is none.
 func (v *view) in(chain []int, nonce string) *orderedEntry {
 	for _, i := range chain {
 		if v.entries[i].nonce == nonce {
@@ -102,7 +104,7 @@ func (v *view) in(chain []int, nonce string) *orderedEntry {
 	return nil
 }
 
-// highestToken returns a number that no mark of the entries exceeds.
+// highestToken returns a number that no token of the entries exceeds.
 func (v *view) highestToken() (most uint64) {
 	for i := range v.entries {
 		most = max(most, v.entries[i].highest)
@@ -110,45 +112,45 @@ func (v *view) highestToken() (most uint64) {
 	return most
 }
 
-// asStart names an entry as a start.
-func (p *orderedEntry) asStart() start { return start{p.id, p.number} }
+// asSnapshot returns the snapshot that names this entry.
+func (p *orderedEntry) asSnapshot() snapshot { return snapshot{p.id, p.number} }
 
-// named are starts that entries name, with their numbers, by version id.
+// named are snapshots that entries name, with their numbers, by version id.
 type named map[string]uint64
 
-// add adds the start that an entry names.
+// add adds the snapshot that an entry names.
 func (n named) add(e *entry) {
-	if e.start.id != "" {
-		n[e.start.id] = e.start.number
+	if e.snapshot.id != "" {
+		n[e.snapshot.id] = e.snapshot.number
 	}
 }
 
-// foldAll folds the entries. old are the starts that old entries name; nil leaves out
-// the second fold.
-func (v *view) foldAll(old named) {
+// evaluateAll evaluates the log. old has the snapshots that old entries name. If old is
+// nil, evaluateAll makes no second evaluation.
+func (v *view) evaluateAll(old named) {
 	all := named{}
 	for i := range v.entries {
 		all.add(v.entries[i].entry)
 	}
-	v.start = v.newestStart(all)
-	v.chain = v.foldFrom(v.start, nil)
+	v.snapshot = v.newestSnapshot(all)
+	v.chain = v.evaluateFrom(v.snapshot, nil)
 	v.most, v.lost = v.torn(all)
-	v.oldStart, v.oldChain, v.sure = v.start, v.chain, -1
+	v.oldSnapshot, v.oldChain, v.sure = v.snapshot, v.chain, -1
 	if old == nil {
 		return
 	}
-	// A start that no longer exists was removed by a client that had known a later one for a
-	// pause; so the later one is old enough.
-	start := v.newestStart(old)
-	v.sure = start
-	if _, gone := v.highest(old); !gone && (start >= 0 || v.founded()) && start != v.start {
-		v.oldStart, v.oldChain = start, v.foldFrom(start, nil)
+	// If such a snapshot no longer exists, a client removed it. That client had known a
+	// later snapshot for at least D. So evaluation 1 is old enough.
+	snapshot := v.newestSnapshot(old)
+	v.sure = snapshot
+	if _, gone := v.highest(old); !gone && (snapshot >= 0 || v.founded()) && snapshot != v.snapshot {
+		v.oldSnapshot, v.oldChain = snapshot, v.evaluateFrom(snapshot, nil)
 	}
 }
 
-// newestStart returns the place of the newest start of those that are named; -1 if
-// none of them is there.
-func (v *view) newestStart(n named) int {
+// newestSnapshot returns the index of the named snapshot that is latest in the log; -1 if
+// none of them was read.
+func (v *view) newestSnapshot(n named) int {
 	for i := len(v.entries) - 1; i >= 0; i-- {
 		if _, ok := n[v.entries[i].id]; ok && v.entries[i].write {
 			return i
@@ -157,8 +159,8 @@ func (v *view) newestStart(n named) int {
 	return -1
 }
 
-// highest returns the highest number of the starts that are named and listed, and
-// whether one that is not listed has a higher one.
+// highest returns the highest number of the snapshots that are named and listed. The second
+// result reports whether a named snapshot with a higher number is not listed.
 func (v *view) highest(n named) (most uint64, gone bool) {
 	listed := map[string]bool{}
 	for _, w := range v.older {
@@ -178,10 +180,10 @@ func (v *view) highest(n named) (most uint64, gone bool) {
 	return most, gone
 }
 
-// torn reports whether something is missing that was not superseded. What is removed
-// has no higher number than a start that stays. So an entry that is not listed is
-// missing if it has a higher number than all starts that are, and another one follows
-// it or names it.
+// torn reports whether the listing is torn: an entry is missing that was not superseded.
+// Clients never remove an entry with a higher number than all remaining snapshots. So an
+// entry is missing under three conditions: the entry is not listed, it has a higher number
+// than all listed snapshots, and a listed entry names it as prev or as a snapshot.
 func (v *view) torn(n named) (most uint64, torn bool) {
 	most, torn = v.highest(n)
 	there := map[string]bool{"": true}
@@ -193,10 +195,10 @@ func (v *view) torn(n named) (most uint64, torn bool) {
 			torn = true
 		}
 	}
-	return most, torn || v.start < 0 && !v.founded()
+	return most, torn || v.snapshot < 0 && !v.founded()
 }
 
-// founded reports whether the first entry of a chain is there, or none at all.
+// founded reports whether an entry without prev was read, or the log is empty.
 func (v *view) founded() bool {
 	for i := range v.entries {
 		if v.entries[i].write && v.entries[i].prev == "" {
@@ -206,10 +208,10 @@ func (v *view) founded() bool {
 	return len(v.entries) == 0
 }
 
-// inBoth reports whether an entry of both folds would be in them without the copies of
-// entries that were applied twice and that were not known for a pause: one may have
-// shown up so late that others have continued from another state by then.
-func (v *view) stands(nonce string) bool {
+// acceptedWithoutRecent reports whether both evaluations accept an entry without recent
+// duplicates. A recent duplicate may have become visible so late that other clients have
+// continued from another state.
+func (v *view) acceptedWithoutRecent(nonce string) bool {
 	copies := map[string]int{}
 	for i := range v.entries {
 		copies[v.entries[i].nonce]++
@@ -223,19 +225,20 @@ func (v *view) stands(nonce string) bool {
 	if len(young) == 0 {
 		return true
 	}
-	return v.countsWithout(v.start, nonce, young) && v.countsWithout(v.oldStart, nonce, young)
+	return v.acceptedWithout(v.snapshot, nonce, young) && v.acceptedWithout(v.oldSnapshot, nonce, young)
 }
 
-// countsWithout reports whether an entry is in the fold from start on without the young
-// ones that are in it. Those that come into it only then stay in the way.
-func (v *view) countsWithout(start int, nonce string, young map[int]bool) bool {
+// acceptedWithout evaluates the log from a snapshot, then repeats the evaluation without
+// the young entries that were accepted. It reports whether the repetition accepts the
+// entry with this nonce. If the repetition accepts another young entry, the answer is no.
+func (v *view) acceptedWithout(snapshot int, nonce string, young map[int]bool) bool {
 	skip := map[int]bool{}
-	for _, i := range v.foldFrom(start, nil) {
+	for _, i := range v.evaluateFrom(snapshot, nil) {
 		skip[i] = young[i]
 	}
 	counts := false
-	for _, i := range v.foldFrom(start, skip) {
-		if young[i] && i != start {
+	for _, i := range v.evaluateFrom(snapshot, skip) {
+		if young[i] && i != snapshot {
 			return false
 		}
 		counts = counts || !young[i] && v.entries[i].nonce == nonce
@@ -243,17 +246,17 @@ func (v *view) countsWithout(start int, nonce string, young map[int]bool) bool {
 	return counts
 }
 
-// foldFrom returns what counts from start on, if those to skip are not there.
-func (v *view) foldFrom(start int, skip map[int]bool) (chain []int) {
+// evaluateFrom returns the accepted entries, from a snapshot on, without those to skip.
+func (v *view) evaluateFrom(snapshot int, skip map[int]bool) (chain []int) {
 	base := fold.Entry{Kind: fold.Base, Deleted: true}
-	if start >= 0 {
-		base = v.entries[start].folded()
+	if snapshot >= 0 {
+		base = v.entries[snapshot].folded()
 		base.Kind = fold.Base
-		chain = append(chain, start)
+		chain = append(chain, snapshot)
 	}
 	var st fold.State
 	st.Apply(base)
-	for i := start + 1; i < len(v.entries); i++ {
+	for i := snapshot + 1; i < len(v.entries); i++ {
 		if e := v.entries[i].entry; e.write && !skip[i] && st.Apply(e.folded()) {
 			chain = append(chain, i)
 		}
@@ -261,27 +264,27 @@ func (v *view) foldFrom(start int, skip map[int]bool) (chain []int) {
 	return chain
 }
 
-// removable reports whether an entry with this number may go, if it is superseded.
-// Entries that were not settled in one order have numbers that are not in the order of
-// their places; that takes PUTs which broke the assumption. Of those, what has a higher
-// number than the start stays until there is a start with a higher one: an entry may
-// still name it, and a client that then misses it must find that it was superseded.
+// removable reports whether a superseded entry with this number may be removed. If PUTs
+// take effect later than L, an entry that is earlier in the log than the snapshot can have
+// a higher number. Such an entry stays until a snapshot has its number or a higher number.
+// The reason: a listed entry may name the entry as prev, and a client that does not find
+// the entry must see that it was superseded.
 func (v *view) removable(number uint64) bool {
 	return v.sure >= 0 && number <= v.entries[v.sure].number
 }
 
-// garbage returns the ids of the entries that may be removed: what is older than the
-// start, and confirmations of older starts. The start must be one that this store has
-// known for a pause to be named: a client that reads the pages of a listing meanwhile
-// either knows it too or has taken too long.
+// garbage returns the ids of the entries that may be removed: entries earlier in the log
+// than the snapshot, and confirmations of such entries. An entry that is not recent must
+// name the snapshot. So a client that is reading the pages of a listing either knows the
+// snapshot too, or its listing has taken too long.
 func (v *view) garbage() (ids []string) {
 	at := map[string]int{}
 	for i := range v.entries {
-		at[v.entries[i].id] = i + 1 // 0: it is older than what was read, or removed
+		at[v.entries[i].id] = i + 1 // 0: earlier in the log than the entries that were read, or removed
 	}
 	for i := range v.entries {
 		p := &v.entries[i]
-		if (i < v.sure || !p.write && at[p.entry.start.id] <= v.sure) && v.removable(p.number) {
+		if (i < v.sure || !p.write && at[p.entry.snapshot.id] <= v.sure) && v.removable(p.number) {
 			ids = append(ids, p.id)
 		}
 	}

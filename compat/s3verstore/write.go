@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// cleanAt is how many versions have to be superseded before they are removed.
+	// cleanAt is the number of superseded versions from which a write removes them.
 	cleanAt = 8
 
-	// cleanTime is how long that may take.
+	// cleanTime is the time limit of a removal.
 	cleanTime = 5 * time.Second
 )
 
@@ -42,8 +42,8 @@ func (s *Store) PutUnsynced(ctx context.Context, key string, prev store.Version,
 	return v, s.opError("put", key, err)
 }
 
-// Delete implements [store.Store]. It writes a tombstone. It has the same outcomes and the same
-// pause as Put.
+// Delete implements [store.Store]. It writes a tombstone. It has the same outcomes as Put and
+// takes the same time.
 func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
 	if err := store.CheckDelete(key, prev); err != nil {
 		return s.opError("delete", key, err)
@@ -79,13 +79,13 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e *en
 	}
 	e.write, e.key, e.life = true, s.prefix+key, s.o.PutLifetime
 	e.nonce, e.number, e.prev = rand.Text(), b.tip.number+1, b.tip.nonce
-	e.start = b.start
+	e.snapshot = b.snapshot
 	e.highest = max(b.highest, store.TokenOf(ctx))
 	if err := s.send(ctx, r, e); err != nil {
 		return "", err
 	}
 	if err := backoff.Sleep(ctx, s.o.SettleDelay); err != nil {
-		return "", store.MarkUnknown(fmt.Errorf("the context ended during the pause after the PUT, before the store knew whether the write won: %w", err))
+		return "", store.MarkUnknown(fmt.Errorf("the context ended during the wait after the PUT (settle_delay), before this client knew whether the write was applied: %w", err))
 	}
 	if err := s.resolveWrite(ctx, r, e, prev, confirm); err != nil {
 		return "", err
@@ -93,7 +93,7 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e *en
 	return e.made(), nil
 }
 
-// timeEnough refuses a write whose context would end in its pause.
+// timeEnough refuses a write if its context would end during the settle delay.
 func (s *Store) timeEnough(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < s.o.SettleDelay {
 		return store.MarkNotApplied(fmt.Errorf("%w: a write on this store takes %v, but the context ends in %v", context.DeadlineExceeded, s.o.SettleDelay, time.Until(end).Round(time.Millisecond)))
@@ -101,8 +101,9 @@ func (s *Store) timeEnough(ctx context.Context) error {
 	return nil
 }
 
-// baseFor returns what is known of the state before, or a conflict if the register is
-// in another. It looks only if the last look, or write, ended in another state.
+// baseFor returns the state that a write replaces. If the register has another state,
+// baseFor returns a conflict. It lists the versions only if the last listing or write of
+// this store ended in another state.
 func (s *Store) baseFor(ctx context.Context, r *register, before entryID) (base, error) {
 	b := r.getBase()
 	if !b.at.IsZero() && before.nonce != "" && b.tip == before {
@@ -110,7 +111,7 @@ func (s *Store) baseFor(ctx context.Context, r *register, before entryID) (base,
 	}
 	why := forUncommitted
 	if before.nonce != "" {
-		why = forRead // a listing that shows nothing must not refuse it
+		why = forRead // an empty listing may be wrong, so it must not cause a conflict
 	}
 	v, err := s.readVersions(ctx, r, why)
 	if err != nil {
@@ -133,7 +134,8 @@ func (s *Store) baseFor(ctx context.Context, r *register, before entryID) (base,
 	return newBase(v, time.Now()), nil
 }
 
-// conflict is a conflict with a state that is certain; nil stands for none.
+// conflict returns a conflict with a state that is final; nil means that the register is
+// absent.
 func conflict(key string, p *orderedEntry) error {
 	value, v, err := result(p)
 	if err != nil {
@@ -142,9 +144,10 @@ func conflict(key string, p *orderedEntry) error {
 	return &store.ConflictError{Key: key, HasCurrent: true, Value: value, Version: v}
 }
 
-// send puts an entry. nil means that it was answered within Life, by all clocks; any
-// other outcome than a refusal is unknown, and the entry is left alone: others may
-// have built on it.
+// send puts an entry. nil means that the server answered within L, by all clocks of this
+// machine. If the server refused the PUT, the error says so. After any other error, the
+// outcome is unknown, and send does not remove the entry: the prev of other entries may
+// name it.
 func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 	body, err := e.encode()
 	if err != nil {
@@ -170,7 +173,7 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 	return nil
 }
 
-// resolveWrite reports the outcome of an entry whose pause is over, and confirms it.
+// resolveWrite determines the outcome of an entry after the settle delay, and confirms it.
 func (s *Store) resolveWrite(ctx context.Context, r *register, e *entry, prev store.Version, confirm bool) error {
 	watch := sysclock.Read()
 	v, err := s.readVersions(ctx, r, forResolve)
@@ -181,52 +184,54 @@ func (s *Store) resolveWrite(ctx context.Context, r *register, e *entry, prev st
 	if err := s.verdict(r, v, e, prev); err != nil {
 		return err
 	}
-	made := v.in(v.chain, e.nonce).asStart()
+	made := v.in(v.chain, e.nonce).asSnapshot()
 	if confirm {
 		if err := s.confirm(ctx, r, e, made, watch); err != nil {
 			return store.MarkUnknown(fmt.Errorf("the write was applied, but this client could not confirm it in time: %w", err))
 		}
 	}
-	r.setBase(base{tip: e.entryID(), start: made, highest: max(v.highestToken(), e.highest), at: time.Now()})
+	r.setBase(base{tip: e.entryID(), snapshot: made, highest: max(v.highestToken(), e.highest), at: time.Now()})
 	return nil
 }
 
-// verdict returns nil if an entry counts, a conflict if it never will, and an unknown
-// outcome if that can't be known. prev is the state that the caller asked for.
+// verdict returns nil if the write of an entry was applied, a conflict if the entry can
+// never be accepted, and otherwise an unknown outcome. PROOF.md lists the cases. prev is
+// the state that the caller asked for.
 func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) error {
 	at := v.find(e.nonce)
 	now, old := v.in(v.chain, e.nonce) != nil, v.in(v.oldChain, e.nonce) != nil
 	switch {
-	case now && old && v.stands(e.nonce):
+	case now && old && v.acceptedWithoutRecent(e.nonce):
 		return nil
 	case now && old:
-		return store.MarkUnknown(errors.New("the server applied the PUT twice, and the copy that counts became visible only after the pause (settle_delay)"))
-	case at < 0 || at < v.start || v.start >= 0 && e.number < v.entries[v.start].number:
-		// Older entries are not read, since no fold needs them. What is there of an entry
-		// with a lower number than the start may be a second copy, made when its PUT
-		// was applied again, and void; the first one may have counted before the start.
+		return store.MarkUnknown(errors.New("the server applied a PUT twice, and one of the two versions became visible less than settle_delay ago; so this client cannot know whether the write was applied"))
+	case at < 0 || at < v.snapshot || v.snapshot >= 0 && e.number < v.entries[v.snapshot].number:
+		// An evaluation does not read entries that are earlier in the log than the snapshot.
+		// An entry with a lower number than the snapshot may be a rejected duplicate: the
+		// other duplicate may have been accepted earlier in the log, and then removed.
 		return store.MarkUnknown(errors.New("other clients wrote too often after the PUT, so this client cannot know whether the write was applied"))
 	case now || old:
 		s.o.Logger.Warn("other clients wrote before the state was final; a PUT may have taken effect later than put_lifetime", "object", r.object, "life", s.o.PutLifetime)
 		return store.MarkUnknown(errors.New("during this write, other clients wrote before the state was final"))
 	}
-	// The state before it is as final as it is itself.
+	// This entry is not recent. So the state that rejected it is final too.
 	p := v.certain()
 	if prev == "" && (p == nil || p.deleted) {
-		// What it found was written and deleted since: nothing prevents it now.
+		// Another client wrote a value and deleted it: the caller can try again now.
 		return &store.ConflictError{Key: r.key}
 	}
 	return conflict(r.key, p)
 }
 
-// confirm names an entry, by the version that made it count, as a start, so that it
-// counts whatever becomes visible before it. A confirmation must be answered within Life
-// of the beginning of the look that showed that the entry counts; one that fails is sent
-// again until then, and no longer: by then another may have confirmed something else.
-func (s *Store) confirm(ctx context.Context, r *register, e *entry, made start, watch sysclock.Reading) error {
+// confirm puts a confirmation that names the accepted version of an entry as a snapshot.
+// Then the entry stays accepted, even if entries earlier in the log become visible. The
+// server must answer within L after the beginning of the listing in which the entry was
+// accepted. If a confirmation fails, confirm sends it again until this time. After this
+// time, another client may have confirmed another entry.
+func (s *Store) confirm(ctx context.Context, r *register, e *entry, made snapshot, watch sysclock.Reading) error {
 	for try := 1; ; try++ {
 		err := s.send(ctx, r, &entry{
-			nonce: rand.Text(), number: e.number, key: e.key, start: made, highest: e.highest, life: s.o.PutLifetime,
+			nonce: rand.Text(), number: e.number, key: e.key, snapshot: made, highest: e.highest, life: s.o.PutLifetime,
 		})
 		took := watch.Elapsed()
 		switch {
@@ -240,8 +245,8 @@ func (s *Store) confirm(ctx context.Context, r *register, e *entry, made start, 
 	}
 }
 
-// clean removes what a judgement showed to be superseded, when there is enough of it.
-// It never makes a call fail.
+// clean removes the superseded versions of an evaluation, if there are at least cleanAt of
+// them. If the removal fails, the write does not fail.
 func (s *Store) clean(ctx context.Context, r *register, v *view) {
 	if s.o.KeepAllVersions || v.sure < 0 || ctx.Err() != nil {
 		return
@@ -253,8 +258,8 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cleanTime)
 	defer cancel()
-	// Half of the time to read, so that what was read is removed: a store that is new
-	// for each call would otherwise never get on with many of them.
+	// Reading gets half of the time, so that time remains to remove the versions. Otherwise a
+	// program that makes a new Store for each call might never remove a version.
 	reading, stop := context.WithTimeout(ctx, cleanTime/2)
 	ids = append(ids, s.removableIDs(reading, r, older, v.removable)...)
 	stop()
@@ -263,8 +268,8 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 	}
 }
 
-// removableIDs returns the ids of those versions that are entries which may be removed. It
-// reads what is not known, as far as it comes.
+// removableIDs returns the ids of those versions whose entries may be removed. It reads
+// unknown entries until the context ends.
 func (s *Store) removableIDs(ctx context.Context, r *register, versions []version, removable func(number uint64) bool) (ids []string) {
 	var mu sync.Mutex
 	workerpool.Each(len(versions), parallel, func(i int) {
@@ -277,8 +282,8 @@ func (s *Store) removableIDs(ctx context.Context, r *register, versions []versio
 	return ids
 }
 
-// numberOf returns the number of the entry that a version is; the highest there is if it
-// is none of ours, so that it stays.
+// numberOf returns the number of the entry in a version. If the version is not an entry of
+// this register, numberOf returns the highest number, so that the version stays.
 func (s *Store) numberOf(ctx context.Context, r *register, w version) (number uint64, ok bool) {
 	if number, ok := r.number(w.id); ok || ctx.Err() != nil {
 		return number, ok

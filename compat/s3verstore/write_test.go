@@ -167,8 +167,8 @@ func TestDefinite(t *testing.T) {
 	})
 }
 
-// TestConfirmation: one that fails is sent again while there is time, and a late one
-// does not count.
+// TestConfirmation: a confirmation that fails is sent again while there is time. A late
+// confirmation does not confirm the write.
 func TestConfirmation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
@@ -199,7 +199,7 @@ func TestConfirmation(t *testing.T) {
 	})
 }
 
-// TestDeadline: a write whose context ends in the pause is not begun.
+// TestDeadline: a write whose context would end during the settle delay sends no request.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
@@ -308,7 +308,7 @@ func TestCleanUpFails(t *testing.T) {
 }
 
 // TestManyVersions: an object with 10,000 versions, as renewals leave them where
-// no client cleans up, is listed in pages; of the bodies only those that count are read,
+// no client cleans up, is listed in pages; only the bodies of needed versions are read,
 // and it is brought down to size.
 func TestManyVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -442,9 +442,9 @@ func TestMarksOfLosers(t *testing.T) {
 	})
 }
 
-// TestRefusedThenRead: a write is refused because of an entry that does not count in
-// the end, since an older one becomes visible after it. A Get that begins after the
-// refusal must not find less than what refused it.
+// TestRefusedThenRead: a write has a conflict because of entry B. Then entry A, which is
+// earlier in the log, becomes visible, and B is rejected. A Get that begins after the
+// conflict must not return a state that is older than A.
 func TestRefusedThenRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
@@ -452,7 +452,7 @@ func TestRefusedThenRead(t *testing.T) {
 		b.Plan(func(q awstest.Request) awstest.Fault {
 			if q.Op == "PutObject" && first {
 				first = false
-				return awstest.Fault{Hidden: 2 * time.Second} // its place is before the other's
+				return awstest.Fault{Hidden: 2 * time.Second} // earlier in the log than the other PUT
 			}
 			return awstest.Fault{}
 		})

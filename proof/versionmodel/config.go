@@ -44,23 +44,23 @@ type Config struct {
 	Reuse bool
 
 	// The controls. Each control breaks one rule of the protocol.
-	ShortSettle bool // a pause may end before an earlier PUT has taken effect or can no longer do so
-	DeleteOwn   bool // a writer whose PUT was too slow removes its entry
-	NoStarts    bool // no entry names a start; clients remove all superseded entries
-	EagerGet    bool // a Get returns the first state that it sees
-	OwnGet      bool // a Get returns a state only if this client has seen it for a pause
-	Adopt       bool // a writer that got no reply reads the register, and accepts its own entry there
-	NoConfirm   bool // a write is acknowledged without a confirmation
-	NoOld       bool // clients use a start as soon as they see it
-	EagerStart  bool // an entry names as a start the last state that its writer saw, even if it is not final
-	LateConfirm bool // a confirmation counts even if its answer comes too late
-	Again       bool // a writer whose confirmation was too late decides and confirms again
-	HighToo     bool // clients remove entries before the start, even with a higher number than the start
-	NoGap       bool // a listing is not torn if it lacks an entry that another entry follows
-	YoungCopy   bool // a copy of an entry can count even if the client has only just seen it
-	AnyStart    bool // if no start has been known for a pause, clients remove entries before the newest start
-	LowConflict bool // an entry with a lower number than the start can be a conflict
-	HastyClean  bool // clients remove entries before a start that they have only just seen
+	ShortSettle     bool // a pause may end before an earlier PUT has taken effect or can no longer do so
+	DeleteOwn       bool // a writer whose PUT was too slow removes its entry
+	NoSnapshots     bool // no entry names a snapshot; clients remove all superseded entries
+	EagerGet        bool // a Get returns the first state that it sees
+	OwnGet          bool // a Get returns a state only if its entry is not recent
+	Adopt           bool // a writer that got no reply reads the register, and accepts its own entry there
+	NoConfirm       bool // a write is acknowledged without a confirmation
+	NoOld           bool // clients use a snapshot as soon as they see it
+	EagerSnapshot   bool // an entry names the last entry that its writer saw as a snapshot, even if that entry is not final
+	LateConfirm     bool // a confirmation is valid even if its answer comes too late
+	Again           bool // a writer whose confirmation was too late decides and confirms again
+	HighToo         bool // clients remove entries before the snapshot, even with a higher number than the snapshot
+	NoGap           bool // a listing is not torn if it lacks an entry that another entry follows
+	RecentDuplicate bool // a recent duplicate can be accepted
+	AnySnapshot     bool // if only recent entries name snapshots, clients remove entries before the newest snapshot
+	LowConflict     bool // an entry with a lower number than the snapshot can be a conflict
+	HastyClean      bool // clients remove entries before a snapshot that only recent entries name
 }
 
 // clients returns how many clients take part.
@@ -86,13 +86,13 @@ func (m *Config) initial() state {
 		}
 	}
 	if m.Forked {
-		for _, e := range []entry{{}, {prev: 1, start: 1}, {prev: 2, start: 2}, {prev: 1, start: 1}} {
+		for _, e := range []entry{{}, {prev: 1, snapshot: 1}, {prev: 2, snapshot: 2}, {prev: 1, snapshot: 1}} {
 			s.orders++
 			e.phase, e.order = visible, s.orders
 			s.add(e)
 		}
-		s.add(entry{phase: flying, mark: true, start: 4})
-		s.add(entry{phase: flying, prev: 3, start: 3})
+		s.add(entry{phase: flying, mark: true, snapshot: 4})
+		s.add(entry{phase: flying, prev: 3, snapshot: 3})
 		s.certain, s.acked = 1, one(1)
 	}
 	return s

@@ -1,62 +1,61 @@
 package versionmodel
 
-// view is what a client makes of a listing.
+// view is the evaluation of a log by a client.
 type view struct {
 	listed set
-	lost   bool // what others build on is not listed: the listing is torn
+	lost   bool // the listing is torn: an entry that another entry needs is not listed
 
-	start uint8 // where the fold of all begins
-	chain set
-	tip   uint8
+	snapshot uint8 // the entry at which evaluation 1 begins
+	chain    set
+	tip      uint8
 
-	// The same without the starts that only entries name which the client has not
-	// known for a pause.
-	oldStart uint8
-	oldChain set
-	sure     uint8 // the newest of those starts; what is older may be removed
+	// Evaluation 2, which ignores snapshots that only recent entries name.
+	oldSnapshot uint8
+	oldChain    set
+	sure        uint8 // the newest snapshot of evaluation 2; entries earlier in the log may be removed
 
-	certain uint8 // the newest entry of the chain that was itself seen for a pause
-	final   uint8 // the newest one up to any place that was: it can't go any more
+	certain uint8 // the last accepted entry that is not recent, or the snapshot
+	final   uint8 // the last accepted entry that is final
 }
 
-// look folds a listing for a client. Client 0 is one that has just come.
+// look evaluates the log of a listing for a client. For client 0, all entries are recent.
 func (m *Config) look(s *state, c uint8, listed set) view {
 	v := view{listed: listed}
 	old := s.clients[c].settled
-	if m.NoStarts {
-		v.start = s.oldest(listed)
-		v.chain, v.tip = s.fold(listed, v.start)
-		v.oldStart, v.oldChain = v.start, v.chain
-		v.certain = s.newestOf(v.chain & (old | one(v.start)))
+	if m.NoSnapshots {
+		v.snapshot = s.oldest(listed)
+		v.chain, v.tip = s.evaluate(listed, v.snapshot)
+		v.oldSnapshot, v.oldChain = v.snapshot, v.chain
+		v.certain = s.newestOf(v.chain & (old | one(v.snapshot)))
 		v.final = v.certain
 		return v
 	}
 	var most uint8
-	v.start, most, v.lost = s.newestStart(listed, listed)
+	v.snapshot, most, v.lost = s.newestSnapshot(listed, listed)
 	v.lost = v.lost || !m.NoGap && s.gap(listed, most)
-	v.chain, v.tip = s.fold(listed, v.start)
-	v.oldStart, v.oldChain = v.start, v.chain
+	v.chain, v.tip = s.evaluate(listed, v.snapshot)
+	v.oldSnapshot, v.oldChain = v.snapshot, v.chain
 	if !m.NoOld {
-		// A start that no longer exists was removed by a client that knew a later one for a
-		// pause, so that the later one is old enough.
-		start, _, lost := s.newestStart(listed, listed&old)
-		if v.sure = start; !lost && s.placed(start, listed) {
-			v.oldStart = start
-			v.oldChain, _ = s.fold(listed, start)
+		// If such a snapshot no longer exists, a client removed it. That client had known a
+		// later snapshot for a pause. So evaluation 1 is old enough.
+		snapshot, _, lost := s.newestSnapshot(listed, listed&old)
+		if v.sure = snapshot; !lost && s.placed(snapshot, listed) {
+			v.oldSnapshot = snapshot
+			v.oldChain, _ = s.evaluate(listed, snapshot)
 		}
 	}
-	if m.NoOld || m.AnyStart && v.sure == 0 {
-		v.sure = v.start
+	if m.NoOld || m.AnySnapshot && v.sure == 0 {
+		v.sure = v.snapshot
 	}
-	v.certain = s.newestOf(v.chain & (old | one(v.start)))
-	v.final = s.newestOf(v.chain & (s.upTo(s.entries[s.newestOf(listed&old)].order) | one(v.start)))
+	v.certain = s.newestOf(v.chain & (old | one(v.snapshot)))
+	v.final = s.newestOf(v.chain & (s.upTo(s.entries[s.newestOf(listed&old)].order) | one(v.snapshot)))
 	if m.OwnGet {
 		v.final = v.certain
 	}
 	return v
 }
 
-// upTo returns the entries up to a place.
+// upTo returns the entries up to a position in the log.
 func (s *state) upTo(order uint8) (all set) {
 	for i := uint8(1); i <= s.n; i++ {
 		if o := s.entries[i].order; o != 0 && o <= order {
@@ -66,11 +65,11 @@ func (s *state) upTo(order uint8) (all set) {
 	return all
 }
 
-// placed reports whether a fold may begin at start: at an entry that is listed, or
-// before all of them if the first of a chain is still there.
-func (s *state) placed(start uint8, listed set) bool {
-	if start != 0 {
-		return listed.has(start)
+// placed reports whether an evaluation can begin at snapshot: the snapshot is listed, or
+// there is no snapshot and the first entry of a chain is listed.
+func (s *state) placed(snapshot uint8, listed set) bool {
+	if snapshot != 0 {
+		return listed.has(snapshot)
 	}
 	first := false
 	for i := uint8(1); i <= s.n; i++ {
@@ -84,32 +83,32 @@ func (s *state) placed(start uint8, listed set) bool {
 	return !first
 }
 
-// newestStart returns the newest start that one of namers names. It is lost if one
-// that is named is not listed and has a higher number than all that are. most is their
-// highest number.
-func (s *state) newestStart(listed, namers set) (start, most uint8, lost bool) {
+// newestSnapshot returns the newest snapshot that the entries of namers name. most is the
+// highest number of the listed snapshots. lost reports whether a named snapshot with a
+// higher number is not listed.
+func (s *state) newestSnapshot(listed, namers set) (snapshot, most uint8, lost bool) {
 	var gone uint8
 	for i := uint8(1); i <= s.n; i++ {
-		named := s.entries[i].start
+		named := s.entries[i].snapshot
 		switch {
 		case !namers.has(i) || named == 0:
 		case !listed.has(named):
 			gone = max(gone, s.number(named))
 		default:
 			most = max(most, s.number(named))
-			if start == 0 || s.entries[named].order > s.entries[start].order {
-				start = named
+			if snapshot == 0 || s.entries[named].order > s.entries[snapshot].order {
+				snapshot = named
 			}
 		}
 	}
-	if start == 0 && gone == 0 && !s.placed(0, listed) {
+	if snapshot == 0 && gone == 0 && !s.placed(0, listed) {
 		return 0, 0, true
 	}
-	return start, most, gone > most
+	return snapshot, most, gone > most
 }
 
-// gap reports whether an entry is listed and the one that it follows is not, although
-// that has a higher number than all starts that are named and listed.
+// gap reports whether a listed entry follows an entry that is not listed, although the
+// missing entry has a higher number than all snapshots that are named and listed.
 func (s *state) gap(listed set, most uint8) bool {
 	for i := uint8(1); i <= s.n; i++ {
 		e := s.entries[i]
@@ -120,7 +119,7 @@ func (s *state) gap(listed set, most uint8) bool {
 	return false
 }
 
-// first is the entry of which i is a copy, or i.
+// first returns the entry of which i is a duplicate, or i.
 func (s *state) first(i uint8) uint8 {
 	if c := s.entries[i].copy; c != 0 {
 		return c
@@ -128,7 +127,7 @@ func (s *state) first(i uint8) uint8 {
 	return i
 }
 
-// copies returns an entry and its copy.
+// copies returns an entry and its duplicate.
 func (s *state) copies(i uint8) (all set) {
 	for j := uint8(1); j <= s.n; j++ {
 		if s.first(j) == s.first(i) {
@@ -138,11 +137,11 @@ func (s *state) copies(i uint8) (all set) {
 	return all
 }
 
-// number is the number of an entry in its chain; a confirmation has that of its start.
+// number returns the number of an entry. A confirmation has the number of its snapshot.
 func (s *state) number(i uint8) uint8 {
 	n := uint8(0)
 	if s.entries[i].mark {
-		i = s.entries[i].start
+		i = s.entries[i].snapshot
 	}
 	for ; i != 0; i = s.entries[i].prev {
 		n++
@@ -150,13 +149,13 @@ func (s *state) number(i uint8) uint8 {
 	return n
 }
 
-// fold returns the chain of the listed entries from start on, and its end.
-func (s *state) fold(listed set, start uint8) (chain set, tip uint8) {
-	tip = start
-	if start != 0 {
-		chain = one(start)
+// evaluate returns the chain of the listed entries from snapshot on, and its end.
+func (s *state) evaluate(listed set, snapshot uint8) (chain set, tip uint8) {
+	tip = snapshot
+	if snapshot != 0 {
+		chain = one(snapshot)
 	}
-	for order := s.entries[start].order + 1; order <= s.orders; order++ {
+	for order := s.entries[snapshot].order + 1; order <= s.orders; order++ {
 		i := s.at(order)
 		if listed.has(i) && !s.entries[i].mark && s.entries[i].prev == s.first(tip) {
 			tip = i
@@ -213,27 +212,27 @@ func (s *state) follows(b, a uint8) bool {
 	return a == 0
 }
 
-// removable returns what a client may remove after a listing: what is older than
-// the start, and confirmations of older starts. A start counts here only if the
-// client has known for a pause that it is named.
+// removable returns the entries that a client may remove after a listing: entries earlier
+// in the log than the snapshot, and confirmations of such entries. An entry that is not
+// recent must name the snapshot.
 func (m *Config) removable(s *state, c uint8, v view) (gone set) {
-	start := v.sure
+	snapshot := v.sure
 	if m.HastyClean {
-		start = v.start
+		snapshot = v.snapshot
 	}
 	for i := uint8(1); i <= s.n; i++ {
 		e := s.entries[i]
 		switch {
 		case !v.listed.has(i):
-		case m.NoStarts:
+		case m.NoSnapshots:
 			if e.order < s.entries[v.certain].order {
 				gone = gone.with(i)
 			}
-		case start == 0:
-		case !m.HighToo && s.number(i) > s.number(start):
-			// An entry may still name it, or follow it.
-		case e.order < s.entries[start].order,
-			e.mark && s.entries[e.start].order < s.entries[start].order:
+		case snapshot == 0:
+		case !m.HighToo && s.number(i) > s.number(snapshot):
+			// Another entry may still name this entry, or follow it.
+		case e.order < s.entries[snapshot].order,
+			e.mark && s.entries[e.snapshot].order < s.entries[snapshot].order:
 			gone = gone.with(i)
 		}
 	}

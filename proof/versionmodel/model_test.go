@@ -28,7 +28,7 @@ var holding = []system{
 	{
 		name:   "two writers, lost replies",
 		Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Lose: true, Clean: true},
-		events: []string{"acknowledged", "conflict", "lost reply", "slow PUT", "slow confirmation", "older than the start", "visible out of order", "cleaned up"},
+		events: []string{"acknowledged", "conflict", "lost reply", "slow PUT", "slow confirmation", "older than the snapshot", "visible out of order", "cleaned up"},
 	}, {
 		name:   "two writers of nothing yet",
 		Config: versionmodel.Config{Writes: n(1, 1), Lose: true, Clean: true},
@@ -36,7 +36,7 @@ var holding = []system{
 	}, {
 		name:   "two writes and one, clean-up in any order",
 		Config: versionmodel.Config{Writes: n(2, 1), Founded: true, Lose: true, Clean: true, Reuse: true},
-		events: []string{"acknowledged", "conflict", "cleaned up", "own entry not listed", "older than the start"},
+		events: []string{"acknowledged", "conflict", "cleaned up", "own entry not listed", "older than the snapshot"},
 	}, {
 		name:   "two writers and two reads",
 		Config: versionmodel.Config{Writes: n(1, 1), Reads: n(0, 0, 2), Founded: true, Lose: true, Clean: true},
@@ -56,7 +56,7 @@ var holding = []system{
 	}, {
 		name:   "a PUT that is applied twice",
 		Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Lose: true, Clean: true, Twice: 1},
-		events: []string{"applied twice", "counts by another copy only", "acknowledged", "conflict", "cleaned up"},
+		events: []string{"applied twice", "accepted by another duplicate only", "acknowledged", "conflict", "cleaned up"},
 	}, {
 		name:   "a PUT that is applied twice, in pages",
 		Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Clean: true, Page: 1, Twice: 1},
@@ -64,11 +64,11 @@ var holding = []system{
 	}, {
 		name:   "three writes, one of them applied twice",
 		Config: versionmodel.Config{Writes: n(2, 1), Founded: true, Clean: true, Twice: 1},
-		events: []string{"applied twice", "lower than the start", "cleaned up"}, long: true,
+		events: []string{"applied twice", "lower than the snapshot", "cleaned up"}, long: true,
 	}, {
 		name:   "two writes that are applied twice",
 		Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Clean: true, Twice: 2},
-		events: []string{"applied twice", "counts by another copy only"}, long: true,
+		events: []string{"applied twice", "accepted by another duplicate only"}, long: true,
 	}, {
 		name:   "a write that is applied twice, and a read",
 		Config: versionmodel.Config{Writes: n(1, 1), Reads: n(0, 0, 1), Founded: true, Clean: true, Twice: 1},
@@ -107,7 +107,7 @@ var broken = []system{
 	{
 		name:   "two writers and a late PUT",
 		Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Lose: true, Clean: true},
-		events: []string{"acknowledged", "slow PUT", "slow confirmation", "folds disagree", "visible out of order", "cleaned up"},
+		events: []string{"acknowledged", "slow PUT", "slow confirmation", "evaluations disagree", "visible out of order", "cleaned up"},
 	}, {
 		name:   "a lock and a late release",
 		Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Lose: true, Lease: true, TTL: n(1, 2)},
@@ -119,11 +119,11 @@ var broken = []system{
 	}, {
 		name:   "a PUT that is applied twice, at any time",
 		Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Broken: true, Clean: true, Twice: 1},
-		events: []string{"applied twice", "counts by another copy only", "acknowledged"},
+		events: []string{"applied twice", "accepted by another duplicate only", "acknowledged"},
 	}, {
 		name:   "a lock, with a PUT that is applied twice, at any time",
 		Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Broken: true, Clean: true, Lease: true, TTL: n(1, 2), Twice: 1},
-		events: []string{"applied twice", "counts by another copy only", "acquired", "expired"},
+		events: []string{"applied twice", "accepted by another duplicate only", "acquired", "expired"},
 	}, {
 		name:   "a lock and a late release, clean-up and pages",
 		Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Clean: true, Page: 1, Lease: true, TTL: n(1, 2)},
@@ -147,15 +147,15 @@ var broken = []system{
 	}, {
 		name:   "a late PUT, and one that is applied twice",
 		Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Clean: true, Twice: 1},
-		events: []string{"applied twice", "counts by another copy only", "lower than the start"}, long: true,
+		events: []string{"applied twice", "accepted by another duplicate only", "lower than the snapshot"}, long: true,
 	}, {
 		name:   "a lock, a late release, and a PUT that is applied twice",
 		Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Lease: true, TTL: n(1, 2), Twice: 1},
-		events: []string{"applied twice", "counts by another copy only", "expired"}, long: true,
+		events: []string{"applied twice", "accepted by another duplicate only", "expired"}, long: true,
 	}, {
 		name:   "two PUTs that are applied twice, at any time",
 		Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Broken: true, Clean: true, Twice: 2},
-		events: []string{"applied twice", "counts by another copy only"}, long: true, limit: 4e6,
+		events: []string{"applied twice", "accepted by another duplicate only"}, long: true, limit: 4e6,
 	}, {
 		name:   "two writers of two chains",
 		Config: versionmodel.Config{Writes: n(1, 1), Forked: true, Broken: true, Clean: true},
@@ -167,15 +167,15 @@ var broken = []system{
 	}, {
 		name:   "three writers",
 		Config: versionmodel.Config{Writes: n(1, 1, 1), Founded: true, Broken: true, Clean: true},
-		events: []string{"acknowledged", "folds disagree"}, long: true,
+		events: []string{"acknowledged", "evaluations disagree"}, long: true,
 	}, {
 		name:   "two writers and two late PUTs",
 		Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Ghosts: 2, Broken: true, Lose: true, Clean: true},
-		events: []string{"acknowledged", "folds disagree"}, long: true,
+		events: []string{"acknowledged", "evaluations disagree"}, long: true,
 	}, {
 		name:   "three writes and a late PUT",
 		Config: versionmodel.Config{Writes: n(1, 2), Founded: true, Ghosts: 1, Broken: true, Lose: true, Clean: true},
-		events: []string{"acknowledged", "folds disagree"}, long: true,
+		events: []string{"acknowledged", "evaluations disagree"}, long: true,
 	}, {
 		name:   "a lock of two clients and a late release",
 		Config: versionmodel.Config{Writes: n(2, 2), Founded: true, Ghosts: 1, Broken: true, Lease: true, TTL: n(1, 2)},
@@ -247,7 +247,7 @@ func TestControls(t *testing.T) {
 		{name: "a slow writer deletes its own entry", broke: []string{lost, undone, gone},
 			Config: versionmodel.Config{Writes: n(1, 1), Founded: true, DeleteOwn: true}},
 		{name: "clean-up without starts", broke: []string{lost},
-			Config: versionmodel.Config{Writes: n(2, 1), Founded: true, Clean: true, NoStarts: true}},
+			Config: versionmodel.Config{Writes: n(2, 1), Founded: true, Clean: true, NoSnapshots: true}},
 		{name: "a Get that does not settle", broke: []string{lost},
 			Config: versionmodel.Config{Writes: n(1, 1), Reads: n(0, 0, 1), Founded: true, EagerGet: true}},
 		{name: "a Get that answers what it has itself seen", broke: []string{less},
@@ -255,18 +255,18 @@ func TestControls(t *testing.T) {
 		{name: "read-back that adopts", broke: []string{lost},
 			Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Adopt: true, Lose: true}},
 		{name: "a start that is not settled", broke: []string{lost, beside, doubled, undone},
-			Config: versionmodel.Config{Writes: n(1, 1, 1), Founded: true, EagerStart: true}},
+			Config: versionmodel.Config{Writes: n(1, 1, 1), Founded: true, EagerSnapshot: true}},
 		{name: "clean-up behind a start that was just seen, in pages", broke: []string{never}, deep: true,
 			Config: versionmodel.Config{Writes: n(1, 2), Reads: n(0, 0, 1), Founded: true, Clean: true, Page: 1, HastyClean: true}},
 		// Each of these two rules makes up for the other in a system as small as this one.
 		{name: "an entry that no client misses and clean-up behind any start, in pages", broke: []string{less}, deep: true,
-			Config: versionmodel.Config{Writes: n(2, 1), Reads: n(0, 0, 1), Founded: true, Clean: true, Page: 1, NoGap: true, AnyStart: true}},
+			Config: versionmodel.Config{Writes: n(2, 1), Reads: n(0, 0, 1), Founded: true, Clean: true, Page: 1, NoGap: true, AnySnapshot: true}},
 		{name: "a conflict that only the second copy shows", broke: []string{undone}, deep: true,
 			Config: versionmodel.Config{Writes: n(2, 1), Founded: true, Clean: true, Twice: 1, LowConflict: true}},
 		{name: "a copy that counts at first sight", broke: []string{lost, beside}, deep: true,
-			Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Broken: true, Clean: true, Twice: 1, YoungCopy: true}},
+			Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Broken: true, Clean: true, Twice: 1, RecentDuplicate: true}},
 		{name: "a copy of what others went on from that counts at first sight", broke: []string{lost, beside}, deep: true,
-			Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Clean: true, Twice: 1, YoungCopy: true}},
+			Config: versionmodel.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Clean: true, Twice: 1, RecentDuplicate: true}},
 		{name: "clean-up whatever the numbers", broke: []string{gone},
 			Config: versionmodel.Config{Writes: n(1, 2), Forked: true, Broken: true, Clean: true, HighToo: true}},
 		{name: "a late PUT and no confirmation", broke: []string{lost, beside},

@@ -1,7 +1,7 @@
 package versionmodel
 
-// beginPause starts a pause, or an observation, and remembers what its end has to
-// wait for.
+// beginPause starts a pause, or an observation, and remembers the PUTs that must end
+// before the pause ends.
 func (m *Config) beginPause(s *state, c uint8) {
 	cl := &s.clients[c]
 	cl.pauseSeen = cl.seen
@@ -31,8 +31,8 @@ func (m *Config) pauseOver(s *state, c uint8) bool {
 	return true
 }
 
-// endPause ends a pause: what was seen before it is settled, and what was timed
-// all through it took longer than L.
+// endPause ends a pause: entries seen before the pause are no longer recent, and an
+// operation that lasted during the whole pause took longer than L.
 func (m *Config) endPause(s *state, c uint8) {
 	cl := &s.clients[c]
 	cl.settled |= cl.pauseSeen
@@ -44,7 +44,7 @@ func (m *Config) endPause(s *state, c uint8) {
 	cl.pauseSeen, cl.pauseFlying, cl.pauseTimed = 0, 0, 0
 }
 
-// untime says that what a client timed is over.
+// untime ends the time measurement of a client.
 func (s *state) untime(c uint8) {
 	for d := range s.clients {
 		s.clients[d].pauseTimed = s.clients[d].pauseTimed.without(c)

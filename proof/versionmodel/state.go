@@ -1,6 +1,6 @@
 // Package versionmodel checks the protocol of package s3verstore. It describes the protocol as a state
-// machine, and visits all states of small systems. The words entry, start, copy, final and confirmation
-// are those of compat/s3verstore/PROOF.md.
+// machine, and visits all states of small systems. The file compat/s3verstore/PROOF.md defines
+// the terms: log, entry, snapshot, accepted, duplicate, recent, final and confirmation.
 //
 // # Time without a clock
 //
@@ -14,7 +14,7 @@
 //
 // # What a state is
 //
-// A state has the versions of one object, with their places in the store's order, and the clients, each
+// A state has the versions of one object, with their positions in the log, and the clients, each
 // at some step of an operation. A client that ends is a client that takes no more steps. The model checks
 // its rules in every state.
 package versionmodel
@@ -40,7 +40,7 @@ type phase uint8
 const (
 	unused  phase = iota
 	flying        // sent
-	stamped       // it has its place in the order, and is not visible yet
+	stamped       // it has its position in the log, and is not visible yet
 	visible       // it took effect
 	dead          // it will never take effect
 	deleted       // it took effect and was removed
@@ -48,13 +48,13 @@ const (
 
 // entry is one version, from the sending of its PUT.
 type entry struct {
-	phase phase
-	mark  bool  // a confirmation: it only names a start
-	prev  uint8 // the entry that it follows, whichever copy; 0 for none
-	start uint8 // the entry that it names as settled, this copy alone; 0 for none
-	copy  uint8 // the entry of which it is a second copy; 0 if it is none
-	order uint8 // its place in the store's order
-	by    uint8 // the client that wrote it
+	phase    phase
+	mark     bool  // a confirmation: it only names a snapshot
+	prev     uint8 // the entry that it follows, or a duplicate of it; 0 for none
+	snapshot uint8 // the entry that it names as a snapshot, without its duplicate; 0 for none
+	copy     uint8 // the entry of which it is a duplicate; 0 for none
+	order    uint8 // its position in the log
+	by       uint8 // the client that wrote it
 
 	// Of leases.
 	holder uint8 // 0: free
@@ -101,20 +101,20 @@ const (
 
 // client is one process.
 type client struct {
-	step    step
-	purpose purpose
-	write   write
-	left    uint8 // operations that it may still start
-	base    uint8 // the entry that it writes on
-	start   uint8 // the entry that it names
-	own     uint8 // its entry
-	made    uint8 // the copy of it that was found to count
-	mark    uint8 // its confirmation
-	token   uint8 // the token, and the floor, that it writes
-	floor   uint8
+	step     step
+	purpose  purpose
+	write    write
+	left     uint8 // operations that it may still start
+	base     uint8 // the entry that it writes on
+	snapshot uint8 // the entry that it names
+	own      uint8 // its entry
+	made     uint8 // the version of it that was accepted
+	mark     uint8 // its confirmation
+	token    uint8 // the token, and the floor, that it writes
+	floor    uint8
 
 	seen    set // what it has seen listed
-	settled set // what it saw before a pause of settle that is over
+	settled set // the entries that are not recent for it
 
 	// Its pause, and its observation: which PUTs were flying when it began, what it
 	// had seen by then, and who was in the middle of something that is timed.
@@ -125,12 +125,12 @@ type client struct {
 	slow bool // what it times took longer than L
 
 	page      set   // the first page of its listing
-	pageOrder uint8 // the last place on that page
+	pageOrder uint8 // the last position on that page
 
 	removable set // what its last listing showed to be removable
 
 	since uint8 // of a Get: the newest state that was certain when it began
-	place uint8 // of a Get: of the state that was visible when it began
+	place uint8 // of a Get: the position of the state that was visible when it began
 
 	// Of leases.
 	holds   bool
@@ -162,7 +162,7 @@ func (s *state) String() string {
 		if e.mark {
 			what = fmt.Sprintf("%d confirms", i)
 		}
-		text += fmt.Sprintf("  [%s start %d by %c %s place %d holder %d token %d]", what, e.start, letter(e.by),
+		text += fmt.Sprintf("  [%s snapshot %d by %c %s position %d holder %d token %d]", what, e.snapshot, letter(e.by),
 			[]string{"unused", "flying", "stamped", "visible", "dead", "deleted"}[e.phase], e.order, e.holder, e.token)
 	}
 	return text

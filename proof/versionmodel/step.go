@@ -50,12 +50,12 @@ func (b *brancher) count(event string) {
 	}
 }
 
-// network moves the PUT of an entry along: it gets its place early, and becomes
-// visible later.
+// network takes the steps of the PUT of an entry: it gets its position in the log early, and
+// becomes visible later.
 func (b *brancher) network(i uint8) {
 	switch b.from.entries[i].phase {
 	case flying:
-		b.do("is given its place", 0, i, func(s *state) string {
+		b.do("gets its position", 0, i, func(s *state) string {
 			s.orders++
 			s.entries[i].phase, s.entries[i].order = stamped, s.orders
 			return ""
@@ -243,12 +243,12 @@ func (b *brancher) listed(s *state, c uint8, listed set) string {
 	}
 	switch cl.purpose {
 	case toWrite:
-		cl.base, cl.start, cl.step = s.first(v.tip), v.certain, ready
-		if m.NoStarts {
-			cl.start = 0
+		cl.base, cl.snapshot, cl.step = s.first(v.tip), v.certain, ready
+		if m.NoSnapshots {
+			cl.snapshot = 0
 		}
-		if m.EagerStart {
-			cl.start = v.tip
+		if m.EagerSnapshot {
+			cl.snapshot = v.tip
 		}
 		if m.Lease {
 			b.lookAtLock(s, c)
@@ -268,7 +268,7 @@ func (b *brancher) listed(s *state, c uint8, listed set) string {
 		if cl.base != s.first(v.tip) {
 			return b.finish(s, c)
 		}
-		cl.start = v.certain
+		cl.snapshot = v.certain
 		cl.step, cl.write, cl.token = ready, acquire, cl.floor+1
 	case toAdopt:
 		if made := v.chain & s.copies(cl.own); made != 0 {
@@ -291,8 +291,8 @@ func (b *brancher) answer(s *state, c uint8, found uint8) string {
 	if !s.follows(found, cl.since) {
 		return "a Get returned less than what was certain before it began"
 	}
-	// Others may have been refused on the state that was visible before it began: they
-	// found what counts up to its place, and that is known by now.
+	// Other writes may have had a conflict because of the state that was visible when the
+	// Get began. So the Get must return the entries that were accepted up to that position.
 	if v := b.m.look(s, c, s.visible()); !v.lost {
 		if shown := s.newestOf(v.chain & s.upTo(cl.place)); !s.follows(found, shown) {
 			return "a Get returned less than what was shown before it began"
@@ -310,7 +310,7 @@ func (b *brancher) answer(s *state, c uint8, found uint8) string {
 // send sends a PUT.
 func (b *brancher) send(s *state, c uint8) {
 	cl := &s.clients[c]
-	e := entry{phase: flying, prev: cl.base, start: cl.start, by: c}
+	e := entry{phase: flying, prev: cl.base, snapshot: cl.snapshot, by: c}
 	if b.m.Lease {
 		e.token, e.floor = cl.token, max(cl.floor, cl.token)
 		if cl.write != release {
@@ -399,11 +399,11 @@ func (b *brancher) resolve(s *state, c uint8, v view) string {
 	case copies == 0:
 		b.count("own entry not listed")
 		return b.finish(s, c)
-	case s.entries[s.newestOf(copies)].order < s.entries[v.start].order:
-		b.count("older than the start")
+	case s.entries[s.newestOf(copies)].order < s.entries[v.snapshot].order:
+		b.count("older than the snapshot")
 		return b.finish(s, c)
-	case v.chain&copies == 0 && v.oldChain&copies == 0 && !m.LowConflict && s.number(own) < s.number(v.start):
-		b.count("lower than the start")
+	case v.chain&copies == 0 && v.oldChain&copies == 0 && !m.LowConflict && s.number(own) < s.number(v.snapshot):
+		b.count("lower than the snapshot")
 		return b.finish(s, c)
 	case v.chain&copies == 0 && v.oldChain&copies == 0:
 		b.count("conflict")
@@ -413,28 +413,27 @@ func (b *brancher) resolve(s *state, c uint8, v view) string {
 		}
 		return b.finish(s, c)
 	case v.chain&copies == 0 || v.oldChain&copies == 0:
-		b.count("folds disagree")
+		b.count("evaluations disagree")
 		return b.finish(s, c)
 	}
 	cl.made = s.newestOf(v.chain & copies)
-	if young := s.youngCopies(v.listed, cl.settled); !m.YoungCopy && young != 0 {
-		// It must count without the copies that were not known for a pause.
-		b.count("another copy is there")
-		if s.without(v.listed, young, v.start)&copies == 0 || s.without(v.listed, young, v.oldStart)&copies == 0 {
-			b.count("counts by another copy only")
+	if young := s.youngCopies(v.listed, cl.settled); !m.RecentDuplicate && young != 0 {
+		// It must be accepted without the recent duplicates.
+		b.count("another duplicate is listed")
+		if s.without(v.listed, young, v.snapshot)&copies == 0 || s.without(v.listed, young, v.oldSnapshot)&copies == 0 {
+			b.count("accepted by another duplicate only")
 			return b.finish(s, c)
 		}
 	}
-	if m.NoConfirm || m.NoStarts || cl.write == renew {
+	if m.NoConfirm || m.NoSnapshots || cl.write == renew {
 		return b.acknowledge(s, c)
 	}
-	cl.mark = s.add(entry{phase: flying, mark: true, start: cl.made, by: c, floor: s.entries[own].floor})
+	cl.mark = s.add(entry{phase: flying, mark: true, snapshot: cl.made, by: c, floor: s.entries[own].floor})
 	cl.step = marking // timed since the listing, as cl.slow is
 	return ""
 }
 
-// youngCopies returns those of the listed entries that were applied twice and that were
-// not known for a pause.
+// youngCopies returns the listed duplicates that are recent.
 func (s *state) youngCopies(listed, settled set) (young set) {
 	for i := uint8(1); i <= s.n; i++ {
 		if listed.has(i) && !settled.has(i) && listed&s.copies(i) != one(i) {
@@ -444,12 +443,13 @@ func (s *state) youngCopies(listed, settled set) (young set) {
 	return young
 }
 
-// without returns the chain from start on, made without those young copies that were in
-// it; nothing if others come into it then: those stay in the way.
-func (s *state) without(listed, young set, start uint8) set {
-	chain, _ := s.fold(listed, start)
-	chain, _ = s.fold(listed&^(chain&young), start)
-	if chain &= listed; chain&young&^one(start) != 0 {
+// without repeats an evaluation from a snapshot without the young duplicates that were
+// accepted, and returns the accepted entries. If the repetition accepts other young
+// duplicates, without returns nothing.
+func (s *state) without(listed, young set, snapshot uint8) set {
+	chain, _ := s.evaluate(listed, snapshot)
+	chain, _ = s.evaluate(listed&^(chain&young), snapshot)
+	if chain &= listed; chain&young&^one(snapshot) != 0 {
 		return 0
 	}
 	return chain &^ young
@@ -507,9 +507,9 @@ func (b *brancher) acknowledge(s *state, c uint8) string {
 		}
 	}
 	cl.version, cl.base = own, own
-	cl.start = cl.made
-	if m.NoStarts {
-		cl.start = 0
+	cl.snapshot = cl.made
+	if m.NoSnapshots {
+		cl.snapshot = 0
 	}
 	if broke := b.hold(s, c); broke != "" {
 		return broke
@@ -531,7 +531,7 @@ func (b *brancher) finish(s *state, c uint8) string {
 		cl.base = 0
 	}
 	if !b.m.Reuse && !b.m.Lease {
-		cl.start, cl.version = 0, 0
+		cl.snapshot, cl.version = 0, 0
 	}
 	if written, read := cl.left>>4, cl.left&15; written >= b.m.Writes[c-1] && read >= b.m.Reads[c-1] && !cl.holds {
 		// It will do nothing any more but clean up.
