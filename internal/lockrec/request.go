@@ -106,7 +106,8 @@ func allLocksEntry(names []string) []string {
 }
 
 // RequestYield returns the record after r with this request to yield. If r already has a sufficient
-// request, RequestYield returns nil. [ByOther] describes the parameter age.
+// request, RequestYield returns nil. The same request is sufficient: its first write was applied, and
+// must not reach holders that came later. [ByOther] describes the parameter age.
 func RequestYield(r *Record, a YieldRequest, age time.Duration) (*Record, error) {
 	switch r.State {
 	case Free:
@@ -115,7 +116,9 @@ func RequestYield(r *Record, a YieldRequest, age time.Duration) (*Record, error)
 		return nil, fmt.Errorf("lock %q: %w: the lock is already broken (token %d)", r.Name, ErrNotHeld, r.Token)
 	}
 	of := RequestedOf(r)
-	if now := r.YieldRequest; len(of) > 0 && (a.OnlyIfIdle || !now.OnlyIfIdle) && (now.Grant != "" || !now.isNameless() && len(of) == len(r.Holders)) {
+	if now := r.YieldRequest; len(of) > 0 && now.By == a.By && now.At.Equal(a.At) && !a.At.IsZero() {
+		return nil, nil
+	} else if len(of) > 0 && (a.OnlyIfIdle || !now.OnlyIfIdle) && (now.Grant != "" || !now.isNameless() && len(of) == len(r.Holders)) {
 		return nil, nil
 	}
 	next := ByOther(r, age)
